@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The command can train on XLA.
+)
+
+// app is what the commands share: the common flags and where output goes.
+type app struct {
+	preset   string // As given: "" if not.
+	storeDir string // As given: "" if not.
+	json     bool
+
+	stdout, stderr io.Writer
+}
+
+// logf writes a line for people to standard error.
+func (a *app) logf(format string, args ...any) {
+	fmt.Fprintf(a.stderr, format+"\n", args...)
+}
+
+// print writes a result: v as one JSON object with --json, else text.
+func (a *app) print(v any, text string) error {
+	if !a.json {
+		_, err := fmt.Fprintln(a.stdout, text)
+		return err
+	}
+	enc := json.NewEncoder(a.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// presetOr is the preset of --preset, or another where none is given.
+func (a *app) presetOr(other string) string {
+	if a.preset == "" {
+		return other
+	}
+	return a.preset
+}
+
+// storePath is the folder of the run store: --store, else runs/ in this repository, else runs/ here.
+func (a *app) storePath() string {
+	if a.storeDir != "" {
+		return a.storeDir
+	}
+	if root, err := moduleRoot(); err == nil {
+		return filepath.Join(root, "runs")
+	}
+	return "runs"
+}
+
+// backend opens the backend to compute on and says on one line of standard error which one and why. If that is the Go
+// backend and this program was built without its vectorised kernels, the program is built with them and started anew
+// in its place: call it before any work is done.
+func (a *app) backend() (*backend.Choice, error) {
+	c, err := backend.Open()
+	if err != nil {
+		return nil, err
+	}
+	note := ""
+	if c.Name == "go" && !c.SIMD {
+		note = a.withSIMD()
+	}
+	a.logf("%s%s", c, note)
+	return c, nil
+}
+
+// moduleRoot is the folder of this module's go.mod, at or above the working directory.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return findModule(dir)
+}

@@ -1,0 +1,73 @@
+// Command dmlx trains, reproduces, measures and opens the notebooks of this repository.
+//
+//	go run ./dmlx/cmd/dmlx lab
+//	go run ./dmlx/cmd/dmlx doctor
+//	go run ./dmlx/cmd/dmlx help
+//
+// Results go to standard output, with --json as one object; everything else goes to standard error. An error is one
+// line and the exit code 1; an interrupt (Ctrl-C) stops cleanly with 130, and a second one at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // From then on an interrupt has its default effect.
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the program without its process: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		a.logf("dmlx: stopped")
+		return 130
+	}
+	a.logf("dmlx: %s", oneLine(err))
+	return 1
+}
+
+// newRoot is the command tree. Each command is a constructor in a file of its own.
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "dmlx",
+		Short:         "Deep metric learning as gradients: train, reproduce, look",
+		SilenceErrors: true, // run prints them, on one line.
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.preset, "preset", "", "size of the experiments: smoke, quick or paper (default quick)")
+	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default runs/ in the repository)")
+	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
+	root.AddCommand(
+	// One constructor per line, in the order of the help text: newTrain(a), …
+	)
+	return root
+}
+
+// oneLine joins the lines of an error, such as cobra's suggestions.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(fmt.Sprint(err)), " ")
+}

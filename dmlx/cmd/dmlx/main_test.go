@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	os.Setenv(simdEnv, "off") // A test program is not to be replaced by the command.
+	os.Exit(m.Run())
+}
+
+// dmlx runs the command in this process.
+func dmlx(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}} {
+		code, stdout, stderr := dmlx(t, args...)
+		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
