@@ -1,0 +1,285 @@
+package retrieval
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+)
+
+// backends runs a test on the Go backend and, where it is another, on the one that backend.Open chooses.
+func backends(t *testing.T, test func(t *testing.T, b compute.Backend)) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("go", func(t *testing.T) { test(t, b) })
+	if c, err := backend.Open(); err == nil && c.Name != "go" {
+		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
+	}
+}
+
+// circle places points of the given classes at the given angles, in degrees, with lengths that must not matter.
+func circle(labels []int64, degrees ...float64) *Embeddings {
+	e := &Embeddings{Dim: 2, Labels: labels}
+	for i, a := range degrees {
+		length := float64(i + 1)
+		e.Values = append(e.Values, float32(length*math.Cos(a*math.Pi/180)), float32(length*math.Sin(a*math.Pi/180)))
+	}
+	return e
+}
+
+func TestByHand(t *testing.T) {
+	backends(t, func(t *testing.T, b compute.Backend) {
+		// Three of class 1 and two of class 2, seen from each point in order of angle; * marks a match:
+		//   0° (1): 10 20* 40* 70     R=2: first 1, precision@R 1/2, AP 1/2·(1/2) = 1/4
+		//  10° (2): 0 20 40 70*       R=1: first 3, 0, 0            (0° and 20° tie up to rounding, both are no match)
+		//  20° (1): 10 0*|40* 70      R=2: first 1, 1/2, 1/4
+		//  40° (1): 20* 10 70 0*      R=2: first 0, 1/2, 1/2·(1/1) = 1/2
+		//  70° (2): 40 20 10* 0       R=1: first 2, 0, 0
+		// 300° (3): nothing of its class: lone
+		r, err := Evaluate(b, circle([]int64{1, 2, 1, 1, 2, 3}, 0, 10, 20, 40, 70, 180), nil, []int{1, 2, 3, 4, 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, want := range map[int]float64{1: 1. / 5, 2: 3. / 5, 3: 4. / 5, 4: 1, 5: 1} {
+			if math.Abs(r.Recall[k]-want) > 1e-12 {
+				t.Errorf("R@%d = %g, want %g", k, r.Recall[k], want)
+			}
+		}
+		if math.Abs(r.RPrecision-1.5/5) > 1e-12 || math.Abs(r.MAPAtR-1./5) > 1e-12 {
+			t.Errorf("R-precision %g, MAP@R %g; want 0.3, 0.2", r.RPrecision, r.MAPAtR)
+		}
+		if r.Queries != 5 || r.LoneQueries != 1 {
+			t.Errorf("%d queries, %d lone", r.Queries, r.LoneQueries)
+		}
+		if got := float64(r.NearestPositive[0]); math.Abs(got-math.Cos(20*math.Pi/180)) > 1e-6 {
+			t.Errorf("nearest positive of 0° at similarity %g", got)
+		}
+		if got := float64(r.NearestNegative[4]); math.Abs(got-math.Cos(30*math.Pi/180)) > 1e-6 {
+			t.Errorf("nearest negative of 70° at similarity %g", got)
+		}
+		if !math.IsNaN(float64(r.NearestPositive[5])) {
+			t.Errorf("a lone query has a nearest positive at %g", r.NearestPositive[5])
+		}
+	})
+}
+
+func TestQueryAndGallery(t *testing.T) {
+	backends(t, func(t *testing.T, b compute.Backend) {
+		// The query at 0° is not itself in the gallery, so an item in the same place counts.
+		q := circle([]int64{1, 2, 9}, 0, 90, 45)
+		g := circle([]int64{2, 1, 1, 2}, 10, 0, 50, 60)
+		r, err := Evaluate(b, q, g, []int{1, 2, 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 0° (1): 0* 10 50* 60: R=2, AP = 1/2; 90° (2): 60* 50 10*…: AP = 1/2; 45° is lone.
+		if r.Recall[1] != 1 || r.MAPAtR != 0.5 || r.RPrecision != 0.5 || r.LoneQueries != 1 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestTies has nothing but exact duplicates: the order is that of the gallery.
+func TestTies(t *testing.T) {
+	backends(t, func(t *testing.T, b compute.Backend) {
+		const dim, copies = 37, 61 // Odd sizes, so that a kernel's edges are not its middle.
+		rng := rand.New(rand.NewPCG(1, 2))
+		one := make([]float32, dim)
+		for i := range one {
+			one[i] = rng.Float32() - 0.3
+		}
+		g := &Embeddings{Dim: dim}
+		for j := range copies {
+			g.Values = append(g.Values, one...)
+			g.Labels = append(g.Labels, int64(j))
+		}
+		q := &Embeddings{Dim: dim, Values: slices.Clone(g.Values), Labels: slices.Clone(g.Labels)}
+		for k := range copies {
+			r, err := Evaluate(b, q, g, []int{k + 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := float64(k+1) / copies; math.Abs(r.Recall[k+1]-want) > 1e-12 {
+				t.Fatalf("R@%d = %g, want %g: ties are not in the gallery's order", k+1, r.Recall[k+1], want)
+			}
+		}
+	})
+}
+
+// brute sorts the whole gallery for each query, in float64.
+func brute(q, g *Embeddings, self bool, ks []int) *Result {
+	r := &Result{Recall: map[int]float64{}}
+	dot := func(a, b []float32) float64 {
+		var ab, aa, bb float64
+		for i := range a {
+			ab += float64(a[i]) * float64(b[i])
+			aa += float64(a[i]) * float64(a[i])
+			bb += float64(b[i]) * float64(b[i])
+		}
+		return ab / math.Sqrt(aa*bb)
+	}
+	for i, label := range q.Labels {
+		var order []int
+		sims := make([]float64, len(g.Labels))
+		matches := 0
+		for j := range g.Labels {
+			if self && i == j {
+				continue
+			}
+			sims[j] = dot(q.Values[i*q.Dim:(i+1)*q.Dim], g.Values[j*g.Dim:(j+1)*g.Dim])
+			order = append(order, j)
+			if g.Labels[j] == label {
+				matches++
+			}
+		}
+		if matches == 0 {
+			r.LoneQueries++
+			continue
+		}
+		r.Queries++
+		// Differences below rounding are ties: the data hold exact duplicates.
+		sort.SliceStable(order, func(a, b int) bool { return sims[order[a]] > sims[order[b]]+1e-12 })
+		found, ap := 0, 0.0
+		hit := math.MaxInt
+		for place, j := range order {
+			if g.Labels[j] != label {
+				continue
+			}
+			hit = min(hit, place)
+			if place < matches {
+				found++
+				ap += float64(found) / float64(place+1)
+			}
+		}
+		for _, k := range ks {
+			if hit < k {
+				r.Recall[k]++
+			}
+		}
+		r.RPrecision += float64(found) / float64(matches)
+		r.MAPAtR += ap / float64(matches)
+	}
+	for k := range r.Recall {
+		r.Recall[k] /= float64(r.Queries)
+	}
+	r.RPrecision /= float64(r.Queries)
+	r.MAPAtR /= float64(r.Queries)
+	return r
+}
+
+// random has n rows of few values each, some of them copied, in classes of very different sizes.
+func random(rng *rand.Rand, n, dim, classes int) *Embeddings {
+	e := &Embeddings{Dim: dim, Values: make([]float32, n*dim), Labels: make([]int64, n)}
+	for i := range n {
+		row := e.Values[i*dim : (i+1)*dim]
+		if i > 0 && rng.IntN(4) == 0 {
+			j := rng.IntN(i)
+			copy(row, e.Values[j*dim:(j+1)*dim])
+		} else {
+			for d := range row {
+				row[d] = float32(rng.NormFloat64())
+			}
+		}
+		e.Labels[i] = int64(classes * rng.IntN(classes) * rng.IntN(classes) / classes)
+	}
+	return e
+}
+
+func TestAgainstBruteForce(t *testing.T) {
+	defer func(old int) { blockSize = old }(blockSize)
+	backends(t, func(t *testing.T, b compute.Backend) {
+		for trial := range 12 {
+			rng := rand.New(rand.NewPCG(uint64(trial), 7))
+			blockSize = []int{1, 1000, BlockSize}[trial%3] // One row at a time, several blocks, one block.
+			q := random(rng, 40+rng.IntN(60), 5+trial, 6)
+			ks := []int{1, 2, 4, 8, 39}
+			for _, self := range []bool{true, false} {
+				var g *Embeddings
+				want := brute(q, q, true, ks)
+				if !self {
+					g = random(rng, 45+rng.IntN(90), q.Dim, 6)
+					copy(g.Values[:3*q.Dim], q.Values)
+					want = brute(q, g, false, ks)
+				}
+				got, err := Evaluate(b, q, g, ks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, k := range ks {
+					if math.Abs(got.Recall[k]-want.Recall[k]) > 1e-9 {
+						t.Errorf("trial %d self %v: R@%d %g, brute force %g", trial, self, k, got.Recall[k], want.Recall[k])
+					}
+				}
+				if math.Abs(got.MAPAtR-want.MAPAtR) > 1e-9 || math.Abs(got.RPrecision-want.RPrecision) > 1e-9 ||
+					got.LoneQueries != want.LoneQueries || got.Queries != want.Queries {
+					t.Errorf("trial %d self %v: got %v %v %d, brute force %v %v %d", trial, self,
+						got.MAPAtR, got.RPrecision, got.LoneQueries, want.MAPAtR, want.RPrecision, want.LoneQueries)
+				}
+			}
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := circle([]int64{1, 1, 2, 2}, 0, 10, 20, 30)
+	nan := circle([]int64{1, 1, 2, 2}, 0, 10, 20, 30)
+	nan.Values[5] = float32(math.NaN())
+	inf := circle([]int64{1, 1, 2, 2}, 0, 10, 20, 30)
+	inf.Values[0] = float32(math.Inf(1))
+	for name, c := range map[string]struct {
+		q, g *Embeddings
+		k    int
+		want string
+	}{
+		"nan":       {nan, nil, 1, "queries: row 2, column 1 is NaN"},
+		"inf":       {good, inf, 1, "gallery: row 0, column 0 is +Inf"},
+		"labels":    {&Embeddings{Values: good.Values, Dim: 2, Labels: []int64{1, 2}}, nil, 1, "8 values are not 2 rows"},
+		"dimension": {good, &Embeddings{Values: make([]float32, 3), Dim: 3, Labels: []int64{1}}, 1, "dimension 2, the gallery 3"},
+		"empty":     {&Embeddings{}, nil, 1, "empty"},
+		"nil":       {nil, nil, 1, "empty"},
+		"k":         {good, nil, 4, "must lie in 1…3"},
+		"k0":        {good, nil, 0, "must lie in 1…3"},
+		"all lone":  {circle([]int64{1, 2}, 0, 1), nil, 1, "none of the 2 queries has a match"},
+	} {
+		_, err := Evaluate(b, c.q, c.g, []int{c.k})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want …%s…", name, err, c.want)
+		}
+	}
+}
+
+func TestZeroRow(t *testing.T) {
+	backends(t, func(t *testing.T, b compute.Backend) {
+		e := circle([]int64{1, 1, 2, 2}, 0, 10, 20, 30)
+		clear(e.Values[:2])
+		r, err := Evaluate(b, e, nil, []int{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := r.NearestPositive[0]; s != 0 {
+			t.Errorf("a row of zeros has similarity %g", s)
+		}
+	})
+}
+
+func ExampleEvaluate() {
+	b, _ := backend.Go()
+	e := &Embeddings{Dim: 2, Values: []float32{1, 0, 1, .1, 0, 1, .1, 1}, Labels: []int64{1, 1, 2, 2}}
+	r, err := Evaluate(b, e, nil, []int{1, 2})
+	fmt.Println(r.Recall[1], r.MAPAtR, err)
+	// Output: 1 1 <nil>
+}
