@@ -62,7 +62,8 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default runs/ in the repository)")
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	root.AddCommand(
-	// One constructor per line, in the order of the help text: newTrain(a), …
+		// One constructor per line, in the order of the help text: newTrain(a), …
+		newLab(a),
 	)
 	return root
 }

@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ExecuteOptions are Execute's; the zero value will do.
+type ExecuteOptions struct {
+	Timeout time.Duration                       // What a cell may take; 0 is no limit.
+	Cell    func(cell, of int, seconds float64) // Called after each code cell; may be nil.
+}
+
+// CellError says which cell of a notebook failed.
+type CellError struct {
+	Notebook string
+	Cell     int    // Counted over the code cells, from 1.
+	Source   string // The cell's.
+	Message  string // What it told: the compiler's or the program's words.
+}
+
+func (e *CellError) Error() string {
+	return fmt.Sprintf("%s: code cell %d (%s) failed: %s", e.Notebook, e.Cell, excerpt(e.Source), oneLine(e.Message))
+}
+
+// Execute runs a notebook from top to bottom in this checkout's kernel and saves it with its outputs. After a failure,
+// a *CellError if a cell is to blame, the file is as it was. Call Setup before.
+func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) error {
+	path, err := filepath.Abs(notebook)
+	if err != nil {
+		return err
+	}
+	if err := checkNotebook(path); err != nil {
+		return err
+	}
+	seconds := int((o.Timeout + time.Second - 1) / time.Second)
+	cmd := exec.CommandContext(ctx, l.python(), "-I", "-", path, Kernel, strconv.Itoa(seconds))
+	cmd.Stdin = bytes.NewReader(executeScript)
+	cmd.Dir = filepath.Dir(path)
+	cmd.Env = l.environ(true)
+	var log tail
+	cmd.Stderr = &log
+	ownGroup(cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var failure error
+	saved := false
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var event struct {
+			Cell, Of int
+			Seconds  float64
+			Saved    bool
+			Failed   *struct {
+				Cell            int
+				Source, Message string
+			}
+		}
+		if json.Unmarshal(lines.Bytes(), &event) != nil {
+			continue
+		}
+		saved = saved || event.Saved
+		if event.Failed != nil {
+			failure = &CellError{notebook, event.Failed.Cell, event.Failed.Source, event.Failed.Message}
+		} else if event.Of > 0 && o.Cell != nil {
+			o.Cell(event.Cell, event.Of, event.Seconds)
+		}
+	}
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case failure != nil:
+		return failure
+	case err != nil || !saved:
+		return fmt.Errorf("%s: %s", notebook, lastLine(log.Bytes(), errors.Join(err, errors.New("not saved"))))
+	}
+	return nil
+}
+
+// checkNotebook tells a wrong file before anything is started for it.
+func checkNotebook(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var nb struct {
+		Cells []json.RawMessage `json:"cells"`
+	}
+	if err := json.Unmarshal(data, &nb); err != nil || nb.Cells == nil {
+		return fmt.Errorf("%s is not a notebook", path)
+	}
+	return nil
+}
+
+// excerpt is the first line of a cell that is more than a bracket, a comment or an import.
+func excerpt(source string) string {
+	pick := ""
+	for line := range strings.Lines(source) {
+		line = strings.TrimSpace(line)
+		if len(line) < 4 || strings.HasPrefix(line, "//") || strings.HasPrefix(line, "import") || strings.HasPrefix(line, `"`) {
+			continue
+		}
+		pick = line
+		break
+	}
+	if r := []rune(pick); len(r) > 60 {
+		pick = string(r[:59]) + "…"
+	}
+	return pick
+}
+
+// tail keeps the last part of what is written to it.
+type tail struct{ bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const keep = 16 << 10
+	if t.Len() > 4*keep {
+		t.Next(t.Len() - keep)
+	}
+	return t.Buffer.Write(p)
+}

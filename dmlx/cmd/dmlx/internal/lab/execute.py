@@ -1,0 +1,83 @@
+"""Runs one notebook from top to bottom and saves it with its outputs.
+
+Arguments: notebook, kernel name, seconds a cell may take (0: no limit). Each line of standard output is a JSON object:
+{"cell": 1, "of": 9, "seconds": 0.4} as cells end, then {"saved": true}, or {"failed": {"cell", "source", "message"}},
+after which the file is as it was.
+"""
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+
+def say(**event):
+    print(json.dumps(event), flush=True)
+
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGTERM, stop)
+path, kernel, timeout = sys.argv[1], sys.argv[2], int(sys.argv[3])
+notebook = nbformat.read(path, as_version=4)
+code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+started = current = 0
+
+
+def on_start(cell, cell_index):
+    global started, current
+    started, current = time.monotonic(), cell_index
+
+
+def on_executed(cell, cell_index, execute_reply):
+    if cell_index in code:
+        say(cell=code.index(cell_index) + 1, of=len(code), seconds=time.monotonic() - started)
+
+
+def told(cell):
+    """What a failing cell has written to standard error."""
+    return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
+
+
+client = NotebookClient(
+    notebook,
+    kernel_name=kernel,
+    timeout=timeout or None,
+    record_timing=False,
+    resources={"metadata": {"path": os.path.dirname(os.path.abspath(path))}},
+    on_cell_start=on_start,
+    on_cell_executed=on_executed,
+)
+failure = None
+try:
+    client.execute()
+except CellExecutionError as e:
+    failure = f"{told(notebook.cells[current])}\n{e.ename}: {e.evalue}"
+except CellTimeoutError:
+    failure = f"took longer than {timeout} s"
+except DeadKernelError:
+    failure = "the kernel died"
+except KeyboardInterrupt:
+    sys.exit(130)
+if failure is not None:
+    say(failed={"cell": code.index(current) + 1, "source": notebook.cells[current].source, "message": failure})
+    sys.exit(1)
+
+with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(os.path.abspath(path)), prefix=".", delete=False) as f:
+    try:
+        nbformat.write(notebook, f)
+        f.flush()
+        os.fsync(f.fileno())
+        os.chmod(f.name, os.stat(path).st_mode & 0o777)
+        os.replace(f.name, path)
+    except BaseException:
+        os.unlink(f.name)
+        raise
+say(saved=True)

@@ -1,0 +1,133 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+const (
+	stopWait  = 15 * time.Second // What a process is given to end before it is killed.
+	startWait = time.Minute      // What JupyterLab is given to answer.
+	pollEvery = 50 * time.Millisecond
+	lockPoll  = 200 * time.Millisecond
+)
+
+// ErrPortInUse is in the error of a port that another program listens on.
+var ErrPortInUse = errors.New("the port is in use")
+
+// FreePort is the port to serve on: the one given if it is free, or any free one if that is 0.
+func FreePort(port int) (int, error) {
+	if port < 0 || port > 65535 {
+		return 0, fmt.Errorf("--port %d: ports are 1 to 65535", port)
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return 0, fmt.Errorf("port %d cannot be used (%w): leave --port out and a free one is taken", port, portError(err))
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port, nil
+}
+
+func portError(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return fmt.Errorf("%w: %w", ErrPortInUse, err)
+}
+
+// Serve runs JupyterLab on a port of localhost, opened on a file or folder of the checkout, until the context ends;
+// then it stops JupyterLab and its kernels. Ready is called with the address, which has the token, when JupyterLab
+// answers. Call Setup before.
+func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url string)) error {
+	secret := make([]byte, 24)
+	if _, err := rand.Read(secret); err != nil {
+		return err
+	}
+	token := hex.EncodeToString(secret)
+	logPath := l.dir("jupyter.log")
+	logFile, err := os.Create(logPath)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+
+	cmd := exec.CommandContext(ctx, l.python(), "-m", "jupyterlab", "--no-browser",
+		"--ServerApp.ip=127.0.0.1", "--ServerApp.port="+strconv.Itoa(port), "--ServerApp.port_retries=0",
+		"--ServerApp.root_dir="+l.Root, "--ServerApp.preferred_dir="+filepath.Join(l.Root, path.Dir(open)),
+		"--LabApp.extension_manager=readonly",
+		"--MultiKernelManager.default_kernel_name="+Kernel, "--KernelSpecManager.allowed_kernelspecs="+Kernel,
+		"--KernelSpecManager.ensure_native_kernel=False", "--LanguageServerManager.autodetect=False",
+		"--ServerApp.allow_root=True", // The token guards it; a container's user often is root.
+	)
+	cmd.Dir = l.Root
+	cmd.Env = append(l.environ(false), "JUPYTER_TOKEN="+token) // Not an argument: those can be read by other users.
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+
+	base := fmt.Sprintf("http://127.0.0.1:%d", port)
+	answers := make(chan error, 1)
+	go func() { answers <- waitFor(ctx, base+"/api/status?token="+token) }()
+	for {
+		select {
+		case err := <-answers:
+			if err != nil && ctx.Err() == nil {
+				_ = cmd.Cancel()
+				<-ended
+				return fmt.Errorf("JupyterLab does not answer: %w; its log is %s", err, logPath)
+			}
+			if err == nil {
+				ready(base + "/lab/tree/" + (&url.URL{Path: open}).EscapedPath() + "?token=" + token)
+			}
+			answers = nil
+		case err := <-ended:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			log, _ := os.ReadFile(logPath)
+			return fmt.Errorf("JupyterLab ended: %s; its log is %s", lastLine(log, errors.Join(err, errors.New("exit status 0"))), logPath)
+		}
+	}
+}
+
+// waitFor waits until a server answers.
+func waitFor(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(resp.Status)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pollEvery):
+		}
+	}
+}
