@@ -1,0 +1,235 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Projection is a measurement for Figure 2: at a pair of similarity S, the length of the unit gradients e^euc and e^cos
+// of the pair's other member along d_⊥, the direction orthogonal to that member.
+type Projection struct{ S, Euc, Cos float64 }
+
+// ProjectionEuc is the closed form of the strength along d_⊥ of e^euc, √((1+S)/2) (Eq. 20 and appendix).
+func ProjectionEuc(s float64) float64 { return math.Sqrt(max((1+s)/2, 0)) }
+
+// ProjectionCos is the closed form of the strength along d_⊥ of e^cos, √(1−S²) (Eq. 20 and appendix).
+func ProjectionCos(s float64) float64 { return math.Sqrt(max(1-s*s, 0)) }
+
+// Directions is Figure 2. Left, on the unit circle, where a step along −e^euc and −e^cos takes a positive and a
+// negative, and its parts along d_∥ and d_⊥. Right, the strength along d_⊥ against the similarity of the pair: closed
+// forms as lines, the measured points on them.
+func Directions(measured []Projection) (*Figure, error) {
+	for i, m := range measured {
+		if !(m.S >= -1-1e-6 && m.S <= 1+1e-6) || math.IsNaN(m.Euc+m.Cos) || math.IsInf(m.Euc+m.Cos, 0) {
+			return nil, fmt.Errorf("figure 2: measurement %d is S %v, euc %v, cos %v; S must lie in [-1, 1] and the strengths be finite", i, m.S, m.Euc, m.Cos)
+		}
+	}
+	right := newPlot("Strength along $d_\\perp$", "$S$, similarity of the pair", "length of the projection on $d_\\perp$")
+	right.X.Min, right.X.Max, right.Y.Min, right.Y.Max = -1, 1, 0, 1.05
+	right.X.Tick.Marker, right.Y.Tick.Marker = every(0.5, -1, 1), every(0.25, 0, 1)
+	right.Add(lightGrid())
+	curves := []struct {
+		name   Markup
+		colour color.NRGBA
+		closed func(float64) float64
+		value  func(Projection) float64
+		dashes []vg.Length
+	}{
+		{`$\mathbf{e}^{euc}$: $\sqrt{(1+S)/2}$`, Vermilion, ProjectionEuc, func(m Projection) float64 { return m.Euc }, nil},
+		{`$\mathbf{e}^{cos}$: $\sqrt{1-S^2}$`, Blue, ProjectionCos, func(m Projection) float64 { return m.Cos }, []vg.Length{5, 2}},
+	}
+	for _, k := range curves {
+		// Steps of angle and not of S: the curves end steeply.
+		const steps = 180
+		line := make(plotter.XYs, steps+1)
+		for i := range line {
+			s := math.Cos(math.Pi * (1 - float64(i)/steps))
+			line[i] = plotter.XY{X: s, Y: k.closed(s)}
+		}
+		l, err := plotter.NewLine(line)
+		if err != nil {
+			return nil, err
+		}
+		l.LineStyle = stroke(k.colour, 1.6, k.dashes...)
+		right.Add(l)
+		right.Legend.Add(k.name, l)
+	}
+	for i, k := range curves {
+		if len(measured) == 0 {
+			break
+		}
+		points := make(plotter.XYs, len(measured))
+		for j, m := range measured {
+			points[j] = plotter.XY{X: m.S, Y: k.value(m)}
+		}
+		s, err := plotter.NewScatter(points)
+		if err != nil {
+			return nil, err
+		}
+		var shape draw.GlyphDrawer = draw.CircleGlyph{}
+		if i == 1 {
+			shape = draw.BoxGlyph{}
+		}
+		s.GlyphStyle = draw.GlyphStyle{Color: k.colour, Radius: vg.Points(2.2), Shape: ringed{shape}}
+		right.Add(s)
+	}
+	if len(measured) > 0 {
+		right.Legend.Add("measured from the op", dots{Vermilion, Blue})
+	}
+	right.Legend.Left = true
+	right.Legend.Top = false
+	right.Legend.XOffs, right.Legend.YOffs = vg.Points(50), vg.Points(8)
+	return &Figure{
+		Width: vg.Points(580), Height: vg.Points(230),
+		Alt: "Figure 2. Left: the directions of the Euclidean and the cosine gradient at a positive and a negative on the unit circle. " +
+			"Right: their strength along d_⊥ against the similarity S: √((1+S)/2) grows with S, √(1−S²) vanishes at S = ±1.",
+		panels: func(c draw.Canvas) {
+			parts := columns(c, 12, 1.22, 1)
+			unitCircle(parts[0])
+			right.Draw(parts[1])
+		},
+	}, nil
+}
+
+// unitCircle draws the left of Figure 2.
+func unitCircle(c draw.Canvas) {
+	const anchor, positive, negative = 90.0, 33.0, 156.0 // Degrees.
+	title := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
+	c.FillText(title, vg.Point{X: c.Center().X, Y: c.Max.Y + title.FontExtents().Descent}, "One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$")
+	c.Max.Y -= title.Height("x") + 2
+	// What is drawn lies in this box, in radii.
+	const left, right, bottom, top = -1.72, 1.72, -0.52, 1.42
+	radius := min((c.Max.X-c.Min.X)/(right-left), (c.Max.Y-c.Min.Y)/(top-bottom))
+	origin := vg.Point{X: c.Center().X - radius*(left+right)/2, Y: c.Center().Y - radius*(bottom+top)/2}
+	at := func(x, y float64) vg.Point {
+		return vg.Point{X: origin.X + radius*vg.Length(x), Y: origin.Y + radius*vg.Length(y)}
+	}
+	polar := func(degrees float64) (x, y float64) {
+		sin, cos := math.Sincos(degrees * math.Pi / 180)
+		return cos, sin
+	}
+
+	var arc vg.Path
+	arc.Move(at(polar(-24)))
+	arc.Arc(origin, radius, -24*math.Pi/180, 228*math.Pi/180)
+	c.SetLineStyle(stroke(quiet, 0.8))
+	c.Stroke(arc)
+	ax, ay := polar(anchor)
+	for _, degrees := range []float64{anchor, positive, negative} {
+		x, y := polar(degrees)
+		c.StrokeLines(stroke(faint, 0.8), []vg.Point{origin, at(x, y)})
+	}
+
+	const length = 0.66
+	for _, member := range []struct {
+		degrees, sign float64 // The sign with which the member moves: to the anchor or away.
+		name          string
+		parallel      float64 // Where d_∥ is drawn, outwards.
+	}{{positive, 1, "p", 1}, {negative, -1, "n", 1}} {
+		x, y := polar(member.degrees)
+		here := at(x, y)
+		// Tangent towards the anchor, or away from it.
+		tx, ty := -y, x
+		if dot := tx*ax + ty*ay; dot*member.sign < 0 {
+			tx, ty = -tx, -ty
+		}
+		ex, ey := ax-x, ay-y
+		norm := math.Hypot(ex, ey)
+		ex, ey = member.sign*ex/norm, member.sign*ey/norm
+		cx, cy := member.sign*ax, member.sign*ay
+		for _, e := range [][2]float64{{ex, ey}, {cx, cy}} { // Feet of the projections on d_⊥.
+			along := length * (e[0]*tx + e[1]*ty)
+			c.StrokeLines(stroke(Green, 0.6, 1.5, 1.5), []vg.Point{at(x+length*e[0], y+length*e[1]), at(x+along*tx, y+along*ty)})
+		}
+		arrow(c, here, at(x+0.82*tx, y+0.82*ty), stroke(Green, 1.1))
+		arrow(c, here, at(x+0.42*member.parallel*x, y+0.42*member.parallel*y), stroke(Green, 1.1))
+		arrow(c, here, at(x+length*ex, y+length*ey), stroke(Vermilion, 1.8))
+		arrow(c, here, at(x+length*cx, y+length*cy), stroke(Blue, 1.8))
+
+		label := func(colour color.Color, lx, ly float64, s Markup) {
+			c.FillText(aligned(style(labelSize, colour), text.XCenter, text.YCenter), at(lx, ly), s)
+		}
+		label(Green, x+0.91*tx+0.02*x, y+0.93*ty+0.02*y, `$d_\perp$`)
+		label(Green, x+0.53*member.parallel*x, y+0.53*member.parallel*y, `$d_\parallel$`)
+		side := map[bool][4]float64{true: {-0.10, -0.11, 0.15, 0.05}, false: {-0.16, 0.04, 0.17, -0.06}}[member.sign > 0]
+		label(Vermilion, x+length*ex+side[0], y+length*ey+side[1], fmt.Sprintf(`$-\mathbf{e}_%s^{euc}$`, member.name))
+		label(Blue, x+length*cx+side[2], y+length*cy+side[3], fmt.Sprintf(`$-\mathbf{e}_%s^{cos}$`, member.name))
+		disc(c, here, ink)
+		label(ink, x-0.15*x+0.02, y-0.15*y-0.06, fmt.Sprintf(`$\mathbf{f}_%s$`, member.name))
+	}
+	disc(c, at(ax, ay), ink)
+	c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), at(ax, ay+0.06), `$\mathbf{f}_a$`)
+	disc(c, origin, quiet)
+}
+
+// arrow draws a line with a filled head that ends at to.
+func arrow(c draw.Canvas, from, to vg.Point, s draw.LineStyle) {
+	d := to.Sub(from)
+	length := vg.Length(math.Hypot(float64(d.X), float64(d.Y)))
+	if length == 0 {
+		return
+	}
+	d = d.Scale(1 / length)
+	head := min(3+2.2*s.Width, length)
+	n := vg.Point{X: -d.Y, Y: d.X}.Scale(head * 0.38)
+	base := to.Sub(d.Scale(head))
+	c.StrokeLines(s, []vg.Point{from, base})
+	c.FillPolygon(s.Color, []vg.Point{to, base.Add(n), base.Sub(n)})
+}
+
+func disc(c draw.Canvas, at vg.Point, colour color.Color) {
+	c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.4), Shape: draw.CircleGlyph{}}, at)
+}
+
+// ringed is a glyph with a white rim, which keeps points apart from lines and from each other.
+type ringed struct{ draw.GlyphDrawer }
+
+func (r ringed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	rim := s
+	rim.Color, rim.Radius = paper, s.Radius+0.8
+	c.SetColor(rim.Color)
+	r.GlyphDrawer.DrawGlyph(c, rim, at)
+	c.SetColor(s.Color)
+	r.GlyphDrawer.DrawGlyph(c, s, at)
+}
+
+// dots is a legend's thumbnail of one or more points.
+type dots []color.NRGBA
+
+func (d dots) Thumbnail(c *draw.Canvas) {
+	for i, colour := range d {
+		x := c.Min.X + (c.Max.X-c.Min.X)*vg.Length(float64(i)+0.5)/vg.Length(len(d))
+		var shape draw.GlyphDrawer = draw.CircleGlyph{}
+		if i == 1 {
+			shape = draw.BoxGlyph{}
+		}
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.2), Shape: shape}, vg.Point{X: x, Y: c.Center().Y})
+	}
+}
+
+// every is a ticker with labels at multiples of step.
+func every(step, low, high float64) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9; i++ {
+		v := i * step
+		label := fmt.Sprintf("%.4g", math.Abs(math.Round(v*1e6)/1e6))
+		if v < -1e-9 {
+			label = "−" + label
+		}
+		ticks = append(ticks, plot.Tick{Value: v, Label: label})
+	}
+	return ticks
+}
+
+func lightGrid() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Horizontal, g.Vertical = stroke(faint, 0.4), stroke(faint, 0.4)
+	return g
+}

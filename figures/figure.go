@@ -1,0 +1,83 @@
+package figures
+
+import (
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Figure is a picture of a fixed size that draws itself on any canvas of gonum/plot.
+type Figure struct {
+	Width, Height vg.Length
+	// Alt says in words what is to be seen. It goes with the picture wherever the format has a place for it.
+	Alt string
+	// Provenance is a line under the picture: preset, data, backend. Empty for none.
+	Provenance string
+
+	panels func(c draw.Canvas)
+}
+
+// Of makes a figure of one plot of the caller's.
+func Of(p *plot.Plot, width, height vg.Length) *Figure {
+	return &Figure{Width: width, Height: height, Alt: p.Title.Text, panels: p.Draw}
+}
+
+// margin is left free around the panels.
+const margin = vg.Length(6)
+
+// Draw draws the figure on a canvas, which it fills.
+func (f *Figure) Draw(c draw.Canvas) {
+	c.SetColor(paper)
+	c.Fill(c.Rectangle.Path())
+	c = draw.Crop(c, margin, -margin, margin, -margin)
+	if f.Provenance != "" {
+		s := aligned(style(noteSize, quiet), text.XRight, text.YBottom)
+		c.FillText(s, vg.Point{X: c.Max.X, Y: c.Min.Y}, f.Provenance)
+		c = draw.Crop(c, 0, 0, noteSize+6, 0)
+	}
+	if f.panels != nil {
+		f.panels(c)
+	}
+}
+
+// columns cuts a canvas into columns of the given relative widths with gaps between them.
+func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
+	total := 0.0
+	for _, w := range widths {
+		total += w
+	}
+	room := c.Max.X - c.Min.X - gap*vg.Length(len(widths)-1)
+	out := make([]draw.Canvas, len(widths))
+	x := c.Min.X
+	for i, w := range widths {
+		out[i] = c
+		out[i].Min.X = x
+		out[i].Max.X = x + room*vg.Length(w/total)
+		x = out[i].Max.X + gap
+	}
+	return out
+}
+
+// squares cuts a canvas into a row of canvases in which the data areas of plots are squares of one size, as large as
+// they get. After each plot there is room as given, for a bar of colours or a gap.
+func squares(c draw.Canvas, plots []*plot.Plot, after []vg.Length) []draw.Canvas {
+	around := make([]vg.Rectangle, len(plots)) // What each plot needs outside its data area.
+	room, side := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y
+	for i, p := range plots {
+		data := p.DataCanvas(c)
+		around[i] = vg.Rectangle{Min: data.Min.Sub(c.Min), Max: c.Max.Sub(data.Max)}
+		room -= around[i].Min.X + around[i].Max.X + after[i]
+		side = min(side, c.Max.Y-c.Min.Y-around[i].Min.Y-around[i].Max.Y)
+	}
+	side = min(side, room/vg.Length(len(plots)))
+	out := make([]draw.Canvas, len(plots))
+	x := c.Min.X + max(room-side*vg.Length(len(plots)), 0)/2
+	for i := range plots {
+		out[i] = c
+		out[i].Min.X, out[i].Max.X = x, x+around[i].Min.X+side+around[i].Max.X
+		out[i].Min.Y = c.Max.Y - around[i].Max.Y - side - around[i].Min.Y
+		x = out[i].Max.X + after[i]
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package figures
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Output is what can be written: a [*Figure] or a [*Table].
+type Output interface {
+	// Formats lists the formats it can be written in, as file name extensions without the dot.
+	Formats() []string
+	bytes(format string) ([]byte, error)
+}
+
+// Formats are svg, png and pdf.
+func (f *Figure) Formats() []string { return []string{"svg", "png", "pdf"} }
+
+// PNGResolution is the resolution of PNG files, in dots per inch.
+const PNGResolution = 192
+
+// Bytes renders a figure or a table in a format, such as svg or md. An unknown one is an error that lists the others.
+func Bytes(o Output, format string) ([]byte, error) {
+	for _, f := range o.Formats() {
+		if f == format {
+			return o.bytes(format)
+		}
+	}
+	return nil, fmt.Errorf("no format %q; there are %s", format, strings.Join(o.Formats(), ", "))
+}
+
+// Save writes a figure or a table to a file in the format of the path's extension. The folder is made if there is none,
+// and the file is replaced as a whole or not at all.
+func Save(o Output, path string) error {
+	data, err := Bytes(o, strings.ToLower(strings.TrimPrefix(filepath.Ext(path), ".")))
+	if err != nil {
+		return fmt.Errorf("saving %s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, data, 0o666)
+}
+
+func (f *Figure) bytes(format string) (data []byte, err error) {
+	// gonum/plot panics where it cannot draw, as on a range without end.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("drawing: %v", r)
+		}
+	}()
+	if !(f.Width > 0 && f.Height > 0) {
+		return nil, fmt.Errorf("drawing: a figure of size %v × %v", f.Width, f.Height)
+	}
+	switch format {
+	case "svg":
+		return f.svg()
+	case "pdf":
+		return written(vgpdf.New(f.Width, f.Height), f)
+	default:
+		return f.png(PNGResolution)
+	}
+}
+
+func (f *Figure) png(dpi int) ([]byte, error) {
+	return written(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))}, f)
+}
+
+func written(c vg.CanvasWriterTo, f *Figure) ([]byte, error) {
+	f.Draw(draw.New(c))
+	var b bytes.Buffer
+	_, err := c.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+func (f *Figure) svg() ([]byte, error) {
+	data, err := written(vgsvg.New(f.Width, f.Height), f)
+	if err != nil {
+		return nil, err
+	}
+	var alt bytes.Buffer
+	if err := xml.EscapeText(&alt, []byte(f.Alt)); err != nil {
+		return nil, err
+	}
+	// The canvas calls its PNG images JPEG, and viewers would blur the cells of a heat map.
+	data = bytes.ReplaceAll(data, []byte("data:image/jpg;base64,"), []byte("data:image/png;base64,"))
+	data = bytes.ReplaceAll(data, []byte("<image "), []byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
+	if f.Alt != "" {
+		open := bytes.Index(data, []byte("<g "))
+		if open > 0 {
+			data = bytes.Join([][]byte{data[:open], []byte("<title>"), alt.Bytes(), []byte("</title>\n"), data[open:]}, nil)
+		}
+		data = bytes.Replace(data, []byte("<svg "), []byte(`<svg role="img" `), 1)
+	}
+	return data, nil
+}

@@ -1,0 +1,345 @@
+package figures
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Field is a value at each point of a triplet diagram, the square of S_ap (to the right) and S_an (upwards).
+type Field struct {
+	Title Markup
+	// Min and Max are the range of both similarities. If both are zero it is 0 to 1.
+	Min, Max float64
+	// Values are those at the points of [SimilarityGrid], in its order: n×n of them. NaN is left grey.
+	Values []float32
+}
+
+// SimilarityGrid is the points of a triplet diagram: n×n triplets with S_ap and S_an from low to high in equal steps,
+// row by row: S_ap runs fastest. Weights at these points make a [Field].
+func SimilarityGrid(low, high float64, n int) (sap, san []float32) {
+	sap, san = make([]float32, n*n), make([]float32, n*n)
+	at := func(i int) float32 {
+		if n == 1 {
+			return float32(low)
+		}
+		return float32(low + (high-low)*float64(i)/float64(n-1))
+	}
+	for i := range n * n {
+		sap[i], san[i] = at(i%n), at(i/n)
+	}
+	return sap, san
+}
+
+func (f Field) bounds() (low, high float64) {
+	if f.Min == 0 && f.Max == 0 {
+		return 0, 1
+	}
+	return f.Min, f.Max
+}
+
+func (f Field) side() int { return int(math.Round(math.Sqrt(float64(len(f.Values))))) }
+
+func (f Field) check() error {
+	low, high := f.bounds()
+	if n := f.side(); n < 2 || n*n != len(f.Values) {
+		return fmt.Errorf("triplet diagram %q: %d values are no square of at least 2×2", Plain(f.Title), len(f.Values))
+	}
+	if !(low < high) || math.IsInf(low, 0) || math.IsInf(high, 0) {
+		return fmt.Errorf("triplet diagram %q: similarities from %v to %v", Plain(f.Title), low, high)
+	}
+	return nil
+}
+
+// extent is the range of the finite values.
+func (f Field) extent() (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, v := range f.Values {
+		if x := float64(v); !math.IsNaN(x) && !math.IsInf(x, 0) {
+			low, high = min(low, x), max(high, x)
+		}
+	}
+	if low > high {
+		return 0, 0
+	}
+	return low, high
+}
+
+// Dims, X, Y and Z make a Field gonum/plot's grid.
+func (f Field) Dims() (columns, rows int) { n := f.side(); return n, n }
+
+// X is the S_ap of a column.
+func (f Field) X(column int) float64 {
+	low, high := f.bounds()
+	return low + (high-low)*float64(column)/float64(f.side()-1)
+}
+
+// Y is the S_an of a row.
+func (f Field) Y(row int) float64 { return f.X(row) }
+
+// Z is the value at a column and a row.
+func (f Field) Z(column, row int) float64 { return float64(f.Values[row*f.side()+column]) }
+
+// Triplets are the similarities of a batch's triplets, to be drawn on a diagram as points: S_ap and S_an, equally long.
+type Triplets struct{ Sap, San []float32 }
+
+// Diagram is what goes on a triplet diagram.
+type Diagram struct {
+	Field Field
+	// Low and High are the values at the ends of the colours; if both are zero, the least and the largest of the field.
+	// A field with negative values gets colours with white at zero.
+	Low, High float64
+	// Levels are the values along which lines are drawn; if nil, five round ones; if empty, none.
+	Levels []float64
+	// Triplets are drawn over the field.
+	Triplets Triplets
+}
+
+// TripletDiagram draws the weight that a rule gives triplets, T, P₊T, P₋T or any other, as colours over S_ap × S_an with
+// lines of equal weight, and the triplets of a batch as points.
+func TripletDiagram(d Diagram) (*Figure, error) {
+	panel, colours, err := d.plot()
+	if err != nil {
+		return nil, err
+	}
+	return &Figure{
+		Width: vg.Points(292), Height: vg.Points(252),
+		Alt: fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, and of the anchor-negative pair, S_an.", Plain(d.Field.Title)),
+		panels: func(c draw.Canvas) {
+			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
+			panel.Draw(c)
+			colours.draw(panel.DataCanvas(c), c)
+		},
+	}, nil
+}
+
+// plot is the diagram without its bar of colours.
+func (d Diagram) plot() (*plot.Plot, bar, error) {
+	if err := d.Field.check(); err != nil {
+		return nil, bar{}, err
+	}
+	if len(d.Triplets.Sap) != len(d.Triplets.San) {
+		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an", len(d.Triplets.Sap), len(d.Triplets.San))
+	}
+	b := bar{low: d.Low, high: d.High, colours: viridis}
+	if b.low == 0 && b.high == 0 {
+		b.low, b.high = d.Field.extent()
+	}
+	if b.low < 0 {
+		b.high = max(b.high, -b.low)
+		b.low, b.colours = -b.high, diverging
+	}
+	if !(b.low < b.high) { // One value everywhere: the middle of the colours.
+		b.low, b.high = b.low-0.5, b.high+0.5
+	}
+	b.levels = d.Levels
+	if b.levels == nil {
+		b.levels = roundLevels(b.low, b.high)
+	}
+	low, high := d.Field.bounds()
+	p := newPlot(d.Field.Title, "$S_{ap}$", "$S_{an}$")
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
+	step := roundStep((high - low) / 4)
+	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
+	p.Add(field{d.Field, b})
+	if len(d.Triplets.Sap) > 0 {
+		p.Add(cloud(d.Triplets))
+	}
+	return p, b, nil
+}
+
+// field draws the colours and the lines of equal value with their values on them.
+type field struct {
+	Field
+	bar bar
+}
+
+func (f field) Plot(c draw.Canvas, p *plot.Plot) {
+	n := f.side()
+	img := image.NewNRGBA(image.Rect(0, 0, n, n))
+	for row := range n {
+		for column := range n {
+			img.SetNRGBA(column, n-1-row, f.bar.at(f.Z(column, row)))
+		}
+	}
+	cells := smooth(img, 301)
+	c.DrawImage(c.Rectangle, cells)
+	for _, level := range f.bar.levels {
+		colour := f.contrast(level)
+		contour := plotter.NewContour(f.Field, []float64{level}, nil)
+		contour.LineStyles = []draw.LineStyle{stroke(colour, 0.7)}
+		contour.Plot(c, p)
+	}
+	x, y := p.Transforms(&c)
+	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
+	for _, level := range f.bar.levels {
+		column, row, ok := f.crossing(level)
+		if !ok {
+			continue
+		}
+		low, high := f.bounds()
+		at := vg.Point{X: x(low + (high-low)*column), Y: y(low + (high-low)*row)}
+		label := number(level)
+		half := vg.Point{X: s.Width(label)/2 + 1.5, Y: 4}
+		redraw(c, cells, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}) // Interrupts the line under its value.
+		s.Color = f.contrast(level)
+		c.FillText(s, at, label)
+	}
+}
+
+// redraw draws again the part of the image that fills c, about the rectangle r.
+func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
+	size := c.Size()
+	n := img.Bounds().Dx()
+	column := func(x vg.Length) int { return int(math.Round(float64((x - c.Min.X) / size.X * vg.Length(n)))) }
+	row := func(y vg.Length) int { return int(math.Round(float64((c.Max.Y - y) / size.Y * vg.Length(n)))) }
+	part := image.Rect(column(r.Min.X), row(r.Max.Y), column(r.Max.X), row(r.Min.Y)).Intersect(img.Bounds())
+	if part.Empty() {
+		return
+	}
+	copied := image.NewNRGBA(image.Rect(0, 0, part.Dx(), part.Dy()))
+	for y := range part.Dy() {
+		for x := range part.Dx() {
+			copied.SetNRGBA(x, y, img.NRGBAAt(part.Min.X+x, part.Min.Y+y))
+		}
+	}
+	at := func(column, row int) vg.Point {
+		return vg.Point{X: c.Min.X + size.X*vg.Length(column)/vg.Length(n), Y: c.Max.Y - size.Y*vg.Length(row)/vg.Length(n)}
+	}
+	c.DrawImage(vg.Rectangle{Min: at(part.Min.X, part.Max.Y), Max: at(part.Max.X, part.Min.Y)}, copied)
+}
+
+// contrast is black or white, whichever stands out from the colour of a value.
+func (f field) contrast(value float64) color.NRGBA {
+	k := f.bar.at(value)
+	if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) > 120 {
+		return ink
+	}
+	return paper
+}
+
+// crossing is where the diagonal from the top left to the bottom right crosses a level, as fractions of the range, well
+// inside the frame.
+func (f field) crossing(level float64) (x, y float64, ok bool) {
+	n := f.side()
+	for i := range n - 1 {
+		a, b := f.Z(i, n-1-i), f.Z(i+1, n-2-i)
+		if a == b || (a-level)*(b-level) > 0 || math.IsNaN(a+b) {
+			continue
+		}
+		at := (float64(i) + (a-level)/(a-b)) / float64(n-1)
+		if at > 0.04 && at < 0.96 {
+			return at, 1 - at, true
+		}
+	}
+	return 0, 0, false
+}
+
+// smooth enlarges an image, bilinear, to about the given width: viewers show the cells of an image as they are.
+func smooth(img *image.NRGBA, width int) *image.NRGBA {
+	n := img.Bounds().Dx()
+	if n >= width {
+		return img
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, width, width))
+	for y := range width {
+		for x := range width {
+			fx, fy := float64(x)*float64(n-1)/float64(width-1), float64(y)*float64(n-1)/float64(width-1)
+			ix, iy := min(int(fx), n-2), min(int(fy), n-2)
+			dx, dy := fx-float64(ix), fy-float64(iy)
+			mix := func(channel func(color.NRGBA) uint8) uint8 {
+				v := func(i, j int) float64 { return float64(channel(img.NRGBAAt(i, j))) }
+				return uint8(math.Round((v(ix, iy)*(1-dx)+v(ix+1, iy)*dx)*(1-dy) + (v(ix, iy+1)*(1-dx)+v(ix+1, iy+1)*dx)*dy))
+			}
+			out.SetNRGBA(x, y, color.NRGBA{mix(func(k color.NRGBA) uint8 { return k.R }), mix(func(k color.NRGBA) uint8 { return k.G }),
+				mix(func(k color.NRGBA) uint8 { return k.B }), 0xff})
+		}
+	}
+	return out
+}
+
+// cloud draws a batch's triplets. Those outside the diagram are left out.
+type cloud Triplets
+
+func (t cloud) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	glyph := draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(1.9), Shape: ringed{draw.CircleGlyph{}}}
+	for i := range t.Sap {
+		at := vg.Point{X: x(float64(t.Sap[i])), Y: y(float64(t.San[i]))}
+		if c.Contains(at) {
+			c.DrawGlyphNoClip(glyph, at)
+		}
+	}
+}
+
+// bar is a scale of values in colours.
+type bar struct {
+	low, high float64
+	colours   scale
+	levels    []float64
+	label     Markup
+}
+
+func (b bar) at(v float64) color.NRGBA { return b.colours.at((v - b.low) / (b.high - b.low)) }
+
+// barRoom is the width that a bar takes with its gap and its numbers.
+const barRoom = vg.Length(42)
+
+// draw draws the bar to the right of a panel's data area.
+func (b bar) draw(data, panel draw.Canvas) {
+	const gap, width, steps = vg.Length(8), vg.Length(9), 128
+	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y}, Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
+	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
+	for i := range steps {
+		img.SetNRGBA(0, i, b.colours.at(1-(float64(i)+0.5)/steps))
+	}
+	panel.DrawImage(r, img)
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	for _, v := range roundLevels(b.low, b.high) {
+		y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length((v-b.low)/(b.high-b.low))
+		panel.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
+		panel.FillText(s, vg.Point{X: r.Max.X + 4.5, Y: y}, number(v))
+	}
+	if b.label != "" {
+		panel.FillText(aligned(style(tickSize, ink), text.XCenter, text.YBottom), vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: r.Max.Y + 4}, b.label)
+	}
+}
+
+// roundStep is 1, 2, 2.5 or 5 times a power of ten, the first that is not less than x.
+func roundStep(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 2.5, 5} {
+		if m*power >= x*(1-1e-9) {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// roundLevels are about five round values strictly between two.
+func roundLevels(low, high float64) []float64 {
+	step := roundStep((high - low) / 6)
+	var out []float64
+	for i := math.Floor(low/step) + 1; i*step < high-1e-9*(high-low); i++ {
+		if v := i * step; v > low+1e-9*(high-low) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// number is a value with a true minus sign and no more digits than it needs.
+func number(v float64) string {
+	s := fmt.Sprintf("%.3g", math.Abs(v))
+	if v < 0 && s != "0" {
+		return "−" + s
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+package figures
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Masks are fields that are 1 where P₊ acts and 0 where a mask sets it to zero, on one grid: P₊ of a rule with pair
+// weight con and the mask. SC2Printed is Eq. 19 as it is printed; nil leaves its panel out.
+type Masks struct{ SC1, SC2, SC2Printed []float32 }
+
+// TripletWeights is Figure 3: the triplet diagrams of T^cos and T^cir, whose lines of equal weight are straight and
+// circular, and where sc1 and sc2 let P₊ act: shaded as the masks have it, with the boundaries in closed form, S_an = S_ap
+// and (1−S_ap)² + S_an² = 0.5, as lines. All fields are on the grid of the first.
+func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
+	lowCos, highCos := cos.extent()
+	lowCir, highCir := cir.extent()
+	var panels []*plot.Plot
+	var colours bar
+	for _, f := range []Field{cos, cir} { // One scale for both, so that they can be compared.
+		p, b, err := Diagram{Field: f, Low: min(lowCos, lowCir), High: max(highCos, highCir)}.plot()
+		if err != nil {
+			return nil, fmt.Errorf("figure 3: %w", err)
+		}
+		panels, colours = append(panels, p), b
+	}
+	straight := mask{name: "$T^{sc1}$", values: masks.SC1, colour: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
+	round := mask{name: "$T^{sc2}$", values: masks.SC2, colour: Blue, line: func(u float64) (sap, san float64) {
+		sin, cos := math.Sincos(math.Pi * (1 - u))
+		return 1 + math.Sqrt(0.5)*cos, math.Sqrt(0.5) * sin
+	}, label: 0.14, inside: true}
+	third, err := maskPanel("where $P_+$ acts", cos, straight, round)
+	if err != nil {
+		return nil, fmt.Errorf("figure 3: %w", err)
+	}
+	panels = append(panels, third)
+	after := []vg.Length{8, barRoom, 0}
+	if masks.SC2Printed != nil {
+		printed := round
+		printed.name, printed.values, printed.inside = "Eq. 19", masks.SC2Printed, false
+		fourth, err := maskPanel("sc2 as printed", cos, printed)
+		if err != nil {
+			return nil, fmt.Errorf("figure 3: %w", err)
+		}
+		panels, after = append(panels, fourth), []vg.Length{8, barRoom, 8, 0}
+	}
+	return &Figure{
+		Width: vg.Points(215 * float64(len(panels))), Height: vg.Points(222),
+		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, T^cir along circles about (1, 0). " +
+			"sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 about (1, 0).",
+		panels: func(c draw.Canvas) {
+			for i, part := range squares(c, panels, after) {
+				panels[i].Draw(part)
+				if i == 1 {
+					colours.draw(panels[i].DataCanvas(part), part)
+				}
+			}
+		},
+	}, nil
+}
+
+// mask is where P₊ acts, with its boundary as a curve over u in [0, 1].
+type mask struct {
+	name   Markup
+	values []float32
+	colour color.NRGBA
+	line   func(u float64) (sap, san float64)
+	label  float64 // The u at which the name stands.
+	inside bool    // The name stands to the right of the line.
+}
+
+func maskPanel(title Markup, grid Field, masks ...mask) (*plot.Plot, error) {
+	low, high := grid.bounds()
+	p := newPlot(title, "$S_{ap}$", "$S_{an}$")
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
+	step := roundStep((high - low) / 4)
+	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
+	for _, m := range masks {
+		f := Field{Title: m.name, Min: grid.Min, Max: grid.Max, Values: m.values}
+		if err := f.check(); err != nil {
+			return nil, err
+		}
+		for i, v := range m.values {
+			if v != 0 && v != 1 {
+				return nil, fmt.Errorf("mask %s: value %d is %v, neither 0 nor 1", Plain(m.name), i, v)
+			}
+		}
+	}
+	p.Add(regions{grid, masks})
+	return p, nil
+}
+
+// regions draws masks one over the other: each shades where it acts.
+type regions struct {
+	grid  Field
+	masks []mask
+}
+
+func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	at := func(m mask, u float64) vg.Point {
+		sap, san := m.line(u)
+		return vg.Point{X: x(sap), Y: y(san)}
+	}
+	for _, m := range r.masks {
+		f := Field{Min: r.grid.Min, Max: r.grid.Max, Values: m.values}
+		n := f.side()
+		img := image.NewNRGBA(image.Rect(0, 0, n, n))
+		tint := scale{paper, m.colour}.at(0.22)
+		for row := range n {
+			for column := range n {
+				if f.Z(column, row) == 1 {
+					img.SetNRGBA(column, n-1-row, tint)
+				}
+			}
+		}
+		c.DrawImage(c.Rectangle, img)
+	}
+	for _, m := range r.masks {
+		const steps = 200
+		var points []vg.Point
+		for i := range steps + 1 {
+			points = append(points, at(m, float64(i)/steps))
+		}
+		c.StrokeLines(stroke(m.colour, 1.7), c.ClipLinesXY(points)...)
+	}
+	for _, m := range r.masks {
+		s, shift := aligned(style(labelSize, m.colour), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
+		if m.inside {
+			s.XAlign, s.YAlign, shift = text.XLeft, text.YCenter, vg.Point{X: 6}
+		}
+		c.FillText(s, at(m, m.label).Add(shift), m.name)
+	}
+}
