@@ -1,0 +1,170 @@
+// Package nb shows things in a GoNB cell: figures, tables, text, and progress updated in place.
+//
+// A cell is a main program, and this package is its main part: where something goes wrong, Show, Check and Must end the
+// cell with the error on one line. In a program that GoNB did not start, what is shown becomes text on standard error.
+// It links no XLA, so a cell that draws is built and run within a second.
+package nb
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"image/png"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/janpfeifer/gonb/gonbui"
+
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Show displays a figure as a picture, or a table.
+func Show(o figures.Output) { Check(show(o)) }
+
+func show(o figures.Output) error {
+	if f, ok := o.(*figures.Figure); ok {
+		data, err := figures.Bytes(f, "png")
+		if err != nil {
+			return err
+		}
+		return showImage(data, f.Alt, f.Width.Points()*96/72)
+	}
+	format := "html"
+	if !gonbui.IsNotebook {
+		format = textFormat(o.Formats())
+	}
+	data, err := figures.Bytes(o, format)
+	if err != nil {
+		return err
+	}
+	display(string(data), string(data))
+	return nil
+}
+
+// textFormat picks what a terminal shows best.
+func textFormat(formats []string) string {
+	for _, f := range []string{"txt", "text", "md", "csv"} {
+		if slices.Contains(formats, f) {
+			return f
+		}
+	}
+	return formats[0]
+}
+
+// Image displays a picture given as the bytes of a PNG or SVG file; alt says in words what is to be seen.
+func Image(data []byte, alt string) { Check(showImage(data, alt, 0)) }
+
+// showImage displays a PNG or SVG file, at a width in CSS pixels unless that is 0.
+func showImage(data []byte, alt string, width float64) error {
+	out, err := imageHTML(data, alt, width)
+	if err != nil {
+		return err
+	}
+	display(out, "["+alt+"]")
+	return nil
+}
+
+// imageHTML is a picture with its data in it: it has its size and its description, and unlike an inline SVG it is also
+// shown in a notebook that JupyterLab does not trust yet.
+func imageHTML(data []byte, alt string, width float64) (string, error) {
+	kind := ""
+	if _, err := png.DecodeConfig(bytes.NewReader(data)); err == nil {
+		kind = "image/png"
+	} else if start := data[:min(len(data), 1024)]; bytes.Contains(start, []byte("<svg")) {
+		kind = "image/svg+xml"
+	} else {
+		return "", fmt.Errorf("nb: the image is neither PNG nor SVG")
+	}
+	size := ""
+	if width > 0 {
+		size = fmt.Sprintf(` width="%.0f"`, width)
+	}
+	return fmt.Sprintf(`<img src="data:%s;base64,%s" alt="%s"%s style="max-width:100%%;height:auto">`,
+		kind, base64.StdEncoding.EncodeToString(data), html.EscapeString(alt), size), nil
+}
+
+// HTML displays markup.
+func HTML(markup string) { display(markup, markup) }
+
+// Markdown displays text with Markdown and TeX formulas.
+func Markdown(text string) {
+	if !gonbui.IsNotebook {
+		fmt.Fprintln(os.Stderr, text)
+		return
+	}
+	gonbui.DisplayMarkdown(text)
+	gonbui.Sync()
+}
+
+// display shows markup in a notebook, and text elsewhere. It returns when the notebook has it.
+func display(markup, text string) {
+	if !gonbui.IsNotebook {
+		fmt.Fprintln(os.Stderr, text)
+		return
+	}
+	gonbui.DisplayHTML(markup)
+	gonbui.Sync()
+}
+
+// Check ends the cell if there is an error, with its first line.
+func Check(err error) {
+	if err != nil {
+		os.Exit(fail(os.Stderr, err))
+	}
+}
+
+// Must is a value, or the end of the cell if there is an error with it:
+//
+//	nb.Show(nb.Must(figures.Directions(nil)))
+func Must[T any](value T, err error) T {
+	Check(err)
+	return value
+}
+
+func fail(w io.Writer, err error) (code int) {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	fmt.Fprintln(w, first)
+	return 1
+}
+
+// Context ends when the cell's Stop button is pressed. GoNB then gives the cell five seconds to end by itself.
+var Context = sync.OnceValue(func() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx
+})
+
+// Preset is the preset that the notebook runs at: DMLX_PRESET, which "dmlx lab --preset" sets, else quick.
+func Preset() string {
+	if p := os.Getenv("DMLX_PRESET"); p != "" {
+		return p
+	}
+	return "quick"
+}
+
+// Store is the folder of the run store: DMLX_STORE, which "dmlx lab" sets, else runs in the folder of the go.mod above
+// the working directory, else runs.
+func Store() string {
+	if dir := os.Getenv("DMLX_STORE"); dir != "" {
+		return dir
+	}
+	if dir, err := os.Getwd(); err == nil {
+		for ; ; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+				return filepath.Join(dir, "runs")
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	return "runs"
+}

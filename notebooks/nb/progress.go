@@ -1,0 +1,111 @@
+package nb
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/janpfeifer/gonb/gonbui"
+)
+
+// updateEvery and printEvery are the pace of what a reader sees change in place, and of lines in a log: a page that is
+// sent every step of a training freezes.
+const (
+	updateEvery = 250 * time.Millisecond
+	printEvery  = 10 * time.Second
+)
+
+// Progress is a line that tells how far something is, updated in place at most four times a second. It may be used
+// by several goroutines.
+type Progress struct {
+	title string
+	show  func(fraction float64, text string)
+	every time.Duration
+
+	mu       sync.Mutex
+	start    time.Time
+	shown    time.Time
+	fraction float64
+	text     string
+	late     *time.Timer // Shows what came too soon after the last update.
+	done     bool
+}
+
+// NewProgress starts one.
+func NewProgress(title string) *Progress {
+	if !gonbui.IsNotebook {
+		return newProgress(title, printEvery, func(fraction float64, text string) { printLine(os.Stderr, title, fraction, text) })
+	}
+	id := "progress_" + gonbui.UniqueId()
+	return newProgress(title, updateEvery, func(fraction float64, text string) {
+		gonbui.UpdateHTML(id, progressHTML(title, fraction, text))
+	})
+}
+
+func newProgress(title string, every time.Duration, show func(float64, string)) *Progress {
+	return &Progress{title: title, show: show, every: every, start: time.Now()}
+}
+
+// Set says how far it is, from 0 to 1, and what is going on.
+func (p *Progress) Set(fraction float64, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return
+	}
+	p.fraction, p.text = min(max(fraction, 0), 1), text
+	if wait := p.every - time.Since(p.shown); wait <= 0 {
+		p.update()
+	} else if p.late == nil {
+		p.late = time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !p.done {
+				p.update()
+			}
+		})
+	}
+}
+
+func (p *Progress) update() {
+	if p.late != nil {
+		p.late.Stop()
+		p.late = nil
+	}
+	p.shown = time.Now()
+	p.show(p.fraction, p.text)
+}
+
+// Done ends it and leaves a last text, by default the time it took.
+func (p *Progress) Done(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return
+	}
+	if text == "" {
+		text = fmt.Sprintf("done in %s", time.Since(p.start).Round(100*time.Millisecond))
+	}
+	p.fraction, p.text = 1, text
+	p.update()
+	p.done = true
+	gonbui.Sync()
+}
+
+// progressHTML is the line with a bar, which goes when all is done.
+func progressHTML(title string, fraction float64, text string) string {
+	bar := ""
+	if fraction < 1 {
+		bar = fmt.Sprintf(`<progress value="%.3f" max="1"></progress> `, fraction)
+	}
+	return fmt.Sprintf(`<div style="font-family:var(--jp-code-font-family,monospace)">%s%s: %s</div>`,
+		bar, html.EscapeString(title), html.EscapeString(text))
+}
+
+func printLine(w io.Writer, title string, fraction float64, text string) {
+	fmt.Fprintf(w, "%s: %3.0f %% %s\n", title, 100*fraction, strings.ReplaceAll(text, "\n", " "))
+}
