@@ -1,0 +1,367 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	_ "image/jpeg" // Decoders of the formats that a folder may hold.
+	_ "image/png"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	xdraw "golang.org/x/image/draw"
+)
+
+// maxPixels bounds an image file's size once decoded (half a gigabyte), so that no file can exhaust memory.
+const maxPixels = 1 << 27
+
+// class is a sub-folder: its name and its files' paths, sorted.
+type class struct {
+	name  string
+	files []string
+}
+
+// openFolder gives the folder's images, split by class or as its sub-folders say.
+func openFolder(dir string, o *Options) (*Set, error) {
+	dir = filepath.Clean(dir)
+	set, err := readFolder(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("datasets: %w", err)
+	}
+	return set, nil
+}
+
+func readFolder(dir string, o *Options) (*Set, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	splits, err := listSplits(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	key, err := folderKey(abs, o.Size, splits)
+	if err != nil {
+		return nil, err
+	}
+	set, err := openCached("folder", key, o, func() ([]*Images, error) { return decodeSplits(splits, o.Size) })
+	if err != nil {
+		return nil, err
+	}
+	set.Name = filepath.Base(abs)
+	return set, nil
+}
+
+// listSplits finds the classes of train and test, or of train, query and gallery, and says what it leaves out.
+func listSplits(dir string, o *Options) ([][]class, error) {
+	has := func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.IsDir()
+	}
+	var splits [][]class
+	switch {
+	case has("train") && has("test") && (has("query") || has("gallery")):
+		return nil, fmt.Errorf("%s has a test folder and a query or gallery folder; want one or the other", dir)
+	case has("train") && (has("test") || has("query") && has("gallery")):
+		names := []string{"train", "test"}
+		if !has("test") {
+			names = []string{"train", "query", "gallery"}
+		}
+		for _, name := range names {
+			classes, err := listClasses(filepath.Join(dir, name), o)
+			if err != nil {
+				return nil, err
+			}
+			splits = append(splits, classes)
+		}
+	default:
+		classes, err := listClasses(dir, o)
+		if err != nil {
+			if has("train") {
+				err = fmt.Errorf("%w; beside train there must be test, or query and gallery", err)
+			}
+			return nil, err
+		}
+		classes = dropLone(dir, classes, o)
+		if len(classes) < 2*minClasses {
+			return nil, fmt.Errorf("%s has %s with at least 2 images; want at least %d, half of them to test on", dir, count(len(classes), "class"), 2*minClasses)
+		}
+		half := len(classes) / 2
+		splits = [][]class{classes[:half], classes[half:]}
+	}
+
+	// An image without another of its class can neither be a positive nor be found; as a gallery's it still distracts.
+	splits[0] = dropLone(filepath.Join(dir, "train"), splits[0], o)
+	if len(splits) == 2 {
+		splits[1] = dropLone(filepath.Join(dir, "test"), splits[1], o)
+	}
+	for k, what := range []string{"train", "test"} {
+		if n := len(splits[k]); n < minClasses {
+			return nil, fmt.Errorf("%s has %s to %s on; want at least %d, each of at least 2 images", dir, count(n, "class"), what, minClasses)
+		}
+	}
+	if err := o.limit(dir, len(splits[0]), len(splits[1])); err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "datasets: "))
+	}
+	if o.TrainClasses > 0 {
+		splits[0] = splits[0][:o.TrainClasses]
+	}
+	if o.TestClasses > 0 {
+		splits[1] = splits[1][:o.TestClasses]
+		if len(splits) == 3 {
+			splits[2] = common(splits[2], splits[1])
+		}
+	}
+	if both := common(splits[0], splits[1]); len(both) > 0 {
+		o.Note(fmt.Sprintf("datasets: %s: %s both to train and to test on", dir, count(len(both), "class")))
+	}
+	if len(splits) == 3 && len(common(splits[1], splits[2])) == 0 {
+		return nil, fmt.Errorf("%s: no class is in both query and gallery", dir)
+	}
+	return splits, nil
+}
+
+// listClasses lists dir's sub-folders that hold images. Hidden files, which editors and archives leave, are passed over.
+func listClasses(dir string, o *Options) ([]class, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		classes []class
+		empty   []string
+		loose   int // images beside the classes
+	)
+	for _, e := range entries {
+		if hidden(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		info, err := os.Stat(path) // Follows links, as DirEntry does not.
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			if isImage(e.Name()) {
+				loose++
+			}
+			continue
+		}
+		files, err := listImages(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			empty = append(empty, e.Name())
+			continue
+		}
+		classes = append(classes, class{e.Name(), files})
+	}
+	switch {
+	case len(classes) == 0 && loose > 0:
+		return nil, fmt.Errorf("%s has images but no sub-folders with images; want one sub-folder per class", dir)
+	case len(classes) == 0:
+		return nil, fmt.Errorf("%s has no sub-folders with JPEG or PNG files; want one per class", dir)
+	}
+	if len(empty) > 0 {
+		o.Note(fmt.Sprintf("datasets: %s: left out, without images: %s", dir, list(empty)))
+	}
+	if loose > 0 {
+		o.Note(fmt.Sprintf("datasets: %s: left out, in no class: %s", dir, count(loose, "image")))
+	}
+	return classes, nil
+}
+
+func listImages(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && !hidden(e.Name()) && isImage(e.Name()) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }
+
+func isImage(name string) bool {
+	return slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(name)))
+}
+
+// dropLone leaves out classes of a single image.
+func dropLone(dir string, classes []class, o *Options) []class {
+	var kept []class
+	var lone []string
+	for _, c := range classes {
+		if len(c.files) < 2 {
+			lone = append(lone, c.name)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	if len(lone) > 0 {
+		o.Note(fmt.Sprintf("datasets: %s: left out, with a single image: %s", dir, list(lone)))
+	}
+	return kept
+}
+
+// common are the classes of a that have a namesake in b.
+func common(a, b []class) []class {
+	names := map[string]bool{}
+	for _, c := range b {
+		names[c.name] = true
+	}
+	var both []class
+	for _, c := range a {
+		if names[c.name] {
+			both = append(both, c)
+		}
+	}
+	return both
+}
+
+// count is "1 class", "2 classes", "1 image", …
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "s"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// list is the first few names.
+func list(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// folderKey names what decoding the folder gives: which files there are, how long and how old.
+func folderKey(abs string, size int, splits [][]class) (string, error) {
+	h := newHash()
+	fmt.Fprintf(h, "folder %q %d\n", abs, size)
+	for _, classes := range splits {
+		for _, c := range classes {
+			fmt.Fprintf(h, "%q\n", c.name)
+			for _, file := range c.files {
+				info, err := os.Stat(file)
+				if err != nil {
+					return "", err
+				}
+				fmt.Fprintf(h, "%q %d %d\n", file, info.Size(), info.ModTime().UnixNano())
+			}
+		}
+		fmt.Fprintln(h)
+	}
+	return hexDigest(h), nil
+}
+
+// decodeSplits reads all images. Queries and gallery share their classes' numbers.
+func decodeSplits(splits [][]class, size int) ([]*Images, error) {
+	var out []*Images
+	var names []string
+	numbers := map[string]int64{}
+	for k, classes := range splits {
+		if k < 2 {
+			names = nil
+			clear(numbers)
+		}
+		im := &Images{Size: size}
+		var files []string
+		for _, c := range classes {
+			label, known := numbers[c.name]
+			if !known {
+				label = int64(len(names))
+				numbers[c.name] = label
+				names = append(names, c.name)
+			}
+			im.Labels = append(im.Labels, slices.Repeat([]int64{label}, len(c.files))...)
+			files = append(files, c.files...)
+		}
+		im.N, im.Names = len(files), names
+		if err := im.decode(files); err != nil {
+			return nil, err
+		}
+		out = append(out, im)
+	}
+	if len(out) == 3 {
+		out[1].Names = names
+	}
+	return out, nil
+}
+
+// decode reads the files into Pixels, on all cores.
+func (im *Images) decode(files []string) error {
+	im.Pixels = make([]uint8, im.N*im.stride())
+	return forEach(im.N, func() func(int) error {
+		square := image.NewRGBA(image.Rect(0, 0, im.Size, im.Size))
+		return func(i int) error {
+			if err := decodeSquare(files[i], square); err != nil {
+				return fmt.Errorf("%s: %w", files[i], err)
+			}
+			for p, k := im.At(i), 0; k < len(p)/3; k++ {
+				copy(p[3*k:3*k+3], square.Pix[4*k:])
+			}
+			return nil
+		}
+	})
+}
+
+// decodeSquare draws the file's middle square, scaled, over white.
+func decodeSquare(path string, square *image.RGBA) error {
+	src, err := decodeFile(path)
+	if err != nil {
+		// The path is the caller's to tell.
+		var pathError *fs.PathError
+		if errors.As(err, &pathError) {
+			err = pathError.Err
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("damaged image: it ends early")
+		} else if errors.Is(err, image.ErrFormat) {
+			err = errors.New("neither a JPEG nor a PNG image")
+		}
+		return err
+	}
+	b := src.Bounds()
+	side := min(b.Dx(), b.Dy())
+	at := b.Min.Add(image.Pt((b.Dx()-side)/2, (b.Dy()-side)/2))
+	draw.Draw(square, square.Rect, image.NewUniform(color.White), image.Point{}, draw.Src)
+	xdraw.CatmullRom.Scale(square, square.Rect, src, image.Rectangle{Min: at, Max: at.Add(image.Pt(side, side))}, xdraw.Over, nil)
+	return nil
+}
+
+func decodeFile(path string) (image.Image, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	config, _, err := image.DecodeConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
+		return nil, fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height, maxPixels)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	src, _, err := image.Decode(file)
+	return src, err
+}
