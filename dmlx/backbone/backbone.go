@@ -1,0 +1,200 @@
+// Package backbone holds the networks that embed images: ResNet-18 and ResNet-50 as torchvision defines them (v1.5: the
+// stride of a bottleneck sits in its 3×3 convolution) and a small residual network for CPUs, their initialisation, and
+// their weights as safetensors files with PyTorch's names and layout.
+//
+// Variables live at a [model.Store]'s root under torchvision's names: "layer1.0.conv1.weight" on file is the variable
+// "weight" of the scope "/layer1/0/conv1". A convolution's kernel is [KH, KW, C, O] in memory and [O, C, KH, KW] on file.
+//
+//	err := backbone.Init(store, backbone.Small, 32, seed)
+//	exec, err := model.NewExec(b, store, func(scope *model.Scope, images *Node) *Node {
+//		return backbone.Small.Embed(scope, images, 32, false)
+//	})
+//
+// Functions that build graphs panic on impossible shapes, as GoMLX's do; all others return errors.
+package backbone
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	. "github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Arch names a network.
+type Arch string
+
+const (
+	// Small is for 32×32 images and CPUs: a 5×5/2 stem and four basic blocks of 16, 32, 64 and 128 channels;
+	// 0.31 million parameters with a 32-dimensional embedding.
+	Small Arch = "small"
+	// ResNet18 is torchvision's resnet18: 11.2 million parameters without its classifier.
+	ResNet18 Arch = "resnet18"
+	// ResNet50 is torchvision's resnet50 (v1.5): 23.5 million parameters without its classifier.
+	ResNet50 Arch = "resnet50"
+)
+
+// network says how a residual network differs from the others of its family (He et al. 2016, table 1).
+type network struct {
+	stem       int  // Kernel of the first convolution, of stride 2 and padding stem/2.
+	pool       bool // 3×3/2 maximum behind the stem.
+	width      int  // Channels of the stem and of the first stage; each later stage doubles them.
+	bottleneck bool
+	blocks     [4]int
+}
+
+var networks = map[Arch]network{
+	Small:    {stem: 5, width: 16, blocks: [4]int{1, 1, 1, 1}},
+	ResNet18: {stem: 7, pool: true, width: 64, blocks: [4]int{2, 2, 2, 2}},
+	ResNet50: {stem: 7, pool: true, width: 64, bottleneck: true, blocks: [4]int{3, 4, 6, 3}},
+}
+
+// Arches lists the networks, smallest first.
+func Arches() []string { return []string{string(Small), string(ResNet18), string(ResNet50)} }
+
+// ParseArch reads the name of a network; the error lists those there are.
+func ParseArch(name string) (Arch, error) {
+	a := Arch(strings.ToLower(strings.TrimSpace(name)))
+	if _, ok := networks[a]; !ok {
+		return "", fmt.Errorf("no network %q: want one of %s", name, strings.Join(Arches(), ", "))
+	}
+	return a, nil
+}
+
+// Width is the number of features F in front of the embedding; 0 for a network that there is not.
+func (a Arch) Width() int { return networks[a].features() }
+
+func (n network) features() int { return n.width * 8 * n.expansion() }
+
+// expansion is how many times its inner width a block gives out.
+func (n network) expansion() int {
+	if n.bottleneck {
+		return 4
+	}
+	return 1
+}
+
+// convolution is a convolution without bias, followed by batch normalisation: conv and norm are their names.
+type convolution struct {
+	conv, norm      string
+	kernel, in, out int
+	stride          int
+}
+
+// block is a residual block: convolutions in a row, and one beside them where the shapes differ.
+type block struct {
+	main       []convolution
+	downsample *convolution
+}
+
+// layers lists the network: its stem and its blocks, in order, with torchvision's names.
+func (n network) layers() (stem convolution, blocks []block) {
+	stem = convolution{"conv1", "bn1", n.stem, 3, n.width, 2}
+	in := n.width
+	for stage, count := range n.blocks {
+		width := n.width << stage
+		for i := range count {
+			stride := 1
+			if i == 0 && stage > 0 {
+				stride = 2
+			}
+			name := fmt.Sprintf("layer%d.%d.", stage+1, i)
+			out := width * n.expansion()
+			var b block
+			if n.bottleneck {
+				b.main = []convolution{
+					{name + "conv1", name + "bn1", 1, in, width, 1},
+					{name + "conv2", name + "bn2", 3, width, width, stride},
+					{name + "conv3", name + "bn3", 1, width, out, 1},
+				}
+			} else {
+				b.main = []convolution{
+					{name + "conv1", name + "bn1", 3, in, width, stride},
+					{name + "conv2", name + "bn2", 3, width, out, 1},
+				}
+			}
+			if stride != 1 || in != out {
+				b.downsample = &convolution{name + "downsample.0", name + "downsample.1", 1, in, out, stride}
+			}
+			blocks = append(blocks, b)
+			in = out
+		}
+	}
+	return stem, blocks
+}
+
+// Features computes the network's features [N, F] of images [N, H, W, 3], float32 and already normalised by the data
+// set's mean and standard deviation. In training, batch normalisation takes the batch's statistics and its running
+// averages move; otherwise it takes those.
+func (a Arch) Features(scope *model.Scope, images *Node, training bool) *Node {
+	n, ok := networks[a]
+	if !ok {
+		Panicf("backbone: no network %q", a)
+	}
+	images.AssertRank(4)
+	images.AssertDims(-1, -1, -1, 3)
+	stem, blocks := n.layers()
+	x := ReLU(stem.apply(scope, images, training))
+	if n.pool {
+		x = MaxPooling(x, 3, 2, 1)
+	}
+	for _, b := range blocks {
+		shortcut := x
+		if b.downsample != nil {
+			shortcut = b.downsample.apply(scope, x, training)
+		}
+		for i, c := range b.main {
+			if i > 0 {
+				x = ReLU(x)
+			}
+			x = c.apply(scope, x, training)
+		}
+		x = ReLU(Add(x, shortcut))
+	}
+	return GlobalAveragePooling(x)
+}
+
+// Embed computes the embeddings [N, dim] of images [N, H, W, 3]: [Arch.Features] and the linear layer "fc". They are
+// not normalised.
+func (a Arch) Embed(scope *model.Scope, images *Node, dim int, training bool) *Node {
+	embeddings := Linear(at(scope, "fc"), a.Features(scope, images, training))
+	embeddings.AssertDims(-1, dim)
+	return embeddings
+}
+
+// apply convolves and normalises: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
+func (c convolution) apply(scope *model.Scope, x *Node, training bool) *Node {
+	kernel := variable(at(scope, c.conv), "weight").NodeValue(x)
+	return BatchNorm(at(scope, c.norm), Convolution(x, kernel, c.stride, c.kernel/2), training)
+}
+
+// at is the scope under a dotted name.
+func at(scope *model.Scope, name string) *model.Scope {
+	for part := range strings.SplitSeq(name, ".") {
+		scope = scope.At("%s", part)
+	}
+	return scope
+}
+
+// variable is an existing variable of the scope: none is made up while a graph is built.
+func variable(scope *model.Scope, name string) *model.Variable {
+	v := scope.GetVariable(name)
+	if v == nil {
+		Panicf("backbone: no variable %q in %q: Init or LoadWeights comes first", name, scope.Scope())
+	}
+	return v
+}
+
+// Trainable lists the variables of the store that a gradient step changes, by path.
+func Trainable(store *model.Store) []*model.Variable {
+	var out []*model.Variable
+	for v := range store.IterVariables() {
+		if v.Trainable {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b *model.Variable) int { return strings.Compare(a.Path(), b.Path()) })
+	return out
+}

@@ -1,0 +1,155 @@
+package backbone
+
+import (
+	"math"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+	. "github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Momentum and Epsilon are PyTorch's defaults of batch normalisation; in GoMLX's convention the momentum is 1 − 0.1.
+const (
+	Momentum = 0.1
+	Epsilon  = 1e-5
+)
+
+// ReLU is max(x, 0), of any shape; its gradient at 0 is 0, as in PyTorch (GoMLX's own is 1 there).
+func ReLU(x *Node) *Node {
+	var y *Node
+	return withGradients(
+		func(in []*Node) *Node {
+			y = MaxScalar(in[0], 0)
+			return y
+		},
+		[]func(*Node) *Node{func(v *Node) *Node {
+			zero := ScalarZero(v.Graph(), v.DType())
+			return Where(GreaterThan(y, zero), v, zero)
+		}}, x)
+}
+
+// MaxPooling takes the largest value of each size × size window of x [N, H, W, C], the border padded by pad on all sides
+// with −∞ (the lowest finite value where the backend needs one), as PyTorch's max_pool2d.
+func MaxPooling(x *Node, size, stride, pad int) *Node {
+	x.AssertRank(4)
+	checkWindow("MaxPooling", x, size, size, stride, pad)
+	if native(x) {
+		return MaxPool(x).Window(size).Strides(stride).PaddingPerDim([][2]int{{pad, pad}, {pad, pad}}).Done()
+	}
+	// The Go backend has no gradient for MaxPool: a maximum over shifted views has one.
+	out := [2]int{outputSize(x.Shape().Dim(1), size, stride, pad), outputSize(x.Shape().Dim(2), size, stride, pad)}
+	var y *Node
+	for _, view := range windows(x, [2]int{size, size}, stride, [2]int{pad, pad}, out, -math.MaxFloat32) {
+		if y == nil {
+			y = view
+		} else {
+			y = Max(y, view)
+		}
+	}
+	return y
+}
+
+// GlobalAveragePooling is the mean over the image of x [N, H, W, C] → [N, C].
+func GlobalAveragePooling(x *Node) *Node {
+	x.AssertRank(4)
+	return ReduceMean(x, 1, 2)
+}
+
+// Linear is x Wᵀ + b for x [N, F], with variables "weight" [dim, F] and "bias" [dim] of the scope: PyTorch's Linear.
+func Linear(scope *model.Scope, x *Node) *Node {
+	x.AssertRank(2)
+	w, b := variable(scope, "weight").NodeValue(x), variable(scope, "bias").NodeValue(x)
+	return Add(DotGeneral(x, []int{1}, nil, w, []int{1}, nil), ExpandAxes(b, 0))
+}
+
+// BatchNorm normalises x [..., C] per channel (Ioffe & Szegedy 2015) with variables "weight", "bias", "running_mean"
+// and "running_var", each [C], of the scope.
+//
+// In training it takes mean and (biased) variance of the batch, and its gradient goes through both; the running
+// averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs. Otherwise it takes the
+// running averages, as constants.
+func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
+	gamma, beta := variable(scope, "weight").NodeValue(x), variable(scope, "bias").NodeValue(x)
+	mean, variance := variable(scope, "running_mean"), variable(scope, "running_var")
+	channels := x.Shape().Dim(-1)
+	flat := Reshape(x, -1, channels)
+	rows := flat.Shape().Dim(0)
+	if !training {
+		scale := Mul(gamma, rsqrt(AddScalar(StopGradient(variance.NodeValue(x)), Epsilon)))
+		shift := Sub(beta, Mul(StopGradient(mean.NodeValue(x)), scale))
+		return Reshape(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)), x.Shape().Dimensions...)
+	}
+	if rows < 2 {
+		Panicf("backbone: batch normalisation in %s takes more than one value per channel, got %s: a larger batch or image",
+			scope.Scope(), x.Shape())
+	}
+	y, m, v := normalise(flat, gamma, beta)
+	move := func(running *model.Variable, to *Node) {
+		from := running.NodeValue(x)
+		running.SetNodeValue(Add(MulScalar(from, 1-Momentum), MulScalar(to, Momentum)))
+	}
+	move(mean, m)
+	move(variance, MulScalar(v, float64(rows)/float64(rows-1)))
+	return Reshape(y, x.Shape().Dimensions...)
+}
+
+// normalise is γ (x − m)/√(v + ε) + β for x [M, C], with m and v the mean and the biased variance of its rows.
+//
+// Its gradient is written by hand: with x̂ = (x − m)/√(v + ε),
+//
+//	∂L/∂x = γ/√(v + ε) · (g − mean(g) − x̂ mean(g x̂)),  ∂L/∂γ = Σ g x̂,  ∂L/∂β = Σ g
+//
+// in as few passes over memory as there are, which is what costs on a backend that does not fuse.
+func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
+	rows := float64(x.Shape().Dim(0))
+	row := func(perChannel *Node) *Node { return ExpandAxes(perChannel, 0) }
+	var centred, inverse *Node
+	var sumG, sumGX *Node // Σ g and Σ g x̂: shared by the three gradients.
+	sums := func(g *Node) {
+		if sumG == nil {
+			sumG = ReduceSum(g, 0)
+			sumGX = Mul(ReduceSum(Mul(g, centred), 0), inverse)
+		}
+	}
+	y = withGradients(
+		func(in []*Node) *Node {
+			mean = ReduceMean(in[0], 0)
+			centred = Sub(in[0], row(mean))
+			variance = ReduceMean(Square(centred), 0)
+			inverse = rsqrt(AddScalar(variance, Epsilon))
+			return Add(Mul(centred, row(Mul(in[1], inverse))), row(in[2]))
+		},
+		[]func(g *Node) *Node{
+			func(g *Node) *Node {
+				sums(g)
+				scale := Mul(gamma, inverse)
+				dx := Mul(g, row(scale))
+				dx = Sub(dx, Mul(centred, row(MulScalar(Mul(Mul(scale, inverse), sumGX), 1/rows))))
+				return Sub(dx, row(MulScalar(Mul(scale, sumG), 1/rows)))
+			},
+			func(g *Node) *Node { sums(g); return sumGX },
+			func(g *Node) *Node { sums(g); return sumG },
+		}, x, gamma, beta)
+	return y, mean, variance
+}
+
+// rsqrt is 1/√x; GoMLX's Rsqrt has no gradient.
+func rsqrt(x *Node) *Node { return Reciprocal(Sqrt(x)) }
+
+// withGradients makes an op of several inputs whose gradients are written by hand: gradients[i] takes ∂L/∂output to
+// ∂L/∂inputs[i] and is asked only where it is needed.
+//
+// GoMLX has custom gradients for identities of one input alone. So an identity behind the op notes the gradient that
+// comes in, and an identity in front of each input ignores what autodiff hands it and answers from the noted one; what
+// autodiff built in between is used by nothing, and is dropped before the graph runs.
+func withGradients(op func(inputs []*Node) *Node, gradients []func(v *Node) *Node, inputs ...*Node) *Node {
+	var incoming *Node
+	front := make([]*Node, len(inputs))
+	for i, x := range inputs {
+		front[i] = IdentityWithCustomGradient(x, func(_, _ *Node) *Node { return gradients[i](incoming) })
+	}
+	return IdentityWithCustomGradient(op(front), func(_, v *Node) *Node {
+		incoming = v
+		return v
+	})
+}

@@ -1,0 +1,222 @@
+package backbone
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/google/renameio/v2"
+)
+
+// LoadOptions says what a weight file is read as.
+type LoadOptions struct {
+	Arch Arch
+	// Dim is the size of the embedding that the file's linear layer "fc" is to have.
+	Dim int
+	// WithoutHead leaves the file's "fc" unread, whatever its size (torchvision's has 1000 classes), and the store's as
+	// it is: see [InitHead].
+	WithoutHead bool
+}
+
+// SaveWeights writes the network's variables, with "fc" if the store has it, to a safetensors file with PyTorch's names
+// and layouts in float32, and the given metadata beside "format" and "arch". What is at path is replaced in one move.
+func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string) error {
+	data, err := EncodeWeights(store, a, meta)
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, data, 0o644)
+}
+
+// LoadWeights reads a safetensors file with PyTorch's names and layouts into the store, creating or overwriting the
+// network's variables, and returns the file's metadata. Missing, unexpected and misshapen tensors are all listed in one
+// error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or not.
+func LoadWeights(path string, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	meta, err = DecodeWeights(data, store, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return meta, nil
+}
+
+// EncodeWeights gives the bytes that [SaveWeights] writes. Equal weights and metadata give equal bytes.
+func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, error) {
+	if _, err := ParseArch(string(a)); err != nil {
+		return nil, err
+	}
+	dim := 0
+	if bias := store.GetVariable(path("fc.bias")); bias != nil {
+		dim = bias.Shape().Size()
+	}
+	meta = maps.Clone(meta)
+	if meta == nil {
+		meta = map[string]string{}
+	}
+	meta["format"], meta["arch"] = "pt", string(a)
+
+	header := map[string]any{metadataKey: meta}
+	var data []byte
+	for _, p := range a.Parameters(dim) {
+		values, err := get(store, p)
+		if err != nil {
+			return nil, err
+		}
+		if values == nil {
+			return nil, fmt.Errorf("no variable for %s's %s to save: Init or LoadWeights comes first", a, p.Name)
+		}
+		begin := len(data)
+		for _, x := range values {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+		}
+		header[p.Name] = entry{"F32", p.Shape, [2]int{begin, len(data)}}
+	}
+	head, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	for len(head)%8 != 0 { // Aligns the data; the format allows trailing spaces.
+		head = append(head, ' ')
+	}
+	out := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(head)+len(data)), uint64(len(head)))
+	return append(append(out, head...), data...), nil
+}
+
+// DecodeWeights is [LoadWeights] for a file's bytes, as [Pretrained] gives them.
+func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
+	if _, err := ParseArch(string(o.Arch)); err != nil {
+		return nil, err
+	}
+	if o.Dim < 1 && !o.WithoutHead {
+		return nil, fmt.Errorf("embedding of %d dimensions: want at least 1, or the file's head left out", o.Dim)
+	}
+	entries, meta, body, err := parseSafetensors(data)
+	if err != nil {
+		return nil, err
+	}
+	dim := o.Dim
+	if o.WithoutHead {
+		dim = 0
+	}
+	params := o.Arch.Parameters(dim)
+	var missing, misshapen []string
+	for _, p := range params {
+		e, ok := entries[p.Name]
+		switch {
+		case !ok:
+			missing = append(missing, p.Name)
+		case e.DType != "F32" || !slices.Equal(e.Shape, p.Shape):
+			misshapen = append(misshapen, fmt.Sprintf("%s is %s %v, want F32 %v", p.Name, e.DType, e.Shape, p.Shape))
+		}
+	}
+	known := map[string]bool{}
+	for _, p := range params {
+		known[p.Name] = true
+	}
+	var unexpected []string
+	for name := range entries {
+		ignored := strings.HasSuffix(name, ".num_batches_tracked") || o.WithoutHead && isHead(name)
+		if !known[name] && !ignored {
+			unexpected = append(unexpected, name)
+		}
+	}
+	slices.Sort(unexpected)
+	var wrong []string
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"missing", missing}, {"unexpected", unexpected}, {"misshapen", misshapen}} {
+		if len(list.names) > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s (%s)", len(list.names), list.what, strings.Join(list.names, ", ")))
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("not the weights of %s: %s", o.Arch, strings.Join(wrong, "; "))
+	}
+	for _, p := range params {
+		raw := body[entries[p.Name].Offsets[0]:entries[p.Name].Offsets[1]]
+		values := make([]float32, len(raw)/4)
+		for i := range values {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+		if err := set(store, p, values); err != nil {
+			return nil, err
+		}
+	}
+	return meta, nil
+}
+
+// The safetensors format (github.com/huggingface/safetensors): the header's length as 8 bytes little-endian, the header
+// in JSON, and the tensors' bytes, which the header's offsets index. go-huggingface reads it only from a hub's
+// repository, and does not write it.
+
+const metadataKey = "__metadata__"
+
+// entry describes one tensor; its data lie at Offsets[0]:Offsets[1] of what follows the header.
+type entry struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
+// parseSafetensors checks that each F32 tensor's extent lies in the file and fits its shape.
+func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]string, body []byte, err error) {
+	fail := func(format string, args ...any) (map[string]entry, map[string]string, []byte, error) {
+		return nil, nil, nil, fmt.Errorf("not a safetensors file: "+format, args...)
+	}
+	if len(data) < 8 {
+		return fail("%d bytes", len(data))
+	}
+	size := binary.LittleEndian.Uint64(data)
+	if size > uint64(len(data)-8) {
+		return fail("a header of %d bytes in a file of %d", size, len(data))
+	}
+	header, body := data[8:8+size], data[8+size:]
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(header, &raw); err != nil {
+		return fail("%v", err)
+	}
+	if m, ok := raw[metadataKey]; ok {
+		if err := json.Unmarshal(m, &meta); err != nil {
+			return fail("%s: %v", metadataKey, err)
+		}
+		delete(raw, metadataKey)
+	}
+	entries = make(map[string]entry, len(raw))
+	for name, text := range raw {
+		var e entry
+		if err := json.Unmarshal(text, &e); err != nil {
+			return fail("%s: %v", name, err)
+		}
+		begin, end := e.Offsets[0], e.Offsets[1]
+		if begin < 0 || end < begin || end > len(body) {
+			return fail("%s at %d:%d of %d bytes", name, begin, end, len(body))
+		}
+		if e.DType == "F32" && !fits(e.Shape, (end-begin)/4) || e.DType == "F32" && (end-begin)%4 != 0 {
+			return fail("%s of shape %v in %d bytes", name, e.Shape, end-begin)
+		}
+		entries[name] = e
+	}
+	return entries, meta, body, nil
+}
+
+// fits tells whether a shape has so many values, without overflow.
+func fits(shape []int, size int) bool {
+	product := 1
+	for _, d := range shape {
+		if d < 0 || d > 0 && product > size/d {
+			return false
+		}
+		product *= d
+	}
+	return product == size
+}
