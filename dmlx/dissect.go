@@ -1,0 +1,283 @@
+package dmlx
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/gobackend"
+	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Embeddings is a batch on the host.
+type Embeddings struct {
+	Values []float32 // Un-normalised, [N, Dim] row by row.
+	N, Dim int
+	Labels []int64 // [N]
+
+	// Triplets are taken instead of mined ones, if there are any. Only their indices are read.
+	Triplets []Triplet
+}
+
+// Triplet is one triplet of a batch, with what a rule makes of it.
+type Triplet struct {
+	Anchor, Positive, Negative int     // Rows of the batch.
+	Sap, San                   float32 // Cosine similarities.
+	PairPositive, PairNegative float32 // P₊ (the mask applied) and P₋.
+	Weight                     float32 // T
+}
+
+// Dissection is the gradient of a batch under a rule and what it is made of. Matrices are row by row.
+type Dissection struct {
+	Rule     Rule
+	N, Dim   int
+	F        []float32 // The L2-normalised embeddings, [N, Dim].
+	S        []float32 // Their similarities, [N, N].
+	M        []float32 // The gradient matrix, [N, N].
+	G        []float32 // The gradient at F, G = M F, [N, Dim].
+	Raw      []float32 // The gradient at the un-normalised embeddings, [N, Dim].
+	Triplets []Triplet // The valid triplets, in the order of their anchors.
+}
+
+// check names the first thing that is wrong with the batch.
+func (e Embeddings) check() error {
+	if e.N < 1 || e.Dim < 1 {
+		return fmt.Errorf("embeddings: want at least one row and one column, not [%d, %d]", e.N, e.Dim)
+	}
+	if len(e.Values) != e.N*e.Dim {
+		return fmt.Errorf("embeddings: [%d, %d] needs %d values, there are %d", e.N, e.Dim, e.N*e.Dim, len(e.Values))
+	}
+	if len(e.Labels) != e.N {
+		return fmt.Errorf("labels: %d rows of embeddings need as many labels, there are %d", e.N, len(e.Labels))
+	}
+	for i, v := range e.Values {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return fmt.Errorf("embeddings: value at row %d, column %d is %v", i/e.Dim, i%e.Dim, v)
+		}
+	}
+	for i, t := range e.Triplets {
+		for _, row := range []int{t.Anchor, t.Positive, t.Negative} {
+			if row < 0 || row >= e.N {
+				return fmt.Errorf("triplet %d: row %d is outside the batch of %d", i, row, e.N)
+			}
+		}
+	}
+	return nil
+}
+
+// triplets gives the indices of the given triplets as constants of the graph.
+func (e Embeddings) triplets(g *Graph) Triplets {
+	column := func(of func(Triplet) int) *Node {
+		x := make([]int32, len(e.Triplets))
+		for i, t := range e.Triplets {
+			x[i] = int32(of(t))
+		}
+		return Const(g, x)
+	}
+	valid := make([]bool, len(e.Triplets))
+	for i := range valid {
+		valid[i] = true
+	}
+	return Triplets{
+		Anchor:   column(func(t Triplet) int { return t.Anchor }),
+		Positive: column(func(t Triplet) int { return t.Positive }),
+		Negative: column(func(t Triplet) int { return t.Negative }),
+		Valid:    Const(g, valid),
+	}
+}
+
+func (e Embeddings) batch(f, labels *Node, o Options) *Batch {
+	if len(e.Triplets) > 0 {
+		return NewBatchOf(f, labels, e.triplets(f.Graph()), o)
+	}
+	return NewBatch(f, labels, o)
+}
+
+// run executes a graph of the embeddings and labels on a backend. What the graph's parts panic with is an error.
+func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (out []*tensors.Tensor, err error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	return run(b, func(in []*Node) []*Node { return fn(in[0], in[1]) },
+		tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
+}
+
+func run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) (out []*tensors.Tensor, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			out, err = nil, firstLine(fmt.Errorf("%v", r))
+		}
+	}()
+	exec, err := NewExec(b, func(in []*Node) []*Node {
+		// GoMLX catches panics with errors alone, and waits forever on a graph that another left half built.
+		defer func() {
+			if r := recover(); r != nil {
+				if _, is := r.(error); !is {
+					r = fmt.Errorf("%v", r)
+				}
+				panic(r)
+			}
+		}()
+		return fn(in)
+	})
+	if err != nil {
+		return nil, firstLine(err)
+	}
+	defer exec.Finalize()
+	out, err = exec.Call(args...)
+	return out, firstLine(err)
+}
+
+// firstLine keeps the message of a GoMLX error and drops its stack trace.
+func firstLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	line, _, cut := strings.Cut(err.Error(), "\n")
+	if !cut {
+		return err
+	}
+	return fmt.Errorf("%s", line)
+}
+
+// Dissect composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative
+// (EPHN), or e.Triplets, and all that [Compose] makes of them. A batch without any valid triplet has a zero gradient
+// and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a part of
+// the rule that fails are errors; so is a rule that gives a gradient that is not finite.
+func Dissect(b compute.Backend, e Embeddings, r Rule) (*Dissection, error) {
+	out, err := e.run(b, func(x, labels *Node) []*Node {
+		f := Normalize(x)
+		c := Compose(e.batch(f, labels, r.Options), r)
+		raw := Gradient(ReduceAllSum(Inject(f, c.G)), x)[0]
+		t := c.Triplets
+		return []*Node{f, c.S, c.M, c.G, raw, t.Anchor, t.Positive, t.Negative, t.Valid, c.Sap, c.San, c.PairPositive, c.PairNegative, c.Weight}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
+	}
+	floats := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	ints := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
+	d := &Dissection{Rule: r, N: e.N, Dim: e.Dim, F: floats(0), S: floats(1), M: floats(2), G: floats(3), Raw: floats(4)}
+	anchor, positive, negative := ints(5), ints(6), ints(7)
+	sap, san, pPos, pNeg, weight := floats(9), floats(10), floats(11), floats(12), floats(13)
+	for i, valid := range tensors.MustCopyFlatData[bool](out[8]) {
+		if valid {
+			d.Triplets = append(d.Triplets, Triplet{int(anchor[i]), int(positive[i]), int(negative[i]), sap[i], san[i], pPos[i], pNeg[i], weight[i]})
+		}
+	}
+	for i, v := range d.Raw {
+		if !finite(v) || !finite(d.G[i]) {
+			return nil, fmt.Errorf("rule %s: its gradient of row %d, column %d is not finite", r.Name(), i/e.Dim, i%e.Dim)
+		}
+	}
+	return d, nil
+}
+
+func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
+
+// Row is row i of a matrix of the dissection with the given number of columns: d.Row(d.G, d.Dim, 3).
+func (d *Dissection) Row(of []float32, columns, i int) []float32 {
+	return of[i*columns : (i+1)*columns]
+}
+
+// Agreement says how a rule's composed gradient G relates to the gradient of a loss by autodiff, at the normalised
+// embeddings of a batch.
+type Agreement struct {
+	Constant float64 // The c for which c·G is nearest to the loss's gradient, by least squares.
+	Error    float64 // The largest |∂L/∂f − c·G| over the largest |∂L/∂f|.
+	Cosine   float64 // Of the angle between the two gradients, each as one long vector.
+	Skew     float64 // How far M is from a matrix that a loss on S has: ‖M−Mᵀ‖ / (2‖M‖), 0 to 1.
+}
+
+// Compare differentiates a loss of Table 1 on a batch by machine and holds it against its rule's composed gradient.
+func Compare(b compute.Backend, e Embeddings, l Loss, o Options) (*Agreement, error) {
+	r := l.Rule(o)
+	out, err := e.run(b, func(x, labels *Node) []*Node {
+		f := Normalize(x)
+		c := Compose(e.batch(f, labels, o), r)
+		loss := l.Of(c.Batch, f, MatMul(f, Transpose(f, 0, 1)))
+		return []*Node{c.G, Gradient(loss, f)[0], c.M}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
+	}
+	g, d := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
+	m := tensors.MustCopyFlatData[float32](out[2])
+	var gg, gd, dd, largest, worst, skew, whole float64
+	for i := range g {
+		x, y := float64(g[i]), float64(d[i])
+		gg, gd, dd, largest = gg+x*x, gd+x*y, dd+y*y, max(largest, math.Abs(y))
+	}
+	a := &Agreement{}
+	if gg == 0 || dd == 0 {
+		return nil, fmt.Errorf("loss %s: the batch gives no gradient to compare; it needs two images of a class and two classes", l.Name)
+	}
+	a.Constant, a.Cosine = gd/gg, gd/math.Sqrt(gg*dd)
+	for i := range g {
+		worst = max(worst, math.Abs(float64(d[i])-a.Constant*float64(g[i])))
+	}
+	a.Error = worst / largest
+	for i := range e.N {
+		for j := range e.N {
+			x, y := float64(m[i*e.N+j]), float64(m[j*e.N+i])
+			skew, whole = skew+(x-y)*(x-y), whole+x*x
+		}
+	}
+	a.Skew = math.Sqrt(skew) / (2 * math.Sqrt(whole))
+	return a, nil
+}
+
+// Weights evaluates the parts of a rule on similarities alone, as a triplet diagram needs them: P₊ (the mask applied),
+// P₋ and T at each S_ap, S_an. There is no batch around these triplets: 𝒫 and 𝒩 are empty, and a part of the user's own
+// that looks at F or S is an error.
+func Weights(b compute.Backend, r Rule, sap, san []float32) (positive, negative, triplet []float32, err error) {
+	if len(sap) != len(san) || len(sap) == 0 {
+		return nil, nil, nil, fmt.Errorf("rule %s: want as many S_ap as S_an and at least one, not %d and %d", r.Name(), len(sap), len(san))
+	}
+	out, err := run(b, func(in []*Node) []*Node {
+		p, n, t := weights(&Batch{Sap: in[0], San: in[1], Options: r.Options}, r.withDefaults())
+		return []*Node{p, n, t}
+	}, tensors.FromFlatDataAndDimensions(sap, len(sap)), tensors.FromFlatDataAndDimensions(san, len(san)))
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("rule %s: %w", r.Name(), err)
+	}
+	return tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1]), tensors.MustCopyFlatData[float32](out[2]), nil
+}
+
+// probeBackend is for identities alone: the same everywhere, whatever backend trains.
+var probeBackend = sync.OnceValues(func() (compute.Backend, error) { return gobackend.New("") })
+
+// probe is what a rule makes of a fixed batch: its weights and its gradient matrix.
+func probe(r Rule) ([]float32, error) {
+	b, err := probeBackend()
+	if err != nil {
+		return nil, err
+	}
+	const n, dim = 24, 8
+	rng := rand.New(rand.NewPCG(0, 0))
+	e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
+	for i := range e.Values {
+		e.Values[i] = float32(rng.IntN(33) - 16)
+	}
+	for i := range e.Labels {
+		e.Labels[i] = int64(i / 4)
+	}
+	// Similarities of small integers over 2^10 are exact, so no order of summation changes a bit of them.
+	out, err := e.run(b, func(x, labels *Node) []*Node {
+		batch := NewBatch(MulScalar(x, 1./32), labels, r.Options)
+		c := Compose(batch, r)
+		return []*Node{c.M, c.PairPositive, c.PairNegative, c.Weight}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var values []float32
+	for _, t := range out {
+		values = append(values, tensors.MustCopyFlatData[float32](t)...)
+	}
+	return values, nil
+}

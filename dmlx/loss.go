@@ -1,0 +1,156 @@
+package dmlx
+
+import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+
+// Loss is a loss function of Table 1 as it is written down, to be differentiated by machine and held against its rule.
+// The triplets of the batch, and the sets 𝒫 and 𝒩, are held fixed: choosing them has no gradient.
+type Loss struct {
+	Name string // As in [Aliases].
+	Text string // The loss as a formula.
+	// Constant is c in ∂L/∂f = c · G, where G is the gradient of the loss's rule; 0 where no c does that.
+	Constant func(o Options) float64
+	// Why says what the loss does that its rule does not, where Constant is 0, or what was held fixed.
+	Why string
+	// Of builds the mean of the loss over the valid triplets of b: a scalar with a gradient with respect to f, the
+	// normalised embeddings [B, D], or to s = f fᵀ.
+	Of func(b *Batch, f, s *Node) *Node
+}
+
+// Rule is the loss's rule by Table 1, with the given options.
+func (l Loss) Rule(o Options) Rule {
+	r, err := ParseRule(l.Name)
+	if err != nil {
+		panic("dmlx: the loss " + l.Name + " has no rule of its name: " + err.Error())
+	}
+	r.Options = o
+	return r
+}
+
+// Losses are the seven methods of Table 1. Two stand twice: what was published, and what the paper's components
+// integrate to, which is not the same.
+var Losses = []Loss{
+	{
+		Name: "triplet-euc", Text: "max(D_ap² − D_an² + m, 0), m = 4",
+		Why:      "with m = 4 the hinge is never at rest, since D² ≤ 4",
+		Constant: func(Options) float64 { return 4 }, // ∂D²/∂D = 2 over T^con = 0.5.
+		Of: func(b *Batch, f, _ *Node) *Node {
+			square := func(other *Node) *Node {
+				return ReduceSum(Square(Sub(b.anchorRows(f), Gather(f, column(other)))), 1)
+			}
+			hinge := AddScalar(Sub(square(b.Triplets.Positive), square(b.Triplets.Negative)), 4)
+			return b.mean(Max(hinge, ZerosLike(hinge)))
+		},
+	},
+	{
+		Name: "triplet-cos", Text: "−log(exp(τS_ap) / (exp(τS_ap) + exp(τS_an)))",
+		Constant: func(o Options) float64 { return o.TauValue() },
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			return b.mean(softplus(MulScalar(Sub(an, ap), b.Options.TauValue())))
+		},
+	},
+	{
+		Name: "circle", Text: "log(1 + exp(τ(S_an² − S_ap(2−S_ap))))",
+		Constant: func(o Options) float64 { return 2 * o.TauValue() }, // ∂(S²) = 2S and ∂(S(2−S)) = 2(1−S).
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			return b.mean(softplus(MulScalar(Sub(Square(an), Mul(ap, AddScalar(Neg(ap), 2))), b.Options.TauValue())))
+		},
+	},
+	{
+		Name: "binomial", Text: "log(1 + exp(−α(S_ap−λ)))/α + log(1 + exp(β(S_an−λ)))/β",
+		Constant: func(Options) float64 { return 2 }, // 1 over T^con = 0.5.
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			one := OnesLike(ap)
+			return b.mean(binomial(b, ap, an, one, one))
+		},
+	},
+	{
+		Name: "ms", Text: "log(1 + m₊exp(−α(S_ap−λ)))/(αm₊) + log(1 + m₋exp(β(S_an−λ)))/(βm₋), m₊ and m₋ held fixed",
+		Why:      "what P^sig-ms integrates to: the similarities to other members weigh the pair and get no gradient themselves",
+		Constant: func(Options) float64 { return 2 },
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			mPositive, mNegative := relativeSimilarity(b)
+			return b.mean(binomial(b, ap, an, mPositive, mNegative))
+		},
+	},
+	{
+		Name: "ms", Text: "log(1 + Σ exp(−α(S_ak−λ)))/α + log(1 + Σ exp(β(S_ak−λ)))/β, as published: sums over 𝒫 and 𝒩 with the pair itself",
+		Why:      "the published loss sums where P^sig-ms takes a mean, and moves every member of 𝒫 and 𝒩, not the triplet's alone",
+		Constant: func(Options) float64 { return 0 },
+		Of:       multiSimilarity,
+	},
+	{
+		Name: "dr-ms", Text: "the loss of ms",
+		Why:      "a projected direction is the gradient of no loss on S: M of such a rule is not symmetric",
+		Constant: func(Options) float64 { return 0 },
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			mPositive, mNegative := relativeSimilarity(b)
+			return b.mean(binomial(b, ap, an, mPositive, mNegative))
+		},
+	},
+	{
+		Name: "sct", Text: "triplet-cos, with S_ap held fixed where S_an > S_ap",
+		Why:      "what T^cos with T^sc1 integrates to",
+		Constant: func(o Options) float64 { return o.TauValue() },
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			held := Where(GreaterThan(an, ap), StopGradient(ap), ap)
+			return b.mean(softplus(MulScalar(Sub(an, held), b.Options.TauValue())))
+		},
+	},
+	{
+		Name: "sct", Text: "S_an where S_an > S_ap, else triplet-cos, as published (λ = 1)",
+		Why:      "the published loss pushes hard negatives with weight λ, the rule with T^cos",
+		Constant: func(Options) float64 { return 0 },
+		Of: func(b *Batch, _, s *Node) *Node {
+			ap, an := b.similarities(s)
+			return b.mean(Where(GreaterThan(an, ap), an, softplus(MulScalar(Sub(an, ap), b.Options.TauValue()))))
+		},
+	},
+}
+
+// similarities are S_ap and S_an of the triplets as functions of s.
+func (b *Batch) similarities(s *Node) (ap, an *Node) {
+	at := func(other *Node) *Node { return Gather(s, Stack([]*Node{b.Triplets.Anchor, other}, 1)) }
+	return at(b.Triplets.Positive), at(b.Triplets.Negative)
+}
+
+// mean over the valid triplets; 0 if there is none.
+func (b *Batch) mean(x *Node) *Node {
+	valid := b.Triplets.Valid
+	count := ReduceAllSum(ConvertDType(valid, x.DType()))
+	return Div(ReduceAllSum(Where(valid, x, ZerosLike(x))), Max(count, OnesLike(count)))
+}
+
+// softplus is log(1+exp(x)), for any x without overflow.
+func softplus(x *Node) *Node {
+	return Add(Max(x, ZerosLike(x)), Log1P(Exp(Neg(Abs(x)))))
+}
+
+func binomial(b *Batch, ap, an, mPositive, mNegative *Node) *Node {
+	o := b.Options
+	term := func(s, m *Node, slope float64) *Node {
+		// log(1+m·exp(x))/m = softplus(x+log m)/m.
+		x := MulScalar(AddScalar(s, -o.LambdaValue()), slope)
+		return Div(softplus(Add(x, Log(m))), m)
+	}
+	return Add(DivScalar(term(ap, mPositive, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, mNegative, o.BetaValue()), o.BetaValue()))
+}
+
+func multiSimilarity(b *Batch, _, s *Node) *Node {
+	o := b.Options
+	ap, an := b.similarities(s)
+	positives, negatives := b.relative()
+	rows := b.anchorRows(s)
+	term := func(self *Node, set others, slope float64) *Node {
+		e := func(x *Node) *Node { return Exp(MulScalar(AddScalar(x, -o.LambdaValue()), slope)) }
+		all := e(rows)
+		sum := Add(e(self), ReduceSum(Where(set.belong, all, ZerosLike(all)), 1))
+		return Log1P(sum)
+	}
+	return b.mean(Add(DivScalar(term(ap, positives, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, negatives, o.BetaValue()), o.BetaValue())))
+}

@@ -1,0 +1,106 @@
+package dmlx
+
+import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+
+// PairWeight gives the weights P₊ of the anchor-positive and P₋ of the anchor-negative pair (§3.3).
+type PairWeight struct {
+	Name string
+	// Of builds both weights, [T] each.
+	Of func(b *Batch) (positive, negative *Node)
+
+	paper bool
+}
+
+// The pair weights of the paper.
+var (
+	// PairCon is P^con (Eq. 8): 1 and 1.
+	PairCon = PairWeight{Name: "con", Of: func(b *Batch) (positive, negative *Node) {
+		return OnesLike(b.Sap), OnesLike(b.San)
+	}, paper: true}
+	// PairEuc is P^euc (Eq. 9): ‖f_a−f_p‖ and ‖f_a−f_n‖.
+	PairEuc = PairWeight{Name: "euc", Of: func(b *Batch) (positive, negative *Node) {
+		return b.Dap(), b.Dan()
+	}, paper: true}
+	// PairLin is P^lin (Eq. 10): 1−S_ap and S_an.
+	PairLin = PairWeight{Name: "lin", Of: func(b *Batch) (positive, negative *Node) {
+		return OneMinus(b.Sap), b.San
+	}, paper: true}
+	// PairLinMS is P^lin-ms (Eq. 14): (1−m₊)(1−S_ap) and (1+m₋)S_an, with m₊ and m₋ the mean of S_ap−R_ap^i over 𝒫 and
+	// of S_an−R_an^j over 𝒩; 0 for an empty set.
+	PairLinMS = PairWeight{Name: "lin-ms", Of: linMS, paper: true}
+	// PairSig is P^sig (Eq. 11): 1/(1+exp(α(S_ap−λ))) and 1/(1+exp(−β(S_an−λ))).
+	PairSig = PairWeight{Name: "sig", Of: func(b *Batch) (positive, negative *Node) {
+		one := OnesLike(b.Sap)
+		return sigmoidal(b, one, one)
+	}, paper: true}
+	// PairSigMS is P^sig-ms (Eq. 13): P^sig with m₊ and m₋ for the 1 in the denominators, the means of
+	// exp(α(S_ap−R_ap^i)) over 𝒫 and of exp(−β(S_an−R_an^j)) over 𝒩; 1 for an empty set.
+	PairSigMS = PairWeight{Name: "sig-ms", Of: sigMS, paper: true}
+	// PairWeights lists them in the order of Table 3.
+	PairWeights = []PairWeight{PairCon, PairEuc, PairLin, PairLinMS, PairSig, PairSigMS}
+)
+
+func linMS(b *Batch) (positive, negative *Node) {
+	positives, negatives := b.relative()
+	mPositive := positives.mean(func(r *Node) *Node { return Sub(column(b.Sap), r) }, ZerosLike(b.Sap))
+	mNegative := negatives.mean(func(r *Node) *Node { return Sub(column(b.San), r) }, ZerosLike(b.San))
+	return Mul(OneMinus(mPositive), OneMinus(b.Sap)), Mul(OnePlus(mNegative), b.San)
+}
+
+func sigMS(b *Batch) (positive, negative *Node) {
+	mPositive, mNegative := relativeSimilarity(b)
+	return sigmoidal(b, mPositive, mNegative)
+}
+
+// relativeSimilarity is m₊^sig and m₋^sig of Eq. 13, [T] each.
+func relativeSimilarity(b *Batch) (mPositive, mNegative *Node) {
+	positives, negatives := b.relative()
+	alpha, beta := b.Options.AlphaValue(), b.Options.BetaValue()
+	return positives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(column(b.Sap), r), alpha)) }, OnesLike(b.Sap)),
+		negatives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(column(b.San), r), -beta)) }, OnesLike(b.San))
+}
+
+// sigmoidal is Eq. 13, and Eq. 11 where m₊ = m₋ = 1.
+func sigmoidal(b *Batch, mPositive, mNegative *Node) (positive, negative *Node) {
+	lambda := b.Options.LambdaValue()
+	self := func(s *Node, slope float64) *Node { return Exp(MulScalar(AddScalar(s, -lambda), slope)) }
+	return Reciprocal(Add(mPositive, self(b.Sap, b.Options.AlphaValue()))),
+		Reciprocal(Add(mNegative, self(b.San, -b.Options.BetaValue())))
+}
+
+// others is a set 𝒫 or 𝒩 of relative similarities for each triplet: the values R [T, B] and which of them belong.
+// The zero value is the empty set for every triplet.
+type others struct{ values, belong *Node }
+
+// mean of f(R) over the set, [T]; where the set is empty, its value is empty.
+func (o others) mean(f func(r *Node) *Node, empty *Node) *Node {
+	if o.values == nil {
+		return empty
+	}
+	values := f(o.values)
+	count := ReduceSum(ConvertDType(o.belong, values.DType()), 1)
+	// Where and not a product: what does not belong may be infinite.
+	sum := ReduceSum(Where(o.belong, values, ZerosLike(values)), 1)
+	none := Equal(count, ZerosLike(count))
+	return Where(none, empty, Div(sum, Where(none, OnesLike(count), count)))
+}
+
+// relative gives 𝒫 and 𝒩 of Eq. 12: the anchor's other positives with R < max{S_an, R_an}+ε and its other negatives
+// with R > min{S_ap, R_ap}−ε.
+func (b *Batch) relative() (positives, negatives others) {
+	if b.S == nil {
+		return
+	}
+	rows := b.anchorRows(b.S)
+	positive, negative := b.anchorRows(b.positive), b.anchorRows(b.negative)
+	low, high := belowAll(rows), aboveAll(rows)
+	hardest := ReduceMax(Where(negative, rows, low), 1)
+	farthest := ReduceMin(Where(positive, rows, high), 1)
+	epsilon := b.Options.EpsilonValue()
+	other := func(chosen *Node) *Node {
+		return NotEqual(Iota(rows.Graph(), intShape(rows), 1), column(chosen))
+	}
+	positives = others{rows, LogicalAnd(LogicalAnd(positive, other(b.Triplets.Positive)), LessThan(rows, column(AddScalar(hardest, epsilon))))}
+	negatives = others{rows, LogicalAnd(LogicalAnd(negative, other(b.Triplets.Negative)), GreaterThan(rows, column(AddScalar(farthest, -epsilon))))}
+	return positives, negatives
+}

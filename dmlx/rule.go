@@ -1,0 +1,273 @@
+package dmlx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rule says what a batch does to its embeddings: in which direction each member of a triplet moves, how strongly each
+// pair pulls or pushes, and how much the triplet counts. The zero value is the paper's baseline cos/con/con.
+//
+// Each part is one of the paper's (the variables of this package) or a literal with the user's own graph function:
+//
+//	rule := dmlx.Rule{
+//		Direction: dmlx.DirectionCosOrth,
+//		Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (positive, negative *graph.Node) {
+//			return graph.Square(graph.OneMinus(b.Sap)), graph.Square(b.San)
+//		}},
+//		Triplet: dmlx.TripletCir,
+//		Options: dmlx.Options{Tau: new(2.0)},
+//	}
+type Rule struct {
+	Direction Direction     // Zero: DirectionCos.
+	Pair      PairWeight    // Zero: PairCon.
+	Triplet   TripletWeight // Zero: TripletCon.
+	Mask      Mask          // Zero: no mask.
+	Options   Options
+}
+
+// Options are the parameters that the paper names, and the conventions for what it leaves open. A nil parameter has its
+// default: α=2, β=10, λ=0.5, ε=0.1 (the appendix), τ=1 (Figure 3).
+type Options struct {
+	Alpha, Beta, Lambda, Epsilon *float64 // Of P^sig and P^sig-ms; ε also of P^lin-ms.
+	Tau                          *float64 // Of T^cos and T^cir.
+
+	// Sum gives the sum of the gradients over triplets. The default is their mean over the valid ones.
+	Sum bool
+	// NegativeOnly projects e_n alone in an orthogonal direction. The default projects the anchor's e_an too.
+	NegativeOnly bool
+	// KeepLength leaves a projected direction as long as the projection made it. The default makes it a unit vector.
+	KeepLength bool
+	// SkipDuplicates takes no pair with S > 0.9999 as a positive one.
+	SkipDuplicates bool
+}
+
+// option is one parameter of Options by its name in a rule's name.
+type option struct {
+	name   string
+	value  func(*Options) **float64 // nil for a switch.
+	preset float64                  // The default.
+	on     func(*Options) *bool     // nil for a value.
+}
+
+// options in the order in which a canonical name lists them.
+var options = []option{
+	{name: "alpha", preset: 2, value: func(o *Options) **float64 { return &o.Alpha }},
+	{name: "beta", preset: 10, value: func(o *Options) **float64 { return &o.Beta }},
+	{name: "epsilon", preset: 0.1, value: func(o *Options) **float64 { return &o.Epsilon }},
+	{name: "keep-length", on: func(o *Options) *bool { return &o.KeepLength }},
+	{name: "lambda", preset: 0.5, value: func(o *Options) **float64 { return &o.Lambda }},
+	{name: "negative-only", on: func(o *Options) *bool { return &o.NegativeOnly }},
+	{name: "skip-duplicates", on: func(o *Options) *bool { return &o.SkipDuplicates }},
+	{name: "sum", on: func(o *Options) *bool { return &o.Sum }},
+	{name: "tau", preset: 1, value: func(o *Options) **float64 { return &o.Tau }},
+}
+
+func value(p *float64, preset float64) float64 {
+	if p == nil {
+		return preset
+	}
+	return *p
+}
+
+// TauValue is τ, 1 by default.
+func (o Options) TauValue() float64 { return value(o.Tau, 1) }
+
+// AlphaValue is α, 2 by default.
+func (o Options) AlphaValue() float64 { return value(o.Alpha, 2) }
+
+// BetaValue is β, 10 by default.
+func (o Options) BetaValue() float64 { return value(o.Beta, 10) }
+
+// LambdaValue is λ, 0.5 by default.
+func (o Options) LambdaValue() float64 { return value(o.Lambda, 0.5) }
+
+// EpsilonValue is ε, 0.1 by default.
+func (o Options) EpsilonValue() float64 { return value(o.Epsilon, 0.1) }
+
+// aliases are the losses of Table 1, and the paper's own rule ("Ours" in Table 5), as rules.
+var aliases = []struct{ name, rule string }{
+	{"triplet-euc", "euc/euc/con"},
+	{"triplet-cos", "cos/con/cos"},
+	{"circle", "cos/lin/cir"},
+	{"binomial", "cos/sig/con"},
+	{"ms", "cos/sig-ms/con"},
+	{"dr-ms", "cos-orth/sig-ms/con"},
+	{"sct", "cos/con/cos+sc1"},
+	{"ours", "cos-orth/lin-ms/cir"},
+}
+
+// Aliases lists the names of the losses that [ParseRule] understands, in Table 1's order, and "ours".
+func Aliases() []string {
+	out := make([]string, len(aliases))
+	for i, a := range aliases {
+		out[i] = a.name
+	}
+	return out
+}
+
+// ParseRule reads a rule's name: direction/pair/triplet[+mask], as in "cos-orth/lin-ms/cir" or "cos/con/cos+sc1", or a
+// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum".
+func ParseRule(name string) (Rule, error) {
+	fail := func(format string, args ...any) (Rule, error) {
+		return Rule{}, fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...))
+	}
+	body, query, hasQuery := strings.Cut(name, "?")
+	for _, a := range aliases {
+		if body == a.name {
+			body = a.rule
+		}
+	}
+	parts := strings.Split(body, "/")
+	if len(parts) != 3 {
+		return fail("want direction/pair/triplet[+mask][?option=value&…] or one of %s", strings.Join(Aliases(), ", "))
+	}
+	triplet, mask, hasMask := strings.Cut(parts[2], "+")
+	var r Rule
+	var err error
+	if r.Direction, err = find("direction", parts[0], Directions, func(d Direction) string { return d.Name }); err != nil {
+		return fail("%v", err)
+	}
+	if r.Pair, err = find("pair weight", parts[1], PairWeights, func(p PairWeight) string { return p.Name }); err != nil {
+		return fail("%v", err)
+	}
+	if r.Triplet, err = find("triplet weight", triplet, TripletWeights, func(t TripletWeight) string { return t.Name }); err != nil {
+		return fail("%v", err)
+	}
+	if hasMask {
+		if r.Mask, err = find("mask", mask, Masks, func(m Mask) string { return m.Name }); err != nil {
+			return fail("%v", err)
+		}
+	}
+	if !hasQuery {
+		return r, nil
+	}
+	for _, field := range strings.Split(query, "&") {
+		key, text, hasValue := strings.Cut(field, "=")
+		opt, err := find("option", key, options, func(o option) string { return o.name })
+		if err != nil {
+			return fail("%v", err)
+		}
+		if opt.on != nil {
+			if hasValue {
+				return fail("option %s is a switch and takes no value", key)
+			}
+			*opt.on(&r.Options) = true
+			continue
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return fail("option %s needs a finite number, not %q", key, text)
+		}
+		*opt.value(&r.Options) = &v
+	}
+	return r, nil
+}
+
+func find[T any](kind, name string, in []T, nameOf func(T) string) (T, error) {
+	names := make([]string, len(in))
+	for i, x := range in {
+		if names[i] = nameOf(x); names[i] == name {
+			return x, nil
+		}
+	}
+	var zero T
+	return zero, fmt.Errorf("no %s %q; there are %s", kind, name, strings.Join(names, ", "))
+}
+
+// withDefaults fills the parts that are left out.
+func (r Rule) withDefaults() Rule {
+	if r.Direction.Of == nil {
+		r.Direction = DirectionCos
+	}
+	if r.Pair.Of == nil {
+		r.Pair = PairCon
+	}
+	if r.Triplet.Of == nil {
+		r.Triplet = TripletCon
+	}
+	return r
+}
+
+// Name is the rule's canonical name: [ParseRule] reads it back, if all parts are the paper's. Options are listed where
+// they differ from the default, in alphabetical order.
+func (r Rule) Name() string {
+	r = r.withDefaults()
+	part := func(name string) string {
+		if name == "" {
+			return "custom"
+		}
+		return name
+	}
+	name := part(r.Direction.Name) + "/" + part(r.Pair.Name) + "/" + part(r.Triplet.Name)
+	if r.Mask.Of != nil {
+		name += "+" + part(r.Mask.Name)
+	}
+	var query []string
+	for _, o := range options {
+		if o.on != nil {
+			if *o.on(&r.Options) {
+				query = append(query, o.name)
+			}
+		} else if v := *o.value(&r.Options); v != nil && *v != o.preset {
+			query = append(query, o.name+"="+strconv.FormatFloat(*v, 'g', -1, 64))
+		}
+	}
+	if len(query) > 0 {
+		name += "?" + strings.Join(query, "&")
+	}
+	return name
+}
+
+// String is Name.
+func (r Rule) String() string { return r.Name() }
+
+// Custom tells whether a part of the rule is the user's own.
+func (r Rule) Custom() bool {
+	r = r.withDefaults()
+	return !r.Direction.paper || !r.Pair.paper || !r.Triplet.paper || r.Mask.Of != nil && !r.Mask.paper
+}
+
+// Identity is what a rule is known by in a run store: its name, and for a rule with a part of the user's own also a
+// digest of what the rule does to a fixed probe batch on the Go backend, so that an edited rule is another rule.
+// It fails where the user's function does.
+func (r Rule) Identity() (string, error) {
+	if !r.Custom() {
+		return r.Name(), nil
+	}
+	values, err := probe(r)
+	if err != nil {
+		return "", fmt.Errorf("rule %s: %w", r.Name(), err)
+	}
+	sum := sha256.New()
+	for _, v := range values {
+		bits := math.Float32bits(v)
+		sum.Write([]byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)})
+	}
+	return r.Name() + "#" + hex.EncodeToString(sum.Sum(nil))[:12], nil
+}
+
+// Rules lists all combinations of the paper's parts with their default options: 4 directions × 6 pair weights ×
+// (3 triplet weights × {no mask, sc1, sc2} less con+sc1 and con+sc2, which the paper does not have) = 168.
+func Rules() []Rule {
+	var out []Rule
+	for _, d := range Directions {
+		for _, p := range PairWeights {
+			for _, t := range TripletWeights {
+				out = append(out, Rule{Direction: d, Pair: p, Triplet: t})
+				if t.Name == TripletCon.Name {
+					continue
+				}
+				for _, m := range []Mask{SC1, SC2} {
+					out = append(out, Rule{Direction: d, Pair: p, Triplet: t, Mask: m})
+				}
+			}
+		}
+	}
+	return slices.Clip(out)
+}

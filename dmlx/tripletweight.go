@@ -1,0 +1,59 @@
+package dmlx
+
+import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+
+// TripletWeight gives the weight T of a whole triplet (§3.4).
+type TripletWeight struct {
+	Name string
+	// Of builds the weight, [T].
+	Of func(b *Batch) *Node
+
+	paper bool
+}
+
+// The triplet weights of the paper.
+var (
+	// TripletCon is T^con (Eq. 15): 0.5.
+	TripletCon = TripletWeight{Name: "con", Of: func(b *Batch) *Node {
+		return MulScalar(OnesLike(b.Sap), 0.5)
+	}, paper: true}
+	// TripletCos is T^cos (Eq. 16): 1/(1+exp(τ(S_ap−S_an))).
+	TripletCos = TripletWeight{Name: "cos", Of: func(b *Batch) *Node {
+		return Reciprocal(OnePlus(Exp(MulScalar(Sub(b.Sap, b.San), b.Options.TauValue()))))
+	}, paper: true}
+	// TripletCir is T^cir (Eq. 17): 1/(1+exp(τ(S_ap(2−S_ap)−S_an²))).
+	TripletCir = TripletWeight{Name: "cir", Of: func(b *Batch) *Node {
+		return Reciprocal(OnePlus(Exp(MulScalar(circle(b), b.Options.TauValue()))))
+	}, paper: true}
+	// TripletWeights lists them in the order of Table 4.
+	TripletWeights = []TripletWeight{TripletCon, TripletCos, TripletCir}
+)
+
+// Mask is a selectively contrastive operator: the triplets whose P₊ it sets to zero, so that only the negative pair is
+// pushed apart.
+type Mask struct {
+	Name string
+	// Of builds the condition, bool [T]: true where P₊ becomes zero.
+	Of func(b *Batch) *Node
+
+	paper bool
+}
+
+// The masks of the paper.
+var (
+	// SC1 is T^sc1 (Eq. 18): no P₊ where S_an > S_ap.
+	SC1 = Mask{Name: "sc1", Of: func(b *Batch) *Node { return GreaterThan(b.San, b.Sap) }, paper: true}
+	// SC2 is T^sc2 as Figure 3 and the text have it: no P₊ where S_ap(2−S_ap)−S_an² < 0.5.
+	SC2 = Mask{Name: "sc2", Of: func(b *Batch) *Node { return LessThan(circle(b), half(b)) }, paper: true}
+	// SC2Printed is T^sc2 as Eq. 19 prints it, with > for <: no P₊ for the triplets that are well separated.
+	SC2Printed = Mask{Name: "sc2-printed", Of: func(b *Batch) *Node { return GreaterThan(circle(b), half(b)) }, paper: true}
+	// Masks lists them.
+	Masks = []Mask{SC1, SC2, SC2Printed}
+)
+
+// circle is S_ap(2−S_ap)−S_an² = 1−((1−S_ap)²+S_an²): constant on circles about (1, 0).
+func circle(b *Batch) *Node {
+	return Sub(Mul(b.Sap, AddScalar(Neg(b.Sap), 2)), Square(b.San))
+}
+
+func half(b *Batch) *Node { return MulScalar(OnesLike(b.Sap), 0.5) }
