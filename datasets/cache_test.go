@@ -1,0 +1,226 @@
+package datasets
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// notes collects what Open says.
+type notes struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (n *notes) add(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines = append(n.lines, line)
+}
+
+// cacheFile is the one file of images in the cache.
+func cacheFile(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "datasets", "*.images"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("cache files %v, %v", files, err)
+	}
+	return files[0]
+}
+
+func smallShop(dir string, n *notes) Options {
+	return Options{Size: 8, TrainClasses: 3, TestClasses: 2, Cache: dir, Note: n.add}
+}
+
+func TestCacheIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	dir, said := t.TempDir(), &notes{}
+	drawn := open(t, "minishop", smallShop(dir, said))
+	file := cacheFile(t, dir)
+	before, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := open(t, "minishop", smallShop(dir, said))
+	after, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, after) {
+		t.Error("the cache was written again")
+	}
+	for _, p := range [][2]*Images{{drawn.Train, read.Train}, {drawn.Test, read.Test}, {drawn.Gallery, read.Gallery}} {
+		a, b := p[0], p[1]
+		if a.N != b.N || a.Size != b.Size || a.Pad != b.Pad || !slices.Equal(a.Pixels, b.Pixels) || !slices.Equal(a.Labels, b.Labels) || !slices.Equal(a.Names, b.Names) {
+			t.Error("what is read is not what was drawn")
+		}
+	}
+	if drawn.Digest != read.Digest || drawn.Mean != read.Mean || drawn.Std != read.Std || drawn.TestClasses != read.TestClasses {
+		t.Error("digest, statistics or counts differ")
+	}
+	if len(said.lines) > 0 {
+		t.Errorf("said without need: %q", said.lines)
+	}
+}
+
+func TestDamagedCacheIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":        func(b []byte) []byte { return nil },
+		"no line":      func(b []byte) []byte { return b[:20] },
+		"cut short":    func(b []byte) []byte { return b[:len(b)-1] },
+		"too long":     func(b []byte) []byte { return append(b, 0) },
+		"a pixel":      func(b []byte) []byte { b[len(b)-5] ^= 1; return b },
+		"a name":       func(b []byte) []byte { return []byte(strings.Replace(string(b), "train-001", "train-009", 1)) },
+		"not JSON":     func(b []byte) []byte { b[0] = '!'; return b },
+		"another's":    func(b []byte) []byte { return []byte(strings.Replace(string(b), `"key":"`, `"key":"f`, 1)) },
+		"another form": func(b []byte) []byte { return []byte(strings.Replace(string(b), "images 1", "images 9", 1)) },
+		"huge":         func(b []byte) []byte { return []byte(strings.Replace(string(b), `"size":8`, `"size":1000`, 1)) },
+		"size zero":    func(b []byte) []byte { return []byte(strings.Replace(string(b), `"size":8`, `"size":0`, 1)) },
+		"negative":     func(b []byte) []byte { return []byte(strings.Replace(string(b), `"n":18`, `"n":-1`, 1)) },
+		"no splits":    func(b []byte) []byte { return append(b[:strings.Index(string(b), `"splits"`)], "\"splits\":[]}\n"...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, said := t.TempDir(), &notes{}
+			want := open(t, "minishop", smallShop(dir, said))
+			file := cacheFile(t, dir)
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, damage(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got := open(t, "minishop", smallShop(dir, said))
+			if got.Digest != want.Digest || !slices.Equal(got.Train.Pixels, want.Train.Pixels) {
+				t.Error("the damaged cache was believed")
+			}
+			if len(said.lines) != 1 || !strings.Contains(said.lines[0], file) || !strings.Contains(said.lines[0], "made anew") {
+				t.Errorf("said %q", said.lines)
+			}
+			if open(t, "minishop", smallShop(dir, said)); len(said.lines) != 1 {
+				t.Errorf("the cache was not mended: %q", said.lines)
+			}
+		})
+	}
+}
+
+func TestUnwritableCacheIsNoError(t *testing.T) {
+	t.Parallel()
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said := &notes{}
+	s := open(t, "minishop", smallShop(blocked, said))
+	if s.Train.N != 18 {
+		t.Errorf("%d images", s.Train.N)
+	}
+	if len(said.lines) != 1 || !strings.Contains(said.lines[0], "no image cache") {
+		t.Errorf("said %q", said.lines)
+	}
+
+	// A folder where the file shall be can be neither read nor replaced.
+	dir := t.TempDir()
+	open(t, "minishop", smallShop(dir, said))
+	file := cacheFile(t, dir)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(file, "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	said = &notes{}
+	if s := open(t, "minishop", smallShop(dir, said)); s.Train.N != 18 {
+		t.Errorf("%d images", s.Train.N)
+	}
+	if len(said.lines) != 2 || !strings.Contains(said.lines[1], "not kept") {
+		t.Errorf("said %q", said.lines)
+	}
+}
+
+// While another process makes the file, Open waits for it and then reads it.
+func TestOneMakesTheCacheOthersWait(t *testing.T) {
+	t.Parallel()
+	dir, said := t.TempDir(), &notes{}
+	want := open(t, "minishop", smallShop(dir, said))
+	file := cacheFile(t, dir)
+	aside := filepath.Join(t.TempDir(), "aside")
+	if err := os.Rename(file, aside); err != nil {
+		t.Fatal(err)
+	}
+	lock := flock.New(file + ".lock")
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan *Set)
+	go func() {
+		s, err := Open("minishop", smallShop(dir, said))
+		if err != nil {
+			t.Error(err)
+		}
+		done <- s
+	}()
+	select {
+	case <-done:
+		t.Error("did not wait for the lock")
+	case <-time.After(100 * time.Millisecond):
+	}
+	content, err := os.ReadFile(aside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-done; s == nil || s.Digest != want.Digest {
+		t.Error("another set")
+	}
+	if now, err := os.Stat(file); err != nil || !os.SameFile(written, now) {
+		t.Errorf("the file was made again (%v)", err)
+	}
+}
+
+func TestManyOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	dir, said := t.TempDir(), &notes{}
+	var wg sync.WaitGroup
+	sums := make([]string, 8)
+	for k := range sums {
+		wg.Go(func() {
+			s, err := Open("minicar", Options{Size: 8, TrainClasses: 4, TestClasses: 2, Cache: dir, Note: said.add})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			sums[k] = s.Digest
+		})
+	}
+	wg.Wait()
+	if len(slices.Compact(sums)) != 1 || len(said.lines) > 0 {
+		t.Errorf("digests %q, said %q", sums, said.lines)
+	}
+}
+
+func TestReadCacheOfNothing(t *testing.T) {
+	t.Parallel()
+	if _, _, err := readCache(filepath.Join(t.TempDir(), "none"), ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
