@@ -122,3 +122,52 @@ func TestTripletWeights(t *testing.T) {
 		t.Error("a mask of 0.5 was drawn")
 	}
 }
+
+// oneTriplet is the gradient matrix of cos/con/con for a batch in which anchor i has positive i^1 and negative i+3.
+func oneTriplet(n int) Matrix {
+	m := Matrix{Title: "$M$ of cos/con/con", Values: make([]float32, n*n), Labels: make([]int64, n)}
+	for a := range n {
+		m.Labels[a] = int64(a / 4)
+		p, q := a^1, (a+5)%n
+		for _, e := range []struct {
+			i, j int
+			v    float32
+		}{{p, a, -1}, {q, a, 1}, {a, p, -1}, {a, q, 1}} {
+			m.Values[e.i*n+e.j] += 0.5 * e.v / float32(n)
+		}
+	}
+	return m
+}
+
+func TestGradientMatrix(t *testing.T) {
+	m := oneTriplet(32)
+	f, err := GradientMatrix(m, oneTriplet(16))
+	checkGolden(t, "gradientmatrix", f, err)
+	m.Values[35] = float32(math.NaN())
+	if _, err := GradientMatrix(m); err == nil || err.Error() != `gradient matrix "M of cos/con/con": row 1, column 3 is NaN` {
+		t.Errorf("NaN: %v", err)
+	}
+	if _, err := GradientMatrix(Matrix{Values: make([]float32, 5), Labels: make([]int64, 2)}); err == nil {
+		t.Error("5 values for 2 labels were drawn")
+	}
+	if _, err := GradientMatrix(Matrix{Values: make([]float32, 4), Labels: make([]int64, 2)}); err != nil {
+		t.Errorf("a zero matrix: %v", err)
+	}
+}
+
+// prototype is Table 2 at a small size.
+func prototype() []Entry {
+	return []Entry{
+		{"euc", "minicar", "CAR", Score{65.1, 2.0, 3, 0}}, {"euc", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
+		{"cos", "minicar", "CAR", Score{69.2, 1.5, 3, 0}}, {"cos", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
+		{"euc-orth", "minicar", "CAR", Score{67.5, 0.6, 2, 1}}, {"euc-orth", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
+		{"cos-orth", "minicar", "CAR", Score{66.9, 1.5, 3, 0}}, {"cos-orth", "minishop", "In-shop", Missing},
+	}
+}
+
+const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
+
+func TestTable2Plot(t *testing.T) {
+	f, err := Table2Plot(prototype(), somewhere)
+	checkGolden(t, "table2", f, err)
+}

@@ -1,0 +1,106 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"image"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Matrix is a batch's gradient matrix M, for which the gradient at the embeddings is G = M f.
+type Matrix struct {
+	Title  Markup
+	Values []float32 // [n, n] row by row: entry (i, j) is the coefficient of f_j in the gradient of f_i.
+	Labels []int64   // [n]
+}
+
+// GradientMatrix draws gradient matrices side by side as heat maps, white at zero, on one scale of colours. Members of
+// a class stand together, in the batch's order, and lines part the classes.
+func GradientMatrix(matrices ...Matrix) (*Figure, error) {
+	if len(matrices) == 0 {
+		return nil, fmt.Errorf("gradient matrix: there is none")
+	}
+	top := 0.0
+	for _, m := range matrices {
+		n := len(m.Labels)
+		if n == 0 || len(m.Values) != n*n {
+			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want their square", Plain(m.Title), len(m.Values), n)
+		}
+		for i, v := range m.Values {
+			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+				return nil, fmt.Errorf("gradient matrix %q: row %d, column %d is %v", Plain(m.Title), i/n, i%n, x)
+			}
+			top = max(top, math.Abs(float64(v)))
+		}
+	}
+	if top == 0 { // No triplet moved anything.
+		top = 1
+	}
+	colours := bar{low: -top, high: top, colours: diverging}
+	var panels []*plot.Plot
+	after := make([]vg.Length, len(matrices))
+	for i, m := range matrices {
+		p := newPlot(m.Title, "along $\\mathbf{f}_j$", "gradient at $\\mathbf{f}_i$")
+		n := float64(len(m.Labels))
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, n, 0, n
+		none := plot.ConstantTicks{}
+		p.X.Tick.Marker, p.Y.Tick.Marker = none, none
+		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
+		p.Add(cells{m, colours})
+		panels, after[i] = append(panels, p), 14
+	}
+	after[len(after)-1] = barRoom + 8
+	return &Figure{
+		Width: vg.Points(250*float64(len(panels)) + 50), Height: vg.Points(258),
+		Alt: "The gradient matrix M of a batch, sorted by class: a blue entry (i, j) pulls f_i towards f_j, " +
+			"a red one pushes it away, since the gradient is descended.",
+		panels: func(c draw.Canvas) {
+			parts := squares(c, panels, after)
+			for i, part := range parts {
+				panels[i].Draw(part)
+			}
+			last := len(parts) - 1
+			colours.draw(panels[last].DataCanvas(parts[last]), parts[last])
+		},
+	}, nil
+}
+
+// cells draws a matrix with the lines between its classes.
+type cells struct {
+	Matrix
+	bar bar
+}
+
+func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
+	n := len(m.Labels)
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
+	zoom := max(1, 384/n) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
+	for y := range n * zoom {
+		for x := range n * zoom {
+			img.SetNRGBA(x, y, m.bar.at(float64(m.Values[order[y/zoom]*n+order[x/zoom]])))
+		}
+	}
+	c.DrawImage(c.Rectangle, img)
+	x, y := p.Transforms(&c)
+	line := stroke(quiet, 0.35)
+	for i := 1; i < n; i++ {
+		if m.Labels[order[i]] == m.Labels[order[i-1]] {
+			continue
+		}
+		at := float64(i)
+		c.StrokeLine2(line, x(at), c.Min.Y, x(at), c.Max.Y)
+		c.StrokeLine2(line, c.Min.X, y(float64(n)-at), c.Max.X, y(float64(n)-at))
+	}
+	frame := []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min}
+	c.StrokeLines(stroke(ink, 0.6), frame)
+}

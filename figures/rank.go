@@ -1,0 +1,157 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// RankAgreement says how well two scorings of the same things agree in their order.
+type RankAgreement struct {
+	N int
+	// Rho is Spearman's rank correlation: 1 for the same order, −1 for the opposite one.
+	Rho float64
+	// P is the chance that a random order agrees at least as well (one-sided; over all orders up to 8 things).
+	P float64
+	// Low and High are the middle 95 % of ρ if every mean moves by its own standard error: how much of ρ the noise of
+	// the seeds decides.
+	Low, High float64
+}
+
+// String is "ρ = 0.80 [0.40, 1.00], n = 4, p = 0.17".
+func (a RankAgreement) String() string {
+	if math.IsNaN(a.Rho) {
+		return fmt.Sprintf("ρ undefined, n = %d", a.N)
+	}
+	sign := func(v float64) string {
+		s := fmt.Sprintf("%.2f", math.Abs(v))
+		if v < 0 && s != "0.00" {
+			return "−" + s
+		}
+		return s
+	}
+	return fmt.Sprintf("ρ = %s [%s, %s], n = %d, p = %.2g", sign(a.Rho), sign(a.Low), sign(a.High), a.N, a.P)
+}
+
+// Agreement compares the order of ours with that of the paper's scores, thing by thing. Things that miss a mean on
+// either side are left out. With fewer than three left, or all equal on a side, ρ is NaN. It is deterministic.
+func Agreement(ours, papers []Score) (RankAgreement, error) {
+	if len(ours) != len(papers) {
+		return RankAgreement{}, fmt.Errorf("rank agreement: %d scores against %d", len(ours), len(papers))
+	}
+	var x, y []Score
+	for i := range ours {
+		if !math.IsNaN(ours[i].Mean) && !math.IsNaN(papers[i].Mean) {
+			x, y = append(x, ours[i]), append(y, papers[i])
+		}
+	}
+	means := func(scores []Score) []float64 {
+		out := make([]float64, len(scores))
+		for i, s := range scores {
+			out[i] = s.Mean
+		}
+		return out
+	}
+	a := RankAgreement{N: len(x)}
+	if a.N < 3 {
+		a.Rho, a.P, a.Low, a.High = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+		return a, nil
+	}
+	mx, my := means(x), means(y)
+	a.Rho = Spearman(mx, my)
+	if math.IsNaN(a.Rho) {
+		a.P, a.Low, a.High = math.NaN(), math.NaN(), math.NaN()
+		return a, nil
+	}
+	source := rand.New(rand.NewPCG(1, 2))
+	a.P = permutationP(mx, my, a.Rho, source)
+	noisy := func(scores []Score) []float64 {
+		out := means(scores)
+		for i, s := range scores {
+			if s.N > 0 {
+				out[i] += source.NormFloat64() * s.Std / math.Sqrt(float64(s.N))
+			}
+		}
+		return out
+	}
+	var rhos []float64
+	for range 2000 {
+		if r := Spearman(noisy(x), noisy(y)); !math.IsNaN(r) {
+			rhos = append(rhos, r)
+		}
+	}
+	slices.Sort(rhos)
+	a.Low, a.High = stat.Quantile(0.025, stat.Empirical, rhos, nil), stat.Quantile(0.975, stat.Empirical, rhos, nil)
+	return a, nil
+}
+
+// Spearman is the rank correlation of two samples of one length; ties share their mean rank. It is NaN where a sample
+// is constant or shorter than two. Samples of different lengths panic, as in gonum.
+func Spearman(x, y []float64) float64 { return stat.Correlation(ranks(x), ranks(y), nil) }
+
+func ranks(x []float64) []float64 {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case x[a] < x[b]:
+			return -1
+		case x[a] > x[b]:
+			return 1
+		}
+		return 0
+	})
+	out := make([]float64, len(x))
+	for i := 0; i < len(order); {
+		j := i + 1
+		for j < len(order) && x[order[j]] == x[order[i]] {
+			j++
+		}
+		for k := i; k < j; k++ {
+			out[order[k]] = float64(i+j-1)/2 + 1
+		}
+		i = j
+	}
+	return out
+}
+
+// permutationP is the share of all orders of y, or of many random ones, whose ρ with x is at least rho.
+func permutationP(x, y []float64, rho float64, source *rand.Rand) float64 {
+	const slack = 1e-12
+	rx, ry := ranks(x), ranks(y)
+	atLeast, all := 0, 0
+	count := func() {
+		all++
+		if stat.Correlation(rx, ry, nil) >= rho-slack {
+			atLeast++
+		}
+	}
+	if len(y) > 8 {
+		const draws = 20000
+		count() // The order as it is: a share of zero would claim too much.
+		for range draws {
+			source.Shuffle(len(ry), func(i, j int) { ry[i], ry[j] = ry[j], ry[i] })
+			count()
+		}
+		return float64(atLeast) / float64(all)
+	}
+	var permute func(k int)
+	permute = func(k int) {
+		if k == len(ry) {
+			count()
+			return
+		}
+		for i := k; i < len(ry); i++ {
+			ry[k], ry[i] = ry[i], ry[k]
+			permute(k + 1)
+			ry[k], ry[i] = ry[i], ry[k]
+		}
+	}
+	permute(0)
+	return float64(atLeast) / float64(all)
+}

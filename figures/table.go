@@ -1,0 +1,475 @@
+package figures
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"html"
+	"image/color"
+	"math"
+	"strconv"
+	"strings"
+
+	pretty "github.com/jedib0t/go-pretty/v6/table"
+	prettytext "github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Score is the mean of a measure over seeds with its sample standard deviation, in percent. Diverged runs are counted,
+// not averaged. With no finite run the mean is NaN.
+type Score struct {
+	Mean, Std   float64
+	N, Diverged int
+}
+
+// Missing is the score of runs that were not made.
+var Missing = Score{Mean: math.NaN()}
+
+// String is the score as the paper prints it, "75.5 ± 0.2"; "–" where nothing was measured.
+func (s Score) String() string {
+	switch {
+	case math.IsNaN(s.Mean) && s.Diverged > 0:
+		return "diverged"
+	case math.IsNaN(s.Mean):
+		return "–"
+	case s.N == 1:
+		return fmt.Sprintf("%.1f", s.Mean)
+	}
+	return fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
+}
+
+// Table is a table in the paper's shape that can be written for a terminal, as Markdown, CSV, HTML and LaTeX.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+	// Rules are the numbers of rows after which there is a line.
+	Rules   []int
+	Caption Markup
+	// Notes stand under the table, one line each.
+	Notes []Markup
+	// Provenance says which preset, data and backend made the numbers.
+	Provenance string
+	// Tint is the colour of a cell of shade 1; the paper's tables have red, green or blue.
+	Tint color.NRGBA
+}
+
+// Column is a column's head. Neighbours of one Group share a second head above theirs.
+type Column struct {
+	Title, Group Markup
+	Left         bool // Text, aligned left, and not a number.
+}
+
+// Cell is what stands in a table: text, or a score.
+type Cell struct {
+	Text  Markup
+	Score *Score
+	Bold  bool
+	// Shade colours the cell from white, 0, to the table's tint, 1, if Shaded.
+	Shade  float64
+	Shaded bool
+	// Note is a footnote.
+	Note Markup
+}
+
+// The tints of the paper's tables.
+var (
+	Red       = color.NRGBA{0xe6, 0x7c, 0x73, 0xff} // Table 2 and 6.
+	LeafGreen = color.NRGBA{0x57, 0xbb, 0x8a, 0xff} // Table 3 and 7.
+	BrightSky = color.NRGBA{0x42, 0x85, 0xf4, 0xff} // Table 4 and 8.
+)
+
+// Text is a cell of text.
+func Text(m Markup) Cell { return Cell{Text: m} }
+
+// Scored is a cell with a score; runs that diverged are said in a footnote.
+func Scored(s Score) Cell {
+	c := Cell{Score: &s}
+	if s.Diverged > 0 {
+		c.Note = fmt.Sprintf("%d of %d runs diverged and are not in the mean.", s.Diverged, s.N+s.Diverged)
+	}
+	return c
+}
+
+// Shade shades the scores of some cells, as the paper does, from white at the lowest mean to the tint at the highest.
+func Shade(cells ...*Cell) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, c := range cells {
+		if c.Score != nil && !math.IsNaN(c.Score.Mean) {
+			low, high = min(low, c.Score.Mean), max(high, c.Score.Mean)
+		}
+	}
+	for _, c := range cells {
+		if c.Score != nil && !math.IsNaN(c.Score.Mean) && low < high {
+			c.Shade, c.Shaded = (c.Score.Mean-low)/(high-low), true
+		}
+	}
+}
+
+func (c Cell) markup() Markup {
+	if c.Score != nil {
+		return c.Score.String()
+	}
+	return c.Text
+}
+
+func (t *Table) tint(shade float64) color.NRGBA {
+	full := t.Tint
+	if full == (color.NRGBA{}) {
+		full = Red
+	}
+	return scale{paper, full}.at(shade)
+}
+
+// footnotes numbers the notes of cells: equal notes share a mark.
+func (t *Table) footnotes() (marks map[Markup]string, notes []Markup) {
+	marks = map[Markup]string{}
+	for _, row := range t.Rows {
+		for _, c := range row {
+			if _, known := marks[c.Note]; c.Note != "" && !known {
+				marks[c.Note] = superscript(len(marks) + 1)
+				notes = append(notes, marks[c.Note]+" "+c.Note)
+			}
+		}
+	}
+	return marks, append(notes, t.Notes...)
+}
+
+func superscript(n int) string {
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
+}
+
+func (t *Table) check() error {
+	for i, row := range t.Rows {
+		if len(row) != len(t.Columns) {
+			return fmt.Errorf("table: row %d has %d cells, there are %d columns", i, len(row), len(t.Columns))
+		}
+	}
+	return nil
+}
+
+// Formats are txt for a terminal, md, csv, html and tex.
+func (t *Table) Formats() []string { return []string{"txt", "md", "csv", "html", "tex"} }
+
+func (t *Table) bytes(format string) ([]byte, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	switch format {
+	case "md":
+		return t.markdown(), nil
+	case "csv":
+		return t.csv()
+	case "html":
+		return t.html(), nil
+	case "tex":
+		return t.latex(), nil
+	default:
+		return t.terminal(), nil
+	}
+}
+
+// String is the table for a terminal, or what is wrong with it.
+func (t *Table) String() string {
+	b, err := t.bytes("txt")
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func (t *Table) grouped() bool {
+	for _, c := range t.Columns {
+		if c.Group != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Table) ruled(row int) bool {
+	for _, r := range t.Rules {
+		if r == row+1 && row+1 < len(t.Rows) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Table) terminal() []byte {
+	marks, notes := t.footnotes()
+	w := pretty.NewWriter()
+	s := pretty.StyleLight
+	s.Options = pretty.Options{SeparateColumns: true, SeparateHeader: true}
+	s.Format.Header = prettytext.FormatDefault
+	w.SetStyle(s)
+	if t.grouped() {
+		row := make(pretty.Row, len(t.Columns))
+		for i, c := range t.Columns {
+			row[i] = Plain(c.Group)
+		}
+		w.AppendHeader(row, pretty.RowConfig{AutoMerge: true})
+	}
+	row := make(pretty.Row, len(t.Columns))
+	configs := make([]pretty.ColumnConfig, len(t.Columns))
+	for i, c := range t.Columns {
+		row[i] = Plain(c.Title)
+		configs[i] = pretty.ColumnConfig{Number: i + 1, Align: prettytext.AlignCenter, AlignHeader: prettytext.AlignCenter}
+		if c.Left {
+			configs[i].Align, configs[i].AlignHeader = prettytext.AlignLeft, prettytext.AlignLeft
+		}
+	}
+	w.AppendHeader(row)
+	w.SetColumnConfigs(configs)
+	for i, cells := range t.Rows {
+		row := make(pretty.Row, len(cells))
+		for j, c := range cells {
+			row[j] = Plain(c.markup()) + marks[c.Note]
+		}
+		w.AppendRow(row)
+		if t.ruled(i) {
+			w.AppendSeparator()
+		}
+	}
+	var b bytes.Buffer
+	line := func(m Markup) {
+		if m != "" {
+			b.WriteString(Plain(m) + "\n")
+		}
+	}
+	line(t.Caption)
+	b.WriteString(w.Render() + "\n")
+	for _, n := range notes {
+		line(n)
+	}
+	line(t.Provenance)
+	return b.Bytes()
+}
+
+func (t *Table) markdown() []byte {
+	marks, notes := t.footnotes()
+	// GitHub and JupyterLab set what stands between dollar signs.
+	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(m) }
+	var b bytes.Buffer
+	row := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	head, line := make([]string, len(t.Columns)), make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		head[i], line[i] = text(c.Title), ":-:"
+		if c.Group != "" {
+			head[i] = text(c.Group) + ", " + head[i]
+		}
+		if c.Left {
+			line[i] = ":--"
+		}
+	}
+	row(head)
+	row(line)
+	for _, cells := range t.Rows {
+		out := make([]string, len(cells))
+		for i, c := range cells {
+			out[i] = text(c.markup())
+			if c.Bold {
+				out[i] = "**" + out[i] + "**"
+			}
+			out[i] += marks[c.Note]
+		}
+		row(out)
+	}
+	for _, m := range append([]Markup{t.Caption}, append(notes, t.Provenance)...) {
+		if m != "" {
+			b.WriteString("\n" + m + "\n")
+		}
+	}
+	return b.Bytes()
+}
+
+// csv has a column for each part of a score.
+func (t *Table) csv() ([]byte, error) {
+	scores := make([]bool, len(t.Columns))
+	for _, row := range t.Rows {
+		for i, c := range row {
+			scores[i] = scores[i] || c.Score != nil
+		}
+	}
+	var head []string
+	for i, c := range t.Columns {
+		name := Plain(c.Title)
+		if c.Group != "" {
+			name = Plain(c.Group) + " " + name
+		}
+		if scores[i] {
+			head = append(head, name+" mean", name+" std", name+" runs", name+" diverged")
+		} else {
+			head = append(head, name)
+		}
+	}
+	records := [][]string{head}
+	float := func(v float64) string {
+		if math.IsNaN(v) {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	for _, row := range t.Rows {
+		var record []string
+		for i, c := range row {
+			switch {
+			case c.Score != nil && math.IsNaN(c.Score.Mean):
+				record = append(record, "", "", strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
+			case c.Score != nil:
+				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
+			case scores[i]:
+				record = append(record, Plain(c.Text), "", "", "")
+			default:
+				record = append(record, Plain(c.Text))
+			}
+		}
+		records = append(records, record)
+	}
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	err := w.WriteAll(records)
+	return b.Bytes(), err
+}
+
+// html sets colours of its own on shaded cells only, so that it reads in a light and in a dark notebook.
+func (t *Table) html() []byte {
+	marks, notes := t.footnotes()
+	var b bytes.Buffer
+	const cell = "padding:3px 12px;"
+	align := func(c Column) string {
+		if c.Left {
+			return "text-align:left;"
+		}
+		return "text-align:center;"
+	}
+	b.WriteString(`<table style="border-collapse:collapse;margin:6px 0">` + "\n")
+	if t.Caption != "" {
+		fmt.Fprintf(&b, `<caption style="caption-side:top;text-align:left;padding:4px 0">%s</caption>`+"\n", HTML(t.Caption))
+	}
+	b.WriteString("<thead>\n")
+	if t.grouped() {
+		b.WriteString("<tr>")
+		for i := 0; i < len(t.Columns); {
+			span := t.span(i)
+			fmt.Fprintf(&b, `<th colspan="%d" style="%stext-align:center;">%s</th>`, span, cell, HTML(t.Columns[i].Group))
+			i += span
+		}
+		b.WriteString("</tr>\n")
+	}
+	b.WriteString(`<tr style="border-bottom:1px solid currentColor">`)
+	for _, c := range t.Columns {
+		fmt.Fprintf(&b, `<th style="%s%s">%s</th>`, cell, align(c), HTML(c.Title))
+	}
+	b.WriteString("</tr>\n</thead>\n<tbody>\n")
+	for i, row := range t.Rows {
+		rule := ""
+		if t.ruled(i) {
+			rule = ` style="border-bottom:1px solid currentColor"`
+		}
+		fmt.Fprintf(&b, "<tr%s>", rule)
+		for j, c := range row {
+			style := cell + align(t.Columns[j])
+			if c.Shaded {
+				k := t.tint(c.Shade)
+				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
+			}
+			text := HTML(c.markup())
+			if c.Bold {
+				text = "<b>" + text + "</b>"
+			}
+			fmt.Fprintf(&b, `<td style="%s">%s%s</td>`, style, text, marks[c.Note])
+		}
+		b.WriteString("</tr>\n")
+	}
+	b.WriteString("</tbody>\n</table>\n")
+	for _, n := range notes {
+		fmt.Fprintf(&b, `<div style="font-size:90%%">%s</div>`+"\n", HTML(n))
+	}
+	if t.Provenance != "" {
+		fmt.Fprintf(&b, `<div style="font-size:85%%;opacity:.7">%s</div>`+"\n", html.EscapeString(t.Provenance))
+	}
+	return b.Bytes()
+}
+
+// span counts the columns from i on that share its group.
+func (t *Table) span(i int) int {
+	n := 1
+	for t.Columns[i].Group != "" && i+n < len(t.Columns) && t.Columns[i+n].Group == t.Columns[i].Group {
+		n++
+	}
+	return n
+}
+
+// latex has the paper's own shape: packages xcolor with option table, and multirow-free.
+func (t *Table) latex() []byte {
+	marks, notes := t.footnotes()
+	var b bytes.Buffer
+	spec := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		spec[i] = "c"
+		if c.Left {
+			spec[i] = "l"
+		}
+	}
+	if t.Provenance != "" {
+		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Provenance, "\n", " "))
+	}
+	b.WriteString("% needs \\usepackage[table]{xcolor}\n\\begin{table}[t]\n\\centering\n")
+	fmt.Fprintf(&b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
+	if t.grouped() {
+		var heads []string
+		for i := 0; i < len(t.Columns); {
+			span := t.span(i)
+			head := latex(t.Columns[i].Group)
+			if span > 1 {
+				bar := "|"
+				if i+span == len(t.Columns) {
+					bar = ""
+				}
+				head = fmt.Sprintf("\\multicolumn{%d}{c%s}{%s}", span, bar, head)
+			}
+			heads = append(heads, head)
+			i += span
+		}
+		b.WriteString(strings.Join(heads, " & ") + " \\\\\n")
+	}
+	heads := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		heads[i] = latex(c.Title)
+	}
+	b.WriteString(strings.Join(heads, " & ") + " \\\\\n\\hline\n")
+	for i, row := range t.Rows {
+		cells := make([]string, len(row))
+		for j, c := range row {
+			text := latex(c.markup())
+			if c.Bold {
+				text = "\\textbf{" + text + "}"
+			}
+			if mark := marks[c.Note]; mark != "" {
+				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6", "⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
+			}
+			if c.Shaded {
+				k := t.tint(c.Shade)
+				text = fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
+			}
+			cells[j] = text
+		}
+		b.WriteString(strings.Join(cells, " & "))
+		if i+1 < len(t.Rows) || t.ruled(i) {
+			b.WriteString(" \\\\")
+		}
+		b.WriteString("\n")
+		if t.ruled(i) {
+			b.WriteString("\\hline\n")
+		}
+	}
+	b.WriteString("\\end{tabular}\n")
+	caption := latex(t.Caption)
+	for _, n := range notes {
+		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵", "$^5$").Replace(latex(n))
+	}
+	if caption != "" {
+		fmt.Fprintf(&b, "\\caption{%s}\n", strings.TrimSpace(caption))
+	}
+	b.WriteString("\\end{table}\n")
+	return b.Bytes()
+}
