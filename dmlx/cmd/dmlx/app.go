@@ -60,16 +60,20 @@ func (a *app) storePath() string {
 // backend and this program was built without its vectorised kernels, the program is built with them and started anew
 // in its place: call it before any work is done.
 func (a *app) backend() (*backend.Choice, error) {
+	c, err := a.choose()
+	if err == nil {
+		a.logf("%s", c)
+	}
+	return c, err
+}
+
+// choose is backend without the line.
+func (a *app) choose() (*backend.Choice, error) {
 	c, err := backend.Open()
-	if err != nil {
-		return nil, err
+	if err == nil && c.Name == "go" && !c.SIMD {
+		c.Why += a.withSIMD()
 	}
-	note := ""
-	if c.Name == "go" && !c.SIMD {
-		note = a.withSIMD()
-	}
-	a.logf("%s%s", c, note)
-	return c, nil
+	return c, err
 }
 
 // moduleRoot is the folder of this module's go.mod, at or above the working directory.

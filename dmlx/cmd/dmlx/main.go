@@ -63,7 +63,9 @@ func newRoot(a *app) *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	root.AddCommand(
 		// One constructor per line, in the order of the help text: newTrain(a), …
+		newGradient(a),
 		newLab(a),
+		newDoctor(a),
 	)
 	return root
 }

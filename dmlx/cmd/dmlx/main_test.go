@@ -12,8 +12,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// dmlx runs the command in this process.
-func dmlx(t *testing.T, args ...string) (code int, stdout, stderr string) {
+// invoke runs the command in this process.
+func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(t.Context(), args, &out, &err)
@@ -22,7 +22,7 @@ func dmlx(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestErrorsAreOneLine(t *testing.T) {
 	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}} {
-		code, stdout, stderr := dmlx(t, args...)
+		code, stdout, stderr := invoke(t, args...)
 		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}

@@ -29,11 +29,11 @@ func (a *app) withSIMD() string {
 	}
 	program, err := a.buildWithSIMD()
 	if err != nil {
-		return fmt.Sprintf(" (no SIMD: %s)", oneLine(err))
+		return fmt.Sprintf("; no SIMD: %s", oneLine(err))
 	}
 	env := append(os.Environ(), simdEnv+"=on")
 	if err := replaceProcess(program, os.Args, env); err != nil {
-		return fmt.Sprintf(" (no SIMD: %s)", oneLine(err))
+		return fmt.Sprintf("; no SIMD: %s", oneLine(err))
 	}
 	return ""
 }
@@ -53,7 +53,8 @@ func (a *app) buildWithSIMD() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "simd", shortHash(root))
+	tags, cgo := buildSetting("-tags"), buildSetting("CGO_ENABLED")
+	dir := filepath.Join(cache, "simd", shortHash(root, tags, cgo))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -67,13 +68,13 @@ func (a *app) buildWithSIMD() (string, error) {
 		a.logf("building dmlx with SIMD for the Go backend, once (up to a minute) …")
 	}
 	args := []string{"build", "-o", program}
-	if tags := buildSetting("-tags"); tags != "" {
+	if tags != "" {
 		args = append(args, "-tags="+tags)
 	}
 	cmd := exec.Command(goTool, append(args, "./dmlx/cmd/dmlx")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOEXPERIMENT=simd")
-	if cgo := buildSetting("CGO_ENABLED"); cgo != "" {
+	if cgo != "" {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED="+cgo)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {

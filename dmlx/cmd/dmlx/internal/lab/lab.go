@@ -122,7 +122,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if _, err := os.Stat(l.python()); err == nil && stamped(dir, "") {
 		return nil
 	}
-	python, err := FindPython(ctx)
+	python, _, err := FindPython(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,10 +156,15 @@ func (l *Lab) setupPython(ctx context.Context) error {
 }
 
 // FindPython finds a Python that can make the environment, or says what to install.
-func FindPython(ctx context.Context) (string, error) {
+func FindPython(ctx context.Context) (path, version string, err error) {
 	const install = "install Python 3.10 or newer with its venv module " +
 		"(Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python; Windows: winget install Python.Python.3.13)"
-	const script = "import sys; assert sys.version_info >= (3, 10), 'is Python %d.%d' % sys.version_info[:2]; import venv, ensurepip"
+	const script = `import sys
+version = "%d.%d.%d" % sys.version_info[:3]
+if sys.version_info < (3, 10): sys.exit("is Python " + version)
+try: import venv, ensurepip
+except ImportError: sys.exit("has no venv module")
+print(version)`
 	var why []string
 	for _, name := range []string{"python3", "python", "py"} {
 		path, err := exec.LookPath(name)
@@ -168,17 +173,17 @@ func FindPython(ctx context.Context) (string, error) {
 		}
 		out, err := exec.CommandContext(ctx, path, "-c", script).CombinedOutput()
 		if err == nil {
-			return path, nil
+			return path, strings.TrimSpace(string(out)), nil
 		}
 		if ctx.Err() != nil {
-			return "", ctx.Err()
+			return "", "", ctx.Err()
 		}
-		why = append(why, path+": "+lastLine(out, err))
+		why = append(why, path+" "+lastLine(out, err))
 	}
 	if why == nil {
-		return "", errors.New("no Python on PATH: " + install)
+		return "", "", errors.New("no Python on PATH: " + install)
 	}
-	return "", fmt.Errorf("no fitting Python (%s): %s", strings.Join(why, "; "), install)
+	return "", "", fmt.Errorf("no fitting Python (%s): %s", strings.Join(why, "; "), install)
 }
 
 // goSettings are what the tools are built from, which is Go's version and those of the modules in go.mod, and the

@@ -24,28 +24,21 @@ const (
 	lockPoll  = 200 * time.Millisecond
 )
 
-// ErrPortInUse is in the error of a port that another program listens on.
-var ErrPortInUse = errors.New("the port is in use")
-
-// FreePort is the port to serve on: the one given if it is free, or any free one if that is 0.
+// FreePort is the port of localhost to serve on: the one given if it is free, or any free one if that is 0.
 func FreePort(port int) (int, error) {
 	if port < 0 || port > 65535 {
-		return 0, fmt.Errorf("--port %d: ports are 1 to 65535", port)
+		return 0, fmt.Errorf("port %d is not between 1 and 65535", port)
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return 0, fmt.Errorf("port %d cannot be used (%w): leave --port out and a free one is taken", port, portError(err))
+		var system *os.SyscallError
+		if errors.As(err, &system) {
+			err = system.Err
+		}
+		return 0, fmt.Errorf("port %d cannot be used: %w; give another, or none and a free one is taken", port, err)
 	}
 	defer ln.Close()
 	return ln.Addr().(*net.TCPAddr).Port, nil
-}
-
-func portError(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = op.Err
-	}
-	return fmt.Errorf("%w: %w", ErrPortInUse, err)
 }
 
 // Serve runs JupyterLab on a port of localhost, opened on a file or folder of the checkout, until the context ends;

@@ -1,0 +1,311 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newLab(t *testing.T) *Lab {
+	t.Helper()
+	root, err := filepath.Abs("../../../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Lab{Root: root, Cache: t.TempDir()}
+}
+
+func TestKernelSpec(t *testing.T) {
+	spec := newKernelSpec("/c/gonb", "/some where/dml", "-mod=mod -buildvcs=false --mod=vendor", "greenteagc", false)
+	want := []string{"/c/gonb", "-go_work=/some where/dml", "--kernel", "{connection_file}"}
+	if !slices.Equal(spec.Argv, want) {
+		t.Errorf("argv %q, want %q", spec.Argv, want)
+	}
+	env := map[string]string{"GOPROXY": "off", "GOFLAGS": "-buildvcs=false -ldflags=-s", "GOWORK": ""}
+	if runtime.GOARCH == "amd64" {
+		env["GOEXPERIMENT"] = "greenteagc,simd"
+	}
+	for name, want := range env {
+		if got := spec.Env[name]; got != want {
+			t.Errorf("%s=%q, want %q", name, got, want)
+		}
+	}
+	if spec.InterruptMode != "message" || spec.Language != "go" || spec.DisplayName != "Go (dmlx)" {
+		t.Errorf("%+v", spec)
+	}
+	if plain := newKernelSpec("g", "r", "", "", true); !slices.Contains(plain.Argv, "-raw_error") {
+		t.Errorf("errors would be marked up: %q", plain.Argv)
+	}
+}
+
+func TestWriteKernel(t *testing.T) {
+	l := newLab(t)
+	l.toolsDir = "/tools"
+	if err := l.writeKernel(""); err != nil {
+		t.Fatal(err)
+	}
+	for _, headless := range []bool{false, true} {
+		data, err := os.ReadFile(filepath.Join(l.kernelPath(headless), "kernels", "dmlx", "kernel.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec kernelSpec
+		if err := json.Unmarshal(data, &spec); err != nil {
+			t.Fatal(err)
+		}
+		if spec.Argv[1] != "-go_work="+l.Root {
+			t.Errorf("argv %q", spec.Argv)
+		}
+	}
+	l.Root = "/a,b"
+	if err := l.writeKernel(""); err == nil || !strings.Contains(err.Error(), "comma") {
+		t.Errorf("a root that GoNB would split: %v", err)
+	}
+}
+
+// The user's Jupyter and Python are out of reach of what lab starts.
+func TestEnviron(t *testing.T) {
+	for _, name := range []string{"JUPYTER_CONFIG_PATH", "JUPYTER_PATH", "JUPYTERLAB_SETTINGS_DIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"} {
+		t.Setenv(name, "/user")
+	}
+	t.Setenv("HOME", "/home/user")
+	l := newLab(t)
+	l.Store, l.Preset, l.toolsDir = "/store", "smoke", "/tools"
+	got := map[string]string{}
+	for _, kv := range l.environ(false) {
+		name, value, _ := strings.Cut(kv, "=")
+		if _, twice := got[name]; twice {
+			t.Errorf("%s is set twice", name)
+		}
+		got[name] = value
+		if strings.HasPrefix(value, "/user") {
+			t.Errorf("%s leads to the user's: %s", name, value)
+		}
+		if strings.HasPrefix(name, "JUPYTER") && !strings.HasPrefix(value, l.Cache) {
+			t.Errorf("%s=%s is outside the cache", name, value)
+		}
+	}
+	for name, want := range map[string]string{"DMLX_STORE": "/store", "DMLX_PRESET": "smoke", "HOME": "/home/user", "DMLX_CACHE": l.Cache} {
+		if got[name] != want {
+			t.Errorf("%s=%q, want %q", name, got[name], want)
+		}
+	}
+	if !strings.HasPrefix(got["PATH"], "/tools"+string(os.PathListSeparator)) {
+		t.Errorf("PATH=%s", got["PATH"])
+	}
+}
+
+// A part counts as set up once it is stamped for what it depends on, not when its folder is there.
+func TestStamps(t *testing.T) {
+	l := newLab(t)
+	dir := filepath.Join(l.Cache, "part")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if stamped(dir, "") {
+		t.Error("an interrupted set-up counts as complete")
+	}
+	if err := stamp(dir, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if !stamped(dir, "1") || stamped(dir, "2") {
+		t.Error("the stamp does not tell its key")
+	}
+	if s := l.Status(); s.Ready || s.Missing != "the Python environment" || !strings.HasPrefix(s.Jupyter, "4.6.") {
+		t.Errorf("status of an empty cache: %+v", s)
+	}
+	if l.tools("go1") == l.tools("go2") {
+		t.Error("tools of two versions share a folder")
+	}
+}
+
+func TestSetupSaysWhatToInstall(t *testing.T) {
+	l := newLab(t)
+	t.Setenv("PATH", t.TempDir())
+	if err := l.Setup(t.Context()); err == nil || !strings.Contains(err.Error(), "install Go") {
+		t.Errorf("without Go: %v", err)
+	}
+	if _, _, err := FindPython(t.Context()); err == nil || !strings.Contains(err.Error(), "python3-venv") {
+		t.Errorf("without Python: %v", err)
+	}
+}
+
+func TestFindPythonWithoutVenv(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("uses a shell script")
+	}
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho has no venv module >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	_, _, err := FindPython(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "has no venv module") || !strings.Contains(err.Error(), "python3-venv") {
+		t.Error(err)
+	}
+}
+
+func TestUnwritableCache(t *testing.T) {
+	l := newLab(t)
+	l.Cache = filepath.Join(l.Cache, "file", "below")
+	if err := os.WriteFile(filepath.Dir(l.Cache), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Setup(t.Context()); err == nil || !strings.Contains(err.Error(), "DMLX_CACHE") {
+		t.Error(err)
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	if _, err := FreePort(port); err == nil || !strings.Contains(err.Error(), "in use") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a port in use: %v", err)
+	}
+	ln.Close()
+	if got, err := FreePort(port); err != nil || got != port {
+		t.Errorf("%d, %v", got, err)
+	}
+	if got, err := FreePort(0); err != nil || got == 0 {
+		t.Errorf("%d, %v", got, err)
+	}
+	if _, err := FreePort(70000); err == nil {
+		t.Error("port 70000 was accepted")
+	}
+}
+
+func TestCheckNotebook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.ipynb")
+	for _, content := range []string{"", "text", "[]", "{}"} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkNotebook(path); err == nil {
+			t.Errorf("%q was taken for a notebook", content)
+		}
+	}
+	if err := checkNotebook("testdata/fails.ipynb"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for source, want := range map[string]string{
+		"import \"fmt\"\n%%\n// Why.\nnb.Show(x)\ny()": "nb.Show(x)",
+		"import (\n  \"fmt\"\n)\n%%":                   "",
+		strings.Repeat("ä", 100):                       strings.Repeat("ä", 59) + "…",
+	} {
+		if got := excerpt(source); got != want {
+			t.Errorf("%q: %q, want %q", source, got, want)
+		}
+	}
+}
+
+// installed is the lab that "dmlx lab" has set up on this machine; a test does not set one up, which takes a network
+// and minutes.
+func installed(t *testing.T) *Lab {
+	t.Helper()
+	l := newLab(t)
+	l.Cache = os.Getenv("DMLX_CACHE")
+	if l.Cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			t.Skip(err)
+		}
+		l.Cache = filepath.Join(dir, "dmlx")
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go command")
+	}
+	versions, goFlags, err := l.goSettings(t.Context(), goTool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.toolsDir = l.tools(versions)
+	if !l.Status().Ready || !stamped(l.toolsDir, "") {
+		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
+	}
+	if err := l.writeKernel(goFlags); err != nil {
+		t.Skip(err) // A cache that cannot be written.
+	}
+	return l
+}
+
+func TestExecute(t *testing.T) {
+	l := installed(t)
+	for _, name := range []string{"fails.ipynb", "panics.ipynb", "works.ipynb"} {
+		t.Run(name, func(t *testing.T) {
+			before, err := os.ReadFile(filepath.Join("testdata", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(path, before, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cells := 0
+			err = l.Execute(t.Context(), path, ExecuteOptions{Timeout: 2 * time.Minute, Cell: func(cell, of int, _ float64) { cells++ }})
+			after, readErr := os.ReadFile(path)
+			if readErr != nil {
+				t.Fatal(readErr)
+			}
+			if name == "works.ipynb" {
+				if err != nil || cells != 2 || !strings.Contains(string(after), "seven is 7") {
+					t.Errorf("%v, %d cells, %s", err, cells, after)
+				}
+				return
+			}
+			var failed *CellError
+			if !errors.As(err, &failed) || failed.Cell != 2 || strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%v", err)
+			}
+			if want := map[string]string{"fails.ipynb": "cannot use", "panics.ipynb": "no such rule"}[name]; !strings.Contains(err.Error(), want) {
+				t.Errorf("%v does not tell %q", err, want)
+			}
+			if string(after) != string(before) {
+				t.Error("a notebook that failed was changed")
+			}
+		})
+	}
+}
+
+func TestExecuteStops(t *testing.T) {
+	l := installed(t)
+	path := filepath.Join(t.TempDir(), "waits.ipynb")
+	data, err := os.ReadFile("testdata/waits.ipynb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Execute(t.Context(), path, ExecuteOptions{Timeout: 2 * time.Second}); err == nil || !strings.Contains(err.Error(), "longer than 2 s") {
+		t.Errorf("a cell that takes too long: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if err := l.Execute(ctx, path, ExecuteOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an interrupt: %v", err)
+	}
+	if left, _ := filepath.Glob("/proc/[0-9]*/cmdline"); left != nil {
+		for _, file := range left {
+			if cmd, _ := os.ReadFile(file); strings.Contains(string(cmd), path) {
+				t.Errorf("left behind: %q", cmd)
+			}
+		}
+	}
+}
