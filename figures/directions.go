@@ -165,7 +165,7 @@ func unitCircle(c draw.Canvas) {
 		label(ink, x-0.15*x+0.02, y-0.15*y-0.06, fmt.Sprintf(`$\mathbf{f}_%s$`, member.name))
 	}
 	disc(c, at(ax, ay), ink)
-	c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), at(ax, ay+0.06), `$\mathbf{f}_a$`)
+	c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), at(ax, ay+0.09), `$\mathbf{f}_a$`)
 	disc(c, origin, quiet)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"image"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +67,7 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	case "svg":
 		return f.svg()
 	case "pdf":
-		return written(vgpdf.New(f.Width, f.Height), f)
+		return written(upright{vgpdf.New(f.Width, f.Height)}, f)
 	default:
 		return f.png(PNGResolution)
 	}
@@ -81,6 +82,20 @@ func written(c vg.CanvasWriterTo, f *Figure) ([]byte, error) {
 	var b bytes.Buffer
 	_, err := c.WriteTo(&b)
 	return b.Bytes(), err
+}
+
+// upright is a PDF canvas that draws images the right way up: gonum/plot's turns them over.
+type upright struct{ *vgpdf.Canvas }
+
+func (c upright) DrawImage(r vg.Rectangle, img image.Image) {
+	b := img.Bounds()
+	turned := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
+	for y := range b.Dy() {
+		for x := range b.Dx() {
+			turned.Set(x, b.Dy()-1-y, img.At(b.Min.X+x, b.Min.Y+y))
+		}
+	}
+	c.Canvas.DrawImage(r, turned)
 }
 
 func (f *Figure) svg() ([]byte, error) {

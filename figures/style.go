@@ -100,6 +100,7 @@ func newPlot(title, x, y Markup) *plot.Plot {
 		axis.Tick.Width = vg.Points(0.6)
 		axis.Tick.Length = vg.Points(3.5)
 	}
+	p.X.Tick.Label.YAlign = -1.15 // A little air under the ticks.
 	p.X.Label.Text, p.Y.Label.Text = x, y
 	p.Legend.TextStyle = style(tickSize, ink)
 	p.Legend.ThumbnailWidth = vg.Points(18)

@@ -42,6 +42,9 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	e := h.Extents(sty.Font)
 	height := e.Height * vg.Length(len(lines)-1) // From the first baseline to the last.
 	top := at.Y + (height+e.Ascent+e.Descent)*(1+vg.Length(sty.YAlign))
+	if sty.YAlign == text.YBottom {
+		top -= e.Descent // At the bottom is the baseline: gonum/plot's axes reckon so.
+	}
 	rotated := sty.Rotation != 0
 	if rotated {
 		c.Push()

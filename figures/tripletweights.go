@@ -83,9 +83,8 @@ func maskPanel(title Markup, grid Field, masks ...mask) (*plot.Plot, error) {
 	step := roundStep((high - low) / 4)
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
 	for _, m := range masks {
-		f := Field{Title: m.name, Min: grid.Min, Max: grid.Max, Values: m.values}
-		if err := f.check(); err != nil {
-			return nil, err
+		if len(m.values) != len(grid.Values) {
+			return nil, fmt.Errorf("mask %s: %d values on a grid of %d points", Plain(m.name), len(m.values), len(grid.Values))
 		}
 		for i, v := range m.values {
 			if v != 0 && v != 1 {
@@ -109,20 +108,19 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		sap, san := m.line(u)
 		return vg.Point{X: x(sap), Y: y(san)}
 	}
-	for _, m := range r.masks {
-		f := Field{Min: r.grid.Min, Max: r.grid.Max, Values: m.values}
-		n := f.side()
-		img := image.NewNRGBA(image.Rect(0, 0, n, n))
-		tint := scale{paper, m.colour}.at(0.22)
-		for row := range n {
-			for column := range n {
-				if f.Z(column, row) == 1 {
-					img.SetNRGBA(column, n-1-row, tint)
+	n := r.grid.side()
+	img := image.NewNRGBA(image.Rect(0, 0, n, n))
+	for row := range n {
+		for column := range n {
+			img.SetNRGBA(column, n-1-row, paper)
+			for _, m := range r.masks {
+				if m.values[row*n+column] == 1 {
+					img.SetNRGBA(column, n-1-row, scale{paper, m.colour}.at(0.22))
 				}
 			}
 		}
-		c.DrawImage(c.Rectangle, img)
 	}
+	c.DrawImage(c.Rectangle, img)
 	for _, m := range r.masks {
 		const steps = 200
 		var points []vg.Point
