@@ -222,7 +222,7 @@ func TestBackendsAgree(t *testing.T) {
 	}
 }
 
-// TestOverfits trains on eight noise images for a few steps.
+// TestOverfits trains on eight noise images for a few steps, and again from the same start: to the same bits.
 func TestOverfits(t *testing.T) {
 	const dim, steps = 4, 15
 	for name, b := range backends(t) {
@@ -237,19 +237,28 @@ func TestOverfits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var losses []float32
-			for range steps {
-				out, err := step.Call(images, targets)
-				if err != nil {
-					t.Fatal(err)
+			train := func() (losses []float32) {
+				for range steps {
+					out, err := step.Call(images, targets)
+					if err != nil {
+						t.Fatal(err)
+					}
+					losses = append(losses, tensors.ToScalar[float32](out[0]))
 				}
-				losses = append(losses, tensors.ToScalar[float32](out[0]))
+				return losses
 			}
+			losses := train()
 			if !(losses[steps-1] < 0.1*losses[0]) {
 				t.Errorf("losses %v", losses)
 			}
 			if slices.Equal(before, tensors.MustCopyFlatData[float32](embed(t, b, store, backbone.Small, dim, images))) {
 				t.Error("evaluation has not changed")
+			}
+			if err := backbone.Init(store, backbone.Small, dim, 1); err != nil {
+				t.Fatal(err)
+			}
+			if again := train(); !slices.Equal(again, losses) {
+				t.Errorf("not reproducible: losses %v, then %v", losses, again)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func Init(store *model.Store, a Arch, dim int, seed uint64) error {
 }
 
 // InitHead creates, or overwrites, only the linear layer "fc" of dim outputs, by the rule of [Init]: a fresh head on a
-// pretrained network.
+// pretrained network. If dim changes the layer's size, graphs that were compiled with the old one are void.
 func InitHead(store *model.Store, a Arch, dim int, seed uint64) error {
 	return initialise(store, a, dim, seed, isHead)
 }

@@ -67,7 +67,7 @@ func Linear(scope *model.Scope, x *Node) *Node {
 //
 // In training it takes mean and (biased) variance of the batch, and its gradient goes through both; the running
 // averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs. Otherwise it takes the
-// running averages, as constants.
+// running averages.
 func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
 	gamma, beta := variable(scope, "weight").NodeValue(x), variable(scope, "bias").NodeValue(x)
 	mean, variance := variable(scope, "running_mean"), variable(scope, "running_var")
@@ -75,8 +75,8 @@ func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
 	flat := Reshape(x, -1, channels)
 	rows := flat.Shape().Dim(0)
 	if !training {
-		scale := Mul(gamma, rsqrt(AddScalar(StopGradient(variance.NodeValue(x)), Epsilon)))
-		shift := Sub(beta, Mul(StopGradient(mean.NodeValue(x)), scale))
+		scale := Mul(gamma, rsqrt(AddScalar(variance.NodeValue(x), Epsilon)))
+		shift := Sub(beta, Mul(mean.NodeValue(x), scale))
 		return Reshape(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)), x.Shape().Dimensions...)
 	}
 	if rows < 2 {
@@ -104,13 +104,9 @@ func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
 	rows := float64(x.Shape().Dim(0))
 	row := func(perChannel *Node) *Node { return ExpandAxes(perChannel, 0) }
 	var centred, inverse *Node
-	var sumG, sumGX *Node // Σ g and Σ g x̂: shared by the three gradients.
-	sums := func(g *Node) {
-		if sumG == nil {
-			sumG = ReduceSum(g, 0)
-			sumGX = Mul(ReduceSum(Mul(g, centred), 0), inverse)
-		}
-	}
+	// Σ g and Σ g x̂, written down anew for each gradient: backends compute equal nodes once.
+	sumG := func(g *Node) *Node { return ReduceSum(g, 0) }
+	sumGX := func(g *Node) *Node { return Mul(ReduceSum(Mul(g, centred), 0), inverse) }
 	y = withGradients(
 		func(in []*Node) *Node {
 			mean = ReduceMean(in[0], 0)
@@ -121,14 +117,13 @@ func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
 		},
 		[]func(g *Node) *Node{
 			func(g *Node) *Node {
-				sums(g)
 				scale := Mul(gamma, inverse)
 				dx := Mul(g, row(scale))
-				dx = Sub(dx, Mul(centred, row(MulScalar(Mul(Mul(scale, inverse), sumGX), 1/rows))))
-				return Sub(dx, row(MulScalar(Mul(scale, sumG), 1/rows)))
+				dx = Sub(dx, Mul(centred, row(MulScalar(Mul(Mul(scale, inverse), sumGX(g)), 1/rows))))
+				return Sub(dx, row(MulScalar(Mul(scale, sumG(g)), 1/rows)))
 			},
-			func(g *Node) *Node { sums(g); return sumGX },
-			func(g *Node) *Node { sums(g); return sumG },
+			sumGX,
+			sumG,
 		}, x, gamma, beta)
 	return y, mean, variance
 }

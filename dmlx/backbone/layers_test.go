@@ -126,6 +126,32 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestTwoGradients takes gradients of two losses in one graph: neither may see the other's.
+func TestTwoGradients(t *testing.T) {
+	for name, b := range backends(t) {
+		exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, in []*graph.Node) []*graph.Node {
+			y := withVariables(trainingNorm, in[:3], "weight", "bias")
+			sum := graph.ReduceAllSum(graph.Mul(y, in[3]))
+			first := graph.Gradient(sum, in[:3]...)
+			return append(first, graph.Gradient(graph.MulScalar(sum, 2), in[:3]...)...)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Call(noise(1, 6, 4), noise(2, 4), noise(3, 4), noise(4, 6, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			twice := zeros(out[i].Shape().Dimensions...)
+			for j, g := range tensors.MustCopyFlatData[float32](out[i]) {
+				twice.values[j] = 2 * float64(g)
+			}
+			near(t, name, out[3+i], twice, 1e-6)
+		}
+	}
+}
+
 // differences are the central differences of Σ r·host(inputs) in input i.
 func differences(l layer, i int, r array) array {
 	const h = 1e-5
