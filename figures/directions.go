@@ -93,7 +93,7 @@ func Directions(measured []Projection) (*Figure, error) {
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 12, 1.22, 1)
 			unitCircle(parts[0])
-			right.Draw(parts[1])
+			drawPlot(right, parts[1])
 		},
 	}, nil
 }

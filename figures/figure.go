@@ -41,6 +41,15 @@ func (f *Figure) Draw(c draw.Canvas) {
 	}
 }
 
+// drawPlot draws a plot with its title above the middle of the data area, not of the whole with its labels.
+func drawPlot(p *plot.Plot, c draw.Canvas) {
+	data := p.DataCanvas(c)
+	if width := p.Title.TextStyle.Width(p.Title.Text); width > 0 {
+		p.Title.TextStyle.XAlign = text.XCenter + text.XAlignment((data.Center().X-c.Center().X)/width)
+	}
+	p.Draw(c)
+}
+
 // columns cuts a canvas into columns of the given relative widths with gaps between them.
 func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
 	total := 0.0

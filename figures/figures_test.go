@@ -97,6 +97,10 @@ func TestTripletWeights(t *testing.T) {
 	f, err := TripletWeights(cos, cir, masks)
 	checkGolden(t, "tripletweights", f, err)
 
+	masks.SC2Printed = weights(n, func(p, q float64) float64 { return acts(circle(p, q) <= 0.5) })
+	f, err = SignOfSC2(masks)
+	checkGolden(t, "signofsc2", f, err)
+
 	d := Diagram{Field: Field{Title: "$P_+ T$ of cos/lin/cir", Values: weights(n, func(p, q float64) float64 { return (1 - p) / (1 + math.Exp(circle(p, q))) })}}
 	for i := range 40 {
 		d.Triplets.Sap = append(d.Triplets.Sap, float32(0.5+0.4*math.Sin(float64(i)*1.7)))

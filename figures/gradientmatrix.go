@@ -62,7 +62,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		panels: func(c draw.Canvas) {
 			parts := squares(c, panels, after)
 			for i, part := range parts {
-				panels[i].Draw(part)
+				drawPlot(panels[i], part)
 			}
 			last := len(parts) - 1
 			colours.draw(panels[last].DataCanvas(parts[last]), parts[last])

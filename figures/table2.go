@@ -223,7 +223,7 @@ func (c *comparison) plot(label func(string) Markup) *Figure {
 				widths[i] = 1
 			}
 			for i, part := range columns(canvas, 18, widths...) {
-				panels[i].Draw(part)
+				drawPlot(panels[i], part)
 			}
 		},
 	}

@@ -114,7 +114,7 @@ func TripletDiagram(d Diagram) (*Figure, error) {
 		Alt: fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, and of the anchor-negative pair, S_an.", Plain(d.Field.Title)),
 		panels: func(c draw.Canvas) {
 			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
-			panel.Draw(c)
+			drawPlot(panel, c)
 			colours.draw(panel.DataCanvas(c), c)
 		},
 	}, nil

@@ -12,13 +12,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Masks are fields that are 1 where P₊ acts and 0 where a mask sets it to zero, on one grid: P₊ of a rule with pair
-// weight con and the mask. SC2Printed is Eq. 19 as it is printed; nil leaves its panel out.
+// Masks are values on a [SimilarityGrid]: 1 where P₊ acts and 0 where a mask sets it to zero, as P₊ of a rule
+// with pair weight con and the mask is. SC2Printed is Eq. 19 by the letter; Figure 3 does not show it.
 type Masks struct{ SC1, SC2, SC2Printed []float32 }
+
+var (
+	sc1 = mask{name: "$T^{sc1}$", colour: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
+	sc2 = mask{name: "$T^{sc2}$", colour: Blue, line: func(u float64) (sap, san float64) {
+		sin, cos := math.Sincos(math.Pi * (1 - u))
+		return 1 + math.Sqrt(0.5)*cos, math.Sqrt(0.5) * sin
+	}, label: 0.14, inside: true}
+)
 
 // TripletWeights is Figure 3: the triplet diagrams of T^cos and T^cir, whose lines of equal weight are straight and
 // circular, and where sc1 and sc2 let P₊ act: shaded as the masks have it, with the boundaries in closed form, S_an = S_ap
-// and (1−S_ap)² + S_an² = 0.5, as lines. All fields are on the grid of the first.
+// and (1−S_ap)² + S_an² = 0.5, as lines.
 func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	lowCos, highCos := cos.extent()
 	lowCir, highCir := cir.extent()
@@ -31,33 +39,19 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 		}
 		panels, colours = append(panels, p), b
 	}
-	straight := mask{name: "$T^{sc1}$", values: masks.SC1, colour: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
-	round := mask{name: "$T^{sc2}$", values: masks.SC2, colour: Blue, line: func(u float64) (sap, san float64) {
-		sin, cos := math.Sincos(math.Pi * (1 - u))
-		return 1 + math.Sqrt(0.5)*cos, math.Sqrt(0.5) * sin
-	}, label: 0.14, inside: true}
-	third, err := maskPanel("where $P_+$ acts", cos, straight, round)
+	low, high := cos.bounds()
+	third, err := maskPanel("where $P_+$ acts", low, high, sc1.over(masks.SC1), sc2.over(masks.SC2))
 	if err != nil {
 		return nil, fmt.Errorf("figure 3: %w", err)
 	}
 	panels = append(panels, third)
-	after := []vg.Length{8, barRoom, 0}
-	if masks.SC2Printed != nil {
-		printed := round
-		printed.name, printed.values, printed.inside = "Eq. 19", masks.SC2Printed, false
-		fourth, err := maskPanel("sc2 as printed", cos, printed)
-		if err != nil {
-			return nil, fmt.Errorf("figure 3: %w", err)
-		}
-		panels, after = append(panels, fourth), []vg.Length{8, barRoom, 8, 0}
-	}
 	return &Figure{
-		Width: vg.Points(215 * float64(len(panels))), Height: vg.Points(222),
+		Width: vg.Points(645), Height: vg.Points(222),
 		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, T^cir along circles about (1, 0). " +
 			"sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 about (1, 0).",
 		panels: func(c draw.Canvas) {
-			for i, part := range squares(c, panels, after) {
-				panels[i].Draw(part)
+			for i, part := range squares(c, panels, []vg.Length{8, barRoom, 0}) {
+				drawPlot(panels[i], part)
 				if i == 1 {
 					colours.draw(panels[i].DataCanvas(part), part)
 				}
@@ -76,15 +70,44 @@ type mask struct {
 	inside bool    // The name stands to the right of the line.
 }
 
-func maskPanel(title Markup, grid Field, masks ...mask) (*plot.Plot, error) {
-	low, high := grid.bounds()
+func (m mask) over(values []float32) mask { m.values = values; return m }
+
+// SignOfSC2 draws sc2 as Figure 3 and the text have it beside Eq. 19 by the letter, whose inequality is the other way
+// round: where P₊ acts under each.
+func SignOfSC2(masks Masks) (*Figure, error) {
+	meant, err := maskPanel("sc2 by figure and text", 0, 1, sc2.over(masks.SC2))
+	if err != nil {
+		return nil, err
+	}
+	letter := sc2.over(masks.SC2Printed)
+	letter.name, letter.colour, letter.inside = "Eq. 19", Purple, false
+	printed, err := maskPanel("sc2 as printed", 0, 1, letter)
+	if err != nil {
+		return nil, err
+	}
+	panels := []*plot.Plot{meant, printed}
+	return &Figure{
+		Width: vg.Points(430), Height: vg.Points(222),
+		Alt: "Where P₊ acts under sc2: by figure and text within the circle of radius √0.5 about (1, 0), by the printed equation outside of it.",
+		panels: func(c draw.Canvas) {
+			for i, part := range squares(c, panels, []vg.Length{12, 0}) {
+				drawPlot(panels[i], part)
+			}
+		},
+	}, nil
+}
+
+func maskPanel(title Markup, low, high float64, masks ...mask) (*plot.Plot, error) {
 	p := newPlot(title, "$S_{ap}$", "$S_{an}$")
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
 	step := roundStep((high - low) / 4)
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
 	for _, m := range masks {
-		if len(m.values) != len(grid.Values) {
-			return nil, fmt.Errorf("mask %s: %d values on a grid of %d points", Plain(m.name), len(m.values), len(grid.Values))
+		if err := (Field{Title: m.name, Values: m.values}).check(); err != nil {
+			return nil, err
+		}
+		if len(m.values) != len(masks[0].values) {
+			return nil, fmt.Errorf("mask %s: %d values, the first has %d", Plain(m.name), len(m.values), len(masks[0].values))
 		}
 		for i, v := range m.values {
 			if v != 0 && v != 1 {
@@ -92,15 +115,12 @@ func maskPanel(title Markup, grid Field, masks ...mask) (*plot.Plot, error) {
 			}
 		}
 	}
-	p.Add(regions{grid, masks})
+	p.Add(regions(masks))
 	return p, nil
 }
 
 // regions draws masks one over the other: each shades where it acts.
-type regions struct {
-	grid  Field
-	masks []mask
-}
+type regions []mask
 
 func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
@@ -108,12 +128,12 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		sap, san := m.line(u)
 		return vg.Point{X: x(sap), Y: y(san)}
 	}
-	n := r.grid.side()
+	n := Field{Values: r[0].values}.side()
 	img := image.NewNRGBA(image.Rect(0, 0, n, n))
 	for row := range n {
 		for column := range n {
 			img.SetNRGBA(column, n-1-row, paper)
-			for _, m := range r.masks {
+			for _, m := range r {
 				if m.values[row*n+column] == 1 {
 					img.SetNRGBA(column, n-1-row, scale{paper, m.colour}.at(0.22))
 				}
@@ -121,7 +141,7 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 	}
 	c.DrawImage(c.Rectangle, img)
-	for _, m := range r.masks {
+	for _, m := range r {
 		const steps = 200
 		var points []vg.Point
 		for i := range steps + 1 {
@@ -129,7 +149,7 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		c.StrokeLines(stroke(m.colour, 1.7), c.ClipLinesXY(points)...)
 	}
-	for _, m := range r.masks {
+	for _, m := range r {
 		s, shift := aligned(style(labelSize, m.colour), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
 		if m.inside {
 			s.XAlign, s.YAlign, shift = text.XLeft, text.YCenter, vg.Point{X: 6}

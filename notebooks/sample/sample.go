@@ -1,0 +1,118 @@
+// Package sample makes the batches that the notebooks look at: embeddings whose similarities are known, so that what a
+// rule makes of them can be checked by eye.
+package sample
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
+
+// Batch is a batch as a half-trained network might give it: random class centres, and around each its images at a
+// noise relative to the centres' length. The same arguments always give the same batch.
+func Batch(classes, images, dim int, noise float64, seed uint64) dmlx.Embeddings {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	e := dmlx.Embeddings{N: classes * images, Dim: dim}
+	for class := range classes {
+		centre := gaussian(rng, dim)
+		for range images {
+			for i, x := range gaussian(rng, dim) {
+				e.Values = append(e.Values, float32(centre[i]+noise*x))
+			}
+			e.Labels = append(e.Labels, int64(class))
+		}
+	}
+	return e
+}
+
+// Pairs is a batch of n triplets that share no image, in which S_ap runs over [−1, 1] in equal steps of the angle
+// without its ends, at which e^euc or e^cos has no part along d_⊥. The negatives are random.
+func Pairs(n, dim int, seed uint64) dmlx.Embeddings {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	e := dmlx.Embeddings{N: 3 * n, Dim: dim}
+	for k := range n {
+		a, p := unit(gaussian(rng, dim)), gaussian(rng, dim)
+		along := dot(a, p)
+		for i := range p { // p becomes the unit vector orthogonal to a, then the one at the wanted angle.
+			p[i] -= along * a[i]
+		}
+		p = unit(p)
+		sin, cos := math.Sincos(math.Pi * (float64(k) + 0.5) / float64(n))
+		for i := range p {
+			p[i] = cos*a[i] + sin*p[i]
+		}
+		for _, v := range [][]float64{a, p, gaussian(rng, dim)} {
+			for _, x := range v {
+				e.Values = append(e.Values, float32(x))
+			}
+		}
+		e.Labels = append(e.Labels, int64(2*k), int64(2*k), int64(2*k+1))
+		e.Triplets = append(e.Triplets, dmlx.Triplet{Anchor: 3 * k, Positive: 3*k + 1, Negative: 3*k + 2})
+	}
+	return e
+}
+
+// Strengths are, for each triplet of a dissected batch in which no image is in two, the length along d_⊥ of the unit
+// vector along the gradient at the positive: what remains of it without its part along f_p (Eq. 20).
+func Strengths(d *dmlx.Dissection) []float64 {
+	out := make([]float64, len(d.Triplets))
+	for i, t := range d.Triplets {
+		g, f := wide(d.Row(d.G, d.Dim, t.Positive)), wide(d.Row(d.F, d.Dim, t.Positive))
+		e := unit(g)
+		along := dot(e, f)
+		for j := range e {
+			e[j] -= along * f[j]
+		}
+		out[i] = math.Sqrt(dot(e, e))
+	}
+	return out
+}
+
+// Products are, for each triplet of such a batch, the inner product of the unit vector along the gradient at the negative
+// with f_a − f_p: what the orthogonal directions make zero (Eq. 7).
+func Products(d *dmlx.Dissection) []float64 {
+	out := make([]float64, len(d.Triplets))
+	for i, t := range d.Triplets {
+		e := unit(wide(d.Row(d.G, d.Dim, t.Negative)))
+		out[i] = dot(e, wide(d.Row(d.F, d.Dim, t.Anchor))) - dot(e, wide(d.Row(d.F, d.Dim, t.Positive)))
+	}
+	return out
+}
+
+func gaussian(rng *rand.Rand, n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = rng.NormFloat64()
+	}
+	return v
+}
+
+func wide(v []float32) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+func dot(a, b []float64) float64 {
+	s := 0.0
+	for i := range a {
+		s += a[i] * b[i]
+	}
+	return s
+}
+
+// unit is v at length 1, and v itself if it has none.
+func unit(v []float64) []float64 {
+	length := math.Sqrt(dot(v, v))
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = v[i]
+		if length > 0 {
+			out[i] /= length
+		}
+	}
+	return out
+}
