@@ -173,7 +173,7 @@ func (r *report) backendLacks() {
 	case !r.CGO && r.CCompiler == "":
 		r.lacks("a C compiler, for the XLA backend", "Debian, Ubuntu: apt install gcc; macOS: xcode-select --install; all else works without it")
 	case !r.CGO:
-		r.lacks("the XLA backend in this program", "build it with cgo (CGO_ENABLED=1, without the tag noxla), where go-xla has a plugin: linux, darwin/arm64, windows/amd64")
+		r.lacks("the XLA backend in this program", "build it with cgo (CGO_ENABLED=1, without the tag noxla), where go-xla has a plugin: linux, darwin/arm64")
 	case !xla && len(r.Plugins) == 0:
 		r.lacks("a PJRT plugin, for the XLA backend", "go-xla downloads one when it is first used with a network; "+
 			"or set GOMLX_BACKEND=xla:/path/to/plugin.so to one that you have")

@@ -175,16 +175,11 @@ func openedFile(root string, args []string) (string, error) {
 
 // openBrowser tries to; the address has been printed.
 func openBrowser(url string) {
-	var cmd *exec.Cmd
-	switch runtime.GOOS {
-	case "darwin":
-		cmd = exec.Command("open", url)
-	case "windows":
-		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", url)
-	default:
-		cmd = exec.Command("xdg-open", url)
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
 	}
-	if cmd.Start() == nil {
+	if cmd := exec.Command(opener, url); cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }()
 	}
 }

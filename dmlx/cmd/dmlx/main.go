@@ -22,7 +22,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // As nohup does.
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // From then on an interrupt has its default effect.
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -63,6 +67,11 @@ func newRoot(a *app) *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	root.AddCommand(
 		// One constructor per line, in the order of the help text: newTrain(a), …
+		newTrain(a),
+		newReproduce(a),
+		newRuns(a),
+		newRecall(a),
+		newPretrain(a),
 		newGradient(a),
 		newLab(a),
 		newDoctor(a),

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/gofrs/flock"
 )
@@ -32,7 +33,7 @@ func (a *app) withSIMD() string {
 		return fmt.Sprintf("; no SIMD: %s", oneLine(err))
 	}
 	env := append(os.Environ(), simdEnv+"=on")
-	if err := replaceProcess(program, os.Args, env); err != nil {
+	if err := syscall.Exec(program, os.Args, env); err != nil {
 		return fmt.Sprintf("; no SIMD: %s", oneLine(err))
 	}
 	return ""
@@ -63,7 +64,7 @@ func (a *app) buildWithSIMD() (string, error) {
 		return "", err
 	}
 	defer func() { _ = lock.Unlock() }()
-	program := filepath.Join(dir, "dmlx"+exeSuffix)
+	program := filepath.Join(dir, "dmlx")
 	if _, err := os.Stat(program); err != nil {
 		a.logf("building dmlx with SIMD for the Go backend, once (up to a minute) …")
 	}

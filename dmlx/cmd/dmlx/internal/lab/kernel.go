@@ -76,7 +76,7 @@ func (l *Lab) writeKernel(goFlags string) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		spec := newKernelSpec(filepath.Join(l.toolsDir, "gonb"+exeSuffix), l.Root, goFlags, os.Getenv("GOEXPERIMENT"), headless)
+		spec := newKernelSpec(filepath.Join(l.toolsDir, "gonb"), l.Root, goFlags, os.Getenv("GOEXPERIMENT"), headless)
 		data, err := json.MarshalIndent(spec, "", "  ")
 		if err != nil {
 			return err
@@ -91,7 +91,6 @@ func (l *Lab) writeKernel(goFlags string) error {
 // environ is the environment of Python, Jupyter and the kernels: the user's, without what would lead Jupyter and
 // Python to the user's own set-up, and with what leads them here.
 func (l *Lab) environ(headless bool) []string {
-	tmp := l.dir("tmp")
 	set := map[string]string{
 		"JUPYTER_PATH":        l.kernelPath(headless),
 		"JUPYTER_CONFIG_DIR":  l.dir("jupyter", "config"),
@@ -99,9 +98,9 @@ func (l *Lab) environ(headless bool) []string {
 		"JUPYTER_RUNTIME_DIR": l.dir("jupyter", "runtime"),
 		"IPYTHONDIR":          l.dir("jupyter", "ipython"),
 		"PYTHONNOUSERSITE":    "1",
-		"TMPDIR":              tmp, "TMP": tmp, "TEMP": tmp, // GoNB's programs.
-		"DMLX_CACHE": l.Cache,
-		"PATH":       strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}, string(os.PathListSeparator)),
+		"TMPDIR":              l.dir("tmp"), // GoNB's programs.
+		"DMLX_CACHE":          l.Cache,
+		"PATH":                strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}, string(os.PathListSeparator)),
 	}
 	if l.Store != "" {
 		set["DMLX_STORE"] = l.Store

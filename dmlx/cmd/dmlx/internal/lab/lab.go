@@ -16,8 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -64,12 +64,7 @@ func (l *Lab) dir(parts ...string) string {
 func (l *Lab) venv() string { return l.dir("python-" + hash(requirements, constraints)) }
 
 // python is the environment's interpreter.
-func (l *Lab) python() string {
-	if runtime.GOOS == "windows" {
-		return filepath.Join(l.venv(), "Scripts", "python.exe")
-	}
-	return filepath.Join(l.venv(), "bin", "python")
-}
+func (l *Lab) python() string { return filepath.Join(l.venv(), "bin", "python") }
 
 // tools is the folder of GoNB and goimports: one for each version of them and of Go.
 func (l *Lab) tools(versions string) string { return l.dir("tools-" + hash([]byte(versions))) }
@@ -98,6 +93,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 		l.step("waiting for another set-up to end", true)
 	}
 	defer func() { _ = lock.Unlock() }()
+	l.sweep()
 
 	if err := l.setupPython(ctx); err != nil {
 		return err
@@ -131,18 +127,18 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	}
 	step := "a Python environment with " + strings.Replace(firstRequirement("jupyterlab"), "==", " ", 1)
 	l.step(step, false)
-	if out, err := l.command(ctx, "", nil, python, "-m", "venv", dir); err != nil {
-		return fmt.Errorf("%s -m venv failed: %s; install Python's venv module (Debian, Ubuntu: apt install python3-venv)", python, lastLine(out, err))
+	if _, err := l.command(ctx, "", nil, python, "-m", "venv", dir); err != nil {
+		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
 	for name, data := range map[string][]byte{"requirements.txt": requirements, "constraints.txt": constraints} {
 		if err := renameio.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return err
 		}
 	}
-	out, err := l.command(ctx, dir, nil, l.python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+	_, err = l.command(ctx, dir, nil, l.python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
 		"--no-input", "--no-cache-dir", "-r", "requirements.txt", "-c", "constraints.txt")
 	if err != nil {
-		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %s", lastLine(out, err))
+		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
 	}
 	settings := filepath.Join(dir, "share", "jupyter", "lab", "settings")
 	if err := os.MkdirAll(settings, 0o755); err != nil {
@@ -158,7 +154,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 // FindPython finds a Python that can make the environment, or says what to install.
 func FindPython(ctx context.Context) (path, version string, err error) {
 	const install = "install Python 3.10 or newer with its venv module " +
-		"(Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python; Windows: winget install Python.Python.3.13)"
+		"(Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)"
 	const script = `import sys
 version = "%d.%d.%d" % sys.version_info[:3]
 if sys.version_info < (3, 10): sys.exit("is Python " + version)
@@ -166,7 +162,7 @@ try: import venv, ensurepip
 except ImportError: sys.exit("has no venv module")
 print(version)`
 	var why []string
-	for _, name := range []string{"python3", "python", "py"} {
+	for _, name := range []string{"python3", "python"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			continue
@@ -191,7 +187,7 @@ print(version)`
 func (l *Lab) goSettings(ctx context.Context, goTool string) (toolVersions, goFlags string, err error) {
 	out, err := l.command(ctx, l.Root, nil, goTool, "env", "GOVERSION", "GOFLAGS")
 	if err != nil {
-		return "", "", fmt.Errorf("go env failed: %s", lastLine(out, err))
+		return "", "", fmt.Errorf("go env failed: %w", err)
 	}
 	goVersion, goFlags, _ := strings.Cut(string(out), "\n")
 	mod, err := os.ReadFile(filepath.Join(l.Root, "go.mod"))
@@ -218,9 +214,8 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	out, err := l.command(ctx, l.Root, []string{"GOBIN=" + dir}, goTool, "install", "tool")
-	if err != nil {
-		return fmt.Errorf("go install tool failed: %s", lastLine(out, err))
+	if _, err := l.command(ctx, l.Root, []string{"GOBIN=" + dir}, goTool, "install", "tool"); err != nil {
+		return fmt.Errorf("go install tool failed: %w", err)
 	}
 	l.step(step, true)
 	return stamp(dir, "")
@@ -254,13 +249,24 @@ func (l *Lab) setupWarm(ctx context.Context, versions string) error {
 	return stamp(l.checkout(), key)
 }
 
+// sweep removes what kernels and set-ups that were killed have left in the folder for temporary files.
+func (l *Lab) sweep() {
+	const old = 7 * 24 * time.Hour
+	entries, _ := os.ReadDir(l.dir("tmp"))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > old {
+			_ = os.RemoveAll(l.dir("tmp", e.Name()))
+		}
+	}
+}
+
 func (l *Lab) step(step string, done bool) {
 	if l.Progress != nil {
 		l.Progress(step, done)
 	}
 }
 
-// command runs a program of the set-up in a folder and returns what it printed.
+// command runs a program of the set-up in a folder and returns what it printed; its last line is the error's text.
 func (l *Lab) command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -268,9 +274,12 @@ func (l *Lab) command(ctx context.Context, dir string, env []string, name string
 	ownGroup(cmd)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		err = ctx.Err()
+		return nil, ctx.Err()
 	}
-	return out, err
+	if err != nil {
+		return nil, errors.New(lastLine(out, err))
+	}
+	return out, nil
 }
 
 // The stamp of a folder is a file that is written when the folder is complete.
@@ -307,9 +316,6 @@ func hash(parts ...[]byte) string {
 
 // lastLine is the last line of a program's output that says something, or its error.
 func lastLine(out []byte, err error) string {
-	if errors.Is(err, context.Canceled) {
-		return err.Error()
-	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
 		return last

@@ -140,9 +140,6 @@ func TestSetupSaysWhatToInstall(t *testing.T) {
 }
 
 func TestFindPythonWithoutVenv(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("uses a shell script")
-	}
 	dir := t.TempDir()
 	script := "#!/bin/sh\necho has no venv module >&2\nexit 1\n"
 	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755); err != nil {
