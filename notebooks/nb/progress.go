@@ -61,13 +61,15 @@ func (p *Progress) Set(fraction float64, text string) {
 	if wait := p.every - time.Since(p.shown); wait <= 0 {
 		p.update()
 	} else if p.late == nil {
-		p.late = time.AfterFunc(wait, func() {
+		var timer *time.Timer
+		timer = time.AfterFunc(wait, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if !p.done {
+			if p.late == timer { // And not overtaken while it waited for the lock.
 				p.update()
 			}
 		})
+		p.late = timer
 	}
 }
 
