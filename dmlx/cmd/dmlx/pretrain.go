@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+func newPretrain(a *app) *cobra.Command {
+	var out string
+	var o experiment.PretrainOptions
+	cmd := &cobra.Command{
+		Use:   "pretrain",
+		Short: "Make the small network's pretrained weights again",
+		Long: "Train the small network by cross-entropy on drawn classes that no data set here has, and write its weights.\n\n" +
+			"The weights in this repository were made by this command without flags.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				root, err := moduleRoot()
+				if err != nil {
+					return fmt.Errorf("%w: say where to write with --out", err)
+				}
+				out = filepath.Join(root, "dmlx", "backbone", "weights", "small.safetensors")
+			}
+			choice, err := a.backend()
+			if err != nil {
+				return err
+			}
+			line := newLiveLine(a.stderr)
+			o.Progress = func(p experiment.Progress) {
+				line.show("epoch %d/%d  %.1f steps/s  wrong %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate, p.Left)
+			}
+			r, err := experiment.Pretrain(cmd.Context(), choice, o)
+			line.end()
+			if err != nil {
+				return err
+			}
+			summary := struct {
+				Out     string             `json:"out"`
+				Bytes   int                `json:"bytes"`
+				Error   float64            `json:"error"`
+				Seconds float64            `json:"seconds"`
+				Recall  map[string]float64 `json:"recall_at_1"`
+			}{out, len(r.Weights), r.Error, r.Seconds, map[string]float64{}}
+			for _, data := range []string{"minicar", "minishop"} {
+				if summary.Recall[data], err = experiment.FeatureRecall(choice, r.Weights, data); err != nil {
+					return err
+				}
+			}
+			if err := renameio.WriteFile(out, r.Weights, 0o644); err != nil {
+				return err
+			}
+			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training images wrong: %.1f %%; Recall@1 of its features: minicar %.1f, minishop %.1f",
+				out, summary.Bytes, r.Seconds, 100*r.Error, 100*summary.Recall["minicar"], 100*summary.Recall["minishop"]))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "", "safetensors file (default: the one that is built into the program)")
+	f.IntVar(&o.Epochs, "epochs", 26, "epochs")
+	f.IntVar(&o.Batch, "batch", 128, "images per batch")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of weights, order and augmentation")
+	return cmd
+}

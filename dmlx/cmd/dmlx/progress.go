@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// liveLine shows progress on one line: rewritten in place on a terminal, now and then a new one elsewhere.
+type liveLine struct {
+	out      io.Writer
+	terminal bool
+
+	mu    sync.Mutex
+	last  time.Time
+	shown int // Characters of the line on the terminal.
+}
+
+func newLiveLine(out io.Writer) *liveLine {
+	l := &liveLine{out: out}
+	if f, ok := out.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			l.terminal = info.Mode()&os.ModeCharDevice != 0
+		}
+	}
+	return l
+}
+
+// show replaces the line, at most ten times a second on a terminal and every ten seconds elsewhere.
+func (l *liveLine) show(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pause := 10 * time.Second
+	if l.terminal {
+		pause = 100 * time.Millisecond
+	}
+	if time.Since(l.last) < pause {
+		return
+	}
+	l.last = time.Now()
+	text := fmt.Sprintf(format, args...)
+	if !l.terminal {
+		fmt.Fprintln(l.out, text)
+		return
+	}
+	width := len([]rune(text))
+	fmt.Fprint(l.out, "\r", text, strings.Repeat(" ", max(0, l.shown-width)))
+	l.shown = width
+}
+
+// end clears the line, so that what is printed next begins a line of its own.
+func (l *liveLine) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shown > 0 {
+		fmt.Fprint(l.out, "\r", strings.Repeat(" ", l.shown), "\r")
+	}
+	l.shown, l.last = 0, time.Time{}
+}
+
+// training is a run's progress as one line.
+func training(p experiment.Progress) string {
+	return fmt.Sprintf("epoch %d/%d  step %d/%d  %.1f steps/s  violations %.0f %%  %s left",
+		p.Epoch, p.Epochs, p.Step, p.Steps, p.StepRate, 100*p.ViolationRate, p.Left)
+}
+
+// store opens the run store; what it sets aside is said on standard error.
+func (a *app) store() (*experiment.Store, error) {
+	s, err := experiment.OpenStore(a.storePath())
+	if err != nil {
+		return nil, err
+	}
+	s.Warn = func(message string) { a.logf("warning: %s", message) }
+	return s, nil
+}

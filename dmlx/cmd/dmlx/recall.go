@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+)
+
+func newRecall(a *app) *cobra.Command {
+	var embeddings, labels, galleryEmbeddings, galleryLabels string
+	var ks []int
+	cmd := &cobra.Command{
+		Use:   "recall --embeddings E.npy --labels L.npy",
+		Short: "Measure the retrieval of embeddings: Recall@K, MAP@R, R-precision",
+		Long: "Measure the retrieval of embeddings (float32 [N, D], of any length) with labels (int64 [N]), exactly.\n\n" +
+			"Without a gallery each embedding is ranked against all others and never against itself. Queries without any\n" +
+			"match are left out of the means and counted.",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			queries, err := readEmbeddings(embeddings, labels)
+			if err != nil {
+				return err
+			}
+			var gallery *retrieval.Embeddings
+			if (galleryEmbeddings == "") != (galleryLabels == "") {
+				return fmt.Errorf("a gallery needs both --gallery-embeddings and --gallery-labels")
+			}
+			if galleryEmbeddings != "" {
+				if gallery, err = readEmbeddings(galleryEmbeddings, galleryLabels); err != nil {
+					return err
+				}
+			}
+			choice, err := a.backend()
+			if err != nil {
+				return err
+			}
+			r, err := retrieval.Evaluate(choice.Backend, queries, gallery, ks)
+			if err != nil {
+				return err
+			}
+			var text strings.Builder
+			for _, k := range r.Ks() {
+				fmt.Fprintf(&text, "Recall@%-5d %6.2f\n", k, 100*r.Recall[k])
+			}
+			fmt.Fprintf(&text, "MAP@R        %6.2f\nR-precision  %6.2f\nin percent, over %d queries; %d more have no match",
+				100*r.MAPAtR, 100*r.RPrecision, r.Queries, r.LoneQueries)
+			return a.print(r, text.String())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&embeddings, "embeddings", "", "NumPy file, float32 [N, D]")
+	f.StringVar(&labels, "labels", "", "NumPy file, int64 [N]")
+	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "", "NumPy file of the gallery's, if it is a set of its own")
+	f.StringVar(&galleryLabels, "gallery-labels", "", "NumPy file of the gallery's")
+	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K")
+	_ = cmd.MarkFlagRequired("embeddings") // Fails for a flag that is not there.
+	_ = cmd.MarkFlagRequired("labels")
+	return cmd
+}
+
+// readEmbeddings reads a matrix and the labels of its rows.
+func readEmbeddings(embeddings, labels string) (*retrieval.Embeddings, error) {
+	values, shape, err := npy.ReadFloat32(embeddings)
+	if err != nil {
+		return nil, err
+	}
+	if len(shape) != 2 {
+		return nil, fmt.Errorf("%s: shape %v; want [N, D]", embeddings, shape)
+	}
+	classes, at, err := npy.ReadInt64(labels)
+	if err != nil {
+		return nil, err
+	}
+	if len(at) != 1 || at[0] != shape[0] {
+		return nil, fmt.Errorf("%s: shape %v does not fit the %d rows of %s", labels, at, shape[0], embeddings)
+	}
+	return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
+}

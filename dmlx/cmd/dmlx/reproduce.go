@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+func newReproduce(a *app) *cobra.Command {
+	var (
+		o    experiment.Options
+		out  string
+		ship string
+	)
+	cmd := &cobra.Command{
+		Use:   "reproduce NAME…",
+		Short: "Run what a table of the paper needs and print it beside the paper's",
+		Long: "Run what a table of the paper needs and print it beside the paper's: " + strings.Join(experiment.Studies(), ", ") + ".\n\n" +
+			"Runs that the store has, or that came with the program, are read; the others are made, each kept as soon as it is\n" +
+			"done. Stopped and called again, it goes on.",
+		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 --fresh --jobs 2 --out results/",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			preset, err := experiment.ParsePreset(a.presetOr("quick"))
+			if err != nil {
+				return err
+			}
+			studies := make([]experiment.Study, len(names))
+			for i, name := range names {
+				if studies[i], err = experiment.ParseStudy(name); err != nil {
+					return err
+				}
+			}
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			line := newLiveLine(a.stderr)
+			o.Progress = overall(line)
+			choose := sync.OnceValues(a.backend)
+			var texts []string
+			var reports []reproduced
+			var results []*experiment.Result
+			for _, study := range studies {
+				table, err := experiment.Reproduce(cmd.Context(), choose, store, study, preset, o)
+				line.end()
+				if err != nil {
+					return err
+				}
+				report, text, err := present(table, out)
+				if err != nil {
+					return err
+				}
+				reports, texts = append(reports, report), append(texts, text)
+				for _, c := range table.Cells {
+					results = append(results, c.Runs...)
+				}
+			}
+			if ship != "" {
+				if err := experiment.Ship(ship, results); err != nil {
+					return err
+				}
+				a.logf("wrote %d results to %s", len(results), ship)
+			}
+			return a.print(map[string]any{"tables": reports}, strings.Join(texts, "\n\n"))
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Jobs, "jobs", 1, "runs at a time; they share the cores")
+	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
+	f.StringVar(&out, "out", "", "folder to write the tables and pictures to: Markdown, CSV, LaTeX, SVG, PDF, PNG")
+	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
+	return cmd
+}
+
+// reproduced is a table as reproduce prints it with --json.
+type reproduced struct {
+	Study      string     `json:"study"`
+	Preset     string     `json:"preset"`
+	Provenance string     `json:"provenance"`
+	Runs       int        `json:"runs"`
+	Ran        int        `json:"ran"`
+	Cells      []cellJSON `json:"cells"`
+	Files      []string   `json:"files,omitempty"`
+}
+
+type cellJSON struct {
+	Row      string   `json:"row"`
+	Column   string   `json:"column"`
+	Rule     string   `json:"rule"`
+	LR       float64  `json:"lr"`
+	Mean     *float64 `json:"recall_at_1"` // A fraction; null if no run is finite.
+	Std      float64  `json:"std"`
+	N        int      `json:"n"`
+	Diverged int      `json:"diverged"`
+	Runs     []string `json:"runs"`
+}
+
+// overall shows the progress of a study: the step under way, and the time that all of its runs still need.
+func overall(line *liveLine) func(experiment.Progress) {
+	started := time.Now()
+	share := make(map[int]float64) // Of each run.
+	return func(p experiment.Progress) {
+		if _, known := share[p.Run]; !known && len(share) == 0 {
+			started = time.Now()
+		}
+		share[p.Run] = float64(p.Step) / float64(p.Steps)
+		done := 0.0
+		for _, s := range share {
+			done += s
+		}
+		left := time.Duration(float64(time.Since(started)) / done * (float64(p.Runs) - done)).Round(time.Second)
+		line.show("run %d/%d  %s on %s, seed %d  %s  all: %s left", p.Run, p.Runs, p.Spec.Rule, p.Spec.Data, p.Spec.Seed, training(p), left)
+	}
+}
+
+// present sets a table beside the paper's and, if out is not empty, writes it there in all formats.
+func present(t *experiment.Table, out string) (reproduced, string, error) {
+	report := reproduced{Study: t.Study, Preset: t.Preset, Provenance: t.Provenance(), Runs: t.Runs, Ran: t.Ran}
+	var entries []figures.Entry
+	for _, c := range t.Cells {
+		s := c.Recall(1)
+		j := cellJSON{Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
+		if !math.IsNaN(s.Mean) {
+			j.Mean = &s.Mean
+		}
+		for _, r := range c.Runs {
+			j.Runs = append(j.Runs, r.Hash)
+		}
+		report.Cells = append(report.Cells, j)
+		entries = append(entries, figures.Entry{Row: c.Row, Column: c.Column, Paper: c.PaperData,
+			Score: figures.Score{Mean: 100 * s.Mean, Std: 100 * s.Std, N: s.N, Diverged: s.Diverged}})
+	}
+	table, err := figures.Table2(entries, report.Provenance)
+	if err != nil {
+		return report, "", err
+	}
+	plot, err := figures.Table2Plot(entries, report.Provenance)
+	if err != nil {
+		return report, "", err
+	}
+	text, err := figures.Bytes(table, "txt")
+	if err != nil {
+		return report, "", err
+	}
+	if out != "" {
+		if err := os.MkdirAll(out, 0o755); err != nil {
+			return report, "", err
+		}
+		for _, f := range []struct {
+			of      figures.Output
+			formats string
+		}{{table, "md csv tex html"}, {plot, "svg pdf png"}} {
+			for format := range strings.FieldsSeq(f.formats) {
+				path := filepath.Join(out, t.Study+"-"+t.Preset+"."+format)
+				if err := figures.Save(f.of, path); err != nil {
+					return report, "", err
+				}
+				report.Files = append(report.Files, path)
+			}
+		}
+	}
+	return report, strings.TrimRight(string(text), "\n") + fmt.Sprintf("\n%d runs, %d of them made now", t.Runs, t.Ran), nil
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+func newRuns(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "List, show, compare and remove runs",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return a.listRuns() },
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "List all runs of the store", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return a.listRuns() },
+		},
+		&cobra.Command{
+			Use: "show RUN", Short: "Show a run: spec, result and epochs; the first digits of its name will do", Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return a.showRun(args[0]) },
+		},
+		&cobra.Command{
+			Use: "compare RUN RUN…", Short: "Show runs beside each other, and where their specs differ", Args: cobra.MinimumNArgs(2),
+			RunE: func(_ *cobra.Command, args []string) error { return a.compareRuns(args) },
+		},
+		&cobra.Command{
+			Use: "remove RUN…", Short: "Remove runs for good", Args: cobra.MinimumNArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return a.removeRuns(args) },
+		},
+	)
+	return cmd
+}
+
+// listed is a run as list prints it with --json.
+type listed struct {
+	Run    string             `json:"run"`
+	Dir    string             `json:"dir"`
+	State  string             `json:"state"` // finished, diverged, unfinished or unusable.
+	Why    string             `json:"why,omitempty"`
+	Epoch  int                `json:"epoch"` // Epochs done.
+	Preset string             `json:"preset"`
+	Spec   experiment.Spec    `json:"spec"`
+	Result *experiment.Result `json:"result,omitempty"`
+}
+
+func (a *app) listRuns() error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	entries, err := store.List()
+	if err != nil {
+		return err
+	}
+	out := make([]listed, len(entries))
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "run\tdata\trule\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate")
+	for i, e := range entries {
+		l := listed{Run: e.Hash, Dir: store.Path(e.Hash), State: "unfinished", Epoch: e.Epoch, Spec: e.Spec, Result: e.Result}
+		recall, backend, date := "–", "", ""
+		switch {
+		case e.Bad != "":
+			l.State, l.Why = "unusable", e.Bad
+		case e.Result != nil:
+			l.State, l.Epoch = "finished", e.Spec.Epochs
+			if e.Result.Diverged != "" {
+				l.State, l.Why = "diverged", e.Result.Diverged
+			}
+			if v, ok := e.Result.Recall[1]; ok {
+				recall = fmt.Sprintf("%.1f", 100*v)
+			}
+			backend, date = e.Result.Backend, e.Result.Date.Format("2006-01-02 15:04")
+		}
+		l.Preset = experiment.PresetOf(e.Spec)
+		state := l.State
+		if state == "unfinished" {
+			state = fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
+		}
+		out[i] = l
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s\n",
+			e.Hash, e.Spec.Data, e.Spec.Rule, e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
+	}
+	_ = w.Flush() // A strings.Builder does not fail.
+	body := strings.TrimRight(text.String(), "\n")
+	if len(entries) == 0 {
+		body = "no runs in " + store.Dir
+	}
+	return a.print(map[string]any{"store": store.Dir, "runs": out}, body)
+}
+
+func (a *app) showRun(prefix string) error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	hash, err := store.Find(prefix)
+	if err != nil {
+		return err
+	}
+	r, err := store.Get(hash)
+	if err != nil {
+		return err
+	}
+	epochs, err := store.Metrics(hash)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, store.Path(hash)))
+	fmt.Fprintf(&text, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n", r.Overlap, r.Compact)
+	fmt.Fprintf(&text, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t")
+	for _, e := range epochs {
+		fmt.Fprintf(w, "%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t\n", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San, e.GradientNorm, e.EmptyBatches)
+	}
+	_ = w.Flush()
+	return a.print(struct {
+		trained
+		Epochs []experiment.Epoch `json:"epochs"`
+	}{trained{r, store.Path(hash)}, epochs}, strings.TrimRight(text.String(), "\n"))
+}
+
+func (a *app) compareRuns(prefixes []string) error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	var runs []*experiment.Result
+	for _, p := range prefixes {
+		hash, err := store.Find(p)
+		if err != nil {
+			return err
+		}
+		r, err := store.Get(hash)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, r)
+	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(name string, always bool, of func(*experiment.Result) string) {
+		differ := always
+		for _, r := range runs[1:] {
+			differ = differ || of(r) != of(runs[0])
+		}
+		if !differ {
+			return
+		}
+		fmt.Fprint(w, name)
+		for _, r := range runs {
+			fmt.Fprint(w, "\t", of(r))
+		}
+		fmt.Fprintln(w)
+	}
+	type result = *experiment.Result
+	row("run", true, func(r result) string { return r.Hash })
+	for _, f := range []struct {
+		name string
+		of   func(s experiment.Spec) any
+	}{
+		{"data", func(s experiment.Spec) any { return s.Data }},
+		{"data digest", func(s experiment.Spec) any { return s.DataDigest }},
+		{"rule", func(s experiment.Spec) any { return s.Rule }},
+		{"lr", func(s experiment.Spec) any { return s.LR }},
+		{"seed", func(s experiment.Spec) any { return s.Seed }},
+		{"backbone", func(s experiment.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
+		{"dimension", func(s experiment.Spec) any { return s.Dim }},
+		{"image size", func(s experiment.Spec) any { return s.Size }},
+		{"classes", func(s experiment.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
+		{"batch", func(s experiment.Spec) any { return fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass) }},
+		{"padding", func(s experiment.Spec) any { return s.Pad }},
+		{"steps", func(s experiment.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
+		{"recipe", func(s experiment.Spec) any { return s.Recipe }},
+	} {
+		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
+	}
+	row("backend", false, func(r result) string { return r.Backend })
+	row("diverged", false, func(r result) string { return r.Diverged })
+	for _, k := range []int{1, 2, 4, 8} {
+		row(fmt.Sprintf("Recall@%d", k), true, func(r result) string {
+			if v, ok := r.Recall[k]; ok {
+				return fmt.Sprintf("%.1f", 100*v)
+			}
+			return "–"
+		})
+	}
+	row("MAP@R", true, func(r result) string { return fmt.Sprintf("%.1f", 100*r.MAPAtR) })
+	row("overlap", true, func(r result) string { return fmt.Sprintf("%.2f", r.Overlap) })
+	row("compact", true, func(r result) string { return fmt.Sprintf("%.2f", r.Compact) })
+	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
+	_ = w.Flush()
+	return a.print(map[string]any{"runs": runs}, strings.TrimRight(text.String(), "\n"))
+}
+
+func (a *app) removeRuns(prefixes []string) error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	hashes := make([]string, len(prefixes))
+	for i, p := range prefixes { // All are found before any is removed.
+		if hashes[i], err = store.Find(p); err != nil {
+			return err
+		}
+	}
+	for _, h := range hashes {
+		if err := store.Remove(h); err != nil {
+			return err
+		}
+	}
+	return a.print(map[string]any{"removed": hashes}, "removed "+strings.Join(hashes, ", "))
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// trained is what train prints with --json: the result, and where the run lies.
+type trained struct {
+	*experiment.Result
+	Dir string `json:"dir"`
+}
+
+func newTrain(a *app) *cobra.Command {
+	var (
+		data, rule, arch, weights, batch string
+		seed                             uint64
+		lr                               float64
+		epochs, steps, dim, size         int
+	)
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train a network by a rule and measure its retrieval",
+		Long: "Train a network by a rule and measure its retrieval.\n\n" +
+			"A run that is stopped goes on by the same command, one that is finished is read from the store.\n" +
+			"Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a sub-folder of images per class.\n" +
+			"Rules: direction/pair/triplet[+mask], or one of " + strings.Join(dmlx.Aliases(), ", ") + ".",
+		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			preset, err := experiment.ParsePreset(a.presetOr("quick"))
+			if err != nil {
+				return err
+			}
+			r, err := dmlx.ParseRule(rule)
+			if err != nil {
+				return err
+			}
+			spec, err := preset.Spec(data, r, seed)
+			if err != nil {
+				return err
+			}
+			given := cmd.Flags().Changed
+			if given("lr") {
+				spec.LR = lr
+			}
+			if given("epochs") {
+				spec.Epochs = epochs
+			}
+			if given("steps") {
+				spec.StepsPerEpoch = steps
+			}
+			if given("dim") {
+				spec.Dim = dim
+			}
+			if given("arch") || given("weights") || given("size") {
+				if spec, err = spec.WithStart(arch, weights, size); err != nil {
+					return err
+				}
+			}
+			if given("batch") {
+				if _, err := fmt.Sscanf(batch, "%dx%d", &spec.ClassesPerBatch, &spec.ImagesPerClass); err != nil {
+					return fmt.Errorf("batch %q: want classes x images per class, as in 8x8", batch)
+				}
+			}
+			if err := spec.Validate(); err != nil {
+				return err
+			}
+			return a.train(cmd, spec)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&data, "data", "minicar", "data set, or a folder of images")
+	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
+	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches and their augmentation")
+	f.Float64Var(&lr, "lr", 0, "learning rate (default: the preset's for the rule)")
+	f.IntVar(&epochs, "epochs", 0, "epochs (default: the preset's)")
+	f.IntVar(&steps, "steps", 0, "steps per epoch (default: the preset's)")
+	f.IntVar(&dim, "dim", 0, "dimension of the embedding (default: the preset's)")
+	f.IntVar(&size, "size", 0, "side of the images in pixels (default: the preset's)")
+	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
+	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
+	f.StringVar(&weights, "weights", "", "its start: pretrained or random (default: the preset's)")
+	return cmd
+}
+
+func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	choice, err := a.backend()
+	if err != nil {
+		return err
+	}
+	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Rule, spec.Data, spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	line := newLiveLine(a.stderr)
+	result, err := experiment.Run(cmd.Context(), choice, store, spec, func(p experiment.Progress) { line.show("%s", training(p)) })
+	line.end()
+	if err != nil {
+		return err
+	}
+	return a.print(trained{result, store.Path(result.Hash)}, resultText(result, store.Path(result.Hash)))
+}
+
+// resultText is a result for people.
+func resultText(r *experiment.Result, dir string) string {
+	var b strings.Builder
+	if r.Diverged != "" {
+		fmt.Fprintf(&b, "diverged: %s\n", r.Diverged)
+	}
+	if r.Recall != nil {
+		for _, k := range []int{1, 2, 4, 8} {
+			if v, ok := r.Recall[k]; ok {
+				fmt.Fprintf(&b, "Recall@%d %.1f   ", k, 100*v)
+			}
+		}
+		fmt.Fprintf(&b, "MAP@R %.1f   (in percent, %d queries", 100*r.MAPAtR, r.Queries)
+		if r.LoneQueries > 0 {
+			fmt.Fprintf(&b, ", %d more without a match", r.LoneQueries)
+		}
+		b.WriteString(")\n")
+	}
+	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, experiment.PresetOf(r.Spec), r.Backend, r.Seconds, dir)
+	return b.String()
+}

@@ -1,0 +1,260 @@
+package experiment
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+const (
+	checkpointDir = "checkpoint"
+	stateFile     = "state.json"
+)
+
+// checkpoint is checkpoint/state.json: where a run stands at the end of an epoch. It is written last and names the
+// weights that belong to it, so that a run killed between the two has the checkpoint before.
+type checkpoint struct {
+	Run        string  `json:"run"`
+	Backend    string  `json:"backend"`
+	DataDigest string  `json:"data_digest"`
+	Epoch      int     `json:"epoch"` // Epochs done.
+	Epochs     []Epoch `json:"epochs"`
+	Seconds    float64 `json:"seconds"`
+	Diverged   string  `json:"diverged,omitempty"`
+	Weights    string  `json:"weights"`     // The file in the same directory,
+	WeightsSum string  `json:"weights_sum"` // and its SHA-256.
+	Sum        string  `json:"sum"`         // SHA-256 of all the above.
+}
+
+// flavour is the backend as far as rounding depends on it.
+func flavour(c *backend.Choice) string {
+	if c.Name == "go" && c.SIMD {
+		return "go with simd"
+	}
+	return c.Name
+}
+
+// open makes the run's directory and its first weights, or those of the checkpoint. What is damaged, or is of another
+// run, is set aside.
+func (t *trainer) open(store *Store) error {
+	hash := t.spec.Hash()
+	t.dir = store.Path(hash)
+	if err := ownDirectory(t.dir, hash); err != nil {
+		var bad *unusable
+		if !errors.As(err, &bad) {
+			return err
+		}
+		if err := store.setAside(t.dir, bad); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o755); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	sweep(t.dir)
+	if err := writeJSON(filepath.Join(t.dir, specFile), t.spec); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	fresh := checkpoint{Run: hash, Backend: flavour(t.choice), DataDigest: t.set.Digest}
+	err := t.load(fresh)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		if err := store.setAside(filepath.Join(t.dir, checkpointDir), oneLine(err)); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o755); err != nil {
+			return err
+		}
+	}
+	t.state = fresh
+	return t.initialise()
+}
+
+// initialise sets the weights to the run's start.
+func (t *trainer) initialise() error {
+	if t.spec.Weights == Random {
+		return backbone.Init(t.weights, t.arch, t.spec.Dim, t.spec.Seed)
+	}
+	raw, digest, err := pretrained(t.arch)
+	if err != nil {
+		return err
+	}
+	if digest != t.spec.WeightsDigest {
+		return fmt.Errorf("the spec is for pretrained weights %s, this program has %s", t.spec.WeightsDigest, digest)
+	}
+	if _, err := backbone.DecodeWeights(raw, t.weights, backbone.LoadOptions{Arch: t.arch, WithoutHead: true}); err != nil {
+		return fmt.Errorf("pretrained weights: %w", err)
+	}
+	return backbone.InitHead(t.weights, t.arch, t.spec.Dim, t.spec.Seed)
+}
+
+// pretrained gives a network's pretrained weights as a safetensors file, with the first digits of its SHA-256.
+func pretrained(a backbone.Arch) (raw []byte, digest string, err error) {
+	raw, ok := []byte(nil), false
+	if a == backbone.Small {
+		raw, ok = backbone.Pretrained()
+	}
+	if !ok {
+		return nil, "", fmt.Errorf("this program has no pretrained weights for %s; train from %q weights", a, Random)
+	}
+	sum := sha256.Sum256(raw)
+	return raw, hex.EncodeToString(sum[:])[:12], nil
+}
+
+// ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
+// has no checkpoint: it was made in the moment of a kill.
+func ownDirectory(dir, hash string) error {
+	raw, err := os.ReadFile(filepath.Join(dir, specFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, checkpointDir, stateFile)); err == nil {
+			return &unusable{fmt.Errorf("has a checkpoint but no %s", specFile)}
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var spec Spec
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return &unusable{fmt.Errorf("has a damaged %s: %w", specFile, err)}
+	}
+	if have := spec.Hash(); have != hash {
+		return &unusable{fmt.Errorf("is foreign: its spec has the hash %s", have)}
+	}
+	return nil
+}
+
+// sweep removes what a killed process was about to write: renameio's hidden files.
+func sweep(dir string) {
+	for _, pattern := range []string{".*", checkpointDir + "/.*", traceDir + "/.*"} {
+		files, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, f := range files {
+			_ = os.Remove(f) // What stays does no harm.
+		}
+	}
+}
+
+func readCheckpoint(dir string) (*checkpoint, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, checkpointDir, stateFile))
+	if err != nil {
+		return nil, err
+	}
+	var c checkpoint
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("is damaged: %s: %w", stateFile, err)
+	}
+	if c.sum() != c.Sum {
+		return nil, fmt.Errorf("is damaged: the checksum of %s does not fit", stateFile)
+	}
+	return &c, nil
+}
+
+func (c checkpoint) sum() string {
+	c.Sum = ""
+	raw, _ := json.Marshal(c) // Its numbers are finite.
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:])
+}
+
+// load reads the checkpoint, which must be of the run, backend and data of want. The error is fs.ErrNotExist if there is
+// none; any other tells why there is none to be used.
+func (t *trainer) load(want checkpoint) error {
+	c, err := readCheckpoint(t.dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Run != want.Run:
+		return fmt.Errorf("is foreign: of run %s", c.Run)
+	case c.Backend != want.Backend:
+		return fmt.Errorf("was made on backend %s, this is %s", c.Backend, want.Backend)
+	case c.DataDigest != want.DataDigest:
+		return fmt.Errorf("was made on other images of %s", t.spec.Data)
+	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > t.spec.Epochs:
+		return errors.New("is damaged: its epochs do not count up")
+	}
+	raw, err := os.ReadFile(filepath.Join(t.dir, checkpointDir, filepath.Base(c.Weights)))
+	if err != nil {
+		return fmt.Errorf("is damaged: %v", err) // Not wrapped: this file's absence is no absence of a checkpoint.
+	}
+	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
+		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
+	}
+	if _, err := backbone.DecodeWeights(raw, t.weights, backbone.LoadOptions{Arch: t.arch, Dim: t.spec.Dim}); err != nil {
+		return fmt.Errorf("is damaged: %v", err)
+	}
+	t.state = *c
+	return t.writeMetrics() // A kill may have come between the metrics and the checkpoint.
+}
+
+// save writes weights, metrics and state, in this order, and removes the weights before.
+func (t *trainer) save() error {
+	old := t.state.Weights
+	dir := filepath.Join(t.dir, checkpointDir)
+	t.state.Weights = fmt.Sprintf("weights-%03d.safetensors", t.state.Epoch)
+	raw, err := backbone.EncodeWeights(t.weights, t.arch, map[string]string{"run": t.state.Run, "epoch": fmt.Sprint(t.state.Epoch)})
+	if err != nil {
+		return err
+	}
+	h := sha256.Sum256(raw)
+	t.state.WeightsSum = hex.EncodeToString(h[:])
+	if err := renameio.WriteFile(filepath.Join(dir, t.state.Weights), raw, 0o644); err != nil {
+		return fmt.Errorf("the checkpoint cannot be written: %w", err)
+	}
+	if err := t.writeMetrics(); err != nil {
+		return fmt.Errorf("the metrics cannot be written: %w", err)
+	}
+	t.state.Sum = t.state.sum()
+	if err := writeJSON(filepath.Join(dir, stateFile), t.state); err != nil {
+		return fmt.Errorf("the checkpoint cannot be written: %w", err)
+	}
+	if old != "" && old != t.state.Weights {
+		_ = os.Remove(filepath.Join(dir, old)) // What stays does no harm.
+	}
+	return nil
+}
+
+// writeMetrics writes all epochs so far, so that none is there twice however often the run was stopped.
+func (t *trainer) writeMetrics() error {
+	var lines bytes.Buffer
+	enc := json.NewEncoder(&lines)
+	for _, e := range t.state.Epochs {
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	return renameio.WriteFile(filepath.Join(t.dir, metricsFile), lines.Bytes(), 0o644)
+}
+
+// oneLine keeps the first line of an error's message, since GoMLX's carry stacks, and still unwraps to it.
+func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	first, _, cut := strings.Cut(err.Error(), "\n")
+	if !cut {
+		return err
+	}
+	return &lineError{first, err}
+}
+
+type lineError struct {
+	line string
+	err  error
+}
+
+func (e *lineError) Error() string { return e.line }
+func (e *lineError) Unwrap() error { return e.err }

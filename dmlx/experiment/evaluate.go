@@ -1,0 +1,187 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+)
+
+// ks are the K at which the paper or the field reports recall on one of the four data sets.
+var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
+
+// finish evaluates the last epoch's weights and writes the result. It can be repeated: result.json comes last.
+func (t *trainer) finish() (*Result, error) {
+	r := &Result{
+		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: version(),
+		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest,
+		Diverged: t.state.Diverged, Files: make(map[string]string),
+	}
+	if !strings.HasPrefix(r.Diverged, "not finite") {
+		err := t.evaluate(r)
+		var bad *notFiniteError
+		if errors.As(err, &bad) {
+			r.Diverged = bad.Error()
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	r.Seconds = t.state.Seconds + time.Since(t.started).Seconds()
+	files, err := filepath.Glob(filepath.Join(t.dir, traceDir, "*.npy"))
+	if err != nil {
+		return nil, err
+	}
+	names := []string{metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile}
+	for _, f := range files {
+		names = append(names, filepath.Join(traceDir, filepath.Base(f)))
+	}
+	for _, name := range names {
+		sum, err := fileSum(filepath.Join(t.dir, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		r.Files[name] = sum
+	}
+	if err := r.seal(); err != nil {
+		return nil, err
+	}
+	if err := writeJSON(filepath.Join(t.dir, resultFile), r); err != nil {
+		return nil, fmt.Errorf("the result cannot be written: %w", err)
+	}
+	return r, nil
+}
+
+// notFiniteError says that weights embed images as NaN or Inf.
+type notFiniteError struct{ what string }
+
+func (e *notFiniteError) Error() string { return "not finite: " + e.what }
+
+// evaluate embeds the test set, writes its embeddings and fills in the measures.
+func (t *trainer) evaluate(r *Result) error {
+	exec, err := model.NewExec(t.choice.Backend, t.weights, func(scope *model.Scope, pixels *Node) *Node {
+		return dmlx.Normalize(t.arch.Embed(scope, normalizeColours(pixels, t.set), t.spec.Dim, false))
+	})
+	if err != nil {
+		return err
+	}
+	defer exec.Finalize()
+	queries, err := t.embed(exec, t.set.Test, EmbeddingsFile, LabelsFile)
+	if err != nil {
+		return err
+	}
+	var gallery *retrieval.Embeddings
+	items := len(queries.Labels) - 1
+	if t.set.Gallery != nil {
+		if gallery, err = t.embed(exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile); err != nil {
+			return err
+		}
+		items = len(gallery.Labels)
+	}
+	possible := ks
+	for possible[len(possible)-1] > items && len(possible) > 1 {
+		possible = possible[:len(possible)-1]
+	}
+	m, err := retrieval.Evaluate(t.choice.Backend, queries, gallery, possible)
+	if err != nil {
+		return fmt.Errorf("test set of %s: %w", t.set.Name, err)
+	}
+	r.Recall, r.MAPAtR, r.RPrecision, r.Queries, r.LoneQueries = m.Recall, m.MAPAtR, m.RPrecision, m.Queries, m.LoneQueries
+	r.Overlap = Overlap(m.NearestPositive, m.NearestNegative)
+	r.Compact = Compactness(m.NearestPositive, m.NearestNegative)
+	return nil
+}
+
+// embed computes the embeddings of all images and writes them with their labels.
+func (t *trainer) embed(exec *model.Exec, im *datasets.Images, file, labels string) (*retrieval.Embeddings, error) {
+	e, err := embedAll(exec, im, t.spec.Dim)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range e.Values {
+		if v-v != 0 {
+			return nil, &notFiniteError{fmt.Sprintf("the embedding of test image %d is %g", i/t.spec.Dim, v)}
+		}
+	}
+	if err := npy.WriteFloat32(filepath.Join(t.dir, file), e.Values, im.N, t.spec.Dim); err != nil {
+		return nil, fmt.Errorf("the embeddings cannot be written: %w", err)
+	}
+	if err := npy.WriteInt64(filepath.Join(t.dir, labels), e.Labels, im.N); err != nil {
+		return nil, fmt.Errorf("the labels cannot be written: %w", err)
+	}
+	return e, nil
+}
+
+// embedAll runs a network, pixels in and [N, dim] out, on all images, batch by batch.
+func embedAll(exec *model.Exec, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
+	const most = 256
+	rows := min(most, im.N)
+	one := im.Size * im.Size * 3
+	e := &retrieval.Embeddings{Dim: dim, Labels: im.Labels, Values: make([]float32, 0, im.N*dim)}
+	pixels := make([]uint8, rows*one)
+	for start := 0; start < im.N; start += rows {
+		// The last batch ends in images of the one before, so that the graph is compiled once.
+		count := min(rows, im.N-start)
+		copy(pixels, im.Pixels[start*one:(start+count)*one])
+		in := tensors.FromFlatDataAndDimensions(pixels, rows, im.Size, im.Size, 3)
+		out, err := exec.Call1(in)
+		if err != nil {
+			return nil, err
+		}
+		values, err := tensors.CopyFlatData[float32](out)
+		if err := errors.Join(err, in.FinalizeAll(), out.FinalizeAll()); err != nil {
+			return nil, err
+		}
+		e.Values = append(e.Values, values[:count*dim]...)
+	}
+	return e, nil
+}
+
+// machine is the processor and how many of its cores Go uses.
+func machine() string {
+	name := runtime.GOARCH
+	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				name = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
+}
+
+// version is the module's version or revision, as far as the Go toolchain has stamped it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			revision = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	if revision != "" {
+		return revision + dirty
+	}
+	return info.Main.Version
+}

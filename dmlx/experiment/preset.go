@@ -1,0 +1,213 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+)
+
+// Preset sizes the specs of a table: how much is done for a number.
+type Preset struct {
+	Name string
+	// About says in one line what it is for and what a run costs.
+	About string
+	// FineGrained and Separated are its data sets in the roles of the paper's CAR and In-shop.
+	FineGrained, Separated string
+	// Seeds are those of a cell of a table.
+	Seeds []uint64
+
+	base Spec            // What all of its specs have in common.
+	sets map[string]size // By data set; "" is any other.
+	rate func(data, rule string) float64
+}
+
+// size is what a preset sets per data set.
+type size struct {
+	trainClasses, testClasses int // 0: all.
+	classes, images           int // A batch.
+	dim                       int
+	epochs, steps             int
+}
+
+var presets = []Preset{
+	{
+		Name: "smoke", About: "does it run: a few steps on a few classes, seconds a run; its numbers mean nothing",
+		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3},
+		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
+		sets: map[string]size{
+			"minicar":  {8, 8, 4, 4, 32, 2, 4},
+			"minishop": {16, 16, 8, 2, 32, 2, 4},
+			"":         {0, 0, 2, 2, 32, 2, 4},
+		},
+		rate: quickRate,
+	},
+	{
+		Name: "quick", About: "a first look: drawn images, a small pretrained net, at most 30 s a run on two cores",
+		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3},
+		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
+		sets: map[string]size{
+			"minicar":  {0, 0, 8, 8, 32, 24, 30},
+			"minishop": {0, 0, 16, 4, 32, 20, 30},
+			"":         {0, 0, 8, 8, 32, 24, 30},
+		},
+		rate: quickRate,
+	},
+	{
+		Name: "paper", About: "the paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU",
+		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5},
+		base: Spec{Size: 256, Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10},
+		sets: map[string]size{ // Steps: one pass over the training images.
+			"CUB":     {0, 0, 16, 8, 64, 60, 45},
+			"CAR":     {0, 0, 8, 16, 64, 60, 62},
+			"SOP":     {0, 0, 32, 4, 512, 60, 465},
+			"In-shop": {0, 0, 32, 4, 512, 60, 202},
+			"":        {0, 0, 16, 8, 64, 60, 60},
+		},
+		rate: paperRate,
+	},
+}
+
+// Presets lists the presets' names, the smallest first.
+func Presets() []string {
+	names := make([]string, len(presets))
+	for i, p := range presets {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// ParsePreset finds a preset by its name; the error lists those there are.
+func ParsePreset(name string) (Preset, error) {
+	for _, p := range presets {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Presets(), ", "))
+}
+
+// Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest.
+func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
+	spec, err := p.base.WithRule(rule)
+	if err != nil {
+		return Spec{}, err
+	}
+	z, known := p.sets[data]
+	if !known {
+		z = p.sets[""]
+	}
+	spec.Recipe, spec.Data, spec.Seed = Recipe, data, seed
+	spec.TrainClasses, spec.TestClasses = z.trainClasses, z.testClasses
+	spec.ClassesPerBatch, spec.ImagesPerClass = z.classes, z.images
+	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.dim, z.epochs, z.steps
+	spec.LR = p.rate(data, spec.Rule)
+	if _, digest, err := pretrained(backbone.Arch(spec.Arch)); err == nil {
+		spec.WeightsDigest = digest // Without weights a spec is still a value; running it says what is missing.
+	}
+	if !slices.Contains(datasets.Names(), data) && !isPaperSet(data) {
+		set, err := openSet(spec)
+		if err != nil {
+			return Spec{}, err
+		}
+		if spec.Data, err = filepath.Abs(data); err != nil {
+			return Spec{}, err
+		}
+		spec.DataDigest = set.Digest
+	}
+	return spec, nil
+}
+
+// PresetOf names the preset that sizes a spec's run, whatever its rule, learning rate and seed, or is "custom".
+func PresetOf(s Spec) string {
+	for _, p := range presets {
+		z, known := p.sets[s.Data]
+		if !known {
+			z = p.sets[""]
+		}
+		if z == (size{s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch}) &&
+			s.Size == p.base.Size && s.Arch == p.base.Arch && s.Weights == p.base.Weights && s.Pad == p.base.Pad {
+			return p.Name
+		}
+	}
+	return "custom"
+}
+
+// paperSets are the paper's data sets, which cannot be part of this repository, and where each can be had.
+var paperSets = []struct{ name, archive, source string }{
+	{"CUB", "CUB_200_2011", "https://www.vision.caltech.edu/datasets/cub_200_2011/"},
+	{"CAR", "Cars196", "https://www.kaggle.com/datasets/jutrera/stanford-car-dataset-by-classes-folder"},
+	{"SOP", "Stanford_Online_Products", "https://cvgl.stanford.edu/projects/lifted_struct/"},
+	{"In-shop", "In-shop Clothes Retrieval", "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html"},
+}
+
+func isPaperSet(name string) bool {
+	for _, s := range paperSets {
+		if s.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// DataEnv names the variable that says where the paper's data sets lie; the default is the folder data here.
+const DataEnv = "DMLX_DATA"
+
+var (
+	setsMu sync.Mutex
+	sets   = make(map[string]*datasets.Set) // Drawn sets, by what decides them: a few megabytes each.
+)
+
+// openSet opens a spec's data set. A folder whose images are not those of the spec is an error.
+func openSet(s Spec) (*datasets.Set, error) {
+	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses}
+	path := s.Data
+	drawn := slices.Contains(datasets.Names(), s.Data)
+	if isPaperSet(s.Data) {
+		base := os.Getenv(DataEnv)
+		if base == "" {
+			base = "data"
+		}
+		path = filepath.Join(base, s.Data)
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			return nil, missingPaperSet(s.Data, path)
+		}
+	}
+	if drawn {
+		setsMu.Lock()
+		defer setsMu.Unlock()
+		key := fmt.Sprint(s.Data, o.Size, o.TrainClasses, o.TestClasses)
+		if set := sets[key]; set != nil {
+			return set, nil
+		}
+		set, err := datasets.Open(path, o)
+		if err == nil {
+			sets[key] = set
+		}
+		return set, err
+	}
+	set, err := datasets.Open(path, o)
+	if err != nil {
+		return nil, err
+	}
+	if s.DataDigest != "" && s.DataDigest != set.Digest {
+		return nil, fmt.Errorf("the images in %s have changed since the spec was made: make it again", s.Data)
+	}
+	return set, nil
+}
+
+func missingPaperSet(name, path string) error {
+	for _, s := range paperSets {
+		if s.name == name {
+			return fmt.Errorf("data set %s is not here: get %s from %s and put it, as folders train/ and test/ (In-shop: train/, query/ "+
+				"and gallery/) with a sub-folder of images per class, at %s (or set %s)", name, s.archive, s.source, path, DataEnv)
+		}
+	}
+	return fmt.Errorf("no data set %q", name)
+}

@@ -1,0 +1,112 @@
+package experiment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Result is what a finished run found, and where and how. It is kept as result.json.
+type Result struct {
+	Hash string `json:"run"`
+	Spec Spec   `json:"spec"`
+
+	// Backend is that of the run ("go", "xla:cpu", …). It is no part of the spec: it changes rounding only.
+	Backend string    `json:"backend"`
+	Machine string    `json:"machine"`
+	Date    time.Time `json:"date"`
+	Version string    `json:"version"` // Of this module, as the Go toolchain stamped it.
+	Seconds float64   `json:"seconds"` // Of training and evaluation, without those of stopped attempts' lost epochs.
+	// DataDigest is that of the images trained and tested on.
+	DataDigest string `json:"data_digest"`
+
+	// Measures of the test set after the last epoch, as fractions. Absent if the run diverged to values that are not
+	// finite.
+	Recall      map[int]float64 `json:"recall,omitempty"`
+	MAPAtR      float64         `json:"map_at_r"`
+	RPrecision  float64         `json:"r_precision"`
+	Queries     int             `json:"queries"`
+	LoneQueries int             `json:"lone_queries"`
+	// Overlap is how much the histograms of nearest-positive and nearest-negative similarities share (Figure 4).
+	Overlap float64 `json:"overlap"`
+	// Compact is the share of test anchors with both similarities above 0.9 (Figure 5).
+	Compact float64 `json:"compact"`
+
+	// Diverged says how the run went wrong, if it did: such a result is shown and never averaged.
+	Diverged string `json:"diverged,omitempty"`
+
+	// Files are the run directory's other files with their SHA-256.
+	Files map[string]string `json:"files,omitempty"`
+	// Sum is the SHA-256 of all the above, so that damage shows.
+	Sum string `json:"sum"`
+
+	// Shipped is true for a result that came with the program: its directory is not in the store.
+	Shipped bool `json:"-"`
+}
+
+// Epoch is a line of metrics.jsonl: what one epoch of training was like. Means are over its valid triplets.
+type Epoch struct {
+	Epoch int     `json:"epoch"` // From 1.
+	Step  int     `json:"step"`  // Steps done at its end.
+	LR    float64 `json:"lr"`
+	// Triplets counts the valid ones; EmptyBatches the batches that had none and so moved nothing.
+	Triplets     int `json:"triplets"`
+	EmptyBatches int `json:"empty_batches"`
+	// ViolationRate is the share of triplets with S_an > S_ap.
+	ViolationRate float64 `json:"violation_rate"`
+	Sap           float64 `json:"s_ap"`
+	San           float64 `json:"s_an"`
+	// GradientNorm is the mean over steps of the length of the gradient of all weights.
+	GradientNorm float64 `json:"gradient_norm"`
+}
+
+// seal fills Sum.
+func (r *Result) seal() error {
+	sum, err := r.sum()
+	r.Sum = sum
+	return err
+}
+
+func (r *Result) sum() (string, error) {
+	c := *r
+	c.Sum = ""
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:]), nil
+}
+
+// parseResult reads a result and checks it against its own sum and the hash it must have.
+func parseResult(raw []byte, hash string) (*Result, error) {
+	var r Result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("is damaged: %w", err)
+	}
+	switch sum, err := r.sum(); {
+	case err != nil:
+		return nil, err
+	case sum != r.Sum:
+		return nil, errors.New("is damaged: its checksum does not fit")
+	case hash != "" && r.Hash != hash:
+		return nil, fmt.Errorf("is that of another run, %s", r.Hash)
+	case r.Spec.Recipe == Recipe && r.Spec.Hash() != r.Hash:
+		return nil, fmt.Errorf("is foreign: its spec has the hash %s", r.Spec.Hash())
+	}
+	return &r, nil
+}
+
+// Ks lists the K of Recall in ascending order.
+func (r *Result) Ks() []int {
+	var ks []int
+	for k := range r.Recall {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}

@@ -1,0 +1,626 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+)
+
+// childEnv makes the test binary a process that runs the spec in it; see child.
+const childEnv = "DMLX_TEST_RUN"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(childEnv); spec != "" {
+		os.Exit(child(spec, os.Getenv(childEnv+"_STORE")))
+	}
+	cache, err := os.MkdirTemp("", "dmlx")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_CACHE_HOME", cache) // Drawn images stay out of the user's cache.
+	code := m.Run()
+	_ = os.RemoveAll(cache)
+	os.Exit(code)
+}
+
+// child runs a spec on the Go backend in a store.
+func child(raw, dir string) int {
+	var spec Spec
+	err := json.Unmarshal([]byte(raw), &spec)
+	if err == nil {
+		var store *Store
+		if store, err = OpenStore(dir); err == nil {
+			_, err = Run(context.Background(), goBackend(), store, spec, func(p Progress) { fmt.Println("step", p.Step) })
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func goBackend() *backend.Choice {
+	b, err := backend.Go()
+	if err != nil {
+		panic(err)
+	}
+	return &backend.Choice{Backend: b, Name: "go"}
+}
+
+// choices are the Go backend and, where it is another, the one that backend.Open chooses.
+func choices() []*backend.Choice {
+	out := []*backend.Choice{goBackend()}
+	if c, err := backend.Open(); err == nil && c.Name != "go" {
+		out = append(out, c)
+	}
+	return out
+}
+
+// store opens a store in a folder that warns into a list.
+func testStore(t *testing.T) (*Store, *[]string) {
+	t.Helper()
+	s, err := OpenStore(filepath.Join(t.TempDir(), "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warnings []string
+	s.Warn = func(m string) { warnings = append(warnings, m) }
+	return s, &warnings
+}
+
+func mustRun(t *testing.T, c *backend.Choice, s *Store, spec Spec) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), c, s, spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// outcome is all that a run leaves and that must not depend on how often it was stopped.
+func outcome(t *testing.T, s *Store, hash string) map[string]string {
+	t.Helper()
+	r, err := s.Get(hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{"recall": fmt.Sprint(r.Recall, r.MAPAtR, r.Overlap)}
+	for name := range r.Files {
+		raw, err := os.ReadFile(filepath.Join(s.Path(hash), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = string(raw)
+	}
+	return out
+}
+
+// reference is the outcome of an undisturbed run of tiny on the Go backend.
+var reference = sync.OnceValues(func() (map[string]string, error) {
+	dir, err := os.MkdirTemp("", "dmlx")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	s, err := OpenStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Run(context.Background(), goBackend(), s, tiny(), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{"recall": fmt.Sprint(r.Recall, r.MAPAtR, r.Overlap)}
+	for name := range r.Files {
+		raw, err := os.ReadFile(filepath.Join(s.Path(r.Hash), name))
+		if err != nil {
+			return nil, err
+		}
+		out[name] = string(raw)
+	}
+	return out, nil
+})
+
+func sameAsReference(t *testing.T, s *Store, spec Spec) {
+	t.Helper()
+	want, err := reference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := outcome(t, s, spec.Hash())
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s differs from that of an undisturbed run", name)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d files, want %d", len(got), len(want))
+	}
+}
+
+func TestRunLeavesWhatItFound(t *testing.T) {
+	for _, c := range choices() {
+		t.Run(c.Name, func(t *testing.T) {
+			s, warnings := testStore(t)
+			spec := tiny()
+			spec.Data, spec.ImagesPerClass = "minishop", 2 // Queries and a gallery.
+			var seen []Progress
+			r, err := Run(t.Context(), c, s, spec, func(p Progress) { seen = append(seen, p) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(seen) != 9 || seen[8].Epoch != 3 || seen[8].Step != 9 || seen[8].Left != 0 {
+				t.Errorf("progress %+v", seen)
+			}
+			for _, name := range []string{specFile, resultFile, metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
+				if _, err := os.Stat(filepath.Join(s.Path(r.Hash), name)); err != nil {
+					t.Error(err)
+				}
+			}
+			if r.Backend != c.Name || r.Diverged != "" || r.Recall[1] <= 0 || r.Queries != 9 || r.DataDigest == "" {
+				t.Errorf("%+v", r)
+			}
+			epochs, err := s.Metrics(r.Hash)
+			if err != nil || len(epochs) != 3 || epochs[0].LR != 0.1 || epochs[2].LR != 0.1/10 || epochs[2].Step != 9 {
+				t.Errorf("metrics %+v, %v", epochs, err)
+			}
+			again, err := Run(t.Context(), nil, s, spec, func(Progress) { t.Error("a finished run was run again") })
+			if err != nil || !reflect.DeepEqual(again.Recall, r.Recall) {
+				t.Errorf("read again: %+v, %v", again, err)
+			}
+			entries, err := s.List()
+			if err != nil || len(entries) != 1 || entries[0].Result == nil {
+				t.Errorf("list %+v, %v", entries, err)
+			}
+			if len(*warnings) > 0 {
+				t.Error(*warnings)
+			}
+		})
+	}
+}
+
+func TestStoppedRunsGoOnBitByBit(t *testing.T) {
+	for _, c := range choices() {
+		t.Run(c.Name, func(t *testing.T) {
+			whole, _ := testStore(t)
+			mustRun(t, c, whole, tiny())
+			want := outcome(t, whole, tiny().Hash())
+			s, _ := testStore(t)
+			first := 1
+			if c.Name != "go" {
+				first = 4 // Each attempt compiles for seconds: two will do.
+			}
+			for stop := first; ; stop += 2 { // After so many steps of this attempt.
+				ctx, cancel := context.WithCancel(t.Context())
+				steps := 0
+				_, err := Run(ctx, c, s, tiny(), func(Progress) {
+					if steps++; steps == stop {
+						cancel()
+					}
+				})
+				cancel()
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped in epoch") {
+					t.Fatal(err)
+				}
+			}
+			if got := outcome(t, s, tiny().Hash()); !reflect.DeepEqual(got, want) {
+				t.Error("a run that was stopped ends elsewhere")
+			}
+		})
+	}
+}
+
+// spawn runs tiny in another process.
+func spawn(t *testing.T, s *Store, spec Spec) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(raw), childEnv+"_STORE="+s.Dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, &out
+}
+
+func TestKilledRunsGoOnBitByBit(t *testing.T) {
+	s, warnings := testStore(t)
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	kills := 0
+	for range 100 {
+		cmd, out := spawn(t, s, tiny())
+		kill := time.AfterFunc(time.Duration(20+rng.IntN(250))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		kill.Stop()
+		if err == nil {
+			t.Logf("finished after %d kills", kills)
+			sameAsReference(t, s, tiny())
+			if len(*warnings) > 0 {
+				t.Error(*warnings)
+			}
+			return
+		}
+		if cmd.ProcessState.ExitCode() != -1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		kills++
+	}
+	t.Error("the run does not finish")
+}
+
+func TestTwoProcesses(t *testing.T) {
+	s, _ := testStore(t)
+	a, outA := spawn(t, s, tiny())
+	b, outB := spawn(t, s, tiny())
+	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
+		t.Fatal(err, outA, outB)
+	}
+	if steps := strings.Count(outA.String()+outB.String(), "step"); steps != tiny().Steps() {
+		t.Errorf("two processes made %d steps of one run of %d", steps, tiny().Steps())
+	}
+	sameAsReference(t, s, tiny())
+}
+
+// halfway makes a run that has been stopped in its last epoch.
+func halfway(t *testing.T, c *backend.Choice, s *Store) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := Run(ctx, c, s, tiny(), func(p Progress) {
+		if p.Epoch == 3 {
+			cancel()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return s.Path(tiny().Hash())
+}
+
+func TestFaultyCheckpointsAreSetAside(t *testing.T) {
+	edit := func(path string, change func(string) string) error {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(change(string(raw))), 0o600)
+	}
+	state := filepath.Join(checkpointDir, stateFile)
+	weights := filepath.Join(checkpointDir, "weights-002.safetensors")
+	for want, damage := range map[string]func(dir string) error{
+		"was made on backend abacus": func(dir string) error {
+			return edit(filepath.Join(dir, state), func(s string) string {
+				var c checkpoint
+				if err := json.Unmarshal([]byte(s), &c); err != nil {
+					t.Fatal(err)
+				}
+				c.Backend = "abacus"
+				c.Sum = c.sum()
+				raw, _ := json.Marshal(c)
+				return string(raw)
+			})
+		},
+		"checksum of state.json": func(dir string) error {
+			return edit(filepath.Join(dir, state), func(s string) string { return strings.Replace(s, `"epoch": 2`, `"epoch": 1`, 1) })
+		},
+		"is damaged: state.json": func(dir string) error {
+			return edit(filepath.Join(dir, state), func(s string) string { return s[:len(s)/2] })
+		},
+		"checksum of weights-002": func(dir string) error {
+			return edit(filepath.Join(dir, weights), func(s string) string { return s[:len(s)-1] + "!" })
+		},
+		"no such file": func(dir string) error { return os.Remove(filepath.Join(dir, weights)) },
+		"is foreign: its spec": func(dir string) error {
+			return edit(filepath.Join(dir, specFile), func(s string) string { return strings.Replace(s, `"seed": 1`, `"seed": 2`, 1) })
+		},
+		"a damaged spec.json": func(dir string) error {
+			return edit(filepath.Join(dir, specFile), func(string) string { return "\x00" })
+		},
+		"has a checkpoint but no spec.json": func(dir string) error { return os.Remove(filepath.Join(dir, specFile)) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			s, warnings := testStore(t)
+			if err := damage(halfway(t, goBackend(), s)); err != nil {
+				t.Fatal(err)
+			}
+			mustRun(t, goBackend(), s, tiny())
+			sameAsReference(t, s, tiny())
+			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], want) || !strings.Contains((*warnings)[0], "set aside") {
+				t.Errorf("warnings %q, want one with %q", *warnings, want)
+			}
+		})
+	}
+}
+
+func TestFaultyResultsAreSetAside(t *testing.T) {
+	for want, damage := range map[string]func(dir string) error{
+		"checksum does not fit": func(dir string) error {
+			path := filepath.Join(dir, resultFile)
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, bytes.Replace(raw, []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1), 0o600)
+		},
+		"damaged: unexpected end": func(dir string) error { return os.Truncate(filepath.Join(dir, resultFile), 100) },
+		"lacks labels.npy":        func(dir string) error { return os.Remove(filepath.Join(dir, LabelsFile)) },
+		"checksum of embeddings":  func(dir string) error { return os.Truncate(filepath.Join(dir, EmbeddingsFile), 128) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			s, warnings := testStore(t)
+			r := mustRun(t, goBackend(), s, tiny())
+			if err := damage(s.Path(r.Hash)); err != nil {
+				t.Fatal(err)
+			}
+			if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].Bad == "" {
+				t.Errorf("list: %+v, %v", entries, err)
+			}
+			if _, found, err := s.Lookup(tiny()); found || err != nil {
+				t.Errorf("found %v, %v", found, err)
+			}
+			mustRun(t, goBackend(), s, tiny())
+			sameAsReference(t, s, tiny())
+			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], want) {
+				t.Errorf("warnings %q, want one with %q", *warnings, want)
+			}
+		})
+	}
+}
+
+func TestStoreThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenStore(filepath.Join(file, "runs")); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+	s, _ := testStore(t)
+	if err := os.WriteFile(s.Path(tiny().Hash()), nil, 0o600); err != nil { // Where the run's directory is to be.
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), goBackend(), s, tiny(), nil); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+}
+
+func TestRemoveAndFind(t *testing.T) {
+	s, _ := testStore(t)
+	r := mustRun(t, goBackend(), s, tiny())
+	if h, err := s.Find(r.Hash[:4]); err != nil || h != r.Hash {
+		t.Errorf("found %q, %v", h, err)
+	}
+	for _, bad := range []string{"", "zz", "../.."} {
+		if _, err := s.Find(bad); err == nil {
+			t.Errorf("found %q", bad)
+		}
+		if err := s.Remove(bad); err == nil {
+			t.Errorf("removed %q", bad)
+		}
+	}
+	unlock, err := s.lock(t.Context(), r.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(r.Hash); err == nil || !strings.Contains(err.Error(), "being worked on") {
+		t.Errorf("a run in use was removed: %v", err)
+	}
+	unlock()
+	if err := s.Remove(r.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := s.List(); len(entries) != 0 {
+		t.Errorf("still there: %+v", entries)
+	}
+}
+
+func TestDivergedRunsAreResults(t *testing.T) {
+	for _, c := range choices() {
+		t.Run(c.Name, func(t *testing.T) {
+			s, _ := testStore(t)
+			spec := tiny()
+			spec.LR = 1e30
+			r := mustRun(t, c, s, spec)
+			if !strings.Contains(r.Diverged, "not finite from step") || r.Recall != nil {
+				t.Errorf("%+v", r)
+			}
+			epochs, err := s.Metrics(r.Hash)
+			if err != nil || len(epochs) == 0 {
+				t.Errorf("%+v, %v", epochs, err)
+			}
+			if st := Recall([]*Result{mustRun(t, c, s, spec)}, 1); st.Diverged != 1 || st.N != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+func TestBatchesWithoutTriplets(t *testing.T) {
+	s, _ := testStore(t)
+	spec := tiny()
+	spec.ImagesPerClass, spec.ClassesPerBatch = 1, 4 // No positives.
+	r := mustRun(t, goBackend(), s, spec)
+	epochs, err := s.Metrics(r.Hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range epochs {
+		if e.EmptyBatches != 3 || e.Triplets != 0 || e.GradientNorm != 0 {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestOwnRuleIsTrained(t *testing.T) {
+	s, _ := testStore(t)
+	spec, err := tiny().WithRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (p, n *graph.Node) {
+		return graph.Square(graph.OneMinus(b.Sap)), graph.Square(b.San)
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRun(t, goBackend(), s, spec)
+	if r.Spec.Rule != spec.Rule || !strings.HasPrefix(spec.Rule, "cos/square/con#") {
+		t.Errorf("rule %q", r.Spec.Rule)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeClasses(dir, 6, 4); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := ParsePreset("smoke")
+	p.base.Weights, p.base.Size = Random, 16
+	spec, err := p.Spec(dir, dmlx.Rule{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := testStore(t)
+	r := mustRun(t, goBackend(), s, spec)
+	if r.Spec.DataDigest == "" || r.Queries == 0 {
+		t.Errorf("%+v", r)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "class-0", "0.png")); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := p.Spec(dir, dmlx.Rule{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed.Hash() == spec.Hash() {
+		t.Error("a changed folder is the same run")
+	}
+	if err := s.Remove(spec.Hash()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), goBackend(), s, spec, nil); err == nil || !strings.Contains(err.Error(), "have changed") {
+		t.Errorf("trained on other images than the spec's: %v", err)
+	}
+	changed.ImagesPerClass = 4
+	if _, err := Run(t.Context(), goBackend(), s, changed, nil); err == nil || !strings.Contains(err.Error(), "class-0") {
+		t.Errorf("a class too small: %v", err)
+	}
+}
+
+func TestReproduce(t *testing.T) {
+	s, _ := testStore(t)
+	p, _ := ParsePreset("smoke")
+	p.base.Weights, p.base.Size = Random, 16
+	p.sets = map[string]size{"minicar": {4, 3, 2, 2, 8, 1, 2}, "minishop": {4, 3, 2, 2, 8, 1, 2}}
+	study := Study{Name: "test", Cells: func(p Preset) []Cell {
+		return append(onBothSets(p, []string{"a", "a again"}, func(row string) (string, string) { return row, "cos/con/con" }),
+			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
+	}}
+	opened := 0
+	choose := func() (*backend.Choice, error) { opened++; return goBackend(), nil }
+	o := Options{Jobs: 2, Seeds: []uint64{1, 2}, Progress: func(Progress) {}}
+	table, err := Reproduce(t.Context(), choose, s, study, p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.Runs != 10 || table.Ran != 6 || opened != 1 { // Equal cells share their runs.
+		t.Errorf("%d runs, %d made, backend opened %d times", table.Runs, table.Ran, opened)
+	}
+	if c := table.At("a", "minishop").Recall(1); c.N != 2 || c != table.At("a again", "minishop").Recall(1) {
+		t.Errorf("%+v", c)
+	}
+	if c := table.At("wild", "minicar").Recall(1); c.N != 0 || c.Diverged != 2 {
+		t.Errorf("%+v", c)
+	}
+	again, err := Reproduce(t.Context(), choose, s, study, p, o)
+	if err != nil || again.Ran != 0 || opened != 1 || again.Provenance() != table.Provenance() {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	if line := table.Provenance(); !strings.Contains(line, "preset smoke") || !strings.Contains(line, "go") {
+		t.Error(line)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o.Seeds = []uint64{3}
+	if _, err := Reproduce(ctx, choose, s, study, p, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("a stopped study: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "shipped.json")
+	if err := Ship(path, table.Cells[0].Runs); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil || len(list) != 2 {
+		t.Fatalf("%d results, %v", len(list), err)
+	}
+	for _, raw := range list {
+		if _, err := parseResult(raw, ""); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestShippedResultsAreWhole(t *testing.T) {
+	all, err := Shipped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hash, r := range all {
+		if r.Hash != hash || r.Spec.Recipe != Recipe || r.Backend == "" || r.Machine == "" || r.Date.IsZero() {
+			t.Errorf("%s: %+v", hash, r)
+		}
+	}
+}
+
+func TestPretrain(t *testing.T) {
+	for _, c := range choices() {
+		t.Run(c.Name, func(t *testing.T) {
+			o := PretrainOptions{Epochs: 1, Batch: 32, classes: 2}
+			r, err := Pretrain(t.Context(), c, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Error <= 0 || r.Error > 1 || len(r.Weights) < 1e6 {
+				t.Errorf("error %g, %d bytes", r.Error, len(r.Weights))
+			}
+			if c.Name == "go" {
+				return
+			}
+			again, err := Pretrain(t.Context(), c, o)
+			if err != nil || !bytes.Equal(again.Weights, r.Weights) {
+				t.Errorf("not the same again: %v", err)
+			}
+		})
+	}
+	if peak := oneCycle(29, 100); peak != pretrainRate {
+		t.Errorf("peak %g", peak)
+	}
+	if a, b := oneCycle(0, 100), oneCycle(99, 100); math.Abs(a-pretrainRate/25) > 1e-12 || b > 1e-6 {
+		t.Errorf("from %g to %g", a, b)
+	}
+}

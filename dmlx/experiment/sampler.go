@@ -1,0 +1,112 @@
+package experiment
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/gradient-surgery/dml/datasets"
+)
+
+// sampler draws batches of C classes × N images. What it draws for a step depends on the seed and the step alone, so
+// that a run which goes on needs no state of it.
+type sampler struct {
+	seed               uint64
+	classes            [][]int // Image indices of each class.
+	perBatch, perClass int
+	pad                int // By how many pixels the random crop moves an image at most.
+}
+
+// draw is one image of a batch and how it is augmented.
+type draw struct {
+	image  int
+	dx, dy int
+	flip   bool
+}
+
+func newSampler(labels []int64, names []string, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
+	byLabel := make(map[int64][]int)
+	var order []int64
+	for i, l := range labels {
+		if len(byLabel[l]) == 0 {
+			order = append(order, l)
+		}
+		byLabel[l] = append(byLabel[l], i)
+	}
+	slices.Sort(order)
+	if len(order) < perBatch {
+		return nil, fmt.Errorf("a batch of %d classes needs as many train classes, there are %d: take fewer classes per batch",
+			perBatch, len(order))
+	}
+	s := &sampler{seed: seed, pad: pad, perBatch: perBatch, perClass: perClass}
+	small, least := int64(-1), perClass
+	for _, l := range order {
+		if n := len(byLabel[l]); n < least {
+			small, least = l, n
+		}
+		s.classes = append(s.classes, byLabel[l])
+	}
+	if small >= 0 {
+		name := fmt.Sprint(small)
+		if small < int64(len(names)) && names[small] != "" {
+			name += " (" + names[small] + ")"
+		}
+		return nil, fmt.Errorf("class %s has %d images, too few for %d per class in a batch: take at most %d images per class",
+			name, least, perClass, least)
+	}
+	return s, nil
+}
+
+// Streams of random numbers: one purpose each, so that none shifts another.
+const (
+	streamClasses uint64 = iota + 1
+	streamImages
+	streamAugment
+)
+
+func stream(seed, purpose, index uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, purpose<<48|index))
+}
+
+// batch draws a step's images, class by class. Classes are shuffled anew when fewer than a batch of them are left.
+func (s *sampler) batch(step int) []draw {
+	perPass := len(s.classes) / s.perBatch
+	order := stream(s.seed, streamClasses, uint64(step/perPass)).Perm(len(s.classes))
+	order = order[step%perPass*s.perBatch:][:s.perBatch]
+	rng := stream(s.seed, streamImages, uint64(step))
+	out := make([]draw, 0, s.perBatch*s.perClass)
+	for _, c := range order {
+		images := s.classes[c]
+		for _, i := range rng.Perm(len(images))[:s.perClass] {
+			out = append(out, draw{image: images[i]})
+		}
+	}
+	s.augment(out, step)
+	return out
+}
+
+// augment draws how a step's images are moved and mirrored.
+func (s *sampler) augment(out []draw, step int) {
+	rng := stream(s.seed, streamAugment, uint64(step))
+	for i := range out {
+		out[i].dx, out[i].dy = rng.IntN(2*s.pad+1)-s.pad, rng.IntN(2*s.pad+1)-s.pad
+		out[i].flip = rng.IntN(2) == 1
+	}
+}
+
+// batch is one step's input: uint8 pixels [B, Size, Size, 3] and labels [B].
+type batch struct {
+	pixels []uint8
+	labels []int32
+}
+
+// load reads the images of a batch.
+func load(im *datasets.Images, draws []draw) batch {
+	one := im.Size * im.Size * 3
+	b := batch{pixels: make([]uint8, len(draws)*one), labels: make([]int32, len(draws))}
+	for i, d := range draws {
+		im.Augmented(b.pixels[i*one:(i+1)*one], d.image, d.dx, d.dy, d.flip)
+		b.labels[i] = int32(im.Labels[d.image])
+	}
+	return b
+}

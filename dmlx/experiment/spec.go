@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+)
+
+// Recipe is the version of everything that a spec does not say: sampler, augmentation, schedule, the synthetic sets,
+// the layers. It is raised when one of them changes its numbers, so that no old result is served for a new recipe.
+const Recipe = 1
+
+// Spec says all that decides a run's numbers, up to the backend's rounding. Its hash names the run.
+type Spec struct {
+	Recipe int `json:"recipe"`
+
+	// Data is a data set's name or the path of a folder of images. A folder is known by its content's digest, not by
+	// where it lies. Size is the side of the square images. TrainClasses and TestClasses, if not 0, take fewer classes.
+	Data         string `json:"data"`
+	DataDigest   string `json:"data_digest,omitempty"`
+	Size         int    `json:"size"`
+	TrainClasses int    `json:"train_classes,omitempty"`
+	TestClasses  int    `json:"test_classes,omitempty"`
+
+	// Rule is the rule's identity; see [dmlx.Rule.Identity].
+	Rule string `json:"rule"`
+
+	// Arch is the backbone, Weights its start: [Pretrained] or [Random]. WeightsDigest tells pretrained weights apart.
+	Arch          string `json:"arch"`
+	Weights       string `json:"weights"`
+	WeightsDigest string `json:"weights_digest,omitempty"`
+	Dim           int    `json:"dim"`
+
+	// A batch is ImagesPerClass images of each of ClassesPerBatch classes.
+	ClassesPerBatch int `json:"classes_per_batch"`
+	ImagesPerClass  int `json:"images_per_class"`
+	// Pad is by how many pixels images are padded before they are cropped at random to their size again.
+	Pad int `json:"pad"`
+
+	// LR is the learning rate of plain SGD, a tenth of it from 60 % of the epochs on.
+	LR            float64 `json:"lr"`
+	Epochs        int     `json:"epochs"`
+	StepsPerEpoch int     `json:"steps_per_epoch"`
+
+	// Seed decides the last layer's start, the batches and their augmentation.
+	Seed uint64 `json:"seed"`
+
+	rule *dmlx.Rule // As given, since a custom rule cannot be made from its identity.
+}
+
+// How a backbone starts.
+const (
+	Pretrained = "pretrained"
+	Random     = "random"
+)
+
+// WithRule is the spec with another rule, which may be the user's own.
+func (s Spec) WithRule(r dmlx.Rule) (Spec, error) {
+	id, err := r.Identity()
+	if err != nil {
+		return s, err
+	}
+	s.Rule, s.rule = id, &r
+	return s, nil
+}
+
+// WithStart is the spec with another backbone, start of it or image size, where they are not empty or 0.
+func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
+	if arch != "" {
+		s.Arch = arch
+	}
+	if weights != "" {
+		s.Weights = weights
+	}
+	if size != 0 {
+		s.Size = size
+	}
+	a, err := backbone.ParseArch(s.Arch)
+	if err != nil {
+		return s, err
+	}
+	s.Arch, s.WeightsDigest = string(a), ""
+	if s.Weights == Pretrained {
+		if _, s.WeightsDigest, err = pretrained(a); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// TheRule is the rule itself. It fails for the identity of a custom rule in a spec that was not made by [Spec.WithRule].
+func (s Spec) TheRule() (dmlx.Rule, error) {
+	if s.rule != nil {
+		if id, err := s.rule.Identity(); err == nil && id == s.Rule {
+			return *s.rule, nil
+		}
+	}
+	return dmlx.ParseRule(s.Rule)
+}
+
+// Hash is 12 hexadecimal digits of the SHA-256 of the spec's canonical form, [Spec.Canonical].
+func (s Spec) Hash() string {
+	sum := sha256.Sum256(s.Canonical())
+	return hex.EncodeToString(sum[:])[:12]
+}
+
+// Canonical is the spec as one line of JSON with its keys in a fixed order and a folder by its name alone.
+func (s Spec) Canonical() []byte {
+	if s.DataDigest != "" {
+		s.Data = filepath.Base(s.Data)
+	}
+	out, err := json.Marshal(s)
+	if err != nil { // Only a value that Validate rejects: NaN or Inf as a learning rate.
+		return fmt.Appendf(nil, "%+v", s)
+	}
+	return out
+}
+
+// Batch is the number of images of a batch.
+func (s Spec) Batch() int { return s.ClassesPerBatch * s.ImagesPerClass }
+
+// Steps is the number of steps of the run.
+func (s Spec) Steps() int { return s.Epochs * s.StepsPerEpoch }
+
+// rate is the learning rate in an epoch, counted from 0: LR, and LR/10 from 60 % of the epochs on (§4.1).
+func (s Spec) rate(epoch int) float64 {
+	if 10*epoch >= 6*s.Epochs {
+		return s.LR / 10
+	}
+	return s.LR
+}
+
+// Validate tells what is wrong with a spec before any work is done. What depends on the data is found when it is open.
+func (s Spec) Validate() error {
+	if s.Recipe != Recipe {
+		return fmt.Errorf("recipe %d: this program trains by recipe %d", s.Recipe, Recipe)
+	}
+	if s.Data == "" {
+		return errors.New("no data set given")
+	}
+	if _, err := s.TheRule(); err != nil {
+		return err
+	}
+	if _, err := backbone.ParseArch(s.Arch); err != nil {
+		return err
+	}
+	if s.Weights == Pretrained && s.WeightsDigest == "" {
+		if _, _, err := pretrained(backbone.Arch(s.Arch)); err != nil {
+			return err
+		}
+		return errors.New("pretrained weights without their digest: take a spec from a preset")
+	}
+	if s.Weights != Pretrained && s.Weights != Random {
+		return fmt.Errorf("weights %q: there are %s, %s", s.Weights, Pretrained, Random)
+	}
+	for _, v := range []struct {
+		name       string
+		value, min int
+	}{
+		{"image size", s.Size, 8}, {"train classes", s.TrainClasses, 0}, {"test classes", s.TestClasses, 0},
+		{"embedding dimension", s.Dim, 1}, {"classes per batch", s.ClassesPerBatch, 1},
+		{"images per class", s.ImagesPerClass, 1}, {"padding", s.Pad, 0}, {"epochs", s.Epochs, 1}, {"steps per epoch", s.StepsPerEpoch, 1},
+	} {
+		if v.value < v.min {
+			return fmt.Errorf("%s is %d, must be at least %d", v.name, v.value, v.min)
+		}
+	}
+	if s.LR <= 0 || math.IsNaN(s.LR) || math.IsInf(s.LR, 0) {
+		return fmt.Errorf("learning rate is %g, must be a positive number", s.LR)
+	}
+	return nil
+}

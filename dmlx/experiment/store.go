@@ -1,0 +1,369 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+// Files of a run's directory.
+const (
+	specFile    = "spec.json"
+	metricsFile = "metrics.jsonl"
+	resultFile  = "result.json"
+
+	EmbeddingsFile        = "embeddings.npy"         // The test set's, or the queries', float32 [N, Dim], of length 1.
+	LabelsFile            = "labels.npy"             // Their classes, int64 [N].
+	GalleryEmbeddingsFile = "gallery_embeddings.npy" // The gallery's, where it is a set of its own.
+	GalleryLabelsFile     = "gallery_labels.npy"
+)
+
+// Store is a folder with a directory for each run, named by the hash of its spec. Any number of processes may use it at
+// once: a run is written by the one that holds its lock, and each file appears complete or not at all.
+type Store struct {
+	Dir string
+	// Warn, if set, is told what was found damaged and set aside, a line each.
+	Warn func(message string)
+}
+
+// OpenStore makes the folder if it is not there.
+func OpenStore(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o755); err != nil {
+		return nil, fmt.Errorf("the run store cannot be made: %w", err)
+	}
+	return &Store{Dir: dir}, nil
+}
+
+// Path is the directory of a run, whether or not it is there.
+func (s *Store) Path(hash string) string { return filepath.Join(s.Dir, hash) }
+
+func (s *Store) warn(format string, args ...any) {
+	if s.Warn != nil {
+		s.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+const locksDir = ".locks" // Outside the runs, so that a run can be set aside while it is locked.
+
+// lock waits until no other process works on the run.
+func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o755); err != nil {
+		return nil, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
+	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("stopped while waiting for another process that works on run %s: %w", hash, ctx.Err())
+		}
+		return nil, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// setAside renames a file or directory that cannot be used, so that it is neither used nor lost.
+func (s *Store) setAside(path string, why error) error {
+	for i := 1; ; i++ {
+		to := fmt.Sprintf("%s.damaged-%d", path, i)
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		if err := os.Rename(path, to); err != nil {
+			return fmt.Errorf("%s %w, and cannot be set aside: %w", path, why, err)
+		}
+		s.warn("%s %v; set aside as %s", path, why, filepath.Base(to))
+		return nil
+	}
+}
+
+// Lookup finds the result of a spec: that in the store, else the one shipped with the program. A result that is damaged
+// or belongs elsewhere is set aside, with its directory, and not found.
+func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
+	r, found, err := s.lookup(spec)
+	if err != nil || found {
+		return r, found, err
+	}
+	all, err := Shipped()
+	if err != nil {
+		return nil, false, err
+	}
+	r, found = all[spec.Hash()]
+	return r, found, nil
+}
+
+// lookup is Lookup in the store alone.
+func (s *Store) lookup(spec Spec) (*Result, bool, error) {
+	hash := spec.Hash()
+	r, err := s.read(hash)
+	var bad *unusable
+	switch {
+	case err == nil:
+		r.Spec.rule = spec.rule
+		return r, true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case errors.As(err, &bad):
+		return nil, false, s.setAside(s.Path(hash), bad)
+	}
+	return nil, false, err
+}
+
+// unusable says why a run directory with a result is not to be trusted.
+type unusable struct{ error }
+
+// read reads a run's result and checks that its files are whole.
+func (s *Store) read(hash string) (*Result, error) {
+	raw, err := os.ReadFile(filepath.Join(s.Path(hash), resultFile))
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseResult(raw, hash)
+	if err != nil {
+		return nil, &unusable{fmt.Errorf("%s %w", resultFile, err)}
+	}
+	for name, want := range r.Files {
+		sum, err := fileSum(filepath.Join(s.Path(hash), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &unusable{fmt.Errorf("lacks %s", name)}
+		} else if err != nil {
+			return nil, err
+		}
+		if sum != want {
+			return nil, &unusable{fmt.Errorf("is damaged: the checksum of %s does not fit", name)}
+		}
+	}
+	return r, nil
+}
+
+// Entry is a run of the store as [Store.List] sees it.
+type Entry struct {
+	Hash   string
+	Spec   Spec
+	Result *Result // nil while the run is not finished.
+	Epoch  int     // Epochs done, of an unfinished run.
+	Bad    string  // Why it cannot be used, if so.
+}
+
+var runName = regexp.MustCompile(`^[0-9a-f]{12}$`)
+
+// List reads all runs, the latest result first. It changes nothing.
+func (s *Store) List() ([]Entry, error) {
+	dirs, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	for _, d := range dirs {
+		if !d.IsDir() || !runName.MatchString(d.Name()) {
+			continue
+		}
+		e := Entry{Hash: d.Name()}
+		r, err := s.read(e.Hash)
+		switch {
+		case err == nil:
+			e.Result, e.Spec = r, r.Spec
+		case errors.Is(err, fs.ErrNotExist):
+			raw, err := os.ReadFile(filepath.Join(s.Path(e.Hash), specFile))
+			if err == nil {
+				err = json.Unmarshal(raw, &e.Spec)
+			}
+			if err != nil {
+				e.Bad = "no readable " + specFile
+			}
+			if c, err := readCheckpoint(s.Path(e.Hash)); err == nil {
+				e.Epoch = c.Epoch
+			}
+		default:
+			e.Bad = err.Error()
+		}
+		out = append(out, e)
+	}
+	slices.SortStableFunc(out, func(a, b Entry) int {
+		date := func(e Entry) int64 {
+			if e.Result == nil {
+				return 0
+			}
+			return e.Result.Date.UnixNano()
+		}
+		return cmp.Compare(date(b), date(a))
+	})
+	return out, nil
+}
+
+// Find is the full hash of the one run that begins with the given digits.
+func (s *Store) Find(prefix string) (string, error) {
+	dirs, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, d := range dirs {
+		if runName.MatchString(d.Name()) && strings.HasPrefix(d.Name(), prefix) {
+			found = append(found, d.Name())
+		}
+	}
+	switch {
+	case prefix == "" || len(found) == 0:
+		return "", fmt.Errorf("no run %q in %s", prefix, s.Dir)
+	case len(found) > 1:
+		return "", fmt.Errorf("run %q is not clear: there are %s", prefix, strings.Join(found, ", "))
+	}
+	return found[0], nil
+}
+
+// Get reads a finished run by its hash.
+func (s *Store) Get(hash string) (*Result, error) {
+	r, err := s.read(hash)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("run %s is not finished", hash)
+	} else if err != nil {
+		return nil, fmt.Errorf("run %s: %w", hash, err)
+	}
+	return r, nil
+}
+
+// Metrics reads a run's epochs.
+func (s *Store) Metrics(hash string) ([]Epoch, error) {
+	raw, err := os.ReadFile(filepath.Join(s.Path(hash), metricsFile))
+	if err != nil {
+		return nil, err
+	}
+	var out []Epoch
+	for line := range strings.Lines(string(raw)) {
+		var e Epoch
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			return nil, fmt.Errorf("run %s: %s, line %d: %w", hash, metricsFile, len(out)+1, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Remove deletes a run for good. It fails while a process works on it.
+func (s *Store) Remove(hash string) error {
+	if !runName.MatchString(hash) {
+		return fmt.Errorf("%q is no run", hash)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	unlock, err := s.lock(ctx, hash)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("run %s is being worked on", hash)
+		}
+		return err
+	}
+	defer unlock()
+	// Renamed first, so that a removal which is cut short leaves no half a run under its name.
+	dead := s.Path(hash) + ".removed"
+	if err := os.RemoveAll(dead); err != nil {
+		return err
+	}
+	if err := os.Rename(s.Path(hash), dead); err != nil {
+		return err
+	}
+	return os.RemoveAll(dead)
+}
+
+// writeJSON writes v atomically as readable JSON.
+func writeJSON(path string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, append(raw, '\n'), 0o644)
+}
+
+func fileSum(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:]), nil
+}
+
+//go:embed shipped
+var shippedFiles embed.FS
+
+// Shipped are the results that come with the program, by hash. They were made by [Ship] from a store.
+var Shipped = sync.OnceValues(func() (map[string]*Result, error) {
+	out := make(map[string]*Result)
+	files, err := fs.Glob(shippedFiles, "shipped/*.json")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		raw, err := shippedFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for i, raw := range list {
+			r, err := parseResult(raw, "")
+			if err != nil {
+				return nil, fmt.Errorf("%s: result %d %w", name, i, err)
+			}
+			r.Shipped = true
+			out[r.Hash] = r
+		}
+	}
+	return out, nil
+})
+
+// Ship writes results as a file for the shipped folder, in the order of their hashes, without the sums of the files
+// that stay behind in the store.
+func Ship(path string, results []*Result) error {
+	list := make([]*Result, 0, len(results))
+	for _, r := range results {
+		c := *r
+		c.Files = nil
+		if err := c.seal(); err != nil {
+			return err
+		}
+		list = append(list, &c)
+	}
+	slices.SortFunc(list, func(a, b *Result) int { return cmp.Compare(a.Hash, b.Hash) })
+	list = slices.CompactFunc(list, func(a, b *Result) bool { return a.Hash == b.Hash })
+	return writeJSON(path, list)
+}
+
+// readEmbeddings reads a run's embeddings and labels.
+func readEmbeddings(dir, embeddings, labels string) (values []float32, dim int, classes []int64, err error) {
+	values, shape, err := npy.ReadFloat32(filepath.Join(dir, embeddings))
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	classes, _, err = npy.ReadInt64(filepath.Join(dir, labels))
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	if len(shape) != 2 || shape[0] != len(classes) {
+		return nil, 0, nil, fmt.Errorf("%s: shape %v does not fit %d labels", embeddings, shape, len(classes))
+	}
+	return values, shape[1], classes, nil
+}

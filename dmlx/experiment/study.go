@@ -1,0 +1,266 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+// Study is what a table of the paper compares: it only enumerates, and [Reproduce] runs.
+type Study struct {
+	Name  string // "table2"
+	Title string
+	// Cells lists the table's cells, row by row, for a preset.
+	Cells func(p Preset) []Cell
+}
+
+// Cell is one cell of a table: a rule on a data set, over seeds.
+type Cell struct {
+	Row, Column string  // As the table labels them.
+	Data, Rule  string  // What is run.
+	PaperData   string  // The paper's data set in the same role.
+	LR          float64 // 0 is the preset's.
+
+	// Specs and Runs are filled in by Reproduce, one of each per seed.
+	Specs []Spec
+	Runs  []*Result
+}
+
+// Recall is the cell's mean over seeds.
+func (c Cell) Recall(k int) Stat { return Recall(c.Runs, k) }
+
+// studies are the tables that can be reproduced, in the paper's order.
+var studies = []Study{
+	{
+		Name: "table2", Title: "Gradient directions, with P = con and T = con: Recall@1",
+		Cells: func(p Preset) []Cell {
+			return onBothSets(p, dmlx.Directions, func(d dmlx.Direction) (row, rule string) { return d.Name, d.Name + "/con/con" })
+		},
+	},
+}
+
+// onBothSets makes a row of each item and a column of each of the preset's data sets.
+func onBothSets[T any](p Preset, items []T, of func(T) (row, rule string)) []Cell {
+	var out []Cell
+	for _, item := range items {
+		row, rule := of(item)
+		out = append(out,
+			Cell{Row: row, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: rule},
+			Cell{Row: row, Column: p.Separated, Data: p.Separated, PaperData: "In-shop", Rule: rule})
+	}
+	return out
+}
+
+// Studies lists the names that Reproduce knows.
+func Studies() []string {
+	names := make([]string, len(studies))
+	for i, s := range studies {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// ParseStudy finds a study by its name; the error lists those there are.
+func ParseStudy(name string) (Study, error) {
+	for _, s := range studies {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Study{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Studies(), ", "))
+}
+
+// Table is a study with its results.
+type Table struct {
+	Study, Title, Preset string
+	Rows, Columns        []string
+	Cells                []Cell // Row by row.
+	Runs, Ran            int    // How many runs it rests on, and how many of them were made for it now.
+}
+
+// At is the cell of a row and column, nil if there is none.
+func (t *Table) At(row, column string) *Cell {
+	for i := range t.Cells {
+		if t.Cells[i].Row == row && t.Cells[i].Column == column {
+			return &t.Cells[i]
+		}
+	}
+	return nil
+}
+
+// Provenance says in one line what made the table: preset, backends, machines and dates.
+func (t *Table) Provenance() string {
+	var backends, machines []string
+	var first, last time.Time
+	shipped := 0
+	add := func(list *[]string, s string) {
+		if !slices.Contains(*list, s) {
+			*list = append(*list, s)
+		}
+	}
+	for _, c := range t.Cells {
+		for _, r := range c.Runs {
+			add(&backends, r.Backend)
+			add(&machines, r.Machine)
+			if r.Shipped {
+				shipped++
+			}
+			if first.IsZero() || r.Date.Before(first) {
+				first = r.Date
+			}
+			if r.Date.After(last) {
+				last = r.Date
+			}
+		}
+	}
+	const day = "2006-01-02"
+	dates := first.Format(day)
+	if to := last.Format(day); to != dates {
+		dates += " to " + to
+	}
+	line := fmt.Sprintf("preset %s · %s · %s · %s · %s", t.Preset, strings.Join(t.Columns, ", "),
+		strings.Join(backends, ", "), strings.Join(machines, "; "), dates)
+	if shipped > 0 {
+		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)
+	}
+	return line
+}
+
+// Options of [Reproduce].
+type Options struct {
+	// Jobs is how many runs are made at once; 0 is 1. They share the backend's threads.
+	Jobs int
+	// Seeds are taken instead of the preset's.
+	Seeds []uint64
+	// Fresh does without the results that are shipped with the program.
+	Fresh bool
+	// Progress is told of each step of a run that is made, one call at a time.
+	Progress func(Progress)
+}
+
+// Specs enumerates a study's cells with the specs of each.
+func (s Study) Specs(p Preset, seeds []uint64) ([]Cell, error) {
+	if seeds == nil {
+		seeds = p.Seeds
+	}
+	cells := s.Cells(p)
+	for i := range cells {
+		c := &cells[i]
+		rule, err := dmlx.ParseRule(c.Rule)
+		if err != nil {
+			return nil, err
+		}
+		for _, seed := range seeds {
+			spec, err := p.Spec(c.Data, rule, seed)
+			if err != nil {
+				return nil, err
+			}
+			if c.LR != 0 {
+				spec.LR = c.LR
+			}
+			c.LR = spec.LR
+			c.Specs = append(c.Specs, spec)
+		}
+	}
+	return cells, nil
+}
+
+// Reproduce makes a study's table: runs that the store or the program has are read, the missing ones are made, each
+// kept as soon as it is done. Stopped and called again, it goes on. choose is called when the first run has to be made,
+// so that a table which is all there needs no backend.
+func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), store *Store, study Study, preset Preset, o Options) (*Table, error) {
+	cells, err := study.Specs(preset, o.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.Name, Cells: cells}
+	type job struct {
+		spec  Spec
+		slots []**Result // Cells may share a run.
+	}
+	var missing []*job
+	byHash := make(map[string]*job)
+	for i := range t.Cells {
+		c := &t.Cells[i]
+		if !slices.Contains(t.Rows, c.Row) {
+			t.Rows = append(t.Rows, c.Row)
+		}
+		if !slices.Contains(t.Columns, c.Column) {
+			t.Columns = append(t.Columns, c.Column)
+		}
+		c.Runs = make([]*Result, len(c.Specs))
+		for k, spec := range c.Specs {
+			t.Runs++
+			find := store.Lookup
+			if o.Fresh {
+				find = store.lookup
+			}
+			r, found, err := find(spec)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				c.Runs[k] = r
+				continue
+			}
+			hash := spec.Hash()
+			if byHash[hash] == nil {
+				byHash[hash] = &job{spec: spec}
+				missing = append(missing, byHash[hash])
+			}
+			byHash[hash].slots = append(byHash[hash].slots, &c.Runs[k])
+		}
+	}
+	if len(missing) == 0 {
+		return t, nil
+	}
+	choice, err := choose()
+	if err != nil {
+		return nil, err
+	}
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, o.Jobs))
+	var mu sync.Mutex
+	for n, j := range missing {
+		if running.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			r, err := Run(running, choice, store, j.spec, func(p Progress) {
+				if o.Progress == nil {
+					return
+				}
+				p.Run, p.Runs = n+1, len(missing)
+				mu.Lock()
+				defer mu.Unlock()
+				o.Progress(p)
+			})
+			if err != nil {
+				if errors.Is(err, context.Canceled) {
+					return err
+				}
+				return fmt.Errorf("%s on %s, seed %d: %w", j.spec.Rule, j.spec.Data, j.spec.Seed, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			t.Ran++
+			for _, slot := range j.slots {
+				*slot = r
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return t, ctx.Err()
+}

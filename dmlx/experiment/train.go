@@ -1,0 +1,311 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+// Progress is what a run tells while it works, once a step.
+type Progress struct {
+	Hash          string
+	Spec          Spec
+	Run, Runs     int // Which of how many runs of a study, from 1; 0 for a run of its own.
+	Epoch, Epochs int // The epoch under way, from 1.
+	Step, Steps   int // Steps done, of the whole run.
+	StepRate      float64
+	ViolationRate float64 // Share of this epoch's triplets so far with S_an > S_ap.
+	Left          time.Duration
+}
+
+// Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
+// same backend, and begins anew without one. If ctx is done it stops at the next step: the epoch under way is lost, and
+// the same call goes on from its beginning. A run that diverges is a result too; see [Result.Diverged]. progress, if not
+// nil, is called after each step and must return soon.
+func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
+	r, err := run(ctx, choice, store, spec, progress)
+	if err != nil {
+		return nil, oneLine(err)
+	}
+	return r, nil
+}
+
+func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	hash := spec.Hash()
+	unlock, err := store.lock(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if r, found, err := store.lookup(spec); err != nil || found {
+		return r, err
+	}
+	set, err := openSet(spec)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTrainer(choice, set, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	if err := t.open(store); err != nil {
+		return nil, err
+	}
+	if err := t.train(ctx, progress); err != nil {
+		return nil, err
+	}
+	return t.finish()
+}
+
+// trainer holds one run while it is made.
+type trainer struct {
+	spec    Spec
+	choice  *backend.Choice
+	rule    dmlx.Rule
+	arch    backbone.Arch
+	set     *datasets.Set
+	sampler *sampler
+	weights *model.Store
+	step    *model.Exec
+	dir     string
+	started time.Time // When the seconds began to count that are not in state.Seconds.
+	state   checkpoint
+}
+
+func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer, error) {
+	t := &trainer{spec: spec, choice: choice, set: set, weights: model.NewStore(), started: time.Now()}
+	var err error
+	if t.rule, err = spec.TheRule(); err != nil {
+		return nil, err
+	}
+	if t.arch, err = backbone.ParseArch(spec.Arch); err != nil {
+		return nil, err
+	}
+	t.sampler, err = newSampler(set.Train.Labels, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", set.Name, err)
+	}
+	t.step, err = model.NewExec(choice.Backend, t.weights, t.stepGraph)
+	return t, err
+}
+
+func (t *trainer) close() {
+	t.step.Finalize()
+	t.weights.Finalize()
+}
+
+// stepGraph is one step of training: pixels uint8 [B, H, W, 3], labels int32 [B] and the learning rate, a scalar. It
+// changes the weights and returns, as one vector, what is to be known about the step: S_ap [B], S_an [B] and validity [B]
+// of the triplets, and the length of the gradient of all weights.
+func (t *trainer) stepGraph(scope *model.Scope, pixels, labels, rate *Node) *Node {
+	embeddings := t.arch.Embed(scope, normalizeColours(pixels, t.set), t.spec.Dim, true)
+	out, parts := dmlx.Surgery(embeddings, labels, t.rule)
+	variables := backbone.Trainable(t.weights)
+	nodes := make([]*Node, len(variables))
+	for i, v := range variables {
+		nodes[i] = v.NodeValue(pixels)
+	}
+	squares := ScalarZero(pixels.Graph(), dtypes.Float32)
+	for i, gradient := range Gradient(ReduceAllSum(out), nodes...) { // The value means nothing; its gradient is the rule's.
+		variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
+		squares = Add(squares, ReduceAllSum(Square(gradient)))
+	}
+	valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
+	return Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(Sqrt(squares), 1)}, 0)
+}
+
+// normalizeColours makes pixels 0…255 [N, H, W, 3] into float32 of mean 0 and variance 1 over the training set.
+func normalizeColours(pixels *Node, set *datasets.Set) *Node {
+	g := pixels.Graph()
+	var scale, shift [3]float32
+	for c := range 3 {
+		scale[c], shift[c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
+	}
+	channels := func(v [3]float32) *Node { return Reshape(Const(g, v[:]), 1, 1, 1, 3) }
+	return Add(Mul(ConvertDType(pixels, dtypes.Float32), channels(scale)), channels(shift))
+}
+
+// train does the epochs that are left. Batches are prepared ahead, and a step's outcome is read while the next one runs.
+func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := t.state.Epoch * t.spec.StepsPerEpoch
+	batches := t.prepare(ctx, first, t.spec.Steps())
+	began := time.Now()
+	for epoch := t.state.Epoch; epoch < t.spec.Epochs && t.state.Diverged == ""; epoch++ {
+		sum := tally{trace: epoch >= t.spec.Epochs-tracedEpochs}
+		rate := tensors.FromScalar(float32(t.spec.rate(epoch)))
+		var pending *tensors.Tensor
+		for i := range t.spec.StepsPerEpoch {
+			b, more := <-batches // Which ends when ctx does.
+			if !more || ctx.Err() != nil {
+				return fmt.Errorf("stopped in epoch %d of %d; the same run goes on from there: %w", epoch+1, t.spec.Epochs, ctx.Err())
+			}
+			size := t.set.Train.Size
+			pixels := tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), size, size, 3)
+			labels := tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))
+			out, err := t.step.Call1(pixels, labels, rate)
+			if err != nil {
+				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
+			}
+			if err := sum.add(pending); err != nil {
+				return err
+			}
+			pending = out
+			_ = pixels.FinalizeAll() // Frees memory early; a failure leaves it to the garbage collector.
+			_ = labels.FinalizeAll()
+			if progress != nil {
+				progress(t.progress(epoch, i+1, first, began, &sum))
+			}
+		}
+		if err := sum.add(pending); err != nil {
+			return err
+		}
+		if err := t.endEpoch(epoch+1, &sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare draws the batches of steps from…to−1 on a goroutine of its own, which ends with ctx.
+func (t *trainer) prepare(ctx context.Context, from, to int) <-chan batch {
+	out := make(chan batch, 2)
+	go func() {
+		defer close(out)
+		for step := from; step < to; step++ {
+			select {
+			case out <- load(t.set.Train, t.sampler.batch(step)):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+func (t *trainer) progress(epoch, step, first int, began time.Time, sum *tally) Progress {
+	p := Progress{
+		Hash: t.state.Run, Spec: t.spec, Epoch: epoch + 1, Epochs: t.spec.Epochs,
+		Step: epoch*t.spec.StepsPerEpoch + step, Steps: t.spec.Steps(), ViolationRate: sum.violationRate(),
+	}
+	elapsed := time.Since(began)
+	p.StepRate = float64(p.Step-first) / elapsed.Seconds()
+	p.Left = time.Duration(float64(p.Steps-p.Step) / p.StepRate * float64(time.Second)).Round(time.Second)
+	return p
+}
+
+// tracedEpochs is how many of the last epochs keep their triplets: Figure 5's first column.
+const tracedEpochs = 5
+
+// tally adds up the steps of an epoch.
+type tally struct {
+	steps, triplets, violations, empty int
+	sap, san, norm                     float64
+	notFinite                          int // The first step, from 1, whose outcome is not finite; 0 if all are.
+	trace                              bool
+	traced                             []float32 // S_ap, S_an of each triplet.
+}
+
+// add reads a step's outcome, as stepGraph returns it; nil is no step.
+func (s *tally) add(out *tensors.Tensor) error {
+	if out == nil {
+		return nil
+	}
+	values, err := tensors.CopyFlatData[float32](out)
+	if err := errors.Join(err, out.FinalizeAll()); err != nil {
+		return err
+	}
+	n := len(values) / 3
+	s.steps++
+	norm := float64(values[3*n])
+	finite := !math.IsNaN(norm) && !math.IsInf(norm, 0)
+	found := 0
+	for i := range n {
+		if values[2*n+i] == 0 {
+			continue
+		}
+		found++
+		p, q := values[i], values[n+i]
+		finite = finite && p == p && q == q
+		s.sap += float64(p)
+		s.san += float64(q)
+		if q > p {
+			s.violations++
+		}
+		if s.trace {
+			s.traced = append(s.traced, p, q)
+		}
+	}
+	s.triplets += found
+	if found == 0 {
+		s.empty++
+	}
+	s.norm += norm
+	if !finite && s.notFinite == 0 {
+		s.notFinite = s.steps
+	}
+	return nil
+}
+
+func (s *tally) violationRate() float64 { return float64(s.violations) / float64(max(s.triplets, 1)) }
+
+// A last epoch in which both mean similarities are above collapsedAbove and a negative is nearer than the positive for
+// at least half of the anchors has collapsed: the network embeds everything in one place.
+const collapsedAbove = 0.95
+
+// endEpoch writes the epoch's metrics, triplets and checkpoint. From then on it is not lost.
+func (t *trainer) endEpoch(epoch int, sum *tally) error {
+	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
+	e := Epoch{
+		Epoch: epoch, Step: epoch * t.spec.StepsPerEpoch, LR: t.spec.rate(epoch - 1),
+		Triplets: sum.triplets, EmptyBatches: sum.empty, ViolationRate: sum.violationRate(),
+		Sap: mean(sum.sap, sum.triplets), San: mean(sum.san, sum.triplets), GradientNorm: mean(sum.norm, sum.steps),
+	}
+	switch {
+	case sum.notFinite > 0:
+		t.state.Diverged = fmt.Sprintf("not finite from step %d on", e.Step-t.spec.StepsPerEpoch+sum.notFinite)
+		e.Sap, e.San, e.GradientNorm = 0, 0, 0 // JSON has no NaN, and they mean nothing.
+	case epoch == t.spec.Epochs && e.Sap > collapsedAbove && e.San > collapsedAbove && e.ViolationRate >= 0.5:
+		t.state.Diverged = fmt.Sprintf("collapsed: mean S_ap %.3f, S_an %.3f in the last epoch", e.Sap, e.San)
+	}
+	if sum.trace && sum.notFinite == 0 {
+		if err := os.MkdirAll(filepath.Join(t.dir, traceDir), 0o755); err != nil {
+			return err
+		}
+		if err := npy.WriteFloat32(tracePath(t.dir, epoch), sum.traced, len(sum.traced)/2, 2); err != nil {
+			return err
+		}
+	}
+	t.state.Epoch = epoch
+	t.state.Epochs = append(t.state.Epochs, e)
+	t.state.Seconds += time.Since(t.started).Seconds()
+	t.started = time.Now()
+	return t.save()
+}
+
+const traceDir = "triplets"
+
+// tracePath is the file of an epoch's triplets: float32 [n, 2], S_ap and S_an.
+func tracePath(dir string, epoch int) string {
+	return filepath.Join(dir, traceDir, fmt.Sprintf("epoch-%03d.npy", epoch))
+}

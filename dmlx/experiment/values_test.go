@@ -1,0 +1,290 @@
+package experiment
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
+
+// tiny is a spec that runs in a second on any backend.
+func tiny() Spec {
+	return Spec{
+		Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Rule: "cos/con/con",
+		Arch: "small", Weights: Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
+		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
+	}
+}
+
+func TestHash(t *testing.T) {
+	s := tiny()
+	// Results are found by these digits: if they change, all runs there are are lost. Raise Recipe instead.
+	const want = "691e47cf3ab3"
+	if got := s.Hash(); got != want {
+		t.Errorf("hash %s, want %s of\n%s", got, want, s.Canonical())
+	}
+	v := reflect.ValueOf(&s).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		before := s.Hash()
+		old := reflect.New(f.Type).Elem()
+		old.Set(v.Field(i))
+		switch f.Type.Kind() {
+		case reflect.String:
+			v.Field(i).SetString(old.String() + "x")
+		case reflect.Float64:
+			v.Field(i).SetFloat(math.Nextafter(old.Float(), 1))
+		case reflect.Uint64:
+			v.Field(i).SetUint(old.Uint() + 1)
+		default:
+			v.Field(i).SetInt(old.Int() + 1)
+		}
+		if s.Hash() == before {
+			t.Errorf("%s does not change the hash", f.Name)
+		}
+		v.Field(i).Set(old)
+	}
+	a, b := tiny(), tiny()
+	a.Data, b.Data, a.DataDigest, b.DataDigest = "/here/birds", "/there/birds", "1", "1"
+	if a.Hash() != b.Hash() {
+		t.Error("a folder that was moved is another run")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := tiny().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Spec){
+		"recipe 0":                             func(s *Spec) { s.Recipe = 0 },
+		"no data set":                          func(s *Spec) { s.Data = "" },
+		"con, euc, lin":                        func(s *Spec) { s.Rule = "cos/new/con" },
+		"small, resnet18, resnet50":            func(s *Spec) { s.Arch = "vgg" },
+		"there are pretrained, random":         func(s *Spec) { s.Weights = "imagenet" },
+		"no pretrained weights for resnet50":   func(s *Spec) { s.Weights, s.Arch = Pretrained, "resnet50" },
+		"embedding dimension is 0":             func(s *Spec) { s.Dim = 0 },
+		"padding is -1":                        func(s *Spec) { s.Pad = -1 },
+		"learning rate is NaN":                 func(s *Spec) { s.LR = math.NaN() },
+		"learning rate is 0":                   func(s *Spec) { s.LR = 0 },
+		"epochs is 0, must be at least 1":      func(s *Spec) { s.Epochs = 0 },
+		"images per class is 0, must be at le": func(s *Spec) { s.ImagesPerClass = 0 },
+	} {
+		s := tiny()
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	s := tiny()
+	s.LR = 1
+	for _, c := range []struct{ epochs, first int }{{60, 36}, {3, 2}, {2, 2}, {1, 1}, {24, 15}} {
+		s.Epochs = c.epochs
+		for e := range c.epochs {
+			want := 1.0
+			if e >= c.first {
+				want = 0.1
+			}
+			if s.rate(e) != want {
+				t.Errorf("epoch %d of %d has rate %g", e, c.epochs, s.rate(e))
+			}
+		}
+	}
+}
+
+func TestCustomRuleInSpec(t *testing.T) {
+	rule := func(power float64) dmlx.Rule {
+		return dmlx.Rule{Pair: dmlx.PairWeight{Name: "mine", Of: func(b *dmlx.Batch) (p, n *graph.Node) {
+			return graph.PowScalar(graph.OneMinus(b.Sap), power), graph.OnesLike(b.San)
+		}}}
+	}
+	a, err := tiny().WithRule(rule(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := tiny().WithRule(rule(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Hash() == b.Hash() {
+		t.Errorf("an edited rule keeps its hash; identity %s", a.Rule)
+	}
+	if _, err := a.TheRule(); err != nil {
+		t.Error(err)
+	}
+	a.rule = nil
+	if _, err := a.TheRule(); err == nil {
+		t.Errorf("%s was parsed", a.Rule)
+	}
+}
+
+func TestSampler(t *testing.T) {
+	var labels []int64
+	for c := range 10 {
+		for range 3 + c {
+			labels = append(labels, int64(c))
+		}
+	}
+	s, err := newSampler(labels, nil, 4, 3, 2, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := newSampler(labels, nil, 4, 3, 2, 7)
+	seen := make(map[int64]int)
+	moves := make(map[[3]int]bool)
+	for step := 99; step >= 0; step-- { // Backwards: a step does not depend on those before.
+		b := s.batch(step)
+		if len(b) != 12 {
+			t.Fatalf("%d images", len(b))
+		}
+		classes, images := make(map[int64]int), make(map[int]bool)
+		for _, d := range b {
+			classes[labels[d.image]]++
+			images[d.image] = true
+			if d.dx < -2 || d.dx > 2 || d.dy < -2 || d.dy > 2 {
+				t.Fatalf("moved by %d, %d", d.dx, d.dy)
+			}
+			flip := 0
+			if d.flip {
+				flip = 1
+			}
+			moves[[3]int{d.dx, d.dy, flip}] = true
+		}
+		if len(classes) != 4 || len(images) != 12 {
+			t.Errorf("step %d: %d classes, %d images", step, len(classes), len(images))
+		}
+		for c, n := range classes {
+			seen[c]++
+			if n != 3 {
+				t.Errorf("step %d: %d images of class %d", step, n, c)
+			}
+		}
+	}
+	for step := range 100 {
+		if !slices.Equal(s.batch(step), other.batch(step)) {
+			t.Fatalf("step %d is not the same again", step)
+		}
+	}
+	if len(seen) != 10 || len(moves) != 50 {
+		t.Errorf("%d classes, %d ways to augment", len(seen), len(moves))
+	}
+	different, _ := newSampler(labels, nil, 4, 3, 2, 8)
+	if slices.Equal(s.batch(0), different.batch(0)) {
+		t.Error("two seeds give one batch")
+	}
+	names := slices.Repeat([]string{""}, 9)
+	names[1] = "finch"
+	for want, c := range map[string][2]int{
+		"needs as many train classes, there are 10":       {11, 1},
+		"class 0 has 3 images, too few for 5 per class":   {2, 5},
+		"class 1 (finch) has 1 images, too few for 2 per": {2, 2},
+	} {
+		l := labels
+		if strings.Contains(want, "finch") {
+			l = []int64{0, 0, 1}
+		}
+		if _, err := newSampler(l, names, c[0], c[1], 0, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+}
+
+func TestStat(t *testing.T) {
+	at := func(v float64) *Result { return &Result{Recall: map[int]float64{1: v}} }
+	bad := &Result{Diverged: "not finite from step 3 on"}
+	collapsed := &Result{Diverged: "collapsed", Recall: map[int]float64{1: 0.01}}
+	s := Recall([]*Result{at(0.2), bad, at(0.5), collapsed, at(0.8)}, 1)
+	if math.Abs(s.Mean-0.5) > 1e-12 || math.Abs(s.Std-0.3) > 1e-12 || s.N != 3 || s.Diverged != 2 {
+		t.Errorf("%+v, want 0.5 ± 0.3 of 3, 2 diverged", s)
+	}
+	if s := Recall([]*Result{at(0.4)}, 1); s.Mean != 0.4 || s.Std != 0 || s.N != 1 {
+		t.Errorf("one run: %+v", s)
+	}
+	if s := Recall([]*Result{bad}, 1); !math.IsNaN(s.Mean) || s.N != 0 || s.Diverged != 1 {
+		t.Errorf("none: %+v", s)
+	}
+}
+
+func TestOverlapAndCompactness(t *testing.T) {
+	nan := float32(math.NaN())
+	a, b := []float32{-1, 0.005, 0.005, 1, nan}, []float32{0.015, 0.0199, -0.5, 1}
+	if got := Overlap(a, a); math.Abs(got-1) > 1e-12 {
+		t.Errorf("with itself %g", got)
+	}
+	if got := Overlap(a, b); math.Abs(got-0.75) > 1e-12 { // 0 … 0.02 is a bin: two of each, and one of each at 1.
+		t.Errorf("overlap %g, want 0.75", got)
+	}
+	if got := Overlap(a[:1], b); got != 0 {
+		t.Errorf("of separate ones %g", got)
+	}
+	if got := Compactness([]float32{0.95, 0.95, 0.5, nan}, []float32{0.91, 0.9, 0.99, 0.99}); math.Abs(got-1./3) > 1e-12 {
+		t.Errorf("compactness %g, want 1/3", got)
+	}
+}
+
+func TestPresetsAndStudies(t *testing.T) {
+	for _, name := range Presets() {
+		p, err := ParsePreset(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, study := range studies {
+			cells, err := study.Specs(p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hashes := make(map[string]bool)
+			for _, c := range cells {
+				for i, s := range c.Specs {
+					hashes[s.Hash()] = true
+					if s.Seed != p.Seeds[i] || s.Rule != c.Rule || PresetOf(s) != name {
+						t.Errorf("%s %s: %+v", name, study.Name, s)
+					}
+					if s.Arch == "small" {
+						if err := s.Validate(); err != nil {
+							t.Errorf("%s %s: %v", name, study.Name, err)
+						}
+					}
+				}
+			}
+			if len(hashes) != 8*len(p.Seeds) {
+				t.Errorf("%s %s: %d runs", name, study.Name, len(hashes))
+			}
+		}
+		for _, r := range dmlx.Rules() {
+			for data := range p.sets {
+				if rate := p.rate(data, r.Name()); rate <= 0 {
+					t.Errorf("%s: rate %g of %s on %s", name, rate, r, data)
+				}
+			}
+		}
+	}
+	if _, err := ParsePreset("huge"); err == nil || !strings.Contains(err.Error(), "smoke, quick, paper") {
+		t.Error(err)
+	}
+	if _, err := ParseStudy("table9"); err == nil || !strings.Contains(err.Error(), "table2") {
+		t.Error(err)
+	}
+	p, _ := ParsePreset("paper")
+	s, err := p.Spec("CAR", dmlx.Rule{}, 1)
+	if err != nil || s.LR != 0.1 || s.Batch() != 128 || s.Dim != 64 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	t.Setenv(DataEnv, t.TempDir())
+	if _, err := openSet(s); err == nil || !strings.Contains(err.Error(), "Cars196") || !strings.Contains(err.Error(), DataEnv) {
+		t.Errorf("a missing data set: %v", err)
+	}
+	if _, err := p.Spec(t.TempDir()+"/no-such", dmlx.Rule{}, 1); err == nil {
+		t.Error("a folder that is not there was taken")
+	}
+}
