@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestDoctor(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	code, stdout, stderr := invoke(t, "doctor", "--json")
+	var r report
+	if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil {
+		t.Fatalf("code %d, %v, stderr %q, stdout %q", code, err, stderr, stdout)
+	}
+	if r.Backend == nil || r.Backend.Name != "go" || r.Lab == nil || r.Lab.Ready {
+		t.Errorf("%+v", r)
+	}
+	for _, name := range []string{"go", "gomlx", "go-xla", "gonb"} {
+		if r.Versions[name] == "" {
+			t.Errorf("no version of %s in %v", name, r.Versions)
+		}
+	}
+	told := false
+	for _, m := range r.Missing {
+		told = told || strings.Contains(m.What, "JupyterLab") && strings.Contains(m.How, "dmlx lab")
+	}
+	if !told {
+		t.Errorf("missing: %v", r.Missing)
+	}
+
+	t.Setenv("GOMLX_BACKEND", "abacus")
+	code, stdout, stderr = invoke(t, "doctor")
+	if code != 1 || !strings.Contains(stdout, "none: ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("without a backend: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestDoctorTellsWhatIsMissing(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	t.Setenv("PATH", t.TempDir())
+	code, stdout, _ := invoke(t, "doctor")
+	for _, want := range []string{"the go command", "Python"} {
+		if code != 0 || !strings.Contains(stdout, "missing     "+want) {
+			t.Errorf("code %d, %q is not said to be missing:\n%s", code, want, stdout)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	r := report{CGO: true, GPU: "H200"}
+	r.backendLacks()
+	text := r.text()
+	for _, want := range []string{"a PJRT plugin", "a CUDA plugin", `pip install "jax[cuda12]"`, "GOMLX_BACKEND=xla:"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not told:\n%s", want, text)
+		}
+	}
+	r = report{}
+	if r.backendLacks(); !strings.Contains(r.text(), "a C compiler") {
+		t.Errorf("no C compiler:\n%s", r.text())
+	}
+}
+
+func TestBytesText(t *testing.T) {
+	for n, want := range map[int64]string{0: "empty", 1: "1 kB", 5 << 20: "5 MB", 3 << 29: "1.5 GB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
