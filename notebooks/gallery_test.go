@@ -1,0 +1,82 @@
+package notebooks
+
+import (
+	"path/filepath"
+	"testing"
+
+	"gonum.org/v1/plot/cmpimg"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/sample"
+)
+
+// TestGallery draws the README's pictures from the op, as the notebooks do. With -regen they are written anew.
+func TestGallery(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := func(name string) dmlx.Rule {
+		rule, err := dmlx.ParseRule(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rule
+	}
+	dissect := func(e dmlx.Embeddings, rule string) *dmlx.Dissection {
+		d, err := dmlx.Dissect(b, e, parse(rule))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	pull := func(rule string) (positive, triplet []float32) {
+		sap, san := figures.SimilarityGrid(0, 1, 151)
+		positive, _, triplet, err := dmlx.Weights(b, parse(rule), sap, san)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return positive, triplet
+	}
+	draw := func(name string, f *figures.Figure, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := figures.Bytes(f, "svg")
+		if err != nil || len(data) == 0 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if *cmpimg.GenerateTestData {
+			if err := figures.Save(f, filepath.Join("..", "figures", "gallery", name+".svg")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	pairs := sample.Pairs(25, 16, 1)
+	euc, cos := dissect(pairs, "euc/con/con"), dissect(pairs, "cos/con/con")
+	var points []figures.Projection
+	for i, s := range sample.Strengths(euc) {
+		points = append(points, figures.Projection{S: float64(euc.Triplets[i].Sap), Euc: s, Cos: sample.Strengths(cos)[i]})
+	}
+	f, err := figures.Directions(points)
+	draw("figure2", f, err)
+
+	_, tCos := pull("cos/con/cos")
+	_, tCir := pull("cos/con/cir")
+	sc1, _ := pull("cos/con/cos+sc1")
+	sc2, _ := pull("cos/con/cos+sc2")
+	f, err = figures.TripletWeights(figures.Field{Title: "$T^{cos}$", Values: tCos}, figures.Field{Title: "$T^{cir}$", Values: tCir},
+		figures.Masks{SC1: sc1, SC2: sc2})
+	draw("figure3", f, err)
+
+	batch := sample.Batch(8, 4, 32, 1, 1)
+	var matrices []figures.Matrix
+	for _, rule := range []string{"cos/con/con", "cos/lin/cir", "cos-orth/lin-ms/cir"} {
+		matrices = append(matrices, figures.Matrix{Title: "$M$ of " + rule, Values: dissect(batch, rule).M, Labels: batch.Labels})
+	}
+	f, err = figures.GradientMatrix(matrices...)
+	draw("matrices", f, err)
+}
