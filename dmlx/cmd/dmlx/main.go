@@ -19,6 +19,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 func main() {
@@ -56,7 +58,14 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true, // run prints them, on one line.
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.preset == "" {
+				return nil
+			}
+			_, err := experiment.ParsePreset(a.preset)
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -66,7 +75,6 @@ func newRoot(a *app) *cobra.Command {
 	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default runs/ in the repository)")
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	root.AddCommand(
-		// One constructor per line, in the order of the help text: newTrain(a), …
 		newTrain(a),
 		newReproduce(a),
 		newRuns(a),

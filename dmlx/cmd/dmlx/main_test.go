@@ -21,7 +21,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestErrorsAreOneLine(t *testing.T) {
-	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}} {
+	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}, {"lab", "--preset", "tiny"}} {
 		code, stdout, stderr := invoke(t, args...)
 		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
