@@ -9,7 +9,7 @@ type Loss struct {
 	Text string // The loss as a formula.
 	// Constant is c in ∂L/∂f = c · G, where G is the gradient of the loss's rule; 0 where no c does that.
 	Constant func(o Options) float64
-	// Why says what the loss does that its rule does not, where Constant is 0, or what was held fixed.
+	// Why says what the loss does that its rule does not, where Constant is 0, or what was held fixed; TeX between $.
 	Why string
 	// Of builds the mean of the loss over the valid triplets of b: a scalar with a gradient with respect to f, the
 	// normalised embeddings [B, D], or to s = f fᵀ.
@@ -68,7 +68,7 @@ var Losses = []Loss{
 	},
 	{
 		Name: "ms", Text: "log(1 + m₊exp(−α(S_ap−λ)))/(αm₊) + log(1 + m₋exp(β(S_an−λ)))/(βm₋), m₊ and m₋ held fixed",
-		Why:      "what P^sig-ms integrates to: the similarities to other members weigh the pair and get no gradient themselves",
+		Why:      "what $P^{sig-ms}$ integrates to: the similarities to other members weigh the pair and get no gradient themselves",
 		Constant: func(Options) float64 { return 2 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -78,13 +78,13 @@ var Losses = []Loss{
 	},
 	{
 		Name: "ms", Text: "log(1 + Σ exp(−α(S_ak−λ)))/α + log(1 + Σ exp(β(S_ak−λ)))/β, as published: sums over 𝒫 and 𝒩 with the pair itself",
-		Why:      "the published loss sums where P^sig-ms takes a mean, and moves every member of 𝒫 and 𝒩, not the triplet's alone",
+		Why:      "the published loss sums where $P^{sig-ms}$ takes a mean, and moves every member of 𝒫 and 𝒩, not the triplet's alone",
 		Constant: func(Options) float64 { return 0 },
 		Of:       multiSimilarity,
 	},
 	{
 		Name: "dr-ms", Text: "the loss of ms",
-		Why:      "a projected direction is the gradient of no loss on S: M of such a rule is not symmetric",
+		Why:      "a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -94,7 +94,7 @@ var Losses = []Loss{
 	},
 	{
 		Name: "sct", Text: "triplet-cos, with S_ap held fixed where S_an > S_ap",
-		Why:      "what T^cos with T^sc1 integrates to",
+		Why:      "what $T^{cos}$ with $T^{sc1}$ integrates to",
 		Constant: func(o Options) float64 { return o.TauValue() },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -104,7 +104,7 @@ var Losses = []Loss{
 	},
 	{
 		Name: "sct", Text: "S_an where S_an > S_ap, else triplet-cos, as published (λ = 1)",
-		Why:      "the published loss pushes hard negatives with weight λ, the rule with T^cos",
+		Why:      "the published loss pushes hard negatives with weight λ, the rule with $T^{cos}$",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
