@@ -81,6 +81,7 @@ func newRoot(a *app) *cobra.Command {
 		newRecall(a),
 		newPretrain(a),
 		newGradient(a),
+		newBench(a),
 		newLab(a),
 		newDoctor(a),
 	)
