@@ -87,19 +87,19 @@ func (t *trainer) open(store *Store) error {
 // initialise sets the weights to the run's start.
 func (t *trainer) initialise() error {
 	if t.spec.Weights == Random {
-		return backbone.Init(t.weights, t.arch, t.spec.Dim, t.spec.Seed)
+		return backbone.Init(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
 	}
-	raw, digest, err := pretrained(t.arch)
+	raw, digest, err := pretrained(t.engine.key.arch)
 	if err != nil {
 		return err
 	}
 	if digest != t.spec.WeightsDigest {
 		return fmt.Errorf("the spec is for pretrained weights %s, this program has %s", t.spec.WeightsDigest, digest)
 	}
-	if _, err := backbone.DecodeWeights(raw, t.weights, backbone.LoadOptions{Arch: t.arch, WithoutHead: true}); err != nil {
+	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, WithoutHead: true}); err != nil {
 		return fmt.Errorf("pretrained weights: %w", err)
 	}
-	return backbone.InitHead(t.weights, t.arch, t.spec.Dim, t.spec.Seed)
+	return backbone.InitHead(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
 }
 
 // pretrained gives a network's pretrained weights as a safetensors file, with the first digits of its SHA-256.
@@ -193,7 +193,7 @@ func (t *trainer) load(want checkpoint) error {
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	if _, err := backbone.DecodeWeights(raw, t.weights, backbone.LoadOptions{Arch: t.arch, Dim: t.spec.Dim}); err != nil {
+	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, Dim: t.spec.Dim}); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
 	t.state = *c
@@ -205,7 +205,7 @@ func (t *trainer) save() error {
 	old := t.state.Weights
 	dir := filepath.Join(t.dir, checkpointDir)
 	t.state.Weights = fmt.Sprintf("weights-%03d.safetensors", t.state.Epoch)
-	raw, err := backbone.EncodeWeights(t.weights, t.arch, map[string]string{"run": t.state.Run, "epoch": fmt.Sprint(t.state.Epoch)})
+	raw, err := backbone.EncodeWeights(t.engine.weights, t.engine.key.arch, map[string]string{"run": t.state.Run, "epoch": fmt.Sprint(t.state.Epoch)})
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -73,21 +72,26 @@ func (e *notFiniteError) Error() string { return "not finite: " + e.what }
 
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
 func (t *trainer) evaluate(r *Result) error {
-	exec, err := model.NewExec(t.choice.Backend, t.weights, func(scope *model.Scope, pixels *Node) *Node {
-		return dmlx.Normalize(t.arch.Embed(scope, normalizeColours(pixels, t.set), t.spec.Dim, false))
-	})
+	e, err := evaluation(t.choice.Backend, t.spec)
 	if err != nil {
 		return err
 	}
-	defer exec.Finalize()
-	queries, err := t.embed(exec, t.set.Test, EmbeddingsFile, LabelsFile)
+	defer e.release()
+	raw, err := backbone.EncodeWeights(t.engine.weights, e.key.arch, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := backbone.DecodeWeights(raw, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}); err != nil {
+		return err
+	}
+	queries, err := t.embed(e.exec, t.set.Test, EmbeddingsFile, LabelsFile)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
 	if t.set.Gallery != nil {
-		if gallery, err = t.embed(exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile); err != nil {
+		if gallery, err = t.embed(e.exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile); err != nil {
 			return err
 		}
 		items = len(gallery.Labels)
@@ -108,7 +112,7 @@ func (t *trainer) evaluate(r *Result) error {
 
 // embed computes the embeddings of all images and writes them with their labels.
 func (t *trainer) embed(exec *model.Exec, im *datasets.Images, file, labels string) (*retrieval.Embeddings, error) {
-	e, err := embedAll(exec, im, t.spec.Dim)
+	e, err := embedAll(exec, t.set, im, t.spec.Dim)
 	if err != nil {
 		return nil, err
 	}
@@ -126,19 +130,21 @@ func (t *trainer) embed(exec *model.Exec, im *datasets.Images, file, labels stri
 	return e, nil
 }
 
-// embedAll runs a network, pixels in and [N, dim] out, on all images, batch by batch.
-func embedAll(exec *model.Exec, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
-	const most = 256
-	rows := min(most, im.N)
+// embedRows is how many images are embedded at once, so that a graph is compiled once for all sets.
+const embedRows = 128
+
+// embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch.
+func embedAll(exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
+	const rows = embedRows
 	one := im.Size * im.Size * 3
 	e := &retrieval.Embeddings{Dim: dim, Labels: im.Labels, Values: make([]float32, 0, im.N*dim)}
-	pixels := make([]uint8, rows*one)
+	pixels, colours := make([]uint8, rows*one), colours(set)
 	for start := 0; start < im.N; start += rows {
-		// The last batch ends in images of the one before, so that the graph is compiled once.
+		// The last batch ends in images of the one before, or black ones: their embeddings are cut off.
 		count := min(rows, im.N-start)
 		copy(pixels, im.Pixels[start*one:(start+count)*one])
 		in := tensors.FromFlatDataAndDimensions(pixels, rows, im.Size, im.Size, 3)
-		out, err := exec.Call1(in)
+		out, err := exec.Call1(in, colours)
 		if err != nil {
 			return nil, err
 		}

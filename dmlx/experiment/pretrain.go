@@ -40,7 +40,7 @@ const (
 	pretrainPad       = 2
 )
 
-// Pretrained weights, and how good they are.
+// PretrainResult is pretrained weights, and how good they are.
 type PretrainResult struct {
 	Weights []byte  // A safetensors file without a last layer.
 	Error   float64 // The share of training images classified wrongly in the last epoch.
@@ -83,9 +83,9 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	for i, v := range variables {
 		velocities[i] = weights.VariableWithValue("/velocity"+v.Path(), tensors.FromShape(v.Shape())).SetTrainable(false)
 	}
-	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, rate *Node) *Node {
+	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colours, rate *Node) *Node {
 		g := pixels.Graph()
-		logits := arch.Embed(scope, normalizeColours(pixels, set), classes, true)
+		logits := arch.Embed(scope, normalizeColours(pixels, colours), classes, true)
 		logProbabilities := LogSoftmax(logits, -1)
 		target := OneHot(labels, classes, dtypes.Float32)
 		right := ReduceSum(Mul(target, logProbabilities), -1)
@@ -111,6 +111,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 
 	order := &sampler{seed: o.Seed, pad: pretrainPad}
 	out := &PretrainResult{}
+	colours := colours(set)
 	steps := o.Epochs * perEpoch
 	for epoch := range o.Epochs {
 		perm := stream(o.Seed, streamClasses, uint64(epoch)).Perm(im.N)
@@ -127,7 +128,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 			order.augment(draws, at)
 			b := load(im, draws)
 			pixels := tensors.FromFlatDataAndDimensions(b.pixels, o.Batch, im.Size, im.Size, 3)
-			outcome, err := step.Call1(pixels, b.labels, float32(oneCycle(at, steps)))
+			outcome, err := step.Call1(pixels, b.labels, colours, float32(oneCycle(at, steps)))
 			if err != nil {
 				return nil, err
 			}
@@ -182,20 +183,20 @@ func FeatureRecall(choice *backend.Choice, weights []byte, data string) (float64
 	if _, err := backbone.DecodeWeights(weights, store, backbone.LoadOptions{Arch: arch, WithoutHead: true}); err != nil {
 		return 0, err
 	}
-	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels *Node) *Node {
-		return arch.Features(scope, normalizeColours(pixels, set), false)
+	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colours *Node) *Node {
+		return arch.Features(scope, normalizeColours(pixels, colours), false)
 	})
 	if err != nil {
 		return 0, oneLine(err)
 	}
 	defer exec.Finalize()
-	queries, err := embedAll(exec, set.Test, arch.Width())
+	queries, err := embedAll(exec, set, set.Test, arch.Width())
 	if err != nil {
 		return 0, oneLine(err)
 	}
 	var gallery *retrieval.Embeddings
 	if set.Gallery != nil {
-		if gallery, err = embedAll(exec, set.Gallery, arch.Width()); err != nil {
+		if gallery, err = embedAll(exec, set, set.Gallery, arch.Width()); err != nil {
 			return 0, oneLine(err)
 		}
 	}

@@ -58,24 +58,24 @@ func child(raw, dir string) int {
 	return 0
 }
 
-func goBackend() *backend.Choice {
+var goBackend = sync.OnceValue(func() *backend.Choice {
 	b, err := backend.Go()
 	if err != nil {
 		panic(err)
 	}
 	return &backend.Choice{Backend: b, Name: "go"}
-}
+})
 
 // choices are the Go backend and, where it is another, the one that backend.Open chooses.
-func choices() []*backend.Choice {
+var choices = sync.OnceValue(func() []*backend.Choice {
 	out := []*backend.Choice{goBackend()}
 	if c, err := backend.Open(); err == nil && c.Name != "go" {
 		out = append(out, c)
 	}
 	return out
-}
+})
 
-// store opens a store in a folder that warns into a list.
+// testStore opens a store in a folder that warns into a list.
 func testStore(t *testing.T) (*Store, *[]string) {
 	t.Helper()
 	s, err := OpenStore(filepath.Join(t.TempDir(), "runs"))

@@ -9,14 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gomlx/compute/dtypes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
@@ -66,7 +61,42 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
+	r, err := t.run(ctx, store, progress)
+	if err != nil && ctx.Err() == nil {
+		t.engine.drop()
+	} else {
+		t.engine.release()
+	}
+	return r, err
+}
+
+// trainer holds one run while it is made.
+type trainer struct {
+	spec    Spec
+	choice  *backend.Choice
+	set     *datasets.Set
+	sampler *sampler
+	engine  *engine
+	dir     string
+	started time.Time // When the seconds began to count that are not in state.Seconds.
+	state   checkpoint
+}
+
+func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer, error) {
+	t := &trainer{spec: spec, choice: choice, set: set, started: time.Now()}
+	rule, err := spec.TheRule()
+	if err != nil {
+		return nil, err
+	}
+	t.sampler, err = newSampler(set.Train.Labels, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", set.Name, err)
+	}
+	t.engine, err = training(choice.Backend, spec, rule)
+	return t, err
+}
+
+func (t *trainer) run(ctx context.Context, store *Store, progress func(Progress)) (*Result, error) {
 	if err := t.open(store); err != nil {
 		return nil, err
 	}
@@ -76,74 +106,6 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 	return t.finish()
 }
 
-// trainer holds one run while it is made.
-type trainer struct {
-	spec    Spec
-	choice  *backend.Choice
-	rule    dmlx.Rule
-	arch    backbone.Arch
-	set     *datasets.Set
-	sampler *sampler
-	weights *model.Store
-	step    *model.Exec
-	dir     string
-	started time.Time // When the seconds began to count that are not in state.Seconds.
-	state   checkpoint
-}
-
-func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer, error) {
-	t := &trainer{spec: spec, choice: choice, set: set, weights: model.NewStore(), started: time.Now()}
-	var err error
-	if t.rule, err = spec.TheRule(); err != nil {
-		return nil, err
-	}
-	if t.arch, err = backbone.ParseArch(spec.Arch); err != nil {
-		return nil, err
-	}
-	t.sampler, err = newSampler(set.Train.Labels, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", set.Name, err)
-	}
-	t.step, err = model.NewExec(choice.Backend, t.weights, t.stepGraph)
-	return t, err
-}
-
-func (t *trainer) close() {
-	t.step.Finalize()
-	t.weights.Finalize()
-}
-
-// stepGraph is one step of training: pixels uint8 [B, H, W, 3], labels int32 [B] and the learning rate, a scalar. It
-// changes the weights and returns, as one vector, what is to be known about the step: S_ap [B], S_an [B] and validity [B]
-// of the triplets, and the length of the gradient of all weights.
-func (t *trainer) stepGraph(scope *model.Scope, pixels, labels, rate *Node) *Node {
-	embeddings := t.arch.Embed(scope, normalizeColours(pixels, t.set), t.spec.Dim, true)
-	out, parts := dmlx.Surgery(embeddings, labels, t.rule)
-	variables := backbone.Trainable(t.weights)
-	nodes := make([]*Node, len(variables))
-	for i, v := range variables {
-		nodes[i] = v.NodeValue(pixels)
-	}
-	squares := ScalarZero(pixels.Graph(), dtypes.Float32)
-	for i, gradient := range Gradient(ReduceAllSum(out), nodes...) { // The value means nothing; its gradient is the rule's.
-		variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
-		squares = Add(squares, ReduceAllSum(Square(gradient)))
-	}
-	valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
-	return Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(Sqrt(squares), 1)}, 0)
-}
-
-// normalizeColours makes pixels 0…255 [N, H, W, 3] into float32 of mean 0 and variance 1 over the training set.
-func normalizeColours(pixels *Node, set *datasets.Set) *Node {
-	g := pixels.Graph()
-	var scale, shift [3]float32
-	for c := range 3 {
-		scale[c], shift[c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
-	}
-	channels := func(v [3]float32) *Node { return Reshape(Const(g, v[:]), 1, 1, 1, 3) }
-	return Add(Mul(ConvertDType(pixels, dtypes.Float32), channels(scale)), channels(shift))
-}
-
 // train does the epochs that are left. Batches are prepared ahead, and a step's outcome is read while the next one runs.
 func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -151,6 +113,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 	first := t.state.Epoch * t.spec.StepsPerEpoch
 	batches := t.prepare(ctx, first, t.spec.Steps())
 	began := time.Now()
+	colours := colours(t.set)
 	for epoch := t.state.Epoch; epoch < t.spec.Epochs && t.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= t.spec.Epochs-tracedEpochs}
 		rate := tensors.FromScalar(float32(t.spec.rate(epoch)))
@@ -163,7 +126,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 			size := t.set.Train.Size
 			pixels := tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), size, size, 3)
 			labels := tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))
-			out, err := t.step.Call1(pixels, labels, rate)
+			out, err := t.engine.exec.Call1(pixels, labels, colours, rate)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
 			}

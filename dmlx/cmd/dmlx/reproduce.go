@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -45,31 +45,31 @@ func newReproduce(a *app) *cobra.Command {
 				return err
 			}
 			line := newLiveLine(a.stderr)
-			o.Progress = overall(line)
 			choose := sync.OnceValues(a.backend)
 			var texts []string
 			var reports []reproduced
-			var results []*experiment.Result
+			var runs []*experiment.Result
 			for _, study := range studies {
+				o.Progress = results.Overall(func(done float64, text string) { line.show("%3.0f %%  %s", 100*done, text) })
 				table, err := experiment.Reproduce(cmd.Context(), choose, store, study, preset, o)
 				line.end()
 				if err != nil {
 					return err
 				}
-				report, text, err := present(table, out)
+				set, text, err := present(table, out)
 				if err != nil {
 					return err
 				}
-				reports, texts = append(reports, report), append(texts, text)
+				reports, texts = append(reports, set), append(texts, text)
 				for _, c := range table.Cells {
-					results = append(results, c.Runs...)
+					runs = append(runs, c.Runs...)
 				}
 			}
 			if ship != "" {
-				if err := experiment.Ship(ship, results); err != nil {
+				if err := experiment.Ship(ship, runs); err != nil {
 					return err
 				}
-				a.logf("wrote %d results to %s", len(results), ship)
+				a.logf("wrote %d results to %s", len(runs), ship)
 			}
 			return a.print(map[string]any{"tables": reports}, strings.Join(texts, "\n\n"))
 		},
@@ -105,28 +105,9 @@ type cellJSON struct {
 	Runs     []string `json:"runs"`
 }
 
-// overall shows the progress of a study: the step under way, and the time that all of its runs still need.
-func overall(line *liveLine) func(experiment.Progress) {
-	started := time.Now()
-	share := make(map[int]float64) // Of each run.
-	return func(p experiment.Progress) {
-		if _, known := share[p.Run]; !known && len(share) == 0 {
-			started = time.Now()
-		}
-		share[p.Run] = float64(p.Step) / float64(p.Steps)
-		done := 0.0
-		for _, s := range share {
-			done += s
-		}
-		left := time.Duration(float64(time.Since(started)) / done * (float64(p.Runs) - done)).Round(time.Second)
-		line.show("run %d/%d  %s on %s, seed %d  %s  all: %s left", p.Run, p.Runs, p.Spec.Rule, p.Spec.Data, p.Spec.Seed, training(p), left)
-	}
-}
-
 // present sets a table beside the paper's and, if out is not empty, writes it there in all formats.
 func present(t *experiment.Table, out string) (reproduced, string, error) {
-	report := reproduced{Study: t.Study, Preset: t.Preset, Provenance: t.Provenance(), Runs: t.Runs, Ran: t.Ran}
-	var entries []figures.Entry
+	set := reproduced{Study: t.Study, Preset: t.Preset, Provenance: t.Provenance(), Runs: t.Runs, Ran: t.Ran}
 	for _, c := range t.Cells {
 		s := c.Recall(1)
 		j := cellJSON{Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
@@ -136,25 +117,24 @@ func present(t *experiment.Table, out string) (reproduced, string, error) {
 		for _, r := range c.Runs {
 			j.Runs = append(j.Runs, r.Hash)
 		}
-		report.Cells = append(report.Cells, j)
-		entries = append(entries, figures.Entry{Row: c.Row, Column: c.Column, Paper: c.PaperData,
-			Score: figures.Score{Mean: 100 * s.Mean, Std: 100 * s.Std, N: s.N, Diverged: s.Diverged}})
+		set.Cells = append(set.Cells, j)
 	}
-	table, err := figures.Table2(entries, report.Provenance)
+	entries := results.Entries(t)
+	table, err := figures.Table2(entries, set.Provenance)
 	if err != nil {
-		return report, "", err
+		return set, "", err
 	}
-	plot, err := figures.Table2Plot(entries, report.Provenance)
+	plot, err := figures.Table2Plot(entries, set.Provenance)
 	if err != nil {
-		return report, "", err
+		return set, "", err
 	}
 	text, err := figures.Bytes(table, "txt")
 	if err != nil {
-		return report, "", err
+		return set, "", err
 	}
 	if out != "" {
 		if err := os.MkdirAll(out, 0o755); err != nil {
-			return report, "", err
+			return set, "", err
 		}
 		for _, f := range []struct {
 			of      figures.Output
@@ -163,11 +143,11 @@ func present(t *experiment.Table, out string) (reproduced, string, error) {
 			for format := range strings.FieldsSeq(f.formats) {
 				path := filepath.Join(out, t.Study+"-"+t.Preset+"."+format)
 				if err := figures.Save(f.of, path); err != nil {
-					return report, "", err
+					return set, "", err
 				}
-				report.Files = append(report.Files, path)
+				set.Files = append(set.Files, path)
 			}
 		}
 	}
-	return report, strings.TrimRight(string(text), "\n") + fmt.Sprintf("\n%d runs, %d of them made now", t.Runs, t.Ran), nil
+	return set, strings.TrimRight(string(text), "\n") + fmt.Sprintf("\n%d runs, %d of them made now", t.Runs, t.Ran), nil
 }

@@ -1,0 +1,124 @@
+package experiment
+
+import (
+	"sync"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+)
+
+// engine is a graph with the variables that it was built on. XLA compiles a step of training for seconds, so engines are
+// kept and lent out again: runs that differ in seed, data or learning rate share them, one at a time.
+type engine struct {
+	key     engineKey
+	weights *model.Store
+	exec    *model.Exec
+}
+
+// engineKey is what a graph depends on, beside the shapes of its inputs.
+type engineKey struct {
+	backend compute.Backend
+	arch    backbone.Arch
+	dim     int
+	rule    string // Its identity; empty for evaluation.
+}
+
+// maxIdle is how many engines are kept, the latest.
+const maxIdle = 8
+
+var (
+	idleMu sync.Mutex
+	idle   []*engine
+)
+
+// borrow gives an idle engine of the key, whose weights are to be overwritten, or builds one.
+func borrow(key engineKey, build func(weights *model.Store) (*model.Exec, error)) (*engine, error) {
+	idleMu.Lock()
+	for i := len(idle) - 1; i >= 0; i-- {
+		if e := idle[i]; e.key == key {
+			idle = append(idle[:i], idle[i+1:]...)
+			idleMu.Unlock()
+			return e, nil
+		}
+	}
+	idleMu.Unlock()
+	e := &engine{key: key, weights: model.NewStore()}
+	var err error
+	e.exec, err = build(e.weights)
+	return e, err
+}
+
+// release gives an engine back. One that has failed is to be dropped instead.
+func (e *engine) release() {
+	idleMu.Lock()
+	defer idleMu.Unlock()
+	idle = append(idle, e)
+	if len(idle) > maxIdle {
+		idle[0].drop()
+		idle = append(idle[:0], idle[1:]...)
+	}
+}
+
+// drop frees an engine.
+func (e *engine) drop() {
+	e.exec.Finalize()
+	e.weights.Finalize()
+}
+
+// training lends an engine for a step of training by a rule. Its graph takes pixels, uint8 [B, H, W, 3], labels, int32
+// [B], colours, as [colours] gives them, and the learning rate, a scalar. It changes the weights and returns, as one
+// vector, what is to be known about the step: S_ap [B], S_an [B] and validity [B] of the triplets, and the length of the
+// gradient of all weights.
+func training(b compute.Backend, spec Spec, rule dmlx.Rule) (*engine, error) {
+	key := engineKey{b, backbone.Arch(spec.Arch), spec.Dim, spec.Rule}
+	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
+		return model.NewExec(b, weights, func(scope *model.Scope, pixels, labels, colours, rate *Node) *Node {
+			embeddings := key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, true)
+			out, parts := dmlx.Surgery(embeddings, labels, rule)
+			variables := backbone.Trainable(weights)
+			nodes := make([]*Node, len(variables))
+			for i, v := range variables {
+				nodes[i] = v.NodeValue(pixels)
+			}
+			squares := ScalarZero(pixels.Graph(), dtypes.Float32)
+			for i, gradient := range Gradient(ReduceAllSum(out), nodes...) { // The value means nothing; its gradient is the rule's.
+				variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
+				squares = Add(squares, ReduceAllSum(Square(gradient)))
+			}
+			valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
+			return Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(Sqrt(squares), 1)}, 0)
+		})
+	})
+}
+
+// evaluation lends an engine that takes pixels and colours and returns the normalised embeddings [B, dim].
+func evaluation(b compute.Backend, spec Spec) (*engine, error) {
+	key := engineKey{b, backbone.Arch(spec.Arch), spec.Dim, ""}
+	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
+		return model.NewExec(b, weights, func(scope *model.Scope, pixels, colours *Node) *Node {
+			return dmlx.Normalize(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, false))
+		})
+	})
+}
+
+// colours is how a data set's pixels are normalised: scale and shift of each channel, float32 [2, 3].
+func colours(set *datasets.Set) *tensors.Tensor {
+	values := make([]float32, 6)
+	for c := range 3 {
+		values[c], values[3+c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
+	}
+	return tensors.FromFlatDataAndDimensions(values, 2, 3)
+}
+
+// normalizeColours makes pixels 0…255 [N, H, W, 3] into float32 of mean 0 and variance 1 over the training set.
+func normalizeColours(pixels, colours *Node) *Node {
+	row := func(i int) *Node { return Reshape(Slice(colours, AxisElem(i)), 1, 1, 1, 3) }
+	return Add(Mul(ConvertDType(pixels, dtypes.Float32), row(0)), row(1))
+}
