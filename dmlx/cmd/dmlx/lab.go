@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +50,7 @@ fails, the command says which and fails, and that notebook stays as it was.`,
 				return err
 			}
 			if execute {
-				return a.executeNotebooks(cmd, l, args, timeout)
+				return a.executeNotebooks(cmd.Context(), l, args, timeout)
 			}
 			open, err := openedFile(l.Root, args)
 			if err != nil {
@@ -58,7 +60,7 @@ fails, the command says which and fails, and that notebook stays as it was.`,
 			if err != nil {
 				return err
 			}
-			if err := l.Setup(cmd.Context()); err != nil {
+			if err := a.setUp(cmd.Context(), l); err != nil {
 				return err
 			}
 			err = l.Serve(cmd.Context(), free, open, func(url string) {
@@ -98,29 +100,62 @@ func (a *app) lab() (*lab.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: a.preset, Progress: a.steps()}, nil
+	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: a.preset}, nil
 }
 
-// steps reports the steps of a set-up with the seconds they took.
-func (a *app) steps() func(step string, done bool) {
-	var start time.Time
-	return func(step string, done bool) {
-		if !done {
-			start = time.Now()
-			a.logf("setting up: %s …", step)
+// setUp makes what is missing, and tells the steps and the seconds they take.
+func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
+	var (
+		start time.Time
+		stop  = func() {}
+	)
+	defer func() { stop() }()
+	l.Progress = func(step string, done bool) {
+		stop()
+		if done {
+			a.logf("set up: %s, %.0f s", step, time.Since(start).Seconds())
+			stop = func() {}
 			return
 		}
-		a.logf("    done in %.0f s", time.Since(start).Seconds())
+		start = time.Now()
+		stop = a.ticking("setting up: " + step)
 	}
+	return l.Setup(ctx)
 }
 
-func (a *app) executeNotebooks(cmd *cobra.Command, l *lab.Lab, notebooks []string, timeout time.Duration) error {
+// ticking shows what is going on and for how many seconds, until stop is called.
+func (a *app) ticking(what string) (stop func()) {
+	line := newLiveLine(a.stderr)
+	start := time.Now()
+	show := func() { line.show("%s … %.0f s", what, time.Since(start).Seconds()) }
+	if line.terminal {
+		show() // In a log, what takes less than a second is told when it ends.
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				show()
+			case <-done:
+				line.end()
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done); <-ended })
+}
+
+func (a *app) executeNotebooks(ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration) error {
 	for _, name := range notebooks { // A wrong name is told before the first one runs for minutes.
 		if _, err := os.Stat(name); err != nil {
 			return err
 		}
 	}
-	if err := l.Setup(cmd.Context()); err != nil {
+	if err := a.setUp(ctx, l); err != nil {
 		return err
 	}
 	type result struct {
@@ -130,13 +165,7 @@ func (a *app) executeNotebooks(cmd *cobra.Command, l *lab.Lab, notebooks []strin
 	var results []result
 	for _, name := range notebooks {
 		start := time.Now()
-		err := l.Execute(cmd.Context(), name, lab.ExecuteOptions{
-			Timeout: timeout,
-			Cell: func(cell, of int, seconds float64) {
-				a.logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
-			},
-		})
-		if err != nil {
+		if err := a.executeNotebook(ctx, l, name, timeout); err != nil {
 			return err
 		}
 		results = append(results, result{name, time.Since(start).Seconds()})
@@ -148,6 +177,23 @@ func (a *app) executeNotebooks(cmd *cobra.Command, l *lab.Lab, notebooks []strin
 		return a.print(map[string]any{"notebooks": results}, "")
 	}
 	return nil
+}
+
+// executeNotebook runs one and tells the seconds of its cells.
+func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, timeout time.Duration) error {
+	watch := func(cell int) (stop func()) { return a.ticking(fmt.Sprintf("%s: cell %d", name, cell)) }
+	stop := watch(1)
+	defer func() { stop() }()
+	return l.Execute(ctx, name, lab.ExecuteOptions{
+		Timeout: timeout,
+		Cell: func(cell, of int, seconds float64) {
+			stop()
+			a.logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
+			if cell < of {
+				stop = watch(cell + 1)
+			}
+		},
+	})
 }
 
 // openedFile is what JupyterLab opens, as a slash-separated path below the checkout: the file given, else the start
