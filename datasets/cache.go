@@ -82,11 +82,10 @@ func openCached(name, key string, o *Options, produce func() ([]*Images, error))
 func (o *Options) cachePath(name, key string) (string, error) {
 	dir := o.Cache
 	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
+		var err error
+		if dir, err = CacheDir(); err != nil {
 			return "", err
 		}
-		dir = filepath.Join(user, "dmlx")
 	}
 	dir = filepath.Join(dir, "datasets")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -169,4 +168,16 @@ func readCache(path, key string) (splits []*Images, sum string, err error) {
 		return nil, "", errors.New("damaged: wrong checksum")
 	}
 	return splits, sum, nil
+}
+
+// CacheDir is the one folder outside the repository that is written to: DMLX_CACHE, else dmlx in the user's cache.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("DMLX_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder: %w; set DMLX_CACHE to one", err)
+	}
+	return filepath.Join(dir, "dmlx"), nil
 }

@@ -33,7 +33,7 @@ type Set struct {
 type Options struct {
 	// Size is the side of the square images in pixels; 32 if 0.
 	Size int
-	// Cache is the folder of drawn and decoded images; dmlx in [os.UserCacheDir] if empty.
+	// Cache is the folder of drawn and decoded images; [CacheDir] if empty.
 	Cache string
 	// TrainClasses and TestClasses, if not 0, keep the first so many classes only.
 	TrainClasses, TestClasses int

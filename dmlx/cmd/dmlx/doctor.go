@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 )
@@ -107,7 +108,7 @@ func (a *app) examine(cmd *cobra.Command) *report {
 			r.lacks("JupyterLab's set-up: "+s.Missing, "go run ./dmlx/cmd/dmlx lab makes it (with a network, some minutes)")
 		}
 	}
-	if cache, err := cacheDir(); err == nil {
+	if cache, err := datasets.CacheDir(); err == nil {
 		r.Cache = folder{cache, size(cache)}
 	} else {
 		r.lacks("a cache folder", oneLine(err))

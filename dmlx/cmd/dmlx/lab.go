@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 )
 
@@ -92,7 +93,7 @@ func (a *app) lab() (*lab.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache, err := cacheDir()
+	cache, err := datasets.CacheDir()
 	if err != nil {
 		return nil, err
 	}

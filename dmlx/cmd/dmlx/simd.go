@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/gofrs/flock"
+
+	"github.com/gradient-surgery/dml/datasets"
 )
 
 // modulePath names this module in its go.mod.
@@ -50,7 +54,7 @@ func (a *app) buildWithSIMD() (string, error) {
 	if err != nil {
 		return "", errors.New("no Go toolchain on PATH to build it with")
 	}
-	cache, err := cacheDir()
+	cache, err := datasets.CacheDir()
 	if err != nil {
 		return "", err
 	}
@@ -131,4 +135,13 @@ func isModule(goMod string) bool {
 		}
 	}
 	return false
+}
+
+// shortHash names a file after what it depends on.
+func shortHash(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:12]
 }
