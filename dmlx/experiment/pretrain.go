@@ -113,6 +113,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	out := &PretrainResult{}
 	colours := colours(set)
 	steps := o.Epochs * perEpoch
+	var pace pace
 	for epoch := range o.Epochs {
 		perm := stream(o.Seed, streamClasses, uint64(epoch)).Perm(im.N)
 		wrong := 0.0
@@ -141,9 +142,9 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 			}
 			wrong += float64(values[0])
 			if o.Progress != nil {
-				rate := float64(at+1) / time.Since(started).Seconds()
-				o.Progress(Progress{Epoch: epoch + 1, Epochs: o.Epochs, Step: at + 1, Steps: steps, StepRate: rate,
-					ViolationRate: wrong / float64(i+1), Left: time.Duration(float64(steps-at-1) / rate * float64(time.Second)).Round(time.Second)})
+				p := Progress{Epoch: epoch + 1, Epochs: o.Epochs, Step: at + 1, Steps: steps, ViolationRate: wrong / float64(i+1)}
+				p.StepRate, p.Left = pace.at(p.Step, p.Steps)
+				o.Progress(p)
 			}
 		}
 		out.Error = wrong / float64(perEpoch)

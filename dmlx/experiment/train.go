@@ -110,9 +110,8 @@ func (t *trainer) run(ctx context.Context, store *Store, progress func(Progress)
 func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	first := t.state.Epoch * t.spec.StepsPerEpoch
-	batches := t.prepare(ctx, first, t.spec.Steps())
-	began := time.Now()
+	batches := t.prepare(ctx, t.state.Epoch*t.spec.StepsPerEpoch, t.spec.Steps())
+	var pace pace
 	colours := colours(t.set)
 	for epoch := t.state.Epoch; epoch < t.spec.Epochs && t.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= t.spec.Epochs-tracedEpochs}
@@ -137,7 +136,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 			_ = pixels.FinalizeAll() // Frees memory early; a failure leaves it to the garbage collector.
 			_ = labels.FinalizeAll()
 			if progress != nil {
-				progress(t.progress(epoch, i+1, first, began, &sum))
+				progress(t.progress(epoch, i+1, &pace, &sum))
 			}
 		}
 		if err := sum.add(pending); err != nil {
@@ -166,15 +165,29 @@ func (t *trainer) prepare(ctx context.Context, from, to int) <-chan batch {
 	return out
 }
 
-func (t *trainer) progress(epoch, step, first int, began time.Time, sum *tally) Progress {
+func (t *trainer) progress(epoch, step int, pace *pace, sum *tally) Progress {
 	p := Progress{
 		Hash: t.state.Run, Spec: t.spec, Epoch: epoch + 1, Epochs: t.spec.Epochs,
 		Step: epoch*t.spec.StepsPerEpoch + step, Steps: t.spec.Steps(), ViolationRate: sum.violationRate(),
 	}
-	elapsed := time.Since(began)
-	p.StepRate = float64(p.Step-first) / elapsed.Seconds()
-	p.Left = time.Duration(float64(p.Steps-p.Step) / p.StepRate * float64(time.Second)).Round(time.Second)
+	p.StepRate, p.Left = pace.at(p.Step, p.Steps)
 	return p
+}
+
+// pace is how fast steps are done, from the second on: the first one compiles.
+type pace struct {
+	first int
+	began time.Time
+}
+
+// at tells the steps per second and the time left once a step is done; both are 0 while nothing is known.
+func (p *pace) at(step, steps int) (rate float64, left time.Duration) {
+	if p.began.IsZero() {
+		p.first, p.began = step, time.Now()
+		return 0, 0
+	}
+	rate = float64(step-p.first) / time.Since(p.began).Seconds()
+	return rate, time.Duration(float64(steps-step) / rate * float64(time.Second)).Round(time.Second)
 }
 
 // tracedEpochs is how many of the last epochs keep their triplets: Figure 5's first column.
