@@ -65,8 +65,11 @@ func (l *liveLine) end() {
 
 // training is a run's progress as one line.
 func training(p experiment.Progress) string {
-	return fmt.Sprintf("epoch %d/%d  step %d/%d  %.1f steps/s  violations %.0f %%  %s left",
-		p.Epoch, p.Epochs, p.Step, p.Steps, p.StepRate, 100*p.ViolationRate, p.Left)
+	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps, 100*p.ViolationRate)
+	if p.StepRate > 0 { // Not known of the first step.
+		line += fmt.Sprintf("  %.1f steps/s  %s left", p.StepRate, p.Left)
+	}
+	return line
 }
 
 // store opens the run store; what it sets aside is said on standard error.

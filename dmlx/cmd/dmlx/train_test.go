@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+// atWork gives a command an empty store and cache and the Go backend.
+func atWork(t *testing.T) (store string) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return filepath.Join(t.TempDir(), "runs")
+}
+
+// object reads the one JSON object of a command's standard output.
+func object(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	code, stdout, stderr := invoke(t, append(args, "--json")...)
+	if code != 0 {
+		t.Fatalf("dmlx %s: code %d, %s", args, code, stderr)
+	}
+	var v map[string]any
+	d := json.NewDecoder(strings.NewReader(stdout))
+	if err := d.Decode(&v); err != nil || d.More() {
+		t.Fatalf("dmlx %s: not one object: %v\n%s", args, err, stdout)
+	}
+	return v
+}
+
+var smallRun = []string{"train", "--preset", "smoke", "--size", "16", "--weights", "random", "--batch", "2x2", "--steps", "2", "--dim", "8"}
+
+func TestTrainRunsAndRecall(t *testing.T) {
+	store := atWork(t)
+	train := append(smallRun, "--store", store)
+	v := object(t, append(train, "--rule", "cos-orth/lin-ms/cir")...)
+	dir := v["dir"].(string)
+	recall := v["recall"].(map[string]any)
+	if filepath.Base(dir) != v["run"] || filepath.Dir(dir) != store || recall["1"] == nil || recall["8"] == nil {
+		t.Errorf("train: %v", v)
+	}
+	for _, name := range []string{"spec.json", "metrics.jsonl", "result.json", "embeddings.npy", "labels.npy"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	code, stdout, stderr := invoke(t, append(train, "--rule", "ours")...) // The same rule.
+	if code != 0 || !strings.Contains(stdout, "Recall@1 ") || !strings.Contains(stdout, "MAP@R") || !strings.Contains(stdout, dir) {
+		t.Errorf("again: %d %q %q", code, stdout, stderr)
+	}
+	other := object(t, append(train, "--rule", "euc/con/con", "--lr", "0.01")...)
+
+	// The files of a run give the numbers of the run.
+	r := object(t, "recall", "--embeddings", filepath.Join(dir, "embeddings.npy"), "--labels", filepath.Join(dir, "labels.npy"), "--k", "1,8")
+	if got := r["recall"].(map[string]any); got["1"] != recall["1"] || got["8"] != recall["8"] || r["map_at_r"] != v["map_at_r"] || r["lone_queries"] != 0. {
+		t.Errorf("recall: %v, train: %v", r, v)
+	}
+
+	hash, second := v["run"].(string), other["run"].(string)
+	if runs := object(t, "runs", "--store", store)["runs"].([]any); len(runs) != 2 {
+		t.Errorf("runs: %v", runs)
+	}
+	if show := object(t, "runs", "show", hash[:6], "--store", store); show["run"] != hash || len(show["epochs"].([]any)) != 2 {
+		t.Errorf("show: %v", show)
+	}
+	code, stdout, stderr = invoke(t, "runs", "compare", hash, second, "--store", store)
+	if code != 0 || !strings.Contains(stdout, "euc/con/con") || !strings.Contains(stdout, "Recall@1") || strings.Contains(stdout, "padding") {
+		t.Errorf("compare: %d %s %s", code, stdout, stderr)
+	}
+	object(t, "runs", "remove", second, "--store", store)
+	code, stdout, _ = invoke(t, "runs", "list", "--store", store)
+	if code != 0 || strings.Contains(stdout, second) || !strings.Contains(stdout, hash) {
+		t.Errorf("list: %s", stdout)
+	}
+}
+
+// interrupter stops the command when it writes of an epoch.
+type interrupter struct {
+	bytes.Buffer
+	stop func()
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("epoch ")) {
+		i.stop()
+	}
+	return i.Buffer.Write(p)
+}
+
+func TestInterruptedTrainingGoesOn(t *testing.T) {
+	store := atWork(t)
+	args := append(smallRun, "--store", store)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout bytes.Buffer
+	stderr := &interrupter{stop: cancel}
+	if code := run(ctx, args, &stdout, stderr); code != 130 || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "dmlx: stopped\n") {
+		t.Errorf("interrupted: code %d, %q, %q", code, stdout.String(), stderr.String())
+	}
+	if v := object(t, args...); v["recall"] == nil {
+		t.Errorf("gone on: %v", v)
+	}
+}
+
+func TestRecallOfAGallery(t *testing.T) {
+	atWork(t)
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		npy.WriteFloat32(file("q.npy"), []float32{1, 0, 0, 2, 1, 1}, 3, 2), npy.WriteInt64(file("ql.npy"), []int64{1, 2, 9}, 3),
+		npy.WriteFloat32(file("g.npy"), []float32{1, 0.1, 0.1, 1}, 2, 2), npy.WriteInt64(file("gl.npy"), []int64{1, 1}, 2),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"recall", "--embeddings", file("q.npy"), "--labels", file("ql.npy")}
+	r := object(t, append(args, "--k", "1,2", "--gallery-embeddings", file("g.npy"), "--gallery-labels", file("gl.npy"))...)
+	if fmt.Sprint(r["recall"], r["map_at_r"], r["r_precision"], r["lone_queries"]) != "map[1:1 2:1] 1 1 2" {
+		t.Errorf("%v", r)
+	}
+	for want, bad := range map[string][]string{
+		"needs both":        append(args, "--gallery-labels", file("gl.npy")),
+		"does not fit":      {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
+		"expected f4":       {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
+		"no such file":      {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
+		"must lie in 1…2":   append(args, "--k", "3"),
+		"required flag":     {"recall", "--labels", file("ql.npy")},
+		"no run":            {"runs", "show", "abc", "--store", dir},
+		"minicar, minishop": {"train", "--data", "birds"},
+		"cos-orth":          {"train", "--rule", "sine/con/con"},
+		"smoke, quick":      {"train", "--preset", "huge"},
+		"small, resnet18":   {"train", "--arch", "vgg"},
+		"as in 8x8":         {"train", "--batch", "64"},
+		"learning rate":     {"train", "--lr", "-1"},
+		"there are table2":  {"reproduce", "table99"},
+		"too few for 99":    {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
+		"run store cannot":  {"train", "--preset", "smoke", "--store", file("q.npy")},
+	} {
+		code, stdout, stderr := invoke(t, bad...)
+		last := stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:]
+		if code != 1 || stdout != "" || !strings.Contains(last, want) || !strings.HasPrefix(last, "dmlx: ") {
+			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q; want …%s…", bad, code, stdout, stderr, want)
+		}
+	}
+}
