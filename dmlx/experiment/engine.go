@@ -87,13 +87,14 @@ func training(b compute.Backend, spec Spec, rule dmlx.Rule) (*engine, error) {
 			for i, v := range variables {
 				nodes[i] = v.NodeValue(pixels)
 			}
-			squares := ScalarZero(pixels.Graph(), dtypes.Float32)
+			flat := make([]*Node, len(variables))                            // One reduction compiles in half the time of one per variable.
 			for i, gradient := range Gradient(ReduceAllSum(out), nodes...) { // The value means nothing; its gradient is the rule's.
 				variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
-				squares = Add(squares, ReduceAllSum(Square(gradient)))
+				flat[i] = Reshape(gradient, -1)
 			}
+			norm := Sqrt(ReduceAllSum(Square(Concatenate(flat, 0))))
 			valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
-			return Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(Sqrt(squares), 1)}, 0)
+			return Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(norm, 1)}, 0)
 		})
 	})
 }
