@@ -32,12 +32,16 @@ type Progress struct {
 // same backend, and begins anew without one. If ctx is done it stops at the next step: the epoch under way is lost, and
 // the same call goes on from its beginning. A run that diverges is a result too; see [Result.Diverged]. progress, if not
 // nil, is called after each step and must return soon.
-func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
-	r, err := run(ctx, choice, store, spec, progress)
-	if err != nil {
-		return nil, oneLine(err)
-	}
-	return r, nil
+func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
+	defer func() {
+		if p := recover(); p != nil { // GoMLX panics where a graph cannot be built, as a rule of the user's own may not.
+			err = fmt.Errorf("%v", p)
+		}
+		if err != nil {
+			r, err = nil, oneLine(err)
+		}
+	}()
+	return run(ctx, choice, store, spec, progress)
 }
 
 func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
