@@ -22,6 +22,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
 // childEnv makes the test binary a process that runs the spec in it; see child.
@@ -182,6 +183,17 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 			epochs, err := s.Metrics(r.Hash)
 			if err != nil || len(epochs) != 3 || epochs[0].LR != 0.1 || epochs[2].LR != 0.1/10 || epochs[2].Step != 9 {
 				t.Errorf("metrics %+v, %v", epochs, err)
+			}
+			test, gallery, err := s.Embeddings(r.Hash)
+			if err != nil || test.Dim != 8 || len(test.Labels) != 9 || len(gallery.Labels) != 9 {
+				t.Errorf("embeddings %+v, %+v, %v", test, gallery, err)
+			}
+			if m, err := retrieval.Evaluate(c.Backend, test, gallery, []int{1}); err != nil || m.Recall[1] != r.Recall[1] || m.MAPAtR != r.MAPAtR {
+				t.Errorf("measured again: %+v, %v", m, err)
+			}
+			sap, san, err := s.Triplets(r.Hash)
+			if total := epochs[0].Triplets + epochs[1].Triplets + epochs[2].Triplets; err != nil || len(sap) != total || len(san) != total {
+				t.Errorf("%d triplets, metrics count %d, %v", len(sap), total, err)
 			}
 			again, err := Run(t.Context(), nil, s, spec, func(Progress) { t.Error("a finished run was run again") })
 			if err != nil || !reflect.DeepEqual(again.Recall, r.Recall) {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
 // Files of a run's directory.
@@ -352,18 +353,54 @@ func Ship(path string, results []*Result) error {
 	return writeJSON(path, list)
 }
 
-// readEmbeddings reads a run's embeddings and labels.
-func readEmbeddings(dir, embeddings, labels string) (values []float32, dim int, classes []int64, err error) {
-	values, shape, err := npy.ReadFloat32(filepath.Join(dir, embeddings))
+// Embeddings reads a finished run's embeddings of the test set, of length 1, and those of the gallery, nil if the test set
+// is ranked against itself.
+func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, err error) {
+	r, err := s.Get(hash)
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, nil, err
 	}
-	classes, _, err = npy.ReadInt64(filepath.Join(dir, labels))
+	read := func(embeddings, labels string) (*retrieval.Embeddings, error) {
+		if r.Files[embeddings] == "" {
+			return nil, nil
+		}
+		values, shape, err := npy.ReadFloat32(filepath.Join(s.Path(hash), embeddings))
+		if err != nil {
+			return nil, err
+		}
+		classes, _, err := npy.ReadInt64(filepath.Join(s.Path(hash), labels))
+		if err != nil {
+			return nil, err
+		}
+		if len(shape) != 2 || shape[0] != len(classes) {
+			return nil, fmt.Errorf("run %s: %s of shape %v does not fit %d labels", hash, embeddings, shape, len(classes))
+		}
+		return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
+	}
+	if test, err = read(EmbeddingsFile, LabelsFile); err != nil {
+		return nil, nil, err
+	}
+	if test == nil {
+		return nil, nil, fmt.Errorf("run %s has no embeddings: %s", hash, r.Diverged)
+	}
+	gallery, err = read(GalleryEmbeddingsFile, GalleryLabelsFile)
+	return test, gallery, err
+}
+
+// Triplets reads S_ap and S_an of all valid triplets of a run's last five epochs, in the order of training.
+func (s *Store) Triplets(hash string) (sap, san []float32, err error) {
+	files, err := filepath.Glob(filepath.Join(s.Path(hash), traceDir, "*.npy"))
 	if err != nil {
-		return nil, 0, nil, err
+		return nil, nil, err
 	}
-	if len(shape) != 2 || shape[0] != len(classes) {
-		return nil, 0, nil, fmt.Errorf("%s: shape %v does not fit %d labels", embeddings, shape, len(classes))
+	for _, f := range files { // Glob sorts them.
+		pairs, _, err := npy.ReadFloat32(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			sap, san = append(sap, pairs[i]), append(san, pairs[i+1])
+		}
 	}
-	return values, shape[1], classes, nil
+	return sap, san, nil
 }
