@@ -1,6 +1,6 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+import . "github.com/gomlx/gomlx/core/graph"
 
 // Direction gives the directions in which the members of a triplet move (§3.2).
 type Direction struct {

@@ -1,6 +1,6 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+import . "github.com/gomlx/gomlx/core/graph"
 
 // Loss is a loss function of Table 1 as it is written down, to be differentiated by machine and held against its rule.
 // The triplets of the batch, and the sets 𝒫 and 𝒩, are held fixed: choosing them has no gradient.

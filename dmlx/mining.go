@@ -3,7 +3,7 @@ package dmlx
 import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // Triplets are rows of a batch: anchor, positive and negative, int32 [T] each, of which those count that are Valid,

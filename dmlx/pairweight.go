@@ -1,6 +1,6 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+import . "github.com/gomlx/gomlx/core/graph"
 
 // PairWeight gives the weights P₊ of the anchor-positive and P₋ of the anchor-negative pair (§3.3).
 type PairWeight struct {

@@ -2,7 +2,7 @@ package dmlx
 
 import (
 	"github.com/gomlx/compute/dtypes"
-	. "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // Batch is what the parts of a rule are functions of: the embeddings of a batch, their similarities, and its triplets.

@@ -1,6 +1,6 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph" //nolint:staticcheck // The graph language reads as formulas this way.
+import . "github.com/gomlx/gomlx/core/graph"
 
 // TripletWeight gives the weight T of a whole triplet (§3.4).
 type TripletWeight struct {

@@ -20,7 +20,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	. "github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Arch names a network.
@@ -131,7 +131,7 @@ func (n network) layers() (stem convolution, blocks []block) {
 func (a Arch) Features(scope *model.Scope, images *Node, training bool) *Node {
 	n, ok := networks[a]
 	if !ok {
-		Panicf("backbone: no network %q", a)
+		exceptions.Panicf("backbone: no network %q", a)
 	}
 	images.AssertRank(4)
 	images.AssertDims(-1, -1, -1, 3)
@@ -182,7 +182,7 @@ func at(scope *model.Scope, name string) *model.Scope {
 func variable(scope *model.Scope, name string) *model.Variable {
 	v := scope.GetVariable(name)
 	if v == nil {
-		Panicf("backbone: no variable %q in %q: Init or LoadWeights comes first", name, scope.Scope())
+		exceptions.Panicf("backbone: no variable %q in %q: Init or LoadWeights comes first", name, scope.Scope())
 	}
 	return v
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	. "github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Convolution is PyTorch's conv2d on channels-last images: x [N, H, W, C], kernel [KH, KW, C, O], the border padded by
@@ -20,7 +20,7 @@ func Convolution(x, kernel *Node, stride, pad int) *Node {
 	kernel.AssertRank(4)
 	k := kernel.Shape()
 	if k.Dim(2) != x.Shape().Dim(3) {
-		Panicf("backbone: Convolution of x %s with a kernel %s: channels differ", x.Shape(), k)
+		exceptions.Panicf("backbone: Convolution of x %s with a kernel %s: channels differ", x.Shape(), k)
 	}
 	checkWindow("Convolution", x, k.Dim(0), k.Dim(1), stride, pad)
 	odd := k.Dim(0)%2 == 1 && k.Dim(1)%2 == 1 // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
@@ -36,7 +36,7 @@ func native(x *Node) bool { return x.Graph().Backend().Name() == "xla" }
 func checkWindow(op string, x *Node, height, width, stride, pad int) {
 	h, w := x.Shape().Dim(1)+2*pad, x.Shape().Dim(2)+2*pad
 	if stride < 1 || pad < 0 || pad >= height || pad >= width || height > h || width > w {
-		Panicf("backbone: %s of x %s with a %d×%d window, stride %d, padding %d: want stride ≥ 1, 0 ≤ padding < window ≤ padded image",
+		exceptions.Panicf("backbone: %s of x %s with a %d×%d window, stride %d, padding %d: want stride ≥ 1, 0 ≤ padding < window ≤ padded image",
 			op, x.Shape(), height, width, stride, pad)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	. "github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Momentum and Epsilon are PyTorch's defaults of batch normalisation; in GoMLX's convention the momentum is 1 − 0.1.
@@ -80,7 +80,7 @@ func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
 		return Reshape(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)), x.Shape().Dimensions...)
 	}
 	if rows < 2 {
-		Panicf("backbone: batch normalisation in %s takes more than one value per channel, got %s: a larger batch or image",
+		exceptions.Panicf("backbone: batch normalisation in %s takes more than one value per channel, got %s: a larger batch or image",
 			scope.Scope(), x.Shape())
 	}
 	y, m, v := normalise(flat, gamma, beta)

@@ -46,6 +46,9 @@ func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 
 func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
 	if err := spec.Validate(); err != nil {
+		if _, missing := openSet(spec); isPaperSet(spec.Data) && missing != nil {
+			return nil, missing // The longer errand is told first.
+		}
 		return nil, err
 	}
 	hash := spec.Hash()
