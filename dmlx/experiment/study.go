@@ -97,9 +97,9 @@ func (t *Table) At(row, column string) *Cell {
 	return nil
 }
 
-// Provenance says in one line what made the table: preset, backends, machines and dates.
+// Provenance says in one line what made the table: preset, data, seeds, backends, machines and dates.
 func (t *Table) Provenance() string {
-	var backends, machines []string
+	var backends, machines, seeds []string
 	var first, last time.Time
 	shipped := 0
 	add := func(list *[]string, s string) {
@@ -111,6 +111,7 @@ func (t *Table) Provenance() string {
 		for _, r := range c.Runs {
 			add(&backends, r.Backend)
 			add(&machines, r.Machine)
+			add(&seeds, fmt.Sprint(r.Spec.Seed))
 			if r.Shipped {
 				shipped++
 			}
@@ -127,7 +128,7 @@ func (t *Table) Provenance() string {
 	if to := last.Format(day); to != dates {
 		dates += " to " + to
 	}
-	line := fmt.Sprintf("preset %s · %s · %s · %s · %s", t.Preset, strings.Join(t.Columns, ", "),
+	line := fmt.Sprintf("preset %s · %s · seeds %s · %s · %s · %s", t.Preset, strings.Join(t.Columns, ", "), strings.Join(seeds, ", "),
 		strings.Join(backends, ", "), strings.Join(machines, "; "), dates)
 	if shipped > 0 {
 		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)
