@@ -1,6 +1,7 @@
 package notebooks
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -8,6 +9,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/report"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
@@ -79,4 +82,31 @@ func TestGallery(t *testing.T) {
 	}
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
+
+	table, err := shippedTable2(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err = figures.Table2Plot(report.Entries(table), table.Provenance())
+	draw("table2", f, err)
+}
+
+// shippedTable2 is Table 2 of the results that come with the repository; a missing run is an error.
+func shippedTable2(t *testing.T) (*experiment.Table, error) {
+	study, err := experiment.ParseStudy("table2")
+	if err != nil {
+		return nil, err
+	}
+	preset, err := experiment.ParsePreset("quick")
+	if err != nil {
+		return nil, err
+	}
+	store, err := experiment.OpenStore(t.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	missing := func() (*backend.Choice, error) {
+		return nil, errors.New("results of Table 2 at the quick preset are missing: dmlx reproduce table2 --ship makes them")
+	}
+	return experiment.Reproduce(t.Context(), missing, store, study, preset, experiment.Options{})
 }
