@@ -546,7 +546,7 @@ func TestReproduce(t *testing.T) {
 	p.base.Weights, p.base.Size = Random, 16
 	p.sets = map[string]size{"minicar": {4, 3, 2, 2, 8, 1, 2}, "minishop": {4, 3, 2, 2, 8, 1, 2}}
 	study := Study{Name: "test", Cells: func(p Preset) []Cell {
-		return append(onBothSets(p, []string{"a", "a again"}, func(row string) (string, string) { return row, "cos/con/con" }),
+		return append(setsAcross(p, []string{"a", "a again"}, func(string) string { return "cos/con/con" }),
 			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
 	}}
 	opened := 0
@@ -559,10 +559,10 @@ func TestReproduce(t *testing.T) {
 	if table.Runs != 10 || table.Ran != 6 || opened != 1 { // Equal cells share their runs.
 		t.Errorf("%d runs, %d made, backend opened %d times", table.Runs, table.Ran, opened)
 	}
-	if c := table.At("a", "minishop").Recall(1); c.N != 2 || c != table.At("a again", "minishop").Recall(1) {
+	if c := table.At("minishop", "a", "minishop").Recall(1); c.N != 2 || c != table.At("minishop", "a again", "minishop").Recall(1) {
 		t.Errorf("%+v", c)
 	}
-	if c := table.At("wild", "minicar").Recall(1); c.N != 0 || c.Diverged != 2 {
+	if c := table.At("minicar", "wild", "minicar").Recall(1); c.N != 0 || c.Diverged != 2 {
 		t.Errorf("%+v", c)
 	}
 	again, err := Reproduce(t.Context(), choose, s, study, p, o)

@@ -25,7 +25,9 @@ type Study struct {
 
 // Cell is one cell of a table: a rule on a data set, over seeds.
 type Cell struct {
-	Row, Column string  // As the table labels them.
+	// Row and Column are as the table labels them. Where the data sets are no columns, as in Table 2, they are blocks:
+	// each of them has all rows and columns.
+	Row, Column string
 	Data, Rule  string  // What is run.
 	PaperData   string  // The paper's data set in the same role.
 	LR          float64 // 0 is the preset's.
@@ -43,30 +45,72 @@ var studies = []Study{
 	{
 		Name: "table2", Title: "Gradient directions, with P = con and T = con: Recall@1",
 		Cells: func(p Preset) []Cell {
-			return onBothSets(p, dmlx.Directions, func(d dmlx.Direction) (row, rule string) { return d.Name, d.Name + "/con/con" })
+			return setsAcross(p, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name }),
+				func(direction string) string { return direction + "/con/con" })
+		},
+	},
+	{
+		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
+		Cells: func(p Preset) []Cell {
+			return setsDown(p, names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name }), []string{"euc", "cos"},
+				func(pair, direction string) string { return direction + "/" + pair + "/con" })
+		},
+	},
+	{
+		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
+		Cells: func(p Preset) []Cell {
+			return setsDown(p, []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}, []string{"con", "lin"},
+				func(triplet, pair string) string { return "cos/" + pair + "/" + triplet })
 		},
 	},
 }
 
-// onBothSets makes a row of each item and a column of each of the preset's data sets.
-func onBothSets[T any](p Preset, items []T, of func(T) (row, rule string)) []Cell {
+func names[T any](items []T, name func(T) string) []string {
+	out := make([]string, len(items))
+	for i, item := range items {
+		out[i] = name(item)
+	}
+	return out
+}
+
+// onBoth has the cells of the preset's two data sets.
+func onBoth(p Preset, c Cell) []Cell {
+	fine, separated := c, c
+	fine.Data, fine.PaperData = p.FineGrained, "CAR"
+	separated.Data, separated.PaperData = p.Separated, "In-shop"
+	return []Cell{fine, separated}
+}
+
+// setsAcross makes a column of each of the preset's data sets, as in Table 2.
+func setsAcross(p Preset, rows []string, rule func(row string) string) []Cell {
 	var out []Cell
-	for _, item := range items {
-		row, rule := of(item)
-		out = append(out,
-			Cell{Row: row, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: rule},
-			Cell{Row: row, Column: p.Separated, Data: p.Separated, PaperData: "In-shop", Rule: rule})
+	for _, row := range rows {
+		for _, c := range onBoth(p, Cell{Row: row, Rule: rule(row)}) {
+			c.Column = c.Data
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// setsDown makes a block of rows and columns of each of the preset's data sets, one under the other, as in Tables 3 and 4.
+func setsDown(p Preset, rows, columns []string, rule func(row, column string) string) []Cell {
+	var out []Cell
+	for _, set := range onBoth(p, Cell{}) {
+		for _, row := range rows {
+			for _, column := range columns {
+				c := set
+				c.Row, c.Column, c.Rule = row, column, rule(row, column)
+				out = append(out, c)
+			}
+		}
 	}
 	return out
 }
 
 // Studies lists the names that Reproduce knows.
 func Studies() []string {
-	names := make([]string, len(studies))
-	for i, s := range studies {
-		names[i] = s.Name
-	}
-	return names
+	return names(studies, func(s Study) string { return s.Name })
 }
 
 // ParseStudy finds a study by its name; the error lists those there are.
@@ -82,15 +126,14 @@ func ParseStudy(name string) (Study, error) {
 // Table is a study with its results.
 type Table struct {
 	Study, Title, Preset string
-	Rows, Columns        []string
-	Cells                []Cell // Row by row.
+	Cells                []Cell // As the study lists them.
 	Runs, Ran            int    // How many runs it rests on, and how many of them were made for it now.
 }
 
-// At is the cell of a row and column, nil if there is none.
-func (t *Table) At(row, column string) *Cell {
-	for i := range t.Cells {
-		if t.Cells[i].Row == row && t.Cells[i].Column == column {
+// At is the cell of a data set, row and column, nil if there is none.
+func (t *Table) At(data, row, column string) *Cell {
+	for i, c := range t.Cells {
+		if c.Data == data && c.Row == row && c.Column == column {
 			return &t.Cells[i]
 		}
 	}
@@ -99,7 +142,7 @@ func (t *Table) At(row, column string) *Cell {
 
 // Provenance says in one line what made the table: preset, data, seeds, backends, machines and dates.
 func (t *Table) Provenance() string {
-	var backends, machines, seeds []string
+	var sets, backends, machines, seeds []string
 	var first, last time.Time
 	shipped := 0
 	add := func(list *[]string, s string) {
@@ -108,6 +151,7 @@ func (t *Table) Provenance() string {
 		}
 	}
 	for _, c := range t.Cells {
+		add(&sets, c.Data)
 		for _, r := range c.Runs {
 			add(&backends, r.Backend)
 			add(&machines, r.Machine)
@@ -128,7 +172,7 @@ func (t *Table) Provenance() string {
 	if to := last.Format(day); to != dates {
 		dates += " to " + to
 	}
-	line := fmt.Sprintf("preset %s · %s · seeds %s · %s · %s · %s", t.Preset, strings.Join(t.Columns, ", "), strings.Join(seeds, ", "),
+	line := fmt.Sprintf("preset %s · %s · seeds %s · %s · %s · %s", t.Preset, strings.Join(sets, ", "), strings.Join(seeds, ", "),
 		strings.Join(backends, ", "), strings.Join(machines, "; "), dates)
 	if shipped > 0 {
 		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)
@@ -192,12 +236,6 @@ func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), stor
 	byHash := make(map[string]*job)
 	for i := range t.Cells {
 		c := &t.Cells[i]
-		if !slices.Contains(t.Rows, c.Row) {
-			t.Rows = append(t.Rows, c.Row)
-		}
-		if !slices.Contains(t.Columns, c.Column) {
-			t.Columns = append(t.Columns, c.Column)
-		}
 		c.Runs = make([]*Result, len(c.Specs))
 		for k, spec := range c.Specs {
 			t.Runs++
