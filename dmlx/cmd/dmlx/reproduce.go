@@ -46,22 +46,16 @@ func newReproduce(a *app) *cobra.Command {
 			}
 			line := newLiveLine(a.stderr)
 			choose := sync.OnceValues(a.backend)
-			var texts []string
-			var reports []reproduced
+			tables := make([]*experiment.Table, len(studies))
 			var runs []*experiment.Result
-			for _, study := range studies {
+			for i, study := range studies {
 				o.Progress = results.Overall(func(done float64, text string) { line.show("%3.0f %%  %s", 100*done, text) })
-				table, err := experiment.Reproduce(cmd.Context(), choose, store, study, preset, o)
+				tables[i], err = experiment.Reproduce(cmd.Context(), choose, store, study, preset, o)
 				line.end()
 				if err != nil {
 					return err
 				}
-				set, text, err := present(table, out)
-				if err != nil {
-					return err
-				}
-				reports, texts = append(reports, set), append(texts, text)
-				for _, c := range table.Cells {
+				for _, c := range tables[i].Cells {
 					runs = append(runs, c.Runs...)
 				}
 			}
@@ -70,6 +64,15 @@ func newReproduce(a *app) *cobra.Command {
 					return err
 				}
 				a.logf("wrote %d results to %s", len(runs), ship)
+			}
+			var texts []string
+			var reports []reproduced
+			for _, table := range tables {
+				set, text, err := present(table, out)
+				if err != nil {
+					return err
+				}
+				reports, texts = append(reports, set), append(texts, text)
 			}
 			return a.print(map[string]any{"tables": reports}, strings.Join(texts, "\n\n"))
 		},
