@@ -35,16 +35,16 @@ func ExamplePaper() {
 	// the paper's table 2 prints 0 numbers for CUB cos-orth R@1
 }
 
-func ExampleTable2() {
-	table, err := figures.Table2([]figures.Entry{
-		{Row: "euc", Column: "minicar", Paper: "CAR", Score: figures.Score{Mean: 65.1, Std: 2.0, N: 3}},
-		{Row: "cos", Column: "minicar", Paper: "CAR", Score: figures.Score{Mean: 69.2, Std: 1.5, N: 3}},
+func ExampleCompare() {
+	c, err := figures.Compare("table2", []figures.Entry{
+		{Rule: "euc/con/con", Data: "minicar", Paper: "CAR", Score: figures.Score{Mean: 65.1, Std: 2.0, N: 3}},
+		{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", Score: figures.Score{Mean: 69.2, Std: 1.5, N: 3}},
 	}, "an example")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	md, err := figures.Bytes(table, "md")
+	md, err := figures.Bytes(c.Table(), "md")
 	rows, _, _ := strings.Cut(string(md), "\n\n")
 	fmt.Println(rows, err)
 	// Output:

@@ -162,16 +162,41 @@ func TestGradientMatrix(t *testing.T) {
 // prototype is Table 2 at a small size.
 func prototype() []Entry {
 	return []Entry{
-		{"euc", "minicar", "CAR", Score{65.1, 2.0, 3, 0}}, {"euc", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
-		{"cos", "minicar", "CAR", Score{69.2, 1.5, 3, 0}}, {"cos", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
-		{"euc-orth", "minicar", "CAR", Score{67.5, 0.6, 2, 1}}, {"euc-orth", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
-		{"cos-orth", "minicar", "CAR", Score{66.9, 1.5, 3, 0}}, {"cos-orth", "minishop", "In-shop", Missing},
+		{"euc/con/con", "minicar", "CAR", Score{65.1, 2.0, 3, 0}}, {"euc/con/con", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
+		{"cos/con/con", "minicar", "CAR", Score{69.2, 1.5, 3, 0}}, {"cos/con/con", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
+		{"euc-orth/con/con", "minicar", "CAR", Score{67.5, 0.6, 2, 1}}, {"euc-orth/con/con", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
+		{"cos-orth/con/con", "minicar", "CAR", Score{66.9, 1.5, 3, 0}}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
 	}
+}
+
+// papers are the paper's own numbers of a table as entries, moved: all by the same, each a little.
+func papers(t *testing.T, table int, shift, wobble float64) []Entry {
+	t.Helper()
+	results, err := PaperResults(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []Entry
+	for i, r := range results {
+		s := r.Score()
+		s.Mean += shift + wobble*math.Sin(float64(7*i))
+		s.N = 3
+		out = append(out, Entry{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet, Data: map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
+			Paper: r.Dataset, Score: s})
+	}
+	return out
 }
 
 const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
 
-func TestTable2Plot(t *testing.T) {
-	f, err := Table2Plot(prototype(), somewhere)
-	checkGolden(t, "table2", f, err)
+func TestComparisonPlots(t *testing.T) {
+	third := papers(t, 3, -3, 1)
+	third[3].Score = Score{math.NaN(), 0, 0, 3}
+	for table, entries := range map[string][]Entry{"table2": prototype(), "table3": third, "table4": papers(t, 4, -3, 1)} {
+		c, err := Compare(table, entries, somewhere)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkGolden(t, table, c.Plot(), nil)
+	}
 }

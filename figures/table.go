@@ -7,6 +7,7 @@ import (
 	"html"
 	"image/color"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,6 +57,8 @@ type Table struct {
 type Column struct {
 	Title, Group Markup
 	Left         bool // Text, aligned left, and not a number.
+	// Merged sets equal cells that stand one under the other as one. CSV repeats them.
+	Merged bool
 }
 
 // Cell is what stands in a table: text, or a score.
@@ -100,6 +103,32 @@ func Shade(cells ...*Cell) {
 	for _, c := range cells {
 		if c.Score != nil && !math.IsNaN(c.Score.Mean) && low < high {
 			c.Shade, c.Shaded = (c.Score.Mean-low)/(high-low), true
+		}
+	}
+}
+
+// ShadeAroundMedian shades like [Shade] with the median of the means at half the tint, as Table 3 of the paper does: few
+// low scores do not make the others look alike.
+func ShadeAroundMedian(cells ...*Cell) {
+	Shade(cells...)
+	var shades []float64
+	for _, c := range cells {
+		if c.Shaded {
+			shades = append(shades, c.Shade)
+		}
+	}
+	if len(shades) == 0 {
+		return
+	}
+	slices.Sort(shades)
+	middle := (shades[(len(shades)-1)/2] + shades[len(shades)/2]) / 2
+	for _, c := range cells {
+		switch {
+		case !c.Shaded:
+		case c.Shade < middle:
+			c.Shade /= 2 * middle
+		case c.Shade > 0 && middle < 1:
+			c.Shade = 0.5 + (c.Shade-middle)/(1-middle)/2
 		}
 	}
 }
@@ -185,6 +214,22 @@ func (t *Table) grouped() bool {
 	return false
 }
 
+// run is how many rows the cell of a merged column stands for: 0 if it goes with the one above it.
+func (t *Table) run(row, column int) int {
+	if !t.Columns[column].Merged {
+		return 1
+	}
+	same := func(i int) bool { return t.Rows[i][column].markup() == t.Rows[row][column].markup() }
+	if row > 0 && same(row-1) {
+		return 0
+	}
+	n := 1
+	for row+n < len(t.Rows) && same(row+n) {
+		n++
+	}
+	return n
+}
+
 func (t *Table) ruled(row int) bool {
 	for _, r := range t.Rules {
 		if r == row+1 && row+1 < len(t.Rows) {
@@ -222,7 +267,10 @@ func (t *Table) terminal() []byte {
 	for i, cells := range t.Rows {
 		row := make(pretty.Row, len(cells))
 		for j, c := range cells {
-			row[j] = Plain(c.markup()) + marks[c.Note]
+			row[j] = ""
+			if t.run(i, j) > 0 {
+				row[j] = Plain(c.markup()) + marks[c.Note]
+			}
 		}
 		w.AppendRow(row)
 		if t.ruled(i) {
@@ -262,14 +310,17 @@ func (t *Table) markdown() []byte {
 	}
 	row(head)
 	row(line)
-	for _, cells := range t.Rows {
+	for i, cells := range t.Rows {
 		out := make([]string, len(cells))
-		for i, c := range cells {
-			out[i] = text(c.markup())
-			if c.Bold {
-				out[i] = "**" + out[i] + "**"
+		for j, c := range cells {
+			if t.run(i, j) == 0 {
+				continue
 			}
-			out[i] += marks[c.Note]
+			out[j] = text(c.markup())
+			if c.Bold {
+				out[j] = "**" + out[j] + "**"
+			}
+			out[j] += marks[c.Note]
 		}
 		row(out)
 	}
@@ -367,6 +418,13 @@ func (t *Table) html() []byte {
 		}
 		fmt.Fprintf(&b, "<tr%s>", rule)
 		for j, c := range row {
+			span := ""
+			switch n := t.run(i, j); {
+			case n == 0:
+				continue
+			case n > 1:
+				span = fmt.Sprintf(` rowspan="%d"`, n)
+			}
 			style := cell + align(t.Columns[j])
 			if c.Shaded {
 				k := t.tint(c.Shade)
@@ -376,7 +434,7 @@ func (t *Table) html() []byte {
 			if c.Bold {
 				text = "<b>" + text + "</b>"
 			}
-			fmt.Fprintf(&b, `<td style="%s">%s%s</td>`, style, text, marks[c.Note])
+			fmt.Fprintf(&b, `<td%s style="%s">%s%s</td>`, span, style, text, marks[c.Note])
 		}
 		b.WriteString("</tr>\n")
 	}
@@ -399,7 +457,7 @@ func (t *Table) span(i int) int {
 	return n
 }
 
-// latex has the paper's own shape: packages xcolor with option table, and multirow-free.
+// latex has the paper's own shape; merged cells stand upright as there.
 func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
@@ -413,7 +471,11 @@ func (t *Table) latex() []byte {
 	if t.Provenance != "" {
 		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Provenance, "\n", " "))
 	}
-	b.WriteString("% needs \\usepackage[table]{xcolor}\n\\begin{table}[t]\n\\centering\n")
+	b.WriteString("% needs \\usepackage[table]{xcolor}\n")
+	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {
+		b.WriteString("% and \\usepackage{graphicx,multirow}\n")
+	}
+	b.WriteString("\\begin{table}[t]\n\\centering\n")
 	fmt.Fprintf(&b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
 	if t.grouped() {
 		var heads []string
@@ -440,7 +502,14 @@ func (t *Table) latex() []byte {
 	for i, row := range t.Rows {
 		cells := make([]string, len(row))
 		for j, c := range row {
+			n := t.run(i, j)
+			if n == 0 {
+				continue
+			}
 			text := latex(c.markup())
+			if n > 1 {
+				text = fmt.Sprintf("\\multirow{%d}{*}{\\rotatebox[origin=c]{90}{%s}}", n, text)
+			}
 			if c.Bold {
 				text = "\\textbf{" + text + "}"
 			}

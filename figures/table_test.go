@@ -41,9 +41,12 @@ func checkText(t *testing.T, name string, table *Table, err error) {
 }
 
 func TestTable2(t *testing.T) {
-	table, err := Table2(prototype(), somewhere)
-	checkText(t, "table2", table, err)
-	b, err := Bytes(table, "csv")
+	c, err := Compare("table2", prototype(), somewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkText(t, "table2", c.Table(), nil)
+	b, err := Bytes(c.Table(), "csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,37 +54,113 @@ func TestTable2(t *testing.T) {
 	if err != nil || len(records) != 5 || records[3][3] != "2" || records[3][4] != "1" {
 		t.Errorf("CSV %q, error %v", records, err)
 	}
-	if _, err := Bytes(table, "docx"); err == nil || !strings.Contains(err.Error(), "txt, md, csv, html, tex") {
+	if _, err := Bytes(c.Table(), "docx"); err == nil || !strings.Contains(err.Error(), "txt, md, csv, html, tex") {
 		t.Errorf("docx: %v", err)
-	}
-	if _, err := Table2([]Entry{{Row: "sideways", Column: "minicar", Paper: "CAR"}}, ""); err == nil {
-		t.Error("a direction that the paper has not stood in Table 2")
-	}
-	if _, err := Table2(nil, ""); err == nil {
-		t.Error("a table of nothing was set")
 	}
 }
 
-// The shades of the paper's own Table 2, by its LaTeX source, follow from its means up to their printed digit.
-func TestShadeIsThePapers(t *testing.T) {
-	var entries []Entry
-	for _, d := range []string{"euc", "cos", "euc-orth", "cos-orth"} {
-		r, err := Paper(PaperResult{Table: 2, Dataset: "CAR", Direction: d})
+func TestTable3And4(t *testing.T) {
+	entries := papers(t, 3, -3, 1)
+	entries[3].Score = Score{math.NaN(), 0, 0, 3}
+	entries[4].Score.N, entries[4].Score.Diverged = 2, 1
+	for table, entries := range map[string][]Entry{"table3": entries, "table4": papers(t, 4, -3, 1)} {
+		c, err := Compare(table, entries, somewhere)
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, Entry{Row: d, Column: "CAR", Score: r.Score()})
+		checkText(t, table, c.Table(), nil)
+		b, err := Bytes(c.Table(), "csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+		if err != nil || len(records) != 1+len(entries)/2 || records[2][0] != "minicar beside CAR" || records[len(records)-1][0] != "minishop beside In-shop" {
+			t.Errorf("%s: CSV %q, error %v", table, records, err)
+		}
 	}
-	table, err := Table2(entries, "")
-	if err != nil {
-		t.Fatal(err)
+	// Without the paper ours stands alone.
+	for i := range entries {
+		entries[i].Paper = ""
 	}
-	for i, want := range [][3]int{{0xF9, 0xDE, 0xDC}, {0xEA, 0x90, 0x88}, {0xFF, 0xFF, 0xFF}, {0xE6, 0x7C, 0x73}} {
-		k := table.tint(table.Rows[i][1].Shade)
-		for j, got := range []int{int(k.R), int(k.G), int(k.B)} {
-			if got-want[j] > 1 || want[j]-got > 1 {
-				t.Errorf("row %d: shade %v, the paper has %v", i, k, want)
-				break
+	c, err := Compare("table3", entries, "")
+	if err != nil || len(c.Table().Columns) != 4 || len(c.Table().Notes) != 0 || c.Table().check() != nil {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		table   string
+		entries []Entry
+		want    string
+	}{
+		"table":     {"table9", prototype(), "table2, table3, table4"},
+		"nothing":   {"table2", nil, "no results"},
+		"direction": {"table2", []Entry{{Rule: "sideways/con/con", Data: "minicar", Paper: "CAR"}}, "sideways"},
+		"held part": {"table2", []Entry{{Rule: "cos/lin/con", Data: "minicar", Paper: "CAR"}}, "lin"},
+		"no rule":   {"table3", []Entry{{Rule: "cos", Data: "minicar"}}, "direction/pair/triplet"},
+		"twice":     {"table2", append(prototype(), prototype()[0]), "twice"},
+		"two sets":  {"table2", []Entry{{Rule: "cos/con/con", Data: "minicar", Paper: "CAR"}, {Rule: "euc/con/con", Data: "minicar"}}, "beside"},
+	} {
+		if _, err := Compare(c.table, c.entries, ""); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v does not say %q", name, err, c.want)
+		}
+	}
+}
+
+// The shades of the paper's own tables, by its LaTeX source, follow from its means up to their printed digit.
+func TestShadeIsThePapers(t *testing.T) {
+	for table, want := range map[string][]uint32{
+		"table2": {0xf9dedc, 0xea9088, 0xffffff, 0xe67c73}, // CAR.
+		"table3": {
+			0xffffff, 0xb0dfc8, 0xb4e1cb, 0x8cd1af, 0x95d4b5, 0x75c79f, 0x68c296, 0x57bb8a, 0xdff2e9, 0xc0e6d4, 0xbce4d1, 0xa2dabf,
+			0xffffff, 0xceecdd, 0xd0ecdf, 0xdbf1e7, 0x6cc499, 0x70c69c, 0x67c296, 0x73c79e, 0xafdfc8, 0x57bb8a, 0xd9f0e5, 0xa5dbc1,
+		},
+		"table4": {
+			0xfcfdff, 0x7facf8, 0xeff5ff, 0x8eb6f9, 0xaac8fb, 0x4587f5, 0xa0c2fa, 0x5b95f6, 0xffffff, 0x6098f6, 0xa9c8fa, 0x6ea1f7, 0xbfd6fc, 0x4285f4,
+			0xc9ddfc, 0x5d97f6, 0xa4c4fa, 0x4285f4, 0xd0e1fd, 0x5e97f6, 0xeff5ff, 0x76a7f7, 0xa0c2fa, 0x4d8cf5, 0xdce9fd, 0x649bf6, 0xffffff, 0x73a5f7,
+		},
+	} {
+		c, err := Compare(table, papers(t, int(table[5]-'0'), 0, 0), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := c.Table()
+		var cells []Cell
+		for _, row := range set.Rows {
+			if table == "table2" {
+				cells = append(cells, row[1])
+			} else {
+				cells = append(cells, row[2:4]...)
+			}
+		}
+		if len(cells) != len(want) {
+			t.Fatalf("%s has %d cells", table, len(cells))
+		}
+		for i, w := range want {
+			k := set.tint(cells[i].Shade)
+			for j, got := range []uint8{k.R, k.G, k.B} {
+				if d := int(got) - int(uint8(w>>(16-8*j))); d > 6 || d < -6 {
+					t.Errorf("%s, cell %d: shade %02x%02x%02x, the paper has %06x", table, i, k.R, k.G, k.B, w)
+					break
+				}
+			}
+		}
+	}
+	// However few scores there are.
+	for _, c := range []struct{ means, want []float64 }{
+		{nil, nil}, {[]float64{1}, []float64{0}}, {[]float64{2, 2}, []float64{0, 0}}, {[]float64{1, 3}, []float64{0, 1}},
+		{[]float64{1, 2, 9}, []float64{0, 0.5, 1}}, {[]float64{1, 9, 9}, []float64{0, 1, 1}}, {[]float64{1, 1, 9}, []float64{0, 0, 1}},
+	} {
+		cells := make([]*Cell, len(c.means))
+		for i, m := range c.means {
+			scored := Scored(Score{Mean: m, N: 3})
+			cells[i] = &scored
+		}
+		ShadeAroundMedian(cells...)
+		for i, w := range c.want {
+			if math.Abs(cells[i].Shade-w) > 1e-12 {
+				t.Errorf("%v: shade %d is %v, want %v", c.means, i, cells[i].Shade, w)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package notebooks
 
 import (
-	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -83,17 +83,20 @@ func TestGallery(t *testing.T) {
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
 
-	table, err := shippedTable2(t)
+	table, err := shipped(t, "table2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err = figures.Table2Plot(report.Entries(table), table.Provenance())
-	draw("table2", f, err)
+	comparison, err := report.Compare(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw("table2", comparison.Plot(), nil)
 }
 
-// shippedTable2 is Table 2 of the results that come with the repository; a missing run is an error.
-func shippedTable2(t *testing.T) (*experiment.Table, error) {
-	study, err := experiment.ParseStudy("table2")
+// shipped is a table of the results that come with the repository; a missing run is an error.
+func shipped(t *testing.T, name string) (*experiment.Table, error) {
+	study, err := experiment.ParseStudy(name)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +109,7 @@ func shippedTable2(t *testing.T) (*experiment.Table, error) {
 		return nil, err
 	}
 	missing := func() (*backend.Choice, error) {
-		return nil, errors.New("results of Table 2 at the quick preset are missing: dmlx reproduce table2 --ship makes them")
+		return nil, fmt.Errorf("results of %s at the quick preset are missing: dmlx reproduce %s --ship makes them", name, name)
 	}
 	return experiment.Reproduce(t.Context(), missing, store, study, preset, experiment.Options{})
 }

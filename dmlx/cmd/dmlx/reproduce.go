@@ -27,7 +27,7 @@ func newReproduce(a *app) *cobra.Command {
 		Long: "Run what a table of the paper needs and print it beside the paper's: " + strings.Join(experiment.Studies(), ", ") + ".\n\n" +
 			"Runs that the store has, or that came with the program, are read; the others are made, each kept as soon as it is\n" +
 			"done. Stopped and called again, it goes on.",
-		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 --fresh --jobs 2 --out results/",
+		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			preset, err := experiment.ParsePreset(a.presetOr("quick"))
@@ -80,7 +80,7 @@ func newReproduce(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&o.Jobs, "jobs", 1, "runs at a time; they share the cores")
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
-	f.StringVar(&out, "out", "", "folder to write the tables and pictures to: Markdown, CSV, LaTeX, SVG, PDF, PNG")
+	f.StringVar(&out, "out", "", "folder to write the tables and pictures to: Markdown, CSV, LaTeX, HTML, SVG, PDF, PNG")
 	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
 	return cmd
 }
@@ -97,6 +97,7 @@ type reproduced struct {
 }
 
 type cellJSON struct {
+	Data     string   `json:"data"`
 	Row      string   `json:"row"`
 	Column   string   `json:"column"`
 	Rule     string   `json:"rule"`
@@ -113,7 +114,7 @@ func present(t *experiment.Table, out string) (reproduced, string, error) {
 	set := reproduced{Study: t.Study, Preset: t.Preset, Provenance: t.Provenance(), Runs: t.Runs, Ran: t.Ran}
 	for _, c := range t.Cells {
 		s := c.Recall(1)
-		j := cellJSON{Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
+		j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
 		if !math.IsNaN(s.Mean) {
 			j.Mean = &s.Mean
 		}
@@ -122,15 +123,11 @@ func present(t *experiment.Table, out string) (reproduced, string, error) {
 		}
 		set.Cells = append(set.Cells, j)
 	}
-	entries := results.Entries(t)
-	table, err := figures.Table2(entries, set.Provenance)
+	comparison, err := results.Compare(t)
 	if err != nil {
 		return set, "", err
 	}
-	plot, err := figures.Table2Plot(entries, set.Provenance)
-	if err != nil {
-		return set, "", err
-	}
+	table := comparison.Table()
 	text, err := figures.Bytes(table, "txt")
 	if err != nil {
 		return set, "", err
@@ -142,7 +139,7 @@ func present(t *experiment.Table, out string) (reproduced, string, error) {
 		for _, f := range []struct {
 			of      figures.Output
 			formats string
-		}{{table, "md csv tex html"}, {plot, "svg pdf png"}} {
+		}{{table, "md csv tex html"}, {comparison.Plot(), "svg pdf png"}} {
 			for format := range strings.FieldsSeq(f.formats) {
 				path := filepath.Join(out, t.Study+"-"+t.Preset+"."+format)
 				if err := figures.Save(f.of, path); err != nil {

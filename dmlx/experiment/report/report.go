@@ -11,12 +11,16 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Entries are a table's cells as figures sets them: Recall@1 in percent, mean and sample standard deviation over seeds.
-func Entries(t *experiment.Table) []figures.Entry {
+// Compare sets a table beside the paper's: Recall@1 in percent, mean and sample standard deviation over seeds.
+func Compare(t *experiment.Table) (*figures.Comparison, error) {
+	return figures.Compare(t.Study, entries(t), t.Provenance())
+}
+
+func entries(t *experiment.Table) []figures.Entry {
 	out := make([]figures.Entry, len(t.Cells))
 	for i, c := range t.Cells {
 		s := c.Recall(1)
-		out[i] = figures.Entry{Row: c.Row, Column: c.Column, Paper: c.PaperData,
+		out[i] = figures.Entry{Rule: c.Rule, Data: c.Data, Paper: c.PaperData,
 			Score: figures.Score{Mean: 100 * s.Mean, Std: 100 * s.Std, N: s.N, Diverged: s.Diverged}}
 	}
 	return out

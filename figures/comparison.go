@@ -1,0 +1,434 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Entry is a measured cell of one of the paper's tables: Recall@1 in percent.
+type Entry struct {
+	Rule  string // direction/pair/triplet.
+	Data  string // The data set that ours is measured on.
+	Paper string // The paper's data set that it stands beside; empty for none.
+	Score Score
+}
+
+// part is one of the three parts of a rule's name.
+type part int
+
+const (
+	direction part = iota
+	pairWeight
+	tripletWeight
+	none
+)
+
+func (p part) title() string { return [...]string{"Direction", "PairWeight", "TripletWeight"}[p] }
+
+func (p part) label(name string) Markup {
+	switch p {
+	case direction:
+		return DirectionLabel(name)
+	case pairWeight:
+		return PairLabel(name)
+	default: // Joined as in Table 4.
+		return strings.ReplaceAll(TripletLabel(name), ", ", " & ")
+	}
+}
+
+// components are the paper's tables that vary a part or two of a rule and hold the others.
+var components = []struct {
+	name   string
+	number int
+	// rows and columns are what is varied. Without a part for the columns the data sets are the columns; otherwise they
+	// are blocks, one under the other.
+	rows, columns part
+	compared      string // As the caption says it.
+	held          Markup
+	tint          color.NRGBA
+	shade         func(cells ...*Cell)
+}{
+	{"table2", 2, direction, none, "gradient directions", "$P^{con}$ and $T^{con}$", Red, Shade},
+	{"table3", 3, pairWeight, direction, "pair weights with the Euclidean and the cosine direction", "$T^{con}$", LeafGreen, ShadeAroundMedian},
+	{"table4", 4, tripletWeight, pairWeight, "triplet weights with constant and linear pair weights", `$\mathbf{e^{cos}}$`, BrightSky, Shade},
+}
+
+// Comparison is one of the paper's tables of components with ours beside the paper's numbers.
+type Comparison struct {
+	kind       int // In components.
+	provenance string
+	sets       []string // Ours.
+	papers     []string // The paper's, beside them; "" for none.
+	rows       []string
+	columns    []string // One without a name if the data sets are the columns.
+	// By data set, column and row.
+	ours, theirs [][][]Score
+	agreements   []Markup
+}
+
+// Compare sets ours, as mean ± sample standard deviation over seeds, beside the numbers of one of the paper's tables:
+// "table2", Recall@1 of the directions; "table3", of the pair weights; "table4", of the triplet weights. Rows, columns and
+// data sets stand in the order of the entries.
+func Compare(table string, entries []Entry, provenance string) (*Comparison, error) {
+	c := &Comparison{kind: -1, provenance: provenance}
+	var names []string
+	for i, k := range components {
+		names = append(names, k.name)
+		if k.name == table {
+			c.kind = i
+		}
+	}
+	if c.kind < 0 {
+		return nil, fmt.Errorf("no comparison %q; there are %s", table, strings.Join(names, ", "))
+	}
+	if err := c.fill(entries); err != nil {
+		return nil, fmt.Errorf("%s: %w", table, err)
+	}
+	var err error
+	if c.agreements, err = c.agree(); err != nil {
+		return nil, fmt.Errorf("%s: %w", table, err)
+	}
+	return c, nil
+}
+
+func (c *Comparison) fill(entries []Entry) error {
+	if len(entries) == 0 {
+		return fmt.Errorf("there are no results")
+	}
+	kind := components[c.kind]
+	index := func(list *[]string, s string) int {
+		i := slices.Index(*list, s)
+		if i < 0 {
+			i = len(*list)
+			*list = append(*list, s)
+		}
+		return i
+	}
+	type place struct{ set, column, row int }
+	places := make([]place, len(entries))
+	seen := make(map[place]bool)
+	for i, e := range entries {
+		parts := append(strings.Split(e.Rule, "/"), "") // And no part.
+		if len(parts) != 4 {
+			return fmt.Errorf("rule %q: want direction/pair/triplet", e.Rule)
+		}
+		at := place{index(&c.sets, e.Data), index(&c.columns, parts[kind.columns]), index(&c.rows, parts[kind.rows])}
+		if seen[at] {
+			return fmt.Errorf("%s on %s is there twice", e.Rule, e.Data)
+		}
+		places[i], seen[at] = at, true
+		if at.set == len(c.papers) {
+			c.papers = append(c.papers, e.Paper)
+		} else if c.papers[at.set] != e.Paper {
+			return fmt.Errorf("%s stands beside %q and beside %q", e.Data, c.papers[at.set], e.Paper)
+		}
+	}
+	for range c.sets {
+		var ours, theirs [][]Score
+		for range c.columns {
+			ours = append(ours, slices.Repeat([]Score{Missing}, len(c.rows)))
+			theirs = append(theirs, slices.Repeat([]Score{Missing}, len(c.rows)))
+		}
+		c.ours, c.theirs = append(c.ours, ours), append(c.theirs, theirs)
+	}
+	for i, e := range entries {
+		at := places[i]
+		c.ours[at.set][at.column][at.row] = e.Score
+		if e.Paper == "" {
+			continue
+		}
+		parts := strings.Split(e.Rule, "/")
+		r, err := Paper(PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction], Pair: parts[pairWeight], Triplet: parts[tripletWeight]})
+		if err != nil {
+			return err
+		}
+		c.theirs[at.set][at.column][at.row] = r.Score()
+	}
+	return nil
+}
+
+// agree says how well the orders agree, one line a column of a data set.
+func (c *Comparison) agree() ([]Markup, error) {
+	var out []Markup
+	for i, set := range c.sets {
+		if c.papers[i] == "" {
+			continue
+		}
+		for j := range c.columns {
+			a, err := Agreement(c.ours[i][j], c.theirs[i][j])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, fmt.Sprintf("Order on %s%s against the paper's on %s (Spearman): %s.", set, c.columnLabel(" with ", j), c.papers[i], a))
+		}
+	}
+	if out != nil {
+		out = append(out, "In brackets: 95 % of ρ when each mean moves by its standard error. p: how often a random order agrees as well.")
+	}
+	return out, nil
+}
+
+// columnLabel is a column's label after some text, nothing where the data sets are the columns.
+func (c *Comparison) columnLabel(before string, column int) Markup {
+	if components[c.kind].columns == none {
+		return ""
+	}
+	return before + components[c.kind].columns.label(c.columns[column])
+}
+
+// setLabel is a data set of ours and the one of the paper's that it stands beside.
+func (c *Comparison) setLabel(set int) string {
+	if c.papers[set] == "" {
+		return c.sets[set]
+	}
+	return c.sets[set] + " beside " + c.papers[set]
+}
+
+// Table is the comparison in the paper's own shape, shaded as in the paper: all of a data set's cells together, ours and
+// the paper's each by themselves.
+func (c *Comparison) Table() *Table {
+	kind := components[c.kind]
+	t := &Table{
+		Caption: fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", kind.number, kind.compared, kind.held),
+		Notes:   c.agreements, Provenance: c.provenance, Tint: kind.tint,
+	}
+	var head []Column
+	if kind.columns == none {
+		for _, row := range c.rows {
+			t.Rows = append(t.Rows, []Cell{Text(kind.rows.label(row))})
+		}
+	} else {
+		head = append(head, Column{Title: "Data", Left: true, Merged: true})
+		for i := range c.sets {
+			for _, row := range c.rows {
+				t.Rows = append(t.Rows, []Cell{Text(c.setLabel(i)), Text(kind.rows.label(row))})
+			}
+			t.Rules = append(t.Rules, len(t.Rows))
+		}
+	}
+	t.Columns = append(head, Column{Title: kind.rows.title(), Left: true})
+	c.group(t, "ours", c.sets, c.ours)
+	if slices.ContainsFunc(c.papers, func(s string) bool { return s != "" }) {
+		c.group(t, "the paper's", c.papers, c.theirs)
+	}
+	return t
+}
+
+// group adds the columns of ours or of the paper's numbers and shades them, a data set at a time.
+func (c *Comparison) group(t *Table, name string, sets []string, scores [][][]Score) {
+	kind := components[c.kind]
+	across := kind.columns == none
+	first := 0 // Row of the data set's block.
+	for i, set := range sets {
+		if across && set == "" {
+			continue
+		}
+		block := t.Rows[first : first+len(c.rows)]
+		for j := range c.columns {
+			switch {
+			case across:
+				t.Columns = append(t.Columns, Column{Group: name, Title: set})
+			case i == 0:
+				t.Columns = append(t.Columns, Column{Group: name, Title: c.columnLabel("", j)})
+			}
+			for k, s := range scores[i][j] {
+				block[k] = append(block[k], Scored(s))
+			}
+		}
+		var cells []*Cell
+		for _, row := range block {
+			for k := range c.columns {
+				cells = append(cells, &row[len(row)-1-k])
+			}
+		}
+		kind.shade(cells...)
+		if !across {
+			first += len(c.rows)
+		}
+	}
+}
+
+// Plot draws the comparison: a panel for each data set, and for each column of it, with ours and the paper's numbers, mean
+// and standard deviation.
+func (c *Comparison) Plot() *Figure {
+	kind := components[c.kind]
+	var panels [][]*plot.Plot // In lines.
+	for i := range c.sets {
+		var line []*plot.Plot
+		low, high := c.reach(i)
+		for j := range c.columns {
+			line = append(line, c.panel(i, j, low, high))
+		}
+		if kind.columns == none && i > 0 {
+			panels[0] = append(panels[0], line...)
+		} else {
+			panels = append(panels, line)
+		}
+	}
+	line := vg.Points(64 + 31*float64(len(c.rows)))
+	if kind.columns != none {
+		line = vg.Points(64 + 24*float64(len(c.rows)))
+	}
+	return &Figure{
+		Width: vg.Points(290 * float64(len(panels[0]))), Height: line*vg.Length(len(panels)) + 24,
+		Alt: fmt.Sprintf("Table %d as a picture: Recall@1 of different %s, ours and the paper's, with standard deviations.%s",
+			kind.number, kind.compared, c.words()),
+		Provenance: c.provenance,
+		panels: func(canvas draw.Canvas) {
+			key(canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}}, {"the paper's", quiet, diamond{}}})
+			canvas.Max.Y -= 16
+			height := (canvas.Max.Y - canvas.Min.Y) / vg.Length(len(panels))
+			for i, line := range panels {
+				strip := canvas
+				strip.Max.Y -= height * vg.Length(i)
+				strip.Min.Y = strip.Max.Y - height
+				for j, part := range columns(strip, 18, slices.Repeat([]float64{1}, len(line))...) {
+					drawPlot(line[j], part)
+				}
+			}
+		},
+	}
+}
+
+// reach is the range that all scores of a data set need, so that its panels have one scale.
+func (c *Comparison) reach(set int) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, scores := range slices.Concat(c.ours[set], c.theirs[set]) {
+		for _, s := range scores {
+			if !math.IsNaN(s.Mean) {
+				low, high = min(low, s.Mean-s.Std), max(high, s.Mean+s.Std)
+			}
+		}
+	}
+	if low > high {
+		low, high = 0, 100
+	}
+	room := max(0.06*(high-low), 0.5)
+	return low - room, high + room
+}
+
+func (c *Comparison) panel(set, column int, low, high float64) *plot.Plot {
+	p := newPlot(c.setLabel(set)+c.columnLabel(", ", column), "Recall@1, %", "")
+	ticks := make(plot.ConstantTicks, len(c.rows))
+	for i, row := range c.rows {
+		ticks[i] = plot.Tick{Value: -float64(i), Label: components[c.kind].rows.label(row)}
+	}
+	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
+	p.Y.Tick.Label.Font.Size = labelSize
+	p.Y.LineStyle.Width = 0
+	p.Y.Min, p.Y.Max = 0.5-float64(len(c.rows)), 0.5
+	p.X.Min, p.X.Max = low, high
+	step := roundStep((high - low) / 6)
+	p.X.Tick.Marker = every(step, low, high)
+	p.Add(stripes{len(c.rows), step}, whiskers{c.ours[set][column], 0.12, Blue, draw.CircleGlyph{}})
+	if c.papers[set] != "" {
+		p.Add(whiskers{c.theirs[set][column], -0.18, quiet, diamond{}})
+	}
+	return p
+}
+
+// words reads the scores out.
+func (c *Comparison) words() string {
+	var b strings.Builder
+	for i, set := range c.sets {
+		for j, column := range c.columns {
+			b.WriteString(" " + set)
+			if column != "" {
+				b.WriteString(", " + column)
+			}
+			b.WriteString(":")
+			for k, row := range c.rows {
+				fmt.Fprintf(&b, " %s %s", row, c.ours[i][j][k])
+				if c.papers[i] != "" {
+					fmt.Fprintf(&b, " (paper, %s: %s)", c.papers[i], c.theirs[i][j][k])
+				}
+				b.WriteString(map[bool]string{true: ".", false: ","}[k == len(c.rows)-1])
+			}
+		}
+	}
+	return b.String()
+}
+
+// stripes are the grounds of a dot plot: a light line a row and at each step.
+type stripes struct {
+	rows int
+	step float64
+}
+
+func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i := range s.rows {
+		c.StrokeLine2(stroke(faint, 0.8), c.Min.X, y(-float64(i)), c.Max.X, y(-float64(i)))
+	}
+	for _, t := range every(s.step, p.X.Min, p.X.Max) {
+		c.StrokeLine2(stroke(faint, 0.4), x(t.Value), c.Min.Y, x(t.Value), c.Max.Y)
+	}
+}
+
+// whiskers are scores as points with their standard deviations, shifted within their rows.
+type whiskers struct {
+	scores []Score
+	shift  float64
+	colour color.NRGBA
+	shape  draw.GlyphDrawer
+}
+
+func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i, s := range w.scores {
+		at := y(w.shift - float64(i))
+		if math.IsNaN(s.Mean) {
+			if s.Diverged > 0 {
+				c.FillText(aligned(style(noteSize, w.colour), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 4, Y: at}, "diverged")
+			}
+			continue
+		}
+		if s.Std > 0 {
+			c.StrokeLine2(stroke(w.colour, 1.4), x(s.Mean-s.Std), at, x(s.Mean+s.Std), at)
+		}
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: w.colour, Radius: vg.Points(3.2), Shape: ringed{w.shape}}, vg.Point{X: x(s.Mean), Y: at})
+	}
+}
+
+type diamond struct{}
+
+func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	r := s.Radius * 1.15
+	c.SetColor(s.Color)
+	var p vg.Path
+	p.Move(at.Add(vg.Point{X: r}))
+	p.Line(at.Add(vg.Point{Y: r}))
+	p.Line(at.Add(vg.Point{X: -r}))
+	p.Line(at.Add(vg.Point{Y: -r}))
+	p.Close()
+	c.Fill(p)
+}
+
+type keyed struct {
+	name   Markup
+	colour color.NRGBA
+	shape  draw.GlyphDrawer
+}
+
+// key writes a legend in one line at the top right.
+func key(c draw.Canvas, entries []keyed) {
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	x := c.Max.X
+	for i := len(entries) - 1; i >= 0; i-- {
+		e := entries[i]
+		x -= s.Width(e.name)
+		at := vg.Point{X: x, Y: c.Max.Y - 6}
+		c.FillText(s, at, e.name)
+		x -= 9
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: e.colour, Radius: vg.Points(3), Shape: e.shape}, vg.Point{X: x, Y: at.Y})
+		x -= 16
+	}
+}
