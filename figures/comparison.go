@@ -273,23 +273,24 @@ func (c *Comparison) Plot() *Figure {
 			panels = append(panels, line)
 		}
 	}
+	const gap = vg.Length(14) // Between lines.
 	line := vg.Points(64 + 31*float64(len(c.rows)))
-	if kind.columns != none {
-		line = vg.Points(64 + 24*float64(len(c.rows)))
+	if len(panels) > 1 {
+		line = vg.Points(46 + 24*float64(len(c.rows)))
 	}
 	return &Figure{
-		Width: vg.Points(290 * float64(len(panels[0]))), Height: line*vg.Length(len(panels)) + 24,
+		Width: vg.Points(290 * float64(len(panels[0]))), Height: (line+gap)*vg.Length(len(panels)) - gap + 24,
 		Alt: fmt.Sprintf("Table %d as a picture: Recall@1 of different %s, ours and the paper's, with standard deviations.%s",
 			kind.number, kind.compared, c.words()),
 		Provenance: c.provenance,
 		panels: func(canvas draw.Canvas) {
 			key(canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}}, {"the paper's", quiet, diamond{}}})
 			canvas.Max.Y -= 16
-			height := (canvas.Max.Y - canvas.Min.Y) / vg.Length(len(panels))
+			height := (canvas.Max.Y - canvas.Min.Y + gap) / vg.Length(len(panels))
 			for i, line := range panels {
 				strip := canvas
 				strip.Max.Y -= height * vg.Length(i)
-				strip.Min.Y = strip.Max.Y - height
+				strip.Min.Y = strip.Max.Y - height + gap
 				for j, part := range columns(strip, 18, slices.Repeat([]float64{1}, len(line))...) {
 					drawPlot(line[j], part)
 				}
