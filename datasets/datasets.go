@@ -148,7 +148,7 @@ func (o *Options) limit(name string, train, test int) error {
 }
 
 func openDrawn(name string, o *Options, splits [][]part) (*Set, error) {
-	return openCached(name, drawnKey(name, o.Size, splits...), o, func() ([]*Images, error) {
+	return openCached(name, drawnKey(sources, name, o.Size, splits...), o, func() ([]*Images, error) {
 		drawn := make([]*Images, len(splits))
 		for k, parts := range splits {
 			drawn[k] = drawParts(o.Size, parts...)

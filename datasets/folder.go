@@ -46,7 +46,7 @@ func readFolder(dir string, o *Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := folderKey(abs, o.Size, splits)
+	key, err := folderKey(sources, abs, o.Size, splits)
 	if err != nil {
 		return nil, err
 	}
@@ -251,9 +251,10 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// folderKey names what decoding the folder gives: which files there are, how long and how old.
-func folderKey(abs string, size int, splits [][]class) (string, error) {
+// folderKey names what decoding the folder gives: the code that decodes, which files there are, how long and how old.
+func folderKey(code fs.FS, abs string, size int, splits [][]class) (string, error) {
 	h := newHash()
+	hashSources(h, code)
 	fmt.Fprintf(h, "folder %q %d\n", abs, size)
 	for _, classes := range splits {
 		for _, c := range classes {

@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"math/rand/v2"
 )
@@ -202,10 +203,12 @@ func drawParts(size int, parts ...part) *Images {
 	return im
 }
 
-// drawnKey names what drawing the splits gives: their counts and settings, and the bytes of a probe drawn now from each
-// part. So neither edited drawing code nor another processor's rounding is ever answered from an old cache.
-func drawnKey(name string, size int, splits ...[]part) string {
+// drawnKey names what drawing the splits gives: the code that draws, the splits' counts and settings, and the bytes of a
+// few images drawn now from each part. So no old cache answers for edited code, nor for a processor or a library that
+// rounds those images differently.
+func drawnKey(code fs.FS, name string, size int, splits ...[]part) string {
 	h := newHash()
+	hashSources(h, code)
 	cv := newCanvas(size)
 	probe := make([]uint8, size*size*3)
 	for _, parts := range splits {

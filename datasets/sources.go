@@ -1,0 +1,30 @@
+package datasets
+
+import (
+	"embed"
+	"fmt"
+	"hash"
+	"io/fs"
+)
+
+// sources is the code that pixels come from. It goes into the cache's keys, so that no edit is answered from images
+// that were made before it.
+//
+//go:embed canvas.go datasets.go folder.go images.go minicar.go minishop.go nuisance.go pretraining.go
+var sources embed.FS
+
+// hashSources writes the files' names and contents, in the order of their names. An embedded file can be read; a file
+// that cannot would change the key, not stop anything.
+func hashSources(h hash.Hash, files fs.FS) {
+	names, err := fs.Glob(files, "*.go") // Sorted.
+	for _, name := range names {
+		var source []byte
+		if source, err = fs.ReadFile(files, name); err != nil {
+			break
+		}
+		fmt.Fprintf(h, "%q %d\n%s", name, len(source), source)
+	}
+	if err != nil {
+		fmt.Fprintln(h, err)
+	}
+}
