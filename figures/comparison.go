@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat/distuv"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -196,17 +197,74 @@ func (c *Comparison) setLabel(set int) string {
 // the paper's each by themselves.
 func (c *Comparison) Table() *Table {
 	kind := components[c.kind]
-	t := &Table{
-		Caption: fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", kind.number, kind.compared, kind.held),
-		Notes:   c.agreements, Provenance: c.provenance, Tint: kind.tint,
+	titles := make([]Markup, len(c.columns))
+	for j := range titles {
+		titles[j] = c.columnLabel("", j)
 	}
-	var head []Column
-	if kind.columns == none {
+	t := c.lay(titles, func(scores [][]Score, column, row int) Cell { return Scored(scores[column][row]) }, kind.shade)
+	t.Caption = fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", kind.number, kind.compared, kind.held)
+	t.Notes, t.Tint = c.agreements, kind.tint
+	return t
+}
+
+// Gains is the comparison as differences in points: of each row to the first one of its column, and where there are two
+// columns of the second to the first, each with its 95 % interval by Welch's t. Bold ones do not hold zero.
+func (c *Comparison) Gains() *Table {
+	kind := components[c.kind]
+	titles := make([]Markup, len(c.columns))
+	for j := range titles {
+		titles[j] = c.columnLabel("", j)
+	}
+	if len(titles) == 2 {
+		titles = append(titles, titles[1]+" − "+titles[0])
+	}
+	t := c.lay(titles, func(scores [][]Score, column, row int) Cell {
+		switch {
+		case column == len(c.columns):
+			return gain(scores[1][row], scores[0][row])
+		case row == 0:
+			return Scored(scores[column][0])
+		}
+		return gain(scores[column][row], scores[column][0])
+	}, nil)
+	t.Caption = fmt.Sprintf("Table %d as differences of Recall@1 to the first row of each column, in points.", kind.number)
+	t.Notes = []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in twenty where nothing differs."}
+	return t
+}
+
+// gain is a − b with its interval.
+func gain(a, b Score) Cell {
+	d := a.Mean - b.Mean
+	if math.IsNaN(d) {
+		return Text("–")
+	}
+	signed := func(v float64) string {
+		return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
+	}
+	if a.N < 2 || b.N < 2 {
+		return Text(signed(d))
+	}
+	va, vb := a.Std*a.Std/float64(a.N), b.Std*b.Std/float64(b.N)
+	half := 0.0
+	if va+vb > 0 {
+		freedom := (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
+		half = distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975) * math.Sqrt(va+vb)
+	}
+	return Cell{Text: fmt.Sprintf("%s [%s, %s]", signed(d), signed(d-half), signed(d+half)), Bold: math.Abs(d) > half}
+}
+
+// lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by column
+// and row; shade is given all of a data set's, unless it is nil.
+func (c *Comparison) lay(titles []Markup, cell func(scores [][]Score, column, row int) Cell, shade func(cells ...*Cell)) *Table {
+	kind := components[c.kind]
+	across := kind.columns == none
+	t := &Table{Provenance: c.provenance}
+	if across {
 		for _, row := range c.rows {
 			t.Rows = append(t.Rows, []Cell{Text(kind.rows.label(row))})
 		}
 	} else {
-		head = append(head, Column{Title: "Data", Left: true, Merged: true})
+		t.Columns = []Column{{Title: "Data", Left: true, Merged: true}}
 		for i := range c.sets {
 			for _, row := range c.rows {
 				t.Rows = append(t.Rows, []Cell{Text(c.setLabel(i)), Text(kind.rows.label(row))})
@@ -214,46 +272,44 @@ func (c *Comparison) Table() *Table {
 			t.Rules = append(t.Rules, len(t.Rows))
 		}
 	}
-	t.Columns = append(head, Column{Title: kind.rows.title(), Left: true})
-	c.group(t, "ours", c.sets, c.ours)
+	t.Columns = append(t.Columns, Column{Title: kind.rows.title(), Left: true})
+	group := func(name string, sets []string, scores [][][]Score) {
+		first := 0 // Row of the data set's block.
+		for i, set := range sets {
+			if across && set == "" {
+				continue
+			}
+			block := t.Rows[first : first+len(c.rows)]
+			for j, title := range titles {
+				switch {
+				case across:
+					t.Columns = append(t.Columns, Column{Group: name, Title: set})
+				case i == 0:
+					t.Columns = append(t.Columns, Column{Group: name, Title: title})
+				}
+				for k := range block {
+					block[k] = append(block[k], cell(scores[i], j, k))
+				}
+			}
+			if shade != nil {
+				var cells []*Cell
+				for _, row := range block {
+					for k := range titles {
+						cells = append(cells, &row[len(row)-1-k])
+					}
+				}
+				shade(cells...)
+			}
+			if !across {
+				first += len(c.rows)
+			}
+		}
+	}
+	group("ours", c.sets, c.ours)
 	if slices.ContainsFunc(c.papers, func(s string) bool { return s != "" }) {
-		c.group(t, "the paper's", c.papers, c.theirs)
+		group("the paper's", c.papers, c.theirs)
 	}
 	return t
-}
-
-// group adds the columns of ours or of the paper's numbers and shades them, a data set at a time.
-func (c *Comparison) group(t *Table, name string, sets []string, scores [][][]Score) {
-	kind := components[c.kind]
-	across := kind.columns == none
-	first := 0 // Row of the data set's block.
-	for i, set := range sets {
-		if across && set == "" {
-			continue
-		}
-		block := t.Rows[first : first+len(c.rows)]
-		for j := range c.columns {
-			switch {
-			case across:
-				t.Columns = append(t.Columns, Column{Group: name, Title: set})
-			case i == 0:
-				t.Columns = append(t.Columns, Column{Group: name, Title: c.columnLabel("", j)})
-			}
-			for k, s := range scores[i][j] {
-				block[k] = append(block[k], Scored(s))
-			}
-		}
-		var cells []*Cell
-		for _, row := range block {
-			for k := range c.columns {
-				cells = append(cells, &row[len(row)-1-k])
-			}
-		}
-		kind.shade(cells...)
-		if !across {
-			first += len(c.rows)
-		}
-	}
 }
 
 // Plot draws the comparison: a panel for each data set, and for each column of it, with ours and the paper's numbers, mean

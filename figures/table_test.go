@@ -69,6 +69,7 @@ func TestTable3And4(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkText(t, table, c.Table(), nil)
+		checkText(t, table+"gains", c.Gains(), nil)
 		b, err := Bytes(c.Table(), "csv")
 		if err != nil {
 			t.Fatal(err)
@@ -85,6 +86,27 @@ func TestTable3And4(t *testing.T) {
 	c, err := Compare("table3", entries, "")
 	if err != nil || len(c.Table().Columns) != 4 || len(c.Table().Notes) != 0 || c.Table().check() != nil {
 		t.Errorf("%v, %v", c, err)
+	}
+}
+
+func TestGain(t *testing.T) {
+	// Two samples of three with equal spread: t(0.975, 4) = 2.776, standard error √(2/3).
+	for _, c := range []struct {
+		a, b Score
+		want string
+		bold bool
+	}{
+		{Score{Mean: 5, Std: 1, N: 3}, Score{Mean: 3, Std: 1, N: 3}, "+2.0 [−0.3, +4.3]", false},
+		{Score{Mean: 3, Std: 1, N: 3}, Score{Mean: 6, Std: 1, N: 3}, "−3.0 [−5.3, −0.7]", true},
+		// Freedom (0.25+1)²/(0.25²/3 + 1/3) = 4.41: t = 2.68.
+		{Score{Mean: 10, Std: 1, N: 4}, Score{Mean: 0, Std: 2, N: 4}, "+10.0 [+7.0, +13.0]", true},
+		{Score{Mean: 3, N: 1}, Score{Mean: 6, Std: 1, N: 3}, "−3.0", false},
+		{Score{Mean: 3, N: 3}, Score{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
+		{Missing, Score{Mean: 6, Std: 1, N: 3}, "–", false},
+	} {
+		if got := gain(c.a, c.b); got.Text != c.want || got.Bold != c.bold {
+			t.Errorf("%v − %v: %q %v, want %q", c.a, c.b, got.Text, got.Bold, c.want)
+		}
 	}
 }
 

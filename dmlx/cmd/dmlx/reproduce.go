@@ -137,11 +137,12 @@ func present(t *experiment.Table, out string) (reproduced, string, error) {
 			return set, "", err
 		}
 		for _, f := range []struct {
+			suffix  string
 			of      figures.Output
 			formats string
-		}{{table, "md csv tex html"}, {comparison.Plot(), "svg pdf png"}} {
+		}{{"", table, "md csv tex html"}, {"-gains", comparison.Gains(), "md csv tex html"}, {"", comparison.Plot(), "svg pdf png"}} {
 			for format := range strings.FieldsSeq(f.formats) {
-				path := filepath.Join(out, t.Study+"-"+t.Preset+"."+format)
+				path := filepath.Join(out, t.Study+"-"+t.Preset+f.suffix+"."+format)
 				if err := figures.Save(f.of, path); err != nil {
 					return set, "", err
 				}
