@@ -7,6 +7,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -266,20 +267,23 @@ func (l *Lab) step(step string, done bool) {
 	}
 }
 
-// command runs a program of the set-up in a folder and returns what it printed; its last line is the error's text.
+// command runs a program of the set-up in a folder and returns its standard output. An error's text is the last line of
+// standard error or, if nothing is there, of standard output.
 func (l *Lab) command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	ownGroup(cmd)
-	out, err := cmd.CombinedOutput()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, errors.New(lastLine(out, err))
+		return nil, errors.New(lastLine([]byte(stdout.String()+"\n"+stderr.String()), err))
 	}
-	return out, nil
+	return stdout.Bytes(), nil
 }
 
 // The stamp of a folder is a file that is written when the folder is complete.

@@ -139,6 +139,40 @@ func TestSetupSaysWhatToInstall(t *testing.T) {
 	}
 }
 
+// fakeGo puts a go command before the others that answers "go env" and warns, as it does if GOPATH is GOROOT.
+func fakeGo(t *testing.T, version, flags string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "go")
+	script := "#!/bin/sh\necho warning: GOPATH set to GOROOT has no effect >&2\n" +
+		"echo '" + version + "'\necho '" + flags + "'\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return path
+}
+
+func TestGoSettingsWithWarnings(t *testing.T) {
+	l := newLab(t)
+	versions, flags, err := l.goSettings(t.Context(), fakeGo(t, "go1.26.9", "-trimpath"))
+	if err != nil || flags != "-trimpath" || !strings.HasPrefix(versions, "go1.26.9\ngithub.com/janpfeifer/gonb v") {
+		t.Errorf("%q, %q, %v", versions, flags, err)
+	}
+}
+
+func TestCommandTellsLastLine(t *testing.T) {
+	l := newLab(t)
+	for script, want := range map[string]string{
+		"echo first; echo why >&2; exit 1": "why",
+		"echo why; exit 1":                 "why",
+		"exit 7":                           "exit status 7",
+	} {
+		if _, err := l.command(t.Context(), "", nil, "sh", "-c", script); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", script, err, want)
+		}
+	}
+}
+
 func TestFindPythonWithoutVenv(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\necho has no venv module >&2\nexit 1\n"
