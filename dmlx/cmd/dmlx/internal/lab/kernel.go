@@ -88,8 +88,7 @@ func (l *Lab) writeKernel(goFlags string) error {
 	return nil
 }
 
-// environ is the environment of Python, Jupyter and the kernels: the user's, without what would lead Jupyter and
-// Python to the user's own set-up, and with what leads them here.
+// environ is the environment of Jupyter and the kernels.
 func (l *Lab) environ(headless bool) []string {
 	set := map[string]string{
 		"JUPYTER_PATH":        l.kernelPath(headless),
@@ -97,8 +96,6 @@ func (l *Lab) environ(headless bool) []string {
 		"JUPYTER_DATA_DIR":    l.dir("jupyter", "data"),
 		"JUPYTER_RUNTIME_DIR": l.dir("jupyter", "runtime"),
 		"IPYTHONDIR":          l.dir("jupyter", "ipython"),
-		"PYTHONNOUSERSITE":    "1",
-		"TMPDIR":              l.dir("tmp"), // GoNB's programs.
 		"DMLX_CACHE":          l.Cache,
 		"PATH":                strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}, string(os.PathListSeparator)),
 	}
@@ -108,6 +105,16 @@ func (l *Lab) environ(headless bool) []string {
 	if l.Preset != "" {
 		set["DMLX_PRESET"] = l.Preset
 	}
+	return l.isolated(set)
+}
+
+// setupEnviron is the environment of Python and pip while they make the Python environment.
+func (l *Lab) setupEnviron() []string { return l.isolated(map[string]string{}) }
+
+// isolated is the user's environment without what would lead Jupyter and Python to the user's own set-up, and with what
+// is set instead. Temporary files, which GoNB's programs and pip's downloads are, go into the cache.
+func (l *Lab) isolated(set map[string]string) []string {
+	set["PYTHONNOUSERSITE"], set["TMPDIR"] = "1", l.dir("tmp")
 	var env []string
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")

@@ -128,7 +128,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	}
 	step := "a Python environment with " + strings.Replace(firstRequirement("jupyterlab"), "==", " ", 1)
 	l.step(step, false)
-	if _, err := l.command(ctx, "", nil, python, "-m", "venv", dir); err != nil {
+	if _, err := l.command(ctx, "", l.setupEnviron(), python, "-I", "-m", "venv", dir); err != nil {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
 	for name, data := range map[string][]byte{"requirements.txt": requirements, "constraints.txt": constraints} {
@@ -136,9 +136,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = l.command(ctx, dir, nil, l.python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-		"--no-input", "--no-cache-dir", "-r", "requirements.txt", "-c", "constraints.txt")
-	if err != nil {
+	if _, err := l.command(ctx, dir, l.setupEnviron(), l.python(), pipArgs(dir)...); err != nil {
 		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
 	}
 	settings := filepath.Join(dir, "share", "jupyter", "lab", "settings")
@@ -150,6 +148,13 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	}
 	l.step(step, true)
 	return stamp(dir, "")
+}
+
+// pipArgs install the requirements into the environment. The user's settings of pip go on saying where packages come
+// from, but not where they go: arguments, even empty ones, go before the variables and files that may say so.
+func pipArgs(dir string) []string {
+	return []string{"-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
+		"--no-user", "--target=", "--prefix=" + dir, "-r", "requirements.txt", "-c", "constraints.txt"}
 }
 
 // FindPython finds a Python that can make the environment, or says what to install.
@@ -168,7 +173,7 @@ print(version)`
 		if err != nil {
 			continue
 		}
-		out, err := exec.CommandContext(ctx, path, "-c", script).CombinedOutput()
+		out, err := exec.CommandContext(ctx, path, "-I", "-c", script).CombinedOutput()
 		if err == nil {
 			return path, strings.TrimSpace(string(out)), nil
 		}
@@ -215,7 +220,7 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if _, err := l.command(ctx, l.Root, []string{"GOBIN=" + dir}, goTool, "install", "tool"); err != nil {
+	if _, err := l.command(ctx, l.Root, append(os.Environ(), "GOBIN="+dir), goTool, "install", "tool"); err != nil {
 		return fmt.Errorf("go install tool failed: %w", err)
 	}
 	l.step(step, true)
@@ -267,12 +272,12 @@ func (l *Lab) step(step string, done bool) {
 	}
 }
 
-// command runs a program of the set-up in a folder and returns its standard output. An error's text is the last line of
-// standard error or, if nothing is there, of standard output.
+// command runs a program of the set-up in a folder, with this program's environment if env is nil, and returns its
+// standard output. An error's text is the last line of standard error or, if nothing is there, of standard output.
 func (l *Lab) command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = env
 	ownGroup(cmd)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

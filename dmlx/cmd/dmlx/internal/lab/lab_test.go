@@ -104,6 +104,59 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+// Python and pip make the environment undisturbed by the user's, but from where the user's pip gets packages.
+func TestSetupPython(t *testing.T) {
+	l := newLab(t)
+	log := filepath.Join(t.TempDir(), "log")
+	// The first argument of "venv" that is a path is the environment, in which this script then stands for Python too.
+	script := `#!/bin/sh
+echo "$@" >>` + log + `
+env >>` + log + `
+case "$*" in
+*"-m venv "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+*" -c "*) echo 3.12.1 ;;
+esac
+`
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, name := range []string{"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "JUPYTER_PATH", "TMPDIR"} {
+		t.Setenv(name, "/user")
+	}
+	for _, name := range []string{"PIP_USER", "PIP_TARGET", "PIP_PREFIX"} { // Arguments go before these.
+		t.Setenv(name, "1")
+	}
+	t.Setenv("PIP_INDEX_URL", "https://index.example/simple")
+	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.setupPython(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !stamped(l.venv(), "") {
+		t.Error("not stamped")
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, told, _ := strings.Cut(string(data), "-I -m venv "+l.venv()+"\n") // After the look for a Python.
+	if told == "" {
+		t.Fatalf("no environment was made: %s", data)
+	}
+	if strings.Contains(told, "=/user\n") {
+		t.Errorf("the user's set-up is in reach: %s", told)
+	}
+	for _, want := range []string{"-I -m pip install ", " --no-user --target= --prefix=" + l.venv() + " -r requirements.txt",
+		"TMPDIR=" + l.dir("tmp") + "\n", "PIP_INDEX_URL=https://index.example/simple\n"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("no %q in %s", want, told)
+		}
+	}
+}
+
 // A part counts as set up once it is stamped for what it depends on, not when its folder is there.
 func TestStamps(t *testing.T) {
 	l := newLab(t)
