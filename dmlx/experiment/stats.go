@@ -13,16 +13,14 @@ type Stat struct {
 	Diverged  int // How many runs diverged and are not in it.
 }
 
-// Recall is the mean Recall@K of several seeds' runs. Diverged runs are counted, never averaged.
-func Recall(runs []*Result, k int) Stat {
+// Over is a measure's mean over several seeds' runs. Diverged runs are counted, never averaged.
+func Over(runs []*Result, measure func(*Result) float64) Stat {
 	var s Stat
 	var values []float64
 	for _, r := range runs {
-		v, measured := r.Recall[k]
-		switch {
-		case r.Diverged != "":
+		if r.Diverged != "" {
 			s.Diverged++
-		case measured:
+		} else if v := measure(r); !math.IsNaN(v) {
 			values = append(values, v)
 		}
 	}
@@ -36,6 +34,16 @@ func Recall(runs []*Result, k int) Stat {
 		s.Mean, s.Std = stat.MeanStdDev(values, nil)
 	}
 	return s
+}
+
+// Recall is the mean Recall@K of several seeds' runs, of those that measured it.
+func Recall(runs []*Result, k int) Stat {
+	return Over(runs, func(r *Result) float64 {
+		if v, measured := r.Recall[k]; measured {
+			return v
+		}
+		return math.NaN()
+	})
 }
 
 // overlapBins is the number of bins on [−1, 1] of the histograms that [Overlap] compares.

@@ -40,6 +40,9 @@ type Cell struct {
 // Recall is the cell's mean over seeds.
 func (c Cell) Recall(k int) Stat { return Recall(c.Runs, k) }
 
+// Over is the mean of a measure over the cell's seeds.
+func (c Cell) Over(measure func(*Result) float64) Stat { return Over(c.Runs, measure) }
+
 // studies are the tables that can be reproduced, in the paper's order.
 var studies = []Study{
 	{
