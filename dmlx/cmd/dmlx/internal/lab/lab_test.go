@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -389,6 +391,63 @@ func TestExecuteStops(t *testing.T) {
 		for _, file := range left {
 			if cmd, _ := os.ReadFile(file); strings.Contains(string(cmd), path) {
 				t.Errorf("left behind: %q", cmd)
+			}
+		}
+	}
+}
+
+// A JupyterLab that neither answers nor ends when asked to is killed.
+func TestServeWithoutAnswer(t *testing.T) {
+	defer func(stop, start time.Duration) { stopWait, startWait = stop, start }(stopWait, startWait)
+	stopWait, startWait = 100*time.Millisecond, 300*time.Millisecond
+	l := newLab(t)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	script := "#!/bin/sh\ntrap '' TERM\necho $$ >" + pidFile + "\nwhile :; do sleep 0.05; done\n"
+	if err := os.MkdirAll(filepath.Dir(l.python()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(l.python(), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	port, err := FreePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- l.Serve(t.Context(), port, "README.md", func(string) { t.Error("it does not answer, yet is called ready") })
+	}()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "does not answer") {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Serve hangs")
+	}
+	pids, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEnded(t, string(pids))
+}
+
+// checkEnded checks that no process of the numbers given is left; one that has been told to end gets a moment.
+func checkEnded(t *testing.T, pids string) {
+	t.Helper()
+	fields := strings.Fields(pids)
+	if len(fields) == 0 {
+		t.Error("no process has told its number")
+	}
+	for _, field := range fields {
+		pid, err := strconv.Atoi(field)
+		if err != nil || pid < 2 {
+			t.Fatalf("process number %q", field)
+		}
+		for deadline := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("left behind: process %d", pid)
+				break
 			}
 		}
 	}

@@ -17,9 +17,13 @@ import (
 	"time"
 )
 
-const (
+// Variables for the tests.
+var (
 	stopWait  = 15 * time.Second // What a process is given to end before it is killed.
 	startWait = time.Minute      // What JupyterLab is given to answer.
+)
+
+const (
 	pollEvery = 50 * time.Millisecond
 	lockPoll  = 200 * time.Millisecond
 )
@@ -57,7 +61,9 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	}
 	defer logFile.Close()
 
-	cmd := exec.CommandContext(ctx, l.python(), "-m", "jupyterlab", "--no-browser",
+	run, stop := context.WithCancel(ctx) // Its end stops JupyterLab, by force in the end; cmd.Cancel alone would only ask.
+	defer stop()
+	cmd := exec.CommandContext(run, l.python(), "-m", "jupyterlab", "--no-browser",
 		"--ServerApp.ip=127.0.0.1", "--ServerApp.port="+strconv.Itoa(port), "--ServerApp.port_retries=0",
 		"--ServerApp.root_dir="+l.Root, "--ServerApp.preferred_dir="+filepath.Join(l.Root, path.Dir(open)),
 		"--LabApp.extension_manager=readonly",
@@ -82,7 +88,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 		select {
 		case err := <-answers:
 			if err != nil && ctx.Err() == nil {
-				_ = cmd.Cancel()
+				stop()
 				<-ended
 				return fmt.Errorf("JupyterLab does not answer: %w; its log is %s", err, logPath)
 			}
