@@ -255,13 +255,16 @@ func (l *Lab) setupWarm(ctx context.Context, versions string) error {
 	return stamp(l.checkout(), key)
 }
 
-// sweep removes what kernels and set-ups that were killed have left in the folder for temporary files.
+// sweep removes old logs, and what kernels and set-ups that were killed have left in the folder for temporary files.
 func (l *Lab) sweep() {
 	const old = 7 * 24 * time.Hour
-	entries, _ := os.ReadDir(l.dir("tmp"))
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > old {
-			_ = os.RemoveAll(l.dir("tmp", e.Name()))
+	for dir, pattern := range map[string]string{l.dir("tmp"): "*", l.dir(): "jupyter*.log"} {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			ours, _ := filepath.Match(pattern, e.Name())
+			if info, err := e.Info(); ours && err == nil && time.Since(info.ModTime()) > old {
+				_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+			}
 		}
 	}
 }

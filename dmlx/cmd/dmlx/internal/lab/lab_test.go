@@ -215,6 +215,33 @@ func TestGoSettingsWithWarnings(t *testing.T) {
 	}
 }
 
+func TestSweep(t *testing.T) {
+	l := newLab(t)
+	if err := os.MkdirAll(l.dir("tmp", "old"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]bool{l.dir("tmp", "old"): false, l.dir("tmp", "new"): true, l.logPath(1): false, l.logPath(2): true, l.dir("lock"): true}
+	old := time.Now().AddDate(0, 0, -8)
+	for path, kept := range paths {
+		if path != l.dir("tmp", "old") {
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !kept || path == l.dir("lock") {
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.sweep()
+	for path, kept := range paths {
+		if _, err := os.Lstat(path); (err == nil) != kept {
+			t.Errorf("%s: kept %v, want %v", path, err == nil, kept)
+		}
+	}
+}
+
 func TestCommandTellsLastLine(t *testing.T) {
 	l := newLab(t)
 	for script, want := range map[string]string{
@@ -413,17 +440,23 @@ func TestServeWithoutAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(l.logPath(port+1), []byte("another's"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- l.Serve(t.Context(), port, "README.md", func(string) { t.Error("it does not answer, yet is called ready") })
 	}()
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "does not answer") {
+		if err == nil || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(err.Error(), l.logPath(port)) {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("Serve hangs")
+	}
+	if other, err := os.ReadFile(l.logPath(port + 1)); err != nil || string(other) != "another's" {
+		t.Errorf("the log of another JupyterLab: %q, %v", other, err)
 	}
 	pids, err := os.ReadFile(pidFile)
 	if err != nil {

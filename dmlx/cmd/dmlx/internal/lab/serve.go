@@ -45,6 +45,9 @@ func FreePort(port int) (int, error) {
 	return ln.Addr().(*net.TCPAddr).Port, nil
 }
 
+// logPath is the log of the JupyterLab on a port: several may use one cache.
+func (l *Lab) logPath(port int) string { return l.dir(fmt.Sprintf("jupyter-%d.log", port)) }
+
 // Serve runs JupyterLab on a port of localhost, opened on a file or folder of the checkout, until the context ends;
 // then it stops JupyterLab and its kernels. Ready is called with the address, which has the token, when JupyterLab
 // answers. Call Setup before.
@@ -54,7 +57,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 		return err
 	}
 	token := hex.EncodeToString(secret)
-	logPath := l.dir("jupyter.log")
+	logPath := l.logPath(port)
 	logFile, err := os.Create(logPath)
 	if err != nil {
 		return err
