@@ -52,7 +52,7 @@ var (
 // vanishing is the length under which a difference or a projection of float32 unit vectors is rounding error: it has
 // no direction, and a zero vector stands for it.
 const (
-	vanishingDistance   = 1e-6
+	vanishingDistance   = 1e-5
 	vanishingProjection = 1e-5
 )
 

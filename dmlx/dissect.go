@@ -54,9 +54,16 @@ func (e Embeddings) check() error {
 	if len(e.Labels) != e.N {
 		return fmt.Errorf("labels: %d rows of embeddings need as many labels, there are %d", e.N, len(e.Labels))
 	}
-	for i, v := range e.Values {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return fmt.Errorf("embeddings: value at row %d, column %d is %v", i/e.Dim, i%e.Dim, v)
+	for i := range e.N {
+		square := 0.0
+		for j, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
+			if !finite(v) {
+				return fmt.Errorf("embeddings: value at row %d, column %d is %v", i, j, v)
+			}
+			square += float64(v) * float64(v)
+		}
+		if length := math.Sqrt(square); length > 1e19 {
+			return fmt.Errorf("embeddings: row %d has the length %.3g, whose square float32 does not hold; scale it down", i, length)
 		}
 	}
 	for i, t := range e.Triplets {
@@ -195,7 +202,11 @@ type Agreement struct {
 
 // Compare differentiates a loss of Table 1 on a batch by machine and holds it against its rule's composed gradient.
 func Compare(b compute.Backend, e Embeddings, l Loss, o Options) (*Agreement, error) {
-	r := l.Rule(o)
+	r, err := ParseRule(l.Name)
+	if err != nil {
+		return nil, fmt.Errorf("loss %s: no rule of its name in Table 1: %w", l.Name, err)
+	}
+	r.Options = o
 	out, err := e.run(b, func(x, labels *Node) []*Node {
 		f := Normalize(x)
 		c := Compose(e.batch(f, labels, o), r)
@@ -251,33 +262,41 @@ func Weights(b compute.Backend, r Rule, sap, san []float32) (positive, negative,
 // probeBackend is for identities alone: the same everywhere, whatever backend trains.
 var probeBackend = sync.OnceValues(func() (compute.Backend, error) { return gobackend.New("") })
 
-// probe is what a rule makes of a fixed batch: its weights and its gradient matrix.
+// probe is what a rule makes of fixed batches, from loose ones to ones in which a class is all but a point.
 func probe(r Rule) ([]float32, error) {
 	b, err := probeBackend()
 	if err != nil {
 		return nil, err
 	}
-	const n, dim = 24, 8
-	rng := rand.New(rand.NewPCG(0, 0))
-	e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
-	for i := range e.Values {
-		e.Values[i] = float32(rng.IntN(33) - 16)
-	}
-	for i := range e.Labels {
-		e.Labels[i] = int64(i / 4)
-	}
-	// Similarities of small integers over 2^10 are exact, so no order of summation changes a bit of them.
-	out, err := e.run(b, func(x, labels *Node) []*Node {
-		batch := NewBatch(MulScalar(x, 1./32), labels, r.Options)
-		c := Compose(batch, r)
-		return []*Node{c.M, c.PairPositive, c.PairNegative, c.Weight}
-	})
-	if err != nil {
-		return nil, err
-	}
+	const n, dim = 96, 8
 	var values []float32
-	for _, t := range out {
-		values = append(values, tensors.MustCopyFlatData[float32](t)...)
+	for tightness := range 5 {
+		rng := rand.New(rand.NewPCG(uint64(tightness), 0))
+		e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
+		var centre [dim]int
+		for i := range n {
+			if i%4 == 0 {
+				for j := range centre {
+					centre[j] = rng.IntN(129) - 64
+				}
+			}
+			e.Labels[i] = int64(i / 4)
+			for j := range dim {
+				e.Values[i*dim+j] = float32(centre[j] + (rng.IntN(65)-32)>>tightness)
+			}
+		}
+		// Products of integers over a power of two are exact, so no order of summation changes a bit of a similarity.
+		// The rows' lengths are about 1; that they are not 1 does no harm to a probe.
+		out, err := e.run(b, func(x, labels *Node) []*Node {
+			c := Compose(NewBatch(MulScalar(x, 1./128), labels, r.Options), r)
+			return []*Node{c.M, c.PairPositive, c.PairNegative, c.Weight}
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range out {
+			values = append(values, tensors.MustCopyFlatData[float32](t)...)
+		}
 	}
 	return values, nil
 }

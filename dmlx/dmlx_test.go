@@ -515,6 +515,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"row 2, column 1 is NaN", with(func(e *Embeddings) { e.Values[7] = float32(math.NaN()) }), Rule{}},
 		{"row 0, column 0 is +Inf", with(func(e *Embeddings) { e.Values[0] = float32(math.Inf(1)) }), Rule{}},
+		{"row 1 has the length", with(func(e *Embeddings) { e.Values[3] = 1e30 }), Rule{}},
 		{"as many labels", with(func(e *Embeddings) { e.Labels = e.Labels[:5] }), Rule{}},
 		{"needs 18 values", with(func(e *Embeddings) { e.Values = e.Values[:17] }), Rule{}},
 		{"at least one row", Embeddings{}, Rule{}},

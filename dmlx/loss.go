@@ -7,7 +7,8 @@ import . "github.com/gomlx/gomlx/core/graph"
 type Loss struct {
 	Name string // As in [Aliases].
 	Text string // The loss as a formula.
-	// Constant is c in ∂L/∂f = c · G, where G is the gradient of the loss's rule; 0 where no c does that.
+	// Constant is c in ∂L/∂f = c · G, where G is the gradient of the loss's rule, a mean over triplets; 0 where no c does
+	// that.
 	Constant func(o Options) float64
 	// Why says what the loss does that its rule does not, where Constant is 0, or what was held fixed; TeX between $.
 	Why string
@@ -16,12 +17,9 @@ type Loss struct {
 	Of func(b *Batch, f, s *Node) *Node
 }
 
-// Rule is the loss's rule by Table 1, with the given options.
+// Rule is the loss's rule by Table 1, with the given options. A loss that is not of [Losses] has the zero rule.
 func (l Loss) Rule(o Options) Rule {
-	r, err := ParseRule(l.Name)
-	if err != nil {
-		panic("dmlx: the loss " + l.Name + " has no rule of its name: " + err.Error())
-	}
+	r, _ := ParseRule(l.Name)
 	r.Options = o
 	return r
 }
@@ -83,8 +81,8 @@ var Losses = []Loss{
 		Of:       multiSimilarity,
 	},
 	{
-		Name: "dr-ms", Text: "the loss of ms",
-		Why:      "a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
+		Name: "dr-ms", Text: "the loss of ms with m₊ and m₋ held fixed, before its regulariser",
+		Why:      "DR-MS adds a regulariser for the direction that the rule takes outright: a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)

@@ -162,11 +162,11 @@ func referenceOf(e Embeddings, r Rule) reference {
 		case "cos", "cos-orth":
 			ep, en, eap, ean = f[a].times(-1), f[a], f[p].times(-1), f[n]
 		case "euc", "euc-orth":
-			ep, en = f[p].add(-1, f[a]).unit(1e-6), f[a].add(-1, f[n]).unit(1e-6)
+			ep, en = f[p].add(-1, f[a]).unit(1e-5), f[a].add(-1, f[n]).unit(1e-5)
 			eap, ean = ep.times(-1), en.times(-1)
 		}
 		if r.Direction.Name == "cos-orth" || r.Direction.Name == "euc-orth" {
-			u := f[a].add(-1, f[p]).unit(1e-6)
+			u := f[a].add(-1, f[p]).unit(1e-5)
 			project := func(v vec) vec {
 				v = v.add(-v.dot(u), u)
 				if o.KeepLength {

@@ -171,7 +171,7 @@ func (m *matrix) build(like *Node) *Node {
 }
 
 // Normalize divides each row of x [B, D] by its L2 norm. A row shorter than 1e-12 becomes zero and gets no gradient:
-// it has no direction.
+// it has no direction. So does one longer than 1e19, whose square float32 does not hold.
 func Normalize(x *Node) *Node {
 	square := ReduceAndKeep(Square(x), ReduceSum, -1)
 	there := GreaterThan(square, Scalar(x.Graph(), x.DType(), 1e-24))

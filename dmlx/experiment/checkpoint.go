@@ -80,6 +80,12 @@ func (t *trainer) open(store *Store) error {
 			return err
 		}
 	}
+	// Nothing of an attempt that is not gone on with may pass for this run's.
+	for _, name := range []string{traceDir, metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
+		if err := os.RemoveAll(filepath.Join(t.dir, name)); err != nil {
+			return fmt.Errorf("the run store cannot be written: %w", err)
+		}
+	}
 	t.state = fresh
 	return t.initialise()
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,14 @@ func (t *trainer) evaluate(r *Result) error {
 	if err != nil {
 		return err
 	}
-	defer e.release()
+	sound := false
+	defer func() {
+		if sound {
+			e.release()
+		} else {
+			e.drop()
+		}
+	}()
 	raw, err := backbone.EncodeWeights(t.engine.weights, e.key.arch, nil)
 	if err != nil {
 		return err
@@ -96,6 +104,7 @@ func (t *trainer) evaluate(r *Result) error {
 		}
 		items = len(gallery.Labels)
 	}
+	sound = true
 	possible := ks
 	for possible[len(possible)-1] > items && len(possible) > 1 {
 		possible = possible[:len(possible)-1]
@@ -108,6 +117,19 @@ func (t *trainer) evaluate(r *Result) error {
 	r.Overlap = Overlap(m.NearestPositive, m.NearestNegative)
 	r.Compact = Compactness(m.NearestPositive, m.NearestNegative)
 	return nil
+}
+
+// measurable tells whether some query of the test set has a match, without which there is no recall.
+func measurable(set *datasets.Set) bool {
+	gallery, own := set.Gallery, 0
+	if gallery == nil {
+		gallery, own = set.Test, 1
+	}
+	count := make(map[int64]int)
+	for _, label := range gallery.Labels {
+		count[label]++
+	}
+	return slices.ContainsFunc(set.Test.Labels, func(label int64) bool { return count[label] > own })
 }
 
 // embed computes the embeddings of all images and writes them with their labels.

@@ -61,6 +61,9 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	if o.Batch == 0 {
 		o.Batch = 128
 	}
+	if o.Epochs < 0 || o.Batch < 0 {
+		return nil, fmt.Errorf("%d epochs of batches of %d: want positive numbers", o.Epochs, o.Batch)
+	}
 	im, err := datasets.Pretraining(datasets.Options{TrainClasses: o.classes})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -99,14 +98,4 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 		return nil, fmt.Errorf("is foreign: its spec has the hash %s", r.Spec.Hash())
 	}
 	return &r, nil
-}
-
-// Ks lists the K of Recall in ascending order.
-func (r *Result) Ks() []int {
-	var ks []int
-	for k := range r.Recall {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	return ks
 }

@@ -79,8 +79,16 @@ func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
 	if weights != "" {
 		s.Weights = weights
 	}
-	if size != 0 {
+	if size != 0 && size != s.Size {
 		s.Size = size
+		if s.DataDigest != "" { // It is that of the images at their size.
+			s.DataDigest = ""
+			set, err := openSet(s)
+			if err != nil {
+				return s, err
+			}
+			s.DataDigest = set.Digest
+		}
 	}
 	a, err := backbone.ParseArch(s.Arch)
 	if err != nil {

@@ -74,6 +74,10 @@ func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
+	if free, err := l.TryLock(); err == nil && free {
+		return func() { _ = l.Unlock() }, nil
+	}
+	s.warn("waiting for another process that works on run %s", hash)
 	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("stopped while waiting for another process that works on run %s: %w", hash, ctx.Err())
@@ -179,26 +183,7 @@ func (s *Store) List() ([]Entry, error) {
 		if !d.IsDir() || !runName.MatchString(d.Name()) {
 			continue
 		}
-		e := Entry{Hash: d.Name()}
-		r, err := s.read(e.Hash)
-		switch {
-		case err == nil:
-			e.Result, e.Spec = r, r.Spec
-		case errors.Is(err, fs.ErrNotExist):
-			raw, err := os.ReadFile(filepath.Join(s.Path(e.Hash), specFile))
-			if err == nil {
-				err = json.Unmarshal(raw, &e.Spec)
-			}
-			if err != nil {
-				e.Bad = "no readable " + specFile
-			}
-			if c, err := readCheckpoint(s.Path(e.Hash)); err == nil {
-				e.Epoch = c.Epoch
-			}
-		default:
-			e.Bad = err.Error()
-		}
-		out = append(out, e)
+		out = append(out, s.Entry(d.Name()))
 	}
 	slices.SortStableFunc(out, func(a, b Entry) int {
 		date := func(e Entry) int64 {
@@ -212,9 +197,37 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Find is the full hash of the one run that begins with the given digits.
+// Entry looks at one run, finished or not. It changes nothing.
+func (s *Store) Entry(hash string) Entry {
+	e := Entry{Hash: hash}
+	r, err := s.read(hash)
+	switch {
+	case err == nil:
+		e.Result, e.Spec = r, r.Spec
+	case errors.Is(err, fs.ErrNotExist):
+		raw, err := os.ReadFile(filepath.Join(s.Path(hash), specFile))
+		if err == nil {
+			err = json.Unmarshal(raw, &e.Spec)
+		}
+		if err != nil {
+			e.Bad = "no readable " + specFile
+		}
+		if c, err := readCheckpoint(s.Path(hash)); err == nil {
+			e.Epoch = c.Epoch
+		}
+	default:
+		e.Bad = err.Error()
+	}
+	return e
+}
+
+// Find is the full hash of the one run, of the store or shipped with the program, that begins with the given digits.
 func (s *Store) Find(prefix string) (string, error) {
 	dirs, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	shipped, err := Shipped()
 	if err != nil {
 		return "", err
 	}
@@ -224,6 +237,12 @@ func (s *Store) Find(prefix string) (string, error) {
 			found = append(found, d.Name())
 		}
 	}
+	for hash := range shipped {
+		if strings.HasPrefix(hash, prefix) && !slices.Contains(found, hash) {
+			found = append(found, hash)
+		}
+	}
+	slices.Sort(found)
 	switch {
 	case prefix == "" || len(found) == 0:
 		return "", fmt.Errorf("no run %q in %s", prefix, s.Dir)
@@ -233,10 +252,17 @@ func (s *Store) Find(prefix string) (string, error) {
 	return found[0], nil
 }
 
-// Get reads a finished run by its hash.
+// Get reads a finished run by its hash, or a result that is shipped with the program.
 func (s *Store) Get(hash string) (*Result, error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) {
+		shipped, err := Shipped()
+		if err != nil {
+			return nil, err
+		}
+		if r, there := shipped[hash]; there {
+			return r, nil
+		}
 		return nil, fmt.Errorf("run %s is not finished", hash)
 	} else if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
@@ -244,10 +270,12 @@ func (s *Store) Get(hash string) (*Result, error) {
 	return r, nil
 }
 
-// Metrics reads a run's epochs.
+// Metrics reads a run's epochs: none of a run that has not finished one, or that is not in the store.
 func (s *Store) Metrics(hash string) ([]Epoch, error) {
 	raw, err := os.ReadFile(filepath.Join(s.Path(hash), metricsFile))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	var out []Epoch
@@ -266,16 +294,13 @@ func (s *Store) Remove(hash string) error {
 	if !runName.MatchString(hash) {
 		return fmt.Errorf("%q is no run", hash)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	unlock, err := s.lock(ctx, hash)
-	if err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("run %s is being worked on", hash)
-		}
-		return err
+	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
+	if free, err := l.TryLock(); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	} else if !free {
+		return fmt.Errorf("run %s is being worked on", hash)
 	}
-	defer unlock()
+	defer func() { _ = l.Unlock() }()
 	// Renamed first, so that a removal which is cut short leaves no half a run under its name.
 	dead := s.Path(hash) + ".removed"
 	if err := os.RemoveAll(dead); err != nil {

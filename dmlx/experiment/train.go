@@ -46,8 +46,10 @@ func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 
 func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
 	if err := spec.Validate(); err != nil {
-		if _, missing := openSet(spec); isPaperSet(spec.Data) && missing != nil {
-			return nil, missing // The longer errand is told first.
+		if isPaperSet(spec.Data) {
+			if _, missing := openSet(spec); missing != nil {
+				return nil, missing // The longer errand is told first.
+			}
 		}
 		return nil, err
 	}
@@ -98,6 +100,9 @@ func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer,
 	t.sampler, err = newSampler(set.Train.Labels, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set.Name, err)
+	}
+	if !measurable(set) {
+		return nil, fmt.Errorf("%s: no test image has another of its class to be found; want classes of two images or more", set.Name)
 	}
 	t.engine, err = training(choice.Backend, spec, rule)
 	return t, err
@@ -209,7 +214,7 @@ type tally struct {
 	traced                             []float32 // S_ap, S_an of each triplet.
 }
 
-// add reads a step's outcome, as stepGraph returns it; nil is no step.
+// add reads a step's outcome, as the graph of [training] returns it; nil is no step.
 func (s *tally) add(out *tensors.Tensor) error {
 	if out == nil {
 		return nil
@@ -222,7 +227,7 @@ func (s *tally) add(out *tensors.Tensor) error {
 	s.steps++
 	norm := float64(values[3*n])
 	finite := !math.IsNaN(norm) && !math.IsInf(norm, 0)
-	found := 0
+	found, nonzero := 0, false
 	for i := range n {
 		if values[2*n+i] == 0 {
 			continue
@@ -230,6 +235,7 @@ func (s *tally) add(out *tensors.Tensor) error {
 		found++
 		p, q := values[i], values[n+i]
 		finite = finite && p == p && q == q
+		nonzero = nonzero || p != 0 || q != 0
 		s.sap += float64(p)
 		s.san += float64(q)
 		if q > p {
@@ -244,6 +250,10 @@ func (s *tally) add(out *tensors.Tensor) error {
 		s.empty++
 	}
 	s.norm += norm
+	// Embeddings so long that their squares are infinite are normalised to zero.
+	if found > 0 && !nonzero {
+		finite = false
+	}
 	if !finite && s.notFinite == 0 {
 		s.notFinite = s.steps
 	}

@@ -102,7 +102,7 @@ func (a *app) examine(cmd *cobra.Command) *report {
 		r.Python, r.Versions["python"] = path, version
 	}
 	if l, err := a.lab(); err == nil {
-		s := l.Status()
+		s := l.Status(cmd.Context())
 		r.Lab = &s
 		if !s.Ready {
 			r.lacks("JupyterLab's set-up: "+s.Missing, "go run ./dmlx/cmd/dmlx lab makes it (with a network, some minutes)")

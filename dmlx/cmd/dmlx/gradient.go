@@ -93,7 +93,7 @@ func readBatch(embeddings, labels string) (dmlx.Embeddings, error) {
 		return dmlx.Embeddings{}, err
 	}
 	if len(shape) != 2 {
-		return dmlx.Embeddings{}, fmt.Errorf("%s: shape %v, want [B, D]", embeddings, shape)
+		return dmlx.Embeddings{}, fmt.Errorf("%s: shape %v, want [N, D]", embeddings, shape)
 	}
 	classes, labelShape, err := npy.ReadInt64(labels)
 	if err != nil {

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		a.logf("dmlx: stopped")
+		a.logf("dmlx: %s", strings.TrimSuffix(oneLine(err), ": "+context.Canceled.Error()))
 		return 130
 	}
 	a.logf("dmlx: %s", oneLine(err))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -64,19 +63,9 @@ func newRecall(a *app) *cobra.Command {
 
 // readEmbeddings reads a matrix and the labels of its rows.
 func readEmbeddings(embeddings, labels string) (*retrieval.Embeddings, error) {
-	values, shape, err := npy.ReadFloat32(embeddings)
+	e, err := readBatch(embeddings, labels)
 	if err != nil {
 		return nil, err
 	}
-	if len(shape) != 2 {
-		return nil, fmt.Errorf("%s: shape %v; want [N, D]", embeddings, shape)
-	}
-	classes, at, err := npy.ReadInt64(labels)
-	if err != nil {
-		return nil, err
-	}
-	if len(at) != 1 || at[0] != shape[0] {
-		return nil, fmt.Errorf("%s: shape %v does not fit the %d rows of %s", labels, at, shape[0], embeddings)
-	}
-	return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
+	return &retrieval.Embeddings{Values: e.Values, Dim: e.Dim, Labels: e.Labels}, nil
 }

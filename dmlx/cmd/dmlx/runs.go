@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -105,28 +106,49 @@ func (a *app) showRun(prefix string) error {
 	if err != nil {
 		return err
 	}
-	r, err := store.Get(hash)
-	if err != nil {
-		return err
-	}
 	epochs, err := store.Metrics(hash)
 	if err != nil {
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, store.Path(hash)))
-	fmt.Fprintf(&text, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n", r.Overlap, r.Compact)
-	fmt.Fprintf(&text, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t")
-	for _, e := range epochs {
-		fmt.Fprintf(w, "%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t\n", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San, e.GradientNorm, e.EmptyBatches)
+	var shown any
+	if e := store.Entry(hash); e.Result == nil && e.Bad == "" {
+		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch, e.Spec.Epochs, store.Path(hash))
+		shown = struct {
+			Run    string             `json:"run"`
+			Dir    string             `json:"dir"`
+			State  string             `json:"state"`
+			Spec   experiment.Spec    `json:"spec"`
+			Epochs []experiment.Epoch `json:"epochs"`
+		}{hash, store.Path(hash), "unfinished", e.Spec, epochs}
+	} else {
+		r, err := store.Get(hash)
+		if err != nil {
+			return err
+		}
+		dir, where := store.Path(hash), store.Path(hash)
+		if r.Shipped {
+			dir, where = "", "shipped with the program"
+		}
+		fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, where))
+		if r.Recall != nil {
+			fmt.Fprintf(&text, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n", r.Overlap, r.Compact)
+		}
+		fmt.Fprintf(&text, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
+		shown = struct {
+			trained
+			Epochs []experiment.Epoch `json:"epochs"`
+		}{trained{r, dir}, epochs}
 	}
-	_ = w.Flush()
-	return a.print(struct {
-		trained
-		Epochs []experiment.Epoch `json:"epochs"`
-	}{trained{r, store.Path(hash)}, epochs}, strings.TrimRight(text.String(), "\n"))
+	if len(epochs) > 0 {
+		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t")
+		for _, e := range epochs {
+			fmt.Fprintf(w, "%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t\n", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San, e.GradientNorm, e.EmptyBatches)
+		}
+		_ = w.Flush()
+	}
+	return a.print(shown, strings.TrimRight(text.String(), "\n"))
 }
 
 func (a *app) compareRuns(prefixes []string) error {
@@ -194,9 +216,21 @@ func (a *app) compareRuns(prefixes []string) error {
 			return "–"
 		})
 	}
-	row("MAP@R", true, func(r result) string { return fmt.Sprintf("%.1f", 100*r.MAPAtR) })
-	row("overlap", true, func(r result) string { return fmt.Sprintf("%.2f", r.Overlap) })
-	row("compact", true, func(r result) string { return fmt.Sprintf("%.2f", r.Compact) })
+	for _, m := range []struct {
+		name, format string
+		of           func(result) float64
+	}{
+		{"MAP@R", "%.1f", func(r result) float64 { return 100 * r.MAPAtR }},
+		{"overlap", "%.2f", func(r result) float64 { return r.Overlap }},
+		{"compact", "%.2f", func(r result) float64 { return r.Compact }},
+	} {
+		row(m.name, true, func(r result) string {
+			if r.Recall == nil { // Not finite, so never measured.
+				return "–"
+			}
+			return fmt.Sprintf(m.format, m.of(r))
+		})
+	}
 	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
 	_ = w.Flush()
 	return a.print(map[string]any{"runs": runs}, strings.TrimRight(text.String(), "\n"))
@@ -213,6 +247,8 @@ func (a *app) removeRuns(prefixes []string) error {
 			return err
 		}
 	}
+	slices.Sort(hashes)
+	hashes = slices.Compact(hashes)
 	for _, h := range hashes {
 		if err := store.Remove(h); err != nil {
 			return err

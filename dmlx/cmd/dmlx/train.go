@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,12 +65,13 @@ func newTrain(a *app) *cobra.Command {
 				}
 			}
 			if given("batch") {
-				if _, err := fmt.Sscanf(batch, "%dx%d", &spec.ClassesPerBatch, &spec.ImagesPerClass); err != nil {
+				classes, images, _ := strings.Cut(batch, "x")
+				var noClasses, noImages error
+				spec.ClassesPerBatch, noClasses = strconv.Atoi(classes)
+				spec.ImagesPerClass, noImages = strconv.Atoi(images)
+				if noClasses != nil || noImages != nil {
 					return fmt.Errorf("batch %q: want classes x images per class, as in 8x8", batch)
 				}
-			}
-			if err := spec.Validate(); err != nil {
-				return err
 			}
 			return a.train(cmd, spec)
 		},

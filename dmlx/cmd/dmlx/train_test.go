@@ -101,7 +101,7 @@ func TestInterruptedTrainingGoesOn(t *testing.T) {
 	defer cancel()
 	var stdout bytes.Buffer
 	stderr := &interrupter{stop: cancel}
-	if code := run(ctx, args, &stdout, stderr); code != 130 || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "dmlx: stopped\n") {
+	if code := run(ctx, args, &stdout, stderr); code != 130 || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "goes on from there\n") {
 		t.Errorf("interrupted: code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 	if v := object(t, args...); v["recall"] == nil {
@@ -128,7 +128,7 @@ func TestRecallOfAGallery(t *testing.T) {
 	}
 	for want, bad := range map[string][]string{
 		"needs both":        append(args, "--gallery-labels", file("gl.npy")),
-		"does not fit":      {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
+		"want [3]":          {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
 		"expected f4":       {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
 		"no such file":      {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
 		"must lie in 1…2":   append(args, "--k", "3"),

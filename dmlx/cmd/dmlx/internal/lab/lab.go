@@ -116,7 +116,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 // setupPython makes the Python environment.
 func (l *Lab) setupPython(ctx context.Context) error {
 	dir := l.venv()
-	if _, err := os.Stat(l.python()); err == nil && stamped(dir, "") {
+	if l.hasPython() {
 		return nil
 	}
 	python, _, err := FindPython(ctx)
@@ -148,6 +148,11 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	}
 	l.step(step, true)
 	return stamp(dir, "")
+}
+
+func (l *Lab) hasPython() bool {
+	_, err := os.Stat(l.python()) // A link to the Python that made it.
+	return err == nil && stamped(l.venv(), "")
 }
 
 // pipArgs install the requirements into the environment. The user's settings of pip go on saying where packages come
@@ -230,15 +235,10 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 // setupWarm runs a notebook that uses what notebooks use, so that Go's build cache is warm, and so that a set-up that
 // does not work fails here. It is done again when the modules change.
 func (l *Lab) setupWarm(ctx context.Context, versions string) error {
-	inputs := []byte(versions)
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(l.Root, name))
-		if err != nil {
-			return err
-		}
-		inputs = append(inputs, data...)
+	key, err := l.warmKey(versions)
+	if err != nil {
+		return err
 	}
-	key := hash(inputs, warmup)
 	if stamped(l.checkout(), key) {
 		return nil
 	}
@@ -253,6 +253,19 @@ func (l *Lab) setupWarm(ctx context.Context, versions string) error {
 	}
 	l.step(step, true)
 	return stamp(l.checkout(), key)
+}
+
+// warmKey is the stamp of a checkout whose packages are compiled.
+func (l *Lab) warmKey(versions string) (string, error) {
+	inputs := []byte(versions)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(l.Root, name))
+		if err != nil {
+			return "", err
+		}
+		inputs = append(inputs, data...)
+	}
+	return hash(inputs, warmup), nil
 }
 
 // sweep removes old logs, and what kernels and set-ups that were killed have left in the folder for temporary files.

@@ -175,12 +175,73 @@ func TestStamps(t *testing.T) {
 	if !stamped(dir, "1") || stamped(dir, "2") {
 		t.Error("the stamp does not tell its key")
 	}
-	if s := l.Status(); s.Ready || s.Missing != "the Python environment" || !strings.HasPrefix(s.Jupyter, "4.6.") {
+	if s := l.Status(t.Context()); s.Ready || s.Missing != "the Python environment" || !strings.HasPrefix(s.Jupyter, "4.6.") {
 		t.Errorf("status of an empty cache: %+v", s)
 	}
 	if l.tools("go1") == l.tools("go2") {
 		t.Error("tools of two versions share a folder")
 	}
+}
+
+// Status tells that a part is missing as soon as Setup would make it.
+func TestStatus(t *testing.T) {
+	l := &Lab{Root: t.TempDir(), Cache: t.TempDir()}
+	write := func(path, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(missing string) {
+		t.Helper()
+		if s := l.Status(t.Context()); s.Missing != missing || s.Ready != (missing == "") {
+			t.Errorf("status %+v, want missing %q", s, missing)
+		}
+	}
+	goMod := filepath.Join(l.Root, "go.mod")
+	write(goMod, "module m\nrequire github.com/janpfeifer/gonb v1\n")
+	write(filepath.Join(l.Root, "go.sum"), "")
+	goTool := fakeGo(t, "go1", "")
+	setUp := func() {
+		t.Helper()
+		versions, _, err := l.goSettings(t.Context(), goTool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.toolsDir = l.tools(versions)
+		if err := l.setupTools(t.Context(), goTool); err != nil {
+			t.Fatal(err)
+		}
+		key, err := l.warmKey(versions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(filepath.Join(l.checkout(), stampName), key)
+	}
+
+	want("the Python environment")
+	write(filepath.Join(l.venv(), stampName), "")
+	want("the Python environment")
+	write(l.python(), "")
+	want("GoNB and goimports")
+	setUp()
+	want("")
+	write(goMod, "module m\nrequire github.com/janpfeifer/gonb v1\nrequire another v1\n")
+	want("the compiled packages")
+	setUp()
+	want("")
+	write(goMod, "module m\nrequire github.com/janpfeifer/gonb v2\n")
+	want("GoNB and goimports")
+	setUp()
+	goTool = fakeGo(t, "go2", "")
+	want("GoNB and goimports")
+	setUp()
+	want("")
+	t.Setenv("PATH", t.TempDir())
+	want("a go command on PATH")
 }
 
 func TestSetupSaysWhatToInstall(t *testing.T) {
@@ -349,7 +410,7 @@ func installed(t *testing.T) *Lab {
 		t.Fatal(err)
 	}
 	l.toolsDir = l.tools(versions)
-	if !l.Status().Ready || !stamped(l.toolsDir, "") {
+	if !l.Status(t.Context()).Ready {
 		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
 	}
 	if err := l.writeKernel(goFlags); err != nil {

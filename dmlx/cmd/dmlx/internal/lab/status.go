@@ -1,12 +1,14 @@
 package lab
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
-// Status is what is set up, as far as files tell.
+// Status is what is set up, as far as the stamps tell.
 type Status struct {
 	Ready   bool   `json:"ready"`             // The next start is quick and needs no network.
 	Jupyter string `json:"jupyterlab"`        // The version that is or will be installed.
@@ -14,8 +16,8 @@ type Status struct {
 	Missing string `json:"missing,omitempty"` // The first part that is not complete.
 }
 
-// Status looks at what Setup would.
-func (l *Lab) Status() Status {
+// Status looks at what Setup does, and makes nothing.
+func (l *Lab) Status(ctx context.Context) Status {
 	s := Status{Jupyter: strings.TrimPrefix(firstRequirement("jupyterlab"), "jupyterlab==")}
 	if data, err := os.ReadFile(filepath.Join(l.venv(), "pyvenv.cfg")); err == nil {
 		for line := range strings.Lines(string(data)) {
@@ -24,18 +26,29 @@ func (l *Lab) Status() Status {
 			}
 		}
 	}
-	tools, _ := filepath.Glob(l.dir("tools-*", stampName))
-	_, pythonErr := os.Stat(l.python())
-	_, warmErr := os.Stat(filepath.Join(l.checkout(), stampName))
-	switch {
-	case pythonErr != nil || !stamped(l.venv(), ""):
-		s.Missing = "the Python environment"
-	case len(tools) == 0:
-		s.Missing = "GoNB and goimports"
-	case warmErr != nil:
-		s.Missing = "the compiled packages"
-	default:
-		s.Ready = true
-	}
+	s.Missing = l.missing(ctx)
+	s.Ready = s.Missing == ""
 	return s
+}
+
+// missing is the first part that Setup would make, or "".
+func (l *Lab) missing(ctx context.Context) string {
+	if !l.hasPython() {
+		return "the Python environment"
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return "a go command on PATH"
+	}
+	versions, _, err := l.goSettings(ctx, goTool)
+	if err != nil {
+		return "a go command that works: " + err.Error()
+	}
+	if !stamped(l.tools(versions), "") {
+		return "GoNB and goimports"
+	}
+	if key, err := l.warmKey(versions); err != nil || !stamped(l.checkout(), key) {
+		return "the compiled packages"
+	}
+	return ""
 }
