@@ -202,7 +202,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	goMod := filepath.Join(l.Root, "go.mod")
-	write(goMod, "module m\nrequire github.com/janpfeifer/gonb v1\n")
+	write(goMod, "module m\nrequire (\n\tgithub.com/janpfeifer/gonb v1\n)\n")
 	write(filepath.Join(l.Root, "go.sum"), "")
 	goTool := fakeGo(t, "go1", "")
 	setUp := func() {
@@ -229,11 +229,11 @@ func TestStatus(t *testing.T) {
 	want("GoNB and goimports")
 	setUp()
 	want("")
-	write(goMod, "module m\nrequire github.com/janpfeifer/gonb v1\nrequire another v1\n")
+	write(goMod, "module m\nrequire (\n\tgithub.com/janpfeifer/gonb v1\n\tanother v1\n)\n")
 	want("the compiled packages")
 	setUp()
 	want("")
-	write(goMod, "module m\nrequire github.com/janpfeifer/gonb v2\n")
+	write(goMod, "module m\nrequire (\n\tgithub.com/janpfeifer/gonb v2\n)\n")
 	want("GoNB and goimports")
 	setUp()
 	goTool = fakeGo(t, "go2", "")
