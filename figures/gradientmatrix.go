@@ -58,7 +58,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(250*float64(len(panels)) + 50), Height: vg.Points(258),
 		Alt: "The gradient matrix M of a batch, sorted by class: a blue entry (i, j) pulls f_i towards f_j, " +
-			"a red one pushes it away, since the gradient is descended.",
+			"an orange one pushes it away, since the gradient is descended.",
 		panels: func(c draw.Canvas) {
 			parts := squares(c, panels, after)
 			for i, part := range parts {
