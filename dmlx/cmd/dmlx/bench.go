@@ -17,6 +17,7 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/stat"
 
 	_ "embed" // The peer's script.
 
@@ -31,26 +32,32 @@ import (
 type measurement struct {
 	Name   string  `json:"name"`
 	Size   string  `json:"size"`
-	Best   float64 `json:"best"`
-	Median float64 `json:"median"`
-	Worst  float64 `json:"worst"`
+	Value  float64 `json:"value"` // The median.
 	Unit   string  `json:"unit"`
+	Spread float64 `json:"spread"` // From the first to the third quartile.
+	Best   float64 `json:"best"`
 	Times  int     `json:"times"`
 }
 
 func (m measurement) String() string {
-	return fmt.Sprintf("%-34s %-34s best %9.4g  median %9.4g  worst %9.4g %s (%d times)", m.Name, m.Size, m.Best, m.Median, m.Worst, m.Unit, m.Times)
+	line := fmt.Sprintf("%-36s %-34s %9.4g %s", m.Name, m.Size, m.Value, m.Unit)
+	if m.Times > 1 {
+		line += fmt.Sprintf("   spread %.3g, best %.4g of %d", m.Spread, m.Best, m.Times)
+	}
+	return line
 }
 
-func measured(name, size, unit string, values []float64) measurement {
+// measured sums up one value or more.
+func measured(name, size, unit string, values ...float64) measurement {
 	values = slices.Sorted(slices.Values(values))
-	return measurement{name, size, values[0], values[len(values)/2], values[len(values)-1], unit, len(values)}
+	quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
+	return measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), values[0], len(values)}
 }
 
-// benchmarks in the order in which they run. Each calls report for each of its lines.
+// benchmarks in the order in which they run. Each calls report for each of its lines, and sees those so far.
 var benchmarks = []struct {
 	name string
-	run  func(ctx context.Context, a *app, c *backend.Choice, report func(measurement)) error
+	run  func(ctx context.Context, a *app, c *backend.Choice, sofar []measurement, report func(measurement)) error
 }{
 	{"surgery", benchSurgery},
 	{"step", benchStep},
@@ -69,7 +76,8 @@ func newBench(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the speed of this machine at what takes the time",
-		Long: `Measure the speed of this machine at what takes the time: the best, median and worst of several repetitions.
+		Long: `Measure the speed of this machine at what takes the time: the median of several repetitions, its spread
+(between the quartiles) and the best.
 
   surgery  mining, composed gradient and its way back through the normalisation, of one batch
   step     a training step of the quick preset
@@ -106,7 +114,7 @@ same run, with as many threads, and ratios are printed.`,
 				if len(only) > 0 && !slices.Contains(only, b.name) {
 					continue
 				}
-				if err := b.run(cmd.Context(), a, c, report); err != nil {
+				if err := b.run(cmd.Context(), a, c, lines, report); err != nil {
 					return fmt.Errorf("bench %s: %w", b.name, err)
 				}
 			}
@@ -160,10 +168,13 @@ func gaussian(n, dim int) (values []float32, labels []int64) {
 	return values, labels
 }
 
+// quickBatch is that of the quick preset, B and D.
+var quickBatch = [2]int{64, 32}
+
 const surgeryLine = "surgery forward and backward"
 
-func benchSurgery(ctx context.Context, _ *app, c *backend.Choice, report func(measurement)) error {
-	for _, size := range [][2]int{{128, 64}, {512, 512}} {
+func benchSurgery(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
+	for _, size := range [][2]int{quickBatch, {128, 64}, {512, 512}} {
 		values, labels := gaussian(size[0], size[1])
 		x := tensors.FromFlatDataAndDimensions(values, size[0], size[1])
 		l := tensors.FromFlatDataAndDimensions(labels, size[0])
@@ -193,14 +204,11 @@ func benchSurgery(ctx context.Context, _ *app, c *backend.Choice, report func(me
 			if err != nil {
 				return err
 			}
-			report(measured(surgeryLine, fmt.Sprintf("%s B=%d D=%d", rule, size[0], size[1]), "ms", times))
+			report(measured(surgeryLine, fmt.Sprintf("%s B=%d D=%d", rule, size[0], size[1]), "ms", times...))
 		}
 	}
 	return nil
 }
-
-// benchSeed is a seed that no table has, so that no result is there already.
-const benchSeed = 1 << 40
 
 // benchSpec is a run of a preset.
 func benchSpec(preset, data string) (experiment.Spec, error) {
@@ -212,7 +220,7 @@ func benchSpec(preset, data string) (experiment.Spec, error) {
 	if err != nil {
 		return experiment.Spec{}, err
 	}
-	return p.Spec(data, rule, benchSeed)
+	return p.Spec(data, rule, 1)
 }
 
 // inEmptyStore runs a spec from nothing.
@@ -230,7 +238,7 @@ func inEmptyStore(ctx context.Context, c *backend.Choice, spec experiment.Spec, 
 	return err
 }
 
-func benchStep(ctx context.Context, _ *app, c *backend.Choice, report func(measurement)) error {
+func benchStep(ctx context.Context, _ *app, c *backend.Choice, sofar []measurement, report func(measurement)) error {
 	spec, err := benchSpec("quick", "minicar")
 	if err != nil {
 		return err
@@ -247,11 +255,17 @@ func benchStep(ctx context.Context, _ *app, c *backend.Choice, report func(measu
 	}); err != nil {
 		return err
 	}
-	report(measured("training step", fmt.Sprintf("quick minicar, B=%d, %d px", spec.ClassesPerBatch*spec.ImagesPerClass, spec.Size), "ms", times))
+	step := measured("training step", fmt.Sprintf("quick minicar, B=%d, %d px", spec.ClassesPerBatch*spec.ImagesPerClass, spec.Size), "ms", times...)
+	report(step)
+	for _, done := range sofar {
+		if done.Name == surgeryLine && strings.HasSuffix(done.Size, fmt.Sprintf(" B=%d D=%d", quickBatch[0], quickBatch[1])) {
+			report(measured("surgery's share of a training step", done.Size, "%", 100*done.Value/step.Value))
+		}
+	}
 	return nil
 }
 
-func benchRecall(ctx context.Context, _ *app, c *backend.Choice, report func(measurement)) error {
+func benchRecall(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
 	for _, size := range [][2]int{{1000, 32}, {10000, 512}} {
 		values, labels := gaussian(size[0], size[1])
 		e := &retrieval.Embeddings{Values: values, Dim: size[1], Labels: labels}
@@ -262,12 +276,12 @@ func benchRecall(ctx context.Context, _ *app, c *backend.Choice, report func(mea
 		if err != nil {
 			return err
 		}
-		report(measured("recall, R-precision and MAP@R", fmt.Sprintf("N=%d D=%d", size[0], size[1]), "ms", times))
+		report(measured("recall, R-precision and MAP@R", fmt.Sprintf("N=%d D=%d", size[0], size[1]), "ms", times...))
 	}
 	return nil
 }
 
-func benchRun(ctx context.Context, _ *app, c *backend.Choice, report func(measurement)) error {
+func benchRun(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
 	for _, of := range []struct {
 		preset string
 		times  int
@@ -285,22 +299,32 @@ func benchRun(ctx context.Context, _ *app, c *backend.Choice, report func(measur
 				}
 				seconds = append(seconds, time.Since(start).Seconds())
 			}
-			report(measured(of.preset+" run", fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds))
+			report(measured(of.preset+" run", fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
 		}
 	}
 	return nil
 }
 
-// diagramCell builds a rule and draws its triplet diagram. Each repetition is another program.
-const diagramCell = `%%
+// importsCell comes first, as in the notebooks; diagramCell builds a rule and draws its triplet diagram. Each repetition is
+// another program.
+const (
+	importsCell = `import (
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/nb"
+)
+`
+	diagramCell = `%%
 rule := nb.Must(dmlx.ParseRule("cos-orth/lin-ms/cir?tau=REPETITION"))
 sap, san := figures.SimilarityGrid(0, 1, 101)
 _, _, weight, err := dmlx.Weights(nb.Must(backend.Go()), rule, sap, san)
 nb.Check(err)
 nb.Show(nb.Must(figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: rule.Name(), Values: weight}})))
 `
+)
 
-func benchCell(ctx context.Context, a *app, _ *backend.Choice, report func(measurement)) error {
+func benchCell(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, report func(measurement)) error {
 	l, err := a.lab()
 	if err != nil {
 		return err
@@ -323,8 +347,12 @@ func benchCell(ctx context.Context, a *app, _ *backend.Choice, report func(measu
 		ID       string         `json:"id"`
 	}
 	var cells []cell
-	for i := range 8 {
-		cells = append(cells, cell{"code", strings.ReplaceAll(diagramCell, "REPETITION", fmt.Sprint(i+1)), map[string]any{}, []any{}, nil, fmt.Sprintf("cell%d", i)})
+	for i := range 10 {
+		source := importsCell
+		if i > 0 {
+			source = strings.ReplaceAll(diagramCell, "REPETITION", fmt.Sprint(i))
+		}
+		cells = append(cells, cell{"code", source, map[string]any{}, []any{}, nil, fmt.Sprintf("cell%d", i)})
 	}
 	notebook, err := json.Marshal(map[string]any{
 		"cells": cells, "nbformat": 4, "nbformat_minor": 5,
@@ -339,14 +367,14 @@ func benchCell(ctx context.Context, a *app, _ *backend.Choice, report func(measu
 	}
 	var times []float64
 	err = l.Execute(ctx, path, lab.ExecuteOptions{Timeout: 5 * time.Minute, Cell: func(cell, _ int, seconds float64) {
-		if cell > 2 { // The first ones fill the build cache.
+		if cell > 3 { // The first ones fill the build cache.
 			times = append(times, seconds)
 		}
 	}})
 	if err != nil {
 		return err
 	}
-	report(measured("notebook cell", "a rule and its triplet diagram", "s", times))
+	report(measured("notebook cell", "a rule and its triplet diagram", "s", times...))
 	return nil
 }
 
@@ -370,11 +398,14 @@ func benchPeer(ctx context.Context, python string, ours []measurement, report fu
 		return errors.New("its output is not what bench_peer.py prints")
 	}
 	for _, line := range lines {
-		peer := measured(line.Name, line.Size, "ms", line.Times)
+		if len(line.Times) == 0 {
+			return errors.New("its output is not what bench_peer.py prints")
+		}
+		peer := measured(line.Name, line.Size, "ms", line.Times...)
 		report(peer)
 		for _, our := range ours {
 			if our.Name == surgeryLine && strings.HasSuffix(our.Size, line.Size) {
-				report(measured("ratio to "+line.Name, our.Size, "×", []float64{our.Median / peer.Median}))
+				report(measured("ratio to "+line.Name, our.Size, "×", our.Value/peer.Value))
 			}
 		}
 	}
