@@ -250,7 +250,7 @@ func gain(a, b Score) Cell {
 		freedom := (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
 		half = distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975) * math.Sqrt(va+vb)
 	}
-	return Cell{Text: fmt.Sprintf("%s [%s, %s]", signed(d), signed(d-half), signed(d+half)), Bold: math.Abs(d) > half}
+	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d), signed(d-half), signed(d+half)), Bold: math.Abs(d) > half}
 }
 
 // lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by column

@@ -282,7 +282,7 @@ func bare(a atom) bool { return a.root == nil && a.sub == nil && a.sup == nil }
 // latex is the label as LaTeX: formulas stay as they are, text is escaped.
 func latex(m Markup) string {
 	escape := strings.NewReplacer(`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`,
-		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`, "≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`, "≤", `$\le$`)
+		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`, "≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`, "≤", `$\le$`)
 	var b strings.Builder
 	for m != "" {
 		before, rest, math := cutDollar(m)

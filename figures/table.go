@@ -353,6 +353,7 @@ func (t *Table) csv() ([]byte, error) {
 		}
 	}
 	records := [][]string{head}
+	text := func(c Cell) string { return strings.ReplaceAll(Plain(c.Text), "\u00a0", " ") }
 	float := func(v float64) string {
 		if math.IsNaN(v) {
 			return ""
@@ -368,9 +369,9 @@ func (t *Table) csv() ([]byte, error) {
 			case c.Score != nil:
 				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
 			case scores[i]:
-				record = append(record, Plain(c.Text), "", "", "")
+				record = append(record, text(c), "", "", "")
 			default:
-				record = append(record, Plain(c.Text))
+				record = append(record, text(c))
 			}
 		}
 		records = append(records, record)

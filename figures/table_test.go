@@ -104,7 +104,7 @@ func TestGain(t *testing.T) {
 		{Score{Mean: 3, N: 3}, Score{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
 		{Missing, Score{Mean: 6, Std: 1, N: 3}, "–", false},
 	} {
-		if got := gain(c.a, c.b); got.Text != c.want || got.Bold != c.bold {
+		if got := gain(c.a, c.b); Plain(strings.ReplaceAll(got.Text, "\u00a0", " ")) != c.want || got.Bold != c.bold {
 			t.Errorf("%v − %v: %q %v, want %q", c.a, c.b, got.Text, got.Bold, c.want)
 		}
 	}
