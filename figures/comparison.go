@@ -223,7 +223,7 @@ func (c *Comparison) Gains() *Table {
 		case column == len(c.columns):
 			return gain(scores[1][row], scores[0][row])
 		case row == 0:
-			return Scored(scores[column][0])
+			return Text(scores[column][0].String())
 		}
 		return gain(scores[column][row], scores[column][0])
 	}, nil)
