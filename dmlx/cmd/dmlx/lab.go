@@ -129,7 +129,7 @@ func (a *app) ticking(what string) (stop func()) {
 	line := newLiveLine(a.stderr)
 	start := time.Now()
 	show := func() { line.show("%s … %.0f s", what, time.Since(start).Seconds()) }
-	if line.terminal {
+	if line.terminal != nil {
 		show() // In a log, what takes less than a second is told when it ends.
 	}
 	done, ended := make(chan struct{}), make(chan struct{})

@@ -8,13 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 // liveLine shows progress on one line: rewritten in place on a terminal, now and then a new one elsewhere.
 type liveLine struct {
 	out      io.Writer
-	terminal bool
+	terminal *os.File // out, if it is one.
 
 	mu    sync.Mutex
 	last  time.Time
@@ -23,10 +25,8 @@ type liveLine struct {
 
 func newLiveLine(out io.Writer) *liveLine {
 	l := &liveLine{out: out}
-	if f, ok := out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil {
-			l.terminal = info.Mode()&os.ModeCharDevice != 0
-		}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		l.terminal = f
 	}
 	return l
 }
@@ -36,7 +36,7 @@ func (l *liveLine) show(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pause := 10 * time.Second
-	if l.terminal {
+	if l.terminal != nil {
 		pause = 100 * time.Millisecond
 	}
 	if time.Since(l.last) < pause {
@@ -44,9 +44,15 @@ func (l *liveLine) show(format string, args ...any) {
 	}
 	l.last = time.Now()
 	text := fmt.Sprintf(format, args...)
-	if !l.terminal {
+	if l.terminal == nil {
 		fmt.Fprintln(l.out, text)
 		return
+	}
+	// A line that wraps could not be rewritten.
+	if columns, _, err := term.GetSize(int(l.terminal.Fd())); err == nil && columns > 1 {
+		if runes := []rune(text); len(runes) >= columns {
+			text = string(runes[:columns-1])
+		}
 	}
 	width := len([]rune(text))
 	fmt.Fprint(l.out, "\r", text, strings.Repeat(" ", max(0, l.shown-width)))
