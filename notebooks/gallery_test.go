@@ -3,13 +3,16 @@ package notebooks
 import (
 	"bytes"
 	"fmt"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 
+	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
@@ -47,17 +50,10 @@ func TestGallery(t *testing.T) {
 		}
 		return positive, triplet
 	}
-	draw := func(name string, f *figures.Figure, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := figures.Bytes(f, "svg")
-		if err != nil || len(data) == 0 {
-			t.Fatalf("%s: %v", name, err)
-		}
-		path := filepath.Join("..", "figures", "gallery", name+".svg")
+	keep := func(name string, data []byte) {
+		path := filepath.Join("..", "figures", "gallery", name)
 		if *cmpimg.GenerateTestData {
-			if err := figures.Save(f, path); err != nil {
+			if err := renameio.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			return
@@ -72,6 +68,33 @@ func TestGallery(t *testing.T) {
 		if !bytes.Equal(data, committed) {
 			t.Errorf("%s is not what is drawn; if the change is meant: go test ./notebooks -run Gallery -regen", path)
 		}
+	}
+	draw := func(name string, f *figures.Figure, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := figures.Bytes(f, "svg")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		keep(name+".svg", data)
+	}
+
+	for _, name := range datasets.Names() { // Six images of each of four classes.
+		const classes, each = 4, 6
+		set, err := datasets.Open(name, datasets.Options{Size: 64, TrainClasses: classes, TestClasses: 2, Cache: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var indices []int
+		for i := range classes * each {
+			indices = append(indices, i/each*(set.Train.N/classes)+i%each)
+		}
+		var picture bytes.Buffer
+		if err := jpeg.Encode(&picture, datasets.ContactSheet(set.Train, indices, 2*each), &jpeg.Options{Quality: 85}); err != nil {
+			t.Fatal(err)
+		}
+		keep(name+".jpg", picture.Bytes())
 	}
 
 	pairs := sample.Pairs(25, 16, 1)
@@ -99,15 +122,17 @@ func TestGallery(t *testing.T) {
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
 
-	table, err := shipped(t, "table2")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"table2", "table3"} {
+		table, err := shipped(t, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comparison, err := report.Compare(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		draw(name, comparison.Plot(), nil)
 	}
-	comparison, err := report.Compare(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	draw("table2", comparison.Plot(), nil)
 }
 
 // shipped is a table of the results that come with the repository; a missing run is an error.
