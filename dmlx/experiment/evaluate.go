@@ -26,7 +26,7 @@ var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 // finish evaluates the last epoch's weights and writes the result. It can be repeated: result.json comes last.
 func (t *trainer) finish() (*Result, error) {
 	r := &Result{
-		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: version(),
+		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: Version(),
 		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest,
 		Diverged: t.state.Diverged, Files: make(map[string]string),
 	}
@@ -193,8 +193,9 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
 }
 
-// version is the module's version or revision, as far as the Go toolchain has stamped it.
-func version() string {
+// Version is this module's version or revision, as far as the Go toolchain has stamped it on the program: what results
+// carry.
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -16,8 +16,6 @@ import (
 // Preset sizes the specs of a table: how much is done for a number.
 type Preset struct {
 	Name string
-	// About says in one line what it is for and what a run costs.
-	About string
 	// FineGrained and Separated are its data sets in the roles of the paper's CAR and In-shop.
 	FineGrained, Separated string
 	// Seeds are those of a cell of a table.
@@ -37,8 +35,8 @@ type size struct {
 }
 
 var presets = []Preset{
-	{
-		Name: "smoke", About: "does it run: a few steps on a few classes, seconds a run; its numbers mean nothing",
+	{ // Does it run: a few steps on a few classes, seconds a run; its numbers mean nothing.
+		Name:        "smoke",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3},
 		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
 		sets: map[string]size{
@@ -48,8 +46,8 @@ var presets = []Preset{
 		},
 		rate: quickRate,
 	},
-	{
-		Name: "quick", About: "a first look: drawn images, a small pretrained net, at most 30 s a run on two cores",
+	{ // A first look: drawn images, a small pretrained net, about half a minute a run on two cores.
+		Name:        "quick",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3},
 		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
 		sets: map[string]size{
@@ -59,8 +57,8 @@ var presets = []Preset{
 		},
 		rate: quickRate,
 	},
-	{
-		Name: "paper", About: "the paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU",
+	{ // The paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU.
+		Name:        "paper",
 		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5},
 		base: Spec{Size: 256, Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10},
 		sets: map[string]size{ // Steps: one pass over the training images.

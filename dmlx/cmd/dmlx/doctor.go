@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 // report is what doctor tells; its JSON is the command's.
@@ -126,7 +127,7 @@ func (r *report) moduleVersions() {
 	if !ok {
 		return
 	}
-	r.Versions["dmlx"] = revision(info)
+	r.Versions["dmlx"] = strings.Trim(experiment.Version(), "()")
 	if root, err := moduleRoot(); err == nil {
 		if data, err := os.ReadFile(filepath.Join(root, "go.mod")); err == nil {
 			for line := range strings.Lines(string(data)) {
@@ -234,23 +235,6 @@ func (r *report) versionList() []string {
 		}
 	}
 	return list
-}
-
-// revision is the commit that a program was built from.
-func revision(info *debug.BuildInfo) string {
-	commit, changed := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
-		}
-	}
-	if commit == "" {
-		return strings.Trim(info.Main.Version, "()")
-	}
-	return commit + changed
 }
 
 // firstOnPath is the path of the first program that there is, "" if there is none.
