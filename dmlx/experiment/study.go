@@ -31,6 +31,8 @@ type Cell struct {
 	Data, Rule  string  // What is run.
 	PaperData   string  // The paper's data set in the same role.
 	LR          float64 // 0 is the preset's.
+	// Adjust, if there is one, changes the preset's spec where a cell wants more than a rule and a rate of its own.
+	Adjust func(*Spec)
 
 	// Specs and Runs are filled in by Reproduce, one of each per seed.
 	Specs []Spec
@@ -214,6 +216,9 @@ func (s Study) Specs(p Preset, seeds []uint64) ([]Cell, error) {
 			}
 			if c.LR != 0 {
 				spec.LR = c.LR
+			}
+			if c.Adjust != nil {
+				c.Adjust(&spec)
 			}
 			c.LR = spec.LR
 			c.Specs = append(c.Specs, spec)
