@@ -209,13 +209,14 @@ func (s Study) Specs(p Preset, seeds []uint64) ([]Cell, error) {
 		if err != nil {
 			return nil, err
 		}
+		rate := c.LR
 		for _, seed := range seeds {
 			spec, err := p.Spec(c.Data, rule, seed)
 			if err != nil {
 				return nil, err
 			}
-			if c.LR != 0 {
-				spec.LR = c.LR
+			if rate != 0 {
+				spec.LR = rate
 			}
 			if c.Adjust != nil {
 				c.Adjust(&spec)
