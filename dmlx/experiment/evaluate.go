@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,12 +105,24 @@ func (t *trainer) evaluate(r *Result) error {
 		}
 		items = len(gallery.Labels)
 	}
-	sound = true
-	possible := ks
-	for possible[len(possible)-1] > items && len(possible) > 1 {
-		possible = possible[:len(possible)-1]
+	var held *retrieval.Embeddings
+	if len(t.heldOut) > 0 {
+		if held, err = embedSome(e.exec, t.set, t.set.Train, imagesOf(t.set.Train.Labels, t.heldOut), t.spec.Dim); err != nil {
+			return err
+		}
 	}
-	m, err := retrieval.Evaluate(t.choice.Backend, queries, gallery, possible)
+	sound = true
+	if held != nil { // Their embeddings are finite where the test set's are not always, and the other way round.
+		if err := finite(held, "held-out"); err != nil {
+			return err
+		}
+		m, err := retrieval.Evaluate(t.choice.Backend, held, nil, possible(len(held.Labels)-1))
+		if err != nil {
+			return fmt.Errorf("held-out classes of %s: %w", t.set.Name, err)
+		}
+		r.HeldOutRecall = m.Recall
+	}
+	m, err := retrieval.Evaluate(t.choice.Backend, queries, gallery, possible(items))
 	if err != nil {
 		return fmt.Errorf("test set of %s: %w", t.set.Name, err)
 	}
@@ -117,6 +130,58 @@ func (t *trainer) evaluate(r *Result) error {
 	r.Overlap = Overlap(m.NearestPositive, m.NearestNegative)
 	r.Compact = Compactness(m.NearestPositive, m.NearestNegative)
 	return nil
+}
+
+// possible are the K of [ks] that a ranking of so many items has.
+func possible(items int) []int {
+	k := ks
+	for k[len(k)-1] > items && len(k) > 1 {
+		k = k[:len(k)-1]
+	}
+	return k
+}
+
+// finite tells which embedding, if any, is not finite.
+func finite(e *retrieval.Embeddings, what string) error {
+	for i, v := range e.Values {
+		if v-v != 0 {
+			return &notFiniteError{fmt.Sprintf("the embedding of %s image %d is %g", what, i/e.Dim, v)}
+		}
+	}
+	return nil
+}
+
+// heldOut are the labels of every n-th class, the classes in the order of their labels; none for n = 0.
+func heldOut(labels []int64, n int) (map[int64]bool, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	count := make(map[int64]int)
+	for _, l := range labels {
+		count[l]++
+	}
+	out, ranked := make(map[int64]bool), false
+	for i, l := range slices.Sorted(maps.Keys(count)) {
+		if i%n == n-1 {
+			out[l] = true
+			ranked = ranked || count[l] > 1
+		}
+	}
+	if len(out) < 2 || !ranked {
+		return nil, fmt.Errorf("every %d-th of %d training classes leaves too little to rank: want two classes and an image to be found", n, len(count))
+	}
+	return out, nil
+}
+
+// imagesOf are the images with one of the labels.
+func imagesOf(labels []int64, of map[int64]bool) []int {
+	var out []int
+	for i, l := range labels {
+		if of[l] {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // measurable tells whether some query of the test set has a match, without which there is no recall.
@@ -138,10 +203,8 @@ func (t *trainer) embed(exec *model.Exec, im *datasets.Images, file, labels stri
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range e.Values {
-		if v-v != 0 {
-			return nil, &notFiniteError{fmt.Sprintf("the embedding of test image %d is %g", i/t.spec.Dim, v)}
-		}
+	if err := finite(e, "test"); err != nil {
+		return nil, err
 	}
 	if err := npy.WriteFloat32(filepath.Join(t.dir, file), e.Values, im.N, t.spec.Dim); err != nil {
 		return nil, fmt.Errorf("the embeddings cannot be written: %w", err)
@@ -157,14 +220,28 @@ const embedRows = 128
 
 // embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch.
 func embedAll(exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
+	all := make([]int, im.N)
+	for i := range all {
+		all[i] = i
+	}
+	return embedSome(exec, set, im, all, dim)
+}
+
+// embedSome is embedAll for the images given.
+func embedSome(exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int) (*retrieval.Embeddings, error) {
 	const rows = embedRows
 	one := im.Size * im.Size * 3
-	e := &retrieval.Embeddings{Dim: dim, Labels: im.Labels, Values: make([]float32, 0, im.N*dim)}
+	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
+	for _, i := range images {
+		e.Labels = append(e.Labels, im.Labels[i])
+	}
 	pixels, colours := make([]uint8, rows*one), colours(set)
-	for start := 0; start < im.N; start += rows {
+	for start := 0; start < len(images); start += rows {
 		// The last batch ends in images of the one before, or black ones: their embeddings are cut off.
-		count := min(rows, im.N-start)
-		copy(pixels, im.Pixels[start*one:(start+count)*one])
+		count := min(rows, len(images)-start)
+		for k, i := range images[start : start+count] {
+			copy(pixels[k*one:], im.At(i))
+		}
 		in := tensors.FromFlatDataAndDimensions(pixels, rows, im.Size, im.Size, 3)
 		out, err := exec.Call1(in, colours)
 		if err != nil {

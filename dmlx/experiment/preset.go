@@ -20,6 +20,8 @@ type Preset struct {
 	FineGrained, Separated string
 	// Seeds are those of a cell of a table.
 	Seeds []uint64
+	// SweepSeeds are those of a cell of a sweep or of the grid, of which there are hundreds.
+	SweepSeeds []uint64
 
 	base Spec            // What all of its specs have in common.
 	sets map[string]size // By data set; "" is any other.
@@ -37,7 +39,7 @@ type size struct {
 var presets = []Preset{
 	{ // Does it run: a few steps on a few classes, seconds a run; its numbers mean nothing.
 		Name:        "smoke",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3},
+		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
 		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
 		sets: map[string]size{
 			"minicar":  {8, 8, 4, 4, 32, 2, 4},
@@ -48,7 +50,7 @@ var presets = []Preset{
 	},
 	{ // A first look: drawn images, a small pretrained net, about half a minute a run on two cores.
 		Name:        "quick",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3},
+		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
 		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
 		sets: map[string]size{
 			"minicar":  {0, 0, 8, 8, 32, 24, 30},
@@ -59,7 +61,7 @@ var presets = []Preset{
 	},
 	{ // The paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU.
 		Name:        "paper",
-		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5},
+		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
 		base: Spec{Size: 256, Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10},
 		sets: map[string]size{ // Steps: one pass over the training images.
 			"CUB":     {0, 0, 16, 8, 64, 60, 45},

@@ -82,3 +82,25 @@ func paperRate(data, rule string) float64 {
 	}
 	return paperFamilyRates[data][familyOf(rule)]
 }
+
+// sweepRates are the learning rates that a sweep tries for a rule, rising. Those of the paper preset are the paper's own
+// (Tables 6–8). Elsewhere they are half, once, twice and four times the rate of the rule's family; sig-ms, which breaks
+// first, gets a quarter to twice.
+func (p Preset) sweepRates(table int, data, rule string) []float64 {
+	if p.Name == "paper" {
+		switch {
+		case data == p.Separated:
+			return []float64{0.5, 1, 2, 4}
+		case table == 6:
+			return []float64{0.025, 0.05, 0.1, 0.2}
+		case table == 8 && familyOf(rule) == linear:
+			return []float64{0.2, 0.4, 0.6, 0.8}
+		}
+		return []float64{0.05, 0.1, 0.2, 0.4}
+	}
+	first := p.rate(data, rule) / 2
+	if familyOf(rule) == sigmoidMulti {
+		first /= 2
+	}
+	return []float64{first, 2 * first, 4 * first, 8 * first}
+}

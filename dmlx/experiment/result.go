@@ -25,11 +25,14 @@ type Result struct {
 
 	// Measures of the test set after the last epoch, as fractions. Absent if the run diverged to values that are not
 	// finite.
-	Recall      map[int]float64 `json:"recall,omitempty"`
-	MAPAtR      float64         `json:"map_at_r"`
-	RPrecision  float64         `json:"r_precision"`
-	Queries     int             `json:"queries"`
-	LoneQueries int             `json:"lone_queries"`
+	Recall map[int]float64 `json:"recall,omitempty"`
+	// HeldOutRecall is the recall of the training classes that the spec holds out, ranked against each other.
+	HeldOutRecall map[int]float64 `json:"held_out_recall,omitempty"`
+
+	MAPAtR      float64 `json:"map_at_r"`
+	RPrecision  float64 `json:"r_precision"`
+	Queries     int     `json:"queries"`
+	LoneQueries int     `json:"lone_queries"`
 	// Overlap is how much the histograms of nearest-positive and nearest-negative similarities share (Figure 4).
 	Overlap float64 `json:"overlap"`
 	// Compact is the share of test anchors with both similarities above 0.9 (Figure 5).

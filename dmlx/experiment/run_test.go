@@ -572,6 +572,24 @@ func TestReproduce(t *testing.T) {
 	if line := table.Provenance(); !strings.Contains(line, "preset smoke") || !strings.Contains(line, "go") {
 		t.Error(line)
 	}
+	sweep := Study{Name: "test", Sweep: true, Cells: func(p Preset) []Cell {
+		c := Cell{Row: "a", Column: "minicar", Data: "minicar", Rule: "cos/con/con"}
+		held := c
+		held.Adjust = func(s *Spec) { s.HeldOut = 2 }
+		p.sets["minicar"] = size{6, 3, 2, 2, 8, 1, 2}
+		return []Cell{c, held}
+	}}
+	have, err := Reproduce(t.Context(), choose, s, sweep, p, Options{Have: true})
+	if err != nil || have.Missing != 2 || len(have.Cells[0].Runs) != 0 || !strings.Contains(have.Provenance(), "2 of 2 runs not made yet") {
+		t.Errorf("none is there: %+v, %v", have, err)
+	}
+	swept, err := Reproduce(t.Context(), choose, s, sweep, p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := swept.Cells; c[0].HeldOutRecall(1).N != 0 || c[1].HeldOutRecall(1).N != 1 || c[1].Runs[0].Hash == c[0].Runs[0].Hash {
+		t.Errorf("held-out recall %+v and %+v", c[0].HeldOutRecall(1), c[1].HeldOutRecall(1))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o.Seeds = []uint64{3}

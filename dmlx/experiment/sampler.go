@@ -24,10 +24,14 @@ type draw struct {
 	flip   bool
 }
 
-func newSampler(labels []int64, names []string, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
+// newSampler draws from the images whose labels are not in without.
+func newSampler(labels []int64, without map[int64]bool, names []string, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
 	byLabel := make(map[int64][]int)
 	var order []int64
 	for i, l := range labels {
+		if without[l] {
+			continue
+		}
 		if len(byLabel[l]) == 0 {
 			order = append(order, l)
 		}

@@ -28,6 +28,9 @@ type Spec struct {
 	Size         int    `json:"size"`
 	TrainClasses int    `json:"train_classes,omitempty"`
 	TestClasses  int    `json:"test_classes,omitempty"`
+	// HeldOut, if not 0, keeps every so many-th training class out of training, to choose a learning rate by: its images
+	// are ranked against each other at the end. See [Result.HeldOutRecall].
+	HeldOut int `json:"held_out,omitempty"`
 
 	// Rule is the rule's identity; see [dmlx.Rule.Identity].
 	Rule string `json:"rule"`
@@ -173,12 +176,15 @@ func (s Spec) Validate() error {
 		value, min int
 	}{
 		{"image size", s.Size, 8}, {"train classes", s.TrainClasses, 0}, {"test classes", s.TestClasses, 0},
-		{"embedding dimension", s.Dim, 1}, {"classes per batch", s.ClassesPerBatch, 1},
+		{"held-out classes", s.HeldOut, 0}, {"embedding dimension", s.Dim, 1}, {"classes per batch", s.ClassesPerBatch, 1},
 		{"images per class", s.ImagesPerClass, 1}, {"padding", s.Pad, 0}, {"epochs", s.Epochs, 1}, {"steps per epoch", s.StepsPerEpoch, 1},
 	} {
 		if v.value < v.min {
 			return fmt.Errorf("%s is %d, must be at least %d", v.name, v.value, v.min)
 		}
+	}
+	if s.HeldOut == 1 {
+		return errors.New("every training class is held out: hold out every second or fewer")
 	}
 	if s.LR <= 0 || math.IsNaN(s.LR) || math.IsInf(s.LR, 0) {
 		return fmt.Errorf("learning rate is %g, must be a positive number", s.LR)

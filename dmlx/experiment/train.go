@@ -84,6 +84,7 @@ type trainer struct {
 	spec    Spec
 	choice  *backend.Choice
 	set     *datasets.Set
+	heldOut map[int64]bool // Training classes that are not trained on.
 	sampler *sampler
 	engine  *engine
 	dir     string
@@ -97,7 +98,10 @@ func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer,
 	if err != nil {
 		return nil, err
 	}
-	t.sampler, err = newSampler(set.Train.Labels, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+	if t.heldOut, err = heldOut(set.Train.Labels, spec.HeldOut); err != nil {
+		return nil, fmt.Errorf("%s: %w", set.Name, err)
+	}
+	t.sampler, err = newSampler(set.Train.Labels, t.heldOut, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set.Name, err)
 	}

@@ -135,11 +135,11 @@ func TestSampler(t *testing.T) {
 			labels = append(labels, int64(c))
 		}
 	}
-	s, err := newSampler(labels, nil, 4, 3, 2, 7)
+	s, err := newSampler(labels, nil, nil, 4, 3, 2, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, _ := newSampler(labels, nil, 4, 3, 2, 7)
+	other, _ := newSampler(labels, nil, nil, 4, 3, 2, 7)
 	seen := make(map[int64]int)
 	moves := make(map[[3]int]bool)
 	for step := 99; step >= 0; step-- { // Backwards: a step does not depend on those before.
@@ -178,7 +178,7 @@ func TestSampler(t *testing.T) {
 	if len(seen) != 10 || len(moves) != 50 {
 		t.Errorf("%d classes, %d ways to augment", len(seen), len(moves))
 	}
-	different, _ := newSampler(labels, nil, 4, 3, 2, 8)
+	different, _ := newSampler(labels, nil, nil, 4, 3, 2, 8)
 	if slices.Equal(s.batch(0), different.batch(0)) {
 		t.Error("two seeds give one batch")
 	}
@@ -193,7 +193,7 @@ func TestSampler(t *testing.T) {
 		if strings.Contains(want, "finch") {
 			l = []int64{0, 0, 1}
 		}
-		if _, err := newSampler(l, names, c[0], c[1], 0, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newSampler(l, nil, names, c[0], c[1], 0, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
 	}
@@ -286,5 +286,73 @@ func TestPresetsAndStudies(t *testing.T) {
 	}
 	if _, err := p.Spec(t.TempDir()+"/no-such", dmlx.Rule{}, 1); err == nil {
 		t.Error("a folder that is not there was taken")
+	}
+}
+
+func TestHeldOut(t *testing.T) {
+	labels := []int64{5, 5, 1, 1, 9, 9, 3, 3, 7} // Classes 1 3 5 7 9.
+	got, err := heldOut(labels, 2)
+	if err != nil || len(got) != 2 || !got[3] || !got[7] {
+		t.Errorf("%v, %v", got, err)
+	}
+	if images := imagesOf(labels, got); !slices.Equal(images, []int{6, 7, 8}) {
+		t.Errorf("images %v", images)
+	}
+	s, err := newSampler(labels, got, nil, 2, 2, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range 20 {
+		for _, d := range s.batch(step) {
+			if got[labels[d.image]] {
+				t.Fatalf("step %d trains on a class that is held out", step)
+			}
+		}
+	}
+	if none, err := heldOut(labels, 0); none != nil || err != nil {
+		t.Errorf("%v, %v", none, err)
+	}
+	if _, err := heldOut(labels, 4); err == nil || !strings.Contains(err.Error(), "too little") {
+		t.Errorf("one class held out: %v", err)
+	}
+}
+
+// The sweeps try four rates for each of the paper's configurations; at the paper preset they are those it prints.
+func TestSweepRates(t *testing.T) {
+	for _, c := range []struct {
+		preset, study, rule, data string
+		want                      []float64
+	}{
+		{"quick", "table6", "cos-orth/con/con", "minicar", []float64{0.15, 0.3, 0.6, 1.2}},
+		{"quick", "table7", "euc/sig-ms/con", "minishop", []float64{0.1, 0.2, 0.4, 0.8}},
+		{"paper", "table6", "euc/con/con", "CAR", []float64{0.025, 0.05, 0.1, 0.2}},
+		{"paper", "table7", "cos/lin/con", "CAR", []float64{0.05, 0.1, 0.2, 0.4}},
+		{"paper", "table8", "cos/lin/cir+sc2", "CAR", []float64{0.2, 0.4, 0.6, 0.8}},
+		{"paper", "table8", "cos/con/cir", "In-shop", []float64{0.5, 1, 2, 4}},
+	} {
+		preset, err := ParsePreset(c.preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		study, err := ParseStudy(c.study)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells, err := study.Specs(preset, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, cell := range cells {
+			if cell.Rule == c.rule && cell.Data == c.data {
+				got = append(got, cell.Specs[0].LR)
+				if held := cell.Specs[0].HeldOut; (held != 0) != (c.preset == "quick") || len(cell.Specs) != len(preset.SweepSeeds) {
+					t.Errorf("%s %s: held out %d, %d seeds", c.preset, c.study, held, len(cell.Specs))
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s %s of %s on %s: rates %v, want %v", c.preset, c.study, c.rule, c.data, got, c.want)
+		}
 	}
 }
