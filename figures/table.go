@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
@@ -263,6 +264,14 @@ func (t *Table) terminal() []byte {
 		}
 	}
 	w.AppendHeader(row)
+	for i := 0; i < len(t.Columns); i += t.span(i) {
+		// As wide as the group's head needs: left to itself go-pretty 6.6.8 divides by zero on some widths.
+		n := t.span(i)
+		need := utf8.RuneCountInString(Plain(t.Columns[i].Group)) - (n - 1)
+		for j := i; n > 1 && j < i+n; j++ {
+			configs[j].WidthMin = (need + n - 1) / n
+		}
+	}
 	w.SetColumnConfigs(configs)
 	for i, cells := range t.Rows {
 		row := make(pretty.Row, len(cells))

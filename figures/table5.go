@@ -1,0 +1,334 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Table5 is the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors' own
+// runs, with bold where the paper has it. Where that is not the best of its column, a footnote says so.
+func Table5() (*Table, error) {
+	results, err := PaperResults(5)
+	if err != nil {
+		return nil, err
+	}
+	return table5(results)
+}
+
+func table5(results []PaperResult) (*Table, error) {
+	t := &Table{
+		Columns: []Column{{Title: "Source", Left: true, Merged: true}, {Title: "Method", Left: true}},
+		Caption: "Table 5. Recall@K in percent on four data sets, as the paper prints it: means, with no standard deviations.",
+		Notes: []Markup{"The rows above the line are copied from the literature by the paper, with other backbones, batches and training; below it are " +
+			"its own runs with ResNet-50, 80 epochs, 3 seeds. Bold as printed."},
+	}
+	type place struct {
+		data, metric string
+	}
+	var columns []place
+	rows := 0
+	for _, r := range results {
+		if p := (place{r.Dataset, r.Metric}); !slices.Contains(columns, p) {
+			columns = append(columns, p)
+			t.Columns = append(t.Columns, Column{Group: fmt.Sprintf("%s (dim=%d)", r.Dataset, r.Dim), Title: r.Metric})
+		}
+		rows = max(rows, r.Row)
+	}
+	t.Rows = make([][]Cell, rows)
+	for i := range t.Rows {
+		t.Rows[i] = slices.Repeat([]Cell{Text("–")}, len(t.Columns))
+	}
+	for _, r := range results {
+		if r.Row < 1 {
+			return nil, fmt.Errorf("table 5: a number without a row: %s", r.describe())
+		}
+		row := t.Rows[r.Row-1]
+		row[0], row[1] = Text("literature"), Text(r.Method)
+		if r.Direction != "" {
+			row[0], row[1] = Text("the paper's runs"), Text(fmt.Sprintf("%s (B%d)", r.Method, r.BatchSize))
+		}
+		cell := Scored(Score{Mean: r.Mean, N: 1})
+		cell.Bold = r.Bold
+		row[2+slices.Index(columns, place{r.Dataset, r.Metric})] = cell
+	}
+	for i := 1; i < rows; i++ {
+		if t.Rows[i][0].Text != t.Rows[i-1][0].Text {
+			t.Rules = append(t.Rules, i)
+		}
+	}
+	for _, wrong := range WronglyBold(results) {
+		t.Rows[wrong.Cell.Row-1][2+slices.Index(columns, place{wrong.Cell.Dataset, wrong.Cell.Metric})].Note = wrong.String()
+	}
+	return t, nil
+}
+
+// Misprint is a number whose type is not what its column calls for: bold though another is better, or the best and not
+// bold.
+type Misprint struct{ Cell, Best PaperResult }
+
+// String says what is wrong.
+func (m Misprint) String() string {
+	if m.Cell.Bold {
+		return fmt.Sprintf("Printed bold, but %s has %.1f.", m.Best.Method, m.Best.Mean)
+	}
+	return "The best of its column, but not printed bold."
+}
+
+// WronglyBold finds the numbers of a table of several methods that are bold and not the best of their data set and
+// metric, or the best and not bold, in the table's order.
+func WronglyBold(results []PaperResult) []Misprint {
+	type column struct{ data, metric string }
+	best := make(map[column]PaperResult)
+	for _, r := range results {
+		if b, there := best[column{r.Dataset, r.Metric}]; !there || r.Mean > b.Mean {
+			best[column{r.Dataset, r.Metric}] = r
+		}
+	}
+	var out []Misprint
+	for _, r := range results {
+		if b := best[column{r.Dataset, r.Metric}]; r.Bold != (r.Mean == b.Mean) {
+			out = append(out, Misprint{r, b})
+		}
+	}
+	return out
+}
+
+// BatchEntry is a row of Table 5 that was measured, on one data set.
+type BatchEntry struct {
+	Method string // As in the paper: MS*, DR-MS*, Ours; others have nothing of the paper's beside them.
+	Batch  int    // Images.
+	Times  int    // The batch as a multiple of the smallest one; the paper's smallest is 128.
+	Data   string // Measured on.
+	Paper  string // The paper's data set in the same role; empty for none.
+	// Recall in percent by K: those that the paper prints for its data set, or all of them if there is none.
+	Recall map[int]Score
+}
+
+const paperBatch = 128 // Of the rows MS* and DR-MS*, and the smallest of Ours.
+
+// Batches is Table 5 with measured rows beside the paper's.
+type Batches struct {
+	provenance string
+	rows       []batchRow
+	sets       []batchSet
+}
+
+type batchRow struct {
+	method string
+	times  int
+	label  Markup
+}
+
+// batchSet are the scores on one data set, by K and row.
+type batchSet struct {
+	data, paper  string
+	ks           []int
+	ours, theirs [][]Score
+}
+
+// CompareBatches sets measured rows beside those of the paper's Table 5. Rows and data sets stand in the order of the
+// entries.
+func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
+	b := &Batches{provenance: provenance}
+	if len(entries) == 0 {
+		return nil, fmt.Errorf("table 5: there are no results")
+	}
+	same := true // A row's batch is the same on all data sets.
+	sizes := make(map[batchRow]int)
+	for _, e := range entries {
+		key := batchRow{method: e.Method, times: e.Times}
+		if !slices.Contains(b.rows, key) {
+			b.rows = append(b.rows, key)
+			sizes[key] = e.Batch
+		}
+		same = same && sizes[key] == e.Batch
+		i := slices.IndexFunc(b.sets, func(s batchSet) bool { return s.data == e.Data })
+		if i < 0 {
+			i = len(b.sets)
+			s, err := newBatchSet(e)
+			if err != nil {
+				return nil, err
+			}
+			b.sets = append(b.sets, s)
+		}
+		if b.sets[i].paper != e.Paper {
+			return nil, fmt.Errorf("table 5: %s stands beside %q and beside %q", e.Data, b.sets[i].paper, e.Paper)
+		}
+	}
+	for i := range b.sets {
+		for range b.sets[i].ks {
+			b.sets[i].ours = append(b.sets[i].ours, slices.Repeat([]Score{Missing}, len(b.rows)))
+			b.sets[i].theirs = append(b.sets[i].theirs, slices.Repeat([]Score{Missing}, len(b.rows)))
+		}
+	}
+	seen := make(map[string]bool)
+	for _, e := range entries {
+		row := slices.Index(b.rows, batchRow{method: e.Method, times: e.Times})
+		s := &b.sets[slices.IndexFunc(b.sets, func(s batchSet) bool { return s.data == e.Data })]
+		key := fmt.Sprint(e.Data, " ", row)
+		if seen[key] {
+			return nil, fmt.Errorf("table 5: %s ×%d on %s is there twice", e.Method, e.Times, e.Data)
+		}
+		seen[key] = true
+		for i, k := range s.ks {
+			if score, there := e.Recall[k]; there {
+				s.ours[i][row] = score
+			}
+			if s.paper == "" {
+				continue
+			}
+			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: paperBatch * e.Times, Metric: fmt.Sprintf("R@%d", k)})
+			if err == nil { // Else a row that the paper does not have.
+				s.theirs[i][row] = Score{Mean: r.Mean, N: 1}
+			}
+		}
+	}
+	for i, r := range b.rows {
+		b.rows[i].label = fmt.Sprintf("%s (×%d)", r.method, r.times)
+		if same {
+			b.rows[i].label = fmt.Sprintf("%s (B%d)", r.method, sizes[r])
+		}
+	}
+	return b, nil
+}
+
+func newBatchSet(e BatchEntry) (batchSet, error) {
+	s := batchSet{data: e.Data, paper: e.Paper}
+	if e.Paper == "" {
+		for k := range e.Recall {
+			s.ks = append(s.ks, k)
+		}
+		slices.Sort(s.ks)
+		return s, nil
+	}
+	results, err := PaperResults(5)
+	if err != nil {
+		return s, err
+	}
+	for _, r := range results {
+		if r.Dataset != e.Paper {
+			continue
+		}
+		k, err := strconv.Atoi(strings.TrimPrefix(r.Metric, "R@"))
+		if err != nil {
+			return s, fmt.Errorf("table 5: metric %q: want R@K", r.Metric)
+		}
+		if !slices.Contains(s.ks, k) {
+			s.ks = append(s.ks, k)
+		}
+	}
+	if s.ks == nil {
+		return s, fmt.Errorf("table 5 has no data set %s", e.Paper)
+	}
+	slices.SortFunc(s.ks, cmp.Compare[int])
+	return s, nil
+}
+
+func (s batchSet) label() string {
+	if s.paper == "" || s.paper == s.data {
+		return s.data
+	}
+	return s.data + " beside " + s.paper
+}
+
+// Table has ours and then the paper's own runs, the best of each column in bold.
+func (b *Batches) Table() (*Table, error) {
+	t := &Table{
+		Columns:    []Column{{Title: "Method", Left: true}},
+		Caption:    "Table 5. Recall@K in percent: ours, mean ± standard deviation over seeds, and the paper's own runs with batches in the same proportion.",
+		Provenance: b.provenance,
+	}
+	for i, r := range b.rows {
+		t.Rows = append(t.Rows, []Cell{Text(r.label)})
+		next := i+1 < len(b.rows) && r.method == b.rows[i+1].method
+		if i > 0 && next && r.method != b.rows[i-1].method { // A method at several batches begins.
+			t.Rules = append(t.Rules, i)
+		}
+	}
+	add := func(group, title string, scores []Score) {
+		t.Columns = append(t.Columns, Column{Group: group, Title: title})
+		best := math.Inf(-1)
+		for _, s := range scores {
+			best = max(best, rounded(s.Mean))
+		}
+		for i, s := range scores {
+			c := Scored(s)
+			c.Bold = rounded(s.Mean) == best
+			t.Rows[i] = append(t.Rows[i], c)
+		}
+	}
+	for _, s := range b.sets {
+		for i, k := range s.ks {
+			add("ours, "+s.data, fmt.Sprintf("R@%d", k), s.ours[i])
+		}
+	}
+	for _, s := range b.sets {
+		for i, k := range s.ks {
+			if s.paper != "" {
+				add("the paper's, "+s.paper, fmt.Sprintf("R@%d", k), s.theirs[i])
+			}
+		}
+	}
+	for _, s := range b.sets {
+		for i, k := range s.ks[:1] {
+			if s.paper == "" {
+				continue
+			}
+			a, err := Agreement(s.ours[i], s.theirs[i])
+			if err != nil {
+				return nil, err
+			}
+			t.Notes = append(t.Notes, fmt.Sprintf("Order of R@%d on %s against the paper's on %s (Spearman): %s.", k, s.data, s.paper, a))
+		}
+	}
+	if t.Notes != nil {
+		t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each of our means moves by its standard error; the paper prints none here. p: how often a random order agrees as well.")
+	}
+	return t, nil
+}
+
+// rounded is a mean as it is printed, −∞ for none.
+func rounded(mean float64) float64 {
+	if math.IsNaN(mean) {
+		return math.Inf(-1)
+	}
+	return math.Round(10*mean) / 10
+}
+
+// Gains are the differences of all rows to the first, in points, ours with 95 % intervals by Welch's t over seeds and
+// the paper's without, since it prints no deviations.
+func (b *Batches) Gains() *Table {
+	t := &Table{
+		Columns: []Column{{Title: "Method", Left: true}},
+		Caption: fmt.Sprintf("Table 5 as differences of Recall@K to %s, in points.", b.rows[0].label),
+		Notes: []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in twenty where nothing differs. " +
+			"The paper prints no standard deviations in this table, so its differences have no interval."},
+		Provenance: b.provenance,
+	}
+	for _, r := range b.rows {
+		t.Rows = append(t.Rows, []Cell{Text(r.label)})
+	}
+	add := func(group, title string, scores []Score) {
+		t.Columns = append(t.Columns, Column{Group: group, Title: title})
+		for i, s := range scores {
+			c := Text(s.String())
+			if i > 0 {
+				c = gain(s, scores[0])
+			}
+			t.Rows[i] = append(t.Rows[i], c)
+		}
+	}
+	for _, s := range b.sets {
+		add("ours, "+s.data, fmt.Sprintf("R@%d", s.ks[0]), s.ours[0])
+	}
+	for _, s := range b.sets {
+		if s.paper != "" {
+			add("the paper's, "+s.paper, fmt.Sprintf("R@%d", s.ks[0]), s.theirs[0])
+		}
+	}
+	return t
+}
