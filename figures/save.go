@@ -24,6 +24,14 @@ type Output interface {
 	bytes(format string) ([]byte, error)
 }
 
+// Failed is an output in place of one that could not be made: writing it, in whatever format, is the error.
+func Failed(err error) Output { return failed{err} }
+
+type failed struct{ err error }
+
+func (failed) Formats() []string              { return (&Table{}).Formats() }
+func (f failed) bytes(string) ([]byte, error) { return nil, f.err }
+
 // Formats are svg, png and pdf.
 func (f *Figure) Formats() []string { return []string{"svg", "png", "pdf"} }
 

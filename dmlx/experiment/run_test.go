@@ -597,8 +597,8 @@ func TestReproduce(t *testing.T) {
 		t.Errorf("a stopped study: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "shipped.json")
-	if err := Ship(path, table.Cells[0].Runs); err != nil {
-		t.Fatal(err)
+	if n, err := Ship(path, append(table.Cells[0].Runs, table.Cells[0].Runs...)); n != 2 || err != nil {
+		t.Fatal(n, err)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -361,21 +362,28 @@ var Shipped = sync.OnceValues(func() (map[string]*Result, error) {
 	return out, nil
 })
 
-// Ship writes results as a file for the shipped folder, in the order of their hashes, without the sums of the files
-// that stay behind in the store.
-func Ship(path string, results []*Result) error {
-	list := make([]*Result, 0, len(results))
+// Ship writes results as a file for the shipped folder and tells how many: each once, a line each in the order of their
+// hashes, without the sums of the files that stay behind in the store.
+func Ship(path string, results []*Result) (int, error) {
+	lines := make(map[string]string)
 	for _, r := range results {
 		c := *r
 		c.Files = nil
 		if err := c.seal(); err != nil {
-			return err
+			return 0, err
 		}
-		list = append(list, &c)
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return 0, err
+		}
+		lines[r.Hash] = string(raw)
 	}
-	slices.SortFunc(list, func(a, b *Result) int { return cmp.Compare(a.Hash, b.Hash) })
-	list = slices.CompactFunc(list, func(a, b *Result) bool { return a.Hash == b.Hash })
-	return writeJSON(path, list)
+	var list []string
+	for _, hash := range slices.Sorted(maps.Keys(lines)) {
+		list = append(list, lines[hash])
+	}
+	text := "[\n" + strings.Join(list, ",\n") + "\n]\n"
+	return len(list), renameio.WriteFile(path, []byte(text), 0o644)
 }
 
 // Embeddings reads a finished run's embeddings of the test set, of length 1, and those of the gallery, nil if the test set

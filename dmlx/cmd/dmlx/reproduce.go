@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,20 +22,25 @@ func newReproduce(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
-		Short: "Run what a table of the paper needs and print it beside the paper's",
-		Long: "Run what a table of the paper needs and print it beside the paper's: " + strings.Join(experiment.Studies(), ", ") + ".\n\n" +
+		Short: "Run what a table or figure of the paper needs and show it beside the paper's",
+		Long: "Run what a table or figure of the paper needs and show it beside the paper's: " + strings.Join(results.Names(), ", ") + ",\n" +
+			"or all of them: " + everything + ".\n\n" +
 			"Runs that the store has, or that came with the program, are read; the others are made, each kept as soon as it is\n" +
-			"done. Stopped and called again, it goes on.",
-		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/",
-		Args:    cobra.MinimumNArgs(1),
+			"done. Stopped and called again, it goes on. Tables share runs.",
+		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/\n" +
+			"  dmlx reproduce all --have",
+		Args:      cobra.MinimumNArgs(1),
+		ValidArgs: append(results.Names(), everything),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			preset, err := experiment.ParsePreset(a.presetOr("quick"))
 			if err != nil {
 				return err
 			}
-			studies := make([]experiment.Study, len(names))
-			for i, name := range names {
-				if studies[i], err = experiment.ParseStudy(name); err != nil {
+			if slices.Contains(names, everything) {
+				names = results.Names()
+			}
+			for _, name := range names {
+				if err := results.Check(name); err != nil {
 					return err
 				}
 			}
@@ -46,53 +50,53 @@ func newReproduce(a *app) *cobra.Command {
 			}
 			line := newLiveLine(a.stderr)
 			choose := sync.OnceValues(a.backend)
-			tables := make([]*experiment.Table, len(studies))
 			var runs []*experiment.Result
-			for i, study := range studies {
-				o.Progress = results.Overall(func(done float64, text string) { line.show("%3.0f %%  %s", 100*done, text) })
-				tables[i], err = experiment.Reproduce(cmd.Context(), choose, store, study, preset, o)
+			var texts []string
+			sets := []reproduced{} // An array in JSON, even if there is nothing.
+			for _, name := range names {
+				o.Progress = results.Overall(func(done float64, text string) { line.show("%s %3.0f %%  %s", name, 100*done, text) })
+				r, err := results.Make(cmd.Context(), name, results.Request{Open: choose, Store: store, Preset: preset, Options: o})
 				line.end()
 				if err != nil {
 					return err
 				}
-				for _, c := range tables[i].Cells {
-					runs = append(runs, c.Runs...)
-				}
-			}
-			if ship != "" {
-				if err := experiment.Ship(ship, runs); err != nil {
-					return err
-				}
-				a.logf("wrote %d results to %s", len(runs), ship)
-			}
-			var texts []string
-			var reports []reproduced
-			for _, table := range tables {
-				set, text, err := present(table, out)
+				runs = append(runs, r.Results...)
+				set, text, err := present(r, out)
 				if err != nil {
 					return err
 				}
-				reports, texts = append(reports, set), append(texts, text)
+				sets, texts = append(sets, set), append(texts, text)
 			}
-			return a.print(map[string]any{"tables": reports}, strings.Join(texts, "\n\n"))
+			if ship != "" {
+				n, err := experiment.Ship(ship, runs)
+				if err != nil {
+					return err
+				}
+				a.logf("wrote %d results to %s", n, ship)
+			}
+			return a.print(map[string]any{"tables": sets}, strings.Join(texts, "\n\n"))
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Jobs, "jobs", 1, "runs at a time; they share the cores")
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
-	f.StringVar(&out, "out", "", "folder to write the tables and pictures to: Markdown, CSV, LaTeX, HTML, SVG, PDF, PNG")
+	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")
+	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
 	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
 	return cmd
 }
 
-// reproduced is a table as reproduce prints it with --json.
+// everything stands for all tables and figures.
+const everything = "all"
+
+// reproduced is a table or figure as reproduce prints it with --json.
 type reproduced struct {
 	Study      string     `json:"study"`
 	Preset     string     `json:"preset"`
 	Provenance string     `json:"provenance"`
 	Runs       int        `json:"runs"`
 	Ran        int        `json:"ran"`
-	Cells      []cellJSON `json:"cells"`
+	Cells      []cellJSON `json:"cells,omitempty"`
 	Files      []string   `json:"files,omitempty"`
 }
 
@@ -106,49 +110,70 @@ type cellJSON struct {
 	Std      float64  `json:"std"`
 	N        int      `json:"n"`
 	Diverged int      `json:"diverged"`
+	HeldOut  *float64 `json:"held_out_recall_at_1,omitempty"` // Of a sweep.
 	Runs     []string `json:"runs"`
 }
 
-// present sets a table beside the paper's and, if out is not empty, writes it there in all formats.
-func present(t *experiment.Table, out string) (reproduced, string, error) {
-	set := reproduced{Study: t.Study, Preset: t.Preset, Provenance: t.Provenance(), Runs: t.Runs, Ran: t.Ran}
-	for _, c := range t.Cells {
-		s := c.Recall(1)
-		j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
-		if !math.IsNaN(s.Mean) {
-			j.Mean = &s.Mean
+// present turns a report into JSON and text and, if out is not empty, writes its parts there in all formats.
+func present(r *results.Report, out string) (reproduced, string, error) {
+	set := reproduced{Study: r.Name, Preset: r.Preset, Provenance: r.Provenance, Runs: r.Runs, Ran: r.Ran}
+	if r.Table != nil {
+		for _, c := range r.Table.Cells {
+			s, held := c.Recall(1), c.HeldOutRecall(1)
+			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
+			if s.N > 0 {
+				j.Mean = &s.Mean
+			}
+			if held.N > 0 {
+				j.HeldOut = &held.Mean
+			}
+			for _, run := range c.Runs {
+				j.Runs = append(j.Runs, run.Hash)
+			}
+			set.Cells = append(set.Cells, j)
 		}
-		for _, r := range c.Runs {
-			j.Runs = append(j.Runs, r.Hash)
-		}
-		set.Cells = append(set.Cells, j)
 	}
-	comparison, err := results.Compare(t)
-	if err != nil {
-		return set, "", err
-	}
-	table := comparison.Table()
-	text, err := figures.Bytes(table, "txt")
-	if err != nil {
-		return set, "", err
-	}
-	if out != "" {
-		if err := os.MkdirAll(out, 0o755); err != nil {
+	var texts []string
+	for _, p := range r.Parts {
+		text, err := describe(p)
+		if err != nil {
 			return set, "", err
 		}
-		for _, f := range []struct {
-			suffix  string
-			of      figures.Output
-			formats string
-		}{{"", table, "md csv tex html"}, {"-gains", comparison.Gains(), "md csv tex html"}, {"", comparison.Plot(), "svg pdf png"}} {
-			for format := range strings.FieldsSeq(f.formats) {
-				path := filepath.Join(out, t.Study+"-"+t.Preset+f.suffix+"."+format)
-				if err := figures.Save(f.of, path); err != nil {
-					return set, "", err
-				}
-				set.Files = append(set.Files, path)
+		if text != "" {
+			texts = append(texts, text)
+		}
+		if out == "" {
+			continue
+		}
+		for _, format := range p.Of.Formats() {
+			if format == "txt" {
+				continue // It is printed.
 			}
+			name := r.Name + "-" + r.Preset
+			if p.Name != "" {
+				name += "-" + p.Name
+			}
+			path := filepath.Join(out, name+"."+format)
+			if err := figures.Save(p.Of, path); err != nil {
+				return set, "", err
+			}
+			set.Files = append(set.Files, path)
 		}
 	}
-	return set, strings.TrimRight(string(text), "\n") + fmt.Sprintf("\n%d runs, %d of them made now", t.Runs, t.Ran), nil
+	if r.Runs > 0 {
+		texts = append(texts, fmt.Sprintf("%d runs, %d of them made now", r.Runs, r.Ran))
+	}
+	return set, strings.Join(texts, "\n"), nil
+}
+
+// describe is the part of a report as a terminal shows it: the main part, and every table; a picture in words.
+func describe(p results.Part) (string, error) {
+	if f, ok := p.Of.(*figures.Figure); ok {
+		if p.Name != "" {
+			return "", nil
+		}
+		return strings.TrimSpace(f.Alt + "\n" + f.Provenance), nil
+	}
+	text, err := figures.Bytes(p.Of, "txt")
+	return strings.TrimRight(string(text), "\n"), err
 }

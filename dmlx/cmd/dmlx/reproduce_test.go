@@ -3,52 +3,53 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	results "github.com/gradient-surgery/dml/dmlx/experiment/report"
+	"github.com/gradient-surgery/dml/figures"
 )
 
-// Every table that can be reproduced is printed and written in all formats.
+// A report is printed, and written in all formats.
 func TestPresent(t *testing.T) {
-	preset, err := experiment.ParsePreset("quick")
+	table := &figures.Table{Columns: []figures.Column{{Title: "R@1"}}, Rows: [][]figures.Cell{{figures.Text("50.0 ± 0.0")}}}
+	picture, err := figures.Directions(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range experiment.Studies() {
-		study, err := experiment.ParseStudy(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		table := &experiment.Table{Study: name, Preset: preset.Name, Cells: study.Cells(preset)}
-		for i := range table.Cells {
-			recall := map[int]float64{1: 0.5 + float64(i)/100}
-			table.Cells[i].Runs = []*experiment.Result{{Hash: "a", Recall: recall}, {Hash: "b", Recall: recall}, {Hash: "c", Diverged: "NaN in epoch 1"}}
-			table.Runs += 3
-		}
-		out := filepath.Join(t.TempDir(), "new")
-		set, text, err := present(table, out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c := set.Cells[0]; len(set.Cells) != len(table.Cells) || c.Data != "minicar" || *c.Mean != 0.5 || c.N != 2 || c.Diverged != 1 || len(c.Runs) != 3 {
-			t.Errorf("%s: %+v", name, set)
-		}
-		if !strings.Contains(text, "50.0 ± 0.0¹") || !strings.Contains(text, "runs, 0 of them made now") {
-			t.Errorf("%s: %s", name, text)
-		}
-		if want := 11; len(set.Files) != want { // The table and its differences in four formats each, the picture in three.
-			t.Errorf("%s: %q, want %d files", name, set.Files, want)
-		}
-		for _, path := range set.Files {
-			if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-				t.Errorf("%s: %v", path, err)
-			}
+	cell := experiment.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*experiment.Result{
+		{Hash: "a", Recall: map[int]float64{1: 0.5}}, {Hash: "b", Recall: map[int]float64{1: 0.5}}, {Hash: "c", Diverged: "NaN in epoch 1"}}}
+	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3, Table: &experiment.Table{Cells: []experiment.Cell{cell}},
+		Parts: []results.Part{{Of: table}, {Name: "picture", Of: picture}}}
+	out := filepath.Join(t.TempDir(), "new")
+	set, text, err := present(r, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := set.Cells[0]; len(set.Cells) != 1 || c.Data != "minicar" || *c.Mean != 0.5 || c.N != 2 || c.Diverged != 1 || len(c.Runs) != 3 || c.HeldOut != nil {
+		t.Errorf("%+v", set)
+	}
+	if !strings.Contains(text, "50.0 ± 0.0") || !strings.Contains(text, "3 runs, 0 of them made now") {
+		t.Error(text)
+	}
+	var want []string
+	for _, name := range []string{"table9-quick.md", "table9-quick.csv", "table9-quick.html", "table9-quick.tex", "table9-quick-picture.svg",
+		"table9-quick-picture.png", "table9-quick-picture.pdf"} {
+		want = append(want, filepath.Join(out, name))
+	}
+	if !slices.Equal(set.Files, want) {
+		t.Errorf("files %q, want %q", set.Files, want)
+	}
+	for _, path := range set.Files {
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			t.Errorf("%v", err)
 		}
 	}
-	unknown := &experiment.Table{Study: "table9"}
-	if _, _, err := present(unknown, ""); err == nil || !strings.Contains(err.Error(), "table2") {
-		t.Errorf("table 9: %v", err)
+	r.Parts = []results.Part{{Of: r.Part("gains")}}
+	if _, _, err := present(r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
+		t.Errorf("a part that is not there: %v", err)
 	}
 }
 

@@ -1,33 +1,139 @@
-// Package report hands what experiment measured to figures, and its progress to whatever shows one: the command and the
-// notebooks show the same tables by the same code.
+// Package report reproduces the paper's tables and figures: it asks experiment for the runs that one rests on and hands
+// what they measured to figures. The command and the notebooks show the same by the same code, [Make].
 package report
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Compare sets a table beside the paper's: Recall@1 in percent, mean and sample standard deviation over seeds.
-func Compare(t *experiment.Table) (*figures.Comparison, error) {
-	return figures.Compare(t.Study, entries(t), t.Provenance())
+// Request says with what a table or figure is to be reproduced.
+type Request struct {
+	// Open is asked for a backend when the first run has to be made or the first graph computed.
+	Open   func() (*backend.Choice, error)
+	Store  *experiment.Store
+	Preset experiment.Preset
+	experiment.Options
 }
 
-func entries(t *experiment.Table) []figures.Entry {
-	out := make([]figures.Entry, len(t.Cells))
-	for i, c := range t.Cells {
-		s := c.Recall(1)
-		out[i] = figures.Entry{Rule: c.Rule, Data: c.Data, Paper: c.PaperData,
-			Score: figures.Score{Mean: 100 * s.Mean, Std: 100 * s.Std, N: s.N, Diverged: s.Diverged}}
+// Report is a table or figure of the paper, reproduced.
+type Report struct {
+	Name, Title, Preset, Provenance string
+	Runs, Ran                       int // How many runs it rests on, and how many of them were made for it now.
+	// Parts are what it shows, in order.
+	Parts []Part
+	// Table is the study behind it, nil if it rests on none or on several.
+	Table *experiment.Table
+	// Results are the runs that it rests on, as far as they are there.
+	Results []*experiment.Result
+}
+
+// Part is one picture or table of a report. The main one has no name.
+type Part struct {
+	Name string
+	Of   figures.Output
+}
+
+// Part finds a part by its name, "" for the main one. One that is not there fails when it is shown.
+func (r *Report) Part(name string) figures.Output {
+	var names []string
+	for _, p := range r.Parts {
+		if p.Name == name {
+			return p.Of
+		}
+		names = append(names, fmt.Sprintf("%q", p.Name))
+	}
+	return figures.Failed(fmt.Errorf("%s has no part %q; there are %s", r.Name, name, strings.Join(names, ", ")))
+}
+
+// item is what can be reproduced.
+type item struct {
+	name, title string
+	make        func(context.Context, Request) (*Report, error)
+}
+
+// items are in the paper's order.
+var items = []item{
+	{"table2", "Gradient directions", comparison("table2")},
+	{"table3", "Pair weights", comparison("table3")},
+	{"table4", "Triplet weights", comparison("table4")},
+}
+
+// Names lists what [Make] knows.
+func Names() []string {
+	out := make([]string, len(items))
+	for i, it := range items {
+		out[i] = it.name
 	}
 	return out
 }
 
-// Overall makes a progress function for experiment.Reproduce of one that shows how far all runs together are, from 0
-// to 1, with a line of text: the run under way and the time that all still need.
+// Check tells whether there is a table or figure of a name; the error lists those there are.
+func Check(name string) error {
+	_, err := find(name)
+	return err
+}
+
+func find(name string) (item, error) {
+	for _, it := range items {
+		if it.name == name {
+			return it, nil
+		}
+	}
+	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Make reproduces a table or figure: runs that the store or the program has are read, the missing ones are made, each kept
+// as soon as it is done. Stopped and called again, it goes on.
+func Make(ctx context.Context, name string, q Request) (*Report, error) {
+	it, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := it.make(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	r.Name, r.Preset = name, q.Preset.Name
+	if r.Title == "" {
+		r.Title = it.title
+	}
+	return r, nil
+}
+
+// study reproduces a study of experiment's and begins a report with it.
+func study(ctx context.Context, name string, q Request) (*Report, error) {
+	s, err := experiment.ParseStudy(name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := experiment.Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Title: t.Title, Provenance: t.Provenance(), Table: t}
+	r.add(t)
+	return r, nil
+}
+
+// add counts a study's runs to the report's.
+func (r *Report) add(t *experiment.Table) {
+	r.Runs += t.Runs
+	r.Ran += t.Ran
+	for _, c := range t.Cells {
+		r.Results = append(r.Results, c.Runs...)
+	}
+}
+
+// Overall makes a progress function for [Request] of one that shows how far all runs together are, from 0 to 1, with a
+// line of text: the run under way and the time that all still need.
 func Overall(show func(fraction float64, text string)) func(experiment.Progress) {
 	var mu sync.Mutex
 	var started time.Time

@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-func TestCompare(t *testing.T) {
+func TestEntries(t *testing.T) {
 	run := func(recall float64) *experiment.Result {
 		return &experiment.Result{Recall: map[int]float64{1: recall}}
 	}
@@ -26,26 +27,45 @@ func TestCompare(t *testing.T) {
 	if s := got[1].Score; s.Mean != 70 || s.N != 1 || s.Diverged != 1 {
 		t.Errorf("with a diverged run: %+v", s)
 	}
-	c, err := Compare(table)
-	if err != nil || !strings.Contains(c.Table().String(), "70.0 ± 10.0") {
-		t.Errorf("%v, %v", c, err)
+}
+
+// What the program has of each table and figure is shown without a backend, and every part of it can be written.
+func TestMake(t *testing.T) {
+	preset, err := experiment.ParsePreset("quick")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range experiment.Studies() { // Each can be shown.
-		study, err := experiment.ParseStudy(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		preset, err := experiment.ParsePreset("quick")
-		if err != nil {
-			t.Fatal(err)
-		}
-		cells := study.Cells(preset)
-		for i := range cells {
-			cells[i].Runs = []*experiment.Result{run(0.5)}
-		}
-		if _, err := Compare(&experiment.Table{Study: name, Cells: cells}); err != nil {
-			t.Error(err)
-		}
+	store, err := experiment.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Request{Open: backend.Open, Store: store, Preset: preset, Options: experiment.Options{Have: true}}
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			r, err := Make(t.Context(), name, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Name != name || r.Title == "" || r.Preset != "quick" || r.Provenance == "" || r.Ran != 0 || len(r.Parts) == 0 {
+				t.Errorf("%+v", r)
+			}
+			seen := make(map[string]bool)
+			for _, p := range r.Parts {
+				if seen[p.Name] {
+					t.Errorf("two parts %q", p.Name)
+				}
+				seen[p.Name] = true
+				if _, err := figures.Bytes(p.Of, p.Of.Formats()[0]); err != nil {
+					t.Errorf("part %q: %v", p.Name, err)
+				}
+			}
+		})
+	}
+	if _, err := Make(t.Context(), "table9", q); err == nil || !strings.Contains(err.Error(), "table2") {
+		t.Errorf("table 9: %v", err)
+	}
+	if _, err := figures.Bytes((&Report{Name: "x"}).Part("y"), "html"); err == nil || !strings.Contains(err.Error(), `x has no part "y"`) {
+		t.Errorf("a part that is not there: %v", err)
 	}
 }
 
