@@ -64,6 +64,7 @@ var items = []item{
 	{"table2", "Gradient directions", comparison("table2")},
 	{"table3", "Pair weights", comparison("table3")},
 	{"table4", "Triplet weights", comparison("table4")},
+	{"table5", "The state of the art", table5},
 }
 
 // Names lists what [Make] knows.
