@@ -1,0 +1,586 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+)
+
+// Portrait is how the triplets of a finished run lie on the triplet diagram (Figures 4 and 5). It is small, is kept in the
+// run's directory as portrait.json, and can be shipped with the program without the run's embeddings.
+type Portrait struct {
+	// Recipe is [PortraitRecipe] of the program that made it.
+	Recipe int `json:"recipe"`
+	// Result is that of the run. A run that is not finite has no triplets, or none of a whole set.
+	Result *Result `json:"result"`
+	// Backend is the one that computed the similarities, and the embeddings of the training images.
+	Backend string `json:"backend"`
+
+	// Last is the triplets that the last five epochs trained on: augmented images, mined in their batches by weights
+	// that still moved.
+	Last Cloud `json:"last"`
+	// Train and Test have a triplet of each image of the whole set: its nearest positive and nearest negative among all
+	// others, by the last weights and without augmentation. Where the test set has a gallery of its own, as In-shop has,
+	// the anchors are the queries and both neighbours are images of the gallery.
+	Train Cloud `json:"train"`
+	Test  Cloud `json:"test"`
+
+	// Sum is the SHA-256 of all the above, so that damage shows.
+	Sum string `json:"sum"`
+	// Shipped is true for a portrait that came with the program.
+	Shipped bool `json:"-"`
+}
+
+// PortraitRecipe is raised when a portrait's numbers come to mean something else.
+const PortraitRecipe = 1
+
+// Cloud is triplets by the similarities of their pairs. All shares are fractions of Triplets; without any, all is 0.
+type Cloud struct {
+	Triplets int `json:"triplets"`
+	// Lone counts the anchors that have no other of their class, or none of another, and so are in no triplet.
+	Lone int `json:"lone,omitempty"`
+
+	MedianSap float64 `json:"median_s_ap"`
+	MedianSan float64 `json:"median_s_an"`
+	// Spread is √(var S_ap + var S_an), how far triplets are scattered about their mean.
+	Spread float64 `json:"spread"`
+	// Edge is the share with S_ap > 0.9, along the diagram's right edge; Corner that with S_an > 0.9 as well, in its top right.
+	Edge   float64 `json:"edge"`
+	Corner float64 `json:"corner"`
+	// Violations is the share with S_an > S_ap, above the diagonal. For a whole test set it is 1 − Recall@1, but for ties.
+	Violations float64 `json:"violations"`
+	// Overlap is that of the distributions of S_ap and S_an; see [Overlap].
+	Overlap float64 `json:"overlap"`
+
+	Counts Counts `json:"counts"`
+}
+
+// CloudBins is how many bins the range [−1, 1] of each similarity has in [Counts]: steps of 0.01.
+const CloudBins = 200
+
+// Counts is how many triplets lie in each square of the triplet diagram, [CloudBins, CloudBins] row by row from S_an = −1
+// upwards; S_ap runs fastest. None lies outside: what rounding puts beyond 1 is in the last bin. Its JSON is pairs of
+// numbers: how many squares further, and the count there. An empty one is nil.
+type Counts []int
+
+// newCloud counts triplets, S_ap and S_an [n]. Those in which one is NaN are lone.
+func newCloud(sap, san []float32) Cloud {
+	var c Cloud
+	var p, q []float64
+	var p32, q32 []float32
+	for i := range sap {
+		if sap[i] != sap[i] || san[i] != san[i] {
+			c.Lone++
+			continue
+		}
+		p, q = append(p, float64(sap[i])), append(q, float64(san[i]))
+		p32, q32 = append(p32, sap[i]), append(q32, san[i])
+	}
+	c.Triplets = len(p)
+	if c.Triplets == 0 {
+		return c
+	}
+	c.Counts = make(Counts, CloudBins*CloudBins)
+	for i := range p {
+		c.Counts[cloudBin(q[i])*CloudBins+cloudBin(p[i])]++
+		if p32[i] > 0.9 {
+			c.Edge++
+		}
+		if q[i] > p[i] {
+			c.Violations++
+		}
+	}
+	n := float64(c.Triplets)
+	c.Edge /= n
+	c.Violations /= n
+	c.Corner = Compactness(p32, q32)
+	c.Overlap = Overlap(p32, q32)
+	if n > 1 {
+		c.Spread = math.Sqrt(stat.Variance(p, nil) + stat.Variance(q, nil))
+	}
+	slices.Sort(p)
+	slices.Sort(q)
+	c.MedianSap, c.MedianSan = stat.Quantile(0.5, stat.Empirical, p, nil), stat.Quantile(0.5, stat.Empirical, q, nil)
+	return c
+}
+
+func cloudBin(similarity float64) int {
+	return min(max(int(math.Floor((similarity+1)/2*CloudBins)), 0), CloudBins-1)
+}
+
+// Positive and Negative are the histograms of S_ap and of S_an over the 100 bins of [Overlap] on [−1, 1], as shares.
+func (c Cloud) Positive() []float64 {
+	return c.histogram(func(cell int) int { return cell % CloudBins })
+}
+
+// Negative is the histogram of S_an; see [Cloud.Positive].
+func (c Cloud) Negative() []float64 {
+	return c.histogram(func(cell int) int { return cell / CloudBins })
+}
+
+func (c Cloud) histogram(bin func(cell int) int) []float64 {
+	out := make([]float64, overlapBins)
+	for cell, count := range c.Counts {
+		out[bin(cell)*overlapBins/CloudBins] += float64(count) / float64(c.Triplets)
+	}
+	return out
+}
+
+// Above is the share of triplets with S_ap and S_an in bins from the given ones on, which are best multiples of 0.01:
+// Above(0.95, −1) is the triplets within 0.05 of the right edge.
+func (c Cloud) Above(sap, san float64) float64 {
+	const least = 1e-9 // 0.95 is not a binary number.
+	found, low, left := 0, cloudBin(san+least), cloudBin(sap+least)
+	for cell, count := range c.Counts {
+		if cell/CloudBins >= low && cell%CloudBins >= left {
+			found += count
+		}
+	}
+	return float64(found) / float64(max(c.Triplets, 1))
+}
+
+// MarshalJSON writes pairs: squares further, count.
+func (c Counts) MarshalJSON() ([]byte, error) {
+	pairs, last := []int{}, 0
+	for cell, count := range c {
+		if count != 0 {
+			pairs = append(pairs, cell-last, count)
+			last = cell
+		}
+	}
+	return json.Marshal(pairs)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (c *Counts) UnmarshalJSON(raw []byte) error {
+	var pairs []int
+	if err := json.Unmarshal(raw, &pairs); err != nil {
+		return err
+	}
+	*c = nil
+	if len(pairs) == 0 {
+		return nil
+	}
+	counts, cell := make(Counts, CloudBins*CloudBins), 0
+	for i := 0; i < len(pairs); i += 2 {
+		if i+1 == len(pairs) || pairs[i] < 0 || pairs[i] >= len(counts)-cell || pairs[i+1] < 1 {
+			return fmt.Errorf("counts of a triplet diagram: no pair of a distance and a count at %d", i)
+		}
+		cell += pairs[i]
+		counts[cell] = pairs[i+1]
+	}
+	*c = counts
+	return nil
+}
+
+func (c Cloud) check() error {
+	sum := 0
+	for _, count := range c.Counts {
+		sum += count
+	}
+	if sum != c.Triplets {
+		return fmt.Errorf("counts %d triplets of %d", sum, c.Triplets)
+	}
+	return nil
+}
+
+func (p *Portrait) sum() (string, error) {
+	c := *p
+	c.Sum = ""
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:]), nil
+}
+
+func (p *Portrait) seal() (err error) {
+	p.Sum, err = p.sum()
+	return err
+}
+
+// parsePortrait reads a portrait and checks it against its own sums.
+func parsePortrait(raw []byte) (*Portrait, error) {
+	var p Portrait
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, fmt.Errorf("is damaged: %w", err)
+	}
+	if sum, err := p.sum(); err != nil {
+		return nil, err
+	} else if sum != p.Sum || p.Result == nil {
+		return nil, errors.New("is damaged: its checksum does not fit")
+	}
+	result, err := json.Marshal(p.Result)
+	if err != nil {
+		return nil, err
+	}
+	if p.Result, err = parseResult(result, ""); err != nil {
+		return nil, fmt.Errorf("has a result that %w", err)
+	}
+	for _, c := range []Cloud{p.Last, p.Train, p.Test} {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("is damaged: %w", err)
+		}
+	}
+	return &p, nil
+}
+
+const portraitFile = "portrait.json"
+
+// portrait finds the portrait of a run in the store; nil if there is none of the result that is there now. result is nil
+// if the store has none.
+func (s *Store) portrait(spec Spec) (p *Portrait, result *Result, err error) {
+	result, found, err := s.lookup(spec)
+	if err != nil || !found {
+		return nil, nil, err
+	}
+	path := filepath.Join(s.Path(result.Hash), portraitFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, result, nil
+	} else if err != nil {
+		return nil, nil, err
+	}
+	p, err = parsePortrait(raw)
+	if err != nil {
+		return nil, result, s.setAside(path, err)
+	}
+	if p.Recipe != PortraitRecipe || p.Result.Sum != result.Sum {
+		return nil, result, nil
+	}
+	p.Result = result
+	return p, result, nil
+}
+
+// Portraits makes the portraits of a study's runs, those of a cell in the order of its seeds, and the study's table with
+// their results. Portraits that the store or the program has are read. A run that has none is portrayed from its
+// directory in the store, and made there if it is not: a result that is shipped without its portrait does not do.
+// choose is called when the first of them has to be made.
+func Portraits(ctx context.Context, choose func() (*backend.Choice, error), store *Store, study Study, preset Preset, o Options) (*Table, [][]*Portrait, error) {
+	cells, err := study.Specs(preset, o.Seeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	shipped := map[string]*Portrait{}
+	if !o.Fresh {
+		if shipped, err = shippedPortraits(); err != nil {
+			return nil, nil, err
+		}
+	}
+	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.Name, Cells: cells}
+	type job struct {
+		spec Spec
+		run  int // Its number among those that are made, from 1; 0 if the store has it.
+	}
+	var jobs []job
+	have := make(map[string]*Portrait)
+	for _, c := range cells {
+		for _, spec := range c.Specs {
+			t.Runs++
+			hash := spec.Hash()
+			if _, known := have[hash]; known { // Cells may share a run.
+				continue
+			}
+			p, result, err := store.portrait(spec)
+			if err != nil {
+				return nil, nil, err
+			}
+			if result == nil { // What is in the store comes first: it is the user's own.
+				p = shipped[hash]
+			}
+			have[hash] = p
+			switch {
+			case p != nil || result == nil && o.Have:
+			case result != nil:
+				jobs = append(jobs, job{spec, 0})
+			default:
+				t.Ran++
+				jobs = append(jobs, job{spec, t.Ran})
+			}
+		}
+	}
+	if len(jobs) > 0 {
+		choice, err := choose()
+		if err != nil {
+			return nil, nil, err
+		}
+		group, running := errgroup.WithContext(ctx)
+		group.SetLimit(max(1, o.Jobs))
+		var mu sync.Mutex
+		for _, j := range jobs {
+			if running.Err() != nil {
+				break
+			}
+			group.Go(func() error {
+				p, err := portray(running, choice, store, j.spec, func(p Progress) {
+					if o.Progress == nil {
+						return
+					}
+					p.Run, p.Runs = j.run, t.Ran
+					mu.Lock()
+					defer mu.Unlock()
+					o.Progress(p)
+				})
+				if err != nil {
+					if errors.Is(err, context.Canceled) {
+						return err
+					}
+					return fmt.Errorf("portrait of %s on %s, seed %d: %w", j.spec.Rule, j.spec.Data, j.spec.Seed, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				have[j.spec.Hash()] = p
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+	}
+	out := make([][]*Portrait, len(cells))
+	for i := range t.Cells {
+		c := &t.Cells[i]
+		for _, spec := range c.Specs {
+			if p := have[spec.Hash()]; p != nil {
+				out[i], c.Runs = append(out[i], p), append(c.Runs, p.Result)
+			} else {
+				t.Missing++
+			}
+		}
+	}
+	return t, out, nil
+}
+
+// portray makes a run, if the store does not have it, and its portrait.
+func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (p *Portrait, err error) {
+	if _, err := Run(ctx, choice, store, spec, progress); err != nil {
+		return nil, err
+	}
+	unlock, err := store.lock(ctx, spec.Hash())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	defer func() {
+		if r := recover(); r != nil { // GoMLX panics where a graph cannot be built.
+			err = fmt.Errorf("%v", r)
+		}
+		if err != nil {
+			p, err = nil, oneLine(err)
+		}
+	}()
+	p, result, err := store.portrait(spec)
+	if err != nil || p != nil { // Another process may have made it meanwhile.
+		return p, err
+	}
+	if result == nil {
+		return nil, errors.New("the run has been removed")
+	}
+	p = &Portrait{Recipe: PortraitRecipe, Result: result, Backend: choice.Name}
+	if err := p.fill(choice, store); err != nil {
+		return nil, err
+	}
+	if err := p.seal(); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := renameio.WriteFile(filepath.Join(store.Path(result.Hash), portraitFile), append(raw, '\n'), 0o644); err != nil {
+		return nil, fmt.Errorf("the portrait cannot be written: %w", err)
+	}
+	return p, nil
+}
+
+// fill makes the three clouds.
+func (p *Portrait) fill(choice *backend.Choice, store *Store) error {
+	r := p.Result
+	sap, san, err := store.Triplets(r.Hash)
+	if err != nil {
+		return err
+	}
+	p.Last = newCloud(sap, san)
+	if strings.HasPrefix(r.Diverged, "not finite") {
+		return nil
+	}
+	mine := func(anchors, gallery *retrieval.Embeddings) (Cloud, error) {
+		m, err := retrieval.Evaluate(choice.Backend, anchors, gallery, nil)
+		if err != nil {
+			return Cloud{}, err
+		}
+		return newCloud(m.NearestPositive, m.NearestNegative), nil
+	}
+	queries, gallery, err := store.Embeddings(r.Hash)
+	if err != nil {
+		return err
+	}
+	if p.Test, err = mine(queries, gallery); err != nil {
+		return fmt.Errorf("test set: %w", err)
+	}
+	train, err := embedTrain(choice, store, r)
+	var bad *notFiniteError
+	if errors.As(err, &bad) { // Where the test set's embeddings are finite: there is no cloud to show, and no fault.
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("training set: %w", err)
+	}
+	if p.Train, err = mine(train, nil); err != nil {
+		return fmt.Errorf("training set: %w", err)
+	}
+	return nil
+}
+
+// embedTrain rebuilds a run's network from its last checkpoint and embeds all images that it was trained on.
+func embedTrain(choice *backend.Choice, store *Store, r *Result) (*retrieval.Embeddings, error) {
+	set, err := openSet(r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if set.Digest != r.DataDigest {
+		return nil, fmt.Errorf("the run was made on other images of %s", r.Spec.Data)
+	}
+	out, err := heldOut(set.Train.Labels, r.Spec.HeldOut)
+	if err != nil {
+		return nil, err
+	}
+	var images []int
+	for i, label := range set.Train.Labels {
+		if !out[label] {
+			images = append(images, i)
+		}
+	}
+	return embedByLastWeights(choice, store, r, set, set.Train, images)
+}
+
+// embedByLastWeights embeds images of a run's data set by the weights that it ended with.
+func embedByLastWeights(choice *backend.Choice, store *Store, r *Result, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
+	weights, err := store.lastWeights(r)
+	if err != nil {
+		return nil, err
+	}
+	e, err := evaluation(choice.Backend, r.Spec)
+	if err != nil {
+		return nil, err
+	}
+	var embedded *retrieval.Embeddings
+	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
+	if err == nil {
+		embedded, err = embedSome(e.exec, set, im, images, r.Spec.Dim)
+	}
+	if err != nil {
+		e.drop()
+		return nil, err
+	}
+	e.release()
+	return embedded, finite(embedded, "training")
+}
+
+// lastWeights reads the weights of a run's last checkpoint, a safetensors file.
+func (s *Store) lastWeights(r *Result) ([]byte, error) {
+	dir := s.Path(r.Hash)
+	again := fmt.Sprintf("remove the run (dmlx runs remove %s), and it is made again", r.Hash)
+	c, err := readCheckpoint(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no checkpoint any more; %s", dir, again)
+	} else if err != nil {
+		return nil, fmt.Errorf("the checkpoint in %s %w; %s", dir, err, again)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, checkpointDir, filepath.Base(c.Weights)))
+	if err != nil {
+		return nil, fmt.Errorf("the checkpoint's weights cannot be read: %w; %s", err, again)
+	}
+	if h := sha256.Sum256(raw); c.Run != r.Hash || hex.EncodeToString(h[:]) != c.WeightsSum {
+		return nil, fmt.Errorf("the checkpoint's weights in %s are damaged or another run's; %s", dir, again)
+	}
+	return raw, nil
+}
+
+// shippedPortraits are those that come with the program, by the hash of their runs. They were made by [ShipPortraits].
+// They lie in a folder of their own beside the results.
+var shippedPortraits = sync.OnceValues(func() (map[string]*Portrait, error) {
+	out := make(map[string]*Portrait)
+	files, err := fs.Glob(shippedFiles, "shipped/portraits/*.json")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		raw, err := shippedFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for i, raw := range list {
+			p, err := parsePortrait(raw)
+			if err != nil {
+				return nil, fmt.Errorf("%s: portrait %d %w", name, i, err)
+			}
+			if p.Recipe != PortraitRecipe {
+				continue
+			}
+			p.Shipped, p.Result.Shipped = true, true
+			out[p.Result.Hash] = p
+		}
+	}
+	return out, nil
+})
+
+// ShipPortraits writes portraits as a file for the folder shipped/portraits, a line each, in the order of their runs' hashes,
+// without the sums of the files that stay behind in the store.
+func ShipPortraits(path string, portraits []*Portrait) error {
+	byHash := make(map[string][]byte)
+	var hashes []string
+	for _, p := range portraits {
+		c, r := *p, *p.Result
+		r.Files = nil
+		if err := r.seal(); err != nil {
+			return err
+		}
+		c.Result = &r
+		if err := c.seal(); err != nil {
+			return err
+		}
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		if byHash[r.Hash] == nil {
+			hashes = append(hashes, r.Hash)
+		}
+		byHash[r.Hash] = raw
+	}
+	slices.Sort(hashes)
+	lines := make([][]byte, len(hashes))
+	for i, hash := range hashes {
+		lines[i] = byHash[hash]
+	}
+	file := append([]byte("[\n"), bytes.Join(lines, []byte(",\n"))...)
+	return renameio.WriteFile(path, append(file, "\n]\n"...), 0o644)
+}
