@@ -122,35 +122,31 @@ func TestGallery(t *testing.T) {
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
 
-	for _, name := range []string{"table2", "table3"} {
-		table, err := shipped(t, name)
+	for name, part := range map[string]string{"table2": "picture", "table3": "picture"} {
+		data, err := figures.Bytes(shipped(t, name).Part(part), "svg")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		comparison, err := report.Compare(table)
-		if err != nil {
-			t.Fatal(err)
-		}
-		draw(name, comparison.Plot(), nil)
+		keep(name+".svg", data)
 	}
 }
 
-// shipped is a table of the results that come with the repository; a missing run is an error.
-func shipped(t *testing.T, name string) (*experiment.Table, error) {
-	study, err := experiment.ParseStudy(name)
-	if err != nil {
-		return nil, err
-	}
+// shipped is a table or figure of the results that come with the repository; a missing run is an error.
+func shipped(t *testing.T, name string) *report.Report {
 	preset, err := experiment.ParsePreset("quick")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	store, err := experiment.OpenStore(t.TempDir())
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	missing := func() (*backend.Choice, error) {
 		return nil, fmt.Errorf("results of %s at the quick preset are missing: dmlx reproduce %s --ship makes them", name, name)
 	}
-	return experiment.Reproduce(t.Context(), missing, store, study, preset, experiment.Options{})
+	r, err := report.Make(t.Context(), name, report.Request{Open: missing, Store: store, Preset: preset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
