@@ -61,6 +61,7 @@ type item struct {
 
 // items are in the paper's order.
 var items = []item{
+	{"figure1", "From loss to gradient, for a real batch", figure1},
 	{"table2", "Gradient directions", comparison("table2")},
 	{"table3", "Pair weights", comparison("table3")},
 	{"table4", "Triplet weights", comparison("table4")},

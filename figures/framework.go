@@ -1,0 +1,442 @@
+package figures
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Step is what Figure 1 shows of one step of training: a batch on its way forward, and the two ways back to a gradient.
+// Matrices are row by row; what was measured is drawn, and nothing else.
+type Step struct {
+	Images []image.Image // Of the batch's first images, a class in a row.
+	PerRow int
+	Labels []int64   // [N], members of a class next to each other.
+	Dim    int       // D
+	F      []float32 // The L2-normalised embeddings, [N, D].
+	S      []float32 // Their similarities, [N, N].
+
+	Triplets []StepTriplet
+
+	// The paper's way: the rule, its gradient matrix [N, N] and its gradient at F, [N, D].
+	Rule string
+	M, G []float32
+	// The usual way: the loss, a line or two of formula, its value, its M = ∂L/∂S + (∂L/∂S)ᵀ and ∂L/∂F by autodiff.
+	Loss        string
+	Formula     []Markup
+	Value       float64
+	LossM       []float32
+	LossG       []float32
+	Constant    float64 // c in ∂L/∂F = c·G.
+	DifferenceM float64 // The largest |M of the loss − c·M| over the largest entry.
+	DifferenceG float64 // The same of ∂L/∂F and G.
+
+	// Both at the network's weights: the length of the gradient of each of its stages.
+	Stages []StepStage
+}
+
+// StepTriplet is a triplet of the batch and what the rule makes of it.
+type StepTriplet struct {
+	Anchor, Positive, Negative         int // Rows of the batch.
+	Sap, San                           float64
+	PairPositive, PairNegative, Weight float64 // P₊, P₋ and T.
+}
+
+// StepStage is a stage of the network with the length of its weights' gradient by the rule and by the loss.
+type StepStage struct {
+	Name       string
+	Rule, Loss float64
+}
+
+func (s Step) check() error {
+	n := len(s.Labels)
+	fail := func(format string, args ...any) error { return fmt.Errorf("figure 1: "+format, args...) }
+	if n == 0 || s.Dim < 1 || len(s.Images) == 0 || s.PerRow < 1 {
+		return fail("%d labels, %d dimensions, %d images, %d in a row; want at least one of each", n, s.Dim, len(s.Images), s.PerRow)
+	}
+	for _, m := range []struct {
+		name   string
+		values []float32
+		want   int
+	}{{"F", s.F, n * s.Dim}, {"S", s.S, n * n}, {"M", s.M, n * n}, {"G", s.G, n * s.Dim}, {"M of the loss", s.LossM, n * n}, {"∂L/∂F", s.LossG, n * s.Dim}} {
+		if len(m.values) != m.want {
+			return fail("%s has %d values, want %d", m.name, len(m.values), m.want)
+		}
+		for i, v := range m.values {
+			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
+				return fail("value %d of %s is %v", i, m.name, x)
+			}
+		}
+	}
+	for i, t := range s.Triplets {
+		if min(t.Anchor, t.Positive, t.Negative) < 0 || max(t.Anchor, t.Positive, t.Negative) >= n {
+			return fail("triplet %d is of rows %d, %d and %d of %d", i, t.Anchor, t.Positive, t.Negative, n)
+		}
+		if sum := t.Sap + t.San + t.PairPositive + t.PairNegative + t.Weight; math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return fail("triplet %d has a weight or a similarity that is not finite", i)
+		}
+	}
+	for _, g := range s.Stages {
+		if sum := g.Rule + g.Loss; math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return fail("the gradient of %s is not finite", g.Name)
+		}
+	}
+	return nil
+}
+
+// The two ways, in colours that stand for them wherever they meet. The paper's own figure has red and blue.
+var lossWay, surgeryWay = Vermilion, Blue
+
+// Framework is Figure 1: a batch forward through the network to similarities and triplets, and back on two ways. A loss
+// is differentiated by machine; the paper composes direction × pair weight × triplet weight. Both are a matrix M, a
+// gradient G = M f at the embeddings, and from there one back-propagation.
+func Framework(s Step) (*Figure, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	direction, pair, triplet, err := RuleLabels(s.Rule)
+	if err != nil {
+		return nil, fmt.Errorf("figure 1: %w", err)
+	}
+	return &Figure{
+		Width: vg.Points(690), Height: vg.Points(420),
+		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, the similarities S and the mined triplets. "+
+			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, and the rule %s composed of direction, pair weight and triplet weight. "+
+			"The gradient matrices M, the gradients at the embeddings and those of the network's weights are the same but for the factor %s.",
+			len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
+		panels: func(c draw.Canvas) {
+			frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}.draw(c)
+		},
+	}, nil
+}
+
+// frameworkPicture lays Figure 1 out: five columns, three rows. What is below the forward pass is a gradient at what is
+// above it.
+type frameworkPicture struct {
+	Step
+	parts Markup
+}
+
+const (
+	frameworkSide = vg.Length(96) // Of the square panels.
+	frameworkHead = vg.Length(15) // For a panel's title.
+)
+
+func (f frameworkPicture) draw(c draw.Canvas) {
+	c.Max.X -= 12 // Room for the way from the triplets to the rule.
+	row := (c.Max.Y - c.Min.Y) / 3
+	gap := (c.Max.X - c.Min.X - 5*frameworkSide) / 4
+	// cell is the panel of a column and a row, from the top left.
+	cell := func(column, line int) draw.Canvas {
+		p := c
+		p.Min.X = c.Min.X + vg.Length(column)*(frameworkSide+gap)
+		p.Max.X = p.Min.X + frameworkSide
+		p.Max.Y = c.Max.Y - vg.Length(line)*row - frameworkHead
+		p.Min.Y = p.Max.Y - frameworkSide
+		return p
+	}
+	n, dim := len(f.Labels), f.Dim
+	sizes := func(rows, columns int) string { return fmt.Sprintf("%d × %d", rows, columns) }
+
+	// Forward.
+	f.images(cell(0, 0))
+	f.network(cell(1, 0))
+	frameworkHeat(cell(2, 0), n, dim, f.F, diverging, true)
+	frameworkHeat(cell(3, 0), n, n, f.S, viridis, false)
+	f.classes(cell(3, 0))
+	f.mined(cell(3, 0))
+	f.cloud(cell(4, 0))
+	frameworkTitle(cell(0, 0), ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
+	frameworkTitle(cell(1, 0), ink, "network $f_\\theta$", "")
+	frameworkTitle(cell(2, 0), ink, "$\\mathbf{f}$", sizes(n, dim))
+	frameworkTitle(cell(3, 0), ink, "$S = \\mathbf{f}\\,\\mathbf{f}^T$", sizes(n, n))
+	frameworkTitle(cell(4, 0), ink, "triplets", fmt.Sprint(len(f.Triplets)))
+	under := func(column, line int, s Markup) {
+		at := vg.Point{X: cell(column, line).Min.X + frameworkSide/2, Y: cell(column, line).Min.Y - 3}
+		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), at, s)
+	}
+	under(3, 0, "○ nearest positive, × negative")
+	for i, label := range []Markup{"", "L2", "", "mine"} {
+		frameworkArrow(c, cell(i, 0), cell(i+1, 0), ink, label)
+	}
+
+	// Back, on two ways.
+	for line, way := range []struct {
+		colour color.NRGBA
+		m, g   []float32
+		title  Markup
+		mTitle Markup
+		gTitle Markup
+		start  func(draw.Canvas)
+		how    Markup
+	}{
+		{lossWay, f.LossM, f.LossG, "loss $L$: " + f.Loss, `$\partial L/\partial S+(\partial L/\partial S)^T$`, `$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
+		{surgeryWay, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
+	} {
+		line++
+		frameworkHeat(cell(3, line), n, n, way.m, diverging, true)
+		f.classes(cell(3, line))
+		frameworkHeat(cell(2, line), n, dim, way.g, diverging, true)
+		way.start(cell(4, line))
+		frameworkTitle(cell(4, line), way.colour, way.title, "")
+		frameworkTitle(cell(3, line), way.colour, way.mTitle, "")
+		frameworkTitle(cell(2, line), way.colour, way.gTitle, "")
+		frameworkArrow(c, cell(4, line), cell(3, line), way.colour, way.how)
+		frameworkArrow(c, cell(3, line), cell(2, line), way.colour, "$\\cdot\\,\\mathbf{f}$")
+	}
+	under(3, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceM)))
+	under(2, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceG)))
+
+	// Both ways meet at the network.
+	stages := cell(1, 1)
+	stages.Max.Y -= row / 2
+	stages.Min.Y -= row / 2
+	f.stages(stages)
+	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
+	for line, colour := range []color.NRGBA{lossWay, surgeryWay} {
+		from := vg.Point{X: cell(2, line+1).Min.X - 3, Y: cell(2, line+1).Min.Y + frameworkSide/2}
+		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + (stages.Max.Y-stages.Min.Y)*vg.Length(0.22-0.44*float64(line))}
+		arrow(c, from, to, stroke(colour, 1.5))
+	}
+	c.FillText(aligned(style(noteSize, ink), text.XCenter, text.YCenter),
+		vg.Point{X: (stages.Max.X + cell(2, 1).Min.X) / 2, Y: stages.Center().Y}, "backward")
+	f.legend(cell(0, 1), row)
+	// From the triplets down into both ways.
+	down := cell(4, 0)
+	arrow(c, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 12}, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 30}, stroke(lossWay, 1.5))
+	right := c.Max.X + 11
+	bend := cell(4, 2)
+	c.StrokeLines(stroke(surgeryWay, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y}, {X: right, Y: down.Center().Y},
+		{X: right, Y: bend.Center().Y}})
+	arrow(c, vg.Point{X: right, Y: bend.Center().Y}, vg.Point{X: bend.Max.X + 1, Y: bend.Center().Y}, stroke(surgeryWay, 1.5))
+}
+
+// frameworkTitle sets a title above a panel, and a note to the right of it.
+func frameworkTitle(c draw.Canvas, colour color.Color, title, note Markup) {
+	s := aligned(bold(style(noteSize+1, colour)), text.XLeft, text.YBottom)
+	c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y + 4}, title)
+	if note != "" {
+		c.FillText(aligned(style(noteSize, quiet), text.XRight, text.YBottom), vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
+	}
+}
+
+// frameworkArrow joins two panels of a row, in either direction, with a label on the arrow.
+func frameworkArrow(c, from, to draw.Canvas, colour color.Color, label Markup) {
+	y := from.Center().Y
+	a, b := from.Max.X+4, to.Min.X-4
+	if from.Min.X > to.Min.X {
+		a, b = from.Min.X-4, to.Max.X+4
+	}
+	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(colour, 1.5))
+	c.FillText(aligned(style(noteSize, colour), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
+}
+
+func frameworkFrame(c draw.Canvas, colour color.Color) {
+	c.StrokeLines(stroke(colour, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+}
+
+// frameworkHeat draws a matrix over a panel: with a sign, from the largest magnitude below zero to that above it, else
+// from the least to the largest value.
+func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colours scale, signed bool) {
+	b := bar{low: float64(slices.Min(values)), high: float64(slices.Max(values)), colours: colours}
+	if signed {
+		b.high = max(b.high, -b.low)
+		b.low = -b.high
+	}
+	if !(b.low < b.high) {
+		b.low, b.high = b.low-0.5, b.high+0.5
+	}
+	down, across := max(1, 192/rows), max(1, 192/columns) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	img := image.NewNRGBA(image.Rect(0, 0, columns*across, rows*down))
+	for y := range rows * down {
+		for x := range columns * across {
+			img.SetNRGBA(x, y, b.at(float64(values[y/down*columns+x/across])))
+		}
+	}
+	c.DrawImage(c.Rectangle, img)
+	frameworkFrame(c, ink)
+}
+
+// images draws the first images of the batch, as many as go into the panel.
+func (f frameworkPicture) images(c draw.Canvas) {
+	rows := (len(f.Images) + f.PerRow - 1) / f.PerRow
+	side := frameworkSide / vg.Length(max(rows, f.PerRow))
+	for i, img := range f.Images {
+		at := vg.Point{X: c.Min.X + side*vg.Length(i%f.PerRow), Y: c.Max.Y - side*vg.Length(i/f.PerRow+1)}
+		c.DrawImage(vg.Rectangle{Min: at.Add(vg.Point{X: 0.75, Y: 0.75}), Max: at.Add(vg.Point{X: side - 0.75, Y: side - 0.75})}, img)
+	}
+}
+
+// network draws the stages as what they do to an image: ever smaller, ever more channels.
+func (f frameworkPicture) network(c draw.Canvas) {
+	n := len(f.Stages)
+	if n == 0 {
+		return
+	}
+	step := (c.Max.X - c.Min.X) / vg.Length(n)
+	for i, stage := range f.Stages {
+		half := frameworkSide * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
+		x := c.Min.X + step*vg.Length(i)
+		r := vg.Rectangle{Min: vg.Point{X: x + 1.5, Y: c.Center().Y - half}, Max: vg.Point{X: x + step - 1.5, Y: c.Center().Y + half}}
+		c.SetColor(faint)
+		c.Fill(r.Path())
+		c.SetLineStyle(stroke(ink, 0.6))
+		c.Stroke(r.Path())
+		s := aligned(style(noteSize-0.5, ink), text.XCenter, text.YCenter)
+		s.Rotation = math.Pi / 2
+		c.FillText(s, r.Min.Add(r.Max).Scale(0.5), stage.Name)
+	}
+}
+
+// classes draws the lines between classes over a matrix of the batch.
+func (f frameworkPicture) classes(c draw.Canvas) {
+	n := len(f.Labels)
+	for i := 1; i < n; i++ {
+		if f.Labels[i] == f.Labels[i-1] {
+			continue
+		}
+		at := frameworkSide * vg.Length(i) / vg.Length(n)
+		c.StrokeLine2(stroke(quiet, 0.35), c.Min.X+at, c.Min.Y, c.Min.X+at, c.Max.Y)
+		c.StrokeLine2(stroke(quiet, 0.35), c.Min.X, c.Max.Y-at, c.Max.X, c.Max.Y-at)
+	}
+}
+
+// mined marks each anchor's positive and negative in its row of S.
+func (f frameworkPicture) mined(c draw.Canvas) {
+	unit := frameworkSide / vg.Length(len(f.Labels))
+	for _, t := range f.Triplets {
+		for _, m := range []struct {
+			column int
+			shape  draw.GlyphDrawer
+		}{{t.Positive, draw.CircleGlyph{}}, {t.Negative, draw.CrossGlyph{}}} {
+			at := vg.Point{X: c.Min.X + unit*(vg.Length(m.column)+0.5), Y: c.Max.Y - unit*(vg.Length(t.Anchor)+0.5)}
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: paper, Radius: min(1.7, unit/3), Shape: m.shape}, at)
+		}
+	}
+}
+
+// cloud draws the triplets by their similarities, with the diagonal above which the negative is the nearer one.
+func (f frameworkPicture) cloud(c draw.Canvas) {
+	low, high := 0.0, 1.0
+	for _, t := range f.Triplets {
+		low, high = min(low, t.Sap, t.San), max(high, t.Sap, t.San)
+	}
+	if low < 0 {
+		low = -1
+	}
+	at := func(sap, san float64) vg.Point {
+		place := func(v float64) vg.Length { return frameworkSide * vg.Length((v-low)/(high-low)) }
+		return c.Min.Add(vg.Point{X: place(sap), Y: place(san)})
+	}
+	c.StrokeLines(stroke(faint, 0.8), []vg.Point{at(low, low), at(high, high)})
+	frameworkFrame(c, ink)
+	glyph := draw.GlyphStyle{Color: ink, Radius: vg.Points(1.9), Shape: ringed{draw.CircleGlyph{}}}
+	for _, t := range f.Triplets {
+		c.DrawGlyphNoClip(glyph, at(t.Sap, t.San))
+	}
+	s := style(noteSize, ink)
+	c.FillText(aligned(s, text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Min.Y - 1}, "$S_{ap}$")
+	c.FillText(aligned(s, text.XLeft, text.YTop), vg.Point{X: c.Min.X + 4, Y: c.Max.Y - 3}, "$S_{an}$")
+	c.FillText(aligned(s, text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Min.Y - 2}, number(low))
+	c.FillText(aligned(s, text.XRight, text.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 2}, number(high))
+}
+
+// formula is the red way's beginning: a number, and what it is made of.
+func (f frameworkPicture) formula(c draw.Canvas) {
+	frameworkFrame(c, lossWay)
+	lines := append(slices.Clone(f.Formula), "mean over triplets:", fmt.Sprintf("$L$ = %.4f", f.Value))
+	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
+	step := frameworkSide / vg.Length(len(lines)+1)
+	for i, l := range lines {
+		c.FillText(s, vg.Point{X: c.Center().X, Y: c.Max.Y - step*vg.Length(i+1)}, l)
+	}
+}
+
+// bars is the blue way's beginning: P₊, P₋ and T of each triplet, each on a scale of its own from zero.
+func (f frameworkPicture) bars(c draw.Canvas) {
+	frameworkFrame(c, surgeryWay)
+	part := frameworkSide / 3
+	for i, p := range []struct {
+		name Markup
+		of   func(StepTriplet) float64
+	}{
+		{"$P_+$", func(t StepTriplet) float64 { return t.PairPositive }},
+		{"$P_-$", func(t StepTriplet) float64 { return t.PairNegative }},
+		{"$T$", func(t StepTriplet) float64 { return t.Weight }},
+	} {
+		low, high := 0.0, 0.0
+		for _, t := range f.Triplets {
+			low, high = min(low, p.of(t)), max(high, p.of(t))
+		}
+		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4}, Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
+		c.FillText(aligned(style(noteSize, ink), text.XLeft, text.YBottom), vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
+		c.FillText(aligned(style(noteSize-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2}, fmt.Sprintf("%.2g", high))
+		if high == low {
+			continue
+		}
+		y := func(v float64) vg.Length { return box.Min.Y + (box.Max.Y-box.Min.Y)*vg.Length((v-low)/(high-low)) }
+		width := (box.Max.X - box.Min.X) / vg.Length(len(f.Triplets))
+		for k, t := range f.Triplets {
+			v := p.of(t)
+			r := vg.Rectangle{Min: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.1), Y: y(min(v, 0))}, Max: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.9), Y: y(max(v, 0))}}
+			c.SetColor(surgeryWay)
+			c.Fill(r.Path())
+		}
+		c.StrokeLine2(stroke(ink, 0.5), box.Min.X, y(0), box.Max.X, y(0))
+	}
+}
+
+// stages draws the length of the weights' gradient, each stage under the one above, by both ways.
+func (f frameworkPicture) stages(c draw.Canvas) {
+	high := 0.0
+	for _, s := range f.Stages {
+		high = max(high, s.Rule, s.Loss)
+	}
+	c.StrokeLine2(stroke(ink, 0.6), c.Min.X, c.Min.Y, c.Max.X, c.Min.Y)
+	if high == 0 || len(f.Stages) == 0 {
+		return
+	}
+	step := frameworkSide / vg.Length(len(f.Stages))
+	small := style(noteSize-1.5, quiet)
+	for i, stage := range f.Stages {
+		for k, v := range []float64{stage.Loss, stage.Rule} {
+			x := c.Min.X + step*(vg.Length(i)+0.1+0.4*vg.Length(k))
+			top := c.Min.Y + (frameworkSide-8)*vg.Length(v/high)
+			r := vg.Rectangle{Min: vg.Point{X: x, Y: c.Min.Y}, Max: vg.Point{X: x + 0.4*step, Y: top}}
+			c.SetColor([]color.NRGBA{lossWay, surgeryWay}[k])
+			c.Fill(r.Path())
+		}
+		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5), Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
+			fmt.Sprintf("%.2g", max(stage.Loss, stage.Rule)))
+		s := aligned(style(noteSize-0.5, ink), text.XRight, text.YCenter)
+		s.Rotation = math.Pi / 2
+		c.FillText(s, vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5), Y: c.Min.Y - 3}, stage.Name)
+	}
+}
+
+// legend says what the colours mean.
+func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
+	y := c.Max.Y - row/2 + 34
+	for _, l := range []struct {
+		colour color.NRGBA
+		bold   bool
+		text   Markup
+	}{
+		{lossWay, true, "a loss, differentiated"}, {lossWay, false, "$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"}, {},
+		{surgeryWay, true, "gradient surgery"}, {surgeryWay, false, "direction × pair weight"}, {surgeryWay, false, "× triplet weight"}, {},
+		{ink, false, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
+	} {
+		s := aligned(style(noteSize, l.colour), text.XLeft, text.YTop)
+		if l.bold {
+			s = bold(s)
+		}
+		c.FillText(s, vg.Point{X: c.Min.X, Y: y}, l.text)
+		y -= noteSize + 4
+	}
+}
