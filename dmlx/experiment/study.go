@@ -123,7 +123,27 @@ var studies = []Study{
 			return setsAcross(p, rules, func(rule string) string { return rule })
 		},
 	},
+	{
+		Name: "length", Title: "Pair weights with the cosine direction, trained for longer: Recall@1", Sweep: true,
+		Cells: func(p Preset) []Cell {
+			var out []Cell
+			for _, set := range onBoth(p, Cell{}) {
+				for _, w := range dmlx.PairWeights {
+					for _, times := range lengths {
+						c := set
+						c.Row, c.Rule, c.Column = w.Name, "cos/"+w.Name+"/con", fmt.Sprintf("%d×", times)
+						c.Adjust = func(s *Spec) { s.Epochs *= times }
+						out = append(out, c)
+					}
+				}
+			}
+			return out
+		},
+	},
 }
+
+// lengths are how many times the preset's epochs the rules of the study "length" are trained.
+var lengths = []int{1, 2, 4}
 
 // inSmokeGrid tells whether a rule is one of the twelve that the smoke preset tries of the grid's 168.
 func inSmokeGrid(r dmlx.Rule) bool {

@@ -243,11 +243,15 @@ func TestPresetsAndStudies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			seeds := p.Seeds
+			if study.Sweep {
+				seeds = p.SweepSeeds
+			}
 			hashes := make(map[string]bool)
 			for _, c := range cells {
 				for i, s := range c.Specs {
 					hashes[s.Hash()] = true
-					if s.Seed != p.Seeds[i] || s.Rule != c.Rule || PresetOf(s) != name {
+					if s.Seed != seeds[i] || s.Rule != c.Rule || (PresetOf(s) != name && study.Name != "length") {
 						t.Errorf("%s %s: %+v", name, study.Name, s)
 					}
 					if s.Arch == "small" {
@@ -257,7 +261,11 @@ func TestPresetsAndStudies(t *testing.T) {
 					}
 				}
 			}
-			if want := map[string]int{"table2": 8, "table3": 24, "table4": 28}[study.Name]; len(hashes) != want*len(p.Seeds) {
+			want := map[string]int{"table2": 8, "table3": 24, "table4": 28, "table6": 32, "table7": 96, "table8": 80, "grid": 336, "length": 36}[study.Name]
+			if name == "smoke" && study.Name == "grid" {
+				want = 24
+			}
+			if len(hashes) != want*len(seeds) {
 				t.Errorf("%s %s: %d runs", name, study.Name, len(hashes))
 			}
 		}
@@ -269,7 +277,7 @@ func TestPresetsAndStudies(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ParsePreset("huge"); err == nil || !strings.Contains(err.Error(), "smoke, quick, paper") {
+	if _, err := ParsePreset("huge"); err == nil || !strings.Contains(err.Error(), "smoke, quick, full, paper") {
 		t.Error(err)
 	}
 	if _, err := ParseStudy("table9"); err == nil || !strings.Contains(err.Error(), "table2") {

@@ -127,22 +127,22 @@ func TestRecallOfAGallery(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	for want, bad := range map[string][]string{
-		"needs both":        append(args, "--gallery-labels", file("gl.npy")),
-		"want [3]":          {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
-		"expected f4":       {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
-		"no such file":      {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
-		"must lie in 1…2":   append(args, "--k", "3"),
-		"required flag":     {"recall", "--labels", file("ql.npy")},
-		"no run":            {"runs", "show", "abc", "--store", dir},
-		"minicar, minishop": {"train", "--data", "birds"},
-		"cos-orth":          {"train", "--rule", "sine/con/con"},
-		"smoke, quick":      {"train", "--preset", "huge"},
-		"small, resnet18":   {"train", "--arch", "vgg"},
-		"as in 8x8":         {"train", "--batch", "64"},
-		"learning rate":     {"train", "--lr", "-1"},
-		"there are table2":  {"reproduce", "table99"},
-		"too few for 99":    {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
-		"run store cannot":  {"train", "--preset", "smoke", "--store", file("q.npy")},
+		"needs both":         append(args, "--gallery-labels", file("gl.npy")),
+		"want [3]":           {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
+		"expected f4":        {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
+		"no such file":       {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
+		"must lie in 1…2":    append(args, "--k", "3"),
+		"required flag":      {"recall", "--labels", file("ql.npy")},
+		"no run":             {"runs", "show", "abc", "--store", dir},
+		"minicar, minishop":  {"train", "--data", "birds"},
+		"cos-orth":           {"train", "--rule", "sine/con/con"},
+		"smoke, quick, full": {"train", "--preset", "huge"},
+		"small, resnet18":    {"train", "--arch", "vgg"},
+		"as in 8x8":          {"train", "--batch", "64"},
+		"learning rate":      {"train", "--lr", "-1"},
+		"table2, table3":     {"reproduce", "table99"},
+		"too few for 99":     {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
+		"run store cannot":   {"train", "--preset", "smoke", "--store", file("q.npy")},
 	} {
 		code, stdout, stderr := invoke(t, bad...)
 		last := stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:]

@@ -66,6 +66,7 @@ var items = []item{
 	{"table3", "Pair weights", comparison("table3")},
 	{"table4", "Triplet weights", comparison("table4")},
 	{"table5", "The state of the art", table5},
+	{"length", "How long is long enough", length},
 }
 
 // Names lists what [Make] knows.

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// length shows what becomes of the order of the pair weights when they are trained for longer: how the full preset was
+// chosen.
+func length(ctx context.Context, q Request) (*Report, error) {
+	r, err := study(ctx, "length", q)
+	if err != nil {
+		return nil, err
+	}
+	sets := lengths(r.Table)
+	table, err := figures.LengthTable(sets, r.Provenance)
+	if err != nil {
+		return nil, err
+	}
+	picture, err := figures.Lengths(sets, r.Provenance)
+	r.Parts = []Part{{"", table}, {"picture", picture}}
+	return r, err
+}
+
+// lengths sorts a study's cells, which stand by data set, rule and length.
+func lengths(t *experiment.Table) []figures.Length {
+	var out []figures.Length
+	for _, c := range t.Cells {
+		if len(out) == 0 || out[len(out)-1].Data != c.Data {
+			out = append(out, figures.Length{Data: c.Data})
+		}
+		l := &out[len(out)-1]
+		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != c.Rule {
+			l.Rules, l.Scores = append(l.Rules, c.Rule), append(l.Scores, nil)
+		}
+		last := len(l.Rules) - 1
+		l.Scores[last] = append(l.Scores[last], score(c.Recall(1)))
+		if last == 0 {
+			seconds := c.Over(func(r *experiment.Result) float64 { return r.Seconds })
+			l.Steps = append(l.Steps, c.Specs[0].Steps())
+			l.Seconds = append(l.Seconds, seconds.Mean)
+		}
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Length is how rules fare on a data set when they are trained for longer.
+type Length struct {
+	Data  string
+	Rules []string
+	Steps []int // Rising.
+	// Scores are Recall@1 in percent by rule and number of steps, Seconds what a run took by number of steps.
+	Scores  [][]Score
+	Seconds []float64
+}
+
+func (l Length) check() error {
+	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Scores) != len(l.Rules) || len(l.Seconds) != len(l.Steps) {
+		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores and %d times", l.Data, len(l.Rules), len(l.Steps),
+			len(l.Scores), len(l.Seconds))
+	}
+	for i, row := range l.Scores {
+		if len(row) != len(l.Steps) {
+			return fmt.Errorf("lengths on %s: %s has %d scores for %d numbers of steps", l.Data, l.Rules[i], len(row), len(l.Steps))
+		}
+	}
+	if !slices.IsSorted(l.Steps) || l.Steps[0] < 1 {
+		return fmt.Errorf("lengths on %s: steps %d do not rise", l.Data, l.Steps)
+	}
+	return nil
+}
+
+func checkLengths(sets []Length) error {
+	if len(sets) == 0 {
+		return fmt.Errorf("lengths: there are no data sets")
+	}
+	for _, l := range sets {
+		if err := l.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orders says how well the order of the rules at each length agrees with that at the next.
+func (l Length) orders() ([]Markup, error) {
+	var out []Markup
+	at := func(j int) []Score {
+		column := make([]Score, len(l.Rules))
+		for i := range l.Rules {
+			column[i] = l.Scores[i][j]
+		}
+		return column
+	}
+	for j := range len(l.Steps) - 1 {
+		a, err := Agreement(at(j), at(j+1))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, fmt.Sprintf("Order on %s at %d steps against that at %d (Spearman): %s.", l.Data, l.Steps[j], l.Steps[j+1], a))
+	}
+	return out, nil
+}
+
+// LengthTable sets Recall@1 of each rule by the number of steps, with the rank correlation between the orders and what a run
+// costs.
+func LengthTable(sets []Length, provenance string) (*Table, error) {
+	if err := checkLengths(sets); err != nil {
+		return nil, err
+	}
+	t := &Table{
+		Caption:    "Recall@1 in percent of rules trained for longer.",
+		Columns:    []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Rule", Left: true}},
+		Provenance: provenance,
+	}
+	most := 0
+	for _, l := range sets {
+		most = max(most, len(l.Steps))
+	}
+	for j := range most { // The sets' numbers of steps differ: what is alike is how many times the first they are.
+		t.Columns = append(t.Columns, Column{Title: fmt.Sprintf("%g×", math.Round(float64(sets[0].Steps[j])/float64(sets[0].Steps[0])))})
+	}
+	for _, l := range sets {
+		for i, rule := range l.Rules {
+			row := []Cell{Text(l.Data), Text(rule)}
+			for j := range most {
+				cell := Text("–")
+				if j < len(l.Steps) {
+					cell = Scored(l.Scores[i][j])
+				}
+				row = append(row, cell)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		t.Rules = append(t.Rules, len(t.Rows))
+		orders, err := l.orders()
+		if err != nil {
+			return nil, err
+		}
+		t.Notes = append(t.Notes, orders...)
+		var costs []string
+		for j, s := range l.Seconds {
+			if s > 0 {
+				costs = append(costs, fmt.Sprintf("%d steps %.0f s", l.Steps[j], s))
+			}
+		}
+		if costs != nil {
+			t.Notes = append(t.Notes, fmt.Sprintf("A run on %s: %s.", l.Data, strings.Join(costs, ", ")))
+		}
+	}
+	t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several seeds.")
+	return t, nil
+}
+
+// Lengths draws Recall@1 over the number of steps, a panel for each data set and a line for each rule.
+func Lengths(sets []Length, provenance string) (*Figure, error) {
+	if err := checkLengths(sets); err != nil {
+		return nil, err
+	}
+	panels := make([]*plot.Plot, len(sets))
+	var words []string
+	for k, l := range sets {
+		p := newPlot(l.Data, "steps of training", "Recall@1, %")
+		low, high := math.Inf(1), math.Inf(-1)
+		for i, row := range l.Scores {
+			for j, s := range row {
+				if !math.IsNaN(s.Mean) {
+					low, high = min(low, s.Mean-s.Std), max(high, s.Mean+s.Std)
+					words = append(words, fmt.Sprintf("%s, %s, %d steps: %s", l.Data, l.Rules[i], l.Steps[j], s))
+				}
+			}
+		}
+		if low > high {
+			low, high = 0, 100
+		}
+		room := max(0.06*(high-low), 0.5)
+		p.Y.Min, p.Y.Max = low-room, high+room
+		p.Y.Tick.Marker = every(roundStep((p.Y.Max-p.Y.Min)/5), p.Y.Min, p.Y.Max)
+		p.X.Min, p.X.Max = math.Log2(float64(l.Steps[0]))-0.15, math.Log2(float64(l.Steps[len(l.Steps)-1]))+0.15
+		ticks := make(plot.ConstantTicks, len(l.Steps))
+		for j, s := range l.Steps {
+			ticks[j] = plot.Tick{Value: math.Log2(float64(s)), Label: fmt.Sprint(s)}
+		}
+		p.X.Tick.Marker = ticks
+		p.Add(lengthLines(l))
+		panels[k] = p
+	}
+	const labels = vg.Length(86) // Beside each panel, for the rules' names.
+	return &Figure{
+		Width: vg.Points(330 * float64(len(sets))), Height: vg.Points(250), Provenance: provenance,
+		Alt: "Recall@1 of rules over the number of steps they are trained for. " + strings.Join(words, "; ") + ".",
+		panels: func(c draw.Canvas) {
+			for k, part := range columns(c, 10, slices.Repeat([]float64{1}, len(panels))...) {
+				part.Max.X -= labels
+				drawPlot(panels[k], part)
+			}
+		},
+	}, nil
+}
+
+// lineColours tell six rules apart; shapes do so too.
+var (
+	lineColours = []color.NRGBA{Black, Blue, Vermilion, Green, Purple, Orange, SkyBlue}
+	lineShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}}
+)
+
+// lengthLines are the rules' lines with their names at the right end, moved apart where they would overlap.
+type lengthLines Length
+
+func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	type label struct {
+		at     vg.Length
+		name   string
+		colour color.NRGBA
+	}
+	var names []label
+	for i, row := range l.Scores {
+		colour, shape := lineColours[i%len(lineColours)], lineShapes[i%len(lineShapes)]
+		var points []vg.Point
+		for j, s := range row {
+			if !math.IsNaN(s.Mean) {
+				at := vg.Point{X: x(math.Log2(float64(l.Steps[j]))), Y: y(s.Mean)}
+				if s.Std > 0 {
+					c.StrokeLine2(stroke(colour, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
+				}
+				points = append(points, at)
+			}
+		}
+		if len(points) == 0 {
+			continue
+		}
+		c.StrokeLines(stroke(colour, 1.2), points)
+		for _, at := range points {
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.8), Shape: shape}, at)
+		}
+		names = append(names, label{points[len(points)-1].Y, l.Rules[i], colour})
+	}
+	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
+	const apart = vg.Length(10)
+	for range 20 { // Each pair that is too near gives way by half.
+		for i := range len(names) - 1 {
+			if d := names[i+1].at - names[i].at; d < apart {
+				names[i].at -= (apart - d) / 2
+				names[i+1].at += (apart - d) / 2
+			}
+		}
+	}
+	for _, n := range names {
+		c.FillText(aligned(style(tickSize, n.colour), text.XLeft, text.YCenter), vg.Point{X: c.Max.X + 4, Y: n.at}, n.name)
+	}
+}
