@@ -83,8 +83,10 @@ type Margin struct {
 // So it does not matter how many runs a combination has, and some may have none: what the gaps leave open is missing in
 // an effect's degrees of freedom. Diverged runs have no value and must be left out before.
 //
-// It fails for values that are not finite, for a factor with fewer than two levels, and where nothing is left over to
-// test against: no combination has two runs, and the two-way interactions explain all there is.
+// A part that is the same in all runs has no effect that could be told, and no degrees of freedom.
+//
+// It fails for values that are not finite, for runs of one combination alone, and where nothing is left over to test
+// against: no combination has two runs, and the two-way interactions explain all there is.
 func Analyse(observations []Observation) (*Anova, error) {
 	d, err := newDesign(observations)
 	if err != nil {
@@ -231,10 +233,9 @@ func newDesign(observations []Observation) (*design, error) {
 		}
 		d.at, d.y = append(d.at, at), append(d.y, o.Value)
 	}
-	for f, levels := range d.levels {
-		if len(levels) < 2 {
-			return nil, fmt.Errorf("all runs have the %s %s: an effect needs two levels or more", factors[f], levels[0])
-		}
+	if d.freedom(1)+d.freedom(2)+d.freedom(4) == 0 {
+		return nil, fmt.Errorf("all %d runs are of %s/%s/%s: an effect needs two levels of a part or more",
+			len(d.y), d.levels[0][0], d.levels[1][0], d.levels[2][0])
 	}
 	d.mean = stat.Mean(d.y, nil)
 	for i := range d.y {

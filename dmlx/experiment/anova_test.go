@@ -163,13 +163,35 @@ func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 	}
 }
 
+// With one triplet weight it is the analysis of the two other parts. By hand: as above, without the third part.
+func TestAnovaOfTwoParts(t *testing.T) {
+	var runs []Observation
+	for i := range 8 {
+		sign := func(b int) float64 { return float64(2*(i>>b&1) - 1) }
+		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con", 10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
+	}
+	a, err := Analyse(runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ss := range []float64{32, 8, 0, 2, 0, 0, 0} {
+		e := a.Effects[i]
+		if tested := ss > 0; !near(e.SS, ss) || (e.DF == 1) != tested || (e.Full == 1) != tested || math.IsNaN(e.F) == tested {
+			t.Errorf("%+v, want SS %g", e, ss)
+		}
+	}
+	if a.Error.DF != 4 || !near(a.Error.SS, 8) || a.MarginModel != InteractionModel || !near(a.Margins[0][1].Mean, 12) || !near(a.Margins[2][0].Mean, 10) {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestAnovaErrors(t *testing.T) {
 	run := func(d, p, w string, v float64) Observation { return Observation{d, p, w, v} }
 	for want, runs := range map[string][]Observation{
 		"there are no runs":                     nil,
 		"run 1, a/b/c, has the value NaN":       {run("a", "b", "c", 1), run("a", "b", "c", math.NaN())},
 		"run 0 has no pair weight":              {run("a", "", "c", 1)},
-		"all runs have the triplet weight c":    {run("a", "b", "c", 1), run("b", "a", "c", 1)},
+		"all 2 runs are of a/b/c":               {run("a", "b", "c", 1), run("a", "b", "c", 2)},
 		"2 runs of 2 combinations leave nothin": {run("a", "b", "c", 1), run("b", "a", "d", 1)},
 	} {
 		if _, err := Analyse(runs); err == nil || !strings.Contains(err.Error(), want) {
