@@ -66,6 +66,9 @@ var items = []item{
 	{"table3", "Pair weights", comparison("table3")},
 	{"table4", "Triplet weights", comparison("table4")},
 	{"table5", "The state of the art", table5},
+	{"table6", "Gradient directions over learning rates", sweep("table6")},
+	{"table7", "Pair weights over learning rates", sweep("table7")},
+	{"table8", "Triplet weights over learning rates", sweep("table8")},
 	{"length", "How long is long enough", length},
 }
 
