@@ -1,0 +1,285 @@
+package playground
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/gonb/gonbui/comms"
+	"github.com/janpfeifer/gonb/gonbui/protocol"
+
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// control is something to change on a page: a select, a slider, or a button.
+type control struct {
+	Name, Label    string
+	Options        []string // Of a select.
+	Min, Max, Step float64  // Of a slider.
+	Value          string   // Of a select or slider, at first.
+	Toggle         string   // The label of a button while it is on, if it can be: it then presses itself again and again.
+	Button         bool
+}
+
+// values are the controls' values by name, as the browser has them.
+type values map[string]string
+
+// number is a slider's value.
+func (v values) number(name string) (float64, error) {
+	x, err := strconv.ParseFloat(v[name], 64)
+	if err != nil || x-x != 0 {
+		return 0, fmt.Errorf("%s is %q; want a number", name, v[name])
+	}
+	return x, nil
+}
+
+// event is what the browser sends when something has changed.
+type event struct {
+	Seq    int      `json:"seq"` // Rises by one with each event.
+	Values values   `json:"values"`
+	Press  []string `json:"press"` // Buttons pressed since the last event.
+}
+
+// view is what the browser is sent to show.
+type view struct {
+	Seq      int               `json:"seq"`      // That of the event it answers.
+	Pictures map[string]string `json:"pictures"` // SVG by name. What is not in it stays as it is.
+	Alts     map[string]string `json:"alts"`
+	// Note is a line of text, Problem what is wrong with the values; the pictures are then the last good ones.
+	Note    string `json:"note"`
+	Problem string `json:"problem"`
+	// Off are the controls that have no effect with these values.
+	Off []string `json:"off"`
+	// Drawing is how long it took here, in milliseconds.
+	Drawing float64 `json:"drawing"`
+
+	widths map[string]float64 // Of the pictures, in CSS pixels.
+}
+
+// add draws figures into the view, all at once: each is a second processor's work.
+func (v *view) add(fs map[string]*figures.Figure) error {
+	type drawn struct {
+		name string
+		svg  []byte
+		err  error
+	}
+	done := make(chan drawn)
+	for name, f := range fs {
+		go func() {
+			svg, err := figures.Bytes(f, "svg")
+			done <- drawn{name, svg, err}
+		}()
+	}
+	if v.Pictures == nil {
+		v.Pictures, v.Alts, v.widths = make(map[string]string), make(map[string]string), make(map[string]float64)
+	}
+	var failure error
+	for range fs {
+		d := <-done
+		failure = cmp.Or(failure, d.err)
+		f := fs[d.name]
+		v.Pictures[d.name], v.Alts[d.name], v.widths[d.name] = string(d.svg), f.Alt, f.Width.Points()*96/72
+	}
+	return failure
+}
+
+// page is a panel in a cell's output: controls, and pictures that follow them.
+type page struct {
+	title    string
+	pictures []string // Their names, in order.
+	controls []control
+	// draw makes what is to be seen. It is called by one goroutine, for the latest event.
+	draw func(event) view
+}
+
+//go:embed page.html
+var pageHTML string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+
+//go:embed page.js
+var pageJS string
+
+// Times that a browser is given to answer for the first time, and a notebook to take the last picture.
+const (
+	helloWait = 5 * time.Second
+	lastWait  = 700 * time.Millisecond
+)
+
+// link is the way to a browser; tests have one of their own.
+type link struct {
+	show   func(html string) // Shows a page, in place of what it has shown before.
+	send   func(view)
+	events <-chan event
+}
+
+// run shows the page and follows its controls until the context ends, someone presses End, or it turns out that no
+// browser answers. Then the last good pictures stay, without the controls.
+func (p page) run(ctx context.Context) error {
+	if !gonbui.IsNotebook {
+		first := p.draw(p.first())
+		for _, name := range p.pictures {
+			fmt.Fprintf(os.Stderr, "[%s]\n", first.Alts[name])
+		}
+		return firstProblem(first)
+	}
+	id := "dmlx_" + gonbui.UniqueId()
+	events := make(chan event, 64)
+	l := link{
+		show: func(html string) { gonbui.UpdateHTML(id, html) },
+		send: func(v view) {
+			if text, err := json.Marshal(v); err == nil { // Strings and numbers always marshal.
+				comms.Send("/dmlx/out/"+id, string(text))
+			}
+		},
+		events: events,
+	}
+	err := p.follow(ctx, l, id, func() {
+		comms.Subscribe("/dmlx/in/"+id, func(_ string, text string) {
+			var e event
+			if json.Unmarshal([]byte(text), &e) == nil {
+				events <- e
+			}
+		})
+	})
+	synced := make(chan struct{})
+	go func() { gonbui.Sync(); close(synced) }()
+	select {
+	case <-synced:
+	case <-time.After(lastWait): // A notebook that does not answer shall not keep the program alive.
+	}
+	return err
+}
+
+// follow is run on a link. listen is called once the page is shown.
+func (p page) follow(ctx context.Context, l link, id string, listen func()) error {
+	last := p.draw(p.first())
+	l.show(p.html(id, last))
+	if err := firstProblem(last); err != nil {
+		return err
+	}
+	listen()
+	hello := time.NewTimer(helloWait)
+	defer hello.Stop()
+	seen := 0
+	end := func(why string) error {
+		last.Note = cmp.Or(last.Note, p.title)
+		l.show(still(p.pictures, last, why))
+		return nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return end("")
+		case <-hello.C:
+			return end("No browser answers, so this is a still picture. Run the cell in JupyterLab and the controls appear.")
+		case e := <-l.events:
+			hello.Stop()
+			// The latest counts; events may come in any order, and buttons pressed are not to be lost.
+			press := e.Press
+			for more := true; more; {
+				select {
+				case next := <-l.events:
+					press = append(press, next.Press...)
+					if next.Seq > e.Seq {
+						e = next
+					}
+				default:
+					more = false
+				}
+			}
+			if e.Seq <= seen && len(press) == 0 {
+				continue
+			}
+			seen = max(seen, e.Seq)
+			e.Press = press
+			if slices.Contains(press, "end") {
+				return end("")
+			}
+			start := time.Now()
+			v := p.draw(e)
+			v.Seq, v.Drawing = e.Seq, float64(time.Since(start).Microseconds())/1000
+			l.send(v)
+			last.keep(v)
+		}
+	}
+}
+
+// keep takes over the pictures of a later view, if it is a good one.
+func (v *view) keep(next view) {
+	if next.Problem != "" {
+		return
+	}
+	maps.Copy(v.Pictures, next.Pictures)
+	maps.Copy(v.Alts, next.Alts)
+	maps.Copy(v.widths, next.widths)
+	v.Note = next.Note
+}
+
+// first is the event that the page begins with.
+func (p page) first() event {
+	e := event{Values: make(values)}
+	for _, c := range p.controls {
+		if !c.Button {
+			e.Values[c.Name] = c.Value
+		}
+	}
+	return e
+}
+
+func firstProblem(v view) error {
+	if v.Problem != "" {
+		return fmt.Errorf("%s", v.Problem)
+	}
+	return nil
+}
+
+// picture is one as the template has it.
+type picture struct {
+	Name, Alt string
+	Width     float64
+	Source    template.URL
+}
+
+func pictures(names []string, v view) []picture {
+	var out []picture
+	for _, name := range names {
+		if svg := v.Pictures[name]; svg != "" {
+			out = append(out, picture{name, v.Alts[name], v.widths[name], template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg)))})
+		}
+	}
+	return out
+}
+
+// html is the live page with its first pictures, which also show where no script runs.
+func (p page) html(id string, first view) string {
+	var b bytes.Buffer
+	err := pageTemplate.ExecuteTemplate(&b, "live", map[string]any{
+		"ID": id, "Controls": p.controls, "Pictures": pictures(p.pictures, first), "View": first,
+		"Kernel": os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV), "Script": template.JS(pageJS),
+	})
+	if err != nil { // Of strings of this package alone.
+		return template.HTMLEscapeString(err.Error())
+	}
+	return b.String()
+}
+
+// still is what remains of a page in a saved notebook.
+func still(names []string, last view, why string) string {
+	var b bytes.Buffer
+	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": pictures(names, last), "Note": last.Note, "Why": why}); err != nil {
+		return template.HTMLEscapeString(err.Error())
+	}
+	return b.String()
+}

@@ -1,0 +1,104 @@
+(id, kernel) => {
+  const root = document.getElementById(id);
+  if (!root || root.dataset.started) return;
+  root.dataset.started = "yes";
+  const $ = (selector) => root.querySelector(selector);
+  const inputs = [...root.querySelectorAll("select, input")];
+  const times = []; // Of the last redraws, from the control's change to the picture on the screen, in milliseconds.
+  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], timer = 0;
+
+  const fail = (text) => {
+    root.dataset.state = "failed";
+    $(".problem").textContent = text;
+  };
+
+  // One event is under way at a time; what changes meanwhile goes with the next one.
+  const send = () => {
+    if (waiting || !comm) return;
+    if (globalThis.gonb_comm !== comm) {
+      fail("The connection to this cell's program is gone: another notebook's panel took it, or the kernel was restarted. Press Stop and run the cell again.");
+      return;
+    }
+    const values = {};
+    for (const input of inputs) values[input.name] = input.value;
+    waiting = changed || performance.now();
+    changed = 0;
+    comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press}));
+    press = [];
+    clearTimeout(timer);
+    timer = setTimeout(() => { waiting = 0; fail("The cell's program does not answer. If it has ended, run the cell again."); }, 5000);
+  };
+  const change = (name) => {
+    changed = changed || performance.now();
+    if (name) press.push(name);
+    send();
+  };
+
+  const show = async (_, text) => {
+    if (!root.isConnected) return;
+    const view = JSON.parse(text);
+    const began = waiting;
+    await Promise.all(Object.entries(view.pictures || {}).map(async ([name, svg]) => {
+      const img = $(`img[data-picture="${name}"]`);
+      if (!img) return;
+      const next = new Image();
+      next.src = URL.createObjectURL(new Blob([svg], {type: "image/svg+xml"}));
+      await next.decode();
+      const old = img.src;
+      img.src = next.src;
+      img.alt = view.alts[name];
+      await img.decode().catch(() => {});
+      if (old.startsWith("blob:")) URL.revokeObjectURL(old);
+    }));
+    $(".problem").textContent = view.problem;
+    $(".note").textContent = view.note;
+    for (const input of inputs) input.disabled = (view.off || []).includes(input.name);
+    requestAnimationFrame(() => {
+      clearTimeout(timer);
+      const took = performance.now() - began;
+      times.push(took);
+      if (times.length > 500) times.shift();
+      root.dataset.times = times.map((t) => t.toFixed(0)).join(" ");
+      root.dataset.seq = view.seq;
+      root.dataset.state = "ready";
+      $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
+      waiting = 0;
+      for (const button of root.querySelectorAll("button[data-on]")) press.push(button.name);
+      if (changed || press.length) send();
+    });
+  };
+
+  for (const input of inputs) {
+    input.addEventListener("input", () => {
+      if (input.nextElementSibling) input.nextElementSibling.value = input.value;
+      change();
+    });
+  }
+  for (const button of root.querySelectorAll("button")) {
+    const label = button.textContent;
+    button.addEventListener("click", () => {
+      if (button.dataset.toggle) {
+        button.toggleAttribute("data-on");
+        button.textContent = button.hasAttribute("data-on") ? button.dataset.toggle : label;
+        if (!button.hasAttribute("data-on")) return;
+      }
+      change(button.name);
+    });
+  }
+  $("form").addEventListener("submit", (e) => e.preventDefault());
+
+  const began = performance.now();
+  const connect = () => {
+    const candidate = globalThis.gonb_comm;
+    if (candidate && (!kernel || candidate._kernel_id === kernel)) {
+      comm = candidate;
+      comm.subscribe("/dmlx/out/" + id, show);
+      change();
+    } else if (performance.now() - began < 20000) {
+      setTimeout(connect, 50);
+    } else {
+      fail("This panel belongs to a program that has ended: run the cell again.");
+    }
+  };
+  connect();
+}

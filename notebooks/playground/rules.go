@@ -1,0 +1,299 @@
+// Package playground is a panel in a notebook's cell on which a gradient rule is changed by hand and what it does is seen
+// at once, and what leads from there to a rule of one's own: a check of it, and its training beside others.
+//
+// A cell's program stays alive while its panel is used, until Stop or the panel's End. What is drawn comes from package
+// dmlx on the Go backend and from package figures, so that it is and looks as everywhere else. In a program that GoNB did
+// not start, panels say in words what they would show.
+package playground
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/sample"
+)
+
+// Panel shows what a rule does to triplets, and lets its parts and parameters be changed.
+type Panel struct {
+	// Rule is what the panel begins with. Parts of it that are the user's own can be chosen beside the paper's.
+	Rule dmlx.Rule
+	// Batch is whose triplets and gradient matrix are shown. Without rows it is 8 classes of 4 images, whose noise can
+	// be changed.
+	Batch dmlx.Embeddings
+}
+
+// Run shows the panel until the context ends or someone presses End; the last pictures stay. Where no browser answers,
+// as in a notebook that is executed without one, it shows them once.
+func (p Panel) Run(ctx context.Context) error {
+	b, err := backend.Go()
+	if err != nil {
+		return err
+	}
+	return p.page(b).run(ctx)
+}
+
+// parts are the choices of a rule's parts.
+type parts struct {
+	directions []dmlx.Direction
+	pairs      []dmlx.PairWeight
+	triplets   []dmlx.TripletWeight
+	masks      []dmlx.Mask
+}
+
+// noMask is the choice of no mask.
+const noMask = "none"
+
+// partsWith are the paper's parts and those of the user's own in a rule, which stand for the paper's of the same name.
+func partsWith(r dmlx.Rule) parts {
+	p := parts{slices.Clone(dmlx.Directions), slices.Clone(dmlx.PairWeights), slices.Clone(dmlx.TripletWeights), slices.Clone(dmlx.Masks)}
+	if (dmlx.Rule{Direction: r.Direction}).Custom() {
+		r.Direction.Name = cmp.Or(r.Direction.Name, "custom")
+		p.directions = with(p.directions, r.Direction, directionName)
+	}
+	if (dmlx.Rule{Pair: r.Pair}).Custom() {
+		r.Pair.Name = cmp.Or(r.Pair.Name, "custom")
+		p.pairs = with(p.pairs, r.Pair, pairName)
+	}
+	if (dmlx.Rule{Triplet: r.Triplet}).Custom() {
+		r.Triplet.Name = cmp.Or(r.Triplet.Name, "custom")
+		p.triplets = with(p.triplets, r.Triplet, tripletName)
+	}
+	if (dmlx.Rule{Mask: r.Mask}).Custom() {
+		r.Mask.Name = cmp.Or(r.Mask.Name, "custom")
+		p.masks = with(p.masks, r.Mask, maskName)
+	}
+	return p
+}
+
+func with[T any](in []T, own T, nameOf func(T) string) []T {
+	in = slices.DeleteFunc(in, func(x T) bool { return nameOf(x) == nameOf(own) })
+	return append(in, own)
+}
+
+func directionName(d dmlx.Direction) string   { return d.Name }
+func pairName(p dmlx.PairWeight) string       { return p.Name }
+func tripletName(t dmlx.TripletWeight) string { return t.Name }
+func maskName(m dmlx.Mask) string             { return m.Name }
+
+func names[T any](in []T, nameOf func(T) string) []string {
+	out := make([]string, len(in))
+	for i, x := range in {
+		out[i] = nameOf(x)
+	}
+	return out
+}
+
+func choose[T any](kind, name string, in []T, nameOf func(T) string) (T, error) {
+	if i := slices.IndexFunc(in, func(x T) bool { return nameOf(x) == name }); i >= 0 {
+		return in[i], nil
+	}
+	var zero T
+	return zero, fmt.Errorf("no %s %q; there are %s", kind, name, strings.Join(names(in, nameOf), ", "))
+}
+
+// parameter is a number in a rule's options that a slider sets.
+type parameter struct {
+	name, label    string
+	min, max, step float64
+	value          func(dmlx.Options) float64
+	set            func(*dmlx.Options, *float64)
+	// of are the names of the paper's pair and triplet weights that depend on it.
+	of []string
+}
+
+var parameters = []parameter{
+	{"tau", "τ", 0, 16, 0.1, dmlx.Options.TauValue, func(o *dmlx.Options, v *float64) { o.Tau = v }, []string{"T cos", "T cir"}},
+	{"alpha", "α", 0, 20, 0.1, dmlx.Options.AlphaValue, func(o *dmlx.Options, v *float64) { o.Alpha = v }, []string{"P sig", "P sig-ms"}},
+	{"beta", "β", 0, 60, 0.5, dmlx.Options.BetaValue, func(o *dmlx.Options, v *float64) { o.Beta = v }, []string{"P sig", "P sig-ms"}},
+	{"lambda", "λ", 0, 1, 0.01, dmlx.Options.LambdaValue, func(o *dmlx.Options, v *float64) { o.Lambda = v }, []string{"P sig", "P sig-ms"}},
+	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v }, []string{"P lin-ms", "P sig-ms"}},
+}
+
+// controls are those of a rule.
+func (p parts) controls(r dmlx.Rule) []control {
+	name := func(there bool, name, otherwise string) string {
+		if !there {
+			return otherwise
+		}
+		return cmp.Or(name, "custom")
+	}
+	out := []control{
+		{Name: "direction", Label: "direction", Options: names(p.directions, directionName), Value: name(r.Direction.Of != nil, r.Direction.Name, dmlx.DirectionCos.Name)},
+		{Name: "pair", Label: "pair weight", Options: names(p.pairs, pairName), Value: name(r.Pair.Of != nil, r.Pair.Name, dmlx.PairCon.Name)},
+		{Name: "triplet", Label: "triplet weight", Options: names(p.triplets, tripletName), Value: name(r.Triplet.Of != nil, r.Triplet.Name, dmlx.TripletCon.Name)},
+		{Name: "mask", Label: "mask", Options: append([]string{noMask}, names(p.masks, maskName)...), Value: name(r.Mask.Of != nil, r.Mask.Name, noMask)},
+	}
+	for _, k := range parameters {
+		out = append(out, slider(k.name, k.label, k.min, k.max, k.step, k.value(r.Options)))
+	}
+	return out
+}
+
+func slider(name, label string, low, high, step, value float64) control {
+	return control{Name: name, Label: label, Min: low, Max: high, Step: step, Value: strconv.FormatFloat(value, 'g', -1, 64)}
+}
+
+// rule is the rule that the controls' values say, with the options of base where there is no control for them, and
+// the parameters that have no effect on it.
+func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err error) {
+	var e [4]error
+	r.Direction, e[0] = choose("direction", v["direction"], p.directions, directionName)
+	r.Pair, e[1] = choose("pair weight", v["pair"], p.pairs, pairName)
+	r.Triplet, e[2] = choose("triplet weight", v["triplet"], p.triplets, tripletName)
+	if v["mask"] != noMask {
+		r.Mask, e[3] = choose("mask", v["mask"], p.masks, maskName)
+	}
+	if err := errors.Join(e[:]...); err != nil {
+		return r, nil, err
+	}
+	r.Options = base
+	for _, k := range parameters {
+		x, err := v.number(k.name)
+		if err != nil {
+			return r, nil, err
+		}
+		if !r.Custom() && !slices.Contains(k.of, "P "+r.Pair.Name) && !slices.Contains(k.of, "T "+r.Triplet.Name) {
+			off = append(off, k.name)
+			k.set(&r.Options, nil) // So that the rule's name does not list it.
+			continue
+		}
+		k.set(&r.Options, &x)
+	}
+	return r, off, nil
+}
+
+// shownWeight is a weight that the triplet diagram can show, made of P₊, P₋ and T at each point.
+type shownWeight struct {
+	name  string
+	title figures.Markup
+	of    func(positive, negative, triplet float32) float32
+}
+
+var weightShown = []shownWeight{
+	{"P₊ T, the pull", "$P_+ T$", func(p, _, t float32) float32 { return p * t }},
+	{"P₋ T, the push", "$P_- T$", func(_, n, t float32) float32 { return n * t }},
+	{"T", "$T$", func(_, _, t float32) float32 { return t }},
+}
+
+func shownName(w shownWeight) string { return w.name }
+
+// gridSide is the number of points a side at which the diagram's weights are computed; in between colours are blended.
+const gridSide = 81
+
+func (p Panel) page(b compute.Backend) page {
+	choices := partsWith(p.Rule)
+	shown := names(weightShown, shownName)
+	controls := append(choices.controls(p.Rule),
+		control{Name: "show", Label: "diagram", Options: shown, Value: shown[0]},
+		slider("sap", "circle: S_ap", -1, 1, 0.01, 0.5), slider("san", "S_an", -1, 1, 0.01, 0.64))
+	if p.Batch.N == 0 {
+		controls = append(controls, slider("noise", "batch: noise", 0, 3, 0.05, 1))
+	}
+	return page{title: "a rule's weights, motion and gradient matrix", pictures: []string{"diagram", "motion", "matrix"}, controls: controls,
+		draw: func(e event) view {
+			r, off, err := choices.rule(e.Values, p.Rule.Options)
+			v := view{Off: off}
+			if err == nil {
+				v.Note = r.Name()
+				var fs map[string]*figures.Figure
+				if fs, err = p.figures(b, r.Traced(), e.Values); err == nil {
+					err = v.add(fs)
+				}
+			}
+			if err != nil {
+				v.Problem, v.Pictures = err.Error(), nil
+			}
+			return v
+		}}
+}
+
+// figures draws what a rule does.
+func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*figures.Figure, error) {
+	batch := p.Batch
+	if batch.N == 0 {
+		noise, err := v.number("noise")
+		if err != nil {
+			return nil, err
+		}
+		batch = sample.Batch(8, 4, 32, noise, 1)
+	}
+	d, err := dmlx.Dissect(b, batch, r)
+	if err != nil {
+		return nil, err
+	}
+	matrix, err := figures.GradientMatrix(figures.Matrix{Title: "$M$ of the batch", Values: d.M, Labels: batch.Labels})
+	if err != nil {
+		return nil, err
+	}
+	diagram, err := diagramOf(b, r, v["show"], d)
+	if err != nil {
+		return nil, err
+	}
+	motion, err := motionOf(b, r, v)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]*figures.Figure{"diagram": diagram, "motion": motion, "matrix": matrix}, nil
+}
+
+// diagramOf draws the weight chosen over S_ap × S_an, and a batch's triplets.
+func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dmlx.Dissection) (*figures.Figure, error) {
+	w, err := choose("weight to show", show, weightShown, shownName)
+	if err != nil {
+		return nil, err
+	}
+	sap, san := figures.SimilarityGrid(0, 1, gridSide)
+	positive, negative, triplet, err := dmlx.Weights(b, r, sap, san)
+	if err != nil {
+		return nil, fmt.Errorf("the diagram shows triplets without a batch around them: %w", err)
+	}
+	field := make([]float32, len(sap))
+	for k := range field {
+		field[k] = w.of(positive[k], negative[k], triplet[k])
+		if x := float64(field[k]); math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("rule %s: %s is %v at S_ap = %.3f, S_an = %.3f; want a finite number", r.Name(), figures.Plain(w.title), x, sap[k], san[k])
+		}
+	}
+	var t figures.Triplets
+	for _, x := range d.Triplets {
+		t.Sap, t.San = append(t.Sap, x.Sap), append(t.San, x.San)
+	}
+	return figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: w.title, Values: field}, Triplets: t})
+}
+
+// motionOf draws how the rule moves one triplet on the unit circle, with the anchor on top.
+func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error) {
+	sap, err := v.number("sap")
+	if err != nil {
+		return nil, err
+	}
+	san, err := v.number("san")
+	if err != nil {
+		return nil, err
+	}
+	at := func(degree float64) [2]float64 { sin, cos := math.Sincos(degree); return [2]float64{sin, cos} }
+	points := [][2]float64{at(0), at(math.Acos(min(max(sap, -1), 1))), at(-math.Acos(min(max(san, -1), 1)))}
+	e := dmlx.Embeddings{N: 3, Dim: 2, Labels: []int64{0, 0, 1}, Triplets: []dmlx.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
+	for _, x := range points {
+		e.Values = append(e.Values, float32(x[0]), float32(x[1]))
+	}
+	d, err := dmlx.Dissect(b, e, r)
+	if err != nil {
+		return nil, err
+	}
+	g := func(i int) [2]float64 { return [2]float64{float64(d.G[2*i]), float64(d.G[2*i+1])} }
+	return figures.Motion(figures.TripletMotion{Title: "One triplet on the unit circle",
+		Anchor: points[0], Positive: points[1], Negative: points[2],
+		AnchorGradient: g(0), PositiveGradient: g(1), NegativeGradient: g(2)})
+}
