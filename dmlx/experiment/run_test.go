@@ -392,6 +392,14 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 			if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].Bad == "" {
 				t.Errorf("list: %+v, %v", entries, err)
 			}
+			unlock, err := s.lock(t.Context(), r.Hash)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, found, err := s.Lookup(tiny()); found || err != nil || len(*warnings) != 0 {
+				t.Errorf("while another process works on it: found %v, %v, %q", found, err, *warnings)
+			}
+			unlock()
 			if _, found, err := s.Lookup(tiny()); found || err != nil {
 				t.Errorf("found %v, %v", found, err)
 			}

@@ -118,10 +118,32 @@ func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
 	return r, found, nil
 }
 
-// lookup is Lookup in the store alone.
+// lookup is Lookup in the store alone. What another process works on is not found: it sets aside what is damaged.
 func (s *Store) lookup(spec Spec) (*Result, bool, error) {
 	hash := spec.Hash()
 	r, err := s.read(hash)
+	var bad *unusable
+	if !errors.As(err, &bad) {
+		return s.found(spec, r, err)
+	}
+	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
+	if free, err := l.TryLock(); err != nil {
+		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
+	} else if !free {
+		return nil, false, nil
+	}
+	defer func() { _ = l.Unlock() }()
+	return s.lookupLocked(spec) // Read again: it may be another one by now.
+}
+
+// lookupLocked is lookup for the process that holds the run's lock.
+func (s *Store) lookupLocked(spec Spec) (*Result, bool, error) {
+	r, err := s.read(spec.Hash())
+	return s.found(spec, r, err)
+}
+
+// found judges what [Store.read] returned.
+func (s *Store) found(spec Spec, r *Result, err error) (*Result, bool, error) {
 	var bad *unusable
 	switch {
 	case err == nil:
@@ -130,7 +152,7 @@ func (s *Store) lookup(spec Spec) (*Result, bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
 	case errors.As(err, &bad):
-		return nil, false, s.setAside(s.Path(hash), bad)
+		return nil, false, s.setAside(s.Path(spec.Hash()), bad)
 	}
 	return nil, false, err
 }

@@ -59,7 +59,7 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 		return nil, err
 	}
 	defer unlock()
-	if r, found, err := store.lookup(spec); err != nil || found {
+	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
 	set, err := openSet(spec)
