@@ -355,24 +355,3 @@ func sweepScored(s Score) Cell {
 
 // score is a score's cell without a footnote.
 func score(s Score) Cell { return Cell{Score: &s} }
-
-// Points is the sweep as a list, a line for each configuration, data set and rate, for other programs to read.
-func (s *Sweep) Points() *Table {
-	kind := sweeps[s.kind]
-	t := &Table{Provenance: s.provenance, Caption: fmt.Sprintf("Table %d as a list: Recall@1 in percent.", kind.number)}
-	t.Columns = []Column{{Title: "Whose", Left: true}, {Title: "Data", Left: true}, {Title: "Rule", Left: true}, {Title: "lr"},
-		{Title: "test classes"}, {Title: "held-out classes"}}
-	list := func(whose string, sets []string, curves func(sweepRow) []sweepCurve) {
-		for i, set := range sets {
-			for _, r := range s.rows {
-				for _, v := range curves(r)[i] {
-					t.Rows = append(t.Rows, []Cell{Text(whose), Text(set), Text(r.rule), Text(fmt.Sprintf("%g", v.lr)), score(v.test), score(v.heldOut)})
-				}
-			}
-		}
-		t.Rules = append(t.Rules, len(t.Rows))
-	}
-	list("ours", s.sets, func(r sweepRow) []sweepCurve { return r.ours })
-	list("the paper's", s.papers, func(r sweepRow) []sweepCurve { return r.theirs })
-	return t
-}

@@ -99,7 +99,7 @@ func (s *Sweep) reach() float64 {
 
 // sweepDepth is how many points below the highest recall of a data set a panel goes: some curves fall so deep that the others
 // would look flat.
-const sweepDepth = 32
+const sweepDepth = 40
 
 // recalls is the range of all means of a data set with their deviations, cut below.
 func (s *Sweep) recalls(set int) (low, high float64) {

@@ -8,7 +8,7 @@ import (
 )
 
 // sweep is one of Tables 6 to 8, the sweeps of the learning rate: the table, its curves, the two ways to choose a rate with
-// the order under each, what another rate loses, what the paper says of it, and all of it as a list.
+// the order under each, what another rate loses, and what the paper says of it.
 func sweep(name string) func(context.Context, Request) (*Report, error) {
 	return func(ctx context.Context, q Request) (*Report, error) {
 		r, err := study(ctx, name, q)
@@ -20,7 +20,7 @@ func sweep(name string) func(context.Context, Request) (*Report, error) {
 			return nil, err
 		}
 		r.Parts = []Part{{"", s.Table()}, {"curves", s.Curves()}, {"protocols", s.Protocols()}, {"order", s.Orders()}, {"robustness", s.Robustness()},
-			{"statements", s.Statements()}, {"points", s.Points()}}
+			{"statements", s.Statements()}}
 		return r, nil
 	}
 }
