@@ -121,12 +121,38 @@ func (s *Sweep) orders(set int) []Markup {
 		}
 		return strings.ReplaceAll(fmt.Sprintf("ρ = %.2f, n = %d", r.Rho, r.N), "-", "−")
 	}
-	out := []Markup{fmt.Sprintf("Order on %s (Spearman): one protocol against the other %s.", s.sets[set], of(onTest, honest, false))}
+	out := s.optimism(set)
+	out = append(out, fmt.Sprintf("Order on %s (Spearman): one protocol against the other %s.", s.sets[set], of(onTest, honest, false)))
 	if s.papers[set] != "" {
 		out = append(out, fmt.Sprintf("Order on %s against the paper's on %s: chosen on test %s; chosen on held-out classes %s.", s.sets[set], s.papers[set],
 			of(onTest, papers, true), of(honest, papers, true)))
 	}
 	return out
+}
+
+// optimism sums up what choosing on the test classes does on a data set.
+func (s *Sweep) optimism(set int) []Markup {
+	choices := s.ranked(set)
+	if len(choices) == 0 {
+		return nil
+	}
+	_, onTest, honest := sweepRanks(choices)
+	same, places, edges, sum, most := 0, 0, 0, 0.0, 0.0
+	for i, c := range choices {
+		by := c.onTest.Mean - c.honest.Mean
+		sum, most = sum+by, max(most, by)
+		for _, count := range []struct {
+			of   *int
+			when bool
+		}{{&same, c.byTest == c.byHeldOut}, {&places, onTest[i] != honest[i]}, {&edges, c.row.ours[set].edge(c.byTest)}} {
+			if count.when {
+				*count.of++
+			}
+		}
+	}
+	n := len(choices)
+	return []Markup{fmt.Sprintf("On %s, %d of %d configurations: both choose the same rate for %d; optimism is %.1f points in the mean and %.1f at most; %d change their rank; "+
+		"the rate chosen on test is at its grid's edge for %d.", s.sets[set], n, len(s.rows), same, sum/float64(n), most, places, edges)}
 }
 
 // Orders draws the order of the configurations under both protocols, and the paper's: a panel for each data set with a line
