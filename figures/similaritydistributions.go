@@ -1,0 +1,255 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Distribution is how similar a set's images are to their nearest positives and negatives.
+type Distribution struct {
+	Title Markup
+	// Positive and Negative are histograms on [−1, 1], one of each run: shares of images that sum to 1, in bins of equal width.
+	// Without any the panel is empty.
+	Positive, Negative [][]float64
+	// Overlap is the share that the two have in common, in percent over runs.
+	Overlap Score
+}
+
+// bins is the number of bins; an error says why the histograms are none.
+func (d Distribution) bins() (int, error) {
+	if len(d.Positive) != len(d.Negative) {
+		return 0, fmt.Errorf("figure 4, %s: %d histograms of nearest positives and %d of negatives; want one of each a run", Plain(d.Title), len(d.Positive), len(d.Negative))
+	}
+	if len(d.Positive) == 0 {
+		return 0, nil
+	}
+	n := len(d.Positive[0])
+	for run := range d.Positive {
+		for _, h := range [][]float64{d.Positive[run], d.Negative[run]} {
+			sum := 0.0
+			for _, share := range h {
+				if !(share >= 0) {
+					return 0, fmt.Errorf("figure 4, %s: run %d has a share of %v", Plain(d.Title), run, share)
+				}
+				sum += share
+			}
+			if len(h) != n || n < 2 || math.Abs(sum-1) > 1e-6 {
+				return 0, fmt.Errorf("figure 4, %s: run %d has %d bins that sum to %.4g; want %d that sum to 1", Plain(d.Title), run, len(h), sum, n)
+			}
+		}
+	}
+	return n, nil
+}
+
+// SimilarityDistributions is Figure 4: for each set the distributions of the similarities to the nearest positive, blue,
+// and to the nearest negative, orange, with what they share hatched. Lines are single runs, areas their mean.
+func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, error) {
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("figure 4: no set")
+	}
+	words := []string{"Figure 4. Distributions of the similarities to the nearest positive (blue) and the nearest negative (orange)."}
+	low, high := 1.0, 0.0 // Of the range that is drawn, and of the highest bin.
+	for _, d := range sets {
+		n, err := d.bins()
+		if err != nil {
+			return nil, err
+		}
+		for run := range d.Positive {
+			for _, h := range [][]float64{d.Positive[run], d.Negative[run]} {
+				for i, share := range h {
+					if share > 0 {
+						low, high = min(low, -1+2*float64(i)/float64(n)), max(high, share)
+					}
+				}
+			}
+		}
+		words = append(words, fmt.Sprintf("%s: they share %s.", Plain(d.Title), percent(d.Overlap)))
+	}
+	if high == 0 {
+		low, high = 0, 0.1
+	}
+	low = max(-1, math.Floor(low*10+1e-9)/10)
+	panels := make([]*plot.Plot, len(sets))
+	for i, d := range sets {
+		p := newPlot(d.Title, "similarity $S$", "")
+		if i == 0 {
+			p.Y.Label.Text = "images in each bin, %"
+		}
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, 0, 108*high
+		p.X.Tick.Marker, p.Y.Tick.Marker = every(0.2, low, 1), every(roundStep(100*high/4), 0, p.Y.Max)
+		p.Add(distributions(d))
+		panels[i] = p
+	}
+	return &Figure{
+		Width: vg.Points(290*float64(len(sets)) + 30), Height: vg.Points(226), Alt: strings.Join(words, " "), Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			widths := make([]float64, len(panels))
+			for i := range widths {
+				widths[i] = 1
+			}
+			for i, part := range columns(c, 16, widths...) {
+				drawPlot(panels[i], part)
+			}
+		},
+	}, nil
+}
+
+// distributions draws a set's areas, lines and its key.
+type distributions Distribution
+
+func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
+	if len(d.Positive) == 0 {
+		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(), "no finite run")
+		return
+	}
+	x, y := p.Transforms(&c)
+	n := len(d.Positive[0])
+	mean := func(runs [][]float64) []float64 {
+		out := make([]float64, n)
+		for _, h := range runs {
+			for i := range h {
+				out[i] += h[i] / float64(len(runs))
+			}
+		}
+		return out
+	}
+	steps := func(h []float64) []vg.Point {
+		var line []vg.Point
+		for i, share := range h {
+			for _, edge := range []int{i, i + 1} {
+				if at := -1 + 2*float64(edge)/float64(n); at >= p.X.Min-1e-9 {
+					line = append(line, vg.Point{X: x(at), Y: y(100 * share)})
+				}
+			}
+		}
+		return line
+	}
+	area := func(h []float64) vg.Path {
+		var path vg.Path
+		path.Move(vg.Point{X: x(p.X.Min), Y: y(0)})
+		for _, at := range steps(h) {
+			path.Line(at)
+		}
+		path.Line(vg.Point{X: x(1), Y: y(0)})
+		path.Close()
+		return path
+	}
+	positive, negative := mean(d.Positive), mean(d.Negative)
+	shared := make([]float64, n)
+	for i := range shared {
+		shared[i] = min(positive[i], negative[i])
+	}
+	pale := func(k color.NRGBA) color.NRGBA { return scale{paper, k}.at(0.38) }
+	c.SetColor(pale(Blue))
+	c.Fill(area(positive))
+	c.SetColor(pale(Orange))
+	c.Fill(area(negative))
+	both := scale{pale(Blue), pale(Orange)}.at(0.5)
+	c.SetColor(both)
+	c.Fill(area(shared))
+	hatch := func(c draw.Canvas, height func(at vg.Length) vg.Length) {
+		const apart, step = vg.Length(4.5), vg.Length(0.5)
+		for from := c.Min.X - (c.Max.Y - c.Min.Y); from < c.Max.X; from += apart {
+			var line []vg.Point // Rising at 45°, as long as it is below the height.
+			flush := func() {
+				if len(line) > 1 {
+					c.StrokeLine2(stroke(quiet, 0.4), line[0].X, line[0].Y, line[len(line)-1].X, line[len(line)-1].Y)
+				}
+				line = nil
+			}
+			for at := max(from, c.Min.X); at <= c.Max.X; at += step {
+				rise := at - from
+				if rise > height(at) {
+					flush()
+					continue
+				}
+				line = append(line, vg.Point{X: at, Y: c.Min.Y + rise})
+			}
+			flush()
+		}
+	}
+	hatch(c, func(at vg.Length) vg.Length {
+		s := p.X.Min + float64((at-c.Min.X)/(c.Max.X-c.Min.X))*(1-p.X.Min)
+		return y(100*shared[min(int((s+1)/2*float64(n)), n-1)]) - c.Min.Y
+	})
+	lines := func(runs [][]float64, mean []float64, colour color.NRGBA, dashes ...vg.Length) {
+		for _, h := range runs {
+			c.StrokeLines(stroke(pale(colour), 0.8), steps(h))
+		}
+		c.StrokeLines(stroke(colour, 1.5, dashes...), steps(mean))
+	}
+	lines(d.Negative, negative, Orange, 4, 1.5)
+	lines(d.Positive, positive, Blue)
+
+	// The key stands at the left, where nothing is that similar to nothing.
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	at := vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 9}
+	for _, e := range []struct {
+		name   Markup
+		colour color.NRGBA
+		dashes []vg.Length
+	}{{"nearest positive, $S_{ap}$", Blue, nil}, {"nearest negative, $S_{an}$", Orange, []vg.Length{4, 1.5}}} {
+		c.StrokeLine2(stroke(e.colour, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
+		c.FillText(s, vg.Point{X: at.X + 21, Y: at.Y}, e.name)
+		at.Y -= 13
+	}
+	swatch := c
+	swatch.Min, swatch.Max = at.Add(vg.Point{Y: -4}), at.Add(vg.Point{X: 16, Y: 4})
+	swatch.SetColor(both)
+	swatch.Fill(swatch.Rectangle.Path())
+	hatch(swatch, func(vg.Length) vg.Length { return 8 })
+	c.FillText(s, vg.Point{X: at.X + 21, Y: at.Y}, "both: "+percent(d.Overlap))
+}
+
+// percent is a score with its unit, if it has a value.
+func percent(s Score) string {
+	if math.IsNaN(s.Mean) {
+		return s.String()
+	}
+	return s.String() + " %"
+}
+
+// OverlapRow is how much the two distributions of Figure 4 share, in percent, for a rule and a kind of images on each set.
+type OverlapRow struct {
+	Rule, Images Markup
+	Sets         []Score
+}
+
+// Overlaps sets the overlaps of Figure 4, with a column for each set and, for two of them, one for their difference.
+func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, error) {
+	t := &Table{
+		Columns: []Column{{Title: "Rule", Left: true, Merged: true}, {Title: "Images", Left: true}},
+		Caption: "Figure 4 as a number: the share that the distributions of nearest-positive and nearest-negative similarities have in common, " +
+			"in percent over seeds.",
+		Notes:      []Markup{"Σ min(p, q) over 100 bins on [−1, 1]: 100 where the two are equal, 0 where nothing is shared."},
+		Provenance: provenance,
+	}
+	for _, set := range sets {
+		t.Columns = append(t.Columns, Column{Title: set})
+	}
+	if len(sets) == 2 {
+		t.Columns = append(t.Columns, Column{Title: "difference"})
+		t.Notes = append(t.Notes, "Difference: the first set less the second, in points, in brackets its 95 % interval by Welch's t over seeds.")
+	}
+	for _, r := range rows {
+		if len(r.Sets) != len(sets) {
+			return nil, fmt.Errorf("figure 4, overlap of %s: %d scores for %d sets", Plain(r.Rule), len(r.Sets), len(sets))
+		}
+		cells := []Cell{Text(r.Rule), Text(r.Images)}
+		for _, s := range r.Sets {
+			cells = append(cells, Scored(s))
+		}
+		if len(sets) == 2 {
+			cells = append(cells, gain(r.Sets[0], r.Sets[1]))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t, nil
+}
