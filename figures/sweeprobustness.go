@@ -147,6 +147,7 @@ const (
 var (
 	directionStatements = []sweepStatement{
 		{`$\mathbf{e^{cos}}$ has better accuracy than $\mathbf{e^{euc}}$`, "", "cos", "euc", everywhere},
+		{`$\mathbf{e^{cos}}$ has better accuracy than $\mathbf{e^{euc-orth}}$`, "", "cos", "euc-orth", everywhere},
 		{`$\mathbf{e^{cos-orth}}$ improves on $\mathbf{e^{cos}}$`, "", "cos-orth", "cos", everywhere},
 		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "euc", byWorst},
 		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "cos", byWorst},
