@@ -1,0 +1,194 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// portraitDirections are the rules that Figures 4 and 5 look at, as Table 2 has them: the direction with constant weights.
+var portraitDirections = []string{"euc", "cos"}
+
+// portrayed is the portraits of a report's runs by data set and direction.
+type portrayed struct {
+	table          *experiment.Table
+	fine, separate string // The data sets, in the roles of CAR and In-shop.
+	of             map[string]map[string][]*experiment.Portrait
+}
+
+// portray makes or reads the portraits of the runs on both sets with the directions euc and cos.
+func portray(ctx context.Context, name, title string, q Request) (*portrayed, *Report, error) {
+	study := experiment.Study{Name: name, Title: title, Cells: func(p experiment.Preset) []experiment.Cell {
+		var cells []experiment.Cell
+		for _, direction := range portraitDirections {
+			cells = append(cells,
+				experiment.Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
+				experiment.Cell{Row: direction, Column: p.Separated, Data: p.Separated, PaperData: "In-shop", Rule: direction + "/con/con"})
+		}
+		return cells
+	}}
+	t, portraits, err := experiment.Portraits(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &portrayed{table: t, fine: q.Preset.FineGrained, separate: q.Preset.Separated, of: make(map[string]map[string][]*experiment.Portrait)}
+	for i, c := range t.Cells {
+		if p.of[c.Data] == nil {
+			p.of[c.Data] = make(map[string][]*experiment.Portrait)
+		}
+		p.of[c.Data][c.Row] = portraits[i]
+	}
+	r := &Report{Title: title, Provenance: t.Provenance(), Table: t}
+	r.add(t)
+	return p, r, nil
+}
+
+// setTitle names a data set with the paper's in the same role.
+func (p *portrayed) setTitle(data string) figures.Markup {
+	paper := map[string]string{p.fine: "CAR", p.separate: "In-shop"}[data]
+	if data == paper {
+		return data
+	}
+	return fmt.Sprintf("%s (in the role of %s)", data, paper)
+}
+
+// imagesOf is what a portrait has triplets of.
+type imagesOf struct {
+	name  string
+	cloud func(*experiment.Portrait) experiment.Cloud
+}
+
+var (
+	lastEpochs = imagesOf{"last 5 epochs", func(p *experiment.Portrait) experiment.Cloud { return p.Last }}
+	wholeTrain = imagesOf{"whole train set", func(p *experiment.Portrait) experiment.Cloud { return p.Train }}
+	wholeTest  = imagesOf{"whole test set", func(p *experiment.Portrait) experiment.Cloud { return p.Test }}
+)
+
+// shown are the clouds that are shown and averaged: those of runs that have not diverged.
+func shown(portraits []*experiment.Portrait, images imagesOf) []experiment.Cloud {
+	var out []experiment.Cloud
+	for _, p := range portraits {
+		if c := images.cloud(p); p.Result.Diverged == "" && c.Triplets > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// measure is a number read off a cloud.
+type measure func(experiment.Cloud) float64
+
+// overSeeds is a measure's mean over runs.
+func overSeeds(portraits []*experiment.Portrait, images imagesOf, m measure) experiment.Stat {
+	of := make(map[*experiment.Result]experiment.Cloud)
+	var runs []*experiment.Result
+	for _, p := range portraits {
+		of[p.Result] = images.cloud(p)
+		runs = append(runs, p.Result)
+	}
+	return experiment.Over(runs, func(r *experiment.Result) float64 {
+		if c := of[r]; c.Triplets > 0 {
+			return m(c)
+		}
+		return math.NaN()
+	})
+}
+
+// portraitClaim is a sentence of the paper about a portrait, as a measure that is larger on one side than on the other.
+type portraitClaim struct {
+	says, measured figures.Markup
+	images         imagesOf
+	of             measure
+	less           bool    // The first side's is the smaller one.
+	alone, each    float64 // If not 0, runs are not compared: of the first side, or of each, the measure is to be larger than this.
+	percent        bool
+}
+
+// claimSide is runs that a claim is about.
+type claimSide struct {
+	title     figures.Markup
+	portraits []*experiment.Portrait
+}
+
+// claimGroup is a column group of claims: two sides to be compared.
+type claimGroup struct {
+	title figures.Markup
+	sides [2]claimSide
+}
+
+// claimTable checks claims on groups of runs: each run of one side against each of the other.
+func claimTable(caption figures.Markup, provenance string, claims []portraitClaim, groups []claimGroup) *figures.Table {
+	t := &figures.Table{
+		Columns:    []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true}, {Title: "images", Left: true}},
+		Caption:    caption,
+		Notes:      []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, of its runs. Mean ± sample standard deviation over seeds."},
+		Provenance: provenance,
+	}
+	for _, g := range groups {
+		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title}, figures.Column{Group: g.title, Title: g.sides[1].title},
+			figures.Column{Group: g.title, Title: "holds"})
+	}
+	for _, c := range claims {
+		row := []figures.Cell{figures.Text(c.says), figures.Text(c.measured), figures.Text(c.images.name)}
+		for _, g := range groups {
+			row = append(row, c.value(g.sides[0]), c.value(g.sides[1]), figures.Text(c.holds(g)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (c portraitClaim) value(side claimSide) figures.Cell {
+	s := overSeeds(side.portraits, c.images, c.of)
+	if c.percent {
+		return figures.Scored(score(s))
+	}
+	return figures.Text(similarity(s))
+}
+
+// similarity is a mean of similarities, which have more digits than percents.
+func similarity(s experiment.Stat) figures.Markup {
+	switch {
+	case s.N == 0:
+		return score(s).String()
+	case s.N == 1:
+		return fmt.Sprintf("%.3f", s.Mean)
+	}
+	return fmt.Sprintf("%.3f ± %.3f", s.Mean, s.Std)
+}
+
+// holds counts for how many pairs of runs the claim is true, or for how many runs.
+func (c portraitClaim) holds(g claimGroup) figures.Markup {
+	held, all := 0, 0
+	count := func(holds bool) {
+		all++
+		if holds {
+			held++
+		}
+	}
+	first, second := shown(g.sides[0].portraits, c.images), shown(g.sides[1].portraits, c.images)
+	switch {
+	case c.alone != 0:
+		for _, a := range first {
+			count(c.of(a) > c.alone)
+		}
+	case c.each != 0:
+		for _, a := range slices.Concat(first, second) {
+			count(c.of(a) > c.each)
+		}
+	default:
+		for _, a := range first {
+			for _, b := range second {
+				count(c.of(a) > c.of(b) != c.less && c.of(a) != c.of(b))
+			}
+		}
+	}
+	if all == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", held, all)
+}
