@@ -31,7 +31,7 @@ type atom struct {
 }
 
 var symbols = map[string]string{
-	"alpha": "α", "beta": "β", "gamma": "γ", "Delta": "Δ", "epsilon": "ε", "lambda": "λ", "mu": "μ", "rho": "ρ", "sigma": "σ",
+	"alpha": "α", "beta": "β", "gamma": "γ", "Delta": "Δ", "epsilon": "ε", "lambda": "λ", "mu": "μ", "rho": "ρ", "sigma": "σ", "omega": "ω",
 	"tau": "τ", "theta": "θ", "perp": "⊥", "parallel": "‖", "partial": "∂", "pm": "±", "cdot": "·", "times": "×", "le": "≤",
 	"ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "|": "‖", ",": string(thin), ";": " ", "quad": "  ", "&": "&", "%": "%", "_": "_", "{": "{", "}": "}",
 }

@@ -1,0 +1,277 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// GridSet is the full grid of rules on a data set: all combinations of directions, pair weights and triplet weights.
+type GridSet struct {
+	Data                        string
+	Directions, Pairs, Triplets []string
+	// Scores are Recall@1 in percent by rule, direction/pair/triplet. A rule that is not in it has no run.
+	Scores map[string]Score
+	// Marks are the rules to be framed, at most three, with frames by their place: solid, dashed and dotted.
+	Marks []GridMark
+}
+
+// GridMark is a rule that stands out, and why. Without a rule it keeps its place.
+type GridMark struct{ Name, Rule string }
+
+// gridFrames are how marks are framed: by colour and by dashes, so that either is enough.
+var gridFrames = []struct {
+	colour color.NRGBA
+	dashes []vg.Length
+}{{ink, nil}, {Vermilion, []vg.Length{3.2, 1.6}}, {Purple, []vg.Length{1.1, 1.3}}}
+
+const (
+	gridCellWidth, gridCellHeight = vg.Length(22.5), vg.Length(17)
+	gridLeft, gridGap             = vg.Length(48), vg.Length(9) // For the pair weights' labels; between directions.
+	gridHead, gridFoot            = vg.Length(34), vg.Length(50)
+	gridKey                       = vg.Length(20)
+)
+
+// GridMap draws the full grid as a heat map: a block for each direction, in which a row is a pair weight and a column a
+// triplet weight, with Recall@1 in each cell; a line of blocks for each data set, each with colours of its own. Rules
+// without a run are hatched, diverged ones crossed. The colours of few very low scores are those of the twentieth lowest
+// of a hundred, so that the others can be told apart.
+func GridMap(sets []GridSet, provenance string) (*Figure, error) {
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("grid: there is no data set")
+	}
+	width, height := vg.Length(0), gridKey
+	var words strings.Builder
+	for _, s := range sets {
+		if len(s.Directions) == 0 || len(s.Pairs) == 0 || len(s.Triplets) == 0 {
+			return nil, fmt.Errorf("grid on %s: %d directions, %d pair weights and %d triplet weights, want some of each",
+				s.Data, len(s.Directions), len(s.Pairs), len(s.Triplets))
+		}
+		if len(s.Marks) > len(gridFrames) {
+			return nil, fmt.Errorf("grid on %s: %d rules are marked, there are frames for %d", s.Data, len(s.Marks), len(gridFrames))
+		}
+		blocks := vg.Length(len(s.Directions))
+		width = max(width, gridLeft+blocks*gridCellWidth*vg.Length(len(s.Triplets))+(blocks-1)*gridGap+barRoom+8)
+		height += gridHead + gridCellHeight*vg.Length(len(s.Pairs)) + gridFoot
+		words.WriteString(s.words())
+	}
+	if provenance != "" {
+		height += noteSize + 6
+	}
+	s := style(noteSize, quiet)
+	return &Figure{
+		Width: max(width, s.Width(provenance)) + 2*margin, Height: height + 2*margin,
+		Alt:        "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns triplet weights." + words.String(),
+		Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			gridLegend(c, sets)
+			top := c.Max.Y - gridKey
+			for _, s := range sets {
+				s.draw(c, top)
+				top -= gridHead + gridCellHeight*vg.Length(len(s.Pairs)) + gridFoot
+			}
+		},
+	}, nil
+}
+
+// reach is the range of colours.
+func (s GridSet) reach() (low, high float64, cut bool) {
+	var means []float64
+	for _, score := range s.Scores {
+		if !math.IsNaN(score.Mean) {
+			means = append(means, score.Mean)
+		}
+	}
+	if len(means) == 0 {
+		return 0, 100, false
+	}
+	slices.Sort(means)
+	low, high = stat.Quantile(0.05, stat.Empirical, means, nil), means[len(means)-1]
+	cut = low > means[0]
+	if low == high {
+		low, high = low-0.5, high+0.5
+	}
+	return low, high, cut
+}
+
+func (s GridSet) words() string {
+	n, diverged := 0, 0
+	for _, score := range s.Scores {
+		switch {
+		case !math.IsNaN(score.Mean):
+			n++
+		case score.Diverged > 0:
+			diverged++
+		}
+	}
+	out := fmt.Sprintf(" %s: %d of %d rules", s.Data, n, len(s.Directions)*len(s.Pairs)*len(s.Triplets))
+	if n > 0 {
+		low, high, cut := s.reach()
+		from := fmt.Sprintf("%.1f", low)
+		if cut {
+			from = "below " + from
+		}
+		out += fmt.Sprintf(", from %s to %.1f %%", from, high)
+	}
+	if diverged > 0 {
+		out += fmt.Sprintf(", %d diverged", diverged)
+	}
+	for _, m := range s.Marks {
+		if m.Rule == "" {
+			continue
+		}
+		out += fmt.Sprintf("; %s: %s", m.Name, m.Rule)
+		if score, ok := s.Scores[m.Rule]; ok {
+			out += " with " + score.String()
+		}
+	}
+	return out + "."
+}
+
+// gridLegend names the frames, which are the same for all data sets.
+func gridLegend(c draw.Canvas, sets []GridSet) {
+	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	x, y := c.Min.X+gridLeft, c.Max.Y-8
+	entry := func(name string, paint func(r vg.Rectangle)) {
+		paint(vg.Rectangle{Min: vg.Point{X: x, Y: y - 5}, Max: vg.Point{X: x + 16, Y: y + 5}})
+		c.FillText(s, vg.Point{X: x + 21, Y: y}, name)
+		x += 21 + s.Width(name) + 18
+	}
+	var most []GridMark
+	missing, diverged := false, false
+	for _, set := range sets {
+		if len(set.Marks) > len(most) {
+			most = set.Marks
+		}
+		missing = missing || len(set.Scores) < len(set.Directions)*len(set.Pairs)*len(set.Triplets)
+		for _, score := range set.Scores {
+			missing = missing || math.IsNaN(score.Mean) && score.Diverged == 0
+			diverged = diverged || math.IsNaN(score.Mean) && score.Diverged > 0
+		}
+	}
+	for i, m := range most {
+		entry(m.Name, func(r vg.Rectangle) { gridFrame(c, r, i) })
+	}
+	if missing {
+		entry("no run yet", func(r vg.Rectangle) { gridHatch(c, r) })
+	}
+	if diverged {
+		entry("diverged", func(r vg.Rectangle) { gridCross(c, r) })
+	}
+}
+
+func (s GridSet) draw(c draw.Canvas, top vg.Length) {
+	low, high, cut := s.reach()
+	colours := bar{low: low, high: high, colours: viridis}
+	cell := func(block, row, column int) vg.Rectangle {
+		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) + gridCellWidth*vg.Length(column)
+		y := top - gridHead - gridCellHeight*vg.Length(row)
+		return vg.Rectangle{Min: vg.Point{X: x, Y: y - gridCellHeight}, Max: vg.Point{X: x + gridCellWidth, Y: y}}
+	}
+	c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: top - 1}, s.Data)
+	lastRow, lastColumn := len(s.Pairs)-1, len(s.Triplets)-1
+	value := aligned(style(6.8, ink), text.XCenter, text.YCenter)
+	for b, direction := range s.Directions {
+		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
+		c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), vg.Point{X: (first.Min.X + last.Max.X) / 2, Y: first.Max.Y + 6}, DirectionLabel(direction))
+		for i, pair := range s.Pairs {
+			if b == 0 {
+				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCentre(cell(0, i, 0)).Y}, PairLabel(pair))
+			}
+			for j, triplet := range s.Triplets {
+				r := cell(b, i, j)
+				score, made := s.Scores[direction+"/"+pair+"/"+triplet]
+				switch {
+				case made && !math.IsNaN(score.Mean):
+					k := colours.at(score.Mean)
+					c.SetColor(k)
+					c.Fill(r.Path())
+					value.Color = ink
+					if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) < 120 {
+						value.Color = paper
+					}
+					c.FillText(value, gridCentre(r), fmt.Sprintf("%.1f", score.Mean))
+				case made && score.Diverged > 0:
+					gridCross(c, r)
+				default:
+					gridHatch(c, r)
+				}
+			}
+		}
+		for j, triplet := range s.Triplets {
+			at := cell(b, lastRow, j)
+			label := aligned(style(tickSize, ink), text.XRight, text.YCenter)
+			label.Rotation = math.Pi / 2
+			c.FillText(label, vg.Point{X: gridCentre(at).X, Y: at.Min.Y - 5}, TripletLabel(triplet))
+		}
+	}
+	for m, mark := range s.Marks {
+		parts := append(strings.Split(mark.Rule, "/"), "", "")
+		b, i, j := slices.Index(s.Directions, parts[0]), slices.Index(s.Pairs, parts[1]), slices.Index(s.Triplets, parts[2])
+		if b >= 0 && i >= 0 && j >= 0 {
+			inner := cell(b, i, j)
+			inset := 1 + vg.Length(2.6)*vg.Length(gridSame(s.Marks[:m], mark.Rule)) // One frame within the other.
+			inner.Min, inner.Max = inner.Min.Add(vg.Point{X: inset, Y: inset}), inner.Max.Sub(vg.Point{X: inset, Y: inset})
+			gridFrame(c, inner, m)
+		}
+	}
+	data := c
+	data.Min = cell(len(s.Directions)-1, lastRow, 0).Min
+	data.Max = cell(len(s.Directions)-1, 0, lastColumn).Max
+	colours.label = "R@1, %"
+	if cut {
+		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), vg.Point{X: data.Max.X + 13, Y: data.Min.Y - 3}, "and less")
+	}
+	colours.draw(data, c)
+}
+
+// gridSame counts the marks of a rule.
+func gridSame(marks []GridMark, rule string) int {
+	n := 0
+	for _, m := range marks {
+		if m.Rule == rule {
+			n++
+		}
+	}
+	return n
+}
+
+func gridCentre(r vg.Rectangle) vg.Point {
+	return vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}
+}
+
+// gridFrame draws a frame on a light ground, so that it stands out from every colour.
+func gridFrame(c draw.Canvas, r vg.Rectangle, kind int) {
+	corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
+	c.StrokeLines(stroke(paper, 2.8), corners)
+	c.StrokeLines(stroke(gridFrames[kind].colour, 1.6, gridFrames[kind].dashes...), corners)
+}
+
+// gridHatch is a cell without a run.
+func gridHatch(c draw.Canvas, r vg.Rectangle) {
+	line := stroke(faint, 0.6)
+	size := r.Size()
+	for d := vg.Length(4); d < size.X+size.Y; d += 4 { // Along x + y = d, within the cell.
+		from := vg.Point{X: r.Min.X + min(d, size.X), Y: r.Min.Y + max(0, d-size.X)}
+		to := vg.Point{X: r.Min.X + max(0, d-size.Y), Y: r.Min.Y + min(d, size.Y)}
+		c.StrokeLines(line, []vg.Point{from, to})
+	}
+	c.StrokeLines(line, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min})
+}
+
+// gridCross is a cell whose run diverged.
+func gridCross(c draw.Canvas, r vg.Rectangle) {
+	c.SetColor(faint)
+	c.Fill(r.Path())
+	m := gridCentre(r)
+	for _, s := range []vg.Length{1, -1} {
+		c.StrokeLines(stroke(ink, 1), []vg.Point{{X: m.X - 3.5, Y: m.Y - 3.5*s}, {X: m.X + 3.5, Y: m.Y + 3.5*s}})
+	}
+}

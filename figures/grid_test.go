@@ -1,0 +1,173 @@
+package figures
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+var gridLevels = [3][]string{{"euc", "cos", "euc-orth", "cos-orth"}, {"con", "euc", "lin", "lin-ms", "sig", "sig-ms"},
+	{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}}
+
+// gridScores are made-up scores of the full grid; of every sixth rule there is none, one diverged and one broke down.
+func gridScores(shift float64) map[string]Score {
+	scores := make(map[string]Score)
+	for i, d := range gridLevels[0] {
+		for j, p := range gridLevels[1] {
+			for k, w := range gridLevels[2] {
+				if (7*i+3*j+5*k)%6 != 0 {
+					scores[d+"/"+p+"/"+w] = Score{Mean: shift + 2*float64(i) + 3*math.Sin(float64(j)) + float64(k)/2 - float64(i*j)/4, N: 1}
+				}
+			}
+		}
+	}
+	scores["cos/sig-ms/cir"] = Score{Mean: math.NaN(), Diverged: 1}
+	scores["euc/sig-ms/cir"] = Score{Mean: 12.3, N: 1}
+	return scores
+}
+
+func TestGridMap(t *testing.T) {
+	marks := []GridMark{{"the best", "cos-orth/lin/cir+sc2"}, {"the paper's choice", "cos-orth/lin-ms/cir"}, {"one part at a time", "cos-orth/lin/cir+sc2"}}
+	sets := []GridSet{
+		{Data: "minicar", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Scores: gridScores(70), Marks: marks},
+		{Data: "minishop", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Marks: []GridMark{{}, marks[1]},
+			Scores: map[string]Score{"cos/con/con": {Mean: 80, N: 1}, "cos/lin/con": {Mean: 82, N: 1}, "euc/lin/con": {Mean: 85, N: 1}}},
+	}
+	f, err := GridMap(sets, somewhere)
+	checkGolden(t, "gridmap", f, err)
+	for _, want := range []string{"minicar: 138 of 168 rules, from below ", "1 diverged; the best: cos-orth/lin/cir+sc2 with ", "minishop: 3 of 168 rules, from 80.0 to 85.0 %"} {
+		if !strings.Contains(f.Alt, want) {
+			t.Errorf("%q lacks %q", f.Alt, want)
+		}
+	}
+	sets[0].Scores = nil // Nothing there yet.
+	if f, err := GridMap(sets[:1], ""); err != nil {
+		t.Error(err)
+	} else if _, err := Bytes(f, "svg"); err != nil {
+		t.Error(err)
+	}
+	sets[0].Marks = append(marks, marks...)
+	for _, bad := range [][]GridSet{nil, {{Data: "x"}}, sets} {
+		if _, err := GridMap(bad, ""); err == nil {
+			t.Errorf("%d sets were drawn", len(bad))
+		}
+	}
+}
+
+func TestGridEffects(t *testing.T) {
+	set := GridMargins{Data: "minicar", Levels: gridLevels, Mean: 74}
+	for f, levels := range gridLevels {
+		for i := range levels {
+			v := 74 + 2*math.Sin(float64(3*f+2*i))
+			set.Means[f] = append(set.Means[f], Interval{v, v - 0.6, v + 0.6})
+		}
+	}
+	set.Means[2][1] = Interval{math.NaN(), math.NaN(), math.NaN()}
+	set.Means[2][3] = Interval{74.5, math.NaN(), math.NaN()}
+	other := set
+	other.Data, other.Mean = "minishop", 74.2
+	f, err := GridEffects([]GridMargins{set, other}, somewhere)
+	checkGolden(t, "grideffects", f, err)
+	set.Means[1] = set.Means[1][1:]
+	if _, err := GridEffects([]GridMargins{set}, ""); err == nil {
+		t.Error("5 means for 6 levels were drawn")
+	}
+	if _, err := GridEffects(nil, ""); err == nil {
+		t.Error("nothing was drawn")
+	}
+}
+
+func gridProfile(lines, points int, over ...string) GridProfile {
+	p := GridProfile{Lines: lines, Points: points, LineNames: gridLevels[lines], PointNames: gridLevels[points], Over: over}
+	for i := range p.LineNames {
+		var line []Interval
+		for j := range p.PointNames {
+			v := 74 + 0.8*float64(i) + 2*math.Sin(float64(j)) - 0.2*float64(i*j)
+			line = append(line, Interval{v, v - 0.5, v + 0.5})
+		}
+		p.Means = append(p.Means, line)
+	}
+	p.Means[1][2] = Interval{math.NaN(), math.NaN(), math.NaN()}
+	return p
+}
+
+func TestGridInteractions(t *testing.T) {
+	set := GridInteraction{"minicar", []GridProfile{gridProfile(0, 1, gridLevels[2]...), gridProfile(1, 2, "cos"), gridProfile(0, 2, gridLevels[1]...)}}
+	other := set
+	other.Data = "minishop"
+	f, err := GridInteractions([]GridInteraction{set, other}, somewhere)
+	checkGolden(t, "gridinteractions", f, err)
+	short := gridProfile(0, 1)
+	short.Means[2] = short.Means[2][1:]
+	for name, bad := range map[string]GridProfile{"one part twice": gridProfile(1, 1), "no such part": {Lines: 0, Points: 3}, "a short line": short} {
+		if _, err := GridInteractions([]GridInteraction{{"minicar", []GridProfile{bad}}}, ""); err == nil {
+			t.Errorf("%s was drawn", name)
+		}
+	}
+	if _, err := GridInteractions([]GridInteraction{set, {"x", set.Profiles[:1]}}, ""); err == nil {
+		t.Error("different profiles were drawn")
+	}
+}
+
+func TestGridAnova(t *testing.T) {
+	nan := math.NaN()
+	table := GridAnova([]GridVariance{{
+		Data: "minicar",
+		Effects: []GridEffect{
+			{"direction", 3, 3, 210.3, 70.1, 63.7, 3e-16, Interval{0.62, 0.5, 0.7}},
+			{"pair weight", 5, 5, 12.34, 2.468, 2.24, 0.063, Interval{0.06, 0, 0.15}},
+			{"direction × triplet weight", 0, 18, 0, nan, nan, nan, Interval{nan, nan, nan}},
+		},
+		Error: GridEffect{"seeds", 52, 52, 57.2, 1.1, nan, nan, Interval{nan, nan, nan}},
+		Notes: []Markup{"the error is of seeds."},
+	}}, somewhere)
+	checkText(t, "gridanova", table, nil)
+	if !table.Rows[0][7].Bold || table.Rows[1][7].Bold {
+		t.Error("significance is not bold")
+	}
+}
+
+// The example of Holm's procedure: of p = 0.01, 0.02, 0.03 and 0.04 only the first is below 0.05/4, and the second is
+// not below 0.05/3.
+func TestHolm(t *testing.T) {
+	for _, c := range []struct {
+		p    []float64
+		want float64
+	}{{[]float64{0.04, 0.01, 0.03, 0.02}, 0.01}, {[]float64{0.012, 0.016, 0.024}, 0.024}, {[]float64{0.2}, -1}, {nil, -1}} {
+		if got := holm(c.p, 0.05); got != c.want {
+			t.Errorf("%v: %g, want %g", c.p, got, c.want)
+		}
+	}
+}
+
+func TestGridTables(t *testing.T) {
+	none := Interval{math.NaN(), math.NaN(), math.NaN()}
+	rules := []GridRule{
+		{"minicar", "cos/lin/cir", "best", 1, Score{81.2, 0, 1, 0}, Score{79.5, 0.7, 2, 0}, Interval{79.5, 78.1, 80.9}, none},
+		{"minicar", "cos-orth/lin-ms/cir", "the paper's", 12, Score{78.9, 0, 1, 0}, Score{78.8, 0.2, 2, 0}, Interval{78.8, 77.4, 80.2}, Interval{0.7, -1.2, 2.6}},
+		{"minicar", "euc/sig-ms/con", "worst", 167, Score{70.0, 0, 1, 0}, Missing, none, Interval{9.5, 7.5, 11.5}},
+		{"minishop", "euc/sig-ms/cir", "best", 0, Score{math.NaN(), 0, 0, 1}, Missing, none, none},
+	}
+	ends, err := GridEnds(rules, []Markup{"a note."}, somewhere)
+	checkText(t, "gridends", ends, err)
+	choices, err := GridChoices(rules, nil, somewhere)
+	checkText(t, "gridchoices", choices, err)
+	rules[0].Rule = "ours"
+	if _, err := GridChoices(rules, nil, ""); err == nil {
+		t.Error("a rule without parts was taken")
+	}
+	gap := GridGap{"minicar", "cos", "euc", gridLevels[1], []Interval{{5.7, 4.1, 7.3}, {1.2, -0.4, 2.8}, {0.8, -0.8, 2.4}, {-0.04, -1.6, 1.6}, {2.8, 1.2, 4.4}, none}, []string{"con"}}
+	other := gap
+	other.Data, other.Over = "minishop", gridLevels[2]
+	gaps, err := GridGaps([]GridGap{gap, other}, somewhere)
+	checkText(t, "gridgaps", gaps, err)
+	other.Pairs = other.Pairs[1:]
+	for _, bad := range [][]GridGap{nil, {gap, other}} {
+		if _, err := GridGaps(bad, ""); err == nil {
+			t.Errorf("%d gaps were taken", len(bad))
+		}
+	}
+	counts := GridCounts([]GridCount{{"minicar", 168, 26, 26, 78, 2, 1, 76.1, 2.7, 71.5, 79.4, 1.1, 0.83, 78.8},
+		{"minishop", 168, 0, 0, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}}, []Markup{"a note."}, somewhere)
+	checkText(t, "gridcounts", counts, nil)
+}

@@ -1,0 +1,356 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Interval is a value with its 95 % interval; NaN where there is none.
+type Interval struct{ Value, Low, High float64 }
+
+// String is "1.2 [0.3, 2.1]", without the interval if there is none; "–" for no value.
+func (v Interval) String() string {
+	switch {
+	case math.IsNaN(v.Value):
+		return "–"
+	case math.IsNaN(v.Low) || math.IsNaN(v.High):
+		return tenths(v.Value)
+	}
+	return fmt.Sprintf("%s [%s,\u00a0%s]", tenths(v.Value), tenths(v.Low), tenths(v.High))
+}
+
+// tenths is a number with one decimal and a true minus sign.
+func tenths(v float64) string {
+	s := fmt.Sprintf("%.1f", v)
+	if s == "-0.0" {
+		s = "0.0"
+	}
+	return strings.Replace(s, "-", "−", 1)
+}
+
+// GridMargins are the marginal means of the parts of a rule on a data set, in percent.
+type GridMargins struct {
+	Data string
+	// Levels are the names of directions, pair weights and triplet weights, Means theirs.
+	Levels [3][]string
+	Means  [3][]Interval
+	Mean   float64 // Of all runs.
+}
+
+// GridEffects draws main effects: the marginal mean of each direction, pair weight and triplet weight, with its interval,
+// about the mean of all runs. The panels of a data set have one scale.
+func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("main effects: there is no data set")
+	}
+	var lines [][]*plot.Plot
+	most := 1
+	alt := "Main effects: marginal means of Recall@1 in percent with 95 % intervals."
+	for _, s := range sets {
+		low, high := s.Mean, s.Mean
+		for f, means := range s.Means {
+			if len(means) != len(s.Levels[f]) {
+				return nil, fmt.Errorf("main effects on %s: %d means for %d levels", s.Data, len(means), len(s.Levels[f]))
+			}
+			most = max(most, len(means))
+			for i, v := range means {
+				for _, x := range []float64{v.Value, v.Low, v.High} {
+					if !math.IsNaN(x) {
+						low, high = min(low, x), max(high, x)
+					}
+				}
+				alt += fmt.Sprintf(" %s, %s: %s.", s.Data, s.Levels[f][i], v)
+			}
+		}
+		if math.IsNaN(low) || math.IsNaN(high) {
+			return nil, fmt.Errorf("main effects on %s: the mean of all runs is NaN", s.Data)
+		}
+		room := max(0.05*(high-low), 0.3)
+		var line []*plot.Plot
+		for f := range s.Levels {
+			line = append(line, s.panel(part(f), low-room, high+room))
+		}
+		lines = append(lines, line)
+	}
+	return gridPanels(lines, vg.Points(58+21*float64(most)), nil, alt, provenance), nil
+}
+
+func (s GridMargins) panel(of part, low, high float64) *plot.Plot {
+	p := newPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, %", "")
+	names := s.Levels[of]
+	ticks := make(plot.ConstantTicks, len(names))
+	for i, name := range names {
+		ticks[i] = plot.Tick{Value: -float64(i), Label: of.label(name)}
+	}
+	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
+	p.Y.LineStyle.Width = 0
+	p.Y.Min, p.Y.Max = 0.5-float64(max(len(names), 1)), 0.5
+	p.X.Min, p.X.Max = low, high
+	step := roundStep((high - low) / 5)
+	p.X.Tick.Marker = every(step, low, high)
+	p.Add(stripes{len(names), step}, gridMean(s.Mean), gridBars(s.Means[of]))
+	return p
+}
+
+// gridMean is a line at the mean of all.
+type gridMean float64
+
+func (m gridMean) Plot(c draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&c)
+	c.StrokeLine2(stroke(quiet, 0.9, 3, 2), x(float64(m)), c.Min.Y, x(float64(m)), c.Max.Y)
+}
+
+// gridBars are values with their intervals, one a row.
+type gridBars []Interval
+
+func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i, v := range b {
+		at := y(-float64(i))
+		if math.IsNaN(v.Value) {
+			continue
+		}
+		if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
+			c.StrokeLine2(stroke(Blue, 1.4), x(v.Low), at, x(v.High), at)
+		}
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: vg.Points(3.2), Shape: ringed{draw.CircleGlyph{}}}, vg.Point{X: x(v.Value), Y: at})
+	}
+}
+
+// gridPanels sets plots in lines, below a key for each column of them.
+func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, provenance string) *Figure {
+	const gap = vg.Length(12)
+	head := vg.Length(0)
+	if keys != nil {
+		head = 20
+	}
+	return &Figure{
+		Width: vg.Points(262 * float64(len(lines[0]))), Height: (height+gap)*vg.Length(len(lines)) + head + 24,
+		Alt: alt, Provenance: provenance,
+		panels: func(canvas draw.Canvas) {
+			ones := slices.Repeat([]float64{1}, len(lines[0]))
+			for i, part := range columns(canvas, 18, ones...) {
+				if keys != nil {
+					gridKeys(part, keys[i])
+				}
+			}
+			canvas.Max.Y -= head
+			height := (canvas.Max.Y - canvas.Min.Y + gap) / vg.Length(len(lines))
+			for i, line := range lines {
+				strip := canvas
+				strip.Max.Y -= height * vg.Length(i)
+				strip.Min.Y = strip.Max.Y - height + gap
+				for j, part := range columns(strip, 18, ones...) {
+					drawPlot(line[j], part)
+				}
+			}
+		},
+	}
+}
+
+// GridProfile is the means of two parts of a rule, in percent, over some levels of the third.
+type GridProfile struct {
+	// Lines and Points are the parts that make the lines, and the points along them: 0 direction, 1 pair weight, 2
+	// triplet weight.
+	Lines, Points         int
+	LineNames, PointNames []string
+	Over                  []string
+	Means                 [][]Interval // By line and point.
+}
+
+// GridInteraction is what [GridInteractions] draws of a data set: the same profiles for each.
+type GridInteraction struct {
+	Data     string
+	Profiles []GridProfile
+}
+
+// gridLine is how a line is drawn: each has its colour, its sign and its dashes.
+type gridLine struct {
+	name   Markup
+	colour color.NRGBA
+	shape  draw.GlyphDrawer
+	dashes []vg.Length
+}
+
+var gridLines = []gridLine{
+	{colour: Vermilion, shape: draw.CircleGlyph{}},
+	{colour: Blue, shape: draw.BoxGlyph{}},
+	{colour: Orange, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
+	{colour: SkyBlue, shape: diamond{}, dashes: []vg.Length{4, 2}},
+	{colour: Green, shape: draw.PyramidGlyph{}, dashes: []vg.Length{1.5, 1.5}},
+	{colour: Black, shape: draw.CrossGlyph{}, dashes: []vg.Length{6, 2, 1.5, 2}},
+	{colour: Purple, shape: draw.RingGlyph{}, dashes: []vg.Length{1.5, 1.5}},
+}
+
+// GridInteractions draws interactions of two parts of a rule: a line for each level of one, through its means at the
+// levels of the other. Where parts do not interact, lines are parallel. Bars are 95 % intervals.
+func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error) {
+	if len(sets) == 0 || len(sets[0].Profiles) == 0 {
+		return nil, fmt.Errorf("interactions: there is no data set, or no profile of it")
+	}
+	var lines [][]*plot.Plot
+	keys := make([][]gridLine, len(sets[0].Profiles))
+	alt := "Interactions: means of Recall@1 in percent of two parts of a rule, a line for each level of one."
+	for _, s := range sets {
+		if len(s.Profiles) != len(keys) {
+			return nil, fmt.Errorf("interactions on %s: %d profiles, %d on %s", s.Data, len(s.Profiles), len(keys), sets[0].Data)
+		}
+		var line []*plot.Plot
+		for i, p := range s.Profiles {
+			if err := p.check(); err != nil {
+				return nil, fmt.Errorf("interactions on %s: %w", s.Data, err)
+			}
+			key := p.key()
+			if len(key) > len(keys[i]) {
+				keys[i] = key
+			}
+			line = append(line, p.panel(s.Data))
+			alt += fmt.Sprintf(" %s%s:", s.Data, Plain(p.over()))
+			for j, name := range p.LineNames {
+				alt += " " + name
+				for k, at := range p.PointNames {
+					alt += fmt.Sprintf(" %s %s", at, Interval{p.Means[j][k].Value, math.NaN(), math.NaN()})
+				}
+				alt += ";"
+			}
+		}
+		lines = append(lines, line)
+	}
+	return gridPanels(lines, 208, keys, alt, provenance), nil
+}
+
+func (p GridProfile) check() error {
+	if p.Lines == p.Points || min(p.Lines, p.Points) < 0 || max(p.Lines, p.Points) > 2 {
+		return fmt.Errorf("a profile of the parts %d and %d, want two different ones of 0 to 2", p.Lines, p.Points)
+	}
+	if len(p.LineNames) > len(gridLines) {
+		return fmt.Errorf("%d lines, at most %d can be told apart", len(p.LineNames), len(gridLines))
+	}
+	if len(p.Means) != len(p.LineNames) {
+		return fmt.Errorf("%d lines of means for %d names", len(p.Means), len(p.LineNames))
+	}
+	for i, line := range p.Means {
+		if len(line) != len(p.PointNames) {
+			return fmt.Errorf("%d means of %s for %d names", len(line), p.LineNames[i], len(p.PointNames))
+		}
+	}
+	return nil
+}
+
+// over says what the means are over.
+func (p GridProfile) over() Markup {
+	third := part(3 - p.Lines - p.Points)
+	switch len(p.Over) {
+	case 0:
+		return ""
+	case 1:
+		return ", with " + third.label(p.Over[0])
+	}
+	return fmt.Sprintf(", over %d %s", len(p.Over), [...]string{"directions", "pair weights", "triplet weights"}[third])
+}
+
+func (p GridProfile) key() []gridLine {
+	out := slices.Clone(gridLines[:len(p.LineNames)])
+	for i, name := range p.LineNames {
+		out[i].name = part(p.Lines).label(name)
+	}
+	return out
+}
+
+func (p GridProfile) panel(data string) *plot.Plot {
+	out := newPlot(data+p.over(), "", "Recall@1, %")
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, line := range p.Means {
+		for _, v := range line {
+			for _, x := range []float64{v.Value, v.Low, v.High} {
+				if !math.IsNaN(x) {
+					low, high = min(low, x), max(high, x)
+				}
+			}
+		}
+	}
+	if low > high {
+		low, high = 0, 100
+	}
+	room := max(0.05*(high-low), 0.3)
+	out.Y.Min, out.Y.Max = low-room, high+room
+	step := roundStep((high - low + 2*room) / 6)
+	out.Y.Tick.Marker = every(step, out.Y.Min, out.Y.Max)
+	ticks := make(plot.ConstantTicks, len(p.PointNames))
+	for i, name := range p.PointNames {
+		ticks[i] = plot.Tick{Value: float64(i), Label: strings.ReplaceAll(part(p.Points).label(name), " & ", ", ")}
+	}
+	if part(p.Points) == tripletWeight { // Too long to stand side by side.
+		for i := range ticks {
+			ticks[i].Label += "\u00a0" // Keeps them off the axis.
+		}
+		out.X.Tick.Label.Rotation = math.Pi / 2
+		out.X.Tick.Label.XAlign, out.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
+	}
+	out.X.Tick.Marker, out.X.Tick.Length = ticks, 0
+	out.X.Min, out.X.Max = -0.4, float64(len(p.PointNames))-0.6
+	out.Add(gridRungs(step), gridPaths(p))
+	return out
+}
+
+// gridRungs is a light line at each step.
+type gridRungs float64
+
+func (s gridRungs) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	for _, t := range every(float64(s), p.Y.Min, p.Y.Max) {
+		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
+	}
+}
+
+// gridPaths draws the lines of a profile, each a little to the side of the others, so that their bars stay apart.
+type gridPaths GridProfile
+
+func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	n := float64(len(g.Means))
+	for i, line := range g.Means {
+		look := gridLines[i]
+		at := func(k int) vg.Length { return x(float64(k) + 0.4*((float64(i)+0.5)/n-0.5)) }
+		for k, v := range line {
+			if math.IsNaN(v.Value) {
+				continue
+			}
+			if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
+				c.StrokeLine2(stroke(look.colour, 0.7), at(k), y(v.Low), at(k), y(v.High))
+			}
+			if k > 0 && !math.IsNaN(line[k-1].Value) {
+				c.StrokeLines(stroke(look.colour, 1.2, look.dashes...), []vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
+			}
+		}
+		for k, v := range line {
+			if !math.IsNaN(v.Value) {
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.7), Shape: look.shape}, vg.Point{X: at(k), Y: y(v.Value)})
+			}
+		}
+	}
+}
+
+// gridKeys writes the names of a column's lines above it.
+func gridKeys(c draw.Canvas, lines []gridLine) {
+	s := aligned(style(tickSize, ink), draw.XLeft, draw.YCenter)
+	total := vg.Length(0)
+	for _, l := range lines {
+		total += 19 + s.Width(l.name)
+	}
+	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
+	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
+	for _, l := range lines {
+		c.StrokeLines(stroke(l.colour, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(2.7), Shape: l.shape}, vg.Point{X: x + 7.5, Y: y})
+		c.FillText(s, vg.Point{X: x + 18, Y: y}, l.name)
+		x += 19 + s.Width(l.name) + gap
+	}
+}

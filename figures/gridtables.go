@@ -1,0 +1,276 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// GridEffect is a line of an analysis of variance.
+type GridEffect struct {
+	Name     string
+	DF, Full int // Degrees of freedom: of the runs there are, and of a grid without gaps.
+	SS, MS   float64
+	F, P     float64  // NaN where there is no test.
+	Omega    Interval // Partial ω², as a fraction; NaN where there is none.
+}
+
+// GridVariance is the analysis of variance of a data set's grid.
+type GridVariance struct {
+	Data    string
+	Effects []GridEffect
+	Error   GridEffect
+	Notes   []Markup // Stand under the table.
+}
+
+// GridAnova is the table of the analyses of variance of some data sets' grids. Bold is what is significant at 0.05 after
+// Holm's correction over the table's tests.
+func GridAnova(sets []GridVariance, provenance string) *Table {
+	t := &Table{
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Source", Left: true}, {Title: "df"}, {Title: "df of the full grid"},
+			{Title: "sum of squares"}, {Title: "mean square"}, {Title: "$F$"}, {Title: "$p$"}, {Title: "partial $\\omega^2$ [95 %]"}},
+		Caption:    "Analysis of variance of Recall@1, in points: main effects and interactions of the parts of a rule.",
+		Provenance: provenance,
+	}
+	var tests []float64
+	for _, s := range sets {
+		for _, e := range s.Effects {
+			if !math.IsNaN(e.P) {
+				tests = append(tests, e.P)
+			}
+		}
+	}
+	significant := holm(tests, 0.05)
+	for _, s := range sets {
+		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
+			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"), Text("–"), Text("–"), Text("–")}
+			if e.DF > 0 {
+				row[4], row[5] = Text(gridDigits(e.SS)), Text(gridDigits(e.MS))
+			}
+			if !math.IsNaN(e.F) {
+				p := Text(scientific(e.P))
+				if e.P < 1e-12 {
+					p = Text("< $10^{-12}$")
+				}
+				p.Bold = e.P <= significant
+				row[6], row[7], row[8] = Text(gridDigits(e.F)), p, Text(gridShare(e.Omega))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		t.Rules = append(t.Rules, len(t.Rows))
+		for _, n := range s.Notes {
+			t.Notes = append(t.Notes, s.Data+": "+n)
+		}
+	}
+	t.Notes = append(t.Notes, "Sums of squares are of Type II: what an effect explains beyond all that do not contain it. Where degrees of freedom are fewer than "+
+		"those of the full grid, runs are missing, and the test is of the part that can be told.",
+		"$\\omega^2$ is the effect's share of the variance of effect and error, with a 95 % interval by the noncentral $F$ distribution. "+
+			"Bold: significant at 0.05 after Holm's correction over this table.")
+	return t
+}
+
+// holm is the largest of some p that is significant by Holm's step-down procedure, −1 if none is.
+func holm(tests []float64, level float64) float64 {
+	sorted := slices.Sorted(slices.Values(tests))
+	last := -1.0
+	for i, p := range sorted {
+		if p > level/float64(len(sorted)-i) {
+			break
+		}
+		last = p
+	}
+	return last
+}
+
+// gridDigits is a size with about three digits, "–" for none.
+func gridDigits(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// gridShare is a share with its interval.
+func gridShare(v Interval) string {
+	if math.IsNaN(v.Value) {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f [%.2f,\u00a0%.2f]", v.Value, v.Low, v.High)
+}
+
+// GridRule is a rule's line in a table of the grid.
+type GridRule struct {
+	Data, Rule string
+	Name       Markup // What it is: "best", "the paper's", …
+	Rank       int    // By the first seed, from 1; 0 if it has none.
+	// First is over the run with the seed that ranks rules, Others over runs with other seeds, in percent.
+	First, Others Score
+	// Replicated is the mean of Others with its interval, Behind its distance to that of the best rule.
+	Replicated, Behind Interval
+}
+
+// gridRuleColumns are shared by the tables of rules.
+func gridRuleColumns() []Column {
+	return []Column{{Title: "Data", Left: true, Merged: true}, {Title: "", Left: true, Merged: true}, {Title: "rank"},
+		{Title: "Direction"}, {Title: "PairWeight"}, {Title: "TripletWeight"}, {Title: "first seed"}}
+}
+
+func (r GridRule) cells() ([]Cell, error) {
+	direction, pair, triplet, err := RuleLabels(r.Rule)
+	if err != nil {
+		return nil, err
+	}
+	rank := "–"
+	if r.Rank > 0 {
+		rank = fmt.Sprint(r.Rank)
+	}
+	return []Cell{Text(r.Data), Text(r.Name), Text(rank), Text(direction), Text(pair), Text(triplet), Scored(r.First)}, nil
+}
+
+// GridEnds is the table of the best and the worst rules by one seed, with what other seeds say of them.
+func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
+	t := &Table{Columns: append(gridRuleColumns(), Column{Title: "other seeds"}, Column{Title: "change"}), Tint: LeafGreen, Notes: notes, Provenance: provenance,
+		Caption: "The best and the worst rules by one seed, and what they do with others: Recall@1 in percent."}
+	shaded := make(map[string][]int)
+	for i, r := range rules {
+		row, err := r.cells()
+		if err != nil {
+			return nil, err
+		}
+		t.Rows = append(t.Rows, append(row, Scored(r.Others), Text(Interval{r.Others.Mean - r.First.Mean, math.NaN(), math.NaN()}.String())))
+		shaded[r.Data] = append(shaded[r.Data], i)
+		if i+1 < len(rules) && (rules[i+1].Data != r.Data || rules[i+1].Name != r.Name) {
+			t.Rules = append(t.Rules, i+1)
+		}
+	}
+	for _, rows := range shaded {
+		var cells []*Cell
+		for _, i := range rows {
+			cells = append(cells, &t.Rows[i][6], &t.Rows[i][7])
+		}
+		Shade(cells...)
+	}
+	return t, nil
+}
+
+// GridChoices is the table of rules that were chosen in some way, and how far they are from the best of the grid.
+func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
+	columns := gridRuleColumns()
+	columns[1].Merged = false
+	t := &Table{Columns: append(columns, Column{Title: "other seeds [95 %]"}, Column{Title: "behind the best [95 %]"}), Notes: notes, Provenance: provenance,
+		Caption: "One part at a time against the whole grid: Recall@1 in percent, distances in points."}
+	for i, r := range rules {
+		row, err := r.cells()
+		if err != nil {
+			return nil, err
+		}
+		behind := Text(r.Behind.String())
+		behind.Bold = r.Behind.Low > 0
+		t.Rows = append(t.Rows, append(row, Text(r.Replicated.String()), behind))
+		if i+1 < len(rules) && rules[i+1].Data != r.Data {
+			t.Rules = append(t.Rules, i+1)
+		}
+	}
+	return t, nil
+}
+
+// GridGap is how much better one direction is than another with each pair weight, in points.
+type GridGap struct {
+	Data, Better, Worse string
+	Pairs               []string
+	Gaps                []Interval
+	Over                []string // Triplet weights that the means are over.
+}
+
+// GridGaps is the table of gaps between directions by pair weight. Bold gaps do not hold zero.
+func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
+	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}}, Provenance: provenance,
+		Caption: "Gaps of Recall@1 between directions by pair weight, in points.",
+		Notes:   []Markup{"In brackets: 95 % by the noise of seeds. Bold: zero is outside, which is so for one in twenty where nothing differs."}}
+	if len(gaps) == 0 {
+		return nil, fmt.Errorf("gaps: there are none")
+	}
+	for _, pair := range gaps[0].Pairs {
+		t.Columns = append(t.Columns, Column{Title: PairLabel(pair)})
+	}
+	t.Columns = append(t.Columns, Column{Title: "over", Left: true})
+	for i, g := range gaps {
+		if strings.Join(g.Pairs, " ") != strings.Join(gaps[0].Pairs, " ") || len(g.Gaps) != len(g.Pairs) {
+			return nil, fmt.Errorf("gaps on %s: %d of %d pair weights, others have %v", g.Data, len(g.Gaps), len(g.Pairs), gaps[0].Pairs)
+		}
+		row := []Cell{Text(g.Data), Text(DirectionLabel(g.Better) + " − " + DirectionLabel(g.Worse))}
+		for _, v := range g.Gaps {
+			c := Text(v.String())
+			c.Bold = v.Low > 0 || v.High < 0
+			row = append(row, c)
+		}
+		over := "–"
+		switch {
+		case len(g.Over) == 1:
+			over = TripletLabel(g.Over[0])
+		case len(g.Over) > 1:
+			over = fmt.Sprintf("%d triplet weights", len(g.Over))
+		}
+		t.Rows = append(t.Rows, append(row, Text(over)))
+		if i+1 < len(gaps) && gaps[i+1].Data != g.Data {
+			t.Rules = append(t.Rules, i+1)
+		}
+	}
+	return t, nil
+}
+
+// GridCount says how much of the grid is there on a data set.
+type GridCount struct {
+	Data                   string
+	Rules, First, Several  int // Of the grid; with the first seed; with several seeds.
+	Runs, Diverged, Broken int // Runs that did not and that did diverge; rules that did with the first seed.
+	// Mean, Spread, Low and High are of the rules by the first seed, in percent; Noise is the standard deviation over
+	// seeds, in points; Kept is the share of the variance between rules that is not noise, and Expected what the best
+	// rule of all is then to be expected to do with another seed. NaN where they cannot be told.
+	Mean, Spread, Low, High float64
+	Noise, Kept, Expected   float64
+}
+
+// GridCounts is the table of what is there of the grid.
+func GridCounts(counts []GridCount, notes []Markup, provenance string) *Table {
+	t := &Table{Columns: []Column{{Title: "", Left: true}}, Notes: notes, Provenance: provenance,
+		Caption: "What is there of the full grid, and how far it can be trusted: Recall@1 in percent."}
+	lines := []struct {
+		title Markup
+		value func(GridCount) string
+	}{
+		{"rules with the first seed", func(c GridCount) string { return fmt.Sprintf("%d of %d", c.First, c.Rules) }},
+		{"rules with several seeds", func(c GridCount) string { return fmt.Sprint(c.Several) }},
+		{"runs that did not diverge", func(c GridCount) string { return fmt.Sprint(c.Runs) }},
+		{"runs that diverged", func(c GridCount) string { return fmt.Sprint(c.Diverged) }},
+		{"rules that diverged with the first seed", func(c GridCount) string { return fmt.Sprint(c.Broken) }},
+		{"mean of the rules by the first seed", func(c GridCount) string { return Interval{c.Mean, math.NaN(), math.NaN()}.String() }},
+		{"from worst to best", func(c GridCount) string {
+			if math.IsNaN(c.Low) {
+				return "–"
+			}
+			return tenths(c.Low) + " to " + tenths(c.High)
+		}},
+		{"standard deviation between rules", func(c GridCount) string { return gridDigits(c.Spread) }},
+		{"standard deviation between seeds", func(c GridCount) string { return gridDigits(c.Noise) }},
+		{"share of the variance between rules that is not the seed's", func(c GridCount) string { return gridDigits(c.Kept) }},
+		{"the best rule, as it is to be expected with another seed", func(c GridCount) string { return Interval{c.Expected, math.NaN(), math.NaN()}.String() }},
+	}
+	for _, c := range counts {
+		t.Columns = append(t.Columns, Column{Title: c.Data})
+	}
+	for _, l := range lines {
+		row := []Cell{Text(l.title)}
+		for _, c := range counts {
+			row = append(row, Text(l.value(c)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
