@@ -170,7 +170,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	s := &figures.Step{
 		PerRow: 4, Labels: e.Labels, Dim: e.Dim, F: d.F, S: d.S, Rule: rule.Name(), M: d.M, G: d.G,
 		Loss: l.Name, Formula: formulas[l.Name], Value: auto.Value, LossM: auto.M, LossG: auto.G, Constant: c,
-		DifferenceM: difference(auto.M, d.M, c), DifferenceG: difference(auto.G, d.G, c),
+		DifferenceM: largestDifference(auto.M, d.M, c), DifferenceG: largestDifference(auto.G, d.G, c),
 	}
 	for _, i := range batch.Indices[:min(len(batch.Indices), 16)] {
 		s.Images = append(s.Images, image.Image(batch.Set.Train.Thumbnail(i)))

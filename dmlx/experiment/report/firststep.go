@@ -167,11 +167,11 @@ type WeightGradient struct {
 
 // Difference is the largest |a − c·b| over the largest |a|: 0 where a is c times b.
 func (a *WeightGradient) Difference(b *WeightGradient, c float64) float64 {
-	return difference(a.Values, b.Values, c)
+	return largestDifference(a.Values, b.Values, c)
 }
 
-// difference is the largest |a − c·b| over the largest |a|, and 0 if both are zero.
-func difference(a, b []float32, c float64) float64 {
+// largestDifference is the largest |a − c·b| over the largest |a|, and 0 if both are zero.
+func largestDifference(a, b []float32, c float64) float64 {
 	worst, largest := 0.0, 0.0
 	for i, v := range a {
 		worst, largest = max(worst, math.Abs(float64(v)-c*float64(b[i]))), max(largest, math.Abs(float64(v)))

@@ -71,6 +71,7 @@ var items = []item{
 	{"table6", "Gradient directions over learning rates", sweep("table6")},
 	{"table7", "Pair weights over learning rates", sweep("table7")},
 	{"table8", "Triplet weights over learning rates", sweep("table8")},
+	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
 	{"length", "How long is long enough", length},
 }
 

@@ -1,0 +1,145 @@
+package figures
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestMSWeights(t *testing.T) {
+	var curves []WeightCurve
+	for _, delta := range []float64{0, 0.1} {
+		sig, lin := WeightCurve{Pair: "sig-ms", Delta: delta}, WeightCurve{Pair: "lin-ms", Delta: delta}
+		for i := range 41 {
+			s := float64(i) / 40
+			sig.S, lin.S = append(sig.S, s), append(lin.S, s)
+			sig.Positive = append(sig.Positive, 1/(math.Exp(2*delta)+math.Exp(2*(s-0.5))))
+			sig.Negative = append(sig.Negative, 1/(math.Exp(-10*delta)+math.Exp(-10*(s-0.5))))
+			lin.Positive, lin.Negative = append(lin.Positive, (1-delta)*(1-s)), append(lin.Negative, (1+delta)*s)
+		}
+		curves = append(curves, sig, lin)
+	}
+	f, err := MSWeights(curves...)
+	checkGolden(t, "msweights", f, err)
+	if _, err := MSWeights(); err == nil {
+		t.Error("no curve was drawn")
+	}
+	curves[1].Negative = curves[1].Negative[1:]
+	if _, err := MSWeights(curves...); err == nil || !strings.Contains(err.Error(), "lin-ms at ΔS = 0 has 41 similarities, 41 P₊ and 40 P₋") {
+		t.Errorf("a weight too few: %v", err)
+	}
+	curves[0].Positive[3] = math.Inf(1)
+	if _, err := MSWeights(curves...); err == nil || !strings.Contains(err.Error(), "sig-ms at S = 0.075 is +Inf") {
+		t.Errorf("an infinite weight: %v", err)
+	}
+}
+
+// On the circle a gradient's parts can be checked by hand.
+func TestParallelLength(t *testing.T) {
+	for _, c := range []struct {
+		direction     string
+		member        Member
+		sap, san, spn float64
+		want          float64
+	}{
+		{"euc", PositiveMember, 0.5, 0, 0, 0.5}, // The chord of 60° meets the radius at 60°.
+		{"cos", PositiveMember, 0.5, 0, 0, -0.5},
+		{"euc", NegativeMember, 0, 0.5, 0, -0.5},
+		{"cos", NegativeMember, 0, 0.5, 0, 0.5},
+		{"euc-orth", PositiveMember, 0.5, 0, 0, 0.5},
+		// Anchor and positive at ±60° of the negative: the gradient lies on the line through it.
+		{"cos-orth", NegativeMember, -0.5, 0.5, 0.5, 1},
+		{"euc-orth", NegativeMember, -0.5, 0.5, 0.5, -1},
+		// Anchor at 0°, positive at 90°, negative at −90°, all on a circle: f_a−f_p points at −45°, the gradient at 45°.
+		{"cos-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
+		{"euc-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
+	} {
+		if got := ParallelLength(c.direction, c.member, c.sap, c.san, c.spn); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if got := ParallelLength("cir", NegativeMember, 0, 0, 0); !math.IsNaN(got) {
+		t.Errorf("no direction has the length %v", got)
+	}
+}
+
+func TestProjectionLengths(t *testing.T) {
+	var measured []Projected
+	add := func(direction string, member Member, sap, san, spn float64) {
+		l := ParallelLength(direction, member, sap, san, spn)
+		measured = append(measured, Projected{direction, member, sap, san, spn, l, PerpendicularLength(l)})
+	}
+	for i := range 9 {
+		s := math.Cos(math.Pi * (float64(i) + 0.5) / 9)
+		for _, direction := range []string{"euc", "cos"} {
+			add(direction, PositiveMember, s, s, s)
+			add(direction, NegativeMember, s, s, s)
+			for _, sap := range []float64{0, 0.8} {
+				add(direction+"-orth", NegativeMember, sap, s*math.Sqrt((1+sap)/2), s*math.Sqrt((1+sap)/2))
+			}
+		}
+	}
+	f, err := ProjectionLengths(measured)
+	checkGolden(t, "projectionlengths", f, err)
+	measured[0].Sap = 1.5
+	if _, err := ProjectionLengths(measured); err == nil {
+		t.Error("a similarity of 1.5 was drawn")
+	}
+	if f, err := ProjectionLengths(nil); err != nil {
+		t.Error(err)
+	} else if _, err := Bytes(f, "svg"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInstability(t *testing.T) {
+	set := func(data string, growth float64) NormPanel {
+		p := NormPanel{Data: data}
+		for k, name := range []Markup{PairLabel("sig-ms"), PairLabel("sig"), "MS loss as published"} {
+			c := NormCurve{Name: name}
+			for _, beta := range []float64{2, 5, 10, 20} {
+				size := 0.1
+				if k == 0 {
+					size *= math.Exp(growth * beta)
+					c.Share = append(c.Share, beta/25)
+				}
+				c.Beta, c.Norms = append(c.Beta, beta), append(c.Norms, []float64{0.8 * size, size, (1.1 + 0.01*beta*float64(k+1)) * size})
+			}
+			p.Curves = append(p.Curves, c)
+		}
+		return p
+	}
+	f, err := Instability(set("minicar", 0.2), set("minishop", 0.4))
+	checkGolden(t, "instability", f, err)
+	for want, spoil := range map[string]func(*NormPanel){
+		"a norm is NaN":        func(p *NormPanel) { p.Curves[1].Norms[2][0] = math.NaN() },
+		"1 norms":              func(p *NormPanel) { p.Curves[0].Norms[0] = []float64{1} },
+		"4 β, 3 norms":         func(p *NormPanel) { p.Curves[2].Norms = p.Curves[2].Norms[1:] },
+		"have the norm 1":      func(p *NormPanel) { p.Curves[0].Norms[0] = []float64{1, 1} },
+		"sig-ms on bad at β =": func(p *NormPanel) { p.Curves[0].Beta[0] = 0 },
+	} {
+		p := set("bad", 0.1)
+		spoil(&p)
+		if _, err := Instability(p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, not %v", want, err)
+		}
+	}
+}
+
+func TestGradientNorms(t *testing.T) {
+	var runs []NormRun
+	for _, data := range []string{"minicar", "minishop"} {
+		for k, pair := range []string{"sig-ms", "sig"} {
+			for i, lr := range []float64{0.1, 0.2, 0.4, 0.8} {
+				mean := 0.2 * math.Pow(1.5-0.6*float64(k), float64(i))
+				runs = append(runs, NormRun{Pair: pair, Data: data, LR: lr, Mean: mean, Largest: 1.4 * mean, Diverged: k == 0 && i == 3})
+			}
+		}
+	}
+	f, err := GradientNorms(runs)
+	checkGolden(t, "gradientnorms", f, err)
+	runs[2].Largest = math.NaN()
+	if _, err := GradientNorms(runs); err == nil || !strings.Contains(err.Error(), "run 2") {
+		t.Errorf("NaN: %v", err)
+	}
+}

@@ -1,0 +1,290 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// NormCurve is how long the gradient G is under a pair weight, batch by batch, at rising β.
+type NormCurve struct {
+	Name  Markup
+	Beta  []float64
+	Norms [][]float64 // Of each β, the length of G for each batch.
+	Share []float64   // Of each β, which share of the variance of P₋ is left at equal S_an; nil if that is not known.
+}
+
+// NormPanel is the curves of a data set.
+type NormPanel struct {
+	Data   string
+	Curves []NormCurve
+}
+
+// Instability draws for each data set what a pair weight makes of β: the length of G, mean and range over batches; its
+// standard deviation relative to its mean; and which share of the variance of P₋ the pair's own similarity leaves open.
+func Instability(sets ...NormPanel) (*Figure, error) {
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("instability: no data")
+	}
+	rows := make([][]*plot.Plot, len(sets))
+	for r, set := range sets {
+		norm := newPlot("length of $G$", "", set.Data)
+		spread := newPlot("its std / mean over batches", "", "")
+		share := newPlot("variance of $P_-$ at equal $S_{an}$", "", "")
+		if r > 0 {
+			norm.Title.Text, spread.Title.Text, share.Title.Text = "", "", ""
+		}
+		share.Y.Min, share.Y.Max = 0, 1
+		norm.Y.Scale, spread.Y.Scale = plot.LogScale{}, plot.LogScale{}
+		if len(set.Curves) > len(seriesColours) {
+			return nil, fmt.Errorf("instability: %d curves, at most %d", len(set.Curves), len(seriesColours))
+		}
+		var betas []float64
+		for k, curve := range set.Curves {
+			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) || curve.Share != nil && len(curve.Share) != len(curve.Beta) {
+				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares", Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms), len(curve.Share))
+			}
+			var means, spreads, shares plotter.XYs
+			var ranges plotter.YErrors
+			for i, beta := range curve.Beta {
+				seriesIndex(&betas, beta)
+				s, err := positiveStats(curve.Norms[i])
+				if err != nil || !(beta > 0) {
+					return nil, fmt.Errorf("instability: %s on %s at β = %g: %v", Plain(curve.Name), set.Data, beta, err)
+				}
+				// Curves are shifted against each other so that their bars stand apart.
+				x := beta * math.Pow(1.035, float64(k)-float64(len(set.Curves)-1)/2)
+				means = append(means, plotter.XY{X: x, Y: s.mean})
+				ranges = append(ranges, struct{ Low, High float64 }{s.mean - s.low, s.high - s.mean})
+				spreads = append(spreads, plotter.XY{X: x, Y: s.std / s.mean})
+				if curve.Share != nil && !math.IsNaN(curve.Share[i]) {
+					shares = append(shares, plotter.XY{X: x, Y: curve.Share[i]})
+				}
+			}
+			line := stroke(seriesColours[k], 1.4, seriesDashes[k%len(seriesDashes)]...)
+			bars, err := plotter.NewYErrorBars(struct {
+				plotter.XYs
+				plotter.YErrors
+			}{means, ranges})
+			if err != nil {
+				return nil, err
+			}
+			bars.LineStyle, bars.CapWidth = stroke(seriesColours[k], 0.8), vg.Points(3)
+			norm.Add(bars)
+			for _, part := range []struct {
+				plot   *plot.Plot
+				points plotter.XYs
+			}{{norm, means}, {spread, spreads}, {share, shares}} {
+				if len(part.points) == 0 {
+					continue
+				}
+				l, s, err := plotter.NewLinePoints(part.points)
+				if err != nil {
+					return nil, err
+				}
+				l.LineStyle = line
+				s.GlyphStyle = draw.GlyphStyle{Color: seriesColours[k], Radius: vg.Points(1.8), Shape: draw.CircleGlyph{}}
+				part.plot.Add(l, s)
+				if r == 0 && part.plot == norm {
+					norm.Legend.Add(curve.Name, l)
+				}
+			}
+		}
+		for _, p := range []*plot.Plot{norm, spread, share} {
+			p.X.Scale = plot.LogScale{}
+			p.X.Tick.Marker = valueTicks(betas)
+			if len(betas) > 0 {
+				p.X.Min, p.X.Max = slices.Min(betas)/1.15, slices.Max(betas)*1.15
+			}
+			if p != share {
+				p.Y.Tick.Marker = normDecades{}
+			}
+			if r == len(sets)-1 {
+				p.X.Label.Text = "$\\beta$"
+			}
+			p.Add(lightGrid())
+		}
+		share.Y.Tick.Marker = every(0.25, 0, 1)
+		norm.Legend.Top, norm.Legend.Left = true, true
+		norm.Legend.XOffs = vg.Points(4)
+		rows[r] = []*plot.Plot{norm, spread, share}
+	}
+	return &Figure{
+		Width: vg.Points(690), Height: vg.Points(30 + 170*float64(len(sets))),
+		Alt: "How long the gradient of a batch is under each pair weight as β grows, how much that differs between batches, and which share of the variance of P₋ the pair's own " +
+			"similarity does not explain: with sig-ms all three grow steeply with β, with sig they stay where they are, and lin and lin-ms have no β.",
+		panels: func(c draw.Canvas) {
+			height := (c.Max.Y - c.Min.Y) / vg.Length(len(rows))
+			for r, plots := range rows {
+				part := c
+				part.Max.Y -= height * vg.Length(r)
+				part.Min.Y = part.Max.Y - height + 4
+				for i, panel := range columns(part, 14, 1.1, 1, 1) {
+					drawPlot(plots[i], panel)
+				}
+			}
+		},
+	}, nil
+}
+
+type normStats struct{ mean, std, low, high float64 }
+
+// positiveStats of at least two finite numbers above zero, with the sample standard deviation.
+func positiveStats(values []float64) (normStats, error) {
+	s := normStats{low: math.Inf(1)}
+	if len(values) < 2 {
+		return s, fmt.Errorf("%d norms, want at least two", len(values))
+	}
+	for _, v := range values {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return s, fmt.Errorf("a norm is %g, want a finite number above zero", v)
+		}
+		s.mean += v / float64(len(values))
+		s.low, s.high = min(s.low, v), max(s.high, v)
+	}
+	for _, v := range values {
+		s.std += (v - s.mean) * (v - s.mean) / float64(len(values)-1)
+	}
+	s.std = math.Sqrt(s.std)
+	if s.std == 0 {
+		return s, fmt.Errorf("all batches have the norm %g", s.mean)
+	}
+	return s, nil
+}
+
+// valueTicks labels exactly these values.
+func valueTicks(values []float64) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for _, v := range values {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', -1, 64)})
+	}
+	return ticks
+}
+
+// normDecades labels the powers of ten of a logarithmic axis, or 1, 2 and 5 times them where it has few.
+type normDecades struct{}
+
+func (normDecades) Ticks(low, high float64) []plot.Tick {
+	few := high/low < 200
+	var ticks []plot.Tick
+	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+		for m := 1; m < 10; m++ {
+			v := float64(m) * math.Pow(10, e)
+			if v < low*(1-1e-9) || v > high*(1+1e-9) {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			switch {
+			case m == 1 && (v > 999 || v < 0.009):
+				t.Label = fmt.Sprintf("$10^{%g}$", e)
+			case m == 1 || few && (m == 2 || m == 5):
+				t.Label = number(v)
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+// NormRun is a run of a sweep over learning rates.
+type NormRun struct {
+	Pair, Data    string
+	LR            float64
+	Mean, Largest float64 // Over the epochs, of an epoch's mean length of the gradient of all weights.
+	Diverged      bool
+}
+
+// GradientNorms draws how long the gradient of the network's weights is over the learning rate, a panel for each data
+// set: the mean over a run's epochs, and a bar up to the largest. A run that diverged is a cross.
+func GradientNorms(runs []NormRun) (*Figure, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("gradient norms: no runs")
+	}
+	var pairs, sets []string
+	var panels []*plot.Plot
+	for i, r := range runs {
+		if !(r.LR > 0 && r.Mean > 0 && r.Largest >= r.Mean) || math.IsInf(r.LR, 0) || math.IsInf(r.Largest, 0) {
+			return nil, fmt.Errorf("gradient norms: run %d is %+v; rate and norms must be finite and positive", i, r)
+		}
+		seriesIndex(&pairs, r.Pair)
+		if _, fresh := seriesIndex(&sets, r.Data); fresh {
+			p := newPlot(r.Data, "learning rate", "")
+			p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+			p.Y.Tick.Marker = normDecades{}
+			p.Add(lightGrid())
+			panels = append(panels, p)
+		}
+	}
+	if len(pairs) > len(seriesColours) {
+		return nil, fmt.Errorf("gradient norms: %d pair weights, at most %d", len(pairs), len(seriesColours))
+	}
+	panels[0].Y.Label.Text = "$\\|\\partial L/\\partial\\theta\\|$, mean over epochs"
+	for s, set := range sets {
+		var rates []float64
+		for k, pair := range pairs {
+			var points plotter.XYs
+			var up plotter.YErrors
+			var lost plotter.XYs
+			for _, r := range runs {
+				if r.Data != set || r.Pair != pair {
+					continue
+				}
+				seriesIndex(&rates, r.LR)
+				points = append(points, plotter.XY{X: r.LR, Y: r.Mean})
+				up = append(up, struct{ Low, High float64 }{0, r.Largest - r.Mean})
+				if r.Diverged {
+					lost = append(lost, points[len(points)-1])
+				}
+			}
+			if len(points) == 0 {
+				continue
+			}
+			l, dots, err := plotter.NewLinePoints(points)
+			if err != nil {
+				return nil, err
+			}
+			l.LineStyle = stroke(seriesColours[k], 1.4, seriesDashes[k%len(seriesDashes)]...)
+			dots.GlyphStyle = draw.GlyphStyle{Color: seriesColours[k], Radius: vg.Points(1.8), Shape: draw.CircleGlyph{}}
+			bars, err := plotter.NewYErrorBars(struct {
+				plotter.XYs
+				plotter.YErrors
+			}{points, up})
+			if err != nil {
+				return nil, err
+			}
+			bars.LineStyle, bars.CapWidth = stroke(seriesColours[k], 0.8), vg.Points(3)
+			panels[s].Add(bars, l, dots)
+			panels[s].Legend.Add(PairLabel(pair), l)
+			if len(lost) > 0 {
+				crosses, err := plotter.NewScatter(lost)
+				if err != nil {
+					return nil, err
+				}
+				crosses.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(4), Shape: draw.CrossGlyph{}}
+				panels[s].Add(crosses)
+			}
+		}
+		panels[s].X.Tick.Marker = valueTicks(rates)
+		panels[s].Legend.Top, panels[s].Legend.Left = true, true
+		panels[s].Legend.XOffs = vg.Points(4)
+	}
+	return &Figure{
+		Width: vg.Points(30 + 300*float64(len(panels))), Height: vg.Points(250),
+		Alt: "The length of the gradient of the network's weights over the learning rate, for each pair weight and data set.",
+		panels: func(c draw.Canvas) {
+			widths := make([]float64, len(panels))
+			for i := range widths {
+				widths[i] = 1
+			}
+			for i, part := range columns(c, 14, widths...) {
+				drawPlot(panels[i], part)
+			}
+		},
+	}, nil
+}

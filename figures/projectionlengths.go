@@ -1,0 +1,215 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Member is the member of a triplet at which a gradient acts, by the paper's index.
+type Member string
+
+// The members whose gradient has one part only.
+const (
+	PositiveMember Member = "p"
+	NegativeMember Member = "n"
+)
+
+// Projected is a unit gradient's parts at a member: the signed length along d_∥, the member's own embedding, and the length
+// along d_⊥, of what is left; with the similarities of the triplet.
+type Projected struct {
+	Direction               string // euc, cos, euc-orth, cos-orth.
+	Member                  Member
+	Sap, San, Spn           float64
+	Parallel, Perpendicular float64
+}
+
+// ParallelLength is e·f of a direction's unit gradient at a member, from the triplet's similarities; along d_⊥ is
+// √(1−l²). It is that of the paper's appendix for euc and cos, with S_an where that prints S_ap for the negative of cos:
+//
+//	euc  at p: (1−S_ap)/√(2−2S_ap) = √((1−S_ap)/2)    at n: −√((1−S_an)/2)
+//	cos  at p: −S_ap                                   at n: S_an
+//
+// and for the orthogonal ones, which it leaves out, at p the same and at n, with q = 1−S_ap−S_an+S_pn = (f_a−f_n)·(f_a−f_p):
+//
+//	euc-orth: (S_an−1 − q(S_an−S_pn)/(2−2S_ap)) / √(2−2S_an − q²/(2−2S_ap))
+//	cos-orth: (S_an+S_pn) / √(2+2S_ap)
+//
+// NaN where the direction is not defined: a difference or a projection of length zero.
+func ParallelLength(direction string, member Member, sap, san, spn float64) float64 {
+	if member == PositiveMember {
+		switch direction {
+		case "euc", "euc-orth":
+			return (1 - sap) / math.Sqrt(2-2*sap)
+		case "cos", "cos-orth":
+			return -sap
+		}
+	}
+	q := 1 - sap - san + spn
+	switch direction {
+	case "euc":
+		return (san - 1) / math.Sqrt(2-2*san)
+	case "cos":
+		return san
+	case "euc-orth":
+		return (san - 1 - q*(san-spn)/(2-2*sap)) / math.Sqrt(2-2*san-q*q/(2-2*sap))
+	case "cos-orth":
+		return (san + spn) / math.Sqrt(2+2*sap)
+	}
+	return math.NaN()
+}
+
+// PerpendicularLength is √(1−l²) of a [ParallelLength].
+func PerpendicularLength(parallel float64) float64 { return math.Sqrt(max(1-parallel*parallel, 0)) }
+
+// ProjectionLengths draws the parts of the unit gradients along d_∥, above, and d_⊥, below: at the positive, at the
+// negative, and at the negative under the orthogonal directions, there for negatives as near to the positive as to the
+// anchor and for each S_ap that the measurements have. Closed forms are lines, measurements points.
+func ProjectionLengths(measured []Projected) (*Figure, error) {
+	var saps []float64
+	for i, m := range measured {
+		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || math.IsNaN(m.Parallel+m.Perpendicular) || math.IsInf(m.Parallel+m.Perpendicular, 0) {
+			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; similarities must lie in [-1, 1] and lengths be finite", i, m)
+		}
+		if projectedOrthogonal(m) {
+			seriesIndex(&saps, math.Round(m.Sap*1000)/1000)
+		}
+	}
+	slices.Sort(saps)
+	slices.Reverse(saps)
+	if len(saps) > len(seriesDashes) {
+		return nil, fmt.Errorf("projection lengths: orthogonal directions at %d S_ap, at most %d", len(saps), len(seriesDashes))
+	}
+	colours := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
+	var rows [2][]*plot.Plot
+	for column, panel := range []struct {
+		title      Markup
+		x          Markup
+		member     Member
+		directions []string
+		saps       []float64
+	}{
+		{"at the positive", "$S_{ap}$", PositiveMember, []string{"euc", "cos"}, []float64{math.NaN()}},
+		{"at the negative", "$S_{an}$", NegativeMember, []string{"euc", "cos"}, []float64{math.NaN()}},
+		{"at the negative, orthogonal", "$S_{an}$ = $S_{pn}$", NegativeMember, []string{"euc-orth", "cos-orth"}, saps},
+	} {
+		for row := range 2 {
+			title, x, y := panel.title, Markup(""), "along $d_\\parallel$"
+			p := newPlot(title, x, "")
+			p.Y.Min, p.Y.Max = -1.05, 1.05
+			if row == 1 {
+				p = newPlot("", panel.x, "")
+				p.Y.Min, p.Y.Max, y = 0, 1.05, "along $d_\\perp$"
+			}
+			if column == 0 {
+				p.Y.Label.Text = y
+			}
+			p.X.Min, p.X.Max = -1, 1
+			p.X.Tick.Marker, p.Y.Tick.Marker = every(0.5, -1, 1), every(0.5, p.Y.Min, 1)
+			p.Add(lightGrid())
+			for k, direction := range panel.directions {
+				for d, sap := range panel.saps {
+					line := projectionLine(direction, panel.member, sap, row == 1)
+					l, err := plotter.NewLine(line)
+					if err != nil {
+						return nil, err
+					}
+					l.LineStyle = stroke(colours[direction], 1.4, seriesDashes[d]...)
+					p.Add(l)
+					if row == 0 && column != 1 {
+						name := fmt.Sprintf(`$\mathbf{e}^{%s}$`, direction)
+						if !math.IsNaN(sap) {
+							name += ", $S_{ap}$ = " + number(sap)
+						}
+						p.Legend.Add(name, l)
+					}
+				}
+				var points plotter.XYs
+				for _, m := range measured {
+					if m.Direction != direction || m.Member != panel.member {
+						continue
+					}
+					at := plotter.XY{X: m.San, Y: m.Parallel}
+					if panel.member == PositiveMember {
+						at.X = m.Sap
+					}
+					if row == 1 {
+						at.Y = m.Perpendicular
+					}
+					points = append(points, at)
+				}
+				if len(points) == 0 {
+					continue
+				}
+				s, err := plotter.NewScatter(points)
+				if err != nil {
+					return nil, err
+				}
+				shape := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}}[k]
+				s.GlyphStyle = draw.GlyphStyle{Color: colours[direction], Radius: vg.Points(1.9), Shape: ringed{shape}}
+				p.Add(s)
+			}
+			if row == 0 && column == 0 && len(measured) > 0 {
+				p.Legend.Add("measured", dots{Vermilion, Blue})
+			}
+			p.Legend.Top, p.Legend.Left = column == 2, true
+			p.Legend.XOffs, p.Legend.YOffs = vg.Points(4), vg.Points(5)
+			if column == 2 {
+				p.Legend.YOffs = 0
+			}
+			rows[row] = append(rows[row], p)
+		}
+	}
+	return &Figure{
+		Width: vg.Points(690), Height: vg.Points(360),
+		Alt: "Parts of the unit gradients along the member's own embedding, d_∥, and orthogonal to it, d_⊥, over the similarity of the pair. At the positive and the negative " +
+			"the cosine direction has no part along d_⊥ at S = ±1 and the Euclidean one grows with S. The orthogonal directions have none at a negative that lies between anchor and positive.",
+		panels: func(c draw.Canvas) {
+			height := (c.Max.Y - c.Min.Y) / 2
+			for row, plots := range rows {
+				part := c
+				part.Max.Y -= height * vg.Length(row)
+				part.Min.Y = part.Max.Y - height + 4
+				for i, panel := range columns(part, 10, 1.1, 1, 1) {
+					drawPlot(plots[i], panel)
+				}
+			}
+		},
+	}, nil
+}
+
+func projectedOrthogonal(m Projected) bool {
+	return m.Direction == "euc-orth" || m.Direction == "cos-orth"
+}
+
+// projectionLine is a closed form over its whole range; sap is that of an orthogonal direction, whose negative is as near
+// to the positive as to the anchor, which bounds S_an by the length of (f_a+f_p)/2.
+func projectionLine(direction string, member Member, sap float64, perpendicular bool) plotter.XYs {
+	reach := 1.0
+	if !math.IsNaN(sap) {
+		reach = math.Sqrt((1 + sap) / 2)
+	}
+	const steps = 180
+	var line plotter.XYs
+	for i := range steps + 1 {
+		// Steps of angle and not of S: the curves end steeply. The very ends may not be defined.
+		s := reach * math.Cos(math.Pi*(1-(float64(i)+1e-4)/(steps+2e-4)))
+		l := ParallelLength(direction, member, s, s, s)
+		if !math.IsNaN(sap) {
+			l = ParallelLength(direction, member, sap, s, s)
+		}
+		if perpendicular {
+			l = PerpendicularLength(l)
+		}
+		if !math.IsNaN(l) {
+			line = append(line, plotter.XY{X: s, Y: l})
+		}
+	}
+	return line
+}
