@@ -155,6 +155,19 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 	return meta, nil
 }
 
+// HeadDim is the size of the embedding that a safetensors file's linear layer "fc" gives.
+func HeadDim(data []byte) (int, error) {
+	entries, _, _, err := parseSafetensors(data)
+	if err != nil {
+		return 0, err
+	}
+	e, ok := entries["fc.bias"]
+	if !ok || len(e.Shape) != 1 || e.Shape[0] < 1 {
+		return 0, fmt.Errorf("no linear layer fc in the file: it has features but no embedding")
+	}
+	return e.Shape[0], nil
+}
+
 // The safetensors format (github.com/huggingface/safetensors): the header's length as 8 bytes little-endian, the header
 // in JSON, and the tensors' bytes, which the header's offsets index. go-huggingface reads it only from a hub's
 // repository, and does not write it.

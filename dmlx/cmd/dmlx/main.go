@@ -79,6 +79,7 @@ func newRoot(a *app) *cobra.Command {
 		newReproduce(a),
 		newRuns(a),
 		newRecall(a),
+		newEmbed(a),
 		newPretrain(a),
 		newGradient(a),
 		newBench(a),

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+// newEmbed embeds a folder of images with a network from a file.
+func newEmbed(a *app) *cobra.Command {
+	var arch, weights, images, features, out string
+	resize, crop := backbone.EvaluationResize, backbone.EvaluationCrop
+	cmd := &cobra.Command{
+		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
+		Short: "Embed a folder of images with a network's weights",
+		Long: `Embed all images of a folder, and of the folders in it, in the lexical order of their paths, and write a row of float32
+each. The weights are a safetensors file with torchvision's names.
+
+gap is what the network has behind its average pooling; embedding is that through the file's linear layer "fc", scaled to
+length 1. Images are prepared as torchvision's evaluation does: the shorter side scaled to 256 pixels, the middle square of
+224, ImageNet's mean and standard deviation taken off.`,
+		Example: "  dmlx embed --arch resnet18 --weights resnet18.safetensors --images photos --features gap --out F.npy",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			net, err := backbone.ParseArch(arch)
+			if err != nil {
+				return err
+			}
+			if features != "gap" && features != "embedding" {
+				return fmt.Errorf("--features %q: want gap or embedding", features)
+			}
+			raw, err := os.ReadFile(weights)
+			if err != nil {
+				return err
+			}
+			if err := backbone.CheckEvaluation(resize, crop); err != nil {
+				return err
+			}
+			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
+			width := net.Width()
+			if !o.WithoutHead {
+				if o.Dim, err = backbone.HeadDim(raw); err != nil {
+					return fmt.Errorf("%s: %w", weights, err)
+				}
+				width = o.Dim
+			}
+			store := model.NewStore()
+			defer store.Finalize()
+			if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
+				return fmt.Errorf("%s: %w", weights, err)
+			}
+			files, err := imageFiles(images)
+			if err != nil {
+				return err
+			}
+			choice, err := a.backend()
+			if err != nil {
+				return err
+			}
+			exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
+				x := backbone.Normalized(pixels, backbone.ImageNetMean, backbone.ImageNetStd)
+				if o.WithoutHead {
+					return net.Features(scope, x, false)
+				}
+				return dmlx.Normalize(net.Embed(scope, x, o.Dim, false))
+			})
+			if err != nil {
+				return err
+			}
+			defer exec.Finalize()
+			line := newLiveLine(a.stderr)
+			values, err := embedFiles(exec, files, resize, crop, width, func(done int) error {
+				line.show("%d of %d images", done, len(files))
+				return cmd.Context().Err()
+			})
+			line.end()
+			if err != nil {
+				return err
+			}
+			if err := npy.WriteFloat32(out, values, len(files), width); err != nil {
+				return err
+			}
+			return a.print(map[string]any{"images": len(files), "dim": width, "out": out},
+				fmt.Sprintf("%d images, %d values each, in %s", len(files), width, out))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&arch, "arch", string(backbone.ResNet18), "network: "+strings.Join(backbone.Arches(), ", "))
+	f.StringVar(&weights, "weights", "", "safetensors file with torchvision's names")
+	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
+	f.StringVar(&features, "features", "embedding", "gap or embedding")
+	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
+	f.IntVar(&resize, "resize", resize, "pixels of the shorter side")
+	f.IntVar(&crop, "crop", crop, "pixels of the square that is cut out")
+	for _, name := range []string{"weights", "images", "out"} {
+		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
+	}
+	return cmd
+}
+
+// imageFiles lists the images of a folder and the folders in it, in lexical order of their paths.
+func imageFiles(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), ".") && path != dir {
+			if d.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.IsDir() && slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(path))) {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no JPEG or PNG files in %s", dir)
+	}
+	slices.Sort(files) // By the whole path: WalkDir sorts within a folder.
+	return files, err
+}
+
+// embedRows is how many images a graph is compiled for.
+const embedRows = 16
+
+// embedFiles runs a network on images, a batch at a time: pixels in, [embedRows, width] out.
+func embedFiles(exec *model.Exec, files []string, resize, crop, width int, progress func(done int) error) ([]float32, error) {
+	one := crop * crop * 3
+	values := make([]float32, 0, len(files)*width)
+	pixels := make([]uint8, embedRows*one)
+	for start := 0; start < len(files); start += embedRows {
+		batch := files[start:min(start+embedRows, len(files))]
+		var group errgroup.Group
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for i, file := range batch {
+			group.Go(func() error {
+				img, err := datasets.ReadImage(file)
+				if err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
+				square, err := backbone.EvaluationPixels(img, resize, crop)
+				copy(pixels[i*one:], square)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
+		in := tensors.FromFlatDataAndDimensions(pixels, embedRows, crop, crop, 3)
+		result, err := exec.Call1(in)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := tensors.CopyFlatData[float32](result)
+		if err := errors.Join(err, in.FinalizeAll(), result.FinalizeAll()); err != nil {
+			return nil, err
+		}
+		for i, v := range rows[:len(batch)*width] {
+			if v-v != 0 {
+				return nil, fmt.Errorf("%s: its embedding is not finite: are the weights damaged?", batch[i/width])
+			}
+		}
+		values = append(values, rows[:len(batch)*width]...)
+		if err := progress(start + len(batch)); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}

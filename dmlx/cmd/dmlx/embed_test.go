@@ -1,0 +1,111 @@
+package main
+
+import (
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+func TestEmbed(t *testing.T) {
+	atWork(t)
+	dir := t.TempDir()
+	images, weights, out := filepath.Join(dir, "images"), filepath.Join(dir, "w.safetensors"), filepath.Join(dir, "f.npy")
+	store := model.NewStore()
+	if err := backbone.Init(store, backbone.Small, 5, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := backbone.SaveWeights(weights, store, backbone.Small, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"b/1.png", "a/2.png", "b.png"} {
+		img := image.NewNRGBA(image.Rect(0, 0, 20+i, 30))
+		for k := range img.Pix {
+			img.Pix[k] = uint8(k*(i+3)) | 0xf
+		}
+		img.SetNRGBA(0, 0, color.NRGBA{1, 2, 3, 255})
+		path := filepath.Join(images, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := png.Encode(file, img); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	embed := func(more ...string) ([]float32, []int) {
+		t.Helper()
+		args := append([]string{"embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out, "--resize", "24", "--crop", "16"}, more...)
+		if v := object(t, args...); v["images"] != 3.0 {
+			t.Errorf("%v", v)
+		}
+		values, shape, err := npy.ReadFloat32(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return values, shape
+	}
+	all, shape := embed()
+	if shape[0] != 3 || shape[1] != 5 {
+		t.Fatalf("shape %v", shape)
+	}
+	for i := range 3 {
+		sum := 0.0
+		for _, v := range all[5*i : 5*i+5] {
+			sum += float64(v) * float64(v)
+		}
+		if math.Abs(sum-1) > 1e-5 {
+			t.Errorf("row %d has length² %g", i, sum)
+		}
+	}
+	if _, shape := embed("--features", "gap"); shape[1] != backbone.Small.Width() {
+		t.Errorf("features of shape %v", shape)
+	}
+	if files, err := imageFiles(images); err != nil || len(files) != 3 || !strings.HasSuffix(files[0], "a/2.png") || !strings.HasSuffix(files[2], "b/1.png") {
+		t.Errorf("%q, %v", files, err)
+	}
+	// An image alone has the row that it has among others.
+	if err := os.RemoveAll(filepath.Join(images, "b")); err != nil {
+		t.Fatal(err)
+	}
+	v := object(t, "embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out, "--resize", "24", "--crop", "16")
+	fewer, _, err := npy.ReadFloat32(out)
+	if err != nil || v["images"] != 2.0 {
+		t.Fatal(v, err)
+	}
+	for i, x := range fewer {
+		if math.Abs(float64(x-all[i])) > 1e-6 {
+			t.Errorf("value %d is %g, with another image behind it %g", i, x, all[i])
+		}
+	}
+	if err := os.WriteFile(filepath.Join(images, "c.png"), []byte("no image"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base := []string{"embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out}
+	for want, bad := range map[string][]string{
+		"c.png":                     base,
+		"gap or embedding":          append(base, "--features", "fc"),
+		"not the weights of":        {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
+		"no JPEG or PNG":            {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
+		"a square of 50 pixels out": append(base, "--resize", "40", "--crop", "50"),
+	} {
+		if code, _, stderr := invoke(t, bad...); code != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
+		}
+	}
+}
