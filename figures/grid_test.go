@@ -118,7 +118,7 @@ func TestGridAnova(t *testing.T) {
 			{"pair weight", 5, 5, 12.34, 2.468, 2.24, 0.063, Interval{0.06, 0, 0.15}},
 			{"direction × triplet weight", 0, 18, 0, nan, nan, nan, Interval{nan, nan, nan}},
 		},
-		Error: GridEffect{"seeds", 52, 52, 57.2, 1.1, nan, nan, Interval{nan, nan, nan}},
+		Error: GridEffect{"error: seeds", 52, -1, 57.2, 1.1, nan, nan, Interval{nan, nan, nan}},
 		Notes: []Markup{"the error is of seeds."},
 	}}, somewhere)
 	checkText(t, "gridanova", table, nil)

@@ -83,7 +83,7 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 }
 
 func (s GridMargins) panel(of part, low, high float64) *plot.Plot {
-	p := newPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, %", "")
+	p := newPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, % (dashed: of all runs)", "")
 	names := s.Levels[of]
 	ticks := make(plot.ConstantTicks, len(names))
 	for i, name := range names {
@@ -287,14 +287,15 @@ func (p GridProfile) panel(data string) *plot.Plot {
 	for i, name := range p.PointNames {
 		ticks[i] = plot.Tick{Value: float64(i), Label: strings.ReplaceAll(part(p.Points).label(name), " & ", ", ")}
 	}
+	out.X.Tick.Marker = ticks
 	if part(p.Points) == tripletWeight { // Too long to stand side by side.
+		out.X.Tick.Length = 0
 		for i := range ticks {
 			ticks[i].Label += "\u00a0" // Keeps them off the axis.
 		}
 		out.X.Tick.Label.Rotation = math.Pi / 2
 		out.X.Tick.Label.XAlign, out.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
 	}
-	out.X.Tick.Marker, out.X.Tick.Length = ticks, 0
 	out.X.Min, out.X.Max = -0.4, float64(len(p.PointNames))-0.6
 	out.Add(gridRungs(step), gridPaths(p))
 	return out

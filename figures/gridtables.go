@@ -10,7 +10,7 @@ import (
 // GridEffect is a line of an analysis of variance.
 type GridEffect struct {
 	Name     string
-	DF, Full int // Degrees of freedom: of the runs there are, and of a grid without gaps.
+	DF, Full int // Degrees of freedom: of the runs there are, and of a grid without gaps; −1 for the error.
 	SS, MS   float64
 	F, P     float64  // NaN where there is no test.
 	Omega    Interval // Partial ω², as a fraction; NaN where there is none.
@@ -45,6 +45,9 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 	for _, s := range sets {
 		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
 			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"), Text("–"), Text("–"), Text("–")}
+			if e.Full < 0 {
+				row[3] = Text("–")
+			}
 			if e.DF > 0 {
 				row[4], row[5] = Text(gridDigits(e.SS)), Text(gridDigits(e.MS))
 			}

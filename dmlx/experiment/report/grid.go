@@ -171,14 +171,14 @@ func (r *Report) showGrid(grids []experiment.Grid, ends int) error {
 		}
 		lines = append(lines, interaction)
 		gaps = append(gaps, gridGaps(g)...)
-		best, worst := g.Ends(ends)
+		best, worst := g.Ends(min(ends, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
 		for _, rule := range best {
 			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Rule, ""))
 		}
 		for _, rule := range slices.Backward(worst) {
 			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Rule, ""))
 		}
-		endNotes = append(endNotes, gridRegression(g, ends))
+		endNotes = append(endNotes, gridRegression(g, len(best)))
 		rules, note := gridChoices(g)
 		chosen, chosenBy = append(chosen, rules...), append(chosenBy, note...)
 	}
@@ -208,7 +208,7 @@ func gridMap(g *experiment.Grid) figures.GridSet {
 			s.Scores[r.Rule] = score(r.First)
 		}
 	}
-	s.Marks = []figures.GridMark{{Name: "the best with this seed"}, {Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
+	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)}, {Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
 	if ranked := g.Ranked(); len(ranked) > 0 {
 		s.Marks[0].Rule = ranked[0].Rule
 	}
@@ -238,7 +238,8 @@ func gridCount(g *experiment.Grid) figures.GridCount {
 	return out
 }
 
-// gridRates says which learning rates the rules had: a difference between pair weights with different rates is one of both.
+// gridRates are the notes under what is there: how to read it, and which learning rates the rules had, since a difference
+// between pair weights with different rates is one of both.
 func gridRates(grids []experiment.Grid) []figures.Markup {
 	var out []figures.Markup
 	for _, g := range grids {
@@ -263,8 +264,9 @@ func gridRates(grids []experiment.Grid) []figures.Markup {
 		}
 		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", g.Data, strings.Join(parts, "; ")))
 	}
-	return append(out, "Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of weight and rate together; "+
-		"directions and triplet weights are compared at a rate that need not be the best for each.")
+	return append(out, "To be expected with another seed is the mean of the rules, and from there on that share of the best rule's distance which is not the seed's.",
+		"Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of weight and rate together; "+
+			"directions and triplet weights are compared at a rate that need not be the best for each.")
 }
 
 func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins, error) {
@@ -281,7 +283,7 @@ func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins
 			Omega: figures.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
 	}
 	v := figures.GridVariance{Data: g.Data, Error: effect(a.Error)}
-	v.Error.Name = "error: " + a.ErrorTerm
+	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
 	c := g.Coverage()
 	if a.ErrorTerm == experiment.SeedsError {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from seed to seed, over the %d rules with several.",
@@ -295,8 +297,11 @@ func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins
 	}
 	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
 	m := figures.GridMargins{Data: g.Data, Mean: a.Mean}
-	for _, e := range a.Effects {
-		v.Effects = append(v.Effects, effect(e))
+	d, p, t := len(g.Directions)-1, len(g.Pairs)-1, len(g.Triplets)-1
+	for i, full := range []int{d, p, t, d * p, d * t, p * t, d * p * t} {
+		e := effect(a.Effects[i])
+		e.Full = full // Of the grid; the runs there are may lack whole levels.
+		v.Effects = append(v.Effects, e)
 	}
 	for f, levels := range a.Margins {
 		for _, l := range levels {

@@ -85,7 +85,7 @@ func TestGridReport(t *testing.T) {
 	}
 	out := renderGrid(t, r)
 	for part, wants := range map[string][]string{
-		"":         {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with this seed: cos-orth/sig-ms/", "s choice: cos-orth/lin-ms/cir with"},
+		"":         {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with seed 1, as shown: cos-orth/sig-ms/", "s choice: cos-orth/lin-ms/cir with"},
 		"coverage": {"167 of 168", "Learning rates on minicar: 0.3 for P^con, P^euc"},
 		"anova":    {"direction × pair weight", "error: seeds", "3 diverged runs are left out", "main effects and two-way interactions"},
 		"ends":     {"10 best", "10 worst", "minicar: with other seeds the best change by"},
