@@ -60,6 +60,8 @@ type Column struct {
 	Left         bool // Text, aligned left, and not a number.
 	// Merged sets equal cells that stand one under the other as one. CSV repeats them.
 	Merged bool
+	// Wrap, if not 0, breaks long text after so many characters where the format does not do it itself.
+	Wrap int
 }
 
 // Cell is what stands in a table: text, or a score.
@@ -70,6 +72,8 @@ type Cell struct {
 	// Shade colours the cell from white, 0, to the table's tint, 1, if Shaded.
 	Shade  float64
 	Shaded bool
+	// Colour is that of the ground behind black text where no shade is, if it is not zero.
+	Colour color.NRGBA
 	// Note is a footnote.
 	Note Markup
 }
@@ -139,6 +143,14 @@ func (c Cell) markup() Markup {
 		return c.Score.String()
 	}
 	return c.Text
+}
+
+// ground is the colour behind a cell, if it has one.
+func (t *Table) ground(c Cell) (k color.NRGBA, coloured bool) {
+	if c.Shaded {
+		return t.tint(c.Shade), true
+	}
+	return c.Colour, c.Colour != color.NRGBA{}
 }
 
 func (t *Table) tint(shade float64) color.NRGBA {
@@ -261,6 +273,9 @@ func (t *Table) terminal() []byte {
 		configs[i] = pretty.ColumnConfig{Number: i + 1, Align: prettytext.AlignCenter, AlignHeader: prettytext.AlignCenter}
 		if c.Left {
 			configs[i].Align, configs[i].AlignHeader = prettytext.AlignLeft, prettytext.AlignLeft
+		}
+		if c.Wrap > 0 {
+			configs[i].WidthMax, configs[i].WidthMaxEnforcer = c.Wrap, prettytext.WrapSoft
 		}
 	}
 	w.AppendHeader(row)
@@ -436,8 +451,7 @@ func (t *Table) html() []byte {
 				span = fmt.Sprintf(` rowspan="%d"`, n)
 			}
 			style := cell + align(t.Columns[j])
-			if c.Shaded {
-				k := t.tint(c.Shade)
+			if k, coloured := t.ground(c); coloured {
 				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
 			}
 			text := HTML(c.markup())
@@ -476,6 +490,9 @@ func (t *Table) latex() []byte {
 		spec[i] = "c"
 		if c.Left {
 			spec[i] = "l"
+		}
+		if c.Wrap > 0 {
+			spec[i] = fmt.Sprintf(`p{%.1fem}`, 0.3*float64(c.Wrap))
 		}
 	}
 	if t.Provenance != "" {
@@ -526,8 +543,7 @@ func (t *Table) latex() []byte {
 			if mark := marks[c.Note]; mark != "" {
 				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6", "⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
 			}
-			if c.Shaded {
-				k := t.tint(c.Shade)
+			if k, coloured := t.ground(c); coloured {
 				text = fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
 			}
 			cells[j] = text

@@ -228,13 +228,6 @@ func newBatchSet(e BatchEntry) (batchSet, error) {
 	return s, nil
 }
 
-func (s batchSet) label() string {
-	if s.paper == "" || s.paper == s.data {
-		return s.data
-	}
-	return s.data + " beside " + s.paper
-}
-
 // Table has ours and then the paper's own runs, the best of each column in bold.
 func (b *Batches) Table() (*Table, error) {
 	t := &Table{
