@@ -117,6 +117,9 @@ const (
 	lastWait  = 700 * time.Millisecond
 )
 
+// headlessEnv is set where a notebook is executed without a browser; see "dmlx lab --execute". Elsewhere it is found out.
+const headlessEnv = "DMLX_HEADLESS"
+
 // link is the way to a browser; tests have one of their own.
 type link struct {
 	show   func(html string) // Shows a page, in place of what it has shown before.
@@ -162,9 +165,15 @@ func (p page) run(ctx context.Context) error {
 	return err
 }
 
+const noBrowser = "Without a browser this is a still picture. Run the cell in JupyterLab, and the controls appear."
+
 // follow is run on a link. listen is called once the page is shown.
 func (p page) follow(ctx context.Context, l link, id string, listen func()) error {
 	last := p.draw(p.first())
+	if os.Getenv(headlessEnv) != "" {
+		l.show(still(p.pictures, last, noBrowser))
+		return firstProblem(last)
+	}
 	l.show(p.html(id, last))
 	if err := firstProblem(last); err != nil {
 		return err
@@ -183,7 +192,7 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 		case <-ctx.Done():
 			return end("")
 		case <-hello.C:
-			return end("No browser answers, so this is a still picture. Run the cell in JupyterLab and the controls appear.")
+			return end(noBrowser)
 		case e := <-l.events:
 			hello.Stop()
 			// The latest counts; events may come in any order, and buttons pressed are not to be lost.

@@ -23,6 +23,7 @@
     for (const input of inputs) values[input.name] = input.value;
     waiting = changed || performance.now();
     changed = 0;
+    root.dataset.busy = "yes";
     comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press}));
     press = [];
     clearTimeout(timer);
@@ -65,6 +66,7 @@
       waiting = 0;
       for (const button of root.querySelectorAll("button[data-on]")) press.push(button.name);
       if (changed || press.length) send();
+      else delete root.dataset.busy;
     });
   };
 
@@ -85,6 +87,7 @@
       change(button.name);
     });
   }
+  root.addEventListener("keydown", (e) => e.stopPropagation()); // An arrow key moves a slider, not the notebook's cursor.
   $("form").addEventListener("submit", (e) => e.preventDefault());
 
   const began = performance.now();

@@ -225,3 +225,19 @@ func BenchmarkRedraw(b *testing.B) {
 		})
 	}
 }
+
+func TestWithoutBrowser(t *testing.T) {
+	t.Setenv(headlessEnv, "1")
+	b, ended := follow(t.Context(), rulePage(t, parse(t, "ours")))
+	if page := within(t, b.pages, "page"); strings.Contains(page, "<script") || strings.Count(page, "<img") != 3 || !strings.Contains(page, noBrowser) {
+		t.Errorf("%.300s", page)
+	}
+	if err := within(t, ended, "end"); err != nil {
+		t.Error(err)
+	}
+	bad := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p", Of: func(*dmlx.Batch) *Node { panic("not today") }}}
+	_, ended = follow(t.Context(), rulePage(t, bad))
+	if err := within(t, ended, "end"); err == nil || !strings.Contains(err.Error(), "not today") || !strings.Contains(err.Error(), "panel_test.go:") {
+		t.Errorf("a rule that panics: %v", err)
+	}
+}

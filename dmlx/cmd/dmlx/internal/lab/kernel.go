@@ -99,6 +99,9 @@ func (l *Lab) environ(headless bool) []string {
 		"DMLX_CACHE":          l.Cache,
 		"PATH":                strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}, string(os.PathListSeparator)),
 	}
+	if headless {
+		set["DMLX_HEADLESS"] = "1" // Cells then wait for nobody to press a button.
+	}
 	if l.Store != "" {
 		set["DMLX_STORE"] = l.Store
 	}

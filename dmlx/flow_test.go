@@ -1,0 +1,102 @@
+package dmlx
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// One step of a flow by hand: f − rate·T·P·e, normalised; see TestUnitCircleByHand.
+func TestFlowStepByHand(t *testing.T) {
+	onEach(t, func(t *testing.T, b compute.Backend) {
+		// Each class has its pair, so that every image is an anchor; e_p = −f_a, e_n = f_a, T = ½.
+		e := circleBatch([]int64{0, 0, 1, 1}, 0, 60, 150, 200)
+		f, err := NewFlow(b, e, Rule{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		const rate = 0.1
+		want := make([]vec, 4)
+		r := referenceOf(e, Rule{Options: Options{Sum: true}})
+		for i := range want {
+			g := r.g[i].add(-r.g[i].dot(r.f[i]), r.f[i]) // Its part along the circle: rows have length 1.
+			want[i] = r.f[i].add(-rate, g).unit(0)
+		}
+		if err := f.Advance(1, rate); err != nil {
+			t.Fatal(err)
+		}
+		s := f.State()
+		near(t, "one step", s.F, want, 1e-6)
+		if s.Step != 1 || s.Triplets != 4 || s.Sap <= math.Cos(math.Pi/3) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestFlowSeparatesClasses(t *testing.T) {
+	onEach(t, func(t *testing.T, b compute.Backend) {
+		f, err := NewFlow(b, random(24, 3, 4, 1), mustParse(t, "cos/lin/cir"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		first := f.State()
+		if err := f.Advance(200, 0.05); err != nil {
+			t.Fatal(err)
+		}
+		last := f.State()
+		if last.Step != 200 || last.Sap <= first.Sap || last.San >= first.San || last.Violations > first.Violations {
+			t.Errorf("from %+v to %+v", first, last)
+		}
+	})
+}
+
+func TestFlowBadInput(t *testing.T) {
+	onEach(t, func(t *testing.T, b compute.Backend) {
+		fails := func(what string, e Embeddings, r Rule, want string) {
+			t.Helper()
+			f, err := NewFlow(b, e, r)
+			if err == nil {
+				err = f.Advance(3, 0.1)
+				f.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v, want %q", what, err, want)
+			}
+		}
+		e := random(8, 3, 2, 1)
+		zero := e
+		zero.Values = append([]float32{0, 0, 0}, e.Values[3:]...)
+		fails("a row of length zero", zero, Rule{}, "embedding 0 would not be of length 1")
+		given := e
+		given.Triplets = []Triplet{{0, 1, 2, 0, 0, 0, 0, 0}}
+		fails("given triplets", given, Rule{}, "triplets are given")
+		fails("no rows", Embeddings{}, Rule{}, "want at least one row")
+		nan := Rule{Triplet: TripletWeight{Name: "nan", Of: func(b *Batch) *Node { return Sqrt(MulScalar(OnesLike(b.Sap), -1)) }}}
+		fails("NaN", e, nan, "step 1: embedding 0 would not be of length 1 but NaN")
+		fails("a part that panics", e, Rule{Triplet: TripletWeight{Name: "p", Of: func(b *Batch) *Node { panic("not today") }}}, "not today")
+
+		f, err := NewFlow(b, e, nan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := f.State()
+		if err := f.Advance(1, math.NaN()); err == nil {
+			t.Error("a rate of NaN")
+		}
+		if err := f.Advance(1, 0.1); err == nil {
+			t.Error("a step to NaN")
+		}
+		if after := f.State(); after.Step != 0 || after.F[0] != before.F[0] {
+			t.Error("a step that failed has moved something")
+		}
+		f.Close()
+		if err := f.Advance(1, 0.1); err == nil {
+			t.Error("a closed flow flows")
+		}
+	})
+}

@@ -1,0 +1,256 @@
+package playground
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var screenshots = flag.String("screenshots", "", "also write screenshots of the browser tests to this `folder`")
+
+// seen is what testdata/browser.py tells of a scenario.
+type seen struct {
+	Scenario        string
+	Outside, Errors []string  // Requests to other hosts, and errors of scripts.
+	Running, Left   int       // Programs of cells while the panel is used and after Stop.
+	Times           []float64 // Milliseconds from a control's change to the picture on the screen.
+	Note, Chosen    string
+	Changed, Off    []string
+	Problem         string
+	Kept, Still     bool
+	Stopped         float64 // Seconds.
+	Controls        int     // Left after Stop.
+	Failed          int     // Cells that ended with an error.
+}
+
+// The panels in a real browser: a slider is moved, the picture read, Stop pressed. It needs JupyterLab as "dmlx lab" sets
+// it up, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, else python3.
+func TestInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts JupyterLab and a browser")
+	}
+	chromium, python := browserTools(t)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// JupyterLab opens files of the checkout alone; git ignores the folder runs.
+	if err := os.MkdirAll(filepath.Join(root, "runs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(filepath.Join(root, "runs"), "browser-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	store := t.TempDir()
+	args := []string{"-"}
+	var notebook string
+	for _, n := range []struct {
+		name  string
+		cells []string
+	}{{"rules", []string{"imports", "panel"}}} {
+		notebook = excerpt(t, filepath.Join(dir, n.name+".ipynb"), n.cells)
+		rel, err := filepath.Rel(root, notebook)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, n.name+"="+filepath.ToSlash(rel))
+	}
+	url := startLab(t, root, store, notebook)
+	shots := *screenshots
+	if shots != "" {
+		if shots, err = filepath.Abs(shots); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(shots, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := os.ReadFile("testdata/browser.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, slices.Insert(args, 1, url, store, shots, chromium)...)
+	cmd.Stdin = bytes.NewReader(script)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	found := make(map[string]seen)
+	for line := range bytes.Lines(out) {
+		var s seen
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		found[s.Scenario] = s
+		if len(s.Outside) > 0 || len(s.Errors) > 0 || s.Failed > 0 {
+			t.Errorf("%s: requests to %q, errors of scripts %q, failed cells %d", s.Scenario, s.Outside, s.Errors, s.Failed)
+		}
+		if s.Running != 1 || s.Left != 0 || s.Stopped > 1.5 {
+			t.Errorf("%s: %d programs while it runs, %d left %.2f s after Stop", s.Scenario, s.Running, s.Left, s.Stopped)
+		}
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.Bytes())
+	}
+	t.Run("rules", func(t *testing.T) { checkRules(t, found["rules"]) })
+}
+
+func checkRules(t *testing.T, s seen) {
+	if s.Note != "cos/lin/cir?tau=5" || len(s.Changed) != 3 {
+		t.Errorf("40 steps of τ: %q, pictures changed: %q", s.Note, s.Changed)
+	}
+	if s.Chosen != "cos-orth/sig/con" || !slices.Equal(s.Off, []string{"tau", "epsilon"}) {
+		t.Errorf("selects: %q, without effect %q", s.Chosen, s.Off)
+	}
+	if !strings.Contains(s.Problem, `alpha is "much"`) || !s.Kept {
+		t.Errorf("bad input: %q, pictures kept: %v", s.Problem, s.Kept)
+	}
+	if !s.Still || s.Controls > 0 {
+		t.Errorf("after Stop: last pictures there: %v, controls: %d", s.Still, s.Controls)
+	}
+	slices.Sort(s.Times)
+	at := func(q float64) float64 { return s.Times[int(q*float64(len(s.Times)-1))] }
+	if len(s.Times) < 5 {
+		t.Fatalf("%d redraws", len(s.Times))
+	}
+	t.Logf("%d redraws, from the slider's event to the picture on the screen: median %.0f ms, 95 %% within %.0f ms, longest %.0f ms",
+		len(s.Times), at(0.5), at(0.95), at(1))
+	if load := load(); load > 2*float64(runtime.NumCPU()) {
+		t.Logf("not judged: the machine's load is %.0f", load)
+	} else if at(0.5) > 200 {
+		t.Errorf("the median redraw takes %.0f ms; a change is to be seen within 200 ms", at(0.5))
+	}
+}
+
+// load is the machine's load of the last minute, 0 where it is not known.
+func load() (x float64) {
+	raw, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(raw), " ")
+	x, _ = strconv.ParseFloat(first, 64)
+	return x
+}
+
+// browserTools are Chromium and a Python that can drive it.
+func browserTools(t *testing.T) (chromium, python string) {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium = path
+			break
+		}
+	}
+	if chromium == "" {
+		t.Skip("no Chromium on PATH")
+	}
+	python = os.Getenv("DMLX_PLAYWRIGHT")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import playwright").Run(); err != nil {
+		t.Skipf("%s has no playwright; set DMLX_PLAYWRIGHT to a Python that has", python)
+	}
+	return chromium, python
+}
+
+// excerpt writes a notebook of some cells of playground.ipynb, without outputs.
+func excerpt(t *testing.T, path string, ids []string) string {
+	t.Helper()
+	raw, err := os.ReadFile("../playground.ipynb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n map[string]any
+	if err := json.Unmarshal(raw, &n); err != nil {
+		t.Fatal(err)
+	}
+	var cells []any
+	for _, c := range n["cells"].([]any) {
+		cell := c.(map[string]any)
+		if slices.Contains(ids, cell["id"].(string)) {
+			cell["outputs"], cell["execution_count"] = []any{}, nil
+			cells = append(cells, cell)
+		}
+	}
+	if len(cells) != len(ids) {
+		t.Fatalf("playground.ipynb has %d of the cells %q", len(cells), ids)
+	}
+	n["cells"] = cells
+	raw, err = json.Marshal(n)
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startLab starts JupyterLab with a run store of the test's own and returns its address.
+func startLab(t *testing.T, root, store, notebook string) (url string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "dmlx")
+	build := exec.Command("go", "build", "-o", program, "./dmlx/cmd/dmlx")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	doctor := exec.Command(program, "doctor", "--json")
+	doctor.Dir = root
+	out, _ := doctor.Output() // It fails if anything is missing, and tells all the same.
+	var state struct{ Lab struct{ Ready bool } }
+	if json.Unmarshal(out, &state) != nil || !state.Lab.Ready {
+		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
+	}
+	cmd := exec.Command(program, "lab", "--no-browser", "--preset", "smoke", "--store", store, notebook)
+	cmd.Dir = root
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			_ = cmd.Process.Kill()
+			t.Error("JupyterLab does not stop")
+		}
+	})
+	lines := make(chan string, 1)
+	go func() {
+		s := bufio.NewScanner(stdout)
+		if s.Scan() {
+			lines <- s.Text()
+		}
+		for s.Scan() {
+		}
+		ended <- cmd.Wait()
+	}()
+	select {
+	case url = <-lines:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("JupyterLab: %v: %s", err, stderr.Bytes())
+	case <-time.After(2 * time.Minute):
+		t.Fatal("JupyterLab does not answer")
+	}
+	return url
+}

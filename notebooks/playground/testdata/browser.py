@@ -1,0 +1,155 @@
+"""Uses the playground's panels in a headless Chromium, as a person would, and tells what it saw.
+
+Arguments: JupyterLab's address with its token, the run store (which tells this test's programs from others), the folder
+for screenshots or "", Chromium's path, and notebooks as name=path below the server's root. Each scenario writes one line
+of JSON to standard output. Asserts nothing about the rules: the Go test does.
+"""
+import json
+import os
+import re
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+from playwright.sync_api import sync_playwright
+
+url, store, shots, chromium = sys.argv[1:5]
+notebooks = dict(arg.split("=", 1) for arg in sys.argv[5:])
+base, token = re.match(r"(http://[^/]+)/.*[?&]token=(\w+)", url).groups()
+
+
+def programs():
+    """Cells' programs that run for this test's JupyterLab."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+            environment = open(f"/proc/{pid}/environ", "rb").read()
+        except OSError:
+            continue
+        if program.startswith("gonb_") and f"DMLX_STORE={store}".encode() in environment.split(b"\0"):
+            found.append(int(pid))
+    return found
+
+
+def until(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (value := condition()):
+            return value
+        time.sleep(0.02)
+    raise TimeoutError(f"no {what} in {seconds} s")
+
+
+class Notebook:
+    def __init__(self, browser, name):
+        self.name, self.outside, self.errors = name, [], []
+        self.page = page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        page.on("request", lambda r: self.outside.append(r.url) if not r.url.startswith((base, "ws" + base[4:], "data:", "blob:")) else None)
+        page.on("pageerror", lambda e: self.errors.append(str(e)))
+        page.goto(f"{base}/doc/tree/{urllib.parse.quote(notebooks[name])}?token={token}")
+        page.wait_for_selector(".jp-Notebook:visible", timeout=60000)
+        until(self.connected, 60, "kernel")
+        time.sleep(1)  # JupyterLab asks for a kernel if a cell is run before it knows of that one.
+
+    def connected(self):
+        sessions = json.load(urllib.request.urlopen(f"{base}/api/sessions?token={token}"))
+        return any(s["path"] == notebooks[self.name] and s["kernel"] and s["kernel"]["connections"] for s in sessions)
+
+    def run_all(self):
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.click('[data-command="runmenu:run-all"]')
+
+    def ready(self, panel=".dmlx-panel"):
+        self.page.wait_for_selector(panel + "[data-state=ready]", timeout=60000)
+        return self.page.locator(panel)
+
+    def stop(self):
+        """Presses Stop; the seconds until the cell has ended and until no program is left."""
+        start = time.monotonic()
+        self.page.click("[title*=Interrupt]")
+        self.page.wait_for_selector(".dmlx-panel", state="detached", timeout=20000)
+        until(lambda: not programs(), 20, "end of the program")
+        return time.monotonic() - start
+
+    def idle(self, seconds=120):
+        def done():
+            prompts = [e.inner_text() for e in self.page.query_selector_all(".jp-CodeCell .jp-InputPrompt")]
+            return prompts and not any("*" in p or p.strip() in ("", "[ ]:") for p in prompts)
+        until(done, seconds, "end of the cells")
+
+    def shot(self, step):
+        if shots:
+            self.page.screenshot(path=os.path.join(shots, f"{self.name}_{step}.png"))
+
+    def text(self, selector):
+        return self.page.locator(selector).inner_text()
+
+    def pictures(self):
+        """The SVG text of each picture shown."""
+        return self.page.evaluate("""async () => {
+            const out = {};
+            for (const img of document.querySelectorAll("img[data-picture]"))
+                out[img.dataset.picture] = await (await fetch(img.src)).text();
+            return out;
+        }""")
+
+    def tell(self, **found):
+        print(json.dumps(dict(found, scenario=self.name, outside=self.outside, errors=self.errors)), flush=True)
+
+
+def settled(panel):
+    """Waits until what was changed is drawn."""
+    time.sleep(0.1)
+    until(lambda: panel.get_attribute("data-busy") is None, 60, "end of the drawing")
+
+
+def rules(n):
+    n.run_all()
+    panel = n.ready()
+    running = len(programs())
+    first = n.pictures()
+    n.shot("first")
+    panel.locator("input[name=tau]").focus()
+    for _ in range(40):  # A key's repeat: an event of the slider each.
+        n.page.keyboard.press("ArrowRight")
+        time.sleep(0.05)
+    settled(panel)
+    times = [float(t) for t in panel.get_attribute("data-times").split()][1:]
+    moved, note = n.pictures(), n.text(".dmlx-panel .note")
+    n.shot("moved")
+    panel.locator("select[name=pair]").select_option("sig")
+    panel.locator("select[name=triplet]").select_option("con")
+    panel.locator("select[name=direction]").select_option("cos-orth")
+    settled(panel)
+    chosen, chosen_note = n.pictures(), n.text(".dmlx-panel .note")
+    off = panel.locator("input:disabled").evaluate_all("all => all.map(e => e.name)")
+    n.shot("chosen")
+    # What a slider never has, a script could: the message comes, the pictures stay.
+    panel.locator("input[name=alpha]").evaluate("e => { e.type = 'text'; e.value = 'much'; e.dispatchEvent(new Event('input', {bubbles: true})); }")
+    settled(panel)
+    problem, kept = n.text(".dmlx-panel .problem"), n.pictures() == chosen
+    n.shot("problem")
+    stopped = n.stop()
+    n.idle()
+    n.shot("stopped")
+    n.tell(running=running, times=times, note=note, changed=[k for k in first if first[k] != moved[k]], chosen=chosen_note, off=off,
+           problem=problem, kept=kept, stopped=stopped, left=len(programs()), still=n.pictures() == chosen,
+           controls=n.page.locator(".jp-OutputArea select, .jp-OutputArea input").count(),
+           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+
+
+scenarios = {"rules": rules}
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    for name in notebooks:
+        n = Notebook(browser, name)
+        try:
+            scenarios[name](n)
+        except Exception:
+            n.shot("failed")
+            raise
+        n.page.close()
+    browser.close()
