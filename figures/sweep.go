@@ -302,7 +302,7 @@ func (s *Sweep) lines(t *Table, whose string, widest []int, curves func(sweepRow
 					for k := range widest[i] {
 						cell := Cell{}
 						if k < len(c) {
-							cell.Text = fmt.Sprintf("lr %g", c[k].lr)
+							cell.Text = fmt.Sprintf("lr\u00a0%g", c[k].lr)
 						}
 						head = append(head, cell)
 					}

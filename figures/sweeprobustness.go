@@ -191,7 +191,7 @@ func (m sweepMeasure) holds(a, b sweepCurve) string {
 		if math.IsNaN(x) || math.IsNaN(y) {
 			return "–"
 		}
-		return fmt.Sprintf("%s (%s, %s)", map[bool]string{true: "holds", false: "fails"}[holds], points(x), points(y))
+		return fmt.Sprintf("%s (%s,\u00a0%s)", map[bool]string{true: "holds", false: "fails"}[holds], points(x), points(y))
 	}
 	i, j := a.best(testOf), b.best(testOf)
 	if i < 0 || j < 0 {
@@ -219,7 +219,7 @@ func (m sweepMeasure) holds(a, b sweepCurve) string {
 	if of == 0 {
 		return "– (no rate in common)"
 	}
-	return fmt.Sprintf("%s (%d of %d)", map[bool]string{true: "holds", false: "fails"}[better == of], better, of)
+	return fmt.Sprintf("%s (%d\u00a0of\u00a0%d)", map[bool]string{true: "holds", false: "fails"}[better == of], better, of)
 }
 
 // Statements sets what the paper's text says of the sweep against its own numbers and against ours. A comparison of two means
