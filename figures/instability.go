@@ -18,6 +18,7 @@ type NormCurve struct {
 	Beta  []float64
 	Norms [][]float64 // Of each β, the length of G for each batch.
 	Share []float64   // Of each β, which share of the variance of P₋ is left at equal S_an; nil if that is not known.
+	Top   []float64   // Of each β, the largest P₋ of all triplets; nil if that is not known.
 }
 
 // NormPanel is the curves of a data set.
@@ -131,6 +132,39 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 			}
 		},
 	}, nil
+}
+
+// InstabilityTable sets what [Instability] draws at one β as a table.
+func InstabilityTable(beta float64, sets ...NormPanel) (*Table, error) {
+	const norm = "length of $G$ over batches"
+	t := &Table{
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true}, {Title: "mean", Group: norm}, {Title: "least", Group: norm},
+			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"}, {Title: "variance of $P_-$ at equal $S_{an}$"}},
+		Caption: fmt.Sprintf("The gradients of real batches at $\\beta$ = %s.", number(beta)),
+	}
+	for _, set := range sets {
+		for _, k := range set.Curves {
+			i := slices.Index(k.Beta, beta)
+			if i < 0 || i >= len(k.Norms) || k.Share != nil && i >= len(k.Share) || k.Top != nil && i >= len(k.Top) {
+				return nil, fmt.Errorf("instability: %s on %s was not measured at β = %g", Plain(k.Name), set.Data, beta)
+			}
+			s, err := positiveStats(k.Norms[i])
+			if err != nil {
+				return nil, fmt.Errorf("instability: %s on %s at β = %g: %w", Plain(k.Name), set.Data, beta, err)
+			}
+			top, share := Text("–"), Text("–")
+			if k.Top != nil {
+				top = Text(fmt.Sprintf("%.2f", k.Top[i]))
+			}
+			if k.Share != nil && !math.IsNaN(k.Share[i]) {
+				share = Text(fmt.Sprintf("%.0f %%", 100*k.Share[i]))
+			}
+			t.Rows = append(t.Rows, []Cell{Text(set.Data), Text(k.Name), Text(fmt.Sprintf("%.3f", s.mean)), Text(fmt.Sprintf("%.3f", s.low)),
+				Text(fmt.Sprintf("%.3f", s.high)), Text(fmt.Sprintf("%.3f", s.std/s.mean)), top, share})
+		}
+		t.Rules = append(t.Rules, len(t.Rows))
+	}
+	return t, nil
 }
 
 type normStats struct{ mean, std, low, high float64 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute"
 
@@ -22,9 +23,9 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	points, batches := 101, 20
+	points, batches := 101, Batches(q.Preset.Name)
 	if q.Preset.Name == "smoke" {
-		points, batches = 21, 3
+		points = 21
 	}
 	r := &Report{Provenance: "the op on the Go backend"}
 	show := func(name string, of figures.Output, err error) error {
@@ -50,10 +51,19 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	if err := show("statements", statements, err); err != nil {
 		return nil, err
 	}
-	norms, err := Instability(ctx, b, sets)
+	panels, err := Instability(ctx, b, sets)
+	if err != nil {
+		return nil, err
+	}
+	norms, err := figures.Instability(panels...)
 	if err := show("instability", norms, err); err != nil {
 		return nil, err
 	}
+	table, err := figures.InstabilityTable(dmlx.Options{}.BetaValue(), panels...)
+	if err := show("instability-table", table, err); err != nil {
+		return nil, err
+	}
+	norms.Provenance, table.Provenance = batchesProvenance(sets), batchesProvenance(sets)
 	if sweep, err := SweepNorms(q); err != nil {
 		return nil, err
 	} else if sweep != nil {
@@ -133,6 +143,14 @@ type DataBatches struct {
 	Data            string
 	Classes, Images int // Of a batch: so many classes with so many images each.
 	Batches         []dmlx.Embeddings
+}
+
+// Batches is how many batches of a set the appendix looks at, by the name of a preset.
+func Batches(preset string) int {
+	if preset == "smoke" {
+		return 3
+	}
+	return 20
 }
 
 // FirstBatches embeds so many batches of each of the drawn sets, in the sizes of the quick preset.
@@ -311,7 +329,7 @@ var instabilityBetas = []float64{2, 5, 10, 20, 50}
 
 // Instability measures the length of G over batches at rising β, with all pair weights that have a β, and lin and lin-ms,
 // which do not; and that of the published MS loss's gradient.
-func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) (*figures.Figure, error) {
+func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]figures.NormPanel, error) {
 	published, err := publishedMS()
 	if err != nil {
 		return nil, err
@@ -333,7 +351,8 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) (*f
 						san, weight = append(san, float64(t.San)), append(weight, float64(t.PairNegative))
 					}
 				}
-				k.Beta, k.Norms, k.Share = append(k.Beta, beta), append(k.Norms, norms), append(k.Share, VarianceAtFixed(san, weight))
+				k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
+				k.Share, k.Top = append(k.Share, VarianceAtFixed(san, weight)), append(k.Top, slices.Max(weight))
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
@@ -355,11 +374,7 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) (*f
 		panel.Curves = append(panel.Curves, k)
 		panels = append(panels, panel)
 	}
-	f, err := figures.Instability(panels...)
-	if err == nil {
-		f.Provenance = batchesProvenance(sets)
-	}
-	return f, err
+	return panels, nil
 }
 
 // euclidean is the Euclidean norm.

@@ -189,13 +189,13 @@ func TestAppendix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", "published", "statements", "instability", "projections", "projection-errors"} {
+	for _, name := range []string{"", "published", "statements", "instability", "instability-table", "projections", "projection-errors"} {
 		of := r.Part(name)
 		if _, err := figures.Bytes(of, of.Formats()[0]); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if len(r.Parts) != 6 {
+	if len(r.Parts) != 7 {
 		t.Errorf("%d parts without runs", len(r.Parts))
 	}
 	// The signs of m₋'s statements are the wrong way round, those of m₊ are not.
