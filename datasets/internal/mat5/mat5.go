@@ -1,0 +1,361 @@
+// Package mat5 reads and writes the part of MATLAB's Level 5 files (versions 5 to 7) that lists of annotations need: real
+// numbers, text, cells and structures, compressed or not, of either byte order.
+//
+// The format is that of MathWorks' "MAT-File Format", chapter 1. Sparse arrays, objects and functions are passed over.
+package mat5
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf16"
+)
+
+// Array is a variable, a cell or a field. Elements are in MATLAB's order, columns first.
+type Array struct {
+	Name    string
+	Dims    []int
+	Numbers []float64           // of a numeric or logical array
+	Text    string              // of a character array, row by row if it has one row
+	Cells   []*Array            // of a cell array
+	Structs []map[string]*Array // of a structure array, by field
+}
+
+const (
+	headerLength = 128
+	// maxLength bounds a file and what a compressed element unpacks to, maxDepth how deep cells and structures nest.
+	maxLength = 256 << 20
+	maxDepth  = 16
+	maxDims   = 8
+)
+
+// Types of data elements (table 1-1) and classes of arrays (table 1-3).
+const (
+	miINT8       = 1
+	miUINT8      = 2
+	miINT16      = 3
+	miUINT16     = 4
+	miINT32      = 5
+	miUINT32     = 6
+	miSINGLE     = 7
+	miDOUBLE     = 9
+	miINT64      = 12
+	miUINT64     = 13
+	miMATRIX     = 14
+	miCOMPRESSED = 15
+	miUTF8       = 16
+	miUTF16      = 17
+
+	mxCELL   = 1
+	mxSTRUCT = 2
+	mxCHAR   = 4
+	mxDOUBLE = 6
+	mxUINT64 = 15
+)
+
+// width is the number of bytes of a number, 0 for what is not a number.
+var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4, miDOUBLE: 8,
+	miINT64: 8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
+
+// errPassed marks an array of a class that is not read.
+var errPassed = errors.New("sparse arrays, objects and functions are not read")
+
+// Read reads the variables of a file, by name.
+func Read(r io.Reader) (map[string]*Array, error) {
+	file, err := io.ReadAll(io.LimitReader(r, maxLength+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(file) > maxLength {
+		return nil, fmt.Errorf("longer than %d bytes", maxLength)
+	}
+	if bytes.HasPrefix(file, []byte("MATLAB 7.3")) || bytes.HasPrefix(file, []byte("\x89HDF")) {
+		return nil, errors.New("a MATLAB file of version 7.3 (HDF5); want version 5 to 7, as MATLAB's save -v7 writes")
+	}
+	if len(file) < headerLength {
+		return nil, errors.New("not a MATLAB file: it ends early")
+	}
+	d := &decoder{}
+	switch string(file[126:128]) {
+	case "IM":
+		d.order = binary.LittleEndian
+	case "MI":
+		d.order = binary.BigEndian
+	default:
+		return nil, errors.New("not a MATLAB file of version 5 to 7")
+	}
+	if version := d.order.Uint16(file[124:]); version != 0x0100 {
+		return nil, fmt.Errorf("a MATLAB file of format %#04x; want 0x0100, versions 5 to 7", version)
+	}
+	arrays := map[string]*Array{}
+	for rest := file[headerLength:]; len(rest) > 0; {
+		kind, data, after, err := d.element(rest)
+		if err != nil {
+			return nil, err
+		}
+		rest = after
+		if kind == miCOMPRESSED {
+			unpacked, err := d.inflate(data)
+			if err != nil {
+				return nil, err
+			}
+			if kind, data, _, err = d.element(unpacked); err != nil {
+				return nil, err
+			}
+		}
+		if kind != miMATRIX {
+			continue
+		}
+		a, err := d.matrix(data, 0)
+		if errors.Is(err, errPassed) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		arrays[a.Name] = a
+	}
+	return arrays, nil
+}
+
+type decoder struct {
+	order    binary.ByteOrder
+	unpacked int // Bytes unpacked so far.
+}
+
+func (d *decoder) inflate(data []byte) ([]byte, error) {
+	z, err := zlib.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(z, int64(maxLength-d.unpacked+1)))
+	if err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	}
+	if d.unpacked += len(out); d.unpacked > maxLength {
+		return nil, fmt.Errorf("unpacks to more than %d bytes", maxLength)
+	}
+	return out, nil
+}
+
+var errShort = errors.New("damaged: it ends early")
+
+// element splits off the first data element: its type, its bytes and what follows it.
+func (d *decoder) element(b []byte) (kind uint32, data, after []byte, err error) {
+	if len(b) < 8 {
+		return 0, nil, nil, errShort
+	}
+	kind = d.order.Uint32(b)
+	if small := kind >> 16; small != 0 { // The small format: length and type in four bytes, data in the next four.
+		if small > 4 {
+			return 0, nil, nil, errors.New("damaged: a small element of more than 4 bytes")
+		}
+		return kind & 0xffff, b[4 : 4+small], b[8:], nil
+	}
+	length := uint64(d.order.Uint32(b[4:]))
+	padded := length
+	if kind != miCOMPRESSED {
+		padded = (length + 7) &^ 7
+	}
+	rest := b[8:]
+	if length > uint64(len(rest)) {
+		return 0, nil, nil, errShort
+	}
+	return kind, rest[:length], rest[min(padded, uint64(len(rest))):], nil // Some writers leave out the last padding.
+}
+
+// matrix reads the parts of an array.
+func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
+	if len(b) == 0 { // How an empty field is written.
+		return &Array{Dims: []int{0, 0}}, nil
+	}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("damaged: nested more than %d deep", maxDepth)
+	}
+	kind, flags, b, err := d.element(b)
+	if err != nil {
+		return nil, err
+	}
+	if kind != miUINT32 || len(flags) != 8 {
+		return nil, errors.New("damaged: an array without flags")
+	}
+	class := d.order.Uint32(flags) & 0xff
+	if class != mxCELL && class != mxSTRUCT && class != mxCHAR && (class < mxDOUBLE || class > mxUINT64) {
+		return nil, errPassed
+	}
+	a := &Array{}
+	kind, dims, b, err := d.element(b)
+	if err != nil {
+		return nil, err
+	}
+	if kind != miINT32 || len(dims)%4 != 0 || len(dims) < 8 || len(dims) > 4*maxDims {
+		return nil, errors.New("damaged: an array without dimensions")
+	}
+	n := 1
+	for ; len(dims) > 0; dims = dims[4:] {
+		dim := int(int32(d.order.Uint32(dims)))
+		// No element takes less than a byte of the file.
+		if dim < 0 || dim > 0 && n > maxLength/dim {
+			return nil, fmt.Errorf("damaged: an array with a dimension of %d", dim)
+		}
+		n *= dim
+		a.Dims = append(a.Dims, dim)
+	}
+	_, name, b, err := d.element(b)
+	if err != nil {
+		return nil, err
+	}
+	a.Name = string(name)
+	switch class {
+	case mxCELL:
+		a.Cells, err = d.cells(b, n, depth)
+	case mxSTRUCT:
+		a.Structs, err = d.structs(b, n, depth)
+	case mxCHAR:
+		a.Text, err = d.text(b, n)
+	default:
+		a.Numbers, err = d.numbers(b, n)
+	}
+	return a, err
+}
+
+func (d *decoder) cells(b []byte, n, depth int) ([]*Array, error) {
+	if n > len(b)/8 {
+		return nil, errShort
+	}
+	cells := make([]*Array, n)
+	for i := range cells {
+		var err error
+		if cells[i], b, err = d.nested(b, depth); err != nil {
+			return nil, err
+		}
+	}
+	return cells, nil
+}
+
+// nested reads an array inside another. One of a class that is not read is nil.
+func (d *decoder) nested(b []byte, depth int) (*Array, []byte, error) {
+	kind, data, after, err := d.element(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if kind != miMATRIX {
+		return nil, nil, fmt.Errorf("damaged: an element of type %d in place of an array", kind)
+	}
+	a, err := d.matrix(data, depth+1)
+	if errors.Is(err, errPassed) {
+		return nil, after, nil
+	}
+	return a, after, err
+}
+
+func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
+	_, lengthBytes, b, err := d.element(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(lengthBytes) != 4 {
+		return nil, errors.New("damaged: a structure without the length of its fields' names")
+	}
+	length := int(int32(d.order.Uint32(lengthBytes)))
+	_, names, b, err := d.element(b)
+	if err != nil {
+		return nil, err
+	}
+	if length < 1 || len(names)%length != 0 {
+		return nil, errors.New("damaged: a structure without fields' names")
+	}
+	var fields []string
+	for ; len(names) > 0; names = names[length:] {
+		name, _, _ := strings.Cut(string(names[:length]), "\x00")
+		fields = append(fields, name)
+	}
+	if len(fields) == 0 {
+		return nil, errors.New("damaged: a structure without fields")
+	}
+	if n > len(b)/8/len(fields) {
+		return nil, errShort
+	}
+	out := make([]map[string]*Array, n)
+	for i := range out {
+		out[i] = make(map[string]*Array, len(fields))
+		for _, field := range fields {
+			if out[i][field], b, err = d.nested(b, depth); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// numbers reads the real part of n numbers, in whatever type they are stored.
+func (d *decoder) numbers(b []byte, n int) ([]float64, error) {
+	kind, data, _, err := d.element(b)
+	if err != nil {
+		return nil, err
+	}
+	w := width[kind]
+	if w == 0 || len(data) != n*w {
+		return nil, fmt.Errorf("damaged: %d bytes of type %d for %d numbers", len(data), kind, n)
+	}
+	out := make([]float64, n)
+	for i := range out {
+		p := data[i*w:]
+		switch kind {
+		case miINT8:
+			out[i] = float64(int8(p[0]))
+		case miUINT8, miUTF8:
+			out[i] = float64(p[0])
+		case miINT16:
+			out[i] = float64(int16(d.order.Uint16(p)))
+		case miUINT16, miUTF16:
+			out[i] = float64(d.order.Uint16(p))
+		case miINT32:
+			out[i] = float64(int32(d.order.Uint32(p)))
+		case miUINT32:
+			out[i] = float64(d.order.Uint32(p))
+		case miSINGLE:
+			out[i] = float64(math.Float32frombits(d.order.Uint32(p)))
+		case miDOUBLE:
+			out[i] = math.Float64frombits(d.order.Uint64(p))
+		case miINT64:
+			out[i] = float64(int64(d.order.Uint64(p)))
+		case miUINT64:
+			out[i] = float64(d.order.Uint64(p))
+		}
+	}
+	return out, nil
+}
+
+// text reads n characters.
+func (d *decoder) text(b []byte, n int) (string, error) {
+	if n == 0 && len(b) < 8 {
+		return "", nil
+	}
+	kind, data, _, err := d.element(b)
+	if err != nil {
+		return "", err
+	}
+	switch kind {
+	case miUTF8:
+		return string(data), nil
+	case miINT8, miUINT8: // Latin-1, of which MATLAB's own are ASCII.
+		runes := make([]rune, len(data))
+		for i, c := range data {
+			runes[i] = rune(c)
+		}
+		return string(runes), nil
+	case miUINT16, miUTF16:
+		units := make([]uint16, len(data)/2)
+		for i := range units {
+			units[i] = d.order.Uint16(data[2*i:])
+		}
+		return string(utf16.Decode(units)), nil
+	}
+	return "", fmt.Errorf("damaged: text of type %d", kind)
+}

@@ -1,0 +1,163 @@
+package mat5
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func sample() []*Array {
+	text := func(s string) *Array { return &Array{Text: s} }
+	number := func(v float64) *Array { return &Array{Numbers: []float64{v}} }
+	return []*Array{
+		{Name: "annotations", Structs: []map[string]*Array{
+			{"class": number(1), "fname": text("00001.jpg")},
+			{"class": number(196), "fname": text("ab")},
+		}},
+		{Name: "class_names", Cells: []*Array{text("AM General Hummer SUV 2000"), text("Škoda")}},
+		{Name: "v", Numbers: []float64{1.5, -2, math.Inf(1)}},
+	}
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	t.Parallel()
+	for _, compressed := range []bool{false, true} {
+		var b bytes.Buffer
+		if err := Write(&b, compressed, sample()...); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkSample(t, got)
+	}
+}
+
+func checkSample(t *testing.T, got map[string]*Array) {
+	t.Helper()
+	a := got["annotations"]
+	if a == nil || len(a.Structs) != 2 || a.Structs[1]["class"].Numbers[0] != 196 || a.Structs[0]["fname"].Text != "00001.jpg" || a.Structs[1]["fname"].Text != "ab" {
+		t.Errorf("structures %+v", a)
+	}
+	c := got["class_names"]
+	if c == nil || len(c.Cells) != 2 || c.Cells[0].Text != "AM General Hummer SUV 2000" || c.Cells[1].Text != "Škoda" || !reflect.DeepEqual(c.Dims, []int{1, 2}) {
+		t.Errorf("cells %+v", c)
+	}
+	if v := got["v"]; v == nil || !reflect.DeepEqual(v.Numbers, []float64{1.5, -2, math.Inf(1)}) {
+		t.Errorf("numbers %+v", v)
+	}
+}
+
+// The files of testdata are SciPy's (testdata/make.py) and hold the sample in the types that the published lists have.
+func TestSciPyFilesAreRead(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"scipy.mat", "scipy-compressed.mat"} {
+		file, err := os.Open("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		got, err := Read(file)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		checkSample(t, got)
+		if kinds := got["kinds"]; kinds == nil || len(kinds.Cells) != 11 {
+			t.Errorf("%s: kinds %+v", name, kinds)
+		} else {
+			for i, c := range kinds.Cells {
+				if c == nil || len(c.Numbers) != 2 || c.Numbers[0] != 0 || c.Numbers[1] != 1 {
+					t.Errorf("%s: kind %d is %+v", name, i, c)
+				}
+			}
+		}
+		if m := got["matrix"]; m == nil || !reflect.DeepEqual(m.Numbers, []float64{1, 4, 2, 5, 3, 6}) || !reflect.DeepEqual(m.Dims, []int{2, 3}) {
+			t.Errorf("%s: matrix %+v", name, m)
+		}
+		if got["sparse"] != nil {
+			t.Errorf("%s: a sparse array was read as %+v", name, got["sparse"])
+		}
+	}
+}
+
+// swapped is the same small file in the other byte order, by hand.
+func TestBigEndian(t *testing.T) {
+	t.Parallel()
+	file := append(bytes.Repeat([]byte{' '}, 124), 1, 0, 'M', 'I')
+	file = append(file,
+		0, 0, 0, 14, 0, 0, 0, 48, // miMATRIX
+		0, 0, 0, 6, 0, 0, 0, 8, 0, 0, 0, 6, 0, 0, 0, 0, // flags: mxDOUBLE
+		0, 0, 0, 5, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 1, // dimensions
+		0, 1, 0, 1, 'x', 0, 0, 0, // name, small
+		0, 2, 0, 3, 0xff, 0xfe, 0, 0) // one miINT16, small: −2
+	got, err := Read(bytes.NewReader(file))
+	if err != nil || got["x"] == nil || got["x"].Numbers[0] != -2 {
+		t.Errorf("%+v, %v", got["x"], err)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := Write(&b, false, sample()...); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Bytes()
+	var packed bytes.Buffer
+	if err := Write(&packed, true, sample()...); err != nil {
+		t.Fatal(err)
+	}
+	edited := func(at int, to ...byte) []byte {
+		c := bytes.Clone(whole)
+		copy(c[at:], to)
+		return c
+	}
+	for name, tc := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"nothing":            {nil, "ends early"},
+		"text":               {bytes.Repeat([]byte("no MATLAB file. "), 20), "not a MATLAB file"},
+		"HDF5":               {append([]byte("MATLAB 7.3 MAT-file"), whole...), "version 7.3"},
+		"another format":     {edited(124, 0, 7), "format 0x0700"},
+		"cut short":          {whole[:len(whole)-30], "ends early"},
+		"cut when packed":    {packed.Bytes()[:200], "ends early"},
+		"packed and damaged": {append(bytes.Clone(packed.Bytes()[:140]), make([]byte, packed.Len()-140)...), "damaged"},
+		"no flags":           {edited(headerLength+8, 9), "without flags"},
+		"no dimensions":      {edited(headerLength+24, 6), "without dimensions"},
+		"negative dimension": {edited(headerLength+36, 255, 255, 255, 255), "dimension of -1"},
+		"huge dimension":     {edited(headerLength+36, 255, 255, 255, 127), "dimension of 2147483647"},
+		"too many elements":  {edited(headerLength+36, 255, 255, 255, 0), "ends early"},
+	} {
+		if _, err := Read(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, compressed := range []bool{false, true} {
+		var b bytes.Buffer
+		if err := Write(&b, compressed, sample()...); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	for _, name := range []string{"testdata/scipy.mat", "testdata/scipy-compressed.mat"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		arrays, err := Read(bytes.NewReader(file))
+		if err == nil && arrays == nil {
+			t.Error("neither arrays nor an error")
+		}
+	})
+}
