@@ -3,6 +3,7 @@ module github.com/gradient-surgery/dml
 go 1.26.5
 
 require (
+	github.com/edsrzf/mmap-go v1.2.0
 	github.com/gofrs/flock v0.13.0
 	github.com/gomlx/compute v0.1.0
 	github.com/gomlx/go-xla v0.4.0

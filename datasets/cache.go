@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,27 +9,39 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 
+	"github.com/edsrzf/mmap-go"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 )
 
-// A cache file holds the splits of one set: a line of JSON, then the pixels of each split as they are in memory. It is
-// written under another name and renamed, and believed only if its content has the digest that its first line gives.
+// A cache file holds the splits of one set: the pixels of each split as they are in memory, a line of JSON, and a tail
+// that says how long the JSON is. It is written under another name and renamed. A file of up to mapFrom bytes of pixels is
+// read into memory and believed only if its content has the digest that its JSON gives; a larger one is mapped, and
+// believed by its length and its JSON, since reading it whole would take longer than the first epoch needs of it.
 
 const (
-	cacheFormat = "dmlx images 1"
-	// lockWait bounds the wait for another process that is making the same file: after it both make it, to the same end.
+	cacheFormat = "dmlx images 2"
+	tailLength  = len(cacheFormat) + 18 // A space, 16 digits and a line's end.
+	maxHeader   = 256 << 20
+	// lockWait bounds the wait for another process that is drawing the same set: after it both draw it, to the same end.
 	lockWait  = 2 * time.Minute
 	lockRetry = 20 * time.Millisecond
+	// mapFrom is the size from which pixels are not held in memory, mostWithout that from which they have to be kept.
+	mapFrom     = 256 << 20
+	mostWithout = 4 << 30
 )
 
 type cacheHeader struct {
-	Format string       `json:"format"`
-	Key    string       `json:"key"`
-	Digest string       `json:"digest"`
-	Splits []cacheSplit `json:"splits"`
+	Key     string       `json:"key"`
+	Digest  string       `json:"digest"`
+	Mean    [3]float32   `json:"mean"`
+	Std     [3]float32   `json:"std"`
+	Skipped []string     `json:"skipped,omitempty"`
+	Splits  []cacheSplit `json:"splits"`
 }
 
 type cacheSplit struct {
@@ -40,42 +51,229 @@ type cacheSplit struct {
 	Names  []string `json:"names"`
 }
 
-// openCached is the set whose splits the cache holds under key, or that produce makes for it. A cache that cannot be
-// read or written costs time, not the set: it is only noted.
-func openCached(name, key string, o *Options, produce func() ([]*Images, error)) (*Set, error) {
-	path, err := o.cachePath(name, key)
+// made is what a cache file holds.
+type made struct {
+	splits    []*Images
+	digest    string
+	mean, std [3]float32 // of the first split
+	skipped   []string
+	unmap     func() error
+}
+
+// complete takes the digest and the statistics from the pixels.
+func (m *made) complete() *made {
+	m.digest = digest(m.splits)
+	m.mean, m.std = m.splits[0].Stats()
+	return m
+}
+
+func (m *made) header(key string) *cacheHeader {
+	h := &cacheHeader{Key: key, Digest: m.digest, Mean: m.mean, Std: m.std, Skipped: m.skipped}
+	for _, im := range m.splits {
+		h.Splits = append(h.Splits, cacheSplit{im.N, im.Size, im.Labels, im.Names})
+	}
+	return h
+}
+
+// cached is a set that is kept in the cache under a key.
+type cached struct {
+	name, key string
+	o         *Options
+	patient   bool // Wait for another process however long it takes: it is decoding.
+}
+
+// open is the set whose splits the cache holds, or that produce makes for it in memory. A cache that cannot be read or
+// written costs time, not the set: it is only noted.
+func (c *cached) open(produce func() (*made, error)) (*Set, error) {
+	return c.with(func(path string) (*made, error) {
+		m, err := produce()
+		if err != nil {
+			return nil, err
+		}
+		m.complete()
+		if path != "" {
+			if err := writeCache(path, c.key, m); err != nil {
+				c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
+			}
+		}
+		return m, nil
+	})
+}
+
+// openLarge is open for splits that may not fit into memory: they have all but their pixels, which decode puts, image by
+// image and in any order. The images that it marks as bad, and returns by path, are taken out of the splits.
+func (c *cached) openLarge(splits []*Images, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*Set, error) {
+	var bytes int64
+	for _, im := range splits {
+		bytes += int64(im.N) * int64(im.stride())
+	}
+	return c.with(func(path string) (*made, error) {
+		if bytes >= c.o.mapFrom && path != "" {
+			return c.buildFile(path, splits, bytes, decode)
+		}
+		if bytes > mostWithout {
+			return nil, fmt.Errorf("%.1f GB of pixels and no folder to keep them in: set DMLX_CACHE to one", float64(bytes)/1e9)
+		}
+		all := make([]uint8, bytes)
+		stride := splits[0].stride()
+		skipped, bad, err := decode(func(i int, pixels []uint8) error {
+			copy(all[i*stride:], pixels)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		kept := 0
+		for i := range bad {
+			if !bad[i] {
+				copy(all[kept*stride:], all[i*stride:(i+1)*stride])
+				kept++
+			}
+		}
+		m := &made{splits: without(splits, bad), skipped: skipped}
+		attach(m.splits, all)
+		m.complete()
+		if path != "" {
+			if err := writeCache(path, c.key, m); err != nil {
+				c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
+			}
+		}
+		return m, nil
+	})
+}
+
+// with reads the file or has it made by one process while others wait. path is empty where there is no cache.
+func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
+	path, err := c.o.cachePath(c.name, c.key)
 	if err != nil {
-		o.Note(fmt.Sprintf("datasets: no image cache: %v", err))
+		c.o.Note(fmt.Sprintf("datasets: no image cache: %v", err))
 		path = ""
 	}
 	if path != "" {
-		if splits, sum, err := readCache(path, key); err == nil {
-			return newSet(name, splits, sum), nil
+		if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {
+			return newSet(c.name, m), nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			o.Note(fmt.Sprintf("datasets: made anew: %v", err))
+			c.o.Note(fmt.Sprintf("datasets: made anew: %v", err))
 		}
-		// One process makes the file while others wait for it. Without a lock (some network file systems) each makes it.
+		// Without a lock (some network file systems) each process makes the file.
 		lock := flock.New(path + ".lock")
-		ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+		ctx, cancel := context.WithCancel(c.o.Context)
+		if !c.patient {
+			ctx, cancel = context.WithTimeout(c.o.Context, lockWait)
+		} else if free, err := lock.TryLock(); err == nil && !free {
+			c.o.Note(fmt.Sprintf("datasets: another process is decoding %s: waiting for it", c.name))
+		}
 		defer cancel()
 		if locked, err := lock.TryLockContext(ctx, lockRetry); err == nil && locked {
 			defer lock.Close()
-			if splits, sum, err := readCache(path, key); err == nil {
-				return newSet(name, splits, sum), nil
+			if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {
+				return newSet(c.name, m), nil
 			}
 		}
+		if err := c.o.Context.Err(); err != nil {
+			return nil, err
+		}
 	}
-	splits, err := produce()
+	m, err := produce(path)
 	if err != nil {
 		return nil, err
 	}
-	sum := digest(splits)
-	if path != "" {
-		if err := writeCache(path, key, sum, splits); err != nil {
-			o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", name, err))
+	return newSet(c.name, m), nil
+}
+
+// buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
+func (c *cached) buildFile(path string, splits []*Images, bytes int64, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*made, error) {
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Cleanup()
+	stride := splits[0].stride()
+	keep := func(err error) error {
+		return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9, filepath.Dir(path), err)
+	}
+	skipped, bad, err := decode(func(i int, pixels []uint8) error {
+		if _, err := file.WriteAt(pixels, int64(i)*int64(stride)); err != nil {
+			return keep(err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// What is kept moves up over what is left out.
+	if len(skipped) > 0 {
+		kept := 0
+		square := make([]uint8, stride)
+		for i := range bad {
+			if bad[i] {
+				continue
+			}
+			if i > kept {
+				if _, err := file.ReadAt(square, int64(i)*int64(stride)); err != nil {
+					return nil, keep(err)
+				}
+				if _, err := file.WriteAt(square, int64(kept)*int64(stride)); err != nil {
+					return nil, keep(err)
+				}
+			}
+			kept++
+		}
+		bytes = int64(kept) * int64(stride)
+		if err := file.Truncate(bytes); err != nil {
+			return nil, keep(err)
 		}
 	}
-	return newSet(name, splits, sum), nil
+	m := &made{splits: without(splits, bad), skipped: skipped}
+	pixels, err := mmap.MapRegion(file.File, int(bytes), mmap.RDONLY, 0, 0)
+	if err != nil {
+		return nil, keep(err)
+	}
+	attach(m.splits, pixels)
+	m.complete()
+	attach(m.splits, nil)
+	if err := pixels.Unmap(); err != nil {
+		return nil, keep(err)
+	}
+	if _, err := file.Seek(bytes, io.SeekStart); err != nil {
+		return nil, keep(err)
+	}
+	if err := m.header(c.key).write(file); err != nil {
+		return nil, keep(err)
+	}
+	if err := file.CloseAtomicallyReplace(); err != nil {
+		return nil, keep(err)
+	}
+	return readCache(path, c.key, c.o.mapFrom)
+}
+
+// without are the splits, whose images are numbered through, less those marked as bad.
+func without(splits []*Images, bad []bool) []*Images {
+	out := make([]*Images, len(splits))
+	at := 0
+	for k, im := range splits {
+		out[k] = &Images{Size: im.Size, Names: im.Names}
+		for i, label := range im.Labels {
+			if !bad[at+i] {
+				out[k].Labels = append(out[k].Labels, label)
+			}
+		}
+		at += len(im.Labels)
+		out[k].N = len(out[k].Labels)
+	}
+	return out
+}
+
+// attach gives the splits their parts of the pixels, or none.
+func attach(splits []*Images, pixels []uint8) {
+	for _, im := range splits {
+		if pixels == nil {
+			im.Pixels = nil
+			continue
+		}
+		n := im.N * im.stride()
+		im.Pixels, pixels = pixels[:n:n], pixels[n:]
+	}
 }
 
 // cachePath is the file for key, in a folder that it makes.
@@ -94,34 +292,41 @@ func (o *Options) cachePath(name, key string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("%s-%d-%s.images", name, o.Size, key[:16])), nil
 }
 
-// writeCache writes the file whole or not at all.
-func writeCache(path, key, sum string, splits []*Images) error {
-	header := cacheHeader{Format: cacheFormat, Key: key, Digest: sum}
-	for _, im := range splits {
-		header.Splits = append(header.Splits, cacheSplit{im.N, im.Size, im.Labels, im.Names})
+// write ends a file with the header and the tail.
+func (h *cacheHeader) write(to io.Writer) error {
+	line, err := json.Marshal(h)
+	if err != nil {
+		return err
 	}
+	line = append(line, '\n')
+	_, err = to.Write(fmt.Appendf(line, "%s %016x\n", cacheFormat, len(line)))
+	return err
+}
+
+// writeCache writes the file whole or not at all.
+func writeCache(path, key string, m *made) error {
 	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
 		return err
 	}
 	defer file.Cleanup()
-	if err := json.NewEncoder(file).Encode(&header); err != nil {
-		return err
-	}
-	for _, im := range splits {
+	for _, im := range m.splits {
 		if _, err := file.Write(im.Pixels); err != nil {
 			return err
 		}
 	}
+	if err := m.header(key).write(file); err != nil {
+		return err
+	}
 	return file.CloseAtomicallyReplace()
 }
 
-// readCache reads the file's splits into memory once, and checks them. Any fault is an error that names the file;
+// readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the file;
 // it is fs.ErrNotExist if there is none.
-func readCache(path, key string) (splits []*Images, sum string, err error) {
+func readCache(path, key string, mapFrom int64) (m *made, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer file.Close()
 	defer func() {
@@ -129,45 +334,79 @@ func readCache(path, key string) (splits []*Images, sum string, err error) {
 			err = fmt.Errorf("cached images %s: %w", path, err)
 		}
 	}()
+	header, pixels, err := readHeader(file)
+	if err != nil {
+		return nil, err
+	}
+	if header.Key != key {
+		return nil, errors.New("foreign or of another version")
+	}
+	m = &made{digest: header.Digest, mean: header.Mean, std: header.Std, skipped: header.Skipped}
+	// The lengths are checked before memory is asked for.
+	left := pixels
+	for _, s := range header.Splits {
+		outside := func(label int64) bool { return label < 0 || label >= int64(len(s.Names)) }
+		if s.N < 0 || s.Size < minSize || s.Size > maxSize || s.N != len(s.Labels) || int64(s.N) > left/int64(s.Size*s.Size*3) ||
+			slices.ContainsFunc(s.Labels, outside) {
+			return nil, errors.New("damaged header")
+		}
+		left -= int64(s.N) * int64(s.Size*s.Size*3)
+		m.splits = append(m.splits, &Images{N: s.N, Size: s.Size, Labels: s.Labels, Names: s.Names})
+	}
+	if left != 0 || len(m.splits) == 0 {
+		return nil, errors.New("damaged: wrong length")
+	}
+	if pixels >= mapFrom && pixels > 0 {
+		mapped, err := mmap.MapRegion(file, int(pixels), mmap.RDONLY, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		attach(m.splits, mapped)
+		m.unmap = mapped.Unmap
+		return m, nil
+	}
+	all := make([]uint8, pixels)
+	if _, err := io.ReadFull(io.NewSectionReader(file, 0, pixels), all); err != nil {
+		return nil, err
+	}
+	attach(m.splits, all)
+	if digest(m.splits) != header.Digest {
+		return nil, errors.New("damaged: wrong checksum")
+	}
+	m.mean, m.std = m.splits[0].Stats()
+	return m, nil
+}
+
+// readHeader reads the end of a file: its header, and how many bytes of pixels there are before it.
+func readHeader(file *os.File) (*cacheHeader, int64, error) {
 	info, err := file.Stat()
 	if err != nil {
-		return nil, "", err
+		return nil, 0, err
 	}
-	in := bufio.NewReader(file)
-	line, err := in.ReadBytes('\n')
-	if err != nil {
-		return nil, "", errors.New("damaged: no header")
+	tail := make([]byte, tailLength)
+	end := info.Size() - int64(tailLength)
+	if end < 0 {
+		return nil, 0, errors.New("damaged: no header")
+	}
+	if _, err := file.ReadAt(tail, end); err != nil {
+		return nil, 0, err
+	}
+	if string(tail[:len(cacheFormat)+1]) != cacheFormat+" " {
+		return nil, 0, errors.New("foreign or of another version")
+	}
+	length, err := strconv.ParseInt(string(tail[len(cacheFormat)+1:tailLength-1]), 16, 64)
+	if err != nil || length < 0 || length > min(end, maxHeader) {
+		return nil, 0, errors.New("damaged header")
+	}
+	line := make([]byte, length)
+	if _, err := file.ReadAt(line, end-length); err != nil {
+		return nil, 0, err
 	}
 	var header cacheHeader
 	if err := json.Unmarshal(line, &header); err != nil {
-		return nil, "", errors.New("damaged header")
+		return nil, 0, errors.New("damaged header")
 	}
-	if header.Format != cacheFormat || header.Key != key {
-		return nil, "", errors.New("foreign or of another version")
-	}
-	// The lengths are checked before memory is asked for.
-	left := info.Size() - int64(len(line))
-	for _, s := range header.Splits {
-		if s.N < 0 || s.Size < minSize || s.Size > maxSize || s.N != len(s.Labels) || int64(s.N) > left/int64(s.Size*s.Size*3) {
-			return nil, "", errors.New("damaged header")
-		}
-		left -= int64(s.N) * int64(s.Size*s.Size*3)
-	}
-	if left != 0 || len(header.Splits) == 0 {
-		return nil, "", errors.New("damaged: wrong length")
-	}
-	for _, s := range header.Splits {
-		im := &Images{N: s.N, Size: s.Size, Labels: s.Labels, Names: s.Names}
-		im.Pixels = make([]uint8, s.N*im.stride())
-		if _, err := io.ReadFull(in, im.Pixels); err != nil {
-			return nil, "", err
-		}
-		splits = append(splits, im)
-	}
-	if sum = digest(splits); sum != header.Digest {
-		return nil, "", errors.New("damaged: wrong checksum")
-	}
-	return splits, sum, nil
+	return &header, end - length, nil
 }
 
 // CacheDir is the one folder outside the repository that is written to: DMLX_CACHE, else dmlx in the user's cache.

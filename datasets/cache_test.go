@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,22 +72,35 @@ func TestCacheIsUsedAgain(t *testing.T) {
 	}
 }
 
+// edited changes the JSON of a cache file, and the length that its tail gives to match.
+func edited(old, new string) func([]byte) []byte {
+	return func(b []byte) []byte {
+		at := strings.Index(string(b), `{"key"`)
+		line := strings.Replace(string(b[at:len(b)-tailLength]), old, new, 1)
+		return fmt.Appendf(b[:at:at], "%s%s %016x\n", line, cacheFormat, len(line))
+	}
+}
+
 func TestDamagedCacheIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]byte) []byte{
 		"empty":        func(b []byte) []byte { return nil },
-		"no line":      func(b []byte) []byte { return b[:20] },
+		"no header":    func(b []byte) []byte { return b[:20] },
 		"cut short":    func(b []byte) []byte { return b[:len(b)-1] },
 		"too long":     func(b []byte) []byte { return append(b, 0) },
-		"a pixel":      func(b []byte) []byte { b[len(b)-5] ^= 1; return b },
-		"a name":       func(b []byte) []byte { return []byte(strings.Replace(string(b), "train-001", "train-009", 1)) },
-		"not JSON":     func(b []byte) []byte { b[0] = '!'; return b },
-		"another's":    func(b []byte) []byte { return []byte(strings.Replace(string(b), `"key":"`, `"key":"f`, 1)) },
-		"another form": func(b []byte) []byte { return []byte(strings.Replace(string(b), "images 1", "images 9", 1)) },
-		"huge":         func(b []byte) []byte { return []byte(strings.Replace(string(b), `"size":8`, `"size":1000`, 1)) },
-		"size zero":    func(b []byte) []byte { return []byte(strings.Replace(string(b), `"size":8`, `"size":0`, 1)) },
-		"negative":     func(b []byte) []byte { return []byte(strings.Replace(string(b), `"n":18`, `"n":-1`, 1)) },
-		"no splits":    func(b []byte) []byte { return append(b[:strings.Index(string(b), `"splits"`)], "\"splits\":[]}\n"...) },
+		"a pixel":      func(b []byte) []byte { b[5] ^= 1; return b },
+		"a lost pixel": func(b []byte) []byte { return b[3:] },
+		"a name":       edited("train-001", "train-009"),
+		"not JSON":     edited(`{"key"`, `!"key"`),
+		"another's":    edited(`"key":"`, `"key":"f`),
+		"another form": func(b []byte) []byte { return []byte(strings.Replace(string(b), "images 2", "images 9", 1)) },
+		"long header":  func(b []byte) []byte { return []byte(strings.Replace(string(b), "images 2 0", "images 2 7", 1)) },
+		"no length":    func(b []byte) []byte { return []byte(strings.Replace(string(b), "images 2 0", "images 2 x", 1)) },
+		"huge":         edited(`"size":8`, `"size":1000`),
+		"size zero":    edited(`"size":8`, `"size":0`),
+		"negative":     edited(`"n":18`, `"n":-1`),
+		"a label":      edited(`"labels":[0`, `"labels":[7`),
+		"no splits":    edited(`"splits":[`, `"splits":[],"x":[`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +234,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 
 func TestReadCacheOfNothing(t *testing.T) {
 	t.Parallel()
-	if _, _, err := readCache(filepath.Join(t.TempDir(), "none"), ""); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := readCache(filepath.Join(t.TempDir(), "none"), "", 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,12 +1,15 @@
-// Package datasets holds the images that networks learn from: two drawn sets, minicar and minishop, and any folder with
-// one sub-folder of images per class.
+// Package datasets holds the images that networks learn from: two drawn sets, minicar and minishop; the paper's CUB, CAR,
+// SOP and In-shop in the layouts they are published in; and any folder with one sub-folder of images per class.
 //
 // A drawn set needs no download: each image comes from a random stream of its own, so a set is the same however many
-// cores draw it and at whatever size; bit for bit on one kind of processor, to a rounding on another. Drawn and decoded
-// sets are kept in a cache folder and read back in milliseconds.
+// cores draw it and at whatever size; bit for bit on one kind of processor, to a rounding on another. The published sets
+// are found by [List], fetched by [Get] where that can be done, and checked against the counts of their papers. Image
+// files are decoded once, as torchvision would. Drawn and decoded sets are kept in a cache folder and read back in
+// milliseconds, large ones by mapping the file into memory.
 package datasets
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -16,7 +19,7 @@ import (
 
 // Set is a data set for metric learning: classes to train on and, as a rule, others to test on.
 type Set struct {
-	// Name is that of a drawn set, or a folder's last element.
+	// Name is that of a drawn or published set, or a folder's last element.
 	Name string
 	// Train is what the network learns from; Test is what retrieval is measured on: every image a query against all
 	// others, or against Gallery if that is not nil.
@@ -27,6 +30,21 @@ type Set struct {
 	TrainClasses, TestClasses int
 	// Digest is the SHA-256 of all sizes, labels, names and pixels, in hexadecimal.
 	Digest string
+	// Skipped are the paths of damaged images that were left out, as [Options.SkipBad] allows.
+	Skipped []string
+
+	unmap func() error // If Pixels are a file's.
+}
+
+// Close gives back the memory of a large set, whose Pixels are a mapped file, read-only, and may then not be used any
+// more. It does nothing to a small one.
+func (s *Set) Close() error {
+	if s.unmap == nil {
+		return nil
+	}
+	unmap := s.unmap
+	s.unmap = nil
+	return unmap()
 }
 
 // Options say how a set is opened. The zero value is a good one.
@@ -37,9 +55,21 @@ type Options struct {
 	Cache string
 	// TrainClasses and TestClasses, if not 0, keep the first so many classes only.
 	TrainClasses, TestClasses int
+	// Root is where a published set lies; see [List].
+	Root string
+	// AllowPartial opens a published set that is not as it was published, with what there is.
+	AllowPartial bool
+	// SkipBad leaves out images that cannot be decoded, instead of giving up; see [Set.Skipped].
+	SkipBad bool
 	// Note, if not nil, is told in one line what a user may want to know and is no error: a damaged cache that was made
 	// anew, a class that was left out.
 	Note func(string)
+	// Progress, if not nil, is told how many of how many images are decoded, one call at a time.
+	Progress func(done, total int)
+	// Context, if not nil, ends the decoding when it is done; nothing half-made is left.
+	Context context.Context
+
+	mapFrom int64 // In place of the constant, if not 0.
 }
 
 const (
@@ -67,11 +97,11 @@ func Names() []string {
 	return names
 }
 
-// Open gives a set by its name, one of [Names], or by the path of a folder, which
+// Open gives a set by its name, one of [Names] or [Published], or by the path of a folder, which
 //   - has one sub-folder of JPEG or PNG files per class, whose classes are split by name, the first half to train; or
 //   - has folders train and test, or train, query and gallery, each with one sub-folder of images per class.
 //
-// Images of a folder are scaled, the shorter side to Size, and cut to their middle square.
+// Images of files are scaled, the shorter side to Size, and cut to their middle square; see [DecodeRGB].
 func Open(name string, o Options) (*Set, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -84,6 +114,9 @@ func Open(name string, o Options) (*Set, error) {
 			return nil, err
 		}
 		return openDrawn(name, &o, s.splits(o.TrainClasses, o.TestClasses))
+	}
+	if published, ok := PublishedName(name); ok {
+		return openPublished(published, &o)
 	}
 	info, err := os.Stat(name)
 	if err == nil && info.IsDir() {
@@ -99,7 +132,7 @@ func Open(name string, o Options) (*Set, error) {
 		what = err.Error()
 	}
 	return nil, fmt.Errorf("datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
-		what, strings.Join(Names(), ", "))
+		what, strings.Join(append(Names(), Published()...), ", "))
 }
 
 // Pretraining is the labelled images that a network learns to classify before it is fine-tuned: blobs, cars and clothes
@@ -133,6 +166,15 @@ func (o *Options) complete() error {
 	if o.Note == nil {
 		o.Note = func(string) {}
 	}
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
+	if o.mapFrom == 0 {
+		o.mapFrom = mapFrom
+	}
 	return nil
 }
 
@@ -148,26 +190,27 @@ func (o *Options) limit(name string, train, test int) error {
 }
 
 func openDrawn(name string, o *Options, splits [][]part) (*Set, error) {
-	return openCached(name, drawnKey(sources, name, o.Size, splits...), o, func() ([]*Images, error) {
+	c := cached{name: name, key: drawnKey(sources, name, o.Size, splits...), o: o}
+	return c.open(func() (*made, error) {
 		drawn := make([]*Images, len(splits))
 		for k, parts := range splits {
 			drawn[k] = drawParts(o.Size, parts...)
 		}
-		return drawn, nil
+		return &made{splits: drawn}, nil
 	})
 }
 
 // newSet puts splits (train; train, test; or train, query, gallery) together.
-func newSet(name string, splits []*Images, digest string) *Set {
-	s := &Set{Name: name, Train: splits[0], Digest: digest, TrainClasses: splits[0].classes()}
-	if len(splits) > 1 {
-		s.Test, s.TestClasses = splits[1], splits[1].classes()
+func newSet(name string, m *made) *Set {
+	s := &Set{Name: name, Train: m.splits[0], Digest: m.digest, TrainClasses: m.splits[0].classes(), Mean: m.mean, Std: m.std,
+		Skipped: m.skipped, unmap: m.unmap}
+	if len(m.splits) > 1 {
+		s.Test, s.TestClasses = m.splits[1], m.splits[1].classes()
 	}
-	if len(splits) > 2 {
-		s.Gallery = splits[2]
+	if len(m.splits) > 2 {
+		s.Gallery = m.splits[2]
 	}
-	s.Mean, s.Std = s.Train.Stats()
-	for _, im := range splits {
+	for _, im := range m.splits {
 		for k, m := range s.Mean {
 			im.Pad[k] = uint8(math.Round(float64(m) * 255))
 		}

@@ -243,7 +243,7 @@ func TestOpenRefuses(t *testing.T) {
 		want []string
 	}{
 		{"minicab", Options{}, []string{`no data set "minicab"`, "minicar, minishop", "folder"}},
-		{"cub", Options{}, []string{`no data set "cub"`, "minicar, minishop"}},
+		{"cup", Options{}, []string{`no data set "cup"`, "minicar, minishop"}},
 		{"", Options{}, []string{`no data set ""`, "minicar"}},
 		{"./no/such", Options{}, []string{"no folder ./no/such"}},
 		{"datasets_test.go", Options{}, []string{"is a file", "folder"}},

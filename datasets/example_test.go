@@ -63,5 +63,5 @@ func ExampleContactSheet() {
 func ExampleOpen_unknown() {
 	_, err := datasets.Open("minicab", datasets.Options{})
 	fmt.Println(err)
-	// Output: datasets: no data set "minicab"; want minicar, minishop, or the path of a folder with one sub-folder of JPEG or PNG files per class
+	// Output: datasets: no data set "minicab"; want minicar, minishop, CUB, CAR, SOP, In-shop, or the path of a folder with one sub-folder of JPEG or PNG files per class
 }

@@ -3,23 +3,11 @@ package datasets
 import (
 	"errors"
 	"fmt"
-	"image"
-	"image/color"
-	"image/draw"
-	_ "image/jpeg" // Decoders of the formats that a folder may hold.
-	_ "image/png"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	xdraw "golang.org/x/image/draw"
 )
-
-// maxPixels bounds an image file's size once decoded (half a gigabyte), so that no file can exhaust memory.
-const maxPixels = 1 << 27
 
 // class is a sub-folder: its name and its files' paths, sorted.
 type class struct {
@@ -46,16 +34,52 @@ func readFolder(dir string, o *Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := folderKey(sources, abs, o.Size, splits)
+	l, err := folderListing(dir, splits)
 	if err != nil {
 		return nil, err
 	}
-	set, err := openCached("folder", key, o, func() ([]*Images, error) { return decodeSplits(splits, o.Size) })
+	set, err := openListing("folder", l, o)
 	if err != nil {
 		return nil, err
 	}
 	set.Name = filepath.Base(abs)
 	return set, nil
+}
+
+// folderListing numbers the classes. Queries and gallery share their numbers.
+func folderListing(dir string, splits [][]class) (*Listing, error) {
+	l := &Listing{Name: filepath.Base(dir), Root: dir}
+	var names []string
+	numbers := map[string]int64{}
+	for k, classes := range splits {
+		if k < 2 {
+			names = nil
+			clear(numbers)
+		}
+		s := Split{Name: []string{"train", "test", "gallery"}[k]}
+		for _, c := range classes {
+			label, known := numbers[c.name]
+			if !known {
+				label = int64(len(names))
+				numbers[c.name] = label
+				names = append(names, c.name)
+			}
+			for _, file := range c.files {
+				below, err := filepath.Rel(dir, file)
+				if err != nil {
+					return nil, err
+				}
+				s.Paths = append(s.Paths, filepath.ToSlash(below))
+				s.Labels = append(s.Labels, label)
+			}
+		}
+		s.Classes = names
+		l.Splits = append(l.Splits, s)
+	}
+	if len(l.Splits) == 3 {
+		l.Splits[1].Name, l.Splits[1].Classes = "query", names
+	}
+	return l, nil
 }
 
 // listSplits finds the classes of train and test, or of train, query and gallery, and says what it leaves out.
@@ -249,120 +273,4 @@ func list(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-// folderKey names what decoding the folder gives: the code that decodes, which files there are, how long and how old.
-func folderKey(code fs.FS, abs string, size int, splits [][]class) (string, error) {
-	h := newHash()
-	hashSources(h, code)
-	fmt.Fprintf(h, "folder %q %d\n", abs, size)
-	for _, classes := range splits {
-		for _, c := range classes {
-			fmt.Fprintf(h, "%q\n", c.name)
-			for _, file := range c.files {
-				info, err := os.Stat(file)
-				if err != nil {
-					return "", err
-				}
-				fmt.Fprintf(h, "%q %d %d\n", file, info.Size(), info.ModTime().UnixNano())
-			}
-		}
-		fmt.Fprintln(h)
-	}
-	return hexDigest(h), nil
-}
-
-// decodeSplits reads all images. Queries and gallery share their classes' numbers.
-func decodeSplits(splits [][]class, size int) ([]*Images, error) {
-	var out []*Images
-	var names []string
-	numbers := map[string]int64{}
-	for k, classes := range splits {
-		if k < 2 {
-			names = nil
-			clear(numbers)
-		}
-		im := &Images{Size: size}
-		var files []string
-		for _, c := range classes {
-			label, known := numbers[c.name]
-			if !known {
-				label = int64(len(names))
-				numbers[c.name] = label
-				names = append(names, c.name)
-			}
-			im.Labels = append(im.Labels, slices.Repeat([]int64{label}, len(c.files))...)
-			files = append(files, c.files...)
-		}
-		im.N, im.Names = len(files), names
-		if err := im.decode(files); err != nil {
-			return nil, err
-		}
-		out = append(out, im)
-	}
-	if len(out) == 3 {
-		out[1].Names = names
-	}
-	return out, nil
-}
-
-// decode reads the files into Pixels, on all cores.
-func (im *Images) decode(files []string) error {
-	im.Pixels = make([]uint8, im.N*im.stride())
-	return forEach(im.N, func() func(int) error {
-		square := image.NewRGBA(image.Rect(0, 0, im.Size, im.Size))
-		return func(i int) error {
-			if err := decodeSquare(files[i], square); err != nil {
-				return fmt.Errorf("%s: %w", files[i], err)
-			}
-			for p, k := im.At(i), 0; k < len(p)/3; k++ {
-				copy(p[3*k:3*k+3], square.Pix[4*k:])
-			}
-			return nil
-		}
-	})
-}
-
-// decodeSquare draws the file's middle square, scaled, over white.
-func decodeSquare(path string, square *image.RGBA) error {
-	src, err := decodeFile(path)
-	if err != nil {
-		// The path is the caller's to tell.
-		var pathError *fs.PathError
-		if errors.As(err, &pathError) {
-			err = pathError.Err
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("damaged image: it ends early")
-		} else if errors.Is(err, image.ErrFormat) {
-			err = errors.New("neither a JPEG nor a PNG image")
-		}
-		return err
-	}
-	b := src.Bounds()
-	side := min(b.Dx(), b.Dy())
-	at := b.Min.Add(image.Pt((b.Dx()-side)/2, (b.Dy()-side)/2))
-	draw.Draw(square, square.Rect, image.NewUniform(color.White), image.Point{}, draw.Src)
-	xdraw.CatmullRom.Scale(square, square.Rect, src, image.Rectangle{Min: at, Max: at.Add(image.Pt(side, side))}, xdraw.Over, nil)
-	return nil
-}
-
-func decodeFile(path string) (image.Image, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	config, _, err := image.DecodeConfig(file)
-	if err != nil {
-		return nil, err
-	}
-	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
-		return nil, fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height, maxPixels)
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	src, _, err := image.Decode(file)
-	return src, err
 }

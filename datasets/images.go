@@ -134,17 +134,7 @@ func (im *Images) Stats() (mean, std [3]float32) {
 }
 
 // classes is how many classes have images.
-func (im *Images) classes() int {
-	seen := make([]bool, len(im.Names))
-	count := 0
-	for _, l := range im.Labels {
-		if !seen[l] {
-			seen[l] = true
-			count++
-		}
-	}
-	return count
-}
+func (im *Images) classes() int { return distinct(im.Labels, len(im.Names)) }
 
 // digest is what the splits hold: sizes, labels, names and pixels.
 func digest(splits []*Images) string {

@@ -7,11 +7,14 @@ import (
 	"io/fs"
 )
 
-// sources is the code that pixels come from. It goes into the cache's keys, so that no edit is answered from images
-// that were made before it.
-//
-//go:embed canvas.go datasets.go folder.go images.go minicar.go minishop.go nuisance.go pretraining.go
-var sources embed.FS
+// sources is the code that drawn pixels come from, decoders the code between an image file and its pixels. They go into
+// the cache's keys, so that no edit is answered from images that were made before it.
+var (
+	//go:embed canvas.go datasets.go images.go minicar.go minishop.go nuisance.go pretraining.go
+	sources embed.FS
+	//go:embed decode.go resize.go
+	decoders embed.FS
+)
 
 // hashSources writes the files' names and contents, in the order of their names. An embedded file can be read; a file
 // that cannot would change the key, not stop anything.

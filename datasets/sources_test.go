@@ -36,29 +36,35 @@ func TestSourcesKey(t *testing.T) {
 	}
 }
 
-// A new file must be put into sources, or here if no pixel comes from it.
+// A new file must be put into sources or decoders, or here if no pixel comes from it.
 func TestSourcesAreComplete(t *testing.T) {
 	t.Parallel()
-	apart := []string{"cache.go", "sources.go"}
-	embedded, err := fs.Glob(sources, "*.go")
-	if err != nil {
-		t.Fatal(err)
+	apart := []string{"cache.go", "cars.go", "cub.go", "decoded.go", "download.go", "folder.go", "inshop.go", "listing.go", "sop.go", "sources.go", "unpack.go"}
+	embedded := map[string]fs.FS{}
+	for _, code := range []fs.FS{sources, decoders} {
+		names, err := fs.Glob(code, "*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			embedded[name] = code
+		}
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if !strings.HasSuffix(file, "_test.go") && slices.Contains(embedded, file) == slices.Contains(apart, file) {
-			t.Errorf("%s: want it in sources or among those apart", file)
+		if !strings.HasSuffix(file, "_test.go") && (embedded[file] != nil) == slices.Contains(apart, file) {
+			t.Errorf("%s: want it in sources, in decoders or among those apart", file)
 		}
 	}
-	for _, file := range embedded {
+	for file, code := range embedded {
 		now, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if built, err := fs.ReadFile(sources, file); err != nil || string(built) != string(now) {
+		if built, err := fs.ReadFile(code, file); err != nil || string(built) != string(now) {
 			t.Errorf("%s: not what was built, %v", file, err)
 		}
 	}
@@ -69,15 +75,15 @@ func TestKeysHoldSources(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keys := func(code fs.FS) [2]string {
-		folder, err := folderKey(code, dir, 8, nil)
+		folder, err := listingKey(code, &Listing{Root: dir}, 8)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return [2]string{drawnKey(code, "minicar", 8, minicar(2, 2)...), folder}
 	}
-	edited := keys(fstest.MapFS{"canvas.go": {Data: []byte("package datasets")}})
-	for k, key := range keys(sources) {
-		if key == edited[k] {
+	before, after := keys(sources), keys(fstest.MapFS{"canvas.go": {Data: []byte("package datasets")}})
+	for k, key := range before {
+		if key == after[k] {
 			t.Errorf("key %d is the same for edited code", k)
 		}
 	}

@@ -1,0 +1,188 @@
+package datasets
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pillow opens an image of testdata/pillow, which make.py there wrote.
+func pillow(t *testing.T, name string) *Raster {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "pillow", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := DecodeRGB(file)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return r
+}
+
+// expected is a picture that Pillow wrote, read by nothing but the standard library.
+func expected(t *testing.T, name string) *image.RGBA {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "pillow", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	im, err := png.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im.(*image.RGBA)
+}
+
+// difference is the largest and the mean difference of two pictures' values.
+func difference(t *testing.T, name string, got []uint8, want *image.RGBA) (most int, mean float64) {
+	t.Helper()
+	if len(got) != 3*want.Rect.Dx()*want.Rect.Dy() {
+		t.Fatalf("%s: %d values, want %v", name, len(got), want.Rect)
+	}
+	for i, v := range got {
+		d := int(v) - int(want.Pix[i/3*4+i%3])
+		if d < 0 {
+			d = -d
+		}
+		most = max(most, d)
+		mean += float64(d) / float64(len(got))
+	}
+	return most, mean
+}
+
+// Every kind of image becomes what Pillow makes of it: a PNG to the bit, a JPEG but for the rounding of its transform.
+func TestDecodedAsPillowDoes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/pillow/*.rgb.png")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".rgb.png")
+		r, want := pillow(t, name), expected(t, filepath.Base(file))
+		if r.Width != want.Rect.Dx() || r.Height != want.Rect.Dy() {
+			t.Errorf("%s: %d×%d, want %v", name, r.Width, r.Height, want.Rect)
+			continue
+		}
+		most, mean := difference(t, name, r.Pix, want)
+		t.Logf("%s: at most %d, mean %.3f", name, most, mean)
+		if strings.HasSuffix(name, ".png") && most > 0 || most > 3 || mean > 0.3 {
+			t.Errorf("%s: differs by at most %d, mean %.3f", name, most, mean)
+		}
+	}
+}
+
+// Scaled squares are torchvision's, to the bit.
+func TestScaledAsTorchvisionDoes(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"rgb.png", "wide.png", "tall.png"} {
+		for _, size := range []int{8, 16, 29, 50} {
+			got, err := pillow(t, name).Square(size, size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if most, mean := difference(t, name, got, expected(t, fmt.Sprintf("%s.%d.png", name, size))); most > 0 {
+				t.Errorf("%s at %d: differs by at most %d, mean %.3f", name, size, most, mean)
+			}
+		}
+	}
+}
+
+// The middle of a scaled picture is a part of it.
+func TestMiddleOfScaled(t *testing.T) {
+	t.Parallel()
+	r := pillow(t, "rgb.png")
+	whole, err := r.Square(29, 29)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := r.Square(29, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for y := range 21 {
+		if got, want := part[y*21*3:(y+1)*21*3], whole[((y+4)*29+4)*3:][:21*3]; !bytes.Equal(got, want) {
+			t.Fatalf("row %d differs", y)
+		}
+	}
+	for _, sizes := range [][2]int{{8, 9}, {8, 0}, {1 << 15, 8}} {
+		_, err := r.Square(sizes[0], sizes[1])
+		checkError(t, err, fmt.Sprint(sizes[1], " pixels of ", sizes[0]))
+	}
+	_, err = (&Raster{Width: 2, Height: 2}).Square(8, 8)
+	checkError(t, err, "2×2 pixels with 0 values")
+}
+
+func TestReadImage(t *testing.T) {
+	t.Parallel()
+	im, err := ReadImage("testdata/pillow/alpha.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := expected(t, "alpha.png.rgb.png")
+	if im.Bounds() != want.Rect || im.At(7, 3) != want.At(7, 3) || im.At(-1, 0) != (color.RGBA{A: 255}) {
+		t.Errorf("%v, %v", im.Bounds(), im.At(7, 3))
+	}
+	if _, err := ReadImage("testdata/pillow/none.png"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of no file: %v", err)
+	}
+}
+
+func TestDecodeRGBRefuses(t *testing.T) {
+	t.Parallel()
+	read := func(name string) []byte {
+		b, err := os.ReadFile(filepath.Join("testdata", "pillow", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	whole := read("420.jpg")
+	for name, tc := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"nothing":     {nil, "neither a JPEG nor a PNG"},
+		"text":        {[]byte("<html>"), "neither a JPEG nor a PNG"},
+		"half a JPEG": {whole[:len(whole)/2], "ends early"},
+		"half a PNG":  {read("alpha.png")[:400], "damaged image"},
+		"an odd bit":  {bytes.Replace(read("rgb.png"), []byte("IDAT"), []byte("IDAT\x01"), 1), "damaged image"},
+	} {
+		if _, err := DecodeRGB(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func FuzzDecodeRGB(f *testing.F) {
+	files, err := filepath.Glob("testdata/pillow/*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range files {
+		if b, err := os.ReadFile(name); err == nil && !strings.HasSuffix(name, ".py") && strings.Count(name, ".") == 1 {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		r, err := DecodeRGB(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		if len(r.Pix) != 3*r.Width*r.Height || r.Width < 1 || r.Height < 1 {
+			t.Fatalf("%d×%d with %d values", r.Width, r.Height, len(r.Pix))
+		}
+		r.square(make([]uint8, 8*8*3), 8, 8)
+	})
+}

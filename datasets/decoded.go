@@ -1,0 +1,182 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// openPublished gives the set that [List] finds.
+func openPublished(name string, o *Options) (*Set, error) {
+	l, err := List(name, o.Root)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Complete(); err != nil {
+		if !o.AllowPartial {
+			return nil, fmt.Errorf("%w (to use it as it is, allow a partial set)", err)
+		}
+		o.Note(err.Error())
+	}
+	for k, what := range []string{"train", "test"} {
+		if n, _ := l.Splits[k].Count(); n < minClasses {
+			return nil, fmt.Errorf("datasets: %s in %s has %s to %s on; want at least %d", name, l.Root, count(n, "class"), what, minClasses)
+		}
+	}
+	if err := o.limit(name, len(l.Splits[0].Classes), len(l.Splits[1].Classes)); err != nil {
+		return nil, err
+	}
+	l.limit(o.TrainClasses, o.TestClasses)
+	set, err := openListing(name, l, o)
+	if err != nil {
+		return nil, fmt.Errorf("datasets: %s: %w", name, err)
+	}
+	return set, nil
+}
+
+// openListing gives the listed images, decoded now or earlier. name is that of the cache's file.
+func openListing(name string, l *Listing, o *Options) (*Set, error) {
+	key, err := listingKey(decoders, l, o.Size)
+	if err != nil {
+		return nil, err
+	}
+	splits := make([]*Images, len(l.Splits))
+	for k, s := range l.Splits {
+		splits[k] = &Images{N: len(s.Paths), Size: o.Size, Labels: s.Labels, Names: s.Classes}
+	}
+	c := cached{name: name, key: key, o: o, patient: true}
+	set, err := c.openLarge(splits, func(put func(i int, pixels []uint8) error) ([]string, []bool, error) {
+		return decodeAll(l, o, put)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(set.Skipped); n > 0 {
+		what := fmt.Sprintf("%s of %s cannot be decoded: %s", count(n, "image"), l.Root, list(set.Skipped))
+		if !o.SkipBad {
+			_ = set.Close()
+			return nil, fmt.Errorf("%s; mend them, or leave them out by skipping bad images", what)
+		}
+		o.Note("datasets: left out: " + what)
+	}
+	return set, nil
+}
+
+// listingKey names what decoding gives: the code that decodes, the labels, which files there are, how long and how old.
+// Reading the files instead would take as long as decoding them.
+func listingKey(code fs.FS, l *Listing, size int) (string, error) {
+	abs, err := filepath.Abs(l.Root)
+	if err != nil {
+		return "", err
+	}
+	h := newHash()
+	hashSources(h, code)
+	fmt.Fprintf(h, "%q %d\n", abs, size)
+	for _, s := range l.Splits {
+		fmt.Fprintf(h, "%q\n", s.Classes)
+		for i, name := range s.Paths {
+			info, err := os.Stat(filepath.Join(l.Root, filepath.FromSlash(name)))
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%q %d %d %d\n", name, s.Labels[i], info.Size(), info.ModTime().UnixNano())
+		}
+		fmt.Fprintln(h)
+	}
+	return hexDigest(h), nil
+}
+
+// paths are those of all splits, one after the other.
+func (l *Listing) paths() []string {
+	var all []string
+	for _, s := range l.Splits {
+		all = append(all, s.Paths...)
+	}
+	return all
+}
+
+// decodeAll decodes the images on all cores and puts each, a square of o.Size, where put has it. A damaged image is an
+// error, or with o.SkipBad is one of those that it returns by path and marks.
+func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error) {
+	paths := l.paths()
+	bad = make([]bool, len(paths))
+	progress := newCounter(len(paths), o.Progress)
+	err = forEach(len(paths), func() func(int) error {
+		square := make([]uint8, o.Size*o.Size*3)
+		return func(i int) error {
+			if err := o.Context.Err(); err != nil {
+				return err
+			}
+			file := filepath.Join(l.Root, filepath.FromSlash(paths[i]))
+			raster, err := decodeFile(file)
+			switch {
+			case err == nil:
+				raster.square(square, o.Size, o.Size)
+				if err := put(i, square); err != nil {
+					return err
+				}
+			case o.SkipBad && errors.As(err, new(damage)):
+				bad[i] = true
+			default:
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			progress.add()
+			return nil
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, is := range bad {
+		if is {
+			skipped = append(skipped, paths[i])
+		}
+	}
+	return skipped, bad, nil
+}
+
+// counter tells how far many workers are.
+type counter struct {
+	mu          sync.Mutex
+	done, total int
+	tell        func(done, total int)
+}
+
+func newCounter(total int, tell func(done, total int)) *counter {
+	return &counter{total: total, tell: tell}
+}
+
+func (c *counter) add() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done++
+	c.tell(c.done, c.total)
+}
+
+// Damaged opens every listed image and returns those that cannot be decoded, a line each, in order. The progress and the
+// context of o are heeded.
+func (l *Listing) Damaged(o Options) ([]string, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	paths := l.paths()
+	wrong := make([]string, len(paths))
+	progress := newCounter(len(paths), o.Progress)
+	err := forEach(len(paths), func() func(int) error {
+		return func(i int) error {
+			if err := o.Context.Err(); err != nil {
+				return err
+			}
+			if _, err := decodeFile(filepath.Join(l.Root, filepath.FromSlash(paths[i]))); err != nil {
+				wrong[i] = fmt.Sprintf("%s: %v", paths[i], err)
+			}
+			progress.add()
+			return nil
+		}
+	})
+	return slices.DeleteFunc(wrong, func(line string) bool { return line == "" }), err
+}

@@ -1,0 +1,128 @@
+package datasets
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// inshop is the In-shop Clothes Retrieval Benchmark of DeepFashion: a shop's photographs of clothes, with queries and a
+// gallery of their own.
+var inshop = publishedSet{
+	name: "In-shop", alias: "inshop",
+	folders: []string{"In-shop Clothes Retrieval Benchmark", "In_shop_Clothes_Retrieval_Benchmark", "In-shop_Clothes_Retrieval_Benchmark",
+		"DeepFashion/In-shop Clothes Retrieval Benchmark", "inshop", "InShop", "Inshop_Clothes"},
+	counts: []counts{{"train", 3997, 25882}, {"query", 3985, 14218}, {"gallery", 3985, 12612}},
+	by:     "Liu et al., CVPR 2016",
+	index:  func(dir string) bool { return firstFile(dir, inshopLists...) != "" },
+	list:   listInshop,
+	mistaken: func(dir string) string {
+		if isDir(dir, "Img") || isFile(dir, "Anno", "list_item_inshop.txt") {
+			return "no Eval/list_eval_partition.txt"
+		}
+		return ""
+	},
+	origin: origin{
+		page:  "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
+		terms: "its authors ask for an agreement to be signed and give the files on Google Drive",
+		want:  "Img/img.zip (unpack it, so that there is Img/img) and Eval/list_eval_partition.txt",
+	},
+}
+
+// Where the list and the images have been seen to lie, the published place first.
+var (
+	inshopLists   = []string{"Eval/list_eval_partition.txt", "list_eval_partition.txt", "Anno/list_eval_partition.txt"}
+	inshopImages  = []string{"Img/img", "img", "Img/img/img"}
+	inshopHighRes = []string{"Img/img_highres", "img_highres", "Img/img_highres/img_highres"}
+)
+
+// listInshop reads list_eval_partition.txt. The images that it calls img/… are under Img/img or img.
+func listInshop(dir string) (*Listing, error) {
+	name := firstFile(dir, inshopLists...)
+	var rows []inshopRow
+	var declared int
+	err := readList(dir, name, func(in io.Reader) (err error) {
+		declared, rows, err = parseInshop(in)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	images, highRes := "", false
+	for k, candidate := range slices.Concat(inshopImages, inshopHighRes) {
+		if isDir(dir, candidate) && images == "" {
+			images, highRes = candidate, k >= len(inshopImages)
+		}
+	}
+	if images == "" {
+		return nil, fmt.Errorf("no folder Img/img in %s: unpack Img/img.zip there", dir)
+	}
+	if images == "Img/img" && isDir(dir, "Img/img/img") { // Unpacked into a folder of its own.
+		images = "Img/img/img"
+	}
+	s := newSplitter(dir, "train", "query", "gallery")
+	splits := map[string]int{"train": 0, "query": 1, "gallery": 2}
+	for _, row := range rows {
+		if err := s.add(splits[row.split], row.item, images+"/"+row.image); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for class := range s.numbers[0] {
+		if _, both := s.numbers[1][class]; both {
+			return nil, fmt.Errorf("%s: item %s is to train and to test on", name, class)
+		}
+	}
+	l := s.listing()
+	if declared != len(rows) {
+		l.Differs = append(l.Differs, fmt.Sprintf("%s announces %d images and lists %d: it was cut short or edited", name, declared, len(rows)))
+	}
+	if highRes {
+		l.Differs = append(l.Differs, fmt.Sprintf("its images are those of %s; the benchmark is on those of Img/img.zip", images))
+	}
+	return l, nil
+}
+
+type inshopRow struct {
+	image string // below the folder img
+	item  string
+	split string
+}
+
+// parseInshop reads the number of images, a header, and rows "img/… item split" in columns.
+func parseInshop(in io.Reader) (declared int, rows []inshopRow, err error) {
+	const header = "image_name item_id evaluation_status"
+	at := 0
+	err = eachLine(in, func(_ int, line string) error {
+		fields := strings.Fields(line)
+		at++
+		switch at {
+		case 1:
+			n, err := strconv.Atoi(line)
+			if err != nil || n < 0 {
+				return fmt.Errorf("%q; want the number of images", clip(line))
+			}
+			declared = n
+			return nil
+		case 2:
+			if strings.Join(fields, " ") != header {
+				return fmt.Errorf("%q; want the header %q", clip(line), header)
+			}
+			return nil
+		}
+		if len(fields) != 3 {
+			return fmt.Errorf("%q; want %s", clip(line), strings.ReplaceAll(header, " ", ", "))
+		}
+		image, ok := strings.CutPrefix(fields[0], "img/")
+		if !ok {
+			return fmt.Errorf("image %q; want img/…", clip(fields[0]))
+		}
+		if !slices.Contains([]string{"train", "query", "gallery"}, fields[2]) {
+			return fmt.Errorf("%q; want train, query or gallery", clip(fields[2]))
+		}
+		rows = append(rows, inshopRow{image, fields[1], fields[2]})
+		return nil
+	})
+	return declared, rows, err
+}

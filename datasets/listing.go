@@ -1,0 +1,331 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Listing is a data set as its folder and its lists describe it, before any image is opened.
+type Listing struct {
+	// Name is that of a published set, as in the paper, or a folder's last element.
+	Name string
+	// Root is the folder that paths start from.
+	Root string
+	// Splits are train and test, or train, query and gallery.
+	Splits []Split
+	// Missing are the images that the set's lists name and its folder lacks; they are in no split.
+	Missing []string
+	// Differs says, a clause each, in what a published set is not as it was published. It is empty if all is there.
+	Differs []string
+}
+
+// Split is a part of a [Listing]. Its order is that of the set's own lists, or of names in a folder.
+type Split struct {
+	Name    string   // train, test, query or gallery
+	Classes []string // Names by label. A query and its gallery share them.
+	Paths   []string // of the images, below Root and with slashes
+	Labels  []int64  // of the images
+}
+
+// Count is the number of classes that have images, and of images.
+func (s *Split) Count() (classes, images int) {
+	return distinct(s.Labels, len(s.Classes)), len(s.Labels)
+}
+
+// distinct is how many of the labels 0 … n−1 occur.
+func distinct(labels []int64, n int) int {
+	seen := make([]bool, n)
+	count := 0
+	for _, l := range labels {
+		if !seen[l] {
+			seen[l] = true
+			count++
+		}
+	}
+	return count
+}
+
+// publishedSet is one of the paper's data sets, whose files have to be fetched.
+type publishedSet struct {
+	name, alias string
+	folders     []string // in which its archives unpack, below where it lies
+	counts      []counts // as published
+	by          string   // whose counts these are
+	// index tells whether dir holds the set's lists; list reads them.
+	index func(dir string) bool
+	list  func(dir string) (*Listing, error)
+	// mistaken says what dir holds in place of the set, if that is known; else "".
+	mistaken func(dir string) string
+	origin   origin
+}
+
+// counts are those of a split.
+type counts struct {
+	split           string
+	classes, images int
+}
+
+// publishedSets are in the order of [Published]. Classes are split as Oh Song et al. (CVPR 2016, §5) do.
+var publishedSets = []*publishedSet{&cub, &cars, &sop, &inshop}
+
+// Published lists the paper's data sets, by the names that the paper has for them.
+func Published() []string {
+	names := make([]string, len(publishedSets))
+	for i, s := range publishedSets {
+		names[i] = s.name
+	}
+	return names
+}
+
+// PublishedName is the paper's name of a set that is given by it or by its short form (cub, cars, sop, inshop), in
+// letters of any case.
+func PublishedName(name string) (string, bool) {
+	if s := published(name); s != nil {
+		return s.name, true
+	}
+	return "", false
+}
+
+func published(name string) *publishedSet {
+	for _, s := range publishedSets {
+		if strings.EqualFold(name, s.name) || strings.EqualFold(name, s.alias) {
+			return s
+		}
+	}
+	return nil
+}
+
+// DataEnv names the variable that says where the published sets lie; without it they are looked for in the folder data.
+const DataEnv = "DMLX_DATA"
+
+// DataDir is the folder in which published sets lie: what [DataEnv] names, else data.
+func DataDir() string {
+	if dir := os.Getenv(DataEnv); dir != "" {
+		return dir
+	}
+	return "data"
+}
+
+// List reads the lists of a published set and looks which of its images are there. The set lies in root, or below it in a
+// folder of its name or of the name its archive has; root is [DataDir] if empty. A set that is not as published is listed
+// as it is, and Differs says how.
+func List(name, root string) (*Listing, error) {
+	set := published(name)
+	if set == nil {
+		return nil, fmt.Errorf("datasets: no published set %q; there are %s", name, strings.Join(Published(), ", "))
+	}
+	if root == "" {
+		root = DataDir()
+	}
+	dir, err := set.locate(root)
+	if err != nil {
+		return nil, fmt.Errorf("datasets: %w", err)
+	}
+	l, err := set.list(dir)
+	if err != nil {
+		return nil, fmt.Errorf("datasets: %s: %w", set.name, err)
+	}
+	l.Name, l.Root = set.name, dir
+	l.Differs = append(l.Differs, set.compare(l)...)
+	return l, nil
+}
+
+// Complete is nil if a published set is as it was published, and else says in one line what is not.
+func (l *Listing) Complete() error {
+	if len(l.Differs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("datasets: %s in %s is not as published: %s", l.Name, l.Root, strings.Join(l.Differs, "; "))
+}
+
+// locate finds the set's folder.
+func (s *publishedSet) locate(root string) (string, error) {
+	var mistaken string
+	for _, base := range []string{".", s.name, s.alias} {
+		for _, folder := range append([]string{"."}, s.folders...) {
+			dir := filepath.Join(root, base, folder)
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				continue
+			}
+			if s.index(dir) {
+				return dir, nil
+			}
+			if s.mistaken != nil && mistaken == "" {
+				if what := s.mistaken(dir); what != "" {
+					mistaken = fmt.Sprintf("%s holds %s; ", dir, what)
+				}
+			}
+		}
+	}
+	what := fmt.Sprintf("%s is not in the folder %s: ", s.name, root)
+	if _, err := os.Stat(root); err != nil {
+		what = fmt.Sprintf("%s: there is no folder %s: ", s.name, root)
+	}
+	return "", errors.New(what + mistaken + s.origin.advice(s.alias, root))
+}
+
+// compare says where a listing's counts are not the published ones, and why if that can be told.
+func (s *publishedSet) compare(l *Listing) (differs []string) {
+	for i, want := range s.counts {
+		classes, images := 0, 0
+		if i < len(l.Splits) {
+			classes, images = l.Splits[i].Count()
+		}
+		if classes != want.classes || images != want.images {
+			differs = append(differs, fmt.Sprintf("%s has %s and %s, published are %d and %d (%s)", want.split,
+				count(classes, "class"), count(images, "image"), want.classes, want.images, s.by))
+		}
+	}
+	if len(l.Missing) > 0 {
+		differs = append(differs, fmt.Sprintf("%s of its lists %s not there (%s): the archive was unpacked in part, or elsewhere",
+			count(len(l.Missing), "image"), isAre(len(l.Missing)), list(l.Missing)))
+		for _, name := range l.Missing {
+			// What macOS leaves of a file on a disk or in an archive that cannot hold its attributes.
+			if _, err := os.Stat(filepath.Join(l.Root, filepath.FromSlash(path.Dir(name)), "._"+path.Base(name))); err == nil {
+				differs = append(differs, "there are ._ files, which macOS makes, in place of images: unpack the archive again, with tar or unzip")
+				break
+			}
+		}
+	}
+	return differs
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// splitter builds a listing from entries in the order of a set's lists.
+type splitter struct {
+	l       Listing
+	present map[string]map[string]bool // Names of the files of each folder.
+	seen    map[string]bool            // Paths so far.
+	numbers []map[string]int64         // Labels by class, of each split.
+}
+
+// newSplitter begins a listing with these splits; query and gallery share their labels.
+func newSplitter(root string, splits ...string) *splitter {
+	s := &splitter{l: Listing{Root: root}, present: map[string]map[string]bool{}, seen: map[string]bool{}}
+	for _, name := range splits {
+		s.l.Splits = append(s.l.Splits, Split{Name: name})
+		s.numbers = append(s.numbers, map[string]int64{})
+	}
+	if len(splits) == 3 {
+		s.numbers[2] = s.numbers[1]
+	}
+	return s
+}
+
+// add takes an image into a split, or counts it as missing. Labels are in the order in which classes come.
+func (s *splitter) add(split int, class, name string) error {
+	if !localPath(name) {
+		return fmt.Errorf("image %q: want a path inside the data set's folder", name)
+	}
+	if s.seen[name] {
+		return fmt.Errorf("image %s is listed twice", name)
+	}
+	s.seen[name] = true
+	label, known := s.numbers[split][class]
+	if !known {
+		label = int64(len(s.numbers[split]))
+		s.numbers[split][class] = label
+		at := &s.l.Splits[split]
+		if split > 0 { // Of query and gallery, query holds the names till the end.
+			at = &s.l.Splits[1]
+		}
+		at.Classes = append(at.Classes, class)
+	}
+	there, err := s.there(name)
+	if err != nil {
+		return err
+	}
+	if !there {
+		s.l.Missing = append(s.l.Missing, name)
+		return nil
+	}
+	at := &s.l.Splits[split]
+	at.Paths = append(at.Paths, name)
+	at.Labels = append(at.Labels, label)
+	return nil
+}
+
+// there tells whether a file is in the set's folder. Folders are read once: a look at each file would take minutes on a
+// network's disk.
+func (s *splitter) there(name string) (bool, error) {
+	dir := path.Dir(name)
+	names, read := s.present[dir]
+	if !read {
+		entries, err := os.ReadDir(filepath.Join(s.l.Root, filepath.FromSlash(dir)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		names = make(map[string]bool, len(entries))
+		for _, e := range entries {
+			names[e.Name()] = !e.IsDir()
+		}
+		s.present[dir] = names
+	}
+	return names[path.Base(name)], nil
+}
+
+// listing ends the listing.
+func (s *splitter) listing() *Listing {
+	if len(s.l.Splits) == 3 {
+		s.l.Splits[2].Classes = s.l.Splits[1].Classes
+	}
+	return &s.l
+}
+
+// localPath tells whether a path of a list stays in its folder, on every system.
+func localPath(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, `\:`) && filepath.IsLocal(filepath.FromSlash(name))
+}
+
+// limit keeps the first classes of train and of test.
+func (l *Listing) limit(train, test int) {
+	for k := range l.Splits {
+		s, n := &l.Splits[k], test
+		if k == 0 {
+			n = train
+		}
+		if n == 0 || n >= len(s.Classes) {
+			continue
+		}
+		s.Classes = s.Classes[:n]
+		var paths []string
+		var labels []int64
+		for i, label := range s.Labels {
+			if label < int64(n) {
+				paths, labels = append(paths, s.Paths[i]), append(labels, label)
+			}
+		}
+		s.Paths, s.Labels = paths, labels
+	}
+}
+
+// isFile and isDir look at a name in a folder.
+func isFile(dir string, name ...string) bool {
+	info, err := os.Stat(filepath.Join(append([]string{dir}, name...)...))
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(dir string, name ...string) bool {
+	info, err := os.Stat(filepath.Join(append([]string{dir}, name...)...))
+	return err == nil && info.IsDir()
+}
+
+// firstFile is the first of the names, with slashes, that is a file in dir, or "".
+func firstFile(dir string, names ...string) string {
+	if i := slices.IndexFunc(names, func(name string) bool { return isFile(dir, filepath.FromSlash(name)) }); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
