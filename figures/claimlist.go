@@ -38,7 +38,7 @@ func (n *Numbers) on(data string, labels ...Markup) Markup {
 	return strings.Join(append(labels, n.labels[data]), ", ")
 }
 
-// where of a sweep is the k-th rate; the rates themselves if both sides have the same.
+// atRate names a place in the sweeps of two rules: their rate, or both where they differ.
 func atRate(a, b float64) string {
 	if a == b {
 		return fmt.Sprintf("lr %g", a)

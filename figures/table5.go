@@ -231,8 +231,9 @@ func newBatchSet(e BatchEntry) (batchSet, error) {
 // Table has ours and then the paper's own runs, the best of each column in bold.
 func (b *Batches) Table() (*Table, error) {
 	t := &Table{
-		Columns:    []Column{{Title: "Method", Left: true}},
-		Caption:    "Table 5. Recall@K in percent: ours, mean ± standard deviation over seeds, and the paper's own runs with batches in the same proportion.",
+		Columns: []Column{{Title: "Method", Left: true}},
+		Caption: "Table 5. Recall@K in percent: ours, mean ± standard deviation over seeds, and the paper's own runs with batches in the same proportion. " +
+			"Bold: the best of each column.",
 		Provenance: b.provenance,
 	}
 	for i, r := range b.rows {

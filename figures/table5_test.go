@@ -81,3 +81,13 @@ func TestCompareBatches(t *testing.T) {
 		}
 	}
 }
+
+func TestBatchesPlot(t *testing.T) {
+	entries := batches()
+	entries[1].Recall[1] = Missing
+	b, err := CompareBatches(entries, somewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, "table5batches", b.Plot(), nil)
+}

@@ -54,7 +54,7 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Parts = []Part{{"", ours}, {"gains", b.Gains()}, {"paper", papers}}
+	r.Parts = []Part{{"", ours}, {"picture", b.Plot()}, {"gains", b.Gains()}, {"paper", papers}}
 	return r, nil
 }
 
