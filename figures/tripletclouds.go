@@ -63,61 +63,74 @@ func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Fi
 		least, most, low = 0.001, 0.1, 0
 	}
 	low = max(-1, math.Floor(low*10+1e-9)/10)
-	colours := logBar{low: math.Log10(least) - 0.15, high: math.Log10(most)}
+	colours := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps, high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
 	plots := make([][]*plot.Plot, len(rows))
 	for i := range rows {
 		for j := range columns {
-			title := Markup("")
-			if i == 0 {
-				title = columns[j]
-			}
-			p := newPlot(title, "$S_{ap}$", "$S_{an}$")
+			p := newPlot("", "", "")
 			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
-			p.X.Tick.Marker, p.Y.Tick.Marker = every(0.2, low, 1), every(0.2, low, 1)
 			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its frame.
+			p.X.Tick.Marker, p.Y.Tick.Marker = unlabelled(every(0.2, low, 1)), unlabelled(every(0.2, low, 1))
+			if i == 0 {
+				p.Title.Text = columns[j]
+			}
+			if i == len(rows)-1 { // Panels share their axes.
+				p.X.Label.Text, p.X.Tick.Marker = "$S_{ap}$", every(0.2, low, 1)
+			}
+			if j == 0 {
+				p.Y.Label.Text, p.Y.Tick.Marker = "$S_{an}$", every(0.2, low, 1)
+			}
 			panels[i][j].colours = colours
 			p.Add(panels[i][j])
 			plots[i] = append(plots[i], p)
 		}
 	}
-	const side, titleRoom, nameRoom = 178.0, 16.0, 20.0 // Of a panel with its labels, the titles, and the rows' names.
-	return &Figure{
-		Width:  vg.Points(float64(len(columns))*(side+14) + nameRoom + float64(barRoom) + 10),
-		Height: vg.Points(float64(len(rows))*side + titleRoom + 14), Alt: strings.Join(words, " "), Provenance: provenance,
-		panels: func(c draw.Canvas) {
-			height := (c.Max.Y - c.Min.Y - titleRoom) / vg.Length(len(rows))
-			after := make([]vg.Length, len(columns))
-			for j := range after {
-				after[j] = 8
+	// Squares are whole pixels of a PNG file, so that their edges are sharp.
+	const dot = vg.Inch / PNGResolution
+	squares := math.Round((1 - low) / 2 * 100)
+	side := dot * vg.Length(squares*max(1, math.Floor(150/squares/float64(dot))))
+	const gap, titleRoom, nameRoom, axisRoom = vg.Length(9), vg.Length(21), vg.Length(21), vg.Length(36)
+	f := &Figure{
+		Width:  2*margin + nameRoom + axisRoom + vg.Length(len(columns))*(side+gap) + barRoom,
+		Height: 2*margin + titleRoom + axisRoom + vg.Length(len(rows))*(side+gap) - gap,
+		Alt:    strings.Join(words, " "), Provenance: provenance,
+	}
+	if provenance != "" {
+		f.Height += noteSize + 6
+	}
+	f.panels = func(c draw.Canvas) {
+		var data draw.Canvas
+		for i := range rows {
+			for j, p := range plots[i] {
+				corner := vg.Point{X: c.Min.X + nameRoom + axisRoom + vg.Length(j)*(side+gap), Y: c.Max.Y - titleRoom - side - vg.Length(i)*(side+gap)}
+				data = c
+				data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(vg.Point{X: side, Y: side})}
+				drawPlot(p, around(p, c, data.Rectangle))
 			}
-			after[len(after)-1] = barRoom + 4
-			top := c.Max.Y
-			var first, last draw.Canvas // Data areas at the ends of the last column.
-			for i := range rows {
-				line := c
-				line.Max.Y = top
-				line.Min.Y = top - height
-				if i == 0 {
-					line.Min.Y -= titleRoom
-				}
-				top = line.Min.Y
-				line.Min.X += nameRoom
-				parts := squares(line, plots[i], after)
-				for j, part := range parts {
-					drawPlot(plots[i][j], part)
-					last = plots[i][j].DataCanvas(part)
-				}
-				if i == 0 {
-					first = last
-				}
-				s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
-				s.Rotation = math.Pi / 2
-				c.FillText(s, vg.Point{X: c.Min.X + nameRoom/2, Y: last.Center().Y}, rows[i].Title)
-			}
-			last.Max.Y = first.Max.Y
-			colours.draw(last, c)
-		},
-	}, nil
+			s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
+			s.Rotation = math.Pi / 2
+			c.FillText(s, vg.Point{X: c.Min.X + nameRoom/2, Y: data.Center().Y}, rows[i].Title)
+		}
+		data.Max.Y = c.Max.Y - titleRoom
+		colours.draw(data, c)
+	}
+	return f, nil
+}
+
+// around is the canvas on which the data area of a plot is the given rectangle.
+func around(p *plot.Plot, c draw.Canvas, data vg.Rectangle) draw.Canvas {
+	inner := p.DataCanvas(c)
+	out := c
+	out.Min, out.Max = data.Min.Sub(inner.Min.Sub(c.Min)), data.Max.Add(c.Max.Sub(inner.Max))
+	return out
+}
+
+// unlabelled is ticks without their labels.
+func unlabelled(ticks plot.ConstantTicks) plot.ConstantTicks {
+	for i := range ticks {
+		ticks[i].Label = " " // An empty one makes a short tick.
+	}
+	return ticks
 }
 
 // densityPanel is a density as shares in squares of at least 0.02.
@@ -166,7 +179,7 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	if d.side > 0 {
 		from := int(math.Floor((low+1)/2*float64(d.side) + 1e-9))
 		n := d.side - from
-		zoom := max(1, 384/n) // Pixels a square: viewers that smooth an image blur a square's edge only.
+		zoom := 7 // Pixels a square: viewers that smooth an image blur a square's edge only.
 		img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
 		for row := range n * zoom {
 			for column := range n * zoom {
@@ -189,14 +202,19 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// logBar is a scale of shares in colours, from log₁₀ low to log₁₀ high: pale to dark, white for none.
+// logBar is a scale of shares in colours, from log₁₀ low to log₁₀ high in steps: pale to dark, white for none. Steps can be
+// read off the bar, and a picture of few colours is a small file.
 type logBar struct{ low, high float64 }
+
+// logSteps is how many steps a power of ten has.
+const logSteps = 4
 
 func (b logBar) at(share float64) color.NRGBA {
 	if share <= 0 {
 		return paper
 	}
-	return viridis.at(1 - (math.Log10(share)-b.low)/max(b.high-b.low, 1e-9))
+	step := math.Floor((math.Log10(share)-b.low)*logSteps + 1e-9)
+	return viridis.at(1 - (step+0.5)/((b.high-b.low)*logSteps))
 }
 
 // draw draws the bar to the right of a data area.
