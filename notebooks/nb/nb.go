@@ -35,7 +35,7 @@ func show(o figures.Output) error {
 		if err != nil {
 			return err
 		}
-		return showImage(data, f.Alt, f.Width.Points()*96/72)
+		return showImage(compact(data), f.Alt, f.Width.Points()*96/72)
 	}
 	format := "html"
 	if !gonbui.IsNotebook {
