@@ -136,11 +136,12 @@ func gridPercent(v experiment.Estimate) figures.Interval {
 	return figures.Interval{Value: 100 * v.Value, Low: 100 * v.Low, High: 100 * v.High}
 }
 
-// showGrid makes the report's parts.
+// showGrid makes the report's parts. In place of one for which too many runs are missing it says so.
 func (r *Report) showGrid(grids []experiment.Grid, ends int) error {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
-			of = figures.Failed(err)
+			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
+				Rows: [][]figures.Cell{{figures.Text(err.Error())}}, Provenance: r.Provenance}
 		}
 		r.Parts = append(r.Parts, Part{name, of})
 	}
