@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -108,4 +111,233 @@ func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
 		c.FillText(aligned(style(labelSize, k.colour), text.XCenter, text.YCenter), at(0.84*x, 0.84*y), k.name)
 	}
 	disc(c, origin, quiet)
+}
+
+// Swarm is where the embeddings of a batch are on the unit circle or sphere.
+type Swarm struct {
+	Title  Markup
+	Dim    int       // 2 or 3.
+	Points []float32 // [N, Dim], rows of length 1.
+	Labels []int64   // [N]
+	// Before are earlier Points, the oldest first: the paths behind the points.
+	Before [][]float32
+	// Turn is by how many degrees a sphere is turned about its upright axis.
+	Turn float64
+}
+
+func (s Swarm) check() error {
+	if s.Dim != 2 && s.Dim != 3 {
+		return fmt.Errorf("flow %q: embeddings of dimension %d; a circle has 2 and a sphere 3", Plain(s.Title), s.Dim)
+	}
+	for _, points := range append([][]float32{s.Points}, s.Before...) {
+		if len(points) != s.Dim*len(s.Labels) {
+			return fmt.Errorf("flow %q: %d values for %d embeddings of dimension %d", Plain(s.Title), len(points), len(s.Labels), s.Dim)
+		}
+		for i := range s.Labels {
+			square := 0.0
+			for _, v := range points[i*s.Dim : (i+1)*s.Dim] {
+				square += float64(v) * float64(v)
+			}
+			if !(math.Abs(square-1) < 1e-2) {
+				return fmt.Errorf("flow %q: embedding %d has the length %.3g; embeddings have the length 1", Plain(s.Title), i, math.Sqrt(square))
+			}
+		}
+	}
+	return nil
+}
+
+// seen is a point on the page, in radii from the middle, and how near it is, from −1 at the back to 1.
+func (s Swarm) seen(point []float32) (x, y, near float64) {
+	if s.Dim == 2 {
+		return float64(point[0]), float64(point[1]), 1
+	}
+	const tilt = 20 * math.Pi / 180 // The camera is above the equator.
+	sin, cos := math.Sincos(s.Turn * math.Pi / 180)
+	px, py, pz := float64(point[0]), float64(point[1]), float64(point[2])
+	right, away := px*cos-py*sin, px*sin+py*cos
+	return right, pz*math.Cos(tilt) + away*math.Sin(tilt), pz*math.Sin(tilt) - away*math.Cos(tilt)
+}
+
+// History is how the triplets of a flow went: their mean similarities at steps, all equally long.
+type History struct {
+	Steps    []int
+	Sap, San []float64
+}
+
+// Flow draws embeddings that move by a rule: where they are at a step, each class in a colour and shape of its own with the
+// paths behind the points, for one step or several side by side; then, if there is a history, the mean similarities
+// of the triplets over its steps.
+func Flow(h History, swarms ...Swarm) (*Figure, error) {
+	if len(swarms) == 0 {
+		return nil, fmt.Errorf("flow: there is nothing to draw")
+	}
+	for _, s := range swarms {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
+	}
+	if len(h.Sap) != len(h.Steps) || len(h.San) != len(h.Steps) {
+		return nil, fmt.Errorf("flow: %d steps but %d S_ap and %d S_an", len(h.Steps), len(h.Sap), len(h.San))
+	}
+	alt := "Embeddings on the unit circle, a colour and shape for each class."
+	if swarms[0].Dim == 3 {
+		alt = "Embeddings on the unit sphere, a colour and shape for each class."
+	}
+	widths := slices.Repeat([]float64{1}, len(swarms))
+	var chart *plot.Plot
+	if n := len(h.Steps); n > 0 {
+		var err error
+		if chart, err = h.plot(); err != nil {
+			return nil, err
+		}
+		widths = append(widths, 1.15)
+		alt += fmt.Sprintf(" Beside them, from step %d to %d the mean S_ap goes from %.2f to %.2f, the mean S_an from %.2f to %.2f.",
+			h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
+	}
+	total := 0.0
+	for _, w := range widths {
+		total += w
+	}
+	return &Figure{
+		Width: vg.Points(190*total + 10), Height: vg.Points(212), Alt: alt,
+		panels: func(c draw.Canvas) {
+			parts := columns(c, 10, widths...)
+			for i, s := range swarms {
+				s.draw(parts[i])
+			}
+			if chart != nil {
+				drawPlot(chart, parts[len(parts)-1])
+			}
+		},
+	}, nil
+}
+
+// flowGlyphs are the classes' colours and shapes: with 7 and 4 of them 28 classes can be told apart.
+var (
+	flowColours = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
+	flowShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
+)
+
+// classes numbers the labels in the order in which they appear.
+func (s Swarm) classes() []int {
+	number := make(map[int64]int)
+	out := make([]int, len(s.Labels))
+	for i, l := range s.Labels {
+		if _, known := number[l]; !known {
+			number[l] = len(number)
+		}
+		out[i] = number[l]
+	}
+	return out
+}
+
+func (s Swarm) draw(c draw.Canvas) {
+	head := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
+	c.FillText(head, vg.Point{X: c.Center().X, Y: c.Max.Y + head.FontExtents().Descent}, s.Title)
+	c.Max.Y -= head.Height("x") + 4
+	radius := min(c.Max.X-c.Min.X, c.Max.Y-c.Min.Y) / (2 * 1.06)
+	middle := c.Center()
+	at := func(points []float32, i int) (vg.Point, float64) {
+		x, y, near := s.seen(points[i*s.Dim : (i+1)*s.Dim])
+		return vg.Point{X: middle.X + radius*vg.Length(x), Y: middle.Y + radius*vg.Length(y)}, near
+	}
+	var circle vg.Path
+	circle.Move(vg.Point{X: middle.X + radius, Y: middle.Y})
+	circle.Arc(middle, radius, 0, 2*math.Pi)
+	circle.Close()
+	c.SetLineStyle(stroke(quiet, 0.8))
+	c.Stroke(circle)
+	if s.Dim == 3 { // The equator, its far side dashed.
+		for _, front := range []bool{true, false} {
+			var line []vg.Point
+			for k := range 61 {
+				angle := math.Pi * (float64(k)/60 + 1)
+				if !front {
+					angle -= math.Pi
+				}
+				sin, cos := math.Sincos(angle - s.Turn*math.Pi/180)
+				p, _ := at([]float32{float32(cos), float32(sin), 0}, 0)
+				line = append(line, p)
+			}
+			look := stroke(faint, 0.8)
+			if !front {
+				look = stroke(faint, 0.6, 2, 2)
+			}
+			c.StrokeLines(look, line)
+		}
+	}
+	class := s.classes()
+	order := make([]int, len(s.Labels)) // The far ones first.
+	for i := range order {
+		order[i] = i
+	}
+	near := func(i int) float64 { _, n := at(s.Points, i); return n }
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch x, y := near(a), near(b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	for _, i := range order {
+		colour := flowColours[class[i]%len(flowColours)]
+		trail := slices.Concat(s.Before, [][]float32{s.Points})
+		for k := 1; k < len(trail); k++ {
+			from, _ := at(trail[k-1], i)
+			to, n := at(trail[k], i)
+			fade := 0.15 + 0.45*float64(k)/float64(len(trail)) // The path fades backwards in time.
+			if n < 0 {
+				fade *= 0.5
+			}
+			c.StrokeLines(stroke(scale{paper, colour}.at(fade), 0.9), []vg.Point{from, to})
+		}
+	}
+	for _, i := range order {
+		p, n := at(s.Points, i)
+		colour, radius := flowColours[class[i]%len(flowColours)], vg.Points(3)
+		if n < 0 {
+			colour, radius = scale{paper, colour}.at(0.45), vg.Points(2.3)
+		}
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: radius, Shape: ringed{flowShapes[class[i]/len(flowColours)%len(flowShapes)]}}, p)
+	}
+}
+
+func (h History) plot() (*plot.Plot, error) {
+	p := newPlot("Triplets", "step", "mean similarity")
+	last := float64(h.Steps[len(h.Steps)-1])
+	p.X.Min, p.X.Max = float64(h.Steps[0]), max(last, float64(h.Steps[0])+1)
+	p.Y.Min, p.Y.Max = 0, 1
+	for _, v := range slices.Concat(h.Sap, h.San) {
+		if math.IsNaN(v) {
+			return nil, fmt.Errorf("flow: a mean similarity is NaN")
+		}
+		p.Y.Min = min(p.Y.Min, math.Floor(4*v)/4)
+	}
+	p.X.Tick.Marker = every(roundStep((p.X.Max-p.X.Min)/4), p.X.Min, p.X.Max)
+	p.Y.Tick.Marker = every(0.25, p.Y.Min, p.Y.Max)
+	p.Add(lightGrid())
+	for _, k := range []struct {
+		name   Markup
+		values []float64
+		colour color.NRGBA
+		dashes []vg.Length
+	}{{"$S_{ap}$", h.Sap, Blue, nil}, {"$S_{an}$", h.San, Vermilion, []vg.Length{5, 2}}} {
+		points := make(plotter.XYs, len(h.Steps))
+		for i := range points {
+			points[i] = plotter.XY{X: float64(h.Steps[i]), Y: k.values[i]}
+		}
+		l, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		l.LineStyle = stroke(k.colour, 1.6, k.dashes...)
+		p.Add(l)
+		p.Legend.Add(k.name, l)
+	}
+	p.Legend.Left = true
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(8)
+	p.Legend.Top = false
+	return p, nil
 }

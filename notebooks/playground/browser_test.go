@@ -32,6 +32,13 @@ type seen struct {
 	Stopped         float64 // Seconds.
 	Controls        int     // Left after Stop.
 	Failed          int     // Cells that ended with an error.
+
+	// Of a flow: the button's label while it plays, frames a second, whether a pause is one, and the steps done after it
+	// and after another start.
+	Label              string
+	Rate               float64
+	Stays              bool
+	Stepped, Restarted int
 }
 
 // The panels in a real browser: a slider is moved, the picture read, Stop pressed. It needs JupyterLab as "dmlx lab" sets
@@ -60,7 +67,7 @@ func TestInBrowser(t *testing.T) {
 	for _, n := range []struct {
 		name  string
 		cells []string
-	}{{"rules", []string{"imports", "panel"}}} {
+	}{{"rules", []string{"imports", "panel"}}, {"flow", []string{"imports", "flow"}}} {
 		notebook = excerpt(t, filepath.Join(dir, n.name+".ipynb"), n.cells)
 		rel, err := filepath.Rel(root, notebook)
 		if err != nil {
@@ -105,6 +112,17 @@ func TestInBrowser(t *testing.T) {
 		t.Fatalf("%v: %s", err, stderr.Bytes())
 	}
 	t.Run("rules", func(t *testing.T) { checkRules(t, found["rules"]) })
+	t.Run("flow", func(t *testing.T) { checkFlow(t, found["flow"]) })
+}
+
+func checkFlow(t *testing.T, s seen) {
+	if s.Label != "Pause" || !s.Stays || s.Stepped != 1 || s.Restarted != 0 || !s.Kept {
+		t.Errorf("%+v", s)
+	}
+	if !strings.Contains(s.Note, "cos-orth/lin-ms/cir, step ") || s.Controls > 0 {
+		t.Errorf("after Stop: %q, %d controls", s.Note, s.Controls)
+	}
+	t.Logf("%.1f frames a second", s.Rate)
 }
 
 func checkRules(t *testing.T, s seen) {

@@ -101,6 +101,8 @@ type page struct {
 	controls []control
 	// draw makes what is to be seen. It is called by one goroutine, for the latest event.
 	draw func(event) view
+	// final, if there is one, draws what stays when the page ends.
+	final func() view
 }
 
 //go:embed page.html
@@ -170,9 +172,16 @@ const noBrowser = "Without a browser this is a still picture. Run the cell in Ju
 // follow is run on a link. listen is called once the page is shown.
 func (p page) follow(ctx context.Context, l link, id string, listen func()) error {
 	last := p.draw(p.first())
-	if os.Getenv(headlessEnv) != "" {
-		l.show(still(p.pictures, last, noBrowser))
+	end := func(why string) error {
+		if p.final != nil {
+			last.keep(p.final())
+		}
+		last.Note = cmp.Or(last.Note, p.title)
+		l.show(still(p.pictures, last, why))
 		return firstProblem(last)
+	}
+	if os.Getenv(headlessEnv) != "" {
+		return end(noBrowser)
 	}
 	l.show(p.html(id, last))
 	if err := firstProblem(last); err != nil {
@@ -182,11 +191,6 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 	hello := time.NewTimer(helloWait)
 	defer hello.Stop()
 	seen := 0
-	end := func(why string) error {
-		last.Note = cmp.Or(last.Note, p.title)
-		l.show(still(p.pictures, last, why))
-		return nil
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -227,7 +231,7 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 
 // keep takes over the pictures of a later view, if it is a good one.
 func (v *view) keep(next view) {
-	if next.Problem != "" {
+	if next.Problem != "" || v.Pictures == nil {
 		return
 	}
 	maps.Copy(v.Pictures, next.Pictures)

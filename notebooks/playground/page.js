@@ -64,7 +64,10 @@
       root.dataset.state = "ready";
       $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
       waiting = 0;
-      for (const button of root.querySelectorAll("button[data-on]")) press.push(button.name);
+      for (const button of root.querySelectorAll("button[data-on]")) {
+        if (view.problem) button.click(); // What does not work is not tried again and again.
+        else press.push(button.name);
+      }
       if (changed || press.length) send();
       else delete root.dataset.busy;
     });

@@ -140,7 +140,43 @@ def rules(n):
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
-scenarios = {"rules": rules}
+def flow(n):
+    n.run_all()
+    panel = n.ready()
+    running = len(programs())
+    step = lambda: int(re.search(r"step (\d+)", n.text(".dmlx-panel .note")).group(1))
+    first = n.pictures()
+    play = panel.locator("button[name=play]")
+    play.click()
+    label = play.inner_text()
+    start = time.monotonic()
+    until(lambda: step() >= 20, 60, "20 frames")
+    seconds = time.monotonic() - start
+    play.click()
+    settled(panel)
+    paused = step()
+    time.sleep(0.5)
+    stays = step() == paused
+    n.shot("paused")
+    panel.locator("button[name=step]").click()
+    settled(panel)
+    stepped = step() - paused
+    panel.locator("select[name=dim]").select_option("sphere")
+    settled(panel)
+    restarted = step()
+    play.click()
+    until(lambda: step() >= 10, 60, "10 frames")
+    n.shot("sphere")
+    changed = n.pictures() != first
+    stopped = n.stop()  # While it plays.
+    n.idle()
+    n.shot("stopped")
+    n.tell(running=running, left=len(programs()), stopped=stopped, label=label, rate=20 / seconds, stays=stays, stepped=stepped,
+           restarted=restarted, kept=changed, note=n.text(".dmlx-still"), controls=n.page.locator(".jp-OutputArea select, .jp-OutputArea input").count(),
+           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+
+
+scenarios = {"rules": rules, "flow": flow}
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
