@@ -252,7 +252,7 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colours s
 	if !(b.low < b.high) {
 		b.low, b.high = b.low-0.5, b.high+0.5
 	}
-	down, across := max(1, 192/rows), max(1, 192/columns) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	down, across := max(1, 256/rows), max(1, 256/columns) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
 	img := image.NewNRGBA(image.Rect(0, 0, columns*across, rows*down))
 	for y := range rows * down {
 		for x := range columns * across {
