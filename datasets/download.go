@@ -1,6 +1,25 @@
 package datasets
 
-import "fmt"
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
 
 // origin says where a published set is to be had.
 type origin struct {
@@ -23,4 +42,392 @@ func (o *origin) advice(alias, root string) string {
 		return fmt.Sprintf("get it by dmlx data get %s, or unpack %s from %s into %s (%s can name another folder)", alias, o.want, o.page, root, DataEnv)
 	}
 	return fmt.Sprintf("%s; get %s from %s and put it into %s (%s can name another folder)", o.terms, o.want, o.page, root, DataEnv)
+}
+
+// Source says where a published set is to be had.
+type Source struct {
+	Name  string `json:"name"`            // as in the paper
+	Alias string `json:"alias"`           // on the command line
+	Page  string `json:"page"`            // what says more about it
+	URL   string `json:"url,omitempty"`   // of the archive that [Get] fetches, empty if that cannot be done
+	Bytes int64  `json:"bytes,omitempty"` // of the archive, 0 if not published
+	MD5   string `json:"md5,omitempty"`   // of the archive, empty if not published
+	Want  string `json:"want"`            // what is needed of it
+	Terms string `json:"terms,omitempty"` // why it cannot be fetched, if so
+}
+
+// Sources tell where the published sets are to be had.
+func Sources() []Source {
+	var all []Source
+	for _, s := range publishedSets {
+		a := s.origin.archive
+		all = append(all, Source{s.name, s.alias, s.origin.page, a.url, a.size, a.md5, s.origin.want, s.origin.terms})
+	}
+	return all
+}
+
+// GetOptions say how [Get] fetches a set. The zero value is a good one.
+type GetOptions struct {
+	// Dir is the folder of the published sets; [DataDir] if empty. The set comes to lie in a folder of its name there.
+	Dir string
+	// URL, if not empty, is another address of the set's archive. Its checksum, where one is published, is the same.
+	URL string
+	// Keep leaves the archive beside what it unpacks to.
+	Keep bool
+	// Note, if not nil, is told in one line what a user may want to know.
+	Note func(string)
+	// Progress, if not nil, is told what is being done and how many bytes of how many are; total is 0 if it is not known.
+	Progress func(what string, done, total int64)
+	// Client fetches; http.DefaultClient if nil.
+	Client *http.Client
+
+	pause, stall time.Duration // Before another attempt; without a byte. Defaults if 0.
+}
+
+const (
+	// attempts is how often in a row a fetch may fail without a byte gained.
+	attempts = 5
+	// maxArchive and maxUnpacked bound what is fetched and unpacked; the largest set, SOP, has 3 GB.
+	maxArchive  = 16 << 30
+	maxUnpacked = 16 << 30
+	maxEntries  = 1 << 20
+)
+
+// Get fetches a published set's archive, goes on with one that was fetched in part, checks its size and checksum where
+// they are published, and unpacks it. Nothing is in the set's place until all of it is. A set that is there is only listed.
+func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
+	set := published(name)
+	if set == nil {
+		return nil, fmt.Errorf("datasets: no published set %q; there are %s", name, strings.Join(Published(), ", "))
+	}
+	if o.Dir == "" {
+		o.Dir = DataDir()
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, int64, int64) {}
+	}
+	if o.Client == nil {
+		o.Client = http.DefaultClient
+	}
+	if o.pause == 0 {
+		o.pause = time.Second
+	}
+	if o.stall == 0 {
+		o.stall = time.Minute
+	}
+	l, err := set.get(ctx, &o)
+	if err != nil {
+		return nil, fmt.Errorf("datasets: %s: %w", set.name, err)
+	}
+	return l, nil
+}
+
+func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error) {
+	if l, err := List(s.name, o.Dir); err == nil {
+		if len(l.Differs) > 0 {
+			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root, strings.Join(l.Differs, "; "))
+		}
+		o.Note(fmt.Sprintf("%s is in %s already", s.name, l.Root))
+		return l, nil
+	}
+	a := s.origin.archive
+	if o.URL != "" {
+		a.url = o.URL
+		if a.file == "" {
+			a.file = s.alias + ".archive"
+		}
+	}
+	if a.url == "" {
+		return nil, errors.New(s.origin.advice(s.alias, o.Dir))
+	}
+	target := filepath.Join(o.Dir, s.name)
+	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) { // An empty folder is in nobody's way.
+		return nil, fmt.Errorf("%s is there and is not the set: move it away", target)
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(o.Dir, a.file)
+	lock := flock.New(file + ".lock")
+	if locked, err := lock.TryLock(); err == nil && !locked {
+		return nil, fmt.Errorf("another process is fetching %s", file)
+	}
+	defer func() {
+		_ = lock.Close()
+		_ = os.Remove(file + ".lock")
+	}()
+
+	if _, err := os.Stat(file); err == nil {
+		o.Note(fmt.Sprintf("%s is there already", file))
+	} else {
+		part := file + ".part"
+		if err := fetch(ctx, a, part, o); err != nil {
+			switch {
+			case ctx.Err() != nil:
+				return nil, fmt.Errorf("stopped; the same command goes on with %s: %w", part, ctx.Err())
+			case errors.As(err, new(gone)):
+				return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
+			}
+			return nil, err
+		}
+		if err := os.Rename(part, file); err != nil {
+			return nil, err
+		}
+		_ = os.Remove(part + ".json")
+	}
+	if err := a.check(ctx, file, o); err != nil {
+		return nil, err
+	}
+
+	aside, err := os.MkdirTemp(o.Dir, "."+s.name+"-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(aside)
+	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, func(done, total int64) { o.Progress("unpacking", done, total) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if _, err := s.locate(aside); err != nil {
+		return nil, fmt.Errorf("%s has not what %s consists of: want %s", file, s.name, s.origin.want)
+	}
+	if err := os.Chmod(aside, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(aside, target); err != nil {
+		return nil, err
+	}
+	if !o.Keep {
+		if err := os.Remove(file); err != nil {
+			return nil, err
+		}
+	}
+	return List(s.name, o.Dir)
+}
+
+// check compares a file with what is published of it. One that differs is removed.
+func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
+	if a.md5 == "" {
+		o.Note(fmt.Sprintf("no checksum of %s is published: only those inside it are checked", a.file))
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	differs := ""
+	if a.size != 0 && info.Size() != a.size {
+		differs = fmt.Sprintf("%d bytes, published are %d", info.Size(), a.size)
+	} else if a.md5 != "" {
+		h := md5.New() // Not against an adversary: it is what is published.
+		in := &tally{in: file, ctx: ctx, tell: func(done int64) { o.Progress("checking", done, info.Size()) }}
+		if _, err := io.Copy(h, in); err != nil {
+			return err
+		}
+		if sum := hex.EncodeToString(h.Sum(nil)); sum != a.md5 {
+			differs = fmt.Sprintf("MD5 %s, published is %s", sum, a.md5)
+		}
+	}
+	if differs == "" {
+		return nil
+	}
+	if err := os.Remove(name); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s has %s: it is not the published file and was removed; fetch it again, or from elsewhere", name, differs)
+}
+
+// gone is an answer of a server that another attempt would not change.
+type gone struct{ error }
+
+// validator says which version of a file its first part is of.
+type validator struct {
+	URL      string `json:"url"`
+	ETag     string `json:"etag,omitempty"`
+	Modified string `json:"modified,omitempty"`
+}
+
+// fetch fills part with the archive, from where it ends. It tries again where that may help.
+func fetch(ctx context.Context, a archive, part string, o *GetOptions) error {
+	address, err := url.Parse(a.url)
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
+		return fmt.Errorf("address %q; want http:// or https://", a.url)
+	}
+	file, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	failures := 0
+	for {
+		before, err := file.Seek(0, io.SeekEnd)
+		if err != nil {
+			return err
+		}
+		done, err := fetchOnce(ctx, a, file, o)
+		if err == nil && done {
+			return file.Sync()
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.As(err, new(gone)) {
+			return err
+		}
+		if now, _ := file.Seek(0, io.SeekEnd); now > before {
+			failures = 0
+		}
+		if failures++; failures == attempts {
+			return fmt.Errorf("%s: %w; the same command goes on with %s", address.Host, err, part)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(o.pause << (failures - 1)):
+		}
+	}
+}
+
+// fetchOnce asks for what is missing, and tells whether all is there.
+func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (done bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	have, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, gone{err}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url, nil)
+	if err != nil {
+		return false, gone{err}
+	}
+	request.Header.Set("Accept-Encoding", "identity")
+	notes := file.Name() + ".json"
+	if have > 0 {
+		// A part that may be of another version or file is begun again, unless a checksum will tell.
+		v, known := readValidator(notes)
+		switch {
+		case !known || v.URL != a.url:
+			have = 0
+		case v.ETag != "":
+			request.Header.Set("If-Range", v.ETag)
+		case v.Modified != "":
+			request.Header.Set("If-Range", v.Modified)
+		case a.md5 == "":
+			have = 0
+		}
+		if have > 0 {
+			request.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+		}
+	}
+	stalled := time.AfterFunc(o.stall, func() { cancel(fmt.Errorf("not a byte in %v", o.stall)) })
+	defer stalled.Stop()
+	explain := func(err error) error {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	response, err := o.Client.Do(request)
+	if err != nil {
+		return false, explain(err)
+	}
+	defer response.Body.Close()
+	total := response.ContentLength
+	switch code := response.StatusCode; {
+	case code == http.StatusOK: // All of it, whatever was asked for.
+		have = 0
+	case code == http.StatusPartialContent:
+		var from, to int64
+		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); n < 2 || from != have {
+			return false, errors.Join(file.Truncate(0), errors.New("the server sent another part than was asked for"))
+		}
+	case code == http.StatusRequestedRangeNotSatisfiable: // Nothing after what there is: all, or another file.
+		var all int64
+		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes */%d", &all); n == 1 && all == have {
+			return true, nil
+		}
+		return false, errors.Join(file.Truncate(0), errors.New("the server has a shorter file than was fetched before"))
+	case code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout:
+		return false, fmt.Errorf("the server says %s", response.Status)
+	default:
+		return false, gone{fmt.Errorf("%s says %s", a.url, response.Status)}
+	}
+	limit := int64(maxArchive)
+	if a.size != 0 {
+		limit = a.size
+	}
+	if total > limit {
+		return false, gone{fmt.Errorf("%s has %d bytes; want at most %d", a.url, total, limit)}
+	}
+	if have == 0 {
+		if err := file.Truncate(0); err != nil {
+			return false, gone{err}
+		}
+		if err := writeValidator(notes, validator{a.url, strongTag(response), response.Header.Get("Last-Modified")}); err != nil {
+			return false, gone{err}
+		}
+	}
+	if _, err := file.Seek(have, io.SeekStart); err != nil {
+		return false, gone{err}
+	}
+	in := &tally{in: io.LimitReader(response.Body, limit-have+1), ctx: ctx, tell: func(done int64) {
+		stalled.Reset(o.stall)
+		o.Progress("fetching "+path.Base(a.file), have+done, max(0, total))
+	}}
+	n, err := io.Copy(file, in)
+	have += n
+	switch {
+	case have > limit:
+		return false, gone{fmt.Errorf("%s has more than %d bytes", a.url, limit)}
+	case err != nil:
+		return false, explain(err)
+	case total >= 0 && have < total:
+		return false, fmt.Errorf("the connection ended %d bytes early", total-have)
+	}
+	return true, nil
+}
+
+// strongTag is the ETag if it stands for the very bytes.
+func strongTag(r *http.Response) string {
+	if tag := r.Header.Get("ETag"); !strings.HasPrefix(tag, "W/") {
+		return tag
+	}
+	return ""
+}
+
+func readValidator(name string) (v validator, ok bool) {
+	content, err := os.ReadFile(name)
+	return v, err == nil && json.Unmarshal(content, &v) == nil
+}
+
+func writeValidator(name string, v validator) error {
+	content, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(name, content, 0o644)
+}
+
+// tally counts what is read, and ends when ctx does.
+type tally struct {
+	in   io.Reader
+	ctx  context.Context
+	tell func(done int64)
+	done int64
+}
+
+func (t *tally) Read(p []byte) (int, error) {
+	if err := t.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := t.in.Read(p)
+	t.done += int64(n)
+	t.tell(t.done)
+	return n, err
 }

@@ -141,7 +141,11 @@ func (l *Listing) Complete() error {
 	if len(l.Differs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("datasets: %s in %s is not as published: %s", l.Name, l.Root, strings.Join(l.Differs, "; "))
+	by := ""
+	if set := published(l.Name); set != nil {
+		by = " (" + set.by + ")"
+	}
+	return fmt.Errorf("datasets: %s in %s is not as published%s: %s", l.Name, l.Root, by, strings.Join(l.Differs, "; "))
 }
 
 // locate finds the set's folder.
@@ -178,8 +182,8 @@ func (s *publishedSet) compare(l *Listing) (differs []string) {
 			classes, images = l.Splits[i].Count()
 		}
 		if classes != want.classes || images != want.images {
-			differs = append(differs, fmt.Sprintf("%s has %s and %s, published are %d and %d (%s)", want.split,
-				count(classes, "class"), count(images, "image"), want.classes, want.images, s.by))
+			differs = append(differs, fmt.Sprintf("%s has %s and %s, published are %d and %d", want.split,
+				count(classes, "class"), count(images, "image"), want.classes, want.images))
 		}
 	}
 	if len(l.Missing) > 0 {

@@ -78,6 +78,7 @@ func newRoot(a *app) *cobra.Command {
 		newTrain(a),
 		newReproduce(a),
 		newRuns(a),
+		newData(a),
 		newRecall(a),
 		newEmbed(a),
 		newPretrain(a),

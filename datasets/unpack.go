@@ -1,0 +1,176 @@
+package datasets
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// limits bound what an archive unpacks to.
+type limits struct {
+	bytes   int64
+	entries int
+}
+
+// unpack writes an archive's files, a tar packed by gzip or a zip, below dir. A path that would leave dir, a link, a
+// device, or more than the limits allow is an error. What macOS and Windows leave in archives is passed over.
+func unpack(ctx context.Context, name, dir string, most limits, progress func(done, total int64)) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir) // Which also keeps every path below dir.
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	out := &unpacker{ctx: ctx, root: root, left: most}
+	in := bufio.NewReader(&tally{in: file, ctx: ctx, tell: func(done int64) { progress(done, info.Size()) }})
+	magic, err := in.Peek(4)
+	switch {
+	case err != nil && err != io.EOF:
+	case strings.HasPrefix(string(magic), "\x1f\x8b"):
+		err = out.tar(in)
+	case strings.HasPrefix(string(magic), "PK"):
+		err = out.zip(file, info.Size(), progress)
+	default:
+		return errors.New("neither a tar.gz nor a zip archive: was it a page of the server's that was saved?")
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("damaged archive: it ends early")
+	}
+	return err
+}
+
+type unpacker struct {
+	ctx  context.Context
+	root *os.Root
+	left limits
+}
+
+func (u *unpacker) tar(in io.Reader) error {
+	unzipped, err := gzip.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("damaged archive: %w", err)
+	}
+	entries := tar.NewReader(unzipped)
+	for {
+		h, err := entries.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("damaged archive: %w", err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		if err := u.entry(h.Name, h.FileInfo().Mode(), h.Typeflag == tar.TypeLink, func() (io.Reader, error) { return entries, nil }); err != nil {
+			return err
+		}
+	}
+}
+
+func (u *unpacker) zip(file *os.File, size int64, progress func(done, total int64)) error {
+	archive, err := zip.NewReader(file, size)
+	if err != nil {
+		return fmt.Errorf("damaged archive: %w", err)
+	}
+	var done, total int64
+	for _, f := range archive.File {
+		total += int64(f.CompressedSize64)
+	}
+	for _, f := range archive.File {
+		err := func() error {
+			var in io.ReadCloser
+			defer func() {
+				if in != nil {
+					in.Close()
+				}
+			}()
+			return u.entry(f.Name, f.Mode(), false, func() (_ io.Reader, err error) {
+				in, err = f.Open()
+				return in, err
+			})
+		}()
+		if err != nil {
+			return err
+		}
+		done += int64(f.CompressedSize64)
+		progress(done, total)
+	}
+	return nil
+}
+
+// entry writes one file or folder.
+func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func() (io.Reader, error)) error {
+	if err := u.ctx.Err(); err != nil {
+		return err
+	}
+	if u.left.entries--; u.left.entries < 0 {
+		return errors.New("it has more files than a data set has")
+	}
+	clean := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
+	if clean == "" || clean == "." {
+		return nil
+	}
+	if !localPath(clean) {
+		return fmt.Errorf("unsafe archive: the path %q leads out of its folder", name)
+	}
+	if leftover(clean) {
+		return nil
+	}
+	switch {
+	case mode.IsDir():
+		return u.root.MkdirAll(clean, 0o755)
+	case !mode.IsRegular() || hardLink:
+		return fmt.Errorf("unsafe archive: %q is a link or a device; want files and folders", name)
+	}
+	if err := u.root.MkdirAll(path.Dir(clean), 0o755); err != nil {
+		return err
+	}
+	in, err := open()
+	if err != nil {
+		return fmt.Errorf("damaged archive: %s: %w", name, err)
+	}
+	out, err := u.root.OpenFile(clean, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	n, err := io.Copy(out, io.LimitReader(in, u.left.bytes+1))
+	if u.left.bytes -= n; u.left.bytes < 0 {
+		return errors.New("unsafe archive: it unpacks to more than a data set has")
+	}
+	if errors.As(err, new(*fs.PathError)) { // Of the disk, not of the archive.
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("damaged archive: %s: %w", name, err)
+	}
+	return out.Close()
+}
+
+// leftover tells whether a path is of what systems leave: AppleDouble files and folders, thumbnails.
+func leftover(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, "._") || part == "__MACOSX" || part == ".DS_Store" || part == "Thumbs.db" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/datasets"
+)
+
+func newData(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "data",
+		Short: "List, fetch and check the paper's data sets: CUB, CAR, SOP, In-shop",
+		Long: "List, fetch and check the paper's data sets: cub, cars, sop and inshop.\n\n" +
+			"They lie in the folder data here, or in the one that " + datasets.DataEnv + " or --root names, each in a folder of its name or of\n" +
+			"the name that its archive has. Classes are split as the paper's, the first half to train.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var root, address string
+	var keep bool
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List the sets, whether they are here, and where they are to be had",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return a.listData(root) },
+	}
+	info := &cobra.Command{
+		Use:   "info cub|cars|sop|inshop",
+		Short: "Count the classes and images of a set that are here",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return a.dataInfo(args[0], root) },
+	}
+	verify := &cobra.Command{
+		Use:   "verify cub|cars|sop|inshop",
+		Short: "Compare a set with its published counts and open every image",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.verifyData(cmd, args[0], root) },
+	}
+	get := &cobra.Command{
+		Use:   "get cub|cars|sop|inshop",
+		Short: "Fetch a set from where it is published and unpack it",
+		Long: "Fetch a set from where it is published, check it and unpack it.\n\n" +
+			"A fetch that is stopped goes on by the same command. An archive that is in the folder already, by its own name, is taken.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.getData(cmd, args[0], root, address, keep) },
+	}
+	get.Flags().StringVar(&address, "url", "", "another address of its archive (default: where it is published)")
+	get.Flags().BoolVar(&keep, "keep", false, "keep the archive")
+	for _, sub := range []*cobra.Command{list, info, verify, get} {
+		sub.Flags().StringVar(&root, "root", "", "folder of the data sets, or of this one (default "+datasets.DataEnv+", else data)")
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// splitCount is a split's part of the JSON.
+type splitCount struct {
+	Classes int `json:"classes"`
+	Images  int `json:"images"`
+}
+
+func splitCounts(l *datasets.Listing) map[string]splitCount {
+	counts := make(map[string]splitCount, len(l.Splits))
+	for i := range l.Splits {
+		classes, images := l.Splits[i].Count()
+		counts[l.Splits[i].Name] = splitCount{classes, images}
+	}
+	return counts
+}
+
+// dataText is a listing for people.
+func dataText(l *datasets.Listing) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s in %s\n", l.Name, l.Root)
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "split\tclasses\timages\t")
+	for i := range l.Splits {
+		classes, images := l.Splits[i].Count()
+		fmt.Fprintf(w, "%s\t%d\t%d\t\n", l.Splits[i].Name, classes, images)
+	}
+	_ = w.Flush() // A strings.Builder does not fail.
+	return strings.TrimRight(text.String(), "\n")
+}
+
+func (a *app) dataInfo(name, root string) error {
+	l, err := datasets.List(name, root)
+	if err != nil {
+		return err
+	}
+	if err := l.Complete(); err != nil {
+		a.logf("%v", err)
+	}
+	return a.print(map[string]any{"splits": splitCounts(l)}, dataText(l))
+}
+
+func (a *app) listData(root string) error {
+	type set struct {
+		datasets.Source
+		Root     string                `json:"root,omitempty"`
+		Splits   map[string]splitCount `json:"splits,omitempty"`
+		Complete bool                  `json:"complete"`
+		Why      string                `json:"why,omitempty"`
+	}
+	var sets []set
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "set\tname\there\twhere")
+	for _, source := range datasets.Sources() {
+		s := set{Source: source}
+		state, where := "no", source.Page
+		if source.URL != "" {
+			where = "dmlx data get " + source.Alias
+		}
+		l, err := datasets.List(source.Name, root)
+		if err == nil {
+			s.Root, s.Splits = l.Root, splitCounts(l)
+			state, where = "yes", l.Root
+			err = l.Complete()
+			s.Complete = err == nil
+			if err != nil {
+				state = "differs"
+			}
+		}
+		if err != nil {
+			s.Why = err.Error()
+		}
+		sets = append(sets, s)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", source.Name, source.Alias, state, where)
+	}
+	_ = w.Flush()
+	return a.print(map[string]any{"sets": sets}, strings.TrimRight(text.String(), "\n"))
+}
+
+func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
+	l, err := datasets.List(name, root)
+	if err != nil {
+		return err
+	}
+	line := newLiveLine(a.stderr)
+	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
+		line.show("%s: %d of %d images opened", l.Name, done, total)
+	}})
+	line.end()
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.Name, err)
+	}
+	differs := l.Complete()
+	verdict := "as published, and every image can be read"
+	if differs != nil || len(damaged) > 0 {
+		verdict = strings.Join(append(append([]string{"not as published:"}, l.Differs...), damaged...), "\n  ")
+	}
+	if err := a.print(map[string]any{
+		"name": l.Name, "root": l.Root, "splits": splitCounts(l), "ok": differs == nil && len(damaged) == 0,
+		"differs": append([]string{}, l.Differs...), "missing": append([]string{}, l.Missing...), "damaged": append([]string{}, damaged...),
+	}, dataText(l)+"\n"+verdict); err != nil {
+		return err
+	}
+	if len(damaged) > 0 {
+		more := ""
+		if len(damaged) > 1 {
+			more = fmt.Sprintf(" and %d more", len(damaged)-1)
+		}
+		bad := fmt.Errorf("%d of the images of %s in %s cannot be read: %s%s", len(damaged), l.Name, l.Root, damaged[0], more)
+		if differs == nil {
+			return bad
+		}
+		return fmt.Errorf("%w; %w", differs, bad)
+	}
+	return differs
+}
+
+func (a *app) getData(cmd *cobra.Command, name, root, address string, keep bool) error {
+	line := newLiveLine(a.stderr)
+	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{
+		Dir: root, URL: address, Keep: keep,
+		Note: func(text string) {
+			line.end()
+			a.logf("%s", text)
+		},
+		Progress: func(what string, done, total int64) {
+			if total > 0 {
+				line.show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
+			} else {
+				line.show("%s: %s", what, megabytes(done))
+			}
+		},
+	})
+	line.end()
+	if err != nil {
+		return err
+	}
+	if err := a.print(map[string]any{"name": l.Name, "root": l.Root, "splits": splitCounts(l)}, dataText(l)); err != nil {
+		return err
+	}
+	return l.Complete()
+}
+
+func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }

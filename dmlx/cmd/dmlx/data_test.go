@@ -1,0 +1,192 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/datasets/fixtures"
+)
+
+func dataFixture(t *testing.T, form string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := fixtures.Make(form, dir, fixtures.Size{TrainClasses: 3, TestClasses: 2, Images: 4}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestDataInfo(t *testing.T) {
+	t.Setenv(datasets.DataEnv, filepath.Join(t.TempDir(), "none"))
+	two := `{"splits":{"test":{"classes":2,"images":8},"train":{"classes":3,"images":12}}}`
+	three := `{"splits":{"gallery":{"classes":2,"images":4},"query":{"classes":2,"images":4},"train":{"classes":3,"images":12}}}`
+	for form, want := range map[string]string{"cub": two, "cars": two, "cars-devkit": two, "cars-folders": two, "sop": two, "inshop": three} {
+		dir := dataFixture(t, form)
+		name, _, _ := strings.Cut(form, "-")
+		code, stdout, stderr := invoke(t, "data", "info", name, "--root", dir, "--json")
+		var b bytes.Buffer
+		if err := json.Compact(&b, []byte(stdout)); err != nil || b.String() != want || code != 0 {
+			t.Errorf("%s: code %d, %s, %s", form, code, b.String(), stderr)
+		}
+		if !strings.Contains(stderr, "not as published") {
+			t.Errorf("%s: said %q", form, stderr)
+		}
+		t.Setenv(datasets.DataEnv, dir)
+		code, stdout, _ = invoke(t, "data", "info", strings.ToUpper(name))
+		if code != 0 || !strings.Contains(stdout, "train") || !strings.Contains(stdout, dir) {
+			t.Errorf("%s: code %d, %s", form, code, stdout)
+		}
+	}
+	for _, args := range [][]string{{"info"}, {"info", "mnist"}, {"info", "cub", "--root", filepath.Join(t.TempDir(), "none")}, {"verify", "cub", "--root", t.TempDir()}} {
+		code, stdout, stderr := invoke(t, append([]string{"data"}, args...)...)
+		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestDataVerify(t *testing.T) {
+	dir := dataFixture(t, "cub")
+	root := filepath.Join(dir, "CUB_200_2011", "images")
+	verify := func() (code int, v map[string]any, stderr string) {
+		code, stdout, stderr := invoke(t, "data", "verify", "cub", "--root", dir, "--json")
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil {
+			t.Fatalf("%v: %s %s", err, stdout, stderr)
+		}
+		return code, v, stderr
+	}
+	code, v, stderr := verify()
+	if code != 1 || v["ok"] != false || len(v["damaged"].([]any)) != 0 || len(v["differs"].([]any)) != 2 || !strings.Contains(stderr, "published are 100 and 5864") {
+		t.Errorf("a fixture: code %d, %v, %s", code, v, stderr)
+	}
+	images, err := filepath.Glob(filepath.Join(root, "*", "Bird*.jpg"))
+	if err != nil || len(images) != 20 {
+		t.Fatal(images, err)
+	}
+	content, err := os.ReadFile(images[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(images[0], content[:len(content)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(images[1]); err != nil {
+		t.Fatal(err)
+	}
+	code, v, stderr = verify()
+	if code != 1 || len(v["damaged"].([]any)) != 1 || len(v["missing"].([]any)) != 1 {
+		t.Errorf("damaged: code %d, %v", code, v)
+	}
+	for _, path := range images[:2] {
+		if name := filepath.Base(path); !strings.Contains(stderr, name) {
+			t.Errorf("%s is not named: %s", name, stderr)
+		}
+	}
+	if _, errors, _ := strings.Cut(stderr, "dmlx: "); strings.Count(errors, "\n") != 1 || !strings.Contains(errors, "elsewhere; 1 of the images") {
+		t.Errorf("not one line: %s", stderr)
+	}
+	code, stdout, _ := invoke(t, "data", "verify", "cub", "--root", dir)
+	if code != 1 || !strings.Contains(stdout, "ends early") {
+		t.Errorf("code %d: %s", code, stdout)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"data", "verify", "cub", "--root", dir}, &out, &errs); code != 130 || out.Len() > 0 {
+		t.Errorf("interrupted: code %d, %s", code, out.String())
+	}
+}
+
+func TestDataList(t *testing.T) {
+	dir := dataFixture(t, "sop")
+	v := object(t, "data", "list", "--root", dir)
+	sets := v["sets"].([]any)
+	if len(sets) != 4 {
+		t.Fatalf("%v", v)
+	}
+	for _, s := range sets {
+		s := s.(map[string]any)
+		if (s["root"] != nil) != (s["name"] == "SOP") || s["complete"] != false || s["why"] == "" || s["page"] == "" {
+			t.Errorf("%v", s)
+		}
+	}
+	code, stdout, stderr := invoke(t, "data", "list", "--root", dir)
+	if code != 0 || !strings.Contains(stdout, "differs") || !strings.Contains(stdout, "dmlx data get cub") || !strings.Contains(stdout, "InShopRetrieval") {
+		t.Errorf("code %d: %s %s", code, stdout, stderr)
+	}
+}
+
+// archiveServer serves a zip of a fixture; its first answer ends early.
+func archiveServer(t *testing.T, form string) *httptest.Server {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	if err := errors.Join(w.AddFS(os.DirFS(dataFixture(t, form))), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	first := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"a"`)
+		if first {
+			first = false
+			w.Header().Set("Content-Length", fmt.Sprint(b.Len()))
+			_, _ = w.Write(b.Bytes()[:b.Len()/2])
+			panic(http.ErrAbortHandler)
+		}
+		http.ServeContent(w, r, "a.zip", time.Time{}, bytes.NewReader(b.Bytes()))
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestDataGet(t *testing.T) {
+	server := archiveServer(t, "cars")
+	dir := filepath.Join(t.TempDir(), "data")
+	// It is a fixture, and so unpacked, shown and then found to differ.
+	code, stdout, stderr := invoke(t, "data", "get", "cars", "--root", dir, "--url", server.URL, "--json")
+	var v map[string]any
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 1 {
+		t.Fatalf("code %d, %v: %s %s", code, err, stdout, stderr)
+	}
+	if want := filepath.Join(dir, "CAR", "cars196"); v["root"] != want || v["splits"].(map[string]any)["train"].(map[string]any)["images"] != 12. {
+		t.Errorf("%v", v)
+	}
+	if !strings.Contains(stderr, "no checksum of CARS196.zip is published") || !strings.Contains(stderr, "not as published") {
+		t.Errorf("said %q", stderr)
+	}
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if filepath.Dir(path) == dir {
+			names = append(names, d.Name())
+		}
+		return err
+	})
+	if err != nil || !slices.Equal(names, []string{"CAR"}) {
+		t.Errorf("left %q, %v", names, err)
+	}
+	// The others are what is published or nothing.
+	server = archiveServer(t, "cub")
+	code, _, stderr = invoke(t, "data", "get", "cub", "--root", dir, "--url", server.URL)
+	if code != 1 || !strings.Contains(stderr, "1150585339") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	code, _, stderr = invoke(t, "data", "get", "inshop", "--root", dir)
+	if code != 1 || !strings.Contains(stderr, "Img/img.zip") || !strings.Contains(stderr, "agreement") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
