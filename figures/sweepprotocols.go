@@ -109,6 +109,9 @@ func (s *Sweep) orders(set int) []Markup {
 			several = several && c.onTest.N > 1 && c.honest.N > 1
 		}
 	}
+	if onTest == nil {
+		return nil
+	}
 	of := func(a, b []Score, independent bool) string {
 		r, err := Agreement(a, b)
 		switch {
