@@ -194,9 +194,10 @@ func fromYCbCr(r *Raster, im *image.YCbCr) {
 			chromaRow(plane.out, sums, row, y, wide, tall)
 		}
 		luma := im.Y[im.YOffset(im.Rect.Min.X, im.Rect.Min.Y+y):][:r.Width]
-		out := r.Pix[3*y*r.Width:]
+		out := r.Pix[3*y*r.Width:][:3*r.Width]
 		for x, l := range luma {
-			out[3*x], out[3*x+1], out[3*x+2] = yccToRGB(int(l), int(cb[x])-128, int(cr[x])-128)
+			p := out[3*x : 3*x+3 : 3*x+3]
+			p[0], p[1], p[2] = yccToRGB(int32(l), int32(cb[x])-128, int32(cr[x])-128)
 		}
 	}
 }
@@ -232,16 +233,32 @@ func chromaRow(out []uint8, sums []int, row func(int) []uint8, y, wide, tall int
 		for i := range n {
 			sums[i] = 3*int(near[i]) + int(far[i])
 		}
+		before := sums[0]
 		for i, v := range sums {
-			out[2*i] = uint8((3*v + sums[max(0, i-1)] + 8) >> 4)
-			out[2*i+1] = uint8((3*v + sums[min(n-1, i+1)] + 7) >> 4)
+			after := v
+			if i+1 < n {
+				after = sums[i+1]
+			}
+			out[2*i] = uint8((3*v + before + 8) >> 4)
+			out[2*i+1] = uint8((3*v + after + 7) >> 4)
+			before = v
 		}
 	}
 }
 
 // yccToRGB is jdcolor.c's conversion, in fixed point of 16 bits; cb and cr are about 0.
-func yccToRGB(y, cb, cr int) (r, g, b uint8) {
+func yccToRGB(y, cb, cr int32) (r, g, b uint8) {
 	const half = 1 << 15
-	clip := func(v int) uint8 { return uint8(max(0, min(255, v))) }
-	return clip(y + (91881*cr+half)>>16), clip(y + (-22554*cb-46802*cr+half)>>16), clip(y + (116130*cb+half)>>16)
+	return clip8(y + (91881*cr+half)>>16), clip8(y + (-22554*cb-46802*cr+half)>>16), clip8(y + (116130*cb+half)>>16)
+}
+
+// clip8 is v within 0..255.
+func clip8(v int32) uint8 {
+	if uint32(v) > 255 {
+		if v < 0 {
+			return 0
+		}
+		return 255
+	}
+	return uint8(v)
 }

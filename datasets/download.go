@@ -41,7 +41,7 @@ func (o *origin) advice(alias, root string) string {
 	if o.archive.url != "" {
 		return fmt.Sprintf("get it by dmlx data get %s, or unpack %s from %s into %s (%s can name another folder)", alias, o.want, o.page, root, DataEnv)
 	}
-	return fmt.Sprintf("%s; get %s from %s and put it into %s (%s can name another folder)", o.terms, o.want, o.page, root, DataEnv)
+	return fmt.Sprintf("%s; get %s from %s and put them into %s (%s can name another folder)", o.terms, o.want, o.page, root, DataEnv)
 }
 
 // Source says where a published set is to be had.
@@ -165,6 +165,10 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	} else {
 		part := file + ".part"
 		if err := fetch(ctx, a, part, o); err != nil {
+			if info, statErr := os.Stat(part); statErr == nil && info.Size() == 0 { // Nothing to go on with.
+				_ = os.Remove(part)
+				_ = os.Remove(part + ".json")
+			}
 			switch {
 			case ctx.Err() != nil:
 				return nil, fmt.Errorf("stopped; the same command goes on with %s: %w", part, ctx.Err())

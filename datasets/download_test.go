@@ -273,7 +273,7 @@ func TestGetRefuses(t *testing.T) {
 	}{
 		"another file":    {content, archive{md5: sum(page)}, []string{"a.zip has MD5", "published is", "was removed"}, nil},
 		"another length":  {content, archive{size: int64(len(content)) + 1}, []string{"published are"}, nil},
-		"a longer one":    {content, archive{size: 9}, []string{"want at most 9"}, []string{"a.zip.part"}},
+		"a longer one":    {content, archive{size: 9}, []string{"want at most 9"}, nil},
 		"a page":          {page, archive{}, []string{"a.zip", "neither a tar.gz nor a zip", "page"}, []string{"a.zip"}},
 		"another set":     {other, archive{}, []string{"a.zip", "has not what SOP consists of"}, []string{"a.zip"}},
 		"half an archive": {content[:len(content)/2], archive{}, []string{"a.zip", "damaged archive"}, []string{"a.zip"}},

@@ -112,21 +112,31 @@ func DataDir() string {
 	return "data"
 }
 
-// List reads the lists of a published set and looks which of its images are there. The set lies in root, or below it in a
-// folder of its name or of the name its archive has; root is [DataDir] if empty. A set that is not as published is listed
-// as it is, and Differs says how.
-func List(name, root string) (*Listing, error) {
+// Find is the folder of a published set below root, where [List] looks too. It is quick: no list is read.
+func Find(name, root string) (string, error) {
 	set := published(name)
 	if set == nil {
-		return nil, fmt.Errorf("datasets: no published set %q; there are %s", name, strings.Join(Published(), ", "))
+		return "", fmt.Errorf("datasets: no published set %q; there are %s", name, strings.Join(Published(), ", "))
 	}
 	if root == "" {
 		root = DataDir()
 	}
 	dir, err := set.locate(root)
 	if err != nil {
-		return nil, fmt.Errorf("datasets: %w", err)
+		return "", fmt.Errorf("datasets: %w", err)
 	}
+	return dir, nil
+}
+
+// List reads the lists of a published set and looks which of its images are there. The set lies in root, or below it in a
+// folder of its name or of the name its archive has; root is [DataDir] if empty. A set that is not as published is listed
+// as it is, and Differs says how.
+func List(name, root string) (*Listing, error) {
+	dir, err := Find(name, root)
+	if err != nil {
+		return nil, err
+	}
+	set := published(name)
 	l, err := set.list(dir)
 	if err != nil {
 		return nil, fmt.Errorf("datasets: %s: %w", set.name, err)
@@ -167,9 +177,9 @@ func (s *publishedSet) locate(root string) (string, error) {
 			}
 		}
 	}
-	what := fmt.Sprintf("%s is not in the folder %s: ", s.name, root)
+	what := fmt.Sprintf("the data set %s is not in the folder %s: ", s.name, root)
 	if _, err := os.Stat(root); err != nil {
-		what = fmt.Sprintf("%s: there is no folder %s: ", s.name, root)
+		what = fmt.Sprintf("the data set %s is not here, there is no folder %s: ", s.name, root)
 	}
 	return "", errors.New(what + mistaken + s.origin.advice(s.alias, root))
 }

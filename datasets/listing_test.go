@@ -217,7 +217,7 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		spoil      func(t *testing.T, dir string)
 		want       []string
 	}{
-		{"nothing", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011") }, []string{"CUB is not in the folder", "dmlx data get cub", "CUB_200_2011.tgz", "vision.caltech.edu"}},
+		{"nothing", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011") }, []string{"the data set CUB is not in the folder", "dmlx data get cub", "CUB_200_2011.tgz", "vision.caltech.edu"}},
 		{"of 2010", "cub", func(t *testing.T, dir string) {
 			remove(t, dir, "CUB_200_2011")
 			write(t, dir, "lists/files.txt", "001.Black_footed_Albatross/x.jpg\n")
@@ -310,6 +310,11 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 	checkError(t, err, `no published set "mnist"`, "CUB, CAR, SOP, In-shop")
 	_, err = List("cub", filepath.Join(t.TempDir(), "none"))
 	checkError(t, err, "there is no folder", "none")
+	if dir, err := Find("sop", fixture(t, "sop", fixtures.Size{})); err != nil || filepath.Base(dir) != "Stanford_Online_Products" {
+		t.Errorf("found %s, %v", dir, err)
+	}
+	_, err = Find("mnist", "")
+	checkError(t, err, `no published set "mnist"`)
 }
 
 func matFile(t *testing.T, arrays ...*mat5.Array) string {

@@ -41,25 +41,25 @@ func (r *Raster) square(dst []uint8, resize, size int) {
 		in, out := r.Pix[3*y*r.Width:], narrow[(y-first)*size*3:]
 		for x := range columns {
 			c := &columns[x]
-			var sum [3]int
+			var red, green, blue int32
+			from := in[3*c.first:]
 			for i, w := range c.weights {
-				p := in[3*(c.first+i):][:3]
-				sum[0] += w * int(p[0])
-				sum[1] += w * int(p[1])
-				sum[2] += w * int(p[2])
+				p := from[3*i : 3*i+3 : 3*i+3]
+				red += w * int32(p[0])
+				green += w * int32(p[1])
+				blue += w * int32(p[2])
 			}
-			for k, s := range sum {
-				out[3*x+k] = round8(s)
-			}
+			p := out[3*x : 3*x+3 : 3*x+3]
+			p[0], p[1], p[2] = round8(red), round8(green), round8(blue)
 		}
 	}
-	sums := make([]int, 3*size)
+	sums := make([]int32, 3*size)
 	for y := range rows {
 		clear(sums)
 		for i, w := range rows[y].weights {
 			in := narrow[(rows[y].first-first+i)*size*3:][:len(sums)]
 			for x, v := range in {
-				sums[x] += w * int(v)
+				sums[x] += w * int32(v)
 			}
 		}
 		for x, s := range sums {
@@ -71,12 +71,13 @@ func (r *Raster) square(dst []uint8, resize, size int) {
 // fixed is the number of binary places of weights (Resample.c's PRECISION_BITS).
 const fixed = 32 - 8 - 2
 
-func round8(sum int) uint8 { return uint8(max(0, min(255, (sum+1<<(fixed-1))>>fixed))) }
+// round8 rounds a sum of weighted bytes: little more than 255·2²² at most, which an int32 holds.
+func round8(sum int32) uint8 { return clip8((sum + 1<<(fixed-1)) >> fixed) }
 
 // taps are the pixels that one pixel is made of: weights, in fixed point, of those from first on.
 type taps struct {
 	first   int
-	weights []int
+	weights []int32
 }
 
 // triangle gives pixels from … from+n−1 of a line of length in scaled to length out, by Pillow's bilinear filter, which
@@ -87,7 +88,7 @@ func triangle(in, out, from, n int) []taps {
 	support := max(scale, 1)
 	for k := range all {
 		if in == out { // Pillow leaves such a line alone, to the same end.
-			all[k] = taps{from + k, []int{1 << fixed}}
+			all[k] = taps{from + k, []int32{1 << fixed}}
 			continue
 		}
 		centre := (float64(from+k) + 0.5) * scale
@@ -99,9 +100,9 @@ func triangle(in, out, from, n int) []taps {
 			weights[i] = max(0, 1-math.Abs((float64(lo+i)-centre+0.5)*(1/support)))
 			total += weights[i]
 		}
-		all[k] = taps{lo, make([]int, len(weights))}
+		all[k] = taps{lo, make([]int32, len(weights))}
 		for i, w := range weights {
-			all[k].weights[i] = int(0.5 + w/total*(1<<fixed))
+			all[k].weights[i] = int32(0.5 + w/total*(1<<fixed))
 		}
 	}
 	return all
