@@ -113,7 +113,16 @@ func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (ou
 		tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
 }
 
-func run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) (out []*tensors.Tensor, err error) {
+func run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([]*tensors.Tensor, error) {
+	out, err := runEach(b, fn, args)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// runEach executes one graph on several lists of arguments, all of the same shapes.
+func runEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (out [][]*tensors.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			out, err = nil, firstLine(fmt.Errorf("%v", r))
@@ -135,8 +144,14 @@ func run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) (out []*te
 		return nil, firstLine(err)
 	}
 	defer exec.Finalize()
-	out, err = exec.Call(args...)
-	return out, firstLine(err)
+	for _, args := range lists {
+		values, err := exec.Call(args...)
+		if err != nil {
+			return nil, firstLine(err)
+		}
+		out = append(out, values)
+	}
+	return out, nil
 }
 
 // firstLine keeps the message of a GoMLX error and drops its stack trace.
@@ -217,29 +232,44 @@ func Compare(b compute.Backend, e Embeddings, l Loss, o Options) (*Agreement, er
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}
 	g, d := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
-	m := tensors.MustCopyFlatData[float32](out[2])
-	var gg, gd, dd, largest, worst, skew, whole float64
-	for i := range g {
-		x, y := float64(g[i]), float64(d[i])
-		gg, gd, dd, largest = gg+x*x, gd+x*y, dd+y*y, max(largest, math.Abs(y))
-	}
-	a := &Agreement{}
-	if gg == 0 || dd == 0 {
+	a := agreement(float64s(g), float64s(d), tensors.MustCopyFlatData[float32](out[2]), e.N)
+	if a == nil {
 		return nil, fmt.Errorf("loss %s: the batch gives no gradient to compare; it needs two images of a class and two classes", l.Name)
 	}
-	a.Constant, a.Cosine = gd/gg, gd/math.Sqrt(gg*dd)
-	for i := range g {
-		worst = max(worst, math.Abs(float64(d[i])-a.Constant*float64(g[i])))
+	return a, nil
+}
+
+// agreement compares a composed gradient g, made by the matrix m [n, n], with a loss's gradient d; nil if one is zero.
+func agreement(g, d []float64, m []float32, n int) *Agreement {
+	var gg, gd, dd, largest, worst, skew, whole float64
+	for i, x := range g {
+		y := d[i]
+		gg, gd, dd, largest = gg+x*x, gd+x*y, dd+y*y, max(largest, math.Abs(y))
+	}
+	if gg == 0 || dd == 0 {
+		return nil
+	}
+	a := &Agreement{Constant: gd / gg, Cosine: gd / math.Sqrt(gg*dd)}
+	for i, x := range g {
+		worst = max(worst, math.Abs(d[i]-a.Constant*x))
 	}
 	a.Error = worst / largest
-	for i := range e.N {
-		for j := range e.N {
-			x, y := float64(m[i*e.N+j]), float64(m[j*e.N+i])
+	for i := range n {
+		for j := range n {
+			x, y := float64(m[i*n+j]), float64(m[j*n+i])
 			skew, whole = skew+(x-y)*(x-y), whole+x*x
 		}
 	}
 	a.Skew = math.Sqrt(skew) / (2 * math.Sqrt(whole))
-	return a, nil
+	return a
+}
+
+func float64s(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
 }
 
 // Weights evaluates the parts of a rule on similarities alone, as a triplet diagram needs them: P₊ (the mask applied),

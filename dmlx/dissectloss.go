@@ -1,0 +1,337 @@
+package dmlx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+)
+
+// Proxies are the vectors beside the embeddings that a loss uses: proxies, centres, rows of a classifier. The zero value is
+// none.
+type Proxies struct {
+	Values  []float32 // Un-normalised, [N, Dim] row by row.
+	N, Dim  int
+	Classes []int64 // The label that each stands for, [N].
+}
+
+// check names the first thing that is wrong with proxies for a batch.
+func (p Proxies) check(e Embeddings) error {
+	if p.N == 0 && len(p.Values) == 0 && len(p.Classes) == 0 {
+		return nil
+	}
+	if p.N < 1 || p.Dim != e.Dim {
+		return fmt.Errorf("proxies: [%d, %d] do not match embeddings [%d, %d]; both need as many columns", p.N, p.Dim, e.N, e.Dim)
+	}
+	if len(p.Values) != p.N*p.Dim {
+		return fmt.Errorf("proxies: [%d, %d] needs %d values, there are %d", p.N, p.Dim, p.N*p.Dim, len(p.Values))
+	}
+	if len(p.Classes) != p.N {
+		return fmt.Errorf("proxies: %d rows need as many classes, there are %d", p.N, len(p.Classes))
+	}
+	for i, v := range p.Values {
+		if !finite(v) {
+			return fmt.Errorf("proxies: value at row %d, column %d is %v", i/p.Dim, i%p.Dim, v)
+		}
+	}
+	there := make(map[int64]bool)
+	for _, c := range p.Classes {
+		there[c] = true
+	}
+	for i, l := range e.Labels {
+		if !there[l] {
+			return fmt.Errorf("labels: class %d of row %d has no proxy; the %d proxies are of %d classes, %d to %d",
+				l, i, p.N, len(there), slices.Min(p.Classes), slices.Max(p.Classes))
+		}
+	}
+	return nil
+}
+
+// LossDissection is a loss's gradient for a batch and what it is made of. Matrices are row by row. Rows are those of the
+// embeddings, and behind them those of the proxies: N+C of them.
+type LossDissection struct {
+	Value   float32   // The loss.
+	N, Dim  int       // Of the embeddings.
+	Proxies int       // How many of them there are, C.
+	F       []float32 // The L2-normalised rows, [N+C, Dim].
+	Labels  []int64   // [N+C]
+	S       []float32 // Their similarities, [N+C, N+C].
+	W       []float32 // ∂L/∂S as the loss reads it, its rows the anchors', [N+C, N+C].
+	M       []float32 // W + Wᵀ, the gradient matrix, [N+C, N+C].
+	G       []float32 // The gradient at F, [N+C, Dim]; M F for a loss on S.
+	Raw     []float32 // The gradient at the un-normalised rows, [N+C, Dim].
+	Implied *Implied  // The parts that the loss implies, and how much of G they are.
+
+	// Coordinates and Lengths are the shares of the gradient that do not come through S: through the coordinates of the
+	// normalised vectors, and through the lengths of the embeddings. 0 for a loss on S.
+	Coordinates, Lengths float64
+}
+
+// OnS is nil if the loss's gradient comes through S alone, and else an error that says what it uses instead. M of such a
+// loss is not all of its gradient, so no rule can stand for it.
+func (d *LossDissection) OnS() error {
+	const rounding = 1e-6
+	switch {
+	case d.Lengths > rounding:
+		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the embeddings before their normalisation", d.Lengths)
+	case d.Coordinates > rounding:
+		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the coordinates of the vectors themselves", d.Coordinates)
+	}
+	return nil
+}
+
+// DissectLoss takes a loss apart at a batch: its gradient matrix, the pair and triplet weights that it implies, and what
+// they leave over. Triplets of the batch, if there are any, are those that the loss is of. Proxies belong to losses that
+// have them; each label needs one at least. A gradient that is not finite is an error, as is bad input.
+func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*LossDissection, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	if err := p.check(e); err != nil {
+		return nil, err
+	}
+	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
+	if p.N > 0 {
+		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim), tensors.FromFlatDataAndDimensions(p.Classes, p.N))
+	}
+	out, err := run(b, func(in []*Node) []*Node {
+		var proxies, classes *Node
+		if p.N > 0 {
+			proxies, classes = in[2], in[3]
+		}
+		batch := NewLossBatch(in[0], in[1], proxies, classes)
+		if len(e.Triplets) > 0 {
+			batch = batch.Mined(e.triplets(in[0].Graph()))
+		}
+		c := ComposeLoss(batch, loss)
+		raw, rawP := c.Raw()
+		if p.N == 0 {
+			return []*Node{c.Value, c.F, c.S, c.W, c.G, raw, c.Direct, c.Length}
+		}
+		rows := func(x, y *Node) *Node { return Concatenate([]*Node{x, y}, 0) }
+		block := func(s, sp, ps, pp *Node) *Node {
+			return rows(Concatenate([]*Node{s, sp}, 1), Concatenate([]*Node{ps, pp}, 1))
+		}
+		return []*Node{c.Value, rows(c.F, c.P), block(c.S, c.SP, c.PS, c.PP), block(c.W, c.WSP, c.WPS, c.WPP),
+			rows(c.G, c.GP), rows(raw, rawP), rows(c.Direct, c.DirectP), c.Length}
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	floats := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	d := &LossDissection{Value: tensors.ToScalar[float32](out[0]), N: e.N, Dim: e.Dim, Proxies: p.N,
+		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{}, e.Labels...), p.Classes...)}
+	if !finite(d.Value) {
+		return nil, fmt.Errorf("the loss is %v", d.Value)
+	}
+	n := e.N + p.N
+	for _, m := range []struct {
+		what    string
+		values  []float32
+		columns int
+	}{{"gradient with respect to S", d.W, n}, {"gradient with respect to the embeddings", d.Raw, e.Dim}, {"gradient", d.G, e.Dim}} {
+		for i, v := range m.values {
+			if !finite(v) {
+				return nil, fmt.Errorf("the loss's %s is %v at row %d, column %d", m.what, v, i/m.columns, i%m.columns)
+			}
+		}
+	}
+	d.M = make([]float32, n*n)
+	for i := range n {
+		for j := range n {
+			d.M[i*n+j] = d.W[i*n+j] + d.W[j*n+i]
+		}
+	}
+	direct, length := floats(6), floats(7)
+	whole := norm(d.onSphere(d.G))
+	if rest := norm(d.onSphere(direct)); rest > 0 {
+		d.Coordinates = rest / whole
+	}
+	if rest := norm(float64s(length)); rest > 0 {
+		d.Lengths = rest / norm(float64s(d.Raw))
+	}
+	d.Implied = imply(d.F, d.S, d.W, d.G, d.Labels, d.Dim)
+	return d, nil
+}
+
+// onSphere takes from each row its part along the row's own f, which does not train.
+func (d *LossDissection) onSphere(g []float32) []float64 { return onSphere(d.F, g, d.Dim) }
+
+func onSphere(f, g []float32, dim int) []float64 {
+	out := make([]float64, len(g))
+	for i := 0; i < len(g); i += dim {
+		along := 0.0
+		for j := i; j < i+dim; j++ {
+			along += float64(f[j]) * float64(g[j])
+		}
+		for j := i; j < i+dim; j++ {
+			out[j] = float64(g[j]) - along*float64(f[j])
+		}
+	}
+	return out
+}
+
+func norm(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}
+
+// Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see imply.go).
+type Implied struct {
+	// Anchors are those that move a pair and have triplets, a positive and a negative among the rows, in their order.
+	Anchors []ImpliedAnchor
+	// Residual is the share of the gradient that the anchors' parts are not: 0 for one that is made of triplets, up to 1.
+	Residual float64
+	// Lone is the share that belongs to anchors without a positive or without a negative, so without a triplet.
+	Lone float64
+	// Against is the share of the anchors' weight with which positives are pushed and negatives pulled: negative pair weights.
+	Against float64
+}
+
+// ImpliedAnchor is what a loss implies for one anchor: T P₊ of each of its positives and T P₋ of each of its negatives, as
+// T of the anchor and the P, which sum to 2.
+type ImpliedAnchor struct {
+	Anchor               int     // Its row.
+	Weight               float64 // T
+	PairPositive         float64 // The sum of P₊ over its positives, Σ₊; 1 for a loss that weighs triplets alone.
+	PairNegative         float64 // The sum of P₋ over its negatives, Σ₋.
+	Positives, Negatives []ImpliedPair
+	// Direction is the unit vector, on the sphere, of what the anchor's own pairs add to its gradient; it is descended.
+	Direction []float32
+}
+
+// ImpliedPair is one pair of an anchor with its weight.
+type ImpliedPair struct {
+	Other  int     // The row of the positive or negative.
+	S      float32 // Their similarity.
+	Weight float64 // P₊ or P₋.
+}
+
+// Triplet is the weight T_apn of the anchor's i-th positive with its j-th negative, to go with the pair weights
+// PairPositive and PairNegative. 0 if the anchor only pulls or only pushes.
+func (a ImpliedAnchor) Triplet(i, j int) float64 {
+	if a.PairPositive == 0 || a.PairNegative == 0 {
+		return 0
+	}
+	return a.Weight * a.Positives[i].Weight / a.PairPositive * a.Negatives[j].Weight / a.PairNegative
+}
+
+// imply reads the parts off W [n, n] and measures what they leave of the gradient g [n, dim].
+func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
+	n := len(labels)
+	members := make(map[int64]int)
+	for _, l := range labels {
+		members[l]++
+	}
+	out := &Implied{}
+	form, lone := make([]float32, len(g)), make([]float32, len(g))
+	add := func(to []float32, row int, k float32, from int) {
+		for j := range dim {
+			to[row*dim+j] += k * f[from*dim+j]
+		}
+	}
+	var against, all float64
+	for a := range n {
+		to := form
+		whole := members[labels[a]] > 1 && members[labels[a]] < n
+		if !whole {
+			to = lone
+		}
+		own := make([]float32, dim)
+		var total float64
+		for j := range n {
+			v := w[a*n+j]
+			if j == a || v == 0 { // The diagonal is along f_a: nothing on the sphere.
+				continue
+			}
+			add(to, a, v, j)
+			add(to, j, v, a)
+			total += math.Abs(float64(v))
+			for k := range dim {
+				own[k] += v * f[j*dim+k]
+			}
+		}
+		if !whole || total == 0 {
+			continue
+		}
+		anchor := ImpliedAnchor{Anchor: a, Weight: total / 2, Direction: unit(onSphere(f[a*dim:(a+1)*dim], own, dim))}
+		for j := range n {
+			v := float64(w[a*n+j])
+			if j == a || v == 0 {
+				continue
+			}
+			all += math.Abs(v)
+			pair := ImpliedPair{Other: j, S: s[a*n+j], Weight: v / anchor.Weight}
+			if labels[j] == labels[a] {
+				pair.Weight = -pair.Weight
+				anchor.Positives, anchor.PairPositive = append(anchor.Positives, pair), anchor.PairPositive+pair.Weight
+			} else {
+				anchor.Negatives, anchor.PairNegative = append(anchor.Negatives, pair), anchor.PairNegative+pair.Weight
+			}
+			if pair.Weight < 0 {
+				against += math.Abs(v)
+			}
+		}
+		out.Anchors = append(out.Anchors, anchor)
+	}
+	if all > 0 {
+		out.Against = against / all
+	}
+	if whole := norm(onSphere(f, g, dim)); whole > 0 {
+		rest := make([]float32, len(g))
+		for i := range rest {
+			rest[i] = g[i] - form[i]
+		}
+		out.Residual = norm(onSphere(f, rest, dim)) / whole
+		out.Lone = norm(onSphere(f, lone, dim)) / whole
+	}
+	return out
+}
+
+func unit(x []float64) []float32 {
+	out := make([]float32, len(x))
+	if length := norm(x); length > 0 {
+		for i, v := range x {
+			out[i] = float32(v / length)
+		}
+	}
+	return out
+}
+
+// Implied reads a rule's gradient as that of a loss on S: what the pairs of a loss with the symmetric part of M would be,
+// each shared by halves between its members. Its residual is how far the rule is from any loss.
+func (d *Dissection) Implied(labels []int64) (*Implied, error) {
+	if len(labels) != d.N {
+		return nil, fmt.Errorf("labels: %d rows of embeddings need as many labels, there are %d", d.N, len(labels))
+	}
+	w := make([]float32, len(d.M))
+	for i := range d.N {
+		for j := range d.N {
+			w[i*d.N+j] = (d.M[i*d.N+j] + d.M[j*d.N+i]) / 4
+		}
+	}
+	return imply(d.F, d.S, w, d.G, labels, d.Dim), nil
+}
+
+// CompareLoss holds the gradient of any loss at a batch against a rule's composed one, both on the sphere.
+func CompareLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, r Rule) (*Agreement, error) {
+	l, err := DissectLoss(b, e, p, loss)
+	if err != nil {
+		return nil, err
+	}
+	d, err := Dissect(b, e, r)
+	if err != nil {
+		return nil, err
+	}
+	a := agreement(onSphere(d.F, d.G, d.Dim), l.onSphere(l.G)[:d.N*d.Dim], d.M, d.N)
+	if a == nil {
+		return nil, fmt.Errorf("the batch gives no gradient to compare; it needs two images of a class and two classes")
+	}
+	return a, nil
+}

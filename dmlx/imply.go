@@ -1,0 +1,166 @@
+package dmlx
+
+import (
+	"fmt"
+
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// # Any loss as a matrix
+//
+// Let f be the normalised embeddings and L a loss that reads them through S = f fᵀ alone. With W = ∂L/∂S, each entry of S
+// taken for a variable of its own,
+//
+//	dL = Σ_ij W_ij dS_ij = Σ_ij W_ij (df_i·f_j + f_i·df_j) = Σ_i df_i · Σ_j (W_ij + W_ji) f_j
+//
+// so ∂L/∂f = M f with M = W + Wᵀ. M is symmetric: what a pair does to one of its members it does to the other. A direction
+// that breaks this, as the orthogonal ones do, is the gradient of no loss on S.
+//
+// A loss that uses other vectors too, proxies or centres p, is one on the rows of f and p together; the blocks of its W
+// are ∂L/∂(f fᵀ), ∂L/∂(f pᵀ), ∂L/∂(p fᵀ) and ∂L/∂(p pᵀ). An entry of f pᵀ and its mirror image in p fᵀ are one number;
+// which of them a loss reads says who is the anchor, the embedding (Proxy-NCA) or the proxy (Proxy-Anchor).
+//
+// # What the loss implies
+//
+// Row a of W is what L does in the name of anchor a: it adds W_aj f_j to the gradient of a and W_aj f_a to that of j. For
+// a positive p that is the paper's e_p = −f_a, e_ap = −f_p with T P₊ = −W_ap, for a negative n its e_n = f_a, e_an = f_n
+// with T P₋ = W_an. So the direction of every loss on S is e^cos. (e^euc differs from it along f_a alone for e_ap and
+// e_an, along f_p and f_n for the others: on the sphere, by a factor.) W knows only products of triplet and pair
+// weight. The convention here is that the pair weights of an anchor sum to 2, as P^con's 1 and 1 do:
+//
+//	T_a = ½ Σ_j |W_aj|    P_ap = −W_ap / T_a    P_an = W_an / T_a
+//
+// With Σ₊ the sum of P_ap over the positives and Σ₋ that of P_an over the negatives, each triplet (a, p, n) has the weight
+//
+//	T_apn = T_a (P_ap/Σ₊) (P_an/Σ₋)
+//
+// and the pair weights Σ₊ and Σ₋, since Σ_n T_apn Σ₊ = T_a P_ap and Σ_p T_apn Σ₋ = T_a P_an: the row is the sum of its
+// triplets, exactly. A loss whose rows sum to zero (the softmax family) has Σ₊ = Σ₋ = 1, P^con, and all that it does is
+// triplet weight.
+//
+// # What is left over
+//
+// The rest of the gradient does not fit in that form: what anchors do that have no positive or no negative, and so
+// no triplet; what does not come through S. Its share is its length over that of the whole gradient, both on the sphere:
+// the part of a gradient along its own f does not train.
+
+// LossBatch is what a loss is a function of: the similarities of a batch and of its proxies, who is what to whom, and,
+// for losses that need more, the vectors themselves. Each of these is a leaf of the graph, so that a loss's gradient tells
+// what it uses. Rows of S, SP and PS belong to anchors. A miner narrows Positive, Negative and Triplets ([LossBatch.Mined]).
+type LossBatch struct {
+	S        *Node // F Fᵀ, float32 [B, B].
+	Labels   *Node // Integers [B].
+	Positive *Node // Which pairs are positive, bool [B, B]: the same label, another row.
+	Negative *Node // Which pairs are negative, bool [B, B].
+	// Triplets are those that a loss of triplets is about; nil for all that Positive and Negative make.
+	Triplets *Triplets
+
+	// Of a loss with proxies, else nil.
+	SP, PS, PP *Node // F Pᵀ [B, C], P Fᵀ [C, B] for losses whose anchors are the proxies, and P Pᵀ [C, C].
+	Classes    *Node // The label of each proxy, integers [C].
+	Own        *Node // Which proxies are of the embedding's class, bool [B, C].
+
+	F, P *Node // The normalised embeddings [B, D] and proxies [C, D]. A loss that uses them is not one on S.
+	X    *Node // The embeddings as given, [B, D]. A loss that uses them is one on more than the sphere.
+
+	embeddings, proxies *Node // What X and P were made from.
+}
+
+// LossFunc builds a loss, a float32 scalar. For a batch without anything to compare it is 0 and has a zero gradient.
+type LossFunc func(b *LossBatch) *Node
+
+// NewLossBatch prepares a batch of embeddings x, float32 [B, D], with labels [B] and, for a loss that has them, proxies
+// float32 [C, D] with their labels [C]; nil for none. Differentiate with [ComposeLoss]: no gradient goes through by itself.
+func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
+	x.AssertRank(2)
+	labels.AssertDims(x.Shape().Dimensions[0])
+	b := &LossBatch{X: leaf(x), F: leaf(Normalize(x)), Labels: labels, embeddings: x}
+	product := func(x, y *Node) *Node { return leaf(MatMul(x, Transpose(y, 0, 1))) }
+	b.S = product(b.F, b.F)
+	b.Positive, b.Negative = pairs(b.S, labels, Options{})
+	if proxies != nil {
+		proxies.AssertDims(-1, x.Shape().Dimensions[1])
+		b.P, b.proxies = leaf(Normalize(proxies)), proxies
+		b.setProxies(product(b.F, b.P), product(b.P, b.P), classes)
+	}
+	return b
+}
+
+// setProxies completes a batch by the similarities with its proxies.
+func (b *LossBatch) setProxies(sp, pp, classes *Node) {
+	n, c := sp.Shape().Dimensions[0], sp.Shape().Dimensions[1]
+	classes.AssertDims(c)
+	b.SP, b.PS, b.PP, b.Classes = sp, leaf(Transpose(sp, 0, 1)), pp, classes
+	b.Own = Equal(Reshape(b.Labels, n, 1), Reshape(ConvertDType(classes, b.Labels.DType()), 1, c))
+}
+
+// leaf is x, with a gradient of its own and none for what it was made from.
+func leaf(x *Node) *Node { return Identity(StopGradient(x)) }
+
+// Mined is the batch with these triplets, and of its pairs those alone that are in one of them.
+func (b *LossBatch) Mined(t Triplets) *LossBatch {
+	own := *b
+	own.Triplets = &t
+	among := func(other *Node) *Node {
+		count := ScatterSum(ZerosLike(b.S), Stack([]*Node{t.Anchor, other}, 1), ConvertDType(t.Valid, b.S.DType()), false, false)
+		return GreaterThan(count, ZerosLike(count))
+	}
+	own.Positive, own.Negative = among(t.Positive), among(t.Negative)
+	return &own
+}
+
+// MinedPairs is the batch with these of its pairs alone, bool [B, B] each.
+func (b *LossBatch) MinedPairs(positive, negative *Node) *LossBatch {
+	own := *b
+	own.Triplets, own.Positive, own.Negative = nil, positive, negative
+	return &own
+}
+
+// ComposedLoss is a loss with its gradient, taken apart by what it comes through.
+type ComposedLoss struct {
+	*LossBatch
+	Value *Node // The loss, a scalar.
+	// W = ∂L/∂S by blocks: of S [B, B], SP [B, C], PS [C, B] and PP [C, C]. Without proxies the last three are nil.
+	W, WSP, WPS, WPP *Node
+	// G is the gradient at F, [B, D], and GP that at P, [C, D] or nil. Direct and DirectP are their parts that do not come
+	// through similarities, nor does Length, which a loss that uses X has at X beside all that.
+	G, GP, Direct, DirectP, Length *Node
+}
+
+// ComposeLoss differentiates a loss of a batch from [NewLossBatch]: G = M F, for a loss on S. It takes one product more
+// than the similarities themselves.
+func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
+	c := &ComposedLoss{LossBatch: b, Value: loss(b)}
+	if c.Value == nil || !c.Value.Shape().IsScalar() {
+		panic(fmt.Errorf("the loss is not a scalar"))
+	}
+	of := []*Node{b.S, b.F, b.X}
+	if b.P != nil {
+		of = append(of, b.SP, b.PS, b.PP, b.P)
+	}
+	d := Gradient(c.Value, of...)
+	c.W, c.Direct, c.Length = d[0], d[1], d[2]
+	c.G = Add(MatMul(c.M(), b.F), c.Direct)
+	if b.P != nil {
+		c.WSP, c.WPS, c.WPP, c.DirectP = d[3], d[4], d[5], d[6]
+		cross := Add(c.WSP, Transpose(c.WPS, 0, 1)) // The block of M that takes proxies to embeddings.
+		c.G = Add(c.G, MatMul(cross, b.P))
+		c.GP = Add(MatMul(Transpose(cross, 0, 1), b.F), MatMul(Add(c.WPP, Transpose(c.WPP, 0, 1)), b.P))
+		c.GP = Add(c.GP, c.DirectP)
+	}
+	return c
+}
+
+// M is the block of the gradient matrix of the embeddings with each other, W + Wᵀ, [B, B].
+func (c *ComposedLoss) M() *Node { return Add(c.W, Transpose(c.W, 0, 1)) }
+
+// Raw is the gradient at the embeddings as given, behind the normalisation, [B, D], and that at the proxies as given,
+// [C, D] or nil: what a network and its proxies are trained by.
+func (c *ComposedLoss) Raw() (embeddings, proxies *Node) {
+	through := func(x, g *Node) *Node { return Gradient(ReduceAllSum(Inject(Normalize(x), g)), x)[0] }
+	embeddings = Add(through(c.embeddings, c.G), c.Length)
+	if c.proxies != nil {
+		proxies = through(c.proxies, c.GP)
+	}
+	return embeddings, proxies
+}
