@@ -95,30 +95,17 @@ func (t *trainer) initialise() error {
 	if t.spec.Weights == Random {
 		return backbone.Init(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
 	}
-	raw, digest, err := pretrained(t.engine.key.arch)
+	raw, err := t.spec.pretrained()
 	if err != nil {
 		return err
 	}
-	if digest != t.spec.WeightsDigest {
+	if digest := digestOf(raw); digest != t.spec.WeightsDigest {
 		return fmt.Errorf("the spec is for pretrained weights %s, this program has %s", t.spec.WeightsDigest, digest)
 	}
 	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, WithoutHead: true}); err != nil {
 		return fmt.Errorf("pretrained weights: %w", err)
 	}
 	return backbone.InitHead(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
-}
-
-// pretrained gives a network's pretrained weights as a safetensors file, with the first digits of its SHA-256.
-func pretrained(a backbone.Arch) (raw []byte, digest string, err error) {
-	raw, ok := []byte(nil), false
-	if a == backbone.Small {
-		raw, ok = backbone.Pretrained()
-	}
-	if !ok {
-		return nil, "", fmt.Errorf("this program has no pretrained weights for %s; train from %q weights", a, Random)
-	}
-	sum := sha256.Sum256(raw)
-	return raw, hex.EncodeToString(sum[:])[:12], nil
 }
 
 // ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it

@@ -119,7 +119,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	spec.ClassesPerBatch, spec.ImagesPerClass = z.classes, z.images
 	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.dim, z.epochs, z.steps
 	spec.LR = p.rate(data, spec.Rule)
-	if _, digest, err := pretrained(backbone.Arch(spec.Arch)); err == nil {
+	if digest, err := spec.weightsDigest(); err == nil {
 		spec.WeightsDigest = digest // Without weights a spec is still a value; running it says what is missing.
 	}
 	if !slices.Contains(datasets.Names(), data) && !isPaperSet(data) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 
@@ -55,7 +56,8 @@ type Spec struct {
 	// Seed decides the last layer's start, the batches and their augmentation.
 	Seed uint64 `json:"seed"`
 
-	rule *dmlx.Rule // As given, since a custom rule cannot be made from its identity.
+	rule        *dmlx.Rule // As given, since a custom rule cannot be made from its identity.
+	weightsFile string     // As given; the file is known by its digest.
 }
 
 // How a backbone starts.
@@ -74,13 +76,18 @@ func (s Spec) WithRule(r dmlx.Rule) (Spec, error) {
 	return s, nil
 }
 
-// WithStart is the spec with another backbone, start of it or image size, where they are not empty or 0.
+// WithStart is the spec with another backbone, start of it or image size, where they are not empty or 0. The start is
+// [Pretrained], [Random], or the path of a safetensors file with PyTorch's names, whose head is left out.
 func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
 	if arch != "" {
 		s.Arch = arch
 	}
-	if weights != "" {
-		s.Weights = weights
+	switch weights {
+	case "":
+	case Pretrained, Random:
+		s.Weights, s.weightsFile = weights, ""
+	default:
+		s.Weights, s.weightsFile = Pretrained, weights
 	}
 	if size != 0 && size != s.Size {
 		s.Size = size
@@ -98,8 +105,16 @@ func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
 		return s, err
 	}
 	s.Arch, s.WeightsDigest = string(a), ""
+	if s.weightsFile != "" {
+		if _, _, err := readWeights(s.weightsFile, a); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("weights %q: there are %s, %s, or the path of a safetensors file", weights, Pretrained, Random)
+			}
+			return s, err
+		}
+	}
 	if s.Weights == Pretrained {
-		if _, s.WeightsDigest, err = pretrained(a); err != nil {
+		if s.WeightsDigest, err = s.weightsDigest(); err != nil {
 			return s, err
 		}
 	}
@@ -163,7 +178,7 @@ func (s Spec) Validate() error {
 		return err
 	}
 	if s.Weights == Pretrained && s.WeightsDigest == "" {
-		if _, _, err := pretrained(backbone.Arch(s.Arch)); err != nil {
+		if _, err := s.pretrained(); err != nil {
 			return err
 		}
 		return errors.New("pretrained weights without their digest: take a spec from a preset")

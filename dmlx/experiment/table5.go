@@ -80,7 +80,7 @@ func table5Spec(p Preset, s *Spec, factor int, scaled bool) {
 	}
 	if p.Name == paperPreset {
 		s.Arch, s.WeightsDigest = string(backbone.ResNet50), ""
-		if _, digest, err := pretrained(backbone.ResNet50); err == nil {
+		if digest, err := s.weightsDigest(); err == nil {
 			s.WeightsDigest = digest
 		}
 		s.Epochs = 80

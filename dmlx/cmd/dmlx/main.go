@@ -82,6 +82,7 @@ func newRoot(a *app) *cobra.Command {
 		newRecall(a),
 		newEmbed(a),
 		newPretrain(a),
+		newWeights(a),
 		newGradient(a),
 		newBench(a),
 		newLab(a),

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// newWeights fetches the weights that networks start from.
+func newWeights(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "weights",
+		Short: "Download the weights that networks start from",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "get ARCH",
+		Short: "Download ImageNet weights of resnet18 or resnet50, torchvision's first, from the Hugging Face hub",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			arch, err := backbone.ParseArch(args[0])
+			if err != nil {
+				return err
+			}
+			path, err := experiment.FetchWeights(cmd.Context(), arch)
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]any{"arch": arch, "path": path}, fmt.Sprintf("%s: %s", arch, path))
+		},
+	})
+	return cmd
+}
