@@ -41,7 +41,7 @@ const (
 
 // GridMap draws the full grid as a heat map: a block for each direction, in which a row is a pair weight and a column a
 // triplet weight, with Recall@1 in each cell; a line of blocks for each data set, each with colours of its own. Rules
-// without a run are hatched, diverged ones crossed. The colours of few very low scores are those of the twentieth lowest
+// without a run are empty, diverged ones crossed. The colours of few very low scores are those of the twentieth lowest
 // of a hundred, so that the others can be told apart.
 func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
@@ -160,7 +160,7 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 		entry(m.Name, func(r vg.Rectangle) { gridFrame(c, r, i) })
 	}
 	if missing {
-		entry("no run yet", func(r vg.Rectangle) { gridHatch(c, r) })
+		entry("no run yet", func(r vg.Rectangle) { gridEmpty(c, r) })
 	}
 	if diverged {
 		entry("diverged", func(r vg.Rectangle) { gridCross(c, r) })
@@ -201,7 +201,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 				case made && score.Diverged > 0:
 					gridCross(c, r)
 				default:
-					gridHatch(c, r)
+					gridEmpty(c, r)
 				}
 			}
 		}
@@ -254,16 +254,11 @@ func gridFrame(c draw.Canvas, r vg.Rectangle, kind int) {
 	c.StrokeLines(stroke(gridFrames[kind].colour, 1.6, gridFrames[kind].dashes...), corners)
 }
 
-// gridHatch is a cell without a run.
-func gridHatch(c draw.Canvas, r vg.Rectangle) {
+// gridEmpty is a cell without a run.
+func gridEmpty(c draw.Canvas, r vg.Rectangle) {
 	line := stroke(faint, 0.6)
-	size := r.Size()
-	for d := vg.Length(4); d < size.X+size.Y; d += 4 { // Along x + y = d, within the cell.
-		from := vg.Point{X: r.Min.X + min(d, size.X), Y: r.Min.Y + max(0, d-size.X)}
-		to := vg.Point{X: r.Min.X + max(0, d-size.Y), Y: r.Min.Y + min(d, size.Y)}
-		c.StrokeLines(line, []vg.Point{from, to})
-	}
 	c.StrokeLines(line, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min})
+	c.StrokeLine2(stroke(quiet, 0.8), gridCentre(r).X-2.5, gridCentre(r).Y, gridCentre(r).X+2.5, gridCentre(r).Y)
 }
 
 // gridCross is a cell whose run diverged.

@@ -79,7 +79,7 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 		}
 		lines = append(lines, line)
 	}
-	return gridPanels(lines, vg.Points(58+21*float64(most)), nil, alt, provenance), nil
+	return gridPanels(lines, vg.Points(56+18*float64(most)), nil, alt, provenance), nil
 }
 
 func (s GridMargins) panel(of part, low, high float64) *plot.Plot {
@@ -132,7 +132,7 @@ func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, 
 		head = 20
 	}
 	return &Figure{
-		Width: vg.Points(262 * float64(len(lines[0]))), Height: (height+gap)*vg.Length(len(lines)) + head + 24,
+		Width: vg.Points(250 * float64(len(lines[0]))), Height: (height+gap)*vg.Length(len(lines)) + head + 24,
 		Alt: alt, Provenance: provenance,
 		panels: func(canvas draw.Canvas) {
 			ones := slices.Repeat([]float64{1}, len(lines[0]))
@@ -223,7 +223,7 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 		}
 		lines = append(lines, line)
 	}
-	return gridPanels(lines, 208, keys, alt, provenance), nil
+	return gridPanels(lines, 196, keys, alt, provenance), nil
 }
 
 func (p GridProfile) check() error {
