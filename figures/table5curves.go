@@ -49,7 +49,7 @@ func (b *Batches) Plot() *Figure {
 	}
 	const height, gap = vg.Length(170), vg.Length(12)
 	return &Figure{
-		Width: 520, Height: (height+gap)*vg.Length(len(lines)) + 36,
+		Width: 680, Height: (height+gap)*vg.Length(len(lines)) + 36,
 		Alt:        "Table 5 as a picture: Recall@1 over the size of the batch, ours and the paper's own runs." + b.words(),
 		Provenance: b.provenance,
 		panels: func(c draw.Canvas) {
