@@ -36,8 +36,8 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 	rows := make([][]*plot.Plot, len(sets))
 	for r, set := range sets {
 		norm := newPlot("length of $G$", "", set.Data)
-		spread := newPlot("its std / mean over batches", "", "")
-		share := newPlot("variance of $P_-$ at equal $S_{an}$", "", "")
+		spread := newPlot("std / mean over batches", "", "")
+		share := newPlot("variance of $P_-$ at $S_{an}$", "", "")
 		if r > 0 {
 			norm.Title.Text, spread.Title.Text, share.Title.Text = "", "", ""
 		}
@@ -117,7 +117,7 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 		rows[r] = []*plot.Plot{norm, spread, share}
 	}
 	return &Figure{
-		Width: vg.Points(690), Height: vg.Points(30 + 170*float64(len(sets))),
+		Width: vg.Points(570), Height: vg.Points(30 + 135*float64(len(sets))),
 		Alt: "How long the gradient of a batch is under each pair weight as β grows, how much that differs between batches, and which share of the variance of P₋ the pair's own " +
 			"similarity does not explain: with sig-ms all three grow steeply with β, with sig they stay where they are, and lin and lin-ms have no β.",
 		panels: func(c draw.Canvas) {

@@ -80,7 +80,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	negative.Legend.Top, negative.Legend.Left = true, true
 	negative.Legend.XOffs, negative.Legend.YOffs = vg.Points(6), vg.Points(-4)
 	return &Figure{
-		Width: vg.Points(580), Height: vg.Points(240),
+		Width: vg.Points(500), Height: vg.Points(210),
 		Alt: "Appendix. Pair weights relative to the anchor's other pairs, over the similarity of the pair itself: with ΔS = 0.1 the weight of a near negative rises " +
 			"to over two and a half times that with ΔS = 0 under sig-ms, and by a tenth under lin-ms; the weight of a positive falls a little under both.",
 		panels: func(c draw.Canvas) {

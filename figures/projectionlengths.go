@@ -122,12 +122,13 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					}
 					l.LineStyle = stroke(colours[direction], 1.4, seriesDashes[d]...)
 					p.Add(l)
-					if row == 0 && column != 1 {
-						name := fmt.Sprintf(`$\mathbf{e}^{%s}$`, direction)
-						if !math.IsNaN(sap) {
-							name += ", $S_{ap}$ = " + number(sap)
-						}
-						p.Legend.Add(name, l)
+					switch {
+					case row == 0 && column == 0: // Colours mean the same in all panels.
+						p.Legend.Add(fmt.Sprintf(`$\mathbf{e}^{%s}$`, direction), l)
+					case row == 0 && column == 2 && k == 0:
+						dash := *l
+						dash.Color = ink
+						p.Legend.Add("$S_{ap}$ = "+number(sap), &dash)
 					}
 				}
 				var points plotter.XYs
@@ -167,7 +168,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 		}
 	}
 	return &Figure{
-		Width: vg.Points(690), Height: vg.Points(360),
+		Width: vg.Points(560), Height: vg.Points(290),
 		Alt: "Parts of the unit gradients along the member's own embedding, d_∥, and orthogonal to it, d_⊥, over the similarity of the pair. At the positive and the negative " +
 			"the cosine direction has no part along d_⊥ at S = ±1 and the Euclidean one grows with S. The orthogonal directions have none at a negative that lies between anchor and positive.",
 		panels: func(c draw.Canvas) {
@@ -195,7 +196,7 @@ func projectionLine(direction string, member Member, sap float64, perpendicular 
 	if !math.IsNaN(sap) {
 		reach = math.Sqrt((1 + sap) / 2)
 	}
-	const steps = 180
+	const steps = 90
 	var line plotter.XYs
 	for i := range steps + 1 {
 		// Steps of angle and not of S: the curves end steeply. The very ends may not be defined.

@@ -69,7 +69,7 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	} else if sweep != nil {
 		r.Parts = append(r.Parts, Part{"norms", sweep})
 	}
-	lengths, err := Projections(b, 25)
+	lengths, err := Projections(b, 17)
 	if err := show("projections", lengths, err); err != nil {
 		return nil, err
 	}
@@ -232,10 +232,7 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 			own, others = append(own, near...), append(others, far...)
 		}
 		mined = append(mined, own...)
-		if empty != "" {
-			empty += "; "
-		}
-		empty += fmt.Sprintf("%s: $\\mathcal{P}$ %s, $\\mathcal{N}$ %s", s.Data,
+		empty += fmt.Sprintf("; %s: %s and %s", s.Data,
 			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }), percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
 	}
 	everyone := append(append([]RelativeTerm{}, mined...), others...)
@@ -257,7 +254,7 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 		Caption:    "Statements on the relative-similarity term, on the triplets of real batches.",
 		Provenance: batchesProvenance(sets),
 		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of $S-R$ over the set is positive.", len(mined), len(others)),
-			"Empty sets among the mined: " + empty + "."},
+			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
 	}
 	add := func(says, does string, holds bool) {
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), {Text: is(holds), Bold: !holds}})
