@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,7 @@ func newReproduce(a *app) *cobra.Command {
 			line := newLiveLine(a.stderr)
 			choose := sync.OnceValues(a.backend)
 			var runs []*experiment.Result
+			var portraits []*experiment.Portrait
 			var texts []string
 			sets := []reproduced{} // An array in JSON, even if there is nothing.
 			for _, name := range names {
@@ -60,7 +62,7 @@ func newReproduce(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				runs = append(runs, r.Results...)
+				runs, portraits = append(runs, r.Results...), append(portraits, r.Portraits...)
 				set, text, err := present(r, out)
 				if err != nil {
 					return err
@@ -73,6 +75,16 @@ func newReproduce(a *app) *cobra.Command {
 					return err
 				}
 				a.logf("wrote %d results to %s", n, ship)
+				if portraits != nil {
+					path := filepath.Join(filepath.Dir(ship), "portraits", filepath.Base(ship))
+					if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+						return err
+					}
+					if err := experiment.ShipPortraits(path, portraits); err != nil {
+						return err
+					}
+					a.logf("wrote the portraits of Figures 4 and 5 to %s", path)
+				}
 			}
 			return a.print(map[string]any{"tables": sets}, strings.Join(texts, "\n\n"))
 		},

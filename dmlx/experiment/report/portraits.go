@@ -44,6 +44,9 @@ func portray(ctx context.Context, name, title string, q Request) (*portrayed, *R
 	}
 	r := &Report{Title: title, Provenance: t.Provenance(), Table: t}
 	r.add(t)
+	for _, of := range portraits {
+		r.Portraits = append(r.Portraits, of...)
+	}
 	return p, r, nil
 }
 

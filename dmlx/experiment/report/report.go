@@ -31,8 +31,9 @@ type Report struct {
 	Parts []Part
 	// Table is the study behind it, nil if it rests on none or on several.
 	Table *experiment.Table
-	// Results are the runs that it rests on, as far as they are there.
-	Results []*experiment.Result
+	// Results are the runs that it rests on, as far as they are there, and Portraits what Figures 4 and 5 show of some.
+	Results   []*experiment.Result
+	Portraits []*experiment.Portrait
 }
 
 // Part is one picture or table of a report. The main one has no name.
