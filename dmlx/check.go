@@ -1,14 +1,534 @@
 package dmlx
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 )
+
+// Verdict says how a rule fares in a check.
+type Verdict int
+
+// The verdicts. A rule can be trained unless one of its findings is Bad.
+const (
+	Good Verdict = iota
+	Doubtful
+	Bad
+)
+
+// String is the verdict in a word.
+func (v Verdict) String() string { return [...]string{"good", "doubtful", "bad"}[v] }
+
+// Finding is what a check found.
+type Finding struct {
+	Check   string // What was looked at, such as "finite".
+	Verdict Verdict
+	Part    string // The part that is to blame, if one is: "pair weight square".
+	Message string // What was found, with its numbers.
+	// File and Line are where the part's function is or fails, if a part is to blame that is the user's own.
+	File string
+	Line int
+}
+
+// String is the finding on one line.
+func (f Finding) String() string {
+	s := fmt.Sprintf("%s: %s: ", f.Check, f.Verdict)
+	if f.Part != "" {
+		s += f.Part + ": "
+	}
+	s += f.Message
+	if f.File != "" {
+		s += fmt.Sprintf(" (%s:%d)", f.File, f.Line)
+	}
+	return s
+}
+
+// Checked is a rule with what was found about it.
+type Checked struct {
+	Rule     Rule
+	Findings []Finding
+	// Scale is the length of the rule's gradient over that of cos/con/con, on a batch of random classes; 0 if it could
+	// not be measured. A rule of scale s trains at about 1/s of the learning rate of cos/con/con.
+	Scale float64
+}
+
+// Err is the first Bad finding as an error, or nil.
+func (c *Checked) Err() error {
+	for _, f := range c.Findings {
+		if f.Verdict == Bad {
+			return fmt.Errorf("rule %s: %v", c.Rule.Name(), f)
+		}
+	}
+	return nil
+}
+
+// String lists the findings, a line each.
+func (c *Checked) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rule %s\n", c.Rule.Name())
+	for _, f := range c.Findings {
+		fmt.Fprintln(&b, f)
+	}
+	return b.String()
+}
+
+// Limits of what passes for good.
+const (
+	smallestScale, largestScale = 0.02, 10
+	largestRotationError        = 1e-3 // Relative; float32 leaves about 1e-6.
+	largestDuplicateScale       = 100
+)
+
+// Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes at
+// any size of a batch, whether weights and gradient are finite, also for near duplicates, at any similarity and for
+// triplets that have collapsed, whether it depends on the embeddings' similarities alone, so that turning all of them
+// turns the gradient, whether a batch without triplets is left alone, how large it is beside cos/con/con, and whether a
+// step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that of a backend
+// that fails. The probes are the same at each call.
+func Check(b compute.Backend, r Rule) (*Checked, error) {
+	if b == nil {
+		return nil, errors.New("check: no backend")
+	}
+	c := &checker{b: b, rule: r.Traced(), Checked: &Checked{Rule: r}}
+	if _, err := c.try(probeBatch(4, 3, 8, 0.7, 1), Rule{}); err != nil {
+		return nil, fmt.Errorf("check: cos/con/con fails on this backend: %w", err)
+	}
+	usual := probeBatch(8, 4, 16, 0.7, 1)
+	if !c.builds(usual, probeBatch(3, 3, 5, 0.7, 2)) {
+		return c.Checked, nil // Nothing else can be looked at.
+	}
+	if c.finite(usual) {
+		c.similarities()
+		c.rotation(usual)
+		c.scale(usual)
+		c.sense(usual)
+	}
+	c.duplicates()
+	c.withoutTriplets(usual)
+	return c.Checked, nil
+}
+
+type checker struct {
+	*Checked
+	b    compute.Backend
+	rule Rule
+}
+
+// tried is what a rule makes of a batch, finite or not.
+type tried struct {
+	e                                Embeddings
+	g, raw                           []float32
+	positive, negative, triplet      []float32
+	sap, san                         []float32
+	valid                            []bool
+	anchors, positives, negativeRows []int32
+}
+
+func (c *checker) try(e Embeddings, r Rule) (*tried, error) {
+	out, err := e.run(c.b, func(x, labels *Node) []*Node {
+		f := Normalize(x)
+		k := Compose(NewBatch(f, labels, r.Options), r)
+		t := k.Triplets
+		return []*Node{k.G, Gradient(ReduceAllSum(Inject(f, k.G)), x)[0], k.PairPositive, k.PairNegative, k.Weight, k.Sap, k.San,
+			t.Valid, t.Anchor, t.Positive, t.Negative}
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	n := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
+	return &tried{e, f(0), f(1), f(2), f(3), f(4), f(5), f(6), tensors.MustCopyFlatData[bool](out[7]), n(8), n(9), n(10)}, nil
+}
+
+// add notes a finding; a part that is the user's own is located.
+func (c *checker) add(check string, v Verdict, of any, part, format string, args ...any) {
+	f := Finding{Check: check, Verdict: v, Part: part, Message: fmt.Sprintf(format, args...)}
+	if of != nil {
+		f.File, f.Line = located(of)
+	}
+	c.Findings = append(c.Findings, f)
+}
+
+// fails notes an error that a part's function led to.
+func (c *checker) fails(check string, err error) {
+	f := Finding{Check: check, Verdict: Bad, Message: err.Error()}
+	var part *PartError
+	if errors.As(err, &part) {
+		f.Part, f.Message, f.File, f.Line = part.Part, part.What, part.File, part.Line
+	}
+	c.Findings = append(c.Findings, f)
+}
+
+func (c *checker) builds(batches ...Embeddings) bool {
+	for _, e := range batches {
+		if _, err := c.try(e, c.rule); err != nil {
+			c.fails("builds", err)
+			return false
+		}
+	}
+	c.add("builds", Good, nil, "", "for batches of %d and %d images", batches[0].N, batches[1].N)
+	return true
+}
+
+// blame names the part that gives a value that is not finite, and where.
+func (c *checker) blame(t *tried) (of any, part, message string) {
+	for i, valid := range t.valid {
+		if !valid {
+			continue
+		}
+		for _, w := range []struct {
+			of     any
+			part   string
+			symbol string
+			values []float32
+		}{
+			{own(c.Rule.Pair.paper, c.Rule.Pair.Of), "pair weight " + partName(c.Rule.withDefaults().Pair.Name), "P₊", t.positive},
+			{own(c.Rule.Pair.paper, c.Rule.Pair.Of), "pair weight " + partName(c.Rule.withDefaults().Pair.Name), "P₋", t.negative},
+			{own(c.Rule.Triplet.paper, c.Rule.Triplet.Of), "triplet weight " + partName(c.Rule.withDefaults().Triplet.Name), "T", t.triplet},
+		} {
+			if !finite(w.values[i]) {
+				return w.of, w.part, fmt.Sprintf("%s is %v at S_ap = %.4g, S_an = %.4g", w.symbol, w.values[i], t.sap[i], t.san[i])
+			}
+		}
+	}
+	for i, v := range t.g {
+		if !finite(v) {
+			d := c.Rule.withDefaults().Direction
+			return own(d.paper, d.Of), "direction " + partName(d.Name), fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
+		}
+	}
+	return nil, "", ""
+}
+
+func (c *checker) finite(usual Embeddings) bool {
+	batches := []struct {
+		what string
+		e    Embeddings
+	}{{"a random batch", usual}, {"loose classes", probeBatch(8, 4, 16, 3, 3)}, {"tight classes", probeBatch(8, 4, 16, 0.02, 4)}}
+	for _, k := range batches {
+		t, err := c.try(k.e, c.rule)
+		if err != nil {
+			c.fails("finite", err)
+			return false
+		}
+		if of, part, message := c.blame(t); message != "" {
+			c.add("finite", Bad, of, part, "on %s, %s", k.what, message)
+			return false
+		}
+	}
+	c.add("finite", Good, nil, "", "weights and gradients of a random batch, of loose and of tight classes")
+	return true
+}
+
+// similarities looks at the weights alone, where they are functions of S_ap and S_an.
+func (c *checker) similarities() {
+	const n = 41
+	var sap, san []float32
+	for i := range n * n {
+		sap, san = append(sap, float32(i%n)/(n-1)*2-1), append(san, float32(i/n)/(n-1)*2-1)
+	}
+	p, q, w, err := Weights(c.b, c.rule, sap, san)
+	if err != nil { // A part that looks at the batch is no fault.
+		c.add("any similarity", Good, nil, "", "not looked at: a part of the rule needs more than S_ap and S_an")
+		return
+	}
+	t := &tried{positive: p, negative: q, triplet: w, sap: sap, san: san, valid: make([]bool, len(sap))}
+	negative := 0
+	for i := range t.valid {
+		t.valid[i] = true
+		if p[i]*w[i] < 0 || q[i]*w[i] < 0 {
+			negative++
+		}
+	}
+	if of, part, message := c.blame(t); message != "" {
+		c.add("any similarity", Bad, of, part, "%s; similarities are between −1 and 1", message)
+		return
+	}
+	more := ""
+	if negative > 0 {
+		more = fmt.Sprintf("; for %.0f %% of these triplets one is negative and turns its direction round", 100*float64(negative)/float64(len(sap)))
+	}
+	c.add("any similarity", Good, nil, "", "the weights are finite for all S_ap and S_an from −1 to 1%s", more)
+}
+
+// rotation turns the embeddings and sees whether the gradient turns with them.
+func (c *checker) rotation(e Embeddings) {
+	turn := orthogonalMatrix(e.Dim)
+	turned := e
+	turned.Values = times(e.Values, turn, e.Dim)
+	before, err := c.try(e, c.rule)
+	if err == nil {
+		var after *tried
+		if after, err = c.try(turned, c.rule); err == nil {
+			d := c.Rule.withDefaults()
+			for _, k := range []struct {
+				of      any
+				part    string
+				was, is []float32
+			}{
+				{own(d.Pair.paper, d.Pair.Of), "pair weight " + partName(d.Pair.Name), append(before.positive, before.negative...), append(after.positive, after.negative...)},
+				{own(d.Triplet.paper, d.Triplet.Of), "triplet weight " + partName(d.Triplet.Name), before.triplet, after.triplet},
+				{own(d.Direction.paper, d.Direction.Of), "direction " + partName(d.Direction.Name), times(before.g, turn, e.Dim), after.g},
+			} {
+				if worst := largestDifference(k.was, k.is); !(worst <= largestRotationError) {
+					c.add("rotation", Bad, k.of, k.part, "changes by %.2g of its largest value when all embeddings are turned alike; it shall depend on their similarities alone", worst)
+					return
+				}
+			}
+			c.add("rotation", Good, nil, "", "the gradient turns with the embeddings, to %.1g of its largest value", largestDifference(times(before.g, turn, e.Dim), after.g))
+			return
+		}
+	}
+	c.fails("rotation", err)
+}
+
+// scale holds the gradient's length against that of cos/con/con.
+func (c *checker) scale(e Embeddings) {
+	base, err := c.try(e, Rule{Options: Options{Sum: c.Rule.Options.Sum}})
+	if err != nil {
+		c.fails("scale", err)
+		return
+	}
+	t, err := c.try(e, c.rule)
+	if err != nil {
+		c.fails("scale", err)
+		return
+	}
+	c.Scale = length(t.g) / length(base.g)
+	switch {
+	case c.Scale == 0:
+		c.add("scale", Doubtful, nil, "", "the gradient is zero on a random batch: the rule moves nothing")
+	case c.Scale < smallestScale || c.Scale > largestScale:
+		c.add("scale", Doubtful, nil, "", "the gradient is %.3g times as long as that of cos/con/con: train at about %.2g times its learning rate", c.Scale, 1/c.Scale)
+	default:
+		c.add("scale", Good, nil, "", "the gradient is %.3g times as long as that of cos/con/con", c.Scale)
+	}
+}
+
+// sense takes a small step and looks whether triplets are better off.
+func (c *checker) sense(e Embeddings) {
+	t, err := c.try(e, c.rule)
+	if err != nil {
+		c.fails("sense", err)
+		return
+	}
+	size := length(t.raw)
+	if size == 0 {
+		return // Scale has said so.
+	}
+	const step = 1e-2
+	row := func(values []float32, i int32) []float64 { return unitRow(values[int(i)*e.Dim : (int(i)+1)*e.Dim]) }
+	moved := make([]float32, len(e.Values))
+	typical := length(e.Values)
+	for i, v := range e.Values {
+		moved[i] = v - float32(step*typical/size)*t.raw[i]
+	}
+	var up, down, count float64
+	for i, valid := range t.valid {
+		if !valid {
+			continue
+		}
+		a, p, n := t.anchors[i], t.positives[i], t.negativeRows[i]
+		up += dotRow(row(moved, a), row(moved, p)) - float64(t.sap[i])
+		down += dotRow(row(moved, a), row(moved, n)) - float64(t.san[i])
+		count++
+	}
+	up, down = up/count, down/count
+	verdict, advice := Good, ""
+	if up-down <= 0 {
+		verdict, advice = Doubtful, ": negatives come nearer than positives do; is a sign wrong? A gradient is descended"
+	}
+	c.add("sense", verdict, nil, "", "after a small step the mean S_ap changes by %+.2g, the mean S_an by %+.2g%s", up, down, advice)
+}
+
+// duplicates looks at f_a = f_p, at nearly that, and at embeddings that have all become one.
+func (c *checker) duplicates() {
+	const check = "duplicates"
+	twice := probeBatch(8, 4, 16, 0.7, 5)
+	copyRow := func(e Embeddings, to, from int, noise float32) {
+		for j := range e.Dim {
+			e.Values[to*e.Dim+j] = e.Values[from*e.Dim+j] * (1 + noise*float32(j%3-1))
+		}
+	}
+	near := probeBatch(8, 4, 16, 0.7, 5)
+	for i := 0; i < twice.N; i += 2 {
+		copyRow(twice, i+1, i, 0)
+		copyRow(near, i+1, i, 1e-4)
+	}
+	one := probeBatch(8, 4, 16, 0.7, 5)
+	for i := range one.N {
+		copyRow(one, i, 0, 0)
+	}
+	usual := 0.0
+	if t, err := c.try(probeBatch(8, 4, 16, 0.7, 5), c.rule); err == nil {
+		usual = length(t.g)
+	}
+	largest := 0.0
+	for _, k := range []struct {
+		what string
+		e    Embeddings
+	}{{"equal images", twice}, {"nearly equal images", near}, {"embeddings that are all one", one}} {
+		t, err := c.try(k.e, c.rule)
+		if err != nil {
+			c.fails(check, err)
+			return
+		}
+		if of, part, message := c.blame(t); message != "" {
+			c.add(check, Bad, of, part, "with %s, %s", k.what, message)
+			return
+		}
+		largest = max(largest, length(t.g))
+	}
+	if usual > 0 && largest > largestDuplicateScale*usual {
+		c.add(check, Doubtful, nil, "", "the gradient is %.3g times as long as without them: a data set with an image in it twice may make training explode", largest/usual)
+		return
+	}
+	c.add(check, Good, nil, "", "finite with equal and nearly equal images, and with embeddings that are all one")
+}
+
+// withoutTriplets looks at batches that shall be left alone.
+func (c *checker) withoutTriplets(e Embeddings) {
+	const check = "no triplets"
+	for _, k := range []struct {
+		what  string
+		label func(i int) int64
+	}{{"one class", func(int) int64 { return 1 }}, {"a class for each image", func(i int) int64 { return int64(i) }}} {
+		alone := e
+		alone.Labels = make([]int64, e.N)
+		for i := range alone.Labels {
+			alone.Labels[i] = k.label(i)
+		}
+		t, err := c.try(alone, c.rule)
+		if err != nil {
+			c.fails(check, err)
+			return
+		}
+		for i, v := range t.raw {
+			if v != 0 {
+				d := c.Rule.withDefaults().Direction
+				c.add(check, Bad, own(d.paper, d.Of), "direction "+partName(d.Name), "a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
+				return
+			}
+		}
+	}
+	c.add(check, Good, nil, "", "the gradient of a batch of one class, and of one with a class for each image, is zero")
+}
+
+// own is a part's function if it is the user's own.
+func own(paper bool, of any) any {
+	if paper || reflect.ValueOf(of).IsNil() {
+		return nil
+	}
+	return of
+}
+
+// located is where a function begins.
+func located(of any) (file string, line int) {
+	if f := runtime.FuncForPC(reflect.ValueOf(of).Pointer()); f != nil {
+		return f.FileLine(f.Entry())
+	}
+	return "", 0
+}
+
+// probeBatch is random classes with their images around them at a noise relative to the centres' length.
+func probeBatch(classes, images, dim int, noise float64, seed uint64) Embeddings {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	e := Embeddings{N: classes * images, Dim: dim}
+	centre := make([]float64, dim)
+	for class := range classes {
+		for j := range centre {
+			centre[j] = rng.NormFloat64()
+		}
+		for range images {
+			for j := range centre {
+				e.Values = append(e.Values, float32(centre[j]+noise*rng.NormFloat64()))
+			}
+			e.Labels = append(e.Labels, int64(class))
+		}
+	}
+	return e
+}
+
+// orthogonalMatrix is a random rotation or reflection [n, n], by Gram and Schmidt.
+func orthogonalMatrix(n int) []float64 {
+	rng := rand.New(rand.NewPCG(7, 7))
+	q := make([]float64, n*n)
+	for i := range n {
+		row := q[i*n : (i+1)*n]
+		for j := range row {
+			row[j] = rng.NormFloat64()
+		}
+		for k := range i {
+			other := q[k*n : (k+1)*n]
+			along := dotRow(row, other)
+			for j := range row {
+				row[j] -= along * other[j]
+			}
+		}
+		l := math.Sqrt(dotRow(row, row))
+		for j := range row {
+			row[j] /= l
+		}
+	}
+	return q
+}
+
+// times is the rows of x [N, n] times q [n, n].
+func times(x []float32, q []float64, n int) []float32 {
+	out := make([]float32, len(x))
+	for i := 0; i < len(x); i += n {
+		for j := range n {
+			s := 0.0
+			for k := range n {
+				s += float64(x[i+k]) * q[k*n+j]
+			}
+			out[i+j] = float32(s)
+		}
+	}
+	return out
+}
+
+// largestDifference is that of two vectors over the largest value of the first.
+func largestDifference(x, y []float32) float64 {
+	worst, largest := 0.0, 1e-30
+	for i := range x {
+		largest = max(largest, math.Abs(float64(x[i])))
+		worst = max(worst, math.Abs(float64(x[i])-float64(y[i])))
+	}
+	return worst / largest
+}
+
+func length(x []float32) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return math.Sqrt(s)
+}
+
+func dotRow(a, b []float64) (s float64) {
+	for i := range a {
+		s += a[i] * b[i]
+	}
+	return s
+}
+
+func unitRow(x []float32) []float64 {
+	out, l := make([]float64, len(x)), max(length(x), 1e-30)
+	for i, v := range x {
+		out[i] = float64(v) / l
+	}
+	return out
+}
 
 // PartError says which part of a rule of the user's own does not do what it shall, and where.
 type PartError struct {
@@ -109,9 +629,7 @@ func (t tracer) want(x *Node, what string, dtype dtypes.DType) {
 
 func (t tracer) fail(format string, args ...any) {
 	e := &PartError{Part: t.part, What: fmt.Sprintf(format, args...)}
-	if f := runtime.FuncForPC(reflect.ValueOf(t.of).Pointer()); f != nil {
-		e.File, e.Line = f.FileLine(f.Entry())
-	}
+	e.File, e.Line = located(t.of)
 	panic(e)
 }
 

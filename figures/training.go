@@ -1,0 +1,173 @@
+package figures
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// TrainingCurve is how a run's training goes, for as long as it has gone.
+type TrainingCurve struct {
+	Name   string
+	Epochs []TrainingEpoch
+	// Recall is Recall@1 of the test set in percent once the run has ended; NaN before.
+	Recall float64
+	// Failed says why the run has ended without one, if so.
+	Failed string
+}
+
+// TrainingEpoch is what an epoch's triplets and gradients were like.
+type TrainingEpoch struct {
+	Epoch         int     // From 1.
+	ViolationRate float64 // The share of triplets with S_an > S_ap.
+	Sap, San      float64 // Mean similarities.
+	GradientNorm  float64 // Of all weights of the network.
+}
+
+// Training draws runs while they train, over so many epochs: the share of triplets that are violated, their mean
+// similarities, the length of the gradient, and beside each run's name its Recall@1 or how far it is.
+func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
+	if epochs < 1 || len(curves) == 0 {
+		return nil, fmt.Errorf("training: %d curves over %d epochs; want at least one of each", len(curves), epochs)
+	}
+	for _, c := range curves {
+		for _, e := range c.Epochs {
+			if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) {
+				return nil, fmt.Errorf("training: %s has a value in epoch %d that is not finite", c.Name, e.Epoch)
+			}
+			if e.ViolationRate < 0 || e.ViolationRate > 1 {
+				return nil, fmt.Errorf("training: %s has the violation rate %v in epoch %d; want a share, 0 to 1", c.Name, e.ViolationRate, e.Epoch)
+			}
+		}
+	}
+	violations := newPlot("$S_{an} > S_{ap}$", "epoch", "share of triplets, %")
+	similarities := newPlot("$S_{ap}$ (solid), $S_{an}$ (dashed)", "epoch", "mean similarity")
+	norms := newPlot("Gradient of the network", "epoch", "length")
+	violations.Y.Min, violations.Y.Max = 0, 10
+	similarities.Y.Min, similarities.Y.Max = 0, 1
+	plots := []*plot.Plot{violations, similarities, norms}
+	for _, p := range plots {
+		p.Add(lightGrid())
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for i, c := range curves {
+		if err := trainingLines(violations, i, c, nil, func(e TrainingEpoch) float64 {
+			violations.Y.Max = max(violations.Y.Max, 10*math.Ceil(10*e.ViolationRate))
+			return 100 * e.ViolationRate
+		}); err != nil {
+			return nil, err
+		}
+		if err := trainingLines(similarities, i, c, nil, func(e TrainingEpoch) float64 { return e.Sap }); err != nil {
+			return nil, err
+		}
+		if err := trainingLines(similarities, i, c, []vg.Length{4, 2}, func(e TrainingEpoch) float64 {
+			similarities.Y.Min = min(similarities.Y.Min, math.Floor(4*min(e.San, e.Sap))/4)
+			return e.San
+		}); err != nil {
+			return nil, err
+		}
+		if err := trainingLines(norms, i, c, nil, func(e TrainingEpoch) float64 {
+			v := math.Log10(max(e.GradientNorm, 1e-12)) // Rules differ by orders of magnitude.
+			low, high = min(low, v), max(high, v)
+			return v
+		}); err != nil {
+			return nil, err
+		}
+	}
+	violations.Y.Tick.Marker = every(roundStep(violations.Y.Max/4), 0, violations.Y.Max)
+	similarities.Y.Tick.Marker = every(0.25, similarities.Y.Min, 1)
+	if low > high {
+		low, high = -1, 0
+	}
+	norms.Y.Min, norms.Y.Max = math.Floor(low), math.Ceil(high)
+	if norms.Y.Min == norms.Y.Max {
+		norms.Y.Max++
+	}
+	norms.Y.Tick.Marker = powersOfTen(norms.Y.Min, norms.Y.Max)
+	alt := "Training by epoch: share of violated triplets, mean similarities, length of the gradient."
+	for _, p := range plots {
+		p.X.Min, p.X.Max = 1, max(float64(epochs), 2)
+		p.X.Tick.Marker = every(max(1, roundStep(float64(epochs)/4)), 1, float64(epochs))
+	}
+	for _, c := range curves {
+		alt += fmt.Sprintf(" %s: %s.", c.Name, c.state(epochs))
+	}
+	return &Figure{
+		Width: vg.Points(720), Height: vg.Points(200), Alt: alt,
+		panels: func(c draw.Canvas) {
+			parts := columns(c, 10, 1, 1, 1, 0.95)
+			for i, p := range plots {
+				drawPlot(p, parts[i])
+			}
+			drawTrainingNames(parts[3], epochs, curves)
+		},
+	}, nil
+}
+
+// state is a run's Recall@1, or how far it is.
+func (c TrainingCurve) state(epochs int) string {
+	switch {
+	case c.Failed != "":
+		return c.Failed
+	case !math.IsNaN(c.Recall):
+		return fmt.Sprintf("R@1 %.1f %%", c.Recall)
+	case len(c.Epochs) == 0:
+		return "waits"
+	}
+	return fmt.Sprintf("epoch %d of %d", c.Epochs[len(c.Epochs)-1].Epoch, epochs)
+}
+
+func trainingColour(i int) color.NRGBA { return flowColours[i%len(flowColours)] }
+
+func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of func(TrainingEpoch) float64) error {
+	if len(c.Epochs) == 0 {
+		return nil
+	}
+	points := make(plotter.XYs, len(c.Epochs))
+	for k, e := range c.Epochs {
+		points[k] = plotter.XY{X: float64(e.Epoch), Y: of(e)}
+	}
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return err
+	}
+	line.LineStyle = stroke(trainingColour(i), 1.5, dashes...)
+	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColour(i), Radius: vg.Points(1.8), Shape: flowShapes[i%len(flowShapes)]}
+	p.Add(line, marks)
+	return nil
+}
+
+// powersOfTen are ticks of an axis whose values are logarithms to the base ten.
+func powersOfTen(low, high float64) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for v := low; v <= high; v++ {
+		ticks = append(ticks, plot.Tick{Value: v, Label: number(math.Pow(10, v))})
+	}
+	return ticks
+}
+
+// drawTrainingNames lists the runs in their colours, which is the legend, with what became of them.
+func drawTrainingNames(c draw.Canvas, epochs int, curves []TrainingCurve) {
+	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
+	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y + head.FontExtents().Descent}, "Recall@1 of the test set")
+	y := c.Max.Y - head.Height("x") - 14
+	for i, k := range curves {
+		at := vg.Point{X: c.Min.X + 6, Y: y}
+		c.StrokeLine2(stroke(trainingColour(i), 1.5), at.X-6, y, at.X+6, y)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColour(i), Radius: vg.Points(2.4), Shape: flowShapes[i%len(flowShapes)]}, at)
+		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: at.X + 11, Y: y}, k.Name)
+		y -= 12
+		name := aligned(bold(style(tickSize, trainingColour(i))), text.XLeft, text.YCenter)
+		if k.Failed != "" || math.IsNaN(k.Recall) {
+			name = aligned(style(tickSize, quiet), text.XLeft, text.YCenter)
+		}
+		c.FillText(name, vg.Point{X: at.X + 11, Y: y}, k.state(epochs))
+		y -= 18
+	}
+}
