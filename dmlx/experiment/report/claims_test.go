@@ -46,3 +46,16 @@ func claimPartNames() []string {
 	}
 	return out
 }
+
+// At the paper preset no run is there: the audit of the paper's own numbers still is.
+func TestClaimsWithoutRuns(t *testing.T) {
+	t.Setenv(experiment.DataEnv, t.TempDir())
+	r, err := claims(context.Background(), request(t, "paper"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := figures.Bytes(r.Part("triplets"), "md")
+	if err != nil || len(r.Results) != 0 || !strings.Contains(string(text), string(figures.NotYetRun)) || !strings.Contains(string(text), "| holds |") {
+		t.Errorf("%d runs, %v\n%s", len(r.Results), err, text)
+	}
+}
