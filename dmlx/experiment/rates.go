@@ -85,7 +85,7 @@ func paperRate(data, rule string) float64 {
 
 // sweepRates are the learning rates that a sweep tries for a rule, rising. Those of the paper preset are the paper's own
 // (Tables 6–8). Elsewhere they are half, once, twice and four times the rate of the rule's family; sig-ms, which breaks
-// first, gets a quarter to twice.
+// first, gets a quarter to twice. The smoke preset takes the middle two.
 func (p Preset) sweepRates(table int, data, rule string) []float64 {
 	if p.Name == "paper" {
 		switch {
@@ -101,6 +101,9 @@ func (p Preset) sweepRates(table int, data, rule string) []float64 {
 	first := p.rate(data, rule) / 2
 	if familyOf(rule) == sigmoidMulti {
 		first /= 2
+	}
+	if p.Name == "smoke" {
+		return []float64{2 * first, 4 * first}
 	}
 	return []float64{first, 2 * first, 4 * first, 8 * first}
 }
