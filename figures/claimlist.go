@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -30,6 +31,25 @@ func t3(data, direction, pair string) Fact {
 }
 func t4(data, pair, triplet string) Fact {
 	return Fact{Table: 4, Data: data, Rule: "cos/" + pair + "/" + triplet}
+}
+
+// The columns of Tables 3 and 7, and of 4 and 8.
+var (
+	columns3 = []string{"euc", "cos"}
+	columns4 = []string{"con", "lin"}
+)
+
+// cells are all pairs of a data set that something stands for and a component.
+func (n *Numbers) cells(components []string, sets ...string) iter.Seq2[string, string] {
+	return func(yield func(data, component string) bool) {
+		for _, data := range n.sets(sets...) {
+			for _, component := range components {
+				if !yield(data, component) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Words for cells.
@@ -350,10 +370,8 @@ func directionClaims() []Claim {
 		{"directions", "§5.4", "Because most pairs during the training have positive similarity …",
 			"Share in percent of the last five epochs' pairs with $S>0$, with con weights: above 50.",
 			ofRuns("No numbers are given.", func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range []string{"euc", "cos"} {
-						c.sum(c.n.on(data, d), term{1, Fact{Data: data, Rule: d + "/con/con", Metric: Positive}})
-					}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					c.sum(c.n.on(data, d), term{1, Fact{Data: data, Rule: d + "/con/con", Metric: Positive}})
 				}
 				return c.all(50)
 			})},
@@ -392,16 +410,6 @@ func directionClaims() []Claim {
 }
 
 func pairClaims() []Claim {
-	gains := func(c *comparisons, pairs, directions []string) {
-		for _, data := range c.n.sets(componentSets...) {
-			for _, d := range directions {
-				for _, p := range pairs {
-					c.above(c.n.on(data, PairLabel(p), d), t3(data, d, p), t3(data, d, "con"))
-				}
-			}
-		}
-	}
-	both := []string{"euc", "cos"}
 	return []Claim{
 		{"pairs", "Fig. 4", "On the CAR datasets, the nearest positive pairs distribution is largely overlay on the nearest negative pair distribution … on the In-shop datasets, the overlay area … is much less",
 			"Overlap of the two distributions in percent after training with cos/con/con: CAR's above In-shop's.",
@@ -413,30 +421,33 @@ func pairClaims() []Claim {
 			})},
 		{"pairs", "§5.2", "… all pair weights provide a clear performance gain to their baseline results.",
 			"Table 3: each pair weight above $P^{con}$, both directions and sets.",
-			on(func(c *comparisons) Finding { gains(c, claimPairs[1:], both); return c.all(0) })},
+			on(func(c *comparisons) Finding {
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					for _, p := range claimPairs[1:] {
+						c.above(c.n.on(data, PairLabel(p), d), t3(data, d, p), t3(data, d, "con"))
+					}
+				}
+				return c.all(0)
+			})},
 		{"pairs", "§5.2", "Also, the performance gap of gradient direction $\\mathbf{e^{euc}}$ and $\\mathbf{e^{cos}}$ after applying the pair weight is greatly reduced.",
 			"Table 3: half the gap with $P^{con}$ less the gap with each other weight, whichever direction leads, is positive.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, p := range claimPairs[1:] {
-						sign := 1.0
-						if c.n.facts[scored(t3(data, "cos", p))].Mean < c.n.facts[scored(t3(data, "euc", p))].Mean {
-							sign = -1
-						}
-						c.sum(c.n.on(data, PairLabel(p)), term{0.5, t3(data, "cos", "con")}, term{-0.5, t3(data, "euc", "con")},
-							term{-sign, t3(data, "cos", p)}, term{sign, t3(data, "euc", p)})
+				for data, p := range c.n.cells(claimPairs[1:], componentSets...) {
+					sign := 1.0
+					if c.n.facts[scored(t3(data, "cos", p))].Mean < c.n.facts[scored(t3(data, "euc", p))].Mean {
+						sign = -1
 					}
+					c.sum(c.n.on(data, PairLabel(p)), term{0.5, t3(data, "cos", "con")}, term{-0.5, t3(data, "euc", "con")},
+						term{-sign, t3(data, "cos", p)}, term{sign, t3(data, "euc", p)})
 				}
 				return c.all(0)
 			})},
 		{"pairs", "§5.2", "Both relative-similarity methods $P^{lin-ms}$ and $P^{sig-ms}$ perform better than the method with only self-similarity on CAR dataset across different learning rates.",
 			"Table 7, CAR: each above $P^{lin}$ and $P^{sig}$, at each rate, both directions.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets("CAR") {
-					for _, d := range both {
-						for _, p := range []string{"lin", "sig"} {
-							c.overRates(7, data, d+"/"+p+"-ms/con", d+"/"+p+"/con", PairLabel(p+"-ms")+", "+d)
-						}
+				for data, d := range c.n.cells(columns3, "CAR") {
+					for _, p := range []string{"lin", "sig"} {
+						c.overRates(7, data, d+"/"+p+"-ms/con", d+"/"+p+"/con", PairLabel(p+"-ms")+", "+d)
 					}
 				}
 				return c.all(0)
@@ -444,10 +455,8 @@ func pairClaims() []Claim {
 		{"pairs", "§5.2", "[On In-shop] $P^{lin-ms}$ is performance almost as same as $P^{lin}$ …",
 			"Table 3, In-shop: the difference is at most 1 point.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets("In-shop") {
-					for _, d := range both {
-						c.above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "lin"))
-					}
+				for data, d := range c.n.cells(columns3, "In-shop") {
+					c.above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "lin"))
 				}
 				return c.within(little)
 			})},
@@ -457,17 +466,15 @@ func pairClaims() []Claim {
 		{"pairs", "§5.2", "First, pair weight causes substantial improvement in recall@1 accuracy.",
 			"Table 3: the best pair weight is at least 1 point above $P^{con}$, both directions and sets.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range both {
-						var rest []Fact
-						for _, p := range claimPairs[1:] {
-							rest = append(rest, t3(data, d, p))
-						}
-						if b, there := c.n.best(1, rest); there {
-							c.above(c.n.on(data, d), b, t3(data, d, "con"))
-						} else {
-							c.missing++
-						}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					var rest []Fact
+					for _, p := range claimPairs[1:] {
+						rest = append(rest, t3(data, d, p))
+					}
+					if b, there := c.n.best(1, rest); there {
+						c.above(c.n.on(data, d), b, t3(data, d, "con"))
+					} else {
+						c.missing++
 					}
 				}
 				return c.all(clearly)
@@ -475,11 +482,9 @@ func pairClaims() []Claim {
 		{"pairs", "§5.2", "Second, in most cases, the linear and sigmoid pair weight outperforms the default Euclidean pair weight.",
 			"Table 3: each of lin, lin-ms, sig, sig-ms above $P^{euc}$, both directions and sets: more than half.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range both {
-						for _, p := range claimPairs[2:] {
-							c.above(c.n.on(data, PairLabel(p), d), t3(data, d, p), t3(data, d, "euc"))
-						}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					for _, p := range claimPairs[2:] {
+						c.above(c.n.on(data, PairLabel(p), d), t3(data, d, p), t3(data, d, "euc"))
 					}
 				}
 				return c.most()
@@ -487,20 +492,16 @@ func pairClaims() []Claim {
 		{"pairs", "§5.2", "Third, the linear version of the multi-similarity … is much more robust to different learning rates than the sigmoid version",
 			"Table 7: highest less lowest recall over the rates, $P^{sig-ms}$'s less $P^{lin-ms}$'s, is positive.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range both {
-						c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")), c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
-					}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")), c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
 				}
 				return c.all(0)
 			})},
 		{"pairs", "§5.2", "… and gives better performance and Recall@1 accuracy [than sig-ms].",
 			"Table 3: $P^{lin-ms}$ above $P^{sig-ms}$, both directions and sets.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range both {
-						c.above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "sig-ms"))
-					}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					c.above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "sig-ms"))
 				}
 				return c.all(0)
 			})},
@@ -512,31 +513,24 @@ func scored(f Fact) Fact { f.Metric = "R@1"; return f }
 
 // unstable adds how much more sig-ms loses than sig from the lowest rate to the highest, on In-shop.
 func unstable(c *comparisons) {
-	for _, data := range c.n.sets("In-shop") {
-		for _, d := range []string{"euc", "cos"} {
-			ms, sig := c.n.swept(7, data, d+"/sig-ms/con"), c.n.swept(7, data, d+"/sig/con")
-			c.sum(c.n.on(data, d), term{1, ms[0]}, term{-1, ms[len(ms)-1]}, term{-1, sig[0]}, term{1, sig[len(sig)-1]})
-		}
+	for data, d := range c.n.cells(columns3, "In-shop") {
+		ms, sig := c.n.swept(7, data, d+"/sig-ms/con"), c.n.swept(7, data, d+"/sig/con")
+		c.sum(c.n.on(data, d), term{1, ms[0]}, term{-1, ms[len(ms)-1]}, term{-1, sig[0]}, term{1, sig[len(sig)-1]})
 	}
 }
 
 func tripletClaims() []Claim {
-	pairs := []string{"con", "lin"}
 	boost := func(c *comparisons, sets []string, triplets ...string) {
-		for _, data := range c.n.sets(sets...) {
-			for _, p := range pairs {
-				for _, t := range triplets {
-					c.above(c.n.on(data, TripletLabel(t), PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
-				}
+		for data, p := range c.n.cells(columns4, sets...) {
+			for _, t := range triplets {
+				c.above(c.n.on(data, TripletLabel(t), PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
 			}
 		}
 	}
 	masks := func(c *comparisons, sets ...string) {
-		for _, data := range c.n.sets(sets...) {
-			for _, p := range pairs {
-				for _, m := range claimMasked {
-					c.above(c.n.on(data, TripletLabel(m.masked), PairLabel(p)), t4(data, p, m.masked), t4(data, p, m.bare))
-				}
+		for data, p := range c.n.cells(columns4, sets...) {
+			for _, m := range claimMasked {
+				c.above(c.n.on(data, TripletLabel(m.masked), PairLabel(p)), t4(data, p, m.masked), t4(data, p, m.bare))
 			}
 		}
 	}
@@ -550,7 +544,7 @@ func tripletClaims() []Claim {
 				if len(c.n.sets(componentSets...)) < 2 {
 					return Finding{Uncheckable, "One of the two sets is missing."}
 				}
-				for _, p := range pairs {
+				for _, p := range columns4 {
 					for _, m := range claimMasked {
 						var terms []term
 						for i, data := range componentSets {
@@ -610,19 +604,17 @@ func bestClaims() []Claim {
 		{"best", "§6", "… $P^{lin-ms}$ is consistently a top performer across datasets.",
 			"Table 3: at most 1 point below the best pair weight, both directions and sets.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range []string{"euc", "cos"} {
-						var rest []Fact
-						for _, p := range claimPairs {
-							if p != "lin-ms" {
-								rest = append(rest, t3(data, d, p))
-							}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					var rest []Fact
+					for _, p := range claimPairs {
+						if p != "lin-ms" {
+							rest = append(rest, t3(data, d, p))
 						}
-						if b, there := c.n.best(1, rest); there {
-							c.above(c.n.on(data, d, "to "+PairLabel(strings.Split(b.Rule, "/")[1])), t3(data, d, "lin-ms"), b)
-						} else {
-							c.missing++
-						}
+					}
+					if b, there := c.n.best(1, rest); there {
+						c.above(c.n.on(data, d, "to "+PairLabel(strings.Split(b.Rule, "/")[1])), t3(data, d, "lin-ms"), b)
+					} else {
+						c.missing++
 					}
 				}
 				return c.all(-little)
@@ -630,10 +622,8 @@ func bestClaims() []Claim {
 		{"best", "§6", "Similarly, $T^{cir}$ shows stable improvement to both CAR and In-shop datasets.",
 			"Table 4: above $T^{con}$, both pair weights and sets.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, p := range []string{"con", "lin"} {
-						c.above(c.n.on(data, PairLabel(p)), t4(data, p, "cir"), t4(data, p, "con"))
-					}
+				for data, p := range c.n.cells(columns4, componentSets...) {
+					c.above(c.n.on(data, PairLabel(p)), t4(data, p, "cir"), t4(data, p, "con"))
 				}
 				return c.all(0)
 			})},
@@ -768,31 +758,25 @@ func conclusionClaims() []Claim {
 			})},
 		{"conclusion", "§8", cosine, "Table 3: cos above euc with each pair weight, on both sets.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, p := range claimPairs {
-						c.above(c.n.on(data, PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
-					}
+				for data, p := range c.n.cells(claimPairs, componentSets...) {
+					c.above(c.n.on(data, PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
 				}
 				return c.all(0)
 			})},
 		{"conclusion", "§8", cosine, "Table 7: the same at each learning rate.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, p := range claimPairs {
-						c.overRates(7, data, "cos/"+p+"/con", "euc/"+p+"/con", PairLabel(p))
-					}
+				for data, p := range c.n.cells(claimPairs, componentSets...) {
+					c.overRates(7, data, "cos/"+p+"/con", "euc/"+p+"/con", PairLabel(p))
 				}
 				return c.all(0)
 			})},
 		{"conclusion", "§8", "… our findings that the pair-weight term is very important. In contrast, we find the triplet weight term to have limited impact …",
 			"Highest less lowest of Table 3's cos column less the same of each of Table 4's columns, on both sets.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, p := range []string{"con", "lin"} {
-						pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
-						triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
-						c.sum(c.n.on(data, "triplet weights with "+PairLabel(p)), append(pairs, triplets...)...)
-					}
+				for data, p := range c.n.cells(columns4, componentSets...) {
+					pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
+					triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
+					c.sum(c.n.on(data, "triplet weights with "+PairLabel(p)), append(pairs, triplets...)...)
 				}
 				return c.all(0)
 			})},
@@ -871,7 +855,7 @@ func appendixClaims() []Claim {
 	return []Claim{
 		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates",
 			"Tables 2 to 4: how many numbers are there at their learning rates, and are the best over them.",
-			ofPaper("Runs here keep their rate.", rawData)},
+			ofPaper("Here Tables 2 to 4 have fixed rates, not the best of a sweep.", rawData)},
 		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates [the same runs in several tables]",
 			"Settings that stand in several of Tables 2 to 4 and 6 to 8: same mean and deviation.",
 			ofPaper("A run is made once here and stands in all tables.", sharedCells)},
@@ -915,30 +899,24 @@ func appendixClaims() []Claim {
 		{"appendix", "App. C", "With a small learning rate, especially in CAR tests, the sig-ms pair weight performs better than sig pair weight.",
 			"Table 7: sig-ms above sig at the lowest rate on CAR, both directions.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets("CAR") {
-					for _, d := range []string{"euc", "cos"} {
-						c.above(c.n.on(data, d), c.n.swept(7, data, d+"/sig-ms/con")[0], c.n.swept(7, data, d+"/sig/con")[0])
-					}
+				for data, d := range c.n.cells(columns3, "CAR") {
+					c.above(c.n.on(data, d), c.n.swept(7, data, d+"/sig-ms/con")[0], c.n.swept(7, data, d+"/sig/con")[0])
 				}
 				return c.all(0)
 			})},
 		{"appendix", "App. C", "But in In-shop tests, the unstable computation problem occurs and the performance of sig-ms pair weight is much worse than sig pair weight.",
 			"Table 7, In-shop: sig above sig-ms by at least 1 point at each rate, both directions.",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets("In-shop") {
-					for _, d := range []string{"euc", "cos"} {
-						c.overRates(7, data, d+"/sig/con", d+"/sig-ms/con", d)
-					}
+				for data, d := range c.n.cells(columns3, "In-shop") {
+					c.overRates(7, data, d+"/sig/con", d+"/sig-ms/con", d)
 				}
 				return c.all(clearly)
 			})},
 		{"appendix", "App. C", "… the performance of lin-ms pair weight performs better and is more stable with respect to learning-rate than sig-ms pair weight.",
 			"Table 7: lin-ms above sig-ms at each rate, both directions and sets. (More stable: see §5.2.)",
 			on(func(c *comparisons) Finding {
-				for _, data := range c.n.sets(componentSets...) {
-					for _, d := range []string{"euc", "cos"} {
-						c.overRates(7, data, d+"/lin-ms/con", d+"/sig-ms/con", d)
-					}
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					c.overRates(7, data, d+"/lin-ms/con", d+"/sig-ms/con", d)
 				}
 				return c.all(0)
 			})},
