@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,44 +126,39 @@ func TestCarBoundary(t *testing.T) {
 	}
 }
 
-// full makes a set of the published counts, all of whose images are the same empty file: only its lists are looked at.
 func TestPublishedCountsAreComplete(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	var images, labels, classes strings.Builder
-	for id := 1; id <= 200; id++ {
-		fmt.Fprintf(&classes, "%d %03d.Kind\n", id, id)
-		folder := filepath.Join(dir, "images", fmt.Sprintf("%03d.Kind", id))
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n := 0
-	for k, total := range []int{5864, 5924} {
-		for i := range total {
-			n++
-			id := 100*k + i%100 + 1
-			file := fmt.Sprintf("%03d.Kind/%d.jpg", id, n)
-			fmt.Fprintf(&images, "%d %s\n", n, file)
-			fmt.Fprintf(&labels, "%d %d\n", n, id)
-			if err := os.WriteFile(filepath.Join(dir, "images", file), nil, 0o644); err != nil {
-				t.Fatal(err)
+	for _, set := range publishedSets {
+		l := &Listing{Name: set.name, Root: t.TempDir()}
+		for _, c := range set.counts {
+			s := Split{Name: c.split, Classes: make([]string, c.classes), Paths: make([]string, c.images), Labels: make([]int64, c.images)}
+			for i := range s.Labels {
+				s.Labels[i] = int64(i % c.classes)
 			}
+			l.Splits = append(l.Splits, s)
 		}
+		if differs := set.compare(l); differs != nil || l.Complete() != nil {
+			t.Errorf("%s: %q", set.name, differs)
+		}
+		last := &l.Splits[len(l.Splits)-1]
+		last.Labels = last.Labels[1:]
+		l.Differs = set.compare(l)
+		checkError(t, l.Complete(), set.name, last.Name, fmt.Sprintf("and %d images, published are", len(last.Labels)), l.Root, set.by)
 	}
-	write(t, dir, cubImages, images.String())
-	write(t, dir, cubLabels, labels.String())
-	write(t, dir, cubClasses, classes.String())
-	if err := mustList(t, "CUB", dir).Complete(); err != nil {
-		t.Error(err)
+}
+
+func TestLostImagesAreExplained(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "cub", fixtures.Size{})
+	lost := mustList(t, "cub", dir).Splits[0].Paths[0]
+	remove(t, dir, "CUB_200_2011/"+lost)
+	l := mustList(t, "cub", dir)
+	checkError(t, l.Complete(), "train has 3 classes and 11 images", "1 image of its lists is not there ("+lost+")", "in part")
+	if !slices.Equal(l.Missing, []string{lost}) || strings.Contains(l.Complete().Error(), "._") {
+		t.Errorf("missing %q: %v", l.Missing, l.Complete())
 	}
-	if err := os.Remove(filepath.Join(dir, "images", "001.Kind", "1.jpg")); err != nil {
-		t.Fatal(err)
-	}
-	err := mustList(t, "CUB", dir).Complete()
-	checkError(t, err, "train has 100 classes and 5863 images, published are 100 and 5864", "1 image of its lists is not there (images/001.Kind/1.jpg)", dir)
-	write(t, dir, "images/001.Kind/._1.jpg", "left by macOS")
-	checkError(t, mustList(t, "CUB", dir).Complete(), "._ files")
+	write(t, dir, "CUB_200_2011/"+path.Dir(lost)+"/._"+path.Base(lost), "left by macOS")
+	checkError(t, mustList(t, "cub", dir).Complete(), "._ files, which macOS makes")
 }
 
 func TestPublishedCountsAddUp(t *testing.T) {
