@@ -445,7 +445,8 @@ func AuditTable(audited []Audited, provenance string, parts ...string) *Table {
 		Caption:    "The paper's claims, audited. Differences are in points of Recall@1 unless said otherwise.",
 		Provenance: provenance,
 		Notes: []Markup{"On the paper's numbers a cell counts by its printed means; on ours by its 95 % interval (Welch), so that holds and fails mean beyond the noise of the seeds, " +
-			"which chance still passes once in twenty cells. Brackets are that interval, of the paper's printed deviations too. Single seeds take the deviation that their set's other cells have in common."},
+			"which chance still passes once in twenty cells. Brackets are that interval, of the paper's printed deviations too. Single seeds take the deviation that their set's other cells have in common. " +
+			"Where the best or the highest and lowest of several are compared, nothing is allowed for their being picked by the same numbers."},
 	}
 	verdict := func(f Finding) []Cell {
 		return []Cell{{Text: string(f.Verdict), Colour: f.Verdict.colour()}, Text(f.Evidence)}
