@@ -158,11 +158,11 @@ func (l *Listing) Complete() error {
 	return fmt.Errorf("datasets: %s in %s is not as published%s: %s", l.Name, l.Root, by, strings.Join(l.Differs, "; "))
 }
 
-// locate finds the set's folder.
+// locate finds the set's folder: one of a name that it goes by, at last root itself.
 func (s *publishedSet) locate(root string) (string, error) {
 	var mistaken string
-	for _, base := range []string{".", s.name, s.alias} {
-		for _, folder := range append([]string{"."}, s.folders...) {
+	for _, base := range []string{s.name, s.alias, "."} {
+		for _, folder := range append(slices.Clone(s.folders), ".") {
 			dir := filepath.Join(root, base, folder)
 			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 				continue

@@ -184,6 +184,23 @@ func TestPublishedCountsAddUp(t *testing.T) {
 	}
 }
 
+// Other sets beside a set are not taken for it.
+func TestSetsSideBySide(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, t.TempDir(), 3, "birds", "cats")
+	for _, form := range []string{"cub", "cars-folders", "sop", "inshop"} {
+		if err := fixtures.Make(form, dir, fixtures.Size{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, folder := range map[string]string{"CUB": "CUB_200_2011", "CAR": "car_data", "SOP": "Stanford_Online_Products", "In-shop": "In-shop Clothes Retrieval Benchmark"} {
+		l := mustList(t, name, dir)
+		if !strings.HasPrefix(l.Root, filepath.Join(dir, folder)) || l.Splits[0].Classes == nil || len(l.Splits[0].Paths) != 12 {
+			t.Errorf("%s is in %s, with %d images", name, l.Root, len(l.Splits[0].Paths))
+		}
+	}
+}
+
 // replace edits a file of a fixture.
 func replace(t *testing.T, dir, name, old, new string) {
 	t.Helper()
