@@ -99,20 +99,20 @@ func leaf(x *Node) *Node { return Identity(StopGradient(x)) }
 
 // Mined is the batch with these triplets, and of its pairs those alone that are in one of them.
 func (b *LossBatch) Mined(t Triplets) *LossBatch {
-	own := *b
-	own.Triplets = &t
+	t.Valid = StopGradient(t.Valid)
 	among := func(other *Node) *Node {
 		count := ScatterSum(ZerosLike(b.S), Stack([]*Node{t.Anchor, other}, 1), ConvertDType(t.Valid, b.S.DType()), false, false)
 		return GreaterThan(count, ZerosLike(count))
 	}
-	own.Positive, own.Negative = among(t.Positive), among(t.Negative)
-	return &own
+	own := b.MinedPairs(among(t.Positive), among(t.Negative))
+	own.Triplets = &t
+	return own
 }
 
 // MinedPairs is the batch with these of its pairs alone, bool [B, B] each.
 func (b *LossBatch) MinedPairs(positive, negative *Node) *LossBatch {
 	own := *b
-	own.Triplets, own.Positive, own.Negative = nil, positive, negative
+	own.Triplets, own.Positive, own.Negative = nil, StopGradient(positive), StopGradient(negative)
 	return &own
 }
 

@@ -1,0 +1,196 @@
+// Package losses has the losses of deep metric learning as they were published, each as a function of a batch's
+// similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dmlx.DissectLoss] and
+// [dmlx.LossParts], or trained with.
+//
+// A loss is a struct with its parameters; its constructor fills in the published ones, and [Parse] reads it by name:
+//
+//	loss := losses.NewMultiSimilarity()
+//	loss.Beta = 40
+//	same, err := losses.Parse("ms?beta=40")
+//
+// All work on L2-normalised embeddings, where a distance is D = √(2−2S). Means are over what has a loss, as
+// pytorch-metric-learning's are, where the paper has a sum; each says so. What a batch lacks, positives, negatives or
+// triplets, contributes zero with a zero gradient. Nothing is allocated that is larger than [B, B] or [B, C].
+package losses
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
+
+// Loss is a loss with its parameters. *Contrastive and the others of this package are.
+type Loss interface {
+	// Of builds the loss of a batch, a float32 scalar.
+	Of(b *dmlx.LossBatch) *Node
+	params() []param
+}
+
+// param is a parameter by its name in a loss's name: a number or a switch.
+type param struct {
+	name string
+	at   *float64
+	on   *bool
+	ok   func(v float64) bool // nil: any finite number.
+	want string               // What ok asks for.
+}
+
+func positive(v float64) bool { return v > 0 }
+
+// About is what there is to know of a loss.
+type About struct {
+	Name    string // As [Parse] reads it, without parameters.
+	Title   string
+	Source  string // Paper and equation.
+	Text    string // The loss as a formula.
+	Proxies bool   // Whether it has vectors of its own.
+	// Peer says what pytorch-metric-learning has in its place, and where that departs from the paper.
+	Peer string
+}
+
+// table lists the losses: name to constructor.
+var table = []struct {
+	About
+	make func() Loss
+}{
+	{aboutContrastive, func() Loss { return NewContrastive() }},
+	{aboutTriplet, func() Loss { return NewTriplet() }},
+	{aboutSoftTriplet, func() Loss { return NewSoftTriplet() }},
+	{aboutNPair, func() Loss { return NewNPair() }},
+	{aboutInfoNCE, func() Loss { return NewInfoNCE() }},
+	{aboutLifted, func() Loss { return NewLifted() }},
+	{aboutGeneralLifted, func() Loss { return NewGeneralLifted() }},
+	{aboutMargin, func() Loss { return NewMargin() }},
+	{aboutMultiSimilarity, func() Loss { return NewMultiSimilarity() }},
+	{aboutCircle, func() Loss { return NewCircle() }},
+	{aboutBinomial, func() Loss { return NewBinomial() }},
+	{aboutNCA, func() Loss { return NewNCA() }},
+	{aboutSupCon, func() Loss { return NewSupCon() }},
+	{aboutProxyNCA, func() Loss { return NewProxyNCA() }},
+	{aboutProxyNCAPlus, func() Loss { return NewProxyNCAPlus() }},
+	{aboutProxyAnchor, func() Loss { return NewProxyAnchor() }},
+	{aboutSoftTriple, func() Loss { return NewSoftTriple() }},
+	{aboutNormSoftmax, func() Loss { return NewNormSoftmax() }},
+	{aboutArcFace, func() Loss { return NewArcFace() }},
+}
+
+// All lists the losses, those of pairs and triplets first.
+func All() []About {
+	out := make([]About, len(table))
+	for i, t := range table {
+		out[i] = t.About
+	}
+	return out
+}
+
+// Names lists the names that [Parse] reads.
+func Names() []string {
+	out := make([]string, len(table))
+	for i, t := range table {
+		out[i] = t.Name
+	}
+	return out
+}
+
+// Named is a loss with its name and what there is to know of it.
+type Named struct {
+	About
+	Loss
+}
+
+// Parse reads a loss by its name, with parameters behind it that are not the published ones: "circle?gamma=64&m=0.25".
+func Parse(name string) (*Named, error) {
+	body, query, hasQuery := strings.Cut(name, "?")
+	var out *Named
+	for _, t := range table {
+		if t.Name == body {
+			out = &Named{t.About, t.make()}
+		}
+	}
+	if out == nil {
+		return nil, fmt.Errorf("loss %q: there is none of that name; there are %s", name, strings.Join(Names(), ", "))
+	}
+	if !hasQuery {
+		return out, nil
+	}
+	params := out.params()
+	for _, field := range strings.Split(query, "&") {
+		key, text, hasValue := strings.Cut(field, "=")
+		var p *param
+		names := make([]string, len(params))
+		for i := range params {
+			if names[i] = params[i].name; names[i] == key {
+				p = &params[i]
+			}
+		}
+		switch {
+		case p == nil:
+			return nil, fmt.Errorf("loss %q: no parameter %q; there are %s", name, key, strings.Join(names, ", "))
+		case p.on != nil && hasValue:
+			return nil, fmt.Errorf("loss %q: parameter %s is a switch and takes no value", name, key)
+		case p.on != nil:
+			*p.on = true
+			continue
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("loss %q: parameter %s needs a finite number, not %q", name, key, text)
+		}
+		*p.at = v
+	}
+	return out, check(name, out.Loss)
+}
+
+// check names the first parameter of a loss that makes no sense.
+func check(name string, l Loss) error {
+	for _, p := range l.params() {
+		if p.at != nil && p.ok != nil && !p.ok(*p.at) {
+			return fmt.Errorf("loss %q: %s is %g; want %s", name, p.name, *p.at, p.want)
+		}
+	}
+	return nil
+}
+
+// String is the loss's canonical name: parameters are listed where they are not the published ones.
+func (n *Named) String() string {
+	var published []param
+	for _, t := range table {
+		if t.Name == n.Name {
+			published = t.make().params()
+		}
+	}
+	var query []string
+	for i, p := range n.params() {
+		switch {
+		case p.on != nil && *p.on && !*published[i].on:
+			query = append(query, p.name)
+		case p.at != nil && *p.at != *published[i].at:
+			query = append(query, p.name+"="+strconv.FormatFloat(*p.at, 'g', -1, 64))
+		}
+	}
+	if len(query) == 0 {
+		return n.Name
+	}
+	return n.Name + "?" + strings.Join(query, "&")
+}
+
+// PerClass is how many proxies a loss has for each class: 0 for one of pairs or triplets.
+func PerClass(l Loss) int {
+	if n, is := l.(*Named); is {
+		l = n.Loss
+	}
+	if p, is := l.(interface{ perClass() int }); is {
+		return p.perClass()
+	}
+	return 0
+}
+
+// one is embedded by losses with a proxy a class.
+type one struct{}
+
+func (one) perClass() int { return 1 }

@@ -1,0 +1,499 @@
+package losses
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/miners"
+)
+
+// onEach runs a test on the Go backend, and on the default one where that is another.
+func onEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
+	t.Helper()
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("go", func(t *testing.T) { test(t, g) })
+	if c, err := backend.Open(); err != nil {
+		t.Fatal(err)
+	} else if c.Name != "go" {
+		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
+	}
+}
+
+// peer is testdata/peer.json, which testdata/peer.py writes.
+type peer struct {
+	Batches []struct {
+		Labels                       []int64
+		Dim                          int
+		Embeddings, Proxies, Centers []float32
+		Losses                       []struct {
+			Name, Peer        string
+			Value             float64
+			Gradient, Proxies []float32
+		}
+	}
+}
+
+func readPeer(t *testing.T) (p peer) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/peer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// named reads a loss and, behind " with its miner", mines as the loss's paper does.
+func named(t *testing.T, name string) (l *Named, of dmlx.LossFunc) {
+	t.Helper()
+	body, mined := strings.CutSuffix(name, " with its miner")
+	l, err := Parse(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !mined {
+		return l, l.Of
+	}
+	return l, miners.With(miners.NewMultiSimilarity(), l.Of)
+}
+
+// off is the largest difference, over the largest value.
+func off(got, want []float32) float64 {
+	var d, top float64
+	for i, w := range want {
+		d, top = max(d, math.Abs(float64(got[i]-w))), max(top, math.Abs(float64(w)))
+	}
+	return d / max(top, 1e-6)
+}
+
+// result is a loss of a batch with its gradients at the embeddings and proxies as given.
+type result struct {
+	value             float32
+	gradient, proxies []float32
+}
+
+// evaluator makes one graph of several losses of batches like e: to compile them one by one would be the tests' time.
+func evaluator(t *testing.T, b compute.Backend, e dmlx.Embeddings, proxies []dmlx.Proxies, of []dmlx.LossFunc) (evaluate func(values []float32) []result) {
+	t.Helper()
+	exec, err := NewExec(b, func(x, labels *Node) (out []*Node) {
+		for i, loss := range of {
+			var p, classes *Node
+			if q := proxies[i]; q.N > 0 {
+				p, classes = Const(x.Graph(), tensors.FromFlatDataAndDimensions(q.Values, q.N, q.Dim)), Const(x.Graph(), q.Classes)
+			}
+			c := dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, p, classes), loss)
+			raw, rawP := c.Raw()
+			if rawP == nil {
+				rawP = raw
+			}
+			out = append(out, c.Value, raw, rawP)
+		}
+		return out
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(exec.Finalize)
+	return func(values []float32) []result {
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results(out, proxies)
+	}
+}
+
+func results(out []*tensors.Tensor, proxies []dmlx.Proxies) []result {
+	results := make([]result, len(proxies))
+	for i := range results {
+		results[i] = result{tensors.ToScalar[float32](out[3*i]), tensors.MustCopyFlatData[float32](out[3*i+1]), nil}
+		if proxies[i].N > 0 {
+			results[i].proxies = tensors.MustCopyFlatData[float32](out[3*i+2])
+		}
+	}
+	return results
+}
+
+func TestAgreesWithPeer(t *testing.T) {
+	p := readPeer(t)
+	seen := make(map[string]bool)
+	onEach(t, func(t *testing.T, b compute.Backend) {
+		for i, batch := range p.Batches {
+			if i > 0 && !strings.HasSuffix(t.Name(), "/go") {
+				continue // Compiling is the time of this test.
+			}
+			e := dmlx.Embeddings{Values: batch.Embeddings, N: len(batch.Labels), Dim: batch.Dim, Labels: batch.Labels}
+			var of []dmlx.LossFunc
+			var proxies []dmlx.Proxies
+			for _, want := range batch.Losses {
+				l, loss := named(t, want.Name)
+				seen[l.Name] = true
+				q := dmlx.Proxies{}
+				if k := PerClass(l); k == 1 {
+					q = proxiesOf(batch.Proxies, batch.Dim, 1)
+				} else if k > 1 {
+					q = proxiesOf(batch.Centers, batch.Dim, k)
+				}
+				of, proxies = append(of, loss), append(proxies, q)
+			}
+			evaluate := evaluator(t, b, e, proxies, of)
+			for j, got := range evaluate(e.Values) {
+				want := batch.Losses[j]
+				if i == 0 && want.Name == "lifted-general" {
+					continue // There the peer gives the class of one a loss, as its About says.
+				}
+				const tolerance = 2e-5 // Of the largest value: float32's, in sums of a few hundred terms at scales of up to 256.
+				if off := math.Abs(float64(got.value)-want.Value) / max(math.Abs(want.Value), 1e-2); !(off <= tolerance) {
+					t.Errorf("batch %d, %s: the value %g, %s has %g", i, want.Name, got.value, want.Peer, want.Value)
+				}
+				if off := off(got.gradient, want.Gradient); !(off <= tolerance) {
+					t.Errorf("batch %d, %s: the gradient is off %s's by %.2g of its largest value", i, want.Name, want.Peer, off)
+				}
+				if off := off(got.proxies, want.Proxies); !(off <= tolerance) {
+					t.Errorf("batch %d, %s: the proxies' gradient is off %s's by %.2g of its largest value", i, want.Name, want.Peer, off)
+				}
+			}
+			finiteDifferences(t, e, batch.Losses[0].Gradient, evaluate, func(j int) string { return batch.Losses[j].Name })
+		}
+	})
+	for _, name := range Names() {
+		if !seen[name] {
+			t.Errorf("%s is compared with nothing", name)
+		}
+	}
+}
+
+// finiteDifferences holds the gradients along some direction against what the losses do when the batch moves along it.
+func finiteDifferences(t *testing.T, e dmlx.Embeddings, direction []float32, evaluate func([]float32) []result, name func(j int) string) {
+	t.Helper()
+	length := 0.0
+	for _, v := range direction {
+		length += float64(v) * float64(v)
+	}
+	const h = 5e-4 // Small: means are over the terms that have a loss, and jump where one more has.
+	up, down := slices.Clone(e.Values), slices.Clone(e.Values)
+	for k, v := range direction {
+		step := float32(h * float64(v) / math.Sqrt(length))
+		up[k] += step
+		down[k] -= step
+	}
+	here, high, low := evaluate(e.Values), evaluate(up), evaluate(down)
+	for j := range here {
+		if strings.HasPrefix(name(j), "circle") {
+			continue // Its weights are held fixed: the value says nothing about the gradient.
+		}
+		var slope, largest float64
+		for k, v := range here[j].gradient {
+			slope += float64(v) * float64(direction[k]) / math.Sqrt(length)
+			largest += float64(v) * float64(v)
+		}
+		got := float64(high[j].value-low[j].value) / (2 * h)
+		rounding := 4e-7 * math.Abs(float64(here[j].value)) / h
+		if math.Abs(got-slope) > 0.02*math.Sqrt(largest)+rounding {
+			t.Errorf("%s: the derivative is %g, by differences %g, the gradient's length %g", name(j), slope, got, math.Sqrt(largest))
+		}
+	}
+}
+
+func proxiesOf(values []float32, dim, perClass int) dmlx.Proxies {
+	q := dmlx.Proxies{Values: values, Dim: dim, N: len(values) / dim}
+	for j := range q.N {
+		q.Classes = append(q.Classes, int64(j/perClass))
+	}
+	return q
+}
+
+// circleBatch has embeddings on the unit circle.
+func circleBatch(labels []int64, degrees ...float64) dmlx.Embeddings {
+	e := dmlx.Embeddings{N: len(degrees), Dim: 2, Labels: labels}
+	for _, d := range degrees {
+		e.Values = append(e.Values, float32(math.Cos(d*math.Pi/180)), float32(math.Sin(d*math.Pi/180)))
+	}
+	return e
+}
+
+func theLoss(t *testing.T, b compute.Backend, name string, e dmlx.Embeddings, q dmlx.Proxies) *dmlx.LossDissection {
+	t.Helper()
+	l, of := named(t, name)
+	d, err := dmlx.DissectLoss(b, e, q, of)
+	if err != nil {
+		t.Fatalf("%s: %v", l, err)
+	}
+	return d
+}
+
+// Values on the circle. Of two classes at 0°, 60° and at 90°, 180° the similarities are ½ and 0 of the positive pairs; of the
+// negative ones 0 (0°–90°), −1 (0°–180°), √3/2 (60°–90°) and −½ (60°–180°).
+func TestValuesByHand(t *testing.T) {
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := circleBatch([]int64{0, 0, 1, 1}, 0, 60, 90, 180)
+	exp, log, root := math.Exp, math.Log, math.Sqrt
+	h := root(3) / 2 // cos 30°
+	d := func(s float64) float64 { return root(2 - 2*s) }
+	soft := func(x float64) float64 { return log(1 + exp(x)) }
+	hinge := func(x float64) float64 { return max(x, 0) }
+	// Each anchor with its positive and its two negatives.
+	anchors := [][3]float64{{0.5, 0, -1}, {0.5, h, -0.5}, {0, 0, h}, {0, -1, -0.5}}
+	mean := func(of func(p, n, m float64) float64) (sum float64) {
+		for _, a := range anchors {
+			sum += of(a[0], a[1], a[2]) / 4
+		}
+		return sum
+	}
+	meanOver := func(values ...float64) float64 {
+		sum, count := 0.0, 0.0
+		for _, v := range values {
+			if v > 0 {
+				sum, count = sum+v, count+1
+			}
+		}
+		return sum / max(count, 1)
+	}
+	overTriplets := func(of func(p, n float64) float64) float64 {
+		var all []float64
+		for _, a := range anchors {
+			all = append(all, of(a[0], a[1]), of(a[0], a[2]))
+		}
+		return meanOver(all...)
+	}
+	// Proxies at 30° and 120°: the own ones are at 30°, 30°, 30° and 60°, the others at 120°, 60°, 60° and 150°.
+	proxies := proxiesOf(circleBatch(nil, 30, 120).Values, 2, 1)
+	toProxies := [][2]float64{{h, -0.5}, {h, 0.5}, {h, 0.5}, {0.5, -h}}
+	meanProxies := func(of func(own, other float64) float64) (sum float64) {
+		for _, a := range toProxies {
+			sum += of(a[0], a[1]) / 4
+		}
+		return sum
+	}
+	four := proxiesOf(circleBatch(nil, 30, 30, 120, 120).Values, 2, 2)
+	turned := func(s float64) float64 { return math.Cos(math.Acos(s) + 0.5) }
+	lse := func(x ...float64) (sum float64) {
+		for _, v := range x {
+			sum += exp(v)
+		}
+		return log(sum)
+	}
+	// The negatives of both members of the two positive pairs, for the lifted structure.
+	lifted := func(p float64, n ...float64) float64 {
+		for i := range n {
+			n[i] = 1 - d(n[i])
+		}
+		return hinge(lse(n...)+d(p)) * hinge(lse(n...)+d(p)) / 2
+	}
+	for name, want := range map[string]float64{
+		"contrastive":    0.75 + meanOver((1-d(h))*(1-d(h))/2), // ½D² = ½ and 1.
+		"triplet":        overTriplets(func(p, n float64) float64 { return hinge(2*n - 2*p + 0.2) }),
+		"triplet-soft":   overTriplets(func(p, n float64) float64 { return soft(d(p) - d(n)) }),
+		"n-pair":         (soft(-1-0.5) + soft(h-0)) / 2, // The anchors are rows 0 and 2, the positives 1 and 3: S_03 = −1, S_21 = h.
+		"info-nce":       mean(func(p, n, m float64) float64 { return lse(p/0.07, n/0.07, m/0.07) - p/0.07 }),
+		"lifted":         (lifted(0.5, 0, -1, h, -0.5) + lifted(0, 0, h, -1, -0.5)) / 2,
+		"lifted-general": mean(func(p, n, m float64) float64 { return hinge(d(p) + lse(1-d(n), 1-d(m))) }),
+		"ms": mean(func(p, n, m float64) float64 {
+			return soft(-2*(p-0.5))/2 + log(1+exp(50*(n-0.5))+exp(50*(m-0.5)))/50
+		}),
+		"circle": mean(func(p, n, m float64) float64 {
+			w := func(s float64) float64 { return 80 * hinge(s+0.4) * (s - 0.4) }
+			return soft(lse(w(n), w(m)) - 80*hinge(1.4-p)*(p-0.6))
+		}),
+		"binomial": (soft(0)+soft(1))/2 + (soft(-25)+soft(-75)+soft(50*(h-0.5))+soft(-50))/4,
+		"nca":      mean(func(p, n, m float64) float64 { return lse(2*p, 2*n, 2*m) - 2*p }),
+		"sup-con":  mean(func(p, n, m float64) float64 { return lse(10*p, 10*n, 10*m) - 10*p }),
+
+		"proxy-nca":    meanProxies(func(own, other float64) float64 { return 2*other - 2*own }),
+		"proxy-nca++":  meanProxies(func(own, other float64) float64 { return soft(18*other - 18*own) }),
+		"norm-softmax": meanProxies(func(own, other float64) float64 { return soft(20*other - 20*own) }),
+		"arcface":      meanProxies(func(own, other float64) float64 { return soft(64 * (other - turned(own))) }),
+		"proxy-anchor": (log(1+2*exp(-32*(h-0.1))) + log(1+exp(-32*(h-0.1))+exp(-32*0.4)) +
+			log(1+exp(32*0.6)+exp(-32*(h-0.1))) + log(1+exp(-32*0.4)+exp(32*0.6))) / 2,
+		"soft-triple?centers=2": meanProxies(func(own, other float64) float64 { return soft(20 * (other - own + 0.01)) }),
+	} {
+		q := dmlx.Proxies{}
+		switch l, _ := named(t, name); PerClass(l) {
+		case 1:
+			q = proxies
+		case 2:
+			q = four
+		}
+		if got := float64(theLoss(t, g, name, e, q).Value); math.Abs(got-want) > 1e-5*max(math.Abs(want), 1) {
+			t.Errorf("%s is %g, by hand %g", name, got, want)
+		}
+	}
+}
+
+// What is missing or all in one place gives zeros, and never NaN.
+func TestDegenerateBatches(t *testing.T) {
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, e := range map[string]dmlx.Embeddings{
+		"one image a class": circleBatch([]int64{0, 1, 2}, 0, 50, 200),
+		"one class":         circleBatch([]int64{0, 0, 0}, 0, 50, 200),
+		"one image":         circleBatch([]int64{1}, 0),
+		"all in one place":  circleBatch([]int64{0, 0, 1, 1}, 30, 30, 30, 30),
+		"opposite":          circleBatch([]int64{0, 0, 1, 1}, 0, 180, 0, 180),
+		"nearly one":        circleBatch([]int64{0, 0, 1, 1}, 0, 1e-3, 2e-3, 1e-2),
+		"zeros":             {N: 4, Dim: 2, Values: make([]float32, 8), Labels: []int64{0, 0, 1, 1}},
+	} {
+		for _, a := range All() {
+			for _, miner := range append([]string{""}, miners.Names()...) {
+				if a.Proxies && miner != "" || what != "one class" && what != "one image a class" && miner != "" && a.Name != "margin" {
+					continue
+				}
+				l, of := named(t, a.Name)
+				if miner != "" {
+					m, err := miners.Parse(miner)
+					if err != nil {
+						t.Fatal(err)
+					}
+					of = miners.With(m, of)
+				}
+				q := dmlx.Proxies{}
+				if k := PerClass(l); k > 0 {
+					q = proxiesOf(circleBatch(nil, make([]float64, 3*k)...).Values, 2, k)
+				}
+				d, err := dmlx.DissectLoss(g, e, q, of)
+				if err != nil {
+					t.Errorf("%s, %s, %s: %v", what, l, miner, err)
+					continue
+				}
+				// Without positives or without negatives there is no triplet, and the losses of these are at rest.
+				none := what == "one image a class" || what == "one class" || what == "one image"
+				pairs := slices.Contains([]string{"contrastive", "ms", "binomial"}, a.Name) && miner != "ms"
+				moved := slices.ContainsFunc(d.Raw, func(v float32) bool { return v != 0 })
+				if none && !a.Proxies && !pairs && (d.Value != 0 || moved) {
+					t.Errorf("%s, %s, %s: the loss is %g, it moves: %v", what, l, miner, d.Value, moved)
+				}
+			}
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, a := range All() {
+		l, err := Parse(a.Name)
+		if err != nil || l.String() != a.Name || a.Source == "" || a.Text == "" || a.Title == "" || a.Peer == "" || a.Proxies != (PerClass(l) > 0) {
+			t.Errorf("%+v: %v, %v", a, l, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"ms?beta=40":                     "ms?beta=40",
+		"ms?beta=50&alpha=2":             "ms",
+		"circle?gamma=64&m=0.25":         "circle?m=0.25&gamma=64",
+		"proxy-nca?all&tau=2":            "proxy-nca?tau=2&all",
+		"soft-triple?centers=3":          "soft-triple?centers=3",
+		"contrastive?margin=0.5&power=1": "contrastive?margin=0.5&power=1",
+	} {
+		if l, err := Parse(name); err != nil || l.String() != want {
+			t.Errorf("%s is read as %v, %v; want %s", name, l, err, want)
+		}
+	}
+	for name, hint := range map[string]string{
+		"":                        "multi",
+		"multisimilarity":         "contrastive, triplet",
+		"ms?gamma=1":              "alpha, beta, lambda",
+		"ms?beta=x":               "finite number",
+		"ms?beta=Inf":             "finite number",
+		"ms?beta=0":               "positive number",
+		"info-nce?temperature=-1": "positive number",
+		"proxy-nca?all=1":         "takes no value",
+		"soft-triple?centers=1.5": "whole number",
+		"contrastive?power=3":     "1 or 2",
+		"arcface?margin=4":        "angle",
+	} {
+		if hint == "multi" {
+			hint = "there is none of that name"
+		}
+		if l, err := Parse(name); err == nil {
+			t.Errorf("%q is read as %s", name, l)
+		} else if !strings.Contains(err.Error(), hint) {
+			t.Errorf("%q: %v: does not say %q", name, err, hint)
+		}
+	}
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := circleBatch([]int64{0, 0, 1}, 0, 30, 90)
+	if _, err := dmlx.DissectLoss(g, e, dmlx.Proxies{}, NewArcFace().Of); err == nil || !strings.Contains(err.Error(), "has proxies, 1 a class") {
+		t.Errorf("no proxies: %v", err)
+	}
+	if _, err := dmlx.DissectLoss(g, e, proxiesOf(e.Values, 2, 2), NewSoftTriple().Of); err == nil || !strings.Contains(err.Error(), "10 proxies a class") {
+		t.Errorf("3 proxies for 10 a class: %v", err)
+	}
+}
+
+// What some losses of a lone triplet are in the paper's terms.
+func TestPartsOfALoneTriplet(t *testing.T) {
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x []float32
+	for i := range 9 {
+		x = append(x, (float32(i)+0.5)/9)
+	}
+	for name, rule := range map[string]string{
+		"info-nce?temperature=0.5":               "cos/con/cos?tau=2",
+		"n-pair":                                 "cos/con/cos",
+		"nca":                                    "cos/con/cos?tau=2",
+		"sup-con?temperature=0.25":               "cos/con/cos?tau=4",
+		"ms?beta=10":                             "cos/sig/con",
+		"binomial?cost=5":                        "cos/sig/con",
+		"norm-softmax?temperature=0.5":           "cos/con/cos?tau=2",
+		"proxy-nca":                              "cos/con/con",
+		"proxy-nca++?temperature=1":              "cos/con/cos?tau=2",
+		"proxy-anchor?alpha=2&delta=0":           "cos/sig/con?lambda=0&beta=2",
+		"triplet?margin=4":                       "cos/con/con",
+		"soft-triple?centers=2&lambda=2&delta=0": "cos/con/cos?tau=2",
+		"circle?m=0&gamma=1":                     "cos/lin/cir",
+	} {
+		l, of := named(t, name)
+		got, err := dmlx.LossParts(g, of, PerClass(l), x, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := dmlx.ParseRule(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := dmlx.RuleParts(g, r, x, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// These weigh pull and push by constants of their own: P₋ is as P₊ up to one.
+		scale := 1.0
+		if l.Name == "binomial" || l.Name == "proxy-anchor" {
+			scale = got.PairNegative[0] / want.PairNegative[0] / (got.PairPositive[0] / want.PairPositive[0])
+		}
+		for i := range x {
+			p, q := got.PairPositive[i]/got.PairPositive[0], got.PairNegative[i]/got.PairPositive[0]
+			wp, wq := want.PairPositive[i]/want.PairPositive[0], scale*want.PairNegative[i]/want.PairPositive[0]
+			if math.Abs(p-wp) > 2e-3*max(1, wp) || math.Abs(q-wq) > 2e-3*max(1, wq) {
+				t.Errorf("%s at %g: P₊ %g, P₋ %g; %s has %g, %g", name, x[i], p, q, rule, wp, wq)
+			}
+		}
+		if got.Residual > 2e-3 {
+			t.Errorf("%s: %g is left over", name, got.Residual)
+		}
+	}
+}

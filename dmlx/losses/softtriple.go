@@ -1,0 +1,63 @@
+package losses
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
+
+var aboutSoftTriple = About{
+	Name: "soft-triple", Title: "SoftTriple", Proxies: true,
+	Source: "Qian, Shang, Sun, Hu, Li, Jin: SoftTriple loss, ICCV 2019, Eq. 7 to 10",
+	Text: "mean of the cross entropy of λ(S'_ac − δ[c is the class]), S'_ac = Σ_k softmax_k(S_ack/γ) S_ack, " +
+		"+ τ Σ_c Σ_{s<t} √(2 − 2w_cs·w_ct) / (C K (K−1))",
+	Peer: "SoftTripleLoss, without the regulariser: tau=0",
+}
+
+// SoftTriple is the SoftTriple loss: several centres for each class. The proxies of a class stand together.
+type SoftTriple struct {
+	Centers float64 // K, for each class: 10.
+	Lambda  float64 // 20
+	Gamma   float64 // 0.1
+	Delta   float64 // 0.01
+	Tau     float64 // Of the regulariser, which draws the centres of a class together: 0.2.
+}
+
+// NewSoftTriple has the published parameters.
+func NewSoftTriple() *SoftTriple {
+	return &SoftTriple{Centers: 10, Lambda: 20, Gamma: 0.1, Delta: 0.01, Tau: 0.2}
+}
+
+func (l *SoftTriple) params() []param {
+	whole := func(v float64) bool { return v >= 1 && v == float64(int(v)) }
+	return []param{{name: "centers", at: &l.Centers, ok: whole, want: "a whole number, 1 or more"}, {name: "lambda", at: &l.Lambda},
+		{name: "gamma", at: &l.Gamma, ok: positive, want: "a positive number"}, {name: "delta", at: &l.Delta}, {name: "tau", at: &l.Tau}}
+}
+
+func (l *SoftTriple) perClass() int { return int(l.Centers) }
+
+// Of builds the loss.
+func (l *SoftTriple) Of(b *dmlx.LossBatch) *Node {
+	k := l.perClass()
+	needProxies(b, aboutSoftTriple.Name, k)
+	n, c := b.SP.Shape().Dimensions[0], b.SP.Shape().Dimensions[1]
+	s := Reshape(b.SP, n, c/k, k)
+	s = ReduceSum(Mul(Softmax(DivScalar(s, l.Gamma), -1), s), -1)
+	own := Reshape(Slice(Reshape(b.Own, n, c/k, k), AxisRange(), AxisRange(), AxisElem(0)), n, c/k)
+	x := MulScalar(Sub(s, MulScalar(number(own), l.Delta)), l.Lambda)
+	loss := crossEntropy(x, own)
+	if l.Tau == 0 || k == 1 {
+		return loss
+	}
+	same := Equal(Reshape(b.Classes, c, 1), Reshape(b.Classes, 1, c))
+	itself := Equal(index(b.PP, 0), index(b.PP, 1))
+	spread := ReduceAllSum(only(LogicalAnd(same, LogicalNot(itself)), distance(b.PP))) // Each pair twice.
+	return Add(loss, MulScalar(spread, l.Tau/2/float64(c*(k-1))))
+}
+
+// crossEntropy of logits x [B, C], of which each row has one that is its own.
+func crossEntropy(x, own *Node) *Node {
+	mine, any := sumExp(x, own)
+	others, some := sumExp(x, LogicalNot(own))
+	return mean(only(some, softplus(Sub(others, mine))), any)
+}
