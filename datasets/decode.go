@@ -39,13 +39,7 @@ func (r *Raster) At(x, y int) color.Color {
 }
 
 // ReadImage reads an image file by [DecodeRGB].
-func ReadImage(path string) (image.Image, error) {
-	r, err := decodeFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
+func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 
 // DecodeRGB reads a JPEG or PNG image as Pillow's Image.open(file).convert("RGB") does, which is how torchvision's data
 // sets read one (torchvision.datasets.folder.pil_loader), so that networks see the pixels that their peers see:

@@ -1,8 +1,8 @@
 package experiment
 
 import (
+	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +22,9 @@ type Preset struct {
 	Seeds []uint64
 	// SweepSeeds are those of a cell of a sweep or of the grid, of which there are hundreds.
 	SweepSeeds []uint64
+
+	// AllowPartial and SkipBad take published sets and folders as they are; see [Spec].
+	AllowPartial, SkipBad bool
 
 	base Spec            // What all of its specs have in common.
 	sets map[string]size // By data set; "" is any other.
@@ -104,11 +107,15 @@ func ParsePreset(name string) (Preset, error) {
 	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Presets(), ", "))
 }
 
-// Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest.
+// Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest, and
+// so is a published set that need not be whole.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	spec, err := p.base.WithRule(rule)
 	if err != nil {
 		return Spec{}, err
+	}
+	if name, ok := datasets.PublishedName(data); ok {
+		data = name
 	}
 	z, known := p.sets[data]
 	if !known {
@@ -122,16 +129,24 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	if digest, err := spec.weightsDigest(); err == nil {
 		spec.WeightsDigest = digest // Without weights a spec is still a value; running it says what is missing.
 	}
-	if !slices.Contains(datasets.Names(), data) && !isPaperSet(data) {
-		set, err := openSet(spec)
-		if err != nil {
-			return Spec{}, err
-		}
+	if slices.Contains(datasets.Names(), data) {
+		return spec, nil // All of it is in its name.
+	}
+	published := isPublished(data)
+	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
+	if published && !spec.AllowPartial && !spec.SkipBad {
+		return spec, nil // It is as published, or is not opened: its name says it too, whether it is here or not.
+	}
+	set, err := openSet(spec)
+	if err != nil {
+		return Spec{}, err
+	}
+	if !published {
 		if spec.Data, err = filepath.Abs(data); err != nil {
 			return Spec{}, err
 		}
-		spec.DataDigest = set.Digest
 	}
+	spec.DataDigest = set.Digest
 	return spec, nil
 }
 
@@ -150,75 +165,46 @@ func PresetOf(s Spec) string {
 	return "custom"
 }
 
-// paperSets are the paper's data sets, which cannot be part of this repository, and where each can be had.
-var paperSets = []struct{ name, archive, source string }{
-	{"CUB", "CUB_200_2011", "https://www.vision.caltech.edu/datasets/cub_200_2011/"},
-	{"CAR", "Cars196", "https://www.kaggle.com/datasets/jutrera/stanford-car-dataset-by-classes-folder"},
-	{"SOP", "Stanford_Online_Products", "https://cvgl.stanford.edu/projects/lifted_struct/"},
-	{"In-shop", "In-shop Clothes Retrieval", "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html"},
+// isPublished tells the paper's data sets, which cannot be part of this repository.
+func isPublished(data string) bool {
+	name, ok := datasets.PublishedName(data)
+	return ok && name == data
 }
-
-func isPaperSet(name string) bool {
-	for _, s := range paperSets {
-		if s.name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// DataEnv names the variable that says where the paper's data sets lie; the default is the folder data here.
-const DataEnv = "DMLX_DATA"
 
 var (
 	setsMu sync.Mutex
-	sets   = make(map[string]*datasets.Set) // Drawn sets, by what decides them: a few megabytes each.
+	sets   = make(map[string]*datasets.Set) // Named sets, by what decides them: a few megabytes each, or mapped.
 )
 
-// openSet opens a spec's data set. A folder whose images are not those of the spec is an error.
-func openSet(s Spec) (*datasets.Set, error) {
-	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses}
-	path := s.Data
-	drawn := slices.Contains(datasets.Names(), s.Data)
-	if isPaperSet(s.Data) {
-		base := os.Getenv(DataEnv)
-		if base == "" {
-			base = "data"
-		}
-		path = filepath.Join(base, s.Data)
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			return nil, missingPaperSet(s.Data, path)
-		}
-	}
-	if drawn {
+// openSet opens a spec's data set.
+func openSet(s Spec) (*datasets.Set, error) { return openSetWith(context.Background(), s, nil) }
+
+// openSetWith opens a spec's data set and tells how far the decoding of its images is, if there is any. Images that are not
+// those of the spec are an error.
+func openSetWith(ctx context.Context, s Spec, decoded func(done, total int)) (*datasets.Set, error) {
+	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses, AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
+		Context: ctx, Progress: decoded}
+	key := ""
+	if isPublished(s.Data) || slices.Contains(datasets.Names(), s.Data) {
 		setsMu.Lock()
 		defer setsMu.Unlock()
-		key := fmt.Sprint(s.Data, o.Size, o.TrainClasses, o.TestClasses)
-		if set := sets[key]; set != nil {
-			return set, nil
+		key = fmt.Sprint(s.Data, datasets.DataDir(), o.Size, o.TrainClasses, o.TestClasses, o.AllowPartial, o.SkipBad)
+	}
+	var set *datasets.Set
+	if key != "" {
+		set = sets[key]
+	}
+	if set == nil {
+		var err error
+		if set, err = datasets.Open(s.Data, o); err != nil {
+			return nil, err
 		}
-		set, err := datasets.Open(path, o)
-		if err == nil {
+		if key != "" {
 			sets[key] = set
 		}
-		return set, err
-	}
-	set, err := datasets.Open(path, o)
-	if err != nil {
-		return nil, err
 	}
 	if s.DataDigest != "" && s.DataDigest != set.Digest {
-		return nil, fmt.Errorf("the images in %s have changed since the spec was made: make it again", s.Data)
+		return nil, fmt.Errorf("the images of %s have changed since the spec was made: make it again", s.Data)
 	}
 	return set, nil
-}
-
-func missingPaperSet(name, path string) error {
-	for _, s := range paperSets {
-		if s.name == name {
-			return fmt.Errorf("data set %s is not here: get %s from %s and put it, as folders train/ and test/ (In-shop: train/, query/ "+
-				"and gallery/) with a sub-folder of images per class, at %s (or set %s)", name, s.archive, s.source, path, DataEnv)
-		}
-	}
-	return fmt.Errorf("no data set %q", name)
 }

@@ -23,7 +23,8 @@ type Spec struct {
 	Recipe int `json:"recipe"`
 
 	// Data is a data set's name or the path of a folder of images. A folder is known by its content's digest, not by
-	// where it lies. Size is the side of the square images. TrainClasses and TestClasses, if not 0, take fewer classes.
+	// where it lies; so is a published set that AllowPartial lets differ from what was published, or of which SkipBad leaves
+	// out images that cannot be read. Size is the side of the square images. TrainClasses and TestClasses, if not 0, take fewer classes.
 	Data         string `json:"data"`
 	DataDigest   string `json:"data_digest,omitempty"`
 	Size         int    `json:"size"`
@@ -31,7 +32,9 @@ type Spec struct {
 	TestClasses  int    `json:"test_classes,omitempty"`
 	// HeldOut, if not 0, keeps every so many-th training class out of training, to choose a learning rate by: its images
 	// are ranked against each other at the end. See [Result.HeldOutRecall].
-	HeldOut int `json:"held_out,omitempty"`
+	HeldOut      int  `json:"held_out,omitempty"`
+	AllowPartial bool `json:"allow_partial,omitempty"`
+	SkipBad      bool `json:"skip_bad,omitempty"`
 
 	// Rule is the rule's identity; see [dmlx.Rule.Identity].
 	Rule string `json:"rule"`
@@ -170,6 +173,9 @@ func (s Spec) Validate() error {
 	}
 	if s.Data == "" {
 		return errors.New("no data set given")
+	}
+	if (s.AllowPartial || s.SkipBad) && s.DataDigest == "" {
+		return errors.New("a data set that may lack images, without its digest: take a spec from a preset")
 	}
 	if _, err := s.TheRule(); err != nil {
 		return err

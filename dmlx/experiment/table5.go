@@ -2,10 +2,9 @@ package experiment
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
@@ -30,8 +29,8 @@ func Table5() Study {
 			sets := onBoth(p, Cell{})
 			if p.Name == paperPreset {
 				sets = nil
-				for _, s := range paperSets {
-					sets = append(sets, Cell{Data: s.name, PaperData: s.name})
+				for _, name := range datasets.Published() {
+					sets = append(sets, Cell{Data: name, PaperData: name})
 				}
 			}
 			var out []Cell
@@ -102,17 +101,12 @@ func MissingSets(cells []Cell) []error {
 	var out []error
 	var seen []string
 	for _, c := range cells {
-		if !isPaperSet(c.Data) || slices.Contains(seen, c.Data) {
+		if !isPublished(c.Data) || slices.Contains(seen, c.Data) {
 			continue
 		}
 		seen = append(seen, c.Data)
-		base := os.Getenv(DataEnv)
-		if base == "" {
-			base = "data"
-		}
-		path := filepath.Join(base, c.Data)
-		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			out = append(out, missingPaperSet(c.Data, path))
+		if _, err := datasets.Find(c.Data, ""); err != nil {
+			out = append(out, err)
 		}
 	}
 	return out

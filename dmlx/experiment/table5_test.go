@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
@@ -85,7 +86,7 @@ func (s Spec) rateStep() float64 {
 
 func TestMissingSets(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv(DataEnv, dir)
+	t.Setenv(datasets.DataEnv, dir)
 	p, err := ParsePreset("paper")
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,8 @@ type Progress struct {
 	StepRate      float64
 	ViolationRate float64 // Share of this epoch's triplets so far with S_an > S_ap.
 	Left          time.Duration
+	// Decoded of Images image files are decoded, before the first step of the first run on them.
+	Decoded, Images int
 }
 
 // Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
@@ -46,8 +48,8 @@ func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 
 func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
 	if err := spec.Validate(); err != nil {
-		if isPaperSet(spec.Data) {
-			if _, missing := openSet(spec); missing != nil {
+		if isPublished(spec.Data) {
+			if _, missing := datasets.Find(spec.Data, ""); missing != nil {
 				return nil, missing // The longer errand is told first.
 			}
 		}
@@ -62,7 +64,11 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
-	set, err := openSet(spec)
+	set, err := openSetWith(ctx, spec, func(done, total int) {
+		if progress != nil {
+			progress(Progress{Hash: hash, Spec: spec, Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total})
+		}
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 )
 
@@ -44,6 +45,8 @@ func TestHash(t *testing.T) {
 			v.Field(i).SetFloat(math.Nextafter(old.Float(), 1))
 		case reflect.Uint64:
 			v.Field(i).SetUint(old.Uint() + 1)
+		case reflect.Bool:
+			v.Field(i).SetBool(!old.Bool())
 		default:
 			v.Field(i).SetInt(old.Int() + 1)
 		}
@@ -292,8 +295,8 @@ func TestPresetsAndStudies(t *testing.T) {
 	if err != nil || s.LR != 0.1 || s.Batch() != 128 || s.Dim != 64 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	t.Setenv(DataEnv, t.TempDir())
-	if _, err := openSet(s); err == nil || !strings.Contains(err.Error(), "Cars196") || !strings.Contains(err.Error(), DataEnv) {
+	t.Setenv(datasets.DataEnv, t.TempDir())
+	if _, err := openSet(s); err == nil || !strings.Contains(err.Error(), "cars_annos.mat") || !strings.Contains(err.Error(), datasets.DataEnv) {
 		t.Errorf("a missing data set: %v", err)
 	}
 	if _, err := p.Spec(t.TempDir()+"/no-such", dmlx.Rule{}, 1); err == nil {

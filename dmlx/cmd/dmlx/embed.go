@@ -49,8 +49,8 @@ length 1. Images are prepared as torchvision's evaluation does: the shorter side
 			if err != nil {
 				return err
 			}
-			if err := backbone.CheckEvaluation(resize, crop); err != nil {
-				return err
+			if crop < 1 || resize < crop {
+				return fmt.Errorf("--crop %d of --resize %d: want at least 1, and no more than there are", crop, resize)
 			}
 			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
 			width := net.Width()
@@ -157,7 +157,7 @@ func embedFiles(exec *model.Exec, files []string, resize, crop, width int, progr
 				if err != nil {
 					return fmt.Errorf("%s: %w", file, err)
 				}
-				square, err := backbone.EvaluationPixels(img, resize, crop)
+				square, err := img.Square(resize, crop)
 				copy(pixels[i*one:], square)
 				return err
 			})

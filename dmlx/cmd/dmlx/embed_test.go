@@ -98,11 +98,11 @@ func TestEmbed(t *testing.T) {
 	}
 	base := []string{"embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out}
 	for want, bad := range map[string][]string{
-		"c.png":                     base,
-		"gap or embedding":          append(base, "--features", "fc"),
-		"not the weights of":        {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
-		"no JPEG or PNG":            {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
-		"a square of 50 pixels out": append(base, "--resize", "40", "--crop", "50"),
+		"c.png":                    base,
+		"gap or embedding":         append(base, "--features", "fc"),
+		"not the weights of":       {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
+		"no JPEG or PNG":           {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
+		"--crop 50 of --resize 40": append(base, "--resize", "40", "--crop", "50"),
 	} {
 		if code, _, stderr := invoke(t, bad...); code != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)

@@ -71,6 +71,9 @@ func (l *liveLine) end() {
 
 // training is a run's progress as one line.
 func training(p experiment.Progress) string {
+	if p.Decoded < p.Images {
+		return fmt.Sprintf("%s: %d of %d images decoded", p.Spec.Data, p.Decoded, p.Images)
+	}
 	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps, 100*p.ViolationRate)
 	if p.StepRate > 0 { // Not known of the first step.
 		line += fmt.Sprintf("  %.1f steps/s  %s left", p.StepRate, p.Left)

@@ -20,6 +20,8 @@ func newReproduce(a *app) *cobra.Command {
 		o    experiment.Options
 		out  string
 		ship string
+
+		partial, skipBad bool
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
@@ -37,6 +39,7 @@ func newReproduce(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			preset.AllowPartial, preset.SkipBad = partial, skipBad
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
@@ -90,6 +93,8 @@ func newReproduce(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&partial, "allow-partial", false, "take published sets that are not whole; it is part of the runs")
+	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the runs")
 	f.IntVar(&o.Jobs, "jobs", 1, "runs at a time; they share the cores")
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
 	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")

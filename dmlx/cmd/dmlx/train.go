@@ -21,6 +21,7 @@ func newTrain(a *app) *cobra.Command {
 	var (
 		data, rule, arch, weights, batch string
 		seed                             uint64
+		partial, skipBad                 bool
 		lr                               float64
 		epochs, steps, dim, size         int
 	)
@@ -38,6 +39,7 @@ func newTrain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			preset.AllowPartial, preset.SkipBad = partial, skipBad
 			r, err := dmlx.ParseRule(rule)
 			if err != nil {
 				return err
@@ -78,6 +80,8 @@ func newTrain(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "minicar", "data set, or a folder of images")
+	f.BoolVar(&partial, "allow-partial", false, "train on a published set that is not whole; it is part of the run")
+	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the run")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
 	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches and their augmentation")
 	f.Float64Var(&lr, "lr", 0, "learning rate (default: the preset's for the rule)")

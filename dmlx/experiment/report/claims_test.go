@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -49,7 +50,7 @@ func claimPartNames() []string {
 
 // At the paper preset no run is there: the audit of the paper's own numbers still is.
 func TestClaimsWithoutRuns(t *testing.T) {
-	t.Setenv(experiment.DataEnv, t.TempDir())
+	t.Setenv(datasets.DataEnv, t.TempDir())
 	r, err := claims(context.Background(), request(t, "paper"))
 	if err != nil {
 		t.Fatal(err)

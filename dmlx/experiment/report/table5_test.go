@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -24,7 +25,7 @@ func request(t *testing.T, preset string) Request {
 
 // Without the paper's data sets its table still stands there, and says where to get each.
 func TestTable5WithoutData(t *testing.T) {
-	t.Setenv(experiment.DataEnv, t.TempDir())
+	t.Setenv(datasets.DataEnv, t.TempDir())
 	r, err := table5(context.Background(), request(t, "paper"))
 	if err != nil {
 		t.Fatal(err)

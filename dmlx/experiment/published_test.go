@@ -1,0 +1,80 @@
+package experiment
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/datasets/fixtures"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+// A published set trains by its name; one that is not whole only where that is allowed, which is then part of the run.
+func TestPublishedSetTrains(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv(datasets.DataEnv, root)
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	if err := fixtures.Make("cub", root, fixtures.Size{TrainClasses: 4, TestClasses: 3, Images: 4}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ParsePreset("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func() (Spec, error) {
+		s, err := p.Spec("cub", dmlx.Rule{}, 1)
+		s.Weights, s.WeightsDigest, s.Epochs, s.StepsPerEpoch, s.Dim = Random, "", 1, 2, 4
+		return s, err
+	}
+	whole, err := spec()
+	if err != nil || whole.Data != "CUB" || whole.DataDigest != "" {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	store, err := OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &backend.Choice{Backend: choice, Name: "go"}
+	if _, err := Run(context.Background(), c, store, whole, nil); err == nil || !strings.Contains(err.Error(), "not as published") {
+		t.Errorf("a fixture was taken for whole: %v", err)
+	}
+	p.AllowPartial = true
+	partial, err := spec()
+	if err != nil || !partial.AllowPartial || partial.DataDigest == "" || partial.Hash() == whole.Hash() {
+		t.Fatalf("%+v, %v", partial, err)
+	}
+	r, err := Run(context.Background(), c, store, partial, nil)
+	if err != nil || r.DataDigest != partial.DataDigest || r.Queries != 12 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	partial.DataDigest = ""
+	if err := partial.Validate(); err == nil || !strings.Contains(err.Error(), "without its digest") {
+		t.Errorf("no digest: %v", err)
+	}
+
+	// A damaged image is named, and left out where that is asked for.
+	files, err := filepath.Glob(filepath.Join(root, "CUB_200_2011", "images", "*", "Bird*.jpg"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	if err := os.WriteFile(files[0], []byte("\xff\xd8"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	clear(sets)
+	if _, err := spec(); err == nil || !strings.Contains(err.Error(), filepath.Base(files[0])) {
+		t.Errorf("a damaged image: %v", err)
+	}
+	p.SkipBad = true
+	skipped, err := spec()
+	if err != nil || !skipped.SkipBad || skipped.DataDigest == r.DataDigest {
+		t.Errorf("%+v, %v", skipped, err)
+	}
+}
