@@ -44,13 +44,13 @@ func positive(v float64) bool { return v > 0 }
 
 // About is what there is to know of a loss.
 type About struct {
-	Name    string // As [Parse] reads it, without parameters.
-	Title   string
-	Source  string // Paper and equation.
-	Text    string // The loss as a formula.
-	Proxies bool   // Whether it has vectors of its own.
+	Name    string `json:"name"` // As [Parse] reads it, without parameters.
+	Title   string `json:"title"`
+	Source  string `json:"source"`  // Paper and equation.
+	Text    string `json:"formula"` // The loss as a formula.
+	Proxies bool   `json:"proxies"` // Whether it has vectors of its own.
 	// Peer says what pytorch-metric-learning has in its place, and where that departs from the paper.
-	Peer string
+	Peer string `json:"pytorch_metric_learning"`
 }
 
 // table lists the losses: name to constructor.

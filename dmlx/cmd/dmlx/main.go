@@ -84,6 +84,7 @@ func newRoot(a *app) *cobra.Command {
 		newPretrain(a),
 		newWeights(a),
 		newGradient(a),
+		newDissect(a),
 		newBench(a),
 		newLab(a),
 		newDoctor(a),

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+)
+
+func TestDissect(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	degree := math.Pi / 180
+	var values []float32
+	for _, d := range []float64{0, 60, 90, 180} {
+		values = append(values, float32(math.Cos(d*degree)), float32(math.Sin(d*degree)))
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(npy.WriteFloat32(file("e.npy"), values, 4, 2))
+	must(npy.WriteInt64(file("l.npy"), []int64{0, 0, 1, 1}, 4))
+	must(npy.WriteFloat32(file("p.npy"), values[2:6], 2, 2))
+	must(npy.WriteInt64(file("c.npy"), []int64{0, 5}, 2))
+	must(npy.WriteInt64(file("two.npy"), []int64{0, 1}, 2))
+	batch := []string{"dissect", "--embeddings", file("e.npy"), "--labels", file("l.npy"), "--loss"}
+	v := object(t, append(batch, "info-nce?temperature=1", "--matrix", file("m.npy"), "--pairs", file("p.csv"))...)
+	anchors := v["anchors"].([]any)
+	if len(anchors) != 4 || v["residual"].(float64) > 1e-6 || v["loss"] != "info-nce?temperature=1" {
+		t.Errorf("%v", v)
+	}
+	// A softmax's rows sum to zero: the pair weights of each side sum to 1.
+	first := anchors[0].(map[string]any)
+	if p := first["pair_positive"].(float64); math.Abs(p-1) > 1e-5 || first["negatives"] != 2.0 {
+		t.Errorf("%v", first)
+	}
+	// T of row 0 is the mean of its triplet's: S_ap = ½, S_an = 0, −1.
+	share := (1 + math.Exp(-1)) / (1 + math.Exp(-1) + math.Exp(0.5))
+	if w := first["triplet_weight"].(float64); math.Abs(w-share/4) > 1e-5 {
+		t.Errorf("T is %g, want %g", w, share/4)
+	}
+	if _, shape, err := npy.ReadFloat32(file("m.npy")); err != nil || len(shape) != 2 || shape[0] != 4 {
+		t.Errorf("M: %v, %v", shape, err)
+	}
+	if text, err := os.ReadFile(file("p.csv")); err != nil || strings.Count(string(text), "\n") != 13 {
+		t.Errorf("pairs: %s, %v", text, err)
+	}
+	if v := object(t, append(batch, "proxy-anchor", "--proxies", file("p.npy"))...); v["proxies"] != 2.0 || len(v["anchors"].([]any)) != 2 {
+		t.Errorf("%v", v)
+	}
+	if code, out, _ := invoke(t, append(batch, "triplet", "--miner", "hard")...); code != 0 || !strings.Contains(out, "left over of the gradient") {
+		t.Errorf("%d %s", code, out)
+	}
+	if code, out, _ := invoke(t, "dissect", "--list"); code != 0 || strings.Count(out, "PyTorch Metric Learning") != len(losses.Names()) {
+		t.Errorf("%d %s", code, out)
+	}
+	for want, args := range map[string][]string{
+		"want --loss":           {"dissect"},
+		"none of that name":     append(batch, "circel"),
+		"miner":                 append(batch, "triplet", "--miner", "hardest"),
+		"has proxies, 1 a":      append(batch, "arcface"),
+		"has no proxies":        append(batch, "ms", "--proxies", file("p.npy")),
+		"class 1 of row 2":      append(batch, "arcface", "--proxies", file("p.npy"), "--classes", file("c.npy")),
+		"10 proxies a class":    append(batch, "soft-triple", "--proxies", file("p.npy"), "--classes", file("two.npy")),
+		"nowhere.npy":           append(batch, "arcface", "--proxies", file("nowhere.npy")),
+	} {
+		code, _, stderr := invoke(t, args...)
+		last := stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:]
+		if code != 1 || !strings.Contains(last, want) {
+			t.Errorf("%q: code %d, %s", want, code, stderr)
+		}
+	}
+}
