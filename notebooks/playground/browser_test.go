@@ -27,8 +27,9 @@ type seen struct {
 	Times           []float64 // Milliseconds from a control's change to the picture on the screen.
 	Note, Chosen    string
 	Changed, Off    []string
-	Problem         string
-	Kept, Still     bool
+	Problem, Last   string // The message beside the pictures; what stays after Stop, or the last chart in words.
+	Kept            bool
+	Stills          int     // Pictures that stay.
 	Stopped         float64 // Seconds.
 	Controls        int     // Left after Stop.
 	Failed          int     // Cells that ended with an error.
@@ -39,6 +40,13 @@ type seen struct {
 	Rate               float64
 	Stays              bool
 	Stepped, Restarted int
+
+	// Of a rule of one's own: the table of its check, the triplet weights to choose from, how many states of the chart
+	// were seen, and the table of runs.
+	Table   string
+	Choices []string
+	Charts  int
+	Runs    string
 }
 
 // The panels in a real browser: a slider is moved, the picture read, Stop pressed. It needs JupyterLab as "dmlx lab" sets
@@ -67,8 +75,15 @@ func TestInBrowser(t *testing.T) {
 	for _, n := range []struct {
 		name  string
 		cells []string
-	}{{"rules", []string{"imports", "panel"}}, {"flow", []string{"imports", "flow"}}} {
-		notebook = excerpt(t, filepath.Join(dir, n.name+".ipynb"), n.cells)
+		edit  *strings.Replacer
+	}{
+		{"rules", []string{"imports", "panel"}, strings.NewReplacer()},
+		{"flow", []string{"imports", "flow"}, strings.NewReplacer()},
+		{"own", []string{"imports", "own", "check", "drawn", "training", "train"}, strings.NewReplacer()},
+		// The smoke preset, at which JupyterLab is started, would have ended before it can be stopped.
+		{"stop", []string{"imports", "own", "training", "train"}, strings.NewReplacer("nb.Preset()", `\"quick\"`)},
+	} {
+		notebook = excerpt(t, filepath.Join(dir, n.name+".ipynb"), n.cells, n.edit)
 		rel, err := filepath.Rel(root, notebook)
 		if err != nil {
 			t.Fatal(err)
@@ -113,6 +128,32 @@ func TestInBrowser(t *testing.T) {
 	}
 	t.Run("rules", func(t *testing.T) { checkRules(t, found["rules"]) })
 	t.Run("flow", func(t *testing.T) { checkFlow(t, found["flow"]) })
+	t.Run("own", func(t *testing.T) { checkOwn(t, found["own"]) })
+	t.Run("stop", func(t *testing.T) {
+		if s := found["stop"]; !strings.Contains(s.Last, "cos/lin/hinge, lr") || !strings.Contains(s.Last, "stopped after epoch") {
+			t.Errorf("a training that was stopped: %q", s.Last)
+		}
+	})
+}
+
+func checkOwn(t *testing.T, s seen) {
+	if s.Note != "cos/lin/hinge" || !slices.Contains(s.Choices, "hinge") || !slices.Contains(s.Choices, "cir") {
+		t.Errorf("drawn: %q with the choices %q", s.Note, s.Choices)
+	}
+	if !strings.Contains(s.Table, "rotation\tgood") || strings.Contains(s.Table, "bad") {
+		t.Errorf("checked: %q", s.Table)
+	}
+	if strings.Count(s.Last, "R@1 ") != 3 || s.Charts < 3 {
+		t.Errorf("trained: %d states of the chart, the last is %q", s.Charts, s.Last)
+	}
+	for _, rule := range []string{"cos/lin/hinge#", "cos/con/con", "cos-orth/lin-ms/cir"} {
+		if !strings.Contains(s.Runs, "minicar\t"+rule) {
+			t.Errorf("no run of %s in %q", rule, s.Runs)
+		}
+	}
+	if strings.Count(s.Runs, "finished") != 3 {
+		t.Errorf("runs: %q", s.Runs)
+	}
 }
 
 func checkFlow(t *testing.T, s seen) {
@@ -135,8 +176,8 @@ func checkRules(t *testing.T, s seen) {
 	if !strings.Contains(s.Problem, `alpha is "much"`) || !s.Kept {
 		t.Errorf("bad input: %q, pictures kept: %v", s.Problem, s.Kept)
 	}
-	if !s.Still || s.Controls > 0 {
-		t.Errorf("after Stop: last pictures there: %v, controls: %d", s.Still, s.Controls)
+	if s.Stills != 3 || !strings.Contains(s.Last, "cos-orth/sig/con") || s.Controls > 0 {
+		t.Errorf("after Stop: %d pictures, %q, %d controls", s.Stills, s.Last, s.Controls)
 	}
 	slices.Sort(s.Times)
 	at := func(q float64) float64 { return s.Times[int(q*float64(len(s.Times)-1))] }
@@ -182,8 +223,8 @@ func browserTools(t *testing.T) (chromium, python string) {
 	return chromium, python
 }
 
-// excerpt writes a notebook of some cells of playground.ipynb, without outputs.
-func excerpt(t *testing.T, path string, ids []string) string {
+// excerpt writes a notebook of some cells of playground.ipynb, edited and without outputs.
+func excerpt(t *testing.T, path string, ids []string, edit *strings.Replacer) string {
 	t.Helper()
 	raw, err := os.ReadFile("../playground.ipynb")
 	if err != nil {
@@ -207,7 +248,7 @@ func excerpt(t *testing.T, path string, ids []string) string {
 	n["cells"] = cells
 	raw, err = json.Marshal(n)
 	if err == nil {
-		err = os.WriteFile(path, raw, 0o644)
+		err = os.WriteFile(path, []byte(edit.Replace(string(raw))), 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)

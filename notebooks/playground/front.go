@@ -20,6 +20,7 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
 	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
 // control is something to change on a page: a select, a slider, or a button.
@@ -64,7 +65,7 @@ type view struct {
 	// Drawing is how long it took here, in milliseconds.
 	Drawing float64 `json:"drawing"`
 
-	widths map[string]float64 // Of the pictures, in CSS pixels.
+	figures map[string]*figures.Figure // What the pictures are of.
 }
 
 // add draws figures into the view, all at once: each is a second processor's work.
@@ -82,14 +83,14 @@ func (v *view) add(fs map[string]*figures.Figure) error {
 		}()
 	}
 	if v.Pictures == nil {
-		v.Pictures, v.Alts, v.widths = make(map[string]string), make(map[string]string), make(map[string]float64)
+		v.Pictures, v.Alts, v.figures = make(map[string]string), make(map[string]string), make(map[string]*figures.Figure)
 	}
 	var failure error
 	for range fs {
 		d := <-done
 		failure = cmp.Or(failure, d.err)
 		f := fs[d.name]
-		v.Pictures[d.name], v.Alts[d.name], v.widths[d.name] = string(d.svg), f.Alt, f.Width.Points()*96/72
+		v.Pictures[d.name], v.Alts[d.name], v.figures[d.name] = string(d.svg), f.Alt, f
 	}
 	return failure
 }
@@ -158,13 +159,18 @@ func (p page) run(ctx context.Context) error {
 			}
 		})
 	})
+	flush()
+	return err
+}
+
+// flush waits until the notebook has what it was sent; one that does not answer shall not keep the program alive.
+func flush() {
 	synced := make(chan struct{})
 	go func() { gonbui.Sync(); close(synced) }()
 	select {
 	case <-synced:
-	case <-time.After(lastWait): // A notebook that does not answer shall not keep the program alive.
+	case <-time.After(lastWait):
 	}
-	return err
 }
 
 const noBrowser = "Without a browser this is a still picture. Run the cell in JupyterLab, and the controls appear."
@@ -236,7 +242,7 @@ func (v *view) keep(next view) {
 	}
 	maps.Copy(v.Pictures, next.Pictures)
 	maps.Copy(v.Alts, next.Alts)
-	maps.Copy(v.widths, next.widths)
+	maps.Copy(v.figures, next.figures)
 	v.Note = next.Note
 }
 
@@ -261,15 +267,16 @@ func firstProblem(v view) error {
 // picture is one as the template has it.
 type picture struct {
 	Name, Alt string
-	Width     float64
+	Width     float64 // CSS pixels.
 	Source    template.URL
 }
 
 func pictures(names []string, v view) []picture {
 	var out []picture
 	for _, name := range names {
-		if svg := v.Pictures[name]; svg != "" {
-			out = append(out, picture{name, v.Alts[name], v.widths[name], template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg)))})
+		if f := v.figures[name]; f != nil {
+			out = append(out, picture{name, f.Alt, f.Width.Points() * 96 / 72,
+				template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(v.Pictures[name])))})
 		}
 	}
 	return out
@@ -290,8 +297,20 @@ func (p page) html(id string, first view) string {
 
 // still is what remains of a page in a saved notebook.
 func still(names []string, last view, why string) string {
+	var shown []template.HTML
+	for _, name := range names {
+		f := last.figures[name]
+		if f == nil {
+			continue
+		}
+		markup, err := nb.Picture(f)
+		if err != nil { // It has been drawn before.
+			markup = template.HTMLEscapeString(err.Error())
+		}
+		shown = append(shown, template.HTML(markup))
+	}
 	var b bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": pictures(names, last), "Note": last.Note, "Why": why}); err != nil {
+	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": shown, "Note": last.Note, "Why": why}); err != nil {
 		return template.HTMLEscapeString(err.Error())
 	}
 	return b.String()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html"
@@ -13,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
 // Check checks a rule and sets what was found as a table. A rule that cannot be trained is an error too, which names the
@@ -94,7 +95,10 @@ type Trained struct {
 	Result *experiment.Result // nil if it has not ended.
 }
 
-// chartEvery is the pace of the chart: it is about 60 kB.
+// stopWait is what a run is given to end by itself when it is stopped.
+const stopWait = 400 * time.Millisecond
+
+// chartEvery is the pace of the chart.
 const chartEvery = 700 * time.Millisecond
 
 // Run trains what the store does not have yet, with a chart that is redrawn in place. When the context ends, epochs that
@@ -120,11 +124,7 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 					return out, err
 				}
 			}
-			epoch := -1
-			r, err = experiment.Run(ctx, choice, t.Store, spec, func(p experiment.Progress) {
-				c.step(i, p, p.Epoch != epoch, t.Store)
-				epoch = p.Epoch
-			})
+			r, err = t.run(ctx, choice, spec, func(p experiment.Progress, first bool) { c.step(i, p, first, t.Store) })
 			if err != nil {
 				c.fail(i, err)
 				return out, err
@@ -134,6 +134,37 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 		c.done(i, r, t.Store)
 	}
 	return out, nil
+}
+
+// run makes a run. When the context ends it returns soon even if a graph is being compiled, which nothing interrupts: what
+// is left behind ends by itself before the next step, and what the store has is whole at any time.
+func (t Training) run(ctx context.Context, choice *backend.Choice, spec experiment.Spec, progress func(p experiment.Progress, first bool)) (*experiment.Result, error) {
+	type outcome struct {
+		r   *experiment.Result
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		epoch := -1
+		r, err := experiment.Run(ctx, choice, t.Store, spec, func(p experiment.Progress) {
+			if ctx.Err() == nil {
+				progress(p, p.Epoch != epoch)
+			}
+			epoch = p.Epoch
+		})
+		done <- outcome{r, err}
+	}()
+	select {
+	case o := <-done:
+		return o.r, o.err
+	case <-ctx.Done():
+	}
+	select {
+	case o := <-done:
+		return o.r, o.err
+	case <-time.After(stopWait):
+		return nil, fmt.Errorf("stopped; the same training goes on from the last epoch that is done: %w", ctx.Err())
+	}
 }
 
 // PresetName says which preset a run is of, or what is not as in the preset.
@@ -204,6 +235,7 @@ func twoDigits(x float64) float64 {
 
 // chart shows runs while they train: a picture in a notebook, elsewhere a line for each epoch.
 type chart struct {
+	mu     sync.Mutex
 	id     string
 	note   string // Which preset, data and seed.
 	specs  []experiment.Spec
@@ -230,6 +262,8 @@ func shortRule(s experiment.Spec) string {
 
 // step tells that a run is under way; first, that an epoch has begun.
 func (c *chart) step(i int, p experiment.Progress, first bool, store *experiment.Store) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if first {
 		c.read(i, store)
 		if e := c.curves[i].Epochs; len(e) > 0 && !gonbui.IsNotebook {
@@ -259,6 +293,8 @@ func (c *chart) read(i int, store *experiment.Store) {
 
 // done tells that a run has ended.
 func (c *chart) done(i int, r *experiment.Result, store *experiment.Store) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.read(i, store)
 	c.curves[i].Failed = r.Diverged
 	if v, measured := r.Recall[1]; measured {
@@ -270,6 +306,8 @@ func (c *chart) done(i int, r *experiment.Result, store *experiment.Store) {
 
 // fail tells that a run could not be made, or was stopped.
 func (c *chart) fail(i int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.curves[i].Failed = "failed"
 	if errors.Is(err, context.Canceled) {
 		c.curves[i].Failed = fmt.Sprintf("stopped after epoch %d", len(c.curves[i].Epochs))
@@ -290,13 +328,15 @@ func (c *chart) show(now bool) {
 		return
 	}
 	f.Provenance = c.note
-	svg, err := figures.Bytes(f, "svg")
+	picture, err := nb.Picture(f)
 	if err != nil {
 		c.line = err.Error()
 		return
 	}
-	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<img data-picture="training" src="data:image/svg+xml;base64,%s" alt="%s" style="max-width:100%%;height:auto;background:#fff">`+
-		`<div class="dmlx-training">%s</div>`, base64.StdEncoding.EncodeToString(svg), html.EscapeString(f.Alt), html.EscapeString(c.line)))
+	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<div class="dmlx-training" style="background:#fff">%s</div><div>%s</div>`, picture, html.EscapeString(c.line)))
+	if now {
+		flush()
+	}
 }
 
 // Runs sets runs as a table, as "dmlx runs list" does: those of a training or all of a store, the latest first.

@@ -114,6 +114,9 @@ func TestTrainingBadInput(t *testing.T) {
 	if runs, err := tr.Run(ctx); !errors.Is(err, context.Canceled) || len(runs) != 1 || runs[0].Result != nil {
 		t.Errorf("stopped: %+v, %v", runs, err)
 	}
+	if runs, err := tr.Run(t.Context()); err != nil || runs[0].Result == nil {
+		t.Errorf("then gone on with: %+v, %v", runs, err)
+	}
 }
 
 func TestCheckTable(t *testing.T) {

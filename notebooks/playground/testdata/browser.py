@@ -86,6 +86,10 @@ class Notebook:
     def text(self, selector):
         return self.page.locator(selector).inner_text()
 
+    def stills(self):
+        """How many pictures of a panel that has ended are there and decoded."""
+        return self.page.evaluate("""() => [...document.querySelectorAll(".dmlx-still img")].filter(i => i.complete && i.naturalWidth > 100).length""")
+
     def pictures(self):
         """The SVG text of each picture shown."""
         return self.page.evaluate("""async () => {
@@ -135,7 +139,7 @@ def rules(n):
     n.idle()
     n.shot("stopped")
     n.tell(running=running, times=times, note=note, changed=[k for k in first if first[k] != moved[k]], chosen=chosen_note, off=off,
-           problem=problem, kept=kept, stopped=stopped, left=len(programs()), still=n.pictures() == chosen,
+           problem=problem, kept=kept, stopped=stopped, left=len(programs()), stills=n.stills(), last=n.text(".dmlx-still"),
            controls=n.page.locator(".jp-OutputArea select, .jp-OutputArea input").count(),
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
@@ -161,12 +165,12 @@ def flow(n):
     panel.locator("button[name=step]").click()
     settled(panel)
     stepped = step() - paused
-    panel.locator("select[name=dim]").select_option("sphere")
+    panel.locator("select[name=dim]").select_option("circle")
     settled(panel)
     restarted = step()
     play.click()
     until(lambda: step() >= 10, 60, "10 frames")
-    n.shot("sphere")
+    n.shot("circle")
     changed = n.pictures() != first
     stopped = n.stop()  # While it plays.
     n.idle()
@@ -176,7 +180,49 @@ def flow(n):
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
-scenarios = {"rules": rules, "flow": flow}
+def own(n):
+    """A rule is written, checked, drawn and trained; then its training is stopped."""
+    n.run_all()
+    panel = n.ready()
+    running = len(programs())
+    table = n.page.locator("table").first.inner_text()
+    triplets = panel.locator("select[name=triplet] option").evaluate_all("all => all.map(e => e.value)")
+    note = n.text(".dmlx-panel .note")
+    n.shot("panel")
+    panel.locator("button[name=end]").click()  # And the cells below run.
+    until(lambda: n.page.locator(".dmlx-training img").count(), 120, "chart")
+    seen = set()
+
+    def trained():
+        charts = n.page.locator(".dmlx-training img")
+        seen.add(charts.first.get_attribute("alt"))
+        return "waits" not in charts.first.get_attribute("alt") and "epoch " not in charts.first.get_attribute("alt").split("network.")[-1] \
+            and n.page.locator("table").count() >= 2
+    until(trained, 400, "end of the training")
+    n.idle()
+    n.shot("trained")
+    n.tell(running=running, left=len(programs()), stopped=0, note=note, table=table, choices=triplets, charts=len(seen),
+           runs=n.page.locator("table").last.inner_text(), last=max(seen, key=lambda alt: alt.count("R@1")),
+           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+
+
+def stop(n):
+    """A training is stopped."""
+    n.run_all()
+    until(lambda: n.page.locator(".dmlx-training img").count(), 120, "chart")
+    until(programs, 60, "program")
+    running = len(programs())
+    until(lambda: "epoch 2 of" in n.page.locator(".dmlx-training img").first.get_attribute("alt"), 200, "second epoch")
+    start = time.monotonic()
+    n.page.click("[title*=Interrupt]")
+    until(lambda: not programs(), 20, "end of the program")
+    stopped = time.monotonic() - start
+    until(lambda: "stopped" in (n.page.locator(".dmlx-training img").first.get_attribute("alt") or ""), 10, "last chart")
+    n.shot("stopped")
+    n.tell(running=running, left=len(programs()), stopped=stopped, last=n.page.locator(".dmlx-training img").first.get_attribute("alt"))
+
+
+scenarios = {"rules": rules, "flow": flow, "own": own, "stop": stop}
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
