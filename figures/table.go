@@ -498,11 +498,11 @@ func (t *Table) latex() []byte {
 	if t.Provenance != "" {
 		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Provenance, "\n", " "))
 	}
-	b.WriteString("% needs \\usepackage[table]{xcolor}\n")
+	b.WriteString("% needs \\usepackage[table]{xcolor} and \\usepackage{adjustbox}\n")
 	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {
 		b.WriteString("% and \\usepackage{graphicx,multirow}\n")
 	}
-	b.WriteString("\\begin{table}[t]\n\\centering\n")
+	b.WriteString("\\begin{table}[t]\n\\centering\n\\begin{adjustbox}{max width=\\linewidth}\n")
 	fmt.Fprintf(&b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
 	if t.grouped() {
 		var heads []string
@@ -557,7 +557,7 @@ func (t *Table) latex() []byte {
 			b.WriteString("\\hline\n")
 		}
 	}
-	b.WriteString("\\end{tabular}\n")
+	b.WriteString("\\end{tabular}\n\\end{adjustbox}\n")
 	caption := latex(t.Caption)
 	for _, n := range notes {
 		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵", "$^5$").Replace(latex(n))
