@@ -140,15 +140,59 @@ func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 	}
 	d := Gradient(c.Value, of...)
 	c.W, c.Direct, c.Length = d[0], d[1], d[2]
-	c.G = Add(MatMul(c.M(), b.F), c.Direct)
+	// What a loss does not use is not multiplied: products are most of the time.
+	used := ancestors(c.Value)
+	var g, gp []*Node
+	if used[b.S] {
+		g = append(g, MatMul(c.M(), b.F))
+	}
+	if used[b.F] {
+		g = append(g, c.Direct)
+	}
 	if b.P != nil {
 		c.WSP, c.WPS, c.WPP, c.DirectP = d[3], d[4], d[5], d[6]
-		cross := Add(c.WSP, Transpose(c.WPS, 0, 1)) // The block of M that takes proxies to embeddings.
-		c.G = Add(c.G, MatMul(cross, b.P))
-		c.GP = Add(MatMul(Transpose(cross, 0, 1), b.F), MatMul(Add(c.WPP, Transpose(c.WPP, 0, 1)), b.P))
-		c.GP = Add(c.GP, c.DirectP)
+		if used[b.SP] || used[b.PS] {
+			cross := Add(c.WSP, Transpose(c.WPS, 0, 1)) // The block of M that takes proxies to embeddings.
+			g, gp = append(g, MatMul(cross, b.P)), append(gp, MatMul(Transpose(cross, 0, 1), b.F))
+		}
+		if used[b.PP] {
+			gp = append(gp, MatMul(Add(c.WPP, Transpose(c.WPP, 0, 1)), b.P))
+		}
+		if used[b.P] {
+			gp = append(gp, c.DirectP)
+		}
+		c.GP = sum(gp, b.P)
 	}
+	c.G = sum(g, b.F)
 	return c
+}
+
+// sum of parts, zeros like x if there are none.
+func sum(parts []*Node, x *Node) *Node {
+	if len(parts) == 0 {
+		return ZerosLike(x)
+	}
+	total := parts[0]
+	for _, p := range parts[1:] {
+		total = Add(total, p)
+	}
+	return total
+}
+
+// ancestors are the nodes that x is computed from.
+func ancestors(x *Node) map[*Node]bool {
+	seen := map[*Node]bool{x: true}
+	for left := []*Node{x}; len(left) > 0; {
+		last := left[len(left)-1]
+		left = left[:len(left)-1]
+		for _, input := range last.Inputs() {
+			if !seen[input] {
+				seen[input] = true
+				left = append(left, input)
+			}
+		}
+	}
+	return seen
 }
 
 // M is the block of the gradient matrix of the embeddings with each other, W + Wᵀ, [B, B].
@@ -158,7 +202,10 @@ func (c *ComposedLoss) M() *Node { return Add(c.W, Transpose(c.W, 0, 1)) }
 // [C, D] or nil: what a network and its proxies are trained by.
 func (c *ComposedLoss) Raw() (embeddings, proxies *Node) {
 	through := func(x, g *Node) *Node { return Gradient(ReduceAllSum(Inject(Normalize(x), g)), x)[0] }
-	embeddings = Add(through(c.embeddings, c.G), c.Length)
+	embeddings = through(c.embeddings, c.G)
+	if ancestors(c.Value)[c.X] {
+		embeddings = Add(embeddings, c.Length)
+	}
 	if c.proxies != nil {
 		proxies = through(c.proxies, c.GP)
 	}

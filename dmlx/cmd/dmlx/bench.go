@@ -60,6 +60,7 @@ var benchmarks = []struct {
 	run  func(ctx context.Context, a *app, c *backend.Choice, sofar []measurement, report func(measurement)) error
 }{
 	{"surgery", benchSurgery},
+	{"losses", benchLosses},
 	{"step", benchStep},
 	{"recall", benchRecall},
 	{"run", benchRun},
@@ -80,6 +81,7 @@ func newBench(a *app) *cobra.Command {
 (between the quartiles) and the best.
 
   surgery  mining, composed gradient and its way back through the normalisation, of one batch
+  losses   each published loss and its gradient, of one batch
   step     a training step of the quick preset
   recall   Recall@K, R-precision and MAP@R of one set
   run      whole runs of the smoke and the quick preset, from nothing
@@ -119,7 +121,7 @@ same run, with as many threads, and ratios are printed.`,
 				}
 			}
 			if peer != "" {
-				if err := benchPeer(cmd.Context(), peer, lines, report); err != nil {
+				if err := benchPeer(cmd.Context(), peer, only, lines, report); err != nil {
 					return fmt.Errorf("bench --peer: %w", err)
 				}
 			}
@@ -392,9 +394,10 @@ func benchCell(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, 
 //go:embed bench_peer.py
 var peerScript string
 
-// benchPeer runs pytorch-metric-learning on batches of the same sizes and prints how our surgery compares.
-func benchPeer(ctx context.Context, python string, ours []measurement, report func(measurement)) error {
-	cmd := exec.CommandContext(ctx, python, "-c", peerScript)
+// benchPeer runs pytorch-metric-learning on batches of the same sizes, those of what was measured, and prints how our
+// surgery and losses compare.
+func benchPeer(ctx context.Context, python string, only []string, ours []measurement, report func(measurement)) error {
+	cmd := exec.CommandContext(ctx, python, append([]string{"-c", peerScript}, only...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -402,7 +405,7 @@ func benchPeer(ctx context.Context, python string, ours []measurement, report fu
 	}
 	var lines []struct {
 		Name, Size string
-		B, D       int
+		Ours       string // The name of our line that it is to be compared with.
 		Times      []float64
 	}
 	if err := json.Unmarshal(out, &lines); err != nil {
@@ -415,7 +418,7 @@ func benchPeer(ctx context.Context, python string, ours []measurement, report fu
 		peer := measured(line.Name, line.Size, "ms", line.Times...)
 		report(peer)
 		for _, our := range ours {
-			if our.Name == surgeryLine && strings.HasSuffix(our.Size, line.Size) {
+			if our.Name == line.Ours && strings.HasSuffix(our.Size, line.Size) {
 				report(measured("ratio to "+line.Name, our.Size, "×", our.Value/peer.Value))
 			}
 		}
