@@ -119,7 +119,7 @@ func TestInBrowser(t *testing.T) {
 		if len(s.Outside) > 0 || len(s.Errors) > 0 || s.Failed > 0 {
 			t.Errorf("%s: requests to %q, errors of scripts %q, failed cells %d", s.Scenario, s.Outside, s.Errors, s.Failed)
 		}
-		if s.Running != 1 || s.Left != 0 || s.Stopped > 1.5 {
+		if s.Running != 1 || s.Left != 0 || s.Stopped > 1.2 && !busy() {
 			t.Errorf("%s: %d programs while it runs, %d left %.2f s after Stop", s.Scenario, s.Running, s.Left, s.Stopped)
 		}
 	}
@@ -186,19 +186,19 @@ func checkRules(t *testing.T, s seen) {
 	}
 	t.Logf("%d redraws, from the slider's event to the picture on the screen: median %.0f ms, 95 %% within %.0f ms, longest %.0f ms",
 		len(s.Times), at(0.5), at(0.95), at(1))
-	if load := load(); load > 2*float64(runtime.NumCPU()) {
-		t.Logf("not judged: the machine's load is %.0f", load)
+	if busy() {
+		t.Log("not judged: the machine is busy with other work")
 	} else if at(0.5) > 200 {
 		t.Errorf("the median redraw takes %.0f ms; a change is to be seen within 200 ms", at(0.5))
 	}
 }
 
-// load is the machine's load of the last minute, 0 where it is not known.
-func load() (x float64) {
+// busy tells whether so much else runs on the machine that times say nothing.
+func busy() bool {
 	raw, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(raw), " ")
-	x, _ = strconv.ParseFloat(first, 64)
-	return x
+	load, err := strconv.ParseFloat(first, 64)
+	return err == nil && load > 2*float64(runtime.NumCPU())
 }
 
 // browserTools are Chromium and a Python that can drive it.
