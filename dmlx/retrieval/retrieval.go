@@ -62,21 +62,9 @@ type Result struct {
 // others, never against itself. The error names the row of a value that is not finite, sets that do not fit together, and
 // a K beyond the number of items that can be retrieved.
 func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
-	if err := queries.check("queries"); err != nil {
+	gallery, self, retrievable, err := fit(queries, gallery)
+	if err != nil {
 		return nil, err
-	}
-	self := gallery == nil
-	retrievable := 0
-	if self {
-		gallery, retrievable = queries, len(queries.Labels)-1
-	} else {
-		if err := gallery.check("gallery"); err != nil {
-			return nil, err
-		}
-		if queries.Dim != gallery.Dim {
-			return nil, fmt.Errorf("retrieval: queries have dimension %d, the gallery %d", queries.Dim, gallery.Dim)
-		}
-		retrievable = len(gallery.Labels)
 	}
 	for _, k := range ks {
 		if k < 1 || k > retrievable {
@@ -90,7 +78,7 @@ func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Resul
 	}
 	n := len(queries.Labels)
 	ranked := make([]ranking, n)
-	err := similarities(b, queries, gallery, func(i int, row []float32) {
+	err = similarities(b, queries, gallery, func(i int, row []float32) {
 		own := -1
 		if self {
 			own = i
@@ -130,6 +118,24 @@ func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Resul
 
 // Ks lists the K of a result in ascending order.
 func (r *Result) Ks() []int { return slices.Sorted(maps.Keys(r.Recall)) }
+
+// fit checks that queries and gallery are whole and fit together. A nil gallery is the queries themselves, and then one item
+// less can be retrieved.
+func fit(queries, gallery *Embeddings) (items *Embeddings, self bool, retrievable int, err error) {
+	if err := queries.check("queries"); err != nil {
+		return nil, false, 0, err
+	}
+	if gallery == nil {
+		return queries, true, len(queries.Labels) - 1, nil
+	}
+	if err := gallery.check("gallery"); err != nil {
+		return nil, false, 0, err
+	}
+	if queries.Dim != gallery.Dim {
+		return nil, false, 0, fmt.Errorf("retrieval: queries have dimension %d, the gallery %d", queries.Dim, gallery.Dim)
+	}
+	return gallery, false, len(gallery.Labels), nil
+}
 
 func (e *Embeddings) check(what string) error {
 	if e == nil || len(e.Labels) == 0 {
