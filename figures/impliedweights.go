@@ -1,0 +1,128 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// ImpliedParts are the pair weights and the triplet weight of a triplet, on a grid of similarities from 0 to 1 in equal
+// steps: those that a loss implies, or those of a rule.
+type ImpliedParts struct {
+	Title Markup
+	// PairPositive is P₊ at each S_ap and PairNegative P₋ at each S_an, [n].
+	PairPositive, PairNegative []float64
+	// Weight is T, [n, n] with S_ap along rows: at [i*n+j] that of the i-th S_ap with the j-th S_an. Its scale is of no
+	// account: it is drawn over its largest value.
+	Weight []float64
+}
+
+// ImpliedRow is a loss beside the rule that the paper has for it, or that is near it.
+type ImpliedRow struct{ Loss, Rule ImpliedParts }
+
+// ImpliedWeights draws a row for each loss: its pair weights as curves, dashed those of the rule, and the two triplet
+// weights over S_ap × S_an, each over its largest value.
+func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("implied weights: there is no loss")
+	}
+	const height = vg.Length(178)
+	var panels [][]*plot.Plot
+	var colours bar
+	alt := "Pair weights and triplet weights that losses imply, beside those of rules:"
+	for i, r := range rows {
+		curves := newPlot("$P_+$ and $P_-$ of "+r.Loss.Title, "$S_{ap}$, $S_{an}$", "pair weight")
+		curves.X.Min, curves.X.Max = 0, 1
+		curves.Y.Min = 0
+		curves.X.Tick.Marker = every(0.25, 0, 1)
+		line := []*plot.Plot{curves}
+		for k, p := range []ImpliedParts{r.Loss, r.Rule} {
+			n := len(p.PairPositive)
+			if n < 2 || len(p.PairNegative) != n || len(p.Weight) != n*n {
+				return nil, fmt.Errorf("implied weights %q: %d and %d pair weights and %d triplet weights; want n, n and n×n, n at least 2",
+					Plain(p.Title), n, len(p.PairNegative), len(p.Weight))
+			}
+			for _, w := range [][]float64{p.PairPositive, p.PairNegative, p.Weight} {
+				for _, v := range w {
+					if math.IsNaN(v) || math.IsInf(v, 0) {
+						return nil, fmt.Errorf("implied weights %q: a weight is %v", Plain(p.Title), v)
+					}
+				}
+			}
+			for side, w := range [][]float64{p.PairPositive, p.PairNegative} {
+				points := make(plotter.XYs, n)
+				for j, v := range w {
+					points[j] = plotter.XY{X: float64(j) / float64(n-1), Y: v}
+					curves.Y.Max = max(curves.Y.Max, 1.3*v) // Room for the legend.
+				}
+				drawn, err := plotter.NewLine(points)
+				if err != nil {
+					return nil, err
+				}
+				name := []Markup{"$P_+$", "$P_-$"}[side]
+				// Where the two are one, the broad one shows on both sides of the narrow one.
+				drawn.LineStyle = []draw.LineStyle{stroke(SkyBlue, 3.4), stroke(Vermilion, 1.5)}[side]
+				if k == 1 {
+					name, drawn.LineStyle = "rule", stroke(ink, 0.9, 3, 3)
+				}
+				if i == 0 && (k == 0 || side == 0) {
+					curves.Legend.Add(name, drawn)
+				}
+				curves.Add(drawn)
+			}
+		}
+		curves.Legend.Top = true
+		for _, p := range []ImpliedParts{r.Loss, r.Rule} {
+			panel, b, err := Diagram{Field: impliedField(p), Low: 0, High: 1, Levels: []float64{0.2, 0.4, 0.6, 0.8}}.plot()
+			if err != nil {
+				return nil, err
+			}
+			colours = b
+			line = append(line, panel)
+		}
+		panels = append(panels, line)
+		alt += fmt.Sprintf(" %s beside %s;", Plain(r.Loss.Title), Plain(r.Rule.Title))
+	}
+	after := []vg.Length{26, 20, barRoom}
+	return &Figure{
+		Width: vg.Points(610), Height: height * vg.Length(len(rows)), Provenance: provenance,
+		Alt: alt[:len(alt)-1] + ". Curves: the loss's P+ in light blue and P- in orange, dashed those of the rule.",
+		panels: func(c draw.Canvas) {
+			each := (c.Max.Y - c.Min.Y) / vg.Length(len(panels))
+			for i, line := range panels {
+				row := c
+				row.Max.Y = c.Max.Y - each*vg.Length(i)
+				row.Min.Y = row.Max.Y - each + 4
+				parts := squares(row, line, after)
+				for k, part := range parts {
+					drawPlot(line[k], part)
+				}
+				last := len(line) - 1
+				colours.draw(line[last].DataCanvas(parts[last]), parts[last])
+			}
+		},
+	}, nil
+}
+
+// impliedField is T over its largest value, as a triplet diagram has it.
+func impliedField(p ImpliedParts) Field {
+	n := len(p.PairPositive)
+	largest := 0.0
+	for _, v := range p.Weight {
+		largest = max(largest, v)
+	}
+	if largest == 0 {
+		largest = 1
+	}
+	f := Field{Title: "$T$ of " + p.Title, Values: make([]float32, n*n)}
+	for i := range n {
+		for j := range n {
+			f.Values[j*n+i] = float32(p.Weight[i*n+j] / largest)
+		}
+	}
+	return f
+}
