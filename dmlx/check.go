@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -47,7 +48,7 @@ func (f Finding) String() string {
 	}
 	s += f.Message
 	if f.File != "" {
-		s += fmt.Sprintf(" (%s:%d)", f.File, f.Line)
+		s += fmt.Sprintf(" (%s, line %d)", filepath.Base(f.File), f.Line)
 	}
 	return s
 }
@@ -540,7 +541,8 @@ type PartError struct {
 }
 
 func (e *PartError) Error() string {
-	return fmt.Sprintf("%s: %s (%s:%d)", e.Part, e.What, e.File, e.Line)
+	// Not as file:line, behind which GoNB v0.11.5 looks for a column in a cell's output, and dies of it.
+	return fmt.Sprintf("%s: %s (%s, line %d)", e.Part, e.What, filepath.Base(e.File), e.Line)
 }
 
 // Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape or

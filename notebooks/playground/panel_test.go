@@ -237,7 +237,7 @@ func TestWithoutBrowser(t *testing.T) {
 	}
 	bad := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p", Of: func(*dmlx.Batch) *Node { panic("not today") }}}
 	_, ended = follow(t.Context(), rulePage(t, bad))
-	if err := within(t, ended, "end"); err == nil || !strings.Contains(err.Error(), "not today") || !strings.Contains(err.Error(), "panel_test.go:") {
+	if err := within(t, ended, "end"); err == nil || !strings.Contains(err.Error(), "not today") || !strings.Contains(err.Error(), "panel_test.go, line ") {
 		t.Errorf("a rule that panics: %v", err)
 	}
 }

@@ -35,7 +35,20 @@ func Check(r dmlx.Rule) (*figures.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return findings(c), c.Err()
+	return findings(c), fault(c)
+}
+
+// fault is what makes a rule unfit for training, with the line of the user's own function.
+func fault(c *dmlx.Checked) error {
+	i := slices.IndexFunc(c.Findings, func(f dmlx.Finding) bool { return f.Verdict == dmlx.Bad })
+	if i < 0 {
+		return nil
+	}
+	f := c.Findings[i]
+	if line := sourceLine(f.File, f.Line); line != "" {
+		return fmt.Errorf("rule %s: %s: %s: %s; the line is %s", c.Rule.Name(), f.Check, f.Part, f.Message, line)
+	}
+	return c.Err()
 }
 
 func findings(c *dmlx.Checked) *figures.Table {
@@ -58,7 +71,7 @@ func sourceLine(file string, line int) string {
 	if file == "" {
 		return ""
 	}
-	where := fmt.Sprintf("%s:%d", filepath.Base(file), line)
+	where := fmt.Sprintf("%s, line %d:", filepath.Base(file), line)
 	if gonbui.IsNotebook && filepath.Base(file) == "main.go" {
 		where = ""
 	}
@@ -196,7 +209,7 @@ func (t Training) specs() ([]experiment.Spec, error) {
 	for i, r := range t.Rules {
 		checked, err := dmlx.Check(b, r)
 		if err == nil {
-			err = checked.Err()
+			err = fault(checked)
 		}
 		if err != nil {
 			return nil, err

@@ -125,7 +125,7 @@ func TestCheckTable(t *testing.T) {
 		t.Errorf("%v, %v", table, err)
 	}
 	table, err = Check(dmlx.Rule{Pair: dmlx.PairWeight{Name: "wide", Of: func(b *dmlx.Batch) (*Node, *Node) { return b.S, b.San }}})
-	if err == nil || !strings.Contains(err.Error(), "train_test.go:") || !strings.Contains(text(t, table), `train_test.go`) || !strings.Contains(text(t, table), "return b.S, b.San") {
+	if err == nil || !strings.Contains(err.Error(), "train_test.go, line ") || !strings.Contains(text(t, table), `train_test.go`) || !strings.Contains(text(t, table), "return b.S, b.San") {
 		t.Errorf("%v, %v", text(t, table), err)
 	}
 }
