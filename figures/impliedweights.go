@@ -57,7 +57,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 				points := make(plotter.XYs, n)
 				for j, v := range w {
 					points[j] = plotter.XY{X: float64(j) / float64(n-1), Y: v}
-					curves.Y.Max = max(curves.Y.Max, 1.3*v) // Room for the legend.
+					curves.Y.Max = max(curves.Y.Max, 1.6*v) // Room for the legend.
 				}
 				drawn, err := plotter.NewLine(points)
 				if err != nil {
@@ -76,6 +76,10 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			}
 		}
 		curves.Legend.Top = true
+		if curves.Y.Max == 0 { // The loss of nothing.
+			curves.Y.Max = 1
+		}
+		curves.Y.Tick.Marker = every(roundStep(curves.Y.Max/4), 0, curves.Y.Max)
 		for _, p := range []ImpliedParts{r.Loss, r.Rule} {
 			panel, b, err := Diagram{Field: impliedField(p), Low: 0, High: 1, Levels: []float64{0.2, 0.4, 0.6, 0.8}}.plot()
 			if err != nil {

@@ -33,7 +33,7 @@ func onEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	}
 }
 
-// peer is testdata/peer.json, which testdata/peer.py writes.
+// peer is peer/peer.json, which peer/peer.py writes.
 type peer struct {
 	Batches []struct {
 		Labels                       []int64
@@ -49,7 +49,7 @@ type peer struct {
 
 func readPeer(t *testing.T) (p peer) {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/peer.json")
+	raw, err := os.ReadFile("peer/peer.json")
 	if err != nil {
 		t.Fatal(err)
 	}

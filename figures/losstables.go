@@ -1,0 +1,76 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// PeerRow says how far a loss and its gradients are from another implementation's, relative to the largest value.
+type PeerRow struct {
+	Loss, Peer               string
+	Value, Gradient, Proxies float64
+	HasProxies               bool
+}
+
+// PeerAgreement is the table of losses against another implementation.
+func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
+	const off = "largest difference, relative"
+	t := &Table{
+		Columns: []Column{{Title: "Loss", Left: true}, {Title: "Against", Left: true}, {Group: off, Title: "value"},
+			{Group: off, Title: "gradient"}, {Group: off, Title: "proxies' gradient"}},
+		Caption:    "Each loss and its gradient at the un-normalised embeddings, in float32, against pytorch-metric-learning's or its formula's in float64.",
+		Provenance: provenance,
+	}
+	for _, r := range rows {
+		for _, v := range []float64{r.Value, r.Gradient, r.Proxies} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("agreement of %s: a difference is %v", r.Loss, v)
+			}
+		}
+		proxies := "–"
+		if r.HasProxies {
+			proxies = scientific(r.Proxies)
+		}
+		t.Rows = append(t.Rows, []Cell{Text(r.Loss), Text(r.Peer), Text(scientific(r.Value)), Text(scientific(r.Gradient)), Text(proxies)})
+	}
+	return t, nil
+}
+
+// ImpliedSummary is a loss taken apart at a batch.
+type ImpliedSummary struct {
+	Title   Markup
+	Anchors int // Those that move a pair.
+	// PairPositive and PairNegative are the means over anchors of the sums of their pair weights, Weight that of T.
+	PairPositive, PairNegative, Weight float64
+	// Residual is the share of the gradient that is left over, Lone the share of anchors without a triplet.
+	Residual, Lone float64
+	// Alone is what the paper's form leaves over of a lone triplet's gradient on a grid of similarities.
+	Alone float64
+}
+
+// ImpliedSummaries is the table of losses taken apart at a batch.
+func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) {
+	t := &Table{
+		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: `mean $\Sigma P_+$`}, {Title: `mean $\Sigma P_-$`},
+			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"}, {Group: "left over, %", Title: "of a lone triplet"}},
+		Caption:    "What the losses imply for a batch: triplet weight and pair weights, which sum to 2, and the share of the gradient that they are not.",
+		Provenance: provenance,
+	}
+	percent := func(v float64) Markup {
+		if 100*v < 0.005 {
+			return "0.00"
+		}
+		return strconv.FormatFloat(100*v, 'f', 2, 64)
+	}
+	for _, r := range rows {
+		for _, v := range []float64{r.PairPositive, r.PairNegative, r.Weight, r.Residual, r.Lone, r.Alone} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("parts of %s: a number is %v", Plain(r.Title), v)
+			}
+		}
+		t.Rows = append(t.Rows, []Cell{Text(r.Title), Text(strconv.Itoa(r.Anchors)), Text(scientific(r.Weight)),
+			Text(fmt.Sprintf("%.2f", r.PairPositive)), Text(fmt.Sprintf("%.2f", r.PairNegative)), Text(percent(r.Residual)), Text(percent(r.Lone)), Text(percent(r.Alone))})
+	}
+	return t, nil
+}
