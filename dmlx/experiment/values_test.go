@@ -340,7 +340,7 @@ func TestSweepRates(t *testing.T) {
 		preset, study, rule, data string
 		want                      []float64
 	}{
-		{"quick", "table6", "cos-orth/con/con", "minicar", []float64{0.15, 0.3, 0.6, 1.2}},
+		{"quick", "table6", "cos-orth/con/con", "minicar", []float64{0.075, 0.15, 0.3, 0.6}},
 		{"quick", "table7", "euc/sig-ms/con", "minishop", []float64{0.1, 0.2, 0.4, 0.8}},
 		{"paper", "table6", "euc/con/con", "CAR", []float64{0.025, 0.05, 0.1, 0.2}},
 		{"paper", "table7", "cos/lin/con", "CAR", []float64{0.05, 0.1, 0.2, 0.4}},
