@@ -27,6 +27,14 @@ type Output interface {
 // Failed is an output in place of one that could not be made: writing it, in whatever format, is the error.
 func Failed(err error) Output { return failed{err} }
 
+// Failure is why an output cannot be written, if it is one of [Failed]; else nil.
+func Failure(o Output) error {
+	if f, ok := o.(failed); ok {
+		return f.err
+	}
+	return nil
+}
+
 type failed struct{ err error }
 
 func (failed) Formats() []string              { return (&Table{}).Formats() }

@@ -1,0 +1,118 @@
+package figures
+
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// ClassScore is how many of a class's queries are found at once.
+type ClassScore struct {
+	Name           string
+	Found, Queries int
+}
+
+func (c ClassScore) percent() float64 { return 100 * float64(c.Found) / float64(c.Queries) }
+
+// worstClasses is how many classes ClassRecall names.
+const worstClasses = 12
+
+// ClassRecall draws the Recall@1 of each class, the worst to the left, and names the worst with their counts.
+func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
+	if len(classes) == 0 {
+		return nil, fmt.Errorf("recall by class: no class; want at least one")
+	}
+	found, queries, perfect := 0, 0, 0
+	for _, c := range classes {
+		if c.Queries < 1 || c.Found < 0 || c.Found > c.Queries {
+			return nil, fmt.Errorf("recall by class: %s has %d of %d queries found", c.Name, c.Found, c.Queries)
+		}
+		found, queries = found+c.Found, queries+c.Queries
+		if c.Found == c.Queries {
+			perfect++
+		}
+	}
+	classes = slices.Clone(classes)
+	slices.SortStableFunc(classes, func(a, b ClassScore) int { return a.Found*b.Queries - b.Found*a.Queries })
+	overall := 100 * float64(found) / float64(queries)
+	all := newPlot(fmt.Sprintf("All %d classes", len(classes)), "classes, the worst first", "Recall@1, %")
+	all.X.Min, all.X.Max, all.Y.Min, all.Y.Max = 0.5, float64(len(classes))+0.5, 0, 100
+	all.X.Tick.Marker = every(max(1, roundStep(float64(len(classes))/5)), 1, float64(len(classes)))
+	all.Y.Tick.Marker = every(20, 0, 100)
+	points := make(plotter.XYs, len(classes))
+	for i, c := range classes {
+		points[i] = plotter.XY{X: float64(i + 1), Y: c.percent()}
+	}
+	all.Add(lightGrid(), classMean(overall), classDots{points})
+	worst := classes[:min(worstClasses, len(classes))]
+	alt := fmt.Sprintf("Recall@1 of each of %d classes, sorted: %.1f %% over all queries, %d classes without a miss. The worst:", len(classes), overall, perfect)
+	for i, c := range worst {
+		alt += fmt.Sprintf("%s %s %d of %d", map[bool]string{true: ",", false: ""}[i > 0], c.Name, c.Found, c.Queries)
+	}
+	return &Figure{
+		Width: vg.Points(560), Height: vg.Points(236), Alt: alt + ".", Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			parts := columns(c, 24, 1.15, 1)
+			drawPlot(all, parts[0])
+			drawWorst(parts[1], worst)
+		},
+	}, nil
+}
+
+// classMean is a line at the recall over all queries, with its value.
+type classMean float64
+
+func (m classMean) Plot(c draw.Canvas, p *plot.Plot) {
+	_, y := p.Transforms(&c)
+	at := y(float64(m))
+	c.StrokeLine2(stroke(quiet, 0.8, 4, 2.5), c.Min.X, at, c.Max.X, at)
+	s := aligned(style(noteSize, quiet), text.XLeft, text.YBottom) // At the left, where the worst classes leave room.
+	c.FillText(s, vg.Point{X: c.Min.X + 4, Y: at + 3}, fmt.Sprintf("all queries: %.1f %%", float64(m)))
+}
+
+// classDots are dots on stems, smaller where there are many.
+type classDots struct{ plotter.XYs }
+
+func (d classDots) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	room := (c.Max.X - c.Min.X) / vg.Length(len(d.XYs))
+	radius := max(0.8, min(2.4, 0.45*room))
+	glyph := draw.GlyphStyle{Color: Blue, Radius: radius, Shape: draw.CircleGlyph{}}
+	for _, at := range d.XYs {
+		if room > 3 {
+			c.StrokeLine2(stroke(SkyBlue, 0.8), x(at.X), y(0), x(at.X), y(at.Y))
+		}
+		c.DrawGlyphNoClip(glyph, vg.Point{X: x(at.X), Y: y(at.Y)})
+	}
+}
+
+// drawWorst lists classes with bars of their recall, and counts.
+func drawWorst(c draw.Canvas, classes []ClassScore) {
+	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
+	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y}, fmt.Sprintf("The %d worst", len(classes)))
+	name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	widest := vg.Length(0)
+	for _, k := range classes {
+		widest = max(widest, name.Width(k.Name))
+	}
+	const counts = vg.Length(52)
+	whole := c.Max.X - c.Min.X
+	widest = min(widest, 0.5*whole)
+	from, to := c.Min.X+widest+8, c.Max.X-counts
+	row := min(16, (c.Max.Y-c.Min.Y-22)/vg.Length(len(classes)))
+	for i, k := range classes {
+		y := c.Max.Y - 26 - row*vg.Length(i)
+		c.FillText(name, vg.Point{X: c.Min.X, Y: y}, fitted(name, k.Name, widest))
+		c.StrokeLine2(stroke(faint, 0.8), from, y, to, y)
+		at := from + (to-from)*vg.Length(k.percent()/100)
+		c.StrokeLine2(stroke(SkyBlue, 2.4), from, y, at, y)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: at, Y: y})
+		c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: c.Max.X, Y: y}, fmt.Sprintf("%d of %d", k.Found, k.Queries))
+	}
+	c.StrokeLine2(stroke(quiet, 0.6), from, c.Max.Y-18, from, c.Max.Y-26-row*(vg.Length(len(classes))-0.4))
+}

@@ -1,0 +1,188 @@
+package figures
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+
+	ximage "golang.org/x/image/draw"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// RetrievalRow is a query with what a network finds for it, the nearest first.
+type RetrievalRow struct {
+	Query image.Image
+	Class string
+	Hits  []RetrievalHit
+}
+
+// RetrievalHit is an image that was found.
+type RetrievalHit struct {
+	Image      image.Image
+	Class      string
+	Similarity float64
+	Right      bool // It is of the query's class.
+}
+
+const (
+	// sheetSide is the side of a picture: 96 pixels of a PNG file, so that pictures of 32 pixels are enlarged without a blur.
+	sheetSide = 96 * vg.Inch / PNGResolution
+	sheetGap  = vg.Length(6)
+	sheetRow  = sheetSide + 21
+)
+
+// RetrievalSheet draws queries, one a row, with their nearest neighbours to the right. A right one has a thin frame, a wrong
+// one a thick frame with a cross in its corner and the name of its class under it. Provenance says whose they are.
+func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) {
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("retrieval sheet: no query; want at least one")
+	}
+	most, right, first, all := 0, 0, 0, 0
+	for i, r := range rows {
+		if r.Query == nil || len(r.Hits) == 0 {
+			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no neighbour", i)
+		}
+		most = max(most, len(r.Hits))
+		for k, h := range r.Hits {
+			if h.Image == nil || math.IsNaN(h.Similarity) {
+				return nil, fmt.Errorf("retrieval sheet: neighbour %d of query %d has no picture, or the similarity %v", k+1, i, h.Similarity)
+			}
+			all++
+			if h.Right {
+				right++
+				if k == 0 {
+					first++
+				}
+			}
+		}
+	}
+	// Rows stand in two columns where that is room enough.
+	columns := 1
+	if len(rows) > 1 && most <= 5 {
+		columns = 2
+	}
+	lines := (len(rows) + columns - 1) / columns
+	width := sheetSide + 3*sheetGap + vg.Length(most)*(sheetSide+sheetGap)
+	f := &Figure{
+		Width:  2*margin + vg.Length(columns)*width + vg.Length(columns-1)*2*sheetGap,
+		Height: 2*margin + 16 + vg.Length(lines)*sheetRow,
+		Alt: fmt.Sprintf("%d queries with their %d nearest images each: %d of %d are of the query's class, and so is the nearest of %d queries.",
+			len(rows), most, right, all, first),
+		Provenance: provenance,
+	}
+	if provenance != "" {
+		f.Height += noteSize + 6
+	}
+	f.panels = func(c draw.Canvas) {
+		head := aligned(bold(style(labelSize, ink)), text.XLeft, text.YTop)
+		for column := range columns {
+			x := c.Min.X + vg.Length(column)*(width+2*sheetGap)
+			c.FillText(head, vg.Point{X: x, Y: c.Max.Y}, "query")
+			c.FillText(head, vg.Point{X: x + sheetSide + 3*sheetGap, Y: c.Max.Y}, "nearest first, with its similarity")
+			for line := range lines {
+				i := column*lines + line
+				if i >= len(rows) {
+					break
+				}
+				r := rows[i]
+				top := c.Max.Y - 16 - vg.Length(line)*sheetRow
+				drawThumb(c, r.Query, vg.Point{X: x, Y: top - sheetSide}, nil)
+				sheetText(c, vg.Point{X: x, Y: top - sheetSide}, r.Class, ink)
+				rule := x + sheetSide + 1.5*sheetGap
+				c.StrokeLine2(stroke(faint, 1), rule, top, rule, top-sheetSide)
+				for k, h := range r.Hits {
+					at := vg.Point{X: x + sheetSide + 3*sheetGap + vg.Length(k)*(sheetSide+sheetGap), Y: top - sheetSide}
+					drawThumb(c, h.Image, at, &h.Right)
+					label := fmt.Sprintf("%.3f", h.Similarity)
+					if h.Right {
+						sheetText(c, at, label, ink)
+					} else {
+						sheetText(c, at, label+"\n"+h.Class, Vermilion)
+					}
+				}
+			}
+		}
+	}
+	p := &Pictures{Figure: f, rule: true}
+	for _, r := range rows {
+		line := []pictured{{r.Query, "query, " + r.Class, nil, []string{r.Class}}}
+		for _, h := range r.Hits {
+			k := pictured{h.Image, "found, " + h.Class, &h.Right, []string{fmt.Sprintf("%.3f", h.Similarity)}}
+			if !h.Right {
+				k.lines = append(k.lines, h.Class)
+			}
+			line = append(line, k)
+		}
+		p.rows = append(p.rows, line)
+	}
+	return p, nil
+}
+
+// drawThumb draws a picture with its lower left corner at a point and, if right is given, its verdict as a frame.
+func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
+	r := vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: sheetSide, Y: sheetSide})}
+	c.DrawImage(r, thumb(img))
+	if right == nil {
+		return
+	}
+	frame := func(l draw.LineStyle, in vg.Length) {
+		a, b := vg.Point{X: r.Min.X + in, Y: r.Min.Y + in}, vg.Point{X: r.Max.X - in, Y: r.Max.Y - in}
+		c.StrokeLines(l, []vg.Point{a, {X: b.X, Y: a.Y}, b, {X: a.X, Y: b.Y}, a, {X: b.X, Y: a.Y}})
+	}
+	if *right {
+		frame(stroke(Blue, 0.9), -0.45)
+		return
+	}
+	frame(stroke(Vermilion, 2.2), -0.6)
+	const size, in = 8, 1.2 // The cross.
+	corner := vg.Rectangle{Min: vg.Point{X: r.Max.X - size, Y: r.Max.Y - size}, Max: r.Max}
+	c.SetColor(Vermilion)
+	c.Fill(corner.Path())
+	line := stroke(paper, 1.3)
+	c.StrokeLine2(line, corner.Min.X+in, corner.Min.Y+in, corner.Max.X-in, corner.Max.Y-in)
+	c.StrokeLine2(line, corner.Min.X+in, corner.Max.Y-in, corner.Max.X-in, corner.Min.Y+in)
+}
+
+// sheetText writes lines under a picture whose lower left corner is given, cut to its width.
+func sheetText(c draw.Canvas, at vg.Point, lines string, k color.Color) {
+	s := aligned(style(noteSize, k), text.XLeft, text.YTop)
+	y := at.Y - 2
+	for _, line := range s.Handler.Lines(lines) {
+		c.FillText(s, vg.Point{X: at.X, Y: y}, fitted(s, line, sheetSide))
+		y -= noteSize + 0.5
+	}
+}
+
+// fitted is a text cut, with an ellipsis, to a width.
+func fitted(s text.Style, line string, width vg.Length) string {
+	if s.Width(line) <= width {
+		return line
+	}
+	runes := []rune(line)
+	for n := len(runes) - 1; n > 0; n-- {
+		if cut := string(runes[:n]) + "…"; s.Width(cut) <= width {
+			return cut
+		}
+	}
+	return "…"
+}
+
+// thumb is a picture in the pixels of a PNG file's sheetSide: small ones are enlarged a whole number of times, so that
+// their pixels stay sharp, larger ones reduced.
+func thumb(img image.Image) image.Image {
+	const side = int(sheetSide * PNGResolution / vg.Inch)
+	b := img.Bounds()
+	if b.Dx() == side && b.Dy() == side {
+		return img
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, side, side))
+	var scaler ximage.Scaler = ximage.CatmullRom
+	if b.Dx() <= side && side%b.Dx() == 0 {
+		scaler = ximage.NearestNeighbor
+	}
+	scaler.Scale(out, out.Rect, img, b, ximage.Src, nil)
+	return out
+}

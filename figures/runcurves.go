@@ -1,0 +1,312 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// RunGroup is runs that differ in their seed alone, to be set beside others.
+type RunGroup struct {
+	Name Markup
+	// Curves are the epochs of each run; a run without any is one of which only the result is there.
+	Curves [][]TrainingEpoch
+	// Recall is Recall@1 over the group's seeds.
+	Recall Score
+}
+
+// mean is the mean over runs of a measure in each epoch that all runs with epochs have.
+func (g RunGroup) mean(of func(TrainingEpoch) float64) plotter.XYs {
+	var out plotter.XYs
+	for k := 0; ; k++ {
+		sum, n := 0.0, 0
+		at := 0
+		for _, c := range g.Curves {
+			if len(c) == 0 {
+				continue
+			}
+			if k >= len(c) {
+				return out
+			}
+			sum, n, at = sum+of(c[k]), n+1, c[k].Epoch
+		}
+		if n == 0 {
+			return out
+		}
+		out = append(out, plotter.XY{X: float64(at), Y: sum / float64(n)})
+	}
+}
+
+func (g RunGroup) seen() int {
+	n := 0
+	for _, c := range g.Curves {
+		if len(c) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// RunCurves draws the training of runs side by side, by epoch: the share of violated triplets, mean S_ap and mean S_an, and
+// the length of the gradient of all weights on a logarithmic scale. A thin line is a run, the thick one with marks its
+// group's mean over seeds.
+func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
+	if len(groups) == 0 || len(groups) > len(flowColours) {
+		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d, which can be told apart", len(groups), len(flowColours))
+	}
+	epochs, drawn := 0.0, 0
+	for _, g := range groups {
+		for _, c := range g.Curves {
+			for _, e := range c {
+				if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) || e.GradientNorm < 0 {
+					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length", Plain(g.Name), e.Epoch)
+				}
+				epochs = max(epochs, float64(e.Epoch))
+			}
+		}
+		drawn += g.seen()
+	}
+	if drawn == 0 {
+		return nil, fmt.Errorf("curves of runs: no run has its epochs; make one of them in this store")
+	}
+	const least = 1e-12 // A batch without triplets has no gradient.
+	panels := []struct {
+		title, label Markup
+		of           func(TrainingEpoch) float64
+	}{
+		{"$S_{an} > S_{ap}$", "share of triplets, %", func(e TrainingEpoch) float64 { return 100 * e.ViolationRate }},
+		{"$S_{ap}$", "mean similarity", func(e TrainingEpoch) float64 { return e.Sap }},
+		{"$S_{an}$", "mean similarity", func(e TrainingEpoch) float64 { return e.San }},
+		{"Gradient of all weights", "length", func(e TrainingEpoch) float64 { return math.Log10(max(e.GradientNorm, least)) }},
+	}
+	plots := make([]*plot.Plot, len(panels))
+	for k, part := range panels {
+		p := newPlot(part.title, "epoch", part.label)
+		p.Add(lightGrid())
+		low, high := math.Inf(1), math.Inf(-1)
+		for i, g := range groups {
+			for _, c := range g.Curves {
+				points := make(plotter.XYs, len(c))
+				for j, e := range c {
+					points[j] = plotter.XY{X: float64(e.Epoch), Y: part.of(e)}
+					low, high = min(low, points[j].Y), max(high, points[j].Y)
+				}
+				if g.seen() > 1 && len(points) > 0 {
+					line, err := plotter.NewLine(points)
+					if err != nil {
+						return nil, err
+					}
+					line.LineStyle = stroke(scale{paper, trainingColour(i)}.at(0.45), 0.7)
+					p.Add(line)
+				}
+			}
+		}
+		for i, g := range groups {
+			mean := g.mean(part.of)
+			if len(mean) == 0 {
+				continue
+			}
+			line, err := plotter.NewLine(mean)
+			if err != nil {
+				return nil, err
+			}
+			line.LineStyle = stroke(trainingColour(i), 1.5)
+			p.Add(line, runMarks{mean, i})
+		}
+		p.X.Min, p.X.Max = 1, max(epochs, 2)
+		p.X.Tick.Marker = every(max(1, roundStep(epochs/4)), 1, epochs)
+		switch k {
+		case 0:
+			p.Y.Min, p.Y.Max = 0, max(10, 10*math.Ceil(high/10))
+			p.Y.Tick.Marker = every(roundStep(p.Y.Max/4), 0, p.Y.Max)
+		case 3:
+			p.Y.Min, p.Y.Max = math.Floor(low), math.Ceil(high)
+			if high-low < 0.5 { // Less than a power of ten tells nothing.
+				p.Y.Min, p.Y.Max = low-0.1, high+0.1
+			}
+			if p.Y.Min == p.Y.Max {
+				p.Y.Max++
+			}
+			p.Y.Tick.Marker = runPowers(p.Y.Min, p.Y.Max)
+		default:
+			room := max(0.05*(high-low), 0.01)
+			p.Y.Min, p.Y.Max = low-room, high+room
+			p.Y.Tick.Marker = every(roundStep((high-low+2*room)/5), p.Y.Min, p.Y.Max)
+		}
+		plots[k] = p
+	}
+	alt := "Training by epoch: share of violated triplets, mean S_ap and S_an, length of the gradient."
+	for _, g := range groups {
+		alt += fmt.Sprintf(" %s, Recall@1 %s %%", Plain(g.Name), g.Recall)
+		if n := g.seen(); n < len(g.Curves) {
+			alt += fmt.Sprintf(", curves of %d of %d runs", n, len(g.Curves))
+		}
+		alt += "."
+	}
+	height := vg.Points(188) + vg.Length(14*((len(groups)+1)/2)) + 8
+	if provenance != "" {
+		height += noteSize + 6
+	}
+	return &Figure{
+		Width: vg.Points(760), Height: height, Alt: alt, Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			names := c
+			names.Max.Y = c.Min.Y + vg.Length(14*((len(groups)+1)/2))
+			drawRunNames(names, groups)
+			c.Min.Y = names.Max.Y + 8
+			for i, part := range columns(c, 10, 1, 1, 1, 1) {
+				drawPlot(plots[i], part)
+			}
+		},
+	}, nil
+}
+
+// runMarks are a group's marks on its mean, at most a dozen, so that lines stay lines.
+type runMarks struct {
+	plotter.XYs
+	group int
+}
+
+func (m runMarks) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	step := (len(m.XYs) + 11) / 12
+	for i := len(m.XYs) - 1; i >= 0; i -= step {
+		c.DrawGlyphNoClip(runGlyph(m.group, 2), vg.Point{X: x(m.XYs[i].X), Y: y(m.XYs[i].Y)})
+	}
+}
+
+func runGlyph(group int, radius vg.Length) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: trainingColour(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
+}
+
+// runPowers are ticks of logarithms: whole powers where there are two, else 1, 2 and 5 times them.
+func runPowers(low, high float64) plot.ConstantTicks {
+	digits := []float64{1}
+	if math.Floor(high)-math.Ceil(low) < 1 {
+		digits = []float64{1, 1.5, 2, 3, 5, 7}
+	}
+	var ticks plot.ConstantTicks
+	for power := math.Floor(low); power <= high; power++ {
+		for _, digit := range digits {
+			if v := power + math.Log10(digit); v >= low && v <= high {
+				ticks = append(ticks, plot.Tick{Value: v, Label: number(digit * math.Pow(10, power))})
+			}
+		}
+	}
+	return ticks
+}
+
+// drawRunNames is the legend, with each group's recall, in two columns.
+func drawRunNames(c draw.Canvas, groups []RunGroup) {
+	half := (c.Max.X - c.Min.X) / 2
+	for i, g := range groups {
+		at := vg.Point{X: c.Min.X + vg.Length(i%2)*half + 10, Y: c.Max.Y - 7 - vg.Length(i/2)*14}
+		c.StrokeLine2(stroke(trainingColour(i), 1.5), at.X-9, at.Y, at.X+9, at.Y)
+		c.DrawGlyphNoClip(runGlyph(i, 2.4), at)
+		label := fmt.Sprintf("%s: Recall@1 %s %%", g.Name, g.Recall)
+		switch n := g.seen(); {
+		case n == 0:
+			label += ", its epochs are not in the store"
+		case n < len(g.Curves):
+			label += fmt.Sprintf(", curves of %d of %d runs", n, len(g.Curves))
+		case n > 1:
+			label += fmt.Sprintf(" over %d seeds", n)
+		}
+		s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+		c.FillText(s, vg.Point{X: at.X + 14, Y: at.Y}, fitted(s, label, half-30))
+	}
+}
+
+// RunMeasure is a measure of runs, by group in their order.
+type RunMeasure struct {
+	Name   Markup
+	Scores []Score
+}
+
+// RunTest is the difference of a group to the first one in a measure, in the measure's unit.
+type RunTest struct {
+	Measure, Group Markup
+	// Difference is the group's mean less the first group's, Low to High its 95 % interval.
+	Difference, Low, High float64
+	P                     float64
+	Method                string // Which test it is.
+	Failed                string // Why there is none, if so.
+}
+
+// RunMetrics sets the final measures of groups of runs with their standard deviations over seeds, a row each.
+func RunMetrics(provenance string, groups []Markup, measures ...RunMeasure) (*Table, error) {
+	t := &Table{
+		Columns: []Column{{Title: "Runs", Left: true}}, Provenance: provenance,
+		Caption: "Final measures: mean and sample standard deviation over seeds.",
+	}
+	if len(groups) == 0 || len(measures) == 0 {
+		return nil, fmt.Errorf("measures of runs: %d groups, %d measures; want at least one of each", len(groups), len(measures))
+	}
+	for _, g := range groups {
+		t.Rows = append(t.Rows, []Cell{Text(g)})
+	}
+	for _, m := range measures {
+		if len(m.Scores) != len(groups) {
+			return nil, fmt.Errorf("measures of runs: %d scores of %s for %d groups", len(m.Scores), Plain(m.Name), len(groups))
+		}
+		t.Columns = append(t.Columns, Column{Title: m.Name})
+		for i, s := range m.Scores {
+			t.Rows[i] = append(t.Rows[i], Scored(s))
+		}
+	}
+	return t, nil
+}
+
+// RunTests sets tests over seeds, a row each.
+func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error) {
+	if len(tests) == 0 {
+		return nil, fmt.Errorf("tests of runs: none; want at least two groups")
+	}
+	t := &Table{
+		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true}, {Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
+			{Title: "test", Left: true}},
+		Caption:    "What differs by more than seeds do.",
+		Notes:      []Markup{"Two-sided t tests. Bold: p < 0.05, which is so for one in twenty where nothing differs; with few seeds much that differs is not bold."},
+		Provenance: provenance,
+	}
+	for i, r := range tests {
+		if r.Failed != "" {
+			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Text(runSigned(r.Difference)), Text("–"), Text("–"), Text(r.Failed)})
+		} else {
+			if math.IsNaN(r.Difference + r.Low + r.High + r.P) {
+				return nil, fmt.Errorf("tests of runs: number %d has a value that is not a number", i+1)
+			}
+			p := fmt.Sprintf("%.3f", r.P)
+			if r.P < 0.001 {
+				p = "< 0.001"
+			}
+			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), {Text: runSigned(r.Difference), Bold: r.P < 0.05},
+				Text(fmt.Sprintf("%s to\u00a0%s", runSigned(r.Low), runSigned(r.High))), Text(p), Text(r.Method)})
+		}
+		if i+1 < len(tests) && tests[i+1].Group != r.Group {
+			t.Rules = append(t.Rules, i+1)
+		}
+	}
+	t.Rules = slices.Compact(t.Rules)
+	return t, nil
+}
+
+// runSigned is a difference in points with its sign, – where it is not known.
+func runSigned(v float64) string {
+	switch s := fmt.Sprintf("%.2f", math.Abs(v)); {
+	case math.IsNaN(v):
+		return "–"
+	case s == "0.00":
+		return s
+	case v < 0:
+		return "−" + s
+	default:
+		return "+" + s
+	}
+}
