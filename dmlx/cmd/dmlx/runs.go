@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,17 +9,31 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
 )
 
 func newRuns(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List, show, compare and remove runs",
+		Short: "List, show, look into, compare and remove runs",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return a.listRuns() },
 	}
+	var out string
+	compare := &cobra.Command{
+		Use: "compare RUN RUN…", Short: "Show runs beside each other, and where their specs differ; with --out as pictures",
+		Long: "Show runs beside each other, and where their specs differ. Runs that differ in their seed alone are one group: of two\n" +
+			"groups, the second's difference to the first is tested over seeds, paired where both have the same. --out writes\n" +
+			"their measures, tests and curves, and where on the triplet diagram they have other triplets.",
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return a.compareRuns(args, out) },
+	}
+	compare.Flags().StringVar(&out, "out", "", "folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
 	cmd.AddCommand(
+		compare,
+		newLook(a),
 		&cobra.Command{
 			Use: "list", Short: "List all runs of the store", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return a.listRuns() },
@@ -26,10 +41,6 @@ func newRuns(a *app) *cobra.Command {
 		&cobra.Command{
 			Use: "show RUN", Short: "Show a run: spec, result and epochs; the first digits of its name will do", Args: cobra.ExactArgs(1),
 			RunE: func(_ *cobra.Command, args []string) error { return a.showRun(args[0]) },
-		},
-		&cobra.Command{
-			Use: "compare RUN RUN…", Short: "Show runs beside each other, and where their specs differ", Args: cobra.MinimumNArgs(2),
-			RunE: func(_ *cobra.Command, args []string) error { return a.compareRuns(args) },
 		},
 		&cobra.Command{
 			Use: "remove RUN…", Short: "Remove runs for good", Args: cobra.MinimumNArgs(1),
@@ -151,12 +162,15 @@ func (a *app) showRun(prefix string) error {
 	return a.print(shown, strings.TrimRight(text.String(), "\n"))
 }
 
-func (a *app) compareRuns(prefixes []string) error {
+// compareRuns prints runs beside each other. Where groups of them can be tested over seeds, and with a folder to write to, it
+// goes on with what the report on them shows.
+func (a *app) compareRuns(prefixes []string, out string) error {
 	store, err := a.store()
 	if err != nil {
 		return err
 	}
 	var runs []*experiment.Result
+	var hashes []string
 	for _, p := range prefixes {
 		hash, err := store.Find(p)
 		if err != nil {
@@ -166,7 +180,7 @@ func (a *app) compareRuns(prefixes []string) error {
 		if err != nil {
 			return err
 		}
-		runs = append(runs, r)
+		runs, hashes = append(runs, r), append(hashes, hash)
 	}
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -233,7 +247,30 @@ func (a *app) compareRuns(prefixes []string) error {
 	}
 	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
 	_ = w.Flush()
-	return a.print(map[string]any{"runs": runs}, strings.TrimRight(text.String(), "\n"))
+	v, body := map[string]any{"runs": runs}, strings.TrimRight(text.String(), "\n")
+	if groups := experiment.SameButSeed(runs); out == "" && (len(groups) < 2 || len(groups) == len(runs)) {
+		return a.print(v, body) // No group has seeds to average or to test over.
+	}
+	open := a.backend
+	if out == "" {
+		open = func() (*backend.Choice, error) { return nil, errors.New("pictures are made with --out") }
+	}
+	r, err := results.CompareRuns(open, store, hashes...)
+	if err != nil {
+		return err
+	}
+	if out == "" { // Of the pictures' data nothing is shown.
+		r.Parts = slices.DeleteFunc(r.Parts, func(p results.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
+	}
+	words, files, err := a.pictures(r, out, "compare")
+	if err != nil {
+		return err
+	}
+	v["parts"], v["files"] = words, files
+	for _, p := range r.Parts {
+		body += "\n\n" + words[p.Name]
+	}
+	return a.print(v, body+filesText(files))
 }
 
 func (a *app) removeRuns(prefixes []string) error {

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// newLook shows what a finished run sees in its test images.
+func newLook(a *app) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "look RUN",
+		Short: "Show what a run sees: what it finds for queries, its hardest triplets, recall by class, a map",
+		Long: "Show what a finished run sees in its test images: queries with their nearest neighbours, those that it misses, its\n" +
+			"hardest triplets, recall by class, and a map of the embeddings. In words here, as pictures in the folder --out; the\n" +
+			"map also as a page (HTML) that shows the image under the pointer. The first digits of the run's name will do.",
+		Example: "  dmlx runs look 077c9a --out looks/",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			hash, err := store.Find(args[0])
+			if err != nil {
+				return err
+			}
+			r, err := results.Look(a.backend, store, hash)
+			if err != nil {
+				return err
+			}
+			words, files, err := a.pictures(r, out, "look-"+hash)
+			if err != nil {
+				return err
+			}
+			v := map[string]any{"run": hash, "dir": store.Path(hash), "recall": r.Results[0].Recall, "parts": words, "files": files}
+			text := r.Title + "\n" + r.Provenance
+			for _, p := range r.Parts {
+				text += fmt.Sprintf("\n\n%s\n%s", p.Name, words[p.Name])
+			}
+			return a.print(v, text+filesText(files))
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG, those of images also as HTML")
+	return cmd
+}
+
+// pictures puts a report's parts in words, by name, and writes them to a folder, unless that is empty, in all formats. A part
+// that cannot be shown is told of and left out.
+func (a *app) pictures(r *results.Report, out, prefix string) (words map[string]string, files []string, err error) {
+	words, files = make(map[string]string), []string{} // An array in JSON, even if there is nothing.
+	for _, p := range r.Parts {
+		if err := figures.Failure(p.Of); err != nil {
+			words[p.Name] = fmt.Sprintf("not shown: %v", err)
+			a.logf("%s: not shown: %v", p.Name, err)
+			continue
+		}
+		if f, ok := p.Of.(*figures.Figure); ok {
+			words[p.Name] = f.Alt
+		} else if text, err := figures.Bytes(p.Of, "txt"); err != nil {
+			return nil, nil, err
+		} else {
+			words[p.Name] = strings.TrimRight(string(text), "\n")
+		}
+		if out == "" {
+			continue
+		}
+		for _, format := range p.Of.Formats() {
+			if format == "txt" {
+				continue // It is printed.
+			}
+			path := filepath.Join(out, fmt.Sprintf("%s-%s.%s", prefix, p.Name, format))
+			if err := figures.Save(p.Of, path); err != nil {
+				return nil, nil, err
+			}
+			files = append(files, path)
+		}
+	}
+	return words, files, nil
+}
+
+// filesText lists what was written.
+func filesText(files []string) string {
+	if len(files) == 0 {
+		return ""
+	}
+	return "\n\nwrote " + strings.Join(files, "\n      ")
+}

@@ -1,0 +1,234 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// CompareRuns sets finished runs side by side, by their hashes: those that differ in the seed alone are one group. Its parts:
+// "metrics", final measures with their deviations over seeds; "curves", their training; and of two groups or more "tests",
+// whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on the triplet diagram
+// they have other triplets than the first. A part whose data are not there, as those of shipped results, fails when it is
+// shown and says why. open is asked for a backend where triplets of a test set have to be found.
+func CompareRuns(open func() (*backend.Choice, error), store *experiment.Store, hashes ...string) (*Report, error) {
+	r := &Report{Name: "compare", Title: "Runs side by side"}
+	for _, hash := range hashes {
+		run, err := store.Get(hash)
+		if err != nil {
+			return nil, err
+		}
+		r.Results = append(r.Results, run)
+	}
+	groups := experiment.SameButSeed(r.Results)
+	if len(groups) == 0 {
+		return nil, fmt.Errorf("no runs to compare")
+	}
+	r.Runs = len(r.Results)
+	names := groupNames(groups)
+	r.Provenance = groupsLine(groups)
+	if err := r.addMeasures(groups, names); err != nil {
+		return nil, err
+	}
+	if err := r.addCurves(store, groups, names); err != nil {
+		return nil, err
+	}
+	r.addClouds(open, store, groups, names)
+	return r, nil
+}
+
+// runMeasures are the final measures of runs, in percent.
+var runMeasures = []struct {
+	name string
+	of   func(*experiment.Result) float64
+}{
+	{"R@1", recallAt(1)}, {"R@2", recallAt(2)}, {"R@4", recallAt(4)}, {"R@8", recallAt(8)},
+	{"MAP@R", measured(func(r *experiment.Result) float64 { return r.MAPAtR })},
+	{"overlap", measured(func(r *experiment.Result) float64 { return r.Overlap })},
+	{"compact", measured(func(r *experiment.Result) float64 { return r.Compact })},
+}
+
+// measured is a measure in percent, NaN of a run that was never measured.
+func measured(of func(*experiment.Result) float64) func(*experiment.Result) float64 {
+	return func(r *experiment.Result) float64 {
+		if r.Recall == nil {
+			return math.NaN()
+		}
+		return 100 * of(r)
+	}
+}
+
+func recallAt(k int) func(*experiment.Result) float64 {
+	return measured(func(r *experiment.Result) float64 {
+		if v, there := r.Recall[k]; there {
+			return v
+		}
+		return math.NaN()
+	})
+}
+
+func (r *Report) addMeasures(groups [][]*experiment.Result, names []figures.Markup) error {
+	var measures []figures.RunMeasure
+	for _, m := range runMeasures {
+		column := figures.RunMeasure{Name: m.name}
+		there := false
+		for _, g := range groups {
+			s := experiment.Over(g, m.of)
+			there = there || s.N > 0
+			column.Scores = append(column.Scores, figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged})
+		}
+		if there {
+			measures = append(measures, column)
+		}
+	}
+	if len(measures) == 0 {
+		return fmt.Errorf("all of these runs diverged: there is nothing to compare")
+	}
+	metrics, err := figures.RunMetrics(r.Provenance, names, measures...)
+	if err != nil {
+		return err
+	}
+	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative similarities. Compact: share of anchors with both above 0.9.")
+	r.Parts = append(r.Parts, Part{"metrics", metrics})
+	if len(groups) < 2 {
+		return nil
+	}
+	var tests []figures.RunTest
+	for i, g := range groups[1:] {
+		for _, m := range runMeasures {
+			if m.name != "R@1" && m.name != "MAP@R" {
+				continue // One measure of what is first, one of all that is found: more tests are more chances.
+			}
+			t := figures.RunTest{Measure: m.name, Group: names[i+1], Difference: experiment.Over(g, m.of).Mean - experiment.Over(groups[0], m.of).Mean}
+			if groups[0][0].DataDigest != g[0].DataDigest {
+				t.Failed = "other images"
+			} else if s, err := experiment.CompareSeeds(g, groups[0], m.of); err != nil {
+				t.Failed = err.Error()
+			} else {
+				t.Difference, t.Low, t.High, t.P, t.Method = s.Difference, s.Low, s.High, s.P, s.Method()
+			}
+			tests = append(tests, t)
+		}
+	}
+	table, err := figures.RunTests(r.Provenance, names[0], tests...)
+	if err != nil {
+		return err
+	}
+	r.Parts = append(r.Parts, Part{"tests", table})
+	return nil
+}
+
+func (r *Report) addCurves(store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) error {
+	var curves []figures.RunGroup
+	there := false
+	for i, g := range groups {
+		s := experiment.Over(g, recallAt(1))
+		group := figures.RunGroup{Name: names[i], Recall: figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged}}
+		for _, run := range g {
+			epochs, err := store.Metrics(run.Hash)
+			if err != nil {
+				return err
+			}
+			var curve []figures.TrainingEpoch
+			for _, e := range epochs {
+				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San, GradientNorm: e.GradientNorm})
+			}
+			there = there || len(curve) > 0
+			group.Curves = append(group.Curves, curve)
+		}
+		curves = append(curves, group)
+	}
+	if !there {
+		r.Parts = append(r.Parts, Part{"curves", figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none", store.Dir))})
+		return nil
+	}
+	f, err := figures.RunCurves(r.Provenance, curves...)
+	if err != nil {
+		return err
+	}
+	r.Parts = append(r.Parts, Part{"curves", f})
+	return nil
+}
+
+func (r *Report) addClouds(open func() (*backend.Choice, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
+	difference := func(i int) (figures.Output, error) {
+		last, test := figures.DensityPair{Title: lastEpochs.name}, figures.DensityPair{Title: wholeTest.name}
+		for k, g := range [][]*experiment.Result{groups[0], groups[i]} {
+			var lasts, tests []experiment.Cloud
+			for _, run := range g {
+				l, t, err := store.Clouds(open, run.Hash)
+				if err != nil {
+					return nil, err
+				}
+				lasts, tests = append(lasts, l), append(tests, t)
+				last.Nearer[k] += 100 * l.Violations / float64(len(g))
+				test.Nearer[k] += 100 * t.Violations / float64(len(g))
+			}
+			of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
+			of(&last).Counts, of(&test).Counts = pooled(lasts), pooled(tests)
+		}
+		return figures.CloudDifference(r.Provenance, names[0], names[i], last, test)
+	}
+	for i := 1; i < len(groups); i++ {
+		name := "clouds"
+		if i > 1 {
+			name = fmt.Sprintf("clouds-%d", i)
+		}
+		out, err := difference(i)
+		if err != nil {
+			out = figures.Failed(err)
+		}
+		r.Parts = append(r.Parts, Part{name, out})
+	}
+}
+
+// groupNames tells groups of runs apart: by their rules and, beside these, by what else differs.
+func groupNames(groups [][]*experiment.Result) []figures.Markup {
+	names := make([]figures.Markup, len(groups))
+	for i, g := range groups {
+		names[i] = g[0].Spec.Rule
+	}
+	for _, f := range []func(experiment.Spec) string{
+		func(s experiment.Spec) string { return "on " + s.Data },
+		func(s experiment.Spec) string { return fmt.Sprintf("lr %g", s.LR) },
+		func(s experiment.Spec) string { return s.Arch + " " + s.Weights },
+		func(s experiment.Spec) string { return fmt.Sprintf("%d dimensions", s.Dim) },
+		func(s experiment.Spec) string {
+			return fmt.Sprintf("%d×%d a batch", s.ClassesPerBatch, s.ImagesPerClass)
+		},
+		func(s experiment.Spec) string { return fmt.Sprintf("%d epochs", s.Epochs) },
+		func(s experiment.Spec) string { return fmt.Sprintf("every %d-th class held out", s.HeldOut) },
+	} {
+		if slices.ContainsFunc(groups, func(g []*experiment.Result) bool { return f(g[0].Spec) != f(groups[0][0].Spec) }) {
+			for i, g := range groups {
+				names[i] += ", " + f(g[0].Spec)
+			}
+		}
+	}
+	for i := range names { // By what is left, only the hash tells them apart.
+		if slices.Index(names, names[i]) != i || slices.Contains(names[i+1:], names[i]) {
+			names[i] += ", " + groups[i][0].Hash
+		}
+	}
+	return names
+}
+
+// groupsLine is the provenance of groups of runs.
+func groupsLine(groups [][]*experiment.Result) string {
+	t := experiment.Table{}
+	var presets []string
+	for _, g := range groups {
+		t.Cells = append(t.Cells, experiment.Cell{Data: g[0].Spec.Data, Runs: g})
+		t.Runs += len(g)
+		if p := experiment.PresetOf(g[0].Spec); !slices.Contains(presets, p) {
+			presets = append(presets, p)
+		}
+	}
+	t.Preset = strings.Join(presets, ", ")
+	return t.Provenance()
+}
