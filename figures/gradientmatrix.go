@@ -104,3 +104,24 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 	frame := []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min}
 	c.StrokeLines(stroke(ink, 0.6), frame)
 }
+
+// OverLargest is a matrix over its largest entry, so that several can be seen on one scale of colours.
+func OverLargest(values []float32) []float32 {
+	largest := float32(0)
+	for _, v := range values {
+		largest = max(largest, v, -v)
+	}
+	out := make([]float32, len(values))
+	for i, v := range values {
+		if largest > 0 {
+			out[i] = v / largest
+		}
+	}
+	return out
+}
+
+// Steps are n values from low to high in equal steps.
+func Steps(low, high float64, n int) []float32 {
+	sap, _ := SimilarityGrid(low, high, n)
+	return sap[:n]
+}

@@ -81,7 +81,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 		}
 		curves.Y.Tick.Marker = every(roundStep(curves.Y.Max/4), 0, curves.Y.Max)
 		for _, p := range []ImpliedParts{r.Loss, r.Rule} {
-			panel, b, err := Diagram{Field: impliedField(p), Low: 0, High: 1, Levels: []float64{0.2, 0.4, 0.6, 0.8}}.plot()
+			panel, b, err := Diagram{Field: impliedField(p), Low: 0, High: 1, Levels: []float64{}}.plot()
 			if err != nil {
 				return nil, err
 			}
@@ -112,8 +112,10 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 	}, nil
 }
 
-// impliedField is T over its largest value, as a triplet diagram has it.
+// impliedField is T over its largest value, as a triplet diagram has it, in ten bands: their edges are lines of equal
+// weight, and a picture of flat colours is small.
 func impliedField(p ImpliedParts) Field {
+	const side, bands = 151, 10
 	n := len(p.PairPositive)
 	largest := 0.0
 	for _, v := range p.Weight {
@@ -122,10 +124,20 @@ func impliedField(p ImpliedParts) Field {
 	if largest == 0 {
 		largest = 1
 	}
-	f := Field{Title: "$T$ of " + p.Title, Values: make([]float32, n*n)}
-	for i := range n {
-		for j := range n {
-			f.Values[j*n+i] = float32(p.Weight[i*n+j] / largest)
+	f := Field{Title: "$T$ of " + p.Title, Values: make([]float32, side*side)}
+	// Linear between the grid's points.
+	at := func(k int) (i int, share float64) {
+		x := float64(k) / (side - 1) * float64(n-1)
+		i = min(int(x), n-2)
+		return i, x - float64(i)
+	}
+	for row := range side {
+		j, v := at(row)
+		for column := range side {
+			i, u := at(column)
+			w := func(i, j int) float64 { return p.Weight[i*n+j] / largest }
+			t := (1-u)*((1-v)*w(i, j)+v*w(i, j+1)) + u*((1-v)*w(i+1, j)+v*w(i+1, j+1))
+			f.Values[row*side+column] = float32((min(math.Floor(t*bands+1e-6), bands-1) + 0.5) / bands)
 		}
 	}
 	return f

@@ -52,7 +52,7 @@ type ImpliedSummary struct {
 // ImpliedSummaries is the table of losses taken apart at a batch.
 func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) {
 	t := &Table{
-		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: `mean $\Sigma P_+$`}, {Title: `mean $\Sigma P_-$`},
+		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: "sum of $P_+$"}, {Title: "sum of $P_-$"},
 			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"}, {Group: "left over, %", Title: "of a lone triplet"}},
 		Caption:    "What the losses imply for a batch: triplet weight and pair weights, which sum to 2, and the share of the gradient that they are not.",
 		Provenance: provenance,

@@ -17,12 +17,14 @@ lines = []
 
 def timed(name, ours, b, d, step):
     times, begin = [], time.perf_counter()
-    # Two seconds and five times, but where one takes seconds no more than ten of these. The first one does not count.
-    while len(times) < 2 or time.perf_counter() - begin < 2 or len(times) < 6 and time.perf_counter() - begin < 10:
+    # For two seconds and five times at least, of which the first does not count; but what takes seconds, once.
+    while len(times) < 6 or time.perf_counter() - begin < 2:
         start = time.perf_counter()
         step()
         times.append(1000 * (time.perf_counter() - start))
-    times = times[1:]
+        if time.perf_counter() - begin > 5:
+            break
+    times = times[1:] or times
     lines.append({"Name": name, "Ours": ours, "Size": f"B={b} D={d}", "Times": times})
 
 

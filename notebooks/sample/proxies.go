@@ -1,0 +1,35 @@
+package sample
+
+import (
+	"math/rand/v2"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
+
+// Proxies are perClass vectors for each class of a batch of [Batch]: the mean of its images with noise, relative to the length
+// that a random vector has. None for perClass 0.
+func Proxies(batch dmlx.Embeddings, perClass int, noise float64, seed uint64) dmlx.Proxies {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	p := dmlx.Proxies{Dim: batch.Dim}
+	if perClass == 0 {
+		return dmlx.Proxies{}
+	}
+	for from := 0; from < batch.N; {
+		to := from
+		mean := make([]float64, batch.Dim)
+		for ; to < batch.N && batch.Labels[to] == batch.Labels[from]; to++ {
+			for j := range mean {
+				mean[j] += float64(batch.Values[to*batch.Dim+j])
+			}
+		}
+		for range perClass {
+			for j, x := range gaussian(rng, batch.Dim) {
+				p.Values = append(p.Values, float32(mean[j]/float64(to-from)+noise*x))
+			}
+			p.Classes = append(p.Classes, batch.Labels[from])
+			p.N++
+		}
+		from = to
+	}
+	return p
+}
