@@ -122,7 +122,7 @@ func TestGallery(t *testing.T) {
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
 
-	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "", "figure5": ""} {
+	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "", "figure5": "", "table6": "curves"} {
 		data, err := figures.Bytes(shipped(t, name).Part(part), "svg")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
