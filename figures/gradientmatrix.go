@@ -119,9 +119,3 @@ func OverLargest(values []float32) []float32 {
 	}
 	return out
 }
-
-// Steps are n values from low to high in equal steps.
-func Steps(low, high float64, n int) []float32 {
-	sap, _ := SimilarityGrid(low, high, n)
-	return sap[:n]
-}

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// ImpliedParts are the pair weights and the triplet weight of a triplet, on a grid of similarities from 0 to 1 in equal
-// steps: those that a loss implies, or those of a rule.
+// ImpliedParts are the pair weights and the triplet weight of a triplet, on a grid of similarities, [Midpoints]: those that a
+// loss implies, or those of a rule. (At S = 1 itself a loss may be at rest, or its distance without a slope.)
 type ImpliedParts struct {
 	Title Markup
 	// PairPositive is P₊ at each S_ap and PairNegative P₋ at each S_an, [n].
@@ -56,7 +56,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			for side, w := range [][]float64{p.PairPositive, p.PairNegative} {
 				points := make(plotter.XYs, n)
 				for j, v := range w {
-					points[j] = plotter.XY{X: float64(j) / float64(n-1), Y: v}
+					points[j] = plotter.XY{X: (float64(j) + 0.5) / float64(n), Y: v}
 					curves.Y.Max = max(curves.Y.Max, 1.6*v) // Room for the legend.
 				}
 				drawn, err := plotter.NewLine(points)
@@ -127,7 +127,7 @@ func impliedField(p ImpliedParts) Field {
 	f := Field{Title: "$T$ of " + p.Title, Values: make([]float32, side*side)}
 	// Linear between the grid's points.
 	at := func(k int) (i int, share float64) {
-		x := float64(k) / (side - 1) * float64(n-1)
+		x := min(max(float64(k)/(side-1)*float64(n)-0.5, 0), float64(n-1))
 		i = min(int(x), n-2)
 		return i, x - float64(i)
 	}
@@ -141,4 +141,13 @@ func impliedField(p ImpliedParts) Field {
 		}
 	}
 	return f
+}
+
+// Midpoints are the middles of n equal parts of 0 to 1, in order.
+func Midpoints(n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = (float32(i) + 0.5) / float32(n)
+	}
+	return out
 }

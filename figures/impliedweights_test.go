@@ -10,7 +10,7 @@ func TestImpliedWeights(t *testing.T) {
 	const n = 31
 	parts := func(title Markup, p, q func(s float64) float64, w func(x, y float64) float64) ImpliedParts {
 		out := ImpliedParts{Title: title}
-		at := func(i int) float64 { return float64(i) / (n - 1) }
+		at := func(i int) float64 { return float64(Midpoints(n)[i]) }
 		for i := range n {
 			out.PairPositive, out.PairNegative = append(out.PairPositive, p(at(i))), append(out.PairNegative, q(at(i)))
 			for j := range n {
