@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -198,7 +199,7 @@ func (t *trainer) save() error {
 	old := t.state.Weights
 	dir := filepath.Join(t.dir, checkpointDir)
 	t.state.Weights = fmt.Sprintf("weights-%03d.safetensors", t.state.Epoch)
-	raw, err := backbone.EncodeWeights(t.engine.weights, t.engine.key.arch, map[string]string{"run": t.state.Run, "epoch": fmt.Sprint(t.state.Epoch)})
+	raw, err := backbone.EncodeWeights(t.engine.weights, t.engine.key.arch, t.metadata())
 	if err != nil {
 		return err
 	}
@@ -218,6 +219,15 @@ func (t *trainer) save() error {
 		_ = os.Remove(filepath.Join(dir, old)) // What stays does no harm.
 	}
 	return nil
+}
+
+// metadata is what a user of the weights needs beside them: how images are prepared for the network, and where it comes from.
+func (t *trainer) metadata() map[string]string {
+	p := backbone.Preprocessing{Resize: t.spec.Size, Crop: t.spec.Size, Mean: t.set.Mean, Std: t.set.Std}
+	meta := p.Metadata()
+	meta["run"], meta["epoch"] = t.state.Run, strconv.Itoa(t.state.Epoch)
+	meta["data"], meta["rule"], meta["dim"] = t.set.Name, t.spec.Rule, strconv.Itoa(t.spec.Dim)
+	return meta
 }
 
 // writeMetrics writes all epochs so far, so that none is there twice however often the run was stopped.

@@ -25,7 +25,7 @@ import (
 // newEmbed embeds a folder of images with a network from a file.
 func newEmbed(a *app) *cobra.Command {
 	var arch, weights, images, features, out string
-	resize, crop := backbone.EvaluationResize, backbone.EvaluationCrop
+	var resize, crop int
 	cmd := &cobra.Command{
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed a folder of images with a network's weights",
@@ -33,15 +33,12 @@ func newEmbed(a *app) *cobra.Command {
 each. The weights are a safetensors file with torchvision's names.
 
 gap is what the network has behind its average pooling; embedding is that through the file's linear layer "fc", scaled to
-length 1. Images are prepared as torchvision's evaluation does: the shorter side scaled to 256 pixels, the middle square of
-224, ImageNet's mean and standard deviation taken off.`,
+length 1. Images are prepared as the file's metadata say, as those of a run's checkpoint do; without such, as torchvision's
+evaluation does: the shorter side scaled to 256 pixels, the middle square of 224, ImageNet's mean and standard deviation
+taken off.`,
 		Example: "  dmlx embed --arch resnet18 --weights resnet18.safetensors --images photos --features gap --out F.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			net, err := backbone.ParseArch(arch)
-			if err != nil {
-				return err
-			}
 			if features != "gap" && features != "embedding" {
 				return fmt.Errorf("--features %q: want gap or embedding", features)
 			}
@@ -49,8 +46,18 @@ length 1. Images are prepared as torchvision's evaluation does: the shorter side
 			if err != nil {
 				return err
 			}
-			if crop < 1 || resize < crop {
-				return fmt.Errorf("--crop %d of --resize %d: want at least 1, and no more than there are", crop, resize)
+			net, prepare, err := networkOf(arch, weights, raw)
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("resize") {
+				prepare.Resize = resize
+			}
+			if cmd.Flags().Changed("crop") {
+				prepare.Crop = crop
+			}
+			if prepare.Crop < 1 || prepare.Resize < prepare.Crop {
+				return fmt.Errorf("--crop %d of --resize %d: want at least 1, and no more than there are", prepare.Crop, prepare.Resize)
 			}
 			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
 			width := net.Width()
@@ -74,7 +81,7 @@ length 1. Images are prepared as torchvision's evaluation does: the shorter side
 				return err
 			}
 			exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
-				x := backbone.Normalized(pixels, backbone.ImageNetMean, backbone.ImageNetStd)
+				x := backbone.Normalized(pixels, prepare.Mean, prepare.Std)
 				if o.WithoutHead {
 					return net.Features(scope, x, false)
 				}
@@ -85,7 +92,7 @@ length 1. Images are prepared as torchvision's evaluation does: the shorter side
 			}
 			defer exec.Finalize()
 			line := newLiveLine(a.stderr)
-			values, err := embedFiles(exec, files, resize, crop, width, func(done int) error {
+			values, err := embedFiles(exec, files, prepare.Resize, prepare.Crop, width, func(done int) error {
 				line.show("%d of %d images", done, len(files))
 				return cmd.Context().Err()
 			})
@@ -101,17 +108,52 @@ length 1. Images are prepared as torchvision's evaluation does: the shorter side
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&arch, "arch", string(backbone.ResNet18), "network: "+strings.Join(backbone.Arches(), ", "))
+	archFlag(cmd, &arch)
 	f.StringVar(&weights, "weights", "", "safetensors file with torchvision's names")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
-	f.IntVar(&resize, "resize", resize, "pixels of the shorter side")
-	f.IntVar(&crop, "crop", crop, "pixels of the square that is cut out")
+	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the file's, or 256)")
+	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the file's, or 224)")
 	for _, name := range []string{"weights", "images", "out"} {
 		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
 	}
 	return cmd
+}
+
+// archFlag is the flag for the network that a weight file is of.
+func archFlag(cmd *cobra.Command, arch *string) {
+	cmd.Flags().StringVar(arch, "arch", "", "network: "+strings.Join(backbone.Arches(), ", ")+" (default: the weights' metadata, or resnet18)")
+}
+
+// networkOf tells of which network the bytes of a weight file are and how images are prepared for it: the network as given,
+// the rest by the file's metadata, and where they say nothing, as published ImageNet weights of resnet18 are used.
+func networkOf(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessing, error) {
+	fail := func(err error) (backbone.Arch, backbone.Preprocessing, error) {
+		return "", backbone.Preprocessing{}, fmt.Errorf("%s: %w", path, err)
+	}
+	meta, err := backbone.Metadata(raw)
+	if err != nil {
+		return fail(err)
+	}
+	net := backbone.ResNet18
+	if saved, ok := meta["arch"]; ok && arch == "" {
+		if net, err = backbone.ParseArch(saved); err != nil {
+			return fail(fmt.Errorf("metadata arch: %w", err))
+		}
+	} else if arch != "" {
+		if net, err = backbone.ParseArch(arch); err != nil {
+			return "", backbone.Preprocessing{}, err
+		}
+	}
+	prepare, found, err := backbone.PreprocessingOf(meta)
+	if err != nil {
+		return fail(err)
+	}
+	if !found {
+		prepare = backbone.Evaluation()
+	}
+	return net, prepare, nil
 }
 
 // imageFiles lists the images of a folder and the folders in it, in lexical order of their paths.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,29 @@ func TestEmbed(t *testing.T) {
 		if math.Abs(float64(x-all[i])) > 1e-6 {
 			t.Errorf("value %d is %g, with another image behind it %g", i, x, all[i])
 		}
+	}
+	// What the file's metadata say needs no flags, and flags go before it.
+	described := filepath.Join(dir, "described.safetensors")
+	p := backbone.Preprocessing{Resize: 24, Crop: 16, Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
+	if err := backbone.SaveWeights(described, store, backbone.Small, p.Metadata()); err != nil {
+		t.Fatal(err)
+	}
+	alone := []string{"embed", "--weights", described, "--images", images, "--out", out}
+	object(t, alone...)
+	if same, _, err := npy.ReadFloat32(out); err != nil || !slices.Equal(same, fewer) {
+		t.Error("the file's preprocessing is not that of the flags", err)
+	}
+	object(t, append(alone, "--crop", "12")...)
+	if other, _, err := npy.ReadFloat32(out); err != nil || slices.Equal(other, fewer) {
+		t.Error("--crop does not go before the file's", err)
+	}
+	p.Std = [3]float32{0.5, 0.5, 0.5}
+	if err := backbone.SaveWeights(described, store, backbone.Small, p.Metadata()); err != nil {
+		t.Fatal(err)
+	}
+	object(t, alone...)
+	if other, _, err := npy.ReadFloat32(out); err != nil || slices.Equal(other, fewer) {
+		t.Error("the file's colours are not taken", err)
 	}
 	if err := os.WriteFile(filepath.Join(images, "c.png"), []byte("no image"), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,5 @@
-// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors.
+// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors, and
+// reads uint8 images.
 //
 // Headers are parsed by github.com/sbinet/npyio. What this package adds: matrices of float32, atomic writing, and that
 // a file which is too short, too long, in Fortran order or of another type is an error that says so.
@@ -56,7 +57,10 @@ func ReadFloat32(path string) (values []float32, shape []int, err error) {
 // ReadInt64 reads an int64 array and its shape.
 func ReadInt64(path string) (values []int64, shape []int, err error) { return read[int64](path, "i8") }
 
-func read[T float32 | int64](path, want string) (values []T, shape []int, err error) {
+// ReadUint8 reads a uint8 array and its shape.
+func ReadUint8(path string) (values []uint8, shape []int, err error) { return read[uint8](path, "u1") }
+
+func read[T float32 | int64 | uint8](path, want string) (values []T, shape []int, err error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err

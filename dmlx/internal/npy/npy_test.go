@@ -76,3 +76,19 @@ func TestBadFiles(t *testing.T) {
 		t.Error("3 values were written as 2×2")
 	}
 }
+
+func TestReadUint8(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.npy")
+	header := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }"
+	header += strings.Repeat(" ", 117-len(header)) + "\n"
+	if err := os.WriteFile(path, []byte("\x93NUMPY\x01\x00\x76\x00"+header+"\x00\x01\x02\xfd\xfe\xff"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, shape, err := ReadUint8(path)
+	if err != nil || !slices.Equal(got, []uint8{0, 1, 2, 253, 254, 255}) || !slices.Equal(shape, []int{2, 1, 3}) {
+		t.Fatalf("read %v %v, %v", got, shape, err)
+	}
+	if _, _, err := ReadFloat32(path); err == nil || !strings.Contains(err.Error(), "expected f4") {
+		t.Error(err)
+	}
+}
