@@ -80,23 +80,29 @@ func training(b compute.Backend, spec Spec, rule dmlx.Rule) (*engine, error) {
 	key := engineKey{b, backbone.Arch(spec.Arch), spec.Dim, spec.Rule}
 	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
 		return model.NewExec(b, weights, func(scope *model.Scope, pixels, labels, colours, rate *Node) *Node {
-			embeddings := key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, true)
-			out, parts := dmlx.Surgery(embeddings, labels, rule)
-			variables := backbone.Trainable(weights)
-			nodes := make([]*Node, len(variables))
-			for i, v := range variables {
-				nodes[i] = v.NodeValue(pixels)
-			}
-			flat := make([]*Node, len(variables))                            // One reduction compiles in half the time of one per variable.
-			for i, gradient := range Gradient(ReduceAllSum(out), nodes...) { // The value means nothing; its gradient is the rule's.
-				variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
-				flat[i] = Reshape(gradient, -1)
-			}
-			norm := Sqrt(ReduceAllSum(Square(Concatenate(flat, 0))))
-			valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
-			return Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(norm, 1)}, 0)
+			_, outcome := stepGraph(scope, key, rule, pixels, labels, colours, rate)
+			return outcome
 		})
 	})
+}
+
+// stepGraph builds a step of [training]: what it returns is the outcome, beside the batch's normalised embeddings as they
+// were before the step.
+func stepGraph(scope *model.Scope, key engineKey, rule dmlx.Rule, pixels, labels, colours, rate *Node) (embeddings, outcome *Node) {
+	embeddings, parts := dmlx.Surgery(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, true), labels, rule)
+	variables := backbone.Trainable(scope.Store())
+	nodes := make([]*Node, len(variables))
+	for i, v := range variables {
+		nodes[i] = v.NodeValue(pixels)
+	}
+	flat := make([]*Node, len(variables))                                   // One reduction compiles in half the time of one per variable.
+	for i, gradient := range Gradient(ReduceAllSum(embeddings), nodes...) { // The value means nothing; its gradient is the rule's.
+		variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
+		flat[i] = Reshape(gradient, -1)
+	}
+	norm := Sqrt(ReduceAllSum(Square(Concatenate(flat, 0))))
+	valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
+	return embeddings, Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(norm, 1)}, 0)
 }
 
 // evaluation lends an engine that takes pixels and colours and returns the normalised embeddings [B, dim].

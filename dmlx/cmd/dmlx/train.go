@@ -92,6 +92,7 @@ func newTrain(a *app) *cobra.Command {
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
 	f.StringVar(&weights, "weights", "", "its start: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
+	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
 

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+// newTrainSteps trains on batches in files, to be compared step by step; parity.py does so with PyTorch.
+func newTrainSteps(a *app) *cobra.Command {
+	var (
+		arch, weights, pixels, labels, rule, out string
+		lr                                       float64
+		mean, std                                []float32
+	)
+	cmd := &cobra.Command{
+		Use:   "steps --weights W.safetensors --pixels P.npy --labels L.npy --rule RULE --lr X --out DIR",
+		Short: "Train on the batches of a file, one step each, and write what each step saw",
+		Long: `Train a network from given weights on given batches, one step of plain SGD each, to be compared with another program's
+steps; dmlx/cmd/dmlx/parity.py does that with PyTorch.
+
+P.npy holds the batches, uint8 [K, B, H, H, 3]; L.npy the labels, int64 [K, B]. The weights are a safetensors file with
+torchvision's names and a linear layer "fc" of the embedding's size. DIR gets embeddings.npy, float32 [K, B, D], the
+L2-normalised embeddings of each batch before its step, in training, and weights.safetensors, the weights after the last
+step with the running averages of batch normalisation.`,
+		Example: "  dmlx train steps --weights W.safetensors --pixels P.npy --labels L.npy --rule cos-orth/lin-ms/cir --lr 0.1 --out DIR",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := dmlx.ParseRule(rule)
+			if err != nil {
+				return err
+			}
+			raw, err := os.ReadFile(weights)
+			if err != nil {
+				return err
+			}
+			net, prepare, err := networkOf(arch, weights, raw)
+			if err != nil {
+				return err
+			}
+			for _, colour := range []struct {
+				flag  string
+				given []float32
+				to    *[3]float32
+			}{{"mean", mean, &prepare.Mean}, {"std", std, &prepare.Std}} {
+				if !cmd.Flags().Changed(colour.flag) {
+					continue
+				}
+				if len(colour.given) != 3 {
+					return fmt.Errorf("--%s: %d numbers, want three: red, green, blue", colour.flag, len(colour.given))
+				}
+				*colour.to = [3]float32(colour.given)
+			}
+			s := experiment.Steps{Arch: net, Weights: raw, Rule: r, LR: lr, Mean: prepare.Mean, Std: prepare.Std}
+			if err := readBatches(&s, pixels, labels); err != nil {
+				return err
+			}
+			choice, err := a.backend()
+			if err != nil {
+				return err
+			}
+			end, err := s.Take(cmd.Context(), choice)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
+			if err := npy.WriteFloat32(filepath.Join(out, experiment.EmbeddingsFile), end.Embeddings, s.Count, s.Batch, end.Dim); err != nil {
+				return err
+			}
+			if err := renameio.WriteFile(filepath.Join(out, "weights.safetensors"), end.Weights, 0o644); err != nil {
+				return err
+			}
+			return a.print(map[string]any{
+				"arch": net, "rule": r.Name(), "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size, "dim": end.Dim, "backend": choice.Name, "out": out,
+			}, fmt.Sprintf("%d steps of %s by %s: %s", s.Count, net, r, out))
+		},
+	}
+	f := cmd.Flags()
+	archFlag(cmd, &arch)
+	f.StringVar(&weights, "weights", "", "the start: a safetensors file with torchvision's names")
+	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
+	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
+	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
+	f.Float64Var(&lr, "lr", 0, "learning rate")
+	f.Float32SliceVar(&mean, "mean", nil, "mean of the colours, on the scale 0..1 (default: the weights' metadata, or ImageNet's)")
+	f.Float32SliceVar(&std, "std", nil, "standard deviation of the colours (default: the weights' metadata, or ImageNet's)")
+	f.StringVar(&out, "out", "", "folder to write to")
+	for _, name := range []string{"weights", "pixels", "labels", "lr", "out"} {
+		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
+	}
+	return cmd
+}
+
+// readBatches reads the pixels [K, B, H, H, 3] and labels [K, B] of steps.
+func readBatches(s *experiment.Steps, pixels, labels string) error {
+	values, shape, err := npy.ReadUint8(pixels)
+	if err != nil {
+		return err
+	}
+	if len(shape) != 5 || shape[2] != shape[3] || shape[4] != 3 {
+		return fmt.Errorf("%s: shape %v, want [K, B, H, H, 3]", pixels, shape)
+	}
+	classes, labelShape, err := npy.ReadInt64(labels)
+	if err != nil {
+		return err
+	}
+	if len(labelShape) != 2 || labelShape[0] != shape[0] || labelShape[1] != shape[1] {
+		return fmt.Errorf("%s: shape %v, want %v for the batches of %s", labels, labelShape, shape[:2], pixels)
+	}
+	s.Count, s.Batch, s.Size, s.Pixels, s.Labels = shape[0], shape[1], shape[2], values, classes
+	return nil
+}
