@@ -76,6 +76,7 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 	for i, pair := range pairs {
 		p := newPlot(pair.Title, "$S_{ap}$", "$S_{an}$")
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
+		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its frame.
 		step := roundStep((1 - low) / 5)
 		p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, 1), every(step, low, 1)
 		p.Add(panels[i])

@@ -57,9 +57,11 @@ type EmbeddingMap struct {
 
 const (
 	mapSide = vg.Length(400)
-	// mapThumbs is how many images an HTML map shows, and spriteBytes how large the file of all of them may be.
+	// mapThumbs is how many images an HTML map shows, spriteBytes how large the file of all of them may be, and mapBytes how
+	// large the map.
 	mapThumbs   = 1200
-	spriteBytes = 60_000
+	mapBytes    = 245_000
+	spriteBytes = 90_000
 )
 
 // NewEmbeddingMap makes a map with the labels of its axes. thumb gives the picture of a point.
@@ -195,11 +197,7 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 		return nil, err
 	}
 	shown := m.shown()
-	sprite, err := m.sprite(shown)
-	if err != nil {
-		return nil, err
-	}
-	d := mapData{Columns: spriteColumns(len(shown)), Sprite: "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(sprite)}
+	d := mapData{Columns: spriteColumns(len(shown))}
 	d.Rows = (len(shown) + d.Columns - 1) / d.Columns
 	place, class := make(map[int]int), make(map[string]int)
 	for i, p := range shown {
@@ -231,6 +229,16 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 		d.Nearest, d.Other = append(d.Nearest, nearest), append(d.Other, other)
 	}
 	d.Kinds = kinds.String()
+	rest, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	room := (mapBytes - len(mapScript) - len(rest) - base64.StdEncoding.EncodedLen(len(picture))) / 4 * 3 // In base 64.
+	sprite, err := m.sprite(shown, min(room, spriteBytes))
+	if err != nil {
+		return nil, err
+	}
+	d.Sprite = "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(sprite)
 	raw, err := json.Marshal(d) // Which escapes <, so that no name ends the script.
 	if err != nil {
 		return nil, err
@@ -289,11 +297,11 @@ func (m *EmbeddingMap) shown() []int {
 
 func spriteColumns(n int) int { return max(1, int(math.Ceil(math.Sqrt(float64(n))))) }
 
-// sprite is all pictures as one JPEG file, as fine as there is room for.
-func (m *EmbeddingMap) sprite(shown []int) ([]byte, error) {
+// sprite is all pictures as one JPEG file, as fine as there is room for in bytes.
+func (m *EmbeddingMap) sprite(shown []int, room int) ([]byte, error) {
 	columns := spriteColumns(len(shown))
 	rows := (len(shown) + columns - 1) / columns
-	for _, try := range []struct{ side, quality int }{{48, 75}, {32, 75}, {32, 55}, {24, 60}, {16, 70}, {16, 45}, {8, 40}, {8, 10}} {
+	for _, try := range []struct{ side, quality int }{{48, 75}, {32, 75}, {32, 50}, {24, 65}, {24, 50}, {24, 42}, {24, 35}, {16, 60}, {16, 35}, {8, 40}, {8, 10}} {
 		sheet := image.NewRGBA(image.Rect(0, 0, columns*try.side, rows*try.side))
 		stddraw.Draw(sheet, sheet.Rect, image.NewUniform(paper), image.Point{}, stddraw.Src)
 		for i, p := range shown {
@@ -308,9 +316,9 @@ func (m *EmbeddingMap) sprite(shown []int) ([]byte, error) {
 		if err := jpeg.Encode(&b, sheet, &jpeg.Options{Quality: try.quality}); err != nil {
 			return nil, err
 		}
-		if b.Len() <= spriteBytes {
+		if b.Len() <= room {
 			return b.Bytes(), nil
 		}
 	}
-	return nil, fmt.Errorf("map: %d pictures do not fit into %d bytes", len(shown), spriteBytes)
+	return nil, fmt.Errorf("map: %d pictures do not fit into %d bytes", len(shown), room)
 }

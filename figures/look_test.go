@@ -148,7 +148,7 @@ func mapPoints(n int) []MapPoint {
 
 func TestEmbeddingMap(t *testing.T) {
 	noise := func(i int) image.Image { // Pictures that no codec makes small.
-		img := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+		img := image.NewNRGBA(image.Rect(0, 0, 24, 24))
 		s := uint32(i + 1)
 		for k := range img.Pix {
 			s = s*1664525 + 1013904223

@@ -58,12 +58,12 @@ func (p *Pictures) html() ([]byte, error) {
 			case *k.right:
 				frame, alt = fmt.Sprintf("outline:1.5px solid %s;", css(Blue)), alt+", right"
 			default:
-				frame, alt, colour = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong", fmt.Sprintf(` style="color:%s"`, css(Vermilion))
+				frame, alt, colour = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong", ";color:"+css(Vermilion)
 				mark = fmt.Sprintf(`<span aria-hidden="true" style="position:absolute;right:0;top:0;width:13px;text-align:center;font-weight:bold;color:#fff;background:%s">✗</span>`, css(Vermilion))
 			}
 			fmt.Fprintf(&b, `<div style="width:%dpx"><div style="position:relative"><img src="%s" alt="%s" width="%d" height="%d" style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
 				side, uri, html.EscapeString(alt), side, side, frame, mark)
-			fmt.Fprintf(&b, `<div%s>`, colour)
+			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, colour)
 			for j, line := range k.lines {
 				if j > 0 {
 					b.WriteString("<br>")

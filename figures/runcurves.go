@@ -185,11 +185,11 @@ func runGlyph(group int, radius vg.Length) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: trainingColour(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
 }
 
-// runPowers are ticks of logarithms: whole powers where there are two, else 1, 2 and 5 times them.
+// runPowers are ticks of logarithms: whole powers where there are two, else some multiples of them.
 func runPowers(low, high float64) plot.ConstantTicks {
 	digits := []float64{1}
 	if math.Floor(high)-math.Ceil(low) < 1 {
-		digits = []float64{1, 1.5, 2, 3, 5, 7}
+		digits = []float64{1, 1.5, 2, 3, 4, 5, 6, 8}
 	}
 	var ticks plot.ConstantTicks
 	for power := math.Floor(low); power <= high; power++ {

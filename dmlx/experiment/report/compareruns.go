@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -40,6 +41,30 @@ func CompareRuns(open func() (*backend.Choice, error), store *experiment.Store, 
 	}
 	r.addClouds(open, store, groups, names)
 	return r, nil
+}
+
+// Runs are the hashes of the runs of rules on a data set at the request's preset and seeds, those of a rule one after the
+// other, made in the store where they are missing. To look into them, or at their curves, their directories are needed, which
+// results shipped with the program do not have: such a request is to be Fresh.
+func Runs(ctx context.Context, q Request, data string, rules ...string) ([]string, error) {
+	study := experiment.Study{Name: "runs", Title: "Runs", Cells: func(experiment.Preset) []experiment.Cell {
+		var cells []experiment.Cell
+		for _, rule := range rules {
+			cells = append(cells, experiment.Cell{Row: rule, Column: data, Data: data, Rule: rule})
+		}
+		return cells
+	}}
+	t, err := experiment.Reproduce(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+	if err != nil {
+		return nil, err
+	}
+	var hashes []string
+	for _, c := range t.Cells {
+		for _, r := range c.Runs {
+			hashes = append(hashes, r.Hash)
+		}
+	}
+	return hashes, nil
 }
 
 // runMeasures are the final measures of runs, in percent.

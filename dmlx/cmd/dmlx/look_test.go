@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLookIntoRuns(t *testing.T) {
+	store := atWork(t)
+	train := append(smallRun, "--store", store)
+	var runs []string
+	for _, rule := range []string{"euc/con/con", "cos/con/con"} {
+		for _, seed := range []string{"1", "2"} {
+			runs = append(runs, object(t, append(train, "--rule", rule, "--seed", seed)...)["run"].(string))
+		}
+	}
+	out := t.TempDir()
+	look := object(t, "runs", "look", runs[2][:8], "--out", out, "--store", store)
+	if parts := look["parts"].(map[string]any); look["run"] != runs[2] || !strings.Contains(parts["classes"].(string), "Recall@1 of each of 8 classes") {
+		t.Errorf("look: %v", look)
+	}
+	files := look["files"].([]any)
+	compare := object(t, append([]string{"runs", "compare", "--out", out, "--store", store}, runs...)...)
+	files = append(files, compare["files"].([]any)...)
+	for _, f := range files {
+		if info, err := os.Stat(f.(string)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	for _, name := range []string{"look-" + runs[2] + "-map.html", "look-" + runs[2] + "-neighbours.png", "compare-curves.pdf", "compare-clouds.svg", "compare-tests.tex"} {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	code, stdout, stderr := invoke(t, append([]string{"runs", "compare", "--store", store}, runs...)...)
+	if code != 0 || !strings.Contains(stdout, "paired by seed, 2 pairs") || strings.Contains(stdout+stderr, "not shown") {
+		t.Errorf("compare over seeds: %d\n%s%s", code, stdout, stderr)
+	}
+	// Without --out nothing is computed that is not shown, and without seeds there is nothing to test.
+	if code, stdout, _ = invoke(t, "runs", "compare", runs[0], runs[2], "--store", store); code != 0 || strings.Contains(stdout, "differs by more") {
+		t.Errorf("compare: %d\n%s", code, stdout)
+	}
+	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 || !strings.Contains(stderr, "dmlx train --preset quick") {
+		t.Errorf("a shipped result: %d %s", code, stderr)
+	}
+	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != 1 || !strings.Contains(stderr, "no run") {
+		t.Errorf("no run: %d %s", code, stderr)
+	}
+}
