@@ -72,7 +72,7 @@ func TestValidate(t *testing.T) {
 		"con, euc, lin":                        func(s *Spec) { s.Rule = "cos/new/con" },
 		"small, resnet18, resnet50":            func(s *Spec) { s.Arch = "vgg" },
 		"there are pretrained, random":         func(s *Spec) { s.Weights = "imagenet" },
-		"no pretrained weights for resnet50":   func(s *Spec) { s.Weights, s.Arch = Pretrained, "resnet50" },
+		"no pretrained weights of resnet50":    func(s *Spec) { s.Weights, s.Arch = Pretrained, "resnet50" },
 		"embedding dimension is 0":             func(s *Spec) { s.Dim = 0 },
 		"padding is -1":                        func(s *Spec) { s.Pad = -1 },
 		"learning rate is NaN":                 func(s *Spec) { s.LR = math.NaN() },
