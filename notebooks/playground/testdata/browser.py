@@ -195,9 +195,9 @@ def own(n):
 
     def trained():
         charts = n.page.locator(".dmlx-training img")
-        seen.add(charts.first.get_attribute("alt"))
-        return "waits" not in charts.first.get_attribute("alt") and "epoch " not in charts.first.get_attribute("alt").split("network.")[-1] \
-            and n.page.locator("table").count() >= 2
+        alt = charts.first.get_attribute("alt")  # Once: it may be another one a moment later.
+        seen.add(alt)
+        return "waits" not in alt and "epoch " not in alt.split("network.")[-1] and n.page.locator("table").count() >= 2
     until(trained, 400, "end of the training")
     n.idle()
     n.shot("trained")
