@@ -17,7 +17,6 @@ import (
 	"sync"
 
 	"github.com/google/renameio/v2"
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -325,40 +324,21 @@ func Portraits(ctx context.Context, choose func() (*backend.Choice, error), stor
 		if err != nil {
 			return nil, nil, err
 		}
-		group, running := errgroup.WithContext(ctx)
-		group.SetLimit(max(1, o.Jobs))
-		var mu sync.Mutex
-		for _, j := range jobs {
-			if running.Err() != nil {
-				break
-			}
-			group.Go(func() error {
-				p, err := portray(running, choice, store, j.spec, func(p Progress) {
-					if o.Progress == nil {
-						return
-					}
-					p.Run, p.Runs = j.run, t.Ran
-					mu.Lock()
-					defer mu.Unlock()
-					o.Progress(p)
-				})
-				if err != nil {
-					if errors.Is(err, context.Canceled) {
-						return err
-					}
-					return fmt.Errorf("portrait of %s on %s, seed %d: %w", j.spec.Rule, j.spec.Data, j.spec.Seed, err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				have[j.spec.Hash()] = p
-				return nil
+		specs := make([]Spec, len(jobs))
+		for i, j := range jobs {
+			specs[i] = j.spec
+		}
+		portraits, err := forEachSpec(ctx, o, specs, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Portrait, error) {
+			return portray(ctx, choice, store, specs[i], func(p Progress) {
+				p.Run, p.Runs = jobs[i].run, t.Ran
+				progress(p)
 			})
-		}
-		if err := group.Wait(); err != nil {
+		})
+		if err != nil {
 			return nil, nil, err
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+		for i, p := range portraits {
+			have[specs[i].Hash()] = p
 		}
 	}
 	out := make([][]*Portrait, len(cells))
@@ -524,32 +504,15 @@ func (s *Store) lastWeights(r *Result) ([]byte, error) {
 // They lie in a folder of their own beside the results.
 var shippedPortraits = sync.OnceValues(func() (map[string]*Portrait, error) {
 	out := make(map[string]*Portrait)
-	files, err := fs.Glob(shippedFiles, "shipped/portraits/*.json")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range files {
-		raw, err := shippedFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		var list []json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		for i, raw := range list {
-			p, err := parsePortrait(raw)
-			if err != nil {
-				return nil, fmt.Errorf("%s: portrait %d %w", name, i, err)
-			}
-			if p.Recipe != PortraitRecipe {
-				continue
-			}
+	err := forEachShipped("shipped/portraits/*.json", "portrait", func(raw []byte) error {
+		p, err := parsePortrait(raw)
+		if err == nil && p.Recipe == PortraitRecipe {
 			p.Shipped, p.Result.Shipped = true, true
 			out[p.Result.Hash] = p
 		}
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 })
 
 // ShipPortraits writes portraits as a file for the folder shipped/portraits, a line each, in the order of their runs' hashes,

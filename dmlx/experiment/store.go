@@ -359,30 +359,40 @@ var shippedFiles embed.FS
 // Shipped are the results that come with the program, by hash. They were made by [Ship] from a store.
 var Shipped = sync.OnceValues(func() (map[string]*Result, error) {
 	out := make(map[string]*Result)
-	files, err := fs.Glob(shippedFiles, "shipped/*.json")
+	err := forEachShipped("shipped/*.json", "result", func(raw []byte) error {
+		r, err := parseResult(raw, "")
+		if err == nil {
+			r.Shipped = true
+			out[r.Hash] = r
+		}
+		return err
+	})
+	return out, err
+})
+
+// forEachShipped reads the lists in the shipped files of a pattern, item by item.
+func forEachShipped(pattern, what string, read func(raw []byte) error) error {
+	files, err := fs.Glob(shippedFiles, pattern)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range files {
 		raw, err := shippedFiles.ReadFile(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		for i, raw := range list {
-			r, err := parseResult(raw, "")
-			if err != nil {
-				return nil, fmt.Errorf("%s: result %d %w", name, i, err)
+			if err := read(raw); err != nil {
+				return fmt.Errorf("%s: %s %d %w", name, what, i, err)
 			}
-			r.Shipped = true
-			out[r.Hash] = r
 		}
 	}
-	return out, nil
-})
+	return nil
+}
 
 // Ship writes results as a file for the shipped folder and tells how many: each once, a line each in the order of their
 // hashes, without the sums of the files that stay behind in the store.

@@ -404,40 +404,56 @@ func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), stor
 	if err != nil {
 		return nil, err
 	}
+	specs := make([]Spec, len(missing))
+	for i, j := range missing {
+		specs[i] = j.spec
+	}
+	results, err := forEachSpec(ctx, o, specs, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
+		return Run(ctx, choice, store, specs[i], func(p Progress) {
+			p.Run, p.Runs = i+1, len(specs)
+			progress(p)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Ran = len(results)
+	for i, j := range missing {
+		for _, slot := range j.slots {
+			*slot = results[i]
+		}
+	}
+	return t, nil
+}
+
+// forEachSpec does a piece of work for each spec, as many at once as the options say, and hands its progress on, one call at
+// a time. The first error, which says whose it is, ends all of them.
+func forEachSpec[T any](ctx context.Context, o Options, specs []Spec, what string, do func(ctx context.Context, i int, progress func(Progress)) (T, error)) ([]T, error) {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, o.Jobs))
 	var mu sync.Mutex
-	for n, j := range missing {
+	out := make([]T, len(specs))
+	for i, spec := range specs {
 		if running.Err() != nil {
 			break
 		}
-		group.Go(func() error {
-			r, err := Run(running, choice, store, j.spec, func(p Progress) {
+		group.Go(func() (err error) {
+			out[i], err = do(running, i, func(p Progress) {
 				if o.Progress == nil {
 					return
 				}
-				p.Run, p.Runs = n+1, len(missing)
 				mu.Lock()
 				defer mu.Unlock()
 				o.Progress(p)
 			})
-			if err != nil {
-				if errors.Is(err, context.Canceled) {
-					return err
-				}
-				return fmt.Errorf("%s on %s, seed %d: %w", j.spec.Rule, j.spec.Data, j.spec.Seed, err)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Rule, spec.Data, spec.Seed, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			t.Ran++
-			for _, slot := range j.slots {
-				*slot = r
-			}
-			return nil
+			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return t, ctx.Err()
+	return out, ctx.Err()
 }
