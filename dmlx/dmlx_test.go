@@ -13,23 +13,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
-
-// onEach runs a test on the Go backend, and on the default one where that is another.
-func onEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
-	t.Helper()
-	g, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("go", func(t *testing.T) { test(t, g) })
-	if c, err := backend.Open(); err != nil {
-		t.Fatal(err)
-	} else if c.Name != "go" {
-		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
-	}
-}
 
 // random is a batch of classes of unequal size with similarities of all kinds.
 func random(n, dim, classes int, seed uint64) Embeddings {
@@ -94,7 +79,7 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 		"euc-orth/sig-ms/cos?negative-only&alpha=1.5&beta=20&lambda=0.25&epsilon=0.3", "cos/euc/con?skip-duplicates"} {
 		rules = append(rules, mustParse(t, extra))
 	}
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(14, 6, 4, 3)
 		// All rules in one graph: compiling 173 of them would be the test's time.
 		out, err := e.run(b, func(x, labels *Node) (out []*Node) {
@@ -127,7 +112,7 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 }
 
 func TestDissectAgreesWithTheReference(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(30, 8, 9, 5) // With classes of one image.
 		for _, name := range []string{"ours", "euc-orth/sig-ms/cir+sc2"} {
 			r := mustParse(t, name)
@@ -190,7 +175,7 @@ func TestUnitCircleByHand(t *testing.T) {
 	} {
 		e := circleBatch([]int64{0, 0, 1}, 0, 60, 90)
 		e.Triplets = []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}
-		onEach(t, func(t *testing.T, b compute.Backend) {
+		backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 			d, err := Dissect(b, e, mustParse(t, c.rule))
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +229,7 @@ func TestMining(t *testing.T) {
 		}
 		return out
 	}
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range []struct {
 			name string
 			e    Embeddings
@@ -289,7 +274,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 		"negative on the line of a and p": {0, 60, 120, 300},
 	} {
 		e := circleBatch([]int64{0, 0, 1, 1}, degrees...)
-		onEach(t, func(t *testing.T, b compute.Backend) {
+		backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 			for _, r := range []string{"euc/con/con", "euc-orth/con/con", "cos-orth/lin-ms/cir", "cos-orth/con/con"} {
 				rule := mustParse(t, r)
 				d, err := Dissect(b, e, rule)
@@ -306,7 +291,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 	// A zero embedding has no direction: no gradient goes through its normalisation.
 	e := circleBatch([]int64{0, 0, 1, 1}, 0, 30, 60, 90)
 	e.Values[0], e.Values[1] = 0, 0
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		d, err := Dissect(b, e, mustParse(t, "euc-orth/sig-ms/cir"))
 		if err != nil {
 			t.Fatal(err)
@@ -318,7 +303,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 }
 
 func TestLossesAgreeWithTheirRules(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for i, l := range Losses {
 			for j, o := range []Options{{}, {Tau: new(3.0), Alpha: new(1.0), Beta: new(6.0), Lambda: new(0.25)}} {
 				if j > 0 && b.Name() != "Go Backend" && b.Name() != "go" {
@@ -386,7 +371,7 @@ func TestLossesByFiniteDifferences(t *testing.T) {
 }
 
 func TestLossMatrix(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(12, 5, 3, 2)
 		out, err := e.run(b, func(x, labels *Node) []*Node {
 			f := Normalize(x)
@@ -473,7 +458,7 @@ func custom(power float64) Rule {
 }
 
 func TestOwnRules(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(12, 4, 3, 9)
 		d, err := Dissect(b, e, custom(1))
 		if err != nil {

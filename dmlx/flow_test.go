@@ -7,11 +7,13 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
 // One step of a flow by hand: f − rate·T·P·e, normalised; see TestUnitCircleByHand.
 func TestFlowStepByHand(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Each class has its pair, so that every image is an anchor; e_p = −f_a, e_n = f_a, T = ½.
 		e := circleBatch([]int64{0, 0, 1, 1}, 0, 60, 150, 200)
 		f, err := NewFlow(b, e, Rule{})
@@ -38,7 +40,7 @@ func TestFlowStepByHand(t *testing.T) {
 }
 
 func TestFlowSeparatesClasses(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		f, err := NewFlow(b, random(24, 3, 4, 1), mustParse(t, "cos/lin/cir"))
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +58,7 @@ func TestFlowSeparatesClasses(t *testing.T) {
 }
 
 func TestFlowBadInput(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		fails := func(what string, e Embeddings, r Rule, want string) {
 			t.Helper()
 			f, err := NewFlow(b, e, r)

@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
 func goBackend(t *testing.T) compute.Backend {
@@ -50,7 +51,7 @@ func proxyLoss(b *LossBatch) *Node {
 
 // M f is what autodiff makes of the same loss when it differentiates through S itself.
 func TestAnyLossIsAMatrix(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(14, 6, 4, 21)
 		q := random(5, 6, 5, 22)
 		p := Proxies{Values: q.Values, N: 5, Dim: 6}

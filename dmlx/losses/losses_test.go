@@ -14,24 +14,9 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
-
-// onEach runs a test on the Go backend, and on the default one where that is another.
-func onEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
-	t.Helper()
-	g, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("go", func(t *testing.T) { test(t, g) })
-	if c, err := backend.Open(); err != nil {
-		t.Fatal(err)
-	} else if c.Name != "go" {
-		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
-	}
-}
 
 // peer is peer/peer.json, which peer/peer.py writes.
 type peer struct {
@@ -133,7 +118,7 @@ func results(out []*tensors.Tensor, proxies []dmlx.Proxies) []result {
 func TestAgreesWithPeer(t *testing.T) {
 	p := readPeer(t)
 	seen := make(map[string]bool)
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for i, batch := range p.Batches {
 			if i > 0 && !strings.HasSuffix(t.Name(), "/go") {
 				continue // Compiling is the time of this test.

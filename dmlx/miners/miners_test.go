@@ -14,22 +14,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
-
-func onEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
-	t.Helper()
-	g, err := backend.Go()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Run("go", func(t *testing.T) { test(t, g) })
-	if c, err := backend.Open(); err != nil {
-		t.Fatal(err)
-	} else if c.Name != "go" {
-		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
-	}
-}
 
 func circleBatch(labels []int64, degrees ...float64) dmlx.Embeddings {
 	e := dmlx.Embeddings{N: len(degrees), Dim: 2, Labels: labels}
@@ -125,7 +111,7 @@ func TestMinersByHand(t *testing.T) {
 		{triplets: [][3]int{{0, 2, 4}, {1, 2, 4}, {4, 3, 1}}},
 		{triplets: [][3]int{{0, 1, 3}, {0, 2, 4}, {1, 0, 4}, {1, 2, 4}, {4, 3, 1}}},
 	}
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		got, _ := mine(t, b, e, byHand()...)
 		for i, w := range want {
 			clear := slices.DeleteFunc(slices.Clone(got[i].triplets), func(tr [3]int) bool {
@@ -151,7 +137,7 @@ func TestMinersByHand(t *testing.T) {
 func TestMinersAgainstTheirDefinitions(t *testing.T) {
 	e := random(26, 5, 6, 3)
 	e.Labels[25] = 99 // A class of one.
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		got, s := mine(t, b, e, byHand()...)
 		at := func(i, j int) float32 { return s[i*e.N+j] }
 		same := func(i, j int) bool { return e.Labels[i] == e.Labels[j] }
@@ -216,7 +202,7 @@ func TestMinersAgainstTheirDefinitions(t *testing.T) {
 }
 
 func TestDistanceWeighted(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// One anchor of note, many positives that each draw one of three negatives.
 		e := random(120, 6, 1, 5)
 		for i := range 4 { // Row 0 and three negatives at given similarities.
@@ -271,7 +257,7 @@ func TestDistanceWeighted(t *testing.T) {
 }
 
 func TestNothingToMine(t *testing.T) {
-	onEach(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for what, e := range map[string]dmlx.Embeddings{
 			"one class":         circleBatch([]int64{1, 1, 1}, 0, 20, 40),
 			"one image a class": circleBatch([]int64{1, 2, 3}, 0, 20, 40),

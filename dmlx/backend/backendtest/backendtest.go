@@ -1,0 +1,26 @@
+// Package backendtest runs tests on every backend that there is.
+package backendtest
+
+import (
+	"testing"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The default one, where it starts.
+)
+
+// OnEach runs a test on the Go backend, and on the default one where that is another.
+func OnEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
+	t.Helper()
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("go", func(t *testing.T) { test(t, g) })
+	if c, err := backend.Open(); err != nil {
+		t.Fatal(err)
+	} else if c.Name != "go" {
+		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
+	}
+}
