@@ -51,8 +51,9 @@ type Spec struct {
 	// Pad is by how many pixels images are padded before they are cropped at random to their size again.
 	Pad int `json:"pad"`
 
-	// LR is the learning rate of plain SGD, a tenth of it from 60 % of the epochs on.
+	// LR is the learning rate of plain SGD, a tenth of it from Decay of the epochs on: 0 is 0.6, and 1 is never.
 	LR            float64 `json:"lr"`
+	Decay         float64 `json:"decay,omitempty"`
 	Epochs        int     `json:"epochs"`
 	StepsPerEpoch int     `json:"steps_per_epoch"`
 
@@ -158,9 +159,13 @@ func (s Spec) Batch() int { return s.ClassesPerBatch * s.ImagesPerClass }
 // Steps is the number of steps of the run.
 func (s Spec) Steps() int { return s.Epochs * s.StepsPerEpoch }
 
-// rate is the learning rate in an epoch, counted from 0: LR, and LR/10 from 60 % of the epochs on (§4.1).
+// rate is the learning rate in an epoch, counted from 0: LR, and LR/10 from 60 % of the epochs on (§4.1), or from Decay.
 func (s Spec) rate(epoch int) float64 {
-	if 10*epoch >= 6*s.Epochs {
+	late := 10*epoch >= 6*s.Epochs
+	if s.Decay != 0 {
+		late = float64(epoch) >= s.Decay*float64(s.Epochs)
+	}
+	if late {
 		return s.LR / 10
 	}
 	return s.LR
@@ -209,6 +214,9 @@ func (s Spec) Validate() error {
 	}
 	if s.LR <= 0 || math.IsNaN(s.LR) || math.IsInf(s.LR, 0) {
 		return fmt.Errorf("learning rate is %g, must be a positive number", s.LR)
+	}
+	if !(s.Decay >= 0 && s.Decay <= 1) {
+		return fmt.Errorf("the learning rate's decay is %g, must be a share of the epochs, from 0 to 1", s.Decay)
 	}
 	return nil
 }

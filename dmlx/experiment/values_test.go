@@ -77,6 +77,8 @@ func TestValidate(t *testing.T) {
 		"padding is -1":                        func(s *Spec) { s.Pad = -1 },
 		"learning rate is NaN":                 func(s *Spec) { s.LR = math.NaN() },
 		"learning rate is 0":                   func(s *Spec) { s.LR = 0 },
+		"decay is 1.5, must be a share":        func(s *Spec) { s.Decay = 1.5 },
+		"decay is NaN, must be a share":        func(s *Spec) { s.Decay = math.NaN() },
 		"epochs is 0, must be at least 1":      func(s *Spec) { s.Epochs = 0 },
 		"images per class is 0, must be at le": func(s *Spec) { s.ImagesPerClass = 0 },
 	} {
@@ -91,8 +93,11 @@ func TestValidate(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	s := tiny()
 	s.LR = 1
-	for _, c := range []struct{ epochs, first int }{{60, 36}, {3, 2}, {2, 2}, {1, 1}, {24, 15}} {
-		s.Epochs = c.epochs
+	for _, c := range []struct {
+		epochs, first int
+		decay         float64
+	}{{60, 36, 0}, {3, 2, 0}, {2, 2, 0}, {1, 1, 0}, {24, 15, 0}, {24, 12, 0.5}, {24, 21, 0.85}, {6, 6, 1}} {
+		s.Epochs, s.Decay = c.epochs, c.decay
 		for e := range c.epochs {
 			want := 1.0
 			if e >= c.first {
