@@ -320,13 +320,17 @@ func Portraits(ctx context.Context, choose func() (*backend.Choice, error), stor
 		}
 	}
 	if len(jobs) > 0 {
-		choice, err := choose()
+		specs, lacking := make([]Spec, len(jobs)), make([]Job, len(jobs))
+		for i, j := range jobs {
+			specs[i], lacking[i] = j.spec, Job{Spec: j.spec, Portrait: true}
+		}
+		choose, err := o.send(ctx, store, lacking, choose)
 		if err != nil {
 			return nil, nil, err
 		}
-		specs := make([]Spec, len(jobs))
-		for i, j := range jobs {
-			specs[i] = j.spec
+		choice, err := choose()
+		if err != nil {
+			return nil, nil, err
 		}
 		portraits, err := forEachSpec(ctx, o, specs, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Portrait, error) {
 			return portray(ctx, choice, store, specs[i], func(p Progress) {

@@ -310,6 +310,9 @@ type Options struct {
 	Fresh bool
 	// Have makes no runs: cells keep those that are there.
 	Have bool
+	// Elsewhere, if there is one, makes what is missing in place of this process, on other machines say, and returns when the
+	// store has it. Its error is handed on as it is.
+	Elsewhere func(context.Context, []Job) error
 	// Progress is told of each step of a run that is made, one call at a time.
 	Progress func(Progress)
 }
@@ -400,13 +403,17 @@ func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), stor
 	if len(missing) == 0 {
 		return t, nil
 	}
-	choice, err := choose()
-	if err != nil {
-		return nil, err
-	}
 	specs := make([]Spec, len(missing))
 	for i, j := range missing {
 		specs[i] = j.spec
+	}
+	choose, err = o.send(ctx, store, Jobs(specs...), choose)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := choose()
+	if err != nil {
+		return nil, err
 	}
 	results, err := forEachSpec(ctx, o, specs, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
 		return Run(ctx, choice, store, specs[i], func(p Progress) {
@@ -424,6 +431,24 @@ func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), stor
 		}
 	}
 	return t, nil
+}
+
+// send has jobs made elsewhere, if that is wished, and then replaces choose: all is in the store, and no backend needed.
+func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func() (*backend.Choice, error)) (func() (*backend.Choice, error), error) {
+	if o.Elsewhere == nil {
+		return choose, nil
+	}
+	if err := o.Elsewhere(ctx, jobs); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if done, err := j.Done(store); err != nil {
+			return nil, err
+		} else if !done {
+			return nil, fmt.Errorf("run %s is not in %s, though it was to be made elsewhere", j.Spec.Hash(), store.Dir)
+		}
+	}
+	return func() (*backend.Choice, error) { return nil, nil }, nil
 }
 
 // forEachSpec does a piece of work for each spec, as many at once as the options say, and hands its progress on, one call at

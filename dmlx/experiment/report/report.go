@@ -4,6 +4,7 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -118,6 +119,23 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 		r.Title = it.title
 	}
 	return r, nil
+}
+
+// errListed ends the making of a report whose missing runs are only to be listed.
+var errListed = errors.New("listed")
+
+// Missing lists the runs and portraits that a table or figure still lacks, without making them. Where what is lacking depends
+// on results, as in the grid, it is what is lacking next: once that is made there may be more.
+func Missing(ctx context.Context, name string, q Request) ([]experiment.Job, error) {
+	var out []experiment.Job
+	q.Elsewhere = func(_ context.Context, jobs []experiment.Job) error {
+		out = jobs
+		return errListed
+	}
+	if _, err := Make(ctx, name, q); err != nil && !errors.Is(err, errListed) {
+		return nil, err
+	}
+	return out, nil
 }
 
 // study reproduces a study of experiment's and begins a report with it.
