@@ -5,29 +5,31 @@
   const $ = (selector) => root.querySelector(selector);
   const inputs = [...root.querySelectorAll("select, input")];
   const times = []; // Of the last redraws, from the control's change to the picture on the screen, in milliseconds.
-  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], timer = 0;
+  const inFlight = 2; // Events: the program draws one while the last one's pictures come back.
+  const sent = new Map(); // By number, when what an event tells of was changed.
+  let comm = null, seq = 0, changed = 0, press = [], timer = 0, shown = Promise.resolve();
 
   const fail = (text) => {
     root.dataset.state = "failed";
     $(".problem").textContent = text;
   };
 
-  // One event is under way at a time; what changes meanwhile goes with the next one.
+  // What changes while enough events are under way goes with the next one.
   const send = () => {
-    if (waiting || !comm) return;
+    if (sent.size >= inFlight || !comm) return;
     if (globalThis.gonb_comm !== comm) {
       fail("The connection to this cell's program is gone: another notebook's panel took it, or the kernel was restarted. Press Stop and run the cell again.");
       return;
     }
     const values = {};
     for (const input of inputs) values[input.name] = input.value;
-    waiting = changed || performance.now();
+    sent.set(++seq, changed || performance.now());
     changed = 0;
     root.dataset.busy = "yes";
-    comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press}));
+    comm.send("/dmlx/in/" + id, JSON.stringify({seq, values, press}));
     press = [];
     clearTimeout(timer);
-    timer = setTimeout(() => { waiting = 0; fail("The cell's program does not answer. If it has ended, run the cell again."); }, 5000);
+    timer = setTimeout(() => { sent.clear(); fail("The cell's program does not answer. If it has ended, run the cell again."); }, 5000);
   };
   const change = (name) => {
     changed = changed || performance.now();
@@ -35,42 +37,51 @@
     send();
   };
 
-  const show = async (_, text) => {
+  const show = async (text) => {
     if (!root.isConnected) return;
     const view = JSON.parse(text);
-    const began = waiting;
-    await Promise.all(Object.entries(view.pictures || {}).map(async ([name, svg]) => {
-      const img = $(`img[data-picture="${name}"]`);
-      if (!img) return;
+    const pictures = await Promise.all(Object.entries(view.pictures || {}).map(async ([name, svg]) => {
+      const old = $(`img[data-picture="${name}"]`);
+      if (!old) return [];
       const next = new Image();
+      for (const a of old.attributes) if (a.name !== "src") next.setAttribute(a.name, a.value);
+      next.alt = view.alts[name];
       next.src = URL.createObjectURL(new Blob([svg], {type: "image/svg+xml"}));
       await next.decode();
-      const old = img.src;
-      img.src = next.src;
-      img.alt = view.alts[name];
-      await img.decode().catch(() => {});
-      if (old.startsWith("blob:")) URL.revokeObjectURL(old);
+      return [old, next];
     }));
+    for (const [old, next] of pictures) {
+      if (!old) continue;
+      old.replaceWith(next); // It is decoded: no picture flickers.
+      if (old.src.startsWith("blob:")) URL.revokeObjectURL(old.src);
+    }
     $(".problem").textContent = view.problem;
     $(".note").textContent = view.note;
     for (const input of inputs) input.disabled = (view.off || []).includes(input.name);
-    requestAnimationFrame(() => {
-      clearTimeout(timer);
-      const took = performance.now() - began;
-      times.push(took);
-      if (times.length > 500) times.shift();
-      root.dataset.times = times.map((t) => t.toFixed(0)).join(" ");
-      root.dataset.seq = view.seq;
-      root.dataset.state = "ready";
-      $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
-      waiting = 0;
-      for (const button of root.querySelectorAll("button[data-on]")) {
-        if (view.problem) button.click(); // What does not work is not tried again and again.
-        else press.push(button.name);
-      }
-      if (changed || press.length) send();
-      else delete root.dataset.busy;
-    });
+    await new Promise(requestAnimationFrame);
+    // It answers the events up to its own, of which the program has drawn the last. The first has waited longest.
+    let took = 0;
+    for (const [number, began] of sent) {
+      if (number > view.seq) continue;
+      took = Math.max(took, performance.now() - began);
+      sent.delete(number);
+    }
+    times.push(took);
+    if (times.length > 500) times.shift();
+    root.dataset.times = times.map((t) => t.toFixed(0)).join(" ");
+    root.dataset.seq = view.seq;
+    root.dataset.state = "ready";
+    $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
+    for (const button of root.querySelectorAll("button[data-on]")) {
+      if (view.problem) button.click(); // What does not work is not tried again and again.
+      else press.push(button.name);
+    }
+    if (changed || press.length) send();
+    else if (!sent.size) delete root.dataset.busy;
+  };
+  const answer = (_, text) => {
+    clearTimeout(timer);
+    shown = shown.then(() => show(text)).catch((error) => fail(`The pictures cannot be shown: ${error}`));
   };
 
   for (const input of inputs) {
@@ -98,7 +109,7 @@
     const candidate = globalThis.gonb_comm;
     if (candidate && (!kernel || candidate._kernel_id === kernel)) {
       comm = candidate;
-      comm.subscribe("/dmlx/out/" + id, show);
+      comm.subscribe("/dmlx/out/" + id, answer);
       change();
     } else if (performance.now() - began < 20000) {
       setTimeout(connect, 50);
