@@ -360,77 +360,80 @@ func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), stor
 		return nil, err
 	}
 	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.Name, Cells: cells}
-	type job struct {
-		spec  Spec
-		slots []**Result // Cells may share a run.
+	var specs []Spec
+	for _, c := range t.Cells {
+		specs = append(specs, c.Specs...)
 	}
-	var missing []*job
-	byHash := make(map[string]*job)
-	for i := range t.Cells {
-		c := &t.Cells[i]
-		c.Runs = make([]*Result, len(c.Specs))
-		for k, spec := range c.Specs {
-			t.Runs++
-			find := store.Lookup
-			if o.Fresh {
-				find = store.lookup
-			}
-			r, found, err := find(spec)
-			if err != nil {
-				return nil, err
-			}
-			if found {
-				c.Runs[k] = r
-				continue
-			}
-			hash := spec.Hash()
-			if byHash[hash] == nil {
-				byHash[hash] = &job{spec: spec}
-				missing = append(missing, byHash[hash])
-			}
-			byHash[hash].slots = append(byHash[hash].slots, &c.Runs[k])
-		}
-	}
-	if o.Have {
-		for i := range t.Cells {
-			c := &t.Cells[i]
-			t.Missing += len(c.Runs)
-			c.Runs = slices.DeleteFunc(c.Runs, func(r *Result) bool { return r == nil })
-			t.Missing -= len(c.Runs)
-		}
-		return t, nil
-	}
-	if len(missing) == 0 {
-		return t, nil
-	}
-	specs := make([]Spec, len(missing))
-	for i, j := range missing {
-		specs[i] = j.spec
-	}
-	choose, err = o.send(ctx, store, Jobs(specs...), choose)
+	t.Runs = len(specs)
+	results, ran, err := RunAll(ctx, choose, store, specs, o)
 	if err != nil {
 		return nil, err
+	}
+	t.Ran = ran
+	for i := range t.Cells {
+		c := &t.Cells[i]
+		for _, r := range results[:len(c.Specs)] {
+			if r == nil {
+				t.Missing++
+			} else {
+				c.Runs = append(c.Runs, r)
+			}
+		}
+		results = results[len(c.Specs):]
+	}
+	return t, nil
+}
+
+// RunAll has the results of specs, in their order, and tells how many of them were made: those that the store or the program
+// has are read, the others are made as the options say, each once. With [Options.Have] those are nil.
+func RunAll(ctx context.Context, choose func() (*backend.Choice, error), store *Store, specs []Spec, o Options) (results []*Result, ran int, err error) {
+	find := store.Lookup
+	if o.Fresh {
+		find = store.lookup
+	}
+	results = make([]*Result, len(specs))
+	slots := make(map[string][]int) // Where the results of a missing run are wanted, by its hash.
+	var missing []Spec
+	for i, spec := range specs {
+		r, found, err := find(spec)
+		if err != nil {
+			return nil, 0, err
+		}
+		if found {
+			results[i] = r
+			continue
+		}
+		hash := spec.Hash()
+		if slots[hash] == nil {
+			missing = append(missing, spec)
+		}
+		slots[hash] = append(slots[hash], i)
+	}
+	if o.Have || len(missing) == 0 {
+		return results, 0, nil
+	}
+	if choose, err = o.send(ctx, store, Jobs(missing...), choose); err != nil {
+		return nil, 0, err
 	}
 	choice, err := choose()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	results, err := forEachSpec(ctx, o, specs, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		return Run(ctx, choice, store, specs[i], func(p Progress) {
-			p.Run, p.Runs = i+1, len(specs)
+	made, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
+		return Run(ctx, choice, store, missing[i], func(p Progress) {
+			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
 		})
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	t.Ran = len(results)
-	for i, j := range missing {
-		for _, slot := range j.slots {
-			*slot = results[i]
+	for i, r := range made {
+		for _, slot := range slots[missing[i].Hash()] {
+			results[slot] = r
 		}
 	}
-	return t, nil
+	return results, len(made), nil
 }
 
 // send has jobs made elsewhere, if that is wished, and then replaces choose: all is in the store, and no backend needed.

@@ -1,0 +1,35 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
+
+func TestFeasible(t *testing.T) {
+	p, err := ParsePreset("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := p.Spec("minicar", dmlx.Rule{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Feasible(good); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Spec){
+		"learning rate is 0": func(s *Spec) { s.LR = 0 },
+		"a batch of 9 classes needs as many train classes, there are 8": func(s *Spec) { s.ClassesPerBatch = 9 },
+		"a batch of 8 classes needs as many train classes, there are 6": func(s *Spec) { s.ClassesPerBatch, s.HeldOut = 8, 4 },
+		"too few for 17 per class":                                      func(s *Spec) { s.ImagesPerClass = 17 },
+		"leaves too little to rank":                                     func(s *Spec) { s.HeldOut = 7 },
+	} {
+		s := good
+		change(&s)
+		if err := Feasible(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want …%s…", err, want)
+		}
+	}
+}
