@@ -52,7 +52,7 @@ func OpenStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o777); err != nil { // As the umask lets: a store may be a group's.
 		return nil, fmt.Errorf("the run store cannot be made: %w", err)
 	}
 	return &Store{Dir: dir}, nil
@@ -69,19 +69,58 @@ func (s *Store) warn(format string, args ...any) {
 
 const locksDir = ".locks" // Outside the runs, so that a run can be set aside while it is locked.
 
+// lockFile is the lock of a name. Its file is never removed, since the lock of a removed file holds no one off. It is opened
+// for writing, without which NFS gives no exclusive lock, and may be written by all that the umask lets.
+func (s *Store) lockFile(name string) *flock.Flock {
+	return flock.New(filepath.Join(s.Dir, locksDir, name), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
+}
+
+// tryLock takes a lock that is free.
+func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
+	l := s.lockFile(name)
+	if free, err = l.TryLock(); err != nil {
+		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return func() { _ = l.Unlock() }, free, nil
+}
+
 // lock waits until no other process works on the run.
 func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o755); err != nil {
+	return s.waitFor(ctx, hash, "works on run "+hash)
+}
+
+// Lock waits until no other process, here or on a machine that shares the store, has the lock of a name. The system frees a
+// lock when its process ends, however it does; the server of a network file system that of a machine it no longer hears
+// of, after its lease.
+func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	if name == "" || runName.MatchString(name) || filepath.Base(name) != name {
+		return nil, fmt.Errorf("lock %q: want a name that is no path and no run's", name)
+	}
+	return s.waitFor(ctx, name, "has the lock "+name)
+}
+
+// Locked tells whether another process has the lock of a name.
+func (s *Store) Locked(name string) (bool, error) {
+	unlock, free, err := s.tryLock(name)
+	if err == nil && free {
+		unlock()
+	}
+	return !free, err
+}
+
+func (s *Store) waitFor(ctx context.Context, name, does string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
-	if free, err := l.TryLock(); err == nil && free {
-		return func() { _ = l.Unlock() }, nil
+	unlock, free, err := s.tryLock(name)
+	if err != nil || free {
+		return unlock, err
 	}
-	s.warn("waiting for another process that works on run %s", hash)
+	s.warn("waiting for another process that %s", does)
+	l := s.lockFile(name)
 	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("stopped while waiting for another process that works on run %s: %w", hash, ctx.Err())
+			return nil, fmt.Errorf("stopped while waiting for another process that %s: %w", does, ctx.Err())
 		}
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
@@ -126,20 +165,35 @@ func (s *Store) lookup(spec Spec) (*Result, bool, error) {
 	if !errors.As(err, &bad) {
 		return s.found(spec, r, err)
 	}
-	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
-	if free, err := l.TryLock(); err != nil {
-		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
-	} else if !free {
-		return nil, false, nil
+	unlock, free, err := s.tryLock(hash)
+	if err != nil || !free {
+		return nil, false, err
 	}
-	defer func() { _ = l.Unlock() }()
+	defer unlock()
 	return s.lookupLocked(spec) // Read again: it may be another one by now.
 }
 
 // lookupLocked is lookup for the process that holds the run's lock.
 func (s *Store) lookupLocked(spec Spec) (*Result, bool, error) {
-	r, err := s.read(spec.Hash())
+	hash := spec.Hash()
+	r, err := s.read(hash)
+	if errors.Is(err, fs.ErrNotExist) { // Another machine may have written it before it let go of the lock.
+		s.Refresh(hash)
+		r, err = s.read(hash)
+	}
 	return s.found(spec, r, err)
+}
+
+// Refresh makes sure that what other machines have written of a run is seen. The client of a network file system remembers
+// for a while, a minute on NFS, that a name is not there, until it changes the folder itself; so this makes a file in it and
+// removes it again. What cannot be written is left as it is.
+func (s *Store) Refresh(hash string) {
+	for _, dir := range []string{s.Dir, s.Path(hash)} {
+		if f, err := os.CreateTemp(dir, ".refresh-"); err == nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}
 }
 
 // found judges what [Store.read] returned.
@@ -317,13 +371,13 @@ func (s *Store) Remove(hash string) error {
 	if !runName.MatchString(hash) {
 		return fmt.Errorf("%q is no run", hash)
 	}
-	l := flock.New(filepath.Join(s.Dir, locksDir, hash))
-	if free, err := l.TryLock(); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
+	unlock, free, err := s.tryLock(hash)
+	if err != nil {
+		return err
 	} else if !free {
 		return fmt.Errorf("run %s is being worked on", hash)
 	}
-	defer func() { _ = l.Unlock() }()
+	defer unlock()
 	// Renamed first, so that a removal which is cut short leaves no half a run under its name.
 	dead := s.Path(hash) + ".removed"
 	if err := os.RemoveAll(dead); err != nil {

@@ -1,0 +1,360 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+)
+
+// Status is how far a submission is.
+type Status struct {
+	Jobs                           int // All of it: those below.
+	Done, Running, Pending, Failed int
+	Lost                           int // Neither done nor in the queue.
+
+	Fraction float64       // What is done of all, with the epochs of runs under way, from 0 to 1.
+	Reason   string        // Why Slurm lets a task wait, if one does.
+	Left     time.Duration // At the pace seen so far; 0 while there is none.
+}
+
+// String is the status on one line.
+func (s Status) String() string {
+	line := fmt.Sprintf("%d of %d done, %d running, %d pending", s.Done, s.Jobs, s.Running, s.Pending)
+	if s.Reason != "" {
+		line += " (" + s.Reason + ")"
+	}
+	if s.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.Failed)
+	}
+	if s.Lost > 0 {
+		line += fmt.Sprintf(", %d vanished", s.Lost)
+	}
+	if s.Left > 0 {
+		line += fmt.Sprintf(", %s left", s.Left.Round(time.Second))
+	}
+	return line
+}
+
+// Failure is a task that gave up.
+type Failure struct {
+	Task     Task   `json:"task"`
+	Attempts int    `json:"attempts"`
+	Host     string `json:"host"`
+	Error    string `json:"error"`
+	Log      string `json:"-"` // The file with what it printed.
+}
+
+// FailedError names the tasks of a submission that cannot be made.
+type FailedError struct {
+	Jobs     int
+	Failures []Failure
+}
+
+func (e *FailedError) Error() string {
+	var parts []string
+	for i, f := range e.Failures {
+		if i == 3 {
+			parts = append(parts, fmt.Sprintf("and %d more", len(e.Failures)-i))
+			break
+		}
+		where := ""
+		if f.Host != "" {
+			where = " on " + f.Host
+		}
+		parts = append(parts, fmt.Sprintf("%s%s: %s (see %s)", f.Task.name(), where, f.Error, f.Log))
+	}
+	return fmt.Sprintf("%d of %d runs failed: %s", len(e.Failures), e.Jobs, strings.Join(parts, "; "))
+}
+
+// errCancelled is why a submission ends that was cancelled.
+var errCancelled = errors.New("cancelled")
+
+// follower is what is known of a submission while it is followed.
+type follower struct {
+	*Submission
+	others map[string]*Submission // By their names, those that have some of its jobs.
+	tasks  []followed
+	start  float64 // The fraction when it was first known,
+	since  time.Time
+}
+
+// followed is a task as it was last seen.
+type followed struct {
+	where   *Submission // Whose task it is in the queue,
+	n       int         // and its number there.
+	done    bool
+	place   place
+	failure *Failure
+	epoch   int
+	gone    time.Time // Since when it is neither done nor in the queue.
+	sent    int       // How often it was sent again at this epoch.
+}
+
+func newFollower(s *Submission) (*follower, error) {
+	f := &follower{Submission: s, others: make(map[string]*Submission), tasks: make([]followed, len(s.Tasks))}
+	numbers := make(map[string]map[string]int)
+	for n, t := range s.Tasks {
+		f.tasks[n].where, f.tasks[n].n = s, n
+		if t.In == "" {
+			continue
+		}
+		if f.others[t.In] == nil {
+			other, err := Open(s.store, t.In)
+			if err != nil {
+				return nil, err
+			}
+			f.others[t.In], numbers[t.In] = other, make(map[string]int)
+			for k, t := range other.Tasks {
+				numbers[other.ID][t.key()] = k
+			}
+		}
+		if k, there := numbers[t.In][t.key()]; there {
+			f.tasks[n].where, f.tasks[n].n = f.others[t.In], k
+		}
+	}
+	return f, nil
+}
+
+// look brings what is known up to date.
+func (f *follower) look(ctx context.Context) (Status, error) {
+	of := []*Submission{f.Submission}
+	for _, other := range f.others {
+		of = append(of, other)
+	}
+	// The queue first: what leaves it between the two is done.
+	q, err := queue(ctx, of...)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Jobs: len(f.tasks)}
+	for n := range f.tasks {
+		t, job := &f.tasks[n], f.Tasks[n].Job
+		if !t.done {
+			if t.done, err = job.Done(f.store); err != nil {
+				return s, err
+			}
+		}
+		if t.done {
+			s.Done++
+			s.Fraction++
+			continue
+		}
+		t.place = q.at(t.where, t.n)
+		if t.failure == nil {
+			if t.failure, err = t.where.failure(t.n); err != nil {
+				return s, err
+			}
+		}
+		if e := f.store.Entry(f.Tasks[n].Hash).Epoch; e != t.epoch {
+			t.epoch, t.sent = e, 0 // It gets on, however it does.
+		}
+		s.Fraction += 0.99 * float64(t.epoch) / float64(max(job.Spec.Epochs, 1))
+		if t.failure != nil || t.place.waits() {
+			t.gone = time.Time{}
+		}
+		switch {
+		case t.failure != nil:
+			s.Failed++
+		case t.place.runs():
+			s.Running++
+		case t.place.waits():
+			s.Pending++
+			if t.place.reason != "None" {
+				s.Reason = t.place.reason
+			}
+		default:
+			s.Lost++
+			if t.gone.IsZero() {
+				t.gone = time.Now()
+			}
+		}
+	}
+	s.Fraction /= float64(max(len(f.tasks), 1))
+	if f.since.IsZero() {
+		f.start, f.since = s.Fraction, time.Now()
+	} else if made := s.Fraction - f.start; made > 0 && s.Fraction < 1 {
+		s.Left = time.Duration(float64(time.Since(f.since)) * (1 - s.Fraction) / made)
+	}
+	return s, nil
+}
+
+// Status looks once at how far the submission is.
+func (s *Submission) Status(ctx context.Context) (Status, error) {
+	f, err := newFollower(s)
+	if err != nil {
+		return Status{}, err
+	}
+	return f.look(ctx)
+}
+
+// Follow watches the submission until all its runs are in the store, and tells [Options.Progress] how far they are. Tasks that
+// vanish from the queue without a result, as those of a node that died and is not to be used again, are sent again, as often
+// as [Options.Retries] says without getting further. The error names the runs that failed, a [FailedError], once the others
+// are done. If ctx is done Follow ends, and the tasks go on.
+func (s *Submission) Follow(ctx context.Context, o Options) error {
+	f, err := newFollower(s)
+	if err != nil {
+		return err
+	}
+	quiet := 0 // How many times in a row Slurm did not answer.
+	for {
+		status, err := f.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return f.left(ctx)
+		case err != nil && quiet < 30: // Its controller is started anew now and then.
+			if quiet++; quiet == 1 {
+				o.say("Slurm does not answer, asking on: %v", err)
+			}
+		case err != nil:
+			return err
+		default:
+			quiet = 0
+			if o.Progress != nil {
+				o.Progress(status)
+			}
+			if status.Done+status.Failed == status.Jobs {
+				return f.end()
+			}
+			if status.Lost > 0 {
+				if err := f.sendAgain(ctx, o); err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return f.left(ctx)
+		case <-time.After(o.poll()):
+		}
+	}
+}
+
+func (f *follower) left(ctx context.Context) error {
+	return fmt.Errorf("no longer following %s, whose runs go on: %w", f.ID, ctx.Err())
+}
+
+// end sums up a submission of which nothing is under way.
+func (f *follower) end() error {
+	e := &FailedError{Jobs: len(f.tasks)}
+	for n, t := range f.tasks {
+		if t.failure != nil && !t.done {
+			t.failure.Task, t.failure.Log = f.Tasks[n], t.where.log(t.n)
+			e.Failures = append(e.Failures, *t.failure)
+		}
+	}
+	if f.is(manifestFile) {
+		if err := f.mark(finished); err != nil {
+			return err
+		}
+	}
+	if len(e.Failures) > 0 {
+		return e
+	}
+	return nil
+}
+
+// sendAgain sends the tasks that are gone for good.
+func (f *follower) sendAgain(ctx context.Context, o Options) error {
+	// Between a task's end and the sight of its result lies what a network file system remembers.
+	wait := 2 * o.poll()
+	var again []int
+	for n := range f.tasks {
+		t := &f.tasks[n]
+		if t.gone.IsZero() || time.Since(t.gone) < wait {
+			continue
+		}
+		f.store.Refresh(f.Tasks[n].Hash)
+		if done, err := f.Tasks[n].Done(f.store); err != nil {
+			return err
+		} else if done {
+			continue // It counts when it is looked at again.
+		}
+		switch {
+		case f.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
+			return fmt.Errorf("%s was %w", f.ID, errCancelled)
+		case o.Queued:
+			return fmt.Errorf("%s is not in Slurm's queue (any more): submit it", f.Tasks[n].name())
+		case t.sent >= o.retries():
+			t.failure = &Failure{Attempts: t.sent + 1, Error: "vanished from Slurm's queue without a result or a word" + t.place.said()}
+		default:
+			again = append(again, n)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	unlock, err := f.store.Lock(ctx, "slurm")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	q, err := queue(ctx, f.Submission) // Another follower may have been quicker.
+	if err != nil {
+		return err
+	}
+	var gone []int
+	for _, n := range again {
+		t := &f.tasks[n]
+		t.where, t.n, t.gone = f.Submission, n, time.Time{}
+		if q.at(f.Submission, n).waits() {
+			continue
+		}
+		t.sent++
+		gone = append(gone, n)
+		o.say("%s vanished from the queue%s; sent again", f.Tasks[n].name(), t.place.said())
+	}
+	return f.send(ctx, gone, o)
+}
+
+// said is Slurm's last word on a task, in brackets.
+func (p place) said() string {
+	if p.state == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (Slurm says %s)", p.state)
+}
+
+// failure is why a task gave up, nil if it has not.
+func (s *Submission) failure(task int) (*Failure, error) {
+	raw, err := os.ReadFile(s.verdict(task))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var f Failure
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", s.verdict(task), err)
+	}
+	return &f, nil
+}
+
+// Cancel takes all of a submission's tasks out of the queue and ends those that run; what they have made is kept, and a
+// later submission goes on from there. Followers of the submission end; those of others that rely on its tasks send them anew.
+func (s *Submission) Cancel(ctx context.Context) error {
+	if err := s.mark(cancelled); err != nil {
+		return err
+	}
+	q, err := queue(ctx, s)
+	if err != nil {
+		return err
+	}
+	jobs := make(map[string]bool)
+	for _, array := range q {
+		for _, p := range array {
+			if p.waits() && !jobs[p.array] {
+				jobs[p.array] = true
+				if _, err := run(ctx, "scancel", p.array); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,534 @@
+// Package slurm has runs made by a cluster's own queue: Slurm's job arrays, one run a task.
+//
+// [Submit] writes a manifest of the jobs that a store lacks into the store, with the program that is to make them beside
+// it, and sends an array; [Submission.Follow] watches it to its end, and [Run] does both: it is what
+// [experiment.Options.Elsewhere] wants. Each task of the array calls [Make].
+//
+// All that is known of a submission is in the store and in Slurm's queue, so that whoever follows it may go and come back, and
+// others may submit the same: what is queued already is left out, and what is made by two tasks nevertheless is made once,
+// since a run is written by the one that holds its lock.
+//
+//	jobs, err := report.Missing(ctx, "table2", request)
+//	err = slurm.Run(ctx, store, jobs, slurm.Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00"})
+package slurm
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// Options of a submission. The zero value takes the cluster's own defaults.
+type Options struct {
+	// Partition, Gres and Time are those of sbatch: where to run, as with "gpu:1", and for how long a task at most. A task whose
+	// time ends before its run does goes on from its checkpoint in another turn.
+	Partition, Gres, Time string
+	// MaxParallel is how many tasks run at once; 0 is as many as Slurm lets.
+	MaxParallel int
+	// Sbatch are further options of sbatch, such as "--qos=low". They come last, and so win.
+	Sbatch []string
+	// Retries is how often a run that fails is tried again, and how often one that vanished from the queue is sent again
+	// without having got further; 0 is 2, and less is never.
+	Retries int
+	// Program makes the runs; "" is this one. It must have the command line of dmlx: it is called as in [Make].
+	Program string
+	// NoProbe sends the array without having seen that the nodes find the store, and start the program there.
+	NoProbe bool
+	// Queued follows what is queued already, by whomever, and sends nothing.
+	Queued bool
+	// Poll is how often Slurm is asked; 0 is every ten seconds.
+	Poll time.Duration
+	// Say, if set, is told what happens, a line each; Progress how far all is, at each poll.
+	Say      func(line string)
+	Progress func(Status)
+}
+
+func (o Options) say(format string, args ...any) {
+	if o.Say != nil {
+		o.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+func (o Options) retries() int {
+	if o.Retries == 0 {
+		return 2
+	}
+	return max(o.Retries, 0)
+}
+
+func (o Options) poll() time.Duration {
+	if o.Poll <= 0 {
+		return 10 * time.Second
+	}
+	return o.Poll
+}
+
+// Submission is jobs that were sent together, or are about to be.
+type Submission struct {
+	manifest
+	store *experiment.Store
+}
+
+// manifest is manifest.json in the submission's folder: what its tasks are to make, and by what.
+type manifest struct {
+	ID      string    `json:"id"`
+	Date    time.Time `json:"date"`
+	User    string    `json:"user"`
+	Version string    `json:"version"` // Of the program,
+	Digest  string    `json:"digest"`  // the SHA-256 of its file,
+	Recipe  int       `json:"recipe"`  // and its recipe.
+	Retries int       `json:"retries"`
+	// Chunk is how many tasks an array has at most; see MaxArraySize in slurm.conf.
+	Chunk int    `json:"chunk"`
+	Tasks []Task `json:"tasks"`
+}
+
+// Task is a job of a submission. Its number is its place in the manifest.
+type Task struct {
+	experiment.Job
+	Hash string `json:"hash"` // Of the spec, when it was sent.
+	// In is another submission that had the job already. Where it fails to make it, this one does.
+	In string `json:"in,omitempty"`
+}
+
+// key tells jobs apart.
+func (t Task) key() string { return fmt.Sprint(t.Hash, t.Portrait) }
+
+// name is the task as a person knows it.
+func (t Task) name() string {
+	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Rule, t.Spec.Data, t.Spec.Seed)
+}
+
+// The folder of a store that this package writes to, and what is in it.
+const (
+	folder       = ".slurm"
+	manifestFile = "manifest.json"
+	scriptFile   = "job.sh"
+	logDir       = "log"
+	failedDir    = "failed"    // Why a task gave up, by its number.
+	stoppedDir   = "stopped"   // At which epoch a task's time ended, by its number.
+	cancelled    = "cancelled" // A file that is there once it was cancelled,
+	finished     = "finished"  // or once all of it is done.
+)
+
+func (s *Submission) dir() string             { return filepath.Join(s.store.Dir, folder, s.ID) }
+func (s *Submission) path(name string) string { return filepath.Join(s.dir(), name) }
+
+func (s *Submission) is(mark string) bool {
+	_, err := os.Stat(s.path(mark))
+	return err == nil
+}
+
+func (s *Submission) mark(mark string) error {
+	if err := renameio.WriteFile(s.path(mark), nil, 0o666); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return nil
+}
+
+// program is where a program lies in the store.
+func (s *Submission) program() string {
+	return filepath.Join(s.store.Dir, folder, "bin", s.Digest[:12], "dmlx")
+}
+
+// arrayName is the name of the array whose first task has the number offset.
+func (s *Submission) arrayName(offset int) string { return fmt.Sprintf("dmlx-%s-%d", s.ID, offset) }
+
+// log is where a task's output goes, of all its turns.
+func (s *Submission) log(task int) string {
+	return s.path(filepath.Join(logDir, fmt.Sprintf("%d-%d.txt", task/s.Chunk*s.Chunk, task%s.Chunk)))
+}
+
+// Open reads a submission by its name.
+func Open(store *experiment.Store, id string) (*Submission, error) {
+	s := &Submission{store: store, manifest: manifest{ID: id}}
+	raw, err := os.ReadFile(s.path(manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no submission %q in %s", id, store.Dir)
+	} else if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &s.manifest); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", s.path(manifestFile), err)
+	}
+	if s.ID != id || s.Chunk < 1 || len(s.Digest) < 12 {
+		return nil, fmt.Errorf("%s is damaged, or of another submission", s.path(manifestFile))
+	}
+	return s, nil
+}
+
+// Unfinished lists the submissions of a store that are not known to be done or cancelled, the oldest first.
+func Unfinished(store *experiment.Store) ([]*Submission, error) {
+	entries, err := os.ReadDir(filepath.Join(store.Dir, folder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var out []*Submission
+	for _, e := range entries { // Their names begin with the time.
+		s := &Submission{store: store, manifest: manifest{ID: e.Name()}}
+		if !s.is(manifestFile) || s.is(cancelled) || s.is(finished) {
+			continue
+		}
+		if s, err = Open(store, e.Name()); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// Run submits jobs and follows them to their end: [Submit], then [Submission.Follow].
+func Run(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o Options) error {
+	s, err := Submit(ctx, store, jobs, o)
+	if err != nil {
+		return err
+	}
+	return s.Follow(ctx, o)
+}
+
+// Submit sends the jobs that the store lacks as an array, one a task; as several where Slurm bounds an array's size. Jobs
+// that another submission has in the queue are not sent a second time, but followed with the rest.
+//
+// Before the array, a job of its own finds whether the nodes see the store and can start the program; once that went well
+// it is not asked again for the same program and options.
+func Submit(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o Options) (*Submission, error) {
+	if err := installed(); err != nil {
+		return nil, err
+	}
+	s, err := Plan(ctx, store, jobs, o)
+	if err != nil || o.Queued || len(s.Tasks) == 0 {
+		return s, err
+	}
+	if err := s.install(o); err != nil {
+		return nil, err
+	}
+	if !o.NoProbe {
+		if err := s.probe(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	unlock, err := store.Lock(ctx, "slurm")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := s.leaveOut(ctx); err != nil { // Again: someone may have been quicker during the probe.
+		return nil, err
+	}
+	var own []int
+	for n, t := range s.Tasks {
+		if t.In == "" {
+			own = append(own, n)
+		}
+	}
+	return s, s.send(ctx, own, o)
+}
+
+// Plan is [Submit] up to the point where something is written or sent: what would be.
+func Plan(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o Options) (*Submission, error) {
+	s := &Submission{store: store}
+	known := make(map[string]bool)
+	for _, portrait := range []bool{true, false} { // A portrait comes with its run.
+		for _, j := range jobs {
+			t := Task{Job: j, Hash: j.Spec.Hash()}
+			if j.Portrait != portrait || known[t.Hash] {
+				continue
+			}
+			known[t.Hash] = true
+			if err := j.Check(); err != nil {
+				return nil, err
+			}
+			if done, err := j.Done(store); err != nil {
+				return nil, err
+			} else if !done {
+				s.Tasks = append(s.Tasks, t)
+			}
+		}
+	}
+	var random [2]byte
+	_, _ = rand.Read(random[:]) // It does not fail.
+	s.ID = time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
+	s.Date, s.Version, s.Recipe, s.Retries = time.Now().UTC().Truncate(time.Second), experiment.Version(), experiment.Recipe, o.retries()
+	if u, err := user.Current(); err == nil {
+		s.User = u.Username
+	}
+	source, err := o.program()
+	if err != nil {
+		return nil, err
+	}
+	if s.Digest, err = digest(source); err != nil {
+		return nil, err
+	}
+	s.Chunk = 1000 // MaxArraySize, the last index and one, is 1001 if nothing else is said.
+	if installed() != nil {
+		return s, nil
+	}
+	if s.Chunk, err = maxArray(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.leaveOut(ctx)
+}
+
+func (o Options) program() (string, error) {
+	if o.Program != "" {
+		return o.Program, nil
+	}
+	return os.Executable()
+}
+
+// leaveOut finds which of the tasks are queued by other submissions.
+func (s *Submission) leaveOut(ctx context.Context) error {
+	others, err := Unfinished(s.store)
+	if err != nil {
+		return err
+	}
+	q, err := queue(ctx, others...)
+	if err != nil {
+		return err
+	}
+	in := make(map[string]string)
+	for _, other := range others {
+		for n, t := range other.Tasks {
+			if q.at(other, n).waits() {
+				in[t.key()] = other.ID
+			}
+		}
+	}
+	for n := range s.Tasks {
+		s.Tasks[n].In = in[s.Tasks[n].key()]
+	}
+	return nil
+}
+
+// install copies the program into the store under its digest, so that what is queued stays what it is when it is built anew.
+func (s *Submission) install(o Options) error {
+	to := s.program()
+	if have, err := digest(to); err == nil && have == s.Digest {
+		return nil
+	}
+	source, err := o.program()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	raw, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(to, raw, 0o755); err != nil {
+		return fmt.Errorf("the program cannot be copied into the run store: %w", err)
+	}
+	return nil
+}
+
+// write makes the submission's folder; the manifest is the last of it.
+func (s *Submission) write() error {
+	for _, d := range []string{logDir, failedDir, stoppedDir} {
+		if err := os.MkdirAll(s.path(d), 0o777); err != nil {
+			return fmt.Errorf("the run store cannot be written: %w", err)
+		}
+	}
+	raw, err := json.MarshalIndent(s.manifest, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(s.path(scriptFile), []byte(s.Script()), 0o755); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	if err := renameio.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o666); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return nil
+}
+
+// send submits tasks by their numbers, in as many arrays as it takes.
+func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	if !s.is(manifestFile) {
+		if err := s.write(); err != nil {
+			return err
+		}
+	}
+	for _, a := range s.arrays(tasks) {
+		id, err := run(ctx, "sbatch", s.arguments(a, o)...)
+		if err != nil {
+			return err
+		}
+		id, _, _ = strings.Cut(id, ";") // A cluster's name may follow.
+		o.say("submitted %d runs as array %s (%s)", len(a.indices), id, s.ID)
+	}
+	return nil
+}
+
+// array is tasks of which Slurm knows offset less than their number.
+type array struct {
+	offset  int
+	indices []int
+}
+
+func (s *Submission) arrays(tasks []int) []array {
+	var out []array
+	for _, n := range slices.Sorted(slices.Values(tasks)) {
+		offset := n / s.Chunk * s.Chunk
+		if len(out) == 0 || out[len(out)-1].offset != offset {
+			out = append(out, array{offset: offset})
+		}
+		last := &out[len(out)-1]
+		last.indices = append(last.indices, n-offset)
+	}
+	return out
+}
+
+// spans writes indices in order as sbatch wants them: 0-3,7.
+func spans(indices []int) string {
+	var out []string
+	for i := 0; i < len(indices); {
+		j := i
+		for j+1 < len(indices) && indices[j+1] == indices[j]+1 {
+			j++
+		}
+		if i == j {
+			out = append(out, fmt.Sprint(indices[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", indices[i], indices[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}
+
+// warn is how many seconds before its time ends a task is told, so that it asks for another turn.
+const warn = 60
+
+// arguments are those of sbatch for an array.
+func (s *Submission) arguments(a array, o Options) []string {
+	indices := spans(a.indices)
+	if o.MaxParallel > 0 {
+		indices += fmt.Sprintf("%%%d", o.MaxParallel)
+	}
+	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
+		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
+		"--output=" + pattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
+	args = append(args, o.where()...)
+	return append(args, s.path(scriptFile), fmt.Sprint(a.offset))
+}
+
+// where are the options of sbatch that say on what to run.
+func (o Options) where() []string {
+	var args []string
+	for _, option := range [][2]string{{"--partition", o.Partition}, {"--gres", o.Gres}, {"--time", o.Time}} {
+		if option[1] != "" {
+			args = append(args, option[0]+"="+option[1])
+		}
+	}
+	return append(args, o.Sbatch...)
+}
+
+// pattern writes a path so that Slurm takes it as it is.
+func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
+
+// Commands are the commands that would send the submission.
+func (s *Submission) Commands(o Options) []string {
+	var own []int
+	for n, t := range s.Tasks {
+		if t.In == "" {
+			own = append(own, n)
+		}
+	}
+	var out []string
+	for _, a := range s.arrays(own) {
+		words := []string{"sbatch"}
+		for _, arg := range s.arguments(a, o) {
+			words = append(words, quote(arg))
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return out
+}
+
+// environment is what of this process's environment decides how runs are made; it is part of the script, since not all
+// sites hand the environment on.
+func environment() []string {
+	var out []string
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_"}, takes) ||
+			slices.Contains([]string{"XDG_CACHE_HOME", "HF_HOME", "LD_LIBRARY_PATH"}, name) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// script is a batch script that becomes the program: Slurm signals the script's own process.
+func script(program string, args ...string) string {
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\n")
+	for _, v := range environment() {
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+	}
+	b.WriteString("export DMLX_SIMD=${DMLX_SIMD:-on} # The program is as it is: it is not built anew on the node.\n")
+	fmt.Fprintf(&b, "program=%s\n", quote(program))
+	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
+	b.WriteString("exec \"$program\"")
+	for _, a := range args {
+		fmt.Fprintf(&b, " %s", a)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// Script is the batch script of the submission's arrays.
+func (s *Submission) Script() string {
+	return script(s.program(), "runs", "make", "--manifest", quote(s.path(manifestFile)), "--task", `"$(($1 + SLURM_ARRAY_TASK_ID))"`)
+}
+
+// quote makes one word of a text for the shell.
+func quote(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=/.,:%@+", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// digest is the SHA-256 of a file.
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
