@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -125,9 +126,12 @@ func (n network) layers() (stem convolution, blocks []block) {
 	return stem, blocks
 }
 
-// Features computes the network's features [N, F] of images [N, H, W, 3], float32 and already normalised by the data
-// set's mean and standard deviation. In training, batch normalisation takes the batch's statistics and its running
+// Features computes the network's features [N, F], float32, of images [N, H, W, 3] that are already normalised by the
+// data set's mean and standard deviation. In training, batch normalisation takes the batch's statistics and its running
 // averages move; otherwise it takes those.
+//
+// The images' type is that of the computation: of float32, or of bfloat16 images, for which convolutions and what goes
+// between them are bfloat16. Weights, their gradients, the statistics of batch normalisation and the features stay float32.
 func (a Arch) Features(scope *model.Scope, images *Node, training bool) *Node {
 	n, ok := networks[a]
 	if !ok {
@@ -153,7 +157,7 @@ func (a Arch) Features(scope *model.Scope, images *Node, training bool) *Node {
 		}
 		x = ReLU(Add(x, shortcut))
 	}
-	return GlobalAveragePooling(x)
+	return GlobalAveragePooling(ConvertDType(x, dtypes.Float32))
 }
 
 // Embed computes the embeddings [N, dim] of images [N, H, W, 3]: [Arch.Features] and the linear layer "fc". They are
@@ -166,7 +170,7 @@ func (a Arch) Embed(scope *model.Scope, images *Node, dim int, training bool) *N
 
 // apply convolves and normalises: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
 func (c convolution) apply(scope *model.Scope, x *Node, training bool) *Node {
-	kernel := variable(at(scope, c.conv), "weight").NodeValue(x)
+	kernel := ConvertDType(variable(at(scope, c.conv), "weight").NodeValue(x), x.DType())
 	return BatchNorm(at(scope, c.norm), Convolution(x, kernel, c.stride, c.kernel/2), training)
 }
 

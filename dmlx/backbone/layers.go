@@ -3,6 +3,7 @@ package backbone
 import (
 	"math"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -63,7 +64,7 @@ func Linear(scope *model.Scope, x *Node) *Node {
 }
 
 // BatchNorm normalises x [..., C] per channel (Ioffe & Szegedy 2015) with variables "weight", "bias", "running_mean"
-// and "running_var", each [C], of the scope.
+// and "running_var", each [C], of the scope. It computes in float32 and returns x's type.
 //
 // In training it takes mean and (biased) variance of the batch, and its gradient goes through both; the running
 // averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs. Otherwise it takes the
@@ -72,12 +73,13 @@ func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
 	gamma, beta := variable(scope, "weight").NodeValue(x), variable(scope, "bias").NodeValue(x)
 	mean, variance := variable(scope, "running_mean"), variable(scope, "running_var")
 	channels := x.Shape().Dim(-1)
-	flat := Reshape(x, -1, channels)
+	flat := ConvertDType(Reshape(x, -1, channels), dtypes.Float32)
+	shaped := func(y *Node) *Node { return Reshape(ConvertDType(y, x.DType()), x.Shape().Dimensions...) }
 	rows := flat.Shape().Dim(0)
 	if !training {
 		scale := Mul(gamma, rsqrt(AddScalar(variance.NodeValue(x), Epsilon)))
 		shift := Sub(beta, Mul(mean.NodeValue(x), scale))
-		return Reshape(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)), x.Shape().Dimensions...)
+		return shaped(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)))
 	}
 	if rows < 2 {
 		exceptions.Panicf("backbone: batch normalisation in %s takes more than one value per channel, got %s: a larger batch or image",
@@ -90,7 +92,7 @@ func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
 	}
 	move(mean, m)
 	move(variance, MulScalar(v, float64(rows)/float64(rows-1)))
-	return Reshape(y, x.Shape().Dimensions...)
+	return shaped(y)
 }
 
 // normalise is γ (x − m)/√(v + ε) + β for x [M, C], with m and v the mean and the biased variance of its rows.
