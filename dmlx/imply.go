@@ -201,13 +201,25 @@ func (c *ComposedLoss) M() *Node { return Add(c.W, Transpose(c.W, 0, 1)) }
 // Raw is the gradient at the embeddings as given, behind the normalisation, [B, D], and that at the proxies as given,
 // [C, D] or nil: what a network and its proxies are trained by.
 func (c *ComposedLoss) Raw() (embeddings, proxies *Node) {
-	through := func(x, g *Node) *Node { return Gradient(ReduceAllSum(Inject(Normalize(x), g)), x)[0] }
-	embeddings = through(c.embeddings, c.G)
-	if ancestors(c.Value)[c.X] {
-		embeddings = Add(embeddings, c.Length)
-	}
-	if c.proxies != nil {
-		proxies = through(c.proxies, c.GP)
+	f, p := c.Surgery()
+	embeddings = Gradient(ReduceAllSum(f), c.embeddings)[0]
+	if p != nil {
+		proxies = Gradient(ReduceAllSum(p), c.proxies)[0]
 	}
 	return embeddings, proxies
+}
+
+// Surgery gives the normalised embeddings [B, D], and proxies [C, D] or nil, as the op [Surgery] gives embeddings by a rule:
+// whatever gradient arrives at them, what goes on to the embeddings and proxies as given is the loss's. So the gradient of
+// any scalar made of both, as the sum of their sums, trains a network and its proxies by the loss.
+func (c *ComposedLoss) Surgery() (f, p *Node) {
+	x := c.embeddings
+	f = Inject(Normalize(x), c.G)
+	if ancestors(c.Value)[c.X] { // Adds 0, and to the gradient what does not come through the normalisation.
+		f = Add(f, Inject(Sub(x, StopGradient(x)), c.Length))
+	}
+	if c.proxies != nil {
+		p = Inject(Normalize(c.proxies), c.GP)
+	}
+	return f, p
 }

@@ -22,9 +22,30 @@ type LoadOptions struct {
 	// WithoutHead leaves the file's "fc" unread, whatever its size (torchvision's has 1000 classes), and the store's as
 	// it is: see [InitHead].
 	WithoutHead bool
+	// Proxies is how many rows of a loss's proxies the file is to have beside the network, see [SetProxies]. 0 leaves those
+	// that there are unread.
+	Proxies int
 }
 
-// SaveWeights writes the network's variables, with "fc" if the store has it, to a safetensors file with PyTorch's names
+// proxiesName is the tensor of a loss's proxies, [C, dim]. It is no part of the network.
+const proxiesName = "proxies.weight"
+
+func proxies(n, dim int) Param { return Param{Name: proxiesName, Shape: []int{n, dim}} }
+
+// Proxies is the variable of a loss's proxies, nil if the store has none. [Trainable] does not list it: it has a learning
+// rate of its own.
+func Proxies(store *model.Store) *model.Variable { return store.GetVariable(path(proxiesName)) }
+
+// SetProxies creates, or overwrites, the proxies [n, dim] of a loss, row by row. They are saved and loaded with the network,
+// as "proxies.weight".
+func SetProxies(store *model.Store, values []float32, n, dim int) error {
+	if n < 1 || dim < 1 || len(values) != n*dim {
+		return fmt.Errorf("%d values for proxies [%d, %d]: want one each, and at least one proxy", len(values), n, dim)
+	}
+	return set(store, proxies(n, dim), values)
+}
+
+// SaveWeights writes the network's variables, with "fc" and proxies if the store has them, to a safetensors file with PyTorch's names
 // and layouts in float32, and the given metadata beside "format" and "arch". What is at path is replaced in one move.
 func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string) error {
 	data, err := EncodeWeights(store, a, meta)
@@ -66,7 +87,11 @@ func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, 
 
 	header := map[string]any{metadataKey: meta}
 	var data []byte
-	for _, p := range a.Parameters(dim) {
+	params := a.Parameters(dim)
+	if v := Proxies(store); v != nil {
+		params = append(params, proxies(v.Shape().Dim(0), v.Shape().Dim(1)))
+	}
+	for _, p := range params {
 		values, err := get(store, p)
 		if err != nil {
 			return nil, err
@@ -108,6 +133,9 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 		dim = 0
 	}
 	params := o.Arch.Parameters(dim)
+	if o.Proxies > 0 {
+		params = append(params, proxies(o.Proxies, o.Dim))
+	}
 	var missing, misshapen []string
 	for _, p := range params {
 		e, ok := entries[p.Name]
@@ -124,7 +152,7 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 	}
 	var unexpected []string
 	for name := range entries {
-		ignored := strings.HasSuffix(name, ".num_batches_tracked") || o.WithoutHead && isHead(name)
+		ignored := strings.HasSuffix(name, ".num_batches_tracked") || o.WithoutHead && isHead(name) || name == proxiesName
 		if !known[name] && !ignored {
 			unexpected = append(unexpected, name)
 		}

@@ -61,7 +61,7 @@ func (t *trainer) open(store *Store) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o777); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	sweep(t.dir)
@@ -77,7 +77,7 @@ func (t *trainer) open(store *Store) error {
 		if err := store.setAside(filepath.Join(t.dir, checkpointDir), oneLine(err)); err != nil {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o777); err != nil {
 			return err
 		}
 	}
@@ -91,8 +91,13 @@ func (t *trainer) open(store *Store) error {
 	return t.initialise()
 }
 
-// initialise sets the weights to the run's start.
+// initialise sets the weights, and proxies if there are any, to the run's start.
 func (t *trainer) initialise() error {
+	if n := t.by.proxies; n > 0 {
+		if err := backbone.SetProxies(t.engine.weights, firstProxies(n, t.spec.Dim, t.spec.Seed), n, t.spec.Dim); err != nil {
+			return err
+		}
+	}
 	if t.spec.Weights == Random {
 		return backbone.Init(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
 	}
@@ -187,7 +192,7 @@ func (t *trainer) load(want checkpoint) error {
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, Dim: t.spec.Dim}); err != nil {
+	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, Dim: t.spec.Dim, Proxies: t.by.proxies}); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
 	t.state = *c
@@ -227,6 +232,13 @@ func (t *trainer) metadata() map[string]string {
 	meta := p.Metadata()
 	meta["run"], meta["epoch"] = t.state.Run, strconv.Itoa(t.state.Epoch)
 	meta["data"], meta["rule"], meta["dim"] = t.set.Name, t.spec.Rule, strconv.Itoa(t.spec.Dim)
+	if t.by.loss != nil {
+		delete(meta, "rule")
+		meta["loss"] = t.spec.Objective()
+	}
+	if t.by.proxies > 0 { // Of the tensor "proxies.weight": the data set's label of each of its classes, in the order of rows.
+		meta["proxy_classes"], meta["proxies_per_class"] = t.proxyClasses(), strconv.Itoa(t.by.perClass)
+	}
 	return meta
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/gomlx/compute"
@@ -27,7 +28,10 @@ type engineKey struct {
 	backend compute.Backend
 	arch    backbone.Arch
 	dim     int
-	rule    string // Its identity; empty for evaluation.
+	rule    string // Its identity; empty for evaluation, and where a loss is trained by:
+	loss    string // That, as [Spec.Objective] says it.
+	proxies int    // How many it has.
+	images  int    // Of a class in a batch, where a miner goes through them.
 }
 
 // maxIdle is how many engines are kept, the latest.
@@ -72,42 +76,75 @@ func (e *engine) drop() {
 	e.weights.Finalize()
 }
 
-// training lends an engine for a step of training by a rule. Its graph takes pixels, uint8 [B, H, W, 3], labels, int32
-// [B], colours, as [colours] gives them, and the learning rate, a scalar. It changes the weights and returns, as one
-// vector, what is to be known about the step: S_ap [B], S_an [B] and validity [B] of the triplets, and the length of the
-// gradient of all weights.
-func training(b compute.Backend, spec Spec, rule dmlx.Rule) (*engine, error) {
-	key := engineKey{b, backbone.Arch(spec.Arch), spec.Dim, spec.Rule}
+// training lends an engine for a step of training by a rule or a loss. Its graph takes pixels, uint8 [B, H, W, 3], labels,
+// int32 [B], colours, as [colours] gives them, and the learning rate, a scalar; for a loss then also the rate of its proxies,
+// if it has any, and what its miner draws from, if it does, [B, B]. It changes the weights and returns, as one vector, what
+// is to be known about the step: S_ap [B], S_an [B] and validity [B] of the triplets that a rule mines, whatever is trained
+// by, and the length of the gradient of all weights, with that of the proxies.
+func training(b compute.Backend, spec Spec, by descent) (*engine, error) {
+	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim, rule: spec.Rule}
+	if by.loss != nil {
+		key.loss, key.proxies, key.images = spec.Objective(), by.proxies, spec.ImagesPerClass
+	}
 	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
-		return model.NewExec(b, weights, func(scope *model.Scope, pixels, labels, colours, rate *Node) *Node {
-			_, outcome := stepGraph(scope, key, rule, pixels, labels, colours, rate)
+		return model.NewExec(b, weights, func(scope *model.Scope, in []*Node) *Node {
+			s := stepInputs{pixels: in[0], labels: in[1], colours: in[2], rate: in[3]}
+			more := in[4:]
+			if by.proxies > 0 {
+				s.proxyRate, more = more[0], more[1:]
+			}
+			if by.noise {
+				s.noise = more[0]
+			}
+			_, outcome := stepGraph(scope, key, by, s)
 			return outcome
 		})
 	})
 }
 
+// stepInputs are what the graph of [training] takes.
+type stepInputs struct{ pixels, labels, colours, rate, proxyRate, noise *Node }
+
 // stepGraph builds a step of [training]: what it returns is the outcome, beside the batch's normalised embeddings as they
 // were before the step.
-func stepGraph(scope *model.Scope, key engineKey, rule dmlx.Rule, pixels, labels, colours, rate *Node) (embeddings, outcome *Node) {
-	embeddings, parts := dmlx.Surgery(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, true), labels, rule)
+func stepGraph(scope *model.Scope, key engineKey, by descent, in stepInputs) (embeddings, outcome *Node) {
+	raw := key.arch.Embed(scope, normalizeColours(in.pixels, in.colours), key.dim, true)
 	variables := backbone.Trainable(scope.Store())
+	rates := slices.Repeat([]*Node{in.rate}, len(variables))
+	var triplets *dmlx.Batch
+	var total *Node // Its value means nothing; its gradient is the rule's or the loss's.
+	if by.loss == nil {
+		f, parts := dmlx.Surgery(raw, in.labels, by.rule)
+		embeddings, triplets, total = f, parts.Batch, ReduceAllSum(f)
+	} else {
+		var proxies *Node
+		if v := backbone.Proxies(scope.Store()); v != nil {
+			variables, rates = append(variables, v), append(rates, in.proxyRate)
+			proxies = v.NodeValue(raw)
+		}
+		f, p := by.surgery(raw, in.labels, proxies, in.noise)
+		embeddings, triplets, total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
+		if p != nil {
+			total = Add(total, ReduceAllSum(p))
+		}
+	}
 	nodes := make([]*Node, len(variables))
 	for i, v := range variables {
-		nodes[i] = v.NodeValue(pixels)
+		nodes[i] = v.NodeValue(in.pixels)
 	}
-	flat := make([]*Node, len(variables))                                   // One reduction compiles in half the time of one per variable.
-	for i, gradient := range Gradient(ReduceAllSum(embeddings), nodes...) { // The value means nothing; its gradient is the rule's.
-		variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, gradient)))
+	flat := make([]*Node, len(variables)) // One reduction compiles in half the time of one per variable.
+	for i, gradient := range Gradient(total, nodes...) {
+		variables[i].SetNodeValue(Sub(nodes[i], Mul(rates[i], gradient)))
 		flat[i] = Reshape(gradient, -1)
 	}
 	norm := Sqrt(ReduceAllSum(Square(Concatenate(flat, 0))))
-	valid := ConvertDType(parts.Triplets.Valid, dtypes.Float32)
-	return embeddings, Concatenate([]*Node{parts.Sap, parts.San, valid, Reshape(norm, 1)}, 0)
+	valid := ConvertDType(triplets.Triplets.Valid, dtypes.Float32)
+	return embeddings, Concatenate([]*Node{triplets.Sap, triplets.San, valid, Reshape(norm, 1)}, 0)
 }
 
 // evaluation lends an engine that takes pixels and colours and returns the normalised embeddings [B, dim].
 func evaluation(b compute.Backend, spec Spec) (*engine, error) {
-	key := engineKey{b, backbone.Arch(spec.Arch), spec.Dim, ""}
+	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim}
 	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
 		return model.NewExec(b, weights, func(scope *model.Scope, pixels, colours *Node) *Node {
 			return dmlx.Normalize(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, false))

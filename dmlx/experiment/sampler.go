@@ -66,6 +66,8 @@ const (
 	streamClasses uint64 = iota + 1
 	streamImages
 	streamAugment
+	streamProxies
+	streamMiner
 )
 
 func stream(seed, purpose, index uint64) *rand.Rand {

@@ -36,8 +36,14 @@ type Spec struct {
 	AllowPartial bool `json:"allow_partial,omitempty"`
 	SkipBad      bool `json:"skip_bad,omitempty"`
 
-	// Rule is the rule's identity; see [dmlx.Rule.Identity].
+	// Rule is the rule's identity; see [dmlx.Rule.Identity]. It is empty where a loss is trained by.
 	Rule string `json:"rule"`
+
+	// Loss is a loss by its canonical name, as [losses.Named] has it, and Miner what chooses its pairs or triplets; see
+	// [Spec.WithLoss]. ProxyLR is the learning rate of its proxies, if it has any: on the schedule of LR.
+	Loss    string  `json:"loss,omitempty"`
+	Miner   string  `json:"miner,omitempty"`
+	ProxyLR float64 `json:"proxy_lr,omitempty"`
 
 	// Arch is the backbone, Weights its start: [Pretrained] or [Random]. WeightsDigest tells pretrained weights apart.
 	Arch          string `json:"arch"`
@@ -77,6 +83,7 @@ func (s Spec) WithRule(r dmlx.Rule) (Spec, error) {
 		return s, err
 	}
 	s.Rule, s.rule = id, &r
+	s.Loss, s.Miner, s.ProxyLR = "", "", 0
 	return s, nil
 }
 
@@ -125,8 +132,12 @@ func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
 	return s, nil
 }
 
-// TheRule is the rule itself. It fails for the identity of a custom rule in a spec that was not made by [Spec.WithRule].
+// TheRule is the rule itself. It fails for the identity of a custom rule in a spec that was not made by [Spec.WithRule], and
+// for a spec that trains by a loss.
 func (s Spec) TheRule() (dmlx.Rule, error) {
+	if s.Loss != "" {
+		return dmlx.Rule{}, fmt.Errorf("the spec trains by %s, not by a rule", s.Objective())
+	}
 	if s.rule != nil {
 		if id, err := s.rule.Identity(); err == nil && id == s.Rule {
 			return *s.rule, nil
@@ -182,7 +193,7 @@ func (s Spec) Validate() error {
 	if (s.AllowPartial || s.SkipBad) && s.DataDigest == "" {
 		return errors.New("a data set that may lack images, without its digest: take a spec from a preset")
 	}
-	if _, err := s.TheRule(); err != nil {
+	if err := s.validateObjective(); err != nil {
 		return err
 	}
 	if _, err := backbone.ParseArch(s.Arch); err != nil {

@@ -92,6 +92,8 @@ type trainer struct {
 	set     *datasets.Set
 	heldOut map[int64]bool // Training classes that are not trained on.
 	sampler *sampler
+	by      descent
+	classes map[int64]int32 // Of a loss: the number of each class that is trained on, by its label.
 	engine  *engine
 	dir     string
 	started time.Time // When the seconds began to count that are not in state.Seconds.
@@ -100,10 +102,7 @@ type trainer struct {
 
 func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer, error) {
 	t := &trainer{spec: spec, choice: choice, set: set, started: time.Now()}
-	rule, err := spec.TheRule()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if t.heldOut, err = heldOut(set.Train.Labels, spec.HeldOut); err != nil {
 		return nil, fmt.Errorf("%s: %w", set.Name, err)
 	}
@@ -114,7 +113,13 @@ func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer,
 	if !measurable(set) {
 		return nil, fmt.Errorf("%s: no test image has another of its class to be found; want classes of two images or more", set.Name)
 	}
-	t.engine, err = training(choice.Backend, spec, rule)
+	if spec.Loss != "" {
+		t.classes = numbering(set.Train.Labels, t.heldOut)
+	}
+	if t.by, err = newDescent(spec, len(t.classes)); err != nil {
+		return nil, err
+	}
+	t.engine, err = training(choice.Backend, spec, t.by)
 	return t, err
 }
 
@@ -138,6 +143,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 	for epoch := t.state.Epoch; epoch < t.spec.Epochs && t.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= t.spec.Epochs-tracedEpochs}
 		rate := tensors.FromScalar(float32(t.spec.rate(epoch)))
+		proxyRate := tensors.FromScalar(float32(t.spec.proxyRate(epoch)))
 		var pending *tensors.Tensor
 		for i := range t.spec.StepsPerEpoch {
 			b, more := <-batches // Which ends when ctx does.
@@ -147,7 +153,14 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 			size := t.set.Train.Size
 			pixels := tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), size, size, 3)
 			labels := tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))
-			out, err := t.engine.exec.Call1(pixels, labels, colours, rate)
+			in := []any{pixels, labels, colours, rate}
+			if t.by.proxies > 0 {
+				in = append(in, proxyRate)
+			}
+			if t.by.noise {
+				in = append(in, noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed))
+			}
+			out, err := t.engine.exec.Call1(in...)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
 			}
@@ -178,13 +191,25 @@ func (t *trainer) prepare(ctx context.Context, from, to int) <-chan batch {
 		defer close(out)
 		for step := from; step < to; step++ {
 			select {
-			case out <- load(t.set.Train, t.sampler.batch(step)):
+			case out <- t.draw(step):
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	return out
+}
+
+// draw reads the batch of a step, with the numbers of its classes for labels where a loss is trained by.
+func (t *trainer) draw(step int) batch {
+	draws := t.sampler.batch(step)
+	b := load(t.set.Train, draws)
+	if t.classes != nil {
+		for i, d := range draws {
+			b.labels[i] = t.classes[t.set.Train.Labels[d.image]] // The sampler draws from the classes that are there alone.
+		}
+	}
+	return b
 }
 
 func (t *trainer) progress(epoch, step int, pace *pace, sum *tally) Progress {
@@ -292,7 +317,7 @@ func (t *trainer) endEpoch(epoch int, sum *tally) error {
 		t.state.Diverged = fmt.Sprintf("collapsed: mean S_ap %.3f, S_an %.3f in the last epoch", e.Sap, e.San)
 	}
 	if sum.trace && sum.notFinite == 0 {
-		if err := os.MkdirAll(filepath.Join(t.dir, traceDir), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(t.dir, traceDir), 0o777); err != nil {
 			return err
 		}
 		if err := npy.WriteFloat32(tracePath(t.dir, epoch), sum.traced, len(sum.traced)/2, 2); err != nil {
