@@ -7,7 +7,7 @@
 //
 //	err := backbone.Init(store, backbone.Small, 32, seed)
 //	exec, err := model.NewExec(b, store, func(scope *model.Scope, images *Node) *Node {
-//		return backbone.Small.Embed(scope, images, 32, false)
+//		return backbone.Small.Embed(scope, images, 32, backbone.Pass{})
 //	})
 //
 // Functions that build graphs panic on impossible shapes, as GoMLX's do; all others return errors.
@@ -126,13 +126,23 @@ func (n network) layers() (stem convolution, blocks []block) {
 	return stem, blocks
 }
 
+// Pass says what a network is run for. The zero value is inference: batch normalisation takes its running averages.
+type Pass struct {
+	// Training takes the batch's statistics instead, and moves the running averages towards them.
+	Training bool
+	// Again leaves the running averages where they are: these images have been in a pass of training already.
+	Again bool
+	// Recompute computes each residual block a second time when its gradient is asked for (gradient checkpointing, Chen et
+	// al. 2016): between the passes only the blocks' inputs are kept, at the cost of another forward pass. See recompute.go.
+	Recompute bool
+}
+
 // Features computes the network's features [N, F], float32, of images [N, H, W, 3] that are already normalised by the
-// data set's mean and standard deviation. In training, batch normalisation takes the batch's statistics and its running
-// averages move; otherwise it takes those.
+// data set's mean and standard deviation.
 //
 // The images' type is that of the computation: of float32, or of bfloat16 images, for which convolutions and what goes
 // between them are bfloat16. Weights, their gradients, the statistics of batch normalisation and the features stay float32.
-func (a Arch) Features(scope *model.Scope, images *Node, training bool) *Node {
+func (a Arch) Features(scope *model.Scope, images *Node, pass Pass) *Node {
 	n, ok := networks[a]
 	if !ok {
 		exceptions.Panicf("backbone: no network %q", a)
@@ -140,38 +150,56 @@ func (a Arch) Features(scope *model.Scope, images *Node, training bool) *Node {
 	images.AssertRank(4)
 	images.AssertDims(-1, -1, -1, 3)
 	stem, blocks := n.layers()
-	x := ReLU(stem.apply(scope, images, training))
+	own := ownWeights(images.Graph())
+	x := ReLU(stem.apply(scope, own, images, pass))
 	if n.pool {
 		x = MaxPooling(x, 3, 2, 1)
 	}
 	for _, b := range blocks {
-		shortcut := x
-		if b.downsample != nil {
-			shortcut = b.downsample.apply(scope, x, training)
+		if pass.Recompute && pass.Training {
+			x = b.recomputed(scope, x, pass)
+		} else {
+			x = b.apply(scope, own, x, pass)
 		}
-		for i, c := range b.main {
-			if i > 0 {
-				x = ReLU(x)
-			}
-			x = c.apply(scope, x, training)
-		}
-		x = ReLU(Add(x, shortcut))
 	}
 	return GlobalAveragePooling(ConvertDType(x, dtypes.Float32))
 }
 
 // Embed computes the embeddings [N, dim] of images [N, H, W, 3]: [Arch.Features] and the linear layer "fc". They are
 // not normalised.
-func (a Arch) Embed(scope *model.Scope, images *Node, dim int, training bool) *Node {
-	embeddings := Linear(at(scope, "fc"), a.Features(scope, images, training))
+func (a Arch) Embed(scope *model.Scope, images *Node, dim int, pass Pass) *Node {
+	embeddings := Linear(at(scope, "fc"), a.Features(scope, images, pass))
 	embeddings.AssertDims(-1, dim)
 	return embeddings
 }
 
+// apply is the block: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
+func (b block) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
+	shortcut := x
+	if b.downsample != nil {
+		shortcut = b.downsample.apply(scope, w, x, pass)
+	}
+	for i, c := range b.main {
+		if i > 0 {
+			x = ReLU(x)
+		}
+		x = c.apply(scope, w, x, pass)
+	}
+	return ReLU(Add(x, shortcut))
+}
+
 // apply convolves and normalises: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
-func (c convolution) apply(scope *model.Scope, x *Node, training bool) *Node {
-	kernel := ConvertDType(variable(at(scope, c.conv), "weight").NodeValue(x), x.DType())
-	return BatchNorm(at(scope, c.norm), Convolution(x, kernel, c.stride, c.kernel/2), training)
+func (c convolution) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
+	kernel := ConvertDType(w(at(scope, c.conv), "weight"), x.DType())
+	return batchNorm(at(scope, c.norm), w, Convolution(x, kernel, c.stride, c.kernel/2), pass)
+}
+
+// lookup gives the node of a scope's trainable variable.
+type lookup func(scope *model.Scope, name string) *Node
+
+// ownWeights are the variables' own values.
+func ownWeights(g *Graph) lookup {
+	return func(scope *model.Scope, name string) *Node { return variable(scope, name).NodeValue(g) }
 }
 
 // at is the scope under a dotted name.

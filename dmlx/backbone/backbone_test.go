@@ -156,7 +156,7 @@ func TestTrainableIsSorted(t *testing.T) {
 func embed(t *testing.T, b compute.Backend, store *model.Store, a backbone.Arch, dim int, images *tensors.Tensor) *tensors.Tensor {
 	t.Helper()
 	exec, err := model.NewExec(b, store, func(scope *model.Scope, x *graph.Node) *graph.Node {
-		return a.Embed(scope, x, dim, false)
+		return a.Embed(scope, x, dim, backbone.Pass{})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestBackendsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		exec, err := model.NewExec(b, store, func(scope *model.Scope, x, r *graph.Node) []*graph.Node {
-			y := backbone.Small.Embed(scope, x, dim, true)
+			y := backbone.Small.Embed(scope, x, dim, backbone.Pass{Training: true})
 			inputs := []*graph.Node{x}
 			for _, v := range backbone.Trainable(scope.Store()) {
 				inputs = append(inputs, v.NodeValue(x))
@@ -274,13 +274,13 @@ func TestMistakesAreErrors(t *testing.T) {
 		dims       []int
 	}{
 		{"no Init", "Init or LoadWeights comes first", false, func(s *model.Scope, x *graph.Node) *graph.Node {
-			return backbone.Small.Embed(s, x, 4, false)
+			return backbone.Small.Embed(s, x, 4, backbone.Pass{})
 		}, []int{1, 8, 8, 3}},
 		{"one value per channel", "more than one value per channel", true, func(s *model.Scope, x *graph.Node) *graph.Node {
-			return backbone.Small.Embed(s, x, 4, true)
+			return backbone.Small.Embed(s, x, 4, backbone.Pass{Training: true})
 		}, []int{1, 8, 8, 3}},
 		{"unknown network", "no network", true, func(s *model.Scope, x *graph.Node) *graph.Node {
-			return backbone.Arch("vgg").Embed(s, x, 4, true)
+			return backbone.Arch("vgg").Embed(s, x, 4, backbone.Pass{Training: true})
 		}, []int{1, 8, 8, 3}},
 		{"stride 0", "stride", true, func(_ *model.Scope, x *graph.Node) *graph.Node {
 			return backbone.MaxPooling(x, 3, 0, 1)

@@ -25,7 +25,7 @@ func ExampleArch_Embed() {
 		log.Fatal(err)
 	}
 	embed, err := model.NewExec(b, store, func(scope *model.Scope, images *graph.Node) *graph.Node {
-		return backbone.Small.Embed(scope, images, 32, false)
+		return backbone.Small.Embed(scope, images, 32, backbone.Pass{})
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -66,17 +66,21 @@ func Linear(scope *model.Scope, x *Node) *Node {
 // BatchNorm normalises x [..., C] per channel (Ioffe & Szegedy 2015) with variables "weight", "bias", "running_mean"
 // and "running_var", each [C], of the scope. It computes in float32 and returns x's type.
 //
-// In training it takes mean and (biased) variance of the batch, and its gradient goes through both; the running
-// averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs. Otherwise it takes the
-// running averages.
-func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
-	gamma, beta := variable(scope, "weight").NodeValue(x), variable(scope, "bias").NodeValue(x)
+// In training it takes mean and (biased) variance of the batch, and its gradient goes through both; unless it is Again,
+// the running averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs. At inference
+// it takes the running averages.
+func BatchNorm(scope *model.Scope, x *Node, pass Pass) *Node {
+	return batchNorm(scope, ownWeights(x.Graph()), x, pass)
+}
+
+func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
+	gamma, beta := w(scope, "weight"), w(scope, "bias")
 	mean, variance := variable(scope, "running_mean"), variable(scope, "running_var")
 	channels := x.Shape().Dim(-1)
 	flat := ConvertDType(Reshape(x, -1, channels), dtypes.Float32)
 	shaped := func(y *Node) *Node { return Reshape(ConvertDType(y, x.DType()), x.Shape().Dimensions...) }
 	rows := flat.Shape().Dim(0)
-	if !training {
+	if !pass.Training {
 		scale := Mul(gamma, rsqrt(AddScalar(variance.NodeValue(x), Epsilon)))
 		shift := Sub(beta, Mul(mean.NodeValue(x), scale))
 		return shaped(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)))
@@ -86,6 +90,9 @@ func BatchNorm(scope *model.Scope, x *Node, training bool) *Node {
 			scope.Scope(), x.Shape())
 	}
 	y, m, v := normalise(flat, gamma, beta)
+	if pass.Again {
+		return shaped(y)
+	}
 	move := func(running *model.Variable, to *Node) {
 		from := running.NodeValue(x)
 		running.SetNodeValue(Add(MulScalar(from, 1-Momentum), MulScalar(to, Momentum)))

@@ -3,6 +3,7 @@ package backbone_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -206,7 +207,7 @@ func trainingNorm(scope *model.Scope, x *graph.Node) *graph.Node {
 	channels := x.Shape().Dim(-1)
 	scope.VariableWithValue("running_mean", make([]float32, channels))
 	scope.VariableWithValue("running_var", normal(1, channels))
-	return backbone.BatchNorm(scope, x, true)
+	return backbone.BatchNorm(scope, x, backbone.Pass{Training: true})
 }
 
 func hostReLU(in []array) array {
@@ -325,16 +326,20 @@ func TestBatchNormRunningAverages(t *testing.T) {
 			scope.VariableWithValue("bias", beta)
 			scope.VariableWithValue("running_mean", mean)
 			scope.VariableWithValue("running_var", variance)
-			call := func(training bool) *tensors.Tensor {
+			call := func(pass backbone.Pass) *tensors.Tensor {
 				exec, err := model.NewExec(b, store, func(scope *model.Scope, x *graph.Node) *graph.Node {
-					return backbone.BatchNorm(scope.At("bn"), x, training)
+					return backbone.BatchNorm(scope.At("bn"), x, pass)
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return exec.MustCall(x.tensor())[0]
 			}
-			call(true)
+			call(backbone.Pass{Training: true, Again: true})
+			if got := tensors.MustCopyFlatData[float32](scope.GetVariable("running_mean").MustValue()); !slices.Equal(got, mean) {
+				t.Errorf("the same images again move the running mean from %v to %v", mean, got)
+			}
+			call(backbone.Pass{Training: true})
 			wantMean, wantVariance := zeros(4), zeros(4)
 			for c := range 4 {
 				m, v, n := hostMoments(x, c)
@@ -348,7 +353,7 @@ func TestBatchNormRunningAverages(t *testing.T) {
 				c := i % 4
 				want.values[i] = float64(gamma[c])*(v-wantMean.values[c])/math.Sqrt(wantVariance.values[c]+1e-5) + float64(beta[c])
 			}
-			near(t, "evaluation", call(false), want, 1e-6)
+			near(t, "evaluation", call(backbone.Pass{}), want, 1e-6)
 			near(t, "running mean after evaluation", scope.GetVariable("running_mean").MustValue(), wantMean, 1e-6)
 		})
 	}

@@ -24,7 +24,7 @@ func TestBFloat16Computes(t *testing.T) {
 					t.Fatal(err)
 				}
 				exec, err := model.NewExec(b, store, func(scope *model.Scope, images, targets *graph.Node) []*graph.Node {
-					e := backbone.Small.Embed(scope, graph.ConvertDType(images, dtype), dim, true)
+					e := backbone.Small.Embed(scope, graph.ConvertDType(images, dtype), dim, backbone.Pass{Training: true})
 					weights := []*graph.Node{e}
 					for _, path := range []string{"/conv1/weight", "/layer2/0/conv1/weight", "/layer2/0/downsample/1/weight", "/fc/weight"} {
 						weights = append(weights, store.GetVariable(path).NodeValue(images))

@@ -108,7 +108,7 @@ type stepInputs struct{ pixels, labels, colours, rate, proxyRate, noise *Node }
 // stepGraph builds a step of [training]: what it returns is the outcome, beside the batch's normalised embeddings as they
 // were before the step.
 func stepGraph(scope *model.Scope, key engineKey, by descent, in stepInputs) (embeddings, outcome *Node) {
-	raw := key.arch.Embed(scope, normalizeColours(in.pixels, in.colours), key.dim, true)
+	raw := key.arch.Embed(scope, normalizeColours(in.pixels, in.colours), key.dim, backbone.Pass{Training: true})
 	variables := backbone.Trainable(scope.Store())
 	rates := slices.Repeat([]*Node{in.rate}, len(variables))
 	var triplets *dmlx.Batch
@@ -147,7 +147,7 @@ func evaluation(b compute.Backend, spec Spec) (*engine, error) {
 	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim}
 	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
 		return model.NewExec(b, weights, func(scope *model.Scope, pixels, colours *Node) *Node {
-			return dmlx.Normalize(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, false))
+			return dmlx.Normalize(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, backbone.Pass{}))
 		})
 	})
 }

@@ -119,7 +119,7 @@ func TestStepByLoss(t *testing.T) {
 				b := load(set.Train, draws.batch(0))
 				bias := variableOf(t, weights, "/fc/bias")
 				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colours *Node) *Node {
-					return backbone.Small.Embed(scope, normalizeColours(pixels, colours), spec.Dim, true)
+					return backbone.Small.Embed(scope, normalizeColours(pixels, colours), spec.Dim, backbone.Pass{Training: true})
 				})
 				if err != nil {
 					t.Fatal(err)

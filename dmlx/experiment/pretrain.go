@@ -88,7 +88,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	}
 	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colours, rate *Node) *Node {
 		g := pixels.Graph()
-		logits := arch.Embed(scope, normalizeColours(pixels, colours), classes, true)
+		logits := arch.Embed(scope, normalizeColours(pixels, colours), classes, backbone.Pass{Training: true})
 		logProbabilities := LogSoftmax(logits, -1)
 		target := OneHot(labels, classes, dtypes.Float32)
 		right := ReduceSum(Mul(target, logProbabilities), -1)
@@ -188,7 +188,7 @@ func FeatureRecall(choice *backend.Choice, weights []byte, data string) (float64
 		return 0, err
 	}
 	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colours *Node) *Node {
-		return arch.Features(scope, normalizeColours(pixels, colours), false)
+		return arch.Features(scope, normalizeColours(pixels, colours), backbone.Pass{})
 	})
 	if err != nil {
 		return 0, oneLine(err)

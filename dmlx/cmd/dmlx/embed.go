@@ -83,9 +83,9 @@ taken off.`,
 			exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
 				x := backbone.Normalized(pixels, prepare.Mean, prepare.Std)
 				if o.WithoutHead {
-					return net.Features(scope, x, false)
+					return net.Features(scope, x, backbone.Pass{})
 				}
-				return dmlx.Normalize(net.Embed(scope, x, o.Dim, false))
+				return dmlx.Normalize(net.Embed(scope, x, o.Dim, backbone.Pass{}))
 			})
 			if err != nil {
 				return err

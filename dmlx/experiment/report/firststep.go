@@ -114,7 +114,7 @@ func (n *Network) Close() {
 func (n *Network) Embed(batch *ImageBatch) (e dmlx.Embeddings, err error) {
 	if n.embed == nil {
 		n.embed, err = model.NewExec(n.backend, n.weights, func(scope *model.Scope, images *Node) *Node {
-			return backbone.Small.Embed(scope, images, n.dim, true)
+			return backbone.Small.Embed(scope, images, n.dim, backbone.Pass{Training: true})
 		})
 		if err != nil {
 			return e, err
@@ -186,7 +186,7 @@ func largestDifference(a, b []float32, c float64) float64 {
 func (n *Network) Backpropagate(batch *ImageBatch, way Way) (g *WeightGradient, err error) {
 	variables := backbone.Trainable(n.weights)
 	exec, err := model.NewExec(n.backend, n.weights, func(scope *model.Scope, images, labels *Node) []*Node {
-		scalar := way(backbone.Small.Embed(scope, images, n.dim, true), labels)
+		scalar := way(backbone.Small.Embed(scope, images, n.dim, backbone.Pass{Training: true}), labels)
 		nodes := make([]*Node, len(variables))
 		for i, v := range variables {
 			nodes[i] = v.NodeValue(images)
