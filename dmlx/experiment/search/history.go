@@ -1,0 +1,226 @@
+package search
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// Record is a line of a search's history: a trial at one length.
+type Record struct {
+	Trial  int    `json:"trial"` // From 0.
+	Rung   int    `json:"rung"`  // From 0.
+	Epochs int    `json:"epochs"`
+	At     Point  `json:"at"`
+	Run    string `json:"run"` // The hash of its spec.
+	// HeldOut is Recall@1 of the training classes that are not trained on, a fraction; meaningless of a run that diverged.
+	HeldOut  float64 `json:"held_out"`
+	Diverged string  `json:"diverged,omitempty"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// Score is what a search maximises.
+func (r Record) Score() float64 {
+	if r.Diverged != "" {
+		return math.Inf(-1)
+	}
+	return r.HeldOut
+}
+
+// dir is the folder of searches in a run store.
+const dir = "searches"
+
+const (
+	settingsFile = "settings.json"
+	historyFile  = "trials.jsonl"
+)
+
+var goodName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+
+// Path is the folder of a search in a run store.
+func Path(store *experiment.Store, name string) (string, error) {
+	if !goodName.MatchString(name) {
+		return "", fmt.Errorf("%q is no name for a search: take letters, digits, and - _ . in it", name)
+	}
+	return filepath.Join(store.Dir, dir, name), nil
+}
+
+// List names the searches in a run store.
+func List(store *experiment.Store) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(store.Dir, dir, "*", settingsFile))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, f := range files { // Glob sorts them.
+		out = append(out, filepath.Base(filepath.Dir(f)))
+	}
+	return out, nil
+}
+
+// Open reads a search from a run store, with its history so far.
+func Open(store *experiment.Store, name string) (*Search, error) {
+	path, err := Path(store, name)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(path, settingsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		names, _ := List(store)
+		there := "none"
+		if len(names) > 0 {
+			there = strings.Join(names, ", ")
+		}
+		return nil, fmt.Errorf("no search %q in %s; there are %s", name, store.Dir, there)
+	} else if err != nil {
+		return nil, err
+	}
+	var s Search
+	if err := json.Unmarshal(raw, &s.Settings); err != nil {
+		return nil, fmt.Errorf("search %s: %s is damaged: %w", name, settingsFile, err)
+	}
+	if err := s.Settings.Check(); err != nil {
+		return nil, fmt.Errorf("search %s: %w", name, err)
+	}
+	s.path = path
+	return &s, s.read()
+}
+
+// Begin starts a search in a run store, or opens the one of this name to go on with it, which must have the same settings.
+func Begin(store *experiment.Store, settings Settings) (*Search, error) {
+	if err := settings.Check(); err != nil {
+		return nil, err
+	}
+	path, err := Path(store, settings.Name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(path, settingsFile)); err == nil {
+		s, err := Open(store, settings.Name)
+		if err != nil {
+			return nil, err
+		}
+		if d := s.differences(settings); d != nil {
+			return nil, fmt.Errorf("search %s in %s was begun with other settings: %s; go on with those, or take another --name",
+				settings.Name, store.Dir, strings.Join(d, "; "))
+		}
+		s.base = settings.Base
+		return s, nil
+	}
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return nil, fmt.Errorf("the search cannot be kept: %w", err)
+	}
+	raw, err := json.MarshalIndent(settings, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err := renameio.WriteFile(filepath.Join(path, settingsFile), append(raw, '\n'), 0o666); err != nil {
+		return nil, fmt.Errorf("the search cannot be kept: %w", err)
+	}
+	return &Search{Settings: settings, base: settings.Base, path: path}, nil
+}
+
+// differences lists how other settings differ from those of the search: as it has them, not as they are now.
+func (s *Search) differences(now Settings) []string {
+	out := s.Space.differences(now.Space)
+	if out != nil {
+		out = []string{"its space has " + strings.Join(out, ", ")}
+	}
+	was, is := fields(s.Settings), fields(now)
+	for _, name := range slices.Sorted(mapKeys(was, is)) {
+		if was[name] != is[name] {
+			out = append(out, fmt.Sprintf("%s %s, not %s", name, orNone(was[name]), orNone(is[name])))
+		}
+	}
+	return out
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func mapKeys(maps ...map[string]string) func(yield func(string) bool) {
+	seen := make(map[string]bool)
+	return func(yield func(string) bool) {
+		for _, m := range maps {
+			for k := range m {
+				if !seen[k] {
+					seen[k] = true
+					if !yield(k) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// fields are settings but their space, flat: those of the base spec under their own names.
+func fields(s Settings) map[string]string {
+	out := make(map[string]string)
+	add := func(raw []byte) {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(raw, &m) == nil { // It was just written.
+			for k, v := range m {
+				out[k] = string(v)
+			}
+		}
+	}
+	add(s.Base.Canonical())
+	seed := out["seed"]
+	delete(out, "seed")
+	raw, _ := json.Marshal(s) // Check has seen its numbers.
+	add(raw)
+	delete(out, "base")
+	delete(out, "space")
+	out["seed of the runs"] = seed
+	return out
+}
+
+// read reads the history.
+func (s *Search) read() error {
+	raw, err := os.ReadFile(filepath.Join(s.path, historyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(raw) {
+		var r Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("search %s: %s, line %d, is damaged: %w", s.Name, historyFile, len(s.Records)+1, err)
+		}
+		s.Records = append(s.Records, r)
+	}
+	return nil
+}
+
+// save writes the history anew, whole.
+func (s *Search) save() error {
+	var lines bytes.Buffer
+	enc := json.NewEncoder(&lines)
+	for _, r := range s.Records {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	if err := renameio.WriteFile(filepath.Join(s.path, historyFile), lines.Bytes(), 0o666); err != nil {
+		return fmt.Errorf("the history of search %s cannot be written: %w", s.Name, err)
+	}
+	return nil
+}
