@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 // Status is how far a submission is.
@@ -120,14 +123,18 @@ func newFollower(s *Submission) (*follower, error) {
 	return f, nil
 }
 
-// look brings what is known up to date.
-func (f *follower) look(ctx context.Context) (Status, error) {
+// queue is that of all submissions that have some of the tasks.
+func (f *follower) queue(ctx context.Context) (queued, error) {
 	of := []*Submission{f.Submission}
 	for _, other := range f.others {
 		of = append(of, other)
 	}
-	// The queue first: what leaves it between the two is done.
-	q, err := queue(ctx, of...)
+	return queue(ctx, of...)
+}
+
+// look brings what is known up to date.
+func (f *follower) look(ctx context.Context) (Status, error) {
+	q, err := f.queue(ctx) // First: what leaves it before the store is looked at is done.
 	if err != nil {
 		return Status{}, err
 	}
@@ -183,13 +190,37 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Status looks once at how far the submission is.
+// Status looks once at how far the submission is. One that is done is not among the [Unfinished] from then on.
 func (s *Submission) Status(ctx context.Context) (Status, error) {
 	f, err := newFollower(s)
 	if err != nil {
 		return Status{}, err
 	}
-	return f.look(ctx)
+	st, err := f.look(ctx)
+	if err == nil && st.Done == st.Jobs {
+		err = s.mark(finished)
+	}
+	return st, err
+}
+
+// Watch follows all that is queued for a store, by whomever, to its end; see [Submission.Follow].
+func Watch(ctx context.Context, store *experiment.Store, o Options) error {
+	open, err := Unfinished(store)
+	if err != nil {
+		return err
+	}
+	all := &Submission{store: store, manifest: manifest{ID: "what is queued", Chunk: math.MaxInt}}
+	known := make(map[string]bool)
+	for _, s := range open {
+		for _, t := range s.Tasks {
+			if t.In == "" && !known[t.key()] {
+				known[t.key()] = true
+				t.In = s.ID
+				all.Tasks = append(all.Tasks, t)
+			}
+		}
+	}
+	return all.Follow(ctx, o)
 }
 
 // Follow watches the submission until all its runs are in the store, and tells [Options.Progress] how far they are. Tasks that
@@ -275,11 +306,12 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		} else if done {
 			continue // It counts when it is looked at again.
 		}
+		if f.Digest != "" && t.where != f.Submission && t.where.is(cancelled) {
+			t.where, t.n, t.place = f.Submission, n, place{} // What another has cancelled is still wanted here.
+		}
 		switch {
-		case f.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
-			return fmt.Errorf("%s was %w", f.ID, errCancelled)
-		case o.Queued:
-			return fmt.Errorf("%s is not in Slurm's queue (any more): submit it", f.Tasks[n].name())
+		case t.where.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
+			return fmt.Errorf("%s was %w", t.where.ID, errCancelled)
 		case t.sent >= o.retries():
 			t.failure = &Failure{Attempts: t.sent + 1, Error: "vanished from Slurm's queue without a result or a word" + t.place.said()}
 		default:
@@ -294,22 +326,26 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlock()
-	q, err := queue(ctx, f.Submission) // Another follower may have been quicker.
+	q, err := f.queue(ctx) // Another follower may have been quicker.
 	if err != nil {
 		return err
 	}
-	var gone []int
+	gone := make(map[*Submission][]int)
 	for _, n := range again {
 		t := &f.tasks[n]
-		t.where, t.n, t.gone = f.Submission, n, time.Time{}
-		if q.at(f.Submission, n).waits() {
-			continue
+		t.gone = time.Time{}
+		if !q.at(t.where, t.n).waits() {
+			t.sent++
+			gone[t.where] = append(gone[t.where], t.n)
+			o.say("%s vanished from the queue%s; sending it again", f.Tasks[n].name(), t.place.said())
 		}
-		t.sent++
-		gone = append(gone, n)
-		o.say("%s vanished from the queue%s; sent again", f.Tasks[n].name(), t.place.said())
 	}
-	return f.send(ctx, gone, o)
+	for s, tasks := range gone {
+		if err := s.send(ctx, tasks, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // said is Slurm's last word on a task, in brackets.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	probes := filepath.Join(s.store.Dir, folder, "probes")
-	sum := sha256.Sum256([]byte(strings.Join(append(append(o.where(), environment()...), s.Digest), "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(s.Sbatch, environment(), []string{s.Digest}), "\x00")))
 	passed := filepath.Join(probes, hex.EncodeToString(sum[:])[:12])
 	if _, err := os.Stat(passed); err == nil {
 		return nil
@@ -63,7 +64,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 			return fmt.Errorf("the run store cannot be written: %w", err)
 		}
 	}
-	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, o.where()...)
+	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, s.Sbatch...)
 	id, err := run(ctx, "sbatch", append(args, "--time=10", filepath.Join(dir, scriptFile))...)
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ func (q queued) at(s *Submission, task int) place {
 func queue(ctx context.Context, of ...*Submission) (queued, error) {
 	var names []string
 	for _, s := range of {
-		for offset := 0; offset < len(s.Tasks); offset += s.Chunk {
+		for offset := 0; offset < len(s.Tasks); offset += min(s.Chunk, len(s.Tasks)) {
 			names = append(names, s.arrayName(offset))
 		}
 	}

@@ -50,7 +50,7 @@ type Options struct {
 	Program string
 	// NoProbe sends the array without having seen that the nodes find the store, and start the program there.
 	NoProbe bool
-	// Queued follows what is queued already, by whomever, and sends nothing.
+	// Queued is for following what is queued already, by whomever: Submit sends nothing, and fails if something is in no queue.
 	Queued bool
 	// Poll is how often Slurm is asked; 0 is every ten seconds.
 	Poll time.Duration
@@ -94,6 +94,9 @@ type manifest struct {
 	Digest  string    `json:"digest"`  // the SHA-256 of its file,
 	Recipe  int       `json:"recipe"`  // and its recipe.
 	Retries int       `json:"retries"`
+	// Sbatch are the options that say on what to run, and MaxParallel bounds how many tasks do at once, as in [Options].
+	Sbatch      []string `json:"sbatch"`
+	MaxParallel int      `json:"max_parallel"`
 	// Chunk is how many tasks an array has at most; see MaxArraySize in slurm.conf.
 	Chunk int    `json:"chunk"`
 	Tasks []Task `json:"tasks"`
@@ -214,11 +217,14 @@ func Submit(ctx context.Context, store *experiment.Store, jobs []experiment.Job,
 		return nil, err
 	}
 	s, err := Plan(ctx, store, jobs, o)
-	if err != nil || o.Queued || len(s.Tasks) == 0 {
+	if err != nil || len(s.Tasks) == 0 {
 		return s, err
 	}
-	if err := s.install(o); err != nil {
-		return nil, err
+	if own := s.own(); o.Queued && len(own) > 0 {
+		return nil, fmt.Errorf("%d of %d runs are not in Slurm's queue, %s for one: submit them", len(own), len(s.Tasks), s.Tasks[own[0]].name())
+	}
+	if err := s.install(o); err != nil || o.Queued {
+		return s, err
 	}
 	if !o.NoProbe {
 		if err := s.probe(ctx, o); err != nil {
@@ -233,13 +239,18 @@ func Submit(ctx context.Context, store *experiment.Store, jobs []experiment.Job,
 	if err := s.leaveOut(ctx); err != nil { // Again: someone may have been quicker during the probe.
 		return nil, err
 	}
-	var own []int
+	return s, s.send(ctx, s.own(), o)
+}
+
+// own are the numbers of the tasks that no other submission has.
+func (s *Submission) own() []int {
+	var out []int
 	for n, t := range s.Tasks {
 		if t.In == "" {
-			own = append(own, n)
+			out = append(out, n)
 		}
 	}
-	return s, s.send(ctx, own, o)
+	return out
 }
 
 // Plan is [Submit] up to the point where something is written or sent: what would be.
@@ -266,6 +277,7 @@ func Plan(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o
 	var random [2]byte
 	_, _ = rand.Read(random[:]) // It does not fail.
 	s.ID = time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
+	s.Sbatch, s.MaxParallel = o.where(), o.MaxParallel
 	s.Date, s.Version, s.Recipe, s.Retries = time.Now().UTC().Truncate(time.Second), experiment.Version(), experiment.Recipe, o.retries()
 	if u, err := user.Current(); err == nil {
 		s.User = u.Username
@@ -372,7 +384,7 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 		}
 	}
 	for _, a := range s.arrays(tasks) {
-		id, err := run(ctx, "sbatch", s.arguments(a, o)...)
+		id, err := run(ctx, "sbatch", s.arguments(a)...)
 		if err != nil {
 			return err
 		}
@@ -423,15 +435,15 @@ func spans(indices []int) string {
 const warn = 60
 
 // arguments are those of sbatch for an array.
-func (s *Submission) arguments(a array, o Options) []string {
+func (s *Submission) arguments(a array) []string {
 	indices := spans(a.indices)
-	if o.MaxParallel > 0 {
-		indices += fmt.Sprintf("%%%d", o.MaxParallel)
+	if s.MaxParallel > 0 {
+		indices += fmt.Sprintf("%%%d", s.MaxParallel)
 	}
 	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
 		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
 		"--output=" + pattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
-	args = append(args, o.where()...)
+	args = append(args, s.Sbatch...)
 	return append(args, s.path(scriptFile), fmt.Sprint(a.offset))
 }
 
@@ -450,17 +462,11 @@ func (o Options) where() []string {
 func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 
 // Commands are the commands that would send the submission.
-func (s *Submission) Commands(o Options) []string {
-	var own []int
-	for n, t := range s.Tasks {
-		if t.In == "" {
-			own = append(own, n)
-		}
-	}
+func (s *Submission) Commands() []string {
 	var out []string
-	for _, a := range s.arrays(own) {
+	for _, a := range s.arrays(s.own()) {
 		words := []string{"sbatch"}
-		for _, arg := range s.arguments(a, o) {
+		for _, arg := range s.arguments(a) {
 			words = append(words, quote(arg))
 		}
 		out = append(out, strings.Join(words, " "))

@@ -1,0 +1,620 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// TestMain lets the test binary be the program that tasks run, and the process that submits them.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && (os.Args[1] == "runs" || os.Args[1] == "submit") {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := command(ctx, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	cache, err := os.MkdirTemp("", "dmlx")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("DMLX_CACHE", cache)
+	code := m.Run()
+	stopCluster()
+	_ = os.RemoveAll(cache)
+	os.Exit(code)
+}
+
+func command(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("test", flag.ContinueOnError)
+	manifest, task := f.String("manifest", "", ""), f.Int("task", 0, "")
+	dir, nonce := f.String("dir", "", ""), f.String("nonce", "", "")
+	if err := f.Parse(args[2:]); err != nil {
+		return err
+	}
+	say := func(line string) { fmt.Println(time.Now().Format("15:04:05.000"), line) }
+	w := Worker{Say: say, Open: openGo, Progress: func(p experiment.Progress) {
+		if os.Getenv("DMLX_TEST_SLOW") != "" { // So that a kill finds it at work.
+			time.Sleep(20 * time.Millisecond)
+		}
+		say(fmt.Sprint("step ", p.Step))
+	}}
+	switch strings.Join(args[:2], " ") {
+	case "runs make":
+		return w.Make(ctx, *manifest, *task)
+	case "runs probe":
+		return w.Probe(*dir, *nonce)
+	case "submit jobs":
+		store, err := experiment.OpenStore(*dir)
+		if err != nil {
+			return err
+		}
+		return Run(ctx, store, jobs(4), options(say))
+	}
+	return fmt.Errorf("no command %q", args)
+}
+
+func openGo() (*backend.Choice, error) {
+	b, err := backend.Go()
+	return &backend.Choice{Backend: b, Name: "go"}, err
+}
+
+// options poll often.
+func options(say func(string)) Options {
+	return Options{Poll: 300 * time.Millisecond, Say: say, Retries: 5}
+}
+
+// spec is a run of about a second.
+func spec(seed uint64) experiment.Spec {
+	return experiment.Spec{
+		Recipe: experiment.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Rule: "cos/con/con",
+		Arch: "small", Weights: experiment.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
+		LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed,
+	}
+}
+
+func jobs(n uint64) []experiment.Job {
+	var specs []experiment.Spec
+	for seed := range n {
+		specs = append(specs, spec(seed+1))
+	}
+	return experiment.Jobs(specs...)
+}
+
+// measures are what a run found, without when and where.
+func measures(t *testing.T, store *experiment.Store, hash string) string {
+	t.Helper()
+	r, err := store.Get(hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(r.Recall, r.MAPAtR, r.RPrecision, r.Overlap, r.Compact, r.Files)
+}
+
+// undisturbed is what the jobs find when they are made here, one after the other.
+var undisturbed = sync.OnceValues(func() (map[string]string, error) {
+	dir, err := os.MkdirTemp("", "dmlx")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	store, err := experiment.OpenStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := openGo()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string)
+	for _, j := range jobs(4) {
+		r, err := experiment.Run(context.Background(), choice, store, j.Spec, nil)
+		if err != nil {
+			return nil, err
+		}
+		out[r.Hash] = fmt.Sprint(r.Recall, r.MAPAtR, r.RPrecision, r.Overlap, r.Compact, r.Files)
+	}
+	return out, nil
+})
+
+func sameAsUndisturbed(t *testing.T, store *experiment.Store) {
+	t.Helper()
+	want, err := undisturbed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hash := range want {
+		if got := measures(t, store, hash); got != want[hash] {
+			t.Errorf("run %s differs from an undisturbed one:\n%s\n%s", hash, got, want[hash])
+		}
+	}
+	if damaged, _ := filepath.Glob(filepath.Join(store.Dir, "*.damaged-*")); len(damaged) > 0 {
+		t.Errorf("set aside: %v", damaged)
+	}
+}
+
+// The test's Slurm, started when the first test wants it.
+var (
+	clusterDir string
+	hidden     string // A folder that the node does not see; "" if that cannot be made here.
+)
+
+var startCluster = sync.OnceValue(func() (skip error) {
+	for _, name := range []string{"sbatch", "munged", "slurmctld", "slurmd"} {
+		if _, err := exec.LookPath(name); err != nil {
+			if _, err := os.Stat("/usr/sbin/" + name); err != nil {
+				return fmt.Errorf("Slurm is not installed here: no %s (Debian: apt-get install slurm-wlm munge)", name)
+			}
+		}
+	}
+	if os.Getuid() != 0 {
+		return errors.New("only root starts a Slurm")
+	}
+	var err error
+	if clusterDir, err = os.MkdirTemp("/tmp", "slurm"); err != nil { // A short path: there is a socket in it.
+		panic(err)
+	}
+	if exec.Command("unshare", "-m", "true").Run() == nil {
+		hidden = filepath.Join(clusterDir, "hidden-from-node")
+		if err := os.Mkdir(hidden, 0o755); err != nil {
+			panic(err)
+		}
+	}
+	if out, err := cluster("start", hidden); err != nil {
+		panic(fmt.Sprintf("Slurm does not start: %v: %s", err, out))
+	}
+	os.Setenv("SLURM_CONF", filepath.Join(clusterDir, "slurm.conf"))
+	return nil
+})
+
+// cluster calls the script that starts, disturbs and stops the test's Slurm.
+func cluster(verb string, args ...string) (string, error) {
+	out, err := exec.Command("testdata/slurm.sh", append([]string{verb, clusterDir}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+func stopCluster() {
+	if clusterDir != "" {
+		_, _ = cluster("stop")
+		time.Sleep(200 * time.Millisecond) // It writes its state.
+		_ = os.RemoveAll(clusterDir)
+	}
+}
+
+// withSlurm gives a test a real Slurm and a store.
+func withSlurm(t *testing.T) *experiment.Store {
+	t.Helper()
+	if err := startCluster(); err != nil {
+		t.Skip(err)
+	}
+	return openStore(t, filepath.Join(t.TempDir(), "runs"))
+}
+
+func openStore(t *testing.T, dir string) *experiment.Store {
+	t.Helper()
+	store, err := experiment.OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestAnArrayMakesWhatIsMissing(t *testing.T) {
+	store := withSlurm(t)
+	var said []string
+	o := options(func(line string) { said = append(said, line) })
+	var last Status
+	o.Progress = func(s Status) { last = s }
+	o.MaxParallel = 2
+	o.Sbatch = []string{"--comment=a b"}
+	choice, err := openGo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jobs(1)[0].Make(t.Context(), choice, store, nil); err != nil { // It is there already.
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), store, append(jobs(4), jobs(2)...), o); err != nil {
+		t.Fatal(err, said)
+	}
+	sameAsUndisturbed(t, store)
+	if last.Jobs != 3 || last.Done != 3 || last.Fraction != 1 || !strings.HasPrefix(last.String(), "3 of 3 done") {
+		t.Errorf("status %+v", last)
+	}
+	text := strings.Join(said, "\n")
+	if strings.Count(text, "probe: ") != 2 || !strings.Contains(text, "backend go") || !strings.Contains(text, "submitted 3 runs as array") {
+		t.Errorf("said %q", said)
+	}
+	// All of it is done, so nothing is sent; a fourth run needs no second probe.
+	said = nil
+	if err := Run(t.Context(), store, jobs(4), o); err != nil || len(said) > 0 {
+		t.Errorf("%v, said %q", err, said)
+	}
+	if open, err := Unfinished(store); err != nil || len(open) > 0 {
+		t.Errorf("unfinished %v, %v", open, err)
+	}
+}
+
+// The table that comes out of it is the same whatever dies: tasks, the node, the process that submits.
+func TestDeathsAtRandomMoments(t *testing.T) {
+	store := withSlurm(t)
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("DMLX_TEST_SEED"); s != "" {
+		seed, _ = strconv.ParseUint(s, 10, 64)
+	}
+	t.Logf("DMLX_TEST_SEED=%d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	t.Setenv("DMLX_TEST_SLOW", "1")
+	submit := func() (*exec.Cmd, *strings.Builder) {
+		cmd := exec.Command(os.Args[0], "submit", "jobs", "--dir", store.Dir)
+		out := new(strings.Builder)
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, out
+	}
+	cmd, out := submit()
+	var output []*strings.Builder
+	ended := make(chan error, 1)
+	wait := func(cmd *exec.Cmd) { go func() { ended <- cmd.Wait() }() }
+	wait(cmd)
+	deaths := []string{"task", "task", "node", "submitter", "submitter", "task"}
+	rng.Shuffle(len(deaths), func(i, j int) { deaths[i], deaths[j] = deaths[j], deaths[i] })
+	deadline := time.After(2 * time.Minute)
+	for {
+		next := time.Duration(200+rng.IntN(1500)) * time.Millisecond
+		select {
+		case err := <-ended:
+			output = append(output, out)
+			if err != nil {
+				t.Fatalf("%v:\n%s", err, out)
+			}
+			t.Logf("deaths left: %v", deaths)
+			sameAsUndisturbed(t, store)
+			return
+		case <-deadline:
+			_ = cmd.Process.Kill()
+			text, _ := run(t.Context(), "squeue", "--states=all", "--array")
+			t.Fatalf("not done in time:\n%s\n%s\n%v", text, out, output)
+		case <-time.After(next):
+		}
+		if _, err := cluster("hurry"); err != nil {
+			t.Log(err)
+		}
+		if len(deaths) == 0 {
+			continue
+		}
+		switch deaths[0] {
+		case "task":
+			if !signalTask(store, rng, syscall.SIGKILL) {
+				continue // None is at work yet.
+			}
+		case "node":
+			if !signalTask(store, rng, syscall.SIGKILL) {
+				continue
+			}
+			if out, err := cluster("node-die"); err != nil {
+				t.Fatal(err, out)
+			}
+			if out, err := cluster("node-start"); err != nil {
+				t.Fatal(err, out)
+			}
+		case "submitter":
+			_ = cmd.Process.Kill()
+			<-ended
+			output = append(output, out)
+			cmd, out = submit()
+			wait(cmd)
+		}
+		t.Logf("%s: a %s died", time.Now().Format("15:04:05.000"), deaths[0])
+		deaths = deaths[1:]
+	}
+}
+
+// A task that is told that its time ends stops, asks for another turn and goes on in it.
+func TestTimeEndsInARun(t *testing.T) {
+	store := withSlurm(t)
+	t.Setenv("DMLX_TEST_SLOW", "1")
+	o := options(nil)
+	o.Time = "2" // Minutes, so that the end is near.
+	s, err := Submit(t.Context(), store, jobs(4), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	o.Progress = func(st Status) {
+		if !told && st.Running > 0 && st.Fraction > 0 { // Slurm signals the batch script's process, which the program has become.
+			told = signalTask(store, rand.New(rand.NewPCG(1, 0)), syscall.SIGTERM)
+		}
+		if out, err := cluster("hurry"); err != nil {
+			t.Error(err, out)
+		}
+	}
+	if err := Watch(t.Context(), store, o); err != nil {
+		t.Fatal(err)
+	}
+	sameAsUndisturbed(t, store)
+	if st, err := s.Status(t.Context()); err != nil || st.Done != 4 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	asked := 0
+	for n := range s.Tasks {
+		log, err := os.ReadFile(s.log(n))
+		if err != nil {
+			t.Error(err)
+		}
+		asked += strings.Count(string(log), "asking for another turn")
+	}
+	if asked == 0 {
+		t.Error("no task asked for another turn")
+	}
+}
+
+// signalTask signals a process of a task of the store, if there is one.
+func signalTask(store *experiment.Store, rng *rand.Rand, signal syscall.Signal) bool {
+	var found []int
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		raw, err := os.ReadFile(path)
+		if args := strings.Split(string(raw), "\x00"); err == nil && len(args) > 3 && strings.HasPrefix(args[0], store.Dir) && args[2] == "make" {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+				found = append(found, pid)
+			}
+		}
+	}
+	if len(found) == 0 {
+		return false
+	}
+	return syscall.Kill(found[rng.IntN(len(found))], signal) == nil
+}
+
+func TestFailingRunIsNamed(t *testing.T) {
+	store := withSlurm(t)
+	bad := spec(7)
+	bad.ClassesPerBatch = 50 // More than there are: found when the data is open.
+	o := options(nil)
+	o.Retries = 1
+	err := Run(t.Context(), store, append(jobs(1), experiment.Jobs(bad)...), o)
+	var failed *FailedError
+	if !errors.As(err, &failed) || len(failed.Failures) != 1 {
+		t.Fatal(err)
+	}
+	f := failed.Failures[0]
+	if f.Attempts != 2 || f.Task.Hash != bad.Hash() || !strings.Contains(err.Error(), "1 of 2 runs failed: run "+bad.Hash()) ||
+		!strings.Contains(err.Error(), "2 attempts: ") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v\n%+v", err, f)
+	}
+	if log, err := os.ReadFile(f.Log); err != nil || !strings.Contains(string(log), "attempt 2 of 2") {
+		t.Errorf("log %s, %v", log, err)
+	}
+	if done, err := jobs(1)[0].Done(store); !done || err != nil {
+		t.Errorf("the other run is not done: %v", err)
+	}
+}
+
+func TestAnotherProgram(t *testing.T) {
+	store := withSlurm(t)
+	o := options(nil)
+	s, err := Submit(t.Context(), store, nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Plan(t.Context(), store, jobs(1), o); err != nil {
+		t.Fatal(err)
+	}
+	real := s.Digest
+	s.Digest = strings.Repeat("0", 64) // As if it had been replaced since.
+	if err := s.write(); err != nil {
+		t.Fatal(err)
+	}
+	w := Worker{Open: openGo}
+	err = w.Make(t.Context(), s.path(manifestFile), 0)
+	if err == nil || !strings.Contains(err.Error(), "another program than the one that was sent") || !strings.Contains(err.Error(), real[:12]) {
+		t.Error(err)
+	}
+	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "submit again") {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestTwoSubmitters(t *testing.T) {
+	store := withSlurm(t)
+	t.Setenv("DMLX_TEST_SLOW", "1")
+	var mu sync.Mutex
+	var said []string
+	o := options(func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, line)
+	})
+	errs := make(chan error, 2)
+	for range 2 {
+		go func() { errs <- Run(t.Context(), store, jobs(4), o) }()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Fatal(err)
+	}
+	sameAsUndisturbed(t, store)
+	if text := strings.Join(said, "\n"); strings.Count(text, "submitted") != 1 {
+		t.Errorf("said %s", text)
+	}
+	logs, err := filepath.Glob(filepath.Join(store.Dir, folder, "*", logDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for _, log := range logs {
+		raw, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps += strings.Count(string(raw), " step ")
+	}
+	if want := 4 * spec(1).Steps(); steps != want {
+		t.Errorf("%d steps were made, want %d", steps, want)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	store := withSlurm(t)
+	t.Setenv("DMLX_TEST_SLOW", "1")
+	o := options(nil)
+	s, err := Submit(t.Context(), store, jobs(4), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context()) // Ctrl-C of the follower leaves the jobs.
+	o.Progress = func(s Status) {
+		if s.Running > 0 {
+			cancel()
+		}
+	}
+	if err := s.Follow(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "go on") {
+		t.Fatal(err)
+	}
+	if st, err := s.Status(t.Context()); err != nil || st.Done == st.Jobs || st.Running+st.Pending == 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	open, err := Unfinished(store)
+	if err != nil || len(open) != 1 || open[0].ID != s.ID {
+		t.Fatal(open, err)
+	}
+	o.Progress = nil
+	relies, err := Submit(t.Context(), store, jobs(4), o) // All of it is queued by the other.
+	if err != nil || len(relies.own()) > 0 {
+		t.Fatalf("%+v, %v", relies, err)
+	}
+	if err := open[0].Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Follow(t.Context(), o); !errors.Is(err, errCancelled) {
+		t.Error(err)
+	}
+	if q, err := queue(t.Context(), s); err != nil || q.at(s, 3).waits() {
+		t.Errorf("%+v, %v", q, err)
+	}
+	queued := o
+	queued.Queued = true
+	if _, err := Submit(t.Context(), store, jobs(4), queued); err == nil || !strings.Contains(err.Error(), "of 4 runs are not in Slurm's queue") {
+		t.Error(err)
+	}
+	if err := relies.Follow(t.Context(), o); err != nil {
+		t.Error(err)
+	}
+	sameAsUndisturbed(t, store)
+}
+
+func TestWhatSlurmRefuses(t *testing.T) {
+	store := withSlurm(t)
+	o := options(nil)
+	o.Partition = "abacus"
+	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil || !strings.Contains(err.Error(), "invalid partition specified: abacus") {
+		t.Error(err)
+	}
+	if hidden == "" {
+		t.Skip("no mount namespaces: a store that the node does not see cannot be made")
+	}
+	unseen := openStore(t, filepath.Join(hidden, "runs"))
+	_, err := Submit(t.Context(), unseen, jobs(1), options(nil))
+	if err == nil || !strings.Contains(err.Error(), "does not see the run store "+unseen.Dir) {
+		t.Error(err)
+	}
+	if open, err := Unfinished(unseen); err != nil || len(open) > 0 {
+		t.Errorf("something was submitted: %v, %v", open, err)
+	}
+}
+
+func TestWithoutSlurm(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	store := openStore(t, t.TempDir())
+	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil || !strings.Contains(err.Error(), "sbatch is not on this machine's PATH") {
+		t.Error(err)
+	}
+	s, err := Plan(t.Context(), store, jobs(1200), Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00", MaxParallel: 8, Sbatch: []string{"--qos=a b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := s.Commands()
+	if len(commands) != 2 || !strings.Contains(commands[0], "--array=0-999%8 ") || !strings.Contains(commands[1], "--array=0-199%8 ") ||
+		!strings.HasSuffix(commands[1], "job.sh 1000") || !strings.Contains(commands[0], " --partition=gpu --gres=gpu:1 --time=2:00:00 '--qos=a b' ") {
+		t.Errorf("%q", commands)
+	}
+	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") || !strings.Contains(text, "exec \"$program\" runs make --manifest ") {
+		t.Error(text)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	s := &Submission{manifest: manifest{ID: "x", Chunk: 10, Tasks: make([]Task, 12)}}
+	q := make(queued)
+	q.read("dmlx-x-0|7|0|CANCELLED|None\ndmlx-x-0|9|0|PENDING|Priority\ndmlx-x-0|8|0|FAILED|NonZeroExitCode\n" +
+		"dmlx-x-0|7|1|RUNNING|None\ndmlx-x-0|9|1|COMPLETED|None\ndmlx-x-0|7|N/A|CANCELLED|None\n" +
+		"dmlx-x-10|5|1|OUT_OF_MEMORY|None\nnonsense\n")
+	want := []place{0: {"PENDING", "Priority", "9"}, 1: {"RUNNING", "None", "7"}, 2: {"CANCELLED", "None", "7"}, 11: {"OUT_OF_MEMORY", "None", "5"}}
+	for n := range s.Tasks {
+		expected := place{}
+		switch {
+		case n < 3 || n == 11:
+			expected = want[n]
+		case n < 10:
+			expected = want[2]
+		}
+		if got := q.at(s, n); got != expected {
+			t.Errorf("task %d: %+v, want %+v", n, got, expected)
+		}
+	}
+	if p := q.at(s, 0); !p.waits() || p.runs() {
+		t.Error("a pending task waits")
+	}
+	if p := q.at(s, 1); !p.waits() || !p.runs() {
+		t.Error("a running task runs")
+	}
+	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []array{{0, []int{0, 1, 2, 5}}, {10, []int{1}}}) || spans(got[0].indices) != "0-2,5" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTimeEnds(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.Local)
+	for job, want := range map[string]bool{
+		"JobId=1 JobState=RUNNING Reason=None EndTime=2026-01-01T12:01:00": true,
+		"JobId=1 JobState=RUNNING Reason=None EndTime=2026-01-01T13:01:00": false,
+		"JobId=1 JobState=RUNNING EndTime=Unknown":                         false,
+		"JobId=1 JobState=CANCELLED EndTime=2026-01-01T12:00:00":           false,
+	} {
+		if got := timeEnds(job, now); got != want {
+			t.Errorf("%s: %v", job, got)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for text, want := range map[string]string{"": "''", "a-b=c": "a-b=c", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
+		if got := quote(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+		if out, err := exec.Command("bash", "-c", "printf %s "+quote(text)).Output(); err != nil || string(out) != text {
+			t.Errorf("bash reads %q, %v", out, err)
+		}
+	}
+}
