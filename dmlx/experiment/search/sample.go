@@ -64,7 +64,7 @@ func (s Sampler) propose(space Space, tried []Tried, n int, rng *rand.Rand) ([]P
 	}
 	var out []Point
 	for range n {
-		at := make(Point)
+		var at Point
 		var err error
 		if uniform := rng.Float64() < tpeRandom; uniform || len(good) == 0 {
 			at = space.draw(rng)
