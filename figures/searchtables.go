@@ -1,0 +1,72 @@
+package figures
+
+import "fmt"
+
+// SearchFinalist is one of the best trials of a search, tried again.
+type SearchFinalist struct {
+	Trial  int
+	Rule   string
+	Values Markup  // What else of its point counts, in words.
+	Found  float64 // Its own run's recall of held-out classes, in percent, by which it was picked.
+	Again  Score   // The same with fresh seeds.
+	Chosen bool
+}
+
+// SearchFinalists sets the best trials of a search: what they scored when they were found, and again with seeds that no trial had.
+func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, error) {
+	if len(finalists) == 0 {
+		return nil, fmt.Errorf("best trials of a search: there are none")
+	}
+	t := &Table{
+		Caption: "The best trials: Recall@1 of held-out training classes, in percent.",
+		Columns: []Column{{Title: "Trial"}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
+			{Title: "as found"}, {Title: "fresh seeds"}},
+		Notes: []Markup{"As found: of the one seed that all trials have. The best of many is also the luckiest, so the fresh seeds decide; bold is the chosen one."},
+
+		Provenance: provenance,
+	}
+	for _, f := range finalists {
+		again := Scored(f.Again)
+		row := []Cell{Text(fmt.Sprint(f.Trial)), Text(f.Rule), Text(f.Values), Text(fmt.Sprintf("%.1f", f.Found)), again}
+		for i := range row {
+			row[i].Bold = f.Chosen
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// SearchTest is what is measured on the test classes at a search's end.
+type SearchTest struct {
+	Name, Rule string
+	Values     Markup // Rate, schedule and batch, in words.
+	Recall     Score  // Recall@1 of the test classes, in percent.
+	// Difference is that of the first row to this one, in points, with its 95 % interval; NaN for none.
+	Difference Interval
+	Method     string // Of the interval.
+}
+
+// SearchVerdict sets the recall of the test classes, which had no say in the search, of what it chose beside others.
+func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
+	if len(tests) == 0 {
+		return nil, fmt.Errorf("outcome of a search: nothing is measured")
+	}
+	t := &Table{
+		Caption: "What the search chose, trained on all training classes: Recall@1 of the test classes, in percent.",
+		Columns: []Column{{Title: "", Left: true}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44}, {Title: "test"}, {Title: "searched − this"}},
+
+		Provenance: provenance,
+	}
+	method := ""
+	for _, s := range tests {
+		difference := "–"
+		if s.Method != "" {
+			difference, method = s.Difference.String(), s.Method
+		}
+		t.Rows = append(t.Rows, []Cell{Text(s.Name), Text(s.Rule), Text(s.Values), Scored(s.Recall), Text(difference)})
+	}
+	if method != "" {
+		t.Notes = append(t.Notes, fmt.Sprintf("Differences in points with 95 %% intervals over training seeds (%s): other classes, or images drawn anew, are not in them.", method))
+	}
+	return t, nil
+}
