@@ -20,7 +20,8 @@ import (
 type engine struct {
 	key     engineKey
 	weights *model.Store
-	exec    *model.Exec
+	exec    *model.Exec // nil if there are pieces.
+	pieces  *pieces
 }
 
 // engineKey is what a graph depends on, beside the shapes of its inputs.
@@ -32,6 +33,7 @@ type engineKey struct {
 	loss    string // That, as [Spec.Objective] says it.
 	proxies int    // How many it has.
 	images  int    // Of a class in a batch, where a miner goes through them.
+	thrift  Thrift
 }
 
 // maxIdle is how many engines are kept, the latest.
@@ -43,7 +45,7 @@ var (
 )
 
 // borrow gives an idle engine of the key, whose weights are to be overwritten, or builds one.
-func borrow(key engineKey, build func(weights *model.Store) (*model.Exec, error)) (*engine, error) {
+func borrow(key engineKey, build func(e *engine) error) (*engine, error) {
 	idleMu.Lock()
 	for i := len(idle) - 1; i >= 0; i-- {
 		if e := idle[i]; e.key == key {
@@ -54,9 +56,7 @@ func borrow(key engineKey, build func(weights *model.Store) (*model.Exec, error)
 	}
 	idleMu.Unlock()
 	e := &engine{key: key, weights: model.NewStore()}
-	var err error
-	e.exec, err = build(e.weights)
-	return e, err
+	return e, build(e)
 }
 
 // release gives an engine back. One that has failed is to be dropped instead.
@@ -72,83 +72,177 @@ func (e *engine) release() {
 
 // drop frees an engine.
 func (e *engine) drop() {
-	e.exec.Finalize()
+	if e.pieces != nil {
+		e.pieces.drop()
+	} else {
+		e.exec.Finalize()
+	}
 	e.weights.Finalize()
 }
 
-// training lends an engine for a step of training by a rule or a loss. Its graph takes pixels, uint8 [B, H, W, 3], labels,
-// int32 [B], colours, as [colours] gives them, and the learning rate, a scalar; for a loss then also the rate of its proxies,
-// if it has any, and what its miner draws from, if it does, [B, B]. It changes the weights and returns, as one vector, what
-// is to be known about the step: S_ap [B], S_an [B] and validity [B] of the triplets that a rule mines, whatever is trained
-// by, and the length of the gradient of all weights, with that of the proxies.
+// training lends an engine for steps of training by a rule or a loss; see [engine.step].
 func training(b compute.Backend, spec Spec, by descent) (*engine, error) {
-	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim, rule: spec.Rule}
+	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim, rule: spec.Rule, thrift: spec.Thrift}
 	if by.loss != nil {
 		key.loss, key.proxies, key.images = spec.Objective(), by.proxies, spec.ImagesPerClass
 	}
-	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
-		return model.NewExec(b, weights, func(scope *model.Scope, in []*Node) *Node {
-			s := stepInputs{pixels: in[0], labels: in[1], colours: in[2], rate: in[3]}
-			more := in[4:]
-			if by.proxies > 0 {
-				s.proxyRate, more = more[0], more[1:]
-			}
-			if by.noise {
-				s.noise = more[0]
-			}
+	return borrow(key, func(e *engine) (err error) {
+		if key.thrift.Piece > 0 {
+			e.pieces, err = newPieces(e, by)
+			return err
+		}
+		e.exec, err = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) *Node {
+			s := stepInputs{pixels: in[0], colours: in[1], rate: in[2], batchInputs: by.batchInputs(in[3:])}
 			_, outcome := stepGraph(scope, key, by, s)
 			return outcome
 		})
+		return err
 	})
 }
 
-// stepInputs are what the graph of [training] takes.
-type stepInputs struct{ pixels, labels, colours, rate, proxyRate, noise *Node }
+// stepValues are what a step takes: pixels, uint8 [B, size, size, 3], labels, int32 [B], colours, as [colours] gives them,
+// and the learning rate, a scalar; of a loss also the rate of its proxies, if it has any, and what its miner draws from, if
+// it does, [B, B]. The tensors stay the caller's.
+type stepValues struct {
+	pixels                          []uint8
+	labels                          []int32
+	size                            int
+	colours, rate, proxyRate, noise *tensors.Tensor
+}
 
-// stepGraph builds a step of [training]: what it returns is the outcome, beside the batch's normalised embeddings as they
-// were before the step.
+// of are the values that [batchInputs] of a descent take, in their order.
+func (v stepValues) of(by descent) []any {
+	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
+	if by.proxies > 0 {
+		in = append(in, v.proxyRate)
+	}
+	if by.noise {
+		in = append(in, v.noise)
+	}
+	return in
+}
+
+// step changes the weights and returns, as one vector, what is to be known: S_ap [B], S_an [B] and validity [B] of the
+// triplets that a rule mines, whatever is trained by, and the length of the gradient of all weights, with that of the
+// proxies.
+func (e *engine) step(by descent, v stepValues) (*tensors.Tensor, error) {
+	if e.pieces != nil {
+		return e.pieces.step(by, v)
+	}
+	pixels := tensors.FromFlatDataAndDimensions(v.pixels, len(v.labels), v.size, v.size, 3)
+	in := append([]any{pixels, v.colours, v.rate}, v.of(by)...)
+	out, err := e.exec.Call1(in...)
+	_ = pixels.FinalizeAll() // Frees memory early; a failure leaves it to the garbage collector.
+	return out, err
+}
+
+// batchInputs are what a step takes for the whole batch.
+type batchInputs struct{ labels, proxyRate, noise *Node }
+
+func (by descent) batchInputs(in []*Node) (b batchInputs) {
+	b.labels, in = in[0], in[1:]
+	if by.proxies > 0 {
+		b.proxyRate, in = in[0], in[1:]
+	}
+	if by.noise {
+		b.noise = in[0]
+	}
+	return b
+}
+
+// stepInputs are what the graph of a step takes.
+type stepInputs struct {
+	pixels, colours, rate *Node
+	batchInputs
+}
+
+// stepGraph builds a step: what it returns is the outcome, as of [engine.step], beside the batch's normalised embeddings as
+// they were before the step.
 func stepGraph(scope *model.Scope, key engineKey, by descent, in stepInputs) (embeddings, outcome *Node) {
-	raw := key.arch.Embed(scope, normalizeColours(in.pixels, in.colours), key.dim, backbone.Pass{Training: true})
+	raw := key.embed(scope, in.pixels, in.colours, backbone.Pass{Training: true})
+	o := newObjective(scope.Store(), by, raw, in.batchInputs)
 	variables := backbone.Trainable(scope.Store())
 	rates := slices.Repeat([]*Node{in.rate}, len(variables))
-	var triplets *dmlx.Batch
-	var total *Node // Its value means nothing; its gradient is the rule's or the loss's.
+	if o.proxies != nil {
+		variables, rates = append(variables, o.proxies), append(rates, in.proxyRate)
+	}
+	nodes := nodesOf(variables, raw)
+	gradients := Gradient(o.total, nodes...)
+	descend(variables, nodes, rates, gradients)
+	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squared(gradients)), 1)), 0)
+}
+
+// embed computes the embeddings [B, dim] of pixels, uint8 [B, H, W, 3], not normalised.
+func (k engineKey) embed(scope *model.Scope, pixels, colours *Node, pass backbone.Pass) *Node {
+	images := normalizeColours(pixels, colours)
+	if k.thrift.Precision == BFloat16 {
+		images = ConvertDType(images, dtypes.BFloat16)
+	}
+	pass.Recompute = k.thrift.Recompute
+	return k.arch.Embed(scope, images, k.dim, pass)
+}
+
+// objective is what a step descends.
+type objective struct {
+	embeddings *Node           // The batch's, normalised, [B, dim].
+	outcome    []*Node         // S_ap, S_an and validity of its triplets, [B] each.
+	total      *Node           // A scalar whose value means nothing; its gradient is the rule's or the loss's.
+	proxies    *model.Variable // nil if there are none.
+}
+
+// newObjective puts the rule's or the loss's gradient behind embeddings x [B, dim] as the network gives them.
+func newObjective(store *model.Store, by descent, x *Node, in batchInputs) (o objective) {
+	var batch *dmlx.Batch
 	if by.loss == nil {
-		f, parts := dmlx.Surgery(raw, in.labels, by.rule)
-		embeddings, triplets, total = f, parts.Batch, ReduceAllSum(f)
+		f, parts := dmlx.Surgery(x, in.labels, by.rule)
+		o.embeddings, batch, o.total = f, parts.Batch, ReduceAllSum(f)
 	} else {
 		var proxies *Node
-		if v := backbone.Proxies(scope.Store()); v != nil {
-			variables, rates = append(variables, v), append(rates, in.proxyRate)
-			proxies = v.NodeValue(raw)
+		if o.proxies = backbone.Proxies(store); o.proxies != nil {
+			proxies = o.proxies.NodeValue(x)
 		}
-		f, p := by.surgery(raw, in.labels, proxies, in.noise)
-		embeddings, triplets, total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
+		f, p := by.surgery(x, in.labels, proxies, in.noise)
+		o.embeddings, batch, o.total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
 		if p != nil {
-			total = Add(total, ReduceAllSum(p))
+			o.total = Add(o.total, ReduceAllSum(p))
 		}
 	}
+	o.outcome = []*Node{batch.Sap, batch.San, ConvertDType(batch.Triplets.Valid, dtypes.Float32)}
+	return o
+}
+
+func nodesOf(variables []*model.Variable, in *Node) []*Node {
 	nodes := make([]*Node, len(variables))
 	for i, v := range variables {
-		nodes[i] = v.NodeValue(in.pixels)
+		nodes[i] = v.NodeValue(in)
 	}
-	flat := make([]*Node, len(variables)) // One reduction compiles in half the time of one per variable.
-	for i, gradient := range Gradient(total, nodes...) {
-		variables[i].SetNodeValue(Sub(nodes[i], Mul(rates[i], gradient)))
+	return nodes
+}
+
+// descend moves variables against their gradients.
+func descend(variables []*model.Variable, nodes, rates, gradients []*Node) {
+	for i, v := range variables {
+		v.SetNodeValue(Sub(nodes[i], Mul(rates[i], gradients[i])))
+	}
+}
+
+// squared is the squared length of all gradients together, a scalar.
+func squared(gradients []*Node) *Node {
+	flat := make([]*Node, len(gradients)) // One reduction compiles in half the time of one per variable.
+	for i, gradient := range gradients {
 		flat[i] = Reshape(gradient, -1)
 	}
-	norm := Sqrt(ReduceAllSum(Square(Concatenate(flat, 0))))
-	valid := ConvertDType(triplets.Triplets.Valid, dtypes.Float32)
-	return embeddings, Concatenate([]*Node{triplets.Sap, triplets.San, valid, Reshape(norm, 1)}, 0)
+	return ReduceAllSum(Square(Concatenate(flat, 0)))
 }
 
 // evaluation lends an engine that takes pixels and colours and returns the normalised embeddings [B, dim].
 func evaluation(b compute.Backend, spec Spec) (*engine, error) {
 	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim}
-	return borrow(key, func(weights *model.Store) (*model.Exec, error) {
-		return model.NewExec(b, weights, func(scope *model.Scope, pixels, colours *Node) *Node {
-			return dmlx.Normalize(key.arch.Embed(scope, normalizeColours(pixels, colours), key.dim, backbone.Pass{}))
+	return borrow(key, func(e *engine) (err error) {
+		e.exec, err = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colours *Node) *Node {
+			return dmlx.Normalize(key.embed(scope, pixels, colours, backbone.Pass{}))
 		})
+		return err
 	})
 }
 

@@ -26,6 +26,9 @@ type Preset struct {
 	// AllowPartial and SkipBad take published sets and folders as they are; see [Spec].
 	AllowPartial, SkipBad bool
 
+	// Thrift is how its runs save memory and time.
+	Thrift Thrift
+
 	base Spec            // What all of its specs have in common.
 	sets map[string]size // By data set; "" is any other.
 	rate func(data, rule string) float64
@@ -125,7 +128,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	spec.TrainClasses, spec.TestClasses = z.trainClasses, z.testClasses
 	spec.ClassesPerBatch, spec.ImagesPerClass = z.classes, z.images
 	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.dim, z.epochs, z.steps
-	spec.LR = p.rate(data, spec.Rule)
+	spec.LR, spec.Thrift = p.rate(data, spec.Rule), p.Thrift
 	if digest, err := spec.weightsDigest(); err == nil {
 		spec.WeightsDigest = digest // Without weights a spec is still a value; running it says what is missing.
 	}

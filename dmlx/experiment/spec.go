@@ -66,6 +66,8 @@ type Spec struct {
 	// Seed decides the last layer's start, the batches and their augmentation.
 	Seed uint64 `json:"seed"`
 
+	Thrift
+
 	rule        *dmlx.Rule // As given, since a custom rule cannot be made from its identity.
 	weightsFile string     // As given; the file is known by its digest.
 }
@@ -222,6 +224,9 @@ func (s Spec) Validate() error {
 	}
 	if s.HeldOut == 1 {
 		return errors.New("every training class is held out: hold out every second or fewer")
+	}
+	if err := s.Thrift.validate(s.Batch()); err != nil {
+		return err
 	}
 	if s.LR <= 0 || math.IsNaN(s.LR) || math.IsInf(s.LR, 0) {
 		return fmt.Errorf("learning rate is %g, must be a positive number", s.LR)

@@ -59,7 +59,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 		return nil, fmt.Errorf("weights: %w", err)
 	}
 	exec, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colours, rate *graph.Node) (*graph.Node, *graph.Node) {
-		return stepGraph(scope, key, descent{rule: s.Rule}, stepInputs{pixels: pixels, labels: labels, colours: colours, rate: rate})
+		return stepGraph(scope, key, descent{rule: s.Rule}, stepInputs{pixels: pixels, colours: colours, rate: rate, batchInputs: batchInputs{labels: labels}})
 	})
 	if err != nil {
 		return nil, err

@@ -150,17 +150,11 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 			if !more || ctx.Err() != nil {
 				return fmt.Errorf("stopped in epoch %d of %d; the same run goes on from there: %w", epoch+1, t.spec.Epochs, ctx.Err())
 			}
-			size := t.set.Train.Size
-			pixels := tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), size, size, 3)
-			labels := tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))
-			in := []any{pixels, labels, colours, rate}
-			if t.by.proxies > 0 {
-				in = append(in, proxyRate)
-			}
+			v := stepValues{pixels: b.pixels, labels: b.labels, size: t.set.Train.Size, colours: colours, rate: rate, proxyRate: proxyRate}
 			if t.by.noise {
-				in = append(in, noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed))
+				v.noise = noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed)
 			}
-			out, err := t.engine.exec.Call1(in...)
+			out, err := t.engine.step(t.by, v)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
 			}
@@ -168,8 +162,6 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 				return err
 			}
 			pending = out
-			_ = pixels.FinalizeAll() // Frees memory early; a failure leaves it to the garbage collector.
-			_ = labels.FinalizeAll()
 			if progress != nil {
 				progress(t.progress(epoch, i+1, &pace, &sum))
 			}

@@ -30,30 +30,29 @@ func TestHash(t *testing.T) {
 		t.Errorf("hash %s, want %s of\n%s", got, want, s.Canonical())
 	}
 	v := reflect.ValueOf(&s).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if !f.IsExported() {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if !f.IsExported() || f.Anonymous {
 			continue
 		}
-		before := s.Hash()
+		before, field := s.Hash(), v.FieldByIndex(f.Index)
 		old := reflect.New(f.Type).Elem()
-		old.Set(v.Field(i))
+		old.Set(field)
 		switch f.Type.Kind() {
 		case reflect.String:
-			v.Field(i).SetString(old.String() + "x")
+			field.SetString(old.String() + "x")
 		case reflect.Float64:
-			v.Field(i).SetFloat(math.Nextafter(old.Float(), 1))
+			field.SetFloat(math.Nextafter(old.Float(), 1))
 		case reflect.Uint64:
-			v.Field(i).SetUint(old.Uint() + 1)
+			field.SetUint(old.Uint() + 1)
 		case reflect.Bool:
-			v.Field(i).SetBool(!old.Bool())
+			field.SetBool(!old.Bool())
 		default:
-			v.Field(i).SetInt(old.Int() + 1)
+			field.SetInt(old.Int() + 1)
 		}
 		if s.Hash() == before {
 			t.Errorf("%s does not change the hash", f.Name)
 		}
-		v.Field(i).Set(old)
+		field.Set(old)
 	}
 	a, b := tiny(), tiny()
 	a.Data, b.Data, a.DataDigest, b.DataDigest = "/here/birds", "/there/birds", "1", "1"

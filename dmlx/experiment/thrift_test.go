@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+)
+
+// Steps in pieces lead where steps do whose graph embeds all pieces one after the other and leaves the gradient to autodiff.
+func TestPiecesDescendTheWholeBatch(t *testing.T) {
+	const size, steps, classes, images, dim = 16, 2, 4, 3, 8
+	batch := func(i int) (pixels []uint8, labels []int32) {
+		rng := stream(1, 77, uint64(i))
+		for class := range int32(classes) {
+			for range images {
+				labels = append(labels, class)
+			}
+		}
+		for range len(labels) * size * size * 3 {
+			pixels = append(pixels, uint8(rng.IntN(256)))
+		}
+		return pixels, labels
+	}
+	scalar := func(x float32) *tensors.Tensor { return tensors.FromScalar(x) }
+	for _, c := range choices() {
+		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
+			t.Run(c.Name+" "+objective, func(t *testing.T) {
+				t.Parallel()
+				colours := colours(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
+				spec := tiny()
+				var err error
+				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
+					spec, err = spec.WithLoss(loss, "")
+				} else {
+					spec.Rule = objective
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				by, err := newDescent(spec, classes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := func() *model.Store {
+					store := model.NewStore()
+					if err := backbone.Init(store, backbone.Small, dim, 1); err != nil {
+						t.Fatal(err)
+					}
+					if by.proxies > 0 {
+						if err := backbone.SetProxies(store, firstProxies(by.proxies, dim, 1), by.proxies, dim); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return store
+				}
+				key := engineKey{backend: c.Backend, arch: backbone.Small, dim: dim, thrift: Thrift{Piece: 4}}
+				e := &engine{key: key, weights: start()}
+				if e.pieces, err = newPieces(e, by); err != nil {
+					t.Fatal(err)
+				}
+				defer e.drop()
+
+				reference := start()
+				whole, err := model.NewExec(c.Backend, reference, func(scope *model.Scope, in []*Node) *Node {
+					var raw []*Node
+					for from := 0; from < in[0].Shape().Dim(0); from += key.thrift.Piece {
+						piece := Slice(in[0], AxisRange(from, from+key.thrift.Piece))
+						raw = append(raw, key.embed(scope, piece, in[1], backbone.Pass{Training: true}))
+					}
+					inputs := by.batchInputs(in[3:])
+					o := newObjective(scope.Store(), by, Concatenate(raw, 0), inputs)
+					variables := backbone.Trainable(scope.Store())
+					rates := make([]*Node, len(variables))
+					for i := range rates {
+						rates[i] = in[2]
+					}
+					if o.proxies != nil {
+						variables, rates = append(variables, o.proxies), append(rates, inputs.proxyRate)
+					}
+					nodes := nodesOf(variables, in[0])
+					gradients := Gradient(o.total, nodes...)
+					descend(variables, nodes, rates, gradients)
+					return Concatenate(append(o.outcome, Reshape(Sqrt(squared(gradients)), 1)), 0)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer whole.Finalize()
+
+				near := func(what string, got, want []float32) {
+					length, apart := 0., 0.
+					for i, w := range want {
+						length, apart = length+float64(w)*float64(w), apart+math.Pow(float64(got[i]-w), 2)
+					}
+					if !(math.Sqrt(apart) <= 1e-5*math.Sqrt(length)) || len(got) != len(want) {
+						t.Errorf("%s of length %.4g is %.3g apart", what, math.Sqrt(length), math.Sqrt(apart))
+					}
+				}
+				for i := range steps {
+					pixels, labels := batch(i)
+					v := stepValues{pixels: pixels, labels: labels, size: size, colours: colours, rate: scalar(.05), proxyRate: scalar(.5)}
+					got, err := e.step(by, v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colours, v.rate}, v.of(by)...)
+					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](whole.MustCall(in...)[0]))
+				}
+				for v := range reference.IterVariables() {
+					near(v.Path(), variableOf(t, e.weights, v.Path()), variableOf(t, reference, v.Path()))
+				}
+			})
+		}
+	}
+}
+
+// A run that saves is a run: it trains, and stopped and gone on with it ends at the same bits.
+func TestThriftyRuns(t *testing.T) {
+	plain, _ := testStore(t)
+	want := mustRun(t, goBackend(), plain, tiny())
+	for _, thrift := range []Thrift{{Piece: 2}, {Precision: BFloat16}, {Recompute: true}, {BFloat16, 2, true}} {
+		for _, c := range choices() {
+			if c.Name != "go" && thrift.Piece == 0 { // A step compiles for seconds.
+				continue
+			}
+			spec := tiny()
+			spec.Thrift = thrift
+			t.Run(c.Name+" "+string(spec.Canonical()[len(spec.Canonical())-50:]), func(t *testing.T) {
+				t.Parallel()
+				whole, _ := testStore(t)
+				r := mustRun(t, c, whole, spec)
+				if r.Diverged != "" || r.Hash == want.Hash || r.Recall[1] <= 0 {
+					t.Errorf("%+v", r)
+				}
+				s, _ := testStore(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				steps := 0
+				_, err := Run(ctx, c, s, spec, func(Progress) {
+					if steps++; steps == 5 {
+						cancel()
+					}
+				})
+				cancel()
+				if !errors.Is(err, context.Canceled) {
+					t.Fatal(err)
+				}
+				mustRun(t, c, s, spec)
+				if !reflect.DeepEqual(outcome(t, s, spec.Hash()), outcome(t, whole, spec.Hash())) {
+					t.Error("differs from an undisturbed run")
+				}
+			})
+		}
+	}
+}
+
+func TestThriftIsChecked(t *testing.T) {
+	for want, thrift := range map[string]Thrift{
+		`precision "fp8": want bf16, or nothing`: {Precision: "fp8"},
+		"pieces of 3 images":                     {Piece: 3},
+		"pieces of 1 images":                     {Piece: 1},
+		"pieces of -4 images":                    {Piece: -4},
+	} {
+		spec := tiny()
+		spec.Thrift = thrift
+		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want …%s…", thrift, err, want)
+		}
+	}
+}
