@@ -93,20 +93,8 @@ func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*Lo
 	if err := p.check(e); err != nil {
 		return nil, err
 	}
-	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
-	if p.N > 0 {
-		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim), tensors.FromFlatDataAndDimensions(p.Classes, p.N))
-	}
 	out, err := run(b, func(in []*Node) []*Node {
-		var proxies, classes *Node
-		if p.N > 0 {
-			proxies, classes = in[2], in[3]
-		}
-		batch := NewLossBatch(in[0], in[1], proxies, classes)
-		if len(e.Triplets) > 0 {
-			batch = batch.Mined(e.triplets(in[0].Graph()))
-		}
-		c := ComposeLoss(batch, loss)
+		c := ComposeLoss(lossBatch(e, in), loss)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.Value, c.F, c.S, c.W, c.G, raw, c.Direct, c.Length}
@@ -117,7 +105,7 @@ func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*Lo
 		}
 		return []*Node{c.Value, rows(c.F, c.P), block(c.S, c.SP, c.PS, c.PP), block(c.W, c.WSP, c.WPS, c.WPP),
 			rows(c.G, c.GP), rows(raw, rawP), rows(c.Direct, c.DirectP), c.Length}
-	}, args...)
+	}, lossArguments(e, p)...)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +143,57 @@ func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*Lo
 	}
 	d.Implied = imply(d.F, d.S, d.W, d.G, d.Labels, d.Dim)
 	return d, nil
+}
+
+// Exchanged is a loss's gradient at a batch with parts of another (see exchange.go), the rows of embeddings and proxies one
+// under the other: at the normalised vectors, [N+C, Dim], and at those given. Errors are those of [DissectLoss], and a loss
+// that is not one on S.
+func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchange) (g, raw []float32, err error) {
+	if err := e.check(); err != nil {
+		return nil, nil, err
+	}
+	if err := p.check(e); err != nil {
+		return nil, nil, err
+	}
+	out, err := run(b, func(in []*Node) []*Node {
+		c := ComposeLoss(lossBatch(e, in), loss).Exchange(x)
+		raw, rawP := c.Raw()
+		if p.N == 0 {
+			return []*Node{c.G, raw}
+		}
+		return []*Node{Concatenate([]*Node{c.G, c.GP}, 0), Concatenate([]*Node{raw, rawP}, 0)}
+	}, lossArguments(e, p)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, raw = tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
+	for i := range g {
+		if !finite(g[i]) || !finite(raw[i]) {
+			return nil, nil, fmt.Errorf("the gradient with %s is not finite at row %d, column %d", x, i/e.Dim, i%e.Dim)
+		}
+	}
+	return g, raw, nil
+}
+
+// lossArguments are a batch and its proxies, if there are any, as a graph takes them, and lossBatch what it makes of them.
+func lossArguments(e Embeddings, p Proxies) []any {
+	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
+	if p.N > 0 {
+		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim), tensors.FromFlatDataAndDimensions(p.Classes, p.N))
+	}
+	return args
+}
+
+func lossBatch(e Embeddings, in []*Node) *LossBatch {
+	var proxies, classes *Node
+	if len(in) > 2 {
+		proxies, classes = in[2], in[3]
+	}
+	batch := NewLossBatch(in[0], in[1], proxies, classes)
+	if len(e.Triplets) > 0 {
+		batch = batch.Mined(e.triplets(in[0].Graph()))
+	}
+	return batch
 }
 
 // onSphere takes from each row its part along the row's own f, which does not train.

@@ -141,7 +141,7 @@ func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 	d := Gradient(c.Value, of...)
 	c.W, c.Direct, c.Length = d[0], d[1], d[2]
 	// What a loss does not use is not multiplied: products are most of the time.
-	used := ancestors(c.Value)
+	used := b.uses(c.Value)
 	var g, gp []*Node
 	if used[b.S] {
 		g = append(g, MatMul(c.M(), b.F))
@@ -179,12 +179,20 @@ func sum(parts []*Node, x *Node) *Node {
 	return total
 }
 
-// ancestors are the nodes that x is computed from.
-func ancestors(x *Node) map[*Node]bool {
-	seen := map[*Node]bool{x: true}
-	for left := []*Node{x}; len(left) > 0; {
+// uses are the leaves of the batch that a loss is computed from.
+func (b *LossBatch) uses(loss *Node) map[*Node]bool {
+	leaves := make(map[*Node]bool)
+	for _, x := range []*Node{b.S, b.SP, b.PS, b.PP, b.F, b.P, b.X} {
+		leaves[x] = x != nil
+	}
+	used, seen := make(map[*Node]bool), map[*Node]bool{loss: true}
+	for left := []*Node{loss}; len(left) > 0; {
 		last := left[len(left)-1]
 		left = left[:len(left)-1]
+		if leaves[last] { // What it was made from is no business of the loss.
+			used[last] = true
+			continue
+		}
 		for _, input := range last.Inputs() {
 			if !seen[input] {
 				seen[input] = true
@@ -192,7 +200,7 @@ func ancestors(x *Node) map[*Node]bool {
 			}
 		}
 	}
-	return seen
+	return used
 }
 
 // M is the block of the gradient matrix of the embeddings with each other, W + Wᵀ, [B, B].
@@ -215,7 +223,7 @@ func (c *ComposedLoss) Raw() (embeddings, proxies *Node) {
 func (c *ComposedLoss) Surgery() (f, p *Node) {
 	x := c.embeddings
 	f = Inject(Normalize(x), c.G)
-	if ancestors(c.Value)[c.X] { // Adds 0, and to the gradient what does not come through the normalisation.
+	if c.uses(c.Value)[c.X] { // Adds 0, and to the gradient what does not come through the normalisation.
 		f = Add(f, Inject(Sub(x, StopGradient(x)), c.Length))
 	}
 	if c.proxies != nil {

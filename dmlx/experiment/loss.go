@@ -33,14 +33,25 @@ func (s Spec) WithLoss(loss, miner string) (Spec, error) {
 		}
 	}
 	s.Rule, s.rule = "", nil
-	s.Loss, s.Miner = l.String(), miner
+	s.Loss, s.Miner, s.Exchange = l.String(), miner, ""
 	if losses.PerClass(l) == 0 {
 		s.ProxyLR = 0
 	}
 	return s, nil
 }
 
-// Objective says in one line what the spec trains by: its rule, or "loss " and its loss with the miner, if it has one.
+// WithExchange is the spec with parts of its loss exchanged, as [dmlx.ParseExchange] reads them; "" for none.
+func (s Spec) WithExchange(parts string) (Spec, error) {
+	x, err := dmlx.ParseExchange(parts)
+	if err != nil {
+		return s, err
+	}
+	s.Exchange = x.String()
+	return s, nil
+}
+
+// Objective says in one line what the spec trains by: its rule, or "loss " and its loss with the miner, if it has one, and
+// the parts that are exchanged: "loss ms, miner ms, pair=lin-ms".
 func (s Spec) Objective() string {
 	if s.Loss == "" {
 		return s.Rule
@@ -49,16 +60,17 @@ func (s Spec) Objective() string {
 	if s.Miner != "" {
 		text += ", miner " + s.Miner
 	}
+	if s.Exchange != "" {
+		text += ", " + s.Exchange
+	}
 	return text
 }
 
 // validateObjective tells what is wrong with what a spec trains by.
 func (s Spec) validateObjective() error {
 	if s.Loss == "" {
-		for name, set := range map[string]bool{"miner": s.Miner != "", "learning rate of proxies": s.ProxyLR != 0} {
-			if set {
-				return fmt.Errorf("a %s belongs to a loss, the spec has the rule %q", name, s.Rule)
-			}
+		if s.Miner != "" || s.Exchange != "" || s.ProxyLR != 0 {
+			return fmt.Errorf("a miner, an exchange of parts and a learning rate of proxies belong to a loss, the spec has the rule %q", s.Rule)
 		}
 		_, err := s.TheRule()
 		return err
@@ -67,6 +79,9 @@ func (s Spec) validateObjective() error {
 		return fmt.Errorf("the spec has the rule %q and the loss %q: want one of them", s.Rule, s.Loss)
 	}
 	same, err := s.WithLoss(s.Loss, s.Miner)
+	if err == nil {
+		same, err = same.WithExchange(s.Exchange)
+	}
 	if err != nil {
 		return err
 	}
@@ -100,6 +115,7 @@ type descent struct {
 	perClass int           // Proxies of a class.
 	proxies  int           // All of them.
 	noise    bool          // Whether the miner draws.
+	exchange dmlx.Exchange
 }
 
 // newDescent reads what a spec trains by, for so many classes.
@@ -113,6 +129,10 @@ func newDescent(s Spec, classes int) (by descent, err error) {
 	}
 	by.perClass = losses.PerClass(by.loss)
 	by.proxies = by.perClass * classes
+	if by.exchange, err = dmlx.ParseExchange(s.Exchange); err != nil {
+		return by, err
+	}
+	by.exchange.PerAnchor = max(s.ImagesPerClass, by.perClass) // An anchor has no more positives, be they images or proxies.
 	if s.Miner == "" {
 		return by, nil
 	}
@@ -149,7 +169,11 @@ func (by descent) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 	default:
 		loss = miners.With(m, loss)
 	}
-	return dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, proxies, classes), loss).Surgery()
+	c := dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, proxies, classes), loss)
+	if by.exchange.String() != "" {
+		c = c.Exchange(by.exchange)
+	}
+	return c.Surgery()
 }
 
 // numbering counts the classes that are trained on from 0, in the order of their labels: the rows of their proxies.

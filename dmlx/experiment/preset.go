@@ -153,6 +153,22 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	return spec, nil
 }
 
+// LossSpec is the preset's run of a loss on a data set, with a miner and parts exchanged, "" for none; see [Spec.WithLoss].
+func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (Spec, error) {
+	spec, err := p.Spec(data, dmlx.Rule{}, seed)
+	if err != nil {
+		return Spec{}, err
+	}
+	if spec, err = spec.WithLoss(loss, miner); err != nil {
+		return Spec{}, err
+	}
+	if spec, err = spec.WithExchange(exchange); err != nil {
+		return Spec{}, err
+	}
+	spec.LR, spec.ProxyLR, err = p.lossRates(spec)
+	return spec, err
+}
+
 // PresetOf names the preset that sizes a spec's run, whatever its rule, learning rate and seed, or is "custom".
 func PresetOf(s Spec) string {
 	for _, p := range presets {

@@ -40,10 +40,12 @@ type Spec struct {
 	Rule string `json:"rule"`
 
 	// Loss is a loss by its canonical name, as [losses.Named] has it, and Miner what chooses its pairs or triplets; see
-	// [Spec.WithLoss]. ProxyLR is the learning rate of its proxies, if it has any: on the schedule of LR.
-	Loss    string  `json:"loss,omitempty"`
-	Miner   string  `json:"miner,omitempty"`
-	ProxyLR float64 `json:"proxy_lr,omitempty"`
+	// [Spec.WithLoss]. Exchange says which of its parts are those of another, as [dmlx.ParseExchange] reads it. ProxyLR is the
+	// learning rate of its proxies, if it has any: on the schedule of LR.
+	Loss     string  `json:"loss,omitempty"`
+	Miner    string  `json:"miner,omitempty"`
+	Exchange string  `json:"exchange,omitempty"`
+	ProxyLR  float64 `json:"proxy_lr,omitempty"`
 
 	// Arch is the backbone, Weights its start: [Pretrained] or [Random]. WeightsDigest tells pretrained weights apart.
 	Arch          string `json:"arch"`
@@ -85,7 +87,7 @@ func (s Spec) WithRule(r dmlx.Rule) (Spec, error) {
 		return s, err
 	}
 	s.Rule, s.rule = id, &r
-	s.Loss, s.Miner, s.ProxyLR = "", "", 0
+	s.Loss, s.Miner, s.Exchange, s.ProxyLR = "", "", "", 0
 	return s, nil
 }
 
