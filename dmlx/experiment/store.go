@@ -129,16 +129,22 @@ func (s *Store) waitFor(ctx context.Context, name, does string) (unlock func(), 
 
 // setAside renames a file or directory that cannot be used, so that it is neither used nor lost.
 func (s *Store) setAside(path string, why error) error {
+	to, err := aside(path, "damaged")
+	if err != nil {
+		return fmt.Errorf("%s %w, and cannot be set aside: %w", path, why, err)
+	}
+	s.warn("%s %v; set aside as %s", path, why, filepath.Base(to))
+	return nil
+}
+
+// aside renames what is at a path, to a name of its own with a word that says why.
+func aside(path, why string) (to string, err error) {
 	for i := 1; ; i++ {
-		to := fmt.Sprintf("%s.damaged-%d", path, i)
+		to = fmt.Sprintf("%s.%s-%d", path, why, i)
 		if _, err := os.Lstat(to); err == nil {
 			continue
 		}
-		if err := os.Rename(path, to); err != nil {
-			return fmt.Errorf("%s %w, and cannot be set aside: %w", path, why, err)
-		}
-		s.warn("%s %v; set aside as %s", path, why, filepath.Base(to))
-		return nil
+		return to, os.Rename(path, to)
 	}
 }
 

@@ -1,0 +1,504 @@
+package experiment
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// An archive of runs is a tar file, which may be compressed by gzip. Its first file is manifest.json, which says what
+// follows: the files of each run, in its folder, with their sizes and sums.
+const (
+	archiveManifest = "manifest.json"
+	archiveFormat   = 1
+	// maxManifest bounds what is read before anything is known of an archive: about a kilobyte a run.
+	maxManifest = 1 << 30
+)
+
+type archiveIndex struct {
+	Format int           `json:"format"`
+	Runs   []archivedRun `json:"runs"`
+	Sum    string        `json:"sum"` // SHA-256 of all the above.
+}
+
+type archivedRun struct {
+	Hash  string         `json:"run"`
+	Files []archivedFile `json:"files"`
+}
+
+type archivedFile struct {
+	Name string `json:"name"` // In the run's directory, with slashes.
+	Size int64  `json:"size"`
+	Sum  string `json:"sum"` // SHA-256.
+}
+
+func (x archiveIndex) sum() string {
+	x.Sum = ""
+	raw, _ := json.Marshal(x) // Strings and whole numbers.
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:])
+}
+
+// archivable are the files of a run that an archive may have.
+var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|portrait\.json|(gallery_)?(embeddings|labels)\.npy|` +
+	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
+
+// Moved says what became of each run that was to be taken from one store to another, by their hashes.
+type Moved struct {
+	Taken []string `json:"taken"`
+	Had   []string `json:"had"` // They were there, with the same numbers, or further than those that came.
+	// Differ were there with other numbers from another backend, as rounding explains: those that were there are kept.
+	Differ []string `json:"differ"`
+	// Conflicts were there with other numbers from the same backend, which has no good reason: those that were there are kept.
+	Conflicts []string `json:"conflicts"`
+	Busy      []string `json:"busy"`     // Another process works on them.
+	Unusable  []string `json:"unusable"` // Damaged where they were to be taken from, with the reason.
+}
+
+// Export writes an archive of runs: finished ones with all that their results rest on, and their portraits. checkpoints adds
+// the last weights, and takes unfinished runs too, as they are at their last checkpoint. No hashes are all runs. Taken
+// tells which are in it.
+func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Moved, error) {
+	var moved Moved
+	all := len(hashes) == 0
+	if all {
+		dirs, err := os.ReadDir(s.Dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range dirs {
+			if d.IsDir() && runName.MatchString(d.Name()) {
+				hashes = append(hashes, d.Name())
+			}
+		}
+	}
+	index := archiveIndex{Format: archiveFormat}
+	for _, hash := range hashes {
+		if _, err := os.Stat(filepath.Join(s.Path(hash), resultFile)); err != nil && checkpoints {
+			unlock, free, err := s.tryLock(hash)
+			if err != nil {
+				return nil, err
+			} else if !free {
+				moved.Busy = append(moved.Busy, hash)
+				continue
+			}
+			defer unlock() // Until all is written: an unfinished run's files may change.
+		}
+		names, err := s.filesOf(hash, checkpoints)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if !all {
+				return nil, fmt.Errorf("run %s is not finished in %s", hash, s.Dir)
+			}
+			continue
+		case err != nil:
+			moved.Unusable = append(moved.Unusable, fmt.Sprintf("%s: %v", hash, err))
+			continue
+		}
+		run := archivedRun{Hash: hash}
+		for _, name := range names {
+			info, err := os.Stat(filepath.Join(s.Path(hash), name))
+			if err != nil {
+				return nil, err
+			}
+			sum, err := fileSum(filepath.Join(s.Path(hash), name))
+			if err != nil {
+				return nil, err
+			}
+			run.Files = append(run.Files, archivedFile{filepath.ToSlash(name), info.Size(), sum})
+		}
+		index.Runs = append(index.Runs, run)
+		moved.Taken = append(moved.Taken, hash)
+	}
+	index.Sum = index.sum()
+	raw, err := json.Marshal(index)
+	if err != nil {
+		return nil, err
+	}
+	t := tar.NewWriter(w)
+	if err := t.WriteHeader(&tar.Header{Name: archiveManifest, Size: int64(len(raw)), Mode: 0o644}); err != nil {
+		return nil, err
+	}
+	if _, err := t.Write(raw); err != nil {
+		return nil, err
+	}
+	for _, run := range index.Runs {
+		for _, f := range run.Files {
+			if err := addFile(t, filepath.Join(s.Path(run.Hash), filepath.FromSlash(f.Name)), path.Join(run.Hash, f.Name), f.Size); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &moved, t.Close()
+}
+
+func addFile(t *tar.Writer, from, name string, size int64) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := t.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o644}); err != nil {
+		return err
+	}
+	_, err = io.Copy(t, f) // Fails if it is not of the size any more.
+	return err
+}
+
+// filesOf lists a run's files that are worth moving. The error is fs.ErrNotExist if there is nothing of worth.
+func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
+	dir := s.Path(hash)
+	r, err := s.read(hash)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	c, noCheckpoint := readCheckpoint(dir)
+	if r == nil && (!checkpoints || noCheckpoint != nil) {
+		return nil, fs.ErrNotExist
+	}
+	names := []string{specFile}
+	if r != nil {
+		names = append(names, resultFile)
+		names = slices.AppendSeq(names, maps.Keys(r.Files))
+		if _, err := os.Stat(filepath.Join(dir, portraitFile)); err == nil {
+			names = append(names, portraitFile)
+		}
+	} else {
+		names = append(names, metricsFile)
+		traces, err := filepath.Glob(filepath.Join(dir, traceDir, "*.npy"))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range traces {
+			names = append(names, filepath.Join(traceDir, filepath.Base(f)))
+		}
+	}
+	if checkpoints && noCheckpoint == nil {
+		names = append(names, filepath.Join(checkpointDir, stateFile), filepath.Join(checkpointDir, filepath.Base(c.Weights)))
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Import takes the runs of an archive that the store does not have. All of the archive is unpacked beside the runs and
+// checked first, so that one that is damaged changes nothing. No run of the store is overwritten: an unfinished one that
+// gives way to a finished one is kept beside it.
+func (s *Store) Import(ctx context.Context, r io.Reader) (*Moved, error) {
+	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
+		return nil, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	dir, err := os.MkdirTemp(s.Dir, ".import-")
+	if err != nil {
+		return nil, fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	index, err := unpack(ctx, dir, r)
+	if err != nil {
+		return nil, fmt.Errorf("nothing was imported: %w", err)
+	}
+	from := &Store{Dir: dir}
+	for _, run := range index.Runs {
+		if err := from.sound(run.Hash); err != nil {
+			return nil, fmt.Errorf("nothing was imported: run %s of the archive %w", run.Hash, err)
+		}
+	}
+	var moved Moved
+	for _, run := range index.Runs {
+		if err := s.take(from, run.Hash, &moved); err != nil {
+			return &moved, err
+		}
+	}
+	return &moved, nil
+}
+
+// Merge takes the runs of another store that this one does not have, as [Store.Export] and [Store.Import] do.
+func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Moved, error) {
+	if same, err := sameFolder(s.Dir, other.Dir); err != nil {
+		return nil, err
+	} else if same {
+		return nil, fmt.Errorf("%s cannot be merged into itself", s.Dir)
+	}
+	r, w := io.Pipe()
+	type outcome struct {
+		*Moved
+		error
+	}
+	exported := make(chan outcome, 1)
+	go func() {
+		m, err := other.Export(w, nil, checkpoints)
+		_ = w.CloseWithError(err) // It does not fail.
+		exported <- outcome{m, err}
+	}()
+	moved, err := s.Import(ctx, r)
+	_ = r.CloseWithError(err)
+	out := <-exported
+	if out.error != nil && !errors.Is(out.error, err) { // It is why the import failed, and not the other way round.
+		return moved, out.error
+	}
+	if out.error == nil && moved != nil {
+		moved.Busy = append(moved.Busy, out.Busy...)
+		moved.Unusable = append(moved.Unusable, out.Unusable...)
+	}
+	return moved, err
+}
+
+func sameFolder(a, b string) (bool, error) {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	if err := errors.Join(errA, errB); err != nil {
+		return false, err
+	}
+	return os.SameFile(x, y), nil
+}
+
+// unpack reads an archive into an empty folder: what its manifest says, no more and no less.
+func unpack(ctx context.Context, dir string, r io.Reader) (*archiveIndex, error) {
+	buffered := bufio.NewReader(r)
+	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, fmt.Errorf("the archive is damaged: %w", err)
+		}
+		r = z
+	} else {
+		r = buffered
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	t := tar.NewReader(r)
+	index, err := readIndex(t)
+	if err != nil {
+		return nil, err
+	}
+	due := make(map[string]archivedFile)
+	for _, run := range index.Runs {
+		for _, f := range run.Files {
+			due[path.Join(run.Hash, f.Name)] = f
+		}
+	}
+	for {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("the archive is damaged: %w", err)
+		}
+		f, expected := due[h.Name]
+		if !expected || h.Typeflag != tar.TypeReg || h.Size != f.Size {
+			return nil, fmt.Errorf("the archive is damaged: %q is not as its manifest says", h.Name)
+		}
+		delete(due, h.Name)
+		if err := unpackFile(ctx, root, h.Name, t, f); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil { // To the end, where gzip has its sum.
+		return nil, fmt.Errorf("the archive is damaged: %w", err)
+	}
+	if len(due) > 0 {
+		return nil, fmt.Errorf("the archive is damaged: it lacks %d files that its manifest lists, %s for one", len(due), slices.Min(slices.Collect(maps.Keys(due))))
+	}
+	return index, nil
+}
+
+func readIndex(t *tar.Reader) (*archiveIndex, error) {
+	h, err := t.Next()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the file is no archive of runs, or is damaged: %w", err)
+	case h.Name != archiveManifest || h.Typeflag != tar.TypeReg || h.Size > maxManifest:
+		return nil, fmt.Errorf("the file is no archive of runs: it does not begin with %s", archiveManifest)
+	}
+	var index archiveIndex
+	if err := json.NewDecoder(t).Decode(&index); err != nil {
+		return nil, fmt.Errorf("the archive is damaged: %s: %w", archiveManifest, err)
+	}
+	if index.Format != archiveFormat {
+		return nil, fmt.Errorf("the archive has format %d, this program reads format %d", index.Format, archiveFormat)
+	}
+	if index.Sum != index.sum() {
+		return nil, fmt.Errorf("the archive is damaged: the checksum of %s does not fit", archiveManifest)
+	}
+	seen := make(map[string]bool)
+	for _, run := range index.Runs {
+		if !runName.MatchString(run.Hash) || seen[run.Hash] {
+			return nil, fmt.Errorf("the archive's manifest lists %q, which is no run, or twice", run.Hash)
+		}
+		seen[run.Hash] = true
+		for i, f := range run.Files {
+			again := slices.ContainsFunc(run.Files[:i], func(g archivedFile) bool { return g.Name == f.Name })
+			if !archivable.MatchString(f.Name) || f.Size < 0 || again {
+				return nil, fmt.Errorf("the archive's manifest lists %q for run %s, which is no file of a run, or twice", f.Name, run.Hash)
+			}
+		}
+	}
+	return &index, nil
+}
+
+func unpackFile(ctx context.Context, root *os.Root, name string, r io.Reader, want archivedFile) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	h := sha256.New()
+	source := &readError{Reader: r}
+	_, err = io.Copy(io.MultiWriter(f, h), source)
+	err = errors.Join(err, f.Close())
+	switch {
+	case source.err != nil:
+		return fmt.Errorf("the archive is damaged: %s: %w", name, source.err)
+	case err != nil:
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	case hex.EncodeToString(h.Sum(nil)) != want.Sum:
+		return fmt.Errorf("the archive is damaged: the checksum of %s does not fit", name)
+	}
+	return nil
+}
+
+// readError remembers what went wrong on the side of the reader.
+type readError struct {
+	io.Reader
+	err error
+}
+
+func (r *readError) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+// sound tells what is wrong with a run that was unpacked: its spec must have its hash, and its result or checkpoint fit it.
+func (s *Store) sound(hash string) error {
+	if err := ownDirectory(s.Path(hash), hash); err != nil {
+		return err
+	}
+	r, err := s.read(hash)
+	switch {
+	case err == nil && r.Spec.Hash() != hash:
+		return fmt.Errorf("has a result whose spec has the hash %s", r.Spec.Hash())
+	case err == nil:
+		for name := range r.Files {
+			if !archivable.MatchString(filepath.ToSlash(name)) {
+				return fmt.Errorf("has a result that rests on %q, which is no file of a run", name)
+			}
+		}
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	c, err := readCheckpoint(s.Path(hash))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("has neither a result nor a checkpoint")
+	case err != nil:
+		return err
+	case c.Run != hash:
+		return fmt.Errorf("has a checkpoint of run %s", c.Run)
+	}
+	if sum, err := fileSum(filepath.Join(s.Path(hash), checkpointDir, filepath.Base(c.Weights))); err != nil || sum != c.WeightsSum {
+		return fmt.Errorf("has a damaged checkpoint: %s is not there, or its checksum does not fit", c.Weights)
+	}
+	return nil
+}
+
+// take moves a run that was unpacked and is sound into its place, if that is free.
+func (s *Store) take(from *Store, hash string, moved *Moved) error {
+	unlock, free, err := s.tryLock(hash)
+	if err != nil {
+		return err
+	} else if !free {
+		moved.Busy = append(moved.Busy, hash)
+		return nil
+	}
+	defer unlock()
+	theirs, _ := from.read(hash) // nil of an unfinished one.
+	ours, err := s.read(hash)
+	var bad *unusable
+	switch {
+	case err == nil:
+		switch {
+		case theirs == nil || sameNumbers(ours, theirs):
+			moved.Had = append(moved.Had, hash)
+		case ours.Backend != theirs.Backend:
+			moved.Differ = append(moved.Differ, hash)
+		default:
+			moved.Conflicts = append(moved.Conflicts, hash)
+		}
+		return nil
+	case errors.As(err, &bad):
+		if err := s.setAside(s.Path(hash), bad); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if _, err := os.Lstat(s.Path(hash)); err == nil {
+		if theirs == nil {
+			moved.Had = append(moved.Had, hash)
+			return nil
+		}
+		if _, err := aside(s.Path(hash), "unfinished"); err != nil {
+			return fmt.Errorf("the run store cannot be written: %w", err)
+		}
+	}
+	if err := os.Rename(from.Path(hash), s.Path(hash)); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	moved.Taken = append(moved.Taken, hash)
+	return nil
+}
+
+// sameNumbers tells whether two results of a run say the same, wherever and whenever they were made.
+func sameNumbers(a, b *Result) bool {
+	bare := func(r Result) Result {
+		return Result{DataDigest: r.DataDigest, Recall: r.Recall, HeldOutRecall: r.HeldOutRecall, MAPAtR: r.MAPAtR, RPrecision: r.RPrecision,
+			Queries: r.Queries, LoneQueries: r.LoneQueries, Overlap: r.Overlap, Compact: r.Compact, Diverged: r.Diverged, Files: r.Files}
+	}
+	return reflect.DeepEqual(bare(*a), bare(*b))
+}
+
+// String sums it up for people, a line for each kind; runs are named where there is something to be done about them.
+func (m *Moved) String() string {
+	lines := []string{fmt.Sprintf("%d runs taken, %d were there already", len(m.Taken), len(m.Had))}
+	for _, kind := range []struct {
+		says string
+		runs []string
+	}{
+		{"there with other numbers from another backend, and kept", m.Differ},
+		{"in conflict: there with other numbers from the same backend, and kept", m.Conflicts},
+		{"left out, since another process works on them", m.Busy},
+		{"left out, since they are damaged", m.Unusable},
+	} {
+		if len(kind.runs) > 0 {
+			lines = append(lines, fmt.Sprintf("%d %s: %s", len(kind.runs), kind.says, strings.Join(kind.runs, ", ")))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

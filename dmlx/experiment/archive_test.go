@@ -1,0 +1,320 @@
+package experiment
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// archived is an archive of a store, unpacked.
+type archived struct {
+	headers []tar.Header
+	bodies  [][]byte
+}
+
+func readArchive(t *testing.T, raw []byte) *archived {
+	t.Helper()
+	var a archived
+	r := tar.NewReader(bytes.NewReader(raw))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return &a
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.headers, a.bodies = append(a.headers, *h), append(a.bodies, body)
+	}
+}
+
+func (a *archived) bytes(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for i, h := range a.headers {
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(a.bodies[i]))
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(a.bodies[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// reindex changes the manifest and seals it again, as one does who means harm.
+func (a *archived) reindex(t *testing.T, change func(*archiveIndex)) {
+	t.Helper()
+	var x archiveIndex
+	if err := json.Unmarshal(a.bodies[0], &x); err != nil {
+		t.Fatal(err)
+	}
+	change(&x)
+	x.Sum = x.sum()
+	var err error
+	if a.bodies[0], err = json.Marshal(x); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// exported is the archive of a store with a finished run of tiny and, of seed 2, an unfinished one.
+func exported(t *testing.T) (s *Store, raw []byte) {
+	t.Helper()
+	s, _ = testStore(t)
+	mustRun(t, goBackend(), s, tiny())
+	second := tiny()
+	second.Seed = 2
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := Run(ctx, goBackend(), s, second, func(p Progress) {
+		if p.Epoch == 2 {
+			cancel()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	moved, err := s.Export(&b, nil, true)
+	if err != nil || len(moved.Taken) != 2 {
+		t.Fatalf("%+v, %v", moved, err)
+	}
+	return s, b.Bytes()
+}
+
+func TestExportAndImport(t *testing.T) {
+	from, raw := exported(t)
+	finished, second := tiny(), tiny()
+	second.Seed = 2
+	var again bytes.Buffer
+	if _, err := from.Export(&again, nil, true); err != nil || !bytes.Equal(again.Bytes(), raw) {
+		t.Errorf("the same store gives another archive, %v", err)
+	}
+
+	to, warnings := testStore(t)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	if _, err := w.Write(raw); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := to.Import(t.Context(), &z)
+	if err != nil || len(moved.Taken) != 2 {
+		t.Fatalf("%+v, %v", moved, err)
+	}
+	sameAsReference(t, to, finished)
+	if e := to.Entry(second.Hash()); e.Epoch != 1 || e.Bad != "" {
+		t.Errorf("the unfinished run: %+v", e)
+	}
+	mustRun(t, goBackend(), to, second) // It goes on, to the same end.
+	mustRun(t, goBackend(), from, second)
+	if !reflect.DeepEqual(outcome(t, to, second.Hash()), outcome(t, from, second.Hash())) {
+		t.Error("a run that was moved ends elsewhere")
+	}
+	if moved, err = to.Import(t.Context(), bytes.NewReader(raw)); err != nil || len(moved.Had) != 2 || len(moved.Taken) != 0 {
+		t.Errorf("again: %+v, %v", moved, err)
+	}
+	if len(*warnings) > 0 {
+		t.Error(*warnings)
+	}
+	if left, _ := filepath.Glob(filepath.Join(to.Dir, ".import-*")); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+
+	// Results alone: no checkpoint, no unfinished run.
+	third, _ := testStore(t)
+	if moved, err = third.Merge(t.Context(), from, false); err != nil || len(moved.Taken) != 2 {
+		t.Errorf("merged: %+v, %v", moved, err)
+	}
+	sameAsReference(t, third, finished)
+	if _, err := os.Stat(filepath.Join(third.Path(finished.Hash()), checkpointDir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a checkpoint was taken: %v", err)
+	}
+	if _, err := third.Merge(t.Context(), third, false); err == nil {
+		t.Error("merged into itself")
+	}
+	if _, err := from.Export(io.Discard, []string{"0123456789ab"}, false); err == nil || !strings.Contains(err.Error(), "not finished") {
+		t.Error(err)
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	from, _ := exported(t)
+	hash := tiny().Hash()
+	alter := func(s *Store, backend string) {
+		r, err := s.Get(hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.MAPAtR, r.Backend = r.MAPAtR/2, backend
+		if err := r.seal(); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeJSON(filepath.Join(s.Path(hash), resultFile), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for backend, where := range map[string]func(*Moved) []string{
+		"go":     func(m *Moved) []string { return m.Conflicts },
+		"abacus": func(m *Moved) []string { return m.Differ },
+	} {
+		to, _ := testStore(t)
+		if _, err := to.Merge(t.Context(), from, false); err != nil {
+			t.Fatal(err)
+		}
+		alter(to, backend)
+		before := outcome(t, to, hash)
+		moved, err := to.Merge(t.Context(), from, false)
+		if err != nil || !slices.Equal(where(moved), []string{hash}) || !strings.Contains(moved.String(), hash) {
+			t.Errorf("%s: %+v, %v", backend, moved, err)
+		}
+		if !reflect.DeepEqual(outcome(t, to, hash), before) {
+			t.Errorf("%s: a run was overwritten", backend)
+		}
+	}
+
+	// A finished run takes the place of an unfinished one, which is kept; what is at work is left alone.
+	to, _ := testStore(t)
+	halfway(t, goBackend(), to)
+	unlock, err := to.lock(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := to.Merge(t.Context(), from, false); err != nil || !slices.Equal(moved.Busy, []string{hash}) {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	unlock()
+	if moved, err := to.Merge(t.Context(), from, false); err != nil || !slices.Equal(moved.Taken, []string{hash}) {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	sameAsReference(t, to, tiny())
+	if _, err := readCheckpoint(to.Path(hash) + ".unfinished-1"); err != nil {
+		t.Error(err)
+	}
+	if err := os.Truncate(filepath.Join(from.Path(hash), EmbeddingsFile), 10); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := to.Merge(t.Context(), from, false); err != nil || len(moved.Unusable) != 1 || !strings.Contains(moved.Unusable[0], "checksum") {
+		t.Errorf("%+v, %v", moved, err)
+	}
+}
+
+func TestDamagedArchives(t *testing.T) {
+	_, raw := exported(t)
+	at := func(a *archived, name string) int {
+		return slices.IndexFunc(a.headers, func(h tar.Header) bool { return strings.HasSuffix(h.Name, name) })
+	}
+	link := func(a *archived) {
+		i := at(a, "labels.npy")
+		a.headers[i] = tar.Header{Name: a.headers[i].Name, Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}
+		a.bodies[i] = nil
+	}
+	for name, c := range map[string]struct {
+		damage func(a *archived)
+		want   string
+	}{
+		"a bit":             {func(a *archived) { a.bodies[at(a, "embeddings.npy")][200] ^= 1 }, "checksum of " + tiny().Hash() + "/embeddings.npy"},
+		"a bit of manifest": {func(a *archived) { a.bodies[0] = bytes.Replace(a.bodies[0], []byte(`"size":`), []byte(`"size":1`), 1) }, "checksum of manifest.json"},
+		"a file less":       {func(a *archived) { a.headers, a.bodies = a.headers[:len(a.headers)-1], a.bodies[:len(a.bodies)-1] }, "lacks 1 files"},
+		"a file more": {func(a *archived) {
+			a.headers = append(a.headers, tar.Header{Name: "x", Typeflag: tar.TypeReg})
+			a.bodies = append(a.bodies, nil)
+		}, `"x" is not as its manifest says`},
+		"a file twice": {func(a *archived) {
+			a.headers = append(a.headers, a.headers[1])
+			a.bodies = append(a.bodies, a.bodies[1])
+		}, "is not as its manifest says"},
+		"a path outside":     {func(a *archived) { a.headers[1].Name = "../../x" }, `"../../x" is not as its manifest says`},
+		"a link":             {func(a *archived) { link(a) }, "is not as its manifest says"},
+		"no manifest":        {func(a *archived) { a.headers, a.bodies = a.headers[1:], a.bodies[1:] }, "does not begin with manifest.json"},
+		"another format":     {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Format = 9 }) }, "format 9"},
+		"a manifest outside": {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Files[0].Name = "../../x" }) }, "no file of a run"},
+		"no run":             {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Hash = "../.." }) }, "no run, or twice"},
+		"another run": {func(a *archived) { // All sums fit, but the spec is another's.
+			a.reindex(t, func(x *archiveIndex) {
+				i := slices.IndexFunc(x.Runs, func(r archivedRun) bool { return r.Hash == tiny().Hash() })
+				x.Runs[i].Hash = "0123456789ab"
+			})
+			for i, h := range a.headers[1:] {
+				a.headers[i+1].Name = strings.Replace(h.Name, tiny().Hash(), "0123456789ab", 1)
+			}
+		}, "is foreign"},
+		"a result that is no one's": {func(a *archived) {
+			i := at(a, tiny().Hash()+"/result.json")
+			a.bodies[i] = bytes.Replace(a.bodies[i], []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1)
+			h := sha256.Sum256(a.bodies[i])
+			sum := hex.EncodeToString(h[:])
+			a.reindex(t, func(x *archiveIndex) {
+				for r := range x.Runs {
+					for f := range x.Runs[r].Files {
+						if x.Runs[r].Hash == tiny().Hash() && x.Runs[r].Files[f].Name == resultFile {
+							x.Runs[r].Files[f].Sum, x.Runs[r].Files[f].Size = sum, int64(len(a.bodies[i]))
+						}
+					}
+				}
+			})
+		}, "checksum does not fit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := readArchive(t, raw)
+			c.damage(a)
+			nothingImported(t, a.bytes(t), c.want)
+		})
+	}
+	for name, bad := range map[string][]byte{
+		"cut":     raw[:len(raw)/2],
+		"empty":   nil,
+		"text":    []byte(strings.Repeat("no archive ", 100)),
+		"bad zip": {0x1f, 0x8b, 1, 2, 3},
+	} {
+		t.Run(name, func(t *testing.T) { nothingImported(t, bad, "") })
+	}
+	t.Run("cut zip", func(t *testing.T) {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		if _, err := w.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		nothingImported(t, z.Bytes()[:z.Len()-6], "damaged")
+	})
+}
+
+// nothingImported wants an archive to be refused with a word why, and the store to be as it was.
+func nothingImported(t *testing.T, raw []byte, want string) {
+	t.Helper()
+	to, _ := testStore(t)
+	moved, err := to.Import(t.Context(), bytes.NewReader(raw))
+	if err == nil || !strings.Contains(err.Error(), "nothing was imported") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%+v, %v, want %q", moved, err, want)
+	}
+	left, err := os.ReadDir(to.Dir)
+	if err != nil || len(left) != 1 || left[0].Name() != locksDir {
+		t.Errorf("left in the store: %v, %v", left, err)
+	}
+}
