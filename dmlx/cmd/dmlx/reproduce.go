@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,9 @@ func newReproduce(a *app) *cobra.Command {
 		ship string
 
 		partial, skipBad bool
+		thrift           experiment.Thrift
+
+		on cluster
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
@@ -29,9 +33,12 @@ func newReproduce(a *app) *cobra.Command {
 		Long: "Run what a table or figure of the paper needs and show it beside the paper's: " + strings.Join(results.Names(), ", ") + ",\n" +
 			"or all of them: " + everything + ".\n\n" +
 			"Runs that the store has, or that came with the program, are read; the others are made, each kept as soon as it is\n" +
-			"done. Stopped and called again, it goes on. Tables share runs.",
+			"done. Stopped and called again, it goes on. Tables share runs.\n\n" +
+			"With --on slurm what is missing is made by a cluster's own queue, as a job array that goes on if this command is\n" +
+			"stopped (Ctrl-C) and that the same command comes back to; see also dmlx runs queue and dmlx runs cancel. The run\n" +
+			"store must lie where the cluster's nodes see it.",
 		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/\n" +
-			"  dmlx reproduce all --have",
+			"  dmlx reproduce all --have\n  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --time 8:00:00 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(results.Names(), everything),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -39,7 +46,7 @@ func newReproduce(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			preset.AllowPartial, preset.SkipBad = partial, skipBad
+			preset.AllowPartial, preset.SkipBad, preset.Thrift = partial, skipBad, thrift
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
@@ -48,12 +55,39 @@ func newReproduce(a *app) *cobra.Command {
 					return err
 				}
 			}
+			if err := on.check(cmd.Flags()); err != nil {
+				return err
+			}
 			store, err := a.store()
 			if err != nil {
 				return err
 			}
-			line := newLiveLine(a.stderr)
 			choose := sync.OnceValues(a.backend)
+			sent := make(map[string]bool) // Runs that are made elsewhere, in front of the reports.
+			if on.on != "" {
+				if o.Have {
+					return errors.New("--have makes no runs: leave out --on")
+				}
+				var missing []experiment.Job
+				for _, name := range names {
+					jobs, err := results.Missing(cmd.Context(), name, results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					if err != nil {
+						return err
+					}
+					missing = append(missing, jobs...)
+				}
+				if on.dryRun {
+					return on.dry(cmd.Context(), a, store, missing)
+				}
+				o.Elsewhere = on.elsewhere(a, store)
+				for _, j := range missing {
+					sent[j.Spec.Hash()] = true
+				}
+				if err := o.Elsewhere(cmd.Context(), missing); err != nil { // All of them at once, as far as they are known.
+					return err
+				}
+			}
+			line := newLiveLine(a.stderr)
 			var runs []*experiment.Result
 			var portraits []*experiment.Portrait
 			var texts []string
@@ -64,6 +98,12 @@ func newReproduce(a *app) *cobra.Command {
 				line.end()
 				if err != nil {
 					return err
+				}
+				for _, run := range r.Results {
+					if sent[run.Hash] {
+						r.Ran++
+						delete(sent, run.Hash)
+					}
 				}
 				runs, portraits = append(runs, r.Results...), append(portraits, r.Portraits...)
 				set, text, err := present(r, out)
@@ -95,10 +135,12 @@ func newReproduce(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&partial, "allow-partial", false, "take published sets that are not whole; it is part of the runs")
 	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the runs")
+	thriftFlags(f, &thrift)
 	f.IntVar(&o.Jobs, "jobs", 1, "runs at a time; they share the cores")
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
 	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
+	on.flags(f)
 	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 func newRuns(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "List, show, look into, compare and remove runs",
+		Short: "List, show, look into, compare and remove runs, move them between stores, and see what a cluster makes",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return a.listRuns() },
 	}
@@ -34,6 +34,13 @@ func newRuns(a *app) *cobra.Command {
 	cmd.AddCommand(
 		compare,
 		newLook(a),
+		newExport(a),
+		newImport(a),
+		newMerge(a),
+		newQueue(a),
+		newCancel(a),
+		newMake(a),
+		newProbe(a),
 		&cobra.Command{
 			Use: "list", Short: "List all runs of the store", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return a.listRuns() },

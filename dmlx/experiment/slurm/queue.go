@@ -15,7 +15,7 @@ import (
 func installed() error {
 	for _, name := range []string{"sbatch", "squeue", "scontrol", "scancel"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return fmt.Errorf("Slurm's %s is not on this machine's PATH: submit from where the cluster's jobs are submitted, or make the runs here", name)
+			return fmt.Errorf("%s, a command of Slurm, is not on this machine's PATH: submit from where the cluster's jobs are submitted, or make the runs here", name)
 		}
 	}
 	return nil
@@ -32,7 +32,8 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 		}
 		var lines []string
 		for line := range strings.Lines(stderr.String()) {
-			lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), name+": error: "))
+			text := strings.TrimPrefix(strings.TrimSpace(line), name+": ")
+			lines = append(lines, strings.TrimPrefix(strings.TrimPrefix(text, "error: "), "fatal: "))
 		}
 		if len(lines) == 0 {
 			lines = []string{err.Error()}

@@ -285,7 +285,6 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 		next := time.Duration(200+rng.IntN(1500)) * time.Millisecond
 		select {
 		case err := <-ended:
-			output = append(output, out)
 			if err != nil {
 				t.Fatalf("%v:\n%s", err, out)
 			}
@@ -415,11 +414,8 @@ func TestFailingRunIsNamed(t *testing.T) {
 func TestAnotherProgram(t *testing.T) {
 	store := withSlurm(t)
 	o := options(nil)
-	s, err := Submit(t.Context(), store, nil, o)
+	s, err := Plan(t.Context(), store, jobs(1), o)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Plan(t.Context(), store, jobs(1), o); err != nil {
 		t.Fatal(err)
 	}
 	real := s.Digest
@@ -547,7 +543,7 @@ func TestWhatSlurmRefuses(t *testing.T) {
 func TestWithoutSlurm(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	store := openStore(t, t.TempDir())
-	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil || !strings.Contains(err.Error(), "sbatch is not on this machine's PATH") {
+	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on this machine's PATH") {
 		t.Error(err)
 	}
 	s, err := Plan(t.Context(), store, jobs(1200), Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00", MaxParallel: 8, Sbatch: []string{"--qos=a b"}})

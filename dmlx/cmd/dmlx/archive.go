@@ -1,0 +1,145 @@
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+func newExport(a *app) *cobra.Command {
+	var out string
+	var checkpoints bool
+	cmd := &cobra.Command{
+		Use: "export [RUN…] --out FILE", Short: "Write runs to one archive, to be taken to another store: all that are finished, or those named",
+		Long: "Write runs to one archive, to be taken to another store by dmlx runs import: all that are finished, or those named,\n" +
+			"with what their results rest on and with their portraits. A name that ends in .gz or .tgz makes it compressed.",
+		Example: "  dmlx runs export --out runs.tar.gz",
+		RunE: func(cmd *cobra.Command, prefixes []string) error {
+			if out == "" {
+				return errors.New("--out is needed: the file to write to")
+			}
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			var hashes []string
+			for _, p := range prefixes {
+				hash, err := store.Find(p)
+				if err != nil {
+					return err
+				}
+				hashes = append(hashes, hash)
+			}
+			file, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644))
+			if err != nil {
+				return err
+			}
+			defer func() { _ = file.Cleanup() }() // Nothing, once it is in its place.
+			var w io.Writer = file
+			z := gzip.NewWriter(file)
+			compressed := strings.HasSuffix(out, ".gz") || strings.HasSuffix(out, ".tgz")
+			if compressed {
+				w = z
+			}
+			moved, err := store.Export(w, hashes, checkpoints)
+			if err != nil {
+				return err
+			}
+			if compressed {
+				if err := z.Close(); err != nil {
+					return err
+				}
+			}
+			if err := file.CloseAtomicallyReplace(); err != nil {
+				return err
+			}
+			a.leftOut(moved)
+			return a.print(map[string]any{"file": out, "moved": moved}, fmt.Sprintf("%d runs in %s", len(moved.Taken), out))
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "the archive's file")
+	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "with the last weights, and with unfinished runs")
+	return cmd
+}
+
+func newImport(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "import FILE…", Short: "Take the runs of archives that the store does not have; nothing is overwritten, conflicts are named", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			return a.takeFrom(files, func(store *experiment.Store, name string) (*experiment.Moved, error) {
+				f, err := os.Open(name)
+				if err != nil {
+					return nil, err
+				}
+				defer f.Close()
+				return store.Import(cmd.Context(), f)
+			})
+		},
+	}
+}
+
+func newMerge(a *app) *cobra.Command {
+	var checkpoints bool
+	cmd := &cobra.Command{
+		Use: "merge FOLDER…", Short: "Take the runs of other stores that this one does not have; nothing is overwritten, conflicts are named", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, dirs []string) error {
+			return a.takeFrom(dirs, func(store *experiment.Store, dir string) (*experiment.Moved, error) {
+				if _, err := os.Stat(dir); err != nil {
+					return nil, err
+				}
+				other, err := experiment.OpenStore(dir)
+				if err != nil {
+					return nil, err
+				}
+				return store.Merge(cmd.Context(), other, checkpoints)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "with the last weights, and with unfinished runs")
+	return cmd
+}
+
+// takeFrom takes runs from sources one after the other, and fails at the end if there were conflicts.
+func (a *app) takeFrom(sources []string, take func(*experiment.Store, string) (*experiment.Moved, error)) error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	out := make(map[string]*experiment.Moved)
+	var texts []string
+	conflicts := 0
+	for _, source := range sources {
+		moved, err := take(store, source)
+		if err != nil {
+			return fmt.Errorf("%s: %w", source, err)
+		}
+		out[source] = moved
+		conflicts += len(moved.Conflicts)
+		texts = append(texts, fmt.Sprintf("%s: %s", source, moved))
+	}
+	if err := a.print(map[string]any{"store": store.Dir, "moved": out}, strings.Join(texts, "\n")); err != nil {
+		return err
+	}
+	if conflicts > 0 {
+		return fmt.Errorf("%d runs are in conflict: the same spec gave other numbers on the same backend; those of %s are kept", conflicts, store.Dir)
+	}
+	return nil
+}
+
+// leftOut says what an export left out.
+func (a *app) leftOut(m *experiment.Moved) {
+	for _, hash := range m.Busy {
+		a.logf("warning: run %s is being worked on and left out", hash)
+	}
+	for _, why := range m.Unusable {
+		a.logf("warning: left out run %s", why)
+	}
+}

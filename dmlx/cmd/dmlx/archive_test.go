@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRunsMoveBetweenStores(t *testing.T) {
+	store := atWork(t)
+	v := object(t, append(smallRun, "--store", store)...)
+	hash := v["run"].(string)
+	file := filepath.Join(t.TempDir(), "runs.tgz")
+	if code, out, err := invoke(t, "runs", "export", hash[:5], "--out", file, "--store", store); code != 0 || !strings.Contains(out, "1 runs in "+file) {
+		t.Fatal(code, out, err)
+	}
+	other := filepath.Join(t.TempDir(), "runs")
+	if code, out, err := invoke(t, "runs", "import", file, "--store", other); code != 0 || !strings.Contains(out, "1 runs taken, 0 were there already") {
+		t.Fatal(code, out, err)
+	}
+	if r := object(t, "runs", "show", hash, "--store", other); r["map_at_r"] != v["map_at_r"] {
+		t.Errorf("%v, want %v", r, v)
+	}
+	if code, out, err := invoke(t, "runs", "merge", store, "--store", other); code != 0 || !strings.Contains(out, "0 runs taken, 1 were there already") {
+		t.Error(code, out, err)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, raw[:len(raw)-20], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, err := invoke(t, "runs", "import", file, "--store", other); code != 1 || out != "" || !strings.Contains(err, "nothing was imported") {
+		t.Error(code, out, err)
+	}
+	for _, args := range [][]string{{"runs", "export"}, {"runs", "import"}, {"runs", "merge", "nowhere"}, {"runs", "export", "zz", "--out", file}} {
+		if code, _, err := invoke(t, append(args, "--store", other)...); code != 1 || strings.Count(err, "\n") != 1 {
+			t.Errorf("%v: %d %q", args, code, err)
+		}
+	}
+}

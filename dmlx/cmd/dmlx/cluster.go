@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/slurm"
+)
+
+// cluster is the flags of a command whose runs may be made by a cluster.
+type cluster struct {
+	on     string
+	dryRun bool
+	slurm.Options
+}
+
+// flags adds them to a command.
+func (c *cluster) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.on, "on", "", "where runs are made: slurm, as a job array with one run a task (default here)")
+	f.StringVar(&c.Partition, "partition", "", "Slurm's partition to run on")
+	f.StringVar(&c.Gres, "gres", "", "what a task needs, as in gpu:1")
+	f.StringVar(&c.Time, "time", "", "how long a task may take at once, as in 2:00:00; a run that takes longer goes on in another turn")
+	f.IntVar(&c.MaxParallel, "max-parallel", 0, "tasks at a time (default: as many as Slurm lets)")
+	f.StringArrayVar(&c.Sbatch, "sbatch", nil, "a further option of sbatch, as in --sbatch=--qos=low; may be repeated")
+	f.IntVar(&c.Retries, "retries", 2, "how often a run that fails is tried again; -1 is never")
+	f.BoolVar(&c.NoProbe, "no-probe", false, "don't look first whether the nodes see the run store")
+	f.BoolVar(&c.dryRun, "dry-run", false, "print what would be submitted, and submit nothing")
+	f.BoolVar(&c.Queued, "follow", false, "come back to what is queued already; submit nothing")
+}
+
+// check tells whether the flags fit together.
+func (c *cluster) check(f *pflag.FlagSet) error {
+	switch c.on {
+	case "slurm":
+		return nil
+	case "":
+		for _, name := range []string{"partition", "gres", "time", "max-parallel", "sbatch", "no-probe", "retries", "dry-run", "follow"} {
+			if f.Changed(name) {
+				return fmt.Errorf("--%s is for runs that a cluster makes: add --on slurm", name)
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("--on %s: there is slurm; without --on, runs are made here", c.on)
+}
+
+// dry prints what would be submitted.
+func (c *cluster) dry(ctx context.Context, a *app, store *experiment.Store, jobs []experiment.Job) error {
+	s, err := slurm.Plan(ctx, store, jobs, c.Options)
+	if err != nil {
+		return err
+	}
+	type run struct {
+		Run      string          `json:"run"`
+		Portrait bool            `json:"portrait,omitempty"`
+		Queued   string          `json:"queued,omitempty"`
+		Spec     experiment.Spec `json:"spec"`
+	}
+	runs := []run{}
+	queued := 0
+	for _, t := range s.Tasks {
+		runs = append(runs, run{t.Hash, t.Portrait, t.In, t.Spec})
+		if t.In != "" {
+			queued++
+		}
+	}
+	text := fmt.Sprintf("%d runs are missing in %s, %d of them are queued already", len(runs), store.Dir, queued)
+	if commands := s.Commands(); len(commands) > 0 {
+		text += "\n\n" + strings.Join(commands, "\n") + "\n\n" + strings.TrimSpace(s.Script())
+	}
+	return a.print(map[string]any{"store": store.Dir, "runs": runs, "commands": s.Commands(), "script": s.Script()}, text)
+}
+
+// elsewhere makes runs on the cluster and shows how far they are.
+func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Context, []experiment.Job) error {
+	return func(ctx context.Context, jobs []experiment.Job) error {
+		if len(jobs) == 0 {
+			return nil
+		}
+		_, _ = a.choose() // Where the Go backend computes, it is this program built with SIMD that is to be sent.
+		line := newLiveLine(a.stderr)
+		defer line.end()
+		o := c.Options
+		o.Say = func(text string) {
+			line.end()
+			a.logf("%s", text)
+		}
+		o.Progress = func(s slurm.Status) { line.show("slurm: %3.0f %%  %s", 100*s.Fraction, s) }
+		err := slurm.Run(ctx, store, jobs, o)
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w; the same command comes back to them, and dmlx runs cancel ends them", err)
+		}
+		return err
+	}
+}
+
+// newQueue lists what is queued for the store.
+func newQueue(a *app) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "queue", Short: "Show what a cluster makes for the store; --follow until it is done", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			if follow {
+				line := newLiveLine(a.stderr)
+				err := slurm.Watch(cmd.Context(), store, slurm.Options{
+					Say:      func(text string) { line.end(); a.logf("%s", text) },
+					Progress: func(s slurm.Status) { line.show("slurm: %3.0f %%  %s", 100*s.Fraction, s) },
+				})
+				line.end()
+				if err != nil {
+					return err
+				}
+			}
+			open, err := slurm.Unfinished(store)
+			if err != nil {
+				return err
+			}
+			type listed struct {
+				Name string       `json:"name"`
+				User string       `json:"user"`
+				Date string       `json:"date"`
+				Jobs slurm.Status `json:"status"`
+			}
+			out := []listed{}
+			var text strings.Builder
+			w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+			for _, s := range open {
+				status, err := s.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if status.Done == status.Jobs {
+					continue
+				}
+				l := listed{s.ID, s.User, s.Date.Local().Format("2006-01-02 15:04"), status}
+				out = append(out, l)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Name, l.User, l.Date, status)
+			}
+			_ = w.Flush() // A strings.Builder does not fail.
+			body := strings.TrimRight(text.String(), "\n")
+			if len(out) == 0 {
+				body = "nothing is queued for " + store.Dir
+			}
+			return a.print(map[string]any{"store": store.Dir, "submissions": out}, body)
+		},
+	}
+	cmd.Flags().BoolVar(&follow, "follow", false, "stay until all of it is done")
+	return cmd
+}
+
+// newCancel cancels what is queued for the store.
+func newCancel(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel [NAME…]", Short: "Cancel what a cluster makes for the store: all of it, or submissions by their names in dmlx runs queue",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			var chosen []*slurm.Submission
+			for _, name := range names {
+				s, err := slurm.Open(store, name)
+				if err != nil {
+					return err
+				}
+				chosen = append(chosen, s)
+			}
+			if len(names) == 0 {
+				if chosen, err = slurm.Unfinished(store); err != nil {
+					return err
+				}
+			}
+			ended := []string{}
+			for _, s := range chosen {
+				if err := s.Cancel(cmd.Context()); err != nil {
+					return err
+				}
+				ended = append(ended, s.ID)
+			}
+			return a.print(map[string]any{"cancelled": ended}, fmt.Sprintf("cancelled %d submissions; what they have made is kept", len(ended)))
+		},
+	}
+}
+
+// newMake and newProbe are what a cluster's tasks call; see [slurm.Worker].
+func newMake(a *app) *cobra.Command {
+	var manifest string
+	var task int
+	cmd := &cobra.Command{
+		Use: "make", Short: "Do a task of a submission", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			line := newLiveLine(a.stderr)
+			w := slurm.Worker{Open: a.choose, Say: func(text string) { a.logf("%s", text) },
+				Progress: func(p experiment.Progress) { line.show("%s", training(p)) }}
+			return w.Make(cmd.Context(), manifest, task)
+		},
+	}
+	cmd.Flags().StringVar(&manifest, "manifest", "", "its manifest")
+	cmd.Flags().IntVar(&task, "task", 0, "the task's number")
+	return cmd
+}
+
+func newProbe(a *app) *cobra.Command {
+	var dir, nonce string
+	cmd := &cobra.Command{
+		Use: "probe", Short: "Answer a probe", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return slurm.Worker{Open: a.choose}.Probe(dir, nonce)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "its folder")
+	cmd.Flags().StringVar(&nonce, "nonce", "", "what the folder is known by")
+	return cmd
+}
