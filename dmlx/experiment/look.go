@@ -82,14 +82,26 @@ func (s *Store) finished(hash string) (*Result, error) {
 
 // makeCommand is how a run of a spec is made.
 func makeCommand(s Spec) string {
-	if _, err := s.TheRule(); err != nil {
+	if _, err := s.TheRule(); err != nil && s.Loss == "" {
 		return "run it again by the rule in your program (experiment.Run)"
 	}
 	preset := PresetOf(s)
 	if preset == "custom" || s.HeldOut != 0 || s.weightsFile != "" {
 		return "run it again by experiment.Run with its spec"
 	}
-	text := fmt.Sprintf("dmlx train --preset %s --data %s --rule '%s' --seed %d --lr %g", preset, s.Data, s.Rule, s.Seed, s.LR)
+	by := fmt.Sprintf("--rule '%s'", s.Rule)
+	if s.Loss != "" {
+		by = fmt.Sprintf("--loss '%s'", s.Loss)
+		for _, f := range [][2]string{{"miner", s.Miner}, {"exchange", s.Exchange}} {
+			if f[1] != "" {
+				by += fmt.Sprintf(" --%s '%s'", f[0], f[1])
+			}
+		}
+		if s.ProxyLR != 0 {
+			by += fmt.Sprintf(" --proxy-lr %g", s.ProxyLR)
+		}
+	}
+	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, s.Data, by, s.Seed, s.LR)
 	if s.AllowPartial {
 		text += " --allow-partial"
 	}

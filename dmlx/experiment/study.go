@@ -475,7 +475,7 @@ func forEachSpec[T any](ctx context.Context, o Options, specs []Spec, what strin
 				o.Progress(p)
 			})
 			if err != nil && !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Rule, spec.Data, spec.Seed, err)
+				return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Objective(), spec.Data, spec.Seed, err)
 			}
 			return err
 		})

@@ -81,7 +81,7 @@ func (a *app) listRuns() error {
 	out := make([]listed, len(entries))
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "run\tdata\trule\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate")
+	fmt.Fprintln(w, "run\tdata\trule or loss\tseed\tlr\tpreset\tR@1\tstate\tbackend\tdate")
 	for i, e := range entries {
 		l := listed{Run: e.Hash, Dir: store.Path(e.Hash), State: "unfinished", Epoch: e.Epoch, Spec: e.Spec, Result: e.Result}
 		recall, backend, date := "–", "", ""
@@ -105,7 +105,7 @@ func (a *app) listRuns() error {
 		}
 		out[i] = l
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s\n",
-			e.Hash, e.Spec.Data, e.Spec.Rule, e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
+			e.Hash, e.Spec.Data, e.Spec.Objective(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
 	}
 	_ = w.Flush() // A strings.Builder does not fail.
 	body := strings.TrimRight(text.String(), "\n")
@@ -213,7 +213,8 @@ func (a *app) compareRuns(prefixes []string, out string) error {
 	}{
 		{"data", func(s experiment.Spec) any { return s.Data }},
 		{"data digest", func(s experiment.Spec) any { return s.DataDigest }},
-		{"rule", func(s experiment.Spec) any { return s.Rule }},
+		{"rule or loss", func(s experiment.Spec) any { return s.Objective() }},
+		{"rate of proxies", func(s experiment.Spec) any { return s.ProxyLR }},
 		{"lr", func(s experiment.Spec) any { return s.LR }},
 		{"seed", func(s experiment.Spec) any { return s.Seed }},
 		{"backbone", func(s experiment.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
 // trained is what train prints with --json: the result, and where the run lies.
@@ -20,35 +23,54 @@ type trained struct {
 func newTrain(a *app) *cobra.Command {
 	var (
 		data, rule, arch, weights, batch string
+		loss, miner, exchange            string
+		proxyLR                          float64
 		seed                             uint64
 		partial, skipBad                 bool
+		thrift                           experiment.Thrift
 		lr                               float64
 		epochs, steps, dim, size         int
 	)
 	cmd := &cobra.Command{
 		Use:   "train",
-		Short: "Train a network by a rule and measure its retrieval",
-		Long: "Train a network by a rule and measure its retrieval.\n\n" +
+		Short: "Train a network by a rule or a loss and measure its retrieval",
+		Long: "Train a network by a rule or a loss and measure its retrieval.\n\n" +
 			"A run that is stopped goes on by the same command, one that is finished is read from the store.\n" +
 			"Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a sub-folder of images per class.\n" +
-			"Rules: direction/pair/triplet[+mask], or one of " + strings.Join(dmlx.Aliases(), ", ") + ".",
-		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1",
-		Args:    cobra.NoArgs,
+			"Rules: direction/pair/triplet[+mask], or one of " + strings.Join(dmlx.Aliases(), ", ") + ".\n" +
+			"Losses: " + strings.Join(losses.Names(), ", ") + "; dmlx dissect --list says more.\n" +
+			"Parts of a loss that can be exchanged: direction=…, pair=… and triplet=…, by their names in a rule, with & between.",
+		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
+			"  dmlx train --data minicar --loss \"ms?beta=40\" --miner ms\n" +
+			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			preset, err := experiment.ParsePreset(a.presetOr("quick"))
 			if err != nil {
 				return err
 			}
-			preset.AllowPartial, preset.SkipBad = partial, skipBad
-			r, err := dmlx.ParseRule(rule)
-			if err != nil {
-				return err
-			}
-			spec, err := preset.Spec(data, r, seed)
-			if err != nil {
-				return err
-			}
+			preset.AllowPartial, preset.SkipBad, preset.Thrift = partial, skipBad, thrift
 			given := cmd.Flags().Changed
+			var spec experiment.Spec
+			switch {
+			case given("loss") && given("rule"):
+				return errors.New("--rule and --loss: want one of them")
+			case given("loss"):
+				spec, err = preset.LossSpec(data, loss, miner, exchange, seed)
+			case given("miner") || given("exchange") || given("proxy-lr"):
+				return errors.New("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
+			default:
+				var r dmlx.Rule
+				if r, err = dmlx.ParseRule(rule); err == nil {
+					spec, err = preset.Spec(data, r, seed)
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if given("proxy-lr") {
+				spec.ProxyLR = proxyLR
+			}
 			if given("lr") {
 				spec.LR = lr
 			}
@@ -83,8 +105,12 @@ func newTrain(a *app) *cobra.Command {
 	f.BoolVar(&partial, "allow-partial", false, "train on a published set that is not whole; it is part of the run")
 	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the run")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
-	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches and their augmentation")
-	f.Float64Var(&lr, "lr", 0, "learning rate (default: the preset's for the rule)")
+	f.StringVar(&loss, "loss", "", `loss to train by instead of a rule, with parameters that are not the published ones: "ms?beta=40"`)
+	f.StringVar(&miner, "miner", "", "what chooses the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
+	f.StringVar(&exchange, "exchange", "", `parts of the loss that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
+	f.Float64Var(&proxyLR, "proxy-lr", 0, "learning rate of the loss's proxies (default: the preset's for the loss)")
+	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches, their augmentation and the proxies")
+	f.Float64Var(&lr, "lr", 0, "learning rate (default: the preset's for the rule or loss)")
 	f.IntVar(&epochs, "epochs", 0, "epochs (default: the preset's)")
 	f.IntVar(&steps, "steps", 0, "steps per epoch (default: the preset's)")
 	f.IntVar(&dim, "dim", 0, "dimension of the embedding (default: the preset's)")
@@ -92,6 +118,7 @@ func newTrain(a *app) *cobra.Command {
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
 	f.StringVar(&weights, "weights", "", "its start: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
+	thriftFlags(f, &thrift)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
@@ -105,7 +132,7 @@ func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
 	if err != nil {
 		return err
 	}
-	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Rule, spec.Data, spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data, spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	line := newLiveLine(a.stderr)
 	result, err := experiment.Run(cmd.Context(), choice, store, spec, func(p experiment.Progress) { line.show("%s", training(p)) })
 	line.end()

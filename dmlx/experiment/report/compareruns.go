@@ -216,7 +216,7 @@ func (r *Report) addClouds(open func() (*backend.Choice, error), store *experime
 func groupNames(groups [][]*experiment.Result) []figures.Markup {
 	names := make([]figures.Markup, len(groups))
 	for i, g := range groups {
-		names[i] = g[0].Spec.Rule
+		names[i] = g[0].Spec.Objective()
 	}
 	for _, f := range []func(experiment.Spec) string{
 		func(s experiment.Spec) string { return "on " + s.Data },

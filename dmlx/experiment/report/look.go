@@ -37,7 +37,7 @@ func Look(open func() (*backend.Choice, error), store *experiment.Store, hash st
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}
-	r := &Report{Name: "look", Preset: experiment.PresetOf(l.Result.Spec), Title: fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Rule, l.Result.Spec.Data),
+	r := &Report{Name: "look", Preset: experiment.PresetOf(l.Result.Spec), Title: fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Objective(), l.Result.Spec.Data),
 		Provenance: RunLine(l.Result), Runs: 1, Results: []*experiment.Result{l.Result}}
 	for _, part := range []struct {
 		name string
@@ -58,7 +58,7 @@ func Look(open func() (*backend.Choice, error), store *experiment.Store, hash st
 
 // RunLine says in one line which run something shows.
 func RunLine(r *experiment.Result) string {
-	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Rule, r.Spec.Data, r.Spec.Seed, r.Spec.LR,
+	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(), r.Spec.Data, r.Spec.Seed, r.Spec.LR,
 		experiment.PresetOf(r.Spec), r.Backend, r.Date.Format("2006-01-02"))
 	if r.Diverged != "" {
 		line += " · " + r.Diverged

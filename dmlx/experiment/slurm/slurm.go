@@ -115,7 +115,7 @@ func (t Task) key() string { return fmt.Sprint(t.Hash, t.Portrait) }
 
 // name is the task as a person knows it.
 func (t Task) name() string {
-	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Rule, t.Spec.Data, t.Spec.Seed)
+	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Objective(), t.Spec.Data, t.Spec.Seed)
 }
 
 // The folder of a store that this package writes to, and what is in it.
