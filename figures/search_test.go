@@ -61,7 +61,7 @@ func TestSearchTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := table.String(); !strings.Contains(text, "68.0 ± 1.5") || !strings.Contains(text, "1 of 2 runs diverged") {
+	if text := table.String(); !strings.Contains(text, "68.0 ± 1.5") || !strings.Contains(text, "1 of 2 runs diverged") || !strings.Contains(text, "Chosen: trial 9.") {
 		t.Error(text)
 	}
 	table, err = SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8", Score{71, 1, 3, 0}, Interval{}, ""},

@@ -21,7 +21,7 @@ func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, er
 		Caption: "The best trials: Recall@1 of held-out training classes, in percent.",
 		Columns: []Column{{Title: "Trial"}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
 			{Title: "as found"}, {Title: "fresh seeds"}},
-		Notes: []Markup{"As found: of the one seed that all trials have. The best of many is also the luckiest, so the fresh seeds decide; bold is the chosen one."},
+		Notes: []Markup{"As found: of the one seed that all trials have. The best of many is also the luckiest, so the fresh seeds decide."},
 
 		Provenance: provenance,
 	}
@@ -32,6 +32,9 @@ func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, er
 			row[i].Bold = f.Chosen
 		}
 		t.Rows = append(t.Rows, row)
+		if f.Chosen {
+			t.Notes = append(t.Notes, fmt.Sprintf("Chosen: trial %d.", f.Trial))
+		}
 	}
 	return t, nil
 }

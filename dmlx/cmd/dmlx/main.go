@@ -77,6 +77,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newTrain(a),
 		newReproduce(a),
+		newSearch(a),
 		newRuns(a),
 		newData(a),
 		newRecall(a),

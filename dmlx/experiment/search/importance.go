@@ -174,7 +174,7 @@ func (s Space) features(at Point) ([]float64, error) {
 		out[j] = absent
 		if v, there := at[p.Name]; there {
 			var err error
-			if out[j], err = p.unit(v); err != nil {
+			if out[j], err = p.Unit(v); err != nil {
 				return nil, err
 			}
 		}

@@ -23,6 +23,7 @@ type draft struct {
 // parameter is one that a search knows how to apply to a spec.
 type parameter struct {
 	name, about string
+	part        bool     // Of a rule.
 	of          string   // The part of a rule that it belongs to, "pair" or "triplet": it counts where that is one
 	in          []string // of these.
 	standard    func(base draft) Parameter
@@ -31,11 +32,11 @@ type parameter struct {
 
 // parameters in the order in which a space lists them: parts of the rule before what belongs to them.
 var parameters = []parameter{
-	{name: "direction", about: "direction of the gradient", standard: choices(nameAll(dmlx.Directions, func(d dmlx.Direction) string { return d.Name })...),
+	{name: "direction", part: true, about: "direction of the gradient", standard: choices(nameAll(dmlx.Directions, func(d dmlx.Direction) string { return d.Name })...),
 		apply: func(d *draft, v string) error { d.direction = v; return nil }},
-	{name: "pair", about: "pair weight", standard: choices(nameAll(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })...),
+	{name: "pair", part: true, about: "pair weight", standard: choices(nameAll(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })...),
 		apply: func(d *draft, v string) error { d.pair = v; return nil }},
-	{name: "triplet", about: "triplet weight, with its mask", standard: choices("con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"),
+	{name: "triplet", part: true, about: "triplet weight, with its mask", standard: choices("con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"),
 		apply: func(d *draft, v string) error { d.triplet = v; return nil }},
 	option("tau", "slope τ of T^cos and T^cir", "triplet", []string{"cos", "cir"}, logarithmic(0.25, 16)),
 	option("alpha", "slope α of P₊^sig", "pair", []string{"sig", "sig-ms"}, logarithmic(0.5, 8)),
@@ -216,8 +217,8 @@ func unknown(name string) error {
 }
 
 // NewSpace is the space of the parameters given, each as "name" with its usual range, "name=low..high" or "name=a,b,…", around a
-// spec, which has the values of all others. None given are all that the spec's rule and the other parameters let count, and that
-// its data set lets be trained.
+// spec, which has the values of all others. A usual range has what the data set lets be trained. None given are all that count
+// with the spec's rule and the other parameters.
 func NewSpace(base experiment.Spec, given ...string) (Space, error) {
 	b, err := begin(base)
 	if err != nil {
@@ -227,7 +228,7 @@ func NewSpace(base experiment.Spec, given ...string) (Space, error) {
 	if all {
 		given, _ = Names()
 	}
-	wanted := make(map[string]Parameter)
+	wanted, usual := make(map[string]Parameter), make(map[string]bool)
 	for _, text := range given {
 		p, err := parse(b, text)
 		if err != nil {
@@ -236,7 +237,7 @@ func NewSpace(base experiment.Spec, given ...string) (Space, error) {
 		if _, twice := wanted[p.Name]; twice {
 			return nil, fmt.Errorf("parameter %s is given twice", p.Name)
 		}
-		wanted[p.Name] = p
+		wanted[p.Name], usual[p.Name] = p, !strings.Contains(text, "=")
 	}
 	var space Space
 	for _, k := range parameters {
@@ -252,10 +253,13 @@ func NewSpace(base experiment.Spec, given ...string) (Space, error) {
 				return nil, err
 			}
 		}
-		if all && (k.name == "batch" || k.name == "images") {
+		if usual[k.name] && (k.name == "batch" || k.name == "images") {
 			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool { return feasible(base, append(slices.Clone(space), p), k.name, v) != nil })
 			if len(p.Choices) < 2 {
-				continue
+				if all {
+					continue
+				}
+				return nil, fmt.Errorf("parameter %s: the data set gives no other value: give them, as in %s=A,B", k.name, k.name)
 			}
 		}
 		space = append(space, p)
@@ -264,6 +268,30 @@ func NewSpace(base experiment.Spec, given ...string) (Space, error) {
 		return nil, err
 	}
 	return space, Feasible(base, space)
+}
+
+// Around is the space without the parts of a rule, around a spec that has these: of their options, those that its rule has.
+func (s Space) Around(base experiment.Spec) (Space, error) {
+	b, err := begin(base)
+	if err != nil {
+		return nil, err
+	}
+	var out Space
+	for _, p := range s {
+		i := slices.IndexFunc(parameters, func(k parameter) bool { return k.name == p.Name })
+		if i < 0 {
+			return nil, unknown(p.Name)
+		}
+		if k := parameters[i]; k.part || k.of != "" && !has(k.in, b.part(k.of)) {
+			continue
+		}
+		p.Of, p.In = "", nil
+		out = append(out, p)
+	}
+	if out == nil {
+		return nil, nil
+	}
+	return out, Feasible(base, out)
 }
 
 // parse reads a parameter as [NewSpace] takes it.
@@ -286,7 +314,7 @@ func parse(base draft, text string) (Parameter, error) {
 				return p, fmt.Errorf("parameter %s: %q: want two numbers, as in %s", name, values, p)
 			}
 			p.Low, p.High = l, h
-			return p, p.check(nil)
+			return p, Space{p}.Check()
 		}
 	}
 	p.Low, p.High, p.Log = 0, 0, false
@@ -300,7 +328,7 @@ func parse(base draft, text string) (Parameter, error) {
 			return p, fmt.Errorf("parameter %s has no choice %q; there are %s", name, c, strings.Join(usual, ", "))
 		}
 	}
-	return p, p.check(nil)
+	return p, Space{p}.Check()
 }
 
 // tie makes an option count only where the part that it belongs to has it. It fails where no part has.

@@ -147,7 +147,7 @@ func (p Parameter) density(points []Point) (density, error) {
 		if !there {
 			continue
 		}
-		u, err := p.unit(v)
+		u, err := p.Unit(v)
 		if err != nil {
 			return density{}, err
 		}

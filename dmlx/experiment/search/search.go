@@ -138,6 +138,15 @@ func (s *Search) Seconds() float64 {
 	return sum
 }
 
+// Trials is how many trials there are so far.
+func (s *Search) Trials() int {
+	n := 0
+	for _, r := range s.Records {
+		n = max(n, r.Trial+1)
+	}
+	return n
+}
+
 // measured tells whether any run did not diverge.
 func (s *Search) measured() bool {
 	return slices.ContainsFunc(s.Records, func(r Record) bool { return r.Diverged == "" })

@@ -444,7 +444,7 @@ func TestValues(t *testing.T) {
 		if got != want {
 			t.Errorf("%g is %s, want %s", unit, got, want)
 		}
-		if back, err := lr.unit(got); err != nil || math.Abs(back-unit) > 2e-3 {
+		if back, err := lr.Unit(got); err != nil || math.Abs(back-unit) > 2e-3 {
 			t.Errorf("%s is read as %g, %v", got, back, err)
 		}
 	}
@@ -452,11 +452,11 @@ func TestValues(t *testing.T) {
 		t.Errorf("a value outside its range: %s", v)
 	}
 	for _, bad := range []string{"x", "NaN", "-1"} {
-		if _, err := lr.unit(bad); err == nil {
+		if _, err := lr.Unit(bad); err == nil {
 			t.Errorf("%s is a rate", bad)
 		}
 	}
-	if _, err := (Parameter{Name: "p", Choices: []string{"a"}}).unit("b"); err == nil || !strings.Contains(err.Error(), "there are a") {
+	if _, err := (Parameter{Name: "p", Choices: []string{"a"}}).Unit("b"); err == nil || !strings.Contains(err.Error(), "there are a") {
 		t.Error(err)
 	}
 }
@@ -486,6 +486,19 @@ func TestTiedParameters(t *testing.T) {
 		if v, there := at["tau"]; there && v != "1" && !strings.Contains(spec.Rule, "tau="+v) {
 			t.Fatalf("%v is %s", at, spec.Rule)
 		}
+	}
+	// Around a rule, what belongs to no part of it and what its own parts have is left.
+	ours, err := dmlx.ParseRule("ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Base.WithRule(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	around, err := s.Space.Around(b)
+	if names := nameAll(around, func(p Parameter) string { return p.Name + p.Of }); err != nil || !slices.Equal(names, []string{"tau", "epsilon", "lr"}) {
+		t.Errorf("around %s: %v, %v", b.Rule, names, err)
 	}
 	// Where all of a part's choices have it, it is tied to none.
 	if p := settings(t, "pair=sig,sig-ms", "alpha").Space[1]; p.Of != "" {
@@ -557,7 +570,7 @@ func TestImportance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 400 {
 		at := s.Space.draw(rng)
-		u, err := s.Space[s.Space.index("lr")].unit(at["lr"])
+		u, err := s.Space[s.Space.index("lr")].Unit(at["lr"])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,8 +86,8 @@ func (p Parameter) counts(at Point) bool {
 	return p.Of == "" || slices.Contains(p.In, at[p.Of])
 }
 
-// unit is where a value lies in the range, from 0 to 1, or the number of a choice.
-func (p Parameter) unit(value string) (float64, error) {
+// Unit is where a value lies in the range, from 0 to 1, or the number of a choice.
+func (p Parameter) Unit(value string) (float64, error) {
 	if len(p.Choices) > 0 {
 		i := slices.Index(p.Choices, value)
 		if i < 0 {
@@ -109,7 +109,7 @@ func (p Parameter) unit(value string) (float64, error) {
 	return min(max((v-low)/(high-low), 0), 1), nil // Rounding to a few digits may have left the range.
 }
 
-// value writes what unit reads.
+// value writes what Unit reads.
 func (p Parameter) value(unit float64) string {
 	if len(p.Choices) > 0 {
 		return p.Choices[min(max(int(unit), 0), len(p.Choices)-1)]

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
+	"github.com/gradient-surgery/dml/dmlx/experiment/search"
+)
+
+func newSearch(a *app) *cobra.Command {
+	var q results.SearchRequest
+	var sampler, out string
+	names, about := search.Names()
+	var list strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&list, "  %-10s %s\n", name, about[i])
+	}
+	cmd := &cobra.Command{
+		Use:   "search",
+		Short: "Search rules, their parameters, rates, schedules and batches on held-out training classes",
+		Long: `Search rules, their parameters, rates, schedules and batches for the best Recall@1 of training classes that are held out.
+
+Trials come in brackets: all of a bracket are trained for a quarter of the epochs, the better half of them for a half, and
+the better half of those for all. The best trials are trained again with fresh seeds, which choose one; that one is
+trained on all training classes and measured on the test classes, which had no say before, beside the paper's own rule,
+whose rates, schedule and batch are searched at the same budget. Stopped or killed, the same command goes on.
+
+Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
+` + list.String(),
+		Example: "  dmlx search --data minicar --trials 40\n  dmlx search --data minishop --param direction --param pair --param lr=0.2..8 --hours 1\n" +
+			"  dmlx search show quick-minicar --out results/",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if q.Preset, err = experiment.ParsePreset(a.presetOr("quick")); err != nil {
+				return err
+			}
+			if q.Budget.Trials < 1 && cmd.Flags().Changed("trials") || q.Budget.Hours <= 0 && cmd.Flags().Changed("hours") {
+				return errors.New("a search needs a budget: --trials or --hours above 0")
+			}
+			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
+				q.Budget.Trials = 40
+			}
+			if q.Store, err = a.store(); err != nil {
+				return err
+			}
+			q.Sampler = search.Sampler(sampler)
+			q.Open = sync.OnceValues(a.backend)
+			line := newLiveLine(a.stderr)
+			q.Show = func(_ float64, text string) { line.show("%s", text) }
+			r, err := results.Search(cmd.Context(), q)
+			line.end()
+			if err != nil {
+				return err
+			}
+			return a.printSearch(r, out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.Name, "name", "", "name of the search in the run store (default PRESET-DATA)")
+	f.StringVar(&q.Data, "data", "minicar", "data set, or a folder of images")
+	f.StringVar(&q.Rule, "rule", "cos/con/con", "rule with the parts that are not searched")
+	f.StringVar(&q.Reference, "reference", "ours", "rule to compare with, searched at the same budget; none is none")
+	f.StringArrayVar(&q.Parameters, "param", nil, "parameter to search; may be repeated (default all)")
+	f.IntVar(&q.Budget.Trials, "trials", 0, "trials, rounded up to whole brackets (default 40)")
+	f.Float64Var(&q.Budget.Hours, "hours", 0, "hours of the runs' own time, after which no bracket is begun")
+	f.StringVar(&sampler, "sampler", string(search.TPE), "how trials are proposed: "+strings.Join(search.Samplers(), ", "))
+	f.Uint64Var(&q.Seed, "seed", 1, "seed of the proposals and of the trials' runs")
+	f.IntVar(&q.Bracket, "bracket", 8, "trials that compete with each other")
+	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every so many-th training class")
+	f.IntVar(&q.Jobs, "jobs", 1, "runs at a time; they share the cores")
+	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
+
+	var showOut string
+	show := &cobra.Command{
+		Use: "show [NAME]", Short: "Show a search as far as it is, or list the searches", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := a.store()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return a.listSearches(store)
+			}
+			r, err := results.Search(cmd.Context(), results.SearchRequest{Name: args[0],
+				Request: results.Request{Store: store, Options: experiment.Options{Have: true}}})
+			if err != nil {
+				return err
+			}
+			return a.printSearch(r, showOut)
+		},
+	}
+	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
+	cmd.AddCommand(show)
+	return cmd
+}
+
+// printSearch prints a search's parts, and writes them if out is not empty.
+func (a *app) printSearch(r *results.Report, out string) error {
+	words, files, err := a.pictures(r, out, "search")
+	if err != nil {
+		return err
+	}
+	var texts []string
+	for _, p := range r.Parts {
+		if words[p.Name] != "" && !slices.Contains(texts, words[p.Name]) {
+			texts = append(texts, words[p.Name])
+		}
+	}
+	return a.print(map[string]any{"provenance": r.Provenance, "parts": words, "runs": r.Results, "files": files},
+		strings.Join(texts, "\n\n")+filesText(files))
+}
+
+// listSearches prints what searches there are.
+func (a *app) listSearches(store *experiment.Store) error {
+	names, err := search.List(store)
+	if err != nil {
+		return err
+	}
+	type listed struct {
+		Name   string  `json:"name"`
+		Data   string  `json:"data"`
+		Trials int     `json:"trials"`
+		Runs   int     `json:"runs"`
+		Hours  float64 `json:"hours"`
+	}
+	out := []listed{}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "search\tdata\ttrials\truns\thours")
+	for _, name := range names {
+		s, err := search.Open(store, name)
+		if err != nil {
+			return err
+		}
+		l := listed{name, s.Base.Data, s.Trials(), len(s.Records), s.Seconds() / 3600}
+		out = append(out, l)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.2f\n", l.Name, l.Data, l.Trials, l.Runs, l.Hours)
+	}
+	_ = w.Flush() // A strings.Builder does not fail.
+	body := strings.TrimRight(text.String(), "\n")
+	if len(out) == 0 {
+		body = "no searches in " + store.Dir
+	}
+	return a.print(map[string]any{"store": store.Dir, "searches": out}, body)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// searchEnv has the arguments of a command that this test program is to be; see TestSearchProcess.
+const searchEnv = "DMLX_TEST_SEARCH"
+
+var smallSearch = []string{"search", "--preset", "smoke", "--trials", "2", "--bracket", "2", "--param", "direction", "--param", "lr=0.05..0.5", "--reference", "none"}
+
+// trialsOf is a search's history without the seconds.
+func trialsOf(t *testing.T, store string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(store, "searches", "smoke-minicar", "trials.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`,"seconds":[0-9.e+-]*`).ReplaceAllString(string(raw), "")
+}
+
+func TestSearch(t *testing.T) {
+	store := atWork(t)
+	v := object(t, append(smallSearch, "--store", store)...)
+	parts := v["parts"].(map[string]any)
+	if text := parts["outcome"].(string); !strings.Contains(text, "searched") || !strings.Contains(text, "±") {
+		t.Errorf("outcome: %s", text)
+	}
+	if runs := v["runs"].([]any); len(runs) != 2+3 { // One finalist again with two seeds, and three tests.
+		t.Errorf("%d runs", len(runs))
+	}
+	want := trialsOf(t, store)
+	if strings.Count(want, "\n") != 3 {
+		t.Errorf("history: %s", want)
+	}
+	out := t.TempDir()
+	show := object(t, "search", "show", "smoke-minicar", "--store", store, "--out", out)
+	if show["parts"].(map[string]any)["outcome"] != parts["outcome"] {
+		t.Errorf("shown: %v, made: %v", show["parts"], parts)
+	}
+	if _, err := os.Stat(filepath.Join(out, "search-history.svg")); err != nil {
+		t.Error(err)
+	}
+	if list := object(t, "search", "show", "--store", store)["searches"].([]any); len(list) != 1 {
+		t.Errorf("searches: %v", list)
+	}
+	for want, args := range map[string][]string{
+		"was begun with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param", "lr=0.05..0.6"},
+		`no parameter "speed"; there are direction`:                                   {"--param", "speed"},
+		"parameter lr: range 0.2 to 0.1 is empty":                                     {"--param", "lr=0.2..0.1"},
+		"--trials or --hours above 0":                                                 {"--trials", "0"},
+		`no data set "nothing"`:                                                       {"--data", "nothing"},
+		`no sampler "grid"`:                                                           {"--sampler", "grid", "--name", "b"},
+	} {
+		args = append([]string{"search", "--preset", "smoke", "--bracket", "2", "--reference", "none", "--store", store}, args...)
+		code, stdout, stderr := invoke(t, args...)
+		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: code %d, %q, want …%s…", args, code, stderr, want)
+		}
+	}
+	if code, _, stderr := invoke(t, "search", "show", "b", "--store", store); code != 1 || !strings.Contains(stderr, "there are smoke-minicar") {
+		t.Error(stderr)
+	}
+
+	t.Run("killed", func(t *testing.T) { // At any moments, and called again: the same trials.
+		store := filepath.Join(t.TempDir(), "runs")
+		raw, err := json.Marshal(append(smallSearch, "--store", store))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+		for kills := range 50 {
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestSearchProcess$")
+			cmd.Env = append(os.Environ(), searchEnv+"="+string(raw))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			after := time.AfterFunc(time.Duration(500+rng.IntN(4000)<<min(kills/4, 6))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			err := cmd.Wait()
+			after.Stop()
+			if err == nil {
+				t.Logf("finished after %d kills", kills)
+				if got := trialsOf(t, store); got != want {
+					t.Errorf("killed %d times:\n%s\nundisturbed:\n%s", kills, got, want)
+				}
+				return
+			}
+			if cmd.ProcessState.ExitCode() != -1 {
+				t.Fatal(err)
+			}
+		}
+		t.Error("the search does not finish")
+	})
+}
+
+// TestSearchProcess is the command itself in a process that TestSearch kills.
+func TestSearchProcess(t *testing.T) {
+	raw := os.Getenv(searchEnv)
+	if raw == "" {
+		t.Skip("is a process of TestSearch")
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(raw), &args); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := invoke(t, args...); code != 0 {
+		t.Fatal(stderr)
+	}
+}

@@ -1,0 +1,340 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/search"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// SearchRequest says what to search, and with what; see [Search]. Fields that are not set have a usual value.
+type SearchRequest struct {
+	Request
+	// Name is that of the search in the store: preset and data set by default. With [experiment.Options.Have] it is all that is
+	// needed.
+	Name string
+	Data string // "minicar"
+	// Rule has the parts that are not searched, by default cos/con/con. Reference is another to compare with: its own parameters,
+	// rates and batches are searched as well, at the same budget. By default it is the paper's, "ours"; "none" is none.
+	Rule, Reference string
+	// Parameters are what is searched, as [search.NewSpace] takes them; none are all.
+	Parameters []string
+	HeldOut    int // Every so many-th training class is held out: 4.
+	Sampler    search.Sampler
+	Seed       uint64 // Of the sampler, and of the trials' runs.
+	Bracket    int    // Trials that compete with each other: 8.
+	Budget     search.Budget
+	// Show, if set, is told in words how far the search is, and of the runs under way what part is done.
+	Show func(fraction float64, text string)
+}
+
+// searchRungs is at how many lengths trials are measured at most: a quarter, a half, and all of the epochs.
+const searchRungs = 3
+
+func (q SearchRequest) withDefaults() SearchRequest {
+	set := func(s *string, usual string) {
+		if *s == "" {
+			*s = usual
+		}
+	}
+	set(&q.Data, "minicar")
+	set(&q.Name, q.Preset.Name+"-"+q.Data)
+	set(&q.Rule, "cos/con/con")
+	set(&q.Reference, "ours")
+	if q.Sampler == "" {
+		q.Sampler = search.TPE
+	}
+	if q.HeldOut == 0 {
+		q.HeldOut = sweepHeldOut
+	}
+	if q.Seed == 0 {
+		q.Seed = 1
+	}
+	if q.Bracket == 0 {
+		q.Bracket = 8
+	}
+	return q
+}
+
+// sweepHeldOut is which part of the training classes is held out, one in so many: as in the sweeps over rates.
+const sweepHeldOut = 4
+
+// referenceName is the search that another is compared with.
+func referenceName(name string) string { return name + ".reference" }
+
+// settings of a search around a rule, of what space says.
+func (q SearchRequest) settings(name, rule string, space func(experiment.Spec) (search.Space, error)) (search.Settings, error) {
+	s := search.Settings{Name: name, Sampler: q.Sampler, Seed: q.Seed, Bracket: q.Bracket, Factor: 2}
+	r, err := dmlx.ParseRule(rule)
+	if err != nil {
+		return s, err
+	}
+	if s.Base, err = q.Preset.Spec(q.Data, r, q.Seed); err != nil {
+		return s, err
+	}
+	s.Base.HeldOut = q.HeldOut
+	if s.Space, err = space(s.Base); err != nil {
+		return s, err
+	}
+	s.Rungs, err = search.Rungs(s.Base.Epochs, s.Factor, searchRungs)
+	return s, err
+}
+
+// Search looks for the rule, rate, schedule and batch that train best on classes that are held out of training, chooses among the
+// best trials by fresh seeds, trains the choice on all training classes, and measures it on the test classes, beside the
+// reference rule, searched at the same budget, and beside that rule as the preset has it. What the store has of it is not done
+// again: stopped and called again, it goes on. With [experiment.Options.Have] it shows what is there.
+//
+// Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
+// of them, "importance" and "slices" what matters.
+func Search(ctx context.Context, q SearchRequest) (*Report, error) {
+	q = q.withDefaults()
+	var s, reference *search.Search
+	var err error
+	if q.Have {
+		if s, err = search.Open(q.Store, q.Name); err != nil {
+			return nil, err
+		}
+		if r, err := search.Open(q.Store, referenceName(q.Name)); err == nil {
+			reference = r
+		}
+	} else if s, reference, err = q.run(ctx); err != nil {
+		return nil, err
+	}
+	r := &Report{Name: "search", Title: "Search " + q.Name, Preset: experiment.PresetOf(withoutHeldOut(s.Base))}
+	r.Provenance = searchLine(s)
+	if err := q.judge(ctx, r, s, reference); err != nil {
+		return nil, err
+	}
+	r.addSearchFigures(s, reference)
+	return r, nil
+}
+
+func withoutHeldOut(s experiment.Spec) experiment.Spec {
+	s.HeldOut = 0
+	return s
+}
+
+// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is told at once.
+func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, err error) {
+	settings, err := q.settings(q.Name, q.Rule, func(base experiment.Spec) (search.Space, error) { return search.NewSpace(base, q.Parameters...) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, err = search.Begin(q.Store, settings); err != nil {
+		return nil, nil, err
+	}
+	if q.Reference != "none" {
+		settings, err := q.settings(referenceName(q.Name), q.Reference, s.Space.Around)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reference: %w", err)
+		}
+		if len(settings.Space) > 0 { // Else it is only compared with as it is.
+			if reference, err = search.Begin(q.Store, settings); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for _, one := range []*search.Search{s, reference} {
+		if one == nil {
+			continue
+		}
+		if err := one.Run(ctx, search.Learner(q.train(one)), q.Budget); err != nil {
+			return nil, nil, err
+		}
+	}
+	return s, reference, nil
+}
+
+// train makes runs as the request says.
+func (q SearchRequest) train(s *search.Search) search.Train {
+	return func(ctx context.Context, specs []experiment.Spec) ([]*experiment.Result, error) {
+		o := q.Options
+		if q.Show != nil {
+			so := fmt.Sprintf("%s, %d trials so far; ", s.Name, s.Trials())
+			o.Progress = Overall(func(done float64, text string) { q.Show(done, so+text) })
+		}
+		results, _, err := experiment.RunAll(ctx, q.Open, q.Store, specs, o)
+		return results, err
+	}
+}
+
+// judge adds the tables: the finalists of both searches and the recall of the test classes.
+func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *search.Search) error {
+	var tests []figures.SearchTest
+	var searched []*experiment.Result
+	add := func(name string, runs []*experiment.Result) {
+		if len(runs) == 0 {
+			return
+		}
+		t := figures.SearchTest{Name: name, Rule: runs[0].Spec.Rule, Values: values(runs[0].Spec), Recall: score(experiment.Recall(runs, 1))}
+		if searched == nil {
+			searched = runs
+		} else if d, err := experiment.CompareSeeds(searched, runs, recallAt(1)); err == nil {
+			t.Difference, t.Method = figures.Interval{Value: d.Difference, Low: d.Low, High: d.High}, d.Method()
+		}
+		tests = append(tests, t)
+		r.Results = append(r.Results, runs...)
+	}
+	finalists := func(part string, s *search.Search) (*search.Verdict, error) {
+		if len(s.Best(1)) == 0 {
+			r.Parts = append(r.Parts, Part{part, figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
+			return nil, nil
+		}
+		v, err := s.Verdict(ctx, q.train(s), search.StandardFinals)
+		if err != nil {
+			return nil, err
+		}
+		var rows []figures.SearchFinalist
+		for i, f := range v.Finalists {
+			spec, err := s.Spec(f.At)
+			if err != nil {
+				return nil, err
+			}
+			again := f.HeldOut
+			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
+				Again: score(again), Chosen: i == v.Chosen})
+			r.Results = append(r.Results, f.Again...)
+		}
+		table, err := figures.SearchFinalists(searchLine(s), rows...)
+		r.Parts = append(r.Parts, Part{part, table})
+		return v, err
+	}
+	r.Parts = append(r.Parts, Part{"outcome", nil}) // It comes first, and is made last.
+	v, err := finalists("finalists", s)
+	if err != nil {
+		return err
+	}
+	if v != nil {
+		add("searched", v.Tests)
+	}
+	if reference != nil {
+		if v, err = finalists("reference", reference); err != nil {
+			return err
+		}
+		if v != nil {
+			add("reference, searched", v.Tests)
+			untuned, err := search.Test(ctx, q.train(reference), reference.Base, search.StandardFinals.Seeds)
+			if err != nil {
+				return err
+			}
+			add("reference, as the preset has it", untuned)
+		}
+	}
+	r.Runs = len(r.Results)
+	if searched == nil {
+		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
+		return nil
+	}
+	r.Parts[0].Of, err = figures.SearchVerdict(r.Provenance, tests...)
+	return err
+}
+
+// values are a spec's rate, schedule and batch in words.
+func values(s experiment.Spec) string {
+	decay := s.Decay
+	if decay == 0 {
+		decay = 0.6
+	}
+	return fmt.Sprintf("lr %g, a tenth from %.0f %%, %d×%d images, %d steps", s.LR, 100*decay, s.ClassesPerBatch, s.ImagesPerClass, s.Steps())
+}
+
+// searchLine is a search's provenance.
+func searchLine(s *search.Search) string {
+	line := fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class held out", s.Name, s.Base.Data,
+		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
+	for rung := range len(s.Rungs) - 1 {
+		if rho, n := s.Agreement(rung); !math.IsNaN(rho) {
+			line += fmt.Sprintf(" · %d against %d epochs: ρ %.2f, n %d", s.Rungs[rung], s.Rungs[rung+1], rho, n)
+		}
+	}
+	return line
+}
+
+func (r *Report) addSearchFigures(s, reference *search.Search) {
+	add := func(name string, make func() (figures.Output, error)) {
+		out, err := make()
+		if err != nil {
+			out = figures.Failed(err)
+		}
+		r.Parts = append(r.Parts, Part{name, out})
+	}
+	add("history", func() (figures.Output, error) {
+		histories := []figures.SearchTrials{trials(s, s.Name)}
+		if reference != nil && len(reference.Records) > 0 {
+			histories = append(histories, trials(reference, reference.Base.Rule))
+		}
+		return figures.SearchHistory(r.Provenance, histories...)
+	})
+	m, failed := s.Importance()
+	var effects []figures.SearchEffect
+	if failed == nil {
+		effects, failed = searchEffects(s, m)
+	}
+	add("importance", func() (figures.Output, error) {
+		if failed != nil {
+			return nil, failed
+		}
+		title := fmt.Sprintf("%s: the forest foretells %.0f %%", s.Name, 100*m.Explained)
+		return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials, m.Epochs))
+	})
+	add("slices", func() (figures.Output, error) {
+		if failed != nil {
+			return nil, failed
+		}
+		return figures.SearchSlices(effects, r.Provenance)
+	})
+}
+
+// trials are a search's records by trial.
+func trials(s *search.Search, title string) figures.SearchTrials {
+	out := figures.SearchTrials{Title: title}
+	for _, e := range s.Rungs {
+		out.Lengths = append(out.Lengths, fmt.Sprintf("%d epochs", e))
+	}
+	place := make(map[int]int)
+	for _, r := range s.Records {
+		i, known := place[r.Trial]
+		if !known {
+			i = len(out.Trials)
+			place[r.Trial] = i
+			out.Trials = append(out.Trials, figures.SearchTrial{Number: r.Trial})
+		}
+		out.Trials[i].Scores = append(out.Trials[i].Scores, percentOf(r))
+	}
+	return out
+}
+
+func percentOf(r search.Record) float64 {
+	if r.Diverged != "" {
+		return math.NaN()
+	}
+	return 100 * r.HeldOut
+}
+
+func searchEffects(s *search.Search, m *search.Importance) ([]figures.SearchEffect, error) {
+	var out []figures.SearchEffect
+	for _, e := range m.Effects {
+		p := e.Parameter
+		f := figures.SearchEffect{Name: p.Name, Share: e.Share, Choices: p.Choices, Low: p.Low, High: p.High, Log: p.Log}
+		for _, v := range e.Slice {
+			f.Slice = append(f.Slice, figures.SliceValue{Unit: v.Unit, Mean: 100 * v.Mean, Low: 100 * v.Low, High: 100 * v.High})
+		}
+		for _, r := range s.Records {
+			if value, counts := r.At[p.Name]; counts && r.Rung == 0 {
+				unit, err := p.Unit(value)
+				if err != nil {
+					return nil, err
+				}
+				f.Trials = append(f.Trials, [2]float64{unit, percentOf(r)})
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
