@@ -333,10 +333,18 @@ func Portraits(ctx context.Context, choose func() (*backend.Choice, error), stor
 			return nil, nil, err
 		}
 		portraits, err := forEachSpec(ctx, o, specs, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Portrait, error) {
-			return portray(ctx, choice, store, specs[i], func(p Progress) {
+			err := o.work(ctx, choice, store, lacking[i], func(p Progress) {
 				p.Run, p.Runs = jobs[i].run, t.Ran
 				progress(p)
 			})
+			if err != nil {
+				return nil, err
+			}
+			p, _, err := store.portrait(specs[i])
+			if err == nil && p == nil {
+				err = errors.New("it was made, but the store has no sound portrait of it")
+			}
+			return p, err
 		})
 		if err != nil {
 			return nil, nil, err

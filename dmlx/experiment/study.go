@@ -302,8 +302,11 @@ func (t *Table) Provenance() string {
 
 // Options of [Reproduce].
 type Options struct {
-	// Jobs is how many runs are made at once; 0 is 1. They share the backend's threads.
+	// Jobs is how many runs are made at once; 0 is 1. In one process they share the backend's threads, and each other's time: on
+	// two cores two at once take longer than one after the other ("dmlx bench --only jobs").
 	Jobs int
+	// Apart, if there is one, makes a job in a process of its own and returns when the store has it.
+	Apart func(ctx context.Context, job Job, progress func(Progress)) error
 	// Seeds are taken instead of the preset's.
 	Seeds []uint64
 	// Fresh does without the results that are shipped with the program.
@@ -419,26 +422,42 @@ func RunAll(ctx context.Context, choose func() (*backend.Choice, error), store *
 	if err != nil {
 		return nil, 0, err
 	}
-	made, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		return Run(ctx, choice, store, missing[i], func(p Progress) {
+	runs, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
+		err := o.work(ctx, choice, store, Job{Spec: missing[i]}, func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
 		})
+		if err != nil {
+			return nil, err
+		}
+		return made(store.lookup(missing[i]))
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	for i, r := range made {
+	for i, r := range runs {
 		for _, slot := range slots[missing[i].Hash()] {
 			results[slot] = r
 		}
 	}
-	return results, len(made), nil
+	return results, len(runs), nil
+}
+
+// made is what a job left in the store; that it is not there is an error.
+func made(r *Result, found bool, err error) (*Result, error) {
+	if err == nil && !found {
+		err = errors.New("it was made, but the store has no sound result of it")
+	}
+	return r, err
 }
 
 // send has jobs made elsewhere, if that is wished, and then replaces choose: all is in the store, and no backend needed.
 func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func() (*backend.Choice, error)) (func() (*backend.Choice, error), error) {
+	nothing := func() (*backend.Choice, error) { return nil, nil }
 	if o.Elsewhere == nil {
+		if o.Apart != nil {
+			return nothing, nil
+		}
 		return choose, nil
 	}
 	if err := o.Elsewhere(ctx, jobs); err != nil {
@@ -451,7 +470,15 @@ func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func
 			return nil, fmt.Errorf("run %s is not in %s, though it was to be made elsewhere", j.Spec.Hash(), store.Dir)
 		}
 	}
-	return func() (*backend.Choice, error) { return nil, nil }, nil
+	return nothing, nil
+}
+
+// work makes a job, apart if that is wished; the store then has it.
+func (o Options) work(ctx context.Context, choice *backend.Choice, store *Store, job Job, progress func(Progress)) error {
+	if o.Apart == nil || o.Elsewhere != nil {
+		return job.Make(ctx, choice, store, progress)
+	}
+	return o.Apart(ctx, job, progress)
 }
 
 // forEachSpec does a piece of work for each spec, as many at once as the options say, and hands its progress on, one call at

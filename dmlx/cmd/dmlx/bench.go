@@ -64,6 +64,7 @@ var benchmarks = []struct {
 	{"step", benchStep},
 	{"recall", benchRecall},
 	{"run", benchRun},
+	{"jobs", benchJobs},
 	{"cell", benchCell},
 }
 
@@ -85,6 +86,7 @@ func newBench(a *app) *cobra.Command {
   step     a training step of the quick preset
   recall   Recall@K, R-precision and MAP@R of one set
   run      whole runs of the smoke and the quick preset, from nothing
+  jobs     several runs one after the other, and two at once in one process and in two
   cell     warm notebook cells (sets JupyterLab up where it is not)
 
 With --peer PYTHON, an interpreter that has torch and pytorch-metric-learning, the same batches go through theirs in the

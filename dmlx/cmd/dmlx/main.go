@@ -89,6 +89,7 @@ func newRoot(a *app) *cobra.Command {
 		newBench(a),
 		newLab(a),
 		newDoctor(a),
+		newJob(a),
 	)
 	return root
 }

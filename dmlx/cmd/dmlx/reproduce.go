@@ -62,6 +62,9 @@ func newReproduce(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := a.apart(&o, store); err != nil {
+				return err
+			}
 			choose := sync.OnceValues(a.backend)
 			sent := make(map[string]bool) // Runs that are made elsewhere, in front of the reports.
 			if on.on != "" {
@@ -136,7 +139,7 @@ func newReproduce(a *app) *cobra.Command {
 	f.BoolVar(&partial, "allow-partial", false, "take published sets that are not whole; it is part of the runs")
 	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the runs")
 	thriftFlags(f, &thrift)
-	f.IntVar(&o.Jobs, "jobs", 1, "runs at a time; they share the cores")
+	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
 	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,7 @@ import (
 func newSearch(a *app) *cobra.Command {
 	var q results.SearchRequest
 	var sampler, out string
+	var on cluster
 	names, about := search.Names()
 	var list strings.Builder
 	for i, name := range names {
@@ -49,8 +51,25 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
 				q.Budget.Trials = 40
 			}
+			if err := on.check(cmd.Flags()); err != nil {
+				return err
+			}
 			if q.Store, err = a.store(); err != nil {
 				return err
+			}
+			if err := a.apart(&q.Options, q.Store); err != nil {
+				return err
+			}
+			if on.on != "" {
+				q.Elsewhere = on.elsewhere(a, q.Store)
+			}
+			if on.dryRun { // What comes after the first runs depends on them.
+				q.Elsewhere = func(ctx context.Context, jobs []experiment.Job) error {
+					if err := on.dry(ctx, a, q.Store, jobs); err != nil {
+						return err
+					}
+					return errDry
+				}
 			}
 			q.Sampler = search.Sampler(sampler)
 			q.Open = sync.OnceValues(a.backend)
@@ -58,6 +77,9 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			q.Show = func(_ float64, text string) { line.show("%s", text) }
 			r, err := results.Search(cmd.Context(), q)
 			line.end()
+			if on.dryRun && errors.Is(err, errDry) {
+				return nil
+			}
 			if err != nil {
 				return err
 			}
@@ -76,7 +98,8 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	f.Uint64Var(&q.Seed, "seed", 1, "seed of the proposals and of the trials' runs")
 	f.IntVar(&q.Bracket, "bracket", 8, "trials that compete with each other")
 	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every so many-th training class")
-	f.IntVar(&q.Jobs, "jobs", 1, "runs at a time; they share the cores")
+	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
+	on.flags(f)
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
 
 	var showOut string
@@ -102,6 +125,9 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	cmd.AddCommand(show)
 	return cmd
 }
+
+// errDry ends a search whose first runs were only to be printed.
+var errDry = errors.New("dry run")
 
 // printSearch prints a search's parts, and writes them if out is not empty.
 func (a *app) printSearch(r *results.Report, out string) error {
