@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv(simdEnv, "off") // A test program is not to be replaced by the command.
+	os.Setenv(simdEnv, "off")                    // A test program is not to be replaced by the command.
 	if len(os.Args) > 1 && os.Args[1] == "job" { // The process that makes runs for another; see spawn.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}

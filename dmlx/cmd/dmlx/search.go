@@ -102,7 +102,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	on.flags(f)
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
 
-	var showOut string
+	var showOut, ship string
 	show := &cobra.Command{
 		Use: "show [NAME]", Short: "Show a search as far as it is, or list the searches", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -118,10 +118,18 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if err != nil {
 				return err
 			}
+			if ship != "" {
+				n, err := experiment.Ship(ship, r.Results)
+				if err != nil {
+					return err
+				}
+				a.logf("wrote %d results to %s", n, ship)
+			}
 			return a.printSearch(r, showOut)
 		},
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
+	show.Flags().StringVar(&ship, "ship", "", "file to write the finalists' and the tests' results to, as the program carries them (dmlx/experiment/shipped/)")
 	cmd.AddCommand(show)
 	return cmd
 }

@@ -2,12 +2,14 @@ package search
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -57,26 +59,43 @@ func Path(store *experiment.Store, name string) (string, error) {
 	return filepath.Join(store.Dir, dir, name), nil
 }
 
-// List names the searches in a run store.
+// List names the searches in a run store, and those shipped with the program.
 func List(store *experiment.Store) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(store.Dir, dir, "*", settingsFile))
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, f := range files { // Glob sorts them.
-		out = append(out, filepath.Base(filepath.Dir(f)))
-	}
-	return out, nil
-}
-
-// Open reads a search from a run store, with its history so far.
-func Open(store *experiment.Store, name string) (*Search, error) {
-	path, err := Path(store, name)
+	more, err := fs.Glob(shipped, "shipped/*/"+settingsFile)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(path, settingsFile))
+	var out []string
+	for _, f := range append(files, more...) {
+		out = append(out, filepath.Base(filepath.Dir(f)))
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+//go:embed shipped
+var shipped embed.FS
+
+// open reads a file of a search from a run store, or from those shipped with the program; which of them is decided by whether the
+// store has the search.
+func open(folder, name, file string) ([]byte, error) {
+	if _, err := os.Stat(filepath.Join(folder, settingsFile)); errors.Is(err, fs.ErrNotExist) {
+		return shipped.ReadFile(path.Join("shipped", name, file))
+	}
+	return os.ReadFile(filepath.Join(folder, file))
+}
+
+// Open reads a search from a run store, or the one shipped with the program, with its history so far.
+func Open(store *experiment.Store, name string) (*Search, error) {
+	folder, err := Path(store, name)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := open(folder, name, settingsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := List(store)
 		there := "none"
@@ -94,7 +113,7 @@ func Open(store *experiment.Store, name string) (*Search, error) {
 	if err := s.Settings.Check(); err != nil {
 		return nil, fmt.Errorf("search %s: %w", name, err)
 	}
-	s.path = path
+	s.path = folder
 	return &s, s.read()
 }
 
@@ -103,11 +122,12 @@ func Begin(store *experiment.Store, settings Settings) (*Search, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
 	}
-	path, err := Path(store, settings.Name)
+	folder, err := Path(store, settings.Name)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(path, settingsFile)); err == nil {
+	_, missing := os.Stat(filepath.Join(folder, settingsFile))
+	if missing == nil {
 		s, err := Open(store, settings.Name)
 		if err != nil {
 			return nil, err
@@ -119,17 +139,26 @@ func Begin(store *experiment.Store, settings Settings) (*Search, error) {
 		s.base = settings.Base
 		return s, nil
 	}
-	if err := os.MkdirAll(path, 0o777); err != nil {
+	s := &Search{Settings: settings, base: settings.Base, path: folder}
+	if known, err := Open(store, settings.Name); err == nil && known.differences(settings) == nil {
+		s.Records = known.Records // Shipped with the program: it is gone on with.
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return nil, fmt.Errorf("the search cannot be kept: %w", err)
 	}
 	raw, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	if err := renameio.WriteFile(filepath.Join(path, settingsFile), append(raw, '\n'), 0o666); err != nil {
+	if s.Records != nil { // Before the settings, with which the search is there.
+		if err := s.save(); err != nil {
+			return nil, err
+		}
+	}
+	if err := renameio.WriteFile(filepath.Join(folder, settingsFile), append(raw, '\n'), 0o666); err != nil {
 		return nil, fmt.Errorf("the search cannot be kept: %w", err)
 	}
-	return &Search{Settings: settings, base: settings.Base, path: path}, nil
+	return s, nil
 }
 
 // differences lists how other settings differ from those of the search: as it has them, not as they are now.
@@ -194,7 +223,7 @@ func fields(s Settings) map[string]string {
 
 // read reads the history.
 func (s *Search) read() error {
-	raw, err := os.ReadFile(filepath.Join(s.path, historyFile))
+	raw, err := open(s.path, s.Name, historyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {

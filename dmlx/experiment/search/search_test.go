@@ -645,3 +645,22 @@ func TestRecordJSON(t *testing.T) {
 		t.Error("a diverged run scores")
 	}
 }
+
+// The searches that come with the program are whole.
+func TestShipped(t *testing.T) {
+	t.Parallel()
+	st := store(t)
+	names, err := List(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		s, err := Open(st, name)
+		if err != nil {
+			t.Error(err)
+		} else if s.Name != name || len(s.Best(1)) == 0 {
+			t.Errorf("%s is called %s and has %d records", name, s.Name, len(s.Records))
+		}
+	}
+	t.Logf("%d searches", len(names))
+}
