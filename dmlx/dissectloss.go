@@ -175,6 +175,28 @@ func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exch
 	return g, raw, nil
 }
 
+// Turned is by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to 180, between the
+// two at the embeddings as given, each as one long vector. A gradient of zero has none, which is an error.
+func Turned(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchange) (float64, error) {
+	d, err := DissectLoss(b, e, p, loss)
+	if err != nil {
+		return 0, err
+	}
+	_, raw, err := Exchanged(b, e, p, loss, x)
+	if err != nil {
+		return 0, err
+	}
+	before, after := float64s(d.Raw[:e.N*e.Dim]), float64s(raw[:e.N*e.Dim])
+	product, lengths := 0.0, norm(before)*norm(after)
+	for i, v := range before {
+		product += v * after[i]
+	}
+	if lengths == 0 {
+		return 0, fmt.Errorf("the batch gives no gradient to compare; it needs two images of a class and two classes")
+	}
+	return 180 / math.Pi * math.Acos(max(-1, min(1, product/lengths))), nil
+}
+
 // lossArguments are a batch and its proxies, if there are any, as a graph takes them, and lossBatch what it makes of them.
 func lossArguments(e Embeddings, p Proxies) []any {
 	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N)}

@@ -30,7 +30,7 @@ import (
 //     to a is Σ_p T_apn P₋ (f_n − u (u·f_n)) made a unit vector, a sum over the anchor's positives one by one.
 //
 // So a loss of one triplet an anchor that has P^con, as T^cos's under EPHN mining, turns into the rule with the other
-// part. What is no triplet stays as it is: anchors that only pull or only push, as the proxies of Proxy-Anchor without an
+// part, κ times it for a triplet weight. What is no triplet stays as it is: anchors that only pull or only push, as the proxies of Proxy-Anchor without an
 // embedding of their class do, and the diagonal of S.
 //
 // With a part exchanged the gradient is one of no loss any more: it goes to the vectors at once, as G, by the products that M

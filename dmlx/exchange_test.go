@@ -389,6 +389,20 @@ func TestExchangeForItsOwn(t *testing.T) {
 	})
 }
 
+func TestTurned(t *testing.T) {
+	t.Parallel()
+	b, e := goBackend(t), random(24, 6, 5, 33)
+	for text, want := range map[string]struct{ low, high float64 }{"": {0, 0.1}, "triplet=cos": {0, 0.1}, "direction=cos-orth": {5, 80}, "pair=lin": {1, 80}} {
+		got, err := Turned(b, e, Proxies{}, ephnTripletCos, parseExchange(t, text))
+		if err != nil || got < want.low || got > want.high {
+			t.Errorf("%s: turned by %g°, %v", text, got, err)
+		}
+	}
+	if _, err := Turned(b, circleBatch([]int64{1, 2}, 0, 90), Proxies{}, ephnTripletCos, Exchange{}); err == nil || !strings.Contains(err.Error(), "no gradient") {
+		t.Errorf("a batch without pairs: %v", err)
+	}
+}
+
 func TestExchangeOfNothing(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		same := circleBatch([]int64{1, 1, 1}, 0, 10, 20)           // No negatives, so no triplets: what pulls pulls on.

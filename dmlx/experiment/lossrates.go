@@ -1,25 +1,55 @@
 package experiment
 
-import "github.com/gradient-surgery/dml/dmlx/losses"
+import (
+	"fmt"
+	"strconv"
 
-// lossRate is a loss's learning rate by that of the rule cos/con/con, and that of its proxies by its own.
-type lossRate struct{ times, proxies float64 }
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+)
 
-var lossRatesOf = map[string]lossRate{}
+// lossSizes are the sums over anchors of T_a that losses imply with their published parameters (see imply.go): of the first
+// batch of the quick preset, with the network and proxies as they start, the mean of minicar and minishop, which differ by a
+// fifth at most. A rule with T^con has 0.5. A loss's temperature decides it, and with it what learning rate it bears.
+var lossSizes = map[string]float64{
+	"contrastive": 0.57, "triplet": 2, "triplet-soft": 0.5, "n-pair": 0.89, "info-nce": 10.6, "lifted": 6.7, "lifted-general": 1.2, "margin": 0.48,
+	"ms": 0.87, "circle": 77, "binomial": 9, "nca": 1.7, "sup-con": 5.8, "proxy-nca": 2, "proxy-nca++": 17.9, "proxy-anchor": 16.7,
+	"soft-triple": 26.5, "norm-softmax": 19.8, "arcface": 59.5,
+}
 
-// lossRates are the learning rates of a spec's loss and of its proxies.
+const ruleSize = 0.5
+
+// lossRates are the learning rates of a spec's loss and of its proxies, to two digits: the preset's for the rule cos/con/con,
+// by the loss's size. With a pair weight of another family in the loss it is more, or less, by what the preset's rate for
+// cos/…/con has over that for cos/con/con.
 func (p Preset) lossRates(s Spec) (lr, proxyLR float64, err error) {
 	l, err := losses.Parse(s.Loss)
 	if err != nil {
 		return 0, 0, err
 	}
-	r, known := lossRatesOf[l.Name]
+	size, known := lossSizes[l.Name]
 	if !known {
-		r = lossRate{1, 1}
+		return 0, 0, fmt.Errorf("loss %s has no learning rate yet: put its size into lossSizes", l.Name)
 	}
-	lr = r.times * p.rate(s.Data, "cos/con/con")
+	x, err := dmlx.ParseExchange(s.Exchange)
+	if err != nil {
+		return 0, 0, err
+	}
+	pair := "con"
+	if x.Pair.Of != nil {
+		pair = x.Pair.Name
+	}
+	lr = twoDigits(p.rate(s.Data, "cos/"+pair+"/con") * ruleSize / size)
 	if losses.PerClass(l) > 0 {
-		proxyLR = r.proxies * lr
+		proxyLR = twoDigits(proxyTimes * lr)
 	}
 	return lr, proxyLR, nil
+}
+
+// proxyTimes is the proxies' learning rate by the network's.
+const proxyTimes = 1
+
+func twoDigits(v float64) float64 {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // It reads what it wrote.
+	return v
 }

@@ -26,14 +26,16 @@ type Study struct {
 	Sweep bool
 }
 
-// Cell is one cell of a table: a rule on a data set, over seeds.
+// Cell is one cell of a table: a rule or a loss on a data set, over seeds.
 type Cell struct {
 	// Row and Column are as the table labels them. Where the data sets are no columns, as in Table 2, they are blocks:
 	// each of them has all rows and columns.
 	Row, Column string
-	Data, Rule  string  // What is run.
-	PaperData   string  // The paper's data set in the same role.
-	LR          float64 // 0 is the preset's.
+	Data, Rule  string // What is run.
+	// Loss, if it is not empty, is trained by instead of Rule, with Miner and Exchange as in [Spec].
+	Loss, Miner, Exchange string
+	PaperData             string  // The paper's data set in the same role.
+	LR                    float64 // 0 is the preset's.
 	// Adjust, if there is one, changes the preset's spec where a cell wants more than a rule and a rate of its own.
 	Adjust func(*Spec)
 
@@ -143,6 +145,7 @@ var studies = []Study{
 			return out
 		},
 	},
+	{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1", Cells: lossCells},
 }
 
 // lengths are how many times the preset's epochs the rules of the study "length" are trained.
@@ -331,13 +334,9 @@ func (s Study) Specs(p Preset, seeds []uint64) ([]Cell, error) {
 	cells := s.Cells(p)
 	for i := range cells {
 		c := &cells[i]
-		rule, err := dmlx.ParseRule(c.Rule)
-		if err != nil {
-			return nil, err
-		}
 		rate := c.LR
 		for _, seed := range seeds {
-			spec, err := p.Spec(c.Data, rule, seed)
+			spec, err := c.spec(p, seed)
 			if err != nil {
 				return nil, err
 			}
@@ -352,6 +351,18 @@ func (s Study) Specs(p Preset, seeds []uint64) ([]Cell, error) {
 		}
 	}
 	return cells, nil
+}
+
+// spec is the preset's for what the cell trains by.
+func (c *Cell) spec(p Preset, seed uint64) (Spec, error) {
+	if c.Loss != "" {
+		return p.LossSpec(c.Data, c.Loss, c.Miner, c.Exchange, seed)
+	}
+	rule, err := dmlx.ParseRule(c.Rule)
+	if err != nil {
+		return Spec{}, err
+	}
+	return p.Spec(c.Data, rule, seed)
 }
 
 // Reproduce makes a study's table: runs that the store or the program has are read, the missing ones are made, each

@@ -268,13 +268,15 @@ func TestPresetsAndStudies(t *testing.T) {
 					}
 				}
 			}
-			want := map[string]int{"table2": 8, "table3": 24, "table4": 28, "table6": 32, "table7": 96, "table8": 80, "grid": 336, "length": 36}[study.Name]
+			want := map[string]int{"table2": 8, "table3": 24, "table4": 28, "table6": 32, "table7": 96, "table8": 80, "grid": 336, "length": 36, "losses": 64}[study.Name]
 			switch {
 			case name != "smoke":
 			case study.Name == "grid":
 				want = 24
 			case study.Name == "length":
 				want /= 3
+			case study.Name == "losses":
+				want /= 8
 			case study.Sweep:
 				want /= 2
 			}

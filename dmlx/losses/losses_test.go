@@ -3,6 +3,7 @@ package losses
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -479,6 +480,63 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 		}
 		if got.Residual > 2e-3 {
 			t.Errorf("%s: %g is left over", name, got.Residual)
+		}
+	}
+}
+
+// Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights and its
+// triplet weights. With all of them exchanged the gradient is finite.
+func TestExchangedParts(t *testing.T) {
+	t.Parallel()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := dmlx.Embeddings{N: 16, Dim: 8}
+	rng := rand.New(rand.NewPCG(5, 1))
+	for i := range e.N {
+		e.Labels = append(e.Labels, int64(i%4))
+	}
+	for range e.N * e.Dim {
+		e.Values = append(e.Values, float32(rng.NormFloat64()))
+	}
+	for _, name := range Names() {
+		l, of := named(t, name)
+		p := dmlx.Proxies{}
+		if n := PerClass(l); n > 0 {
+			p = dmlx.Proxies{N: 5 * n, Dim: e.Dim} // One class has no image.
+			for i := range p.N {
+				p.Classes = append(p.Classes, int64(i/n))
+			}
+			for range p.N * p.Dim {
+				p.Values = append(p.Values, float32(rng.NormFloat64()))
+			}
+		}
+		d, err := dmlx.DissectLoss(b, e, p, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := dmlx.ParseExchange("direction=cos")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, _, err := dmlx.Exchanged(b, e, p, of, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := off(g, d.G); !(o < 1e-5) {
+			t.Errorf("%s: put together from its parts the gradient is off by %g", name, o)
+		}
+		all, err := dmlx.ParseExchange("direction=cos-orth&pair=lin-ms&triplet=cir")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.PerAnchor = 10
+		g, _, err = dmlx.Exchanged(b, e, p, of, all)
+		if err != nil {
+			t.Errorf("%s with other parts: %v", name, err)
+		} else if o := off(g, d.G); !(o > 1e-3) {
+			t.Errorf("%s with other parts is off by %g alone", name, o)
 		}
 	}
 }

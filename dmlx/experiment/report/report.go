@@ -77,6 +77,8 @@ var items = []item{
 	{"claims", "The paper's claims, audited", claims},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
+	{"losses", "Losses with a part exchanged", losses},
+	{"recommendation", "The best of all runs, against the paper's", recommendation},
 }
 
 // Names lists what [Make] knows.

@@ -1,0 +1,39 @@
+package figures
+
+import "fmt"
+
+// Recommended is a rule or a loss that was chosen in some way, against a reference: Recall@1 in percent.
+type Recommended struct {
+	Data, How      string // "by test recall"
+	Objective      string // "" if there was nothing to choose from.
+	Of             int    // Candidates.
+	Score, Against Score  // Of it and of the reference, with the seeds that judge.
+	Gain           Interval
+}
+
+// Recommendations is the table of what runs recommend against the reference, as "the paper's cos-orth/lin-ms/cir".
+func Recommendations(reference Markup, rows []Recommended, notes []Markup, provenance string) (*Table, error) {
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("recommendations: there are none")
+	}
+	t := &Table{
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Chosen", Left: true}, {Title: "of"}, {Title: "Rule or loss", Left: true},
+			{Title: "R@1"}, {Title: reference}, {Title: "ahead by"}},
+		Caption:    "The best rule or loss of all that was trained to the same length, against " + reference + ".",
+		Notes:      notes,
+		Provenance: provenance,
+	}
+	for i, r := range rows {
+		name := r.Objective
+		if name == "" {
+			name = "–"
+		}
+		gain := Text(r.Gain.String())
+		gain.Bold = r.Gain.Low > 0 || r.Gain.High < 0
+		t.Rows = append(t.Rows, []Cell{Text(r.Data), Text(r.How), Text(fmt.Sprint(r.Of)), Text(name), Scored(r.Score), Scored(r.Against), gain})
+		if i+1 < len(rows) && rows[i+1].Data != r.Data {
+			t.Rules = append(t.Rules, i+1)
+		}
+	}
+	return t, nil
+}
