@@ -78,14 +78,9 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Moved, 
 	var moved Moved
 	all := len(hashes) == 0
 	if all {
-		dirs, err := os.ReadDir(s.Dir)
-		if err != nil {
+		var err error
+		if hashes, err = s.hashes(); err != nil {
 			return nil, err
-		}
-		for _, d := range dirs {
-			if d.IsDir() && runName.MatchString(d.Name()) {
-				hashes = append(hashes, d.Name())
-			}
 		}
 	}
 	index := archiveIndex{Format: archiveFormat}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -222,6 +225,24 @@ type unusable struct{ error }
 
 // read reads a run's result and checks that its files are whole.
 func (s *Store) read(hash string) (*Result, error) {
+	r, err := s.glance(hash)
+	if err != nil {
+		return nil, err
+	}
+	for name, want := range r.Files {
+		sum, err := fileSum(filepath.Join(s.Path(hash), name))
+		if err != nil {
+			return nil, err
+		}
+		if sum != want {
+			return nil, &unusable{fmt.Errorf("is damaged: the checksum of %s does not fit", name)}
+		}
+	}
+	return r, nil
+}
+
+// glance reads a run's result, which has its own sum, and checks that its files are there.
+func (s *Store) glance(hash string) (*Result, error) {
 	raw, err := os.ReadFile(filepath.Join(s.Path(hash), resultFile))
 	if err != nil {
 		return nil, err
@@ -230,15 +251,11 @@ func (s *Store) read(hash string) (*Result, error) {
 	if err != nil {
 		return nil, &unusable{fmt.Errorf("%s %w", resultFile, err)}
 	}
-	for name, want := range r.Files {
-		sum, err := fileSum(filepath.Join(s.Path(hash), name))
-		if errors.Is(err, fs.ErrNotExist) {
+	for name := range r.Files {
+		if _, err := os.Lstat(filepath.Join(s.Path(hash), name)); errors.Is(err, fs.ErrNotExist) {
 			return nil, &unusable{fmt.Errorf("lacks %s", name)}
 		} else if err != nil {
 			return nil, err
-		}
-		if sum != want {
-			return nil, &unusable{fmt.Errorf("is damaged: the checksum of %s does not fit", name)}
 		}
 	}
 	return r, nil
@@ -255,19 +272,26 @@ type Entry struct {
 
 var runName = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
-// List reads all runs, the latest result first. It changes nothing.
+// List reads all runs, the latest result first. It changes nothing. Of the files that a result rests on it looks only whether
+// they are there, since there may be a hundred thousand runs; [Store.Entry] reads them.
 func (s *Store) List() ([]Entry, error) {
-	dirs, err := os.ReadDir(s.Dir)
+	hashes, err := s.hashes()
 	if err != nil {
 		return nil, err
 	}
-	var out []Entry
-	for _, d := range dirs {
-		if !d.IsDir() || !runName.MatchString(d.Name()) {
-			continue
-		}
-		out = append(out, s.Entry(d.Name()))
+	out := make([]Entry, len(hashes))
+	var group errgroup.Group
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // Some wait for the disk.
+	const share = 256
+	for from := 0; from < len(hashes); from += share {
+		group.Go(func() error {
+			for i := from; i < min(from+share, len(hashes)); i++ {
+				out[i] = s.entry(hashes[i], s.glance)
+			}
+			return nil
+		})
 	}
+	_ = group.Wait() // None fails.
 	slices.SortStableFunc(out, func(a, b Entry) int {
 		date := func(e Entry) int64 {
 			if e.Result == nil {
@@ -280,10 +304,27 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
+// hashes lists the runs there are, in order.
+func (s *Store) hashes() ([]string, error) {
+	dirs, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, d := range dirs {
+		if d.IsDir() && runName.MatchString(d.Name()) {
+			out = append(out, d.Name())
+		}
+	}
+	return out, nil
+}
+
 // Entry looks at one run, finished or not. It changes nothing.
-func (s *Store) Entry(hash string) Entry {
+func (s *Store) Entry(hash string) Entry { return s.entry(hash, s.read) }
+
+func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entry {
 	e := Entry{Hash: hash}
-	r, err := s.read(hash)
+	r, err := read(hash)
 	switch {
 	case err == nil:
 		e.Result, e.Spec = r, r.Spec
@@ -306,7 +347,7 @@ func (s *Store) Entry(hash string) Entry {
 
 // Find is the full hash of the one run, of the store or shipped with the program, that begins with the given digits.
 func (s *Store) Find(prefix string) (string, error) {
-	dirs, err := os.ReadDir(s.Dir)
+	hashes, err := s.hashes()
 	if err != nil {
 		return "", err
 	}
@@ -315,9 +356,9 @@ func (s *Store) Find(prefix string) (string, error) {
 		return "", err
 	}
 	var found []string
-	for _, d := range dirs {
-		if runName.MatchString(d.Name()) && strings.HasPrefix(d.Name(), prefix) {
-			found = append(found, d.Name())
+	for _, hash := range hashes {
+		if strings.HasPrefix(hash, prefix) {
+			found = append(found, hash)
 		}
 	}
 	for hash := range shipped {
@@ -370,6 +411,51 @@ func (s *Store) Metrics(hash string) ([]Epoch, error) {
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+// Put keeps a result that was not made by [Run], with the files that it rests on; their sums, and its own, are filled in. It
+// fails if the store has something of that run.
+func (s *Store) Put(r *Result, files map[string][]byte) error {
+	r.Hash, r.Files = r.Spec.Hash(), make(map[string]string)
+	for name, raw := range files {
+		if !archivable.MatchString(name) || name == specFile || name == resultFile {
+			return fmt.Errorf("%q is no file that a result rests on", name)
+		}
+		sum := sha256.Sum256(raw)
+		r.Files[name] = hex.EncodeToString(sum[:])
+	}
+	if err := r.seal(); err != nil {
+		return err
+	}
+	all := maps.Clone(files)
+	if all == nil {
+		all = make(map[string][]byte)
+	}
+	for name, v := range map[string]any{specFile: r.Spec, resultFile: r} {
+		raw, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return err
+		}
+		all[name] = append(raw, '\n')
+	}
+	dir := filepath.Join(s.Dir, ".put-"+rand.Text())
+	defer os.RemoveAll(dir)
+	for name, raw := range all {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err := os.MkdirAll(filepath.Dir(path), 0o777)
+		if err == nil {
+			err = os.WriteFile(path, raw, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("the run store cannot be written: %w", err)
+		}
+	}
+	if err := os.Rename(dir, s.Path(r.Hash)); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("something of run %s is in the store already", r.Hash)
+	} else if err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return nil
 }
 
 // Remove deletes a run for good. It fails while a process works on it.

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	results "github.com/gradient-surgery/dml/dmlx/experiment/report"
+)
+
+// storeRuns is how many runs the store has that is measured, and storeStudy the table that is made from it.
+const (
+	storeRuns  = 100_000
+	storeStudy = "table3"
+)
+
+// benchStore measures what is asked of a store of many runs, drawn ones in a folder that is removed again. They take half a
+// million small files in TMPDIR.
+func benchStore(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, report func(measurement)) error {
+	dir, err := os.MkdirTemp("", "dmlx-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	store, err := experiment.OpenStore(filepath.Join(dir, "runs"))
+	if err != nil {
+		return err
+	}
+	preset, err := experiment.ParsePreset("quick")
+	if err != nil {
+		return err
+	}
+	a.logf("drawing %d runs …", storeRuns)
+	if err := fillStore(ctx, store, preset, storeRuns); err != nil {
+		return err
+	}
+	size := fmt.Sprintf("%d runs", storeRuns)
+	request := results.Request{Store: store, Preset: preset, Options: experiment.Options{Have: true, Fresh: true},
+		Open: func() (*backend.Choice, error) { return nil, fmt.Errorf("%s needs no backend", storeStudy) }}
+	for _, m := range []struct {
+		name string
+		do   func() error
+	}{
+		{"list of all runs", func() error { _, err := store.List(); return err }},
+		{"dmlx runs list", func() error {
+			quiet := *a
+			quiet.storeDir, quiet.stdout, quiet.json = store.Dir, io.Discard, false
+			return quiet.listRuns()
+		}},
+		{storeStudy + " from the store", func() error {
+			r, err := results.Make(ctx, storeStudy, request)
+			if err == nil && r.Table.Missing > 0 {
+				err = fmt.Errorf("%d runs of %s are missing", r.Table.Missing, storeStudy)
+			}
+			return err
+		}},
+		{"a run by its first digits", func() error {
+			_, err := store.Find("0123")
+			if err != nil && ctx.Err() == nil { // Whether there is one is chance.
+				err = nil
+			}
+			return err
+		}},
+	} {
+		var times []float64
+		for range 3 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			start := time.Now()
+			if err := m.do(); err != nil {
+				return err
+			}
+			times = append(times, time.Since(start).Seconds())
+		}
+		report(measured(m.name, size, "s", times...))
+	}
+	return nil
+}
+
+// fillStore draws runs: those of a table, and others that differ in their seeds.
+func fillStore(ctx context.Context, store *experiment.Store, preset experiment.Preset, n int) error {
+	study, err := experiment.ParseStudy(storeStudy)
+	if err != nil {
+		return err
+	}
+	cells, err := study.Specs(preset, nil)
+	if err != nil {
+		return err
+	}
+	var specs []experiment.Spec
+	seen := make(map[string]bool)
+	add := func(spec experiment.Spec) {
+		if hash := spec.Hash(); !seen[hash] {
+			seen[hash] = true
+			specs = append(specs, spec)
+		}
+	}
+	for _, c := range cells {
+		for _, spec := range c.Specs {
+			add(spec)
+		}
+	}
+	rule, err := dmlx.ParseRule("ours")
+	if err != nil {
+		return err
+	}
+	spec, err := preset.Spec(preset.FineGrained, rule, 0)
+	if err != nil {
+		return err
+	}
+	for spec.Seed = 1000; len(specs) < n; spec.Seed++ {
+		add(spec)
+	}
+	group, drawing := errgroup.WithContext(ctx)
+	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // They wait for the disk.
+	for i, spec := range specs {
+		if drawing.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			k := float64(i%1000) / 1000
+			files := make(map[string][]byte)
+			for _, name := range []string{"metrics.jsonl", experiment.EmbeddingsFile} {
+				files[name] = fmt.Append(nil, name, i)
+			}
+			return store.Put(&experiment.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: experiment.Version(), DataDigest: "0",
+				Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Recall: map[int]float64{1: k, 2: k, 4: k, 8: k}, Queries: 1000}, files)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
