@@ -64,6 +64,7 @@ var benchmarks = []struct {
 	{"step", benchStep},
 	{"recall", benchRecall},
 	{"run", benchRun},
+	{"store", benchStore},
 	{"jobs", benchJobs},
 	{"cell", benchCell},
 }
@@ -87,6 +88,7 @@ func newBench(a *app) *cobra.Command {
   recall   Recall@K, R-precision and MAP@R of one set
   run      whole runs of the smoke and the quick preset, from nothing
   jobs     several runs one after the other, and two at once in one process and in two
+  store    lists and a table from a store of 100,000 runs
   cell     warm notebook cells (sets JupyterLab up where it is not)
 
 With --peer PYTHON, an interpreter that has torch and pytorch-metric-learning, the same batches go through theirs in the
@@ -135,6 +137,7 @@ same run, with as many threads, and ratios are printed.`,
 			}, "")
 		},
 	}
+	cmd.AddCommand(newBenchSlurm(a))
 	cmd.Flags().StringSliceVar(&only, "only", nil, "what to measure: "+strings.Join(names, ", ")+" (default all)")
 	cmd.Flags().StringVar(&backendName, "backend", "", "backend to measure, as in GOMLX_BACKEND: xla or go (default the one doctor names)")
 	cmd.Flags().StringVar(&peer, "peer", "", "a Python with torch and pytorch-metric-learning to measure beside")

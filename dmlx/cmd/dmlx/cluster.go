@@ -24,6 +24,13 @@ type cluster struct {
 // flags adds them to a command.
 func (c *cluster) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.on, "on", "", "where runs are made: slurm, as a job array with one run a task (default here)")
+	f.BoolVar(&c.dryRun, "dry-run", false, "print what would be submitted, and submit nothing")
+	f.BoolVar(&c.Queued, "follow", false, "come back to what is queued already; submit nothing")
+	c.slurmFlags(f)
+}
+
+// slurmFlags adds those that say how Slurm is to make the runs.
+func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Partition, "partition", "", "Slurm's partition to run on")
 	f.StringVar(&c.Gres, "gres", "", "what a task needs, as in gpu:1")
 	f.StringVar(&c.Time, "time", "", "how long a task may take at once, as in 2:00:00; a run that takes longer goes on in another turn")
@@ -31,8 +38,6 @@ func (c *cluster) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.Sbatch, "sbatch", nil, "a further option of sbatch, as in --sbatch=--qos=low; may be repeated")
 	f.IntVar(&c.Retries, "retries", 2, "how often a run that fails is tried again; -1 is never")
 	f.BoolVar(&c.NoProbe, "no-probe", false, "don't look first whether the nodes see the run store")
-	f.BoolVar(&c.dryRun, "dry-run", false, "print what would be submitted, and submit nothing")
-	f.BoolVar(&c.Queued, "follow", false, "come back to what is queued already; submit nothing")
 }
 
 // check tells whether the flags fit together.
