@@ -62,10 +62,11 @@ var benchmarks = []struct {
 	{"surgery", benchSurgery},
 	{"losses", benchLosses},
 	{"step", benchStep},
+	{"resnet", benchResNet},
 	{"recall", benchRecall},
 	{"run", benchRun},
-	{"store", benchStore},
 	{"jobs", benchJobs},
+	{"store", benchStore},
 	{"cell", benchCell},
 }
 
@@ -85,6 +86,7 @@ func newBench(a *app) *cobra.Command {
   surgery  mining, composed gradient and its way back through the normalisation, of one batch
   losses   each published loss and its gradient, of one batch
   step     a training step of the quick preset
+  resnet   training steps of ResNet-18 and ResNet-50, whole, in pieces, recomputed and in bfloat16
   recall   Recall@K, R-precision and MAP@R of one set
   run      whole runs of the smoke and the quick preset, from nothing
   jobs     several runs one after the other, and two at once in one process and in two

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+)
+
+// resnetStep is a training step to measure: classes × images of 224 × 224 pixels.
+type resnetStep struct {
+	arch            backbone.Arch
+	classes, images int
+	thrift          experiment.Thrift
+}
+
+// What a CPU does in minutes, and what the paper's setting asks of a GPU.
+var (
+	resnetOnCPU = []resnetStep{
+		{backbone.ResNet18, 4, 4, experiment.Thrift{}},
+		{backbone.ResNet18, 4, 4, experiment.Thrift{Piece: 4}},
+		{backbone.ResNet18, 4, 4, experiment.Thrift{Recompute: true}},
+		{backbone.ResNet18, 4, 4, experiment.Thrift{Precision: experiment.BFloat16}},
+		{backbone.ResNet50, 4, 4, experiment.Thrift{}},
+		{backbone.ResNet50, 4, 4, experiment.Thrift{Recompute: true}},
+	}
+	resnetOnGPU = []resnetStep{
+		{backbone.ResNet18, 8, 16, experiment.Thrift{}},
+		{backbone.ResNet18, 8, 16, experiment.Thrift{Precision: experiment.BFloat16}},
+		{backbone.ResNet50, 8, 16, experiment.Thrift{}},
+		{backbone.ResNet50, 8, 16, experiment.Thrift{Precision: experiment.BFloat16}},
+		{backbone.ResNet50, 8, 16, experiment.Thrift{Precision: experiment.BFloat16, Recompute: true}},
+		{backbone.ResNet50, 32, 16, experiment.Thrift{Precision: experiment.BFloat16, Piece: 64}},
+	}
+)
+
+func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
+	steps := resnetOnCPU
+	if strings.HasPrefix(c.Name, "xla") && c.Name != "xla:cpu" {
+		steps = resnetOnGPU
+	}
+	for _, s := range steps {
+		spec, err := benchSpec("quick", "minicar")
+		if err != nil {
+			return err
+		}
+		if spec, err = spec.WithStart(string(s.arch), experiment.Random, 224); err != nil {
+			return err
+		}
+		spec.TrainClasses, spec.TestClasses = s.classes, 2
+		spec.ClassesPerBatch, spec.ImagesPerClass = s.classes, s.images
+		spec.Epochs, spec.StepsPerEpoch, spec.Thrift = 1, 7, s.thrift
+		spec.LR = 1e-3 // From random weights, a step of any length is as fast.
+		var times []float64
+		var last time.Time
+		watched, peak := false, 0.
+		if err := inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
+			now := time.Now()
+			switch {
+			case p.Step == 2: // The first one compiles.
+				watched = resetPeak()
+			case p.Step > 2:
+				times = append(times, float64(now.Sub(last).Microseconds())/1000)
+			}
+			if p.Step == spec.Steps() {
+				peak = peakMemory()
+			}
+			last = now
+		}); err != nil {
+			return err
+		}
+		what := fmt.Sprintf("%s, B=%d, 224 px", s.arch, spec.Batch())
+		if t := s.thrift; t != (experiment.Thrift{}) {
+			if t.Precision != "" {
+				what += ", " + t.Precision
+			}
+			if t.Piece > 0 {
+				what += fmt.Sprintf(", pieces of %d", t.Piece)
+			}
+			if t.Recompute {
+				what += ", recomputed"
+			}
+		}
+		report(measured("training step", what, "ms", times...))
+		if c.Name == "xla:cpu" && watched {
+			report(measured("the process's memory at most", what, "MB", peak))
+		}
+	}
+	return nil
+}
+
+// resetPeak makes this process's peak memory what it holds now, and tells whether that can be done: on Linux.
+func resetPeak() bool {
+	debug.FreeOSMemory()
+	return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil
+}
+
+// peakMemory is this process's peak memory since then, in MB.
+func peakMemory() float64 {
+	raw, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(raw)) {
+		var kB float64
+		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kB); err == nil {
+			return kB / 1024
+		}
+	}
+	return 0
+}
