@@ -169,8 +169,8 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 	var tests []figures.SearchTest
 	var searched []*experiment.Result
 	add := func(name string, runs []*experiment.Result) {
-		if len(runs) == 0 {
-			return
+		if len(runs) < len(search.StandardFinals.Seeds) {
+			return // They are yet to be made.
 		}
 		t := figures.SearchTest{Name: name, Rule: runs[0].Spec.Rule, Values: values(runs[0].Spec), Recall: score(experiment.Recall(runs, 1))}
 		if searched == nil {
@@ -213,6 +213,7 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 	if v != nil {
 		add("searched", v.Tests)
 	}
+	done := searched != nil
 	if reference != nil {
 		if v, err = finalists("reference", reference); err != nil {
 			return err
@@ -227,7 +228,7 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 		}
 	}
 	r.Runs = len(r.Results)
-	if searched == nil {
+	if !done {
 		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
 		return nil
 	}

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/search"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// madeUp scores runs without making them: by the learning rate, and for cos-orth.
+func madeUp(_ context.Context, specs []experiment.Spec) ([]search.Outcome, error) {
+	var out []search.Outcome
+	for _, s := range specs {
+		o := search.Outcome{HeldOut: 0.7 - 0.02*math.Pow(math.Log2(s.LR/0.3), 2), Seconds: 1}
+		if strings.HasPrefix(s.Rule, "cos-orth/") {
+			o.HeldOut += 0.05
+		}
+		if s.LR > 2 {
+			o = search.Outcome{Diverged: "not finite"}
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// A search that is not done is shown as far as it is.
+func TestSearchAsFarAsItIs(t *testing.T) {
+	t.Parallel()
+	p, err := experiment.ParsePreset("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := experiment.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := SearchRequest{Request: Request{Preset: p, Store: store}, Name: "a", Parameters: []string{"direction", "triplet", "tau", "lr", "decay"}}.withDefaults()
+	settings, err := q.settings("a", q.Rule, func(b experiment.Spec) (search.Space, error) { return search.NewSpace(b, q.Parameters...) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := search.Begin(store, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), madeUp, search.Budget{Trials: 32}); err != nil {
+		t.Fatal(err)
+	}
+	if settings, err = q.settings(referenceName("a"), q.Reference, s.Space.Around); err != nil {
+		t.Fatal(err)
+	}
+	if len(settings.Space) != 3 || settings.Space[0].Name != "tau" || settings.Base.Rule != "cos-orth/lin-ms/cir" {
+		t.Errorf("the reference is searched around %s over %v", settings.Base.Rule, settings.Space)
+	}
+	if s, err = search.Begin(store, settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), madeUp, search.Budget{Trials: 8}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Search(t.Context(), SearchRequest{Name: "a", Request: Request{Store: store, Options: experiment.Options{Have: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Parts {
+		err := figures.Failure(p.Of)
+		if p.Name == "outcome" {
+			// The reference as the preset has it may be among the shipped results; the search's own tests are not.
+			if err == nil || !strings.Contains(err.Error(), "the search is not done") {
+				t.Errorf("outcome: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+			continue
+		}
+		for _, format := range p.Of.Formats() {
+			if _, err := figures.Bytes(p.Of, format); err != nil {
+				t.Errorf("%s as %s: %v", p.Name, format, err)
+			}
+		}
+	}
+	if f := r.Part("history").(*figures.Figure); !strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 8 trials") {
+		t.Error(f.Alt)
+	}
+	if f := r.Part("slices").(*figures.Figure); !strings.Contains(f.Alt, "direction is best at cos-orth") {
+		t.Error(f.Alt)
+	}
+	if text, err := figures.Bytes(r.Part("finalists"), "txt"); err != nil || !strings.Contains(string(text), "cos-orth/con/") || strings.Contains(string(text), "Chosen") {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, want := range []string{"search a on minicar", "32 trials, 56 runs", "every 4-th training class held out", "6 against 12 epochs: ρ 1.00, n 16"} {
+		if !strings.Contains(r.Provenance, want) {
+			t.Errorf("no %q in %s", want, r.Provenance)
+		}
+	}
+	if r.Preset != "quick" {
+		t.Errorf("preset %s", r.Preset)
+	}
+}
