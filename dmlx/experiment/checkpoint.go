@@ -234,7 +234,7 @@ func (t *trainer) metadata() map[string]string {
 	meta["data"], meta["rule"], meta["dim"] = t.set.Name, t.spec.Rule, strconv.Itoa(t.spec.Dim)
 	if t.by.loss != nil {
 		delete(meta, "rule")
-		meta["loss"] = t.spec.Objective()
+		meta["loss"] = strings.TrimPrefix(t.spec.Objective(), "loss ")
 	}
 	if t.by.proxies > 0 { // Of the tensor "proxies.weight": the data set's label of each of its classes, in the order of rows.
 		meta["proxy_classes"], meta["proxies_per_class"] = t.proxyClasses(), strconv.Itoa(t.by.perClass)

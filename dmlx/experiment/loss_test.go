@@ -263,7 +263,7 @@ func TestProxiesAreSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if meta["loss"] != "loss proxy-nca?tau=3" || meta["rule"] != "" || meta["proxy_classes"] != "[0, 1, 3, 4]" || meta["proxies_per_class"] != "1" {
+	if meta["loss"] != "proxy-nca?tau=3" || meta["rule"] != "" || meta["proxy_classes"] != "[0, 1, 3, 4]" || meta["proxies_per_class"] != "1" {
 		t.Errorf("metadata %v", meta)
 	}
 	o := backbone.LoadOptions{Arch: backbone.Small, Dim: spec.Dim}
