@@ -36,7 +36,7 @@ func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Time, "time", "", "how long a task may take at once, as in 2:00:00; a run that takes longer goes on in another turn")
 	f.IntVar(&c.MaxParallel, "max-parallel", 0, "tasks at a time (default: as many as Slurm lets)")
 	f.StringArrayVar(&c.Sbatch, "sbatch", nil, "a further option of sbatch, as in --sbatch=--qos=low; may be repeated")
-	f.IntVar(&c.Retries, "retries", 2, "how often a run that fails is tried again; -1 is never")
+	f.IntVar(&c.Retries, "retries", 2, "how often a run that fails is tried again")
 	f.BoolVar(&c.NoProbe, "no-probe", false, "don't look first whether the nodes see the run store")
 }
 
@@ -93,6 +93,9 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 		line := newLiveLine(a.stderr)
 		defer line.end()
 		o := c.Options
+		if o.Retries == 0 {
+			o.Retries = -1 // Which is none; 0 is the default there.
+		}
 		o.Say = func(text string) {
 			line.end()
 			a.logf("%s", text)

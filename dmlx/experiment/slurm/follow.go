@@ -82,6 +82,7 @@ type follower struct {
 	*Submission
 	others map[string]*Submission // By their names, those that have some of its jobs.
 	tasks  []followed
+	looks  int
 	start  float64 // The fraction when it was first known,
 	since  time.Time
 }
@@ -141,8 +142,10 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 	s := Status{Jobs: len(f.tasks)}
 	for n := range f.tasks {
 		t, job := &f.tasks[n], f.Tasks[n].Job
-		if !t.done {
-			if t.done, err = job.Done(f.store); err != nil {
+		t.place = q.at(t.where, t.n)
+		// Of a thousand tasks that wait, few change: they are looked at now and then.
+		if pending := t.place.waits() && !t.place.runs(); !t.done && (!pending || f.looks%10 == 0) {
+			if err := f.lookAt(n); err != nil {
 				return s, err
 			}
 		}
@@ -150,15 +153,6 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 			s.Done++
 			s.Fraction++
 			continue
-		}
-		t.place = q.at(t.where, t.n)
-		if t.failure == nil {
-			if t.failure, err = t.where.failure(t.n); err != nil {
-				return s, err
-			}
-		}
-		if e := f.store.Entry(f.Tasks[n].Hash).Epoch; e != t.epoch {
-			t.epoch, t.sent = e, 0 // It gets on, however it does.
 		}
 		s.Fraction += 0.99 * float64(t.epoch) / float64(max(job.Spec.Epochs, 1))
 		if t.failure != nil || t.place.waits() {
@@ -181,6 +175,7 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 			}
 		}
 	}
+	f.looks++
 	s.Fraction /= float64(max(len(f.tasks), 1))
 	if f.since.IsZero() {
 		f.start, f.since = s.Fraction, time.Now()
@@ -188,6 +183,23 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 		s.Left = time.Duration(float64(time.Since(f.since)) * (1 - s.Fraction) / made)
 	}
 	return s, nil
+}
+
+// lookAt finds in the store how far a task is.
+func (f *follower) lookAt(n int) (err error) {
+	t := &f.tasks[n]
+	if t.done, err = f.Tasks[n].Done(f.store); err != nil || t.done {
+		return err
+	}
+	if t.failure == nil {
+		if t.failure, err = t.where.failure(t.n); err != nil {
+			return err
+		}
+	}
+	if e := f.store.Entry(f.Tasks[n].Hash).Epoch; e != t.epoch {
+		t.epoch, t.sent = e, 0 // It gets on, however it does.
+	}
+	return nil
 }
 
 // Status looks once at how far the submission is. One that is done is not among the [Unfinished] from then on.
@@ -232,7 +244,7 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	quiet := 0 // How many times in a row Slurm did not answer.
+	quiet := 0 // How many times in a row Slurm, or the store's file system, did not answer.
 	for {
 		status, err := f.look(ctx)
 		switch {
@@ -240,7 +252,7 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 			return f.left(ctx)
 		case err != nil && quiet < 30: // Its controller is started anew now and then.
 			if quiet++; quiet == 1 {
-				o.say("Slurm does not answer, asking on: %v", err)
+				o.say("asking on, though %v", err)
 			}
 		case err != nil:
 			return err

@@ -111,7 +111,7 @@ func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce s
 		if err != nil || !state.waits() {
 			ended++
 		} else if o.Progress != nil && !state.runs() {
-			o.Progress(Status{Jobs: len(s.Tasks), Pending: len(s.Tasks), Reason: "the probe waits: " + field(job, "Reason")})
+			o.Progress(Status{Jobs: len(s.Tasks), Pending: len(s.Tasks), Reason: "the probe waits: " + strings.Replace(field(job, "Reason"), "None", "to be scheduled", 1)})
 		}
 		select {
 		case <-ctx.Done():

@@ -71,12 +71,15 @@ type place struct {
 // ended are the states from which a task does not go on by itself.
 var ended = []string{"", "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"}
 
+// waiting are the states from which it does, but not yet.
+var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "SUSPENDED"}
+
 // waits tells whether the task is queued or runs.
 func (p place) waits() bool { return !slices.Contains(ended, p.state) }
 
 // runs tells whether the task runs, or is about to end.
 func (p place) runs() bool {
-	return p.waits() && p.state != "PENDING" && !strings.HasPrefix(p.state, "REQUEUE")
+	return p.waits() && !slices.Contains(waiting, p.state)
 }
 
 // queued is what Slurm knows of submissions: by array's name and index; index -1 is the rest of an array that was ended as one.

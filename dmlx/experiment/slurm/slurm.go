@@ -239,7 +239,14 @@ func Submit(ctx context.Context, store *experiment.Store, jobs []experiment.Job,
 	if err := s.leaveOut(ctx); err != nil { // Again: someone may have been quicker during the probe.
 		return nil, err
 	}
-	return s, s.send(ctx, s.own(), o)
+	if err := s.send(ctx, s.own(), o); err != nil {
+		return nil, err
+	}
+	open, err := Unfinished(store)
+	if err != nil {
+		return nil, err
+	}
+	return s, prune(store, open)
 }
 
 // own are the numbers of the tasks that no other submission has.
@@ -334,6 +341,8 @@ func (s *Submission) leaveOut(ctx context.Context) error {
 func (s *Submission) install(o Options) error {
 	to := s.program()
 	if have, err := digest(to); err == nil && have == s.Digest {
+		now := time.Now()
+		_ = os.Chtimes(to, now, now) // For prune; it may be another user's.
 		return nil
 	}
 	source, err := o.program()
@@ -349,6 +358,29 @@ func (s *Submission) install(o Options) error {
 	}
 	if err := renameio.WriteFile(to, raw, 0o755); err != nil {
 		return fmt.Errorf("the program cannot be copied into the run store: %w", err)
+	}
+	return nil
+}
+
+// prune removes programs that no submission needs any more. Those of the last week stay, since someone may be about to submit
+// them, and those that are not this user's.
+func prune(store *experiment.Store, open []*Submission) error {
+	needed := make(map[string]bool)
+	for _, s := range open {
+		needed[s.program()] = true
+	}
+	programs, err := filepath.Glob(filepath.Join(store.Dir, folder, "bin", "*", "dmlx"))
+	if err != nil {
+		return err
+	}
+	for _, path := range programs {
+		info, err := os.Stat(path)
+		if err != nil || needed[path] || time.Since(info.ModTime()) < 7*24*time.Hour {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
 	}
 	return nil
 }
@@ -481,7 +513,7 @@ func environment() []string {
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_"}, takes) ||
+		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_CPP_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_"}, takes) ||
 			slices.Contains([]string{"XDG_CACHE_HOME", "HF_HOME", "LD_LIBRARY_PATH"}, name) {
 			out = append(out, v)
 		}

@@ -252,6 +252,24 @@ func TestAnArrayMakesWhatIsMissing(t *testing.T) {
 	if open, err := Unfinished(store); err != nil || len(open) > 0 {
 		t.Errorf("unfinished %v, %v", open, err)
 	}
+
+	// A program that no one needs goes after a week.
+	s, err := Plan(t.Context(), store, jobs(6), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, age := range []int{1, 8} {
+		old := time.Now().AddDate(0, 0, -age)
+		if err := os.Chtimes(s.program(), old, old); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(prune(store, []*Submission{s}), prune(store, nil)); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(s.program()); (err == nil) != (age < 7) {
+			t.Errorf("of %d days: %v", age, err)
+		}
+	}
 }
 
 // The table that comes out of it is the same whatever dies: tasks, the node, the process that submits.
