@@ -8,6 +8,13 @@
 // others may submit the same: what is queued already is left out, and what is made by two tasks nevertheless is made once,
 // since a run is written by the one that holds its lock.
 //
+// The store must lie where the nodes see it, and may lie on NFS. A lock (flock) is one at the server there, Linux having made
+// it a lock of the file's bytes since 2.6.12: it holds between machines, and the server frees that of a machine that died once
+// its lease is over, with NFS 4, or its lock daemon hears that it is up again, with NFS 3. What a client remembers of names
+// that were not there is refreshed before a run is taken to be missing; see [experiment.Store.Refresh]. A file system that is
+// mounted without locks between machines (nolock, local_lock) does not do, which the probe finds. Those who share a store
+// must be of one group, with a umask that lets the group write, as 002 does.
+//
 //	jobs, err := report.Missing(ctx, "table2", request)
 //	err = slurm.Run(ctx, store, jobs, slurm.Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00"})
 package slurm

@@ -53,8 +53,8 @@ func command(ctx context.Context, args []string) error {
 	}
 	say := func(line string) { fmt.Println(time.Now().Format("15:04:05.000"), line) }
 	w := Worker{Say: say, Open: openGo, Progress: func(p experiment.Progress) {
-		if os.Getenv("DMLX_TEST_SLOW") != "" { // So that a kill finds it at work.
-			time.Sleep(20 * time.Millisecond)
+		if pause, err := time.ParseDuration(os.Getenv("DMLX_TEST_SLOW")); err == nil { // So that a kill finds it at work.
+			time.Sleep(pause)
 		}
 		say(fmt.Sprint("step ", p.Step))
 	}}
@@ -281,7 +281,7 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 	}
 	t.Logf("DMLX_TEST_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	t.Setenv("DMLX_TEST_SLOW", "1")
+	t.Setenv("DMLX_TEST_SLOW", "20ms")
 	submit := func() (*exec.Cmd, *strings.Builder) {
 		cmd := exec.Command(os.Args[0], "submit", "jobs", "--dir", store.Dir)
 		out := new(strings.Builder)
@@ -351,7 +351,7 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 // A task that is told that its time ends stops, asks for another turn and goes on in it.
 func TestTimeEndsInARun(t *testing.T) {
 	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "1")
+	t.Setenv("DMLX_TEST_SLOW", "20ms")
 	o := options(nil)
 	o.Time = "2" // Minutes, so that the end is near.
 	s, err := Submit(t.Context(), store, jobs(4), o)
@@ -453,7 +453,7 @@ func TestAnotherProgram(t *testing.T) {
 
 func TestTwoSubmitters(t *testing.T) {
 	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "1")
+	t.Setenv("DMLX_TEST_SLOW", "20ms")
 	var mu sync.Mutex
 	var said []string
 	o := options(func(line string) {
@@ -491,7 +491,7 @@ func TestTwoSubmitters(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "1")
+	t.Setenv("DMLX_TEST_SLOW", "200ms")
 	o := options(nil)
 	s, err := Submit(t.Context(), store, jobs(4), o)
 	if err != nil {
@@ -514,6 +514,8 @@ func TestCancel(t *testing.T) {
 		t.Fatal(open, err)
 	}
 	o.Progress = nil
+	t.Setenv("DMLX_TEST_SLOW", "")
+	o.NoProbe = true                                      // It would wait for the tasks.
 	relies, err := Submit(t.Context(), store, jobs(4), o) // All of it is queued by the other.
 	if err != nil || len(relies.own()) > 0 {
 		t.Fatalf("%+v, %v", relies, err)
