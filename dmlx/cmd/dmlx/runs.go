@@ -216,6 +216,7 @@ func (a *app) compareRuns(prefixes []string, out string) error {
 		{"rule or loss", func(s experiment.Spec) any { return s.Objective() }},
 		{"rate of proxies", func(s experiment.Spec) any { return s.ProxyLR }},
 		{"lr", func(s experiment.Spec) any { return s.LR }},
+		{"decay", func(s experiment.Spec) any { return s.Decay }},
 		{"seed", func(s experiment.Spec) any { return s.Seed }},
 		{"backbone", func(s experiment.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
 		{"dimension", func(s experiment.Spec) any { return s.Dim }},

@@ -221,6 +221,12 @@ func groupNames(groups [][]*experiment.Result) []figures.Markup {
 	for _, f := range []func(experiment.Spec) string{
 		func(s experiment.Spec) string { return "on " + s.Data },
 		func(s experiment.Spec) string { return fmt.Sprintf("lr %g", s.LR) },
+		func(s experiment.Spec) string {
+			if s.Decay == 0 {
+				return "a tenth from 60 %"
+			}
+			return fmt.Sprintf("a tenth from %g %%", 100*s.Decay)
+		},
 		func(s experiment.Spec) string { return s.Arch + " " + s.Weights },
 		func(s experiment.Spec) string { return fmt.Sprintf("%d dimensions", s.Dim) },
 		func(s experiment.Spec) string {
