@@ -101,9 +101,13 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 			a.logf("%s", text)
 		}
 		o.Progress = func(s slurm.Status) { line.show("slurm: %3.0f %%  %s", 100*s.Fraction, s) }
-		err := slurm.Run(ctx, store, jobs, o)
+		s, err := slurm.Submit(ctx, store, jobs, o)
+		if err != nil {
+			return err
+		}
+		err = s.Follow(ctx, o)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w; the same command comes back to them, and dmlx runs cancel ends them", err)
+			err = fmt.Errorf("no longer following; the runs go on, the same command comes back to them, and dmlx runs cancel ends them: %w", ctx.Err())
 		}
 		return err
 	}

@@ -279,7 +279,7 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 }
 
 func (f *follower) left(ctx context.Context) error {
-	return fmt.Errorf("no longer following %s, whose runs go on: %w", f.ID, ctx.Err())
+	return fmt.Errorf("no longer following; the runs go on: %w", ctx.Err())
 }
 
 // end sums up a submission of which nothing is under way.
