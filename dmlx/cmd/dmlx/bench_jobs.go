@@ -16,19 +16,21 @@ import (
 
 // jobsBench are the ways to make several runs that are measured against each other.
 //
-// What was seen on two cores of an AMD EPYC (virtual, XLA 2.21 on the CPU, 4 runs of 300 steps of quick minicar, of two rules; the rest
-// of the machine held off by its scheduler; one measurement, seconds of the clock and of the processor):
+// What was seen on two cores of an AMD EPYC (virtual; XLA on the CPU; four runs of quick minicar, of two rules; other load held off by
+// the scheduler), in seconds of the clock, for runs of 300 steps (once, with the processor's seconds) and of 120 steps (twice, the
+// lower):
 //
-//	one process, one at a time                 51 s    85 s
-//	one process, two at once                   60 s   103 s
-//	two at once, a process each                50 s    95 s
-//	two at once, a process each, one thread    52 s    98 s
-//	one process, one at a time, one thread     77 s    80 s
+//	                                          300 steps   120 steps
+//	one process, one at a time                51 (85)     27
+//	one process, two at once                  60 (103)    30
+//	two at once, a process each               50 (95)     29
+//	two at once, a process each, one thread   52 (98)
+//	one process, one at a time, one thread    77 (80)
 //
-// So two runs in one process are in each other's way: 18 % slower than one after the other. In a process each they are not, and no
-// faster either: on two cores there is nothing to gain by more than one at a time. A thread each is no better, and gives other
-// numbers: how XLA adds up depends on how many threads it has. Therefore threads are left as they are, so that a run's numbers
-// do not depend on how many are made at once.
+// So two at once in one process take 12 to 18 % longer than one after the other. In a process each they take no longer but for what
+// each has to compile anew, and gain nothing either: one run keeps 1.6 of two cores busy. A thread each is no better, and gives other
+// numbers, since how XLA adds up depends on how many threads it has: so threads are left as they are, and a run's numbers do not
+// depend on how many are made at once. More than two cores were not to be had for measuring.
 var jobsBench = []struct {
 	name     string
 	jobs     int
