@@ -95,11 +95,7 @@ func newMerge(a *app) *cobra.Command {
 				if _, err := os.Stat(dir); err != nil {
 					return nil, err
 				}
-				other, err := experiment.OpenStore(dir)
-				if err != nil {
-					return nil, err
-				}
-				return store.Merge(cmd.Context(), other, checkpoints)
+				return store.Merge(cmd.Context(), &experiment.Store{Dir: dir}, checkpoints) // As it is: it may be read-only.
 			})
 		},
 	}

@@ -247,6 +247,9 @@ func Submit(ctx context.Context, store *experiment.Store, jobs []experiment.Job,
 		return nil, err
 	}
 	if err := s.send(ctx, s.own(), o); err != nil {
+		if s.is(manifestFile) {
+			err = errors.Join(err, s.Cancel(context.WithoutCancel(ctx))) // Half of it is not what was wanted.
+		}
 		return nil, err
 	}
 	open, err := Unfinished(store)

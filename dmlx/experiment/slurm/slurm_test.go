@@ -547,6 +547,13 @@ func TestWhatSlurmRefuses(t *testing.T) {
 	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil || !strings.Contains(err.Error(), "invalid partition specified: abacus") {
 		t.Error(err)
 	}
+	o.NoProbe = true // Then it is the array that is refused, and nothing of it is left to be followed.
+	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil || !strings.Contains(err.Error(), "invalid partition specified: abacus") || strings.Contains(err.Error(), "\n") {
+		t.Error(err)
+	}
+	if open, err := Unfinished(store); err != nil || len(open) > 0 {
+		t.Errorf("left: %v, %v", open, err)
+	}
 	if hidden == "" {
 		t.Skip("no mount namespaces: a store that the node does not see cannot be made")
 	}
