@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
@@ -247,14 +248,22 @@ func values(s experiment.Spec) string {
 
 // searchLine is a search's provenance.
 func searchLine(s *search.Search) string {
-	line := fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class held out", s.Name, s.Base.Data,
+	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class held out", s.Name, s.Base.Data,
 		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
+}
+
+// agreementLine says how well the lengths of a search agree.
+func agreementLine(s *search.Search) string {
+	var out []string
 	for rung := range len(s.Rungs) - 1 {
 		if rho, n := s.Agreement(rung); !math.IsNaN(rho) {
-			line += fmt.Sprintf(" · %d against %d epochs: ρ %.2f, n %d", s.Rungs[rung], s.Rungs[rung+1], rho, n)
+			out = append(out, fmt.Sprintf("%d against %d epochs: ρ %.2f, n %d", s.Rungs[rung], s.Rungs[rung+1], rho, n))
 		}
 	}
-	return line
+	if out == nil {
+		return s.Name
+	}
+	return s.Name + " · " + strings.Join(out, " · ")
 }
 
 func (r *Report) addSearchFigures(s, reference *search.Search) {
@@ -270,7 +279,7 @@ func (r *Report) addSearchFigures(s, reference *search.Search) {
 		if reference != nil && len(reference.Records) > 0 {
 			histories = append(histories, trials(reference, reference.Base.Rule))
 		}
-		return figures.SearchHistory(r.Provenance, histories...)
+		return figures.SearchHistory(agreementLine(s), histories...)
 	})
 	m, failed := s.Importance()
 	var effects []figures.SearchEffect

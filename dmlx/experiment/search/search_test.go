@@ -614,6 +614,37 @@ func TestImportance(t *testing.T) {
 	}
 }
 
+// Of forty trials that a sampler has drawn to where it is good, what matters most is found in most searches, if not in all.
+func TestImportanceOfFewTrials(t *testing.T) {
+	t.Parallel()
+	const seeds = 8
+	first, share := 0, 0.0
+	for seed := range uint64(seeds) {
+		s := settings(t, "direction", "pair", "triplet", "lr=0.01..5", "decay=0.3..1", "batch", "images")
+		s.Seed = seed
+		search, err := Begin(store(t), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := search.Run(t.Context(), each(known), Budget{Trials: 40}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := search.Importance()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lr := m.Effects[s.Space.index("lr")].Share // The rate's variance is several times that of all others together.
+		share += lr / seeds
+		if !slices.ContainsFunc(m.Effects, func(e Effect) bool { return e.Share > lr }) {
+			first++
+		}
+	}
+	t.Logf("the rate is first in %d of %d searches, with a mean share of %.2f", first, seeds, share)
+	if first < seeds-2 || share < 0.5 {
+		t.Errorf("the rate is first in %d of %d searches, with a mean share of %.2f", first, seeds, share)
+	}
+}
+
 func TestAgreement(t *testing.T) {
 	t.Parallel()
 	s := &Search{Settings: Settings{Rungs: []int{1, 2}}}
