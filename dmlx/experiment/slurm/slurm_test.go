@@ -158,32 +158,33 @@ var (
 	hidden     string // A folder that the node does not see; "" if that cannot be made here.
 )
 
-var startCluster = sync.OnceValue(func() (skip error) {
+var errNoSlurm = errors.New("no Slurm can be started here")
+
+var startCluster = sync.OnceValue(func() error {
 	for _, name := range []string{"sbatch", "munged", "slurmctld", "slurmd"} {
 		if _, err := exec.LookPath(name); err != nil {
 			if _, err := os.Stat("/usr/sbin/" + name); err != nil {
-				return fmt.Errorf("Slurm is not installed here: no %s (Debian: apt-get install slurm-wlm munge)", name)
+				return fmt.Errorf("%w: %s is not installed (Debian: apt-get install slurm-wlm munge)", errNoSlurm, name)
 			}
 		}
 	}
 	if os.Getuid() != 0 {
-		return errors.New("only root starts a Slurm")
+		return fmt.Errorf("%w: only root can", errNoSlurm)
 	}
 	var err error
 	if clusterDir, err = os.MkdirTemp("/tmp", "slurm"); err != nil { // A short path: there is a socket in it.
-		panic(err)
+		return err
 	}
 	if exec.Command("unshare", "-m", "true").Run() == nil {
 		hidden = filepath.Join(clusterDir, "hidden-from-node")
 		if err := os.Mkdir(hidden, 0o755); err != nil {
-			panic(err)
+			return err
 		}
 	}
 	if out, err := cluster("start", hidden); err != nil {
-		panic(fmt.Sprintf("Slurm does not start: %v: %s", err, out))
+		return fmt.Errorf("the Slurm that is installed here does not start: %w: %s", err, out)
 	}
-	os.Setenv("SLURM_CONF", filepath.Join(clusterDir, "slurm.conf"))
-	return nil
+	return os.Setenv("SLURM_CONF", filepath.Join(clusterDir, "slurm.conf"))
 })
 
 // cluster calls the script that starts, disturbs and stops the test's Slurm.
@@ -203,8 +204,10 @@ func stopCluster() {
 // withSlurm gives a test a real Slurm and a store.
 func withSlurm(t *testing.T) *experiment.Store {
 	t.Helper()
-	if err := startCluster(); err != nil {
+	if err := startCluster(); errors.Is(err, errNoSlurm) {
 		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	return openStore(t, filepath.Join(t.TempDir(), "runs"))
 }
@@ -628,6 +631,67 @@ func TestTimeEnds(t *testing.T) {
 		if got := timeEnds(job, now); got != want {
 			t.Errorf("%s: %v", job, got)
 		}
+	}
+}
+
+// A task whose time ends before its epoch does asks for another turn once, and then says what is wrong.
+func TestTimeTooShortForAnEpoch(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin) // In it is all of Slurm that a task calls.
+	t.Setenv("SLURM_JOB_ID", "5")
+	end := time.Now().Add(30 * time.Second).Format("2006-01-02T15:04:05")
+	fake := "#!/bin/sh\necho \"$*\" >> " + bin + "/calls\necho JobId=5 JobState=RUNNING EndTime=" + end + "\n"
+	if err := os.WriteFile(filepath.Join(bin, "scontrol"), []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	store := openStore(t, filepath.Join(t.TempDir(), "runs"))
+	s, err := Plan(t.Context(), store, jobs(1), Options{})
+	if err == nil {
+		err = s.write()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := func(steps int) error { // One that is ended after so many steps.
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		w := Worker{Open: openGo, Progress: func(experiment.Progress) {
+			if steps--; steps == 0 {
+				cancel()
+			}
+		}}
+		return w.Make(ctx, s.path(manifestFile), 0)
+	}
+	requeued := func() int {
+		calls, err := os.ReadFile(filepath.Join(bin, "calls"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(calls), "requeue 5\n")
+	}
+	for i, steps := range []int{2, 6, 5} { // The second and the third turn get an epoch further.
+		if err := turn(steps); !errors.Is(err, context.Canceled) || requeued() != i+1 {
+			t.Fatalf("turn %d: %v, requeued %d times", i+1, err, requeued())
+		}
+		if f, err := s.failure(0); f != nil || err != nil {
+			t.Errorf("turn %d: %+v, %v", i+1, f, err)
+		}
+	}
+	if err := turn(2); err == nil || !strings.Contains(err.Error(), "give it more --time") || requeued() != 3 {
+		t.Errorf("the last turn got no further: %v, requeued %d times", err, requeued())
+	}
+	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "epoch 3 of 6") {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if err := turn(-1); err != nil { // With time enough it ends.
+		t.Error(err)
+	}
+	want, err := undisturbed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hash := s.Tasks[0].Hash; measures(t, store, hash) != want[hash] {
+		t.Error("it ends elsewhere")
 	}
 }
 

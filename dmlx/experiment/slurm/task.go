@@ -154,9 +154,10 @@ func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) er
 		return why
 	}
 	t := s.Tasks[task]
-	epoch := strconv.Itoa(s.store.Entry(t.Hash).Epoch)
+	done := s.store.Entry(t.Hash).Epoch
+	epoch := strconv.Itoa(done)
 	if last, err := os.ReadFile(s.stopped(task)); err == nil && strings.TrimSpace(string(last)) == epoch {
-		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %s+1 of %d: an epoch takes longer than a task may, give it more --time", epoch, t.Spec.Epochs))
+		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %d of %d: an epoch takes longer than a task may, give it more --time", done+1, t.Spec.Epochs))
 	}
 	if err := renameio.WriteFile(s.stopped(task), []byte(epoch+"\n"), 0o666); err != nil {
 		return errors.Join(why, err)
