@@ -63,6 +63,7 @@ var benchmarks = []struct {
 	{"losses", benchLosses},
 	{"step", benchStep},
 	{"resnet", benchResNet},
+	{"input", benchInput},
 	{"recall", benchRecall},
 	{"run", benchRun},
 	{"jobs", benchJobs},
@@ -87,13 +88,14 @@ func newBench(a *app) *cobra.Command {
   losses   each published loss and its gradient, of one batch
   step     a training step of the quick preset
   resnet   training steps of ResNet-18 and ResNet-50, whole, in pieces, recomputed and in bfloat16
+  input    photographs decoded and kept, and batches cut from them
   recall   Recall@K, R-precision and MAP@R of one set
   run      whole runs of the smoke and the quick preset, from nothing
   jobs     several runs one after the other, and two at once in one process and in two
   store    lists and a table from a store of 100,000 runs
   cell     warm notebook cells (sets JupyterLab up where it is not)
 
-With --peer PYTHON, an interpreter that has torch and pytorch-metric-learning, the same batches go through theirs in the
+With --peer PYTHON, an interpreter that has torch, torchvision and pytorch-metric-learning, the same goes through theirs in the
 same run, with as many threads, and ratios are printed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -142,7 +144,7 @@ same run, with as many threads, and ratios are printed.`,
 	cmd.AddCommand(newBenchSlurm(a))
 	cmd.Flags().StringSliceVar(&only, "only", nil, "what to measure: "+strings.Join(names, ", ")+" (default all)")
 	cmd.Flags().StringVar(&backendName, "backend", "", "backend to measure, as in GOMLX_BACKEND: xla or go (default the one doctor names)")
-	cmd.Flags().StringVar(&peer, "peer", "", "a Python with torch and pytorch-metric-learning to measure beside")
+	cmd.Flags().StringVar(&peer, "peer", "", "a Python with torch, torchvision and pytorch-metric-learning to measure beside")
 	return cmd
 }
 
@@ -408,7 +410,7 @@ func benchPeer(ctx context.Context, python string, only []string, ours []measure
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w; it needs torch and pytorch-metric-learning", python, err)
+		return fmt.Errorf("%s: %w; it needs torch, torchvision and pytorch-metric-learning", python, err)
 	}
 	var lines []struct {
 		Name, Size string

@@ -1,21 +1,25 @@
-"""Times pytorch-metric-learning on the batches of `dmlx bench`, as JSON on standard output.
+"""Times PyTorch, torchvision, Pillow and pytorch-metric-learning on what `dmlx bench` measures, as JSON on standard output.
 
-Arguments are what to time, of surgery and losses; none is all.
+Arguments are what to time, of surgery, losses, resnet and input; none is all.
 """
 
+import concurrent.futures
+import io
 import json
 import os
 import sys
 import time
 
+import PIL.Image
 import torch
+import torchvision
 from pytorch_metric_learning import distances, losses, miners
 
 torch.set_num_threads(os.cpu_count())
 lines = []
 
 
-def timed(name, ours, b, d, step):
+def timed(name, ours, size, step):
     times, begin = [], time.perf_counter()
     # For two seconds and five times at least, of which the first does not count; but what takes seconds, once.
     while len(times) < 6 or time.perf_counter() - begin < 2:
@@ -25,7 +29,7 @@ def timed(name, ours, b, d, step):
         if time.perf_counter() - begin > 5:
             break
     times = times[1:] or times
-    lines.append({"Name": name, "Ours": ours, "Size": f"B={b} D={d}", "Times": times})
+    lines.append({"Name": name, "Ours": ours, "Size": size, "Times": times})
 
 
 def batch(b, d):
@@ -49,7 +53,7 @@ def surgery():
                 x.grad = None
                 loss(x, labels, miner(x, labels)).backward()
 
-            timed(name, "surgery forward and backward", b, d, step)
+            timed(name, "surgery forward and backward", f"B={b} D={d}", step)
 
 
 def each_loss():
@@ -84,10 +88,43 @@ def each_loss():
                 p.grad = None
             loss(x, labels).backward()
 
-        timed(f"PML {name}", f"loss {name} forward and backward", b, d, step)
+        timed(f"PML {name}", f"loss {name} forward and backward", f"B={b} D={d}", step)
 
 
-for name, run in {"surgery": surgery, "losses": each_loss}.items():
+def resnet():
+    b = 16
+    images, labels = torch.rand(b, 3, 224, 224), torch.arange(b) // 4
+    for name in ("resnet18", "resnet50"):
+        net = torchvision.models.get_model(name, num_classes=32).to(memory_format=torch.channels_last)
+        descent = torch.optim.SGD(net.parameters(), lr=1e-3)
+        loss, miner = losses.TripletMarginLoss(), miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="hard")
+
+        def step():
+            descent.zero_grad()
+            x = net(images.contiguous(memory_format=torch.channels_last))
+            loss(x, labels, miner(x, labels)).backward()
+            descent.step()
+
+        timed("PyTorch, channels last", "training step", f"{name}, B={b}, 224 px", step)
+
+
+def photographs():
+    n, width, height, side = 192, 500, 375, 256
+    raw = io.BytesIO()
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    waves = [128 + 90 * torch.sin(0.05 * x + phase) * torch.cos(0.06 * y) + 12 * torch.rand(height, width) for phase in range(3)]
+    PIL.Image.fromarray(torch.stack(waves, 2).clamp(0, 255).byte().numpy()).save(raw, "JPEG", quality=90, subsampling=2)
+    prepare = torchvision.transforms.Compose([torchvision.transforms.Resize(side), torchvision.transforms.CenterCrop(side)])
+
+    def one(_):
+        return prepare(PIL.Image.open(io.BytesIO(raw.getvalue())).convert("RGB")).tobytes()
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        timed("Pillow and torchvision", "photographs decoded and kept", f"{n} JPEG files, {width}×{height} to {side} px",
+              lambda: list(pool.map(one, range(n))))
+
+
+for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "input": photographs}.items():
     if len(sys.argv) < 2 or name in sys.argv[1:]:
         run()
 print(json.dumps(lines))

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+// The photographs of the benchmark: about as large as CUB's.
+const (
+	photoWidth, photoHeight  = 500, 375
+	photoClasses, photosEach = 4, 48
+	photoSide                = 256 // Of what is kept of one.
+)
+
+const decodeLine = "photographs decoded and kept"
+
+// photoSize says how many photographs there are; the peer's line says the same.
+func photoSize() string {
+	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*photosEach, photoWidth, photoHeight, photoSide)
+}
+
+// benchInput measures what comes before a step: photographs decoded and kept, once, and batches cut from what is kept.
+func benchInput(ctx context.Context, _ *app, _ *backend.Choice, _ []measurement, report func(measurement)) error {
+	dir, err := os.MkdirTemp("", "dmlx-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	photos := filepath.Join(dir, "photos")
+	if err := writePhotos(photos); err != nil {
+		return err
+	}
+	var seconds []float64
+	var set *datasets.Set
+	for i := range 3 {
+		start := time.Now()
+		if set, err = datasets.Open(photos, datasets.Options{Size: photoSide, Cache: filepath.Join(dir, fmt.Sprint("cache", i)), Context: ctx}); err != nil {
+			return err
+		}
+		seconds = append(seconds, 1000*time.Since(start).Seconds())
+	}
+	report(measured(decodeLine, photoSize(), "ms", seconds...))
+	const batch = 128
+	pixels, rng := make([]uint8, batch*photoSide*photoSide*3), rand.New(rand.NewPCG(1, 1))
+	times, err := repeat(ctx, func() error {
+		one := len(pixels) / batch
+		for i := range batch {
+			set.Train.Augmented(pixels[i*one:(i+1)*one], rng.IntN(len(set.Train.Labels)), rng.IntN(21)-10, rng.IntN(21)-10, rng.IntN(2) == 0)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	report(measured("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms", times...))
+	return nil
+}
+
+// writePhotos draws photographs into a folder per class, with as much detail as a camera's.
+func writePhotos(dir string) error {
+	for class := range photoClasses {
+		folder := filepath.Join(dir, fmt.Sprintf("class-%d", class))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		for i := range photosEach {
+			rng := rand.New(rand.NewPCG(uint64(class), uint64(i)))
+			img := image.NewRGBA(image.Rect(0, 0, photoWidth, photoHeight))
+			fx, fy := 0.01+0.1*rng.Float64(), 0.01+0.1*rng.Float64()
+			for y := range photoHeight {
+				for x := range photoWidth {
+					v := func(phase float64) uint8 {
+						return uint8(128 + 90*math.Sin(fx*float64(x)+phase)*math.Cos(fy*float64(y)) + 12*rng.Float64())
+					}
+					img.SetRGBA(x, y, color.RGBA{v(0), v(1), v(2), 255})
+				}
+			}
+			file, err := os.Create(filepath.Join(folder, fmt.Sprintf("%03d.jpg", i)))
+			if err != nil {
+				return err
+			}
+			if err := jpeg.Encode(file, img, &jpeg.Options{Quality: 90}); err != nil {
+				return err
+			}
+			if err := file.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
