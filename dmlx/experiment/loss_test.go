@@ -1,8 +1,6 @@
 package experiment
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -202,18 +200,7 @@ func TestRunsByLoss(t *testing.T) {
 				}
 				// Stopped and gone on with it is the same, to the bit, its proxies too.
 				s, _ := testStore(t)
-				ctx, cancel := context.WithCancel(t.Context())
-				steps := 0
-				_, err = Run(ctx, c, s, spec, func(Progress) {
-					if steps++; steps == 5 {
-						cancel()
-					}
-				})
-				cancel()
-				if !errors.Is(err, context.Canceled) {
-					t.Fatal(err)
-				}
-				mustRun(t, c, s, spec)
+				runInTwoGoes(t, c, s, spec)
 				if got, want := outcome(t, s, spec.Hash()), outcome(t, whole, spec.Hash()); !reflect.DeepEqual(got, want) {
 					t.Error("differs from an undisturbed run")
 				}

@@ -97,6 +97,23 @@ func mustRun(t *testing.T, c *backend.Choice, s *Store, spec Spec) *Result {
 	return r
 }
 
+// runInTwoGoes stops a run after five steps, and goes on with it.
+func runInTwoGoes(t *testing.T, c *backend.Choice, s *Store, spec Spec) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps := 0
+	_, err := Run(ctx, c, s, spec, func(Progress) {
+		if steps++; steps == 5 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("a run that was stopped: %v", err)
+	}
+	mustRun(t, c, s, spec)
+}
+
 // outcome is all that a run leaves and that must not depend on how often it was stopped.
 func outcome(t *testing.T, s *Store, hash string) map[string]string {
 	t.Helper()

@@ -1,8 +1,6 @@
 package experiment
 
 import (
-	"context"
-	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -143,18 +141,7 @@ func TestThriftyRuns(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				s, _ := testStore(t)
-				ctx, cancel := context.WithCancel(t.Context())
-				steps := 0
-				_, err := Run(ctx, c, s, spec, func(Progress) {
-					if steps++; steps == 5 {
-						cancel()
-					}
-				})
-				cancel()
-				if !errors.Is(err, context.Canceled) {
-					t.Fatal(err)
-				}
-				mustRun(t, c, s, spec)
+				runInTwoGoes(t, c, s, spec)
 				if !reflect.DeepEqual(outcome(t, s, spec.Hash()), outcome(t, whole, spec.Hash())) {
 					t.Error("differs from an undisturbed run")
 				}
