@@ -73,17 +73,18 @@ func TestInBrowser(t *testing.T) {
 	args := []string{"-"}
 	var notebook string
 	for _, n := range []struct {
-		name  string
-		cells []string
-		edit  *strings.Replacer
+		name, from string
+		cells      []string
+		edit       *strings.Replacer
 	}{
-		{"rules", []string{"imports", "panel"}, strings.NewReplacer()},
-		{"flow", []string{"imports", "flow"}, strings.NewReplacer()},
-		{"own", []string{"imports", "own", "check", "drawn", "training", "train"}, strings.NewReplacer()},
+		{"rules", "playground", []string{"imports", "panel"}, strings.NewReplacer()},
+		{"flow", "playground", []string{"imports", "flow"}, strings.NewReplacer()},
+		{"own", "playground", []string{"imports", "own", "check", "drawn", "training", "train"}, strings.NewReplacer()},
 		// The smoke preset, at which JupyterLab is started, would have ended before it can be stopped.
-		{"stop", []string{"imports", "own", "training", "train"}, strings.NewReplacer("nb.Preset()", `\"quick\"`)},
+		{"stop", "playground", []string{"imports", "own", "training", "train"}, strings.NewReplacer("nb.Preset()", `\"quick\"`)},
+		{"map", "run", []string{"imports", "runs", "train", "look", "map"}, strings.NewReplacer()},
 	} {
-		notebook = excerpt(t, filepath.Join(dir, n.name+".ipynb"), n.cells, n.edit)
+		notebook = excerpt(t, n.from, filepath.Join(dir, n.name+".ipynb"), n.cells, n.edit)
 		rel, err := filepath.Rel(root, notebook)
 		if err != nil {
 			t.Fatal(err)
@@ -129,6 +130,12 @@ func TestInBrowser(t *testing.T) {
 	t.Run("rules", func(t *testing.T) { checkRules(t, found["rules"]) })
 	t.Run("flow", func(t *testing.T) { checkFlow(t, found["flow"]) })
 	t.Run("own", func(t *testing.T) { checkOwn(t, found["own"]) })
+	t.Run("map", func(t *testing.T) {
+		// An image under the pointer, with the one that is nearest to it; nothing is left when the pointer is gone.
+		if s := found["map"]; !strings.Contains(s.Note, "query") || !strings.Contains(s.Note, "nearest:") || s.Stills != 2 || !s.Kept {
+			t.Errorf("pointed at: %q with %d pictures, gone afterwards: %v", s.Note, s.Stills, s.Kept)
+		}
+	})
 	t.Run("stop", func(t *testing.T) {
 		if s := found["stop"]; !strings.Contains(s.Last, "cos/lin/hinge, lr") || !strings.Contains(s.Last, "stopped after epoch") {
 			t.Errorf("a training that was stopped: %q", s.Last)
@@ -218,10 +225,10 @@ func browserTools(t *testing.T) (chromium, python string) {
 	return chromium, python
 }
 
-// excerpt writes a notebook of some cells of playground.ipynb, edited and without outputs.
-func excerpt(t *testing.T, path string, ids []string, edit *strings.Replacer) string {
+// excerpt writes a notebook of some cells of another, edited and without outputs.
+func excerpt(t *testing.T, from, path string, ids []string, edit *strings.Replacer) string {
 	t.Helper()
-	raw, err := os.ReadFile("../playground.ipynb")
+	raw, err := os.ReadFile(filepath.Join("..", from+".ipynb"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +245,7 @@ func excerpt(t *testing.T, path string, ids []string, edit *strings.Replacer) st
 		}
 	}
 	if len(cells) != len(ids) {
-		t.Fatalf("playground.ipynb has %d of the cells %q", len(cells), ids)
+		t.Fatalf("%s.ipynb has %d of the cells %q", from, len(cells), ids)
 	}
 	n["cells"] = cells
 	raw, err = json.Marshal(n)

@@ -5,31 +5,29 @@
   const $ = (selector) => root.querySelector(selector);
   const inputs = [...root.querySelectorAll("select, input")];
   const times = []; // Of the last redraws, from the control's change to the picture on the screen, in milliseconds.
-  const inFlight = 2; // Events: the program draws one while the last one's pictures come back.
-  const sent = new Map(); // By number, when what an event tells of was changed.
-  let comm = null, seq = 0, changed = 0, press = [], timer = 0, shown = Promise.resolve();
+  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], timer = 0;
 
   const fail = (text) => {
     root.dataset.state = "failed";
     $(".problem").textContent = text;
   };
 
-  // What changes while enough events are under way goes with the next one.
+  // One event is under way at a time; what changes meanwhile goes with the next one.
   const send = () => {
-    if (sent.size >= inFlight || !comm) return;
+    if (waiting || !comm) return;
     if (globalThis.gonb_comm !== comm) {
       fail("The connection to this cell's program is gone: another notebook's panel took it, or the kernel was restarted. Press Stop and run the cell again.");
       return;
     }
     const values = {};
     for (const input of inputs) values[input.name] = input.value;
-    sent.set(++seq, changed || performance.now());
+    waiting = changed || performance.now();
     changed = 0;
     root.dataset.busy = "yes";
-    comm.send("/dmlx/in/" + id, JSON.stringify({seq, values, press}));
+    comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press}));
     press = [];
     clearTimeout(timer);
-    timer = setTimeout(() => { sent.clear(); fail("The cell's program does not answer. If it has ended, run the cell again."); }, 5000);
+    timer = setTimeout(() => { waiting = 0; fail("The cell's program does not answer. If it has ended, run the cell again."); }, 5000);
   };
   const change = (name) => {
     changed = changed || performance.now();
@@ -38,8 +36,10 @@
   };
 
   const show = async (text) => {
+    clearTimeout(timer);
     if (!root.isConnected) return;
     const view = JSON.parse(text);
+    const began = waiting;
     const pictures = await Promise.all(Object.entries(view.pictures || {}).map(async ([name, svg]) => {
       const old = $(`img[data-picture="${name}"]`);
       if (!old) return [];
@@ -58,30 +58,22 @@
     $(".problem").textContent = view.problem;
     $(".note").textContent = view.note;
     for (const input of inputs) input.disabled = (view.off || []).includes(input.name);
-    await new Promise(requestAnimationFrame);
-    // It answers the events up to its own, of which the program has drawn the last. The first has waited longest.
-    let took = 0;
-    for (const [number, began] of sent) {
-      if (number > view.seq) continue;
-      took = Math.max(took, performance.now() - began);
-      sent.delete(number);
-    }
-    times.push(took);
-    if (times.length > 500) times.shift();
-    root.dataset.times = times.map((t) => t.toFixed(0)).join(" ");
-    root.dataset.seq = view.seq;
-    root.dataset.state = "ready";
-    $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
-    for (const button of root.querySelectorAll("button[data-on]")) {
-      if (view.problem) button.click(); // What does not work is not tried again and again.
-      else press.push(button.name);
-    }
-    if (changed || press.length) send();
-    else if (!sent.size) delete root.dataset.busy;
-  };
-  const answer = (_, text) => {
-    clearTimeout(timer);
-    shown = shown.then(() => show(text)).catch((error) => fail(`The pictures cannot be shown: ${error}`));
+    requestAnimationFrame(() => {
+      const took = performance.now() - began;
+      times.push(took);
+      if (times.length > 500) times.shift();
+      root.dataset.times = times.map((t) => t.toFixed(0)).join(" ");
+      root.dataset.seq = view.seq;
+      root.dataset.state = "ready";
+      $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
+      waiting = 0;
+      for (const button of root.querySelectorAll("button[data-on]")) {
+        if (view.problem) button.click(); // What does not work is not tried again and again.
+        else press.push(button.name);
+      }
+      if (changed || press.length) send();
+      else delete root.dataset.busy;
+    });
   };
 
   for (const input of inputs) {
@@ -109,7 +101,7 @@
     const candidate = globalThis.gonb_comm;
     if (candidate && (!kernel || candidate._kernel_id === kernel)) {
       comm = candidate;
-      comm.subscribe("/dmlx/out/" + id, answer);
+      comm.subscribe("/dmlx/out/" + id, (_, text) => show(text).catch((error) => fail(`The pictures cannot be shown: ${error}`)));
       change();
     } else if (performance.now() - began < 20000) {
       setTimeout(connect, 50);

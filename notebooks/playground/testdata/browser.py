@@ -62,7 +62,7 @@ class Notebook:
         self.page.click('[data-command="runmenu:run-all"]')
 
     def ready(self, panel=".dmlx-panel"):
-        self.page.wait_for_selector(panel + "[data-state=ready]", timeout=60000)
+        self.page.wait_for_selector(panel + "[data-state=ready]", timeout=240000)  # The first cell compiles.
         return self.page.locator(panel)
 
     def stop(self):
@@ -222,7 +222,32 @@ def stop(n):
     n.tell(running=running, left=len(programs()), stopped=stopped, last=n.page.locator(".dmlx-training img").first.get_attribute("alt"))
 
 
-scenarios = {"rules": rules, "flow": flow, "own": own, "stop": stop}
+def map_of_a_run(n):
+    """The map of a run's test images is pointed at."""
+    n.run_all()
+    running = len(until(programs, 60, "program"))
+    shown = n.page.locator("[data-map]:visible")
+    until(shown.count, 200, "map")
+    n.idle()
+    shown.first.scroll_into_view_if_needed()
+    box, tip = shown.first.bounding_box(), shown.first.locator("[role=status]")
+
+    def pointed():
+        for x in range(8, int(box["width"]), 8):  # Along a line in the middle, past which there are points at both ends.
+            n.page.mouse.move(box["x"] + x, box["y"] + box["height"] * at)
+            if tip.is_visible():
+                return tip.inner_text()
+    at, found = 0.2, None
+    while not found and at < 0.9:
+        found, at = pointed(), at + 0.03
+    n.shot("pointed")
+    pictures = tip.locator("div").evaluate_all("all => all.filter(e => e.style.backgroundImage.startsWith('url(\"data:')).length")
+    n.page.mouse.move(5, 5)
+    n.tell(running=running, left=len(programs()), stopped=0, note=found or "", stills=pictures, kept=not tip.is_visible(),
+           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+
+
+scenarios = {"rules": rules, "flow": flow, "own": own, "stop": stop, "map": map_of_a_run}
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
