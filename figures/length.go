@@ -21,12 +21,18 @@ type Length struct {
 	// Scores are Recall@1 in percent by rule and number of steps, Seconds what a run took by number of steps.
 	Scores  [][]Score
 	Seconds []float64
+	// Paper are the paper's scores of the rules on its set PaperData, in the same role; nil if there are none.
+	PaperData string
+	Paper     []Score
 }
 
 func (l Length) check() error {
 	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Scores) != len(l.Rules) || len(l.Seconds) != len(l.Steps) {
 		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores and %d times", l.Data, len(l.Rules), len(l.Steps),
 			len(l.Scores), len(l.Seconds))
+	}
+	if l.Paper != nil && len(l.Paper) != len(l.Rules) {
+		return fmt.Errorf("lengths on %s: %d of the paper's scores for %d rules", l.Data, len(l.Paper), len(l.Rules))
 	}
 	for i, row := range l.Scores {
 		if len(row) != len(l.Steps) {
@@ -51,7 +57,7 @@ func checkLengths(sets []Length) error {
 	return nil
 }
 
-// orders says how well the order of the rules at each length agrees with that at the next.
+// orders says how well the order of the rules at each length agrees with that at the next, and with the paper's.
 func (l Length) orders() ([]Markup, error) {
 	var out []Markup
 	at := func(j int) []Score {
@@ -67,6 +73,16 @@ func (l Length) orders() ([]Markup, error) {
 			return nil, err
 		}
 		out = append(out, fmt.Sprintf("Order on %s at %d steps against that at %d (Spearman): %s.", l.Data, l.Steps[j], l.Steps[j+1], a))
+	}
+	if l.Paper == nil {
+		return out, nil
+	}
+	for j, steps := range l.Steps {
+		a, err := Agreement(at(j), l.Paper)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, fmt.Sprintf("Order on %s at %d steps against the paper's on %s (Spearman): %s.", l.Data, steps, l.PaperData, a))
 	}
 	return out, nil
 }

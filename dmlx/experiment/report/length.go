@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
@@ -14,7 +15,10 @@ func length(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets := lengths(r.Table)
+	sets, err := lengths(r.Table)
+	if err != nil {
+		return nil, err
+	}
 	table, err := figures.LengthTable(sets, r.Provenance)
 	if err != nil {
 		return nil, err
@@ -24,16 +28,21 @@ func length(ctx context.Context, q Request) (*Report, error) {
 	return r, err
 }
 
-// lengths sorts a study's cells, which stand by data set, rule and length.
-func lengths(t *experiment.Table) []figures.Length {
+// lengths sorts a study's cells, which stand by data set, rule and length, and sets the paper's Table 3 beside them.
+func lengths(t *experiment.Table) ([]figures.Length, error) {
 	var out []figures.Length
 	for _, c := range t.Cells {
 		if len(out) == 0 || out[len(out)-1].Data != c.Data {
-			out = append(out, figures.Length{Data: c.Data})
+			out = append(out, figures.Length{Data: c.Data, PaperData: c.PaperData})
 		}
 		l := &out[len(out)-1]
 		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != c.Rule {
-			l.Rules, l.Scores = append(l.Rules, c.Rule), append(l.Scores, nil)
+			parts := strings.Split(c.Rule, "/")
+			paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1], Triplet: parts[2]})
+			if err != nil {
+				return nil, err
+			}
+			l.Rules, l.Scores, l.Paper = append(l.Rules, c.Rule), append(l.Scores, nil), append(l.Paper, paper.Score())
 		}
 		last := len(l.Rules) - 1
 		l.Scores[last] = append(l.Scores[last], score(c.Recall(1)))
@@ -43,5 +52,5 @@ func lengths(t *experiment.Table) []figures.Length {
 			l.Seconds = append(l.Seconds, seconds.Mean)
 		}
 	}
-	return out
+	return out, nil
 }
