@@ -19,6 +19,7 @@ import (
 // kept and lent out again: runs that differ in seed, data or learning rate share them, one at a time.
 type engine struct {
 	key     engineKey
+	by      descent // Nothing, for evaluation.
 	weights *model.Store
 	exec    *model.Exec // nil if there are pieces.
 	pieces  *pieces
@@ -87,8 +88,9 @@ func training(b compute.Backend, spec Spec, by descent) (*engine, error) {
 		key.loss, key.proxies, key.images = spec.Objective(), by.proxies, spec.ImagesPerClass
 	}
 	return borrow(key, func(e *engine) (err error) {
+		e.by = by
 		if key.thrift.Piece > 0 {
-			e.pieces, err = newPieces(e, by)
+			e.pieces, err = newPieces(e)
 			return err
 		}
 		e.exec, err = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) *Node {
@@ -125,12 +127,12 @@ func (v stepValues) of(by descent) []any {
 // step changes the weights and returns, as one vector, what is to be known: S_ap [B], S_an [B] and validity [B] of the
 // triplets that a rule mines, whatever is trained by, and the length of the gradient of all weights, with that of the
 // proxies.
-func (e *engine) step(by descent, v stepValues) (*tensors.Tensor, error) {
+func (e *engine) step(v stepValues) (*tensors.Tensor, error) {
 	if e.pieces != nil {
-		return e.pieces.step(by, v)
+		return e.pieces.step(e.by, v)
 	}
 	pixels := tensors.FromFlatDataAndDimensions(v.pixels, len(v.labels), v.size, v.size, 3)
-	in := append([]any{pixels, v.colours, v.rate}, v.of(by)...)
+	in := append([]any{pixels, v.colours, v.rate}, v.of(e.by)...)
 	out, err := e.exec.Call1(in...)
 	_ = pixels.FinalizeAll() // Frees memory early; a failure leaves it to the garbage collector.
 	return out, err

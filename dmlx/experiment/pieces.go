@@ -27,8 +27,8 @@ type pieces struct {
 	descend  *model.Exec // The learning rate and the outcome → the outcome; changes the weights and clears the sums.
 }
 
-func newPieces(e *engine, by descent) (*pieces, error) {
-	p, b := &pieces{size: e.key.thrift.Piece}, e.key.backend
+func newPieces(e *engine) (*pieces, error) {
+	p, b, by := &pieces{size: e.key.thrift.Piece}, e.key.backend, e.by
 	var errs [4]error
 	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colours *Node) *Node {
 		return e.key.embed(scope, pixels, colours, backbone.Pass{Training: true})

@@ -62,8 +62,8 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					return store
 				}
 				key := engineKey{backend: c.Backend, arch: backbone.Small, dim: dim, thrift: Thrift{Piece: 4}}
-				e := &engine{key: key, weights: start()}
-				if e.pieces, err = newPieces(e, by); err != nil {
+				e := &engine{key: key, by: by, weights: start()}
+				if e.pieces, err = newPieces(e); err != nil {
 					t.Fatal(err)
 				}
 				defer e.drop()
@@ -107,7 +107,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 				for i := range steps {
 					pixels, labels := batch(i)
 					v := stepValues{pixels: pixels, labels: labels, size: size, colours: colours, rate: scalar(.05), proxyRate: scalar(.5)}
-					got, err := e.step(by, v)
+					got, err := e.step(v)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -154,7 +154,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 			if t.by.noise {
 				v.noise = noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed)
 			}
-			out, err := t.engine.step(t.by, v)
+			out, err := t.engine.step(v)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
 			}

@@ -69,7 +69,7 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 				times = append(times, float64(now.Sub(last).Microseconds())/1000)
 			}
 			if p.Step == spec.Steps() {
-				peak = peakMemory()
+				peak = float64(memoryOf("self/status", "VmHWM")) / (1 << 20)
 			}
 			last = now
 		}); err != nil {
@@ -99,16 +99,4 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 func resetPeak() bool {
 	debug.FreeOSMemory()
 	return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil
-}
-
-// peakMemory is this process's peak memory since then, in MB.
-func peakMemory() float64 {
-	raw, _ := os.ReadFile("/proc/self/status")
-	for line := range strings.Lines(string(raw)) {
-		var kB float64
-		if _, err := fmt.Sscanf(line, "VmHWM: %f kB", &kB); err == nil {
-			return kB / 1024
-		}
-	}
-	return 0
 }

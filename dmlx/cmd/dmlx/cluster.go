@@ -96,11 +96,7 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 		if o.Retries == 0 {
 			o.Retries = -1 // Which is none; 0 is the default there.
 		}
-		o.Say = func(text string) {
-			line.end()
-			a.logf("%s", text)
-		}
-		o.Progress = func(s slurm.Status) { line.show("slurm: %3.0f %%  %s", 100*s.Fraction, s) }
+		a.tell(&o, line)
 		s, err := slurm.Submit(ctx, store, jobs, o)
 		if err != nil {
 			return err
@@ -111,6 +107,15 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 		}
 		return err
 	}
+}
+
+// tell shows on a line how far a cluster is, and prints what happens.
+func (a *app) tell(o *slurm.Options, line *liveLine) {
+	o.Say = func(text string) {
+		line.end()
+		a.logf("%s", text)
+	}
+	o.Progress = func(s slurm.Status) { line.show("slurm: %3.0f %%  %s", 100*s.Fraction, s) }
 }
 
 // newQueue lists what is queued for the store.
@@ -125,10 +130,9 @@ func newQueue(a *app) *cobra.Command {
 			}
 			if follow {
 				line := newLiveLine(a.stderr)
-				err := slurm.Watch(cmd.Context(), store, slurm.Options{
-					Say:      func(text string) { line.end(); a.logf("%s", text) },
-					Progress: func(s slurm.Status) { line.show("slurm: %3.0f %%  %s", 100*s.Fraction, s) },
-				})
+				var o slurm.Options
+				a.tell(&o, line)
+				err := slurm.Watch(cmd.Context(), store, o)
 				line.end()
 				if err != nil {
 					return err

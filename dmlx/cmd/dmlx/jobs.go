@@ -31,7 +31,7 @@ func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
 	}
 	gpus := visibleGPUs()
 	if o.Jobs == 0 {
-		o.Jobs = machineJobs(runtime.NumCPU(), availableMemory(), len(gpus))
+		o.Jobs = machineJobs(runtime.NumCPU(), memoryOf("meminfo", "MemAvailable"), len(gpus))
 	}
 	if o.Jobs > 1 {
 		o.Apart = a.process(store, o.Jobs, gpus)
@@ -56,15 +56,13 @@ func machineJobs(cores int, memory uint64, gpus int) int {
 	return jobs
 }
 
-// availableMemory is what /proc/meminfo calls available, in bytes; 0 where there is none.
-func availableMemory() uint64 {
-	raw, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(raw)) {
+// memoryOf is a line of what Linux tells of the machine's memory (meminfo) or this process's (self/status), in bytes; 0 where
+// there is none.
+func memoryOf(file, line string) uint64 {
+	raw, _ := os.ReadFile(filepath.Join("/proc", file))
+	for text := range strings.Lines(string(raw)) {
 		var kilobytes uint64
-		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kilobytes); n == 1 {
+		if n, _ := fmt.Sscanf(text, line+": %d kB", &kilobytes); n == 1 {
 			return kilobytes << 10
 		}
 	}

@@ -129,7 +129,7 @@ func TestMachineJobs(t *testing.T) {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
-	if m := availableMemory(); m != 0 && m < 1<<20 {
+	if m := memoryOf("meminfo", "MemAvailable"); m != 0 && m < 1<<20 {
 		t.Errorf("%d bytes of memory", m)
 	}
 	a := &app{stderr: os.Stderr}

@@ -71,18 +71,28 @@ func (a *app) pictures(r *results.Report, out, prefix string) (words map[string]
 		if out == "" {
 			continue
 		}
-		for _, format := range p.Of.Formats() {
-			if format == "txt" {
-				continue // It is printed.
-			}
-			path := filepath.Join(out, fmt.Sprintf("%s-%s.%s", prefix, p.Name, format))
-			if err := figures.Save(p.Of, path); err != nil {
-				return nil, nil, err
-			}
-			files = append(files, path)
+		saved, err := saveAll(p.Of, filepath.Join(out, prefix+"-"+p.Name))
+		if err != nil {
+			return nil, nil, err
 		}
+		files = append(files, saved...)
 	}
 	return words, files, nil
+}
+
+// saveAll writes a picture or table in all formats but text, which is printed, to files of a name with the format behind it.
+func saveAll(of figures.Output, name string) (files []string, err error) {
+	for _, format := range of.Formats() {
+		if format == "txt" {
+			continue
+		}
+		path := name + "." + format
+		if err := figures.Save(of, path); err != nil {
+			return nil, err
+		}
+		files = append(files, path)
+	}
+	return files, nil
 }
 
 // filesText lists what was written.

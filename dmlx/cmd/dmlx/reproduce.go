@@ -207,20 +207,15 @@ func present(r *results.Report, out string) (reproduced, string, error) {
 		if out == "" {
 			continue
 		}
-		for _, format := range p.Of.Formats() {
-			if format == "txt" {
-				continue // It is printed.
-			}
-			name := r.Name + "-" + r.Preset
-			if p.Name != "" {
-				name += "-" + p.Name
-			}
-			path := filepath.Join(out, name+"."+format)
-			if err := figures.Save(p.Of, path); err != nil {
-				return set, "", err
-			}
-			set.Files = append(set.Files, path)
+		name := r.Name + "-" + r.Preset
+		if p.Name != "" {
+			name += "-" + p.Name
 		}
+		saved, err := saveAll(p.Of, filepath.Join(out, name))
+		if err != nil {
+			return set, "", err
+		}
+		set.Files = append(set.Files, saved...)
 	}
 	if r.Runs > 0 {
 		texts = append(texts, fmt.Sprintf("%d runs, %d of them made now", r.Runs, r.Ran))
