@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Grid is the study "grid" on one data set, all combinations of directions, pair weights and triplet weights, read for
@@ -166,18 +165,14 @@ func Extremes(grids []Grid, n int, besides ...string) Study {
 		}}
 }
 
-// Noise is the standard deviation over seeds of one rule's runs, pooled over the rules that have several, and its degrees
-// of freedom; NaN if there are none. Rules that were run again because one seed was extreme make it too large rather than
-// too small.
-func (g *Grid) Noise() (sd float64, freedom int) {
-	sum := 0.0
+// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. Rules that were run again
+// because one seed was extreme make it too large rather than too small.
+func (g *Grid) Noise() Noise {
+	var stats []Stat
 	for _, r := range g.Rules {
-		if n := len(r.values); n > 1 {
-			sum += stat.Variance(r.values, nil) * float64(n-1)
-			freedom += n - 1
-		}
+		stats = append(stats, Stat{N: len(r.values), Std: stat.StdDev(r.values, nil)})
 	}
-	return math.Sqrt(sum / float64(freedom)), freedom // 0/0 is NaN.
+	return pool(stats)
 }
 
 // Reliability is the share of the variance between rules by the grid's seed that is not that seed's noise: how much of a
@@ -187,7 +182,7 @@ func (g *Grid) Reliability() float64 {
 	for _, r := range g.Ranked() {
 		values = append(values, r.First.Mean)
 	}
-	sd, _ := g.Noise()
+	sd := g.Noise().Std
 	if len(values) < 2 {
 		return math.NaN()
 	}
@@ -203,12 +198,7 @@ type Estimate struct{ Value, Low, High float64 }
 
 // estimate gives a value the interval that the grid's noise gives it, when its variance is that noise's times factor.
 func (g *Grid) estimate(value, factor float64) Estimate {
-	e := Estimate{value, math.NaN(), math.NaN()}
-	if sd, freedom := g.Noise(); freedom > 0 && !math.IsNaN(value) {
-		half := distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile(0.975) * sd * math.Sqrt(factor)
-		e.Low, e.High = value-half, value+half
-	}
-	return e
+	return g.Noise().around(value, factor)
 }
 
 // Replicated is a rule's mean over the other seeds than the grid's: not flattered by that seed having chosen the rule. NaN

@@ -84,7 +84,7 @@ func TestGrids(t *testing.T) {
 	if n := len(g.Observations()); n != 206 {
 		t.Errorf("%d observations", n)
 	}
-	if _, freedom := g.Noise(); freedom != 48 {
+	if freedom := g.Noise().Freedom; freedom != 48 {
 		t.Errorf("noise with %d degrees of freedom", freedom)
 	}
 	ranked := g.Ranked()
@@ -110,7 +110,7 @@ func TestEmptyGrid(t *testing.T) {
 	if c := g.Coverage(); c != (Coverage{Rules: 168}) || len(best)+len(worst)+len(g.Ranked())+len(g.Steps()) != 0 {
 		t.Errorf("%+v, %v, %v", c, best, worst)
 	}
-	sd, _ := g.Noise()
+	sd := g.Noise().Std
 	if !math.IsNaN(sd) || !math.IsNaN(g.Reliability()) || !math.IsNaN(g.Replicated("cos/con/con").Value) || g.Regress(10).N != 0 {
 		t.Error("there are numbers without runs")
 	}

@@ -17,10 +17,19 @@ type Noise struct {
 
 // PooledNoise is that of groups of runs that differ in their seed alone each. Diverged runs are left out.
 func PooledNoise(groups [][]*Result, measure func(*Result) float64) Noise {
+	var stats []Stat
+	for _, g := range groups {
+		stats = append(stats, Over(g, measure))
+	}
+	return pool(stats)
+}
+
+// pool is the noise of groups of which these are the statistics.
+func pool(groups []Stat) Noise {
 	var n Noise
 	sum := 0.0
-	for _, g := range groups {
-		if s := Over(g, measure); s.N > 1 {
+	for _, s := range groups {
+		if s.N > 1 {
 			sum += s.Std * s.Std * float64(s.N-1)
 			n.Freedom += s.N - 1
 		}
@@ -29,19 +38,23 @@ func PooledNoise(groups [][]*Result, measure func(*Result) float64) Noise {
 	return n
 }
 
+// around gives a value the interval that the noise gives it, when its variance is the noise's times factor.
+func (n Noise) around(value, factor float64) Estimate {
+	e := Estimate{value, math.NaN(), math.NaN()}
+	if n.Freedom > 0 && !math.IsNaN(value) {
+		half := distuv.StudentsT{Sigma: 1, Nu: float64(n.Freedom)}.Quantile(0.975) * n.Std * math.Sqrt(factor)
+		e.Low, e.High = value-half, value+half
+	}
+	return e
+}
+
 // Difference is a's mean less b's with the 95 % interval that the noise gives it, as if no seed were shared; NaN without
 // runs on either side, and without an interval where there is no noise to judge by.
 func (n Noise) Difference(a, b Stat) Estimate {
-	e := Estimate{a.Mean - b.Mean, math.NaN(), math.NaN()}
 	if a.N == 0 || b.N == 0 {
-		e.Value = math.NaN()
+		return Estimate{math.NaN(), math.NaN(), math.NaN()}
 	}
-	if n.Freedom > 0 && !math.IsNaN(e.Value) {
-		t := distuv.StudentsT{Sigma: 1, Nu: float64(n.Freedom)}.Quantile(0.975)
-		half := t * n.Std * math.Sqrt(1/float64(a.N)+1/float64(b.N))
-		e.Low, e.High = e.Value-half, e.Value+half
-	}
-	return e
+	return n.around(a.Mean-b.Mean, 1/float64(a.N)+1/float64(b.N))
 }
 
 // Way is how a candidate is chosen.

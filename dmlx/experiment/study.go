@@ -158,14 +158,14 @@ func inSmokeGrid(r dmlx.Rule) bool {
 		slices.Contains([]string{"con", "cos", "cir"}, parts[2])
 }
 
-// sweepHeldOut is which part of the training classes, one in so many, chooses the learning rates of the sweeps.
-const sweepHeldOut = 4
+// SweepHeldOut is which part of the training classes, one in so many, chooses the learning rates of the sweeps.
+const SweepHeldOut = 4
 
 // rateSweep makes a row of each rule on each data set, and a column of each learning rate. A run serves two ways to choose
 // a rate: by the recall on the test classes, as the paper does, and on training classes that are held out. At the paper
 // preset none are, so that its numbers are those of the paper's own protocol.
 func rateSweep(p Preset, table int, rules []string) []Cell {
-	holdOut := func(s *Spec) { s.HeldOut = sweepHeldOut }
+	holdOut := func(s *Spec) { s.HeldOut = SweepHeldOut }
 	if p.Name == "paper" {
 		holdOut = nil
 	}

@@ -224,7 +224,7 @@ func gridMap(g *experiment.Grid) figures.GridSet {
 
 func gridCount(g *experiment.Grid) figures.GridCount {
 	c := g.Coverage()
-	sd, _ := g.Noise()
+	sd := g.Noise().Std
 	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs, Diverged: c.Diverged, Broken: c.Broken,
 		Mean: math.NaN(), Spread: math.NaN(), Low: math.NaN(), High: math.NaN(), Expected: math.NaN(), Noise: 100 * sd, Kept: g.Reliability()}
 	var values []float64

@@ -33,16 +33,17 @@ func exchanges(t *experiment.Table) []figures.ExchangeSet {
 		groups[c.Data] = append(groups[c.Data], c.Runs)
 	}
 	var out []figures.ExchangeSet
+	var noise experiment.Noise // Of the set at hand.
 	for _, c := range t.Cells {
 		if len(out) == 0 || out[len(out)-1].Data != c.Data {
 			out = append(out, figures.ExchangeSet{Data: c.Data})
+			noise = experiment.PooledNoise(groups[c.Data], recallAtOne)
 		}
 		s := &out[len(out)-1]
 		if c.Exchange == "" {
 			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: score(c.Recall(1))})
 			continue
 		}
-		noise := experiment.PooledNoise(groups[c.Data], recallAtOne)
 		l := &s.Losses[len(s.Losses)-1]
 		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, experiment.Published).Recall(1))
 		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: score(c.Recall(1)), Gain: gridPercent(gain)})

@@ -51,7 +51,7 @@ func (q SearchRequest) withDefaults() SearchRequest {
 		q.Sampler = search.TPE
 	}
 	if q.HeldOut == 0 {
-		q.HeldOut = sweepHeldOut
+		q.HeldOut = experiment.SweepHeldOut
 	}
 	if q.Seed == 0 {
 		q.Seed = 1
@@ -61,9 +61,6 @@ func (q SearchRequest) withDefaults() SearchRequest {
 	}
 	return q
 }
-
-// sweepHeldOut is which part of the training classes is held out, one in so many: as in the sweeps over rates.
-const sweepHeldOut = 4
 
 // referenceName is the search that another is compared with.
 func referenceName(name string) string { return name + ".reference" }
