@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"maps"
 	"math"
 	"runtime"
@@ -21,14 +22,16 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"golang.org/x/sync/errgroup"
 )
 
-// BlockSize bounds how many similarities are held at once: 64 MiB of float32 on the device and as much on the host. One
-// query's row is the least that is held, so a gallery larger than this needs more.
-const BlockSize = 16 << 20
+// BlockSize bounds how many similarities are held at once: 16 MiB of float32 on the device and as much on the host, which
+// caches still help. One query's row is the least that is held, so a gallery larger than this needs more.
+const BlockSize = 4 << 20
 
 var blockSize = BlockSize // Tests make it small.
 
@@ -83,7 +86,7 @@ func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Resul
 		if self {
 			own = i
 		}
-		ranked[i] = rank(row, gallery.Labels, queries.Labels[i], members[queries.Labels[i]], own)
+		ranked[i] = rank(row, members[queries.Labels[i]], own)
 	})
 	if err != nil {
 		return nil, err
@@ -167,22 +170,37 @@ func similarities(b compute.Backend, queries, gallery *Embeddings, visit func(i 
 		return oneLine("similarities", err)
 	}
 	defer exec.Finalize()
-	unit := normalized(gallery.Values, d)
-	copies := duplicates(unit, d)
-	g := tensors.FromFlatDataAndDimensions(unit, m, d)
+	// Each is written in place where the backend allows it, so that there is one copy of the gallery and of a block.
+	g, err := tensors.FromShapeForBackend(b, 0, shapes.Make(dtypes.Float32, m, d))
+	if err != nil {
+		return oneLine("similarities", err)
+	}
 	defer g.MustFinalizeAll()
-	block := make([]float32, rows*d)
+	var copies []duplicate
+	tensors.MustMutableFlatData(g, func(unit []float32) {
+		normalize(unit, gallery.Values, d)
+		copies = duplicates(unit, d)
+	})
+	q, err := tensors.FromShapeForBackend(b, 0, shapes.Make(dtypes.Float32, rows, d))
+	if err != nil {
+		return oneLine("similarities", err)
+	}
+	defer q.MustFinalizeAll()
+	block := tensors.FromShape(shapes.Make(dtypes.Float32, rows, m))
 	for start := 0; start < n; start += rows {
 		count := min(rows, n-start)
-		clear(block) // The last block is filled up with zeros, so that the graph is compiled once.
-		copy(block, normalized(queries.Values[start*d:(start+count)*d], d))
-		q := tensors.FromFlatDataAndDimensions(block, rows, d)
+		tensors.MustMutableFlatData(q, func(unit []float32) {
+			clear(unit[count*d:]) // The last block is filled up with zeros, so that the graph is compiled once.
+			normalize(unit[:count*d], queries.Values[start*d:(start+count)*d], d)
+		})
 		s, err := exec.Call1(q, g)
 		if err != nil {
 			return oneLine("similarities", err)
 		}
-		err = s.MutableFlatData(func(flat any) {
-			values := flat.([]float32)
+		if err := errors.Join(block.CopyFrom(s), s.FinalizeAll()); err != nil {
+			return oneLine("similarities", err)
+		}
+		tensors.MustMutableFlatData(block, func(values []float32) {
 			var workers errgroup.Group
 			workers.SetLimit(runtime.GOMAXPROCS(0))
 			for from := 0; from < count; from += 16 {
@@ -199,9 +217,6 @@ func similarities(b compute.Backend, queries, gallery *Embeddings, visit func(i 
 			}
 			_ = workers.Wait() // The workers return no error.
 		})
-		if err := errors.Join(err, q.FinalizeAll(), s.FinalizeAll()); err != nil {
-			return oneLine("similarities", err)
-		}
 	}
 	return nil
 }
@@ -214,9 +229,9 @@ type ranking struct {
 	positive, negative          float32 // Highest similarity to a match and to another class.
 }
 
-// rank finds the rank of every match in row by counting the items before it, which needs no sorting of the row.
-// members are the gallery's items of the query's class, own is the query's place in the gallery or -1.
-func rank(row []float32, labels []int64, label int64, members []int, own int) ranking {
+// rank finds the ranks of the matches in row by counting the items before them, which needs no sorting of the row. members
+// are the gallery's items of the query's class, ascending; own is the query's place among them or -1.
+func rank(row []float32, members []int, own int) ranking {
 	nan := float32(math.NaN())
 	r := ranking{positive: nan, negative: nan}
 	matches := make([]int, 0, len(members))
@@ -229,60 +244,113 @@ func rank(row []float32, labels []int64, label int64, members []int, own int) ra
 		return cmp.Or(cmp.Compare(row[b], row[a]), cmp.Compare(a, b))
 	})
 	r.matches = len(matches)
-	least := float32(math.Inf(1))
+	first, best := len(row), float32(math.Inf(1))
 	if r.matches > 0 {
-		least = row[matches[r.matches-1]]
+		first, best = matches[0], row[matches[0]]
+		r.positive = best
 	}
 	negative := float32(math.Inf(-1))
-	between := make([]int, r.matches+1) // between[t]: other classes' items that come after exactly t matches.
-	for j, s := range row {
-		if s < least && s <= negative || labels[j] == label {
-			continue
+	for from, to := range between(members, len(row)) {
+		above, level, highest := count(row[from:to], best)
+		r.first += above
+		if to <= first {
+			r.first += level
 		}
-		negative = max(negative, s)
-		after := sort.Search(r.matches, func(t int) bool {
-			p := matches[t]
-			return row[p] < s || row[p] == s && p > j
-		})
-		between[after]++
+		negative = max(negative, highest)
 	}
 	if !math.IsInf(float64(negative), -1) {
 		r.negative = negative
 	}
-	if r.matches == 0 {
-		return r
+	if r.matches == 0 || r.first >= r.matches {
+		return r // No match is among the R nearest.
 	}
-	r.positive = row[matches[0]]
-	r.first = between[0]
-	before := 0
-	for t := range r.matches {
-		before += between[t]
-		if place := t + before; place < r.matches {
-			r.precision++
-			r.averagePrecision += float64(t+1) / float64(place+1)
+	others := make([]int, r.matches) // others[t]: items of other classes that come after exactly t matches.
+	within, counted := r.matches, 0  // Matches that may be among the R nearest, which is all that the measures at R ask.
+	for from, to := range between(members, len(row)) {
+		for j, s := range row[from:to] {
+			if s < row[matches[within-1]] {
+				continue
+			}
+			after := sort.Search(within, func(t int) bool {
+				p := matches[t]
+				return row[p] < s || row[p] == s && p > from+j
+			})
+			if after == within {
+				continue
+			}
+			others[after]++
+			if counted++; counted == r.matches {
+				within, counted = nearEnough(others[:within], r.matches), 0
+			}
 		}
+	}
+	before := 0
+	for t := range nearEnough(others[:within], r.matches) {
+		before += others[t]
+		r.precision++
+		r.averagePrecision += float64(t+1) / float64(t+before+1)
 	}
 	r.precision /= float64(r.matches)
 	r.averagePrecision /= float64(r.matches)
 	return r
 }
 
-// normalized divides each row of dimension d by its length. Equal rows stay equal bit by bit, so ties stay ties.
-func normalized(values []float32, d int) []float32 {
-	out := make([]float32, len(values))
+// count counts the values above a threshold and those level with it, and finds the highest. Nearly all the host's time goes
+// here, so it has no jump that cannot be foreseen.
+func count(values []float32, threshold float32) (above, level int, highest float32) {
+	highest = float32(math.Inf(-1))
+	for _, v := range values {
+		above += int(math.Float32bits(threshold-v) >> 31) // The sign.
+		if v == threshold {
+			level++
+		}
+		if v > highest {
+			highest = v
+		}
+	}
+	return above, level, highest
+}
+
+// between yields the ranges of 0…n−1 that lie between members.
+func between(members []int, n int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		from := 0
+		for _, j := range members {
+			if !yield(from, j) {
+				return
+			}
+			from = j + 1
+		}
+		yield(from, n)
+	}
+}
+
+// nearEnough counts the matches with a rank below r, given how many others come after exactly t matches.
+func nearEnough(others []int, r int) int {
+	before := 0
+	for t, n := range others {
+		if before += n; t+before >= r {
+			return t
+		}
+	}
+	return len(others)
+}
+
+// normalize divides each row of dimension d by its length. Equal rows stay equal bit by bit, so ties stay ties.
+func normalize(unit, values []float32, d int) {
 	for i := 0; i < len(values); i += d {
 		sum := 0.0
 		for _, v := range values[i : i+d] {
 			sum += float64(v) * float64(v)
 		}
+		length := math.Sqrt(sum)
 		if sum == 0 {
-			continue
+			length = 1
 		}
 		for j, v := range values[i : i+d] {
-			out[i+j] = float32(float64(v) / math.Sqrt(sum))
+			unit[i+j] = float32(float64(v) / length)
 		}
 	}
-	return out
 }
 
 type duplicate struct{ original, copy int }

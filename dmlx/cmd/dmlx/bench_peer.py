@@ -1,6 +1,6 @@
-"""Times PyTorch, torchvision, Pillow and pytorch-metric-learning on what `dmlx bench` measures, as JSON on standard output.
+"""Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures, as JSON on standard output.
 
-Arguments are what to time, of surgery, losses, resnet and input; none is all.
+Arguments are what to time, of surgery, losses, resnet, input and recall; none is all.
 """
 
 import concurrent.futures
@@ -10,12 +10,15 @@ import os
 import sys
 import time
 
+import faiss
+import numpy
 import PIL.Image
 import torch
 import torchvision
 from pytorch_metric_learning import distances, losses, miners
 
 torch.set_num_threads(os.cpu_count())
+faiss.omp_set_num_threads(os.cpu_count())
 lines = []
 
 
@@ -124,7 +127,22 @@ def photographs():
               lambda: list(pool.map(one, range(n))))
 
 
-for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "input": photographs}.items():
+def recall():
+    for n, d in ((10000, 512), (60502, 512)):
+        x = numpy.random.default_rng(1).standard_normal((n, d), dtype=numpy.float32)
+        for k in (8, 1000):  # Of the paper's data sets, the largest K of CUB and CARS, and of Stanford Online Products.
+
+            def search():
+                unit = x.copy()
+                faiss.normalize_L2(unit)
+                index = faiss.IndexFlatIP(d)
+                index.add(unit)
+                index.search(unit, k + 1)  # The first is the query.
+
+            timed(f"faiss-cpu flat, {k} nearest", "recall, R-precision and MAP@R", f"N={n} D={d}", search)
+
+
+for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "input": photographs, "recall": recall}.items():
     if len(sys.argv) < 2 or name in sys.argv[1:]:
         run()
 print(json.dumps(lines))
