@@ -37,14 +37,6 @@ func (a *app) print(v any, text string) error {
 	return enc.Encode(v)
 }
 
-// presetOr is the preset of --preset, or another where none is given.
-func (a *app) presetOr(other string) string {
-	if a.preset == "" {
-		return other
-	}
-	return a.preset
-}
-
 // storePath is the folder of the run store: --store, else runs/ in this repository, else runs/ here.
 func (a *app) storePath() string {
 	if a.storeDir != "" {

@@ -22,8 +22,7 @@ func newReproduce(a *app) *cobra.Command {
 		out  string
 		ship string
 
-		partial, skipBad bool
-		thrift           experiment.Thrift
+		pf presetFlags
 
 		on cluster
 	)
@@ -42,11 +41,10 @@ func newReproduce(a *app) *cobra.Command {
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(results.Names(), everything),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			preset, err := experiment.ParsePreset(a.presetOr("quick"))
+			preset, err := pf.preset(a)
 			if err != nil {
 				return err
 			}
-			preset.AllowPartial, preset.SkipBad, preset.Thrift = partial, skipBad, thrift
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
@@ -136,9 +134,7 @@ func newReproduce(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&partial, "allow-partial", false, "take published sets that are not whole; it is part of the runs")
-	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the runs")
-	thriftFlags(f, &thrift)
+	pf.add(f)
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
 	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")

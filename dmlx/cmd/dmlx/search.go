@@ -19,6 +19,7 @@ import (
 func newSearch(a *app) *cobra.Command {
 	var q results.SearchRequest
 	var sampler, out string
+	var pf presetFlags
 	var on cluster
 	names, about := search.Names()
 	var list strings.Builder
@@ -42,7 +43,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if q.Preset, err = experiment.ParsePreset(a.presetOr("quick")); err != nil {
+			if q.Preset, err = pf.preset(a); err != nil {
 				return err
 			}
 			if q.Budget.Trials < 1 && cmd.Flags().Changed("trials") || q.Budget.Hours <= 0 && cmd.Flags().Changed("hours") {
@@ -99,6 +100,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	f.IntVar(&q.Bracket, "bracket", 8, "trials that compete with each other")
 	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every so many-th training class")
 	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
+	pf.add(f)
 	on.flags(f)
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
 

@@ -26,8 +26,7 @@ func newTrain(a *app) *cobra.Command {
 		loss, miner, exchange            string
 		proxyLR                          float64
 		seed                             uint64
-		partial, skipBad                 bool
-		thrift                           experiment.Thrift
+		pf                               presetFlags
 		lr                               float64
 		epochs, steps, dim, size         int
 	)
@@ -45,11 +44,10 @@ func newTrain(a *app) *cobra.Command {
 			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			preset, err := experiment.ParsePreset(a.presetOr("quick"))
+			preset, err := pf.preset(a)
 			if err != nil {
 				return err
 			}
-			preset.AllowPartial, preset.SkipBad, preset.Thrift = partial, skipBad, thrift
 			given := cmd.Flags().Changed
 			var spec experiment.Spec
 			switch {
@@ -102,8 +100,6 @@ func newTrain(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "minicar", "data set, or a folder of images")
-	f.BoolVar(&partial, "allow-partial", false, "train on a published set that is not whole; it is part of the run")
-	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the run")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
 	f.StringVar(&loss, "loss", "", `loss to train by instead of a rule, with parameters that are not the published ones: "ms?beta=40"`)
 	f.StringVar(&miner, "miner", "", "what chooses the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
@@ -118,7 +114,7 @@ func newTrain(a *app) *cobra.Command {
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
 	f.StringVar(&weights, "weights", "", "its start: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
-	thriftFlags(f, &thrift)
+	pf.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
