@@ -30,7 +30,7 @@ func Convolution(x, kernel *Node, stride, pad int) *Node {
 	return unfoldedConvolution(x, kernel, stride, pad)
 }
 
-// native tells whether the graph's backend has fast convolutions and poolings, and their gradients: XLA.
+// native tells whether the graph's backend has fast convolutions and their gradients: XLA.
 func native(x *Node) bool { return x.Graph().Backend().Name() == "xla" }
 
 func checkWindow(op string, x *Node, height, width, stride, pad int) {
