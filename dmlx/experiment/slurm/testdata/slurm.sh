@@ -6,7 +6,8 @@
 #                                 folder that the node does not see.
 #   slurm.sh node-die DIR         kills the node's daemon and all that it runs, as a power cut does
 #   slurm.sh node-start DIR       starts the node again
-#   slurm.sh hurry DIR            starts jobs at once that Slurm requeued, and lets wait for two minutes
+#   slurm.sh hurry DIR            starts jobs at once that Slurm requeued, and lets wait for two minutes; and does what an
+#                                 administrator would: gives a node back that Slurm drained, and releases what it holds
 #   slurm.sh stop DIR             stops all of it, by the pid files in DIR
 #
 # It needs slurmctld, slurmd and munged (Debian: slurm-wlm, munge) and root, since slurmd does. DIR must be short: it
@@ -114,6 +115,11 @@ node-start)
   "$0" hurry "$dir"
   ;;
 hurry)
+  # A job that comes to a node again before its last trace there is gone ("Duplicate jobid") drains the node and is held.
+  if sinfo -h -o %T | grep -q drain; then
+    scontrol update NodeName="$(hostname -s)" State=RESUME 2>/dev/null || true
+  fi
+  squeue -h -r --states=PENDING -o '%i %r' | awk '/held/ {print $1}' | xargs -r -n 1 scontrol release 2>/dev/null || true
   # Slurm lets a job that it requeued wait for two minutes.
   squeue -h --states=PENDING -o %A | sort -u | xargs -r -I{} scontrol update JobId={} StartTime=now 2>/dev/null || true # One may have begun meanwhile.
   ;;
