@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// compactTolerance is how far a channel may be off, of 255: no eye sees it on the edge of a letter.
-	compactTolerance = 12
-	// A drawing has few colours almost everywhere; a heat map has not, and would show bands.
-	compactColours = 24
-	compactShare   = 0.9
+	// How far a channel may be off, of 255, where a colour fills an area, which must not show bands, and where it is rare: no eye
+	// sees it on the edge of a letter.
+	compactTolerance     = 3
+	compactRareTolerance = 12
+	// A colour is rare below this share of a picture, and where rare colours have more than this share of it, it is no drawing.
+	compactRare  = 2e-4
+	compactEdges = 0.1
 )
 
-// compact writes the PNG file of a drawing with a palette: its frequent colours as they are, those on soft edges by one that is
-// close. It then takes a third of the room in a notebook. Other pictures stay as they are.
+// compact writes the PNG file of a drawing with a palette: its frequent colours as they are, or nearly, those on soft edges by one
+// that is close. It then takes a third of the room in a notebook. Other pictures stay as they are.
 func compact(data []byte) []byte {
 	decoded, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -35,22 +37,33 @@ func compact(data []byte) []byte {
 	colours := slices.SortedFunc(maps.Keys(counts), func(a, b [4]uint8) int {
 		return cmp.Or(counts[b]-counts[a], slices.Compare(a[:], b[:]))
 	})
-	frequent := 0
-	for _, c := range colours[:min(len(colours), compactColours)] {
-		frequent += counts[c]
+	pixels := float64(len(img.Pix) / 4)
+	edges := 0
+	for _, n := range counts {
+		if float64(n) < compactRare*pixels {
+			edges += n
+		}
 	}
-	if float64(frequent) < compactShare*float64(len(img.Pix)/4) {
+	if float64(edges) > compactEdges*pixels {
 		return data
 	}
 	var kept [][4]uint8
 	index := make(map[[4]uint8]uint8, len(colours))
 	for _, c := range colours {
-		best := slices.IndexFunc(kept, func(k [4]uint8) bool { return apart(c, k) <= compactTolerance })
-		if best < 0 {
-			if best = len(kept); best == 256 {
-				return data
-			}
+		tolerance, rare := compactTolerance, float64(counts[c]) < compactRare*pixels
+		if rare {
+			tolerance = compactRareTolerance
+		}
+		best := slices.IndexFunc(kept, func(k [4]uint8) bool { return apart(c, k) <= tolerance })
+		switch {
+		case best >= 0:
+		case len(kept) < 256:
+			best = len(kept)
 			kept = append(kept, c)
+		case rare:
+			best = nearest(kept, c)
+		default:
+			return data
 		}
 		index[c] = uint8(best)
 	}
@@ -68,6 +81,17 @@ func compact(data []byte) []byte {
 		return data
 	}
 	return b.Bytes()
+}
+
+// nearest is the place of the colour that is the least apart from c.
+func nearest(kept [][4]uint8, c [4]uint8) int {
+	best := 0
+	for i, k := range kept {
+		if apart(c, k) < apart(c, kept[best]) {
+			best = i
+		}
+	}
+	return best
 }
 
 // apart is the largest difference of two colours' channels.

@@ -55,7 +55,7 @@ func TestCompact(t *testing.T) {
 	}
 	for y := range 128 {
 		for x := range 128 {
-			if a, b := of(before, x, y), of(after, x, y); apart(a, b) > compactTolerance {
+			if a, b := of(before, x, y), of(after, x, y); apart(a, b) > compactRareTolerance {
 				t.Fatalf("at %d, %d: %v became %v", x, y, a, b)
 			}
 		}
