@@ -38,9 +38,10 @@ func compact(data []byte) []byte {
 		return cmp.Or(counts[b]-counts[a], slices.Compare(a[:], b[:]))
 	})
 	pixels := float64(len(img.Pix) / 4)
+	rare := func(c [4]uint8) bool { return float64(counts[c]) < compactRare*pixels }
 	edges := 0
-	for _, n := range counts {
-		if float64(n) < compactRare*pixels {
+	for c, n := range counts {
+		if rare(c) {
 			edges += n
 		}
 	}
@@ -50,8 +51,8 @@ func compact(data []byte) []byte {
 	var kept [][4]uint8
 	index := make(map[[4]uint8]uint8, len(colours))
 	for _, c := range colours {
-		tolerance, rare := compactTolerance, float64(counts[c]) < compactRare*pixels
-		if rare {
+		tolerance := compactTolerance
+		if rare(c) {
 			tolerance = compactRareTolerance
 		}
 		best := slices.IndexFunc(kept, func(k [4]uint8) bool { return apart(c, k) <= tolerance })
@@ -60,7 +61,7 @@ func compact(data []byte) []byte {
 		case len(kept) < 256:
 			best = len(kept)
 			kept = append(kept, c)
-		case rare:
+		case rare(c):
 			best = nearest(kept, c)
 		default:
 			return data

@@ -60,6 +60,30 @@ func TestCompact(t *testing.T) {
 			}
 		}
 	}
+	// The areas of a heat map keep their colours, or nearly, though there are many of them.
+	area := func(x, y int) bool { return (7*x+13*y)%61 > 0 } // The rest is dots of rare colours.
+	cells := func(x, y int) color.NRGBA {
+		if !area(x, y) {
+			return color.NRGBA{uint8(x), uint8(y), uint8(x * y), 0xff}
+		}
+		return color.NRGBA{uint8(24 * (x / 16)), uint8(24 * (y / 16)), 100, 0xff}
+	}
+	heat := encode(cells)
+	mapped, err := png.Decode(bytes.NewReader(compact(heat)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := mapped.(*image.Paletted); !ok {
+		t.Errorf("a heat map of 64 colours has no palette: %T", mapped)
+	}
+	for y := range 128 {
+		for x := range 128 {
+			c := cells(x, y)
+			if got := of(mapped, x, y); area(x, y) && apart(got, [4]uint8{c.R, c.G, c.B, c.A}) > compactTolerance {
+				t.Fatalf("heat map at %d, %d: %v became %v", x, y, c, got)
+			}
+		}
+	}
 	// A picture with colours all over stays as it is, and so does what is none.
 	many := encode(func(x, y int) color.NRGBA { return color.NRGBA{uint8(2 * x), uint8(2 * y), uint8(x ^ y), 0xff} })
 	for name, data := range map[string][]byte{"many colours": many, "none": []byte("<svg/>"), "empty": nil} {

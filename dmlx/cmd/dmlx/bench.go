@@ -285,7 +285,7 @@ func benchRecall(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 	for _, size := range [][2]int{{1000, 32}, {10000, 512}, {60502, 512}} { // The last is Stanford Online Products.
 		values, labels := gaussian(size[0], size[1])
 		e := &retrieval.Embeddings{Values: values, Dim: size[1], Labels: labels}
-		watched := resetPeak()
+		peak := watchPeak()
 		times, err := repeat(ctx, func() error {
 			_, err := retrieval.Evaluate(c.Backend, e, nil, []int{1, 2, 4, 8})
 			return err
@@ -295,9 +295,7 @@ func benchRecall(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		}
 		what := fmt.Sprintf("N=%d D=%d", size[0], size[1])
 		report(measured("recall, R-precision and MAP@R", what, "ms", times...))
-		if c.Name == "xla:cpu" && watched {
-			report(measured("the process's memory at most", what, "MB", float64(memoryOf("self/status", "VmHWM"))/(1<<20)))
-		}
+		reportPeak(c, what, peak(), report)
 	}
 	return nil
 }

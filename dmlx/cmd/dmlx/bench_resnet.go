@@ -59,17 +59,18 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		spec.LR = 1e-3 // From random weights, a step of any length is as fast.
 		var times []float64
 		var last time.Time
-		watched, peak := false, 0.
+		var watched func() float64
+		peak := 0.
 		if err := inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
 			now := time.Now()
 			switch {
 			case p.Step == 2: // The first one compiles.
-				watched = resetPeak()
+				watched = watchPeak()
 			case p.Step > 2:
 				times = append(times, float64(now.Sub(last).Microseconds())/1000)
 			}
 			if p.Step == spec.Steps() {
-				peak = float64(memoryOf("self/status", "VmHWM")) / (1 << 20)
+				peak = watched()
 			}
 			last = now
 		}); err != nil {
@@ -88,15 +89,24 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 			}
 		}
 		report(measured("training step", what, "ms", times...))
-		if c.Name == "xla:cpu" && watched {
-			report(measured("the process's memory at most", what, "MB", peak))
-		}
+		reportPeak(c, what, peak, report)
 	}
 	return nil
 }
 
-// resetPeak makes this process's peak memory what it holds now, and tells whether that can be done: on Linux.
-func resetPeak() bool {
+// watchPeak begins to watch this process's memory: peak is the most that it has held since, in MB, or 0 where that cannot be told,
+// which is anywhere but on Linux.
+func watchPeak() (peak func() float64) {
 	debug.FreeOSMemory()
-	return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil
+	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
+		return func() float64 { return 0 }
+	}
+	return func() float64 { return float64(memoryOf("self/status", "VmHWM")) / (1 << 20) }
+}
+
+// reportPeak reports what [watchPeak] saw. Of another device than the CPU the process's memory says nothing.
+func reportPeak(c *backend.Choice, size string, peak float64, report func(measurement)) {
+	if c.Name == "xla:cpu" && peak > 0 {
+		report(measured("the process's memory at most", size, "MB", peak))
+	}
 }
