@@ -18,7 +18,8 @@ import (
 type Status struct {
 	Jobs                           int // All of it: those below.
 	Done, Running, Pending, Failed int
-	Lost                           int // Neither done nor in the queue.
+	Lost                           int // Neither done nor in the queue,
+	held                           int // or pending there for ever, see [place.held].
 
 	Fraction float64       // What is done of all, with the epochs of runs under way, from 0 to 1.
 	Reason   string        // Why Slurm lets a task wait, if one does.
@@ -49,7 +50,7 @@ type Failure struct {
 	Attempts int    `json:"attempts"`
 	Host     string `json:"host"`
 	Error    string `json:"error"`
-	Log      string `json:"-"` // The file with what it printed.
+	Log      string `json:"-"` // The file with what it printed; "" if it never began.
 }
 
 // FailedError names the tasks of a submission that cannot be made.
@@ -69,7 +70,11 @@ func (e *FailedError) Error() string {
 		if f.Host != "" {
 			where = " on " + f.Host
 		}
-		parts = append(parts, fmt.Sprintf("%s%s: %s (see %s)", f.Task.name(), where, f.Error, f.Log))
+		part := fmt.Sprintf("%s%s: %s", f.Task.name(), where, f.Error)
+		if f.Log != "" {
+			part += fmt.Sprintf(" (see %s)", f.Log)
+		}
+		parts = append(parts, part)
 	}
 	return fmt.Sprintf("%d of %d runs failed: %s", len(e.Failures), e.Jobs, strings.Join(parts, "; "))
 }
@@ -96,7 +101,7 @@ type followed struct {
 	failure *Failure
 	epoch   int
 	gone    time.Time // Since when it is neither done nor in the queue.
-	sent    int       // How often it was sent again at this epoch.
+	sent    int       // How often it was sent again, or released, at this epoch.
 }
 
 func newFollower(s *Submission) (*follower, error) {
@@ -165,6 +170,9 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 			s.Running++
 		case t.place.waits():
 			s.Pending++
+			if t.place.held() {
+				s.held++
+			}
 			if t.place.reason != "None" {
 				s.Reason = t.place.reason
 			}
@@ -236,8 +244,8 @@ func Watch(ctx context.Context, store *experiment.Store, o Options) error {
 }
 
 // Follow watches the submission until all its runs are in the store, and tells [Options.Progress] how far they are. Tasks that
-// vanish from the queue without a result, as those of a node that died and is not to be used again, are sent again, as often
-// as [Options.Retries] says without getting further. The error names the runs that failed, a [FailedError], once the others
+// vanish from the queue without a result, as those of a node that died and is not to be used again, are sent again, and those
+// that Slurm holds since they could not be started are released, as often as [Options.Retries] says without getting further. The error names the runs that failed, a [FailedError], once the others
 // are done. If ctx is done Follow ends, and the tasks go on.
 func (s *Submission) Follow(ctx context.Context, o Options) error {
 	f, err := newFollower(s)
@@ -269,6 +277,9 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 					return err
 				}
 			}
+			if status.held > 0 {
+				f.release(ctx, o)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -287,7 +298,10 @@ func (f *follower) end() error {
 	e := &FailedError{Jobs: len(f.tasks)}
 	for n, t := range f.tasks {
 		if t.failure != nil && !t.done {
-			t.failure.Task, t.failure.Log = f.Tasks[n], t.where.log(t.n)
+			t.failure.Task = f.Tasks[n]
+			if log := t.where.log(t.n); exists(log) {
+				t.failure.Log = log
+			}
 			e.Failures = append(e.Failures, *t.failure)
 		}
 	}
@@ -300,6 +314,11 @@ func (f *follower) end() error {
 		return e
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // sendAgain sends the tasks that are gone for good.
@@ -359,6 +378,29 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 	}
 	return nil
 }
+
+// release gives tasks another chance that Slurm holds.
+func (f *follower) release(ctx context.Context, o Options) {
+	for n := range f.tasks {
+		t := &f.tasks[n]
+		if t.done || t.failure != nil || !t.place.held() {
+			continue
+		}
+		if t.sent >= o.retries() {
+			t.failure = &Failure{Attempts: t.sent + 1, Error: fmt.Sprintf("Slurm could not start it and holds it (%s): see slurmd's log on the nodes, then scontrol release %s", t.place.reason, t.id())}
+			continue
+		}
+		t.sent++
+		if _, err := run(ctx, "scontrol", "release", t.id()); err != nil && ctx.Err() == nil {
+			o.say("%v", err) // Another follower, or an administrator, may have been quicker.
+			continue
+		}
+		o.say("Slurm could not start %s (%s); released it", f.Tasks[n].name(), t.place.reason)
+	}
+}
+
+// id is what Slurm's commands call the task.
+func (t *followed) id() string { return fmt.Sprintf("%s_%d", t.place.array, t.n%t.where.Chunk) }
 
 // said is Slurm's last word on a task, in brackets.
 func (p place) said() string {

@@ -77,6 +77,13 @@ var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RE
 // waits tells whether the task is queued or runs.
 func (p place) waits() bool { return !slices.Contains(ended, p.state) }
 
+// held tells whether Slurm lets the task wait until someone releases it, because it could not be started where it was sent. What
+// a person holds is theirs to release.
+func (p place) held() bool {
+	reason := strings.ReplaceAll(p.reason, "_", " ")
+	return p.waits() && (reason == "launch failed requeued held" || reason == "JobHoldMaxRequeue")
+}
+
 // runs tells whether the task runs, or is about to end.
 func (p place) runs() bool {
 	return p.waits() && !slices.Contains(waiting, p.state)

@@ -140,10 +140,7 @@ const (
 func (s *Submission) dir() string             { return filepath.Join(s.store.Dir, folder, s.ID) }
 func (s *Submission) path(name string) string { return filepath.Join(s.dir(), name) }
 
-func (s *Submission) is(mark string) bool {
-	_, err := os.Stat(s.path(mark))
-	return err == nil
-}
+func (s *Submission) is(mark string) bool { return exists(s.path(mark)) }
 
 func (s *Submission) mark(mark string) error {
 	if err := renameio.WriteFile(s.path(mark), nil, 0o666); err != nil {

@@ -408,6 +408,62 @@ func signalTask(store *experiment.Store, rng *rand.Rand, signal syscall.Signal) 
 	return syscall.Kill(found[rng.IntN(len(found))], signal) == nil
 }
 
+// A task that cannot be started where it was sent is held by Slurm; it is released, and named when that does not help.
+func TestHeldTask(t *testing.T) {
+	store := withSlurm(t)
+	var said []string
+	o := options(func(line string) { said = append(said, line) })
+	failing := false // Whether each start fails.
+	o.Progress = func(Status) {
+		if failing {
+			_, _ = cluster("fail-start")
+		}
+		if out, err := cluster("hurry"); err != nil {
+			t.Error(err, out)
+		}
+	}
+	s, err := Submit(t.Context(), store, jobs(4)[:1], o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Cancel(t.Context()) // Its probe is done: from here on a start is that of a task.
+
+	o.NoProbe = true
+	if out, err := cluster("fail-start"); err != nil {
+		t.Fatal(err, out)
+	}
+	if err := Run(t.Context(), store, jobs(4), o); err != nil {
+		t.Fatal(err, said)
+	}
+	sameAsUndisturbed(t, store)
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "Slurm could not start run") || !strings.Contains(text, "released it") {
+		t.Errorf("said %q", said)
+	}
+
+	failing, o.Retries = true, 1
+	if out, err := cluster("fail-start"); err != nil {
+		t.Fatal(err, out)
+	}
+	var failed *FailedError
+	err = Run(t.Context(), store, jobs(5), o)
+	_ = os.Remove(filepath.Join(clusterDir, "fail-start"))
+	if !errors.As(err, &failed) || len(failed.Failures) != 1 || failed.Failures[0].Attempts != 2 || !strings.Contains(err.Error(), "then scontrol release ") {
+		t.Errorf("%v, said %q", err, said)
+	}
+	open, err := Unfinished(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range open {
+		if err := s.Cancel(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if out, err := cluster("hurry"); err != nil {
+		t.Error(err, out)
+	}
+}
+
 func TestFailingRunIsNamed(t *testing.T) {
 	store := withSlurm(t)
 	bad := spec(7)
@@ -611,6 +667,11 @@ func TestQueue(t *testing.T) {
 	}
 	if p := q.at(s, 0); !p.waits() || p.runs() {
 		t.Error("a pending task waits")
+	}
+	for reason, held := range map[string]bool{"launch failed requeued held": true, "launch_failed_requeued_held": true, "JobHoldMaxRequeue": true, "JobHeldUser": false, "Priority": false} {
+		if p := (place{"PENDING", reason, "9"}); p.held() != held {
+			t.Errorf("%s: held %v", reason, p.held())
+		}
 	}
 	if p := q.at(s, 1); !p.waits() || !p.runs() {
 		t.Error("a running task runs")

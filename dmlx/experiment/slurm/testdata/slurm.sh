@@ -7,7 +7,8 @@
 #   slurm.sh node-die DIR         kills the node's daemon and all that it runs, as a power cut does
 #   slurm.sh node-start DIR       starts the node again
 #   slurm.sh hurry DIR            starts jobs at once that Slurm requeued, and lets wait for two minutes; and does what an
-#                                 administrator would: gives a node back that Slurm drained, and releases what it holds
+#                                 administrator would: gives a node back that Slurm drained
+#   slurm.sh fail-start DIR       has the next job fail at its start: its node is drained, and Slurm holds it
 #   slurm.sh stop DIR             stops all of it, by the pid files in DIR
 #
 # It needs slurmctld, slurmd and munged (Debian: slurm-wlm, munge) and root, since slurmd does. DIR must be short: it
@@ -65,6 +66,8 @@ print(*(s.getsockname()[1] for s in free))')
   chmod 400 "$dir/munge.key"
   munged --force --key-file="$dir/munge.key" --socket="$dir/munge" --pid-file="$dir/munged.pid" \
     --log-file="$dir/log/munged" --seed-file="$dir/munge.seed" --num-threads=2
+  printf '#!/bin/sh\n! rm %q 2>/dev/null\n' "$dir/fail-start" > "$dir/prolog"
+  chmod 755 "$dir/prolog"
   cat > "$conf" <<CONF
 ClusterName=dmlxtest
 SlurmctldHost=$host(127.0.0.1)
@@ -91,6 +94,7 @@ KillWait=5
 MinJobAge=60
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool
+Prolog=$dir/prolog
 SlurmctldPidFile=$dir/slurmctld.pid
 SlurmdPidFile=$dir/slurmd.pid
 SlurmctldLogFile=$dir/log/slurmctld
@@ -115,13 +119,15 @@ node-start)
   "$0" hurry "$dir"
   ;;
 hurry)
-  # A job that comes to a node again before its last trace there is gone ("Duplicate jobid") drains the node and is held.
+  # A job that comes to a node again before its last trace there is gone ("Duplicate jobid") drains the node.
   if sinfo -h -o %T | grep -q drain; then
     scontrol update NodeName="$(hostname -s)" State=RESUME 2>/dev/null || true
   fi
-  squeue -h -r --states=PENDING -o '%i %r' | awk '/held/ {print $1}' | xargs -r -n 1 scontrol release 2>/dev/null || true
   # Slurm lets a job that it requeued wait for two minutes.
   squeue -h --states=PENDING -o %A | sort -u | xargs -r -I{} scontrol update JobId={} StartTime=now 2>/dev/null || true # One may have begun meanwhile.
+  ;;
+fail-start)
+  touch "$dir/fail-start"
   ;;
 node-die)
   if pid=$(alive "$dir/slurmd.pid"); then kill -9 "$pid"; fi
@@ -136,7 +142,7 @@ stop)
   done
   ;;
 *)
-  echo "slurm.sh: $verb: want start, node-die, node-start, hurry or stop" >&2
+  echo "slurm.sh: $verb: want start, node-die, node-start, hurry, fail-start or stop" >&2
   exit 2
   ;;
 esac
