@@ -75,7 +75,9 @@ func TestLayers(t *testing.T) {
 		{1, 6, 6, 2, 3, 3, 3, 2, 1}, // strided block, even size
 		{1, 7, 5, 2, 3, 3, 2, 2, 1}, // and odd
 		{2, 5, 6, 3, 1, 1, 2, 1, 0}, // bottleneck
+		{1, 4, 3, 2, 1, 1, 5, 1, 0}, // widening
 		{1, 6, 5, 3, 1, 1, 2, 2, 0}, // downsample
+		{1, 4, 3, 128, 1, 1, 2, 2, 0},
 		{1, 8, 8, 3, 5, 5, 2, 2, 2}, // stem of the small network
 		{1, 9, 8, 2, 7, 7, 2, 2, 3}, // stem of a ResNet
 		{1, 2, 2, 2, 3, 3, 2, 2, 1}, // smaller than the window
