@@ -34,8 +34,8 @@ type Anova struct {
 	Mean        float64
 	// Effects are the three main effects, the three two-way interactions and the three-way one, in this order.
 	Effects []Effect
-	// Error is what the effects are tested against, named by ErrorTerm: the runs of equal combinations among themselves
-	// where there are any, else the three-way interaction, which then cannot be tested.
+	// Error is what the effects are tested against, named by ErrorTerm: how runs differ from seed to seed where that is known,
+	// else the three-way interaction, which then cannot be tested.
 	Error     Effect
 	ErrorTerm string
 	// Margins are the estimated marginal means by factor: direction, pair weight, triplet weight. MarginModel says from
@@ -83,11 +83,14 @@ type Margin struct {
 // So it does not matter how many runs a combination has, and some may have none: what the gaps leave open is missing in
 // an effect's degrees of freedom. Diverged runs have no value and must be left out before.
 //
+// seeds is how runs of equal combinations differ, in the values' unit, if that is known from elsewhere, as [Grid.Noise] is; with no
+// degrees of freedom it is taken from the observations: from combinations with several runs.
+//
 // A part that is the same in all runs has no effect that could be told, and no degrees of freedom.
 //
 // It fails for values that are not finite, for runs of one combination alone, and where nothing is left over to test
 // against: no combination has two runs, and the two-way interactions explain all there is.
-func Analyse(observations []Observation) (*Anova, error) {
+func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 	d, err := newDesign(observations)
 	if err != nil {
 		return nil, fmt.Errorf("analysis of variance: %w", err)
@@ -105,7 +108,10 @@ func Analyse(observations []Observation) (*Anova, error) {
 		return nil, fmt.Errorf("analysis of variance: %w", err)
 	}
 	a.ErrorTerm, a.Error = SeedsError, Effect{SS: pure, DF: inner, Full: inner}
-	if inner == 0 {
+	switch {
+	case seeds.Freedom > 0:
+		a.Error = Effect{SS: seeds.Std * seeds.Std * float64(seeds.Freedom), DF: seeds.Freedom, Full: seeds.Freedom}
+	case inner == 0:
 		a.ErrorTerm, a.Error = ThreeWayError, Effect{SS: full.rss, DF: full.freedom, Full: d.freedom(dir | pair | triplet)}
 	}
 	e := &a.Error
@@ -118,7 +124,7 @@ func Analyse(observations []Observation) (*Anova, error) {
 	for _, term := range terms {
 		f := Effect{Name: name(term), Full: d.freedom(term), F: math.NaN(), P: math.NaN(), Omega: math.NaN(), Low: math.NaN(), High: math.NaN(), MS: math.NaN()}
 		if term == dir|pair|triplet {
-			if inner == 0 {
+			if a.ErrorTerm == ThreeWayError {
 				f.SS, f.DF = math.NaN(), 0
 			} else {
 				f.SS, f.DF = max(full.rss-pure, 0), full.freedom-inner

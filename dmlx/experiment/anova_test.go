@@ -27,7 +27,7 @@ func TestAnovaByHand(t *testing.T) {
 			}
 		}
 	}
-	a, err := Analyse(runs)
+	a, err := Analyse(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 			for _, r := range set.Runs {
 				runs = append(runs, Observation{r.Direction, r.Pair, r.Triplet, r.Value})
 			}
-			a, err := Analyse(runs)
+			a, err := Analyse(runs, Noise{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 		d := []string{"a", "b"}[i%2]
 		runs = append(runs, Observation{d, d, []string{"x", "y"}[i/2%2], float64(i)})
 	}
-	a, err := Analyse(runs)
+	a, err := Analyse(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestAnovaOfTwoParts(t *testing.T) {
 		sign := func(b int) float64 { return float64(2*(i>>b&1) - 1) }
 		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con", 10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
 	}
-	a, err := Analyse(runs)
+	a, err := Analyse(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestAnovaErrors(t *testing.T) {
 		"all 2 runs are of a/b/c":               {run("a", "b", "c", 1), run("a", "b", "c", 2)},
 		"2 runs of 2 combinations leave nothin": {run("a", "b", "c", 1), run("b", "a", "d", 1)},
 	} {
-		if _, err := Analyse(runs); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Analyse(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
 	}
@@ -207,7 +207,7 @@ func TestAnovaWithoutNoise(t *testing.T) {
 		at := func(b int) string { return fmt.Sprint(i >> b & 1) }
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i&1) + 0.7})
 	}
-	a, err := Analyse(runs)
+	a, err := Analyse(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}

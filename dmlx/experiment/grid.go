@@ -165,14 +165,17 @@ func Extremes(grids []Grid, n int, besides ...string) Study {
 		}}
 }
 
-// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. Rules that were run again
-// because one seed was extreme make it too large rather than too small.
+// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. The grid's own seed is left
+// out: rules that have others because it was extreme would make the noise too large. It counts only where none has two others.
 func (g *Grid) Noise() Noise {
-	var stats []Stat
+	var others, all []Stat
 	for _, r := range g.Rules {
-		stats = append(stats, Stat{N: len(r.values), Std: stat.StdDev(r.values, nil)})
+		others, all = append(others, r.Others), append(all, r.All)
 	}
-	return pool(stats)
+	if n := pool(others); n.Freedom > 0 {
+		return n
+	}
+	return pool(all)
 }
 
 // Reliability is the share of the variance between rules by the grid's seed that is not that seed's noise: how much of a

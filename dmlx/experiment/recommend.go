@@ -88,10 +88,10 @@ type Choice struct {
 // Recommendation is what the runs on a data set recommend, against a reference.
 type Recommendation struct {
 	Data                   string
-	Reference              string  // An objective: the paper's best.
-	ReferenceLR            float64 // 0 if it has not been run.
-	Candidates, Replicated int     // Rules and losses with one seed and with several.
-	Noise                  Noise
+	Reference              string   // An objective: the paper's best.
+	ReferenceLR            float64  // 0 if it has not been run.
+	Candidates, Replicated int      // Rules and losses with one seed and with several.
+	Noise                  Noise    // By the other seeds than the first, which has chosen some of those that have several.
 	Choices                []Choice // By [Way].
 }
 
@@ -116,6 +116,11 @@ func Recommend(runs []*Result, preset Preset, data, reference string, first uint
 			whole = append(whole, r)
 		}
 	}
+	with := func(runs []*Result, seeds func(uint64) bool) []*Result {
+		return slices.DeleteFunc(slices.Clone(runs), func(r *Result) bool { return !seeds(r.Spec.Seed) })
+	}
+	all := func(uint64) bool { return true }
+	isFirst, others := func(s uint64) bool { return s == first }, func(s uint64) bool { return s != first }
 	type candidate struct {
 		spec Spec
 		runs []*Result
@@ -128,7 +133,7 @@ func Recommend(runs []*Result, preset Preset, data, reference string, first uint
 			continue
 		}
 		spec := g[0].Spec
-		candidates, groups = append(candidates, candidate{spec, g}), append(groups, g)
+		candidates, groups = append(candidates, candidate{spec, g}), append(groups, with(g, others))
 		if len(g) > 1 {
 			out.Replicated++
 		}
@@ -137,11 +142,6 @@ func Recommend(runs []*Result, preset Preset, data, reference string, first uint
 		}
 	}
 	out.Candidates, out.Noise = len(candidates), PooledNoise(groups, measure)
-	with := func(runs []*Result, seeds func(uint64) bool) []*Result {
-		return slices.DeleteFunc(slices.Clone(runs), func(r *Result) bool { return !seeds(r.Spec.Seed) })
-	}
-	all := func(uint64) bool { return true }
-	isFirst, others := func(s uint64) bool { return s == first }, func(s uint64) bool { return s != first }
 	judge := func(c *Choice, runs []*Result, seeds func(uint64) bool) {
 		c.Judged, c.Against = Over(with(runs, seeds), measure), Over(with(paper, seeds), measure)
 		c.Difference = out.Noise.Difference(c.Judged, c.Against)

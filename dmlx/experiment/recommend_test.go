@@ -75,7 +75,7 @@ func TestRecommend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Candidates != 4 || got.Replicated != 3 || got.Noise.Freedom != 6 || got.ReferenceLR != 0.75 || len(got.Choices) != 3 {
+	if got.Candidates != 4 || got.Replicated != 3 || got.Noise.Freedom != 3 || got.ReferenceLR != 0.75 || len(got.Choices) != 3 {
 		t.Errorf("%+v", got)
 	}
 	if c := got.Choices[ByTestRecall]; c.Objective != "loss norm-softmax" || c.Candidates != 3 || math.Abs(c.Difference.Value-0.04) > 1e-9 || c.Judged.N != 3 {

@@ -20,8 +20,8 @@ const gridEnds = 10
 const paperChoice = "cos-orth/lin-ms/cir"
 
 // grid reproduces what the paper left open: all combinations of its directions, pair weights and triplet weights. First
-// all rules are run with one seed, then the best and the worst of them, and those that were chosen one part at a time,
-// with all seeds of the preset. Then all runs there are of any seed are read.
+// all rules are run with one seed, then with all seeds of the preset the best and the worst of them, those of Tables 2 to 4 and
+// those that are chosen one part at a time. Then all runs there are of any seed are read.
 //
 // With [experiment.Options.Have] it shows what is there: however few rules that is, it does not fail.
 func grid(ctx context.Context, q Request) (*Report, error) {
@@ -37,30 +37,56 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
 	}
 	seed := several.Seeds[0]
+	read := func() (*experiment.Table, []experiment.Grid, error) {
+		o := several
+		o.Have = true
+		all, err := experiment.Reproduce(ctx, q.Open, q.Store, study, q.Preset, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		grids, err := experiment.Grids(all, seed)
+		return all, grids, err
+	}
 	ran := 0
 	if !q.Have {
+		run := func(s experiment.Study, o experiment.Options) error {
+			t, err := experiment.Reproduce(ctx, q.Open, q.Store, s, q.Preset, o)
+			if err == nil {
+				ran += t.Ran
+			}
+			return err
+		}
 		one := several
-		one.Seeds = []uint64{seed}
-		first, err := experiment.Reproduce(ctx, q.Open, q.Store, study, q.Preset, one)
+		one.Seeds = several.Seeds[:1]
+		if err := run(study, one); err != nil {
+			return nil, err
+		}
+		_, grids, err := read()
 		if err != nil {
 			return nil, err
 		}
-		grids, err := experiment.Grids(first, seed)
+		besides, err := gridBesides(grids, q.Preset)
 		if err != nil {
 			return nil, err
 		}
-		second, err := experiment.Reproduce(ctx, q.Open, q.Store, experiment.Extremes(grids, endsOf(grids), gridChosen(grids)...), q.Preset, several)
-		if err != nil {
+		if err := run(experiment.Extremes(grids, endsOf(grids), besides...), several); err != nil {
 			return nil, err
 		}
-		ran = first.Ran + second.Ran
+		// What our Tables 2 to 4 choose is known once their rules have all seeds.
+		if _, grids, err = read(); err != nil {
+			return nil, err
+		}
+		var chosen []string
+		for _, g := range grids {
+			if rule, err := g.OneAtATime(); err == nil {
+				chosen = append(chosen, rule)
+			}
+		}
+		if err := run(experiment.Extremes(grids, 0, chosen...), several); err != nil {
+			return nil, err
+		}
 	}
-	several.Have = true
-	all, err := experiment.Reproduce(ctx, q.Open, q.Store, study, q.Preset, several)
-	if err != nil {
-		return nil, err
-	}
-	grids, err := experiment.Grids(all, seed)
+	all, grids, err := read()
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +113,20 @@ func endsOf(grids []experiment.Grid) int {
 	return n
 }
 
-// gridChosen are the rules that are chosen one part at a time: by the paper, by Tables 2 to 4, and part after part.
-func gridChosen(grids []experiment.Grid) []string {
+// gridBesides are the rules that are run with all seeds though they be at no end: those of Tables 2 to 4, and those that are chosen
+// one part at a time by the paper, by its printed tables, and part after part.
+func gridBesides(grids []experiment.Grid, p experiment.Preset) ([]string, error) {
 	out := []string{paperChoice}
-	for _, g := range grids {
-		if rule, err := g.OneAtATime(); err == nil {
-			out = append(out, rule)
+	for _, name := range []string{"table2", "table3", "table4"} {
+		s, err := experiment.ParseStudy(name)
+		if err != nil {
+			return nil, err
 		}
+		for _, c := range s.Cells(p) {
+			out = append(out, c.Rule)
+		}
+	}
+	for _, g := range grids {
 		if rule, err := paperOneAtATime(g.PaperData); err == nil {
 			out = append(out, rule)
 		}
@@ -101,7 +134,7 @@ func gridChosen(grids []experiment.Grid) []string {
 			out = append(out, steps...)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // paperOneAtATime is what the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
@@ -275,7 +308,9 @@ func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins
 	for i := range observations {
 		observations[i].Value *= 100
 	}
-	a, err := experiment.Analyse(observations)
+	noise := g.Noise()
+	noise.Std *= 100
+	a, err := experiment.Analyse(observations, noise)
 	if err != nil {
 		return figures.GridVariance{}, figures.GridMargins{}, err
 	}
@@ -287,7 +322,8 @@ func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins
 	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
 	c := g.Coverage()
 	if a.ErrorTerm == experiment.SeedsError {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from seed to seed, over the %d rules with several.",
+		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from seed to seed, over the %d rules with several; without the "+
+			"first seed where the others are enough, since it has chosen some of them.",
 			a.Runs, a.Cells, c.Rules, c.Several))
 	} else {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules, one each, so the error is the three-way interaction together with the seeds' noise, and neither "+
