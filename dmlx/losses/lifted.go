@@ -28,8 +28,10 @@ func (l *Lifted) Of(b *dmlx.LossBatch) *Node {
 	d := distance(b.S)
 	negatives, any := sumExp(AddScalar(Neg(d), l.Margin), b.Negative)
 	negatives = Where(any, negatives, MulScalar(OnesLike(negatives), never))
-	i, j := column(negatives), InsertAxes(negatives, 0)
-	both := Add(i, softplus(Sub(j, i))) // log(exp i + exp j)
+	wide := func(x *Node) *Node { return BroadcastToDims(x, d.Shape().Dimensions...) }
+	i, j, own := wide(column(negatives)), wide(InsertAxes(negatives, 0)), wide(column(any))
+	first, second := Where(own, i, j), Where(own, j, i) // The first is not empty if one of them is not.
+	both := Add(first, softplus(Sub(second, first)))    // log(exp i + exp j)
 	pair := LogicalAnd(b.Positive, LogicalOr(column(any), InsertAxes(any, 0)))
 	both = Add(only(pair, both), d)
 	return mean(MulScalar(Square(hinge(both)), 0.5), pair)

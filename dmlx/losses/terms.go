@@ -51,7 +51,7 @@ func hinge(x *Node) *Node {
 // softplus is log(1+eˣ), for any x without overflow, with the gradient 1/(1+e⁻ˣ) also at 0.
 func softplus(x *Node) *Node {
 	top := StopGradient(Max(x, ZerosLike(x)))
-	return Add(top, Log1P(AddScalar(Add(Exp(Sub(x, top)), Exp(Neg(top))), -1)))
+	return Add(top, Log1P(Add(Exp(Sub(x, top)), AddScalar(Exp(Neg(top)), -1)))) // eˣ is not lost beside 1 where x is far below 0.
 }
 
 // sumExp is log Σ exp(x) along the last axis over where the mask is, and whether there is anything; it is 0 where there is
