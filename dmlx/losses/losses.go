@@ -190,6 +190,24 @@ func PerClass(l Loss) int {
 	return 0
 }
 
+// CheckClasses tells whether proxies of these classes are such as a loss has: [PerClass] of each, one behind the other.
+func CheckClasses(l Loss, classes []int64) error {
+	k := PerClass(l)
+	seen := make(map[int64]bool)
+	for i := 0; i < len(classes); {
+		class, n := classes[i], 1
+		for i+n < len(classes) && classes[i+n] == class {
+			n++
+		}
+		if n != k || seen[class] {
+			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies of each class, one behind the other", class, i, k)
+		}
+		seen[class] = true
+		i += n
+	}
+	return nil
+}
+
 // one is embedded by losses with a proxy a class.
 type one struct{}
 

@@ -540,3 +540,96 @@ func TestExchangedParts(t *testing.T) {
 		}
 	}
 }
+
+// What is far below 0 is not lost: an anchor that is at rest but for 10⁻⁸ counts as the others do.
+func TestSmallLosses(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		exec, err := NewExec(b, func(x *Node) (*Node, *Node) {
+			y := softplus(x)
+			return y, Gradient(ReduceAllSum(y), x)[0]
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer exec.Finalize()
+		x := []float32{-80, -40, -20, -17, -3, 0, 1, 16, 17, 80}
+		out, err := exec.Call(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, slopes := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
+		for i, v := range x {
+			value, slope := math.Log1p(math.Exp(float64(v))), 1/(1+math.Exp(-float64(v)))
+			if math.Abs(float64(values[i])/value-1) > 2e-6 || math.Abs(float64(slopes[i])/slope-1) > 2e-6 {
+				t.Errorf("softplus(%g) = %g with slope %g, want %g with %g", v, values[i], slopes[i], value, slope)
+			}
+		}
+	})
+	g, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two classes that are well apart and two that are not: anchors of the first have a loss of 10⁻¹⁰.
+	e := circleBatch([]int64{0, 0, 1, 1, 2, 2, 3, 3}, 0, 10, 180, 190, 88, 96, 92, 100)
+	l := &Circle{M: 0.2, Gamma: 600}
+	d, err := dmlx.DissectLoss(g, e, dmlx.Proxies{}, l.Of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, least := 0.0, math.Inf(1)
+	for a := range e.N {
+		var positives, negatives float64
+		for k := range e.N {
+			s := float64(d.S[a*e.N+k])
+			switch {
+			case k == a:
+			case e.Labels[k] == e.Labels[a]:
+				positives += math.Exp(-l.Gamma * max(0, 1+l.M-s) * (s - 1 + l.M))
+			default:
+				negatives += math.Exp(l.Gamma * max(0, s+l.M) * (s - l.M))
+			}
+		}
+		z := math.Log(positives) + math.Log(negatives)
+		loss := max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
+		want, least = want+loss/float64(e.N), min(least, loss)
+	}
+	if least > 1e-8 || math.Abs(float64(d.Value)/want-1) > 1e-5 {
+		t.Errorf("circle %g, want %g; the smallest of an anchor is %g", d.Value, want, least)
+	}
+}
+
+// Where one member of a pair has no negatives its loss is that of the other's.
+func TestLiftedWithOneSidedNegatives(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		e := circleBatch([]int64{0, 0, 1}, 0, 60, 90)
+		of := func(b *dmlx.LossBatch) *Node { // Only the second has the negative.
+			second := Equal(Iota(b.S.Graph(), b.S.Shape(), 0), OnesLike(b.S))
+			return NewLifted().Of(b.MinedPairs(b.Positive, LogicalAnd(b.Negative, second)))
+		}
+		d, err := dmlx.DissectLoss(b, e, dmlx.Proxies{}, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair := 1 - 2*math.Sin(15*math.Pi/180) + 1 // log exp(m − D_jl) + D_ij, of chords of 30° and 60°.
+		if want := pair * pair / 2; math.Abs(float64(d.Value)-want) > 1e-5 {
+			t.Errorf("%g, want %g", d.Value, want)
+		}
+	})
+}
+
+func TestCheckClasses(t *testing.T) {
+	soft, _ := named(t, "soft-triple?centers=2")
+	single, _ := named(t, "norm-softmax")
+	for _, c := range []struct {
+		l       Loss
+		classes []int64
+		ok      bool
+	}{
+		{single, []int64{4, 0, 1}, true}, {single, []int64{0, 0, 1}, false}, {single, []int64{0, 1, 0}, false},
+		{soft, []int64{3, 3, 1, 1}, true}, {soft, []int64{0, 1, 0, 1}, false}, {soft, []int64{0, 0, 0, 1}, false}, {soft, []int64{0, 0, 0, 0}, false},
+	} {
+		if err := CheckClasses(c.l, c.classes); (err == nil) != c.ok {
+			t.Errorf("%v of %v: %v", c.l, c.classes, err)
+		}
+	}
+}

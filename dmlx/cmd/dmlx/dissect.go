@@ -119,6 +119,11 @@ func readProxies(l *losses.Named, proxies, classes string) (dmlx.Proxies, error)
 	}
 	if classes != "" {
 		e, err := readBatch(proxies, classes)
+		if err == nil {
+			if err = losses.CheckClasses(l, e.Labels); err != nil {
+				err = fmt.Errorf("%s: %w", classes, err)
+			}
+		}
 		return dmlx.Proxies{Values: e.Values, N: e.N, Dim: e.Dim, Classes: e.Labels}, err
 	}
 	values, shape, err := npy.ReadFloat32(proxies)
