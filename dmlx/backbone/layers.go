@@ -30,7 +30,7 @@ func ReLU(x *Node) *Node {
 }
 
 // MaxPooling takes the largest value of each size × size window of x [N, H, W, C], the border padded by pad on all sides
-// with −∞ (the lowest finite value where the backend needs one), as PyTorch's max_pool2d.
+// with the lowest finite float32, which stands for the −∞ of PyTorch's max_pool2d.
 func MaxPooling(x *Node, size, stride, pad int) *Node {
 	x.AssertRank(4)
 	checkWindow("MaxPooling", x, size, size, stride, pad)

@@ -30,11 +30,13 @@ func (b block) recomputed(scope *model.Scope, x *Node, pass Pass) *Node {
 		given := func(scope *model.Scope, name string) *Node { return in[position[variable(scope, name).Path()]] }
 		return b.apply(scope, given, in[0], pass)
 	}
+	var of *Node // What came in for the gradients that are known.
 	var gradients []*Node
 	each := make([]func(v *Node) *Node, len(inputs))
 	for i := range each {
 		each[i] = func(v *Node) *Node {
-			if gradients == nil {
+			if v != of {
+				of = v
 				// Together with the gradient that comes in: neither merged with the first computation, nor done before its time.
 				late := OptimizationBarriers(append([]*Node{v}, inputs...)...)
 				y := apply(late[1:], Pass{Training: true, Again: true})

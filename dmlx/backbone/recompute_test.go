@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // A step that computes blocks again has the gradients of one that does not, and moves the running averages once.
@@ -62,5 +63,45 @@ func TestRecomputeGivesTheSameStep(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of two losses in one graph each has its own gradient.
+func TestRecomputeForTwoLosses(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gradients := func(recompute bool) [2][]float32 {
+		store := model.NewStore()
+		if err := backbone.Init(store, backbone.Small, 4, 1); err != nil {
+			t.Fatal(err)
+		}
+		exec, err := model.NewExec(b, store, func(scope *model.Scope, images *graph.Node) []*graph.Node {
+			e := backbone.Small.Embed(scope, images, 4, backbone.Pass{Training: true, Recompute: recompute})
+			kernel := store.RootScope().At("layer1").At("0").At("conv1").GetVariable("weight").NodeValue(images)
+			var out []*graph.Node
+			for i := range 2 {
+				loss := graph.ReduceAllSum(graph.Square(graph.Slice(e, graph.AxisRange(), graph.AxisElem(i))))
+				out = append(out, graph.Gradient(loss, kernel)[0])
+			}
+			return out
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Call(noise(1, 4, 32, 32, 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [2][]float32{tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])}
+	}
+	want, got := gradients(false), gradients(true)
+	for k := range want {
+		for i, w := range want[k] {
+			if math.Abs(float64(got[k][i]-w)) > 1e-3*math.Abs(float64(w))+1e-4 {
+				t.Fatalf("loss %d: gradient %d is %g, want %g", k, i, got[k][i], w)
+			}
+		}
 	}
 }
