@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
 func indices(n []Neighbour) []int {
@@ -19,7 +21,7 @@ func indices(n []Neighbour) []int {
 }
 
 func TestNearestByHand(t *testing.T) {
-	backends(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Places 0 1 2 3 4 at these angles; seen from each in order of angle.
 		e := circle([]int64{1, 2, 1, 1, 3}, 0, 11, 20, 40, 180)
 		found, err := Nearest(b, e, nil, 3)
@@ -67,7 +69,7 @@ func TestNearestByHand(t *testing.T) {
 
 // However small the blocks, the neighbours are those that sorting each row finds, and agree with Evaluate's.
 func TestNearestAgainstSorting(t *testing.T) {
-	backends(t, func(t *testing.T, b compute.Backend) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		defer func(size int) { blockSize = size }(blockSize)
 		rng := rand.New(rand.NewPCG(7, 0))
 		const n, m, d, k = 37, 53, 3, 9

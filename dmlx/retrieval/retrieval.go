@@ -75,7 +75,8 @@ func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Resul
 		}
 	}
 
-	members := make(map[int64][]int) // Gallery indices of each class, ascending.
+	ks = slices.Compact(slices.Sorted(slices.Values(ks))) // One that is asked for twice counts once.
+	members := make(map[int64][]int)                      // Gallery indices of each class, ascending.
 	for j, label := range gallery.Labels {
 		members[label] = append(members[label], j)
 	}

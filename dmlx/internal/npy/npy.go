@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -87,20 +88,28 @@ func read[T float32 | int64 | uint8](path, want string) (values []T, shape []int
 	case d.Fortran && len(d.Shape) > 1:
 		return nil, nil, fmt.Errorf("%s: is in Fortran order; convert it by numpy.ascontiguousarray", path)
 	}
+	n, have := size(d.Shape), body.Len()
+	if n < 0 || n > math.MaxInt/8 {
+		return nil, nil, fmt.Errorf("%s: its header says the shape %v, it has %d bytes of values: damaged", path, d.Shape, have)
+	}
 	// npyio reads past the end of a short file as zeros, so the bytes are decoded here.
-	if have, need := body.Len(), size(d.Shape)*binary.Size(T(0)); have != need {
+	if need := n * binary.Size(T(0)); have != need {
 		return nil, nil, fmt.Errorf("%s: its header promises %d bytes of values, it has %d: damaged", path, need, have)
 	}
-	values = make([]T, size(d.Shape))
+	values = make([]T, n)
 	if err := binary.Read(body, binary.LittleEndian, values); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return values, d.Shape, nil
 }
 
+// size is the number of values of a shape, −1 if there is no such shape.
 func size(shape []int) int {
 	n := 1
 	for _, d := range shape {
+		if d < 0 || d > 0 && n > math.MaxInt/d {
+			return -1
+		}
 		n *= d
 	}
 	return n

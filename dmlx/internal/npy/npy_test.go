@@ -53,15 +53,17 @@ func TestBadFiles(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"short":   {raw[:len(raw)-1], "damaged"},
-		"long":    {append(slices.Clone(raw), 0), "damaged"},
-		"empty":   {nil, "not a NumPy array"},
-		"header":  {raw[:20], "not a NumPy array"},
-		"text":    {[]byte("hello, this is no array at all"), "not a NumPy array"},
-		"f64":     {[]byte(strings.Replace(string(raw), "<f4", "<f8", 1)), "expected f4"},
-		"big":     {[]byte(strings.Replace(string(raw), "<f4", ">f4", 1)), "big-endian"},
-		"fortran": {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "NumPy"},
-		"huge":    {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-9,22), }", 1)), ""},
+		"short":                    {raw[:len(raw)-1], "damaged"},
+		"long":                     {append(slices.Clone(raw), 0), "damaged"},
+		"empty":                    {nil, "not a NumPy array"},
+		"header":                   {raw[:20], "not a NumPy array"},
+		"text":                     {[]byte("hello, this is no array at all"), "not a NumPy array"},
+		"f64":                      {[]byte(strings.Replace(string(raw), "<f4", "<f8", 1)), "expected f4"},
+		"big":                      {[]byte(strings.Replace(string(raw), "<f4", ">f4", 1)), "big-endian"},
+		"fortran":                  {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "NumPy"},
+		"negative, an odd number":  {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-9,22), }", 1)), "damaged"},
+		"negative, an even number": {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-2,-2), } ", 1)), "damaged"},
+		"huge":                     {[]byte(strings.Replace(string(raw), "(2,2,), }                        ", "(4294967296,4294967296), }        ", 1)), "damaged"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, c.data, 0o600); err != nil {
