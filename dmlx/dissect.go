@@ -8,9 +8,10 @@ import (
 	"sync"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/gobackend"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // Embeddings is a batch on the host.
@@ -40,7 +41,7 @@ type Dissection struct {
 	M        []float32 // The gradient matrix, [N, N].
 	G        []float32 // The gradient at F, G = M F, [N, Dim].
 	Raw      []float32 // The gradient at the un-normalised embeddings, [N, Dim].
-	Triplets []Triplet // The valid triplets, in the order of their anchors.
+	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
 // check names the first thing that is wrong with the batch.
@@ -54,23 +55,31 @@ func (e Embeddings) check() error {
 	if len(e.Labels) != e.N {
 		return fmt.Errorf("labels: %d rows of embeddings need as many labels, there are %d", e.N, len(e.Labels))
 	}
-	for i := range e.N {
-		square := 0.0
-		for j, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
-			if !finite(v) {
-				return fmt.Errorf("embeddings: value at row %d, column %d is %v", i, j, v)
-			}
-			square += float64(v) * float64(v)
-		}
-		if length := math.Sqrt(square); length > 1e19 {
-			return fmt.Errorf("embeddings: row %d has the length %.3g, whose square float32 does not hold; scale it down", i, length)
-		}
+	if err := checkRows("embeddings", e.Values, e.Dim); err != nil {
+		return err
 	}
 	for i, t := range e.Triplets {
 		for _, row := range []int{t.Anchor, t.Positive, t.Negative} {
 			if row < 0 || row >= e.N {
 				return fmt.Errorf("triplet %d: row %d is outside the batch of %d", i, row, e.N)
 			}
+		}
+	}
+	return nil
+}
+
+// checkRows names the first row of which float32 cannot hold the square of its length, or a value.
+func checkRows(what string, values []float32, dim int) error {
+	for i := range len(values) / dim {
+		square := 0.0
+		for j, v := range values[i*dim : (i+1)*dim] {
+			if !finite(v) {
+				return fmt.Errorf("%s: value at row %d, column %d is %v", what, i, j, v)
+			}
+			square += float64(v) * float64(v)
+		}
+		if length := math.Sqrt(square); length > 1e19 {
+			return fmt.Errorf("%s: row %d has the length %.3g, whose square float32 does not hold; scale it down", what, i, length)
 		}
 	}
 	return nil
@@ -290,7 +299,7 @@ func Weights(b compute.Backend, r Rule, sap, san []float32) (positive, negative,
 }
 
 // probeBackend is for identities alone: the same everywhere, whatever backend trains.
-var probeBackend = sync.OnceValues(func() (compute.Backend, error) { return gobackend.New("") })
+var probeBackend = sync.OnceValues(backend.Go)
 
 // probe is what a rule makes of fixed batches, from loose ones to ones in which a class is all but a point.
 func probe(r Rule) ([]float32, error) {

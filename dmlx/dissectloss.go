@@ -15,7 +15,7 @@ import (
 type Proxies struct {
 	Values  []float32 // Un-normalised, [N, Dim] row by row.
 	N, Dim  int
-	Classes []int64 // The label that each stands for, [N].
+	Classes []int64 // The label that each stands for, [N]. Those of a class stand together, as many of each as the loss has.
 }
 
 // check names the first thing that is wrong with proxies for a batch.
@@ -32,10 +32,8 @@ func (p Proxies) check(e Embeddings) error {
 	if len(p.Classes) != p.N {
 		return fmt.Errorf("proxies: %d rows need as many classes, there are %d", p.N, len(p.Classes))
 	}
-	for i, v := range p.Values {
-		if !finite(v) {
-			return fmt.Errorf("proxies: value at row %d, column %d is %v", i/p.Dim, i%p.Dim, v)
-		}
+	if err := checkRows("proxies", p.Values, p.Dim); err != nil {
+		return err
 	}
 	there := make(map[int64]bool)
 	for _, c := range p.Classes {

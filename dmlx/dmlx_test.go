@@ -306,7 +306,7 @@ func TestLossesAgreeWithTheirRules(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for i, l := range Losses {
 			for j, o := range []Options{{}, {Tau: new(3.0), Alpha: new(1.0), Beta: new(6.0), Lambda: new(0.25)}} {
-				if j > 0 && b.Name() != "Go Backend" && b.Name() != "go" {
+				if j > 0 && !backendtest.IsGo(b) {
 					continue // Compiling is the time of this test; once for each loss will do.
 				}
 				a, err := Compare(b, random(24, 8, 5, uint64(i)), l, o)
@@ -514,6 +514,12 @@ func TestBadInput(t *testing.T) {
 		} else if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("unclear: %v: does not say %q", err, c.want)
 		}
+	}
+	_, err = good.run(b, func(x, labels *Node) []*Node {
+		return []*Node{Compose(NewBatch(Normalize(x), labels, Options{}), mustParse(t, "cos/con/con?skip-duplicates")).G}
+	})
+	if err == nil || !strings.Contains(err.Error(), "SkipDuplicates is true, and the batch was mined with false") {
+		t.Errorf("mined with other options: %v", err)
 	}
 	if _, _, _, err := Weights(b, Rule{}, []float32{1}, nil); err == nil {
 		t.Error("similarities of unequal number are taken")

@@ -44,7 +44,8 @@ type Exchange struct {
 	Options   Options       // Of Pair and Triplet.
 	// PerAnchor is how many of an anchor's positives are gone through for an orthogonal direction or a triplet weight, in the
 	// order of rows. 0 is all that there could be; but the graph grows with it, so say the most images of a class, or proxies,
-	// where that is known. What is behind it is not trained on.
+	// where that is known, and no less: positives behind it get no triplet weight, and with an orthogonal direction no negative
+	// is pushed on their account.
 	PerAnchor int
 }
 

@@ -237,6 +237,7 @@ func TestLossBadInput(t *testing.T) {
 		{"as many classes", with(func(p *Proxies) { p.Classes = p.Classes[:1] }), nothing},
 		{"has no proxy", with(func(p *Proxies) { p.Classes = []int64{77, classes[0]} }), nothing},
 		{"row 1, column 0 is NaN", with(func(p *Proxies) { p.Values = []float32{1, 2, 3, float32(math.NaN()), 5, 6} }), nothing},
+		{"proxies: row 0 has the length", with(func(p *Proxies) { p.Values = []float32{3e19, 2, 3, 4, 5, 6} }), nothing},
 		{"not a scalar", good, func(b *LossBatch) *Node { return b.S }},
 		{"the loss is +Inf", good, func(b *LossBatch) *Node { return Div(ReduceAllSum(Square(b.S)), ReduceAllSum(ZerosLike(b.S))) }},
 		{"gradient with respect to S is NaN", good, func(b *LossBatch) *Node { return ReduceAllSum(Sqrt(Sub(b.S, b.S))) }},

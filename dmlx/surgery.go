@@ -3,6 +3,7 @@ package dmlx
 import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
 )
 
 // Batch is what the parts of a rule are functions of: the embeddings of a batch, their similarities, and its triplets.
@@ -95,9 +96,13 @@ type Composed struct {
 
 // Compose builds the gradient of a rule at a batch (§3.1): G = M F, where M gathers, over all valid triplets, the
 // coefficients of T P₊ e_p in row p, of T P₋ e_n in row n and of T (P₊ e_ap + P₋ e_an) in row a, divided by the number
-// of valid triplets unless Options.Sum. The rule's options are taken for the batch's.
+// of valid triplets unless Options.Sum. The rule's options are taken for the batch's, but for SkipDuplicates, by which the batch
+// has been mined: it panics if they differ in that.
 func Compose(b *Batch, r Rule) *Composed {
 	r = r.withDefaults()
+	if r.Options.SkipDuplicates != b.Options.SkipDuplicates {
+		exceptions.Panicf("rule %s: SkipDuplicates is %v, and the batch was mined with %v", r.Name(), r.Options.SkipDuplicates, b.Options.SkipDuplicates)
+	}
 	own := *b
 	own.Options = r.Options
 	b = &own

@@ -102,10 +102,10 @@ func start(config string) (b compute.Backend, err error) {
 		os.Stdout = os.Stderr
 		defer func() { os.Stdout = stdout }()
 	}
-	if config == "go" {
+	if kind, options, _ := strings.Cut(config, ":"); kind == "go" && !strings.Contains(options, "ops_") {
 		// Operations one after the other, each on all cores: those that run at once wait for each other's workers, and on
 		// two cores a ResNet-18 has been seen to wait for ever (gomlx/compute v0.1.0).
-		config = "go:ops_sequential"
+		config = strings.TrimSuffix("go:ops_sequential,"+options, ",")
 	}
 	b, err = compute.NewWithConfig(config)
 	if err != nil {

@@ -17,6 +17,9 @@ func OnEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !IsGo(g) {
+		t.Fatalf("the Go backend calls itself %q by now", g.Name())
+	}
 	t.Run("go", func(t *testing.T) { test(t, g) })
 	if c, err := backend.Open(); err != nil {
 		t.Fatal(err)
@@ -24,3 +27,6 @@ func OnEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 		t.Run(c.Name, func(t *testing.T) { test(t, c.Backend) })
 	}
 }
+
+// IsGo tells whether a backend is the Go backend: it compiles a graph at once, where XLA takes seconds.
+func IsGo(b compute.Backend) bool { return b.Name() == "Go Backend" }
