@@ -38,7 +38,7 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if list {
-				return a.print(losses.All(), listOfLosses())
+				return a.print(map[string]any{"losses": losses.All()}, listOfLosses())
 			}
 			if loss == "" || embeddings == "" || labels == "" {
 				return errors.New("want --loss NAME, --embeddings E.npy and --labels L.npy, or --list")

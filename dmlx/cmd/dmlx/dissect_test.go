@@ -62,6 +62,9 @@ func TestDissect(t *testing.T) {
 	if code, out, _ := invoke(t, "dissect", "--list"); code != 0 || strings.Count(out, "PyTorch Metric Learning") != len(losses.Names()) {
 		t.Errorf("%d %s", code, out)
 	}
+	if v := object(t, "dissect", "--list"); len(v["losses"].([]any)) != len(losses.Names()) {
+		t.Errorf("%v", v)
+	}
 	for want, args := range map[string][]string{
 		"want --loss":        {"dissect"},
 		"none of that name":  append(batch, "circel"),
