@@ -9,8 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gradient-surgery/dml/datasets/internal/mat5"
 )
@@ -20,11 +22,11 @@ import (
 //   - a devkit with cars_train_annos.mat, cars_test_annos_withlabels.mat and cars_meta.mat, beside cars_train/ and cars_test/;
 //   - one folder per class, perhaps below train/ and test/, which split images, not classes.
 var cars = publishedSet{
-	name: "CAR", alias: "cars", folders: []string{"cars196", "CARS196", "Cars196", "stanford_cars", "StanfordCars", "cars", "car_data", "car_data/car_data"},
+	name: "CAR", alias: "cars", folders: carsRoots,
 	counts: []counts{{"train", 98, 8054}, {"test", 98, 8131}},
 	by:     "Krause et al., 3dRR 2013; split of Oh Song et al., CVPR 2016",
 	index: func(dir string) bool {
-		return isFile(dir, carsAll) || firstFile(dir, carsTrain...) != "" || len(carFolders(dir)) > 0
+		return isFile(dir, carsAll) || firstFile(dir, carsTrain...) != "" || areCars(dir, carFolders(dir))
 	},
 	list: listCars,
 	mistaken: func(dir string) string {
@@ -42,6 +44,9 @@ var cars = publishedSet{
 		want:    "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/, or one folder of images per class",
 	},
 }
+
+// carsRoots are folders that the archives unpack in.
+var carsRoots = []string{"cars196", "CARS196", "Cars196", "stanford_cars", "StanfordCars", "cars", "car_data", "car_data/car_data"}
 
 const carsAll = "cars_annos.mat"
 
@@ -64,8 +69,8 @@ const (
 
 func listCars(dir string) (*Listing, error) {
 	switch {
-	case isFile(dir, carsAll):
-		return listCarsAll(dir)
+	case isFile(dir, carsAll) && (isDir(dir, "car_ims") || firstFile(dir, carsTrain...) == ""):
+		return listCarsAll(dir) // Some copies have both lists, and the images of one.
 	case firstFile(dir, carsTrain...) != "":
 		return listCarsDevkit(dir)
 	}
@@ -208,6 +213,36 @@ func carFolders(dir string) []string {
 	return found
 }
 
+// areCars tells whether folders of classes are of this set and not of another: by the name of the folder that they are in,
+// by their number, or by names as the set's are, which end with a year.
+func areCars(dir string, subs []string) bool {
+	if len(subs) == 0 {
+		return false
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	base := filepath.Base(abs)
+	if strings.EqualFold(base, "CAR") || strings.HasPrefix(base, ".CAR-") || // The latter while it is unpacked.
+		slices.ContainsFunc(carsRoots, func(name string) bool { return strings.EqualFold(base, name) }) {
+		return true
+	}
+	classes := map[string]bool{}
+	years := 0
+	for _, sub := range subs {
+		for _, class := range classFolders(dir, sub) {
+			if !classes[class] && endsWithYear.MatchString(class) {
+				years++
+			}
+			classes[class] = true
+		}
+	}
+	return len(classes) == carsClasses || 2*years > len(classes)
+}
+
+var endsWithYear = regexp.MustCompile(` (19|20)[0-9]{2}$`)
+
 // classFolders lists the sub-folders of dir/sub that hold an image.
 func classFolders(dir, sub string) []string {
 	entries, err := os.ReadDir(filepath.Join(dir, sub))
@@ -216,7 +251,8 @@ func classFolders(dir, sub string) []string {
 	}
 	var names []string
 	for _, e := range entries {
-		if !e.IsDir() || hidden(e.Name()) || e.Name() == "__MACOSX" {
+		folder := e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isDir(dir, sub, e.Name())
+		if !folder || hidden(e.Name()) || e.Name() == "__MACOSX" {
 			continue
 		}
 		if files, err := listImages(filepath.Join(dir, sub, e.Name())); err == nil && len(files) > 0 {

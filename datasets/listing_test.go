@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -199,6 +200,12 @@ func TestSetsSideBySide(t *testing.T) {
 			t.Errorf("%s is in %s, with %d images", name, l.Root, len(l.Splits[0].Paths))
 		}
 	}
+	_, err := List("cars", tree(t, t.TempDir(), 3, "birds", "cats")) // A folder of the user's own.
+	checkError(t, err, "CAR is not in the folder")
+	l := mustList(t, "cars", tree(t, t.TempDir(), 3, "Acura TL Sedan 2012", "Volvo 240 Sedan 1993"))
+	if len(l.Splits[0].Paths) != 3 || len(l.Splits[1].Paths) != 3 {
+		t.Errorf("by the names of its classes: %+v", l)
+	}
 }
 
 // replace edits a file of a fixture.
@@ -382,6 +389,28 @@ func TestPartialSets(t *testing.T) {
 	}
 	if l := mustList(t, "cars", dir); len(l.Missing) > 0 || len(l.Splits[0].Paths) != 12 {
 		t.Errorf("missing %v", l.Missing)
+	}
+	// Both lists, and the images of one.
+	all, err := os.ReadFile(filepath.Join(fixture(t, "cars", fixtures.Size{}), "cars196", carsAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, carsAll, string(all))
+	if l := mustList(t, "cars", dir); len(l.Missing) > 0 || len(l.Splits[0].Paths) != 12 {
+		t.Errorf("missing %v", l.Missing)
+	}
+	// A class may be a link to a folder.
+	dir = fixture(t, "cars-folders", fixtures.Size{})
+	classes, err := filepath.Glob(filepath.Join(dir, "car_data", "car_data", "train", "*"))
+	if err != nil || len(classes) == 0 {
+		t.Fatal(classes, err)
+	}
+	away := filepath.Join(t.TempDir(), "away")
+	if err := errors.Join(os.Rename(classes[0], away), os.Symlink(away, classes[0])); err != nil {
+		t.Fatal(err)
+	}
+	if l := mustList(t, "cars", dir); len(l.Splits[0].Paths) != 12 {
+		t.Errorf("with a linked class: %d images", len(l.Splits[0].Paths))
 	}
 }
 
