@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -144,15 +143,16 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		return nil, errors.New(s.origin.advice(s.alias, o.Dir))
 	}
 	target := filepath.Join(o.Dir, s.name)
-	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) { // An empty folder is in nobody's way.
-		return nil, fmt.Errorf("%s is there and is not the set: move it away", target)
+	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || os.Remove(target) != nil) { // An empty folder is in nobody's way.
+		return nil, fmt.Errorf("%s is there and is neither the set nor an empty folder: move it away", target)
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
 	file := filepath.Join(o.Dir, a.file)
 	lock := flock.New(file + ".lock")
-	if locked, err := lock.TryLock(); err == nil && !locked {
+	locked, lockErr := lock.TryLock()
+	if lockErr == nil && !locked {
 		return nil, fmt.Errorf("another process is fetching %s", file)
 	}
 	defer func() {
@@ -160,18 +160,26 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		_ = os.Remove(file + ".lock")
 	}()
 
-	if _, err := os.Stat(file); err == nil {
-		o.Note(fmt.Sprintf("%s is there already", file))
+	_, err := os.Stat(file)
+	fetched := err != nil
+	if !fetched {
+		what := fmt.Sprintf("%s is there already", file)
+		if o.URL != "" {
+			what += fmt.Sprintf(" and is taken: remove it to fetch %s", o.URL)
+		}
+		o.Note(what)
 	} else {
 		part := file + ".part"
 		if err := fetch(ctx, a, part, o); err != nil {
+			goesOn := " with " + part
 			if info, statErr := os.Stat(part); statErr == nil && info.Size() == 0 { // Nothing to go on with.
 				_ = os.Remove(part)
 				_ = os.Remove(part + ".json")
+				goesOn = ""
 			}
 			switch {
 			case ctx.Err() != nil:
-				return nil, fmt.Errorf("stopped; the same command goes on with %s: %w", part, ctx.Err())
+				return nil, fmt.Errorf("stopped; the same command goes on%s: %w", goesOn, ctx.Err())
 			case errors.As(err, new(gone)):
 				return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
 			}
@@ -182,20 +190,40 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		}
 		_ = os.Remove(part + ".json")
 	}
+	// What is wrong with a file that this call fetched would be wrong the next time too, so that it is removed; any other
+	// is the user's.
+	unfit := func(err error) error {
+		err = fmt.Errorf("%s: %w", file, err)
+		switch {
+		case !errors.As(err, new(broken)):
+			return err
+		case !fetched:
+			return fmt.Errorf("%w; remove it to fetch it again", err)
+		}
+		if gone := os.Remove(file); gone != nil {
+			return fmt.Errorf("%w; %w", err, gone)
+		}
+		return fmt.Errorf("%w; it was removed: fetch it again, or from elsewhere", err)
+	}
 	if err := a.check(ctx, file, o); err != nil {
-		return nil, err
+		return nil, unfit(err)
 	}
 
+	if locked { // No other process unpacks: what is there was left by one that was killed.
+		if err := removeStale(o.Dir, "."+s.name+"-"); err != nil {
+			return nil, err
+		}
+	}
 	aside, err := os.MkdirTemp(o.Dir, "."+s.name+"-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(aside)
 	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, func(done, total int64) { o.Progress("unpacking", done, total) }); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, unfit(err)
 	}
 	if _, err := s.locate(aside); err != nil {
-		return nil, fmt.Errorf("%s has not what %s consists of: want %s", file, s.name, s.origin.want)
+		return nil, unfit(broken{fmt.Errorf("it has not what %s consists of: want %s", s.name, s.origin.want)})
 	}
 	if err := os.Chmod(aside, 0o755); err != nil {
 		return nil, err
@@ -211,7 +239,23 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	return List(s.name, o.Dir)
 }
 
-// check compares a file with what is published of it. One that differs is removed.
+// removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning.
+func removeStale(dir, beginning string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() && strings.Trim(number, "0123456789") == "" {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// check compares a file with what is published of it. One that differs is broken.
 func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	if a.md5 == "" {
 		o.Note(fmt.Sprintf("no checksum of %s is published: only those inside it are checked", a.file))
@@ -231,7 +275,9 @@ func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	} else if a.md5 != "" {
 		h := md5.New() // Not against an adversary: it is what is published.
 		in := &tally{in: file, ctx: ctx, tell: func(done int64) { o.Progress("checking", done, info.Size()) }}
-		if _, err := io.Copy(h, in); err != nil {
+		if _, err := io.Copy(h, in); ctx.Err() != nil {
+			return fmt.Errorf("stopped while checking; the same command goes on: %w", ctx.Err())
+		} else if err != nil {
 			return err
 		}
 		if sum := hex.EncodeToString(h.Sum(nil)); sum != a.md5 {
@@ -241,10 +287,7 @@ func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	if differs == "" {
 		return nil
 	}
-	if err := os.Remove(name); err != nil {
-		return err
-	}
-	return fmt.Errorf("%s has %s: it is not the published file and was removed; fetch it again, or from elsewhere", name, differs)
+	return broken{fmt.Errorf("it is not the published file: it has %s", differs)}
 }
 
 // gone is an answer of a server that another attempt would not change.
@@ -284,11 +327,16 @@ func fetch(ctx context.Context, a archive, part string, o *GetOptions) error {
 		if errors.As(err, new(gone)) {
 			return err
 		}
-		if now, _ := file.Seek(0, io.SeekEnd); now > before {
+		now, _ := file.Seek(0, io.SeekEnd)
+		if now > before {
 			failures = 0
 		}
 		if failures++; failures == attempts {
-			return fmt.Errorf("%s: %w; the same command goes on with %s", address.Host, err, part)
+			err = fmt.Errorf("%s: %w", address.Host, err)
+			if now > 0 {
+				err = fmt.Errorf("%w; the same command goes on with %s", err, part)
+			}
+			return err
 		}
 		select {
 		case <-ctx.Done():

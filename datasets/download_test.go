@@ -265,18 +265,20 @@ func TestGetRefuses(t *testing.T) {
 	content := zipball(t, fixture(t, "sop", fixtures.Size{}))
 	other := zipball(t, fixture(t, "cub", fixtures.Size{}))
 	page := []byte(strings.Repeat("<html>sign in</html>", 40))
+	flipped := tarball(t, fixture(t, "sop", fixtures.Size{}))
+	flipped[len(flipped)-8] ^= 1 // Of gzip's checksum, as it would be of what it is the checksum of.
 	for name, tc := range map[string]struct {
 		served []byte
 		of     archive
 		want   []string
-		left   []string
 	}{
-		"another file":    {content, archive{md5: sum(page)}, []string{"a.zip has MD5", "published is", "was removed"}, nil},
-		"another length":  {content, archive{size: int64(len(content)) + 1}, []string{"published are"}, nil},
-		"a longer one":    {content, archive{size: 9}, []string{"want at most 9"}, nil},
-		"a page":          {page, archive{}, []string{"a.zip", "neither a tar.gz nor a zip", "page"}, []string{"a.zip"}},
-		"another set":     {other, archive{}, []string{"a.zip", "has not what SOP consists of"}, []string{"a.zip"}},
-		"half an archive": {content[:len(content)/2], archive{}, []string{"a.zip", "damaged archive"}, []string{"a.zip"}},
+		"another file":    {content, archive{md5: sum(page)}, []string{"a.zip", "it has MD5", "published is", "was removed"}},
+		"another length":  {content, archive{size: int64(len(content)) + 1}, []string{"published are"}},
+		"a longer one":    {content, archive{size: 9}, []string{"want at most 9"}},
+		"a page":          {page, archive{}, []string{"a.zip", "neither a tar.gz nor a zip", "page", "was removed"}},
+		"another set":     {other, archive{}, []string{"a.zip", "has not what SOP consists of", "was removed"}},
+		"half an archive": {content[:len(content)/2], archive{}, []string{"a.zip", "damaged archive", "was removed"}},
+		"a flipped bit":   {flipped, archive{}, []string{"damaged archive", "checksum"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -285,8 +287,20 @@ func TestGetRefuses(t *testing.T) {
 			dir := t.TempDir()
 			_, err := of(sop, tc.of).get(t.Context(), getOptions(dir, &notes{}))
 			checkErrorOf(t, err, tc.want...)
-			if got := left(t, dir); !slices.Equal(got, tc.left) {
-				t.Errorf("left: %q, want %q", got, tc.left)
+			if got := left(t, dir); len(got) > 0 {
+				t.Errorf("left: %q", got)
+			}
+			if tc.of.size != 0 {
+				return
+			}
+			// One that was there before is the user's.
+			if err := os.WriteFile(filepath.Join(dir, "a.zip"), tc.served, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err = of(sop, tc.of).get(t.Context(), getOptions(dir, &notes{}))
+			checkErrorOf(t, err, tc.want[0], "remove it to fetch it again")
+			if got := left(t, dir); !slices.Equal(got, []string{"a.zip"}) {
+				t.Errorf("left of the user's: %q", got)
 			}
 		})
 	}
@@ -304,7 +318,10 @@ func TestGetRefuses(t *testing.T) {
 	}))
 	t.Cleanup(down.Close)
 	_, err = of(sop, archive{file: "a.zip", url: down.URL}).get(t.Context(), getOptions(dir, &notes{}))
-	checkErrorOf(t, err, "503", "the same command goes on")
+	checkErrorOf(t, err, "503")
+	if strings.Contains(fmt.Sprint(err), "goes on") { // With nothing.
+		t.Errorf("error %v", err)
+	}
 	if calls != attempts {
 		t.Errorf("%d attempts, want %d", calls, attempts)
 	}
@@ -335,7 +352,65 @@ func TestGetRefuses(t *testing.T) {
 	// What is in the way is left alone.
 	write(t, dir, "SOP/notes.txt", "mine")
 	_, err = Get(t.Context(), "sop", GetOptions{Dir: dir, URL: "http://localhost/x"})
-	checkError(t, err, "is there and is not the set")
+	checkError(t, err, "is there and is neither the set nor an empty folder")
+	for _, make := range []func(at string) error{
+		func(at string) error { return os.Symlink(t.TempDir(), at) },
+		func(at string) error { return os.WriteFile(at, nil, 0o644) },
+	} {
+		at := filepath.Join(t.TempDir(), "SOP")
+		if err := make(at); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Get(t.Context(), "sop", GetOptions{Dir: filepath.Dir(at), URL: "http://localhost/x"})
+		checkError(t, err, "is there and is neither the set nor an empty folder")
+		if _, err := os.Lstat(at); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A stop while the archive is unpacked is no fault of the archive's, and what a killed process left is cleared away.
+func TestStoppedUnpackingGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, pack := range []func(string) []byte{
+		func(dir string) []byte { return tarball(t, dir) }, func(dir string) []byte { return zipball(t, dir) },
+	} {
+		h := newHost(t, pack(fixture(t, "sop", fixtures.Size{})))
+		set := of(sop, archive{file: "a", url: h.URL})
+		dir := t.TempDir()
+		write(t, dir, ".SOP-123/half.txt", "x")
+		write(t, dir, ".SOP-mine/whole.txt", "x")
+		ctx, cancel := context.WithCancel(t.Context())
+		o := getOptions(dir, &notes{})
+		o.Progress = func(what string, _, _ int64) {
+			if what == "unpacking" {
+				cancel()
+			}
+		}
+		_, err := set.get(ctx, o)
+		checkErrorOf(t, err, "stopped while unpacking; the same command goes on")
+		if got := left(t, dir); !errors.Is(err, context.Canceled) || !slices.Equal(got, []string{".SOP-mine", "a"}) {
+			t.Errorf("%v, left: %q", err, got)
+		}
+		if _, err := set.get(t.Context(), getOptions(dir, &notes{})); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An archive that is there is taken, and another address does not change that without a word.
+func TestGetTakesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	dir, said := t.TempDir(), &notes{}
+	if err := os.WriteFile(filepath.Join(dir, sop.origin.archive.file), zipball(t, fixture(t, "sop", fixtures.Size{})), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	set := of(sop, archive{file: sop.origin.archive.file})
+	o := getOptions(dir, said)
+	o.URL = "http://localhost/x"
+	if _, err := set.get(t.Context(), o); err != nil || !strings.Contains(strings.Join(said.lines, "\n"), "remove it to fetch http://localhost/x") {
+		t.Errorf("%v, said %q", err, said.lines)
+	}
 }
 
 // checkErrorOf is checkError for what is not yet prefixed by the package's name.
@@ -376,7 +451,7 @@ func TestEvilArchives(t *testing.T) {
 			to := filepath.Join(above, "data")
 			_, err := of(sop, archive{file: "a.zip", url: h.URL}).get(t.Context(), getOptions(to, &notes{}))
 			checkErrorOf(t, err, "unsafe archive", tc.want)
-			if got := left(t, to); !slices.Equal(got, []string{"a.zip"}) {
+			if got := left(t, to); len(got) > 0 {
 				t.Errorf("left: %q", got)
 			}
 			if got := left(t, above); !slices.Equal(got, []string{"data"}) {

@@ -48,13 +48,21 @@ func unpack(ctx context.Context, name, dir string, most limits, progress func(do
 	case strings.HasPrefix(string(magic), "PK"):
 		err = out.zip(file, info.Size(), progress)
 	default:
-		return errors.New("neither a tar.gz nor a zip archive: was it a page of the server's that was saved?")
+		err = errors.New("neither a tar.gz nor a zip archive: was it a page of the server's that was saved?")
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("damaged archive: it ends early")
+	switch {
+	case err == nil || errors.As(err, new(*fs.PathError)): // Of the disk, not of the archive.
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("stopped while unpacking; the same command goes on: %w", ctx.Err())
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("damaged archive: it ends early")
 	}
-	return err
+	return broken{err}
 }
+
+// broken is what is wrong with an archive itself: another attempt at unpacking it would not help.
+type broken struct{ error }
 
 type unpacker struct {
 	ctx  context.Context
@@ -71,7 +79,7 @@ func (u *unpacker) tar(in io.Reader) error {
 	for {
 		h, err := entries.Next()
 		if err == io.EOF {
-			return nil
+			return u.rest(unzipped)
 		}
 		if err != nil {
 			return fmt.Errorf("damaged archive: %w", err)
@@ -83,6 +91,19 @@ func (u *unpacker) tar(in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// rest reads what gzip has after the end of a tar: its checksum is only compared at its own end. What else the file has
+// behind that is passed over, as gzip does.
+func (u *unpacker) rest(unzipped io.Reader) error {
+	n, err := io.Copy(io.Discard, io.LimitReader(unzipped, u.left.bytes+1))
+	switch {
+	case n > u.left.bytes:
+		return errors.New("unsafe archive: it unpacks to more than a data set has")
+	case err != nil && !errors.Is(err, gzip.ErrHeader):
+		return fmt.Errorf("damaged archive: %w", err)
+	}
+	return nil
 }
 
 func (u *unpacker) zip(file *os.File, size int64, progress func(done, total int64)) error {
