@@ -28,7 +28,7 @@ var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 func (t *trainer) finish() (*Result, error) {
 	r := &Result{
 		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: Version(),
-		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest,
+		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest, Skipped: len(t.set.Skipped),
 		Diverged: t.state.Diverged, Files: make(map[string]string),
 	}
 	if !strings.HasPrefix(r.Diverged, "not finite") {

@@ -43,7 +43,7 @@ func (s *Store) Look(hash string) (*Look, error) {
 	if l.Queries, l.Gallery, err = s.Embeddings(hash); err != nil {
 		return nil, err
 	}
-	if l.Set, err = openSet(r.Spec); err != nil {
+	if l.Set, err = openSetWith(r.Spec, s.Opening); err != nil {
 		return nil, fmt.Errorf("the images of run %s: %w", hash, err)
 	}
 	if l.Set.Digest != r.DataDigest {

@@ -393,7 +393,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 		return nil, errors.New("the run has been removed")
 	}
 	p = &Portrait{Recipe: PortraitRecipe, Result: result, Backend: choice.Name}
-	if err := p.fill(choice, store); err != nil {
+	if err := p.fill(choice, store, store.during(ctx, spec, progress)); err != nil {
 		return nil, err
 	}
 	if err := p.seal(); err != nil {
@@ -410,7 +410,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 }
 
 // fill makes the three clouds.
-func (p *Portrait) fill(choice *backend.Choice, store *Store) error {
+func (p *Portrait) fill(choice *backend.Choice, store *Store, how Opening) error {
 	r := p.Result
 	sap, san, err := store.Triplets(r.Hash)
 	if err != nil {
@@ -434,7 +434,7 @@ func (p *Portrait) fill(choice *backend.Choice, store *Store) error {
 	if p.Test, err = mine(queries, gallery); err != nil {
 		return fmt.Errorf("test set: %w", err)
 	}
-	train, err := embedTrain(choice, store, r)
+	train, err := embedTrain(choice, store, r, how)
 	var bad *notFiniteError
 	if errors.As(err, &bad) { // Where the test set's embeddings are finite: there is no cloud to show, and no fault.
 		return nil
@@ -448,8 +448,8 @@ func (p *Portrait) fill(choice *backend.Choice, store *Store) error {
 }
 
 // embedTrain rebuilds a run's network from its last checkpoint and embeds all images that it was trained on.
-func embedTrain(choice *backend.Choice, store *Store, r *Result) (*retrieval.Embeddings, error) {
-	set, err := openSet(r.Spec)
+func embedTrain(choice *backend.Choice, store *Store, r *Result, how Opening) (*retrieval.Embeddings, error) {
+	set, err := openSetWith(r.Spec, how)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -28,6 +29,11 @@ type Preset struct {
 
 	// Thrift is how its runs save memory and time.
 	Thrift Thrift
+
+	// Size, if not 0, is the side of its images in pixels in place of its own.
+	Size int
+	// Opening is how Spec opens a data set whose images the spec has to know.
+	Opening
 
 	base Spec            // What all of its specs have in common.
 	sets map[string]size // By data set; "" is any other.
@@ -111,7 +117,8 @@ func ParsePreset(name string) (Preset, error) {
 }
 
 // Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest, and
-// so is a published set that need not be whole.
+// so is a published set that need not be whole; its images may have to be decoded first, which [Preset.Opening] can follow
+// and end.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	spec, err := p.base.WithRule(rule)
 	if err != nil {
@@ -124,7 +131,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	if !known {
 		z = p.sets[""]
 	}
-	spec.Recipe, spec.Data, spec.Seed = Recipe, data, seed
+	spec.Recipe, spec.Data, spec.Seed, spec.Size = Recipe, data, seed, cmp.Or(p.Size, spec.Size)
 	spec.TrainClasses, spec.TestClasses = z.trainClasses, z.testClasses
 	spec.ClassesPerBatch, spec.ImagesPerClass = z.classes, z.images
 	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.dim, z.epochs, z.steps
@@ -140,7 +147,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	if published && !spec.AllowPartial && !spec.SkipBad {
 		return spec, nil // It is as published, or is not opened: its name says it too, whether it is here or not.
 	}
-	set, err := openSet(spec)
+	set, err := openSetWith(spec, p.Opening)
 	if err != nil {
 		return Spec{}, err
 	}
@@ -195,14 +202,26 @@ var (
 	sets   = make(map[string]*datasets.Set) // Named sets, by what decides them: a few megabytes each, or mapped.
 )
 
-// openSet opens a spec's data set.
-func openSet(s Spec) (*datasets.Set, error) { return openSetWith(context.Background(), s, nil) }
+// Opening says how a data set is opened, whose images may have to be decoded first. The zero value is a good one.
+type Opening struct {
+	// Context, if not nil, ends the decoding when it is done. It begins anew the next time.
+	Context context.Context
+	// Decoded, if not nil, is told how many of how many images of a data set are decoded, one call at a time.
+	Decoded func(data string, done, total int)
+	// Warn, if not nil, is told in one line what is no error and may not be meant: a class or an image that is left out.
+	Warn func(message string)
+}
 
-// openSetWith opens a spec's data set and tells how far the decoding of its images is, if there is any. Images that are not
-// those of the spec are an error.
-func openSetWith(ctx context.Context, s Spec, decoded func(done, total int)) (*datasets.Set, error) {
+// openSet opens a spec's data set and tells nobody.
+func openSet(s Spec) (*datasets.Set, error) { return openSetWith(s, Opening{}) }
+
+// openSetWith opens a spec's data set. Images that are not those of the spec are an error.
+func openSetWith(s Spec, how Opening) (*datasets.Set, error) {
 	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses, AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
-		Context: ctx, Progress: decoded}
+		Context: how.Context, Note: how.Warn}
+	if how.Decoded != nil {
+		o.Progress = func(done, total int) { how.Decoded(s.Data, done, total) }
+	}
 	key := ""
 	if isPublished(s.Data) || slices.Contains(datasets.Names(), s.Data) {
 		setsMu.Lock()
@@ -216,6 +235,9 @@ func openSetWith(ctx context.Context, s Spec, decoded func(done, total int)) (*d
 	if set == nil {
 		var err error
 		if set, err = datasets.Open(s.Data, o); err != nil {
+			if how.Context != nil && how.Context.Err() != nil {
+				err = fmt.Errorf("stopped while the images of %s were decoded; they are decoded from the first again: %w", s.Data, how.Context.Err())
+			}
 			return nil, err
 		}
 		if key != "" {

@@ -75,6 +75,9 @@ func TestPublishedSetTrains(t *testing.T) {
 	p.SkipBad = true
 	skipped, err := spec()
 	if err != nil || !skipped.SkipBad || skipped.DataDigest == r.DataDigest {
-		t.Errorf("%+v, %v", skipped, err)
+		t.Fatalf("%+v, %v", skipped, err)
+	}
+	if r, err := Run(context.Background(), c, store, skipped, nil); err != nil || r.Skipped != 1 {
+		t.Errorf("%+v, %v; want one image left out", r, err)
 	}
 }

@@ -22,6 +22,8 @@ type Result struct {
 	Seconds float64   `json:"seconds"` // Of training and evaluation, without those of stopped attempts' lost epochs.
 	// DataDigest is that of the images trained and tested on.
 	DataDigest string `json:"data_digest"`
+	// Skipped is how many images were left out because they cannot be read, as [Spec].SkipBad allows.
+	Skipped int `json:"skipped,omitempty"`
 
 	// Measures of the test set after the last epoch, as fractions. Absent if the run diverged to values that are not
 	// finite.

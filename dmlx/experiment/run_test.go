@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -535,15 +536,43 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _ := ParsePreset("smoke")
-	p.base.Weights, p.base.Size = Random, 16
+	p.base.Weights, p.Size = Random, 16
+	for _, name := range []string{"class-7/none", "class-8/none"} { // Nothing in them: they are left out, and that is said.
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("DMLX_CACHE", t.TempDir()) // Where they are not decoded yet.
+	ctx, stop := context.WithCancel(t.Context())
+	var decoded []int
+	var said []string
+	p.Opening = Opening{Context: ctx, Warn: func(m string) { said = append(said, m) }, Decoded: func(data string, done, total int) {
+		if data != dir || total != 24 {
+			t.Errorf("%d of %d images of %s", done, total, data)
+		}
+		if decoded = append(decoded, done); done == 3 {
+			stop()
+		}
+	}}
+	if _, err := p.Spec(dir, dmlx.Rule{}, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped while the images of "+dir) || len(decoded) == 24 {
+		t.Errorf("interrupted: %v, after %d images", err, len(decoded))
+	}
+	p.Context, said, decoded = t.Context(), nil, nil
 	spec, err := p.Spec(dir, dmlx.Rule{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := testStore(t)
+	if len(decoded) != 24 || spec.Size != 16 || len(said) != 1 || !strings.Contains(said[0], "left out, without images: class-7, class-8") {
+		t.Errorf("%d images decoded, at %d pixels; said %q", len(decoded), spec.Size, said)
+	}
+	p.Opening = Opening{}
+	s, warnings := testStore(t)
 	r := mustRun(t, goBackend(), s, spec)
 	if r.Spec.DataDigest == "" || r.Queries == 0 {
 		t.Errorf("%+v", r)
+	}
+	if !slices.Equal(*warnings, said) || len(decoded) != 24 {
+		t.Errorf("the run said %q and decoded %d images", *warnings, len(decoded)-24)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "class-0", "0.png")); err != nil {
 		t.Fatal(err)

@@ -91,9 +91,9 @@ func (s Spec) WithRule(r dmlx.Rule) (Spec, error) {
 	return s, nil
 }
 
-// WithStart is the spec with another backbone, start of it or image size, where they are not empty or 0. The start is
-// [Pretrained], [Random], or the path of a safetensors file with PyTorch's names, whose head is left out.
-func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
+// WithStart is the spec with another backbone or start of it, where they are not empty. The start is [Pretrained],
+// [Random], or the path of a safetensors file with PyTorch's names, whose head is left out.
+func (s Spec) WithStart(arch, weights string) (Spec, error) {
 	if arch != "" {
 		s.Arch = arch
 	}
@@ -104,17 +104,6 @@ func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
 	default:
 		s.Weights, s.weightsFile = Pretrained, weights
 	}
-	if size != 0 && size != s.Size {
-		s.Size = size
-		if s.DataDigest != "" { // It is that of the images at their size.
-			s.DataDigest = ""
-			set, err := openSet(s)
-			if err != nil {
-				return s, err
-			}
-			s.DataDigest = set.Digest
-		}
-	}
 	a, err := backbone.ParseArch(s.Arch)
 	if err != nil {
 		return s, err
@@ -123,7 +112,7 @@ func (s Spec) WithStart(arch, weights string, size int) (Spec, error) {
 	if s.weightsFile != "" {
 		if _, _, err := readWeights(s.weightsFile, a); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("weights %q: there are %s, %s, or the path of a safetensors file", weights, Pretrained, Random)
+				err = fmt.Errorf("weights %q: no such file; there are %s, %s, or the path of a safetensors file", weights, Pretrained, Random)
 			}
 			return s, err
 		}

@@ -45,8 +45,9 @@ const (
 // once: a run is written by the one that holds its lock, and each file appears complete or not at all.
 type Store struct {
 	Dir string
-	// Warn, if set, is told what was found damaged and set aside, a line each.
-	Warn func(message string)
+	// Opening is how [Store.Look] opens a run's data set. Its Warn is also told what was found damaged and set aside, and
+	// what [Run] finds to say of a data set, a line each.
+	Opening
 }
 
 // OpenStore makes the folder if it is not there.

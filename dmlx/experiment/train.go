@@ -64,11 +64,7 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
-	set, err := openSetWith(ctx, spec, func(done, total int) {
-		if progress != nil {
-			progress(Progress{Hash: hash, Spec: spec, Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total})
-		}
-	})
+	set, err := openSetWith(spec, store.during(ctx, spec, progress))
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +79,15 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 		t.engine.release()
 	}
 	return r, err
+}
+
+// during is how a run opens its data set.
+func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) Opening {
+	return Opening{Context: ctx, Warn: s.Warn, Decoded: func(_ string, done, total int) {
+		if progress != nil {
+			progress(Progress{Hash: spec.Hash(), Spec: spec, Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total})
+		}
+	}}
 }
 
 // trainer holds one run while it is made.

@@ -100,7 +100,7 @@ func TestStartFromFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := tiny()
-	spec, err := s.WithStart("", path, 0)
+	spec, err := s.WithStart("", path)
 	if err != nil || spec.Weights != Pretrained || spec.WeightsDigest != digestOf(raw) || spec.Hash() == s.Hash() {
 		t.Fatalf("%+v, %v", spec, err)
 	}
@@ -109,10 +109,10 @@ func TestStartFromFile(t *testing.T) {
 	if r.Spec.WeightsDigest != digestOf(raw) {
 		t.Errorf("%+v", r.Spec)
 	}
-	if _, err := s.WithStart("resnet18", path, 0); err == nil || !strings.Contains(err.Error(), "not the weights of resnet18") {
+	if _, err := s.WithStart("resnet18", path); err == nil || !strings.Contains(err.Error(), "not the weights of resnet18") {
 		t.Errorf("of another network: %v", err)
 	}
-	if _, err := s.WithStart("", "nowhere", 0); err == nil || !strings.Contains(err.Error(), "there are pretrained, random, or the path") {
+	if _, err := s.WithStart("", "nowhere"); err == nil || !strings.Contains(err.Error(), "no such file; there are pretrained, random, or the path") {
 		t.Errorf("no file: %v", err)
 	}
 }

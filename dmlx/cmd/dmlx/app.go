@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The command can train on XLA.
@@ -17,7 +19,11 @@ type app struct {
 	storeDir string // As given: "" if not.
 	json     bool
 
+	// ctx ends when the command is interrupted.
+	ctx            context.Context
 	stdout, stderr io.Writer
+	line           *liveLine // Of stderr.
+	warned         *sync.Map // The warnings so far.
 }
 
 // logf writes a line for people to standard error.

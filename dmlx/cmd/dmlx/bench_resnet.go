@@ -52,10 +52,10 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		if err != nil {
 			return err
 		}
-		if spec, err = spec.WithStart(string(s.arch), experiment.Random, 224); err != nil {
+		if spec, err = spec.WithStart(string(s.arch), experiment.Random); err != nil {
 			return err
 		}
-		spec.TrainClasses, spec.TestClasses = s.classes, 2
+		spec.Size, spec.TrainClasses, spec.TestClasses = 224, s.classes, 2
 		spec.ClassesPerBatch, spec.ImagesPerClass = s.classes, s.images
 		spec.Epochs, spec.StepsPerEpoch, spec.Thrift = 1, 7, s.thrift
 		spec.LR = 1e-3 // From random weights, a step of any length is as fast.

@@ -90,7 +90,7 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 			return nil
 		}
 		_, _ = a.choose() // Where the Go backend computes, it is this program built with SIMD that is to be sent.
-		line := newLiveLine(a.stderr)
+		line := a.line
 		defer line.end()
 		o := c.Options
 		if o.Retries == 0 {
@@ -129,7 +129,7 @@ func newQueue(a *app) *cobra.Command {
 				return err
 			}
 			if follow {
-				line := newLiveLine(a.stderr)
+				line := a.line
 				var o slurm.Options
 				a.tell(&o, line)
 				err := slurm.Watch(cmd.Context(), store, o)
@@ -216,7 +216,7 @@ func newMake(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "make", Short: "Do a task of a submission", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			line := newLiveLine(a.stderr)
+			line := a.line
 			w := slurm.Worker{Open: a.choose, Say: func(text string) { a.logf("%s", text) },
 				Progress: func(p experiment.Progress) { line.show("%s", training(p)) }}
 			return w.Make(cmd.Context(), manifest, task)

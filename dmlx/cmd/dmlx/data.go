@@ -140,7 +140,7 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 	if err != nil {
 		return err
 	}
-	line := newLiveLine(a.stderr)
+	line := a.line
 	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
 		line.show("%s: %d of %d images opened", l.Name, done, total)
 	}})
@@ -174,7 +174,7 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 }
 
 func (a *app) getData(cmd *cobra.Command, name, root, address string, keep bool) error {
-	line := newLiveLine(a.stderr)
+	line := a.line
 	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{
 		Dir: root, URL: address, Keep: keep,
 		Note: func(text string) {

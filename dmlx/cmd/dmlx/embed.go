@@ -91,7 +91,7 @@ taken off.`,
 				return err
 			}
 			defer exec.Finalize()
-			line := newLiveLine(a.stderr)
+			line := a.line
 			values, err := embedFiles(exec, files, prepare.Resize, prepare.Crop, width, func(done int) error {
 				line.show("%d of %d images", done, len(files))
 				return cmd.Context().Err()

@@ -24,11 +24,12 @@ func smallSpecs(t *testing.T) []experiment.Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Size = 16
 	var out []experiment.Spec
 	for seed := range uint64(2) {
 		s, err := p.Spec("minicar", dmlx.Rule{}, seed+1)
 		if err == nil {
-			s, err = s.WithStart("", experiment.Random, 16)
+			s, err = s.WithStart("", experiment.Random)
 		}
 		if err != nil {
 			t.Fatal(err)

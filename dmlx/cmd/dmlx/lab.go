@@ -126,7 +126,7 @@ func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 
 // ticking shows what is going on and for how many seconds, until stop is called.
 func (a *app) ticking(what string) (stop func()) {
-	line := newLiveLine(a.stderr)
+	line := a.line
 	start := time.Now()
 	show := func() { line.show("%s … %.0f s", what, time.Since(start).Seconds()) }
 	if line.terminal != nil {

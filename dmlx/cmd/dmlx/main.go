@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -35,10 +36,11 @@ func main() {
 
 // run is the program without its process: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+	a := &app{ctx: ctx, stdout: stdout, stderr: stderr, line: newLiveLine(stderr), warned: new(sync.Map)}
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	a.line.end()
 	switch {
 	case err == nil:
 		return 0

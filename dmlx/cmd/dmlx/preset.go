@@ -25,6 +25,6 @@ func (p *presetFlags) add(f *pflag.FlagSet) {
 // preset is that of --preset, by default quick, with what its flags change.
 func (p presetFlags) preset(a *app) (experiment.Preset, error) {
 	preset, err := experiment.ParsePreset(cmp.Or(a.preset, "quick"))
-	preset.AllowPartial, preset.SkipBad, preset.Thrift = p.partial, p.skipBad, p.thrift
+	preset.AllowPartial, preset.SkipBad, preset.Thrift, preset.Opening = p.partial, p.skipBad, p.thrift, a.opening()
 	return preset, err
 }

@@ -31,7 +31,7 @@ func newPretrain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			line := newLiveLine(a.stderr)
+			line := a.line
 			o.Progress = func(p experiment.Progress) {
 				line.show("epoch %d/%d  %.1f steps/s  wrong %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate, p.Left)
 			}

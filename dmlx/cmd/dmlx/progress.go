@@ -69,10 +69,15 @@ func (l *liveLine) end() {
 	l.shown, l.last = 0, time.Time{}
 }
 
+// decoding is how far a data set's images are, as one line.
+func decoding(data string, done, total int) string {
+	return fmt.Sprintf("%s: %d of %d images decoded", data, done, total)
+}
+
 // training is a run's progress as one line.
 func training(p experiment.Progress) string {
 	if p.Decoded < p.Images {
-		return fmt.Sprintf("%s: %d of %d images decoded", p.Spec.Data, p.Decoded, p.Images)
+		return decoding(p.Spec.Data, p.Decoded, p.Images)
 	}
 	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps, 100*p.ViolationRate)
 	if p.StepRate > 0 { // Not known of the first step.
@@ -87,6 +92,24 @@ func (a *app) store() (*experiment.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Warn = func(message string) { a.logf("warning: %s", message) }
+	s.Opening = a.opening()
 	return s, nil
+}
+
+// opening is how data sets are opened: an interrupt ends it, and standard error tells of it.
+func (a *app) opening() experiment.Opening {
+	return experiment.Opening{Context: a.ctx, Warn: a.warn, Decoded: func(data string, done, total int) {
+		a.line.show("%s", decoding(data, done, total))
+		if done == total {
+			a.line.end()
+		}
+	}}
+}
+
+// warn says a warning once: a data set is opened for its digest, and again by each run on it.
+func (a *app) warn(message string) {
+	if _, said := a.warned.LoadOrStore(message, true); !said {
+		a.line.end()
+		a.logf("warning: %s", message)
+	}
 }

@@ -88,7 +88,7 @@ func newReproduce(a *app) *cobra.Command {
 					return err
 				}
 			}
-			line := newLiveLine(a.stderr)
+			line := a.line
 			var runs []*experiment.Result
 			var portraits []*experiment.Portrait
 			var texts []string

@@ -74,7 +74,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			}
 			q.Sampler = search.Sampler(sampler)
 			q.Open = sync.OnceValues(a.backend)
-			line := newLiveLine(a.stderr)
+			line := a.line
 			q.Show = func(_ float64, text string) { line.show("%s", text) }
 			r, err := results.Search(cmd.Context(), q)
 			line.end()

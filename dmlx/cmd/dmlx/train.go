@@ -48,6 +48,7 @@ func newTrain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			preset.Size = size
 			given := cmd.Flags().Changed
 			var spec experiment.Spec
 			switch {
@@ -81,8 +82,8 @@ func newTrain(a *app) *cobra.Command {
 			if given("dim") {
 				spec.Dim = dim
 			}
-			if given("arch") || given("weights") || given("size") {
-				if spec, err = spec.WithStart(arch, weights, size); err != nil {
+			if given("arch") || given("weights") {
+				if spec, err = spec.WithStart(arch, weights); err != nil {
 					return err
 				}
 			}
@@ -129,7 +130,7 @@ func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
 		return err
 	}
 	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data, spec.Seed, spec.LR, spec.Steps(), spec.Batch())
-	line := newLiveLine(a.stderr)
+	line := a.line
 	result, err := experiment.Run(cmd.Context(), choice, store, spec, func(p experiment.Progress) { line.show("%s", training(p)) })
 	line.end()
 	if err != nil {
@@ -155,6 +156,9 @@ func resultText(r *experiment.Result, dir string) string {
 			fmt.Fprintf(&b, ", %d more without a match", r.LoneQueries)
 		}
 		b.WriteString(")\n")
+	}
+	if r.Skipped > 0 {
+		fmt.Fprintf(&b, "images left out, since they cannot be read: %d\n", r.Skipped)
 	}
 	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, experiment.PresetOf(r.Spec), r.Backend, r.Seconds, dir)
 	return b.String()

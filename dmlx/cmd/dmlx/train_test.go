@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,14 +84,15 @@ func TestTrainRunsAndRecall(t *testing.T) {
 	}
 }
 
-// interrupter stops the command when it writes of an epoch.
+// interrupter stops the command when it writes of something.
 type interrupter struct {
 	bytes.Buffer
+	at   string
 	stop func()
 }
 
 func (i *interrupter) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte("epoch ")) {
+	if bytes.Contains(p, []byte(i.at)) {
 		i.stop()
 	}
 	return i.Buffer.Write(p)
@@ -100,7 +104,7 @@ func TestInterruptedTrainingGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stdout bytes.Buffer
-	stderr := &interrupter{stop: cancel}
+	stderr := &interrupter{at: "epoch ", stop: cancel}
 	if code := run(ctx, args, &stdout, stderr); code != 130 || stdout.Len() > 0 || !strings.HasSuffix(stderr.String(), "goes on from there\n") {
 		t.Errorf("interrupted: code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
@@ -181,4 +185,46 @@ func TestTrainByLoss(t *testing.T) {
 			t.Errorf("%v: code %d, %s, want %s", c.args, code, stderr, c.want)
 		}
 	}
+}
+
+// A folder's images are decoded before the run has a name, which is told of and can be stopped; what is left out of them is
+// said once.
+func TestTrainOnFolder(t *testing.T) {
+	store, dir := atWork(t), t.TempDir()
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	for class := range 4 {
+		for i := range 3 {
+			im := image.NewGray(image.Rect(0, 0, 24, 20))
+			for k := range im.Pix {
+				im.Pix[k] = uint8(50*class + (k*(i+3))%31)
+			}
+			path := filepath.Join(dir, fmt.Sprint("class-", class), fmt.Sprint(i, ".png"))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), writePNG(path, im)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "nothing"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	args := append(smallRun, "--store", store, "--data", dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stderr := &interrupter{at: "images decoded", stop: cancel}
+	if code := run(ctx, args, &bytes.Buffer{}, stderr); code != 130 || !strings.HasSuffix(stderr.String(), "decoded from the first again\n") ||
+		!strings.Contains(stderr.String(), "of 12 images decoded") {
+		t.Errorf("interrupted: code %d, %q", code, stderr.String())
+	}
+	code, stdout, said := invoke(t, args...)
+	if code != 0 || !strings.Contains(stdout, "Recall@1") || strings.Count(said, "left out, without images: nothing") != 1 {
+		t.Errorf("code %d, %s, %s", code, stdout, said)
+	}
+}
+
+func writePNG(path string, im image.Image) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(png.Encode(f, im), f.Close())
 }
