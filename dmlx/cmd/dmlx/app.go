@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,10 +44,10 @@ func (a *app) print(v any, text string) error {
 	return enc.Encode(v)
 }
 
-// storePath is the folder of the run store: --store, else runs/ in this repository, else runs/ here.
+// storePath is the folder of the run store: --store, else DMLX_STORE, else runs/ in this repository, else runs/ here.
 func (a *app) storePath() string {
-	if a.storeDir != "" {
-		return a.storeDir
+	if dir := cmp.Or(a.storeDir, os.Getenv("DMLX_STORE")); dir != "" {
+		return dir
 	}
 	if root, err := moduleRoot(); err == nil {
 		return filepath.Join(root, "runs")

@@ -74,7 +74,7 @@ func newRoot(a *app) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.preset, "preset", "", "size of the experiments: "+strings.Join(experiment.Presets(), ", ")+" (default quick)")
-	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default runs/ in the repository)")
+	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default DMLX_STORE, else runs/ in the repository)")
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	root.AddCommand(
 		newTrain(a),
