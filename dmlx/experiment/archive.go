@@ -99,6 +99,9 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Moved, 
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if !all {
+				if shipped, err := Shipped(); err == nil && shipped[hash] != nil {
+					return nil, fmt.Errorf("run %s came with the program, without what its result rests on: there is nothing of it in %s", hash, s.Dir)
+				}
 				return nil, fmt.Errorf("run %s is not finished in %s", hash, s.Dir)
 			}
 			continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,26 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 	}
 	if code, out, err := invoke(t, "runs", "merge", store, "--store", other); code != 0 || !strings.Contains(out, "0 runs taken, 1 were there already") {
 		t.Error(code, out, err)
+	}
+	t.Setenv("DMLX_STORE", other)
+	if r := object(t, "runs", "show", hash); r["run"] != hash {
+		t.Errorf("of the store that the environment names: %v", r)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(other, "0123456789ab"), 0o755),
+		os.WriteFile(filepath.Join(other, "0123456789ab", "spec.json"), []byte("{"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"no readable spec.json":                          {"show", "0123456789ab"},
+		"came with the program and cannot be removed":    {"remove", hash, "077c9ae1dfc0"},
+		"came with the program, without what its result": {"export", "077c9ae1dfc0", "--out", file + ".2"},
+	} {
+		if code, out, err := invoke(t, append([]string{"runs"}, args...)...); code != 1 || out != "" || !strings.Contains(err, want) {
+			t.Errorf("%q: %d %s %s", args, code, out, err)
+		}
+	}
+	if r := object(t, "runs", "show", hash); r["run"] != hash {
+		t.Errorf("removed beside one that cannot be: %v", r)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {

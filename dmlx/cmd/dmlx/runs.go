@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -130,7 +132,9 @@ func (a *app) showRun(prefix string) error {
 	}
 	var text strings.Builder
 	var shown any
-	if e := store.Entry(hash); e.Result == nil && e.Bad == "" {
+	if e := store.Entry(hash); e.Bad != "" && !came(store, hash) {
+		return fmt.Errorf("run %s cannot be used: %s (%s)", hash, e.Bad, store.Path(hash))
+	} else if e.Result == nil && e.Bad == "" {
 		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch, e.Spec.Epochs, store.Path(hash))
 		shown = struct {
 			Run    string             `json:"run"`
@@ -282,6 +286,12 @@ func (a *app) compareRuns(prefixes []string, out string) error {
 	return a.print(v, body+filesText(files))
 }
 
+// came tells whether a run that [experiment.Store.Find] found came with the program and is not in the store.
+func came(store *experiment.Store, hash string) bool {
+	_, err := os.Stat(store.Path(hash))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 func (a *app) removeRuns(prefixes []string) error {
 	store, err := a.store()
 	if err != nil {
@@ -291,6 +301,9 @@ func (a *app) removeRuns(prefixes []string) error {
 	for i, p := range prefixes { // All are found before any is removed.
 		if hashes[i], err = store.Find(p); err != nil {
 			return err
+		}
+		if came(store, hashes[i]) {
+			return fmt.Errorf("run %s came with the program and cannot be removed", hashes[i])
 		}
 	}
 	slices.Sort(hashes)
