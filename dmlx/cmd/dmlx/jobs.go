@@ -26,8 +26,8 @@ const jobsUsage = "runs at a time, each in a process of its own (default 0: as m
 // apart sets how many runs are made at a time, and has them made in processes of their own where that is more than one: one
 // process that makes several at once is slower than one that makes them one by one ("dmlx bench --only jobs").
 func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
-	if o.Jobs < 0 {
-		return fmt.Errorf("--jobs %d: want a number of runs, or 0 for as many as this machine is for", o.Jobs)
+	if o.Jobs < 0 || o.Jobs > maxJobs {
+		return fmt.Errorf("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine is for", o.Jobs, maxJobs)
 	}
 	gpus := visibleGPUs()
 	if o.Jobs == 0 {
@@ -38,6 +38,9 @@ func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
 	}
 	return nil
 }
+
+// maxJobs is more than any machine is for.
+const maxJobs = 1024
 
 // runMemory is what a process that makes a run of the quick preset takes, rounded up: 0.7 to 0.9 GB were seen.
 const runMemory = 1 << 30

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,8 +135,10 @@ func TestMachineJobs(t *testing.T) {
 		t.Errorf("%d bytes of memory", m)
 	}
 	a := &app{stderr: os.Stderr}
-	if err := a.apart(&experiment.Options{Jobs: -1}, nil); err == nil || !strings.Contains(err.Error(), "--jobs -1") {
-		t.Error(err)
+	for _, jobs := range []int{-1, 9999999999999999} {
+		if err := a.apart(&experiment.Options{Jobs: jobs}, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprint("--jobs ", jobs)) {
+			t.Error(err)
+		}
 	}
 	t.Setenv("GOMLX_BACKEND", "go")
 	o := experiment.Options{Jobs: 1}
