@@ -91,10 +91,11 @@ func (a *app) dataInfo(name, root string) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Complete(); err != nil {
-		a.logf("%v", err)
+	differs := l.Complete()
+	if differs != nil {
+		a.logf("%v", differs)
 	}
-	return a.print(map[string]any{"splits": splitCounts(l)}, dataText(l))
+	return a.print(map[string]any{"name": l.Name, "root": l.Root, "complete": differs == nil, "splits": splitCounts(l)}, dataText(l))
 }
 
 func (a *app) listData(root string) error {

@@ -178,7 +178,8 @@ func present(r *results.Report, out string) (reproduced, string, error) {
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
-			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged}
+			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged,
+				Runs: []string{}} // An array in JSON, even if there is nothing.
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}

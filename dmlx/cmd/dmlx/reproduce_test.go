@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,15 +22,18 @@ func TestPresent(t *testing.T) {
 	}
 	cell := experiment.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*experiment.Result{
 		{Hash: "a", Recall: map[int]float64{1: 0.5}}, {Hash: "b", Recall: map[int]float64{1: 0.5}}, {Hash: "c", Diverged: "NaN in epoch 1"}}}
-	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3, Table: &experiment.Table{Cells: []experiment.Cell{cell}},
+	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3, Table: &experiment.Table{Cells: []experiment.Cell{cell, {}}},
 		Parts: []results.Part{{Of: table}, {Name: "picture", Of: picture}}}
 	out := filepath.Join(t.TempDir(), "new")
 	set, text, err := present(r, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := set.Cells[0]; len(set.Cells) != 1 || c.Data != "minicar" || *c.Mean != 0.5 || c.N != 2 || c.Diverged != 1 || len(c.Runs) != 3 || c.HeldOut != nil {
+	if c := set.Cells[0]; len(set.Cells) != 2 || c.Data != "minicar" || *c.Mean != 0.5 || c.N != 2 || c.Diverged != 1 || len(c.Runs) != 3 || c.HeldOut != nil {
 		t.Errorf("%+v", set)
+	}
+	if raw, err := json.Marshal(set.Cells[1]); err != nil || !strings.Contains(string(raw), `"runs":[]`) {
+		t.Errorf("a cell without runs: %s, %v", raw, err)
 	}
 	if !strings.Contains(text, "50.0 ± 0.0") || !strings.Contains(text, "3 runs, 0 of them made now") {
 		t.Error(text)
