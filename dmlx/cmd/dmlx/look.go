@@ -20,7 +20,7 @@ func newLook(a *app) *cobra.Command {
 		Long: "Show what a finished run sees in its test images: queries with their nearest neighbours, those that it misses, its\n" +
 			"hardest triplets, recall by class, and a map of the embeddings. In words here, as pictures in the folder --out; the\n" +
 			"map also as a page (HTML) that shows the image under the pointer. The first digits of the run's name will do.",
-		Example: "  dmlx runs look 077c9a --out looks/",
+		Example: "  dmlx runs look 077c9a --out looks/    # A run made here: of those that came with the program there are numbers alone.",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			store, err := a.store()
