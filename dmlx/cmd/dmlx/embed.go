@@ -56,8 +56,8 @@ taken off.`,
 			if cmd.Flags().Changed("crop") {
 				prepare.Crop = crop
 			}
-			if prepare.Crop < 1 || prepare.Resize < prepare.Crop {
-				return fmt.Errorf("--crop %d of --resize %d: want at least 1, and no more than there are", prepare.Crop, prepare.Resize)
+			if prepare.Crop < 1 || prepare.Crop > maxCrop || prepare.Resize < prepare.Crop || prepare.Resize > datasets.MaxResize {
+				return fmt.Errorf("--crop %d of --resize %d: want 1 to %d pixels, of no fewer and at most %d", prepare.Crop, prepare.Resize, maxCrop, datasets.MaxResize)
 			}
 			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
 			width := net.Width()
@@ -181,8 +181,12 @@ func imageFiles(dir string) ([]string, error) {
 	return files, err
 }
 
-// embedRows is how many images a graph is compiled for.
-const embedRows = 16
+const (
+	// embedRows is how many images a graph is compiled for.
+	embedRows = 16
+	// maxCrop bounds the memory for their pixels, to 0.8 GB.
+	maxCrop = 4096
+)
 
 // embedFiles runs a network on images, a batch at a time: pixels in, [embedRows, width] out.
 func embedFiles(exec *model.Exec, files []string, resize, crop, width int, progress func(done int) error) ([]float32, error) {
