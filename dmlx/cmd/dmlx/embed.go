@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -156,28 +155,44 @@ func networkOf(arch, path string, raw []byte) (backbone.Arch, backbone.Preproces
 	return net, prepare, nil
 }
 
-// imageFiles lists the images of a folder and the folders in it, in lexical order of their paths.
+// imageFiles lists the images of a folder and the folders in it, in lexical order of their paths. Links are followed, but
+// not up.
 func imageFiles(dir string) ([]string, error) {
 	var files []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	var walk func(path string, above []os.FileInfo) error
+	walk = func(path string, above []os.FileInfo) error {
+		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(d.Name(), ".") && path != dir {
-			if d.IsDir() {
-				return filepath.SkipDir
+		if !info.IsDir() {
+			if slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(path))) {
+				files = append(files, path)
 			}
 			return nil
 		}
-		if !d.IsDir() && slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(path))) {
-			files = append(files, path)
+		if slices.ContainsFunc(above, func(folder os.FileInfo) bool { return os.SameFile(folder, info) }) {
+			return nil
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") {
+				continue
+			}
+			if err := walk(filepath.Join(path, e.Name()), append(slices.Clone(above), info)); err != nil {
+				return err
+			}
 		}
 		return nil
-	})
+	}
+	err := walk(dir, nil)
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("no JPEG or PNG files in %s", dir)
 	}
-	slices.Sort(files) // By the whole path: WalkDir sorts within a folder.
+	slices.Sort(files) // By the whole path: ReadDir sorts within a folder.
 	return files, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"image"
 	"image/color"
 	"image/png"
@@ -80,6 +81,20 @@ func TestEmbed(t *testing.T) {
 	if files, err := imageFiles(images); err != nil || len(files) != 3 || !strings.HasSuffix(files[0], "a/2.png") || !strings.HasSuffix(files[2], "b/1.png") {
 		t.Errorf("%q, %v", files, err)
 	}
+	// Links are followed, to folders and to the folder itself, but not round and round.
+	linked := filepath.Join(dir, "linked")
+	if err := errors.Join(os.Mkdir(linked, 0o755), os.Symlink(filepath.Join(images, "a"), filepath.Join(linked, "class")),
+		os.Symlink(linked, filepath.Join(linked, "again")), os.Symlink(images, filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	for folder, want := range map[string]int{"link": 3, "linked": 1} {
+		if files, err := imageFiles(filepath.Join(dir, folder)); err != nil || len(files) != want || !strings.HasPrefix(files[0], filepath.Join(dir, folder)) {
+			t.Errorf("%s: %q, %v", folder, files, err)
+		}
+	}
+	if v := object(t, "embed", "--arch", "small", "--weights", "pretrained", "--images", images, "--out", out, "--features", "gap"); v["images"] != 3.0 {
+		t.Errorf("with published weights: %v", v)
+	}
 	// An image alone has the row that it has among others.
 	if err := os.RemoveAll(filepath.Join(images, "b")); err != nil {
 		t.Fatal(err)
@@ -127,6 +142,11 @@ func TestEmbed(t *testing.T) {
 		"not the weights of":       {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
 		"no JPEG or PNG":           {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
 		"--crop 50 of --resize 40": append(base, "--resize", "40", "--crop", "50"),
+		"at most 16384":            append(base, "--resize", "100000", "--crop", "99999"),
+		"want 1 to 4096":           append(base, "--resize", "16384", "--crop", "16384"),
+		"none/F.npy cannot be":     append(base, "--out", filepath.Join(dir, "none", "F.npy")),
+		"is a folder":              append(base, "--out", dir),
+		"weights get resnet18":     {"embed", "--weights", "pretrained", "--images", images, "--out", out},
 	} {
 		if code, _, stderr := invoke(t, bad...); code != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
