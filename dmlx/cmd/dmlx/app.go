@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -53,6 +55,23 @@ func (a *app) storePath() string {
 		return filepath.Join(root, "runs")
 	}
 	return "runs"
+}
+
+// checkOut tells, before any work is done, whether a file can be written at a path.
+func checkOut(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: want the name of a file to write", path)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".dmlx-") // Where it is written before it is renamed.
+	if err != nil {
+		var why *fs.PathError // Whose path is not the user's.
+		if errors.As(err, &why) {
+			err = why.Err
+		}
+		return fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 // backend opens the backend to compute on and says on one line of standard error which one and why. If that is the Go

@@ -41,6 +41,9 @@ taken off.`,
 			if features != "gap" && features != "embedding" {
 				return fmt.Errorf("--features %q: want gap or embedding", features)
 			}
+			if err := checkOut(out); err != nil {
+				return err
+			}
 			raw, err := os.ReadFile(weights)
 			if err != nil {
 				return err

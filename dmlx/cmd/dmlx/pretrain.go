@@ -27,6 +27,9 @@ func newPretrain(a *app) *cobra.Command {
 				}
 				out = filepath.Join(root, "dmlx", "backbone", "weights", "small.safetensors")
 			}
+			if err := checkOut(out); err != nil {
+				return err
+			}
 			choice, err := a.backend()
 			if err != nil {
 				return err
