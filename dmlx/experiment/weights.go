@@ -88,6 +88,10 @@ func digestOf(raw []byte) string {
 	return hex.EncodeToString(sum[:])[:12]
 }
 
+// PretrainedWeights are the published weights of a network, a safetensors file: the small network's are part of the program,
+// others have to be at [WeightsFile].
+func PretrainedWeights(a backbone.Arch) ([]byte, error) { return Spec{Arch: string(a)}.pretrained() }
+
 // pretrained gives the weights that a spec with [Pretrained] starts from, as a safetensors file.
 func (s Spec) pretrained() (raw []byte, err error) {
 	a := backbone.Arch(s.Arch)

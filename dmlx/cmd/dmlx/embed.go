@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
@@ -29,13 +31,14 @@ func newEmbed(a *app) *cobra.Command {
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed a folder of images with a network's weights",
 		Long: `Embed all images of a folder, and of the folders in it, in the lexical order of their paths, and write a row of float32
-each. The weights are a safetensors file with torchvision's names.
+each. The weights are a safetensors file with torchvision's names, or "pretrained": the published ones of --arch, which
+dmlx weights get downloads.
 
 gap is what the network has behind its average pooling; embedding is that through the file's linear layer "fc", scaled to
 length 1. Images are prepared as the file's metadata say, as those of a run's checkpoint do; without such, as torchvision's
 evaluation does: the shorter side scaled to 256 pixels, the middle square of 224, ImageNet's mean and standard deviation
 taken off.`,
-		Example: "  dmlx embed --arch resnet18 --weights resnet18.safetensors --images photos --features gap --out F.npy",
+		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if features != "gap" && features != "embedding" {
@@ -44,7 +47,7 @@ taken off.`,
 			if err := checkOut(out); err != nil {
 				return err
 			}
-			raw, err := os.ReadFile(weights)
+			raw, err := startingWeights(arch, weights)
 			if err != nil {
 				return err
 			}
@@ -111,7 +114,7 @@ taken off.`,
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "safetensors file with torchvision's names")
+	f.StringVar(&weights, "weights", "", "safetensors file with torchvision's names, or pretrained")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
@@ -121,6 +124,18 @@ taken off.`,
 		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
 	}
 	return cmd
+}
+
+// startingWeights are those that --weights names: pretrained ones of a network, by default resnet18's, or a file's.
+func startingWeights(arch, weights string) ([]byte, error) {
+	if weights != experiment.Pretrained {
+		return os.ReadFile(weights)
+	}
+	net, err := backbone.ParseArch(cmp.Or(arch, string(backbone.ResNet18)))
+	if err != nil {
+		return nil, err
+	}
+	return experiment.PretrainedWeights(net)
 }
 
 // archFlag is the flag for the network that a weight file is of.
