@@ -10,6 +10,7 @@ import (
 	"math"
 	"path/filepath"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
@@ -173,6 +174,18 @@ func (s Spec) rate(epoch int) float64 {
 		return s.LR / 10
 	}
 	return s.LR
+}
+
+// Ready is [Spec.Validate] for a spec that is to be run here: of weights and a published data set that are both missing, the
+// data set, the longer errand, is told first.
+func (s Spec) Ready() error {
+	err := s.Validate()
+	if err != nil && isPublished(s.Data) {
+		if _, missing := datasets.Find(s.Data, ""); missing != nil {
+			return missing
+		}
+	}
+	return err
 }
 
 // Validate tells what is wrong with a spec before any work is done. What depends on the data is found when it is open.

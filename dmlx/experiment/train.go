@@ -47,12 +47,7 @@ func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 }
 
 func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
-	if err := spec.Validate(); err != nil {
-		if isPublished(spec.Data) {
-			if _, missing := datasets.Find(spec.Data, ""); missing != nil {
-				return nil, missing // The longer errand is told first.
-			}
-		}
+	if err := spec.Ready(); err != nil {
 		return nil, err
 	}
 	hash := spec.Hash()

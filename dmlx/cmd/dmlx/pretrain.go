@@ -27,6 +27,9 @@ func newPretrain(a *app) *cobra.Command {
 				}
 				out = filepath.Join(root, "dmlx", "backbone", "weights", "small.safetensors")
 			}
+			if o.Epochs < 1 || o.Batch < 1 {
+				return fmt.Errorf("--epochs %d, --batch %d: want at least 1", o.Epochs, o.Batch)
+			}
 			if err := checkOut(out); err != nil {
 				return err
 			}

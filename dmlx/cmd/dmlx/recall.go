@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,7 @@ func newRecall(a *app) *cobra.Command {
 			"Without a gallery each embedding is ranked against all others and never against itself. Queries without any\n" +
 			"match are left out of the means and counted.",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			queries, err := readEmbeddings(embeddings, labels)
 			if err != nil {
 				return err
@@ -32,6 +33,13 @@ func newRecall(a *app) *cobra.Command {
 				if gallery, err = readEmbeddings(galleryEmbeddings, galleryLabels); err != nil {
 					return err
 				}
+			}
+			if !cmd.Flags().Changed("k") { // As many of them as there are images to be found.
+				there := len(queries.Labels) - 1
+				if gallery != nil {
+					there = len(gallery.Labels)
+				}
+				ks = slices.DeleteFunc(ks, func(k int) bool { return k > there })
 			}
 			choice, err := a.backend()
 			if err != nil {
@@ -55,7 +63,7 @@ func newRecall(a *app) *cobra.Command {
 	f.StringVar(&labels, "labels", "", "NumPy file, int64 [N]")
 	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "", "NumPy file of the gallery's, if it is a set of its own")
 	f.StringVar(&galleryLabels, "gallery-labels", "", "NumPy file of the gallery's")
-	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K")
+	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K (by default those that the number of images allows)")
 	_ = cmd.MarkFlagRequired("embeddings") // Fails for a flag that is not there.
 	_ = cmd.MarkFlagRequired("labels")
 	return cmd

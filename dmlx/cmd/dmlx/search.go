@@ -49,6 +49,9 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if q.Budget.Trials < 1 && cmd.Flags().Changed("trials") || q.Budget.Hours <= 0 && cmd.Flags().Changed("hours") {
 				return errors.New("a search needs a budget: --trials or --hours above 0")
 			}
+			if q.Bracket < 1 || q.HeldOut < 1 {
+				return fmt.Errorf("--bracket %d, --held-out %d: want at least 1", q.Bracket, q.HeldOut)
+			}
 			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
 				q.Budget.Trials = 40
 			}

@@ -57,6 +57,8 @@ func TestSearch(t *testing.T) {
 		`no parameter "speed"; there are direction`:                                   {"--param", "speed"},
 		"parameter lr: range 0.2 to 0.1 is empty":                                     {"--param", "lr=0.2..0.1"},
 		"--trials or --hours above 0":                                                 {"--trials", "0"},
+		"--bracket 0, --held-out 4":                                                   {"--bracket", "0"},
+		"--held-out 0":                                                                {"--held-out", "0"},
 		`no data set "nothing"`:                                                       {"--data", "nothing"},
 		`no sampler "grid"`:                                                           {"--sampler", "grid", "--name", "b"},
 	} {

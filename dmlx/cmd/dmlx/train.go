@@ -121,6 +121,9 @@ func newTrain(a *app) *cobra.Command {
 }
 
 func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
+	if err := spec.Ready(); err != nil {
+		return err
+	}
 	store, err := a.store()
 	if err != nil {
 		return err

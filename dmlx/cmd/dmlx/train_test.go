@@ -130,23 +130,35 @@ func TestRecallOfAGallery(t *testing.T) {
 	if fmt.Sprint(r["recall"], r["map_at_r"], r["r_precision"], r["lone_queries"]) != "map[1:1 2:1] 1 1 2" {
 		t.Errorf("%v", r)
 	}
+	if r := object(t, append(args, "--gallery-embeddings", file("g.npy"), "--gallery-labels", file("gl.npy"))...); fmt.Sprint(r["recall"]) != "map[1:1 2:1]" {
+		t.Errorf("of fewer than eight, by default: %v", r)
+	}
+	if code, _, stderr := invoke(t, "train", "--epochs=-3", "--store", dir); code != 1 || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("no epochs: %d %q", code, stderr)
+	}
 	for want, bad := range map[string][]string{
-		"needs both":         append(args, "--gallery-labels", file("gl.npy")),
-		"want [3]":           {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
-		"expected f4":        {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
-		"no such file":       {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
-		"must lie in 1…2":    append(args, "--k", "3"),
-		"required flag":      {"recall", "--labels", file("ql.npy")},
-		"no run":             {"runs", "show", "abc", "--store", dir},
-		"minicar, minishop":  {"train", "--data", "birds"},
-		"cos-orth":           {"train", "--rule", "sine/con/con"},
-		"smoke, quick, full": {"train", "--preset", "huge"},
-		"small, resnet18":    {"train", "--arch", "vgg"},
-		"as in 8x8":          {"train", "--batch", "64"},
-		"learning rate":      {"train", "--lr", "-1"},
-		"table2, table3":     {"reproduce", "table99"},
-		"too few for 99":     {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
-		"run store cannot":   {"train", "--preset", "smoke", "--store", file("q.npy")},
+		"needs both":          append(args, "--gallery-labels", file("gl.npy")),
+		"want [3]":            {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
+		"expected f4":         {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
+		"no such file":        {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
+		"must lie in 1…2":     append(args, "--k", "3"),
+		"required flag":       {"recall", "--labels", file("ql.npy")},
+		"no run":              {"runs", "show", "abc", "--store", dir},
+		"minicar, minishop":   {"train", "--data", "birds"},
+		"cos-orth":            {"train", "--rule", "sine/con/con"},
+		"smoke, quick, full":  {"train", "--preset", "huge"},
+		"small, resnet18":     {"train", "--arch", "vgg"},
+		"as in 8x8":           {"train", "--batch", "64"},
+		"learning rate":       {"train", "--lr", "-1"},
+		"table2, table3":      {"reproduce", "table99"},
+		"too few for 99":      {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
+		"no such file; there": {"train", "--weights", file("none")},
+		"figure2.ipynb":       {"reproduce", "figure2"},
+		"--epochs 0":          {"pretrain", "--epochs", "0"},
+		"G.npy cannot be":     {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--out", file("none/G.npy")},
+		"T.csv cannot be":     {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--triplets", file("none/T.csv")},
+		"W cannot be":         {"pretrain", "--out", file("none/W")},
+		"run store cannot":    {"train", "--preset", "smoke", "--store", file("q.npy")},
 	} {
 		code, stdout, stderr := invoke(t, bad...)
 		last := stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:]
