@@ -5,12 +5,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,6 +62,7 @@ func command(ctx context.Context, args []string) error {
 	}}
 	switch strings.Join(args[:2], " ") {
 	case "runs make":
+		say("begins, restarts: " + os.Getenv("SLURM_RESTART_COUNT"))
 		return w.Make(ctx, *manifest, *task)
 	case "runs probe":
 		return w.Probe(*dir, *nonce)
@@ -351,20 +354,29 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 	}
 }
 
-// A task that is told that its time ends stops, asks for another turn and goes on in it.
+// A task that is told that its time ends stops, asks for another turn and goes on in it; the other tasks of its array are left
+// alone. It is the last one to start, whose job has the number of the array.
 func TestTimeEndsInARun(t *testing.T) {
 	store := withSlurm(t)
-	t.Setenv("DMLX_TEST_SLOW", "20ms")
+	t.Setenv("DMLX_TEST_SLOW", "100ms")
 	o := options(nil)
 	o.Time = "2" // Minutes, so that the end is near.
 	s, err := Submit(t.Context(), store, jobs(4), o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	const last = 3
+	log := func(n int) string {
+		text, err := os.ReadFile(s.log(n))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		return string(text)
+	}
 	told := false
-	o.Progress = func(st Status) {
-		if !told && st.Running > 0 && st.Fraction > 0 { // Slurm signals the batch script's process, which the program has become.
-			told = signalTask(store, rand.New(rand.NewPCG(1, 0)), syscall.SIGTERM)
+	o.Progress = func(Status) {
+		if !told && strings.Contains(log(last), " step ") { // Slurm signals the batch script's process, which the program has become.
+			told = signalTask(store, rand.New(rand.NewPCG(1, 0)), syscall.SIGTERM, last)
 		}
 		if out, err := cluster("hurry"); err != nil {
 			t.Error(err, out)
@@ -377,27 +389,23 @@ func TestTimeEndsInARun(t *testing.T) {
 	if st, err := s.Status(t.Context()); err != nil || st.Done != 4 {
 		t.Errorf("%+v, %v", st, err)
 	}
-	asked := 0
 	for n := range s.Tasks {
-		log, err := os.ReadFile(s.log(n))
-		if err != nil {
-			t.Error(err)
+		asked, turns := strings.Count(log(n), "asking for another turn"), strings.Count(log(n), "begins, restarts: ")
+		if want := n / last; asked != want || turns != want+1 {
+			t.Errorf("task %d asked for %d turns and had %d, want %d and %d:\n%s", n, asked, turns, want, want+1, log(n))
 		}
-		asked += strings.Count(string(log), "asking for another turn")
-	}
-	if asked == 0 {
-		t.Error("no task asked for another turn")
 	}
 }
 
-// signalTask signals a process of a task of the store, if there is one.
-func signalTask(store *experiment.Store, rng *rand.Rand, signal syscall.Signal) bool {
+// signalTask signals a process of a task of the store, if there is one; of those with the given numbers, or of any.
+func signalTask(store *experiment.Store, rng *rand.Rand, signal syscall.Signal, tasks ...int) bool {
 	var found []int
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		raw, err := os.ReadFile(path)
-		if args := strings.Split(string(raw), "\x00"); err == nil && len(args) > 3 && strings.HasPrefix(args[0], store.Dir) && args[2] == "make" {
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+		if args := strings.Split(string(raw), "\x00"); err == nil && len(args) > 6 && strings.HasPrefix(args[0], store.Dir) && args[2] == "make" {
+			task, _ := strconv.Atoi(args[6]) // runs make --manifest FILE --task N
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && (tasks == nil || slices.Contains(tasks, task)) {
 				found = append(found, pid)
 			}
 		}
@@ -697,9 +705,17 @@ func TestTimeEnds(t *testing.T) {
 
 // A task whose time ends before its epoch does asks for another turn once, and then says what is wrong.
 func TestTimeTooShortForAnEpoch(t *testing.T) {
+	t.Run("job", func(t *testing.T) { timeTooShort(t, "5", "", "") })
+	t.Run("array", func(t *testing.T) { timeTooShort(t, "5_7", "5", "7") }) // The job 5 is all of it.
+}
+
+// timeTooShort has turns end early in the task that Slurm's commands call id.
+func timeTooShort(t *testing.T, id, array, index string) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin) // In it is all of Slurm that a task calls.
 	t.Setenv("SLURM_JOB_ID", "5")
+	t.Setenv("SLURM_ARRAY_JOB_ID", array)
+	t.Setenv("SLURM_ARRAY_TASK_ID", index)
 	end := time.Now().Add(30 * time.Second).Format("2006-01-02T15:04:05")
 	fake := "#!/bin/sh\necho \"$*\" >> " + bin + "/calls\necho JobId=5 JobState=RUNNING EndTime=" + end + "\n"
 	if err := os.WriteFile(filepath.Join(bin, "scontrol"), []byte(fake), 0o755); err != nil {
@@ -728,7 +744,10 @@ func TestTimeTooShortForAnEpoch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Count(string(calls), "requeue 5\n")
+		if strings.Count(string(calls), "show job ") != strings.Count(string(calls), "show job "+id+"\n") {
+			t.Errorf("asked for other jobs than %s:\n%s", id, calls)
+		}
+		return strings.Count(string(calls), "requeue "+id+"\n")
 	}
 	for i, steps := range []int{2, 6, 5} { // The second and the third turn get an epoch further.
 		if err := turn(steps); !errors.Is(err, context.Canceled) || requeued() != i+1 {

@@ -145,7 +145,7 @@ func (s *Submission) giveUp(task, attempts int, why error) error {
 // got to the end of an epoch.
 func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) error {
 	ctx = context.WithoutCancel(ctx)
-	id := os.Getenv("SLURM_JOB_ID")
+	id := ownID()
 	if id == "" || s.is(cancelled) {
 		return why
 	}
@@ -167,6 +167,15 @@ func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) er
 		return errors.Join(why, err)
 	}
 	return why
+}
+
+// ownID is what Slurm's commands call the task that this process is, "" if it is none. Of an array one task has the array's own
+// number as SLURM_JOB_ID, by which scontrol means all of them.
+func ownID() string {
+	if array := os.Getenv("SLURM_ARRAY_JOB_ID"); array != "" {
+		return array + "_" + os.Getenv("SLURM_ARRAY_TASK_ID")
+	}
+	return os.Getenv("SLURM_JOB_ID")
 }
 
 // timeEnds tells from what scontrol shows of a running job whether it is about to reach its end: the signal comes up to a minute
