@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // near compares with a relative tolerance.
@@ -213,5 +215,53 @@ func TestAnovaWithoutNoise(t *testing.T) {
 	}
 	if e := a.Effects[0]; !near(e.SS, 16*0.05*0.05) || !math.IsNaN(e.F) || !math.IsNaN(e.Omega) {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Three equal runs have a mean that is not theirs by rounding; that is no noise. Nor is it where the seeds' noise comes from elsewhere.
+func TestAnovaOfEqualTriples(t *testing.T) {
+	var runs []Observation
+	for i := range 24 {
+		at := func(b int) string { return fmt.Sprint(i / 3 >> b & 1) }
+		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i/3&1) + 0.07*float64(i/3>>1&1) + 0.7})
+	}
+	for _, seeds := range []Noise{{}, {Std: 1e-17, Freedom: 16}} {
+		a, err := Analyse(runs, seeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Error.SS != 0 || a.Error.DF != 16 || !math.IsNaN(a.Effects[0].F) || !math.IsNaN(a.Effects[0].High) {
+			t.Errorf("%+v, %+v", a.Error, a.Effects[0])
+		}
+	}
+}
+
+// However large an effect is, its interval takes a bounded number of terms, is where F is, and does not jump where the sum ends.
+func TestLargeNoncentrality(t *testing.T) {
+	if first, last := poissonReach(mixtureEnds / 2); last-first > 2000 {
+		t.Errorf("%g terms at most", last-first+1)
+	}
+	for _, f := range []float64{1e3, 1e6, 1e24} {
+		for _, d1 := range []float64{1, 6} {
+			for _, d2 := range []float64{16, 336} {
+				low, high := noncentrality(f, d1, d2, 0.975), noncentrality(f, d1, d2, 0.025)
+				// With so large a λ, F is λ/d1 over a χ² by its degrees of freedom.
+				chi := distuv.ChiSquared{K: d2}
+				wantLow, wantHigh := d1*f*chi.Quantile(0.025)/d2, d1*f*chi.Quantile(0.975)/d2
+				if tolerance := 1e-4 + 60/f; f >= 1e6 && (math.Abs(low/wantLow-1) > tolerance || math.Abs(high/wantHigh-1) > tolerance) || !(low < d1*f && d1*f < high) {
+					t.Errorf("F(%g, %g) = %g: λ from %g to %g, want about %g to %g", d1, d2, f, low, high, wantLow, wantHigh)
+				}
+			}
+		}
+	}
+	for _, d1 := range []float64{1, 3, 30} {
+		for _, d2 := range []float64{2, 16, 336} {
+			for _, k := range []float64{0.9, 1, 1.1} {
+				f := k * (d1 + mixtureEnds) / d1
+				if sum, integral := noncentralF(f, d1, d2, mixtureEnds), farNoncentralF(f, d1, d2, mixtureEnds); math.Abs(sum-integral) > 1e-7 {
+					t.Errorf("F(%g, %g) at %g: %g as a sum, %g as an integral", d1, d2, f, sum, integral)
+				}
+			}
+		}
 	}
 }
