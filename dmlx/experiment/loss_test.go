@@ -3,13 +3,11 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -217,27 +215,13 @@ func TestKilledProxiesGoOnBitByBit(t *testing.T) {
 	whole, _ := testStore(t)
 	r := mustRun(t, goBackend(), whole, spec)
 	s, warnings := testStore(t)
-	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	for try := range 40 {
-		cmd, out := spawn(t, s, spec)
-		kill := time.AfterFunc(time.Duration(20+rng.IntN(250)+100*try)*time.Millisecond, func() { _ = cmd.Process.Kill() })
-		err := cmd.Wait()
-		kill.Stop()
-		if err != nil {
-			if cmd.ProcessState.ExitCode() != -1 {
-				t.Fatalf("%v: %s", err, out)
-			}
-			continue
-		}
-		if string(weightsOf(t, s, r.Hash)) != string(weightsOf(t, whole, r.Hash)) {
-			t.Error("other weights than those of an undisturbed run")
-		}
-		if len(*warnings) > 0 {
-			t.Error(*warnings)
-		}
-		return
+	runWithKills(t, s, spec)
+	if string(weightsOf(t, s, r.Hash)) != string(weightsOf(t, whole, r.Hash)) {
+		t.Error("other weights than those of an undisturbed run")
 	}
-	t.Error("the run does not finish")
+	if len(*warnings) > 0 {
+		t.Error(*warnings)
+	}
 }
 
 // The proxies lie with the network, where a reader finds what they are of, and who has no use for them does without.

@@ -50,7 +50,11 @@ func child(raw, dir string) int {
 	if err == nil {
 		var store *Store
 		if store, err = OpenStore(dir); err == nil {
-			_, err = Run(context.Background(), goBackend(), store, spec, func(p Progress) { fmt.Println("step", p.Step) })
+			pause, _ := time.ParseDuration(os.Getenv(childEnv + "_PAUSE")) // So that a kill finds it at work; none by default.
+			_, err = Run(context.Background(), goBackend(), store, spec, func(p Progress) {
+				fmt.Println("step", p.Step)
+				time.Sleep(pause)
+			})
 		}
 	}
 	if err != nil {
@@ -262,8 +266,26 @@ func TestStoppedRunsGoOnBitByBit(t *testing.T) {
 	}
 }
 
-// spawn runs tiny in another process.
-func spawn(t *testing.T, s *Store, spec Spec) (*exec.Cmd, *bytes.Buffer) {
+// printed is what a process has printed.
+type printed struct {
+	text    []byte
+	steps   int           // Once it has told of so many steps,
+	reached chan struct{} // this is closed.
+}
+
+func (p *printed) Write(text []byte) (int, error) {
+	p.text = append(p.text, text...)
+	if p.steps > 0 && bytes.Count(p.text, []byte("step")) >= p.steps {
+		p.steps = 0
+		close(p.reached)
+	}
+	return len(text), nil
+}
+
+func (p *printed) String() string { return string(p.text) }
+
+// spawn runs a spec in another process.
+func spawn(t *testing.T, s *Store, spec Spec, steps int) (*exec.Cmd, *printed) {
 	t.Helper()
 	raw, err := json.Marshal(spec)
 	if err != nil {
@@ -271,28 +293,38 @@ func spawn(t *testing.T, s *Store, spec Spec) (*exec.Cmd, *bytes.Buffer) {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+string(raw), childEnv+"_STORE="+s.Dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	out := &printed{steps: steps, reached: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, &out
+	return cmd, out
 }
 
-func TestKilledRunsGoOnBitByBit(t *testing.T) {
-	s, warnings := testStore(t)
+// runWithKills runs a spec in one process after the other, each of which is killed at a moment after a random number of steps,
+// until one gets to the end.
+func runWithKills(t *testing.T, s *Store, spec Spec) {
+	t.Helper()
+	const pause = 30 * time.Millisecond
+	t.Setenv(childEnv+"_PAUSE", pause.String())
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	kills := 0
-	for range 100 {
-		cmd, out := spawn(t, s, tiny())
-		kill := time.AfterFunc(time.Duration(20+rng.IntN(250))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+	kills, epoch, longer := 0, 0, 0
+	for range 50 {
+		cmd, out := spawn(t, s, spec, 1+rng.IntN(spec.Steps()/2)+longer) // The first is killed before its end.
+		moment, ended := time.Duration(rng.Int64N(int64(pause))), make(chan struct{})
+		go func() {
+			select {
+			case <-out.reached:
+				time.Sleep(moment)
+				_ = cmd.Process.Kill()
+			case <-ended:
+			}
+		}()
 		err := cmd.Wait()
-		kill.Stop()
+		close(ended)
 		if err == nil {
-			t.Logf("finished after %d kills", kills)
-			sameAsReference(t, s, tiny())
-			if len(*warnings) > 0 {
-				t.Error(*warnings)
+			if t.Logf("finished after %d kills", kills); kills == 0 {
+				t.Error("no process was killed")
 			}
 			return
 		}
@@ -300,14 +332,28 @@ func TestKilledRunsGoOnBitByBit(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		kills++
+		if e := s.Entry(spec.Hash()); e.Epoch > epoch {
+			epoch = e.Epoch
+		} else {
+			longer++
+		}
 	}
-	t.Error("the run does not finish")
+	t.Fatalf("the run does not finish: %d kills, %d of %d epochs", kills, epoch, spec.Epochs)
+}
+
+func TestKilledRunsGoOnBitByBit(t *testing.T) {
+	s, warnings := testStore(t)
+	runWithKills(t, s, tiny())
+	sameAsReference(t, s, tiny())
+	if len(*warnings) > 0 {
+		t.Error(*warnings)
+	}
 }
 
 func TestTwoProcesses(t *testing.T) {
 	s, _ := testStore(t)
-	a, outA := spawn(t, s, tiny())
-	b, outB := spawn(t, s, tiny())
+	a, outA := spawn(t, s, tiny(), 0)
+	b, outB := spawn(t, s, tiny(), 0)
 	if err := errors.Join(a.Wait(), b.Wait()); err != nil {
 		t.Fatal(err, outA, outB)
 	}
