@@ -68,18 +68,25 @@ func referenceName(name string) string { return name + ".reference" }
 // settings of a search around a rule, of what space says.
 func (q SearchRequest) settings(name, rule string, space func(experiment.Spec) (search.Space, error)) (search.Settings, error) {
 	s := search.Settings{Name: name, Sampler: q.Sampler, Seed: q.Seed, Bracket: q.Bracket, Factor: 2}
-	r, err := dmlx.ParseRule(rule)
-	if err != nil {
+	var err error
+	if s.Base, err = q.base(rule); err != nil {
 		return s, err
 	}
-	if s.Base, err = q.Preset.Spec(q.Data, r, q.Seed); err != nil {
-		return s, err
-	}
-	s.Base.HeldOut = q.HeldOut
 	if s.Space, err = space(s.Base); err != nil {
 		return s, err
 	}
 	s.Rungs, err = search.Rungs(s.Base.Epochs, s.Factor, searchRungs)
+	return s, err
+}
+
+// base is the spec that a search around a rule begins from.
+func (q SearchRequest) base(rule string) (experiment.Spec, error) {
+	r, err := dmlx.ParseRule(rule)
+	if err != nil {
+		return experiment.Spec{}, err
+	}
+	s, err := q.Preset.Spec(q.Data, r, q.Seed)
+	s.HeldOut = q.HeldOut
 	return s, err
 }
 
@@ -93,20 +100,27 @@ func (q SearchRequest) settings(name, rule string, space func(experiment.Spec) (
 func Search(ctx context.Context, q SearchRequest) (*Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
+	var base experiment.Spec // The reference as the preset has it; without data if there is none.
 	var err error
 	if q.Have {
 		if s, err = search.Open(q.Store, q.Name); err != nil {
 			return nil, err
 		}
 		if r, err := search.Open(q.Store, referenceName(q.Name)); err == nil {
-			reference = r
+			reference, base = r, r.Base
+		} else if q.Preset, err = experiment.ParsePreset(experiment.PresetOf(s.Base)); err == nil && q.Reference != "none" { // It had nothing to search.
+			q.Data, q.Seed, q.HeldOut = s.Base.Data, s.Base.Seed, s.Base.HeldOut
+			q.Preset.Thrift, q.Preset.AllowPartial, q.Preset.SkipBad = s.Base.Thrift, s.Base.AllowPartial, s.Base.SkipBad
+			if base, err = q.base(q.Reference); err != nil {
+				return nil, fmt.Errorf("reference: %w", err)
+			}
 		}
-	} else if s, reference, err = q.run(ctx); err != nil {
+	} else if s, reference, base, err = q.run(ctx); err != nil {
 		return nil, err
 	}
 	r := &Report{Name: "search", Title: "Search " + q.Name, Preset: experiment.PresetOf(withoutHeldOut(s.Base))}
 	r.Provenance = searchLine(s)
-	if err := q.judge(ctx, r, s, reference); err != nil {
+	if err := q.judge(ctx, r, s, reference, base); err != nil {
 		return nil, err
 	}
 	r.addSearchFigures(s, reference)
@@ -118,23 +132,25 @@ func withoutHeldOut(s experiment.Spec) experiment.Spec {
 	return s
 }
 
-// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is told at once.
-func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, err error) {
+// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is told at once. Where
+// only the parts of a rule are searched there is nothing to search around the reference, which is then compared with as it is: by base.
+func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, base experiment.Spec, err error) {
 	settings, err := q.settings(q.Name, q.Rule, func(base experiment.Spec) (search.Space, error) { return search.NewSpace(base, q.Parameters...) })
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, base, err
 	}
 	if s, err = search.Begin(q.Store, settings); err != nil {
-		return nil, nil, err
+		return nil, nil, base, err
 	}
 	if q.Reference != "none" {
 		settings, err := q.settings(referenceName(q.Name), q.Reference, s.Space.Around)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reference: %w", err)
+			return nil, nil, base, fmt.Errorf("reference: %w", err)
 		}
-		if len(settings.Space) > 0 { // Else it is only compared with as it is.
+		base = settings.Base
+		if len(settings.Space) > 0 {
 			if reference, err = search.Begin(q.Store, settings); err != nil {
-				return nil, nil, err
+				return nil, nil, base, err
 			}
 		}
 	}
@@ -143,10 +159,10 @@ func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, er
 			continue
 		}
 		if err := one.Run(ctx, search.Learner(q.train(one)), q.Budget); err != nil {
-			return nil, nil, err
+			return nil, nil, base, err
 		}
 	}
-	return s, reference, nil
+	return s, reference, base, nil
 }
 
 // train makes runs as the request says.
@@ -163,7 +179,7 @@ func (q SearchRequest) train(s *search.Search) search.Train {
 }
 
 // judge adds the tables: the finalists of both searches and the recall of the test classes.
-func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *search.Search) error {
+func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *search.Search, base experiment.Spec) error {
 	var tests []figures.SearchTest
 	var searched []*experiment.Result
 	add := func(name string, runs []*experiment.Result) {
@@ -218,12 +234,14 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 		}
 		if v != nil {
 			add("reference, searched", v.Tests)
-			untuned, err := search.Test(ctx, q.train(reference), reference.Base, search.StandardFinals.Seeds)
-			if err != nil {
-				return err
-			}
-			add("reference, as the preset has it", untuned)
 		}
+	}
+	if base.Data != "" && v != nil {
+		untuned, err := search.Test(ctx, q.train(s), base, search.StandardFinals.Seeds)
+		if err != nil {
+			return err
+		}
+		add("reference, as the preset has it", untuned)
 	}
 	r.Runs = len(r.Results)
 	if !done {

@@ -103,3 +103,67 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 		t.Errorf("preset %s", r.Preset)
 	}
 }
+
+// A search over parts alone leaves nothing to search around the reference, which is compared with as the preset has it.
+func TestSearchOverPartsHasAReference(t *testing.T) {
+	t.Parallel()
+	p, err := experiment.ParsePreset("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := experiment.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := SearchRequest{Request: Request{Preset: p, Store: store}, Name: "parts", Parameters: []string{"direction", "pair"}, Budget: search.Budget{Trials: 8}}
+	all := q.withDefaults()
+	settings, err := all.settings(q.Name, all.Rule, func(b experiment.Spec) (search.Space, error) { return search.NewSpace(b, q.Parameters...) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := search.Begin(store, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), madeUp, q.Budget); err != nil {
+		t.Fatal(err)
+	}
+	// All runs that are wanted beyond the trials are in the store, so that none is made.
+	put := func(_ context.Context, specs []experiment.Spec) ([]*experiment.Result, error) {
+		var out []*experiment.Result
+		for _, spec := range specs {
+			r := &experiment.Result{Spec: spec, Backend: "go", Recall: map[int]float64{1: 0.5 + 0.01*float64(spec.Seed%3)}, HeldOutRecall: map[int]float64{1: 0.5}}
+			if err := store.Put(r, nil); err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+		return out, nil
+	}
+	if _, err := s.Verdict(t.Context(), put, search.StandardFinals); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := all.base("ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := search.Test(t.Context(), put, ours, search.StandardFinals.Seeds); err != nil {
+		t.Fatal(err)
+	}
+	for name, q := range map[string]SearchRequest{"searched": q, "shown": {Name: q.Name, Request: Request{Store: store, Options: experiment.Options{Have: true}}}} {
+		r, err := Search(t.Context(), q)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if text, err := figures.Bytes(r.Part("outcome"), "txt"); err != nil || !strings.Contains(string(text), "reference, as the preset has it") || !strings.Contains(string(text), "cos-orth/lin-ms/cir") {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
+		q.Reference = "none"
+		if r, err = Search(t.Context(), q); err != nil {
+			t.Fatal(name, err)
+		}
+		if text, err := figures.Bytes(r.Part("outcome"), "txt"); err != nil || strings.Contains(string(text), "reference") {
+			t.Errorf("%s, without a reference: %s, %v", name, text, err)
+		}
+	}
+}
