@@ -62,7 +62,9 @@ var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|po
 // Moved says what became of each run that was to be taken from one store to another, by their hashes.
 type Moved struct {
 	Taken []string `json:"taken"`
-	Had   []string `json:"had"` // They were there, with the same numbers, or further than those that came.
+	// Had were there, with the same numbers, or as far as those that came or further. A checkpoint and a portrait that they lacked
+	// have been added.
+	Had []string `json:"had"`
 	// Differ were there with other numbers from another backend, as rounding explains: those that were there are kept.
 	Differ []string `json:"differ"`
 	// Conflicts were there with other numbers from the same backend, which has no good reason: those that were there are kept.
@@ -411,6 +413,10 @@ func (s *Store) sound(hash string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+	return s.soundCheckpoint(hash)
+}
+
+func (s *Store) soundCheckpoint(hash string) error {
 	c, err := readCheckpoint(s.Path(hash))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -442,8 +448,11 @@ func (s *Store) take(from *Store, hash string, moved *Moved) error {
 	switch {
 	case err == nil:
 		switch {
-		case theirs == nil || sameNumbers(ours, theirs):
+		case theirs == nil:
 			moved.Had = append(moved.Had, hash)
+		case sameNumbers(ours, theirs):
+			moved.Had = append(moved.Had, hash)
+			return s.complete(from, hash, ours.Sum == theirs.Sum)
 		case ours.Backend != theirs.Backend:
 			moved.Differ = append(moved.Differ, hash)
 		default:
@@ -458,7 +467,7 @@ func (s *Store) take(from *Store, hash string, moved *Moved) error {
 		return err
 	}
 	if _, err := os.Lstat(s.Path(hash)); err == nil {
-		if theirs == nil {
+		if theirs == nil && epochsDone(from.Path(hash)) <= epochsDone(s.Path(hash)) {
 			moved.Had = append(moved.Had, hash)
 			return nil
 		}
@@ -470,6 +479,41 @@ func (s *Store) take(from *Store, hash string, moved *Moved) error {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	moved.Taken = append(moved.Taken, hash)
+	return nil
+}
+
+// epochsDone is how far the checkpoint in a run's directory is; 0 without one that can be used.
+func epochsDone(dir string) int {
+	c, err := readCheckpoint(dir)
+	if err != nil {
+		return 0
+	}
+	return c.Epoch
+}
+
+// complete adds to a finished run a checkpoint and, if the results are one and the same, a portrait that it lacks and another store has.
+func (s *Store) complete(from *Store, hash string, same bool) error {
+	add := func(name, by string) error {
+		if _, err := os.Lstat(filepath.Join(s.Path(hash), by)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(from.Path(hash), by)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		_ = os.Remove(filepath.Join(s.Path(hash), name)) // A folder with nothing in it.
+		if err := os.Rename(filepath.Join(from.Path(hash), name), filepath.Join(s.Path(hash), name)); err != nil {
+			return fmt.Errorf("the run store cannot be written: %w", err)
+		}
+		return nil
+	}
+	if from.soundCheckpoint(hash) == nil {
+		if err := add(checkpointDir, filepath.Join(checkpointDir, stateFile)); err != nil {
+			return err
+		}
+	}
+	if same { // A portrait is of one result.
+		return add(portraitFile, portraitFile)
+	}
 	return nil
 }
 

@@ -222,6 +222,69 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// An unfinished run that got further takes the place of one that is behind, which is kept.
+func TestUnfinishedRunsThatGotFurther(t *testing.T) {
+	from, _ := testStore(t)
+	hash := tiny().Hash()
+	halfway(t, goBackend(), from) // Two epochs.
+	to, _ := testStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := Run(ctx, goBackend(), to, tiny(), func(p Progress) {
+		if p.Epoch == 2 {
+			cancel()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	behind := filepath.Base(to.Path(hash)) + ".unfinished-1"
+	if moved, err := from.Merge(t.Context(), to, true); err != nil || !slices.Equal(moved.Had, []string{hash}) || epochsDone(from.Path(hash)) != 2 {
+		t.Errorf("what is behind: %+v, %v", moved, err)
+	}
+	for _, want := range []func(*Moved) []string{func(m *Moved) []string { return m.Taken }, func(m *Moved) []string { return m.Had }} {
+		moved, err := to.Merge(t.Context(), from, true)
+		if err != nil || !slices.Equal(want(moved), []string{hash}) || epochsDone(to.Path(hash)) != 2 || epochsDone(filepath.Join(to.Dir, behind)) != 1 {
+			t.Errorf("%+v, %v", moved, err)
+		}
+	}
+	if left, _ := filepath.Glob(to.Path(hash) + ".*"); len(left) != 1 {
+		t.Errorf("%v, want %s alone", left, behind)
+	}
+	mustRun(t, goBackend(), to, tiny())
+	sameAsReference(t, to, tiny())
+}
+
+// To a finished run comes what it lacks.
+func TestMovedCheckpointsAndPortraits(t *testing.T) {
+	from, _ := exported(t)
+	hash := tiny().Hash()
+	to, _ := testStore(t)
+	if _, err := to.Merge(t.Context(), from, false); err != nil {
+		t.Fatal(err)
+	}
+	portrait := filepath.Join(from.Path(hash), portraitFile)
+	if err := os.WriteFile(portrait, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	moved, err := to.Merge(t.Context(), from, true)
+	if err != nil || !slices.Contains(moved.Had, hash) || to.soundCheckpoint(hash) != nil {
+		t.Errorf("%+v, %v; %v", moved, err, to.soundCheckpoint(hash))
+	}
+	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), portraitFile)); err != nil || string(raw) != "{}" {
+		t.Errorf("portrait %s, %v", raw, err)
+	}
+	if err := os.WriteFile(portrait, []byte("[]"), 0o644); err != nil { // What is there stays.
+		t.Fatal(err)
+	}
+	if _, err = to.Merge(t.Context(), from, true); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), portraitFile)); err != nil || string(raw) != "{}" {
+		t.Errorf("portrait %s, %v", raw, err)
+	}
+	sameAsReference(t, to, tiny())
+}
+
 func TestDamagedArchives(t *testing.T) {
 	_, raw := exported(t)
 	at := func(a *archived, name string) int {
