@@ -86,7 +86,12 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Moved, 
 		}
 	}
 	index := archiveIndex{Format: archiveFormat}
+	seen := make(map[string]bool)
 	for _, hash := range hashes {
+		if seen[hash] {
+			continue
+		}
+		seen[hash] = true
 		if _, err := os.Stat(filepath.Join(s.Path(hash), resultFile)); err != nil && checkpoints {
 			unlock, free, err := s.tryLock(hash)
 			if err != nil {

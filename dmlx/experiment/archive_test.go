@@ -112,6 +112,14 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("the same store gives another archive, %v", err)
 	}
 
+	again.Reset()
+	if moved, err := from.Export(&again, []string{finished.Hash(), finished.Hash()}, false); err != nil || len(moved.Taken) != 1 {
+		t.Errorf("a run named twice: %+v, %v", moved, err)
+	}
+	if index, err := readIndex(tar.NewReader(&again)); err != nil || len(index.Runs) != 1 {
+		t.Errorf("a run named twice: %+v, %v", index, err)
+	}
+
 	to, warnings := testStore(t)
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
