@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // An archive of runs is a tar file, which may be compressed by gzip. Its first file is manifest.json, which says what
@@ -94,13 +95,17 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Moved, 
 		seen[hash] = true
 		if _, err := os.Stat(filepath.Join(s.Path(hash), resultFile)); err != nil && checkpoints {
 			unlock, free, err := s.tryLock(hash)
-			if err != nil {
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+				// Where this process may not write it takes no lock: if a file changes, its sum does not fit on the other side.
+			case err != nil:
 				return nil, err
-			} else if !free {
+			case !free:
 				moved.Busy = append(moved.Busy, hash)
 				continue
+			default:
+				defer unlock() // Until all is written: an unfinished run's files may change.
 			}
-			defer unlock() // Until all is written: an unfinished run's files may change.
 		}
 		names, err := s.filesOf(hash, checkpoints)
 		switch {

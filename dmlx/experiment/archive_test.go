@@ -293,6 +293,21 @@ func TestMovedCheckpointsAndPortraits(t *testing.T) {
 	sameAsReference(t, to, tiny())
 }
 
+// A store without the folder of locks, as one that may not be written can be, is merged from all the same.
+func TestMergeFromWhereNothingCanBeLocked(t *testing.T) {
+	from, _ := exported(t)
+	if err := os.RemoveAll(filepath.Join(from.Dir, locksDir)); err != nil {
+		t.Fatal(err)
+	}
+	to, _ := testStore(t)
+	if moved, err := to.Merge(t.Context(), from, true); err != nil || len(moved.Taken) != 2 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	if _, err := os.Stat(filepath.Join(from.Dir, locksDir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it was written to: %v", err)
+	}
+}
+
 func TestDamagedArchives(t *testing.T) {
 	_, raw := exported(t)
 	at := func(a *archived, name string) int {
