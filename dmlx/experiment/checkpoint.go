@@ -13,10 +13,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 const (
@@ -136,7 +135,7 @@ func ownDirectory(dir, hash string) error {
 	return nil
 }
 
-// sweep removes what a killed process was about to write: renameio's hidden files.
+// sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile].
 func sweep(dir string) {
 	for _, pattern := range []string{".*", checkpointDir + "/.*", traceDir + "/.*"} {
 		files, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -210,7 +209,7 @@ func (t *trainer) save() error {
 	}
 	h := sha256.Sum256(raw)
 	t.state.WeightsSum = hex.EncodeToString(h[:])
-	if err := renameio.WriteFile(filepath.Join(dir, t.state.Weights), raw, 0o644); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, t.state.Weights), raw, 0o644); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
 	if err := t.writeMetrics(); err != nil {
@@ -251,7 +250,7 @@ func (t *trainer) writeMetrics() error {
 			return err
 		}
 	}
-	return renameio.WriteFile(filepath.Join(t.dir, metricsFile), lines.Bytes(), 0o644)
+	return durable.WriteFile(filepath.Join(t.dir, metricsFile), lines.Bytes(), 0o644)
 }
 
 // oneLine keeps the first line of an error's message, since GoMLX's carry stacks, and still unwraps to it.

@@ -16,12 +16,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -403,7 +403,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 	if err != nil {
 		return nil, err
 	}
-	if err := renameio.WriteFile(filepath.Join(store.Path(result.Hash), portraitFile), append(raw, '\n'), 0o644); err != nil {
+	if err := durable.WriteFile(filepath.Join(store.Path(result.Hash), portraitFile), append(raw, '\n'), 0o644); err != nil {
 		return nil, fmt.Errorf("the portrait cannot be written: %w", err)
 	}
 	return p, nil
@@ -557,5 +557,5 @@ func ShipPortraits(path string, portraits []*Portrait) error {
 		lines[i] = byHash[hash]
 	}
 	file := append([]byte("[\n"), bytes.Join(lines, []byte(",\n"))...)
-	return renameio.WriteFile(path, append(file, "\n]\n"...), 0o644)
+	return durable.WriteFile(path, append(file, "\n]\n"...), 0o644)
 }

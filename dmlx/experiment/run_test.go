@@ -307,6 +307,7 @@ func runWithKills(t *testing.T, s *Store, spec Spec) {
 	t.Helper()
 	const pause = 30 * time.Millisecond
 	t.Setenv(childEnv+"_PAUSE", pause.String())
+	t.Setenv("TMPDIR", t.TempDir())
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	kills, epoch, longer := 0, 0, 0
 	for range 50 {
@@ -325,6 +326,11 @@ func runWithKills(t *testing.T, s *Store, spec Spec) {
 		if err == nil {
 			if t.Logf("finished after %d kills", kills); kills == 0 {
 				t.Error("no process was killed")
+			}
+			for _, dir := range []string{os.TempDir(), s.Path(spec.Hash()), filepath.Join(s.Path(spec.Hash()), checkpointDir)} {
+				if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+					t.Errorf("left over: %v", left)
+				}
 			}
 			return
 		}

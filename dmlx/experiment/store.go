@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
@@ -488,7 +487,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, append(raw, '\n'), 0o644)
+	return durable.WriteFile(path, append(raw, '\n'), 0o644)
 }
 
 func fileSum(path string) (string, error) {
@@ -562,7 +561,7 @@ func Ship(path string, results []*Result) (int, error) {
 		list = append(list, lines[hash])
 	}
 	text := "[\n" + strings.Join(list, ",\n") + "\n]\n"
-	return len(list), renameio.WriteFile(path, []byte(text), 0o644)
+	return len(list), durable.WriteFile(path, []byte(text), 0o644)
 }
 
 // Embeddings reads a finished run's embeddings of the test set, of length 1, and those of the gallery, nil if the test set

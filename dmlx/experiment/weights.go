@@ -14,10 +14,10 @@ import (
 
 	"github.com/gomlx/go-huggingface/hub"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/google/renameio/v2"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // published is where the weights are that networks start from and this program does not bring: torchvision's
@@ -65,7 +65,7 @@ func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}
-	return path, renameio.WriteFile(path, raw, 0o644)
+	return path, durable.WriteFile(path, raw, 0o644)
 }
 
 // readWeights reads a safetensors file with its digest, and checks that it has the network's tensors in front of the head.

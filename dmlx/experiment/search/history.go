@@ -15,9 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // Record is a line of a search's history: a trial at one length.
@@ -155,7 +154,7 @@ func Begin(store *experiment.Store, settings Settings) (*Search, error) {
 			return nil, err
 		}
 	}
-	if err := renameio.WriteFile(filepath.Join(folder, settingsFile), append(raw, '\n'), 0o666); err != nil {
+	if err := durable.WriteFile(filepath.Join(folder, settingsFile), append(raw, '\n'), 0o666); err != nil {
 		return nil, fmt.Errorf("the search cannot be kept: %w", err)
 	}
 	return s, nil
@@ -248,7 +247,7 @@ func (s *Search) save() error {
 			return err
 		}
 	}
-	if err := renameio.WriteFile(filepath.Join(s.path, historyFile), lines.Bytes(), 0o666); err != nil {
+	if err := durable.WriteFile(filepath.Join(s.path, historyFile), lines.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("the history of search %s cannot be written: %w", s.Name, err)
 	}
 	return nil

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // notSeen is the exit code of a script that does not find the program in the store.
@@ -60,7 +59,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 		hereFile:   nonce,
 		scriptFile: script(s.program(), "runs", "probe", "--dir", quote(dir), "--nonce", nonce),
 	} {
-		if err := renameio.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			return fmt.Errorf("the run store cannot be written: %w", err)
 		}
 	}
@@ -83,7 +82,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(passed, append(raw, '\n'), 0o666)
+	return durable.WriteFile(passed, append(raw, '\n'), 0o666)
 }
 
 // awaitProbe waits for the node's answer, or for the end of the job without one.
@@ -170,7 +169,7 @@ func (w Worker) Probe(dir, nonce string) error {
 	}
 	raw, fault := json.Marshal(answer)
 	if fault == nil {
-		fault = renameio.WriteFile(filepath.Join(dir, thereFile), raw, 0o666)
+		fault = durable.WriteFile(filepath.Join(dir, thereFile), raw, 0o666)
 	}
 	return errors.Join(err, fault)
 }

@@ -36,9 +36,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // Options of a submission. The zero value takes the cluster's own defaults.
@@ -143,7 +142,7 @@ func (s *Submission) path(name string) string { return filepath.Join(s.dir(), na
 func (s *Submission) is(mark string) bool { return exists(s.path(mark)) }
 
 func (s *Submission) mark(mark string) error {
-	if err := renameio.WriteFile(s.path(mark), nil, 0o666); err != nil {
+	if err := durable.WriteFile(s.path(mark), nil, 0o666); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil
@@ -363,7 +362,7 @@ func (s *Submission) install(o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(to, raw, 0o755); err != nil {
+	if err := durable.WriteFile(to, raw, 0o755); err != nil {
 		return fmt.Errorf("the program cannot be copied into the run store: %w", err)
 	}
 	return nil
@@ -403,10 +402,10 @@ func (s *Submission) write() error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(s.path(scriptFile), []byte(s.Script()), 0o755); err != nil {
+	if err := durable.WriteFile(s.path(scriptFile), []byte(s.Script()), 0o755); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	if err := renameio.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o666); err != nil {
+	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o666); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil

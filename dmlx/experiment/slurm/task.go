@@ -11,10 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // verdict is the file that says why a task gave up.
@@ -136,7 +135,7 @@ func (s *Submission) giveUp(task, attempts int, why error) error {
 	}
 	raw, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
-		err = renameio.WriteFile(s.verdict(task), append(raw, '\n'), 0o666)
+		err = durable.WriteFile(s.verdict(task), append(raw, '\n'), 0o666)
 	}
 	return errors.Join(fmt.Errorf("%s: %w", f.Task.name(), why), err)
 }
@@ -159,7 +158,7 @@ func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) er
 	if last, err := os.ReadFile(s.stopped(task)); err == nil && strings.TrimSpace(string(last)) == epoch {
 		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %d of %d: an epoch takes longer than a task may, give it more --time", done+1, t.Spec.Epochs))
 	}
-	if err := renameio.WriteFile(s.stopped(task), []byte(epoch+"\n"), 0o666); err != nil {
+	if err := durable.WriteFile(s.stopped(task), []byte(epoch+"\n"), 0o666); err != nil {
 		return errors.Join(why, err)
 	}
 	w.say("%s: time ends after epoch %s of %d; asking for another turn", t.name(), epoch, t.Spec.Epochs)

@@ -15,8 +15,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/sbinet/npyio/npy"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // WriteFloat32 writes values as a float32 array of the given shape, atomically.
@@ -47,7 +48,7 @@ func write(path, descr string, values any, n int, shape []int) error {
 	if err := binary.Write(&out, binary.LittleEndian, values); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return renameio.WriteFile(path, out.Bytes(), 0o644)
+	return durable.WriteFile(path, out.Bytes(), 0o644)
 }
 
 // ReadFloat32 reads a float32 array and its shape.
