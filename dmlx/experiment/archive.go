@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // An archive of runs is a tar file, which may be compressed by gzip. Its first file is manifest.json, which says what
@@ -213,6 +214,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (*Moved, error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
+	s.tidy()
 	dir, err := os.MkdirTemp(s.Dir, ".import-")
 	if err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
@@ -235,6 +237,18 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (*Moved, error) {
 		}
 	}
 	return &moved, nil
+}
+
+// tidy removes what an import, or a [Store.Put], that was killed has left. Those of the last day may be under way.
+func (s *Store) tidy() {
+	for _, pattern := range []string{".import-*", ".put-*"} {
+		dirs, _ := filepath.Glob(filepath.Join(s.Dir, pattern))
+		for _, dir := range dirs {
+			if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+				_ = os.RemoveAll(dir) // What stays does no harm.
+			}
+		}
+	}
 }
 
 // Merge takes the runs of another store that this one does not have, as [Store.Export] and [Store.Import] do.
@@ -378,6 +392,9 @@ func unpackFile(ctx context.Context, root *os.Root, name string, r io.Reader, wa
 	h := sha256.New()
 	source := &readError{Reader: r}
 	_, err = io.Copy(io.MultiWriter(f, h), source)
+	if err == nil {
+		err = f.Sync()
+	}
 	err = errors.Join(err, f.Close())
 	switch {
 	case source.err != nil:

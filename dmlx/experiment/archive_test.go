@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // archived is an archive of a store, unpacked.
@@ -121,6 +122,13 @@ func TestExportAndImport(t *testing.T) {
 	}
 
 	to, warnings := testStore(t)
+	old := time.Now().Add(-25 * time.Hour)
+	for name, when := range map[string]time.Time{".import-old": old, ".put-old": old, ".put-new": time.Now()} { // Of killed processes, and one at work.
+		dir := filepath.Join(to.Dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "full"), 0o755), os.Chtimes(dir, when, when)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	if _, err := w.Write(raw); err != nil {
@@ -148,8 +156,8 @@ func TestExportAndImport(t *testing.T) {
 	if len(*warnings) > 0 {
 		t.Error(*warnings)
 	}
-	if left, _ := filepath.Glob(filepath.Join(to.Dir, ".import-*")); len(left) > 0 {
-		t.Errorf("left over: %v", left)
+	if left, _ := filepath.Glob(filepath.Join(to.Dir, ".[ip]*-*")); len(left) != 1 || filepath.Base(left[0]) != ".put-new" {
+		t.Errorf("left over: %v, want .put-new alone", left)
 	}
 
 	// Results alone: no checkpoint, no unfinished run.

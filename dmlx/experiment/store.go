@@ -24,6 +24,7 @@ import (
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -444,7 +445,7 @@ func (s *Store) Put(r *Result, files map[string][]byte) error {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		err := os.MkdirAll(filepath.Dir(path), 0o777)
 		if err == nil {
-			err = os.WriteFile(path, raw, 0o644)
+			err = durable.WriteFile(path, raw, 0o644)
 		}
 		if err != nil {
 			return fmt.Errorf("the run store cannot be written: %w", err)
