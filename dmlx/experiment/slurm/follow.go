@@ -119,7 +119,9 @@ func newFollower(s *Submission) (*follower, error) {
 			}
 			f.others[t.In], numbers[t.In] = other, make(map[string]int)
 			for k, t := range other.Tasks {
-				numbers[other.ID][t.key()] = k
+				for _, key := range t.covers() {
+					numbers[other.ID][key] = k
+				}
 			}
 		}
 		if k, there := numbers[t.In][t.key()]; there {

@@ -119,6 +119,16 @@ type Task struct {
 // key tells jobs apart.
 func (t Task) key() string { return fmt.Sprint(t.Hash, t.Portrait) }
 
+// covers are the keys of the jobs that are done once the task is: a portrait comes with its run.
+func (t Task) covers() []string {
+	run := t
+	run.Portrait = false
+	if !t.Portrait {
+		return []string{run.key()}
+	}
+	return []string{run.key(), t.key()}
+}
+
 // name is the task as a person knows it.
 func (t Task) name() string {
 	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Objective(), t.Spec.Data, t.Spec.Seed)
@@ -332,8 +342,11 @@ func (s *Submission) leaveOut(ctx context.Context) error {
 	in := make(map[string]string)
 	for _, other := range others {
 		for n, t := range other.Tasks {
-			if q.at(other, n).waits() {
-				in[t.key()] = other.ID
+			if !q.at(other, n).waits() {
+				continue
+			}
+			for _, key := range t.covers() {
+				in[key] = other.ID
 			}
 		}
 	}

@@ -607,6 +607,44 @@ func TestCancel(t *testing.T) {
 	sameAsUndisturbed(t, store)
 }
 
+// A run that is queued with its portrait is not sent by itself.
+func TestPortraitBringsItsRun(t *testing.T) {
+	store := withSlurm(t)
+	o := options(nil)
+	o.NoProbe, o.Sbatch = true, []string{"--hold"} // None of it is to be made.
+	portraits := jobs(3)
+	for n := range portraits {
+		portraits[n].Portrait = n > 0
+	}
+	sent, err := Submit(t.Context(), store, portraits, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := sent.Cancel(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := Plan(t.Context(), store, jobs(4), o)
+	if err != nil || len(s.own()) != 1 || s.Tasks[s.own()[0]].Spec.Seed != 4 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	f, err := newFollower(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, task := range f.tasks[:3] {
+		if got := task.where.Tasks[task.n]; task.where.ID != sent.ID || got.Hash != s.Tasks[n].Hash {
+			t.Errorf("run %s is followed as %+v", s.Tasks[n].Hash, got)
+		}
+	}
+	whole := jobs(1) // A run alone brings no portrait.
+	whole[0].Portrait = true
+	if s, err = Plan(t.Context(), store, whole, o); err != nil || len(s.own()) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestWhatSlurmRefuses(t *testing.T) {
 	store := withSlurm(t)
 	o := options(nil)
