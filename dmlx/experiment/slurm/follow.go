@@ -340,7 +340,7 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 			continue // It counts when it is looked at again.
 		}
 		if f.Digest != "" && t.where != f.Submission && t.where.is(cancelled) {
-			t.where, t.n, t.place = f.Submission, n, place{} // What another has cancelled is still wanted here.
+			t.where, t.n, t.place, f.Tasks[n].In = f.Submission, n, place{}, "" // What another has cancelled is still wanted here.
 		}
 		switch {
 		case t.where.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
@@ -363,6 +363,9 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := f.keep(); err != nil {
+		return err
+	}
 	gone := make(map[*Submission][]int)
 	for _, n := range again {
 		t := &f.tasks[n]
@@ -379,6 +382,28 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		}
 	}
 	return nil
+}
+
+// keep writes down which tasks have been taken over from other submissions, for those who follow this one later. It wants the lock.
+func (f *follower) keep() error {
+	if !f.is(manifestFile) {
+		return nil // All of it was others' until now: it is written when it is sent.
+	}
+	known, err := Open(f.store, f.ID)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for n, t := range known.Tasks {
+		if t.In == "" {
+			f.Tasks[n].In = "" // Another follower was quicker.
+		}
+		changed = changed || t.In != f.Tasks[n].In
+	}
+	if !changed {
+		return nil
+	}
+	return f.writeManifest()
 }
 
 // release gives tasks another chance that Slurm holds.

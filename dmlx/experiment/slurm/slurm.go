@@ -112,7 +112,7 @@ type manifest struct {
 type Task struct {
 	experiment.Job
 	Hash string `json:"hash"` // Of the spec, when it was sent.
-	// In is another submission that had the job already. Where it fails to make it, this one does.
+	// In is another submission that has the job already. Once that is cancelled, this one sends it itself, and In is "".
 	In string `json:"in,omitempty"`
 }
 
@@ -411,12 +411,16 @@ func (s *Submission) write() error {
 			return fmt.Errorf("the run store cannot be written: %w", err)
 		}
 	}
+	if err := durable.WriteFile(s.path(scriptFile), []byte(s.Script()), 0o755); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return s.writeManifest()
+}
+
+func (s *Submission) writeManifest() error {
 	raw, err := json.MarshalIndent(s.manifest, "", "  ")
 	if err != nil {
 		return err
-	}
-	if err := durable.WriteFile(s.path(scriptFile), []byte(s.Script()), 0o755); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o666); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)

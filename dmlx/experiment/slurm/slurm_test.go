@@ -601,10 +601,57 @@ func TestCancel(t *testing.T) {
 	if _, err := Submit(t.Context(), store, jobs(4), queued); err == nil || !strings.Contains(err.Error(), "of 4 runs are not in Slurm's queue") {
 		t.Error(err)
 	}
-	if err := relies.Follow(t.Context(), o); err != nil {
+	// What was taken over is known to who follows it later, without having it in memory.
+	ctx, cancel = context.WithCancel(t.Context())
+	o.Progress = func(s Status) {
+		if s.Running > 0 {
+			cancel()
+		}
+	}
+	if err := relies.Follow(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	later, err := Open(store, relies.ID)
+	if err != nil || len(later.own()) != 4 {
+		t.Fatalf("%+v, %v", later, err)
+	}
+	if st, err := later.Status(t.Context()); err != nil || st.Lost > 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	o.Progress = nil
+	if err := Watch(t.Context(), store, o); err != nil {
 		t.Error(err)
 	}
 	sameAsUndisturbed(t, store)
+}
+
+// Each follower of a submission takes over what it sees to be cancelled, and knows what another has taken over.
+func TestTakenOverByTwo(t *testing.T) {
+	store := openStore(t, t.TempDir())
+	s, err := Plan(t.Context(), store, jobs(3), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		s.Tasks[n].In = "another"
+	}
+	if err := s.write(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		one, err := Open(store, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Tasks[0].In, one.Tasks[1].In = "another", "another" // As it was when it began to follow.
+		one.Tasks[n].In = ""
+		if err := (&follower{Submission: one}).keep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err = Open(store, s.ID); err != nil || len(s.own()) != 3 {
+		t.Errorf("%+v, %v", s, err)
+	}
 }
 
 // A run that is queued with its portrait is not sent by itself.
