@@ -45,7 +45,8 @@ type Options struct {
 	// Partition, Gres and Time are those of sbatch: where to run, as with "gpu:1", and for how long a task at most. A task whose
 	// time ends before its run does goes on from its checkpoint in another turn.
 	Partition, Gres, Time string
-	// MaxParallel is how many tasks run at once; 0 is as many as Slurm lets.
+	// MaxParallel is how many tasks run at once; 0 is as many as Slurm lets. Where it takes several arrays each has its share, and at
+	// least one. Tasks that are sent again are counted by themselves, and may run beside what is left of the others.
 	MaxParallel int
 	// Sbatch are further options of sbatch, such as "--qos=low". They come last, and so win.
 	Sbatch []string
@@ -438,8 +439,9 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 			return err
 		}
 	}
-	for _, a := range s.arrays(tasks) {
-		id, err := run(ctx, "sbatch", s.arguments(a)...)
+	arrays := s.arrays(tasks)
+	for _, a := range arrays {
+		id, err := run(ctx, "sbatch", s.arguments(a, len(arrays))...)
 		if err != nil {
 			return err
 		}
@@ -489,11 +491,11 @@ func spans(indices []int) string {
 // warn is how many seconds before its time ends a task is told, so that it asks for another turn.
 const warn = 60
 
-// arguments are those of sbatch for an array.
-func (s *Submission) arguments(a array) []string {
+// arguments are those of sbatch for an array, one of so many that are sent together.
+func (s *Submission) arguments(a array, together int) []string {
 	indices := spans(a.indices)
 	if s.MaxParallel > 0 {
-		indices += fmt.Sprintf("%%%d", s.MaxParallel)
+		indices += fmt.Sprintf("%%%d", max(s.MaxParallel/together, 1))
 	}
 	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
 		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
@@ -519,9 +521,10 @@ func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 // Commands are the commands that would send the submission.
 func (s *Submission) Commands() []string {
 	var out []string
-	for _, a := range s.arrays(s.own()) {
+	arrays := s.arrays(s.own())
+	for _, a := range arrays {
 		words := []string{"sbatch"}
-		for _, arg := range s.arguments(a) {
+		for _, arg := range s.arguments(a, len(arrays)) {
 			words = append(words, quote(arg))
 		}
 		out = append(out, strings.Join(words, " "))

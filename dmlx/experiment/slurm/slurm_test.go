@@ -730,9 +730,15 @@ func TestWithoutSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := s.Commands()
-	if len(commands) != 2 || !strings.Contains(commands[0], "--array=0-999%8 ") || !strings.Contains(commands[1], "--array=0-199%8 ") ||
+	if len(commands) != 2 || !strings.Contains(commands[0], "--array=0-999%4 ") || !strings.Contains(commands[1], "--array=0-199%4 ") ||
 		!strings.HasSuffix(commands[1], "job.sh 1000") || !strings.Contains(commands[0], " --partition=gpu --gres=gpu:1 --time=2:00:00 '--qos=a b' ") {
 		t.Errorf("%q", commands)
+	}
+	s.MaxParallel = 1 // Each array has one at least.
+	for _, c := range s.Commands() {
+		if !strings.Contains(c, "%1 ") {
+			t.Error(c)
+		}
 	}
 	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") || !strings.Contains(text, "exec \"$program\" runs make --manifest ") {
 		t.Error(text)
