@@ -86,7 +86,7 @@ func makeCommand(s Spec) string {
 		return "run it again by the rule in your program (experiment.Run)"
 	}
 	preset := PresetOf(s)
-	if preset == "custom" || s.HeldOut != 0 || s.weightsFile != "" {
+	if preset == "custom" || s.HeldOut != 0 || s.Decay != 0 || s.weightsFile != "" { // Of which train has no flags.
 		return "run it again by experiment.Run with its spec"
 	}
 	by := fmt.Sprintf("--rule '%s'", s.Rule)
@@ -102,6 +102,15 @@ func makeCommand(s Spec) string {
 		}
 	}
 	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, s.Data, by, s.Seed, s.LR)
+	if s.Precision != "" {
+		text += " --precision " + s.Precision
+	}
+	if s.Piece != 0 {
+		text += fmt.Sprintf(" --piece %d", s.Piece)
+	}
+	if s.Recompute {
+		text += " --recompute"
+	}
 	if s.AllowPartial {
 		text += " --allow-partial"
 	}

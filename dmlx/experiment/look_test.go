@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -179,6 +181,30 @@ func TestNothingToLookAt(t *testing.T) {
 	again, err := p.Spec("minicar", rule, came.Spec.Seed)
 	if again.LR = came.Spec.LR; err != nil || again.Hash() != came.Hash {
 		t.Errorf("the command makes run %s and not %s, %v", again.Hash(), came.Hash, err)
+	}
+}
+
+func TestMakeCommand(t *testing.T) {
+	t.Parallel()
+	p, err := ParsePreset("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := p.Spec("minicar", dmlx.Rule{}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := fmt.Sprintf("dmlx train --preset quick --data minicar --rule 'cos/con/con' --seed 7 --lr %g", spec.LR)
+	for want, edit := range map[string]func(*Spec){
+		plain: func(*Spec) {},
+		plain + " --precision bf16 --piece 8 --recompute": func(s *Spec) { s.Thrift = Thrift{Precision: BFloat16, Piece: 8, Recompute: true} },
+		"run it again by experiment.Run with its spec":    func(s *Spec) { s.Decay = 0.8 },
+	} {
+		s := spec
+		edit(&s)
+		if got := makeCommand(s); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 

@@ -176,7 +176,8 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (Spec,
 	return spec, err
 }
 
-// PresetOf names the preset that sizes a spec's run, whatever its rule, learning rate and seed, or is "custom".
+// PresetOf names the preset that sizes a spec's run, or is "custom". What else a spec says does not count: its rule or loss, rates, Decay,
+// HeldOut, seed, Thrift, and which images are left out.
 func PresetOf(s Spec) string {
 	for _, p := range presets {
 		z, known := p.sets[s.Data]
