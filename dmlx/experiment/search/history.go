@@ -112,7 +112,7 @@ func Open(store *experiment.Store, name string) (*Search, error) {
 	if err := s.Settings.Check(); err != nil {
 		return nil, fmt.Errorf("search %s: %w", name, err)
 	}
-	s.path = folder
+	s.store, s.path = store, folder
 	return &s, s.read()
 }
 
@@ -138,7 +138,7 @@ func Begin(store *experiment.Store, settings Settings) (*Search, error) {
 		s.base = settings.Base
 		return s, nil
 	}
-	s := &Search{Settings: settings, base: settings.Base, path: folder}
+	s := &Search{Settings: settings, base: settings.Base, store: store, path: folder}
 	if known, err := Open(store, settings.Name); err == nil && known.differences(settings) == nil {
 		s.Records = known.Records // Shipped with the program: it is gone on with.
 	}
@@ -220,8 +220,9 @@ func fields(s Settings) map[string]string {
 	return out
 }
 
-// read reads the history.
+// read reads the history anew.
 func (s *Search) read() error {
+	s.Records = nil
 	raw, err := open(s.path, s.Name, historyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -69,8 +69,9 @@ type Search struct {
 	Settings
 	Records []Record // Bracket by bracket, in each rung by rung, in each trial by trial.
 
-	base experiment.Spec // As given by who began it here; may know a data set's place.
-	path string
+	base  experiment.Spec // As given by who began it here; may know a data set's place.
+	store *experiment.Store
+	path  string
 }
 
 // Budget says when a search ends: at the first of its limits that is not 0.
@@ -105,13 +106,22 @@ func Learn(r *experiment.Result) (Outcome, error) {
 // tooFar is after how many brackets without a single finite run a search gives up.
 const tooFar = 2
 
-// Run goes on with a search until its budget is used up. Stopped, it is gone on with by [Open] or [Begin] and Run again.
+// Run goes on with a search until its budget is used up. Stopped, it is gone on with by [Open] or [Begin] and Run again. One process
+// at a time does: another waits, and goes on from what there is then.
 func (s *Search) Run(ctx context.Context, train Objective, b Budget) error {
 	if b.Trials <= 0 && b.Hours <= 0 {
 		return errors.New("a search needs a budget: trials, or hours, above 0")
 	}
 	if math.IsNaN(b.Hours) || b.Trials < 0 || b.Hours < 0 {
 		return fmt.Errorf("a budget of %d trials and %g hours: want numbers above 0", b.Trials, b.Hours)
+	}
+	unlock, err := s.store.Lock(ctx, "search-"+s.Name)
+	if err != nil {
+		return fmt.Errorf("search %s: %w", s.Name, err)
+	}
+	defer unlock()
+	if err := s.read(); err != nil {
+		return err
 	}
 	for bracket := 0; ; bracket++ {
 		began := s.began(bracket)

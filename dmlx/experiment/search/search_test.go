@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
@@ -251,6 +252,39 @@ func TestNeverSeesTestClasses(t *testing.T) {
 	}
 	if seeds := len(chosen.Tests); seeds != 3 {
 		t.Errorf("%d test runs", seeds)
+	}
+}
+
+// Of two that run one search, the second waits for the first and loses nothing of what that has found.
+func TestTwoThatRunOneSearch(t *testing.T) {
+	t.Parallel()
+	where := store(t)
+	var both [2]*Search
+	for i := range both { // Each before the other has run anything.
+		var err error
+		if both[i], err = Begin(where, settings(t, knownSpace...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := both[0].Run(t.Context(), each(known), Budget{Trials: 16}); err != nil {
+		t.Fatal(err)
+	}
+	want := history(t, both[0])
+	none := func(context.Context, []experiment.Spec) ([]Outcome, error) {
+		return nil, errors.New("a trial was run again")
+	}
+	if err := both[1].Run(t.Context(), none, Budget{Trials: 8}); err != nil || history(t, both[1]) != want {
+		t.Errorf("%v, a history of %d records, want %d", err, len(both[1].Records), len(both[0].Records))
+	}
+	unlock, err := where.Lock(t.Context(), "search-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := both[1].Run(ctx, none, Budget{Trials: 24}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for another process") {
+		t.Errorf("while it is locked: %v", err)
 	}
 }
 
