@@ -77,12 +77,12 @@ type Choice struct {
 	Way           Way
 	Objective     string // "" if there is nothing to choose from.
 	LR            float64
-	Candidates    int  // Of how many it is the best.
-	Judged        Stat // Recall@1 of the runs that it is judged by, a fraction,
-	Against       Stat // and of the reference with the same seeds.
-	Difference    Estimate
-	ChosenLR      float64 // The rate of the run that chose it.
-	ChosenByValue float64 // What it was chosen by.
+	Candidates    int      // Of how many it is the best.
+	Judged        Stat     // Recall@1 of the runs that it is judged by, a fraction,
+	Against       Stat     // and of the reference, by all of its seeds that may judge in this way.
+	Difference    Estimate // Without an interval where it is the reference itself.
+	ChosenLR      float64  // The rate of the run that chose it.
+	ChosenByValue float64  // What it was chosen by.
 }
 
 // Recommendation is what the runs on a data set recommend, against a reference.
@@ -145,6 +145,9 @@ func Recommend(runs []*Result, preset Preset, data, reference string, first uint
 	judge := func(c *Choice, runs []*Result, seeds func(uint64) bool) {
 		c.Judged, c.Against = Over(with(runs, seeds), measure), Over(with(paper, seeds), measure)
 		c.Difference = out.Noise.Difference(c.Judged, c.Against)
+		if c.Judged.N > 0 && len(paper) > 0 && runs[0].Hash == paper[0].Hash {
+			c.Difference = Estimate{0, math.NaN(), math.NaN()} // With itself.
+		}
 	}
 	best := func(way Way, least int, by, judged func(uint64) bool) Choice {
 		c := Choice{Way: way, Judged: Stat{Mean: math.NaN()}, Against: Stat{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}

@@ -87,6 +87,16 @@ func TestRecommend(t *testing.T) {
 	if c := got.Choices[ByHeldOutClasses]; c.Objective != "cos/con/con" || c.ChosenLR != 0.6 || c.LR != 0.3 || c.Judged.N != 3 || c.Candidates != 3 {
 		t.Errorf("by held-out classes %+v", c)
 	}
+	// With itself as the reference there is no difference, and nothing to judge it by.
+	if got, err = Recommend(runs, p, "minicar", "cos/con/con", 1); err != nil {
+		t.Fatal(err)
+	}
+	if d := got.Choices[ByHeldOutClasses].Difference; d.Value != 0 || !math.IsNaN(d.Low) || !math.IsNaN(d.High) {
+		t.Errorf("with itself %+v", d)
+	}
+	if d := got.Choices[ByTestRecall].Difference; !(d.Low < d.Value && d.Value < d.High) {
+		t.Errorf("with another %+v", d)
+	}
 	if _, err := Recommend(runs, p, "minishop", "cos-orth/lin-ms/cir", 1); err == nil || !strings.Contains(err.Error(), "no runs of preset quick on minishop") {
 		t.Error(err)
 	}
