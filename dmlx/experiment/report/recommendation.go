@@ -15,7 +15,7 @@ import (
 func recommendation(ctx context.Context, q Request) (*Report, error) {
 	q.Have = true
 	r := &Report{Title: "The best of all runs, against the paper's"}
-	all := &experiment.Table{Preset: q.Preset.Name} // The cells of all studies, for the provenance.
+	var all []experiment.Cell // Of all studies.
 	for _, name := range experiment.Studies() {
 		s, err := experiment.ParseStudy(name)
 		if err != nil {
@@ -29,10 +29,10 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		all.Cells = append(all.Cells, t.Cells...)
+		all = append(all, t.Cells...)
 	}
 	seen := make(map[string]bool)
-	for _, c := range all.Cells {
+	for _, c := range all {
 		for _, run := range c.Runs {
 			if !seen[run.Hash] {
 				seen[run.Hash] = true
@@ -40,7 +40,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 			}
 		}
 	}
-	r.Runs, all.Runs = len(r.Results), len(r.Results)
+	r.Runs = len(r.Results)
 	if len(q.Preset.Seeds) == 0 {
 		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
 	}

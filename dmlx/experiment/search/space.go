@@ -123,7 +123,7 @@ func (p Parameter) value(unit float64) string {
 	return strconv.FormatFloat(min(max(v, p.Low), p.High), 'g', -1, 64)
 }
 
-// String is the range or the choices as [ParseParameter] reads them.
+// String is the range or the choices as [NewSpace] takes them.
 func (p Parameter) String() string {
 	if len(p.Choices) > 0 {
 		return p.Name + "=" + strings.Join(p.Choices, ",")
