@@ -172,7 +172,7 @@ func (c *Comparison) agree() ([]Markup, error) {
 		}
 	}
 	if out != nil {
-		out = append(out, "In brackets: 95 % of ρ when each mean moves by its standard error. p: how often a random order agrees as well.")
+		out = append(out, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several seeds. p: how often a random order agrees as well.")
 	}
 	return out, nil
 }

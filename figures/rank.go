@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 )
@@ -17,11 +18,11 @@ type RankAgreement struct {
 	// P is the chance that a random order agrees at least as well (one-sided; over all orders up to 8 things).
 	P float64
 	// Low and High are the middle 95 % of ρ if every mean moves by its own standard error: how much of ρ the noise of
-	// the seeds decides.
+	// the seeds decides. They are NaN where a mean is of a single seed, whose noise is not known.
 	Low, High float64
 }
 
-// String is "ρ = 0.80 [0.40, 1.00], n = 4, p = 0.17".
+// String is "ρ = 0.80 [0.40, 1.00], n = 4, p = 0.17", without the brackets where there is no interval.
 func (a RankAgreement) String() string {
 	if math.IsNaN(a.Rho) {
 		return fmt.Sprintf("ρ undefined, n = %d", a.N)
@@ -33,7 +34,11 @@ func (a RankAgreement) String() string {
 		}
 		return s
 	}
-	return fmt.Sprintf("ρ = %s [%s, %s], n = %d, p = %.2g", sign(a.Rho), sign(a.Low), sign(a.High), a.N, a.P)
+	interval := ""
+	if !math.IsNaN(a.Low) {
+		interval = fmt.Sprintf(" [%s, %s]", sign(a.Low), sign(a.High))
+	}
+	return fmt.Sprintf("ρ = %s%s, n = %d, p = ", sign(a.Rho), interval, a.N) + strings.Replace(fmt.Sprintf("%.2g", a.P), "-", "−", 1)
 }
 
 // Agreement compares the order of ours with that of the paper's scores, thing by thing. Things that miss a mean on
@@ -68,6 +73,11 @@ func Agreement(ours, papers []Score) (RankAgreement, error) {
 	}
 	source := rand.New(rand.NewPCG(1, 2))
 	a.P = permutationP(mx, my, a.Rho, source)
+	single := func(s Score) bool { return s.N == 1 }
+	if slices.ContainsFunc(x, single) || slices.ContainsFunc(y, single) {
+		a.Low, a.High = math.NaN(), math.NaN() // To move the other means alone would show too little.
+		return a, nil
+	}
 	noisy := func(scores []Score) []float64 {
 		out := means(scores)
 		for i, s := range scores {

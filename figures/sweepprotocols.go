@@ -102,11 +102,9 @@ func (c sweepCurve) lack() Markup {
 // orders says how far the order of a data set's configurations depends on the protocol and agrees with the paper's.
 func (s *Sweep) orders(set int) []Markup {
 	var onTest, honest, papers []Score
-	several := true // Seeds, so that there is something to take an interval from.
 	for _, c := range s.choices(set) {
 		if c.made() {
 			onTest, honest, papers = append(onTest, c.onTest), append(honest, c.honest), append(papers, c.paper)
-			several = several && c.onTest.N > 1 && c.honest.N > 1
 		}
 	}
 	if onTest == nil {
@@ -117,10 +115,8 @@ func (s *Sweep) orders(set int) []Markup {
 		switch {
 		case err != nil:
 			return err.Error()
-		case math.IsNaN(r.Rho) || several && independent:
+		case math.IsNaN(r.Rho) || independent:
 			return r.String()
-		case independent:
-			return strings.ReplaceAll(fmt.Sprintf("ρ = %.2f, n = %d, p = %.2g", r.Rho, r.N, r.P), "-", "−")
 		}
 		return strings.ReplaceAll(fmt.Sprintf("ρ = %.2f, n = %d", r.Rho, r.N), "-", "−")
 	}

@@ -280,7 +280,7 @@ func (b *Batches) Table() (*Table, error) {
 		}
 	}
 	if t.Notes != nil {
-		t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each of our means moves by its standard error; the paper prints none here. p: how often a random order agrees as well.")
+		t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each of our means moves by its standard error, where there are several seeds; the paper prints none here. p: how often a random order agrees as well.")
 	}
 	return t, nil
 }

@@ -269,6 +269,10 @@ func TestAgreement(t *testing.T) {
 	if !(a.Low < 1) || a != again {
 		t.Errorf("with noise: %+v, again %+v", a, again)
 	}
+	x[1].N = 1 // The noise of one seed is not known.
+	if a, _ = Agreement(x, scores(1, 2, 3, 9, 4)); !math.IsNaN(a.Low) || !math.IsNaN(a.High) || a.String() != "ρ = 1.00, n = 4, p = 0.042" {
+		t.Errorf("with a single seed: %v", a)
+	}
 	if a, _ := Agreement(scores(1, 1, 1), scores(1, 2, 3)); !math.IsNaN(a.Rho) {
 		t.Errorf("a constant side: %+v", a)
 	}
