@@ -18,18 +18,16 @@ type Length struct {
 	Data  string
 	Rules []string
 	Steps []int // Rising.
-	// Scores are Recall@1 in percent by rule and number of steps, Seconds what a run took by number of steps.
-	Scores  [][]Score
-	Seconds []float64
+	// Scores are Recall@1 in percent by rule and number of steps.
+	Scores [][]Score
 	// Paper are the paper's scores of the rules on its set PaperData, in the same role; nil if there are none.
 	PaperData string
 	Paper     []Score
 }
 
 func (l Length) check() error {
-	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Scores) != len(l.Rules) || len(l.Seconds) != len(l.Steps) {
-		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores and %d times", l.Data, len(l.Rules), len(l.Steps),
-			len(l.Scores), len(l.Seconds))
+	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Scores) != len(l.Rules) {
+		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores", l.Data, len(l.Rules), len(l.Steps), len(l.Scores))
 	}
 	if l.Paper != nil && len(l.Paper) != len(l.Rules) {
 		return fmt.Errorf("lengths on %s: %d of the paper's scores for %d rules", l.Data, len(l.Paper), len(l.Rules))
@@ -87,8 +85,7 @@ func (l Length) orders() ([]Markup, error) {
 	return out, nil
 }
 
-// LengthTable sets Recall@1 of each rule by the number of steps, with the rank correlation between the orders and what a run
-// costs.
+// LengthTable sets Recall@1 of each rule by the number of steps, with the rank correlation between the orders.
 func LengthTable(sets []Length, provenance string) (*Table, error) {
 	if err := checkLengths(sets); err != nil {
 		return nil, err
@@ -123,17 +120,8 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 			return nil, err
 		}
 		t.Notes = append(t.Notes, orders...)
-		var costs []string
-		for j, s := range l.Seconds {
-			if s > 0 {
-				costs = append(costs, fmt.Sprintf("%d steps %.0f s", l.Steps[j], s))
-			}
-		}
-		if costs != nil {
-			t.Notes = append(t.Notes, fmt.Sprintf("A run on %s: %s.", l.Data, strings.Join(costs, ", ")))
-		}
 	}
-	t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several seeds.")
+	t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several seeds. p: how often a random order agrees as well.")
 	return t, nil
 }
 

@@ -47,9 +47,7 @@ func lengths(t *experiment.Table) ([]figures.Length, error) {
 		last := len(l.Rules) - 1
 		l.Scores[last] = append(l.Scores[last], score(c.Recall(1)))
 		if last == 0 {
-			seconds := c.Over(func(r *experiment.Result) float64 { return r.Seconds })
 			l.Steps = append(l.Steps, c.Specs[0].Steps())
-			l.Seconds = append(l.Seconds, seconds.Mean)
 		}
 	}
 	return out, nil
