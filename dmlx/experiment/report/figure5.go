@@ -102,7 +102,7 @@ func (p *portrayed) numbers(columns []imagesOf, provenance string) *figures.Tabl
 	return t
 }
 
-// figure5Claims are what §5.5 says of the Euclidean direction against the cosine one.
+// figure5Claims are what §5.4 says of the Euclidean direction against the cosine one.
 var figure5Claims = []portraitClaim{
 	{says: "most pairs in training have positive similarity", measured: "$S_{ap}$ and $S_{an}$ > 0, %", images: lastEpochs, of: positive, each: 0.5, percent: true},
 	{says: "more triplets along the right edge", measured: "right edge, %", images: lastEpochs, of: edge, percent: true},
