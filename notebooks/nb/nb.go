@@ -59,9 +59,6 @@ func textFormat(formats []string) string {
 	return formats[0]
 }
 
-// Image displays a picture given as the bytes of a PNG or SVG file; alt says in words what is to be seen.
-func Image(data []byte, alt string) { Check(showImage(data, alt, 0)) }
-
 // showImage displays a PNG or SVG file, at a width in CSS pixels unless that is 0.
 func showImage(data []byte, alt string, width float64) error {
 	out, err := imageHTML(data, alt, width)
@@ -93,16 +90,6 @@ func imageHTML(data []byte, alt string, width float64) (string, error) {
 
 // HTML displays markup.
 func HTML(markup string) { display(markup, markup) }
-
-// Markdown displays text with Markdown and TeX formulas.
-func Markdown(text string) {
-	if !gonbui.IsNotebook {
-		fmt.Fprintln(os.Stderr, text)
-		return
-	}
-	gonbui.DisplayMarkdown(text)
-	gonbui.Sync()
-}
 
 // display shows markup in a notebook, and text elsewhere. It returns when the notebook has it.
 func display(markup, text string) {
