@@ -40,8 +40,8 @@ func (p part) label(name string) Markup {
 		return DirectionLabel(name)
 	case pairWeight:
 		return PairLabel(name)
-	default: // Joined as in Table 4.
-		return strings.ReplaceAll(TripletLabel(name), ", ", " & ")
+	default:
+		return TripletLabel(name)
 	}
 }
 

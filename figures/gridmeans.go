@@ -285,7 +285,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 	out.Y.Tick.Marker = every(step, out.Y.Min, out.Y.Max)
 	ticks := make(plot.ConstantTicks, len(p.PointNames))
 	for i, name := range p.PointNames {
-		ticks[i] = plot.Tick{Value: float64(i), Label: strings.ReplaceAll(part(p.Points).label(name), " & ", ", ")}
+		ticks[i] = plot.Tick{Value: float64(i), Label: part(p.Points).label(name)}
 	}
 	out.X.Tick.Marker = ticks
 	if part(p.Points) == tripletWeight { // Too long to stand side by side.

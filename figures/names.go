@@ -11,13 +11,13 @@ func DirectionLabel(name string) Markup { return fmt.Sprintf(`$\mathbf{e^{%s}}$`
 // PairLabel is the paper's symbol for a pair weight, such as P^{lin-ms}.
 func PairLabel(name string) Markup { return fmt.Sprintf("$P^{%s}$", name) }
 
-// TripletLabel is the paper's symbol for a triplet weight with or without a mask: "cos+sc1" is T^{cos}, T^{sc1}.
+// TripletLabel is the paper's symbol for a triplet weight with or without a mask: "cos+sc1" is T^{cos} & T^{sc1}, as in the paper's Table 4.
 func TripletLabel(name string) Markup {
 	parts := strings.Split(name, "+")
 	for i, p := range parts {
 		parts[i] = fmt.Sprintf("$T^{%s}$", p)
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, " & ")
 }
 
 // RuleLabels are the symbols of the parts of a rule by its name, direction/pair/triplet, without its options.
