@@ -95,8 +95,11 @@ func TestProjectionLengths(t *testing.T) {
 func TestInstability(t *testing.T) {
 	set := func(data string, growth float64) NormPanel {
 		p := NormPanel{Data: data}
-		for k, name := range []Markup{PairLabel("sig-ms"), PairLabel("sig"), "MS loss as published"} {
-			c := NormCurve{Name: name}
+		for k, pair := range []string{"sig-ms", "sig", ""} {
+			c := NormCurve{Name: "MS loss as published", Pair: pair}
+			if pair != "" {
+				c.Name = PairLabel(pair)
+			}
 			for _, beta := range []float64{2, 5, 10, 20} {
 				size := 0.1
 				if k == 0 {

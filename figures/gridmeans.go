@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strings"
@@ -171,15 +170,14 @@ type GridInteraction struct {
 	Profiles []GridProfile
 }
 
-// gridLine is how a line is drawn: each has its colour, its sign and its dashes.
+// gridLine is a line with its name.
 type gridLine struct {
-	name   Markup
-	colour color.NRGBA
-	shape  draw.GlyphDrawer
-	dashes []vg.Length
+	name Markup
+	look
 }
 
-var gridLines = []gridLine{
+// gridLooks are those of directions and of triplet weights; pair weights have [pairLooks].
+var gridLooks = []look{
 	{colour: Vermilion, shape: draw.CircleGlyph{}},
 	{colour: Blue, shape: draw.BoxGlyph{}},
 	{colour: Orange, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
@@ -230,8 +228,8 @@ func (p GridProfile) check() error {
 	if p.Lines == p.Points || min(p.Lines, p.Points) < 0 || max(p.Lines, p.Points) > 2 {
 		return fmt.Errorf("a profile of the parts %d and %d, want two different ones of 0 to 2", p.Lines, p.Points)
 	}
-	if len(p.LineNames) > len(gridLines) {
-		return fmt.Errorf("%d lines, at most %d can be told apart", len(p.LineNames), len(gridLines))
+	if len(p.LineNames) > len(gridLooks) {
+		return fmt.Errorf("%d lines, at most %d can be told apart", len(p.LineNames), len(gridLooks))
 	}
 	if len(p.Means) != len(p.LineNames) {
 		return fmt.Errorf("%d lines of means for %d names", len(p.Means), len(p.LineNames))
@@ -257,9 +255,12 @@ func (p GridProfile) over() Markup {
 }
 
 func (p GridProfile) key() []gridLine {
-	out := slices.Clone(gridLines[:len(p.LineNames)])
+	out := make([]gridLine, len(p.LineNames))
 	for i, name := range p.LineNames {
-		out[i].name = part(p.Lines).label(name)
+		out[i] = gridLine{part(p.Lines).label(name), gridLooks[i]}
+		if part(p.Lines) == pairWeight {
+			out[i].look = pairLook(name)
+		}
 	}
 	return out
 }
@@ -317,8 +318,9 @@ type gridPaths GridProfile
 func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	n := float64(len(g.Means))
+	lines := GridProfile(g).key()
 	for i, line := range g.Means {
-		look := gridLines[i]
+		look := lines[i].look
 		at := func(k int) vg.Length { return x(float64(k) + 0.4*((float64(i)+0.5)/n-0.5)) }
 		for k, v := range line {
 			if math.IsNaN(v.Value) {

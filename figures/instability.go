@@ -15,6 +15,7 @@ import (
 // NormCurve is how long the gradient G is under a pair weight, batch by batch, at rising β.
 type NormCurve struct {
 	Name  Markup
+	Pair  string // The pair weight in a rule's name; of a loss, empty.
 	Beta  []float64
 	Norms [][]float64 // Of each β, the length of G for each batch.
 	Share []float64   // Of each β, which share of the variance of P₋ is left at equal S_an; nil if that is not known.
@@ -43,9 +44,6 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 		}
 		share.Y.Min, share.Y.Max = 0, 1
 		norm.Y.Scale, spread.Y.Scale = plot.LogScale{}, plot.LogScale{}
-		if len(set.Curves) > len(seriesColours) {
-			return nil, fmt.Errorf("instability: %d curves, at most %d", len(set.Curves), len(seriesColours))
-		}
 		var betas []float64
 		for k, curve := range set.Curves {
 			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) || curve.Share != nil && len(curve.Share) != len(curve.Beta) {
@@ -68,7 +66,7 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 					shares = append(shares, plotter.XY{X: x, Y: curve.Share[i]})
 				}
 			}
-			line := stroke(seriesColours[k], 1.4, seriesDashes[k%len(seriesDashes)]...)
+			look := pairLook(curve.Pair)
 			bars, err := plotter.NewYErrorBars(struct {
 				plotter.XYs
 				plotter.YErrors
@@ -76,7 +74,7 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			bars.LineStyle, bars.CapWidth = stroke(seriesColours[k], 0.8), vg.Points(3)
+			bars.LineStyle, bars.CapWidth = stroke(look.colour, 0.8), vg.Points(3)
 			norm.Add(bars)
 			for _, part := range []struct {
 				plot   *plot.Plot
@@ -89,8 +87,8 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 				if err != nil {
 					return nil, err
 				}
-				l.LineStyle = line
-				s.GlyphStyle = draw.GlyphStyle{Color: seriesColours[k], Radius: vg.Points(1.8), Shape: draw.CircleGlyph{}}
+				l.LineStyle = stroke(look.colour, 1.4, look.dashes...)
+				s.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.2), Shape: look.shape}
 				part.plot.Add(l, s)
 				if r == 0 && part.plot == norm {
 					norm.Legend.Add(curve.Name, l)
@@ -255,13 +253,11 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			panels = append(panels, p)
 		}
 	}
-	if len(pairs) > len(seriesColours) {
-		return nil, fmt.Errorf("gradient norms: %d pair weights, at most %d", len(pairs), len(seriesColours))
-	}
 	panels[0].Y.Label.Text = "$\\|\\partial L/\\partial\\theta\\|$, mean over epochs"
 	for s, set := range sets {
 		var rates []float64
-		for k, pair := range pairs {
+		for _, pair := range pairs {
+			look := pairLook(pair)
 			var points plotter.XYs
 			var up plotter.YErrors
 			var lost plotter.XYs
@@ -283,8 +279,8 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(seriesColours[k], 1.4, seriesDashes[k%len(seriesDashes)]...)
-			dots.GlyphStyle = draw.GlyphStyle{Color: seriesColours[k], Radius: vg.Points(1.8), Shape: draw.CircleGlyph{}}
+			l.LineStyle = stroke(look.colour, 1.4, look.dashes...)
+			dots.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.2), Shape: look.shape}
 			bars, err := plotter.NewYErrorBars(struct {
 				plotter.XYs
 				plotter.YErrors
@@ -292,7 +288,7 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			bars.LineStyle, bars.CapWidth = stroke(seriesColours[k], 0.8), vg.Points(3)
+			bars.LineStyle, bars.CapWidth = stroke(look.colour, 0.8), vg.Points(3)
 			panels[s].Add(bars, l, dots)
 			panels[s].Legend.Add(PairLabel(pair), l)
 			if len(lost) > 0 {

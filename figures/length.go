@@ -171,13 +171,8 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	}, nil
 }
 
-// lineColours tell six rules apart; shapes do so too.
-var (
-	lineColours = []color.NRGBA{Black, Blue, Vermilion, Green, Purple, Orange, SkyBlue}
-	lineShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}}
-)
-
-// lengthLines are the rules' lines with their names at the right end, moved apart where they would overlap.
+// lengthLines are the rules' lines, which differ by their pair weights, with their names at the right end, moved apart where
+// they would overlap.
 type lengthLines Length
 
 func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
@@ -189,13 +184,15 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	var names []label
 	for i, row := range l.Scores {
-		colour, shape := lineColours[i%len(lineColours)], lineShapes[i%len(lineShapes)]
+		_, pair, _ := strings.Cut(l.Rules[i], "/")
+		pair, _, _ = strings.Cut(pair, "/")
+		look := pairLook(pair)
 		var points []vg.Point
 		for j, s := range row {
 			if !math.IsNaN(s.Mean) {
 				at := vg.Point{X: x(math.Log2(float64(l.Steps[j]))), Y: y(s.Mean)}
 				if s.Std > 0 {
-					c.StrokeLine2(stroke(colour, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
+					c.StrokeLine2(stroke(look.colour, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
 				}
 				points = append(points, at)
 			}
@@ -203,11 +200,11 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		if len(points) == 0 {
 			continue
 		}
-		c.StrokeLines(stroke(colour, 1.2), points)
+		c.StrokeLines(stroke(look.colour, 1.2), points)
 		for _, at := range points {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.8), Shape: shape}, at)
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.8), Shape: look.shape}, at)
 		}
-		names = append(names, label{points[len(points)-1].Y, l.Rules[i], colour})
+		names = append(names, label{points[len(points)-1].Y, l.Rules[i], look.colour})
 	}
 	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
 	const apart = vg.Length(10)

@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 
@@ -20,11 +19,8 @@ type WeightCurve struct {
 	Positive, Negative []float64 // P₊ and P₋ at S.
 }
 
-// seriesColours tell what a curve is of, seriesDashes at which value of a parameter.
-var (
-	seriesColours = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, Black}
-	seriesDashes  = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}}
-)
+// seriesDashes tell at which value of a parameter a curve is.
+var seriesDashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}}
 
 // MSWeights is the appendix's figure of the relative pair weights: P₊ over S_ap and P₋ over S_an. A colour is a weight, a
 // dash a ΔS.
@@ -34,16 +30,11 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	}
 	positive := newPlot("positive pair", "$S_{ap}$", "$P_+$")
 	negative := newPlot("negative pair", "$S_{an}$", "$P_-$")
-	var pairs []string
 	var deltas []float64
 	low, high, top := math.Inf(1), math.Inf(-1), 0.0
 	for _, k := range curves {
 		if len(k.S) < 2 || len(k.Positive) != len(k.S) || len(k.Negative) != len(k.S) {
 			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋", k.Pair, k.Delta, len(k.S), len(k.Positive), len(k.Negative))
-		}
-		colour, fresh := seriesIndex(&pairs, k.Pair)
-		if fresh && colour >= len(seriesColours) {
-			return nil, fmt.Errorf("relative weights: more than %d weights", len(seriesColours))
 		}
 		dash, fresh := seriesIndex(&deltas, k.Delta)
 		if fresh && dash >= len(seriesDashes) {
@@ -65,7 +56,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(seriesColours[colour], 1.6, seriesDashes[dash]...)
+			l.LineStyle = stroke(pairLook(k.Pair).colour, 1.6, seriesDashes[dash]...)
 			side.plot.Add(l)
 			if side.plot == negative {
 				side.plot.Legend.Add(fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta)), l)

@@ -2,7 +2,11 @@ package figures
 
 import (
 	"fmt"
+	"image/color"
 	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // DirectionLabel is the paper's symbol for a direction, such as e^{cos-orth}, for its name.
@@ -10,6 +14,31 @@ func DirectionLabel(name string) Markup { return fmt.Sprintf(`$\mathbf{e^{%s}}$`
 
 // PairLabel is the paper's symbol for a pair weight, such as P^{lin-ms}.
 func PairLabel(name string) Markup { return fmt.Sprintf("$P^{%s}$", name) }
+
+// look is how a line or its points are drawn: by colour, sign and dashes, so that each is enough.
+type look struct {
+	colour color.NRGBA
+	shape  draw.GlyphDrawer
+	dashes []vg.Length
+}
+
+// pairLooks are the pair weights', the same in all pictures. What is relative to other pairs is hollow and dashed.
+var pairLooks = map[string]look{
+	"con":    {colour: Black, shape: draw.CircleGlyph{}},
+	"euc":    {colour: Green, shape: diamond{}, dashes: []vg.Length{6, 2, 1.5, 2}},
+	"lin":    {colour: Blue, shape: draw.BoxGlyph{}},
+	"lin-ms": {colour: SkyBlue, shape: draw.SquareGlyph{}, dashes: []vg.Length{4, 2}},
+	"sig":    {colour: Orange, shape: draw.PyramidGlyph{}},
+	"sig-ms": {colour: Vermilion, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
+}
+
+// pairLook is that of a pair weight by its name; what is none of the paper's shares one.
+func pairLook(name string) look {
+	if l, ok := pairLooks[name]; ok {
+		return l
+	}
+	return look{colour: Purple, shape: draw.CrossGlyph{}, dashes: []vg.Length{1.5, 1.5}}
+}
 
 // TripletLabel is the paper's symbol for a triplet weight with or without a mask: "cos+sc1" is T^{cos} & T^{sc1}, as in the paper's Table 4.
 func TripletLabel(name string) Markup {

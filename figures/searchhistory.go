@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"image/color"
 	"math"
 	"strings"
 
@@ -108,24 +109,15 @@ func (m mark) Thumbnail(c *draw.Canvas) { c.DrawGlyphNoClip(m.GlyphStyle, c.Cent
 
 type searchMarks SearchTrials
 
-// searchShapes tell lengths apart, the shortest first; so do the colours.
-var searchShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
+// searchShapes tell lengths apart, the shortest first, and so do searchColours, the whole length first: black, and the paler the
+// shorter.
+var (
+	searchShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
+	searchColours = []color.NRGBA{Black, Blue, SkyBlue, Orange}
+)
 
 func (s searchMarks) glyph(length int) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: lineColours[s.colour(length)], Radius: vg.Points(2.4 + 0.5*float64(length)), Shape: searchShapes[length]}
-}
-
-// colour gives the whole length black, and the shorter ones the paler the shorter they are.
-func (s searchMarks) colour(length int) int {
-	switch len(s.Lengths) - 1 - length {
-	case 0:
-		return 0
-	case 1:
-		return 1
-	case 2:
-		return 6
-	}
-	return 5
+	return draw.GlyphStyle{Color: searchColours[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)), Shape: searchShapes[length]}
 }
 
 // best is the highest score of the whole length, and the number of the trial that has it; −1 if none has.

@@ -335,7 +335,7 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]
 	for _, s := range sets {
 		panel := figures.NormPanel{Data: s.Data}
 		for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairSig, dmlx.PairLinMS, dmlx.PairLin} {
-			k := figures.NormCurve{Name: figures.PairLabel(pair.Name)}
+			k := figures.NormCurve{Name: figures.PairLabel(pair.Name), Pair: pair.Name}
 			for _, beta := range instabilityBetas {
 				var norms, san, weight []float64
 				for _, e := range s.Batches {
