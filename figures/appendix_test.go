@@ -112,16 +112,16 @@ func TestInstability(t *testing.T) {
 		}
 		return p
 	}
-	f, err := Instability(set("minicar", 0.2), set("minishop", 0.4))
+	f, err := Instability("made-up batches", set("minicar", 0.2), set("minishop", 0.4))
 	checkGolden(t, "instability", f, err)
-	table, err := InstabilityTable(10, set("minicar", 0.2))
+	table, err := InstabilityTable("", 10, set("minicar", 0.2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := table.String(); !strings.Contains(got, "0.739") || !strings.Contains(got, "40 %") || !strings.Contains(got, "–") {
 		t.Errorf("at β = 10:\n%s", got)
 	}
-	if _, err := InstabilityTable(3, set("minicar", 0.2)); err == nil || !strings.Contains(err.Error(), "not measured at β = 3") {
+	if _, err := InstabilityTable("", 3, set("minicar", 0.2)); err == nil || !strings.Contains(err.Error(), "not measured at β = 3") {
 		t.Errorf("at β = 3: %v", err)
 	}
 	for want, spoil := range map[string]func(*NormPanel){
@@ -133,7 +133,7 @@ func TestInstability(t *testing.T) {
 	} {
 		p := set("bad", 0.1)
 		spoil(&p)
-		if _, err := Instability(p); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Instability("", p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, not %v", want, err)
 		}
 	}

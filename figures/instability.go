@@ -30,7 +30,7 @@ type NormPanel struct {
 
 // Instability draws for each data set what a pair weight makes of β: the length of G, mean and range over batches; its
 // standard deviation relative to its mean; and which share of the variance of P₋ the pair's own similarity leaves open.
-func Instability(sets ...NormPanel) (*Figure, error) {
+func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("instability: no data")
 	}
@@ -38,7 +38,7 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 	for r, set := range sets {
 		norm := newPlot("length of $G$", "", set.Data)
 		spread := newPlot("std / mean over batches", "", "")
-		share := newPlot("variance of $P_-$ at $S_{an}$", "", "")
+		share := newPlot("variance of $P_-$ at equal $S_{an}$", "", "share of all")
 		if r > 0 {
 			norm.Title.Text, spread.Title.Text, share.Title.Text = "", "", ""
 		}
@@ -57,13 +57,13 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 				if err != nil || !(beta > 0) {
 					return nil, fmt.Errorf("instability: %s on %s at β = %g: %v", Plain(curve.Name), set.Data, beta, err)
 				}
-				// Curves are shifted against each other so that their bars stand apart.
-				x := beta * math.Pow(1.035, float64(k)-float64(len(set.Curves)-1)/2)
+				// Curves with bars are shifted against each other so that these stand apart.
+				x := beta * math.Pow(1.02, float64(k)-float64(len(set.Curves)-1)/2)
 				means = append(means, plotter.XY{X: x, Y: s.mean})
 				ranges = append(ranges, struct{ Low, High float64 }{s.mean - s.low, s.high - s.mean})
-				spreads = append(spreads, plotter.XY{X: x, Y: s.std / s.mean})
+				spreads = append(spreads, plotter.XY{X: beta, Y: s.std / s.mean})
 				if curve.Share != nil && !math.IsNaN(curve.Share[i]) {
-					shares = append(shares, plotter.XY{X: x, Y: curve.Share[i]})
+					shares = append(shares, plotter.XY{X: beta, Y: curve.Share[i]})
 				}
 			}
 			look := pairLook(curve.Pair)
@@ -115,7 +115,7 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 		rows[r] = []*plot.Plot{norm, spread, share}
 	}
 	return &Figure{
-		Width: vg.Points(570), Height: vg.Points(30 + 135*float64(len(sets))),
+		Width: vg.Points(570), Height: vg.Points(30 + 135*float64(len(sets))), Provenance: provenance,
 		Alt: "How long the gradient of a batch is under each pair weight as β grows, how much that differs between batches, and which share of the variance of P₋ the pair's own " +
 			"similarity does not explain: with sig-ms all three grow steeply with β, with sig they stay where they are, and lin and lin-ms have no β.",
 		panels: func(c draw.Canvas) {
@@ -133,12 +133,13 @@ func Instability(sets ...NormPanel) (*Figure, error) {
 }
 
 // InstabilityTable sets what [Instability] draws at one β as a table.
-func InstabilityTable(beta float64, sets ...NormPanel) (*Table, error) {
+func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Table, error) {
 	const norm = "length of $G$ over batches"
 	t := &Table{
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true}, {Title: "mean", Group: norm}, {Title: "least", Group: norm},
 			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"}, {Title: "variance of $P_-$ at equal $S_{an}$"}},
-		Caption: fmt.Sprintf("The gradients of real batches at $\\beta$ = %s.", number(beta)),
+		Caption:    fmt.Sprintf("The gradients of real batches at $\\beta$ = %s.", number(beta)),
+		Provenance: provenance,
 	}
 	for _, set := range sets {
 		for _, k := range set.Curves {

@@ -55,15 +55,14 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	norms, err := figures.Instability(panels...)
+	norms, err := figures.Instability(BatchesProvenance(sets), panels...)
 	if err := show("instability", norms, err); err != nil {
 		return nil, err
 	}
-	table, err := figures.InstabilityTable(dmlx.Options{}.BetaValue(), panels...)
+	table, err := figures.InstabilityTable(BatchesProvenance(sets), dmlx.Options{}.BetaValue(), panels...)
 	if err := show("instability-table", table, err); err != nil {
 		return nil, err
 	}
-	norms.Provenance, table.Provenance = batchesProvenance(sets), batchesProvenance(sets)
 	if sweep, err := SweepNorms(q); err != nil {
 		return nil, err
 	} else if sweep != nil {
@@ -185,7 +184,7 @@ func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBa
 	return sets, nil
 }
 
-func batchesProvenance(sets []DataBatches) string {
+func BatchesProvenance(sets []DataBatches) string {
 	line := "small network, shipped weights, before its first step"
 	for _, s := range sets {
 		line += fmt.Sprintf(" · %s: %d batches of %d × %d", s.Data, len(s.Batches), s.Classes, s.Images)
@@ -252,7 +251,7 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 	t := &figures.Table{
 		Columns:    []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true}, {Title: ""}},
 		Caption:    "Statements on the relative-similarity term, on the triplets of real batches.",
-		Provenance: batchesProvenance(sets),
+		Provenance: BatchesProvenance(sets),
 		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of $S-R$ over the set is positive.", len(mined), len(others)),
 			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
 	}
