@@ -30,7 +30,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("implied weights: there is no loss")
 	}
-	const height = vg.Length(178)
+	const height, gap = vg.Length(190), vg.Length(16) // Between rows there is room for a label below and a title above.
 	var panels [][]*plot.Plot
 	var colours bar
 	alt := "Pair weights and triplet weights that losses imply, beside those of rules:"
@@ -100,7 +100,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			for i, line := range panels {
 				row := c
 				row.Max.Y = c.Max.Y - each*vg.Length(i)
-				row.Min.Y = row.Max.Y - each + 4
+				row.Min.Y = row.Max.Y - each + gap
 				parts := squares(row, line, after)
 				for k, part := range parts {
 					drawPlot(line[k], part)
