@@ -310,6 +310,9 @@ func (c *chart) done(i int, r *experiment.Result, store *experiment.Store) {
 	defer c.mu.Unlock()
 	c.read(i, store)
 	c.curves[i].Failed = r.Diverged
+	if !strings.Contains(c.note, r.Backend) { // Known with the first result; runs may be of several.
+		c.note += " · " + r.Backend
+	}
 	if v, measured := r.Recall[1]; measured {
 		c.curves[i].Recall = 100 * v
 	}
