@@ -43,7 +43,7 @@ func (s *Sweep) Curves() *Figure {
 			s.words()),
 		Provenance: s.provenance,
 		panels: func(c draw.Canvas) {
-			key(c, []keyed{{"ours, rates below", Blue, draw.CircleGlyph{}}, {"the paper's, rates above", quiet, diamond{}}, {"best on test", Blue, circled{}},
+			key(c, []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}}, {"the paper's, learning rates above", quiet, diamond{}}, {"best on test", Blue, circled{}},
 				{"best on held-out classes", Vermilion, boxed{}}, {"diverged", Blue, crossed{}}, {"below the scale", Blue, under{}}})
 			c.Max.Y -= 18
 			for i, line := range lines {

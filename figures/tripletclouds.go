@@ -226,7 +226,11 @@ func (b logBar) draw(data, c draw.Canvas) {
 		img.SetNRGBA(0, steps-1-i, b.at(math.Pow(10, b.low+(b.high-b.low)*(float64(i)+0.5)/steps)))
 	}
 	c.DrawImage(r, img)
-	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	s := aligned(style(noteSize, ink), text.XCenter, text.YBottom)
+	for i, line := range []string{"per square", "of triplets"} {
+		c.FillText(s, vg.Point{X: r.Max.X + 8, Y: r.Max.Y + 5 + 9*vg.Length(i)}, line)
+	}
+	s = aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	for power := -6; power <= 0; power++ {
 		for _, digit := range []float64{1, 3} {
 			v := digit * math.Pow10(power)
