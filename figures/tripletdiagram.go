@@ -148,7 +148,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
 	step := roundStep((high - low) / 4)
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
-	p.Add(field{d.Field, b})
+	p.Add(field{d.Field, b, d.Triplets})
 	if len(d.Triplets.Sap) > 0 {
 		p.Add(cloud(d.Triplets))
 	}
@@ -158,7 +158,8 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 // field draws the colours and the lines of equal value with their values on them.
 type field struct {
 	Field
-	bar bar
+	bar    bar
+	points Triplets // To be drawn over it: values keep clear of them.
 }
 
 func (f field) Plot(c draw.Canvas, p *plot.Plot) {
@@ -180,14 +181,28 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	for _, level := range f.bar.levels {
-		column, row, ok := f.crossing(level)
-		if !ok {
-			continue
-		}
-		low, high := f.bounds()
-		at := vg.Point{X: x(low + (high-low)*column), Y: y(low + (high-low)*row)}
 		label := number(level)
 		half := vg.Point{X: s.Width(label)/2 + 1.5, Y: 4}
+		var at vg.Point
+		found := false
+		for _, aside := range []float64{0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24} { // The first place without a point, or the middle.
+			column, row, ok := f.crossing(level, aside)
+			if !ok {
+				continue
+			}
+			low, high := f.bounds()
+			there := vg.Point{X: x(low + (high-low)*column), Y: y(low + (high-low)*row)}
+			clear := f.clear(p, c, vg.Rectangle{Min: there.Sub(half), Max: there.Add(half)})
+			if !found || clear {
+				at, found = there, true
+			}
+			if clear {
+				break
+			}
+		}
+		if !found {
+			continue
+		}
 		redraw(c, cells, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}) // Interrupts the line under its value.
 		s.Color = f.contrast(level)
 		c.FillText(s, at, label)
@@ -225,21 +240,40 @@ func (f field) contrast(value float64) color.NRGBA {
 	return paper
 }
 
-// crossing is where the diagonal from the top left to the bottom right crosses a level, as fractions of the range, well
-// inside the frame.
-func (f field) crossing(level float64) (x, y float64, ok bool) {
+// crossing is where the diagonal from the top left to the bottom right, or a line so far aside of it, crosses a level, as
+// fractions of the range, well inside the frame.
+func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 	n := f.side()
-	for i := range n - 1 {
-		a, b := f.Z(i, n-1-i), f.Z(i+1, n-2-i)
+	k := int(math.Round(aside * float64(n-1)))
+	for i := max(0, -k); i < min(n-1, n-1-k); i++ {
+		column, row := i+k, n-1-i+k
+		if row >= n || row < 1 {
+			continue
+		}
+		a, b := f.Z(column, row), f.Z(column+1, row-1)
 		if a == b || (a-level)*(b-level) > 0 || math.IsNaN(a+b) {
 			continue
 		}
-		at := (float64(i) + (a-level)/(a-b)) / float64(n-1)
-		if at > 0.04 && at < 0.96 {
-			return at, 1 - at, true
+		share := (a - level) / (a - b)
+		x, y = (float64(column)+share)/float64(n-1), (float64(row)-share)/float64(n-1)
+		if min(x, y) > 0.04 && max(x, y) < 0.96 {
+			return x, y, true
 		}
 	}
 	return 0, 0, false
+}
+
+// clear says whether no point of the triplets reaches into a rectangle.
+func (f field) clear(p *plot.Plot, c draw.Canvas, r vg.Rectangle) bool {
+	const reach = vg.Length(3)
+	x, y := p.Transforms(&c)
+	for i := range f.points.Sap {
+		at := vg.Point{X: x(float64(f.points.Sap[i])), Y: y(float64(f.points.San[i]))}
+		if at.X > r.Min.X-reach && at.X < r.Max.X+reach && at.Y > r.Min.Y-reach && at.Y < r.Max.Y+reach {
+			return false
+		}
+	}
+	return true
 }
 
 // smooth enlarges an image, bilinear, to about the given width: viewers show the cells of an image as they are.
