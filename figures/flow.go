@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -17,6 +18,8 @@ import (
 // of them.
 type TripletMotion struct {
 	Title Markup
+	// Rule is the rule's name, for the words; if empty, the title is.
+	Rule string
 	// Anchor, Positive and Negative are the embeddings, of length 1.
 	Anchor, Positive, Negative [2]float64
 	// The gradients at them. A gradient is descended: members move against it.
@@ -45,7 +48,7 @@ func Motion(m TripletMotion) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(250), Height: vg.Points(258),
 		Alt: fmt.Sprintf("A triplet on the unit circle and how %s moves it, as arrows: anchor by %.2f, positive by %.2f, negative by %.2f; "+
-			"green, the parts along the circle, which are what the normalisation leaves: %.2f, %.2f and %.2f.", Plain(m.Title),
+			"green, the parts along the circle, which are what the normalisation leaves: %.2f, %.2f and %.2f.", cmp.Or(m.Rule, Plain(m.Title)),
 			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(), members[2].along()),
 		panels: func(c draw.Canvas) { drawMotion(c, m.Title, members) },
 	}, nil
@@ -212,7 +215,7 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	}, nil
 }
 
-// flowGlyphs are the classes' colours and shapes: with 7 and 4 of them 28 classes can be told apart.
+// The classes' colours and shapes change together from class to class: with 7 and 4 of them 28 classes can be told apart.
 var (
 	flowColours = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
 	flowShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
@@ -300,7 +303,7 @@ func (s Swarm) draw(c draw.Canvas) {
 		if n < 0 {
 			colour, radius = scale{paper, colour}.at(0.45), vg.Points(2.3)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: radius, Shape: ringed{flowShapes[class[i]/len(flowColours)%len(flowShapes)]}}, p)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}}, p)
 	}
 }
 

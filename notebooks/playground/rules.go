@@ -293,7 +293,7 @@ func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error)
 		return nil, err
 	}
 	g := func(i int) [2]float64 { return [2]float64{float64(d.G[2*i]), float64(d.G[2*i+1])} }
-	return figures.Motion(figures.TripletMotion{Title: "One triplet on the unit circle",
+	return figures.Motion(figures.TripletMotion{Title: "One triplet on the unit circle", Rule: r.Name(),
 		Anchor: points[0], Positive: points[1], Negative: points[2],
 		AnchorGradient: g(0), PositiveGradient: g(1), NegativeGradient: g(2)})
 }
