@@ -40,11 +40,11 @@ type GridMargins struct {
 	// Levels are the names of directions, pair weights and triplet weights, Means theirs.
 	Levels [3][]string
 	Means  [3][]Interval
-	Mean   float64 // Of all runs.
+	Mean   float64 // Of the directions' means: what the others are above or below.
 }
 
 // GridEffects draws main effects: the marginal mean of each direction, pair weight and triplet weight, with its interval,
-// about the mean of all runs. The panels of a data set have one scale.
+// about the mean of the directions' means, in which every rule counts once. The panels of a data set have one scale.
 func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("main effects: there is no data set")
@@ -69,7 +69,7 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 			}
 		}
 		if math.IsNaN(low) || math.IsNaN(high) {
-			return nil, fmt.Errorf("main effects on %s: the mean of all runs is NaN", s.Data)
+			return nil, fmt.Errorf("main effects on %s: the mean is NaN", s.Data)
 		}
 		room := max(0.05*(high-low), 0.3)
 		var line []*plot.Plot
@@ -82,7 +82,7 @@ func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 }
 
 func (s GridMargins) panel(of part, low, high float64) *plot.Plot {
-	p := newPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, % (dashed: of all runs)", "")
+	p := newPlot(s.Data+", "+of.title(), "marginal mean of Recall@1, % (dashed: their mean)", "")
 	names := s.Levels[of]
 	ticks := make(plot.ConstantTicks, len(names))
 	for i, name := range names {

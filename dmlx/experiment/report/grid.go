@@ -333,7 +333,7 @@ func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins
 		v.Notes = append(v.Notes, fmt.Sprintf("%d diverged runs are left out: their rules have gaps here, and all effects are of the rules that trained.", c.Diverged))
 	}
 	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
-	m := figures.GridMargins{Data: g.Data, Mean: a.Mean}
+	m := figures.GridMargins{Data: g.Data}
 	d, p, t := len(g.Directions)-1, len(g.Pairs)-1, len(g.Triplets)-1
 	for i, full := range []int{d, p, t, d * p, d * t, p * t, d * p * t} {
 		e := effect(a.Effects[i])
@@ -345,6 +345,16 @@ func gridVariance(g *experiment.Grid) (figures.GridVariance, figures.GridMargins
 			m.Levels[f] = append(m.Levels[f], l.Level)
 			m.Means[f] = append(m.Means[f], figures.Interval{Value: l.Mean, Low: l.Low, High: l.High})
 		}
+	}
+	// Not the mean of all runs: in that the rules with several seeds would count several times, and the means do not.
+	n := 0.0
+	for _, l := range a.Margins[0] {
+		if !math.IsNaN(l.Mean) {
+			m.Mean, n = m.Mean+l.Mean, n+1
+		}
+	}
+	if m.Mean /= n; n == 0 {
+		m.Mean = a.Mean
 	}
 	return v, m, nil
 }
