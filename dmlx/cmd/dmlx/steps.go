@@ -62,15 +62,15 @@ step with the running averages of batch normalisation.`,
 			if err := readBatches(&s, pixels, labels); err != nil {
 				return err
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return err
-			}
 			choice, err := a.backend()
 			if err != nil {
 				return err
 			}
 			end, err := s.Take(cmd.Context(), choice)
 			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
 			if err := npy.WriteFloat32(filepath.Join(out, experiment.EmbeddingsFile), end.Embeddings, s.Count, s.Batch, end.Dim); err != nil {
