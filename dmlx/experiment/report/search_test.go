@@ -27,30 +27,38 @@ func madeUp(_ context.Context, specs []experiment.Spec) ([]search.Outcome, error
 	return out, nil
 }
 
+// madeUpSearch makes a request's trials at the quick preset, with the request as it is then.
+func madeUpSearch(t *testing.T, q SearchRequest) (SearchRequest, *search.Search) {
+	t.Helper()
+	var err error
+	if q.Preset, err = experiment.ParsePreset("quick"); err != nil {
+		t.Fatal(err)
+	}
+	if q.Store, err = experiment.OpenStore(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	q = q.withDefaults()
+	settings, err := q.settings(q.Name, q.Rule, func(b experiment.Spec) (search.Space, error) { return search.NewSpace(b, q.Parameters...) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := search.Begin(q.Store, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context(), madeUp, q.Budget); err != nil {
+		t.Fatal(err)
+	}
+	return q, s
+}
+
 // A search that is not done is shown as far as it is.
 func TestSearchAsFarAsItIs(t *testing.T) {
 	t.Parallel()
-	p, err := experiment.ParsePreset("quick")
+	q, s := madeUpSearch(t, SearchRequest{Name: "a", Parameters: []string{"direction", "triplet", "tau", "lr", "decay"}, Budget: search.Budget{Trials: 32}})
+	store := q.Store
+	settings, err := q.settings(referenceName("a"), q.Reference, s.Space.Around)
 	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := experiment.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := SearchRequest{Request: Request{Preset: p, Store: store}, Name: "a", Parameters: []string{"direction", "triplet", "tau", "lr", "decay"}}.withDefaults()
-	settings, err := q.settings("a", q.Rule, func(b experiment.Spec) (search.Space, error) { return search.NewSpace(b, q.Parameters...) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := search.Begin(store, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Run(t.Context(), madeUp, search.Budget{Trials: 32}); err != nil {
-		t.Fatal(err)
-	}
-	if settings, err = q.settings(referenceName("a"), q.Reference, s.Space.Around); err != nil {
 		t.Fatal(err)
 	}
 	if len(settings.Space) != 3 || settings.Space[0].Name != "tau" || settings.Base.Rule != "cos-orth/lin-ms/cir" {
@@ -107,27 +115,8 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 // A search over parts alone leaves nothing to search around the reference, which is compared with as the preset has it.
 func TestSearchOverPartsHasAReference(t *testing.T) {
 	t.Parallel()
-	p, err := experiment.ParsePreset("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := experiment.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := SearchRequest{Request: Request{Preset: p, Store: store}, Name: "parts", Parameters: []string{"direction", "pair"}, Budget: search.Budget{Trials: 8}}
-	all := q.withDefaults()
-	settings, err := all.settings(q.Name, all.Rule, func(b experiment.Spec) (search.Space, error) { return search.NewSpace(b, q.Parameters...) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := search.Begin(store, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Run(t.Context(), madeUp, q.Budget); err != nil {
-		t.Fatal(err)
-	}
+	q, s := madeUpSearch(t, SearchRequest{Name: "parts", Parameters: []string{"direction", "pair"}, Budget: search.Budget{Trials: 8}})
+	store := q.Store
 	// All runs that are wanted beyond the trials are in the store, so that none is made.
 	put := func(_ context.Context, specs []experiment.Spec) ([]*experiment.Result, error) {
 		var out []*experiment.Result
@@ -143,7 +132,7 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 	if _, err := s.Verdict(t.Context(), put, search.StandardFinals); err != nil {
 		t.Fatal(err)
 	}
-	ours, err := all.base("ours")
+	ours, err := q.base("ours")
 	if err != nil {
 		t.Fatal(err)
 	}
