@@ -8,7 +8,8 @@
 #   slurm.sh node-start DIR       starts the node again
 #   slurm.sh hurry DIR            starts jobs at once that Slurm requeued, and lets wait for two minutes; and does what an
 #                                 administrator would: gives a node back that Slurm drained
-#   slurm.sh fail-start DIR       has the next job fail at its start: its node is drained, and Slurm holds it
+#   slurm.sh fail-start DIR       has jobs fail at their start, while DIR/fail-start is there: the node is drained, and Slurm
+#                                 holds them
 #   slurm.sh stop DIR             stops all of it, by the pid files in DIR
 #
 # It needs slurmctld, slurmd and munged (Debian: slurm-wlm, munge) and root, since slurmd does. DIR must be short: it
@@ -66,7 +67,7 @@ print(*(s.getsockname()[1] for s in free))')
   chmod 400 "$dir/munge.key"
   munged --force --key-file="$dir/munge.key" --socket="$dir/munge" --pid-file="$dir/munged.pid" \
     --log-file="$dir/log/munged" --seed-file="$dir/munge.seed" --num-threads=2
-  printf '#!/bin/sh\n! rm %q 2>/dev/null\n' "$dir/fail-start" > "$dir/prolog"
+  printf '#!/bin/sh\n[ ! -e %q ]\n' "$dir/fail-start" > "$dir/prolog"
   chmod 755 "$dir/prolog"
   cat > "$conf" <<CONF
 ClusterName=dmlxtest
