@@ -183,7 +183,7 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
 func (c *cached) buildFile(path string, splits []*Images, bytes int64, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*made, error) {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (h *cacheHeader) write(to io.Writer) error {
 
 // writeCache writes the file whole or not at all.
 func writeCache(path, key string, m *made) error {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return err
 	}

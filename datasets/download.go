@@ -463,7 +463,7 @@ func writeValidator(name string, v validator) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(name, content, 0o644)
+	return renameio.WriteFile(name, content, 0o644, renameio.WithTempDir(filepath.Dir(name)))
 }
 
 // tally counts what is read, and ends when ctx does.

@@ -66,7 +66,7 @@ func Save(o Output, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, data, 0o666)
+	return renameio.WriteFile(path, data, 0o666, renameio.WithTempDir(filepath.Dir(path)))
 }
 
 func (f *Figure) bytes(format string) (data []byte, err error) {

@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // LoadOptions says what a weight file is read as.
@@ -52,7 +53,7 @@ func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, data, 0o644)
+	return durable.WriteFile(path, data, 0o644)
 }
 
 // LoadWeights reads a safetensors file with PyTorch's names and layouts into the store, creating or overwriting the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -38,7 +39,7 @@ func newExport(a *app) *cobra.Command {
 				}
 				hashes = append(hashes, hash)
 			}
-			file, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644))
+			file, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(out)))
 			if err != nil {
 				return err
 			}

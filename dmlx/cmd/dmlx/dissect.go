@@ -9,11 +9,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
@@ -206,5 +206,5 @@ func writePairs(path string, parts *dmlx.Implied) error {
 		rows("negative", a.Negatives)
 	}
 	w.Flush()
-	return renameio.WriteFile(path, out.Bytes(), 0o644)
+	return durable.WriteFile(path, out.Bytes(), 0o644)
 }

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
@@ -125,5 +125,5 @@ func writeTriplets(path string, triplets []dmlx.Triplet) error {
 		_ = w.Write(row)
 	}
 	w.Flush()
-	return renameio.WriteFile(path, out.Bytes(), 0o644)
+	return durable.WriteFile(path, out.Bytes(), 0o644)
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 func newPretrain(a *app) *cobra.Command {
@@ -58,7 +58,7 @@ func newPretrain(a *app) *cobra.Command {
 					return err
 				}
 			}
-			if err := renameio.WriteFile(out, r.Weights, 0o644); err != nil {
+			if err := durable.WriteFile(out, r.Weights, 0o644); err != nil {
 				return err
 			}
 			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training images wrong: %.1f %%; Recall@1 of its features: minicar %.1f, minishop %.1f",

@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
@@ -76,7 +76,7 @@ step with the running averages of batch normalisation.`,
 			if err := npy.WriteFloat32(filepath.Join(out, experiment.EmbeddingsFile), end.Embeddings, s.Count, s.Batch, end.Dim); err != nil {
 				return err
 			}
-			if err := renameio.WriteFile(filepath.Join(out, "weights.safetensors"), end.Weights, 0o644); err != nil {
+			if err := durable.WriteFile(filepath.Join(out, "weights.safetensors"), end.Weights, 0o644); err != nil {
 				return err
 			}
 			return a.print(map[string]any{

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // kernelSpec is Jupyter's kernel.json.
@@ -81,7 +81,7 @@ func (l *Lab) writeKernel(goFlags string) error {
 		if err != nil {
 			return err
 		}
-		if err := renameio.WriteFile(filepath.Join(dir, "kernel.json"), append(data, '\n'), 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, "kernel.json"), append(data, '\n'), 0o644); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // Kernel is the kernelspec's name, which the notebooks' metadata carry, and KernelTitle what JupyterLab shows.
@@ -132,7 +133,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 		return fmt.Errorf("%s -m venv failed: %w", python, err)
 	}
 	for name, data := range map[string][]byte{"requirements.txt": requirements, "constraints.txt": constraints} {
-		if err := renameio.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -143,7 +144,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if err := os.MkdirAll(settings, 0o755); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(settings, "overrides.json"), overrides, 0o644); err != nil {
+	if err := durable.WriteFile(filepath.Join(settings, "overrides.json"), overrides, 0o644); err != nil {
 		return err
 	}
 	l.step(step, true)
@@ -245,7 +246,7 @@ func (l *Lab) setupWarm(ctx context.Context, versions string) error {
 	const step = "the Go packages that notebooks use (compiled once)"
 	l.step(step, false)
 	notebook := filepath.Join(l.checkout(), "warmup.ipynb")
-	if err := renameio.WriteFile(notebook, warmup, 0o644); err != nil {
+	if err := durable.WriteFile(notebook, warmup, 0o644); err != nil {
 		return err
 	}
 	if err := l.Execute(ctx, notebook, ExecuteOptions{}); err != nil {
@@ -311,7 +312,7 @@ func (l *Lab) command(ctx context.Context, dir string, env []string, name string
 const stampName = ".complete"
 
 func stamp(dir, key string) error {
-	return renameio.WriteFile(filepath.Join(dir, stampName), []byte(key), 0o644)
+	return durable.WriteFile(filepath.Join(dir, stampName), []byte(key), 0o644)
 }
 
 func stamped(dir, key string) bool {
