@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The command can train on XLA.
@@ -63,13 +64,41 @@ func checkOut(path string) error {
 	if err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder: want the name of a file to write", path)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".dmlx-") // Where it is written before it is renamed.
-	if err != nil {
-		var why *fs.PathError // Whose path is not the user's.
-		if errors.As(err, &why) {
-			err = why.Err
-		}
+	if err := tryIn(filepath.Dir(path)); err != nil { // Where it is written before it is renamed.
 		return fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	return nil
+}
+
+// checkOutDir tells, before any work is done, whether files can be written in a folder that may have to be made; "" is none.
+func checkOutDir(dir string) error {
+	at := dir
+	for {
+		switch info, err := os.Stat(at); {
+		case dir == "":
+			return nil
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("%s cannot be a folder: %s is a file", dir, at)
+		case err == nil:
+			if err := tryIn(at); err != nil {
+				return fmt.Errorf("%s cannot be written to: %w", dir, err)
+			}
+			return nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return err
+		}
+		at = filepath.Dir(at)
+	}
+}
+
+// tryIn makes a file in a folder, and removes it.
+func tryIn(dir string) error {
+	file, err := os.CreateTemp(dir, ".dmlx-")
+	var why *fs.PathError // Whose path is not the user's.
+	if errors.As(err, &why) {
+		return why.Err
+	} else if err != nil {
+		return err
 	}
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }

@@ -56,6 +56,14 @@ func newReproduce(a *app) *cobra.Command {
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := checkOutDir(out); err != nil {
+				return err
+			}
+			if ship != "" {
+				if err := checkOut(ship); err != nil {
+					return err
+				}
+			}
 			store, err := a.store()
 			if err != nil {
 				return err

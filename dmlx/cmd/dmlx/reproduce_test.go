@@ -65,3 +65,22 @@ func TestReproduceShipped(t *testing.T) {
 		t.Errorf("%v", table)
 	}
 }
+
+// Where something cannot be written is said before the runs.
+func TestReproduceOut(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ flag, path, want string }{
+		{"--out", filepath.Join(file, "a", "b"), "cannot be a folder: " + file + " is a file"},
+		{"--ship", filepath.Join(dir, "none", "a.json"), "cannot be written: no such file or directory"},
+		{"--ship", dir, dir + " is a folder: want the name of a file"},
+	} {
+		code, stdout, stderr := invoke(t, "reproduce", "table3", "--preset", "smoke", "--fresh", "--store", filepath.Join(dir, "store"), c.flag, c.path)
+		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s %s: code %d, %q, want …%s…", c.flag, c.path, code, stderr, c.want)
+		}
+	}
+}

@@ -58,6 +58,9 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := checkOutDir(out); err != nil {
+				return err
+			}
 			if q.Store, err = a.store(); err != nil {
 				return err
 			}

@@ -62,6 +62,9 @@ step with the running averages of batch normalisation.`,
 			if err := readBatches(&s, pixels, labels); err != nil {
 				return err
 			}
+			if err := checkOutDir(out); err != nil {
+				return err
+			}
 			choice, err := a.backend()
 			if err != nil {
 				return err
