@@ -215,6 +215,23 @@ func (d *Dissection) Row(of []float32, columns, i int) []float32 {
 	return of[i*columns : (i+1)*columns]
 }
 
+// Residual is the largest |G − M F|, with M F multiplied out in double precision: what single precision leaves over.
+func (d *Dissection) Residual() float64 {
+	worst := 0.0
+	for i := range d.N {
+		row := float64s(d.Row(d.G, d.Dim, i))
+		for j, m := range d.Row(d.M, d.N, i) {
+			for k, f := range d.Row(d.F, d.Dim, j) {
+				row[k] -= float64(m) * float64(f)
+			}
+		}
+		for _, x := range row {
+			worst = max(worst, math.Abs(x))
+		}
+	}
+	return worst
+}
+
 // Agreement says how a rule's composed gradient G relates to the gradient of a loss by autodiff, at the normalised
 // embeddings of a batch.
 type Agreement struct {

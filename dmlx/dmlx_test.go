@@ -299,6 +299,13 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 		if d.Raw[0] != 0 || d.Raw[1] != 0 {
 			t.Errorf("a zero embedding got the gradient %v", d.Raw[:2])
 		}
+		if left := d.Residual(); left > 1e-6 {
+			t.Errorf("G is not M f: %g is left", left)
+		}
+		d.G[3] += 0.25
+		if left := d.Residual(); math.Abs(left-0.25) > 1e-6 {
+			t.Errorf("G is 0.25 off; %g is left", left)
+		}
 	})
 }
 
