@@ -44,9 +44,9 @@ type SearchTest struct {
 	Name, Rule string
 	Values     Markup // Rate, schedule and batch, in words.
 	Recall     Score  // Recall@1 of the test classes, in percent.
-	// Difference is that of the first row to this one, in points, with its 95 % interval; NaN for none.
-	Difference Interval
-	Method     string // Of the interval.
+	// Behind are the differences of each earlier test to this one, in points, with their 95 % intervals.
+	Behind []Interval
+	Method string // Of the intervals; "" if there are none.
 }
 
 // SearchVerdict sets the recall of the test classes, which had no say in the search, of what it chose beside others.
@@ -56,17 +56,24 @@ func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
 	}
 	t := &Table{
 		Caption: "What the search chose, trained on all training classes: Recall@1 of the test classes, in percent.",
-		Columns: []Column{{Title: "", Left: true}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44}, {Title: "test"}, {Title: "searched − this"}},
+		Columns: []Column{{Title: "", Left: true}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44}, {Title: "test"}},
 
 		Provenance: provenance,
 	}
+	for _, earlier := range tests[:len(tests)-1] {
+		t.Columns = append(t.Columns, Column{Title: Markup(earlier.Name + " − this")})
+	}
 	method := ""
 	for _, s := range tests {
-		difference := "–"
-		if s.Method != "" {
-			difference, method = s.Difference.String(), s.Method
+		row := []Cell{Text(s.Name), Text(s.Rule), Text(s.Values), Scored(s.Recall)}
+		for i := range len(tests) - 1 {
+			if i >= len(s.Behind) {
+				row = append(row, Text("–"))
+				continue
+			}
+			row, method = append(row, Text(s.Behind[i].String())), s.Method
 		}
-		t.Rows = append(t.Rows, []Cell{Text(s.Name), Text(s.Rule), Text(s.Values), Scored(s.Recall), Text(difference)})
+		t.Rows = append(t.Rows, row)
 	}
 	if method != "" {
 		t.Notes = append(t.Notes, fmt.Sprintf("Differences in points with 95 %% intervals over training seeds (%s): other classes, or images drawn anew, are not in them.", method))

@@ -257,31 +257,17 @@ func (t *Table) At(data, row, column string) *Cell {
 	return nil
 }
 
-// Provenance says in one line what made the table: preset, data, seeds, backends, machines and dates.
-func (t *Table) Provenance() string {
-	var sets, backends, machines, seeds []string
+// MadeBy says what made results, and when: backends, machines and dates.
+func MadeBy(results []*Result) string {
+	var backends, machines []string
 	var first, last time.Time
-	shipped := 0
-	add := func(list *[]string, s string) {
-		if !slices.Contains(*list, s) {
-			*list = append(*list, s)
+	for _, r := range results {
+		backends, machines = addNew(backends, r.Backend), addNew(machines, r.Machine)
+		if first.IsZero() || r.Date.Before(first) {
+			first = r.Date
 		}
-	}
-	for _, c := range t.Cells {
-		add(&sets, c.Data)
-		for _, r := range c.Runs {
-			add(&backends, r.Backend)
-			add(&machines, r.Machine)
-			add(&seeds, fmt.Sprint(r.Spec.Seed))
-			if r.Shipped {
-				shipped++
-			}
-			if first.IsZero() || r.Date.Before(first) {
-				first = r.Date
-			}
-			if r.Date.After(last) {
-				last = r.Date
-			}
+		if r.Date.After(last) {
+			last = r.Date
 		}
 	}
 	const day = "2006-01-02"
@@ -289,10 +275,33 @@ func (t *Table) Provenance() string {
 	if to := last.Format(day); to != dates {
 		dates += " to " + to
 	}
-	line := fmt.Sprintf("preset %s · %s · seeds %s · %s · %s · %s", t.Preset, strings.Join(sets, ", "), strings.Join(seeds, ", "),
-		strings.Join(backends, ", "), strings.Join(machines, "; "), dates)
-	if first.IsZero() {
-		line = fmt.Sprintf("preset %s", t.Preset)
+	return strings.Join([]string{strings.Join(backends, ", "), strings.Join(machines, "; "), dates}, " · ")
+}
+
+func addNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// Provenance says in one line what made the table: preset, data, seeds, backends, machines and dates.
+func (t *Table) Provenance() string {
+	var sets, seeds []string
+	var runs []*Result
+	shipped := 0
+	for _, c := range t.Cells {
+		sets, runs = addNew(sets, c.Data), append(runs, c.Runs...)
+		for _, r := range c.Runs {
+			seeds = addNew(seeds, fmt.Sprint(r.Spec.Seed))
+			if r.Shipped {
+				shipped++
+			}
+		}
+	}
+	line := "preset " + t.Preset
+	if len(runs) > 0 {
+		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), MadeBy(runs))
 	}
 	if shipped > 0 {
 		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)

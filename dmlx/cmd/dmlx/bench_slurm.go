@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/slurm"
 )
 
 // newBenchSlurm measures how many runs a cluster's queue takes. It is a command of its own, since on a real cluster no one
@@ -51,7 +54,7 @@ func newBenchSlurm(a *app) *cobra.Command {
 			}
 			start := time.Now()
 			if err := on.elsewhere(a, store)(cmd.Context(), experiment.Jobs(specs...)); err != nil {
-				return err
+				return errors.Join(err, endAll(context.WithoutCancel(cmd.Context()), store)) // Its folder goes.
 			}
 			wall := time.Since(start)
 			entries, err := store.List()
@@ -85,4 +88,28 @@ func newBenchSlurm(a *app) *cobra.Command {
 	f.IntVar(&runs, "runs", 1000, "how many")
 	on.slurmFlags(f)
 	return cmd
+}
+
+// endAll cancels what is queued for a store, and waits until none of it runs; not for ever.
+func endAll(ctx context.Context, store *experiment.Store) error {
+	open, err := slurm.Unfinished(store)
+	if err != nil {
+		return err
+	}
+	for _, s := range open {
+		if err := s.Cancel(ctx); err != nil {
+			return err
+		}
+		for range 150 {
+			status, err := s.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if status.Running+status.Pending == 0 {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	return nil
 }

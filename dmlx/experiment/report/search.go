@@ -96,7 +96,7 @@ func (q SearchRequest) base(rule string) (experiment.Spec, error) {
 // again: stopped and called again, it goes on. With [experiment.Options.Have] it shows what is there.
 //
 // Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
-// of them, "importance" and "slices" what matters.
+// of them, "importance" and "slices" what matters, "reference-importance" what does around the reference.
 func Search(ctx context.Context, q SearchRequest) (*Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
@@ -181,18 +181,22 @@ func (q SearchRequest) train(s *search.Search) search.Train {
 // judge adds the tables: the finalists of both searches and the recall of the test classes.
 func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *search.Search, base experiment.Spec) error {
 	var tests []figures.SearchTest
-	var searched []*experiment.Result
+	var earlier [][]*experiment.Result
 	add := func(name string, runs []*experiment.Result) {
 		if len(runs) < len(search.StandardFinals.Seeds) {
 			return // They are yet to be made.
 		}
 		t := figures.SearchTest{Name: name, Rule: runs[0].Spec.Rule, Values: values(runs[0].Spec), Recall: score(experiment.Recall(runs, 1))}
-		if searched == nil {
-			searched = runs
-		} else if d, err := experiment.CompareSeeds(searched, runs, recallAt(1)); err == nil {
-			t.Difference, t.Method = figures.Interval{Value: d.Difference, Low: d.Low, High: d.High}, d.Method()
+		for _, before := range earlier {
+			d, err := experiment.CompareSeeds(before, runs, recallAt(1))
+			if err != nil { // All of one diverged.
+				d = experiment.SeedTest{Difference: math.NaN(), Low: math.NaN(), High: math.NaN()}
+			} else {
+				t.Method = d.Method()
+			}
+			t.Behind = append(t.Behind, figures.Interval{Value: d.Difference, Low: d.Low, High: d.High})
 		}
-		tests = append(tests, t)
+		tests, earlier = append(tests, t), append(earlier, runs)
 		r.Results = append(r.Results, runs...)
 	}
 	finalists := func(part string, s *search.Search) (*search.Verdict, error) {
@@ -205,17 +209,18 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 			return nil, err
 		}
 		var rows []figures.SearchFinalist
+		var again []*experiment.Result
 		for i, f := range v.Finalists {
 			spec, err := s.Spec(f.At)
 			if err != nil {
 				return nil, err
 			}
-			again := f.HeldOut
+			again = append(again, f.Again...)
 			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
-				Again: score(again), Chosen: i == v.Chosen})
-			r.Results = append(r.Results, f.Again...)
+				Again: score(f.HeldOut), Chosen: i == v.Chosen})
 		}
-		table, err := figures.SearchFinalists(searchLine(s), rows...)
+		r.Results = append(r.Results, again...)
+		table, err := figures.SearchFinalists(searchLine(s)+" · "+experiment.MadeBy(again), rows...)
 		r.Parts = append(r.Parts, Part{part, table})
 		return v, err
 	}
@@ -227,7 +232,7 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 	if v != nil {
 		add("searched", v.Tests)
 	}
-	done := searched != nil
+	done := len(earlier) > 0
 	if reference != nil {
 		if v, err = finalists("reference", reference); err != nil {
 			return err
@@ -248,6 +253,7 @@ func (q SearchRequest) judge(ctx context.Context, r *Report, s, reference *searc
 		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
 		return nil
 	}
+	r.Provenance += " · " + experiment.MadeBy(r.Results)
 	r.Parts[0].Of, err = figures.SearchVerdict(r.Provenance, tests...)
 	return err
 }
@@ -305,15 +311,37 @@ func (r *Report) addSearchFigures(s, reference *search.Search) {
 		if failed != nil {
 			return nil, failed
 		}
-		title := fmt.Sprintf("%s: the forest foretells %.0f %%", s.Name, 100*m.Explained)
-		return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials, m.Epochs))
+		return importanceFigure(s.Name, m, effects)
 	})
+	if reference != nil && len(reference.Records) > 0 {
+		add("reference-importance", func() (figures.Output, error) {
+			m, err := reference.Importance()
+			if err != nil {
+				return nil, err
+			}
+			effects, err := searchEffects(reference, m)
+			if err != nil {
+				return nil, err
+			}
+			return importanceFigure(reference.Base.Rule+" on "+reference.Base.Data, m, effects)
+		})
+	}
 	add("slices", func() (figures.Output, error) {
 		if failed != nil {
 			return nil, failed
 		}
 		return figures.SearchSlices(effects, r.Provenance)
 	})
+}
+
+// importanceFigure draws what each parameter does, under a title that says how much that is worth.
+func importanceFigure(title string, m *search.Importance, effects []figures.SearchEffect) (*figures.Figure, error) {
+	if foretold := math.Round(100 * m.Explained); foretold > 0 {
+		title += fmt.Sprintf(": the forest foretells %.0f %%", foretold)
+	} else {
+		title += ": the forest foretells nothing"
+	}
+	return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials, m.Epochs))
 }
 
 // trials are a search's records by trial.

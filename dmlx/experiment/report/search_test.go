@@ -67,7 +67,7 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 	if s, err = search.Begin(store, settings); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), madeUp, search.Budget{Trials: 8}); err != nil {
+	if err := s.Run(t.Context(), madeUp, search.Budget{Trials: 16}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Search(t.Context(), SearchRequest{Name: "a", Request: Request{Store: store, Options: experiment.Options{Have: true}}})
@@ -93,7 +93,10 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 			}
 		}
 	}
-	if f := r.Part("history").(*figures.Figure); !strings.Contains(f.Provenance, "6 against 12 epochs: ρ 1.00, n 16") || !strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 8 trials") {
+	if f := r.Part("history").(*figures.Figure); !strings.Contains(f.Provenance, "6 against 12 epochs: ρ 1.00, n 16") || !strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 16 trials") {
+		t.Error(f.Alt)
+	}
+	if f := r.Part("reference-importance").(*figures.Figure); !strings.Contains(f.Alt, "lr") || strings.Contains(f.Alt, "direction") {
 		t.Error(f.Alt)
 	}
 	if f := r.Part("slices").(*figures.Figure); !strings.Contains(f.Alt, "direction is best at cos-orth") {
