@@ -19,7 +19,7 @@ func ephnTripletCos(b *LossBatch) *Node {
 	t := mined.Triplets
 	at := func(other *Node) *Node { return Gather(b.S, Stack([]*Node{t.Anchor, other}, 1)) }
 	valid := ConvertDType(t.Valid, b.S.DType())
-	return Div(ReduceAllSum(Mul(valid, softplus(Sub(at(t.Negative), at(t.Positive))))), Max(ReduceAllSum(valid), OnesLike(ReduceAllSum(valid))))
+	return Div(ReduceAllSum(Mul(valid, Softplus(Sub(at(t.Negative), at(t.Positive))))), Max(ReduceAllSum(valid), OnesLike(ReduceAllSum(valid))))
 }
 
 // ownProxies is a cross entropy of embeddings with proxies, anchoredByProxies one of proxies with embeddings, in which

@@ -30,14 +30,14 @@ func softLoss(b *LossBatch) *Node {
 		return AddScalar(ReduceSum(Where(mask, x, ZerosLike(x)), 1), 1e-9)
 	}
 	rows := LogicalAnd(LogicalAny(b.Positive, 1), LogicalAny(b.Negative, 1))
-	x := softplus(Sub(Log(e(b.Negative)), Log(e(b.Positive))))
+	x := Softplus(Sub(Log(e(b.Negative)), Log(e(b.Positive))))
 	return ReduceAllSum(Where(rows, x, ZerosLike(x)))
 }
 
 // tripletCos is the loss of T^cos for the batch's triplets.
 func tripletCos(b *LossBatch) *Node {
 	at := func(other *Node) *Node { return Gather(b.S, Stack([]*Node{b.Triplets.Anchor, other}, 1)) }
-	return ReduceAllSum(softplus(Sub(at(b.Triplets.Negative), at(b.Triplets.Positive))))
+	return ReduceAllSum(Softplus(Sub(at(b.Triplets.Negative), at(b.Triplets.Positive))))
 }
 
 // proxyLoss is a cross entropy of the similarities with the proxies, with a pull between these.

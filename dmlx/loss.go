@@ -44,7 +44,7 @@ var Losses = []Loss{
 		Constant: func(o Options) float64 { return o.TauValue() },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
-			return b.mean(softplus(MulScalar(Sub(an, ap), b.Options.TauValue())))
+			return b.mean(Softplus(MulScalar(Sub(an, ap), b.Options.TauValue())))
 		},
 	},
 	{
@@ -52,7 +52,7 @@ var Losses = []Loss{
 		Constant: func(o Options) float64 { return 2 * o.TauValue() }, // ∂(S²) = 2S and ∂(S(2−S)) = 2(1−S).
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
-			return b.mean(softplus(MulScalar(Sub(Square(an), Mul(ap, AddScalar(Neg(ap), 2))), b.Options.TauValue())))
+			return b.mean(Softplus(MulScalar(Sub(Square(an), Mul(ap, AddScalar(Neg(ap), 2))), b.Options.TauValue())))
 		},
 	},
 	{
@@ -97,7 +97,7 @@ var Losses = []Loss{
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
 			held := Where(GreaterThan(an, ap), StopGradient(ap), ap)
-			return b.mean(softplus(MulScalar(Sub(an, held), b.Options.TauValue())))
+			return b.mean(Softplus(MulScalar(Sub(an, held), b.Options.TauValue())))
 		},
 	},
 	{
@@ -106,7 +106,7 @@ var Losses = []Loss{
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
-			return b.mean(Where(GreaterThan(an, ap), an, softplus(MulScalar(Sub(an, ap), b.Options.TauValue()))))
+			return b.mean(Where(GreaterThan(an, ap), an, Softplus(MulScalar(Sub(an, ap), b.Options.TauValue()))))
 		},
 	},
 }
@@ -124,17 +124,12 @@ func (b *Batch) mean(x *Node) *Node {
 	return Div(ReduceAllSum(Where(valid, x, ZerosLike(x))), Max(count, OnesLike(count)))
 }
 
-// softplus is log(1+exp(x)), for any x without overflow.
-func softplus(x *Node) *Node {
-	return Add(Max(x, ZerosLike(x)), Log1P(Exp(Neg(Abs(x)))))
-}
-
 func binomial(b *Batch, ap, an, mPositive, mNegative *Node) *Node {
 	o := b.Options
 	term := func(s, m *Node, slope float64) *Node {
-		// log(1+m·exp(x))/m = softplus(x+log m)/m.
+		// log(1+m·exp(x))/m = Softplus(x+log m)/m.
 		x := MulScalar(AddScalar(s, -o.LambdaValue()), slope)
-		return Div(softplus(Add(x, Log(m))), m)
+		return Div(Softplus(Add(x, Log(m))), m)
 	}
 	return Add(DivScalar(term(ap, mPositive, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, mNegative, o.BetaValue()), o.BetaValue()))
 }

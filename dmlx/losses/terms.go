@@ -48,7 +48,7 @@ func hinge(x *Node) *Node {
 	return only(GreaterThan(x, ZerosLike(x)), x)
 }
 
-// softplus is log(1+eˣ), for any x without overflow, with the gradient 1/(1+e⁻ˣ) also at 0.
+// softplus is log(1+eˣ), for any x without overflow, as [Softplus] is; runs that are shipped were made with the rounding of this one.
 func softplus(x *Node) *Node {
 	top := StopGradient(Max(x, ZerosLike(x)))
 	return Add(top, Log1P(Add(Exp(Sub(x, top)), AddScalar(Exp(Neg(top)), -1)))) // eˣ is not lost beside 1 where x is far below 0.
