@@ -14,6 +14,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // Verdict says how a rule fares in a check.
@@ -645,7 +647,7 @@ func (t tracer) panicked() {
 	if e, is := p.(*PartError); is {
 		panic(e)
 	}
-	e := &PartError{Part: t.part, What: firstLine(fmt.Errorf("%v", p)).Error()}
+	e := &PartError{Part: t.part, What: brief.Error(fmt.Errorf("%v", p)).Error()}
 	if t.b.F == nil && strings.Contains(e.What, "nil pointer") {
 		e.What += "; there is no batch here, so F, S and Triplets are nil"
 	}

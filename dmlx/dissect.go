@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"sync"
 
 	"github.com/gomlx/compute"
@@ -12,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // Embeddings is a batch on the host.
@@ -134,7 +134,7 @@ func run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([]*tensor
 func runEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (out [][]*tensors.Tensor, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			out, err = nil, firstLine(fmt.Errorf("%v", r))
+			out, err = nil, brief.Error(fmt.Errorf("%v", r))
 		}
 	}()
 	exec, err := NewExec(b, func(in []*Node) []*Node {
@@ -150,29 +150,17 @@ func runEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (ou
 		return fn(in)
 	})
 	if err != nil {
-		return nil, firstLine(err)
+		return nil, brief.Error(err)
 	}
 	defer exec.Finalize()
 	for _, args := range lists {
 		values, err := exec.Call(args...)
 		if err != nil {
-			return nil, firstLine(err)
+			return nil, brief.Error(err)
 		}
 		out = append(out, values)
 	}
 	return out, nil
-}
-
-// firstLine keeps the message of a GoMLX error and drops its stack trace.
-func firstLine(err error) error {
-	if err == nil {
-		return nil
-	}
-	line, _, cut := strings.Cut(err.Error(), "\n")
-	if !cut {
-		return err
-	}
-	return fmt.Errorf("%s", line)
 }
 
 // Dissect composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative

@@ -9,6 +9,8 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // Flow lets embeddings move by a rule alone, without a network behind them: gradient descent on the unit sphere under
@@ -145,10 +147,10 @@ func (f *Flow) step(rate float64) error {
 func caught(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = firstLine(fmt.Errorf("%v", r))
+			err = brief.Error(fmt.Errorf("%v", r))
 		}
 	}()
-	return firstLine(fn())
+	return brief.Error(fn())
 }
 
 // panicAsError is deferred in a function that builds a graph: GoMLX catches panics with errors alone, and waits forever on

@@ -17,6 +17,8 @@ import (
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // The backend that needs no C and no plugin.
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // Choice says which backend runs and why.
@@ -61,7 +63,7 @@ func Open() (*Choice, error) {
 		b, err := start(config)
 		if err != nil {
 			return nil, fmt.Errorf("%s=%q does not start: %w; unset it, or set it to one of %s",
-				compute.ConfigEnvVar, config, oneLine(err), strings.Join(compute.List(), ", "))
+				compute.ConfigEnvVar, config, brief.Error(err), strings.Join(compute.List(), ", "))
 		}
 		return choice(b, config, compute.ConfigEnvVar+" is set to "+config), nil
 	}
@@ -71,7 +73,7 @@ func Open() (*Choice, error) {
 		if err == nil {
 			return choice(b, "xla", "XLA starts"), nil
 		}
-		why = "XLA does not start: " + oneLine(err).Error()
+		why = "XLA does not start: " + brief.Error(err).Error()
 	}
 	b, err := start("go")
 	if err != nil {
@@ -183,10 +185,4 @@ func choice(b compute.Backend, config, why string) *Choice {
 		c.Name += ":" + platform
 	}
 	return c
-}
-
-// oneLine keeps the first line of an error: GoMLX's carry stack traces.
-func oneLine(err error) error {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("%s", first)
 }

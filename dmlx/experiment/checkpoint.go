@@ -15,6 +15,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
@@ -73,7 +74,7 @@ func (t *trainer) open(store *Store) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
-		if err := store.setAside(filepath.Join(t.dir, checkpointDir), oneLine(err)); err != nil {
+		if err := store.setAside(filepath.Join(t.dir, checkpointDir), brief.Error(err)); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o777); err != nil {
@@ -252,23 +253,3 @@ func (t *trainer) writeMetrics() error {
 	}
 	return durable.WriteFile(filepath.Join(t.dir, metricsFile), lines.Bytes(), 0o644)
 }
-
-// oneLine keeps the first line of an error's message, since GoMLX's carry stacks, and still unwraps to it.
-func oneLine(err error) error {
-	if err == nil {
-		return nil
-	}
-	first, _, cut := strings.Cut(err.Error(), "\n")
-	if !cut {
-		return err
-	}
-	return &lineError{first, err}
-}
-
-type lineError struct {
-	line string
-	err  error
-}
-
-func (e *lineError) Error() string { return e.line }
-func (e *lineError) Unwrap() error { return e.err }

@@ -21,6 +21,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -382,7 +383,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 			err = fmt.Errorf("%v", r)
 		}
 		if err != nil {
-			p, err = nil, oneLine(err)
+			p, err = nil, brief.Error(err)
 		}
 	}()
 	p, result, err := store.portrait(spec)

@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -50,7 +51,7 @@ type PretrainResult struct {
 // Pretrain trains the small network by cross-entropy on [datasets.Pretraining]: classes that no test set has.
 func Pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
 	r, err := pretrain(ctx, choice, o)
-	return r, oneLine(err)
+	return r, brief.Error(err)
 }
 
 func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
@@ -191,17 +192,17 @@ func FeatureRecall(choice *backend.Choice, weights []byte, data string) (float64
 		return arch.Features(scope, normalizeColours(pixels, colours), backbone.Pass{})
 	})
 	if err != nil {
-		return 0, oneLine(err)
+		return 0, brief.Error(err)
 	}
 	defer exec.Finalize()
 	queries, err := embedAll(exec, set, set.Test, arch.Width())
 	if err != nil {
-		return 0, oneLine(err)
+		return 0, brief.Error(err)
 	}
 	var gallery *retrieval.Embeddings
 	if set.Gallery != nil {
 		if gallery, err = embedAll(exec, set, set.Gallery, arch.Width()); err != nil {
-			return 0, oneLine(err)
+			return 0, brief.Error(err)
 		}
 	}
 	r, err := retrieval.Evaluate(choice.Backend, queries, gallery, []int{1})

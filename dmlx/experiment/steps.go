@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // Steps are steps of training on given batches from given weights: those of a [Run] without its data set, sampler and
@@ -45,7 +46,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 			err = fmt.Errorf("%v", p)
 		}
 		if err != nil {
-			out, err = nil, oneLine(err)
+			out, err = nil, brief.Error(err)
 		}
 	}()
 	dim, err := s.check()

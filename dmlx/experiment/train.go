@@ -13,6 +13,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
@@ -40,7 +41,7 @@ func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 			err = fmt.Errorf("%v", p)
 		}
 		if err != nil {
-			r, err = nil, oneLine(err)
+			r, err = nil, brief.Error(err)
 		}
 	}()
 	return run(ctx, choice, store, spec, progress)

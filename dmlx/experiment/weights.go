@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
@@ -56,7 +57,7 @@ func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error)
 	repo.Verbosity = 0
 	file, err := repo.DownloadFileCtx(ctx, "model.safetensors")
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means", source, oneLine(err), path)
+		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means", source, brief.Error(err), path)
 	}
 	raw, _, err := readWeights(file, a)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"runtime"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -27,6 +26,8 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // BlockSize bounds how many similarities are held at once: 16 MiB of float32 on the device and as much on the host, which
@@ -379,6 +380,5 @@ func duplicates(unit []float32, d int) []duplicate {
 
 // oneLine keeps the first line of a GoMLX error, which carries a stack.
 func oneLine(what string, err error) error {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Errorf("retrieval: %s: %s", what, first)
+	return fmt.Errorf("retrieval: %s: %w", what, brief.Error(err))
 }
