@@ -354,6 +354,49 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 	}
 }
 
+// Tasks from which Slurm takes the node, for a job of a partition that goes first, go on later from their checkpoints.
+func TestPreemption(t *testing.T) {
+	store := withSlurm(t)
+	t.Setenv("DMLX_TEST_SLOW", "100ms")
+	o := options(nil)
+	s, err := Submit(t.Context(), store, jobs(4), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := func(n int) string {
+		text, err := os.ReadFile(s.log(n))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	taken := -1
+	o.Progress = func(Status) {
+		for n, task := range s.Tasks {
+			if taken < 0 && store.Entry(task.Hash).Epoch > 0 && !strings.Contains(log(n), fmt.Sprint("step ", spec(1).Steps())) {
+				taken = n
+				if out, err := exec.Command("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap=sleep 1").CombinedOutput(); err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			}
+		}
+		if out, err := cluster("hurry"); err != nil {
+			t.Error(err, out)
+		}
+	}
+	if err := Watch(t.Context(), store, o); err != nil {
+		t.Fatal(err)
+	}
+	sameAsUndisturbed(t, store)
+	if taken < 0 {
+		t.Fatal("no task was seen at work")
+	}
+	turns := strings.Split(log(taken), "begins, restarts: ")
+	if len(turns) != 3 || !strings.HasPrefix(turns[2], "1\n") || strings.Contains(turns[2], "step 1\n") || !strings.Contains(turns[2], "step ") {
+		t.Errorf("the task was to have a second turn, and not to begin anew in it:\n%s", log(taken))
+	}
+}
+
 // A task that is told that its time ends stops, asks for another turn and goes on in it; the other tasks of its array are left
 // alone. It is the last one to start, whose job has the number of the array.
 func TestTimeEndsInARun(t *testing.T) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A real Slurm on this machine, for tests: a controller and a node with daemons, ports, keys and files of its own, so that
-# one that runs here already is not disturbed.
+# one that runs here already is not disturbed. Jobs of its partition urgent pre-empt those of its partition test.
 #
 #   slurm.sh start DIR [HIDDEN]   starts it; then SLURM_CONF=DIR/slurm.conf leads Slurm's commands to it. HIDDEN is a
 #                                 folder that the node does not see.
@@ -101,7 +101,10 @@ SlurmdPidFile=$dir/slurmd.pid
 SlurmctldLogFile=$dir/log/slurmctld
 SlurmdLogFile=$dir/log/slurmd
 NodeName=$host NodeAddr=127.0.0.1 CPUs=2 RealMemory=$memory State=UNKNOWN
-PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes=$host MaxTime=INFINITE State=UP PriorityTier=2
 CONF
   slurmctld -f "$conf"
   node_start
