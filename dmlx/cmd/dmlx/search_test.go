@@ -69,6 +69,9 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%v: code %d, %q, want …%s…", args, code, stderr, want)
 		}
 	}
+	if code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--ship", out); code != 1 || !strings.Contains(stderr, out+" is a folder") {
+		t.Error(stderr)
+	}
 	if code, _, stderr := invoke(t, "search", "show", "b", "--store", store); code != 1 || !strings.Contains(stderr, "there are quick-minicar, ") || !strings.Contains(stderr, ", smoke-minicar") {
 		t.Error(stderr)
 	}
