@@ -54,7 +54,10 @@ func newBenchSlurm(a *app) *cobra.Command {
 			}
 			start := time.Now()
 			if err := on.elsewhere(a, store)(cmd.Context(), experiment.Jobs(specs...)); err != nil {
-				return errors.Join(err, endAll(context.WithoutCancel(cmd.Context()), store)) // Its folder goes.
+				if stopped := cmd.Context().Err(); stopped != nil { // Elsewhere the runs go on; here their folder goes.
+					err = fmt.Errorf("stopped, and what was queued is cancelled: %w", stopped)
+				}
+				return errors.Join(err, endAll(context.WithoutCancel(cmd.Context()), store))
 			}
 			wall := time.Since(start)
 			entries, err := store.List()
