@@ -1,6 +1,9 @@
 package figures
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // SearchFinalist is one of the best trials of a search, tried again.
 type SearchFinalist struct {
@@ -71,7 +74,7 @@ func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
 				row = append(row, Text("–"))
 				continue
 			}
-			row, method = append(row, Text(s.Behind[i].String())), s.Method
+			row, method = append(row, Text(s.Behind[i].String())), cmp.Or(s.Method, method)
 		}
 		t.Rows = append(t.Rows, row)
 	}
