@@ -58,8 +58,11 @@ func (a *app) storePath() string {
 	return "runs"
 }
 
-// checkOut tells, before any work is done, whether a file can be written at a path.
+// checkOut tells, before any work is done, whether a file can be written at a path; "" is none.
 func checkOut(path string) error {
+	if path == "" {
+		return nil
+	}
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return fmt.Errorf("%s is a folder: want the name of a file to write", path)
@@ -72,11 +75,12 @@ func checkOut(path string) error {
 
 // checkOutDir tells, before any work is done, whether files can be written in a folder that may have to be made; "" is none.
 func checkOutDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
 	at := dir
 	for {
 		switch info, err := os.Stat(at); {
-		case dir == "":
-			return nil
 		case err == nil && !info.IsDir():
 			return fmt.Errorf("%s cannot be a folder: %s is a file", dir, at)
 		case err == nil:

@@ -36,9 +36,6 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 				return errors.New("nothing to write: want --out G.npy, --triplets T.csv or both")
 			}
 			for _, path := range []string{out, triplets} {
-				if path == "" {
-					continue
-				}
 				if err := checkOut(path); err != nil {
 					return err
 				}

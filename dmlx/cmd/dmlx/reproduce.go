@@ -59,10 +59,8 @@ func newReproduce(a *app) *cobra.Command {
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
-			if ship != "" {
-				if err := checkOut(ship); err != nil {
-					return err
-				}
+			if err := checkOut(ship); err != nil {
+				return err
 			}
 			store, err := a.store()
 			if err != nil {

@@ -121,10 +121,8 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if len(args) == 0 {
 				return a.listSearches(store)
 			}
-			if ship != "" {
-				if err := checkOut(ship); err != nil {
-					return err
-				}
+			if err := checkOut(ship); err != nil {
+				return err
 			}
 			r, err := results.Search(cmd.Context(), results.SearchRequest{Name: args[0],
 				Request: results.Request{Store: store, Options: experiment.Options{Have: true}}})
