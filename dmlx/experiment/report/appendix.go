@@ -184,6 +184,7 @@ func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBa
 	return sets, nil
 }
 
+// BatchesProvenance says in one line what batches a table or picture is of: network, data sets and sizes, backend.
 func BatchesProvenance(sets []DataBatches) string {
 	line := "small network, shipped weights, before its first step"
 	for _, s := range sets {

@@ -302,11 +302,7 @@ func (r *Report) addSearchFigures(s, reference *search.Search) {
 		}
 		return figures.SearchHistory(agreementLine(s), histories...)
 	})
-	m, failed := s.Importance()
-	var effects []figures.SearchEffect
-	if failed == nil {
-		effects, failed = searchEffects(s, m)
-	}
+	m, effects, failed := analysed(s)
 	add("importance", func() (figures.Output, error) {
 		if failed != nil {
 			return nil, failed
@@ -315,11 +311,7 @@ func (r *Report) addSearchFigures(s, reference *search.Search) {
 	})
 	if reference != nil && len(reference.Records) > 0 {
 		add("reference-importance", func() (figures.Output, error) {
-			m, err := reference.Importance()
-			if err != nil {
-				return nil, err
-			}
-			effects, err := searchEffects(reference, m)
+			m, effects, err := analysed(reference)
 			if err != nil {
 				return nil, err
 			}
@@ -332,6 +324,16 @@ func (r *Report) addSearchFigures(s, reference *search.Search) {
 		}
 		return figures.SearchSlices(effects, r.Provenance)
 	})
+}
+
+// analysed is what matters in a search, and as pictures show it.
+func analysed(s *search.Search) (*search.Importance, []figures.SearchEffect, error) {
+	m, err := s.Importance()
+	if err != nil {
+		return nil, nil, err
+	}
+	effects, err := searchEffects(s, m)
+	return m, effects, err
 }
 
 // importanceFigure draws what each parameter does, under a title that says how much that is worth.
