@@ -85,7 +85,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 		}
 		queries, items := draw(n), draw(m)
 		for _, gallery := range []*Embeddings{nil, items} {
-			for _, size := range []int{1, 200, BlockSize} {
+			for _, size := range []int{1, 200, blockSize} {
 				blockSize = size
 				found, err := Nearest(b, queries, gallery, k)
 				if err != nil {
@@ -99,7 +99,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 				if in == nil {
 					in = queries
 				}
-				err = similarities(b, queries, in, func(i int, row []float32) {
+				err = similarities(b, queries, upTo(n), in, func(i int, row []float32) {
 					var order []int
 					for j := range row {
 						if gallery != nil || j != i {

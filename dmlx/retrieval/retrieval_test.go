@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -184,13 +185,32 @@ func random(rng *rand.Rand, n, dim, classes int) *Embeddings {
 }
 
 func TestAgainstBruteForce(t *testing.T) {
-	defer func(old int) { blockSize = old }(blockSize)
+	old := blockSize
+	defer func() { blockSize = old }()
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		for trial := range 12 {
+		byRows, inOne, inSeveral := 0, 0, 0
+		for trial := range 24 {
 			rng := rand.New(rand.NewPCG(uint64(trial), 7))
-			blockSize = []int{1, 1000, BlockSize}[trial%3] // One row at a time, several blocks, one block.
-			q := random(rng, 40+rng.IntN(60), 5+trial, 6)
-			ks := []int{1, 2, 4, 8, 39}
+			blockSize = []int{1, 1000, old}[trial%3] // One row at a time, several blocks, one block.
+			q := random(rng, 40+rng.IntN(60), 5+trial, []int{6, 12}[trial/12])
+			ks := [][]int{{1, 2, 4, 8, 39}, {1}, nil}[trial/3%3] // What recall does not ask for need not be counted.
+			if trial%2 == 1 {                                    // A few copies only, so that not all goes by rows.
+				for i := 5 * q.Dim; i < len(q.Values); i++ {
+					q.Values[i] = float32(rng.NormFloat64())
+				}
+			}
+			members := make(map[int64][]int)
+			for i, label := range q.Labels {
+				members[label] = append(members[label], i)
+			}
+			switch blocks := classBlocks(members); {
+			case blocks == nil || trial%2 == 0:
+				byRows++
+			case len(blocks) == 1:
+				inOne++
+			default:
+				inSeveral++
+			}
 			for _, self := range []bool{true, false} {
 				var g *Embeddings
 				want := brute(q, q, true, ks)
@@ -212,6 +232,89 @@ func TestAgainstBruteForce(t *testing.T) {
 					got.LoneQueries != want.LoneQueries || got.Queries != want.Queries {
 					t.Errorf("trial %d self %v: got %v %v %d, brute force %v %v %d", trial, self,
 						got.MAPAtR, got.RPrecision, got.LoneQueries, want.MAPAtR, want.RPrecision, want.LoneQueries)
+				}
+			}
+		}
+		if byRows == 0 || inOne == 0 || inSeveral == 0 {
+			t.Errorf("%d sets went by rows, %d in one block, %d in several: not all were tried", byRows, inOne, inSeveral)
+		}
+	})
+}
+
+// Ranks that are counted by pairs, in however many blocks, are those that are counted by rows, item for item.
+func TestPairsAgainstRows(t *testing.T) {
+	old := blockSize
+	defer func() { blockSize = old }()
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		rng := rand.New(rand.NewPCG(3, 1))
+		const n, dim = 150, 4
+		e := &Embeddings{Dim: dim}
+		for range n {
+			for range dim { // Whole numbers at one length, so that products are exact and many are equal.
+				e.Values = append(e.Values, float32(2*rng.IntN(2)-1))
+			}
+			e.Labels = append(e.Labels, rng.Int64N(40))
+		}
+		for _, most := range []int{0, 1, 20} {
+			blockSize = old
+			byRow := make([]ranking, n)
+			items, members := upTo(n), make(map[int64][]int)
+			for i, label := range e.Labels {
+				members[label] = append(members[label], i)
+			}
+			err := similarities(b, e, items, e, func(i int, row []float32) {
+				var order []int
+				for j := range row {
+					if j != i {
+						order = append(order, j)
+					}
+				}
+				slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(row[y], row[x]) })
+				r := newTally(nil, 0).ranking()
+				r.first = -1
+				for place, j := range order {
+					match := e.Labels[j] == e.Labels[i]
+					switch {
+					case match && r.first < 0:
+						r.first, r.positive = place, row[j]
+					case !match && math.IsNaN(float64(r.negative)):
+						r.negative = row[j]
+					}
+				}
+				r.matches = len(members[e.Labels[i]]) - 1
+				found := 0
+				for place, j := range order[:r.matches] {
+					if e.Labels[j] == e.Labels[i] {
+						found++
+						r.averagePrecision += float64(found) / float64(place+1)
+					}
+				}
+				if r.matches > 0 {
+					r.precision = float64(found) / float64(r.matches)
+					r.averagePrecision /= float64(r.matches)
+				}
+				byRow[i] = r
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, size := range []int{1000, 5000, old} {
+				blockSize = size
+				pairs := make([]ranking, n)
+				if err := rankPairs(b, e, classBlocks(members), most, pairs); err != nil {
+					t.Fatal(err)
+				}
+				for i, want := range byRow {
+					got := pairs[i]
+					if limit := max(want.matches, most); want.first >= limit || want.first < 0 {
+						if got.matches > 0 && got.first < limit {
+							t.Errorf("K up to %d, item %d: first match at %d, want %d", most, i, got.first, want.first)
+						}
+						got.first = want.first
+					}
+					if fmt.Sprint(got) != fmt.Sprint(want) { // NaN is NaN.
+						t.Errorf("K up to %d, blocks of %d, item %d: %+v, want %+v", most, size, i, got, want)
+					}
 				}
 			}
 		}

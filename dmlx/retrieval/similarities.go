@@ -1,0 +1,302 @@
+package retrieval
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+)
+
+// blockSize bounds how many similarities are held at once: 16 MiB of float32 on the device and as much on the host, which
+// caches still help. One query's row to the whole gallery is the least that is held. Tests make it small.
+var blockSize = 4 << 20
+
+// similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time. The
+// row is only valid during the call.
+func similarities(b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings, visit func(query int, row []float32)) (err error) {
+	defer caught(&err)
+	if len(which) == 0 {
+		return nil
+	}
+	m := len(gallery.Labels)
+	rows := min(len(which), max(1, blockSize/m))
+	p, err := newProduct(b, rows, m)
+	if err != nil {
+		return err
+	}
+	defer p.exec.Finalize()
+	g, err := unitRows(b, gallery, upTo(m), m)
+	if err != nil {
+		return err
+	}
+	defer g.MustFinalizeAll()
+	copies := duplicates(gallery)
+	for some := range slices.Chunk(which, rows) {
+		q, err := unitRows(b, queries, some, rows)
+		if err != nil {
+			return err
+		}
+		err = p.of(q, g, func(values []float32) {
+			inParallel(len(some), 16, func(i int) {
+				row := values[i*m : (i+1)*m]
+				for _, c := range copies {
+					row[c.copy] = row[c.original]
+				}
+				visit(some[i], row)
+			})
+		})
+		if err := errors.Join(err, q.FinalizeAll()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items. blocks are
+// the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may round the same dot
+// product differently in different columns.
+func rankPairs(b compute.Backend, e *Embeddings, blocks []classBlock, most int, ranked []ranking) (err error) {
+	defer caught(&err)
+	rows := 0
+	for _, block := range blocks {
+		rows = max(rows, len(block.items))
+	}
+	p, err := newProduct(b, rows, rows)
+	if err != nil {
+		return err
+	}
+	defer p.exec.Finalize()
+	units := make([]*tensors.Tensor, len(blocks))
+	for i, block := range blocks {
+		if units[i], err = unitRows(b, e, block.items, rows); err != nil {
+			return err
+		}
+		defer units[i].MustFinalizeAll()
+	}
+	tallies := make([][]*tally, len(blocks))
+	lows := make([][]float32, len(blocks)) // What each tally's low is, side by side.
+
+	// A class is in one block, so a block with itself has all matches of its items, by which the other blocks' are counted.
+	for k, block := range blocks {
+		n := len(block.items)
+		tallies[k], lows[k] = make([]*tally, n), make([]float32, n)
+		err := p.of(units[k], units[k], func(values []float32) {
+			inParallel(n, 16, func(i int) {
+				row, from, to := values[i*rows:i*rows+n], block.from[i], block.to[i]
+				matches := make([]match, 0, to-from-1)
+				for j := from; j < to; j++ {
+					if j != i {
+						matches = append(matches, match{row[j], block.items[j]})
+					}
+				}
+				t := newTally(matches, most)
+				low := t.seeAll(block.items[:from], row[:from], t.low())
+				tallies[k][i], lows[k][i] = t, t.seeAll(block.items[to:], row[to:], low)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for k, block := range blocks {
+		for l := k + 1; l < len(blocks); l++ {
+			other := blocks[l]
+			n, m := len(block.items), len(other.items)
+			err := p.of(units[k], units[l], func(values []float32) {
+				inParallel(n, 16, func(i int) {
+					lows[k][i] = tallies[k][i].seeAll(other.items, values[i*rows:i*rows+m], lows[k][i])
+				})
+				// The same for the columns. A piece of all rows at a time, since memory is laid out in rows.
+				width := max(16, (m-1)/runtime.GOMAXPROCS(0)+1)
+				inParallel((m-1)/width+1, 1, func(piece int) {
+					from, to := piece*width, min((piece+1)*width, m)
+					low, ts := lows[l][from:to], tallies[l][from:to]
+					for i, item := range block.items {
+						row := values[i*rows+from : i*rows+to]
+						for j, s := range row[:len(low)] {
+							if s >= low[j] {
+								low[j] = ts[j].see(item, s)
+							}
+						}
+					}
+				})
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for k, block := range blocks {
+		for i, item := range block.items {
+			ranked[item] = tallies[k][i].ranking()
+		}
+	}
+	return nil
+}
+
+// classBlock is a part of a set that holds its classes whole, one after the other.
+type classBlock struct {
+	items    []int // Indices of the set.
+	from, to []int // items[from[i]:to[i]] is the class of items[i].
+}
+
+// classBlocks cuts a set into blocks whose similarities are at most blockSize, given the members of each class. It returns
+// none if a class is too large for that, or if there are so many pairs of one class that they should not all be kept.
+func classBlocks(members map[int64][]int) []classBlock {
+	pairs, n := 0, 0
+	for _, class := range members {
+		pairs += len(class) * len(class)
+		n += len(class)
+	}
+	if pairs > blockSize {
+		return nil
+	}
+	size := int(math.Sqrt(float64(blockSize)))
+	blocks := []classBlock{{}}
+	for _, label := range slices.Sorted(maps.Keys(members)) {
+		class := members[label]
+		block := &blocks[len(blocks)-1]
+		if len(block.items)+len(class) > size && len(block.items) > 0 {
+			blocks = append(blocks, classBlock{})
+			block = &blocks[len(blocks)-1]
+		}
+		from := len(block.items)
+		block.items = append(block.items, class...)
+		for range class {
+			block.from, block.to = append(block.from, from), append(block.to, from+len(class))
+		}
+	}
+	return blocks
+}
+
+// product multiplies blocks of unit vectors, all of the same shape, so that the graph is compiled once.
+type product struct {
+	exec *graph.Exec
+	host *tensors.Tensor
+}
+
+func newProduct(b compute.Backend, rows, columns int) (*product, error) {
+	exec, err := graph.NewExec(b, func(q, g *graph.Node) *graph.Node { return graph.Einsum("qd,gd->qg", q, g) })
+	if err != nil {
+		return nil, failed(err)
+	}
+	return &product{exec, tensors.FromShape(shapes.Make(dtypes.Float32, rows, columns))}, nil
+}
+
+// of visits the similarities of q's rows to g's, [rows, columns].
+func (p *product) of(q, g *tensors.Tensor, visit func(values []float32)) error {
+	s, err := p.exec.Call1(q, g)
+	if err != nil {
+		return failed(err)
+	}
+	if err := errors.Join(p.host.CopyFrom(s), s.FinalizeAll()); err != nil {
+		return failed(err)
+	}
+	tensors.MustMutableFlatData(p.host, visit)
+	return nil
+}
+
+// unitRows puts the given items, normalised, on the device, filled up to rows with zeros.
+func unitRows(b compute.Backend, e *Embeddings, items []int, rows int) (*tensors.Tensor, error) {
+	// Written in place where the backend allows it, so that there is one copy of a set.
+	t, err := tensors.FromShapeForBackend(b, 0, shapes.Make(dtypes.Float32, rows, e.Dim))
+	if err != nil {
+		return nil, failed(err)
+	}
+	tensors.MustMutableFlatData(t, func(unit []float32) {
+		clear(unit[len(items)*e.Dim:])
+		inParallel(len(items), 256, func(i int) { e.unit(items[i], unit[i*e.Dim:(i+1)*e.Dim]) })
+	})
+	return t, nil
+}
+
+// unit writes row i divided by its length. Equal rows stay equal bit by bit, so ties stay ties.
+func (e *Embeddings) unit(i int, unit []float32) {
+	row := e.Values[i*e.Dim : (i+1)*e.Dim]
+	sum := 0.0
+	for _, v := range row {
+		sum += float64(v) * float64(v)
+	}
+	length := math.Sqrt(sum)
+	if sum == 0 {
+		length = 1
+	}
+	for j, v := range row {
+		unit[j] = float32(float64(v) / length)
+	}
+}
+
+type duplicate struct{ original, copy int }
+
+// duplicates finds the items whose unit vector is an earlier one's.
+func duplicates(e *Embeddings) []duplicate {
+	var out []duplicate
+	seed := maphash.MakeSeed()
+	first := make(map[uint64]int, len(e.Labels))
+	unit, earlier := make([]float32, e.Dim), make([]float32, e.Dim)
+	for j := range e.Labels {
+		e.unit(j, unit)
+		var h maphash.Hash
+		h.SetSeed(seed)
+		_ = binary.Write(&h, binary.LittleEndian, unit) // A hash does not fail.
+		sum := h.Sum64()
+		i, seen := first[sum]
+		if !seen {
+			first[sum] = j
+			continue
+		}
+		if e.unit(i, earlier); slices.Equal(unit, earlier) {
+			out = append(out, duplicate{i, j})
+		}
+	}
+	return out
+}
+
+// inParallel calls do with each of 0…n−1, as many as size one after the other.
+func inParallel(n, size int, do func(i int)) {
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < n; from += size {
+		workers.Go(func() error {
+			for i := from; i < min(from+size, n); i++ {
+				do(i)
+			}
+			return nil
+		})
+	}
+	_ = workers.Wait() // The workers return no error.
+}
+
+// upTo is 0…n−1.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// caught makes an error of a panic: GoMLX panics where a graph cannot be built.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		*err = failed(fmt.Errorf("%v", r))
+	}
+}
+
+// failed keeps the first line of a GoMLX error, which carries a stack.
+func failed(err error) error {
+	return fmt.Errorf("retrieval: similarities: %w", brief.Error(err))
+}
