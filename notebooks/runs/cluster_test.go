@@ -1,8 +1,7 @@
 package runs
 
 import (
-	"os"
-	"os/exec"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,37 +10,24 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/experiment/slurm"
+	"github.com/gradient-surgery/dml/dmlx/experiment/slurm/slurmtest"
 )
 
 // cluster starts a Slurm of the test's own, or skips the test where there is none.
 func cluster(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"sbatch", "munged", "slurmctld", "slurmd"} {
-		if _, err := exec.LookPath(name); err != nil {
-			if _, err := os.Stat("/usr/sbin/" + name); err != nil {
-				t.Skipf("no Slurm can be started here: %s is not installed (Debian: apt-get install slurm-wlm munge)", name)
-			}
-		}
-	}
-	if os.Getuid() != 0 {
-		t.Skip("no Slurm can be started here: only root can")
-	}
-	dir, err := os.MkdirTemp("/tmp", "slurm") // A short path: there is a socket in it.
-	if err != nil {
+	c, err := slurmtest.Start()
+	if errors.Is(err, slurmtest.ErrNone) {
+		t.Skip(err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
-	script := func(verb string) ([]byte, error) {
-		return exec.Command("../../dmlx/experiment/slurm/testdata/slurm.sh", verb, dir).CombinedOutput()
-	}
 	t.Cleanup(func() {
-		_, _ = script("stop")
-		time.Sleep(200 * time.Millisecond) // It writes its state.
-		_ = os.RemoveAll(dir)
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
 	})
-	if out, err := script("start"); err != nil {
-		t.Fatalf("the Slurm that is installed here does not start: %v: %s", err, out)
-	}
-	t.Setenv("SLURM_CONF", filepath.Join(dir, "slurm.conf"))
+	t.Setenv("SLURM_CONF", c.Conf())
 }
 
 // A cell sends runs to a cluster, with the command that it builds, and tells how far they are.

@@ -22,9 +22,9 @@ func newBenchSlurm(a *app) *cobra.Command {
 		Use: "slurm", Short: "Send many runs of the smoke preset through Slurm and measure their pace",
 		Long: "Send many runs of the smoke preset through Slurm and measure their pace, in a folder of the run store that is removed\n" +
 			"again. It fails if one is missing or was made twice. With no cluster at hand, one on this machine will do, started by\n" +
-			"dmlx/experiment/slurm/testdata/slurm.sh.",
-		Example: "  dmlx/experiment/slurm/testdata/slurm.sh start /tmp/slurm\n  SLURM_CONF=/tmp/slurm/slurm.conf dmlx bench slurm --runs 1000\n" +
-			"  dmlx/experiment/slurm/testdata/slurm.sh stop /tmp/slurm",
+			"dmlx/experiment/slurm/slurmtest/slurm.sh.",
+		Example: "  dmlx/experiment/slurm/slurmtest/slurm.sh start /tmp/slurm\n  SLURM_CONF=/tmp/slurm/slurm.conf dmlx bench slurm --runs 1000\n" +
+			"  dmlx/experiment/slurm/slurmtest/slurm.sh stop /tmp/slurm",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if runs < 1 {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/slurm/slurmtest"
 )
 
 // TestMain lets the test binary be the program that tasks run, and the process that submits them.
@@ -41,7 +42,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("DMLX_CACHE", cache)
 	code := m.Run()
-	stopCluster()
+	if cluster != nil {
+		_ = cluster.Stop()
+	}
 	_ = os.RemoveAll(cache)
 	os.Exit(code)
 }
@@ -155,59 +158,22 @@ func sameAsUndisturbed(t *testing.T, store *experiment.Store) {
 	}
 }
 
-// The test's Slurm, started when the first test wants it.
-var (
-	clusterDir string
-	hidden     string // A folder that the node does not see; "" if that cannot be made here.
-)
-
-var errNoSlurm = errors.New("no Slurm can be started here")
-
-var startCluster = sync.OnceValue(func() error {
-	for _, name := range []string{"sbatch", "munged", "slurmctld", "slurmd"} {
-		if _, err := exec.LookPath(name); err != nil {
-			if _, err := os.Stat("/usr/sbin/" + name); err != nil {
-				return fmt.Errorf("%w: %s is not installed (Debian: apt-get install slurm-wlm munge)", errNoSlurm, name)
-			}
-		}
+// startCluster starts the test's Slurm when the first test wants it, and leads Slurm's commands to it.
+var startCluster = sync.OnceValues(func() (*slurmtest.Cluster, error) {
+	c, err := slurmtest.Start()
+	if err != nil {
+		return nil, err
 	}
-	if os.Getuid() != 0 {
-		return fmt.Errorf("%w: only root can", errNoSlurm)
-	}
-	var err error
-	if clusterDir, err = os.MkdirTemp("/tmp", "slurm"); err != nil { // A short path: there is a socket in it.
-		return err
-	}
-	if exec.Command("unshare", "-m", "true").Run() == nil {
-		hidden = filepath.Join(clusterDir, "hidden-from-node")
-		if err := os.Mkdir(hidden, 0o755); err != nil {
-			return err
-		}
-	}
-	if out, err := cluster("start", hidden); err != nil {
-		return fmt.Errorf("the Slurm that is installed here does not start: %w: %s", err, out)
-	}
-	return os.Setenv("SLURM_CONF", filepath.Join(clusterDir, "slurm.conf"))
+	cluster = c
+	return c, os.Setenv("SLURM_CONF", c.Conf())
 })
 
-// cluster calls the script that starts, disturbs and stops the test's Slurm.
-func cluster(verb string, args ...string) (string, error) {
-	out, err := exec.Command("testdata/slurm.sh", append([]string{verb, clusterDir}, args...)...).CombinedOutput()
-	return string(out), err
-}
-
-func stopCluster() {
-	if clusterDir != "" {
-		_, _ = cluster("stop")
-		time.Sleep(200 * time.Millisecond) // It writes its state.
-		_ = os.RemoveAll(clusterDir)
-	}
-}
+var cluster *slurmtest.Cluster // The one that has started.
 
 // withSlurm gives a test a real Slurm and a store.
 func withSlurm(t *testing.T) *experiment.Store {
 	t.Helper()
-	if err := startCluster(); errors.Is(err, errNoSlurm) {
+	if _, err := startCluster(); errors.Is(err, slurmtest.ErrNone) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -321,7 +287,7 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 			t.Fatalf("not done in time:\n%s\n%s\n%v", text, out, output)
 		case <-time.After(next):
 		}
-		if _, err := cluster("hurry"); err != nil {
+		if err := cluster.Do("hurry"); err != nil {
 			t.Log(err)
 		}
 		if len(deaths) == 0 {
@@ -336,11 +302,11 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 			if !signalTask(store, rng, syscall.SIGKILL) {
 				continue
 			}
-			if out, err := cluster("node-die"); err != nil {
-				t.Fatal(err, out)
+			if err := cluster.Do("node-die"); err != nil {
+				t.Fatal(err)
 			}
-			if out, err := cluster("node-start"); err != nil {
-				t.Fatal(err, out)
+			if err := cluster.Do("node-start"); err != nil {
+				t.Fatal(err)
 			}
 		case "submitter":
 			_ = cmd.Process.Kill()
@@ -380,8 +346,8 @@ func TestPreemption(t *testing.T) {
 				}
 			}
 		}
-		if out, err := cluster("hurry"); err != nil {
-			t.Error(err, out)
+		if err := cluster.Do("hurry"); err != nil {
+			t.Error(err)
 		}
 	}
 	if err := Watch(t.Context(), store, o); err != nil {
@@ -421,8 +387,8 @@ func TestTimeEndsInARun(t *testing.T) {
 		if !told && strings.Contains(log(last), " step ") { // Slurm signals the batch script's process, which the program has become.
 			told = signalTask(store, rand.New(rand.NewPCG(1, 0)), syscall.SIGTERM, last)
 		}
-		if out, err := cluster("hurry"); err != nil {
-			t.Error(err, out)
+		if err := cluster.Do("hurry"); err != nil {
+			t.Error(err)
 		}
 	}
 	if err := Watch(t.Context(), store, o); err != nil {
@@ -464,14 +430,15 @@ func TestHeldTask(t *testing.T) {
 	store := withSlurm(t)
 	var said []string
 	o := options(func(line string) { said = append(said, line) })
-	failing := filepath.Join(clusterDir, "fail-start")
 	once := true // Whether only the first start fails.
 	o.Progress = func(s Status) {
 		if once && s.held > 0 {
-			_ = os.Remove(failing)
+			if err := cluster.Do("heal-start"); err != nil {
+				t.Error(err)
+			}
 		}
-		if out, err := cluster("hurry"); err != nil {
-			t.Error(err, out)
+		if err := cluster.Do("hurry"); err != nil {
+			t.Error(err)
 		}
 	}
 	s, err := Submit(t.Context(), store, jobs(4)[:1], o)
@@ -481,8 +448,8 @@ func TestHeldTask(t *testing.T) {
 	_ = s.Cancel(t.Context()) // Its probe is done: from here on a start is that of a task.
 
 	o.NoProbe = true
-	if out, err := cluster("fail-start"); err != nil {
-		t.Fatal(err, out)
+	if err := cluster.Do("fail-start"); err != nil {
+		t.Fatal(err)
 	}
 	if err := Run(t.Context(), store, jobs(4), o); err != nil {
 		t.Fatal(err, said)
@@ -494,12 +461,14 @@ func TestHeldTask(t *testing.T) {
 
 	// Without another chance: a node that remembers the job may let it start then, since it runs a prolog once a job.
 	once, o.Retries = false, -1
-	if out, err := cluster("fail-start"); err != nil {
-		t.Fatal(err, out)
+	if err := cluster.Do("fail-start"); err != nil {
+		t.Fatal(err)
 	}
 	var failed *FailedError
 	err = Run(t.Context(), store, jobs(5), o)
-	_ = os.Remove(failing)
+	if err := cluster.Do("heal-start"); err != nil {
+		t.Error(err)
+	}
 	if !errors.As(err, &failed) || len(failed.Failures) != 1 || failed.Failures[0].Attempts != 1 || !strings.Contains(err.Error(), "then scontrol release ") {
 		t.Errorf("%v, said %q", err, said)
 	}
@@ -512,8 +481,8 @@ func TestHeldTask(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if out, err := cluster("hurry"); err != nil {
-		t.Error(err, out)
+	if err := cluster.Do("hurry"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -751,10 +720,10 @@ func TestWhatSlurmRefuses(t *testing.T) {
 	if open, err := Unfinished(store); err != nil || len(open) > 0 {
 		t.Errorf("left: %v, %v", open, err)
 	}
-	if hidden == "" {
+	if cluster.Hidden == "" {
 		t.Skip("no mount namespaces: a store that the node does not see cannot be made")
 	}
-	unseen := openStore(t, filepath.Join(hidden, "runs"))
+	unseen := openStore(t, filepath.Join(cluster.Hidden, "runs"))
 	_, err := Submit(t.Context(), unseen, jobs(1), options(nil))
 	if err == nil || !strings.Contains(err.Error(), "does not see the run store "+unseen.Dir) {
 		t.Error(err)

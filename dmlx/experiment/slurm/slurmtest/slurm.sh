@@ -10,6 +10,7 @@
 #                                 administrator would: gives a node back that Slurm drained
 #   slurm.sh fail-start DIR       has jobs fail at their start, while DIR/fail-start is there: the node is drained, and Slurm
 #                                 holds them
+#   slurm.sh heal-start DIR       lets them start again
 #   slurm.sh stop DIR             stops all of it, by the pid files in DIR
 #
 # It needs slurmctld, slurmd and munged (Debian: slurm-wlm, munge) and root, since slurmd does. DIR must be short: it
@@ -133,6 +134,9 @@ hurry)
 fail-start)
   touch "$dir/fail-start"
   ;;
+heal-start)
+  rm -f "$dir/fail-start"
+  ;;
 node-die)
   if pid=$(alive "$dir/slurmd.pid"); then kill -9 "$pid"; fi
   of_node | sort -u | xargs -r kill -9 2>/dev/null || true
@@ -146,7 +150,7 @@ stop)
   done
   ;;
 *)
-  echo "slurm.sh: $verb: want start, node-die, node-start, hurry, fail-start or stop" >&2
+  echo "slurm.sh: $verb: want start, node-die, node-start, hurry, fail-start, heal-start or stop" >&2
   exit 2
   ;;
 esac
