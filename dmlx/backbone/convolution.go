@@ -15,6 +15,9 @@ import (
 //
 // XLA convolves natively, but for single pixels. GoMLX's Go backend reaches 0.6 GFLOP/s that way, so there the convolution
 // is a matrix product over the unfolded image (im2col), and so are both of its gradients.
+//
+// Winograd's F(2×2, 3×3), written as XLA operations, was tried: it halves a convolution of 256 channels, but a step of
+// ResNet-18 by a few percent at most, for a sixth more memory.
 func Convolution(x, kernel *Node, stride, pad int) *Node {
 	x.AssertRank(4)
 	kernel.AssertRank(4)
