@@ -6,6 +6,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // Convolution is PyTorch's conv2d on channels-last images: x [N, H, W, C], kernel [KH, KW, C, O], the border padded by
@@ -28,7 +30,7 @@ func Convolution(x, kernel *Node, stride, pad int) *Node {
 	checkWindow("Convolution", x, k.Dim(0), k.Dim(1), stride, pad)
 	odd := k.Dim(0)%2 == 1 && k.Dim(1)%2 == 1 // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
 	switch single := k.Dim(0) == 1 && k.Dim(1) == 1; {
-	case native(x) && single && (stride == 1 || k.Dim(2) >= 128): // With fewer channels a strided one is as fast either way.
+	case native(x) && single && (stride == 1 || k.Dim(2) >= 128) && backend.Platform(x.Graph().Backend()) == "cpu": // With fewer channels a strided one is as fast either way.
 		return pointwise(x, kernel, stride)
 	case native(x) && odd:
 		return Convolve(x, kernel).Strides(stride).PaddingPerDim([][2]int{{pad, pad}, {pad, pad}}).Done()

@@ -109,6 +109,10 @@ func start(config string) (b compute.Backend, err error) {
 		// two cores a ResNet-18 has been seen to wait for ever (gomlx/compute v0.1.0).
 		config = strings.TrimSuffix("go:ops_sequential,"+options, ",")
 	}
+	if kind, options, _ := strings.Cut(config, ":"); kind == "xla" && !strings.Contains(options, "tf32") {
+		// On CUDA go-xla's matrix products have ten bits of mantissa unless told otherwise, and 2−2S of equal rows is no 0 then.
+		config = "xla:" + options + ",tf32=false"
+	}
 	b, err = compute.NewWithConfig(config)
 	if err != nil {
 		return nil, err
@@ -170,19 +174,29 @@ func reachable() bool {
 
 func choice(b compute.Backend, config, why string) *Choice {
 	name, _, _ := strings.Cut(config, ":")
-	c := &Choice{Backend: b, Name: name, Why: why, SIMD: SIMD}
-	for d := range b.NumDevices() {
-		c.Devices = append(c.Devices, strings.TrimSpace(b.DeviceDescription(compute.DeviceNum(d))))
-	}
+	c := &Choice{Backend: b, Name: name, Why: why, SIMD: SIMD, Devices: devices(b)}
 	if c.Name == "xla" {
-		platform := "cpu"
-		about := strings.ToLower(b.Description() + " " + strings.Join(c.Devices, " "))
-		for _, p := range []string{"cuda", "rocm", "tpu", "metal"} {
-			if strings.Contains(about, p) {
-				platform = p
-			}
-		}
-		c.Name += ":" + platform
+		c.Name += ":" + Platform(b)
 	}
 	return c
+}
+
+// Platform is what an XLA backend computes on: "cpu", "cuda", "rocm", "tpu" or "metal".
+func Platform(b compute.Backend) string {
+	platform := "cpu"
+	about := strings.ToLower(b.Description() + " " + strings.Join(devices(b), " "))
+	for _, p := range []string{"cuda", "rocm", "tpu", "metal"} {
+		if strings.Contains(about, p) {
+			platform = p
+		}
+	}
+	return platform
+}
+
+func devices(b compute.Backend) []string {
+	var out []string
+	for d := range b.NumDevices() {
+		out = append(out, strings.TrimSpace(b.DeviceDescription(compute.DeviceNum(d))))
+	}
+	return out
 }
