@@ -2,6 +2,7 @@ package dmlx
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -226,7 +227,8 @@ func (a *anchors) split(e Exchange) {
 	divisor := Where(whole, a.t, OnesLike(a.t))
 	a.pull, a.push = Div(up, divisor), Div(down, divisor) // Σ₊ and Σ₋
 	if e.Pair.Of != nil {
-		a.pull, a.push = a.pairWeights(e)
+		pull, push := a.pairWeights(e) // Of pairs that are in no triplet, too, of which it may be infinite.
+		a.pull, a.push = Where(GreaterThan(a.q, zero), pull, zero), Where(GreaterThan(a.r, zero), push, zero)
 	}
 	sign := Sign(a.w) // 0 where there is no weight to have one.
 	a.pull, a.push = Mul(Neg(sign), a.pull), Mul(sign, a.push)
@@ -309,9 +311,11 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 		}
 		return Mul(OneMinus(difference(near)), OneMinus(a.s)), Mul(OnePlus(difference(far)), a.s)
 	}
-	// That of exp(α(S_ap − R)) is exp(αS_ap) times the mean of exp(−αR).
+	// That of exp(α(S_ap − R)) is exp(αS_ap − m) times the mean of exp(m − αR), with the anchor's least αR for m: no α overflows.
 	ratio := func(set *Node, slope float64) *Node {
-		return mean(set, Exp(MulScalar(a.s, -slope)), func(r *Node) *Node { return Mul(Exp(MulScalar(a.s, slope)), r) }, 1)
+		scaled := MulScalar(a.s, slope)
+		least := ReduceAndKeep(Where(set, scaled, MulScalar(aboveAll(a.s), math.Abs(slope))), ReduceMin, 1)
+		return mean(set, Exp(Sub(least, scaled)), func(r *Node) *Node { return Mul(Exp(Sub(scaled, least)), r) }, 1)
 	}
 	lambda := e.Options.LambdaValue()
 	sigmoid := func(m *Node, slope float64) *Node {

@@ -112,6 +112,29 @@ func TestExchangedTripletLossIsTheRule(t *testing.T) {
 	})
 }
 
+// The sums of Eq. 12 are of exp(β(S−R)): no β that a rule takes is too large for them.
+func TestExchangeWithSteepSigmoids(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		e, steep := random(24, 6, 5, 31), 300.0
+		x := parseExchange(t, "pair=sig-ms")
+		x.PerAnchor = 1
+		x.Options.Alpha, x.Options.Beta = &steep, &steep
+		want, err := Dissect(b, e, Rule{Pair: x.Pair, Triplet: TripletCos, Options: x.Options})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, _, err := Exchanged(b, e, Proxies{}, ephnTripletCos, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []vec
+		for i := 0; i < len(want.G); i += e.Dim {
+			rows = append(rows, float64s(want.G[i:i+e.Dim]))
+		}
+		near(t, "gradient", g, rows, 1e-4)
+	})
+}
+
 func scaledVec(x []float64, k float64) vec {
 	out := make(vec, len(x))
 	for i, v := range x {
