@@ -431,11 +431,6 @@ func (s *Store) sound(hash string) error {
 	case err == nil && r.Spec.Hash() != hash:
 		return fmt.Errorf("has a result whose spec has the hash %s", r.Spec.Hash())
 	case err == nil:
-		for name := range r.Files {
-			if !archivable.MatchString(filepath.ToSlash(name)) {
-				return fmt.Errorf("has a result that rests on %q, which is no file of a run", name)
-			}
-		}
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return err

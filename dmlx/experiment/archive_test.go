@@ -326,6 +326,21 @@ func TestDamagedArchives(t *testing.T) {
 		a.headers[i] = tar.Header{Name: a.headers[i].Name, Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}
 		a.bodies[i] = nil
 	}
+	reseal := func(a *archived, change func(result []byte) []byte) { // The archive's own sums fit.
+		i := at(a, tiny().Hash()+"/result.json")
+		a.bodies[i] = change(a.bodies[i])
+		h := sha256.Sum256(a.bodies[i])
+		sum := hex.EncodeToString(h[:])
+		a.reindex(t, func(x *archiveIndex) {
+			for r := range x.Runs {
+				for f := range x.Runs[r].Files {
+					if x.Runs[r].Hash == tiny().Hash() && x.Runs[r].Files[f].Name == resultFile {
+						x.Runs[r].Files[f].Sum, x.Runs[r].Files[f].Size = sum, int64(len(a.bodies[i]))
+					}
+				}
+			}
+		})
+	}
 	for name, c := range map[string]struct {
 		damage func(a *archived)
 		want   string
@@ -357,20 +372,27 @@ func TestDamagedArchives(t *testing.T) {
 			}
 		}, "is foreign"},
 		"a result that is no one's": {func(a *archived) {
-			i := at(a, tiny().Hash()+"/result.json")
-			a.bodies[i] = bytes.Replace(a.bodies[i], []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1)
-			h := sha256.Sum256(a.bodies[i])
-			sum := hex.EncodeToString(h[:])
-			a.reindex(t, func(x *archiveIndex) {
-				for r := range x.Runs {
-					for f := range x.Runs[r].Files {
-						if x.Runs[r].Hash == tiny().Hash() && x.Runs[r].Files[f].Name == resultFile {
-							x.Runs[r].Files[f].Sum, x.Runs[r].Files[f].Size = sum, int64(len(a.bodies[i]))
-						}
-					}
-				}
+			reseal(a, func(result []byte) []byte {
+				return bytes.Replace(result, []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1)
 			})
 		}, "checksum does not fit"},
+		"a result that rests on what is outside": {func(a *archived) {
+			reseal(a, func(result []byte) []byte {
+				r, err := parseResult(result, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Files["../../../../dev/zero"] = "00"
+				if err := r.seal(); err != nil {
+					t.Fatal(err)
+				}
+				out, err := json.Marshal(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			})
+		}, "which is no file of a run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := readArchive(t, raw)

@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 )
 
@@ -86,7 +88,11 @@ func (r *Result) sum() (string, error) {
 	return hex.EncodeToString(h[:]), nil
 }
 
-// parseResult reads a result and checks it against its own sum and the hash it must have.
+// errNewer is that of a result with fields that this program does not know: nothing is wrong with it.
+var errNewer = errors.New("was written by a newer version of this program, which can read it")
+
+// parseResult reads a result and checks it against its own sum and the hash it must have, and that the files it rests on are
+// those of a run.
 func parseResult(raw []byte, hash string) (*Result, error) {
 	var r Result
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -95,6 +101,8 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 	switch sum, err := r.sum(); {
 	case err != nil:
 		return nil, err
+	case sum != r.Sum && !known(raw):
+		return nil, errNewer
 	case sum != r.Sum:
 		return nil, errors.New("is damaged: its checksum does not fit")
 	case hash != "" && r.Hash != hash:
@@ -102,5 +110,17 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 	case r.Spec.Recipe == Recipe && r.Spec.Hash() != r.Hash:
 		return nil, fmt.Errorf("is foreign: its spec has the hash %s", r.Spec.Hash())
 	}
+	for name := range r.Files {
+		if !archivable.MatchString(filepath.ToSlash(name)) {
+			return nil, fmt.Errorf("rests on %q, which is no file of a run", name)
+		}
+	}
 	return &r, nil
+}
+
+// known tells whether this program knows all fields of a result.
+func known(raw []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(new(Result)) == nil
 }

@@ -249,7 +249,9 @@ func (s *Store) glance(hash string) (*Result, error) {
 		return nil, err
 	}
 	r, err := parseResult(raw, hash)
-	if err != nil {
+	if errors.Is(err, errNewer) {
+		return nil, fmt.Errorf("%s %w", filepath.Join(s.Path(hash), resultFile), err)
+	} else if err != nil {
 		return nil, &unusable{fmt.Errorf("%s %w", resultFile, err)}
 	}
 	for name := range r.Files {
