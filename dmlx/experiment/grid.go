@@ -291,7 +291,9 @@ func (g *Grid) choose(levels []string, rules func(level string) []string) (strin
 			if r == nil || r.All.N+r.All.Diverged == 0 {
 				return "", fmt.Errorf("there is no run of %s", rule)
 			}
-			sum += r.All.Mean // NaN if all diverged.
+			if sum += r.All.Mean; r.All.Diverged > 0 {
+				sum = math.NaN()
+			}
 		}
 		if mean := sum / float64(len(tried)); mean > top {
 			best, top = level, mean

@@ -247,6 +247,15 @@ func TestOneAtATime(t *testing.T) {
 	if steps := diverging.Steps(); len(steps) != 3 || steps[1] != "cos-orth/sig/con" {
 		t.Error(steps)
 	}
+	half := theGrid(t, gridTable(t, "quick", []uint64{1, 2}, func(parts []string, seed uint64) float64 {
+		if parts[1] == "sig-ms" && seed == 2 {
+			return math.NaN()
+		}
+		return trap(parts, seed)
+	}))
+	if rule, err := half.OneAtATime(); err != nil || rule != "cos-orth/sig/cir+sc2" {
+		t.Error("diverged with one of two seeds: ", rule, err)
+	}
 	small := theGrid(t, gridTable(t, "smoke", []uint64{1}, trap))
 	if rule, err := small.OneAtATime(); err != nil || rule != "cos/lin/cir" {
 		t.Error(rule, err)
