@@ -528,6 +528,9 @@ func TestBadInput(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "SkipDuplicates is true, and the batch was mined with false") {
 		t.Errorf("mined with other options: %v", err)
 	}
+	if _, err := ParseRule("cos/con/con?tau=2&tau=3"); err == nil || !strings.Contains(err.Error(), "option tau is given twice") {
+		t.Error(err)
+	}
 	if _, _, _, err := Weights(b, Rule{}, []float32{1}, nil); err == nil {
 		t.Error("similarities of unequal number are taken")
 	}

@@ -147,8 +147,13 @@ func ParseRule(name string) (Rule, error) {
 	if !hasQuery {
 		return r, nil
 	}
+	seen := make(map[string]bool)
 	for _, field := range strings.Split(query, "&") {
 		key, text, hasValue := strings.Cut(field, "=")
+		if seen[key] {
+			return fail("option %s is given twice", key)
+		}
+		seen[key] = true
 		opt, err := find("option", key, options, func(o option) string { return o.name })
 		if err != nil {
 			return fail("%v", err)

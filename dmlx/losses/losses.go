@@ -2,7 +2,8 @@
 // similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dmlx.DissectLoss] and
 // [dmlx.LossParts], or trained with.
 //
-// A loss is a struct with its parameters; its constructor fills in the published ones, and [Parse] reads it by name:
+// A loss is a struct with its parameters; its constructor fills in the usual ones, which are the paper's own unless the field
+// says where they are from, and [Parse] reads it by name:
 //
 //	loss := losses.NewMultiSimilarity()
 //	loss.Beta = 40
@@ -119,6 +120,7 @@ func Parse(name string) (*Named, error) {
 		return out, nil
 	}
 	params := out.params()
+	seen := make(map[string]bool)
 	for _, field := range strings.Split(query, "&") {
 		key, text, hasValue := strings.Cut(field, "=")
 		var p *param
@@ -131,9 +133,13 @@ func Parse(name string) (*Named, error) {
 		switch {
 		case p == nil:
 			return nil, fmt.Errorf("loss %q: no parameter %q; there are %s", name, key, strings.Join(names, ", "))
+		case seen[key]:
+			return nil, fmt.Errorf("loss %q: parameter %s is given twice", name, key)
 		case p.on != nil && hasValue:
 			return nil, fmt.Errorf("loss %q: parameter %s is a switch and takes no value", name, key)
-		case p.on != nil:
+		}
+		seen[key] = true
+		if p.on != nil {
 			*p.on = true
 			continue
 		}

@@ -16,7 +16,7 @@ var aboutMultiSimilarity = About{
 // MultiSimilarity is the multi-similarity loss of the pairs that the batch has.
 type MultiSimilarity struct {
 	Alpha, Beta float64 // 2, 50. (The authors' code has β = 40.)
-	Lambda      float64 // 0.5
+	Lambda      float64 // 0.5, pytorch-metric-learning's default and the authors' code's, as is α; their paper has 1.
 }
 
 // NewMultiSimilarity has the usual parameters.
