@@ -157,13 +157,14 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 		}
 		// Without a lock (some network file systems) each process makes the file.
 		lock := flock.New(path + ".lock")
-		ctx, cancel := context.WithCancel(c.o.Context)
+		ctx := c.o.Context
 		if !c.patient {
-			ctx, cancel = context.WithTimeout(c.o.Context, lockWait)
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, lockWait)
+			defer cancel()
 		} else if free, err := lock.TryLock(); err == nil && !free {
 			c.o.Note(fmt.Sprintf("datasets: another process is decoding %s: waiting for it", c.name))
 		}
-		defer cancel()
 		if locked, err := lock.TryLockContext(ctx, lockRetry); err == nil && locked {
 			defer lock.Close()
 			if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {

@@ -155,9 +155,9 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	if lockErr == nil && !locked {
 		return nil, fmt.Errorf("another process is fetching %s", file)
 	}
-	defer func() {
-		_ = lock.Close()
+	defer func() { // In this order: the lock of a removed file holds no one off.
 		_ = os.Remove(file + ".lock")
+		_ = lock.Close()
 	}()
 
 	_, err := os.Stat(file)
