@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,14 +26,14 @@ import (
 var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 
 // finish evaluates the last epoch's weights and writes the result. It can be repeated: result.json comes last.
-func (t *trainer) finish() (*Result, error) {
+func (t *trainer) finish(ctx context.Context) (*Result, error) {
 	r := &Result{
 		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: Version(),
 		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest, Skipped: len(t.set.Skipped),
 		Diverged: t.state.Diverged, Files: make(map[string]string),
 	}
 	if !strings.HasPrefix(r.Diverged, "not finite") {
-		err := t.evaluate(r)
+		err := t.evaluate(ctx, r)
 		var bad *notFiniteError
 		if errors.As(err, &bad) {
 			r.Diverged = bad.Error()
@@ -73,7 +74,7 @@ type notFiniteError struct{ what string }
 func (e *notFiniteError) Error() string { return "not finite: " + e.what }
 
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
-func (t *trainer) evaluate(r *Result) error {
+func (t *trainer) evaluate(ctx context.Context, r *Result) error {
 	e, err := evaluation(t.choice.Backend, t.spec)
 	if err != nil {
 		return err
@@ -93,21 +94,21 @@ func (t *trainer) evaluate(r *Result) error {
 	if _, err := backbone.DecodeWeights(raw, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}); err != nil {
 		return err
 	}
-	queries, err := t.embed(e.exec, t.set.Test, EmbeddingsFile, LabelsFile)
+	queries, err := t.embed(ctx, e.exec, t.set.Test, EmbeddingsFile, LabelsFile)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
 	if t.set.Gallery != nil {
-		if gallery, err = t.embed(e.exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile); err != nil {
+		if gallery, err = t.embed(ctx, e.exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile); err != nil {
 			return err
 		}
 		items = len(gallery.Labels)
 	}
 	var held *retrieval.Embeddings
 	if len(t.heldOut) > 0 {
-		if held, err = embedSome(e.exec, t.set, t.set.Train, imagesOf(t.set.Train.Labels, t.heldOut), t.spec.Dim); err != nil {
+		if held, err = embedSome(ctx, e.exec, t.set, t.set.Train, imagesOf(t.set.Train.Labels, t.heldOut), t.spec.Dim); err != nil {
 			return err
 		}
 	}
@@ -116,13 +117,13 @@ func (t *trainer) evaluate(r *Result) error {
 		if err := finite(held, "held-out"); err != nil {
 			return err
 		}
-		m, err := retrieval.Evaluate(t.choice.Backend, held, nil, possible(len(held.Labels)-1))
+		m, err := retrieval.Evaluate(ctx, t.choice.Backend, held, nil, possible(len(held.Labels)-1))
 		if err != nil {
 			return fmt.Errorf("held-out classes of %s: %w", t.set.Name, err)
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	m, err := retrieval.Evaluate(t.choice.Backend, queries, gallery, possible(items))
+	m, err := retrieval.Evaluate(ctx, t.choice.Backend, queries, gallery, possible(items))
 	if err != nil {
 		return fmt.Errorf("test set of %s: %w", t.set.Name, err)
 	}
@@ -198,8 +199,8 @@ func measurable(set *datasets.Set) bool {
 }
 
 // embed computes the embeddings of all images and writes them with their labels.
-func (t *trainer) embed(exec *model.Exec, im *datasets.Images, file, labels string) (*retrieval.Embeddings, error) {
-	e, err := embedAll(exec, t.set, im, t.spec.Dim)
+func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string) (*retrieval.Embeddings, error) {
+	e, err := embedAll(ctx, exec, t.set, im, t.spec.Dim)
 	if err != nil {
 		return nil, err
 	}
@@ -219,16 +220,16 @@ func (t *trainer) embed(exec *model.Exec, im *datasets.Images, file, labels stri
 const embedRows = 128
 
 // embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch.
-func embedAll(exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
+func embedAll(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
 	all := make([]int, im.N)
 	for i := range all {
 		all[i] = i
 	}
-	return embedSome(exec, set, im, all, dim)
+	return embedSome(ctx, exec, set, im, all, dim)
 }
 
 // embedSome is embedAll for the images given.
-func embedSome(exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int) (*retrieval.Embeddings, error) {
+func embedSome(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int) (*retrieval.Embeddings, error) {
 	const rows = embedRows
 	one := im.Size * im.Size * 3
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
@@ -237,6 +238,9 @@ func embedSome(exec *model.Exec, set *datasets.Set, im *datasets.Images, images 
 	}
 	pixels, colours := make([]uint8, rows*one), colours(set)
 	for start := 0; start < len(images); start += rows {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("stopped while images were embedded: %w", ctx.Err())
+		}
 		// The last batch ends in images of the one before, or black ones: their embeddings are cut off.
 		count := min(rows, len(images)-start)
 		for k, i := range images[start : start+count] {

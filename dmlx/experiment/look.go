@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,12 +131,12 @@ func (l *Look) Items() *datasets.Images {
 
 // Neighbours are the k nearest images of each query, and its triplet; see [retrieval.Nearest]. Where there are fewer than
 // k items to find, all of them are.
-func (l *Look) Neighbours(b compute.Backend, k int) ([]retrieval.Neighbours, error) {
+func (l *Look) Neighbours(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbours, error) {
 	retrievable := l.Items().N
 	if l.Gallery == nil {
 		retrievable--
 	}
-	return retrieval.Nearest(b, l.Queries, l.Gallery, min(k, retrievable))
+	return retrieval.Nearest(ctx, b, l.Queries, l.Gallery, min(k, retrievable))
 }
 
 // Found tells whether the nearest item of a query is of its class, as Recall@1 counts: of equally near ones the lowest index
@@ -306,7 +307,7 @@ func (l *Look) Plane() (*Plane, error) {
 
 // Clouds are the triplets of a finished run, those of its last five epochs of training and those of its whole test set: of
 // its portrait, where the store or the program has one, else of its directory. choose is called if there is none.
-func (s *Store) Clouds(choose func() (*backend.Choice, error), hash string) (last, test Cloud, err error) {
+func (s *Store) Clouds(ctx context.Context, choose func() (*backend.Choice, error), hash string) (last, test Cloud, err error) {
 	r, err := s.finished(hash)
 	if err != nil {
 		return last, test, err
@@ -343,7 +344,7 @@ func (s *Store) Clouds(choose func() (*backend.Choice, error), hash string) (las
 	if err != nil {
 		return last, test, err
 	}
-	m, err := retrieval.Evaluate(choice.Backend, queries, gallery, nil)
+	m, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, nil)
 	if err != nil {
 		return last, test, fmt.Errorf("run %s: %w", hash, err)
 	}

@@ -25,7 +25,7 @@ func TestLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := l.Neighbours(goBackend().Backend, 1000)
+		found, err := l.Neighbours(t.Context(), goBackend().Backend, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestLook(t *testing.T) {
 		if queries != r.Queries || math.Abs(float64(right)/float64(queries)-r.Recall[1]) > 1e-12 {
 			t.Errorf("%s: %d of %d found, the run has %d queries and R@1 %g", data, right, queries, r.Queries, r.Recall[1])
 		}
-		last, test, err := s.Clouds(func() (*backend.Choice, error) { return goBackend(), nil }, r.Hash)
+		last, test, err := s.Clouds(t.Context(), func() (*backend.Choice, error) { return goBackend(), nil }, r.Hash)
 		if err != nil || last.Triplets == 0 || test.Triplets != r.Queries || test.Overlap != r.Overlap {
 			t.Errorf("%s: clouds of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
 		}

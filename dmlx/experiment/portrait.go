@@ -394,7 +394,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 		return nil, errors.New("the run has been removed")
 	}
 	p = &Portrait{Recipe: PortraitRecipe, Result: result, Backend: choice.Name}
-	if err := p.fill(choice, store, store.during(ctx, spec, progress)); err != nil {
+	if err := p.fill(ctx, choice, store, store.during(ctx, spec, progress)); err != nil {
 		return nil, err
 	}
 	if err := p.seal(); err != nil {
@@ -411,7 +411,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 }
 
 // fill makes the three clouds.
-func (p *Portrait) fill(choice *backend.Choice, store *Store, how Opening) error {
+func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Store, how Opening) error {
 	r := p.Result
 	sap, san, err := store.Triplets(r.Hash)
 	if err != nil {
@@ -422,7 +422,7 @@ func (p *Portrait) fill(choice *backend.Choice, store *Store, how Opening) error
 		return nil
 	}
 	mine := func(anchors, gallery *retrieval.Embeddings) (Cloud, error) {
-		m, err := retrieval.Evaluate(choice.Backend, anchors, gallery, nil)
+		m, err := retrieval.Evaluate(ctx, choice.Backend, anchors, gallery, nil)
 		if err != nil {
 			return Cloud{}, err
 		}
@@ -435,7 +435,7 @@ func (p *Portrait) fill(choice *backend.Choice, store *Store, how Opening) error
 	if p.Test, err = mine(queries, gallery); err != nil {
 		return fmt.Errorf("test set: %w", err)
 	}
-	train, err := embedTrain(choice, store, r, how)
+	train, err := embedTrain(ctx, choice, store, r, how)
 	var bad *notFiniteError
 	if errors.As(err, &bad) { // Where the test set's embeddings are finite: there is no cloud to show, and no fault.
 		return nil
@@ -449,7 +449,7 @@ func (p *Portrait) fill(choice *backend.Choice, store *Store, how Opening) error
 }
 
 // embedTrain rebuilds a run's network from its last checkpoint and embeds all images that it was trained on.
-func embedTrain(choice *backend.Choice, store *Store, r *Result, how Opening) (*retrieval.Embeddings, error) {
+func embedTrain(ctx context.Context, choice *backend.Choice, store *Store, r *Result, how Opening) (*retrieval.Embeddings, error) {
 	set, err := openSetWith(r.Spec, how)
 	if err != nil {
 		return nil, err
@@ -467,11 +467,11 @@ func embedTrain(choice *backend.Choice, store *Store, r *Result, how Opening) (*
 			images = append(images, i)
 		}
 	}
-	return embedByLastWeights(choice, store, r, set, set.Train, images)
+	return embedByLastWeights(ctx, choice, store, r, set, set.Train, images)
 }
 
 // embedByLastWeights embeds images of a run's data set by the weights that it ended with.
-func embedByLastWeights(choice *backend.Choice, store *Store, r *Result, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
+func embedByLastWeights(ctx context.Context, choice *backend.Choice, store *Store, r *Result, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
 	weights, err := store.lastWeights(r)
 	if err != nil {
 		return nil, err
@@ -483,7 +483,7 @@ func embedByLastWeights(choice *backend.Choice, store *Store, r *Result, set *da
 	var embedded *retrieval.Embeddings
 	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
 	if err == nil {
-		embedded, err = embedSome(e.exec, set, im, images, r.Spec.Dim)
+		embedded, err = embedSome(ctx, e.exec, set, im, images, r.Spec.Dim)
 	}
 	if err != nil {
 		e.drop()

@@ -211,14 +211,14 @@ func TestPortraitsNetwork(t *testing.T) {
 			}
 			return out
 		}
-		again, err := embedByLastWeights(c, s, r, set, set.Test, all(set.Test))
+		again, err := embedByLastWeights(t.Context(), c, s, r, set, set.Test, all(set.Test))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if test, _, err := s.Embeddings(r.Hash); err != nil || !slices.Equal(test.Values, again.Values) {
 			t.Errorf("%s: other embeddings of the test set, %v", c.Name, err)
 		}
-		train, err := embedByLastWeights(c, s, r, set, set.Train, all(set.Train))
+		train, err := embedByLastWeights(t.Context(), c, s, r, set, set.Train, all(set.Train))
 		if err != nil {
 			t.Fatal(err)
 		}

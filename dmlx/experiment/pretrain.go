@@ -177,7 +177,7 @@ func oneCycle(step, steps int) float64 {
 }
 
 // FeatureRecall is Recall@1 of a data set's test images by a weight file's features, before any metric learning.
-func FeatureRecall(choice *backend.Choice, weights []byte, data string) (float64, error) {
+func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, data string) (float64, error) {
 	set, err := openSet(Spec{Data: data, Size: 32})
 	if err != nil {
 		return 0, err
@@ -195,17 +195,17 @@ func FeatureRecall(choice *backend.Choice, weights []byte, data string) (float64
 		return 0, brief.Error(err)
 	}
 	defer exec.Finalize()
-	queries, err := embedAll(exec, set, set.Test, arch.Width())
+	queries, err := embedAll(ctx, exec, set, set.Test, arch.Width())
 	if err != nil {
 		return 0, brief.Error(err)
 	}
 	var gallery *retrieval.Embeddings
 	if set.Gallery != nil {
-		if gallery, err = embedAll(exec, set, set.Gallery, arch.Width()); err != nil {
+		if gallery, err = embedAll(ctx, exec, set, set.Gallery, arch.Width()); err != nil {
 			return 0, brief.Error(err)
 		}
 	}
-	r, err := retrieval.Evaluate(choice.Backend, queries, gallery, []int{1})
+	r, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})
 	if err != nil {
 		return 0, err
 	}

@@ -210,7 +210,7 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 			if err != nil || test.Dim != 8 || len(test.Labels) != 9 || len(gallery.Labels) != 9 {
 				t.Errorf("embeddings %+v, %+v, %v", test, gallery, err)
 			}
-			if m, err := retrieval.Evaluate(c.Backend, test, gallery, []int{1}); err != nil || m.Recall[1] != r.Recall[1] || m.MAPAtR != r.MAPAtR {
+			if m, err := retrieval.Evaluate(t.Context(), c.Backend, test, gallery, []int{1}); err != nil || m.Recall[1] != r.Recall[1] || m.MAPAtR != r.MAPAtR {
 				t.Errorf("measured again: %+v, %v", m, err)
 			}
 			sap, san, err := s.Triplets(r.Hash)
@@ -255,7 +255,7 @@ func TestStoppedRunsGoOnBitByBit(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped in epoch") {
+				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped ") {
 					t.Fatal(err)
 				}
 			}
@@ -482,6 +482,48 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A result with a field that this program does not know is left alone: a newer one made it.
+func TestNewerResultsAreKept(t *testing.T) {
+	s, warnings := testStore(t)
+	r := mustRun(t, goBackend(), s, tiny())
+	path := filepath.Join(s.Path(r.Hash), resultFile)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.Replace(raw, []byte(`"map_at_r":`), []byte(`"mean_reciprocal_rank": 0.5, "map_at_r":`), 1)
+	raw = bytes.Replace(raw, []byte(r.Sum), []byte(strings.Repeat("0", len(r.Sum))), 1) // Which has summed that, too.
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := s.Lookup(tiny()); found || err == nil || !strings.Contains(err.Error(), resultFile+" was written by a newer version") {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if entries, err := s.List(); err != nil || len(entries) != 1 || !strings.Contains(entries[0].Bad, "newer version") {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, raw) || len(*warnings) > 0 {
+		t.Errorf("it was touched: %v, %q", err, *warnings)
+	}
+}
+
+// Stopped when only its measures are missing, a run ends at once, and the next one goes on to the same bits.
+func TestStoppedBeforeItsMeasures(t *testing.T) {
+	s, _ := testStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := Run(ctx, goBackend(), s, tiny(), func(p Progress) {
+		if p.Step == p.Steps {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	mustRun(t, goBackend(), s, tiny())
+	sameAsReference(t, s, tiny())
 }
 
 func TestStoreThatCannotBeWritten(t *testing.T) {

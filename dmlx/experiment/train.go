@@ -69,10 +69,10 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 		return nil, err
 	}
 	r, err := t.run(ctx, store, progress)
-	if err != nil && ctx.Err() == nil {
-		t.engine.drop()
-	} else {
+	if err == nil || errors.Is(err, ctx.Err()) {
 		t.engine.release()
+	} else { // What it holds may be half of a step's.
+		t.engine.drop()
 	}
 	return r, err
 }
@@ -131,7 +131,7 @@ func (t *trainer) run(ctx context.Context, store *Store, progress func(Progress)
 	if err := t.train(ctx, progress); err != nil {
 		return nil, err
 	}
-	return t.finish()
+	return t.finish(ctx)
 }
 
 // train does the epochs that are left. Batches are prepared ahead, and a step's outcome is read while the next one runs.

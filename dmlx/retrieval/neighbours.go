@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -24,7 +25,7 @@ type Neighbours struct {
 
 // Nearest finds the k nearest items of the gallery for each query, and its nearest positive and nearest negative. As for
 // [Evaluate], a nil gallery means all against all, each query against the others, and memory is bounded as there.
-func Nearest(b compute.Backend, queries, gallery *Embeddings, k int) ([]Neighbours, error) {
+func Nearest(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, k int) ([]Neighbours, error) {
 	gallery, self, retrievable, err := fit(queries, gallery)
 	if err != nil {
 		return nil, err
@@ -33,7 +34,7 @@ func Nearest(b compute.Backend, queries, gallery *Embeddings, k int) ([]Neighbou
 		return nil, fmt.Errorf("retrieval: %d neighbours asked for; want 0…%d, the items that can be retrieved", k, retrievable)
 	}
 	out := make([]Neighbours, len(queries.Labels))
-	err = similarities(b, queries, upTo(len(out)), gallery, func(i int, row []float32) {
+	err = similarities(ctx, b, queries, upTo(len(out)), gallery, func(i int, row []float32) {
 		own := -1
 		if self {
 			own = i

@@ -24,7 +24,7 @@ func TestNearestByHand(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Places 0 1 2 3 4 at these angles; seen from each in order of angle.
 		e := circle([]int64{1, 2, 1, 1, 3}, 0, 11, 20, 40, 180)
-		found, err := Nearest(b, e, nil, 3)
+		found, err := Nearest(t.Context(), b, e, nil, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestNearestByHand(t *testing.T) {
 		for i := range gallery.Dim {
 			gallery.Values[2*2+i], gallery.Values[3*2+i] = gallery.Values[2+i], gallery.Values[2+i]
 		}
-		found, err = Nearest(b, circle([]int64{1}, 0), gallery, 4)
+		found, err = Nearest(t.Context(), b, circle([]int64{1}, 0), gallery, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,11 +57,11 @@ func TestNearestByHand(t *testing.T) {
 			t.Errorf("with copies: %+v", f)
 		}
 		for _, k := range []int{5, -1} {
-			if _, err := Nearest(b, circle([]int64{1}, 0), gallery, k); err == nil || !strings.Contains(err.Error(), "want 0…4") {
+			if _, err := Nearest(t.Context(), b, circle([]int64{1}, 0), gallery, k); err == nil || !strings.Contains(err.Error(), "want 0…4") {
 				t.Errorf("%d neighbours of 4 items: %v", k, err)
 			}
 		}
-		if _, err := Nearest(b, &Embeddings{}, nil, 1); err == nil {
+		if _, err := Nearest(t.Context(), b, &Embeddings{}, nil, 1); err == nil {
 			t.Error("no queries were ranked")
 		}
 	})
@@ -87,11 +87,11 @@ func TestNearestAgainstSorting(t *testing.T) {
 		for _, gallery := range []*Embeddings{nil, items} {
 			for _, size := range []int{1, 200, blockSize} {
 				blockSize = size
-				found, err := Nearest(b, queries, gallery, k)
+				found, err := Nearest(t.Context(), b, queries, gallery, k)
 				if err != nil {
 					t.Fatal(err)
 				}
-				whole, err := Evaluate(b, queries, gallery, []int{1})
+				whole, err := Evaluate(t.Context(), b, queries, gallery, []int{1})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -99,7 +99,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 				if in == nil {
 					in = queries
 				}
-				err = similarities(b, queries, upTo(n), in, func(i int, row []float32) {
+				err = similarities(t.Context(), b, queries, upTo(n), in, func(i int, row []float32) {
 					var order []int
 					for j := range row {
 						if gallery != nil || j != i {

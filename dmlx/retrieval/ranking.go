@@ -2,6 +2,7 @@ package retrieval
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"sort"
@@ -126,7 +127,7 @@ func (t *tally) seeAll(items []int, similarities []float32, low float32) float32
 }
 
 // rankAll ranks the gallery for each query; with self, the gallery is the queries. most is the largest K of Recall@K.
-func rankAll(b compute.Backend, queries, gallery *Embeddings, self bool, most int) ([]ranking, error) {
+func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, self bool, most int) ([]ranking, error) {
 	members := make(map[int64][]int) // Gallery indices of each class, ascending.
 	for j, label := range gallery.Labels {
 		members[label] = append(members[label], j)
@@ -138,7 +139,7 @@ func rankAll(b compute.Backend, queries, gallery *Embeddings, self bool, most in
 			torn := tornClasses(gallery)
 			alone := slices.DeleteFunc(slices.Clone(byRow), func(i int) bool { return !torn[queries.Labels[i]] })
 			if len(alone) <= len(byRow)/2 { // Else all by rows cost less.
-				if err := rankPairs(b, queries, blocks, most, ranked); err != nil {
+				if err := rankPairs(ctx, b, queries, blocks, most, ranked); err != nil {
 					return nil, err
 				}
 				byRow = alone
@@ -146,7 +147,7 @@ func rankAll(b compute.Backend, queries, gallery *Embeddings, self bool, most in
 		}
 	}
 	items := upTo(len(gallery.Labels))
-	err := similarities(b, queries, byRow, gallery, func(i int, row []float32) {
+	err := similarities(ctx, b, queries, byRow, gallery, func(i int, row []float32) {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i

@@ -1,13 +1,15 @@
 // Package retrieval measures embeddings as the field does: Recall@K, R-precision and MAP@R, exactly.
 //
 // Similarities are cosines, computed on the backend by blocks, each once where a set is its own gallery; ranks are counted on
-// the host while a block is at hand, so no more than 2²² similarities exist at any time, whatever the set's size.
+// the host while a block is at hand, so at any time no more than 2²² of them are on the device and as many on the host, or one
+// query's row where that is longer; and beside them, of a set that is its own gallery, those of each query to its matches.
 // Nothing is approximated and nothing is random: of equal similarities the lowest gallery index ranks first.
 //
 // Recall@K as in Jégou et al. 2011 and Oh Song et al. 2016; R-precision and MAP@R as in Musgrave et al. 2020.
 package retrieval
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -44,8 +46,8 @@ type Result struct {
 
 // Evaluate ranks the gallery for each query. A nil gallery means all against all: each query is ranked against the
 // others, never against itself. The error names the row of a value that is not finite, sets that do not fit together, and
-// a K beyond the number of items that can be retrieved.
-func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
+// a K beyond the number of items that can be retrieved, or is ctx's once that is done.
+func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
 	gallery, self, retrievable, err := fit(queries, gallery)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func Evaluate(b compute.Backend, queries, gallery *Embeddings, ks []int) (*Resul
 	if len(ks) > 0 {
 		most = ks[len(ks)-1]
 	}
-	ranked, err := rankAll(b, queries, gallery, self, most)
+	ranked, err := rankAll(ctx, b, queries, gallery, self, most)
 	if err != nil {
 		return nil, err
 	}

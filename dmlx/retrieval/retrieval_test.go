@@ -2,6 +2,7 @@ package retrieval
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -35,7 +36,7 @@ func TestByHand(t *testing.T) {
 		//  40° (1): 20* 10 70 0*      R=2: first 0, 1/2, 1/2·(1/1) = 1/2
 		//  70° (2): 40 20 10* 0       R=1: first 2, 0, 0
 		// 300° (3): nothing of its class: lone
-		r, err := Evaluate(b, circle([]int64{1, 2, 1, 1, 2, 3}, 0, 10, 20, 40, 70, 180), nil, []int{5, 1, 2, 3, 4, 1}) // 1 twice.
+		r, err := Evaluate(t.Context(), b, circle([]int64{1, 2, 1, 1, 2, 3}, 0, 10, 20, 40, 70, 180), nil, []int{5, 1, 2, 3, 4, 1}) // 1 twice.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func TestQueryAndGallery(t *testing.T) {
 		// The query at 0° is not itself in the gallery, so an item in the same place counts.
 		q := circle([]int64{1, 2, 9}, 0, 90, 45)
 		g := circle([]int64{2, 1, 1, 2}, 10, 0, 50, 60)
-		r, err := Evaluate(b, q, g, []int{1, 2, 4})
+		r, err := Evaluate(t.Context(), b, q, g, []int{1, 2, 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestTies(t *testing.T) {
 		}
 		q := &Embeddings{Dim: dim, Values: slices.Clone(g.Values), Labels: slices.Clone(g.Labels)}
 		for k := range copies {
-			r, err := Evaluate(b, q, g, []int{k + 1})
+			r, err := Evaluate(t.Context(), b, q, g, []int{k + 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +220,7 @@ func TestAgainstBruteForce(t *testing.T) {
 					copy(g.Values[:3*q.Dim], q.Values)
 					want = brute(q, g, false, ks)
 				}
-				got, err := Evaluate(b, q, g, ks)
+				got, err := Evaluate(t.Context(), b, q, g, ks)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -262,7 +263,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for i, label := range e.Labels {
 				members[label] = append(members[label], i)
 			}
-			err := similarities(b, e, items, e, func(i int, row []float32) {
+			err := similarities(t.Context(), b, e, items, e, func(i int, row []float32) {
 				var order []int
 				for j := range row {
 					if j != i {
@@ -301,7 +302,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for _, size := range []int{1000, 5000, old} {
 				blockSize = size
 				pairs := make([]ranking, n)
-				if err := rankPairs(b, e, classBlocks(members), most, pairs); err != nil {
+				if err := rankPairs(t.Context(), b, e, classBlocks(members), most, pairs); err != nil {
 					t.Fatal(err)
 				}
 				for i, want := range byRow {
@@ -346,7 +347,7 @@ func TestBadInput(t *testing.T) {
 		"k0":        {good, nil, 0, "must lie in 1…3"},
 		"all lone":  {circle([]int64{1, 2}, 0, 1), nil, 1, "none of the 2 queries has a match"},
 	} {
-		_, err := Evaluate(b, c.q, c.g, []int{c.k})
+		_, err := Evaluate(t.Context(), b, c.q, c.g, []int{c.k})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: got %v, want …%s…", name, err, c.want)
 		}
@@ -357,7 +358,7 @@ func TestZeroRow(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := circle([]int64{1, 1, 2, 2}, 0, 10, 20, 30)
 		clear(e.Values[:2])
-		r, err := Evaluate(b, e, nil, []int{1})
+		r, err := Evaluate(t.Context(), b, e, nil, []int{1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,7 +371,7 @@ func TestZeroRow(t *testing.T) {
 func ExampleEvaluate() {
 	b, _ := backend.Go()
 	e := &Embeddings{Dim: 2, Values: []float32{1, 0, 1, .1, 0, 1, .1, 1}, Labels: []int64{1, 1, 2, 2}}
-	r, err := Evaluate(b, e, nil, []int{1, 2})
+	r, err := Evaluate(context.Background(), b, e, nil, []int{1, 2})
 	fmt.Println(r.Recall[1], r.MAPAtR, err)
 	// Output: 1 1 <nil>
 }

@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ var blockSize = 4 << 20
 
 // similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time. The
 // row is only valid during the call.
-func similarities(b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings, visit func(query int, row []float32)) (err error) {
+func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings, visit func(query int, row []float32)) (err error) {
 	defer caught(&err)
 	if len(which) == 0 {
 		return nil
@@ -49,7 +50,7 @@ func similarities(b compute.Backend, queries *Embeddings, which []int, gallery *
 		if err != nil {
 			return err
 		}
-		err = p.of(q, g, func(values []float32) {
+		err = p.of(ctx, q, g, func(values []float32) {
 			inParallel(len(some), 16, func(i int) {
 				row := values[i*m : (i+1)*m]
 				for _, c := range copies {
@@ -68,7 +69,7 @@ func similarities(b compute.Backend, queries *Embeddings, which []int, gallery *
 // rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items. blocks are
 // the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may round the same dot
 // product differently in different columns.
-func rankPairs(b compute.Backend, e *Embeddings, blocks []classBlock, most int, ranked []ranking) (err error) {
+func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int, ranked []ranking) (err error) {
 	defer caught(&err)
 	rows := 0
 	for _, block := range blocks {
@@ -93,7 +94,7 @@ func rankPairs(b compute.Backend, e *Embeddings, blocks []classBlock, most int, 
 	for k, block := range blocks {
 		n := len(block.items)
 		tallies[k], lows[k] = make([]*tally, n), make([]float32, n)
-		err := p.of(units[k], units[k], func(values []float32) {
+		err := p.of(ctx, units[k], units[k], func(values []float32) {
 			inParallel(n, 16, func(i int) {
 				row, from, to := values[i*rows:i*rows+n], block.from[i], block.to[i]
 				matches := make([]match, 0, to-from-1)
@@ -115,7 +116,7 @@ func rankPairs(b compute.Backend, e *Embeddings, blocks []classBlock, most int, 
 		for l := k + 1; l < len(blocks); l++ {
 			other := blocks[l]
 			n, m := len(block.items), len(other.items)
-			err := p.of(units[k], units[l], func(values []float32) {
+			err := p.of(ctx, units[k], units[l], func(values []float32) {
 				inParallel(n, 16, func(i int) {
 					lows[k][i] = tallies[k][i].seeAll(other.items, values[i*rows:i*rows+m], lows[k][i])
 				})
@@ -196,8 +197,11 @@ func newProduct(b compute.Backend, rows, columns int) (*product, error) {
 	return &product{exec, tensors.FromShape(shapes.Make(dtypes.Float32, rows, columns))}, nil
 }
 
-// of visits the similarities of q's rows to g's, [rows, columns].
-func (p *product) of(q, g *tensors.Tensor, visit func(values []float32)) error {
+// of visits the similarities of q's rows to g's, [rows, columns], unless ctx is done.
+func (p *product) of(ctx context.Context, q, g *tensors.Tensor, visit func(values []float32)) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("retrieval: stopped: %w", ctx.Err())
+	}
 	s, err := p.exec.Call1(q, g)
 	if err != nil {
 		return failed(err)

@@ -287,7 +287,7 @@ func benchRecall(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		e := &retrieval.Embeddings{Values: values, Dim: size[1], Labels: labels}
 		peak := watchPeak()
 		times, err := repeat(ctx, func() error {
-			_, err := retrieval.Evaluate(c.Backend, e, nil, []int{1, 2, 4, 8})
+			_, err := retrieval.Evaluate(ctx, c.Backend, e, nil, []int{1, 2, 4, 8})
 			return err
 		})
 		if err != nil {

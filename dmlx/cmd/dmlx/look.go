@@ -22,7 +22,7 @@ func newLook(a *app) *cobra.Command {
 			"map also as a page (HTML) that shows the image under the pointer. The first digits of the run's name will do.",
 		Example: "  dmlx runs look 077c9a --out looks/    # A run made here: of those that came with the program there are numbers alone.",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := a.store()
 			if err != nil {
 				return err
@@ -31,7 +31,7 @@ func newLook(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := results.Look(a.backend, store, hash)
+			r, err := results.Look(cmd.Context(), a.backend, store, hash)
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ func newPretrain(a *app) *cobra.Command {
 				Recall  map[string]float64 `json:"recall_at_1"`
 			}{out, len(r.Weights), r.Error, r.Seconds, map[string]float64{}}
 			for _, data := range []string{"minicar", "minishop"} {
-				if summary.Recall[data], err = experiment.FeatureRecall(choice, r.Weights, data); err != nil {
+				if summary.Recall[data], err = experiment.FeatureRecall(cmd.Context(), choice, r.Weights, data); err != nil {
 					return err
 				}
 			}

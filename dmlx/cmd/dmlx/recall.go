@@ -45,7 +45,7 @@ func newRecall(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := retrieval.Evaluate(choice.Backend, queries, gallery, ks)
+			r, err := retrieval.Evaluate(cmd.Context(), choice.Backend, queries, gallery, ks)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,7 +31,7 @@ func newRuns(a *app) *cobra.Command {
 			"groups, the second's difference to the first is tested over seeds, paired where both have the same. --out writes\n" +
 			"their measures, tests and curves, and where on the triplet diagram they have other triplets.",
 		Args: cobra.MinimumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error { return a.compareRuns(args, out) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.compareRuns(cmd.Context(), args, out) },
 	}
 	compare.Flags().StringVar(&out, "out", "", "folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
 	cmd.AddCommand(
@@ -175,7 +176,7 @@ func (a *app) showRun(prefix string) error {
 
 // compareRuns prints runs beside each other. Where groups of them can be tested over seeds, and with a folder to write to, it
 // goes on with what the report on them shows.
-func (a *app) compareRuns(prefixes []string, out string) error {
+func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) error {
 	store, err := a.store()
 	if err != nil {
 		return err
@@ -268,7 +269,7 @@ func (a *app) compareRuns(prefixes []string, out string) error {
 	if out == "" {
 		open = func() (*backend.Choice, error) { return nil, errors.New("pictures are made with --out") }
 	}
-	r, err := results.CompareRuns(open, store, hashes...)
+	r, err := results.CompareRuns(ctx, open, store, hashes...)
 	if err != nil {
 		return err
 	}

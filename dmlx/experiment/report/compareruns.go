@@ -17,7 +17,7 @@ import (
 // whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on the triplet diagram
 // they have other triplets than the first. A part whose data are not there, as those of shipped results, fails when it is
 // shown and says why. open is asked for a backend where triplets of a test set have to be found.
-func CompareRuns(open func() (*backend.Choice, error), store *experiment.Store, hashes ...string) (*Report, error) {
+func CompareRuns(ctx context.Context, open func() (*backend.Choice, error), store *experiment.Store, hashes ...string) (*Report, error) {
 	r := &Report{Name: "compare", Title: "Runs side by side"}
 	for _, hash := range hashes {
 		run, err := store.Get(hash)
@@ -39,7 +39,7 @@ func CompareRuns(open func() (*backend.Choice, error), store *experiment.Store, 
 	if err := r.addCurves(store, groups, names); err != nil {
 		return nil, err
 	}
-	r.addClouds(open, store, groups, names)
+	r.addClouds(ctx, open, store, groups, names)
 	return r, nil
 }
 
@@ -180,13 +180,13 @@ func (r *Report) addCurves(store *experiment.Store, groups [][]*experiment.Resul
 	return nil
 }
 
-func (r *Report) addClouds(open func() (*backend.Choice, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
+func (r *Report) addClouds(ctx context.Context, open func() (*backend.Choice, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
 	difference := func(i int) (figures.Output, error) {
 		last, test := figures.DensityPair{Title: lastEpochs.name}, figures.DensityPair{Title: wholeTest.name}
 		for k, g := range [][]*experiment.Result{groups[0], groups[i]} {
 			var lasts, tests []experiment.Cloud
 			for _, run := range g {
-				l, t, err := store.Clouds(open, run.Hash)
+				l, t, err := store.Clouds(ctx, open, run.Hash)
 				if err != nil {
 					return nil, err
 				}

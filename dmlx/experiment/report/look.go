@@ -1,6 +1,7 @@
 package report
 
 import (
+	"context"
 	"fmt"
 	"image"
 	"strings"
@@ -24,7 +25,7 @@ const (
 // there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane of their principal
 // components. open is asked for a backend, which computes similarities. See [experiment.Store.Look] for what cannot be
 // looked at.
-func Look(open func() (*backend.Choice, error), store *experiment.Store, hash string) (*Report, error) {
+func Look(ctx context.Context, open func() (*backend.Choice, error), store *experiment.Store, hash string) (*Report, error) {
 	l, err := store.Look(hash)
 	if err != nil {
 		return nil, err
@@ -33,7 +34,7 @@ func Look(open func() (*backend.Choice, error), store *experiment.Store, hash st
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.Neighbours(choice.Backend, lookHits)
+	found, err := l.Neighbours(ctx, choice.Backend, lookHits)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}

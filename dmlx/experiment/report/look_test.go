@@ -40,7 +40,7 @@ func TestLookAndCompare(t *testing.T) {
 		if hashes, err = Runs(t.Context(), q, data, of...); err != nil || len(hashes) != len(of)*len(seeds) {
 			t.Fatalf("%s: %v, %v", data, hashes, err)
 		}
-		r, err := Look(open, store, hashes[0])
+		r, err := Look(t.Context(), open, store, hashes[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestLookAndCompare(t *testing.T) {
 			t.Error(r.Provenance)
 		}
 	}
-	r, err := CompareRuns(open, store, hashes...)
+	r, err := CompareRuns(t.Context(), open, store, hashes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,10 +73,10 @@ func TestLookAndCompare(t *testing.T) {
 	if text := r.Part("tests").(*figures.Table).String(); strings.Count(text, "paired by seed, 2 pairs") != 2 {
 		t.Error(text)
 	}
-	if one, err := CompareRuns(open, store, hashes[:2]...); err != nil || len(one.Parts) != 2 {
+	if one, err := CompareRuns(t.Context(), open, store, hashes[:2]...); err != nil || len(one.Parts) != 2 {
 		t.Errorf("one group: %v", err)
 	}
-	if _, err := CompareRuns(open, store); err == nil {
+	if _, err := CompareRuns(t.Context(), open, store); err == nil {
 		t.Error("no runs were compared")
 	}
 
@@ -91,7 +91,7 @@ func TestLookAndCompare(t *testing.T) {
 			shipped = append(shipped, hash)
 		}
 	}
-	if r, err = CompareRuns(open, store, shipped...); err != nil {
+	if r, err = CompareRuns(t.Context(), open, store, shipped...); err != nil {
 		t.Fatal(err)
 	}
 	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") || !strings.Contains(text, "±") {
@@ -102,7 +102,7 @@ func TestLookAndCompare(t *testing.T) {
 			t.Errorf("%s of shipped results: %v", name, err)
 		}
 	}
-	if _, err := Look(open, store, shipped[0]); err == nil || !strings.Contains(err.Error(), "dmlx train --preset quick") {
+	if _, err := Look(t.Context(), open, store, shipped[0]); err == nil || !strings.Contains(err.Error(), "dmlx train --preset quick") {
 		t.Errorf("look into a shipped result: %v", err)
 	}
 }
