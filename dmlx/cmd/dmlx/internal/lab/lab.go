@@ -111,7 +111,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if err := l.writeKernel(goFlags); err != nil {
 		return err
 	}
-	return l.setupWarm(ctx, versions)
+	return l.setupWarm(ctx, goTool, versions)
 }
 
 // setupPython makes the Python environment.
@@ -235,7 +235,7 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 
 // setupWarm runs a notebook that uses what notebooks use, so that Go's build cache is warm, and so that a set-up that
 // does not work fails here. It is done again when the modules change.
-func (l *Lab) setupWarm(ctx context.Context, versions string) error {
+func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 	key, err := l.warmKey(versions)
 	if err != nil {
 		return err
@@ -245,6 +245,10 @@ func (l *Lab) setupWarm(ctx context.Context, versions string) error {
 	}
 	const step = "the Go packages that notebooks use (compiled once)"
 	l.step(step, false)
+	// GoNB resolves all of go.mod's modules in a cell, where nothing is fetched, and building this program took some of them alone.
+	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
+		return fmt.Errorf("go mod download failed: %w", err)
+	}
 	notebook := filepath.Join(l.checkout(), "warmup.ipynb")
 	if err := durable.WriteFile(notebook, warmup, 0o644); err != nil {
 		return err
