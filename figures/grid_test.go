@@ -167,7 +167,7 @@ func TestGridTables(t *testing.T) {
 			t.Errorf("%d gaps were taken", len(bad))
 		}
 	}
-	counts := GridCounts([]GridCount{{"minicar", 168, 26, 26, 78, 2, 1, 76.1, 2.7, 71.5, 79.4, 1.1, 0.83, 78.8},
-		{"minishop", 168, 0, 0, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}}, []Markup{"a note."}, somewhere)
+	counts := GridCounts([]GridCount{{"minicar", 168, 26, 26, 78, 2, 1, 76.1, 2.7, 71.5, 79.4, 1.1, 0.83},
+		{"minishop", 168, 0, 0, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}}, []Markup{"a note."}, somewhere)
 	checkText(t, "gridcounts", counts, nil)
 }

@@ -234,10 +234,9 @@ type GridCount struct {
 	Rules, First, Several  int // Of the grid; with the first seed; with several seeds.
 	Runs, Diverged, Broken int // Runs that did not and that did diverge; rules that did with the first seed.
 	// Mean, Spread, Low and High are of the rules by the first seed, in percent; Noise is the standard deviation over
-	// seeds, in points; Kept is the share of the variance between rules that is not noise, and Expected what the best
-	// rule of all is then to be expected to do with another seed. NaN where they cannot be told.
+	// seeds, in points; Kept is the share of the variance between rules that is not noise. NaN where they cannot be told.
 	Mean, Spread, Low, High float64
-	Noise, Kept, Expected   float64
+	Noise, Kept             float64
 }
 
 // GridCounts is the table of what is there of the grid.
@@ -263,7 +262,6 @@ func GridCounts(counts []GridCount, notes []Markup, provenance string) *Table {
 		{"standard deviation between rules", func(c GridCount) string { return gridDigits(c.Spread) }},
 		{"standard deviation between seeds", func(c GridCount) string { return gridDigits(c.Noise) }},
 		{"share of the variance between rules that is not the seed's", func(c GridCount) string { return gridDigits(c.Kept) }},
-		{"the best rule, as it is to be expected with another seed", func(c GridCount) string { return Interval{c.Expected, math.NaN(), math.NaN()}.String() }},
 	}
 	for _, c := range counts {
 		t.Columns = append(t.Columns, Column{Title: c.Data})
