@@ -528,6 +528,11 @@ func TestBadInput(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "SkipDuplicates is true, and the batch was mined with false") {
 		t.Errorf("mined with other options: %v", err)
 	}
+	scalar := Rule{Triplet: TripletWeight{Name: "mine", Of: func(b *Batch) *Node { return ReduceAllMax(b.Sap) }}}
+	if _, _, _, err := Weights(b, scalar, []float32{1, 0}, []float32{0, 0}); err == nil ||
+		err.Error() != "rule cos/con/mine: the triplet weight mine is (Float32), not (Float32)[2]: want one value a triplet, as b.Sap has" {
+		t.Error(err)
+	}
 	if _, err := ParseRule("cos/con/con?tau=2&tau=3"); err == nil || !strings.Contains(err.Error(), "option tau is given twice") {
 		t.Error(err)
 	}

@@ -149,10 +149,17 @@ func weights(b *Batch, r Rule) (positive, negative, triplet *Node) {
 	if r.Mask.Of != nil {
 		positive = Where(r.Mask.Of(b), ZerosLike(positive), positive)
 	}
-	dims := b.Sap.Shape().Dimensions
-	positive.AssertDims(dims...)
-	negative.AssertDims(dims...)
-	triplet.AssertDims(dims...)
+	for _, part := range []struct {
+		of    string
+		value *Node
+	}{
+		{"P₊ of the pair weight " + r.Pair.Name, positive}, {"P₋ of the pair weight " + r.Pair.Name, negative},
+		{"the triplet weight " + r.Triplet.Name, triplet},
+	} {
+		if got, want := part.value.Shape(), b.Sap.Shape(); !got.Equal(want) {
+			exceptions.Panicf("%s is %s, not %s: want one value a triplet, as b.Sap has", part.of, got, want)
+		}
+	}
 	return positive, negative, triplet
 }
 

@@ -3,13 +3,16 @@ package brief
 
 import "strings"
 
-// Error is an error with the first line of its message, which unwraps to the whole.
+// Error is an error with the first line of its message, less the name of the graph that GoMLX was building. It unwraps to the whole.
 func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	first, _, cut := strings.Cut(err.Error(), "\n")
-	if !cut {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if _, cause, ok := strings.Cut(first, "\" panicked: "); ok {
+		first = cause
+	}
+	if first == err.Error() {
 		return err
 	}
 	return &line{first, err}
