@@ -183,6 +183,9 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 	if r == nil && (!checkpoints || noCheckpoint != nil) {
 		return nil, fs.ErrNotExist
 	}
+	if _, err := os.Stat(filepath.Join(dir, specFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("lacks %s", specFile)
+	}
 	names := []string{specFile}
 	if r != nil {
 		names = append(names, resultFile)

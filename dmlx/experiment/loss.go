@@ -31,6 +31,9 @@ func (s Spec) WithLoss(loss, miner string) (Spec, error) {
 		if _, err := miners.Parse(miner); err != nil {
 			return s, err
 		}
+		if losses.PerClass(l) > 0 {
+			return s, fmt.Errorf("miner %s: %s has proxies in place of pairs and triplets of images, of which a miner chooses", miner, l)
+		}
 	}
 	s.Rule, s.rule = "", nil
 	s.Loss, s.Miner, s.Exchange = l.String(), miner, ""

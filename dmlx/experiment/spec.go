@@ -188,6 +188,14 @@ func (s Spec) Ready() error {
 	return err
 }
 
+// HasTriplets tells why a spec's batches cannot have a triplet, if so: a run of it would move nothing.
+func (s Spec) HasTriplets() error {
+	if s.Loss == "" && (s.ClassesPerBatch < 2 || s.ImagesPerClass < 2) {
+		return fmt.Errorf("a batch of %d classes × %d images has no triplets: want two of each at least", s.ClassesPerBatch, s.ImagesPerClass)
+	}
+	return nil
+}
+
 // Validate tells what is wrong with a spec before any work is done. What depends on the data is found when it is open.
 func (s Spec) Validate() error {
 	if s.Recipe != Recipe {
@@ -225,6 +233,11 @@ func (s Spec) Validate() error {
 		if v.value < v.min {
 			return fmt.Errorf("%s is %d, must be at least %d", v.name, v.value, v.min)
 		}
+	}
+	const most = 1 << 30 // Images, numbers of an embedding, steps: far beyond any use, and no product of two overflows.
+	if s.Dim > 1<<16 || s.Size > 1<<14 || s.ClassesPerBatch > most/s.ImagesPerClass || s.Epochs > most/s.StepsPerEpoch {
+		return fmt.Errorf("images of %d pixels, batches of %d × %d, dimension %d, %d epochs of %d steps: want at most %d pixels, %d dimensions, %d images a batch and steps in all",
+			s.Size, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch, 1<<14, 1<<16, most)
 	}
 	if s.HeldOut == 1 {
 		return errors.New("every training class is held out: hold out every second or fewer")

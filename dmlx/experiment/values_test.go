@@ -79,6 +79,8 @@ func TestValidate(t *testing.T) {
 		"decay is 1.5, must be a share":        func(s *Spec) { s.Decay = 1.5 },
 		"decay is NaN, must be a share":        func(s *Spec) { s.Decay = math.NaN() },
 		"epochs is 0, must be at least 1":      func(s *Spec) { s.Epochs = 0 },
+		"dimension 99999999, ":                 func(s *Spec) { s.Dim = 99999999 },
+		"99999999 epochs of 99999999999 steps": func(s *Spec) { s.Epochs, s.StepsPerEpoch = 99999999, 99999999999 },
 		"images per class is 0, must be at le": func(s *Spec) { s.ImagesPerClass = 0 },
 	} {
 		s := tiny()

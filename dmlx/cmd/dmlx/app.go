@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -58,17 +59,21 @@ func (a *app) storePath() string {
 	return "runs"
 }
 
-// checkOut tells, before any work is done, whether a file can be written at a path; "" is none.
-func checkOut(path string) error {
-	if path == "" {
-		return nil
-	}
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder: want the name of a file to write", path)
-	}
-	if err := tryIn(filepath.Dir(path)); err != nil { // Where it is written before it is renamed.
-		return fmt.Errorf("%s cannot be written: %w", path, err)
+// checkOut tells, before any work is done, whether a file can be written at each path, all different; "" is none.
+func checkOut(paths ...string) error {
+	for i, path := range paths {
+		if path == "" {
+			continue
+		}
+		if slices.Contains(paths[:i], path) {
+			return fmt.Errorf("%s is to be written twice: want a file for each", path)
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a folder: want the name of a file to write", path)
+		}
+		if err := tryIn(filepath.Dir(path)); err != nil { // Where it is written before it is renamed.
+			return fmt.Errorf("%s cannot be written: %w", path, err)
+		}
 	}
 	return nil
 }

@@ -27,6 +27,9 @@ func newExport(a *app) *cobra.Command {
 			if out == "" {
 				return errors.New("--out is needed: the file to write to")
 			}
+			if err := checkOut(out); err != nil {
+				return err
+			}
 			store, err := a.store()
 			if err != nil {
 				return err

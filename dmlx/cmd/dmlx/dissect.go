@@ -43,6 +43,9 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 			if loss == "" || embeddings == "" || labels == "" {
 				return errors.New("want --loss NAME, --embeddings E.npy and --labels L.npy, or --list")
 			}
+			if err := checkOut(matrix, pairs); err != nil {
+				return err
+			}
 			l, err := losses.Parse(loss)
 			if err != nil {
 				return err
@@ -52,6 +55,9 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 				m, err := miners.Parse(miner)
 				if err != nil {
 					return err
+				}
+				if losses.PerClass(l.Loss) > 0 {
+					return fmt.Errorf("--miner %s: %s has proxies in place of pairs and triplets of images, of which a miner chooses", miner, l)
 				}
 				of = miners.With(m, of)
 			}

@@ -44,6 +44,9 @@ taken off.`,
 			if features != "gap" && features != "embedding" {
 				return fmt.Errorf("--features %q: want gap or embedding", features)
 			}
+			if out == "" {
+				return errors.New("--out is empty: want the file to write")
+			}
 			if err := checkOut(out); err != nil {
 				return err
 			}

@@ -35,10 +35,8 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 			if out == "" && triplets == "" {
 				return errors.New("nothing to write: want --out G.npy, --triplets T.csv or both")
 			}
-			for _, path := range []string{out, triplets} {
-				if err := checkOut(path); err != nil {
-					return err
-				}
+			if err := checkOut(out, triplets); err != nil {
+				return err
 			}
 			r, err := dmlx.ParseRule(rule)
 			if err != nil {

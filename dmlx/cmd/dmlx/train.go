@@ -96,6 +96,9 @@ func newTrain(a *app) *cobra.Command {
 					return fmt.Errorf("batch %q: want classes x images per class, as in 8x8", batch)
 				}
 			}
+			if err := spec.HasTriplets(); err != nil {
+				return err
+			}
 			return a.train(cmd, spec)
 		},
 	}

@@ -376,9 +376,8 @@ func try(base experiment.Spec, space Space, at Point) error {
 	if err != nil {
 		return err
 	}
-	err = experiment.Feasible(spec)
-	if spec.ClassesPerBatch < 2 || spec.ImagesPerClass < 2 {
-		err = fmt.Errorf("a batch of %d classes × %d images has no triplets", spec.ClassesPerBatch, spec.ImagesPerClass)
+	if err = spec.HasTriplets(); err == nil {
+		err = experiment.Feasible(spec)
 	}
 	if err != nil && len(at) > 0 {
 		err = fmt.Errorf("%s: %w", space.Text(at), err)
