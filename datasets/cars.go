@@ -255,7 +255,7 @@ func classFolders(dir, sub string) []string {
 		if !folder || hidden(e.Name()) || e.Name() == "__MACOSX" {
 			continue
 		}
-		if files, err := listImages(filepath.Join(dir, sub, e.Name())); err == nil && len(files) > 0 {
+		if files, _, err := listImages(filepath.Join(dir, sub, e.Name())); err == nil && len(files) > 0 {
 			names = append(names, e.Name())
 		}
 	}
@@ -268,7 +268,7 @@ func listCarFolders(dir string, subs []string) (*Listing, error) {
 	files := map[string][]string{} // Paths by class.
 	for _, sub := range subs {
 		for _, class := range classFolders(dir, sub) {
-			images, err := listImages(filepath.Join(dir, sub, class))
+			images, _, err := listImages(filepath.Join(dir, sub, class))
 			if err != nil {
 				return nil, err
 			}

@@ -161,6 +161,7 @@ func listClasses(dir string, o *Options) ([]class, error) {
 		classes []class
 		empty   []string
 		loose   int // images beside the classes
+		others  int // what may be images, too, in classes
 	)
 	for _, e := range entries {
 		if hidden(e.Name()) {
@@ -177,10 +178,11 @@ func listClasses(dir string, o *Options) ([]class, error) {
 			}
 			continue
 		}
-		files, err := listImages(path)
+		files, other, err := listImages(path)
 		if err != nil {
 			return nil, err
 		}
+		others += other
 		if len(files) == 0 {
 			empty = append(empty, e.Name())
 			continue
@@ -196,30 +198,41 @@ func listClasses(dir string, o *Options) ([]class, error) {
 	if len(empty) > 0 {
 		o.Note(fmt.Sprintf("datasets: %s: left out, without images: %s", dir, list(empty)))
 	}
+	if others > 0 {
+		o.Note(fmt.Sprintf("datasets: %s: left out, images of other formats and folders within classes: %d", dir, others))
+	}
 	if loose > 0 {
 		o.Note(fmt.Sprintf("datasets: %s: left out, in no class: %s", dir, count(loose, "image")))
 	}
 	return classes, nil
 }
 
-func listImages(dir string) ([]string, error) {
+// listImages lists a folder's images, and counts what its owner may take for some: those of other formats, and folders.
+func listImages(dir string) (files []string, others int, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var files []string
 	for _, e := range entries {
-		if !e.IsDir() && !hidden(e.Name()) && isImage(e.Name()) {
+		switch {
+		case hidden(e.Name()):
+		case !e.IsDir() && isImage(e.Name()):
 			files = append(files, filepath.Join(dir, e.Name()))
+		case e.IsDir() || isOtherImage(e.Name()):
+			others++
 		}
 	}
-	return files, nil
+	return files, others, nil
 }
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
 func isImage(name string) bool {
 	return slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(name)))
+}
+
+func isOtherImage(name string) bool {
+	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"}, strings.ToLower(filepath.Ext(name)))
 }
 
 // dropLone leaves out classes of a single image.

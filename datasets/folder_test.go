@@ -100,12 +100,14 @@ func TestFolderWithSplits(t *testing.T) {
 	dir, said := t.TempDir(), &notes{}
 	tree(t, dir, 2, "train/a", "train/b", "train/c", "test/c", "test/d")
 	tree(t, dir, 1, "train/lone", "test/lone")
+	write(t, dir, "train/a/more.webp", "an image")
+	write(t, dir, "train/b/more/0.png", fill(9, 9, color.White))
 	s := open(t, dir, Options{Size: 8, Note: said.add})
 	if !slices.Equal(s.Train.Names, []string{"a", "b", "c"}) || !slices.Equal(s.Test.Names, []string{"c", "d"}) {
 		t.Errorf("classes %v and %v", s.Train.Names, s.Test.Names)
 	}
 	all := strings.Join(said.lines, "\n")
-	for _, want := range []string{"train: left out, with a single image: lone", "test: left out, with a single image: lone", "1 class both to train and to test on"} {
+	for _, want := range []string{"train: left out, with a single image: lone", "train: left out, images of other formats and folders within classes: 2", "test: left out, with a single image: lone", "1 class both to train and to test on"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q does not say %q", all, want)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,6 +231,13 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 		{"batch", func(s experiment.Spec) any { return fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass) }},
 		{"padding", func(s experiment.Spec) any { return s.Pad }},
 		{"steps", func(s experiment.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
+		{"held out", func(s experiment.Spec) any { return s.HeldOut }},
+		{"left out", func(s experiment.Spec) any {
+			return fmt.Sprintf("partial %v, unreadable %v", s.AllowPartial, s.SkipBad)
+		}},
+		{"precision", func(s experiment.Spec) any { return cmp.Or(s.Precision, "float32") }},
+		{"piece", func(s experiment.Spec) any { return s.Piece }},
+		{"recomputed", func(s experiment.Spec) any { return s.Recompute }},
 		{"recipe", func(s experiment.Spec) any { return s.Recipe }},
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
