@@ -37,6 +37,8 @@ func (t *trainer) finish(ctx context.Context) (*Result, error) {
 		var bad *notFiniteError
 		if errors.As(err, &bad) {
 			r.Diverged = bad.Error()
+		} else if err != nil && errors.Is(err, ctx.Err()) {
+			return nil, fmt.Errorf("stopped before it was measured; the same run goes on from there: %w", err)
 		} else if err != nil {
 			return nil, err
 		}

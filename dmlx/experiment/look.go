@@ -44,6 +44,9 @@ func (s *Store) Look(hash string) (*Look, error) {
 	if l.Queries, l.Gallery, err = s.Embeddings(hash); err != nil {
 		return nil, err
 	}
+	if _, gone := os.Stat(r.Spec.Data); r.Spec.DataDigest != "" && !isPublished(r.Spec.Data) && errors.Is(gone, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the images of run %s were in the folder %s, which is not there: put them back there, or a link to them", hash, r.Spec.Data)
+	}
 	if l.Set, err = openSetWith(r.Spec, s.Opening); err != nil {
 		return nil, fmt.Errorf("the images of run %s: %w", hash, err)
 	}

@@ -668,6 +668,16 @@ func TestFolder(t *testing.T) {
 	if !slices.Equal(*warnings, said) || len(decoded) != 24 {
 		t.Errorf("the run said %q and decoded %d images", *warnings, len(decoded)-24)
 	}
+	elsewhere := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(dir, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Look(r.Hash); err == nil || !strings.Contains(err.Error(), dir+", which is not there: put them back") {
+		t.Errorf("looked at without its images: %v", err)
+	}
+	if err := os.Rename(elsewhere, dir); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(filepath.Join(dir, "class-0", "0.png")); err != nil {
 		t.Fatal(err)
 	}
