@@ -100,7 +100,8 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					for i, w := range want {
 						length, apart = length+float64(w)*float64(w), apart+math.Pow(float64(got[i]-w), 2)
 					}
-					if !(math.Sqrt(apart) <= 1e-5*math.Sqrt(length)) || len(got) != len(want) {
+					// Sums over a batch are rounded in another order, by some 1e-5 of short biases with AVX2.
+					if !(math.Sqrt(apart) <= 5e-5*math.Sqrt(length)) || len(got) != len(want) {
 						t.Errorf("%s of length %.4g is %.3g apart", what, math.Sqrt(length), math.Sqrt(apart))
 					}
 				}
