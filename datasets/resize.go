@@ -75,7 +75,7 @@ func (r *Raster) square(dst []uint8, resize, size int) {
 const fixed = 32 - 8 - 2
 
 // round8 rounds a sum of weighted bytes: little more than 255·2²² at most, which an int32 holds.
-func round8(sum int32) uint8 { return clip8((sum + 1<<(fixed-1)) >> fixed) }
+func round8(sum int32) uint8 { return uint8(max(0, min((sum+1<<(fixed-1))>>fixed, 255))) }
 
 // taps are the pixels that one pixel is made of: weights, in fixed point, of those from first on.
 type taps struct {

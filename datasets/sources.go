@@ -13,20 +13,21 @@ var (
 	//go:embed canvas.go datasets.go images.go minicar.go minishop.go nuisance.go pretraining.go
 	sources embed.FS
 	//go:embed decode.go resize.go
+	//go:embed internal/jpeg/colour.go internal/jpeg/huffman.go internal/jpeg/jpeg.go internal/jpeg/scan.go internal/jpeg/transform.go
 	decoders embed.FS
 )
 
 // hashSources writes the files' names and contents, in the order of their names. An embedded file can be read; a file
 // that cannot would change the key, not stop anything.
 func hashSources(h hash.Hash, files fs.FS) {
-	names, err := fs.Glob(files, "*.go") // Sorted.
-	for _, name := range names {
-		var source []byte
-		if source, err = fs.ReadFile(files, name); err != nil {
-			break
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
 		}
+		source, err := fs.ReadFile(files, name)
 		fmt.Fprintf(h, "%q %d\n%s", name, len(source), source)
-	}
+		return err
+	})
 	if err != nil {
 		fmt.Fprintln(h, err)
 	}

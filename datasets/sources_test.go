@@ -27,6 +27,7 @@ func TestSourcesKey(t *testing.T) {
 		"a new file":   {"a.go": file("x = 1"), "b.go": file("y = 2"), "c.go": file("")},
 		"a lost file":  {"a.go": file("x = 1")},
 		"another name": {"a.go": file("x = 1"), "c.go": file("y = 2")},
+		"nested code":  {"a.go": file("x = 1"), "b.go": file("y = 2"), "in/c.go": file("z = 3")},
 		"moved code":   {"a.go": file("x = 1y"), "b.go": file(" = 2")},
 		"no code":      {},
 	} {
@@ -42,19 +43,25 @@ func TestSourcesAreComplete(t *testing.T) {
 	apart := []string{"cache.go", "cars.go", "cub.go", "decoded.go", "download.go", "folder.go", "inshop.go", "listing.go", "sop.go", "sources.go", "unpack.go"}
 	embedded := map[string]fs.FS{}
 	for _, code := range []fs.FS{sources, decoders} {
-		names, err := fs.Glob(code, "*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			embedded[name] = code
+		for _, pattern := range []string{"*.go", "internal/jpeg/*.go"} {
+			names, err := fs.Glob(code, pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				embedded[name] = code
+			}
 		}
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
+	nested, err := filepath.Glob("internal/jpeg/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, nested...) {
 		if !strings.HasSuffix(file, "_test.go") && (embedded[file] != nil) == slices.Contains(apart, file) {
 			t.Errorf("%s: want it in sources, in decoders or among those apart", file)
 		}

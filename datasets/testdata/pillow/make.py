@@ -1,7 +1,7 @@
 """Writes images of every kind that DecodeRGB reads and, for each, what Pillow makes of it.
 
-    python make.py            with Pillow 12.0 (libjpeg-turbo 3.1) and NumPy; Pillow 13 scales some tall images
-                              rows first, which rounds differently by one
+    python make.py            with Pillow 12.0 (libjpeg-turbo 3.1), NumPy and libjpeg-turbo's cjpeg; Pillow 13 scales some
+                              tall images rows first, which rounds differently by one
 
 For NAME.jpg or NAME.png, NAME.rgb.png is Image.open(NAME).convert("RGB"), as torchvision's pil_loader has it, and
 NAME.SIZE.png is torchvision's Resize(SIZE) and CenterCrop(SIZE) of it.
@@ -9,6 +9,7 @@ NAME.SIZE.png is torchvision's Resize(SIZE) and CenterCrop(SIZE) of it.
 
 import os
 import struct
+import subprocess
 import zlib
 
 import numpy as np
@@ -47,6 +48,14 @@ def png(name, kind, depth, rows, extra=b""):
         f.write(chunk(b"IEND", b""))
 
 
+def cjpeg(name, im, *options):
+    """A JPEG of a layout that Pillow does not write."""
+    ppm = os.path.join(HERE, "scratch.ppm")
+    im.save(ppm)
+    subprocess.run(["cjpeg", *options, "-outfile", path(name), ppm], check=True)
+    os.remove(ppm)
+
+
 def main():
     im = picture()
     alpha = Image.fromarray(np.linspace(0, 255, WIDTH * HEIGHT).reshape(HEIGHT, WIDTH).astype(np.uint8))
@@ -60,6 +69,15 @@ def main():
     exif[0x0112] = 6  # Turned by a quarter.
     im.save(path("turned.jpg"), quality=90, exif=exif)
     picture(2, 3).save(path("tiny.jpg"), quality=90)
+    for name, sampling in [("440", "1x2"), ("411", "4x1"), ("mixed", "2x2,1x2,2x1")]:
+        cjpeg(f"{name}.jpg", im, "-sample", sampling)
+    cjpeg("restart.jpg", im, "-restart", "2B")
+    cjpeg("passes.jpg", im, "-progressive", "-restart", "3B", "-quality", "95")
+    cjpeg("coarse.jpg", im, "-quality", "1")  # Steps of quantization beyond a byte.
+    with open(path("scans"), "w") as f:
+        f.write("0;\n2;\n1;\n")
+    cjpeg("apart.jpg", im, "-scans", path("scans"))  # A scan for each component.
+    os.remove(path("scans"))
     # Four components: as Adobe writes CMYK, without its mark, and as YCCK.
     im.convert("CMYK").save(path("cmyk.jpg"), quality=90)
     with open(path("cmyk.jpg"), "rb") as f:

@@ -1,0 +1,129 @@
+package jpeg
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// lookBits is the length of the codes that one look into a table decodes.
+const lookBits = 9
+
+// huffman is a table of codes, ITU-T T.81 annex C.
+type huffman struct {
+	look    [1 << lookBits]uint16 // length in the high byte, symbol in the low; 0 where codes are longer
+	most    [18]int32             // the largest code of a length, -1 for none; beyond 16, all are
+	first   [17]int32             // what a code of a length is off its symbol's place
+	symbols [256]uint8
+}
+
+func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
+	h := &huffman{}
+	copy(h.symbols[:], symbols)
+	code, place := int32(0), int32(0)
+	h.most[0] = -1
+	for i, count := range counts {
+		length := i + 1
+		h.first[length] = place - code
+		if code+int32(count) > 1<<length {
+			return nil, errors.New("a damaged Huffman table: too many codes")
+		}
+		for range count {
+			if length <= lookBits {
+				for k := range int32(1) << (lookBits - length) {
+					h.look[code<<(lookBits-length)|k] = uint16(length)<<8 | uint16(symbols[place])
+				}
+			}
+			code, place = code+1, place+1
+		}
+		h.most[length] = -1
+		if count > 0 {
+			h.most[length] = code - 1
+		}
+		code <<= 1
+	}
+	h.most[17] = 1<<31 - 1
+	return h, nil
+}
+
+// bits reads the data of a scan bit by bit, up to the next marker. Beyond it there are zeros; over tells when they were used.
+type bits struct {
+	data   []byte
+	at     int
+	held   uint64 // the next bits, in the low n
+	n      int
+	beyond int // of them, zeros beyond the data
+	bad    bool
+}
+
+// fill holds at least 32 bits.
+func (b *bits) fill() {
+	for b.n < 32 {
+		if b.beyond == 0 && b.at+4 <= len(b.data) {
+			word := binary.BigEndian.Uint32(b.data[b.at:])
+			if inverted := ^word; (inverted-0x01010101)&^inverted&0x80808080 == 0 { // No byte of it is 0xff.
+				b.held, b.n, b.at = b.held<<32|uint64(word), b.n+32, b.at+4
+				return
+			}
+		}
+		v := uint8(0)
+		switch {
+		case b.beyond > 0 || b.at >= len(b.data):
+			b.beyond += 8
+		case b.data[b.at] != 0xff:
+			v = b.data[b.at]
+			b.at++
+		case b.at+1 < len(b.data) && b.data[b.at+1] == 0:
+			v = 0xff
+			b.at += 2
+		default:
+			b.beyond += 8
+		}
+		b.held, b.n = b.held<<8|uint64(v), b.n+8
+	}
+}
+
+// over tells that more bits were taken than there are, or that a code did not exist.
+func (b *bits) over() bool { return b.bad || b.n < b.beyond }
+
+// take reads up to 16 bits that are held.
+func (b *bits) take(count int) int32 {
+	b.n -= count
+	return int32(b.held>>b.n) & (1<<count - 1)
+}
+
+// bit reads one.
+func (b *bits) bit() bool {
+	if b.n == 0 {
+		b.fill()
+	}
+	b.n--
+	return b.held>>b.n&1 != 0
+}
+
+// symbol decodes one and leaves at least 16 bits held.
+func (b *bits) symbol(h *huffman) uint8 {
+	if b.n < 32 {
+		b.fill()
+	}
+	if entry := h.look[uint16(b.held>>(b.n-lookBits))&(1<<lookBits-1)]; entry != 0 {
+		b.n -= int(entry >> 8)
+		return uint8(entry)
+	}
+	for length := lookBits + 1; length <= 16; length++ {
+		if code := int32(b.held>>(b.n-length)) & (1<<length - 1); code <= h.most[length] {
+			b.n -= length
+			return h.symbols[uint8(code+h.first[length])]
+		}
+	}
+	b.bad = true
+	return 0
+}
+
+// signed reads a number of so many bits, ITU-T T.81 F.2.2.1: of the first half of them it is negative.
+func (b *bits) signed(count int) int32 {
+	v := b.take(count)
+	if v < 1<<count>>1 {
+		v -= 1<<count - 1
+	}
+	return v
+}

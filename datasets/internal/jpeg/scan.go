@@ -1,0 +1,315 @@
+package jpeg
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// scan is a pass over blocks of some components.
+type scan struct {
+	bits
+	parts        []part
+	first, last  int // coefficients, in zigzag order
+	high, low    int // of progressive files, the bits of them: all above low; high is the low of the pass before, or 0
+	progressive  bool
+	blocksToSkip int // EOBRUN: how many blocks have no more to come
+	block        block
+}
+
+// part is what a scan knows of a component.
+type part struct {
+	*component
+	dc, ac    *huffman
+	predicted int32 // the DC value of the block before
+}
+
+var (
+	errCode  = errors.New("damaged data")
+	errRoom  = errors.New("damaged data: more coefficients than a block has")
+	errReset = errors.New("damaged data: no restart marker where one should be")
+)
+
+func (d *decoder) scan(header []byte) error {
+	s, err := d.newScan(header)
+	if err != nil {
+		return err
+	}
+	wide, tall := s.parts[0].blocksWide/s.parts[0].across, s.parts[0].blocksTall/s.parts[0].down // In MCUs.
+	alone := len(s.parts) == 1
+	if alone { // An MCU is a block then, and those that only fill MCUs up are left out.
+		wide, tall = ceil(s.parts[0].width, 8), ceil(s.parts[0].height, 8)
+	}
+	s.data, s.at = d.file, d.at
+	until, next := d.restart, uint8(rst0)
+	for y := range tall {
+		for x := range wide {
+			if d.restart > 0 && until == 0 {
+				if err := s.reset(next); err != nil {
+					return err
+				}
+				until, next = d.restart, rst0+(next-rst0+1)%8
+			}
+			until--
+			for i := range s.parts {
+				p := &s.parts[i]
+				if alone {
+					if err := s.decode(p, x, y); err != nil {
+						return err
+					}
+					continue
+				}
+				for v := range p.down {
+					for h := range p.across {
+						if err := s.decode(p, x*p.across+h, y*p.down+v); err != nil {
+							return err
+						}
+					}
+				}
+			}
+		}
+		if err := s.check(); err != nil {
+			return err
+		}
+	}
+	d.at = s.at
+	return nil
+}
+
+func (d *decoder) newScan(header []byte) (*scan, error) {
+	if d.components == nil {
+		return nil, errors.New("a scan before the frame")
+	}
+	if len(header) < 4 || header[0] < 1 || header[0] > 4 || len(header) != 4+2*int(header[0]) {
+		return nil, errors.New("a scan header of the wrong length")
+	}
+	n := int(header[0])
+	end := header[1+2*n:]
+	s := &scan{progressive: d.progressive, first: 0, last: 63}
+	if d.progressive {
+		s.first, s.last, s.high, s.low = int(end[0]), int(end[1]), int(end[2]>>4), int(end[2]&15)
+		dc := s.first == 0 && s.last == 0
+		ac := s.first > 0 && s.last >= s.first && s.last <= 63 && n == 1
+		if !dc && !ac || s.low > 13 || s.high > 0 && s.low != s.high-1 {
+			return nil, fmt.Errorf("a scan of coefficients %d to %d of %d components, bits %d to %d", s.first, s.last, n, s.high, s.low)
+		}
+	}
+	blocks := 0
+	for k := range n {
+		id, tables := header[1+2*k], header[2+2*k]
+		i := 0
+		for i < len(d.components) && d.components[i].id != id {
+			i++
+		}
+		if i == len(d.components) || tables>>4 > 3 || tables&15 > 3 {
+			return nil, fmt.Errorf("a scan of component %d with tables %#x", id, tables)
+		}
+		c := &d.components[i]
+		for _, p := range s.parts {
+			if p.component == c {
+				return nil, fmt.Errorf("a scan of component %d twice", id)
+			}
+		}
+		p := part{component: c, dc: d.dc[tables>>4], ac: d.ac[tables&15]}
+		if s.first == 0 && s.high == 0 && p.dc == nil || s.last > 0 && p.ac == nil {
+			return nil, errors.New("a scan whose Huffman table is missing")
+		}
+		if c.quant == nil {
+			if c.quant = d.quant[c.table]; c.quant == nil {
+				return nil, errors.New("a scan whose quantization table is missing")
+			}
+		}
+		s.parts = append(s.parts, p)
+		blocks += c.across * c.down
+	}
+	if n > 1 && blocks > 10 { // ITU-T T.81 B.2.3.
+		return nil, fmt.Errorf("a scan of %d blocks at once", blocks)
+	}
+	return s, nil
+}
+
+// check tells of data that ended before the blocks did.
+func (s *scan) check() error {
+	switch {
+	case s.bad:
+		return errCode
+	case !s.over():
+		return nil
+	case s.at >= len(s.data)-1:
+		return io.ErrUnexpectedEOF
+	}
+	return errCode
+}
+
+// reset goes on after a restart marker.
+func (s *scan) reset(marker uint8) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	d := decoder{file: s.data, at: s.at}
+	found, err := d.marker()
+	if err != nil {
+		return err
+	}
+	if found != marker {
+		return errReset
+	}
+	s.bits = bits{data: s.data, at: d.at}
+	s.blocksToSkip = 0
+	for i := range s.parts {
+		s.parts[i].predicted = 0
+	}
+	return nil
+}
+
+// decode reads what the scan has of a block.
+func (s *scan) decode(p *part, x, y int) error {
+	if !s.progressive {
+		if err := s.sequential(p); err != nil {
+			return err
+		}
+		p.transform(x, y, &s.block)
+		return nil
+	}
+	block := (*[64]int16)(p.coefficients[64*(y*p.blocksWide+x):])
+	switch {
+	case s.first == 0 && s.high == 0:
+		return s.dcFirst(p, block)
+	case s.first == 0:
+		if s.bit() {
+			block[0] |= 1 << s.low
+		}
+		return nil
+	case s.high == 0:
+		return s.acFirst(p, block)
+	}
+	return s.acRefine(p, block)
+}
+
+// difference is the DC value's from that of the block before.
+func (s *scan) difference(p *part) (int32, error) {
+	count := s.symbol(p.dc)
+	if count > 15 {
+		return 0, errCode
+	}
+	p.predicted += s.signed(int(count))
+	return p.predicted, nil
+}
+
+// sequential reads a whole block, ITU-T T.81 F.2.2.
+func (s *scan) sequential(p *part) error {
+	s.block = block{}
+	dc, err := s.difference(p)
+	if err != nil {
+		return err
+	}
+	s.block.put(0, int32(int16(dc)), p.quant)
+	for k := 1; k < 64; k++ {
+		symbol := s.symbol(p.ac)
+		run, count := int(symbol>>4), int(symbol&15)
+		if count == 0 {
+			if run < 15 {
+				break
+			}
+			k += 15
+			continue
+		}
+		if k += run; k > 63 {
+			return errRoom
+		}
+		s.block.put(k, s.signed(count), p.quant)
+	}
+	return nil
+}
+
+// dcFirst, acFirst and acRefine are the passes of ITU-T T.81 G.1.2.
+func (s *scan) dcFirst(p *part, block *[64]int16) error {
+	dc, err := s.difference(p)
+	block[0] = int16(dc << s.low)
+	return err
+}
+
+func (s *scan) acFirst(p *part, block *[64]int16) error {
+	if s.blocksToSkip > 0 {
+		s.blocksToSkip--
+		return nil
+	}
+	for k := s.first; k <= s.last; k++ {
+		symbol := s.symbol(p.ac)
+		run, count := int(symbol>>4), int(symbol&15)
+		if count == 0 {
+			if run < 15 {
+				s.blocksToSkip = 1<<run + int(s.take(run)) - 1
+				break
+			}
+			k += 15
+			continue
+		}
+		if k += run; k > s.last {
+			return errRoom
+		}
+		block[natural[k]] = int16(s.signed(count) << s.low)
+	}
+	return nil
+}
+
+func (s *scan) acRefine(p *part, block *[64]int16) error {
+	k := s.first
+	if s.blocksToSkip == 0 {
+		for ; k <= s.last; k++ {
+			symbol := s.symbol(p.ac)
+			run, count := int(symbol>>4), symbol&15
+			value := int16(0)
+			switch {
+			case count > 1:
+				return errCode
+			case count == 1:
+				value = -1 << s.low
+				if s.bit() {
+					value = 1 << s.low
+				}
+			case run < 15:
+				s.blocksToSkip = 1<<run + int(s.take(run))
+			}
+			if s.blocksToSkip > 0 {
+				break
+			}
+			for ; k <= s.last; k++ {
+				if block[natural[k]] != 0 {
+					s.refine(&block[natural[k]])
+					continue
+				}
+				if run == 0 {
+					break
+				}
+				run--
+			}
+			if value != 0 {
+				if k > s.last {
+					return errRoom
+				}
+				block[natural[k]] = value
+			}
+		}
+	}
+	if s.blocksToSkip > 0 {
+		for ; k <= s.last; k++ {
+			if block[natural[k]] != 0 {
+				s.refine(&block[natural[k]])
+			}
+		}
+		s.blocksToSkip--
+	}
+	return nil
+}
+
+// refine reads one more bit of a coefficient.
+func (s *scan) refine(v *int16) {
+	if bit := int16(1) << s.low; s.bit() && *v&bit == 0 {
+		if *v > 0 {
+			*v += bit
+		} else {
+			*v -= bit
+		}
+	}
+}
