@@ -26,14 +26,14 @@ import (
 var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 
 // finish evaluates the last epoch's weights and writes the result. It can be repeated: result.json comes last.
-func (t *trainer) finish(ctx context.Context) (*Result, error) {
+func (t *trainer) finish(ctx context.Context, progress func(Progress)) (*Result, error) {
 	r := &Result{
 		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: Version(),
 		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest, Skipped: len(t.set.Skipped),
 		Diverged: t.state.Diverged, Files: make(map[string]string),
 	}
 	if !strings.HasPrefix(r.Diverged, "not finite") {
-		err := t.evaluate(ctx, r)
+		err := t.evaluate(ctx, r, progress)
 		var bad *notFiniteError
 		if errors.As(err, &bad) {
 			r.Diverged = bad.Error()
@@ -76,7 +76,7 @@ type notFiniteError struct{ what string }
 func (e *notFiniteError) Error() string { return "not finite: " + e.what }
 
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
-func (t *trainer) evaluate(ctx context.Context, r *Result) error {
+func (t *trainer) evaluate(ctx context.Context, r *Result, progress func(Progress)) error {
 	e, err := evaluation(t.choice.Backend, t.spec)
 	if err != nil {
 		return err
@@ -96,21 +96,32 @@ func (t *trainer) evaluate(ctx context.Context, r *Result) error {
 	if _, err := backbone.DecodeWeights(raw, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}); err != nil {
 		return err
 	}
-	queries, err := t.embed(ctx, e.exec, t.set.Test, EmbeddingsFile, LabelsFile)
+	images, done := imagesOf(t.set.Train.Labels, t.heldOut), 0
+	total := t.set.Test.N + len(images)
+	if t.set.Gallery != nil {
+		total += t.set.Gallery.N
+	}
+	embedded := func(n int) {
+		if done += n; progress != nil {
+			progress(Progress{Hash: t.state.Run, Spec: t.spec, Epoch: t.spec.Epochs, Epochs: t.spec.Epochs, Step: t.spec.Steps(), Steps: t.spec.Steps(),
+				Embedded: done, Images: total})
+		}
+	}
+	queries, err := t.embed(ctx, e.exec, t.set.Test, EmbeddingsFile, LabelsFile, embedded)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
 	if t.set.Gallery != nil {
-		if gallery, err = t.embed(ctx, e.exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile); err != nil {
+		if gallery, err = t.embed(ctx, e.exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded); err != nil {
 			return err
 		}
 		items = len(gallery.Labels)
 	}
 	var held *retrieval.Embeddings
 	if len(t.heldOut) > 0 {
-		if held, err = embedSome(ctx, e.exec, t.set, t.set.Train, imagesOf(t.set.Train.Labels, t.heldOut), t.spec.Dim); err != nil {
+		if held, err = embedSome(ctx, e.exec, t.set, t.set.Train, images, t.spec.Dim, embedded); err != nil {
 			return err
 		}
 	}
@@ -201,8 +212,8 @@ func measurable(set *datasets.Set) bool {
 }
 
 // embed computes the embeddings of all images and writes them with their labels.
-func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, exec, t.set, im, t.spec.Dim)
+func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int)) (*retrieval.Embeddings, error) {
+	e, err := embedAll(ctx, exec, t.set, im, t.spec.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -221,17 +232,18 @@ func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Imag
 // embedRows is how many images are embedded at once, so that a graph is compiled once for all sets.
 const embedRows = 128
 
-// embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch.
-func embedAll(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int) (*retrieval.Embeddings, error) {
+// embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch. embedded, if
+// not nil, is told how many each batch had.
+func embedAll(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
 	all := make([]int, im.N)
 	for i := range all {
 		all[i] = i
 	}
-	return embedSome(ctx, exec, set, im, all, dim)
+	return embedSome(ctx, exec, set, im, all, dim, embedded)
 }
 
 // embedSome is embedAll for the images given.
-func embedSome(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int) (*retrieval.Embeddings, error) {
+func embedSome(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
 	const rows = embedRows
 	one := im.Size * im.Size * 3
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
@@ -258,6 +270,9 @@ func embedSome(ctx context.Context, exec *model.Exec, set *datasets.Set, im *dat
 			return nil, err
 		}
 		e.Values = append(e.Values, values[:count*dim]...)
+		if embedded != nil {
+			embedded(count)
+		}
 	}
 	return e, nil
 }

@@ -52,7 +52,9 @@ func child(raw, dir string) int {
 		if store, err = OpenStore(dir); err == nil {
 			pause, _ := time.ParseDuration(os.Getenv(childEnv + "_PAUSE")) // So that a kill finds it at work; none by default.
 			_, err = Run(context.Background(), goBackend(), store, spec, func(p Progress) {
-				fmt.Println("step", p.Step)
+				if p.OnImages() == "" {
+					fmt.Println("step", p.Step)
+				}
 				time.Sleep(pause)
 			})
 		}
@@ -191,8 +193,10 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(seen) != 9 || seen[8].Epoch != 3 || seen[8].Step != 9 || seen[8].Left != 0 {
+			if len(seen) != 9+2 || seen[8].Epoch != 3 || seen[8].Step != 9 || seen[8].Left != 0 || seen[8].OnImages() != "" {
 				t.Errorf("progress %+v", seen)
+			} else if q, g := seen[9], seen[10]; q.OnImages() != "9 of 18 images embedded" || g.Embedded != 18 || g.Step != 9 || g.Steps != 9 {
+				t.Errorf("progress at the end %+v", seen[9:])
 			}
 			for _, name := range []string{specFile, resultFile, metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
 				if _, err := os.Stat(filepath.Join(s.Path(r.Hash), name)); err != nil {

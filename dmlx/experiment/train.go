@@ -27,14 +27,34 @@ type Progress struct {
 	StepRate      float64
 	ViolationRate float64 // Share of this epoch's triplets so far with S_an > S_ap.
 	Left          time.Duration
-	// Decoded of Images image files are decoded, before the first step of the first run on them.
-	Decoded, Images int
+	// Decoded of Images image files are decoded, before the first step of the first run on them; or Embedded of Images images are
+	// embedded for the measures, after the last step. During the steps all three are 0.
+	Decoded, Embedded, Images int
+}
+
+// OnImages tells in words how many images are decoded or embedded; it is empty during the steps.
+func (p Progress) OnImages() string {
+	switch {
+	case p.Embedded > 0:
+		return fmt.Sprintf("%d of %d images embedded", p.Embedded, p.Images)
+	case p.Images > 0:
+		return fmt.Sprintf("%d of %d images decoded", p.Decoded, p.Images)
+	}
+	return ""
+}
+
+// Stage tells in words how far a run is: its images, or its epoch, pace and violations.
+func (p Progress) Stage() string {
+	if text := p.OnImages(); text != "" {
+		return text
+	}
+	return fmt.Sprintf("epoch %d/%d, %.0f steps/s, violations %.0f %%", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate)
 }
 
 // Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
 // same backend, and begins anew without one. If ctx is done it stops at the next step: the epoch under way is lost, and
 // the same call goes on from its beginning. A run that diverges is a result too; see [Result.Diverged]. progress, if not
-// nil, is called after each step and must return soon.
+// nil, is called after each step, while images are decoded before and embedded after, and must return soon.
 func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil { // GoMLX panics where a graph cannot be built, as a rule of the user's own may not.
@@ -131,7 +151,7 @@ func (t *trainer) run(ctx context.Context, store *Store, progress func(Progress)
 	if err := t.train(ctx, progress); err != nil {
 		return nil, err
 	}
-	return t.finish(ctx)
+	return t.finish(ctx, progress)
 }
 
 // train does the epochs that are left. Batches are prepared ahead, and a step's outcome is read while the next one runs.

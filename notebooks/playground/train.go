@@ -285,7 +285,10 @@ func (c *chart) step(i int, p experiment.Progress, first bool, store *experiment
 				last.Epoch, c.specs[i].Epochs, 100*last.ViolationRate, last.Sap, last.San, last.GradientNorm)
 		}
 	}
-	c.line = fmt.Sprintf("%s: epoch %d of %d, %.0f steps/s, violations %.0f %%, %s left", shortRule(c.specs[i]), p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate, p.Left)
+	c.line = shortRule(c.specs[i]) + ": " + p.Stage()
+	if p.Left > 0 {
+		c.line += fmt.Sprintf(", %s left", p.Left)
+	}
 	c.show(false)
 }
 

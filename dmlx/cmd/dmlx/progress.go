@@ -69,15 +69,10 @@ func (l *liveLine) end() {
 	l.shown, l.last = 0, time.Time{}
 }
 
-// decoding is how far a data set's images are, as one line.
-func decoding(data string, done, total int) string {
-	return fmt.Sprintf("%s: %d of %d images decoded", data, done, total)
-}
-
 // training is a run's progress as one line.
 func training(p experiment.Progress) string {
-	if p.Decoded < p.Images {
-		return decoding(p.Spec.Data, p.Decoded, p.Images)
+	if text := p.OnImages(); text != "" {
+		return p.Spec.Data + ": " + text
 	}
 	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps, 100*p.ViolationRate)
 	if p.StepRate > 0 { // Not known of the first step.
@@ -99,7 +94,7 @@ func (a *app) store() (*experiment.Store, error) {
 // opening is how data sets are opened: an interrupt ends it, and standard error tells of it.
 func (a *app) opening() experiment.Opening {
 	return experiment.Opening{Context: a.ctx, Warn: a.warn, Decoded: func(data string, done, total int) {
-		a.line.show("%s", decoding(data, done, total))
+		a.line.show("%s: %s", data, experiment.Progress{Decoded: done, Images: total}.OnImages())
 		if done == total {
 			a.line.end()
 		}

@@ -191,8 +191,7 @@ func Overall(show func(fraction float64, text string)) func(experiment.Progress)
 			done += s
 		}
 		runs := float64(max(p.Runs, 1))
-		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, epoch %d/%d, %.0f steps/s, violations %.0f %%",
-			p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data, p.Spec.Seed, p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate)
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data, p.Spec.Seed, p.Stage())
 		if made := done - resumed; made > 0 {
 			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
 			text += fmt.Sprintf(", %s left", left.Round(time.Second))

@@ -81,5 +81,13 @@ func TestOverall(t *testing.T) {
 	if math.Abs(fraction-1.1/4) > 1e-12 || !strings.HasPrefix(text, "run 1/4") || !strings.HasSuffix(text, " left") {
 		t.Errorf("%v %q", fraction, text)
 	}
+	for want, p := range map[string]experiment.Progress{
+		"7 of 8 images decoded":  {Runs: 4, Decoded: 7, Images: 8},
+		"8 of 8 images embedded": {Runs: 4, Embedded: 8, Images: 8},
+	} {
+		if show(p); !strings.Contains(text, want) {
+			t.Errorf("%q, want %s", text, want)
+		}
+	}
 	show(experiment.Progress{Step: 1}) // A run of its own that does not know its length.
 }

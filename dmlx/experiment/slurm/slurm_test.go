@@ -61,7 +61,9 @@ func command(ctx context.Context, args []string) error {
 		if pause, err := time.ParseDuration(os.Getenv("DMLX_TEST_SLOW")); err == nil { // So that a kill finds it at work.
 			time.Sleep(pause)
 		}
-		say(fmt.Sprint("step ", p.Step))
+		if p.OnImages() == "" {
+			say(fmt.Sprint("step ", p.Step))
+		}
 	}}
 	switch strings.Join(args[:2], " ") {
 	case "runs make":
