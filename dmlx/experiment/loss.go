@@ -31,8 +31,8 @@ func (s Spec) WithLoss(loss, miner string) (Spec, error) {
 		if _, err := miners.Parse(miner); err != nil {
 			return s, err
 		}
-		if losses.PerClass(l) > 0 {
-			return s, fmt.Errorf("miner %s: %s has proxies in place of pairs and triplets of images, of which a miner chooses", miner, l)
+		if err := losses.CheckMined(l); err != nil {
+			return s, fmt.Errorf("miner %s: %w", miner, err)
 		}
 	}
 	s.Rule, s.rule = "", nil

@@ -196,6 +196,14 @@ func PerClass(l Loss) int {
 	return 0
 }
 
+// CheckMined tells whether a miner can choose the terms of a loss: not of one with proxies, whose terms are of an image and a proxy.
+func CheckMined(n *Named) error {
+	if PerClass(n) > 0 {
+		return fmt.Errorf("%s has proxies in place of pairs and triplets of images, of which a miner chooses", n)
+	}
+	return nil
+}
+
 // CheckClasses tells whether proxies of these classes are such as a loss has: [PerClass] of each, one behind the other.
 func CheckClasses(l Loss, classes []int64) error {
 	k := PerClass(l)

@@ -59,8 +59,9 @@ func (a *app) storePath() string {
 	return "runs"
 }
 
-// checkOut tells, before any work is done, whether a file can be written at each path, all different; "" is none.
-func checkOut(paths ...string) error {
+// checkOut tells, before any work is done, whether a file can be written at each path, all different and none of those that are
+// read; "" is none.
+func checkOut(read []string, paths ...string) error {
 	for i, path := range paths {
 		if path == "" {
 			continue
@@ -68,8 +69,15 @@ func checkOut(paths ...string) error {
 		if slices.Contains(paths[:i], path) {
 			return fmt.Errorf("%s is to be written twice: want a file for each", path)
 		}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a folder: want the name of a file to write", path)
+		if info, err := os.Stat(path); err == nil {
+			if info.IsDir() {
+				return fmt.Errorf("%s is a folder: want the name of a file to write", path)
+			}
+			for _, source := range read {
+				if of, err := os.Stat(source); err == nil && os.SameFile(of, info) {
+					return fmt.Errorf("%s is read: want another file to write", path)
+				}
+			}
 		}
 		if err := tryIn(filepath.Dir(path)); err != nil { // Where it is written before it is renamed.
 			return fmt.Errorf("%s cannot be written: %w", path, err)

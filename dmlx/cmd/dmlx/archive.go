@@ -27,7 +27,7 @@ func newExport(a *app) *cobra.Command {
 			if out == "" {
 				return errors.New("--out is needed: the file to write to")
 			}
-			if err := checkOut(out); err != nil {
+			if err := checkOut(nil, out); err != nil {
 				return err
 			}
 			store, err := a.store()

@@ -43,7 +43,7 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 			if loss == "" || embeddings == "" || labels == "" {
 				return errors.New("want --loss NAME, --embeddings E.npy and --labels L.npy, or --list")
 			}
-			if err := checkOut(matrix, pairs); err != nil {
+			if err := checkOut([]string{embeddings, labels, proxies, classes}, matrix, pairs); err != nil {
 				return err
 			}
 			l, err := losses.Parse(loss)
@@ -56,8 +56,8 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 				if err != nil {
 					return err
 				}
-				if losses.PerClass(l.Loss) > 0 {
-					return fmt.Errorf("--miner %s: %s has proxies in place of pairs and triplets of images, of which a miner chooses", miner, l)
+				if err := losses.CheckMined(l); err != nil {
+					return fmt.Errorf("--miner %s: %w", miner, err)
 				}
 				of = miners.With(m, of)
 			}

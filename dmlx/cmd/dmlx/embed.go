@@ -47,7 +47,7 @@ taken off.`,
 			if out == "" {
 				return errors.New("--out is empty: want the file to write")
 			}
-			if err := checkOut(out); err != nil {
+			if err := checkOut([]string{weights}, out); err != nil {
 				return err
 			}
 			raw, err := startingWeights(arch, weights)

@@ -35,7 +35,7 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 			if out == "" && triplets == "" {
 				return errors.New("nothing to write: want --out G.npy, --triplets T.csv or both")
 			}
-			if err := checkOut(out, triplets); err != nil {
+			if err := checkOut([]string{embeddings, labels}, out, triplets); err != nil {
 				return err
 			}
 			r, err := dmlx.ParseRule(rule)

@@ -45,6 +45,8 @@ fails, the command says which and fails, and that notebook stays as it was.`,
 				return errors.New("lab --execute: name the notebooks to run")
 			case !execute && len(args) > 1:
 				return errors.New("lab: opens one notebook; --execute runs several")
+			case timeout < 0:
+				return fmt.Errorf("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
 			l, err := a.lab()
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -36,15 +37,21 @@ func TestErrorsAreOneLine(t *testing.T) {
 // What cannot be meant is told before any work is done.
 func TestRefusedBeforeTheWork(t *testing.T) {
 	t.Setenv("DMLX_STORE", t.TempDir())
+	source := filepath.Join(t.TempDir(), "E.npy")
+	if err := os.WriteFile(source, []byte("embeddings"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
-		"1 classes × 4 images has no triplets": {"train", "--preset", "smoke", "--batch", "1x4"},
-		"4 classes × 1 images has no triplets": {"train", "--preset", "smoke", "--batch", "4x1"},
-		"proxies in place of pairs":            {"train", "--preset", "smoke", "--loss", "proxy-anchor", "--miner", "ms"},
-		"--miner hard: arcface has proxies":    {"dissect", "--loss", "arcface", "--miner", "hard", "--embeddings", "E.npy", "--labels", "L.npy"},
-		"m.npy is to be written twice":         {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy", "--matrix", "m.npy", "--pairs", "m.npy"},
-		"x.npy is to be written twice":         {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out", "x.npy", "--triplets", "x.npy"},
-		"want the name of a file":              {"runs", "export", "--out", t.TempDir()},
-		"--out is empty":                       {"embed", "--weights", "W", "--images", "D", "--out", ""},
+		"E.npy is read: want another file":       {"gradient", "--embeddings", source, "--labels", "L.npy", "--out", filepath.Dir(source) + "/./E.npy"},
+		"lab --timeout -1s: want 0 for no limit": {"lab", "--execute", "--timeout", "-1s", "x.ipynb"},
+		"1 classes × 4 images has no triplets":   {"train", "--preset", "smoke", "--batch", "1x4"},
+		"4 classes × 1 images has no triplets":   {"train", "--preset", "smoke", "--batch", "4x1"},
+		"proxies in place of pairs":              {"train", "--preset", "smoke", "--loss", "proxy-anchor", "--miner", "ms"},
+		"--miner hard: arcface has proxies":      {"dissect", "--loss", "arcface", "--miner", "hard", "--embeddings", "E.npy", "--labels", "L.npy"},
+		"m.npy is to be written twice":           {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy", "--matrix", "m.npy", "--pairs", "m.npy"},
+		"x.npy is to be written twice":           {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out", "x.npy", "--triplets", "x.npy"},
+		"want the name of a file":                {"runs", "export", "--out", t.TempDir()},
+		"--out is empty":                         {"embed", "--weights", "W", "--images", "D", "--out", ""},
 	} {
 		if code, _, stderr := invoke(t, args...); code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, %q, want …%s…", args, code, stderr, want)

@@ -30,7 +30,7 @@ func newPretrain(a *app) *cobra.Command {
 			if o.Epochs < 1 || o.Batch < 1 {
 				return fmt.Errorf("--epochs %d, --batch %d: want at least 1", o.Epochs, o.Batch)
 			}
-			if err := checkOut(out); err != nil {
+			if err := checkOut(nil, out); err != nil {
 				return err
 			}
 			choice, err := a.backend()

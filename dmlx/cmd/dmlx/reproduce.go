@@ -59,7 +59,7 @@ func newReproduce(a *app) *cobra.Command {
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
-			if err := checkOut(ship); err != nil {
+			if err := checkOut(nil, ship); err != nil {
 				return err
 			}
 			store, err := a.store()

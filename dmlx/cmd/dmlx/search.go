@@ -121,7 +121,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if len(args) == 0 {
 				return a.listSearches(store)
 			}
-			if err := checkOut(ship); err != nil {
+			if err := checkOut(nil, ship); err != nil {
 				return err
 			}
 			r, err := results.Search(cmd.Context(), results.SearchRequest{Name: args[0],
