@@ -64,7 +64,8 @@ func (im *Images) Augmented(dst []uint8, i, dx, dy int, flip bool) {
 			continue
 		}
 		for x := lo; x < hi; x++ {
-			copy(row[x*3:x*3+3], from[(size-1-x-dx)*3:])
+			to, of := row[x*3:][:3:3], from[(size-1-x-dx)*3:][:3:3]
+			to[0], to[1], to[2] = of[0], of[1], of[2]
 		}
 	}
 }

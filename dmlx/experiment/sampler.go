@@ -3,7 +3,9 @@ package experiment
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/gradient-surgery/dml/datasets"
 )
@@ -106,13 +108,21 @@ type batch struct {
 	labels []int32
 }
 
-// load reads the images of a batch.
+// load reads the images of a batch, on all cores where they are megabytes, so that a GPU does not wait for them.
 func load(im *datasets.Images, draws []draw) batch {
 	one := im.Size * im.Size * 3
 	b := batch{pixels: make([]uint8, len(draws)*one), labels: make([]int32, len(draws))}
-	for i, d := range draws {
-		im.Augmented(b.pixels[i*one:(i+1)*one], d.image, d.dx, d.dy, d.flip)
-		b.labels[i] = int32(im.Labels[d.image])
+	workers := min(runtime.GOMAXPROCS(0), 1+len(b.pixels)>>20)
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < len(draws); i += workers {
+				d := draws[i]
+				im.Augmented(b.pixels[i*one:(i+1)*one], d.image, d.dx, d.dy, d.flip)
+				b.labels[i] = int32(im.Labels[d.image])
+			}
+		})
 	}
+	group.Wait()
 	return b
 }
