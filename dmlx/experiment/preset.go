@@ -24,6 +24,10 @@ type Preset struct {
 	// SweepSeeds are those of a cell of a sweep or of the grid, of which there are hundreds.
 	SweepSeeds []uint64
 
+	// Digests, by data set, are those of images that need not be here: specs on them are made without opening them, so that
+	// results of such runs can be shown where the images are not.
+	Digests map[string]string
+
 	// AllowPartial and SkipBad take published sets and folders as they are; see [Spec].
 	AllowPartial, SkipBad bool
 
@@ -117,8 +121,8 @@ func ParsePreset(name string) (Preset, error) {
 }
 
 // Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest, and
-// so is a published set that need not be whole; its images may have to be decoded first, which [Preset.Opening] can follow
-// and end.
+// so is a published set that need not be whole, unless Digests has it; its images may have to be decoded first, which
+// [Preset.Opening] can follow and end.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	spec, err := p.base.WithRule(rule)
 	if err != nil {
@@ -146,6 +150,9 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
 	if published && !spec.AllowPartial && !spec.SkipBad {
 		return spec, nil // It is as published, or is not opened: its name says it too, whether it is here or not.
+	}
+	if spec.DataDigest = p.Digests[data]; spec.DataDigest != "" {
+		return spec, nil
 	}
 	set, err := openSetWith(spec, p.Opening)
 	if err != nil {

@@ -55,7 +55,26 @@ func TestPublishedSetTrains(t *testing.T) {
 	if err != nil || r.DataDigest != partial.DataDigest || r.Queries != 12 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	partial.DataDigest = ""
+	table := &Table{Preset: p.Name, Runs: 1, Cells: []Cell{{Data: "CUB", Specs: []Spec{partial}, Runs: []*Result{r}}}}
+	if line := table.Provenance(); !strings.Contains(line, "CUB, in part · seeds 1") {
+		t.Error(line)
+	}
+	// Where the images are not, their digest stands for them: what is there is shown, and nothing can be made.
+	p.Digests = map[string]string{"CUB": partial.DataDigest}
+	t.Setenv(datasets.DataEnv, t.TempDir())
+	away, err := spec()
+	if err != nil || away.Hash() != partial.Hash() {
+		t.Fatalf("%+v, %v", away, err)
+	}
+	if again, err := Run(context.Background(), nil, store, away, nil); err != nil || again.Hash != r.Hash {
+		t.Errorf("%+v, %v", again, err)
+	}
+	away.Seed = 2
+	if _, err := Run(context.Background(), c, store, away, nil); err == nil || !strings.Contains(err.Error(), "dmlx data get cub") {
+		t.Errorf("a run without images: %v", err)
+	}
+	t.Setenv(datasets.DataEnv, root)
+	p.Digests, partial.DataDigest = nil, ""
 	if err := partial.Validate(); err == nil || !strings.Contains(err.Error(), "without its digest") {
 		t.Errorf("no digest: %v", err)
 	}

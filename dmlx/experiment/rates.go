@@ -85,8 +85,8 @@ func paperRate(data, rule string) float64 {
 
 // sweepRates are the learning rates that a sweep tries for a rule, rising. Those of the paper preset are the paper's own
 // (Tables 6–8). Elsewhere they are half, once, twice and four times the rate of the rule's family. sig-ms, which breaks
-// first, gets a quarter to twice; and so do constant weights on minicar, since a first sweep of Table 6 had all four best
-// rates at its lower edge. The smoke preset takes the middle two.
+// first, gets a quarter to twice; and so do constant weights on the fine-grained set, since a first sweep of Table 6 on minicar
+// had all four best rates at its lower edge. The smoke preset takes the middle two.
 func (p Preset) sweepRates(table int, data, rule string) []float64 {
 	if p.Name == "paper" {
 		switch {
@@ -100,7 +100,7 @@ func (p Preset) sweepRates(table int, data, rule string) []float64 {
 		return []float64{0.05, 0.1, 0.2, 0.4}
 	}
 	first := p.rate(data, rule) / 2
-	if f := familyOf(rule); f == sigmoidMulti || f == constant && data == "minicar" {
+	if f := familyOf(rule); f == sigmoidMulti || f == constant && data == p.FineGrained {
 		first /= 2
 	}
 	if p.Name == "smoke" {

@@ -291,7 +291,12 @@ func (t *Table) Provenance() string {
 	var runs []*Result
 	shipped := 0
 	for _, c := range t.Cells {
-		sets, runs = addNew(sets, c.Data), append(runs, c.Runs...)
+		runs = append(runs, c.Runs...)
+		set := c.Data
+		if slices.ContainsFunc(c.Specs, func(s Spec) bool { return s.AllowPartial }) {
+			set += ", in part"
+		}
+		sets = addNew(sets, set)
 		for _, r := range c.Runs {
 			seeds = addNew(seeds, fmt.Sprint(r.Spec.Seed))
 			if r.Shipped {
