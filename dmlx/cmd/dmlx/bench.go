@@ -260,15 +260,8 @@ func benchStep(ctx context.Context, _ *app, c *backend.Choice, sofar []measureme
 		return err
 	}
 	spec.Epochs, spec.StepsPerEpoch = 1, 120
-	var times []float64
-	var last time.Time
-	if err := inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
-		now := time.Now()
-		if p.Step > 10 { // The first ones compile and fill the queue.
-			times = append(times, float64(now.Sub(last).Microseconds())/1000)
-		}
-		last = now
-	}); err != nil {
+	times, _, err := timeSteps(ctx, c, spec, 10)
+	if err != nil {
 		return err
 	}
 	step := measured("training step", fmt.Sprintf("quick minicar, B=%d, %d px", spec.ClassesPerBatch*spec.ImagesPerClass, spec.Size), "ms", times...)

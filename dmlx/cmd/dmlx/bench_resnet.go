@@ -48,52 +48,74 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		steps = resnetOnGPU
 	}
 	for _, s := range steps {
-		spec, err := benchSpec("quick", "minicar")
+		spec, err := someSteps(string(s.arch), 224, s.classes, s.images)
 		if err != nil {
 			return err
 		}
-		if spec, err = spec.WithStart(string(s.arch), experiment.Random); err != nil {
+		spec.Thrift = s.thrift
+		times, peak, err := timeSteps(ctx, c, spec, 2)
+		if err != nil {
 			return err
 		}
-		spec.Size, spec.TrainClasses, spec.TestClasses = 224, s.classes, 2
-		spec.ClassesPerBatch, spec.ImagesPerClass = s.classes, s.images
-		spec.Epochs, spec.StepsPerEpoch, spec.Thrift = 1, 7, s.thrift
-		spec.LR = 1e-3 // From random weights, a step of any length is as fast.
-		var times []float64
-		var last time.Time
-		var watched func() float64
-		peak := 0.
-		if err := inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
-			now := time.Now()
-			switch {
-			case p.Step == 2: // The first one compiles.
-				watched = watchPeak()
-			case p.Step > 2:
-				times = append(times, float64(now.Sub(last).Microseconds())/1000)
-			}
-			if p.Step == spec.Steps() {
-				peak = watched()
-			}
-			last = now
-		}); err != nil {
-			return err
-		}
-		what := fmt.Sprintf("%s, B=%d, 224 px", s.arch, spec.Batch())
-		if t := s.thrift; t != (experiment.Thrift{}) {
-			if t.Precision != "" {
-				what += ", " + t.Precision
-			}
-			if t.Piece > 0 {
-				what += fmt.Sprintf(", pieces of %d", t.Piece)
-			}
-			if t.Recompute {
-				what += ", recomputed"
-			}
-		}
+		what := stepText(spec)
 		report(measured("training step", what, "ms", times...))
 		reportPeak(c, what, peak, report)
 	}
 	return nil
+}
+
+// someSteps is a short run on drawn images, from random weights: its steps are as fast as those of any other run of this size.
+func someSteps(arch string, size, classes, images int) (experiment.Spec, error) {
+	spec, err := benchSpec("quick", "minicar")
+	if err != nil {
+		return spec, err
+	}
+	if spec, err = spec.WithStart(arch, experiment.Random); err != nil {
+		return spec, err
+	}
+	spec.Size, spec.TrainClasses, spec.TestClasses = size, classes, 2
+	spec.ClassesPerBatch, spec.ImagesPerClass = classes, images
+	spec.Epochs, spec.StepsPerEpoch, spec.LR = 1, 7, 1e-3
+	return spec, nil
+}
+
+// stepText names what the time of a run's steps depends on, but for the rule, which is a hundredth of it.
+func stepText(s experiment.Spec) string {
+	text := fmt.Sprintf("%s, B=%d, %d px", s.Arch, s.Batch(), s.Size)
+	if s.Precision != "" {
+		text += ", " + s.Precision
+	}
+	if s.Piece > 0 {
+		text += fmt.Sprintf(", pieces of %d", s.Piece)
+	}
+	if s.Recompute {
+		text += ", recomputed"
+	}
+	return text
+}
+
+// timeSteps makes a run from nothing and tells the milliseconds of each of its steps but the first ones, which compile and fill the
+// queue, and the most memory in MB that they took, as [watchPeak] does.
+func timeSteps(ctx context.Context, c *backend.Choice, spec experiment.Spec, first int) (milliseconds []float64, peak float64, err error) {
+	var last time.Time
+	var watched func() float64
+	err = inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
+		if p.OnImages() != "" {
+			return
+		}
+		now := time.Now()
+		switch {
+		case p.Step == first:
+			watched = watchPeak()
+		case p.Step > first:
+			milliseconds = append(milliseconds, float64(now.Sub(last).Microseconds())/1000)
+		}
+		if p.Step == spec.Steps() {
+			peak = watched()
+		}
+		last = now
+	})
+	return milliseconds, peak, err
 }
 
 // watchPeak begins to watch this process's memory: peak is the most that it has held since, in MB, or 0 where that cannot be told,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,11 +19,14 @@ import (
 
 func newReproduce(a *app) *cobra.Command {
 	var (
-		o    experiment.Options
-		out  string
-		ship string
+		o        experiment.Options
+		out      string
+		ship     string
+		estimate bool
 
 		pf presetFlags
+		// Data sets in the place of the preset's.
+		fineGrained, separated string
 
 		on cluster
 	)
@@ -45,6 +49,7 @@ func newReproduce(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			preset.FineGrained, preset.Separated = cmp.Or(fineGrained, preset.FineGrained), cmp.Or(separated, preset.Separated)
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
@@ -70,6 +75,20 @@ func newReproduce(a *app) *cobra.Command {
 				return err
 			}
 			choose := sync.OnceValues(a.backend)
+			if estimate {
+				if o.Have || on.on != "" {
+					return errors.New("--estimate makes no runs: leave out --have and --on")
+				}
+				var e estimation
+				for _, name := range names {
+					jobs, err := results.Missing(cmd.Context(), name, results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					if err != nil {
+						return err
+					}
+					e.add(name, jobs)
+				}
+				return e.print(cmd.Context(), a, choose)
+			}
 			sent := make(map[string]bool) // Runs that are made elsewhere, in front of the reports.
 			if on.on != "" {
 				if o.Have {
@@ -140,11 +159,14 @@ func newReproduce(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&fineGrained, "fine-grained", "", "data set, or folder of images, in the place of the paper's CAR, whose classes look alike (default: the preset's)")
+	f.StringVar(&separated, "separated", "", "data set, or folder of images, in the place of the paper's In-shop, whose classes are well apart (default: the preset's)")
 	pf.add(f)
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
 	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
 	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
+	f.BoolVar(&estimate, "estimate", false, "make no runs: measure some steps of what is missing, and say how long it takes here")
 	on.flags(f)
 	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
 	return cmd

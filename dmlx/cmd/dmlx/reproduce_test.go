@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,5 +83,50 @@ func TestReproduceOut(t *testing.T) {
 		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s %s: code %d, %q, want …%s…", c.flag, c.path, code, stderr, c.want)
 		}
+	}
+}
+
+// Some steps are measured, and no run is made.
+func TestReproduceEstimate(t *testing.T) {
+	store := atWork(t)
+	v := object(t, "reproduce", "table2", "table3", "--preset", "smoke", "--fresh", "--store", store, "--estimate")
+	lines := v["lines"].([]any)
+	if len(lines) != 4 { // Two tables on two data sets.
+		t.Fatalf("%v", v)
+	}
+	sum, runs := 0.0, 0.0
+	for _, l := range lines {
+		l := l.(map[string]any)
+		hours := l["hours"].(float64)
+		if want := l["step_ms"].(float64) * l["steps"].(float64) / 3.6e6; hours <= 0 || math.Abs(hours-want) > 1e-9 || l["steps"] != 8*l["runs"].(float64) {
+			t.Errorf("%v", l)
+		}
+		sum, runs = sum+hours, runs+l["runs"].(float64)
+	}
+	// Table 3 has the runs of Table 2's first and second row too: 2 data sets × 2 seeds × (4 directions + 2 × 5 pair weights).
+	if runs != 56 || math.Abs(v["hours"].(float64)-sum) > 1e-9 {
+		t.Errorf("%v runs, %v", runs, v)
+	}
+	if made, err := filepath.Glob(filepath.Join(store, "*", "result.json")); err != nil || len(made) > 0 {
+		t.Errorf("made %q, %v", made, err)
+	}
+	for _, also := range []string{"--have", "--on=slurm"} {
+		if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", also); code != 1 || !strings.Contains(stderr, "--estimate makes no runs") {
+			t.Errorf("%s: code %d, %q", also, code, stderr)
+		}
+	}
+}
+
+// A table on data sets of one's own, in the roles of the paper's.
+func TestReproduceOwnData(t *testing.T) {
+	store := atWork(t)
+	v := object(t, "reproduce", "table2", "--preset", "smoke", "--fresh", "--store", store, "--fine-grained", "minishop", "--separated", "minicar", "--estimate")
+	lines := v["lines"].([]any)
+	if len(lines) != 2 || lines[0].(map[string]any)["data"] != "minishop" || lines[1].(map[string]any)["data"] != "minicar" {
+		t.Errorf("%v", lines)
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--separated", none); code != 1 || !strings.Contains(stderr, none) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("code %d, %q", code, stderr)
 	}
 }
