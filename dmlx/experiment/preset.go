@@ -120,6 +120,20 @@ func ParsePreset(name string) (Preset, error) {
 	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Presets(), ", "))
 }
 
+// On is the preset with data sets, named or folders of images, in the roles of the paper's CAR and In-shop; "" leaves its own.
+func (p Preset) On(fineGrained, separated string) Preset {
+	p.FineGrained, p.Separated = cmp.Or(paperName(fineGrained), p.FineGrained), cmp.Or(paperName(separated), p.Separated)
+	return p
+}
+
+// paperName is a data set as the paper writes it; another's name, or a folder's, is left.
+func paperName(data string) string {
+	if name, ok := datasets.PublishedName(data); ok {
+		return name
+	}
+	return data
+}
+
 // Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest, and
 // so is a published set that need not be whole, unless Digests has it; its images may have to be decoded first, which
 // [Preset.Opening] can follow and end.
@@ -128,9 +142,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	if name, ok := datasets.PublishedName(data); ok {
-		data = name
-	}
+	data = paperName(data)
 	z, known := p.sets[data]
 	if !known {
 		z = p.sets[""]

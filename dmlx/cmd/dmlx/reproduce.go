@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +48,7 @@ func newReproduce(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			preset.FineGrained, preset.Separated = cmp.Or(fineGrained, preset.FineGrained), cmp.Or(separated, preset.Separated)
+			preset = preset.On(fineGrained, separated)
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
