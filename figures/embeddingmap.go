@@ -216,7 +216,7 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 		p := m.points[i]
 		x := m.data.Min.X + (m.data.Max.X-m.data.Min.X)*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
 		y := m.data.Min.Y + (m.data.Max.Y-m.data.Min.Y)*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
-		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))), append(d.Y, int(math.Round(1e4*float64(1-y/m.Height))))
+		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))), append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))
 		kinds.WriteByte(byte(p.Kind))
 		nearest, other := -1, -1

@@ -1,18 +1,21 @@
 package figures
 
 import (
+	"strings"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Figure is a picture of a fixed size that draws itself on any canvas of gonum/plot.
+// Figure is a picture that draws itself on any canvas of gonum/plot.
 type Figure struct {
+	// Width and Height are its size where the provenance is one line at most; each more makes it higher.
 	Width, Height vg.Length
 	// Alt says in words what is to be seen. It goes with the picture wherever the format has a place for it.
 	Alt string
-	// Provenance is a line under the picture: preset, data, backend. Empty for none.
+	// Provenance stands under the picture: preset, data, backend. Empty for none.
 	Provenance string
 
 	panels func(c draw.Canvas)
@@ -32,13 +35,35 @@ func (f *Figure) Draw(c draw.Canvas) {
 	c.Fill(c.Rectangle.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	if f.Provenance != "" {
-		s := aligned(style(noteSize, quiet), text.XRight, text.YBottom)
-		c.FillText(s, vg.Point{X: c.Max.X, Y: c.Min.Y}, f.Provenance)
-		c = draw.Crop(c, 0, 0, noteSize+6, 0)
+		lines := broken(f.Provenance, c.Max.X-c.Min.X)
+		c.FillText(noteStyle(), vg.Point{X: c.Max.X, Y: c.Min.Y}, strings.Join(lines, "\n"))
+		c = draw.Crop(c, 0, 0, noteSize+6+noteLine()*vg.Length(len(lines)-1), 0)
 	}
 	if f.panels != nil {
 		f.panels(c)
 	}
+}
+
+// height is how high the figure is with all lines of its provenance.
+func (f *Figure) height() vg.Length {
+	return f.Height + noteLine()*vg.Length(max(len(broken(f.Provenance, f.Width-2*margin))-1, 0))
+}
+
+// noteStyle is how a provenance is set, and noteLine the distance of its lines.
+func noteStyle() text.Style { return aligned(style(noteSize, quiet), text.XRight, text.YBottom) }
+func noteLine() vg.Length   { return handler().Extents(noteStyle().Font).Height }
+
+// broken breaks a note into lines of at most the width, between words.
+func broken(note string, width vg.Length) []string {
+	var lines []string
+	for _, word := range strings.Fields(note) {
+		if n := len(lines); n > 0 && noteStyle().Width(lines[n-1]+" "+word) <= width {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // drawPlot draws a plot with its title above the middle of the data area, not of the whole with its labels.

@@ -5,9 +5,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/plot/cmpimg"
+	"gonum.org/v1/plot/vg"
 )
 
 // goldenResolution keeps the reference images small.
@@ -188,6 +190,34 @@ func papers(t *testing.T, table int, shift, wobble float64) []Entry {
 }
 
 const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
+
+// A provenance that is longer than its figure is wide goes on in another line, for which there is room.
+func TestProvenanceIsBroken(t *testing.T) {
+	note := "preset quick · minicar · xla:cpu · a machine, 2 cores, linux"
+	if lines := broken(note, 1000); len(lines) != 1 || lines[0] != note {
+		t.Errorf("%q", lines)
+	}
+	width := noteStyle().Width("preset quick · minicar")
+	lines := broken(note, width)
+	if strings.Join(lines, " ") != note || lines[0] != "preset quick · minicar" || len(lines) < 3 {
+		t.Errorf("%q", lines)
+	}
+	for _, line := range lines {
+		if noteStyle().Width(line) > width {
+			t.Errorf("%q is too long", line)
+		}
+	}
+	if lines := broken(strings.Repeat("w", 99), width); len(lines) != 1 { // One word is not broken.
+		t.Errorf("%q", lines)
+	}
+	f := Figure{Width: 2*margin + width, Height: 100, Provenance: note}
+	if got, want := f.height(), 100+noteLine()*vg.Length(len(lines)-1); got != want {
+		t.Errorf("%v high, want %v", got, want)
+	}
+	if f.Provenance = ""; f.height() != 100 {
+		t.Errorf("%v high without provenance", f.height())
+	}
+}
 
 func TestComparisonPlots(t *testing.T) {
 	third := papers(t, 3, -3, 1)

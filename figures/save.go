@@ -83,14 +83,14 @@ func (f *Figure) bytes(format string) (data []byte, err error) {
 	case "svg":
 		return f.svg()
 	case "pdf":
-		return written(upright{vgpdf.New(f.Width, f.Height)}, f)
+		return written(upright{vgpdf.New(f.Width, f.height())}, f)
 	default:
 		return f.png(PNGResolution)
 	}
 }
 
 func (f *Figure) png(dpi int) ([]byte, error) {
-	return written(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(dpi))}, f)
+	return written(vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.height()), vgimg.UseDPI(dpi))}, f)
 }
 
 func written(c vg.CanvasWriterTo, f *Figure) ([]byte, error) {
@@ -115,7 +115,7 @@ func (c upright) DrawImage(r vg.Rectangle, img image.Image) {
 }
 
 func (f *Figure) svg() ([]byte, error) {
-	data, err := written(vgsvg.New(f.Width, f.Height), f)
+	data, err := written(vgsvg.New(f.Width, f.height()), f)
 	if err != nil {
 		return nil, err
 	}
