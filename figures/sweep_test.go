@@ -65,6 +65,21 @@ func TestSweepPictures(t *testing.T) {
 	}
 }
 
+// Ours are far below the paper's, and made on more machines than fit one line.
+func TestSweepFarFromThePaper(t *testing.T) {
+	points := sweepOf(t, 6, -50, 1, 3)
+	for i, p := range points {
+		if strings.HasPrefix(p.Rule, "euc-orth/") {
+			points[i].Test, points[i].HeldOut = Score{math.NaN(), 0, 0, 1}, Score{math.NaN(), 0, 0, 1}
+		}
+	}
+	s, err := CompareSweep("table6", points, somewhere+strings.Repeat(" · a machine of a long name, 2 cores, linux", 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGolden(t, "sweep6far", s.Curves(), nil)
+}
+
 func TestSweepTables(t *testing.T) {
 	for table, points := range map[string][]SweepPoint{"table6": sweepOf(t, 6, -3, 1, 3), "table7": seventh(t), "table8": sweepOf(t, 8, -3, 1, 2)} {
 		s := sweepOrFail(t, table, points)
@@ -214,5 +229,32 @@ func TestSweepRejects(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A panel shows the best of either side, however far apart the two are, and is cut only where a curve falls far below both.
+func TestSweepScale(t *testing.T) {
+	row := func(ours, theirs []float64) []sweepRow {
+		return []sweepRow{{ours: []sweepCurve{curve(ours, ours)}, theirs: []sweepCurve{curve(theirs, theirs)}}}
+	}
+	none := []float64{math.NaN()}
+	for _, c := range []struct {
+		rows      []sweepRow
+		low, high float64 // Without the room around them.
+	}{
+		{row([]float64{70, 60}, []float64{80}), 60, 80},
+		{row([]float64{70, 5}, []float64{80}), 40, 80},
+		{row([]float64{25, 17}, []float64{77}), 17, 77},
+		{row([]float64{40, 1}, []float64{90}), 20, 90},
+		{row([]float64{60, 1}, none), 20, 60},
+	} {
+		s := &Sweep{rows: c.rows}
+		room := max(0.08*(c.high-c.low), 0.5)
+		if low, high := s.recalls(0); math.Abs(low-(c.low-room)) > 1e-9 || math.Abs(high-(c.high+room)) > 1e-9 {
+			t.Errorf("%g to %g, want %g to %g with %g around", low, high, c.low, c.high, room)
+		}
+	}
+	if low, high := (&Sweep{rows: row(none, none)}).recalls(0); low != 0 || high != 100 {
+		t.Errorf("nothing: %g to %g", low, high)
 	}
 }

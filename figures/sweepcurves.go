@@ -98,24 +98,32 @@ func (s *Sweep) reach() float64 {
 }
 
 // sweepDepth is how many points below the highest recall of a data set a panel goes: some curves fall so deep that the others
-// would look flat.
+// would look flat. Where the best of ours and of the paper's are far apart, it goes half as far below the lower one.
 const sweepDepth = 40
 
 // recalls is the range of all means of a data set with their deviations, cut below.
 func (s *Sweep) recalls(set int) (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	for _, r := range s.rows {
-		for _, v := range slices.Concat(r.ours[set], r.theirs[set]) {
-			if !math.IsNaN(v.test.Mean) {
-				low, high = min(low, v.test.Mean-v.test.Std), max(high, v.test.Mean+v.test.Std)
+	low = math.Inf(1)
+	var tops []float64 // The best of ours and of the paper's.
+	for _, of := range []func(sweepRow) sweepCurve{func(r sweepRow) sweepCurve { return r.ours[set] }, func(r sweepRow) sweepCurve { return r.theirs[set] }} {
+		top := math.Inf(-1)
+		for _, r := range s.rows {
+			for _, v := range of(r) {
+				if !math.IsNaN(v.test.Mean) {
+					low, top = min(low, v.test.Mean-v.test.Std), max(top, v.test.Mean+v.test.Std)
+				}
 			}
 		}
+		if top >= low {
+			tops = append(tops, top)
+		}
 	}
-	if low > high {
+	if len(tops) == 0 {
 		return 0, 100
 	}
+	high = slices.Max(tops)
 	if high-low > 1.25*sweepDepth {
-		low = high - sweepDepth
+		low = max(low, min(high-sweepDepth, slices.Min(tops)-sweepDepth/2))
 	}
 	room := max(0.08*(high-low), 0.5)
 	return low - room, high + room
@@ -205,6 +213,12 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	below := func(i int) bool { return l.curve[i].test.Mean < p.Y.Min }
 	at := func(i int) vg.Point { return vg.Point{X: x(l.curve.place(i)), Y: y(l.curve[i].test.Mean)} }
+	mark := func(i int) vg.Point { // What is below the scale stands at its end.
+		if below(i) {
+			return vg.Point{X: at(i).X, Y: c.Min.Y + 4}
+		}
+		return at(i)
+	}
 	found := false
 	for i, v := range l.curve {
 		found = found || made(v.test)
@@ -223,7 +237,7 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		case math.IsNaN(v.test.Mean):
 			continue
 		case below(i):
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: radius, Shape: under{}}, vg.Point{X: at(i).X, Y: c.Min.Y + 4})
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: radius, Shape: under{}}, mark(i))
 			continue
 		case v.test.Std > 0:
 			c.StrokeLines(stroke(l.colour, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.test.Mean - v.test.Std)}, {X: at(i).X, Y: y(v.test.Mean + v.test.Std)}})...)
@@ -237,10 +251,10 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		c.FillText(aligned(style(noteSize, l.colour), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3}, "not run yet")
 	}
 	if i := l.curve.best(testOf); i >= 0 {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(5), Shape: circled{}}, at(i))
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(5), Shape: circled{}}, mark(i))
 	}
-	if i := l.curve.best(heldOutOf); i >= 0 && !below(i) {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, at(i))
+	if i := l.curve.best(heldOutOf); i >= 0 {
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, mark(i))
 	}
 }
 
