@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/experiment/report"
 	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/runs"
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
 
@@ -122,21 +123,26 @@ func TestGallery(t *testing.T) {
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
 
+	quick, err := experiment.ParsePreset("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "", "figure5": "", "table6": "curves"} {
-		data, err := figures.Bytes(shipped(t, name).Part(part), "svg")
+		data, err := figures.Bytes(shipped(t, name, quick).Part(part), "svg")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		keep(name+".svg", data)
 	}
-}
-
-// shipped is a table or figure of the results that come with the repository; a missing run is an error.
-func shipped(t *testing.T, name string) *report.Report {
-	preset, err := experiment.ParsePreset("quick")
+	data, err := figures.Bytes(shipped(t, "table6", runs.Photographs()).Part("curves"), "svg")
 	if err != nil {
 		t.Fatal(err)
 	}
+	keep("photographs.svg", data)
+}
+
+// shipped is a table or figure of the results that come with the repository; a missing run is an error.
+func shipped(t *testing.T, name string, preset experiment.Preset) *report.Report {
 	store, err := experiment.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

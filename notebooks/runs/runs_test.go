@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/experiment/report"
 )
 
 // captured is what f writes to standard error.
@@ -70,5 +71,21 @@ func TestOpening(t *testing.T) {
 	})
 	if !strings.Contains(said, "Decoding the images of "+dir+": 100 % ") || strings.Count(said, "warning: ") != 1 || !strings.Contains(said, "lonely") {
 		t.Errorf("said %q", said)
+	}
+}
+
+// What the photographs' page shows is there without the photographs and without a backend.
+func TestPhotographsAreShipped(t *testing.T) {
+	t.Setenv("DMLX_DATA", t.TempDir())
+	store, err := experiment.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func() (*backend.Choice, error) { return nil, errors.New("a run is missing") }
+	for name, runs := range map[string]int{"table2": 24, "table3": 72, "table4": 84, "table6": 32} {
+		r, err := report.Make(t.Context(), name, report.Request{Open: none, Store: store, Preset: Photographs()})
+		if err != nil || r.Runs != runs || len(r.Results) != runs || !strings.Contains(r.Provenance, "CUB, in part") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
 }
