@@ -51,6 +51,7 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		"m.npy is to be written twice":           {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy", "--matrix", "m.npy", "--pairs", "m.npy"},
 		"x.npy is to be written twice":           {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out", "x.npy", "--triplets", "x.npy"},
 		"want the name of a file":                {"runs", "export", "--out", t.TempDir()},
+		"both minicar: want two data sets":       {"reproduce", "table2", "--separated", "minicar"},
 		"--out is empty":                         {"embed", "--weights", "W", "--images", "D", "--out", ""},
 	} {
 		if code, _, stderr := invoke(t, args...); code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

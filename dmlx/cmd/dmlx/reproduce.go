@@ -48,7 +48,9 @@ func newReproduce(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			preset = preset.On(fineGrained, separated)
+			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.Separated {
+				return fmt.Errorf("--fine-grained and --separated are both %s: want two data sets", preset.Separated)
+			}
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
