@@ -25,6 +25,7 @@ import (
 )
 
 func main() {
+	withHugePages()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // As nohup does.
 		signals = append(signals, syscall.SIGHUP)
