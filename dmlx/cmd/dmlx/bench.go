@@ -63,6 +63,7 @@ var benchmarks = []struct {
 	{"losses", benchLosses},
 	{"step", benchStep},
 	{"resnet", benchResNet},
+	{"convolution", benchConvolution},
 	{"input", benchInput},
 	{"recall", benchRecall},
 	{"run", benchRun},
@@ -84,16 +85,17 @@ func newBench(a *app) *cobra.Command {
 		Long: `Measure the speed of this machine at what takes the time: the median of several repetitions, its spread
 (between the quartiles) and the best.
 
-  surgery  mining, composed gradient and its way back through the normalisation, of one batch
-  losses   each published loss and its gradient, of one batch
-  step     a training step of the quick preset
-  resnet   training steps of ResNet-18 and ResNet-50, whole, in pieces, recomputed and in bfloat16
-  input    photographs decoded and kept, and batches cut from them
-  recall   Recall@K, R-precision and MAP@R of one set
-  run      whole runs of the smoke and the quick preset, from nothing
-  jobs     several runs one after the other, and two at once in one process and in two
-  store    lists and a table from a store of 100,000 runs
-  cell     warm notebook cells (sets JupyterLab up where it is not)
+  surgery      mining, composed gradient and its way back through the normalisation, of one batch
+  losses       each published loss and its gradient, of one batch
+  step         a training step of the quick preset
+  resnet       training steps of ResNet-18 and ResNet-50, whole, in pieces, recomputed and in bfloat16
+  convolution  ResNet-18's convolutions and their gradients, layer by layer
+  input        photographs decoded and kept, and batches cut from them
+  recall       Recall@K, R-precision and MAP@R of one set
+  run          whole runs of the smoke and the quick preset, from nothing
+  jobs         several runs one after the other, and two at once in one process and in two
+  store        lists and a table from a store of 100,000 runs
+  cell         warm notebook cells (sets JupyterLab up where it is not)
 
 With --peer PYTHON, an interpreter that has torch, torchvision, pytorch-metric-learning and faiss-cpu, the same goes through
 theirs in the same run, with as many threads, and ratios are printed.`,

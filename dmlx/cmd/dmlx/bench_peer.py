@@ -1,12 +1,13 @@
 """Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures, as JSON on standard output.
 
-Arguments are what to time, of surgery, losses, resnet, input and recall; none is all.
+Arguments are what to time, of surgery, losses, resnet, convolution, input and recall; none is all.
 """
 
 import concurrent.futures
 import io
 import json
 import os
+import statistics
 import sys
 import time
 
@@ -108,7 +109,31 @@ def resnet():
             loss(x, labels, miner(x, labels)).backward()
             descent.step()
 
-        timed("PyTorch, channels last", "training step", f"{name}, B={b}, 224 px", step, least=6)
+        timed("PyTorch, channels last", "training step", f"{name}, B={b}, 224 px", step, least=12)
+
+
+def convolutions():
+    b, total = 16, 0
+    for pixels, c, o, k, stride, count in (
+        (224, 3, 64, 7, 2, 1), (56, 64, 64, 3, 1, 4), (56, 64, 128, 3, 2, 1), (28, 128, 128, 3, 1, 3),
+        (28, 128, 256, 3, 2, 1), (14, 256, 256, 3, 1, 3), (14, 256, 512, 3, 2, 1), (7, 512, 512, 3, 1, 3),
+    ):
+        def last(t):
+            return t.to(memory_format=torch.channels_last)
+
+        x = last(torch.randn(b, c, pixels, pixels)).requires_grad_(c > 3)
+        kernel = last(torch.randn(o, c, k, k)).requires_grad_()
+        v = last(torch.randn(b, o, pixels // stride, pixels // stride))
+
+        def step():
+            x.grad = kernel.grad = None
+            y = torch.nn.functional.conv2d(x, kernel, stride=stride, padding=k // 2)
+            y.backward(v)
+
+        name, ours = "PyTorch's, channels last", "convolution and its gradients"
+        timed(name, ours, f"{c} to {o}, {k}×{k}/{stride}, {pixels} px, B={b}", step)
+        total += count * statistics.median(lines[-1]["Times"])
+    lines.append({"Name": name, "Ours": "convolutions of a training step", "Size": f"resnet18, B={b}, 224 px", "Times": [total]})
 
 
 def photographs():
@@ -142,7 +167,7 @@ def recall():
             timed(f"faiss-cpu flat, {k} nearest", "recall, R-precision and MAP@R", f"N={n} D={d}", search)
 
 
-for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "input": photographs, "recall": recall}.items():
+for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "convolution": convolutions, "input": photographs, "recall": recall}.items():
     if len(sys.argv) < 2 or name in sys.argv[1:]:
         run()
 print(json.dumps(lines))

@@ -75,7 +75,7 @@ func someSteps(arch string, size, classes, images int) (experiment.Spec, error) 
 	}
 	spec.Size, spec.TrainClasses, spec.TestClasses = size, classes, 2
 	spec.ClassesPerBatch, spec.ImagesPerClass = classes, images
-	spec.Epochs, spec.StepsPerEpoch, spec.LR = 1, 7, 1e-3
+	spec.Epochs, spec.StepsPerEpoch, spec.LR = 1, 14, 1e-3
 	return spec, nil
 }
 

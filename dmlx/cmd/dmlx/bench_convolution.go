@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+// convolutionLayer is a convolution of ResNet-18 at 224 pixels; bench_peer.py has the same.
+type convolutionLayer struct {
+	pixels, in, out, kernel, stride int
+	times                           float64 // How many there are.
+}
+
+var convolutionLayers = []convolutionLayer{
+	{224, 3, 64, 7, 2, 1},
+	{56, 64, 64, 3, 1, 4},
+	{56, 64, 128, 3, 2, 1},
+	{28, 128, 128, 3, 1, 3},
+	{28, 128, 256, 3, 2, 1},
+	{14, 256, 256, 3, 1, 3},
+	{14, 256, 512, 3, 2, 1},
+	{7, 512, 512, 3, 1, 3},
+}
+
+// benchConvolution times what most of a training step of ResNet-18 is: its convolutions and their gradients, layer by layer,
+// and together but for the three of single pixels. Images need no gradient.
+func benchConvolution(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
+	const batch = 16
+	var total float64
+	for _, l := range convolutionLayers {
+		after := l.pixels / l.stride
+		x, kernel, v := noise(batch, l.pixels, l.pixels, l.in), noise(l.kernel, l.kernel, l.in, l.out), noise(batch, after, after, l.out)
+		exec, err := graph.NewExec(c.Backend, func(x, kernel, v *graph.Node) []*graph.Node {
+			y := backbone.Convolution(x, kernel, l.stride, l.kernel/2)
+			by := []*graph.Node{kernel, x}
+			if l.in == 3 {
+				by = by[:1]
+			}
+			out := []*graph.Node{graph.ReduceAllSum(y)} // Sums, so that what comes to the host is small.
+			for _, gradient := range graph.Gradient(graph.ReduceAllSum(graph.Mul(y, v)), by...) {
+				out = append(out, graph.ReduceAllSum(gradient))
+			}
+			return out
+		})
+		if err != nil {
+			return err
+		}
+		times, err := repeat(ctx, func() error {
+			out, err := exec.Call(x, kernel, v)
+			if err != nil {
+				return err
+			}
+			for _, t := range out {
+				if err := t.ToLocal(); err != nil { // It is not done before it is here.
+					return err
+				}
+				if err := t.FinalizeAll(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		exec.Finalize()
+		if err != nil {
+			return err
+		}
+		size := fmt.Sprintf("%d to %d, %d×%d/%d, %d px, B=%d", l.in, l.out, l.kernel, l.kernel, l.stride, l.pixels, batch)
+		line := measured("convolution and its gradients", size, "ms", times...)
+		report(line)
+		total += l.times * line.Value
+	}
+	report(measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
+	return nil
+}
+
+// noise is a tensor of standard normal numbers.
+func noise(n, height, width, channels int) *tensors.Tensor {
+	values, _ := gaussian(n*height*width, channels)
+	return tensors.FromFlatDataAndDimensions(values, n, height, width, channels)
+}
