@@ -14,7 +14,7 @@ func Feasible(spec Spec) error {
 	}
 	without, err := heldOut(set.Train.Labels, spec.HeldOut)
 	if err == nil {
-		_, err = newSampler(set.Train.Labels, without, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+		_, err = newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", set.Name, err)

@@ -23,7 +23,7 @@ func TestFeasible(t *testing.T) {
 		"learning rate is 0": func(s *Spec) { s.LR = 0 },
 		"a batch of 9 classes needs as many train classes, there are 8": func(s *Spec) { s.ClassesPerBatch = 9 },
 		"a batch of 8 classes needs as many train classes, there are 6": func(s *Spec) { s.ClassesPerBatch, s.HeldOut = 8, 4 },
-		"too few for 17 per class":                                      func(s *Spec) { s.ImagesPerClass = 17 },
+		"no class has the 17 images per class":                          func(s *Spec) { s.ImagesPerClass = 17 },
 		"leaves too little to rank":                                     func(s *Spec) { s.HeldOut = 7 },
 	} {
 		s := good

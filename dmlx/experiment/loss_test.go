@@ -111,7 +111,7 @@ func TestStepByLoss(t *testing.T) {
 				if err := backbone.Init(weights, backbone.Small, spec.Dim, spec.Seed); err != nil {
 					t.Fatal(err)
 				}
-				draws, err := newSampler(set.Train.Labels, without, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+				draws, err := newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,12 +10,14 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 )
 
-// sampler draws batches of C classes × N images. What it draws for a step depends on the seed and the step alone, so
-// that a run which goes on needs no state of it.
+// sampler draws batches of C classes × N images. A class with fewer images, such as a third of those of Stanford Online Products,
+// gives all that it has, and the batch is filled from further classes. What it draws for a step depends on the seed and the
+// step alone, so that a run which goes on needs no state of it.
 type sampler struct {
 	seed               uint64
 	classes            [][]int // Image indices of each class.
 	perBatch, perClass int
+	places             int // In batches, that a pass over all classes fills: N for each, or as many as it has images.
 	pad                int // By how many pixels the random crop moves an image at most.
 }
 
@@ -27,7 +29,7 @@ type draw struct {
 }
 
 // newSampler draws from the images whose labels are not in without.
-func newSampler(labels []int64, without map[int64]bool, names []string, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
+func newSampler(labels []int64, without map[int64]bool, perBatch, perClass, pad int, seed uint64) (*sampler, error) {
 	byLabel := make(map[int64][]int)
 	var order []int64
 	for i, l := range labels {
@@ -45,20 +47,18 @@ func newSampler(labels []int64, without map[int64]bool, names []string, perBatch
 			perBatch, len(order))
 	}
 	s := &sampler{seed: seed, pad: pad, perBatch: perBatch, perClass: perClass}
-	small, least := int64(-1), perClass
+	most := 0
 	for _, l := range order {
-		if n := len(byLabel[l]); n < least {
-			small, least = l, n
-		}
 		s.classes = append(s.classes, byLabel[l])
+		s.places += min(len(byLabel[l]), perClass)
+		most = max(most, len(byLabel[l]))
 	}
-	if small >= 0 {
-		name := fmt.Sprint(small)
-		if small < int64(len(names)) && names[small] != "" {
-			name += " (" + names[small] + ")"
-		}
-		return nil, fmt.Errorf("class %s has %d images, too few for %d per class in a batch: take at most %d images per class",
-			name, least, perClass, least)
+	if most < perClass {
+		return nil, fmt.Errorf("no class has the %d images per class of a batch, the largest has %d: take at most as many", perClass, most)
+	}
+	if s.places < perBatch*perClass {
+		return nil, fmt.Errorf("a batch of %d classes × %d images cannot be filled: with at most %d of each, the %d train classes give %d images",
+			perBatch, perClass, perClass, len(order), s.places)
 	}
 	return s, nil
 }
@@ -76,17 +76,27 @@ func stream(seed, purpose, index uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<48|index))
 }
 
-// batch draws a step's images, class by class. Classes are shuffled anew when fewer than a batch of them are left.
+// batch draws a step's images, class by class. Classes are shuffled anew when fewer than a batch of them are left. Where classes
+// are small, a class may be the last of one batch and, with the rest of its images' number, the first of the next.
 func (s *sampler) batch(step int) []draw {
-	perPass := len(s.classes) / s.perBatch
-	order := stream(s.seed, streamClasses, uint64(step/perPass)).Perm(len(s.classes))
-	order = order[step%perPass*s.perBatch:][:s.perBatch]
+	size := s.perBatch * s.perClass
+	perPass := s.places / size
+	skip := step % perPass * size // Places of this pass that earlier batches fill.
 	rng := stream(s.seed, streamImages, uint64(step))
-	out := make([]draw, 0, s.perBatch*s.perClass)
-	for _, c := range order {
+	out := make([]draw, 0, size)
+	for _, c := range stream(s.seed, streamClasses, uint64(step/perPass)).Perm(len(s.classes)) {
 		images := s.classes[c]
-		for _, i := range rng.Perm(len(images))[:s.perClass] {
+		n := min(len(images), s.perClass)
+		if skip >= n {
+			skip -= n
+			continue
+		}
+		n, skip = min(n-skip, size-len(out)), 0
+		for _, i := range rng.Perm(len(images))[:n] {
 			out = append(out, draw{image: images[i]})
+		}
+		if len(out) == size {
+			break
 		}
 	}
 	s.augment(out, step)

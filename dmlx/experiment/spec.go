@@ -54,7 +54,7 @@ type Spec struct {
 	WeightsDigest string `json:"weights_digest,omitempty"`
 	Dim           int    `json:"dim"`
 
-	// A batch is ImagesPerClass images of each of ClassesPerBatch classes.
+	// A batch is ImagesPerClass images of each of ClassesPerBatch classes, or of more classes where some have fewer images.
 	ClassesPerBatch int `json:"classes_per_batch"`
 	ImagesPerClass  int `json:"images_per_class"`
 	// Pad is by how many pixels images are padded before they are cropped at random to their size again.

@@ -49,7 +49,7 @@ func TestStepsAreARuns(t *testing.T) {
 			t.Errorf("%s: metadata %v", c.Name, meta)
 		}
 
-		draws, err := newSampler(set.Train.Labels, nil, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+		draws, err := newSampler(set.Train.Labels, nil, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}

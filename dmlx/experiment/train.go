@@ -127,7 +127,7 @@ func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer,
 	if t.heldOut, err = heldOut(set.Train.Labels, spec.HeldOut); err != nil {
 		return nil, fmt.Errorf("%s: %w", set.Name, err)
 	}
-	t.sampler, err = newSampler(set.Train.Labels, t.heldOut, set.Train.Names, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+	t.sampler, err = newSampler(set.Train.Labels, t.heldOut, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set.Name, err)
 	}

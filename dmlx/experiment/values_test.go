@@ -144,11 +144,11 @@ func TestSampler(t *testing.T) {
 			labels = append(labels, int64(c))
 		}
 	}
-	s, err := newSampler(labels, nil, nil, 4, 3, 2, 7)
+	s, err := newSampler(labels, nil, 4, 3, 2, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, _ := newSampler(labels, nil, nil, 4, 3, 2, 7)
+	other, _ := newSampler(labels, nil, 4, 3, 2, 7)
 	seen := make(map[int64]int)
 	moves := make(map[[3]int]bool)
 	for step := 99; step >= 0; step-- { // Backwards: a step does not depend on those before.
@@ -187,24 +187,65 @@ func TestSampler(t *testing.T) {
 	if len(seen) != 10 || len(moves) != 50 {
 		t.Errorf("%d classes, %d ways to augment", len(seen), len(moves))
 	}
-	different, _ := newSampler(labels, nil, nil, 4, 3, 2, 8)
+	different, _ := newSampler(labels, nil, 4, 3, 2, 8)
 	if slices.Equal(s.batch(0), different.batch(0)) {
 		t.Error("two seeds give one batch")
 	}
-	names := slices.Repeat([]string{""}, 9)
-	names[1] = "finch"
 	for want, c := range map[string][2]int{
-		"needs as many train classes, there are 10":       {11, 1},
-		"class 0 has 3 images, too few for 5 per class":   {2, 5},
-		"class 1 (finch) has 1 images, too few for 2 per": {2, 2},
+		"needs as many train classes, there are 10":                                                   {11, 1},
+		"no class has the 13 images per class of a batch, the largest has 12":                         {2, 13},
+		"9 classes × 9 images cannot be filled: with at most 9 of each, the 10 train classes give 69": {9, 9},
 	} {
-		l := labels
-		if strings.Contains(want, "finch") {
-			l = []int64{0, 0, 1}
-		}
-		if _, err := newSampler(l, nil, names, c[0], c[1], 0, 1); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newSampler(labels, nil, c[0], c[1], 0, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
+	}
+}
+
+// As in Stanford Online Products: classes of two to twelve images, four of each in a batch.
+func TestSamplerOfSmallClasses(t *testing.T) {
+	t.Parallel()
+	var labels []int64
+	sizes := []int{2, 2, 3, 4, 5, 12, 3, 2, 9, 4, 2} // With at most four of each 34 images, so two batches a pass.
+	for c, n := range sizes {
+		for range n {
+			labels = append(labels, int64(c))
+		}
+	}
+	s, err := newSampler(labels, nil, 4, 4, 0, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[int]bool)
+	for pass := range 50 {
+		ofPass := make(map[int64]int)
+		for step := 2 * pass; step < 2*pass+2; step++ {
+			b := s.batch(step)
+			images := make(map[int]bool)
+			alone := 0
+			ofBatch := make(map[int64]int)
+			for _, d := range b {
+				images[d.image], seen[d.image] = true, true
+				ofPass[labels[d.image]]++
+				ofBatch[labels[d.image]]++
+			}
+			for _, n := range ofBatch {
+				if n == 1 {
+					alone++
+				}
+			}
+			if len(b) != 16 || len(images) != 16 || alone > 2 { // The first class and the last one.
+				t.Errorf("step %d: %d images, %d of them different, %d without another of their class", step, len(b), len(images), alone)
+			}
+		}
+		for c, n := range ofPass {
+			if n > min(4, sizes[c]) {
+				t.Errorf("pass %d: %d images of class %d, which has %d", pass, n, c, sizes[c])
+			}
+		}
+	}
+	if len(seen) != len(labels) {
+		t.Errorf("%d of %d images were drawn", len(seen), len(labels))
 	}
 }
 
@@ -323,7 +364,7 @@ func TestHeldOut(t *testing.T) {
 	if images := imagesOf(labels, got); !slices.Equal(images, []int{6, 7, 8}) {
 		t.Errorf("images %v", images)
 	}
-	s, err := newSampler(labels, got, nil, 2, 2, 0, 1)
+	s, err := newSampler(labels, got, 2, 2, 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

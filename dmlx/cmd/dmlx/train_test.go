@@ -151,7 +151,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"as in 8x8":           {"train", "--batch", "64"},
 		"learning rate":       {"train", "--lr", "-1"},
 		"table2, table3":      {"reproduce", "table99"},
-		"too few for 99":      {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
+		"no class has the 99": {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
 		"no such file; there": {"train", "--weights", file("none")},
 		"figure2.ipynb":       {"reproduce", "figure2"},
 		"--epochs 0":          {"pretrain", "--epochs", "0"},
