@@ -36,6 +36,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
@@ -532,12 +533,21 @@ func (s *Submission) Commands() []string {
 	return out
 }
 
+// cacheEnv names the variable of [datasets.CacheDir].
+const cacheEnv = "DMLX_CACHE"
+
 // environment is what of this process's environment decides how runs are made; it is part of the script, since not all
-// sites hand the environment on.
+// sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
 func environment() []string {
-	var out []string
+	out := []string{absolute(datasets.DataEnv, datasets.DataDir())}
+	if dir := os.Getenv(cacheEnv); dir != "" {
+		out = append(out, absolute(cacheEnv, dir))
+	}
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
+		if name == datasets.DataEnv || name == cacheEnv {
+			continue
+		}
 		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_CPP_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_"}, takes) ||
 			slices.Contains([]string{"XDG_CACHE_HOME", "HF_HOME", "LD_LIBRARY_PATH"}, name) {
@@ -546,6 +556,14 @@ func environment() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// absolute is a variable that names a folder, in full.
+func absolute(name, dir string) string {
+	if full, err := filepath.Abs(dir); err == nil {
+		dir = full
+	}
+	return name + "=" + dir
 }
 
 // script is a batch script that becomes the program: Slurm signals the script's own process.

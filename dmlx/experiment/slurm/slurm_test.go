@@ -882,6 +882,25 @@ func timeTooShort(t *testing.T, id, array, index string) {
 	}
 }
 
+// Tasks run in the store's folder: what is relative here would lead elsewhere there.
+func TestFoldersAreWrittenInFull(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for set, want := range map[string]string{"": "data", "sets": "sets", "/shared/sets": "/shared/sets"} {
+		t.Setenv("DMLX_DATA", set)
+		t.Setenv("DMLX_CACHE", set)
+		if !filepath.IsAbs(want) {
+			want = filepath.Join(here, want)
+		}
+		got := environment()
+		if !slices.Contains(got, "DMLX_DATA="+want) || slices.Contains(got, "DMLX_CACHE="+want) != (set != "") {
+			t.Errorf("DMLX_DATA=%s: tasks have %q", set, got)
+		}
+	}
+}
+
 func TestQuote(t *testing.T) {
 	for text, want := range map[string]string{"": "''", "a-b=c": "a-b=c", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
 		if got := quote(text); got != want {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
@@ -101,6 +102,10 @@ func (l *Lab) environ(headless bool) []string {
 	}
 	if headless {
 		set["DMLX_HEADLESS"] = "1" // Cells then wait for nobody to press a button.
+	}
+	// A notebook's kernel runs in the notebook's folder.
+	if data, err := filepath.Abs(datasets.DataDir()); err == nil {
+		set[datasets.DataEnv] = data
 	}
 	if l.Store != "" {
 		set["DMLX_STORE"] = l.Store

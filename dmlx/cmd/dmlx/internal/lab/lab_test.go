@@ -81,6 +81,11 @@ func TestEnviron(t *testing.T) {
 		t.Setenv(name, "/user")
 	}
 	t.Setenv("HOME", "/home/user")
+	t.Setenv("DMLX_DATA", "sets")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := newLab(t)
 	l.Store, l.Preset, l.toolsDir = "/store", "smoke", "/tools"
 	got := map[string]string{}
@@ -97,7 +102,8 @@ func TestEnviron(t *testing.T) {
 			t.Errorf("%s=%s is outside the cache", name, value)
 		}
 	}
-	for name, want := range map[string]string{"DMLX_STORE": "/store", "DMLX_PRESET": "smoke", "HOME": "/home/user", "DMLX_CACHE": l.Cache} {
+	for name, want := range map[string]string{"DMLX_STORE": "/store", "DMLX_PRESET": "smoke", "HOME": "/home/user", "DMLX_CACHE": l.Cache,
+		"DMLX_DATA": filepath.Join(here, "sets")} {
 		if got[name] != want {
 			t.Errorf("%s=%q, want %q", name, got[name], want)
 		}
