@@ -311,7 +311,7 @@ func Portraits(ctx context.Context, choose func() (*backend.Choice, error), stor
 			}
 			have[hash] = p
 			switch {
-			case p != nil || result == nil && o.Have:
+			case p != nil || o.Have && !store.portrayable(result):
 			case result != nil:
 				jobs = append(jobs, job{spec, 0})
 			default:
@@ -368,6 +368,15 @@ func Portraits(ctx context.Context, choose func() (*backend.Choice, error), stor
 	return t, out, nil
 }
 
+// portrayable tells a run whose training images can still be embedded. An imported one may have come without its weights.
+func (s *Store) portrayable(r *Result) bool {
+	if r == nil {
+		return false
+	}
+	_, err := s.lastWeights(r)
+	return err == nil
+}
+
 // portray makes a run, if the store does not have it, and its portrait.
 func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (p *Portrait, err error) {
 	if _, err := Run(ctx, choice, store, spec, progress); err != nil {
@@ -394,7 +403,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 		return nil, errors.New("the run has been removed")
 	}
 	p = &Portrait{Recipe: PortraitRecipe, Result: result, Backend: choice.Name}
-	if err := p.fill(ctx, choice, store, store.during(ctx, spec, progress)); err != nil {
+	if err := p.fill(ctx, choice, store, spec.Data, store.during(ctx, spec, progress)); err != nil {
 		return nil, err
 	}
 	if err := p.seal(); err != nil {
@@ -410,8 +419,8 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 	return p, nil
 }
 
-// fill makes the three clouds.
-func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Store, how Opening) error {
+// fill makes the three clouds. The data set is opened where it is asked for now: a folder may have been moved since the run.
+func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Store, data string, how Opening) error {
 	r := p.Result
 	sap, san, err := store.Triplets(r.Hash)
 	if err != nil {
@@ -435,7 +444,7 @@ func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Stor
 	if p.Test, err = mine(queries, gallery); err != nil {
 		return fmt.Errorf("test set: %w", err)
 	}
-	train, err := embedTrain(ctx, choice, store, r, how)
+	train, err := embedTrain(ctx, choice, store, r, data, how)
 	var bad *notFiniteError
 	if errors.As(err, &bad) { // Where the test set's embeddings are finite: there is no cloud to show, and no fault.
 		return nil
@@ -449,13 +458,15 @@ func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Stor
 }
 
 // embedTrain rebuilds a run's network from its last checkpoint and embeds all images that it was trained on.
-func embedTrain(ctx context.Context, choice *backend.Choice, store *Store, r *Result, how Opening) (*retrieval.Embeddings, error) {
-	set, err := openSetWith(r.Spec, how)
+func embedTrain(ctx context.Context, choice *backend.Choice, store *Store, r *Result, data string, how Opening) (*retrieval.Embeddings, error) {
+	spec := r.Spec
+	spec.Data = data
+	set, err := openSetWith(spec, how)
 	if err != nil {
 		return nil, err
 	}
 	if set.Digest != r.DataDigest {
-		return nil, fmt.Errorf("the run was made on other images of %s", r.Spec.Data)
+		return nil, fmt.Errorf("the run was made on other images of %s", data)
 	}
 	out, err := heldOut(set.Train.Labels, r.Spec.HeldOut)
 	if err != nil {

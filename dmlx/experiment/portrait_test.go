@@ -188,6 +188,15 @@ func TestPortraits(t *testing.T) {
 	if _, _, err := Portraits(t.Context(), choose, s, study, preset, o); err == nil || !strings.Contains(err.Error(), "dmlx runs remove") {
 		t.Errorf("without the last weights: %v", err)
 	}
+	o.Have = true // As of a run that was imported without its weights: there is none, and that is no error.
+	have, there, err := Portraits(t.Context(), choose, s, study, preset, o)
+	if err != nil || have.Missing != 1 || len(there[0]) != 1 || len(there[1]) != 2 {
+		t.Errorf("what is there without the last weights: %+v, %v", have, err)
+	}
+	o.Seeds = []uint64{}
+	if _, _, err := Portraits(t.Context(), choose, s, study, preset, o); err == nil || !strings.Contains(err.Error(), "no seeds") {
+		t.Errorf("without seeds: %v", err)
+	}
 }
 
 // The network of a portrait is the run's: it embeds the test set to the same bits, and the training set's nearest

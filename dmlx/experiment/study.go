@@ -345,6 +345,9 @@ func (s Study) Specs(p Preset, seeds []uint64) ([]Cell, error) {
 			seeds = p.SweepSeeds
 		}
 	}
+	if len(seeds) == 0 {
+		return nil, fmt.Errorf("preset %s has no seeds: want one at least", p.Name)
+	}
 	cells := s.Cells(p)
 	for i := range cells {
 		c := &cells[i]
