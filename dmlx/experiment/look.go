@@ -90,7 +90,7 @@ func makeCommand(s Spec) string {
 		return "run it again by the rule in your program (experiment.Run)"
 	}
 	preset := PresetOf(s)
-	if preset == "custom" || s.HeldOut != 0 || s.Decay != 0 || s.weightsFile != "" { // Of which train has no flags.
+	if preset == "custom" || s.HeldOut != 0 || s.Decay != 0 { // Of which train has no flags.
 		return "run it again by experiment.Run with its spec"
 	}
 	by := fmt.Sprintf("--rule '%s'", s.Rule)
@@ -105,7 +105,11 @@ func makeCommand(s Spec) string {
 			by += fmt.Sprintf(" --proxy-lr %g", s.ProxyLR)
 		}
 	}
-	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, s.Data, by, s.Seed, s.LR)
+	data := s.Data
+	if !isPublished(data) && !slices.Contains(datasets.Names(), data) {
+		data = "'" + data + "'"
+	}
+	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, by, s.Seed, s.LR)
 	if s.Precision != "" {
 		text += " --precision " + s.Precision
 	}
@@ -120,6 +124,11 @@ func makeCommand(s Spec) string {
 	}
 	if s.SkipBad {
 		text += " --skip-bad"
+	}
+	own := s
+	own.weightsFile = ""
+	if digest, err := own.weightsDigest(); s.Weights == Pretrained && (err != nil || digest != s.WeightsDigest) {
+		text += fmt.Sprintf(" --weights FILE, with the weights of digest %s", s.WeightsDigest)
 	}
 	return text
 }

@@ -197,8 +197,10 @@ func TestMakeCommand(t *testing.T) {
 	plain := fmt.Sprintf("dmlx train --preset quick --data minicar --rule 'cos/con/con' --seed 7 --lr %g", spec.LR)
 	for want, edit := range map[string]func(*Spec){
 		plain: func(*Spec) {},
-		plain + " --precision bf16 --piece 8 --recompute": func(s *Spec) { s.Thrift = Thrift{Precision: BFloat16, Piece: 8, Recompute: true} },
-		"run it again by experiment.Run with its spec":    func(s *Spec) { s.Decay = 0.8 },
+		plain + " --precision bf16 --piece 8 --recompute":            func(s *Spec) { s.Thrift = Thrift{Precision: BFloat16, Piece: 8, Recompute: true} },
+		"run it again by experiment.Run with its spec":               func(s *Spec) { s.Decay = 0.8 },
+		plain + " --weights FILE, with the weights of digest 0123":   func(s *Spec) { s.WeightsDigest = "0123" },
+		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *Spec) { s.Data = "/some photos/birds" },
 	} {
 		s := spec
 		edit(&s)
