@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -106,10 +107,14 @@ func Recommend(runs []*Result, preset Preset, data, reference string, first uint
 		return math.NaN()
 	}
 	out := &Recommendation{Data: data, Reference: reference}
+	full, err := filepath.Abs(data) // As a run has its folder.
+	if err != nil {
+		return out, err
+	}
 	var whole, without []*Result // Runs with all training classes, and those that hold some out.
 	for _, r := range runs {
 		switch {
-		case r.Spec.Data != data || PresetOf(r.Spec) != preset.Name || r.Spec.Decay != 0:
+		case r.Spec.Data != data && r.Spec.Data != full || PresetOf(r.Spec) != preset.Name || r.Spec.Decay != 0:
 		case r.Spec.HeldOut != 0:
 			without = append(without, r)
 		default:

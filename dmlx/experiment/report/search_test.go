@@ -159,3 +159,21 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 		}
 	}
 }
+
+// A search on a folder takes the folder's name, with what a name may not have replaced.
+func TestSearchNameOfAFolder(t *testing.T) {
+	t.Parallel()
+	p, err := experiment.ParsePreset("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for data, want := range map[string]string{"": "smoke-minicar", "minishop": "smoke-minishop", "/some where/my birds/": "smoke-my-birds"} {
+		q := SearchRequest{Request: Request{Preset: p}, Data: data}
+		if q = q.withDefaults(); q.Name != want {
+			t.Errorf("%q: %s, want %s", data, q.Name, want)
+		}
+		if _, err := search.Path(&experiment.Store{}, q.Name); err != nil {
+			t.Error(err)
+		}
+	}
+}
