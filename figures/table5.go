@@ -272,7 +272,11 @@ func (b *Batches) Table() (*Table, error) {
 			if s.paper == "" {
 				continue
 			}
-			a, err := Agreement(s.ours[i], s.theirs[i])
+			theirs := slices.Clone(s.theirs[i])
+			for j := range theirs {
+				theirs[j].N = 0 // Printed without a deviation, so they stay where they are while ours move.
+			}
+			a, err := Agreement(s.ours[i], theirs)
 			if err != nil {
 				return nil, err
 			}
