@@ -254,13 +254,15 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	quiet := 0 // How many times in a row Slurm, or the store's file system, did not answer.
+	const patience = 30 // Slurm's controller is started anew now and then.
+	quiet := 0          // How many times in a row Slurm, or the store's file system, did not answer.
+	unsent := 0         // How many times in a row it did not take what was to be sent again.
 	for {
 		status, err := f.look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return f.left(ctx)
-		case err != nil && quiet < 30: // Its controller is started anew now and then.
+		case err != nil && quiet < patience:
 			if quiet++; quiet == 1 {
 				o.say("asking on, though %v", err)
 			}
@@ -275,8 +277,16 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 				return f.end()
 			}
 			if status.Lost > 0 {
-				if err := f.sendAgain(ctx, o); err != nil && ctx.Err() == nil {
+				switch err := f.sendAgain(ctx, o); {
+				case err == nil:
+					unsent = 0
+				case ctx.Err() != nil:
+				case errors.Is(err, errCancelled) || unsent == patience:
 					return err
+				default:
+					if unsent++; unsent == 1 {
+						o.say("trying on to send them again, though %v", err)
+					}
 				}
 			}
 			if status.held > 0 {
@@ -369,16 +379,24 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 	gone := make(map[*Submission][]int)
 	for _, n := range again {
 		t := &f.tasks[n]
-		t.gone = time.Time{}
-		if !q.at(t.where, t.n).waits() {
-			t.sent++
-			gone[t.where] = append(gone[t.where], t.n)
-			o.say("%s vanished from the queue%s; sending it again", f.Tasks[n].name(), t.place.said())
+		if q.at(t.where, t.n).waits() {
+			t.gone = time.Time{}
+			continue
 		}
+		gone[t.where] = append(gone[t.where], n)
+		o.say("%s vanished from the queue%s; sending it again", f.Tasks[n].name(), t.place.said())
 	}
 	for s, tasks := range gone {
-		if err := s.send(ctx, tasks, o); err != nil {
-			return err
+		numbers := make([]int, len(tasks))
+		for i, n := range tasks {
+			numbers[i] = f.tasks[n].n
+		}
+		if err := s.send(ctx, numbers, o); err != nil {
+			return err // What is not sent stays gone, and is no attempt.
+		}
+		for _, n := range tasks {
+			f.tasks[n].sent++
+			f.tasks[n].gone = time.Time{}
 		}
 	}
 	return nil

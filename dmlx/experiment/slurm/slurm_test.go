@@ -322,6 +322,49 @@ func TestDeathsAtRandomMoments(t *testing.T) {
 	}
 }
 
+// A task that dies is sent again, and when Slurm does not take it at once, later.
+func TestSendingAgainFailsOnce(t *testing.T) {
+	store := withSlurm(t)
+	sbatch, err := exec.LookPath("sbatch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	text := fmt.Sprintf("#!/bin/bash\necho >>%[1]s\nif [ $(wc -l <%[1]s) = 3 ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi\nexec %[2]s \"$@\"\n", quote(calls), quote(sbatch))
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("DMLX_TEST_SLOW", "20ms")
+	var said []string
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(t.Context(), store, jobs(1), options(func(line string) { said = append(said, line) }))
+	}()
+	rng := rand.New(rand.NewPCG(1, 0))
+	for killed := false; ; {
+		select {
+		case err := <-ended:
+			if err != nil || !killed {
+				t.Fatalf("killed %v, %v", killed, err)
+			}
+			if all := strings.Join(said, "\n"); !strings.Contains(all, "trying on to send them again") || !strings.Contains(all, "Unable to contact") {
+				t.Error(all)
+			}
+			if raw, err := os.ReadFile(calls); err != nil || strings.Count(string(raw), "\n") != 4 { // A probe, the array, and twice what died.
+				t.Errorf("sbatch was called %d times, %v", strings.Count(string(raw), "\n"), err)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+			killed = killed || signalTask(store, rng, syscall.SIGKILL)
+			if err := cluster.Do("hurry"); err != nil {
+				t.Log(err)
+			}
+		}
+	}
+}
+
 // Tasks from which Slurm takes the node, for a job of a partition that goes first, go on later from their checkpoints.
 func TestPreemption(t *testing.T) {
 	store := withSlurm(t)
