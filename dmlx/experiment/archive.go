@@ -69,7 +69,7 @@ type Moved struct {
 	Had []string `json:"had"`
 	// Differ were there with other numbers from another backend, as rounding explains: those that were there are kept.
 	Differ []string `json:"differ"`
-	// Conflicts were there with other numbers from the same backend, which has no good reason: those that were there are kept.
+	// Conflicts were there with other numbers from the same backend, which another kind of processor may have made, or a build without SIMD: those that were there are kept.
 	Conflicts []string `json:"conflicts"`
 	Busy      []string `json:"busy"`     // Another process works on them.
 	Unusable  []string `json:"unusable"` // Damaged where they were to be taken from, with the reason.

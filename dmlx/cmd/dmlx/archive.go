@@ -129,7 +129,7 @@ func (a *app) takeFrom(sources []string, take func(*experiment.Store, string) (*
 		return err
 	}
 	if conflicts > 0 {
-		return fmt.Errorf("%d runs are in conflict: the same spec gave other numbers on the same backend; those of %s are kept", conflicts, store.Dir)
+		return fmt.Errorf("%d runs are in conflict: the same spec gave other numbers on the same backend, as another kind of processor or a build without SIMD may; those of %s are kept", conflicts, store.Dir)
 	}
 	return nil
 }
