@@ -71,7 +71,8 @@ type GetOptions struct {
 	Dir string
 	// URL, if not empty, is another address of the set's archive. Its checksum, where one is published, is the same.
 	URL string
-	// Keep leaves the archive beside what it unpacks to.
+	// Keep leaves the archive that was fetched beside what it unpacks to. One that was there before is always left, and so
+	// is one that does not unpack to the set as published.
 	Keep bool
 	// Note, if not nil, is told in one line what a user may want to know.
 	Note func(string)
@@ -125,7 +126,11 @@ func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 }
 
 func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error) {
-	if l, err := List(s.name, o.Dir); err == nil {
+	if dir, err := s.locate(o.Dir); err == nil {
+		l, err := s.read(dir)
+		if err != nil {
+			return nil, fmt.Errorf("what is in %s is damaged: %w; to fetch it anew, remove it first", dir, err)
+		}
 		if len(l.Differs) > 0 {
 			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root, strings.Join(l.Differs, "; "))
 		}
@@ -160,9 +165,10 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		_ = lock.Close()
 	}()
 
-	_, err := os.Stat(file)
-	fetched := err != nil
-	if !fetched {
+	mark := file + ".fetched"
+	ours := true // The archive was fetched by this call, or by one that was stopped behind that.
+	if _, err := os.Stat(file); err == nil {
+		ours = marked(file, mark)
 		what := fmt.Sprintf("%s is there already", file)
 		if o.URL != "" {
 			what += fmt.Sprintf(" and is taken: remove it to fetch %s", o.URL)
@@ -177,12 +183,12 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 				_ = os.Remove(part + ".json")
 				goesOn = ""
 			}
-			switch {
-			case ctx.Err() != nil:
+			if ctx.Err() != nil {
 				return nil, fmt.Errorf("stopped; the same command goes on%s: %w", goesOn, ctx.Err())
-			case errors.As(err, new(gone)):
-				return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
 			}
+			return nil, fmt.Errorf("%w; by hand: unpack %s from %s into %s", err, s.origin.want, s.origin.page, target)
+		}
+		if err := writeMark(mark, part); err != nil {
 			return nil, err
 		}
 		if err := os.Rename(part, file); err != nil {
@@ -190,19 +196,20 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		}
 		_ = os.Remove(part + ".json")
 	}
-	// What is wrong with a file that this call fetched would be wrong the next time too, so that it is removed; any other
-	// is the user's.
+	// What is wrong with a file that was fetched would be wrong the next time too, so that it is removed; any other is the
+	// user's.
 	unfit := func(err error) error {
 		err = fmt.Errorf("%s: %w", file, err)
 		switch {
 		case !errors.As(err, new(broken)):
 			return err
-		case !fetched:
+		case !ours:
 			return fmt.Errorf("%w; remove it to fetch it again", err)
 		}
 		if gone := os.Remove(file); gone != nil {
 			return fmt.Errorf("%w; %w", err, gone)
 		}
+		_ = os.Remove(mark)
 		return fmt.Errorf("%w; it was removed: fetch it again, or from elsewhere", err)
 	}
 	if err := a.check(ctx, file, o); err != nil {
@@ -210,7 +217,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	}
 
 	if locked { // No other process unpacks: what is there was left by one that was killed.
-		if err := removeStale(o.Dir, "."+s.name+"-"); err != nil {
+		if err := removeStale(o.Dir, "."+s.name+"-", true); err != nil {
 			return nil, err
 		}
 	}
@@ -231,22 +238,67 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	if err := os.Rename(aside, target); err != nil {
 		return nil, err
 	}
-	if !o.Keep {
+	dir, err := s.locate(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if ours && !o.Keep {
+		if len(l.Differs) > 0 {
+			o.Note(fmt.Sprintf("%s is kept, since what it unpacks to is not as published: remove both to fetch it anew", file))
+			return l, nil
+		}
 		if err := os.Remove(file); err != nil {
 			return nil, err
 		}
 	}
-	return List(s.name, o.Dir)
+	_ = os.Remove(mark) // What is kept on demand is the user's from now on.
+	return l, nil
 }
 
-// removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning.
-func removeStale(dir, beginning string) error {
+// version is what a mark says of the archive beside it that was fetched, and that no other file of its name is likely to
+// have. Renaming does not change it.
+type version struct {
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+func versionOf(name string) (version, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return version{}, err
+	}
+	return version{info.Size(), info.ModTime()}, nil
+}
+
+// writeMark marks an archive as fetched, which is to have its name only then: one without a mark is the user's.
+func writeMark(mark, archive string) error {
+	v, err := versionOf(archive)
+	if err != nil {
+		return err
+	}
+	return writeJSON(mark, v)
+}
+
+// marked tells whether it is the archive that was marked.
+func marked(archive, mark string) bool {
+	var v version
+	now, err := versionOf(archive)
+	content, readErr := os.ReadFile(mark)
+	return err == nil && readErr == nil && json.Unmarshal(content, &v) == nil && v.Size == now.Size && v.Modified.Equal(now.Modified)
+}
+
+// removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning, or the files made so.
+func removeStale(dir, beginning string, folders bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() && strings.Trim(number, "0123456789") == "" {
+		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() == folders && number != "" && strings.Trim(number, "0123456789") == "" {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -421,7 +473,7 @@ func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (do
 		if err := file.Truncate(0); err != nil {
 			return false, gone{err}
 		}
-		if err := writeValidator(notes, validator{a.url, strongTag(response), response.Header.Get("Last-Modified")}); err != nil {
+		if err := writeJSON(notes, validator{a.url, strongTag(response), response.Header.Get("Last-Modified")}); err != nil {
 			return false, gone{err}
 		}
 	}
@@ -458,7 +510,7 @@ func readValidator(name string) (v validator, ok bool) {
 	return v, err == nil && json.Unmarshal(content, &v) == nil
 }
 
-func writeValidator(name string, v validator) error {
+func writeJSON(name string, v any) error {
 	content, err := json.Marshal(v)
 	if err != nil {
 		return err

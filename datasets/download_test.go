@@ -122,6 +122,16 @@ func of(s publishedSet, a archive) *publishedSet {
 	return &s
 }
 
+// whole is the set as if its small fixture were what is published.
+func whole(s publishedSet, a archive) *publishedSet {
+	set := of(s, a)
+	set.counts = []counts{{"train", 3, 12}, {"test", 2, 8}}
+	if s.name == inshop.name {
+		set.counts = []counts{{"train", 3, 12}, {"query", 2, 4}, {"gallery", 2, 4}}
+	}
+	return set
+}
+
 func sum(content []byte) string {
 	h := md5.Sum(content)
 	return hex.EncodeToString(h[:])
@@ -157,7 +167,7 @@ func TestGet(t *testing.T) {
 			}
 			// The connection breaks three times.
 			h := newHost(t, content, 1000, 1000, 500)
-			set := of(*published(setOf(form)), archive{file: "a.archive", url: h.URL, size: int64(len(content)), md5: sum(content)})
+			set := whole(*published(setOf(form)), archive{file: "a.archive", url: h.URL, size: int64(len(content)), md5: sum(content)})
 			dir, said := filepath.Join(t.TempDir(), "data"), &notes{}
 			o := getOptions(dir, said)
 			o.Keep = form == "sop"
@@ -200,8 +210,11 @@ func TestGet(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			// Once more: it is there, though not whole, being a fixture.
-			_, err = set.get(t.Context(), o)
+			// Once more: it is there. By the published counts it is not whole, being a fixture.
+			if _, err := set.get(t.Context(), o); err != nil || !strings.Contains(said.lines[len(said.lines)-1], "already") {
+				t.Errorf("%v, said %q", err, said.lines)
+			}
+			_, err = of(*published(setOf(form)), set.origin.archive).get(t.Context(), o)
 			checkErrorOf(t, err, "not as published", "remove")
 		})
 	}
@@ -226,7 +239,7 @@ func TestGetGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, content, 700)
-			set := of(sop, archive{file: "a.zip", url: h.URL, md5: sum(content)})
+			set := whole(sop, archive{file: "a.zip", url: h.URL, md5: sum(content)})
 			dir := t.TempDir()
 			ctx, cancel := context.WithCancel(t.Context())
 			o := getOptions(dir, &notes{})
@@ -318,7 +331,7 @@ func TestGetRefuses(t *testing.T) {
 	}))
 	t.Cleanup(down.Close)
 	_, err = of(sop, archive{file: "a.zip", url: down.URL}).get(t.Context(), getOptions(dir, &notes{}))
-	checkErrorOf(t, err, "503")
+	checkErrorOf(t, err, "503", "by hand", filepath.Join(dir, "SOP"))
 	if strings.Contains(fmt.Sprint(err), "goes on") { // With nothing.
 		t.Errorf("error %v", err)
 	}
@@ -338,7 +351,9 @@ func TestGetRefuses(t *testing.T) {
 	o := getOptions(dir, &notes{})
 	o.stall = 20 * time.Millisecond
 	_, err = of(sop, archive{file: "a.zip", url: silent.URL}).get(t.Context(), o)
-	checkErrorOf(t, err, "not a byte in 20ms")
+	checkErrorOf(t, err, "not a byte in 20ms", "by hand")
+	_, err = of(sop, archive{file: "a.zip", url: closed(t)}).get(t.Context(), getOptions(dir, &notes{}))
+	checkErrorOf(t, err, "refused", "by hand")
 
 	for _, address := range []string{"ftp://example.org/x.zip", "x.zip", "http://[::1"} {
 		_, err = of(sop, archive{file: "a.zip", url: address}).get(t.Context(), getOptions(dir, &notes{}))
@@ -369,6 +384,23 @@ func TestGetRefuses(t *testing.T) {
 	}
 }
 
+// closed is an address at which nobody answers.
+func closed(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	return server.URL
+}
+
+// A set whose lists cannot be read is neither fetched over nor taken for something else.
+func TestGetOfADamagedSet(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "cub", fixtures.Size{})
+	remove(t, dir, "CUB_200_2011/classes.txt")
+	_, err := Get(t.Context(), "cub", GetOptions{Dir: dir, URL: closed(t)})
+	checkError(t, err, "CUB_200_2011 is damaged", "no file classes.txt", "remove it first")
+}
+
 // A stop while the archive is unpacked is no fault of the archive's, and what a killed process left is cleared away.
 func TestStoppedUnpackingGoesOn(t *testing.T) {
 	t.Parallel()
@@ -376,7 +408,7 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 		func(dir string) []byte { return tarball(t, dir) }, func(dir string) []byte { return zipball(t, dir) },
 	} {
 		h := newHost(t, pack(fixture(t, "sop", fixtures.Size{})))
-		set := of(sop, archive{file: "a", url: h.URL})
+		set := whole(sop, archive{file: "a", url: h.URL})
 		dir := t.TempDir()
 		write(t, dir, ".SOP-123/half.txt", "x")
 		write(t, dir, ".SOP-mine/whole.txt", "x")
@@ -389,11 +421,14 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 		}
 		_, err := set.get(ctx, o)
 		checkErrorOf(t, err, "stopped while unpacking; the same command goes on")
-		if got := left(t, dir); !errors.Is(err, context.Canceled) || !slices.Equal(got, []string{".SOP-mine", "a"}) {
+		if got := left(t, dir); !errors.Is(err, context.Canceled) || !slices.Equal(got, []string{".SOP-mine", "a", "a.fetched"}) {
 			t.Errorf("%v, left: %q", err, got)
 		}
 		if _, err := set.get(t.Context(), getOptions(dir, &notes{})); err != nil {
 			t.Error(err)
+		}
+		if got := left(t, dir); !slices.Equal(got, []string{".SOP-mine", "SOP"}) {
+			t.Errorf("left in the end: %q", got)
 		}
 	}
 }
@@ -410,6 +445,49 @@ func TestGetTakesWhatIsThere(t *testing.T) {
 	o.URL = "http://localhost/x"
 	if _, err := set.get(t.Context(), o); err != nil || !strings.Contains(strings.Join(said.lines, "\n"), "remove it to fetch http://localhost/x") {
 		t.Errorf("%v, said %q", err, said.lines)
+	}
+}
+
+// Only an archive that was fetched is removed, and only for a set that is as published.
+func TestGetRemovesWhatItFetched(t *testing.T) {
+	t.Parallel()
+	content := zipball(t, fixture(t, "sop", fixtures.Size{}))
+	a := archive{file: "a.zip", url: newHost(t, content).URL}
+	put := func(dir string) error { return os.WriteFile(filepath.Join(dir, "a.zip"), content, 0o644) }
+	for name, tc := range map[string]struct {
+		set    *publishedSet
+		before func(dir string) error
+		keep   bool
+		want   []string
+	}{
+		"fetched":            {whole(sop, a), nil, false, []string{"SOP"}},
+		"fetched, to keep":   {whole(sop, a), nil, true, []string{"SOP", "a.zip"}},
+		"fetched, not whole": {of(sop, a), nil, false, []string{"SOP", "a.zip", "a.zip.fetched"}},
+		"the user's":         {whole(sop, a), put, false, []string{"SOP", "a.zip"}},
+		"in a fetched one's place": {whole(sop, a), func(dir string) error {
+			return errors.Join(put(dir), writeJSON(filepath.Join(dir, "a.zip.fetched"), version{Size: int64(len(content))}))
+		}, false, []string{"SOP", "a.zip"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, said := t.TempDir(), &notes{}
+			if tc.before != nil {
+				if err := tc.before(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := getOptions(dir, said)
+			o.Keep = tc.keep
+			if _, err := tc.set.get(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			if got := left(t, dir); !slices.Equal(got, tc.want) {
+				t.Errorf("left: %q, want %q", got, tc.want)
+			}
+			if told := strings.Contains(strings.Join(said.lines, "\n"), "a.zip is kept"); told != (len(tc.want) == 3) {
+				t.Errorf("said %q", said.lines)
+			}
+		})
 	}
 }
 

@@ -137,12 +137,21 @@ func List(name, root string) (*Listing, error) {
 		return nil, err
 	}
 	set := published(name)
-	l, err := set.list(dir)
+	l, err := set.read(dir)
 	if err != nil {
 		return nil, fmt.Errorf("datasets: %s: %w", set.name, err)
 	}
-	l.Name, l.Root = set.name, dir
-	l.Differs = append(l.Differs, set.compare(l)...)
+	return l, nil
+}
+
+// read is [List] of the set in the folder where it was located.
+func (s *publishedSet) read(dir string) (*Listing, error) {
+	l, err := s.list(dir)
+	if err != nil {
+		return nil, err
+	}
+	l.Name, l.Root = s.name, dir
+	l.Differs = append(l.Differs, s.compare(l)...)
 	return l, nil
 }
 

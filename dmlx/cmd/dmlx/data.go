@@ -44,12 +44,13 @@ func newData(a *app) *cobra.Command {
 		Use:   "get cub|cars|sop|inshop",
 		Short: "Fetch a set from where it is published and unpack it",
 		Long: "Fetch a set from where it is published, check it and unpack it.\n\n" +
-			"A fetch that is stopped goes on by the same command. An archive that is in the folder already, by its own name, is taken.",
+			"A fetch that is stopped goes on by the same command. An archive that is in the folder already, by its own name, is taken\n" +
+			"and left there. One that was fetched is removed as soon as the set is there as published.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.getData(cmd, args[0], root, address, keep) },
 	}
 	get.Flags().StringVar(&address, "url", "", "another address of its archive (default: where it is published)")
-	get.Flags().BoolVar(&keep, "keep", false, "keep the archive")
+	get.Flags().BoolVar(&keep, "keep", false, "keep the archive that was fetched")
 	for _, sub := range []*cobra.Command{list, info, verify, get} {
 		sub.Flags().StringVar(&root, "root", "", "folder of the data sets, or of this one (default "+datasets.DataEnv+", else data)")
 		cmd.AddCommand(sub)
@@ -116,7 +117,13 @@ func (a *app) listData(root string) error {
 		if source.URL != "" {
 			where = "dmlx data get " + source.Alias
 		}
-		l, err := datasets.List(source.Name, root)
+		dir, err := datasets.Find(source.Name, root)
+		var l *datasets.Listing
+		if err == nil {
+			if l, err = datasets.List(source.Name, root); err != nil {
+				s.Root, state, where = dir, "damaged", err.Error()
+			}
+		}
 		if err == nil {
 			s.Root, s.Splits = l.Root, splitCounts(l)
 			state, where = "yes", l.Root

@@ -115,8 +115,8 @@ func TestDataVerify(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"data", "verify", "cub", "--root", dir}, &out, &errs); code != 130 || out.Len() > 0 {
-		t.Errorf("interrupted: code %d, %s", code, out.String())
+	if code := run(ctx, []string{"data", "verify", "cub", "--root", dir}, &out, &errs); code != 130 || out.Len() > 0 || errs.String() != "dmlx: stopped: CUB\n" {
+		t.Errorf("interrupted: code %d, %s, %s", code, out.String(), errs.String())
 	}
 }
 
@@ -136,6 +136,24 @@ func TestDataList(t *testing.T) {
 	code, stdout, stderr := invoke(t, "data", "list", "--root", dir)
 	if code != 0 || !strings.Contains(stdout, "differs") || !strings.Contains(stdout, "dmlx data get cub") || !strings.Contains(stdout, "InShopRetrieval") {
 		t.Errorf("code %d: %s %s", code, stdout, stderr)
+	}
+}
+
+// A set that is there and cannot be listed is not one to fetch.
+func TestDataListDamaged(t *testing.T) {
+	dir := dataFixture(t, "cub")
+	root := filepath.Join(dir, "CUB_200_2011")
+	if err := os.Remove(filepath.Join(root, "classes.txt")); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := invoke(t, "data", "list", "--root", dir)
+	if code != 0 || !strings.Contains(stdout, "damaged") || !strings.Contains(stdout, "no file classes.txt") || strings.Contains(stdout, "data get cub") {
+		t.Errorf("code %d: %s %s", code, stdout, stderr)
+	}
+	for _, s := range object(t, "data", "list", "--root", dir)["sets"].([]any) {
+		if s := s.(map[string]any); s["name"] == "CUB" && (s["root"] != root || s["complete"] != false || !strings.Contains(s["why"].(string), "classes.txt")) {
+			t.Errorf("%v", s)
+		}
 	}
 }
 
@@ -184,7 +202,7 @@ func TestDataGet(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || !slices.Equal(names, []string{"CAR"}) {
+	if err != nil || !slices.Equal(names, []string{"CAR", "CARS196.zip", "CARS196.zip.fetched"}) { // Not as published, being a fixture.
 		t.Errorf("left %q, %v", names, err)
 	}
 	// The others are what is published or nothing.
