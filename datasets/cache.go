@@ -109,7 +109,15 @@ func (c *cached) openLarge(splits []*Images, decode func(put func(i int, pixels 
 	}
 	return c.with(func(path string) (*made, error) {
 		if bytes >= c.o.mapFrom && path != "" {
-			return c.buildFile(path, splits, bytes, decode)
+			file, err := pending(path)
+			if err == nil {
+				return c.buildFile(file, path, splits, bytes, decode)
+			}
+			if err = keeping(path, bytes, err); bytes > mostWithout {
+				return nil, err
+			}
+			c.o.Note(fmt.Sprintf("datasets: images of %s not kept: %v", c.name, err))
+			path = ""
 		}
 		if bytes > mostWithout {
 			return nil, fmt.Errorf("%.1f GB of pixels and no folder to keep them in: set DMLX_CACHE to one", float64(bytes)/1e9)
@@ -170,6 +178,10 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 			if m, err := readCache(path, c.key, c.o.mapFrom); err == nil {
 				return newSet(c.name, m), nil
 			}
+			// No other process makes the file: what is there was left by one that was killed.
+			if err := removeStale(filepath.Dir(path), "."+filepath.Base(path), false); err != nil {
+				c.o.Note(fmt.Sprintf("datasets: left by a process that was killed: %v", err))
+			}
 		}
 		if err := c.o.Context.Err(); err != nil {
 			return nil, err
@@ -182,17 +194,21 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 	return newSet(c.name, m), nil
 }
 
+// pending is a file of another name in path's folder, which [removeStale] knows by that, and that is to become path.
+func pending(path string) (*renameio.PendingFile, error) {
+	return renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
+}
+
+// keeping is the error of writing so many bytes of pixels to path.
+func keeping(path string, bytes int64, err error) error {
+	return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9, filepath.Dir(path), err)
+}
+
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
-func (c *cached) buildFile(path string, splits []*Images, bytes int64, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*made, error) {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
-	if err != nil {
-		return nil, err
-	}
+func (c *cached) buildFile(file *renameio.PendingFile, path string, splits []*Images, bytes int64, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*made, error) {
 	defer file.Cleanup()
 	stride := splits[0].stride()
-	keep := func(err error) error {
-		return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9, filepath.Dir(path), err)
-	}
+	keep := func(err error) error { return keeping(path, bytes, err) }
 	skipped, bad, err := decode(func(i int, pixels []uint8) error {
 		if _, err := file.WriteAt(pixels, int64(i)*int64(stride)); err != nil {
 			return keep(err)
@@ -306,7 +322,7 @@ func (h *cacheHeader) write(to io.Writer) error {
 
 // writeCache writes the file whole or not at all.
 func writeCache(path, key string, m *made) error {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
+	file, err := pending(path)
 	if err != nil {
 		return err
 	}

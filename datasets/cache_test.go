@@ -162,6 +162,57 @@ func TestUnwritableCacheIsNoError(t *testing.T) {
 	}
 }
 
+// Where no file can be made in the cache's folder, a set that memory holds is decoded into it, and a larger one says what to do.
+func TestNoFileForPixels(t *testing.T) {
+	t.Parallel()
+	said := &notes{}
+	o := Options{Size: 8, Cache: t.TempDir(), Note: said.add, Context: t.Context(), mapFrom: 1}
+	key := strings.Repeat("k", 16)
+	c := cached{name: strings.Repeat("x", 255-len("-8-.images")-len(key)), key: key, o: &o, patient: true} // Any longer is no name of a file.
+	decode := func(put func(i int, pixels []uint8) error) ([]string, []bool, error) {
+		return nil, make([]bool, 2), errors.Join(put(0, make([]uint8, 192)), put(1, slices.Repeat([]uint8{9}, 192)))
+	}
+	split := func(n int) []*Images {
+		return []*Images{{N: n, Size: 8, Labels: []int64{0, 1}, Names: []string{"a", "b"}}}
+	}
+	s, err := c.openLarge(append(split(2), &Images{Size: 8}), decode)
+	if err != nil || s.Train.N != 2 || s.Train.At(1)[5] != 9 || s.unmap != nil {
+		t.Fatal(err)
+	}
+	if len(said.lines) != 1 || !strings.Contains(said.lines[0], "not kept") || !strings.Contains(said.lines[0], "DMLX_CACHE") {
+		t.Errorf("said %q", said.lines)
+	}
+	_, err = c.openLarge(split(mostWithout/192+1), func(func(int, []uint8) error) ([]string, []bool, error) {
+		t.Error("decoded to nowhere")
+		return nil, nil, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "keeping 4.3 GB of pixels in "+o.Cache) || !strings.Contains(err.Error(), "DMLX_CACHE can name another") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What a process that was killed has left of a file is removed by the next that makes it.
+func TestLeftoversOfTheCacheAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir, said := t.TempDir(), &notes{}
+	open(t, "minishop", smallShop(dir, said))
+	file := cacheFile(t, dir)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	hidden := filepath.Join(filepath.Dir(file), "."+filepath.Base(file))
+	for _, end := range []string{"123", "", "x"} {
+		if err := os.WriteFile(hidden+end, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, "minishop", smallShop(dir, said))
+	base := filepath.Base(file)
+	if got := left(t, filepath.Dir(file)); !slices.Equal(got, []string{"." + base, "." + base + "x", base, base + ".lock"}) || len(said.lines) > 0 {
+		t.Errorf("left %q, said %q", got, said.lines)
+	}
+}
+
 // While another process makes the file, Open waits for it and then reads it.
 func TestOneMakesTheCacheOthersWait(t *testing.T) {
 	t.Parallel()
