@@ -18,6 +18,16 @@ func Evaluation() Preprocessing {
 	return Preprocessing{EvaluationResize, EvaluationCrop, ImageNetMean, ImageNetStd}
 }
 
+// Preprocessing is how images are prepared where a weight file does not say it: as torchvision's evaluation does for the
+// ResNets, and for [Small] at the size that it is made for.
+func (a Arch) Preprocessing() Preprocessing {
+	p := Evaluation()
+	if a == Small {
+		p.Resize, p.Crop = SmallSize, SmallSize
+	}
+	return p
+}
+
 // The names under which a weight file's metadata say how its images are prepared.
 const (
 	resizeKey = "resize"

@@ -41,6 +41,9 @@ func TestPreprocessingInMetadata(t *testing.T) {
 			t.Errorf("%s %q: %v", bad[0], bad[1], err)
 		}
 	}
+	if p := Small.Preprocessing(); p.Resize != 32 || p.Crop != 32 || p.Mean != ImageNetMean || p.Std != ImageNetStd || ResNet50.Preprocessing() != Evaluation() {
+		t.Errorf("by default small has %v, resnet50 %v", p, ResNet50.Preprocessing())
+	}
 	if _, err := Metadata(raw[:100]); err == nil {
 		t.Error("metadata of a file that is cut off")
 	}

@@ -18,6 +18,9 @@ const (
 	EvaluationCrop   = 224
 )
 
+// SmallSize is the side in pixels of the images that [Small] is made for.
+const SmallSize = 32
+
 // Normalized makes pixels, uint8 [N, H, W, 3], into float32 with the mean taken off and divided by the standard deviation,
 // both on the scale 0..1.
 func Normalized(pixels *Node, mean, std [3]float32) *Node {

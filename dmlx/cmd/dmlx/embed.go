@@ -35,9 +35,9 @@ each. The weights are a safetensors file with torchvision's names, or "pretraine
 dmlx weights get downloads.
 
 gap is what the network has behind its average pooling; embedding is that through the file's linear layer "fc", scaled to
-length 1. Images are prepared as the file's metadata say, as those of a run's checkpoint do; without such, as torchvision's
-evaluation does: the shorter side scaled to 256 pixels, the middle square of 224, ImageNet's mean and standard deviation
-taken off.`,
+length 1. Images are prepared as the file's metadata say, as those of a run's checkpoint do; without such, by ImageNet's mean
+and standard deviation, and as the network is made for: for a ResNet the shorter side is scaled to 256 pixels and the middle
+square of 224 taken, as in torchvision's evaluation; for small both are 32.`,
 		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -121,8 +121,8 @@ taken off.`,
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
-	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the file's, or 256)")
-	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the file's, or 224)")
+	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the file's, else 32 for small, 256 for a ResNet)")
+	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the file's, else 32 for small, 224 for a ResNet)")
 	for _, name := range []string{"weights", "images", "out"} {
 		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
 	}
@@ -147,7 +147,7 @@ func archFlag(cmd *cobra.Command, arch *string) {
 }
 
 // networkOf tells of which network the bytes of a weight file are and how images are prepared for it: the network as given,
-// the rest by the file's metadata, and where they say nothing, as published ImageNet weights of resnet18 are used.
+// the rest by the file's metadata, and where they say nothing, resnet18 and the network's own preprocessing.
 func networkOf(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessing, error) {
 	fail := func(err error) (backbone.Arch, backbone.Preprocessing, error) {
 		return "", backbone.Preprocessing{}, fmt.Errorf("%s: %w", path, err)
@@ -171,7 +171,7 @@ func networkOf(arch, path string, raw []byte) (backbone.Arch, backbone.Preproces
 		return fail(err)
 	}
 	if !found {
-		prepare = backbone.Evaluation()
+		prepare = net.Preprocessing()
 	}
 	return net, prepare, nil
 }

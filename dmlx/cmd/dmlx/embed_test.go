@@ -92,6 +92,15 @@ func TestEmbed(t *testing.T) {
 			t.Errorf("%s: %q, %v", folder, files, err)
 		}
 	}
+	// Without metadata images have the size that the network is made for.
+	object(t, "embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out)
+	unsaid, _, err := npy.ReadFloat32(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := embed("--resize", "32", "--crop", "32"); !slices.Equal(unsaid, said) {
+		t.Error("not prepared for 32 pixels")
+	}
 	if v := object(t, "embed", "--arch", "small", "--weights", "pretrained", "--images", images, "--out", out, "--features", "gap"); v["images"] != 3.0 {
 		t.Errorf("with published weights: %v", v)
 	}
