@@ -46,11 +46,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		a.logf("dmlx: %s", strings.TrimSuffix(oneLine(err), ": "+context.Canceled.Error()))
+		a.logf("dmlx: %s", stopped(err))
 		return 130
 	}
 	a.logf("dmlx: %s", oneLine(err))
 	return 1
+}
+
+// stopped tells of an interrupt what its error knows more of than that it was one.
+func stopped(err error) string {
+	text := strings.TrimSuffix(strings.TrimSuffix(oneLine(err), context.Canceled.Error()), ": ")
+	switch {
+	case text == "":
+		return "stopped"
+	case strings.Contains(text, "stopped"):
+		return text
+	}
+	return "stopped: " + text
 }
 
 // newRoot is the command tree. Each command is a constructor in a file of its own.

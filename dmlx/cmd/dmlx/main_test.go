@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,17 @@ func TestErrorsAreOneLine(t *testing.T) {
 		code, stdout, stderr := invoke(t, args...)
 		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ before, want string }{
+		{"", "stopped"}, {"CUB: ", "stopped: CUB"}, {"datasets: SOP: stopped; the same command goes on: ", "datasets: SOP: stopped; the same command goes on"},
+	} {
+		if got := stopped(fmt.Errorf("%s%w", c.before, context.Canceled)); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }
