@@ -44,6 +44,14 @@ func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 func (c *cluster) check(f *pflag.FlagSet) error {
 	switch c.on {
 	case "slurm":
+		if f.Changed("jobs") {
+			return errors.New("--jobs is for runs that are made here: leave it out, or --on; --max-parallel bounds a cluster's")
+		}
+		for _, name := range []string{"out", "ship"} {
+			if c.dryRun && f.Changed(name) {
+				return fmt.Errorf("--dry-run makes no runs and writes nothing: leave out --%s", name)
+			}
+		}
 		return nil
 	case "":
 		for _, name := range []string{"partition", "gres", "time", "max-parallel", "sbatch", "no-probe", "retries", "dry-run", "follow"} {

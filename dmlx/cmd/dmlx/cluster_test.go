@@ -49,6 +49,9 @@ func TestClusterFlags(t *testing.T) {
 		"add --on slurm": {"--partition", "gpu"},
 		"there is slurm": {"--on", "lsf"},
 		"--have makes":   {"--on", "slurm", "--have"},
+		"--jobs is for":  {"--on", "slurm", "--jobs", "2"},
+		"out --out":      {"--on", "slurm", "--dry-run", "--out", "x"},
+		"out --ship":     {"--on", "slurm", "--dry-run", "--ship", "x.json"},
 	} {
 		if code, _, err := invoke(t, append([]string{"reproduce", "table2", "--store", store}, args...)...); code != 1 || !strings.Contains(err, want) {
 			t.Errorf("%v: %d %q", args, code, err)

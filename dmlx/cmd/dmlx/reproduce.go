@@ -62,6 +62,9 @@ func newReproduce(a *app) *cobra.Command {
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
 			}
+			if estimate && (out != "" || ship != "") {
+				return errors.New("--estimate makes no runs and writes nothing: leave out --out and --ship")
+			}
 			if err := checkOutDir(out); err != nil {
 				return err
 			}

@@ -110,7 +110,7 @@ func TestReproduceEstimate(t *testing.T) {
 	if made, err := filepath.Glob(filepath.Join(store, "*", "result.json")); err != nil || len(made) > 0 {
 		t.Errorf("made %q, %v", made, err)
 	}
-	for _, also := range []string{"--have", "--on=slurm"} {
+	for _, also := range []string{"--have", "--on=slurm", "--out=" + t.TempDir(), "--ship=x.json"} {
 		if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", also); code != 1 || !strings.Contains(stderr, "--estimate makes no runs") {
 			t.Errorf("%s: code %d, %q", also, code, stderr)
 		}
