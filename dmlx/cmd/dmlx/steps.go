@@ -65,6 +65,12 @@ step with the running averages of batch normalisation.`,
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
+			embeddingsFile, weightsFile := filepath.Join(out, experiment.EmbeddingsFile), filepath.Join(out, "weights.safetensors")
+			if _, err := os.Stat(out); err == nil { // A folder that is yet to be made holds nothing that is read.
+				if err := checkOut([]string{weights, pixels, labels}, embeddingsFile, weightsFile); err != nil {
+					return err
+				}
+			}
 			choice, err := a.backend()
 			if err != nil {
 				return err
@@ -76,10 +82,10 @@ step with the running averages of batch normalisation.`,
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			if err := npy.WriteFloat32(filepath.Join(out, experiment.EmbeddingsFile), end.Embeddings, s.Count, s.Batch, end.Dim); err != nil {
+			if err := npy.WriteFloat32(embeddingsFile, end.Embeddings, s.Count, s.Batch, end.Dim); err != nil {
 				return err
 			}
-			if err := durable.WriteFile(filepath.Join(out, "weights.safetensors"), end.Weights, 0o644); err != nil {
+			if err := durable.WriteFile(weightsFile, end.Weights, 0o644); err != nil {
 				return err
 			}
 			return a.print(map[string]any{

@@ -83,6 +83,12 @@ func TestTrainSteps(t *testing.T) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
 		}
 	}
+	// What is read is not written over.
+	start := filepath.Join(in("a"), "weights.safetensors")
+	if code, _, stderr := invoke(t, args("a", "--weights", start)...); code != 1 || !strings.Contains(stderr, "weights.safetensors is read: want another file") {
+		t.Errorf("over its own start: code %d, %s", code, stderr)
+	}
+	object(t, args("d", "--weights", start)...)
 	if _, err := os.Stat(in("x")); err == nil {
 		t.Error("a command that failed has left its folder")
 	}
