@@ -254,7 +254,7 @@ type Implied struct {
 }
 
 // ImpliedAnchor is what a loss implies for one anchor: T P₊ of each of its positives and T P₋ of each of its negatives, as
-// T of the anchor and the P, which sum to 2.
+// T of the anchor and the P, which sum to 2 where none is negative.
 type ImpliedAnchor struct {
 	Anchor               int     // Its row.
 	Weight               float64 // T

@@ -19,7 +19,7 @@ var (
 )
 
 const (
-	clearly = 1.0 // Points that a "clear", "big" or "much" difference has at least.
+	clearly = 1.0 // Points that a "clear" or "much" difference has at least, where the check says so.
 	little  = 1.0 // Points that two numbers which are "almost the same" differ at most.
 )
 
