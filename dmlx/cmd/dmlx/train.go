@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/losses"
@@ -50,53 +52,66 @@ func newTrain(a *app) *cobra.Command {
 			}
 			preset.Size = size
 			given := cmd.Flags().Changed
-			var spec experiment.Spec
-			switch {
-			case given("loss") && given("rule"):
-				return errors.New("--rule and --loss: want one of them")
-			case given("loss"):
-				spec, err = preset.LossSpec(data, loss, miner, exchange, seed)
-			case given("miner") || given("exchange") || given("proxy-lr"):
-				return errors.New("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
-			default:
-				var r dmlx.Rule
-				if r, err = dmlx.ParseRule(rule); err == nil {
-					spec, err = preset.Spec(data, r, seed)
+			specOn := func(data string) (spec experiment.Spec, err error) {
+				switch {
+				case given("loss") && given("rule"):
+					return spec, errors.New("--rule and --loss: want one of them")
+				case given("loss"):
+					spec, err = preset.LossSpec(data, loss, miner, exchange, seed)
+				case given("miner") || given("exchange") || given("proxy-lr"):
+					return spec, errors.New("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
+				default:
+					var r dmlx.Rule
+					if r, err = dmlx.ParseRule(rule); err == nil {
+						spec, err = preset.Spec(data, r, seed)
+					}
 				}
+				if err != nil {
+					return spec, err
+				}
+				if given("proxy-lr") {
+					spec.ProxyLR = proxyLR
+				}
+				if given("lr") {
+					spec.LR = lr
+				}
+				if given("epochs") {
+					spec.Epochs = epochs
+				}
+				if given("steps") {
+					spec.StepsPerEpoch = steps
+				}
+				if given("dim") {
+					spec.Dim = dim
+				}
+				if given("arch") || given("weights") {
+					if spec, err = spec.WithStart(arch, weights); err != nil {
+						return spec, err
+					}
+				}
+				if given("batch") {
+					classes, images, _ := strings.Cut(batch, "x")
+					var noClasses, noImages error
+					spec.ClassesPerBatch, noClasses = strconv.Atoi(classes)
+					spec.ImagesPerClass, noImages = strconv.Atoi(images)
+					if noClasses != nil || noImages != nil {
+						return spec, fmt.Errorf("batch %q: want classes x images per class, as in 8x8", batch)
+					}
+				}
+				return spec, spec.HasTriplets()
+			}
+			// What is wrong with the flags is told before images are decoded, which may take long.
+			trial, err := specOn("minicar")
+			if err == nil {
+				trial.Data, _ = datasets.PublishedName(data) // Of weights and a published set that are both missing, Ready tells the set.
+				trial.Data = cmp.Or(trial.Data, data)
+				err = trial.Ready()
 			}
 			if err != nil {
 				return err
 			}
-			if given("proxy-lr") {
-				spec.ProxyLR = proxyLR
-			}
-			if given("lr") {
-				spec.LR = lr
-			}
-			if given("epochs") {
-				spec.Epochs = epochs
-			}
-			if given("steps") {
-				spec.StepsPerEpoch = steps
-			}
-			if given("dim") {
-				spec.Dim = dim
-			}
-			if given("arch") || given("weights") {
-				if spec, err = spec.WithStart(arch, weights); err != nil {
-					return err
-				}
-			}
-			if given("batch") {
-				classes, images, _ := strings.Cut(batch, "x")
-				var noClasses, noImages error
-				spec.ClassesPerBatch, noClasses = strconv.Atoi(classes)
-				spec.ImagesPerClass, noImages = strconv.Atoi(images)
-				if noClasses != nil || noImages != nil {
-					return fmt.Errorf("batch %q: want classes x images per class, as in 8x8", batch)
-				}
-			}
-			if err := spec.HasTriplets(); err != nil {
+			spec, err := specOn(data)
+			if err != nil {
 				return err
 			}
 			return a.train(cmd, spec)

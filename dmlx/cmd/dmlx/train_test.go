@@ -154,6 +154,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"no class has the 99": {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
 		"no such file; there": {"train", "--weights", file("none")},
 		"figure2.ipynb":       {"reproduce", "figure2"},
+		"epochs is 0":         {"train", "--data", file("none"), "--epochs", "0"}, // Before the folder is looked at.
 		"--epochs 0":          {"pretrain", "--epochs", "0"},
 		"G.npy cannot be":     {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--out", file("none/G.npy")},
 		"T.csv cannot be":     {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--triplets", file("none/T.csv")},
