@@ -43,8 +43,7 @@ func (s *Sweep) Curves() *Figure {
 			s.words()),
 		Provenance: s.provenance,
 		panels: func(c draw.Canvas) {
-			key(c, []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}}, {"the paper's, learning rates above", quiet, diamond{}}, {"best on test", Blue, circled{}},
-				{"best on held-out classes", Vermilion, boxed{}}, {"diverged", Blue, crossed{}}, {"below the scale", Blue, under{}}})
+			key(c, s.keys())
 			c.Max.Y -= 18
 			for i, line := range lines {
 				if i%block == 0 {
@@ -59,6 +58,29 @@ func (s *Sweep) Curves() *Figure {
 			}
 		},
 	}
+}
+
+// keys are what the curves show: a run that diverged, or a mean below the scale, only where there is one.
+func (s *Sweep) keys() []keyed {
+	entries := []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}}, {"the paper's, learning rates above", quiet, diamond{}},
+		{"best on test", Blue, circled{}}, {"best on held-out classes", Vermilion, boxed{}}}
+	diverged, below := false, false
+	for set := range s.sets {
+		low, _ := s.recalls(set)
+		for _, r := range s.rows {
+			for _, v := range slices.Concat(r.ours[set], r.theirs[set]) {
+				diverged = diverged || math.IsNaN(v.test.Mean) && v.test.Diverged > 0
+				below = below || v.test.Mean < low
+			}
+		}
+	}
+	if diverged {
+		entries = append(entries, keyed{"diverged, no value", Blue, crossed{}})
+	}
+	if below {
+		entries = append(entries, keyed{"below the scale", Blue, under{}})
+	}
+	return entries
 }
 
 // drawLine draws plots in a row with room for n, their data areas equally large.
