@@ -698,9 +698,13 @@ func TestFolder(t *testing.T) {
 	if _, err := Run(t.Context(), goBackend(), s, spec, nil); err == nil || !strings.Contains(err.Error(), "have changed") {
 		t.Errorf("trained on other images than the spec's: %v", err)
 	}
-	changed.ImagesPerClass = 4
-	if _, err := Run(t.Context(), goBackend(), s, changed, nil); err == nil || !strings.Contains(err.Error(), "class-0") {
-		t.Errorf("a class too small: %v", err)
+	changed.ImagesPerClass = 4 // class-0 has three.
+	if _, err := Run(t.Context(), goBackend(), s, changed, nil); err != nil {
+		t.Errorf("a class smaller than a batch takes of each: %v", err)
+	}
+	changed.ImagesPerClass = 5
+	if _, err := Run(t.Context(), goBackend(), s, changed, nil); err == nil || !strings.Contains(err.Error(), "no class has the 5 images") {
+		t.Errorf("all classes smaller: %v", err)
 	}
 }
 
