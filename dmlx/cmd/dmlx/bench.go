@@ -173,6 +173,25 @@ func repeat(ctx context.Context, f func() error) (milliseconds []float64, err er
 	return milliseconds, nil
 }
 
+// repeatCall times a graph as [repeat] does: a call is not done before its outputs are here.
+func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds []float64, err error) {
+	return repeat(ctx, func() error {
+		out, err := exec.Call(in...)
+		if err != nil {
+			return err
+		}
+		for _, t := range out {
+			if err := t.ToLocal(); err != nil {
+				return err
+			}
+			if err := t.FinalizeAll(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // gaussian is a batch of n embeddings in classes of 8, as an untrained network might give them.
 func gaussian(n, dim int) (values []float32, labels []int64) {
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -208,16 +227,7 @@ func benchSurgery(ctx context.Context, _ *app, c *backend.Choice, _ []measuremen
 			if err != nil {
 				return err
 			}
-			times, err := repeat(ctx, func() error {
-				out, err := exec.Call1(x, l)
-				if err != nil {
-					return err
-				}
-				if err := out.ToLocal(); err != nil { // It is not done before it is here.
-					return err
-				}
-				return out.FinalizeAll()
-			})
+			times, err := repeatCall(ctx, exec, x, l)
 			exec.Finalize()
 			if err != nil {
 				return err

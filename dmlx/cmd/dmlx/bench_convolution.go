@@ -51,21 +51,7 @@ func benchConvolution(ctx context.Context, _ *app, c *backend.Choice, _ []measur
 		if err != nil {
 			return err
 		}
-		times, err := repeat(ctx, func() error {
-			out, err := exec.Call(x, kernel, v)
-			if err != nil {
-				return err
-			}
-			for _, t := range out {
-				if err := t.ToLocal(); err != nil { // It is not done before it is here.
-					return err
-				}
-				if err := t.FinalizeAll(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		times, err := repeatCall(ctx, exec, x, kernel, v)
 		exec.Finalize()
 		if err != nil {
 			return err

@@ -54,21 +54,7 @@ func benchLosses(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		if err != nil {
 			return err
 		}
-		times, err := repeat(ctx, func() error {
-			out, err := exec.Call(all...)
-			if err != nil {
-				return err
-			}
-			for _, t := range out {
-				if err := t.ToLocal(); err != nil { // It is not done before it is here.
-					return err
-				}
-				if err := t.FinalizeAll(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		times, err := repeatCall(ctx, exec, all...)
 		exec.Finalize()
 		if err != nil {
 			return fmt.Errorf("loss %s: %w", l, err)
