@@ -426,9 +426,13 @@ func readHeader(file *os.File) (*cacheHeader, int64, error) {
 	return &header, end - length, nil
 }
 
-// CacheDir is the one folder outside the repository that is written to: DMLX_CACHE, else dmlx in the user's cache.
+// CacheEnv names the variable of [CacheDir].
+const CacheEnv = "DMLX_CACHE"
+
+// CacheDir is the one folder outside the repository that is written to, in full: what [CacheEnv] names, else dmlx in the user's
+// cache.
 func CacheDir() (string, error) {
-	if dir := os.Getenv("DMLX_CACHE"); dir != "" {
+	if dir := os.Getenv(CacheEnv); dir != "" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.UserCacheDir()

@@ -533,19 +533,19 @@ func (s *Submission) Commands() []string {
 	return out
 }
 
-// cacheEnv names the variable of [datasets.CacheDir].
-const cacheEnv = "DMLX_CACHE"
-
 // environment is what of this process's environment decides how runs are made; it is part of the script, since not all
 // sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
 func environment() []string {
-	out := []string{absolute(datasets.DataEnv, datasets.DataDir())}
-	if dir := os.Getenv(cacheEnv); dir != "" {
-		out = append(out, absolute(cacheEnv, dir))
+	var out []string
+	if dir, err := filepath.Abs(datasets.DataDir()); err == nil {
+		out = append(out, datasets.DataEnv+"="+dir)
+	}
+	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" { // Else it is the node's own.
+		out = append(out, datasets.CacheEnv+"="+dir)
 	}
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if name == datasets.DataEnv || name == cacheEnv {
+		if name == datasets.DataEnv || name == datasets.CacheEnv {
 			continue
 		}
 		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -556,14 +556,6 @@ func environment() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// absolute is a variable that names a folder, in full.
-func absolute(name, dir string) string {
-	if full, err := filepath.Abs(dir); err == nil {
-		dir = full
-	}
-	return name + "=" + dir
 }
 
 // script is a batch script that becomes the program: Slurm signals the script's own process.
