@@ -384,7 +384,6 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 			continue
 		}
 		gone[t.where] = append(gone[t.where], n)
-		o.say("%s vanished from the queue%s; sending it again", f.Tasks[n].name(), t.place.said())
 	}
 	for s, tasks := range gone {
 		numbers := make([]int, len(tasks))
@@ -395,8 +394,10 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 			return err // What is not sent stays gone, and is no attempt.
 		}
 		for _, n := range tasks {
-			f.tasks[n].sent++
-			f.tasks[n].gone = time.Time{}
+			t := &f.tasks[n]
+			o.say("%s had vanished from the queue%s; it was sent again", f.Tasks[n].name(), t.place.said())
+			t.sent++
+			t.gone = time.Time{}
 		}
 	}
 	return nil
