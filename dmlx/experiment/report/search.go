@@ -7,8 +7,6 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
@@ -47,7 +45,7 @@ func (q SearchRequest) withDefaults() SearchRequest {
 		}
 	}
 	set(&q.Data, "minicar")
-	set(&q.Name, q.Preset.Name+"-"+strings.Map(nameRune, filepath.Base(q.Data)))
+	set(&q.Name, q.Preset.Name+"-"+search.NameOf(filepath.Base(q.Data)))
 	set(&q.Rule, "cos/con/con")
 	set(&q.Reference, "ours")
 	if q.Sampler == "" {
@@ -63,14 +61,6 @@ func (q SearchRequest) withDefaults() SearchRequest {
 		q.Bracket = 8
 	}
 	return q
-}
-
-// nameRune makes a folder's name part of a search's.
-func nameRune(r rune) rune {
-	if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
-		return r
-	}
-	return '-'
 }
 
 // referenceName is the search that another is compared with.

@@ -50,6 +50,11 @@ const (
 
 var goodName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
+
+// NameOf makes a text, such as a folder's name, part of a search's name.
+func NameOf(text string) string { return notInNames.ReplaceAllString(text, "-") }
+
 // Path is the folder of a search in a run store.
 func Path(store *experiment.Store, name string) (string, error) {
 	if !goodName.MatchString(name) {
