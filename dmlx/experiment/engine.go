@@ -102,14 +102,33 @@ func training(b compute.Backend, spec Spec, by descent) (*engine, error) {
 	})
 }
 
-// stepValues are what a step takes: pixels, uint8 [B, size, size, 3], labels, int32 [B], colours, as [colours] gives them,
+// stepValues are what a step takes: images, as [engine.upload] gives them, labels, int32 [B], colours, as [colours] gives them,
 // and the learning rate, a scalar; of a loss also the rate of its proxies, if it has any, and what its miner draws from, if
 // it does, [B, B]. The tensors stay the caller's.
 type stepValues struct {
-	pixels                          []uint8
+	images                          []*tensors.Tensor
 	labels                          []int32
-	size                            int
 	colours, rate, proxyRate, noise *tensors.Tensor
+}
+
+// upload copies a batch's pixels, of images of size × size, to the device, where the steps of this engine take them: uint8
+// [B, size, size, 3], in one tensor or by pieces. It may be called while a step runs: go-xla waits for the end of each, so that what
+// is copied between them keeps a GPU waiting.
+func (e *engine) upload(b batch, size int) ([]*tensors.Tensor, error) {
+	n := len(b.labels)
+	if e.pieces != nil {
+		n = e.pieces.size
+	}
+	var images []*tensors.Tensor
+	for piece := range slices.Chunk(b.pixels, n*size*size*3) {
+		x := tensors.FromFlatDataAndDimensions(piece, n, size, size, 3)
+		images = append(images, x)
+		if err := x.ToDevice(e.key.backend, 0); err != nil {
+			free(images)
+			return nil, err
+		}
+	}
+	return images, nil
 }
 
 // of are the values that [batchInputs] of a descent take, in their order.
@@ -131,11 +150,7 @@ func (e *engine) step(v stepValues) (*tensors.Tensor, error) {
 	if e.pieces != nil {
 		return e.pieces.step(e.by, v)
 	}
-	pixels := tensors.FromFlatDataAndDimensions(v.pixels, len(v.labels), v.size, v.size, 3)
-	in := append([]any{pixels, v.colours, v.rate}, v.of(e.by)...)
-	out, err := e.exec.Call1(in...)
-	_ = pixels.FinalizeAll() // Frees memory early; a failure leaves it to the garbage collector.
-	return out, err
+	return e.exec.Call1(append([]any{v.images[0], v.colours, v.rate}, v.of(e.by)...)...)
 }
 
 // batchInputs are what a step takes for the whole batch.

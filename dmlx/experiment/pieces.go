@@ -84,16 +84,10 @@ func sumOf(scope *model.Scope, weight *model.Variable) *model.Variable {
 
 // step is [engine.step].
 func (p *pieces) step(by descent, v stepValues) (outcome *tensors.Tensor, err error) {
-	n, pixels := len(v.labels)/p.size, len(v.pixels)/len(v.labels)*p.size
-	images := make([]*tensors.Tensor, n)
-	for i := range images {
-		images[i] = tensors.FromFlatDataAndDimensions(v.pixels[i*pixels:(i+1)*pixels], p.size, v.size, v.size, 3)
-	}
-	defer free(images)
-	embeddings := make([]*tensors.Tensor, n)
+	embeddings := make([]*tensors.Tensor, len(v.images))
 	defer free(embeddings)
 	var in []any
-	for i, x := range images {
+	for i, x := range v.images {
 		if embeddings[i], err = p.embed.Call1(x, v.colours); err != nil {
 			return nil, err
 		}
@@ -104,7 +98,7 @@ func (p *pieces) step(by descent, v stepValues) (outcome *tensors.Tensor, err er
 		return nil, err
 	}
 	defer free(out)
-	for i, x := range images {
+	for i, x := range v.images {
 		if _, err := p.back.Call1(x, v.colours, out[1+i]); err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 // Steps in pieces lead where steps do whose graph embeds all pieces one after the other and leaves the gradient to autodiff.
 func TestPiecesDescendTheWholeBatch(t *testing.T) {
 	const size, steps, classes, images, dim = 16, 2, 4, 3, 8
-	batch := func(i int) (pixels []uint8, labels []int32) {
+	draw := func(i int) (pixels []uint8, labels []int32) {
 		rng := stream(1, 77, uint64(i))
 		for class := range int32(classes) {
 			for range images {
@@ -106,8 +106,12 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					}
 				}
 				for i := range steps {
-					pixels, labels := batch(i)
-					v := stepValues{pixels: pixels, labels: labels, size: size, colours: colours, rate: scalar(.05), proxyRate: scalar(.5)}
+					pixels, labels := draw(i)
+					images, err := e.upload(batch{pixels, labels}, size)
+					if err != nil {
+						t.Fatal(err)
+					}
+					v := stepValues{images: images, labels: labels, colours: colours, rate: scalar(.05), proxyRate: scalar(.5)}
 					got, err := e.step(v)
 					if err != nil {
 						t.Fatal(err)

@@ -154,7 +154,7 @@ func (t *trainer) run(ctx context.Context, store *Store, progress func(Progress)
 	return t.finish(ctx, progress)
 }
 
-// train does the epochs that are left. Batches are prepared ahead, and a step's outcome is read while the next one runs.
+// train does the epochs that are left. Batches are prepared ahead, to the device, and a step's outcome is read behind the next one.
 func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,11 +171,15 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 			if !more || ctx.Err() != nil {
 				return fmt.Errorf("stopped in epoch %d of %d; the same run goes on from there: %w", epoch+1, t.spec.Epochs, ctx.Err())
 			}
-			v := stepValues{pixels: b.pixels, labels: b.labels, size: t.set.Train.Size, colours: colours, rate: rate, proxyRate: proxyRate}
+			if b.err != nil {
+				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, b.err)
+			}
+			v := stepValues{images: b.images, labels: b.labels, colours: colours, rate: rate, proxyRate: proxyRate}
 			if t.by.noise {
 				v.noise = noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed)
 			}
 			out, err := t.engine.step(v)
+			free(b.images)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
 			}
@@ -197,15 +201,26 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 	return nil
 }
 
-// prepare draws the batches of steps from…to−1 on a goroutine of its own, which ends with ctx.
-func (t *trainer) prepare(ctx context.Context, from, to int) <-chan batch {
-	out := make(chan batch, 2)
+// uploaded is a batch on the device, or why it is not there.
+type uploaded struct {
+	images []*tensors.Tensor // As of [engine.upload].
+	labels []int32
+	err    error
+}
+
+// prepare draws the batches of steps from…to−1 and copies them to the device, on a goroutine of its own, which ends with ctx.
+func (t *trainer) prepare(ctx context.Context, from, to int) <-chan uploaded {
+	out := make(chan uploaded, 1)
 	go func() {
 		defer close(out)
 		for step := from; step < to; step++ {
+			b := t.draw(step)
+			u := uploaded{labels: b.labels}
+			u.images, u.err = t.engine.upload(b, t.set.Train.Size)
 			select {
-			case out <- t.draw(step):
+			case out <- u:
 			case <-ctx.Done():
+				free(u.images)
 				return
 			}
 		}
