@@ -30,7 +30,7 @@ func Convolution(x, kernel *Node, stride, pad int) *Node {
 	checkWindow("Convolution", x, k.Dim(0), k.Dim(1), stride, pad)
 	odd := k.Dim(0)%2 == 1 && k.Dim(1)%2 == 1 // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
 	switch single := k.Dim(0) == 1 && k.Dim(1) == 1; {
-	case native(x) && single && (stride == 1 || k.Dim(2) >= 128) && backend.Platform(x.Graph().Backend()) == "cpu": // With fewer channels a strided one is as fast either way.
+	case native(x) && single && (stride == 1 || k.Dim(2) >= 128) && !onGPU(x): // With fewer channels a strided one is as fast either way.
 		return pointwise(x, kernel, stride)
 	case native(x) && odd:
 		return Convolve(x, kernel).Strides(stride).PaddingPerDim([][2]int{{pad, pad}, {pad, pad}}).Done()
@@ -64,6 +64,9 @@ func pointwise(x, kernel *Node, stride int) *Node {
 
 // native tells whether the graph's backend has fast convolutions and their gradients: XLA.
 func native(x *Node) bool { return x.Graph().Backend().Name() == "xla" }
+
+// onGPU tells whether the graph's backend computes on something else than the CPU.
+func onGPU(x *Node) bool { return native(x) && backend.Platform(x.Graph().Backend()) != "cpu" }
 
 func checkWindow(op string, x *Node, height, width, stride, pad int) {
 	h, w := x.Shape().Dim(1)+2*pad, x.Shape().Dim(2)+2*pad
@@ -103,38 +106,44 @@ func unfoldedConvolution(x, kernel *Node, stride, pad int) *Node {
 // phase (of rows and columns) is such a convolution with its own taps, reversed, and the phases are interleaved: no
 // product with inserted zeros.
 func inputGradient(v, kernel *Node, stride, pad, h, w int) *Node {
-	c := kernel.Shape().Dim(2)
+	n, c := v.Shape().Dim(0), kernel.Shape().Dim(2)
+	return byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
+		firstH, tapsH, padH := phaseTaps(p, kernel.Shape().Dim(0), stride, pad)
+		firstW, tapsW, padW := phaseTaps(q, kernel.Shape().Dim(1), stride, pad)
+		if tapsH == 0 || tapsW == 0 {
+			return Zeros(v.Graph(), shapes.Make(v.DType(), n, out[0], out[1], c))
+		}
+		taps := kernel
+		if stride > 1 {
+			taps = Slice(kernel, AxisRangeToEnd(firstH).Stride(stride), AxisRangeToEnd(firstW).Stride(stride))
+		}
+		if tapsH > 1 || tapsW > 1 {
+			taps = Reverse(taps, 0, 1)
+		}
+		o := taps.Shape().Dim(3)
+		taps = Reshape(TransposeAllAxes(taps, 0, 1, 3, 2), tapsH*tapsW*o, c)
+		unfolded := columns(v, [2]int{tapsH, tapsW}, 1, [2]int{padH, padW}, out)
+		return Reshape(MatMul(unfolded, taps), n, out[0], out[1], c)
+	})
+}
+
+// byPhases puts an image [N, h, w, C] together from the pixels of each phase, those of rows ≡ p and columns ≡ q (mod stride),
+// which of gives as [N, out[0], out[1], C]. What lies beyond h and w is cut off.
+func byPhases(stride, h, w int, of func(p, q int, out [2]int) *Node) *Node {
 	out := [2]int{(h + stride - 1) / stride, (w + stride - 1) / stride}
-	n := v.Shape().Dim(0)
 	rows := make([]*Node, stride)
 	for p := range stride {
 		phases := make([]*Node, stride)
 		for q := range stride {
-			firstH, tapsH, padH := phaseTaps(p, kernel.Shape().Dim(0), stride, pad)
-			firstW, tapsW, padW := phaseTaps(q, kernel.Shape().Dim(1), stride, pad)
-			if tapsH == 0 || tapsW == 0 {
-				phases[q] = Zeros(v.Graph(), shapes.Make(v.DType(), n, out[0], out[1], c))
-				continue
-			}
-			taps := kernel
-			if stride > 1 {
-				taps = Slice(kernel, AxisRangeToEnd(firstH).Stride(stride), AxisRangeToEnd(firstW).Stride(stride))
-			}
-			if tapsH > 1 || tapsW > 1 {
-				taps = Reverse(taps, 0, 1)
-			}
-			o := taps.Shape().Dim(3)
-			taps = Reshape(TransposeAllAxes(taps, 0, 1, 3, 2), tapsH*tapsW*o, c)
-			unfolded := columns(v, [2]int{tapsH, tapsW}, 1, [2]int{padH, padW}, out)
-			phases[q] = Reshape(MatMul(unfolded, taps), n, out[0], out[1], c)
+			phases[q] = of(p, q, out)
 		}
 		rows[p] = interleave(phases, 2)
 	}
-	dx := interleave(rows, 1)
-	if dx.Shape().Dim(1) != h || dx.Shape().Dim(2) != w {
-		dx = Slice(dx, AxisRange(), AxisRange(0, h), AxisRange(0, w))
+	image := interleave(rows, 1)
+	if image.Shape().Dim(1) != h || image.Shape().Dim(2) != w {
+		image = Slice(image, AxisRange(), AxisRange(0, h), AxisRange(0, w))
 	}
-	return dx
+	return image
 }
 
 // phaseTaps gives the first tap of a phase, the number of its taps, and the padding in front of v with which row a of
