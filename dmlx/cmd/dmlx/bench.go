@@ -131,7 +131,7 @@ theirs in the same run, with as many threads, and ratios are printed.`,
 				}
 			}
 			if peer != "" {
-				if err := benchPeer(cmd.Context(), peer, only, lines, report); err != nil {
+				if err := benchPeer(cmd.Context(), peer, c, only, lines, report); err != nil {
 					return fmt.Errorf("bench --peer: %w", err)
 				}
 			}
@@ -416,9 +416,13 @@ func benchCell(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, 
 //go:embed bench_peer.py
 var peerScript string
 
-// benchPeer runs what others have on the same sizes, those of what was measured, and prints how ours compares.
-func benchPeer(ctx context.Context, python string, only []string, ours []measurement, report func(measurement)) error {
-	cmd := exec.CommandContext(ctx, python, append([]string{"-c", peerScript}, only...)...)
+// benchPeer runs what others have on the same sizes and the same kind of device, and prints how ours compares.
+func benchPeer(ctx context.Context, python string, c *backend.Choice, only []string, ours []measurement, report func(measurement)) error {
+	device := "cuda"
+	if onCPU(c) {
+		device = "cpu"
+	}
+	cmd := exec.CommandContext(ctx, python, append([]string{"-c", peerScript, device}, only...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

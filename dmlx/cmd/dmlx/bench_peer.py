@@ -1,6 +1,7 @@
 """Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures, as JSON on standard output.
 
-Arguments are what to time, of surgery, losses, resnet, convolution, input and recall; none is all.
+Arguments are the device, cpu or cuda, and what to time, of surgery, losses, resnet, convolution, input and recall; none is all.
+Photographs and faiss are the CPU's in any case.
 """
 
 import concurrent.futures
@@ -18,22 +19,32 @@ import torch
 import torchvision
 from pytorch_metric_learning import distances, losses, miners
 
+device, only = sys.argv[1], sys.argv[2:]
+if device == "cuda" and not torch.cuda.is_available():
+    sys.exit(f"torch {torch.__version__} sees no GPU")
+torch.set_default_device(device)
 torch.set_num_threads(os.cpu_count())
+torch.backends.cudnn.benchmark = True  # Convolutions of float32 are TF32's on a GPU, as XLA's are.
 faiss.omp_set_num_threads(os.cpu_count())
 lines = []
 
 
-def timed(name, ours, size, step, least=1):
+def measure(step, least=1):
     times, begin = [], time.perf_counter()
     # For two seconds and six times at least, of which the first does not count; but what takes seconds, least times.
     while len(times) < 6 or time.perf_counter() - begin < 2:
         start = time.perf_counter()
         step()
+        if device == "cuda":
+            torch.cuda.synchronize()
         times.append(1000 * (time.perf_counter() - start))
         if time.perf_counter() - begin > 5 and len(times) >= least:
             break
-    times = times[1:] or times
-    lines.append({"Name": name, "Ours": ours, "Size": size, "Times": times})
+    return times[1:] or times
+
+
+def timed(name, ours, size, step, least=1):
+    lines.append({"Name": name, "Ours": ours, "Size": size, "Times": measure(step, least)})
 
 
 def batch(b, d):
@@ -95,21 +106,39 @@ def each_loss():
         timed(f"PML {name}", f"loss {name} forward and backward", f"B={b} D={d}", step)
 
 
-def resnet():
-    b = 16
+def training(name, b, bf16, compiled):
+    """A training step of one of torchvision's networks; its images are on the device already."""
     images, labels = torch.rand(b, 3, 224, 224), torch.arange(b) // 4
+    net = torchvision.models.get_model(name, num_classes=32).to(memory_format=torch.channels_last)
+    descent = torch.optim.SGD(net.parameters(), lr=1e-3)
+    loss, miner = losses.TripletMarginLoss(), miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="hard")
+    forward = torch.compile(net) if compiled else net
+
+    def step():
+        descent.zero_grad()
+        with torch.autocast(device, torch.bfloat16, enabled=bf16):
+            x = forward(images.contiguous(memory_format=torch.channels_last)).float()
+        loss(x, labels, miner(x, labels)).backward()
+        descent.step()
+
+    return step
+
+
+def resnet():
+    b = 128 if device == "cuda" else 16
     for name in ("resnet18", "resnet50"):
-        net = torchvision.models.get_model(name, num_classes=32).to(memory_format=torch.channels_last)
-        descent = torch.optim.SGD(net.parameters(), lr=1e-3)
-        loss, miner = losses.TripletMarginLoss(), miners.BatchEasyHardMiner(pos_strategy="easy", neg_strategy="hard")
-
-        def step():
-            descent.zero_grad()
-            x = net(images.contiguous(memory_format=torch.channels_last))
-            loss(x, labels, miner(x, labels)).backward()
-            descent.step()
-
-        timed("PyTorch, channels last", "training step", f"{name}, B={b}, 224 px", step, least=12)
+        for bf16 in (False, True) if device == "cuda" else (False,):
+            of, times = "PyTorch, channels last", measure(training(name, b, bf16, False), least=12)
+            if device == "cuda":  # Compiled where that helps.
+                try:
+                    faster = measure(training(name, b, bf16, True), least=12)
+                except Exception as e:
+                    print(f"torch.compile of {name}: {e}", file=sys.stderr)
+                else:
+                    if statistics.median(faster) < statistics.median(times):
+                        of, times = "PyTorch, channels last, compiled", faster
+            size = f"{name}, B={b}, 224 px" + (", bf16" if bf16 else "")
+            lines.append({"Name": of, "Ours": "training step", "Size": size, "Times": times})
 
 
 def convolutions():
@@ -141,7 +170,7 @@ def photographs():
     raw = io.BytesIO()
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     waves = [128 + 90 * torch.sin(0.05 * x + phase) * torch.cos(0.06 * y) + 12 * torch.rand(height, width) for phase in range(3)]
-    PIL.Image.fromarray(torch.stack(waves, 2).clamp(0, 255).byte().numpy()).save(raw, "JPEG", quality=90, subsampling=2)
+    PIL.Image.fromarray(torch.stack(waves, 2).clamp(0, 255).byte().cpu().numpy()).save(raw, "JPEG", quality=90, subsampling=2)
     prepare = torchvision.transforms.Compose([torchvision.transforms.Resize(side), torchvision.transforms.CenterCrop(side)])
 
     def one(_):
@@ -168,6 +197,6 @@ def recall():
 
 
 for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "convolution": convolutions, "input": photographs, "recall": recall}.items():
-    if len(sys.argv) < 2 or name in sys.argv[1:]:
+    if not only or name in only:
         run()
 print(json.dumps(lines))

@@ -39,12 +39,15 @@ var (
 	}
 )
 
+// onCPU tells whether a backend computes on the CPU, by XLA or by Go.
+func onCPU(c *backend.Choice) bool { return c.Name == "go" || c.Name == "xla:cpu" }
+
 func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
 	steps := resnetOnCPU
 	switch {
 	case c.Name == "go":
 		steps = steps[:1] // The others would take half an hour.
-	case c.Name != "xla:cpu":
+	case !onCPU(c):
 		steps = resnetOnGPU
 	}
 	for _, s := range steps {
