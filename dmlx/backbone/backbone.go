@@ -185,7 +185,7 @@ func (b block) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 		}
 		x = c.apply(scope, w, x, pass)
 	}
-	return ReLU(Add(x, shortcut))
+	return relu(Add(x, shortcut), true)
 }
 
 // apply convolves and normalises: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].

@@ -17,11 +17,17 @@ const (
 )
 
 // ReLU is max(x, 0), of any shape; its gradient at 0 is 0, as in PyTorch (GoMLX's own is 1 there).
-func ReLU(x *Node) *Node {
+func ReLU(x *Node) *Node { return relu(x, false) }
+
+// relu is [ReLU]. If it is kept, a GPU reads it again for the gradient, instead of computing it from what it was computed from.
+func relu(x *Node, kept bool) *Node {
 	var y *Node
 	return withGradients(
 		func(in []*Node) *Node {
 			y = MaxScalar(in[0], 0)
+			if kept && onGPU(x) {
+				y = OptimizationBarrier(y)
+			}
 			return y
 		},
 		[]func(*Node) *Node{func(v *Node) *Node {
