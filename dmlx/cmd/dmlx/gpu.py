@@ -1,0 +1,333 @@
+"""Compiles training steps of the ResNets for a GPU that need not be there, and prints what they would take of it.
+
+    pip install "jax[cuda12]" flax torch torchvision
+    python dmlx/cmd/dmlx/gpu.py
+
+What it printed is kept in testdata/gpu.txt. It takes Go, a C compiler, and go-xla's CPU plugin.
+
+XLA compiles for a GPU by its description (TARGET), so that all but the times can be known without one: that the step compiles, its
+memory, how many kernels it has, and how many bytes they read and write, which is what such networks wait for on a GPU. The step is
+the one of `dmlx train`: a plugin that calls itself CUDA hands dmlx on to the CPU's and keeps the programs that it is to compile.
+Beside it, as much is said of the same network in flax; and of PyTorch's eager kernels the bytes alone, at least: each operand once,
+though batch normalisation reads its input twice and convolutions' gradients theirs.
+
+Memory is that of arguments, results and what lies between, without the workspace that cuDNN's algorithms take, which only a device
+tells. Algorithms, and how kernels are divided, are not those that XLA would find by trying them on a device.
+"""
+
+import argparse
+import collections
+import datetime
+import glob
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import jax
+
+TARGET = {
+    "NVIDIA H100 80GB HBM3": """
+        gpu_device_info {
+          threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152 shared_memory_per_core: 233472
+          threads_per_core_limit: 2048 core_count: 132 fpus_per_core: 128
+          block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+          memory_bandwidth: 3352320000000 l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
+          shared_memory_per_block_optin: 232448 cuda_compute_capability { major: 9 }
+          registers_per_core_limit: 65536 registers_per_block_limit: 65536
+        }
+        platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 } runtime_version { major: 12 minor: 9 }
+        device_description_str: "NVIDIA H100 80GB HBM3" """,
+}
+# Network, classes and images of a batch, and what else `dmlx train` is told; pieces are two instead of eight, which is enough to see one.
+STEPS = [
+    ("resnet18", "8x16", []),
+    ("resnet18", "8x16", ["--precision", "bf16"]),
+    ("resnet50", "8x16", []),
+    ("resnet50", "8x16", ["--precision", "bf16"]),
+    ("resnet50", "8x16", ["--precision", "bf16", "--recompute"]),
+    ("resnet50", "32x16", ["--precision", "bf16"]),
+    ("resnet50", "32x16", ["--precision", "bf16", "--recompute"]),
+    ("resnet50", "8x16", ["--precision", "bf16", "--piece", "64"]),
+]
+LARGE = 100_000  # Bytes of a program that has a network in it.
+PLUGIN = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "pjrt_c_api.h"
+
+static PJRT_Api api;
+static const PJRT_Api *cpu;
+static int kept;
+
+static PJRT_Error *compile(PJRT_Client_Compile_Args *a) {
+  if (a->program->code_size > atol(getenv("RECORD_LARGE"))) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%d.mlir", getenv("RECORD_DIR"), kept++);
+    FILE *f = fopen(path, "w");
+    fwrite(a->program->code, 1, a->program->code_size, f);
+    fclose(f);
+    if (kept == atoi(getenv("RECORD_COUNT"))) exit(0);
+  }
+  return cpu->PJRT_Client_Compile(a);
+}
+
+static PJRT_Error *create(PJRT_Client_Create_Args *a) {
+  a->num_options = 0; /* A GPU's. */
+  return cpu->PJRT_Client_Create(a);
+}
+
+const PJRT_Api *GetPjrtApi(void) {
+  void *lib = dlopen(getenv("RECORD_CPU"), RTLD_NOW | RTLD_LOCAL);
+  if (!lib) { fprintf(stderr, "%s\n", dlerror()); exit(1); }
+  cpu = ((const PJRT_Api *(*)(void))dlsym(lib, "GetPjrtApi"))();
+  memcpy(&api, cpu, cpu->struct_size < sizeof api ? cpu->struct_size : sizeof api);
+  api.PJRT_Client_Compile = compile;
+  api.PJRT_Client_Create = create;
+  return &api;
+}
+"""
+
+
+def output(*command):
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+
+
+class Recorder:
+    """The programs that dmlx would have a GPU compile."""
+
+    def __init__(self, work):
+        self.work, self.dmlx = Path(work), f"{work}/dmlx"
+        output("go", "build", "-o", self.dmlx, "./dmlx/cmd/dmlx")
+        plugins = [p for p in json.loads(output(self.dmlx, "doctor", "--json"))["pjrt_plugins"] if "_cpu_" in p]
+        if not plugins:
+            raise SystemExit("there is no plugin for the CPU: run `go run ./dmlx/cmd/dmlx doctor`, which fetches it")
+        self.cpu = os.path.realpath(plugins[-1])
+        (self.work / "plugin.c").write_text(PLUGIN)
+        header = output("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla") + "/pjrt"
+        self.plugin = f"{work}/pjrt_c_api_cuda_plugin.so"
+        output("cc", "-shared", "-fPIC", "-I", header, "-o", self.plugin, f"{work}/plugin.c", "-ldl")
+
+    def programs(self, arch, batch, flags):
+        """Those of a step that have a network in them; the last one has its gradient."""
+        with tempfile.TemporaryDirectory(dir=self.work) as out:
+            env = dict(os.environ, GOMLX_BACKEND=f"xla:{self.plugin}", GOPJR_CUDA_CHECKS="0", RECORD_CPU=self.cpu, RECORD_DIR=out)
+            env |= {"RECORD_LARGE": str(LARGE), "RECORD_COUNT": "2" if "--piece" in flags else "1"}
+            command = [self.dmlx, "train", "--data", "minicar", "--rule", "ours", "--arch", arch, "--weights", "random"]
+            command += ["--size", "224", "--batch", batch, "--store", f"{out}/store", *flags]
+            done = subprocess.run(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            if done.returncode:
+                raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+            return [Path(p).read_text() for p in sorted(glob.glob(f"{out}/*.mlir"))]
+
+
+def compile_for(topology, program):
+    from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
+    from jaxlib.mlir import ir
+
+    with mlir.make_ir_context():
+        module = ir.Module.parse(program)
+        return topology.devices[0].client.compile(module, xla_client.DeviceList(tuple(topology.devices)), xla_client.CompileOptions())
+
+
+def taken(executable):
+    """GB of memory, GB that kernels read and write, and the number of kernels of a compiled program."""
+    m = executable.get_compiled_memory_stats()
+    memory = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes - m.alias_size_in_bytes
+    return (memory / 1e9, *traffic(executable.hlo_modules()[0].to_string()))
+
+
+SIZES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
+
+
+def bytes_of(shape):
+    total = 0
+    for dtype, dims in re.findall(r"\b([a-z]+\d*)\[([\d,]*)\]", shape):
+        size = SIZES[dtype]
+        for d in filter(None, dims.split(",")):
+            size *= int(d)
+        total += size
+    return total
+
+
+def traffic(text):
+    """GB that the kernels of an HLO module read and write, each operand and result once, and how many kernels there are.
+
+    Of an operand that a kernel only slices, converted or not, the slices count.
+    """
+    line = re.compile(r"\s*(?:ROOT )?%?([\w.\-]+) = (\((?:[^()]|\([^()]*\))*\)|\S+) ([\w\-]+)\(([^)]*)\)(.*)")
+    computations, name, entry = {}, None, None
+    for l in text.splitlines():
+        if start := re.match(r"(ENTRY )?%?([\w.\-]+) \(.*\{\s*$", l):
+            name = start[2]
+            computations[name] = []
+            entry = name if start[1] else entry
+        elif name and (found := line.match(l)):
+            result, shape, op, inside, rest = found.groups()
+            computations[name].append((result, shape, op, re.findall(r"%([\w.\-]+)", inside), inside, rest))
+
+    def reads(computation):
+        shapes = {r: s for r, s, *_ in computations[computation]}
+        uses, out = collections.defaultdict(list), {}
+        for r, s, op, operands, *_ in computations[computation]:
+            for o in operands:
+                uses[o].append((op, r, s))
+
+        def read(r):
+            total = 0
+            for op, user, shape in uses[r]:
+                if op in ("bitcast", "convert"):
+                    total += read(user) * bytes_of(shapes[r]) // bytes_of(shape)
+                elif op in ("slice", "dynamic-slice"):
+                    total += bytes_of(shape)
+                else:
+                    return bytes_of(shapes[r])
+            return min(total, bytes_of(shapes[r]))
+
+        for r, _, op, _, inside, _ in computations[computation]:
+            if op == "parameter":
+                out[int(inside)] = read(r)
+        return out
+
+    shapes = {r: s for r, s, *_ in computations[entry]}
+    total = kernels = 0
+    for _, shape, op, operands, _, rest in computations[entry]:
+        if op in ("parameter", "get-tuple-element", "tuple", "bitcast", "constant"):
+            continue
+        called = re.search(r"calls=%?([\w.\-]+)", rest)
+        if op == "fusion":
+            of = reads(called[1])
+            total += sum(of[i] for i in range(len(operands)))
+        else:
+            total += bytes_of(shape) if op == "slice" else sum(bytes_of(shapes[o]) for o in operands)
+        total, kernels = total + bytes_of(shape), kernels + 1
+    return total / 1e9, kernels
+
+
+def in_flax(topology, arch, batch, bf16):
+    """A step of the same network in flax, by a loss over all pairs."""
+    import jax.numpy as jnp
+    import numpy as np
+    from flax import linen as nn
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    dtype = jnp.bfloat16 if bf16 else jnp.float32
+    conv = partial(nn.Conv, use_bias=False, dtype=dtype)
+    norm = partial(nn.BatchNorm, use_running_average=False, momentum=0.9, epsilon=1e-5, dtype=dtype)
+
+    class Block(nn.Module):
+        width: int
+        stride: int
+
+        @nn.compact
+        def __call__(self, x):
+            w, s = self.width, (self.stride, self.stride)
+            if arch == "resnet50":
+                y = nn.relu(norm()(conv(w, (1, 1))(x)))
+                y = nn.relu(norm()(conv(w, (3, 3), s, padding=1)(y)))
+                y = norm()(conv(4 * w, (1, 1))(y))
+            else:
+                y = nn.relu(norm()(conv(w, (3, 3), s, padding=1)(x)))
+                y = norm()(conv(w, (3, 3), padding=1)(y))
+            if x.shape != y.shape:
+                x = norm()(conv(y.shape[-1], (1, 1), s)(x))
+            return nn.relu(x + y)
+
+    class Network(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.relu(norm()(conv(64, (7, 7), (2, 2), padding=3)(x)))
+            x = nn.max_pool(x, (3, 3), (2, 2), ((1, 1), (1, 1)))
+            for stage, blocks in enumerate((3, 4, 6, 3) if arch == "resnet50" else (2, 2, 2, 2)):
+                for i in range(blocks):
+                    x = Block(64 << stage, 2 if stage and not i else 1)(x)
+            return nn.Dense(64)(jnp.mean(x.astype(jnp.float32), (1, 2)))
+
+    net = Network()
+
+    def step(weights, averages, pixels, labels):
+        def loss(weights):
+            x = (pixels.astype(jnp.float32) / 255 - 0.5).astype(dtype)
+            e, moved = net.apply({"params": weights, "batch_stats": averages}, x, mutable=["batch_stats"])
+            e = e / jnp.linalg.norm(e, axis=1, keepdims=True)
+            s = e @ e.T
+            return jnp.sum(jnp.where(labels[:, None] == labels, -s, jnp.maximum(s, 0) ** 2)), moved["batch_stats"]
+
+        gradients, averages = jax.grad(loss, has_aux=True)(weights)
+        return jax.tree.map(lambda w, g: w - 0.1 * g, weights, gradients), averages
+
+    place = NamedSharding(Mesh(np.array(topology.devices).reshape(1), ("x",)), PartitionSpec())
+    images = jax.ShapeDtypeStruct((batch, 224, 224, 3), jnp.uint8)
+    start = jax.eval_shape(lambda: net.init(jax.random.key(0), jnp.zeros(images.shape)))
+    inputs = (start["params"], start["batch_stats"], images, jax.ShapeDtypeStruct((batch,), jnp.int32))
+    inputs = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), inputs)
+    return jax.jit(step).lower(*inputs).compile().runtime_executable()
+
+
+def in_pytorch(arch, batch, bf16):
+    """GB that the kernels of a step of torchvision's network read and write in eager PyTorch, at least."""
+    import torch
+    import torchvision
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten
+
+    class Count(TorchDispatchMode):
+        bytes = 0
+
+        def __torch_dispatch__(self, f, types, args=(), kwargs=None):
+            out = f(*args, **(kwargs or {}))
+            if not f.is_view and "detach" not in str(f) and "empty" not in str(f):
+                tensors = [t for t in tree_flatten((args, kwargs, out))[0] if isinstance(t, torch.Tensor)]
+                self.bytes += sum(t.numel() * t.element_size() for t in tensors)
+            return out
+
+    with torch.device("meta"):
+        net = torchvision.models.get_model(arch, num_classes=64).to(memory_format=torch.channels_last)
+        x = torch.empty(batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+        if bf16:  # Autocast's types, but for the small copies of weights that it makes.
+            net, x = net.to(torch.bfloat16), x.to(torch.bfloat16)
+    with Count() as count:
+        net(x).sum().backward()
+        for p in net.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+    return count.bytes / 1e9
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    from jax.experimental import topologies
+
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("jax", "jaxlib", "flax", "torch"))
+    commit = output("git", "describe", "--always", "--dirty")
+    for gpu, description in TARGET.items():
+        topology = topologies.get_topology_desc("1x1x1", "cuda", topology="1x1x1", target_config=description)
+        print(f"dmlx {commit} compiled for one {gpu}, without one; {versions}; {datetime.date.today()}")
+        print(f"{'training step, 224 px':44} {'memory':>9} {'moved':>9} {'kernels':>8}   {'in flax':27} {'PyTorch, eager':>15}")
+        with tempfile.TemporaryDirectory() as work:
+            recorder = Recorder(work)
+            for arch, batch, flags in STEPS:
+                classes, images = map(int, batch.split("x"))
+                b, bf16 = classes * images, "bf16" in flags
+                mine = taken(compile_for(topology, recorder.programs(arch, batch, flags)[-1]))
+                name = f"{arch}, B={b}" + (", bf16" if bf16 else "") + (", recomputed" if "--recompute" in flags else "")
+                name += ", of a piece of 64" if "--piece" in flags else ""
+                row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
+                if "--piece" not in flags and "--recompute" not in flags:
+                    row += "   {:6.2f} GB {:5.1f} GB {:5d}".format(*taken(in_flax(topology, arch, b, bf16)))
+                    row += f" {in_pytorch(arch, b, bf16):12.1f} GB"
+                print(f"{name:44} {row}", flush=True)
+
+
+if __name__ == "__main__":
+    # XLA's tools are jax's own, and what needs a device is left out.
+    tools = glob.glob(f"{Path(jax.__file__).parents[1]}/nvidia/cuda_nvcc")
+    os.environ["XLA_FLAGS"] = " ".join(["--xla_gpu_autotune_level=0", *(f"--xla_gpu_cuda_data_dir={t}" for t in tools)])
+    os.environ |= {"JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    main()
