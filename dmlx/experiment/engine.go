@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -119,14 +120,15 @@ func (e *engine) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	if e.pieces != nil {
 		n = e.pieces.size
 	}
+	shape := shapes.Make(dtypes.Uint8, n, size, size, 3)
 	var images []*tensors.Tensor
-	for piece := range slices.Chunk(b.pixels, n*size*size*3) {
-		x := tensors.FromFlatDataAndDimensions(piece, n, size, size, 3)
-		images = append(images, x)
-		if err := x.ToDevice(e.key.backend, 0); err != nil {
+	for piece := range slices.Chunk(b.pixels, shape.Size()) {
+		x, err := tensors.FromRaw(e.key.backend, 0, shape, piece)
+		if err != nil {
 			free(images)
 			return nil, err
 		}
+		images = append(images, x)
 	}
 	return images, nil
 }

@@ -208,13 +208,22 @@ type uploaded struct {
 	err    error
 }
 
-// prepare draws the batches of steps from…to−1 and copies them to the device, on a goroutine of its own, which ends with ctx.
+// prepare draws the batches of steps from…to−1 and copies them to the device, each on a goroutine of its own, which ends with ctx.
 func (t *trainer) prepare(ctx context.Context, from, to int) <-chan uploaded {
-	out := make(chan uploaded, 1)
+	drawn, out := make(chan batch, 1), make(chan uploaded, 1)
+	go func() {
+		defer close(drawn)
+		for step := from; step < to; step++ {
+			select {
+			case drawn <- t.draw(step):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	go func() {
 		defer close(out)
-		for step := from; step < to; step++ {
-			b := t.draw(step)
+		for b := range drawn {
 			u := uploaded{labels: b.labels}
 			u.images, u.err = t.engine.upload(b, t.set.Train.Size)
 			select {
