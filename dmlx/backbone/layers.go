@@ -58,8 +58,8 @@ func MaxPooling(x *Node, size, stride, pad int) *Node {
 }
 
 // poolingByPlaces is [MaxPooling] that keeps for its gradient where in its window each value was found, the first place of equal
-// ones, in a byte. That and the phases of [poolingGradient] move a third of the memory that the maxima of autodiff move, and half of
-// what the scatter of GoMLX's MaxPool does, which is what costs on a GPU; on a CPU it takes more time than they.
+// ones, in a byte. That and the phases of [poolingGradient] move a quarter of the memory that the maxima and their autodiff do, and less
+// than half of what XLA's select-and-scatter does, which besides adds in any order. On a CPU it takes longer than the maxima.
 func poolingByPlaces(x *Node, size, stride, pad int, out [2]int) *Node {
 	var places *Node
 	return withGradients(

@@ -98,7 +98,7 @@ func newBench(a *app) *cobra.Command {
   cell         warm notebook cells (sets JupyterLab up where it is not)
 
 With --peer PYTHON, an interpreter that has torch, torchvision, pytorch-metric-learning and faiss-cpu, the same goes through
-theirs in the same run, with as many threads, and ratios are printed.`,
+theirs in the same run, with as many threads or on the same GPU, and ratios are printed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range only {
