@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -121,7 +124,7 @@ func (t *trainer) evaluate(ctx context.Context, r *Result, progress func(Progres
 	}
 	var held *retrieval.Embeddings
 	if len(t.heldOut) > 0 {
-		if held, err = embedSome(ctx, e.exec, t.set, t.set.Train, images, t.spec.Dim, embedded); err != nil {
+		if held, err = embedSome(ctx, t.choice.Backend, e.exec, t.set, t.set.Train, images, t.spec.Dim, embedded); err != nil {
 			return err
 		}
 	}
@@ -213,7 +216,7 @@ func measurable(set *datasets.Set) bool {
 
 // embed computes the embeddings of all images and writes them with their labels.
 func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int)) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, exec, t.set, im, t.spec.Dim, embedded)
+	e, err := embedAll(ctx, t.choice.Backend, exec, t.set, im, t.spec.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -234,47 +237,74 @@ const embedRows = 128
 
 // embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch. embedded, if
 // not nil, is told how many each batch had.
-func embedAll(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
+func embedAll(ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
 	all := make([]int, im.N)
 	for i := range all {
 		all[i] = i
 	}
-	return embedSome(ctx, exec, set, im, all, dim, embedded)
+	return embedSome(ctx, b, exec, set, im, all, dim, embedded)
 }
 
 // embedSome is embedAll for the images given.
-func embedSome(ctx context.Context, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
-	const rows = embedRows
-	one := im.Size * im.Size * 3
+func embedSome(ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
 	for _, i := range images {
 		e.Labels = append(e.Labels, im.Labels[i])
 	}
-	pixels, colours := make([]uint8, rows*one), colours(set)
-	for start := 0; start < len(images); start += rows {
+	copying, cancel := context.WithCancel(ctx)
+	defer cancel()
+	colours := colours(set)
+	for batch := range inBatches(copying, b, im, images) {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("stopped while images were embedded: %w", ctx.Err())
+			free(batch.images)
+			break
 		}
-		// The last batch ends in images of the one before, or black ones: their embeddings are cut off.
-		count := min(rows, len(images)-start)
-		for k, i := range images[start : start+count] {
-			copy(pixels[k*one:], im.At(i))
+		if batch.err != nil {
+			return nil, batch.err
 		}
-		in := tensors.FromFlatDataAndDimensions(pixels, rows, im.Size, im.Size, 3)
-		out, err := exec.Call1(in, colours)
+		out, err := exec.Call1(batch.images[0], colours)
+		free(batch.images)
 		if err != nil {
 			return nil, err
 		}
 		values, err := tensors.CopyFlatData[float32](out)
-		if err := errors.Join(err, in.FinalizeAll(), out.FinalizeAll()); err != nil {
+		if err := errors.Join(err, out.FinalizeAll()); err != nil {
 			return nil, err
 		}
+		count := min(embedRows, len(images)-len(e.Values)/dim)
 		e.Values = append(e.Values, values[:count*dim]...)
 		if embedded != nil {
 			embedded(count)
 		}
 	}
+	if len(e.Values) < len(images)*dim {
+		return nil, fmt.Errorf("stopped while images were embedded: %w", ctx.Err())
+	}
 	return e, nil
+}
+
+// inBatches copies images to the device, ahead of those that are embedded, on a goroutine that ends with ctx: [embedRows] at a time,
+// the last ones filled up with images of the batch before, or black ones, whose embeddings are to be cut off.
+func inBatches(ctx context.Context, b compute.Backend, im *datasets.Images, images []int) <-chan uploaded {
+	out := make(chan uploaded, 1)
+	go func() {
+		defer close(out)
+		one := im.Size * im.Size * 3
+		pixels := make([]uint8, embedRows*one)
+		for some := range slices.Chunk(images, embedRows) {
+			for k, i := range some {
+				copy(pixels[k*one:], im.At(i))
+			}
+			x, err := tensors.FromRaw(b, 0, shapes.Make(dtypes.Uint8, embedRows, im.Size, im.Size, 3), pixels)
+			select {
+			case out <- uploaded{images: []*tensors.Tensor{x}, err: err}:
+			case <-ctx.Done():
+				free([]*tensors.Tensor{x})
+				return
+			}
+		}
+	}()
+	return out
 }
 
 // machine is the processor and how many of its cores Go uses.

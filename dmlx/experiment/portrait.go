@@ -494,7 +494,7 @@ func embedByLastWeights(ctx context.Context, choice *backend.Choice, store *Stor
 	var embedded *retrieval.Embeddings
 	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
 	if err == nil {
-		embedded, err = embedSome(ctx, e.exec, set, im, images, r.Spec.Dim, nil)
+		embedded, err = embedSome(ctx, choice.Backend, e.exec, set, im, images, r.Spec.Dim, nil)
 	}
 	if err != nil {
 		e.drop()

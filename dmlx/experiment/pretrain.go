@@ -195,13 +195,13 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 		return 0, brief.Error(err)
 	}
 	defer exec.Finalize()
-	queries, err := embedAll(ctx, exec, set, set.Test, arch.Width(), nil)
+	queries, err := embedAll(ctx, choice.Backend, exec, set, set.Test, arch.Width(), nil)
 	if err != nil {
 		return 0, brief.Error(err)
 	}
 	var gallery *retrieval.Embeddings
 	if set.Gallery != nil {
-		if gallery, err = embedAll(ctx, exec, set, set.Gallery, arch.Width(), nil); err != nil {
+		if gallery, err = embedAll(ctx, choice.Backend, exec, set, set.Gallery, arch.Width(), nil); err != nil {
 			return 0, brief.Error(err)
 		}
 	}
