@@ -218,7 +218,7 @@ func (r *report) text() string {
 	}
 	line("cache", "%s (%s)", r.Cache.Path, bytesText(r.Cache.Bytes))
 	line("store", "%s (%s)", r.Store.Path, bytesText(r.Store.Bytes))
-	if len(r.Missing) == 0 {
+	if len(r.Missing) == 0 && r.Backend != nil {
 		line("missing", "nothing")
 	}
 	for _, m := range r.Missing {

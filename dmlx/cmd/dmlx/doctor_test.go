@@ -32,7 +32,7 @@ func TestDoctor(t *testing.T) {
 
 	t.Setenv("GOMLX_BACKEND", "abacus")
 	code, stdout, stderr = invoke(t, "doctor")
-	if code != 1 || !strings.Contains(stdout, "none: ") || strings.Count(stderr, "\n") != 1 {
+	if code != 1 || !strings.Contains(stdout, "none: ") || strings.Contains(stdout, "nothing") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("without a backend: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
