@@ -1,6 +1,6 @@
 """Compiles training steps of the ResNets for a GPU that need not be there, and prints what they would take of it.
 
-    pip install "jax[cuda12]" flax torch torchvision
+    pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision
     python dmlx/cmd/dmlx/gpu.py
 
 What it printed is kept in testdata/gpu.txt. It takes Go, a C compiler, and go-xla's CPU plugin.
