@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -254,16 +255,16 @@ func embedSome(ctx context.Context, b compute.Backend, exec *model.Exec, set *da
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
 	colours := colours(set)
-	for batch := range inBatches(copying, b, im, images) {
+	for batch := range ahead(copying, inBatches(b, im, images), uploaded.free) {
 		if ctx.Err() != nil {
-			free(batch.images)
+			batch.free()
 			break
 		}
 		if batch.err != nil {
 			return nil, batch.err
 		}
 		out, err := exec.Call1(batch.images[0], colours)
-		free(batch.images)
+		batch.free()
 		if err != nil {
 			return nil, err
 		}
@@ -283,12 +284,10 @@ func embedSome(ctx context.Context, b compute.Backend, exec *model.Exec, set *da
 	return e, nil
 }
 
-// inBatches copies images to the device, ahead of those that are embedded, on a goroutine that ends with ctx: [embedRows] at a time,
-// the last ones filled up with images of the batch before, or black ones, whose embeddings are to be cut off.
-func inBatches(ctx context.Context, b compute.Backend, im *datasets.Images, images []int) <-chan uploaded {
-	out := make(chan uploaded, 1)
-	go func() {
-		defer close(out)
+// inBatches copies images to the device, [embedRows] at a time: the last ones filled up with images of the batch before, or black
+// ones, whose embeddings are to be cut off.
+func inBatches(b compute.Backend, im *datasets.Images, images []int) iter.Seq[uploaded] {
+	return func(yield func(uploaded) bool) {
 		one := im.Size * im.Size * 3
 		pixels := make([]uint8, embedRows*one)
 		for some := range slices.Chunk(images, embedRows) {
@@ -296,15 +295,11 @@ func inBatches(ctx context.Context, b compute.Backend, im *datasets.Images, imag
 				copy(pixels[k*one:], im.At(i))
 			}
 			x, err := tensors.FromRaw(b, 0, shapes.Make(dtypes.Uint8, embedRows, im.Size, im.Size, 3), pixels)
-			select {
-			case out <- uploaded{images: []*tensors.Tensor{x}, err: err}:
-			case <-ctx.Done():
-				free([]*tensors.Tensor{x})
+			if !yield(uploaded{images: []*tensors.Tensor{x}, err: err}) {
 				return
 			}
 		}
-	}()
-	return out
+	}
 }
 
 // machine is the processor and how many of its cores Go uses.

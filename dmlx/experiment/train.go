@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -179,7 +180,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 				v.noise = noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed)
 			}
 			out, err := t.engine.step(v)
-			free(b.images)
+			b.free()
 			if err != nil {
 				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
 			}
@@ -208,28 +209,35 @@ type uploaded struct {
 	err    error
 }
 
+func (u uploaded) free() { free(u.images) }
+
 // prepare draws the batches of steps from…to−1 and copies them to the device, each on a goroutine of its own, which ends with ctx.
 func (t *trainer) prepare(ctx context.Context, from, to int) <-chan uploaded {
-	drawn, out := make(chan batch, 1), make(chan uploaded, 1)
-	go func() {
-		defer close(drawn)
-		for step := from; step < to; step++ {
-			select {
-			case drawn <- t.draw(step):
-			case <-ctx.Done():
+	drawn := ahead(ctx, func(yield func(batch) bool) {
+		for step := from; step < to && yield(t.draw(step)); step++ {
+		}
+	}, func(batch) {})
+	return ahead(ctx, func(yield func(uploaded) bool) {
+		for b := range drawn {
+			images, err := t.engine.upload(b, t.set.Train.Size)
+			if !yield(uploaded{images, b.labels, err}) {
 				return
 			}
 		}
-	}()
+	}, uploaded.free)
+}
+
+// ahead computes values before they are taken, one that waits and one behind it, on a goroutine that ends with ctx. A value that it
+// then holds is dropped.
+func ahead[T any](ctx context.Context, values iter.Seq[T], drop func(T)) <-chan T {
+	out := make(chan T, 1)
 	go func() {
 		defer close(out)
-		for b := range drawn {
-			u := uploaded{labels: b.labels}
-			u.images, u.err = t.engine.upload(b, t.set.Train.Size)
+		for v := range values {
 			select {
-			case out <- u:
+			case out <- v:
 			case <-ctx.Done():
-				free(u.images)
+				drop(v)
 				return
 			}
 		}
