@@ -47,43 +47,28 @@ func flavour(c *backend.Choice) string {
 	return c.Name
 }
 
-// open makes the run's directory and its first weights, or those of the checkpoint. What is damaged, or is of another
-// run, is set aside.
-func (t *trainer) open(store *Store) error {
-	hash := t.spec.Hash()
-	t.dir = store.Path(hash)
-	if err := ownDirectory(t.dir, hash); err != nil {
-		var bad *unusable
-		if !errors.As(err, &bad) {
-			return err
-		}
-		if err := store.setAside(t.dir, bad); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o777); err != nil {
+// open reads the checkpoint, or sets the first weights. A checkpoint that is damaged, or is of another run, is set aside.
+func (t *session) open() error {
+	if err := os.MkdirAll(filepath.Join(t.Dir, checkpointDir), 0o777); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	sweep(t.dir)
-	if err := writeJSON(filepath.Join(t.dir, specFile), t.spec); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	fresh := checkpoint{Run: hash, Backend: flavour(t.choice), DataDigest: t.set.Digest}
+	sweep(t.Dir)
+	fresh := checkpoint{Run: t.ID, Backend: flavour(t.trainer.Choice), DataDigest: t.Set.Digest}
 	err := t.load(fresh)
 	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
-		if err := store.setAside(filepath.Join(t.dir, checkpointDir), brief.Error(err)); err != nil {
+		if err := setAside(filepath.Join(t.Dir, checkpointDir), brief.Error(err), t.Warn); err != nil {
 			return err
 		}
-		if err := os.MkdirAll(filepath.Join(t.dir, checkpointDir), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Join(t.Dir, checkpointDir), 0o777); err != nil {
 			return err
 		}
 	}
 	// Nothing of an attempt that is not gone on with may pass for this run's.
 	for _, name := range []string{traceDir, metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
-		if err := os.RemoveAll(filepath.Join(t.dir, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(t.Dir, name)); err != nil {
 			return fmt.Errorf("the run store cannot be written: %w", err)
 		}
 	}
@@ -92,48 +77,26 @@ func (t *trainer) open(store *Store) error {
 }
 
 // initialise sets the weights, and proxies if there are any, to the run's start.
-func (t *trainer) initialise() error {
+func (t *session) initialise() error {
 	if n := t.by.proxies; n > 0 {
-		if err := backbone.SetProxies(t.engine.weights, firstProxies(n, t.spec.Dim, t.spec.Seed), n, t.spec.Dim); err != nil {
+		if err := backbone.SetProxies(t.step.weights, firstProxies(n, t.Dim, t.Seed), n, t.Dim); err != nil {
 			return err
 		}
 	}
-	if t.spec.Weights == Random {
-		return backbone.Init(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
+	if t.Weights == Random {
+		return backbone.Init(t.step.weights, t.step.key.arch, t.Dim, t.Seed)
 	}
-	raw, err := t.spec.pretrained()
+	raw, err := t.pretrained()
 	if err != nil {
 		return err
 	}
-	if digest := digestOf(raw); digest != t.spec.WeightsDigest {
-		return fmt.Errorf("the spec is for pretrained weights %s, this program has %s", t.spec.WeightsDigest, digest)
+	if digest := digestOf(raw); digest != t.WeightsDigest {
+		return fmt.Errorf("the spec is for pretrained weights %s, this program has %s", t.WeightsDigest, digest)
 	}
-	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, WithoutHead: true}); err != nil {
+	if _, err := backbone.DecodeWeights(raw, t.step.weights, backbone.LoadOptions{Arch: t.step.key.arch, WithoutHead: true}); err != nil {
 		return fmt.Errorf("pretrained weights: %w", err)
 	}
-	return backbone.InitHead(t.engine.weights, t.engine.key.arch, t.spec.Dim, t.spec.Seed)
-}
-
-// ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
-// has no checkpoint: it was made in the moment of a kill.
-func ownDirectory(dir, hash string) error {
-	raw, err := os.ReadFile(filepath.Join(dir, specFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(dir, checkpointDir, stateFile)); err == nil {
-			return &unusable{fmt.Errorf("has a checkpoint but no %s", specFile)}
-		}
-		return nil
-	} else if err != nil {
-		return err
-	}
-	var spec Spec
-	if err := json.Unmarshal(raw, &spec); err != nil {
-		return &unusable{fmt.Errorf("has a damaged %s: %w", specFile, err)}
-	}
-	if have := spec.Hash(); have != hash {
-		return &unusable{fmt.Errorf("is foreign: its spec has the hash %s", have)}
-	}
-	return nil
+	return backbone.InitHead(t.step.weights, t.step.key.arch, t.Dim, t.Seed)
 }
 
 // sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile].
@@ -170,8 +133,8 @@ func (c checkpoint) sum() string {
 
 // load reads the checkpoint, which must be of the run, backend and data of want. The error is fs.ErrNotExist if there is
 // none; any other tells why there is none to be used.
-func (t *trainer) load(want checkpoint) error {
-	c, err := readCheckpoint(t.dir)
+func (t *session) load(want checkpoint) error {
+	c, err := readCheckpoint(t.Dir)
 	if err != nil {
 		return err
 	}
@@ -181,18 +144,18 @@ func (t *trainer) load(want checkpoint) error {
 	case c.Backend != want.Backend:
 		return fmt.Errorf("was made on backend %s, this is %s", c.Backend, want.Backend)
 	case c.DataDigest != want.DataDigest:
-		return fmt.Errorf("was made on other images of %s", t.spec.Data)
-	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > t.spec.Epochs:
+		return fmt.Errorf("was made on other images of %s", t.Set.Name)
+	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > t.Epochs:
 		return errors.New("is damaged: its epochs do not count up")
 	}
-	raw, err := os.ReadFile(filepath.Join(t.dir, checkpointDir, filepath.Base(c.Weights)))
+	raw, err := os.ReadFile(filepath.Join(t.Dir, checkpointDir, filepath.Base(c.Weights)))
 	if err != nil {
 		return fmt.Errorf("is damaged: %v", err) // Not wrapped: this file's absence is no absence of a checkpoint.
 	}
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, Dim: t.spec.Dim, Proxies: t.by.proxies}); err != nil {
+	if _, err := backbone.DecodeWeights(raw, t.step.weights, backbone.LoadOptions{Arch: t.step.key.arch, Dim: t.Dim, Proxies: t.by.proxies}); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
 	t.state = *c
@@ -200,11 +163,11 @@ func (t *trainer) load(want checkpoint) error {
 }
 
 // save writes weights, metrics and state, in this order, and removes the weights before.
-func (t *trainer) save() error {
+func (t *session) save() error {
 	old := t.state.Weights
-	dir := filepath.Join(t.dir, checkpointDir)
+	dir := filepath.Join(t.Dir, checkpointDir)
 	t.state.Weights = fmt.Sprintf("weights-%03d.safetensors", t.state.Epoch)
-	raw, err := backbone.EncodeWeights(t.engine.weights, t.engine.key.arch, t.metadata())
+	raw, err := backbone.EncodeWeights(t.step.weights, t.step.key.arch, t.metadata())
 	if err != nil {
 		return err
 	}
@@ -227,14 +190,14 @@ func (t *trainer) save() error {
 }
 
 // metadata is what a user of the weights needs beside them: how images are prepared for the network, and where it comes from.
-func (t *trainer) metadata() map[string]string {
-	p := backbone.Preprocessing{Resize: t.spec.Size, Crop: t.spec.Size, Mean: t.set.Mean, Std: t.set.Std}
+func (t *session) metadata() map[string]string {
+	p := backbone.Preprocessing{Resize: t.Set.Train.Size, Crop: t.Set.Train.Size, Mean: t.Set.Mean, Std: t.Set.Std}
 	meta := p.Metadata()
 	meta["run"], meta["epoch"] = t.state.Run, strconv.Itoa(t.state.Epoch)
-	meta["data"], meta["rule"], meta["dim"] = t.set.Name, t.spec.Rule, strconv.Itoa(t.spec.Dim)
+	meta["data"], meta["rule"], meta["dim"] = t.Set.Name, t.Rule, strconv.Itoa(t.Dim)
 	if t.by.loss != nil {
 		delete(meta, "rule")
-		meta["loss"] = strings.TrimPrefix(t.spec.Objective(), "loss ")
+		meta["loss"] = strings.TrimPrefix(t.Objective(), "loss ")
 	}
 	if t.by.proxies > 0 { // Of the tensor "proxies.weight": the data set's label of each of its classes, in the order of rows.
 		meta["proxy_classes"], meta["proxies_per_class"] = t.proxyClasses(), strconv.Itoa(t.by.perClass)
@@ -243,7 +206,7 @@ func (t *trainer) metadata() map[string]string {
 }
 
 // writeMetrics writes all epochs so far, so that none is there twice however often the run was stopped.
-func (t *trainer) writeMetrics() error {
+func (t *session) writeMetrics() error {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, e := range t.state.Epochs {
@@ -251,5 +214,5 @@ func (t *trainer) writeMetrics() error {
 			return err
 		}
 	}
-	return durable.WriteFile(filepath.Join(t.dir, metricsFile), lines.Bytes(), 0o644)
+	return durable.WriteFile(filepath.Join(t.Dir, metricsFile), lines.Bytes(), 0o644)
 }

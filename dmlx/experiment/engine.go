@@ -14,111 +14,139 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-// engine is a graph with the variables that it was built on. XLA compiles a step of training for seconds, so engines are
-// kept and lent out again: runs that differ in seed, data or learning rate share them, one at a time.
-type engine struct {
-	key     engineKey
-	by      descent // Nothing, for evaluation.
-	weights *model.Store
-	exec    *model.Exec // nil if there are pieces.
-	pieces  *pieces
+// Trainer trains networks and embeds images on one backend. It keeps the steps that it has compiled, which XLA takes seconds
+// for: runs that differ in seed, data or learning rate share them, one at a time. Any number of goroutines may use it.
+type Trainer struct {
+	*backend.Choice
+
+	mu   sync.Mutex
+	idle []*compiledStep // At most maxIdle, the latest last.
 }
 
-// engineKey is what a graph depends on, beside the shapes of its inputs.
-type engineKey struct {
+// NewTrainer returns a trainer on a backend. Close frees what it has compiled.
+func NewTrainer(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice} }
+
+// OpenTrainer returns a trainer on the backend that [backend.Open] finds.
+func OpenTrainer() (*Trainer, error) {
+	choice, err := backend.Open()
+	if err != nil {
+		return nil, err
+	}
+	return NewTrainer(choice), nil
+}
+
+// Close frees the compiled steps that are not in use. The trainer stays usable.
+func (t *Trainer) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.idle {
+		s.free()
+	}
+	t.idle = nil
+}
+
+// compiledStep is a compiled graph, of training or of evaluation, with the variables that it was built on.
+type compiledStep struct {
+	key          stepKey
+	objective    objective // The zero value, for evaluation.
+	weights      *model.Store
+	exec         *model.Exec // nil if there are micro-batches.
+	microBatches *microBatches
+}
+
+// stepKey is what a graph depends on, beside the shapes of its inputs.
+type stepKey struct {
 	backend compute.Backend
 	arch    backbone.Arch
 	dim     int
-	rule    string // Its identity; empty for evaluation, and where a loss is trained by:
-	loss    string // That, as [Spec.Objective] says it.
+	rule    string // Its identity; empty for evaluation and for a loss.
+	loss    string // As [Config.Objective] says it.
 	proxies int    // How many it has.
 	images  int    // Of a class in a batch, where a miner goes through them.
-	thrift  Thrift
+	memory  Thrift
 }
 
-// maxIdle is how many engines are kept, the latest.
+// maxIdle is how many compiled steps a trainer keeps.
 const maxIdle = 8
 
-var (
-	idleMu sync.Mutex
-	idle   []*engine
-)
-
-// borrow gives an idle engine of the key, whose weights are to be overwritten, or builds one.
-func borrow(key engineKey, build func(e *engine) error) (*engine, error) {
-	idleMu.Lock()
-	for i := len(idle) - 1; i >= 0; i-- {
-		if e := idle[i]; e.key == key {
-			idle = append(idle[:i], idle[i+1:]...)
-			idleMu.Unlock()
-			return e, nil
+// compiled returns a kept step of the key, whose weights are to be overwritten, or builds one. The caller gives it back by
+// keep, or frees it after a failure.
+func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*compiledStep, error) {
+	key.backend = t.Backend
+	t.mu.Lock()
+	for i := len(t.idle) - 1; i >= 0; i-- {
+		if s := t.idle[i]; s.key == key {
+			t.idle = append(t.idle[:i], t.idle[i+1:]...)
+			t.mu.Unlock()
+			return s, nil
 		}
 	}
-	idleMu.Unlock()
-	e := &engine{key: key, weights: model.NewStore()}
-	return e, build(e)
+	t.mu.Unlock()
+	s := &compiledStep{key: key, weights: model.NewStore()}
+	return s, build(s)
 }
 
-// release gives an engine back. One that has failed is to be dropped instead.
-func (e *engine) release() {
-	idleMu.Lock()
-	defer idleMu.Unlock()
-	idle = append(idle, e)
-	if len(idle) > maxIdle {
-		idle[0].drop()
-		idle = append(idle[:0], idle[1:]...)
+// keep keeps a step for the next run that it fits.
+func (t *Trainer) keep(s *compiledStep) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.idle = append(t.idle, s)
+	if len(t.idle) > maxIdle {
+		t.idle[0].free()
+		t.idle = append(t.idle[:0], t.idle[1:]...)
 	}
 }
 
-// drop frees an engine.
-func (e *engine) drop() {
-	if e.pieces != nil {
-		e.pieces.drop()
+// free frees the memory of a step.
+func (s *compiledStep) free() {
+	if s.microBatches != nil {
+		s.microBatches.free()
 	} else {
-		e.exec.Finalize()
+		s.exec.Finalize()
 	}
-	e.weights.Finalize()
+	s.weights.Finalize()
 }
 
-// training lends an engine for steps of training by a rule or a loss; see [engine.step].
-func training(b compute.Backend, spec Spec, by descent) (*engine, error) {
-	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim, rule: spec.Rule, thrift: spec.Thrift}
+// trainingStep returns a step that trains by an objective; see [compiledStep.run].
+func (t *Trainer) trainingStep(c Config, by objective) (*compiledStep, error) {
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, rule: c.Rule, memory: c.Thrift}
 	if by.loss != nil {
-		key.loss, key.proxies, key.images = spec.Objective(), by.proxies, spec.ImagesPerClass
+		key.loss, key.proxies, key.images = c.Objective(), by.proxies, c.ImagesPerClass
 	}
-	return borrow(key, func(e *engine) (err error) {
-		e.by = by
-		if key.thrift.Piece > 0 {
-			e.pieces, err = newPieces(e)
+	return t.compiled(key, func(s *compiledStep) (err error) {
+		s.objective = by
+		if key.memory.Piece > 0 {
+			s.microBatches, err = newMicroBatches(s)
 			return err
 		}
-		e.exec, err = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) *Node {
-			s := stepInputs{pixels: in[0], colours: in[1], rate: in[2], batchInputs: by.batchInputs(in[3:])}
-			_, outcome := stepGraph(scope, key, by, s)
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
+			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: by.batchInputs(in[3:])}
+			_, outcome := stepGraph(scope, key, by, inputs)
 			return outcome
 		})
 		return err
 	})
 }
 
-// stepValues are what a step takes: images, as [engine.upload] gives them, labels, int32 [B], colours, as [colours] gives them,
+// stepValues are what a step takes: images, as [compiledStep.upload] gives them, labels, int32 [B], colors, as [colors] gives them,
 // and the learning rate, a scalar; of a loss also the rate of its proxies, if it has any, and what its miner draws from, if
 // it does, [B, B]. The tensors stay the caller's.
 type stepValues struct {
-	images                          []*tensors.Tensor
-	labels                          []int32
-	colours, rate, proxyRate, noise *tensors.Tensor
+	images                         []*tensors.Tensor
+	labels                         []int32
+	colors, rate, proxyRate, noise *tensors.Tensor
 }
 
 // upload copies a batch's pixels, of images of size × size, to the device, where the steps of this engine take them: uint8
 // [B, size, size, 3], in one tensor or by pieces. It may be called while a step runs: go-xla waits for the end of each, so that what
 // is copied between them keeps a GPU waiting.
-func (e *engine) upload(b batch, size int) ([]*tensors.Tensor, error) {
+func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	n := len(b.labels)
-	if e.pieces != nil {
-		n = e.pieces.size
+	if e.microBatches != nil {
+		n = e.microBatches.size
 	}
 	shape := shapes.Make(dtypes.Uint8, n, size, size, 3)
 	var images []*tensors.Tensor
@@ -133,8 +161,8 @@ func (e *engine) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	return images, nil
 }
 
-// of are the values that [batchInputs] of a descent take, in their order.
-func (v stepValues) of(by descent) []any {
+// of are the values that [batchInputs] of an objective take, in their order.
+func (v stepValues) of(by objective) []any {
 	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
 	if by.proxies > 0 {
 		in = append(in, v.proxyRate)
@@ -148,17 +176,17 @@ func (v stepValues) of(by descent) []any {
 // step changes the weights and returns, as one vector, what is to be known: S_ap [B], S_an [B] and validity [B] of the
 // triplets that a rule mines, whatever is trained by, and the length of the gradient of all weights, with that of the
 // proxies.
-func (e *engine) step(v stepValues) (*tensors.Tensor, error) {
-	if e.pieces != nil {
-		return e.pieces.step(e.by, v)
+func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
+	if e.microBatches != nil {
+		return e.microBatches.run(e.objective, v)
 	}
-	return e.exec.Call1(append([]any{v.images[0], v.colours, v.rate}, v.of(e.by)...)...)
+	return e.exec.Call1(append([]any{v.images[0], v.colors, v.rate}, v.of(e.objective)...)...)
 }
 
 // batchInputs are what a step takes for the whole batch.
 type batchInputs struct{ labels, proxyRate, noise *Node }
 
-func (by descent) batchInputs(in []*Node) (b batchInputs) {
+func (by objective) batchInputs(in []*Node) (b batchInputs) {
 	b.labels, in = in[0], in[1:]
 	if by.proxies > 0 {
 		b.proxyRate, in = in[0], in[1:]
@@ -171,15 +199,15 @@ func (by descent) batchInputs(in []*Node) (b batchInputs) {
 
 // stepInputs are what the graph of a step takes.
 type stepInputs struct {
-	pixels, colours, rate *Node
+	pixels, colors, rate *Node
 	batchInputs
 }
 
-// stepGraph builds a step: what it returns is the outcome, as of [engine.step], beside the batch's normalised embeddings as
+// stepGraph builds a step: what it returns is the outcome, as of [compiledStep.run], beside the batch's normalised embeddings as
 // they were before the step.
-func stepGraph(scope *model.Scope, key engineKey, by descent, in stepInputs) (embeddings, outcome *Node) {
-	raw := key.embed(scope, in.pixels, in.colours, backbone.Pass{Training: true})
-	o := newObjective(scope.Store(), by, raw, in.batchInputs)
+func stepGraph(scope *model.Scope, key stepKey, by objective, in stepInputs) (embeddings, outcome *Node) {
+	raw := key.embed(scope, in.pixels, in.colors, backbone.Pass{Training: true})
+	o := newLossGraph(scope.Store(), by, raw, in.batchInputs)
 	variables := backbone.Trainable(scope.Store())
 	rates := slices.Repeat([]*Node{in.rate}, len(variables))
 	if o.proxies != nil {
@@ -192,25 +220,25 @@ func stepGraph(scope *model.Scope, key engineKey, by descent, in stepInputs) (em
 }
 
 // embed computes the embeddings [B, dim] of pixels, uint8 [B, H, W, 3], not normalised.
-func (k engineKey) embed(scope *model.Scope, pixels, colours *Node, pass backbone.Pass) *Node {
-	images := normalizeColours(pixels, colours)
-	if k.thrift.Precision == BFloat16 {
+func (k stepKey) embed(scope *model.Scope, pixels, colors *Node, pass backbone.Pass) *Node {
+	images := normalizeColors(pixels, colors)
+	if k.memory.Precision == BFloat16 {
 		images = ConvertDType(images, dtypes.BFloat16)
 	}
-	pass.Recompute = k.thrift.Recompute
+	pass.Recompute = k.memory.Recompute
 	return k.arch.Embed(scope, images, k.dim, pass)
 }
 
-// objective is what a step descends.
-type objective struct {
+// lossGraph is the scalar whose gradient a step takes, with what is read off the batch.
+type lossGraph struct {
 	embeddings *Node           // The batch's, normalised, [B, dim].
 	outcome    []*Node         // S_ap, S_an and validity of its triplets, [B] each.
 	total      *Node           // A scalar whose value means nothing; its gradient is the rule's or the loss's.
 	proxies    *model.Variable // nil if there are none.
 }
 
-// newObjective puts the rule's or the loss's gradient behind embeddings x [B, dim] as the network gives them.
-func newObjective(store *model.Store, by descent, x *Node, in batchInputs) (o objective) {
+// newLossGraph puts the rule's or the loss's gradient behind embeddings x [B, dim] as the network gives them.
+func newLossGraph(store *model.Store, by objective, x *Node, in batchInputs) (o lossGraph) {
 	var batch *dmlx.Batch
 	if by.loss == nil {
 		f, parts := dmlx.Surgery(x, in.labels, by.rule)
@@ -254,19 +282,19 @@ func squared(gradients []*Node) *Node {
 	return ReduceAllSum(Square(Concatenate(flat, 0)))
 }
 
-// evaluation lends an engine that takes pixels and colours and returns the normalised embeddings [B, dim].
-func evaluation(b compute.Backend, spec Spec) (*engine, error) {
-	key := engineKey{backend: b, arch: backbone.Arch(spec.Arch), dim: spec.Dim}
-	return borrow(key, func(e *engine) (err error) {
-		e.exec, err = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colours *Node) *Node {
-			return dmlx.Normalize(key.embed(scope, pixels, colours, backbone.Pass{}))
+// evaluationStep returns a step that takes pixels and colors and returns the normalized embeddings [B, dim].
+func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	return t.compiled(key, func(s *compiledStep) (err error) {
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
+			return dmlx.Normalize(key.embed(scope, pixels, colors, backbone.Pass{}))
 		})
 		return err
 	})
 }
 
-// colours is how a data set's pixels are normalised: scale and shift of each channel, float32 [2, 3].
-func colours(set *datasets.Set) *tensors.Tensor {
+// colors is how a data set's pixels are normalised: scale and shift of each channel, float32 [2, 3].
+func colors(set *datasets.Set) *tensors.Tensor {
 	values := make([]float32, 6)
 	for c := range 3 {
 		values[c], values[3+c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
@@ -274,8 +302,8 @@ func colours(set *datasets.Set) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(values, 2, 3)
 }
 
-// normalizeColours makes pixels 0…255 [N, H, W, 3] into float32 of mean 0 and variance 1 over the training set.
-func normalizeColours(pixels, colours *Node) *Node {
-	row := func(i int) *Node { return Reshape(Slice(colours, AxisElem(i)), 1, 1, 1, 3) }
+// normalizeColors makes pixels 0…255 [N, H, W, 3] into float32 of mean 0 and variance 1 over the training set.
+func normalizeColors(pixels, colors *Node) *Node {
+	row := func(i int) *Node { return Reshape(Slice(colors, AxisElem(i)), 1, 1, 1, 3) }
 	return Add(Mul(ConvertDType(pixels, dtypes.Float32), row(0)), row(1))
 }

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -29,26 +27,22 @@ import (
 // ks are the K at which the paper or the field reports recall on one of the four data sets.
 var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 
-// finish evaluates the last epoch's weights and writes the result. It can be repeated: result.json comes last.
-func (t *trainer) finish(ctx context.Context, progress func(Progress)) (*Result, error) {
-	r := &Result{
-		Hash: t.state.Run, Spec: t.spec, Backend: t.choice.Name, Machine: machine(), Version: Version(),
-		Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.state.DataDigest, Skipped: len(t.set.Skipped),
-		Diverged: t.state.Diverged, Files: make(map[string]string),
-	}
-	if !strings.HasPrefix(r.Diverged, "not finite") {
-		err := t.evaluate(ctx, r, progress)
-		var bad *notFiniteError
+// finish evaluates the last epoch's weights. It can be repeated.
+func (t *session) finish(ctx context.Context) (*Outcome, error) {
+	out := &Outcome{Measures: Measures{Diverged: t.state.Diverged}, Files: make(map[string]string)}
+	if !strings.HasPrefix(out.Diverged, "not finite") {
+		err := t.evaluate(ctx, &out.Measures)
+		var bad *NotFiniteError
 		if errors.As(err, &bad) {
-			r.Diverged = bad.Error()
+			out.Diverged = bad.Error()
 		} else if err != nil && errors.Is(err, ctx.Err()) {
 			return nil, fmt.Errorf("stopped before it was measured; the same run goes on from there: %w", err)
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	r.Seconds = t.state.Seconds + time.Since(t.started).Seconds()
-	files, err := filepath.Glob(filepath.Join(t.dir, traceDir, "*.npy"))
+	out.Seconds = t.state.Seconds + time.Since(t.started).Seconds()
+	files, err := filepath.Glob(filepath.Join(t.Dir, traceDir, "*.npy"))
 	if err != nil {
 		return nil, err
 	}
@@ -57,75 +51,68 @@ func (t *trainer) finish(ctx context.Context, progress func(Progress)) (*Result,
 		names = append(names, filepath.Join(traceDir, filepath.Base(f)))
 	}
 	for _, name := range names {
-		sum, err := fileSum(filepath.Join(t.dir, name))
+		sum, err := fileSum(filepath.Join(t.Dir, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		r.Files[name] = sum
+		out.Files[name] = sum
 	}
-	if err := r.seal(); err != nil {
-		return nil, err
-	}
-	if err := writeJSON(filepath.Join(t.dir, resultFile), r); err != nil {
-		return nil, fmt.Errorf("the result cannot be written: %w", err)
-	}
-	return r, nil
+	return out, nil
 }
 
-// notFiniteError says that weights embed images as NaN or Inf.
-type notFiniteError struct{ what string }
+// NotFiniteError says that weights embed images as NaN or Inf.
+type NotFiniteError struct{ what string }
 
-func (e *notFiniteError) Error() string { return "not finite: " + e.what }
+func (e *NotFiniteError) Error() string { return "not finite: " + e.what }
 
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
-func (t *trainer) evaluate(ctx context.Context, r *Result, progress func(Progress)) error {
-	e, err := evaluation(t.choice.Backend, t.spec)
+func (t *session) evaluate(ctx context.Context, r *Measures) error {
+	e, err := t.trainer.evaluationStep(t.Config)
 	if err != nil {
 		return err
 	}
 	sound := false
 	defer func() {
 		if sound {
-			e.release()
+			t.trainer.keep(e)
 		} else {
-			e.drop()
+			e.free()
 		}
 	}()
-	raw, err := backbone.EncodeWeights(t.engine.weights, e.key.arch, nil)
+	raw, err := backbone.EncodeWeights(t.step.weights, e.key.arch, nil)
 	if err != nil {
 		return err
 	}
 	if _, err := backbone.DecodeWeights(raw, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}); err != nil {
 		return err
 	}
-	images, done := imagesOf(t.set.Train.Labels, t.heldOut), 0
-	total := t.set.Test.N + len(images)
-	if t.set.Gallery != nil {
-		total += t.set.Gallery.N
+	images, done := imagesOf(t.Set.Train.Labels, t.heldOut), 0
+	total := t.Set.Test.N + len(images)
+	if t.Set.Gallery != nil {
+		total += t.Set.Gallery.N
 	}
 	embedded := func(n int) {
-		if done += n; progress != nil {
-			progress(Progress{Hash: t.state.Run, Spec: t.spec, Epoch: t.spec.Epochs, Epochs: t.spec.Epochs, Step: t.spec.Steps(), Steps: t.spec.Steps(),
-				Embedded: done, Images: total})
+		if done += n; t.Progress != nil {
+			t.Progress(StepProgress{Epoch: t.Epochs, Epochs: t.Epochs, Step: t.Steps(), Steps: t.Steps(), Embedded: done, Images: total})
 		}
 	}
-	queries, err := t.embed(ctx, e.exec, t.set.Test, EmbeddingsFile, LabelsFile, embedded)
+	queries, err := t.embed(ctx, e.exec, t.Set.Test, EmbeddingsFile, LabelsFile, embedded)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
-	if t.set.Gallery != nil {
-		if gallery, err = t.embed(ctx, e.exec, t.set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded); err != nil {
+	if t.Set.Gallery != nil {
+		if gallery, err = t.embed(ctx, e.exec, t.Set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded); err != nil {
 			return err
 		}
 		items = len(gallery.Labels)
 	}
 	var held *retrieval.Embeddings
 	if len(t.heldOut) > 0 {
-		if held, err = embedSome(ctx, t.choice.Backend, e.exec, t.set, t.set.Train, images, t.spec.Dim, embedded); err != nil {
+		if held, err = embedSome(ctx, t.trainer.Backend, e.exec, t.Set, t.Set.Train, images, t.Dim, embedded); err != nil {
 			return err
 		}
 	}
@@ -134,15 +121,15 @@ func (t *trainer) evaluate(ctx context.Context, r *Result, progress func(Progres
 		if err := finite(held, "held-out"); err != nil {
 			return err
 		}
-		m, err := retrieval.Evaluate(ctx, t.choice.Backend, held, nil, possible(len(held.Labels)-1))
+		m, err := retrieval.Evaluate(ctx, t.trainer.Backend, held, nil, possible(len(held.Labels)-1))
 		if err != nil {
-			return fmt.Errorf("held-out classes of %s: %w", t.set.Name, err)
+			return fmt.Errorf("held-out classes of %s: %w", t.Set.Name, err)
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	m, err := retrieval.Evaluate(ctx, t.choice.Backend, queries, gallery, possible(items))
+	m, err := retrieval.Evaluate(ctx, t.trainer.Backend, queries, gallery, possible(items))
 	if err != nil {
-		return fmt.Errorf("test set of %s: %w", t.set.Name, err)
+		return fmt.Errorf("test set of %s: %w", t.Set.Name, err)
 	}
 	r.Recall, r.MAPAtR, r.RPrecision, r.Queries, r.LoneQueries = m.Recall, m.MAPAtR, m.RPrecision, m.Queries, m.LoneQueries
 	r.Overlap = Overlap(m.NearestPositive, m.NearestNegative)
@@ -163,7 +150,7 @@ func possible(items int) []int {
 func finite(e *retrieval.Embeddings, what string) error {
 	for i, v := range e.Values {
 		if v-v != 0 {
-			return &notFiniteError{fmt.Sprintf("the embedding of %s image %d is %g", what, i/e.Dim, v)}
+			return &NotFiniteError{fmt.Sprintf("the embedding of %s image %d is %g", what, i/e.Dim, v)}
 		}
 	}
 	return nil
@@ -216,18 +203,18 @@ func measurable(set *datasets.Set) bool {
 }
 
 // embed computes the embeddings of all images and writes them with their labels.
-func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int)) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, t.choice.Backend, exec, t.set, im, t.spec.Dim, embedded)
+func (t *session) embed(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int)) (*retrieval.Embeddings, error) {
+	e, err := embedAll(ctx, t.trainer.Backend, exec, t.Set, im, t.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
 	if err := finite(e, "test"); err != nil {
 		return nil, err
 	}
-	if err := npy.WriteFloat32(filepath.Join(t.dir, file), e.Values, im.N, t.spec.Dim); err != nil {
+	if err := npy.WriteFloat32(filepath.Join(t.Dir, file), e.Values, im.N, t.Dim); err != nil {
 		return nil, fmt.Errorf("the embeddings cannot be written: %w", err)
 	}
-	if err := npy.WriteInt64(filepath.Join(t.dir, labels), e.Labels, im.N); err != nil {
+	if err := npy.WriteInt64(filepath.Join(t.Dir, labels), e.Labels, im.N); err != nil {
 		return nil, fmt.Errorf("the labels cannot be written: %w", err)
 	}
 	return e, nil
@@ -236,7 +223,7 @@ func (t *trainer) embed(ctx context.Context, exec *model.Exec, im *datasets.Imag
 // embedRows is how many images are embedded at once, so that a graph is compiled once for all sets.
 const embedRows = 128
 
-// embedAll runs a network, pixels and colours in and [embedRows, dim] out, on all images of a split, batch by batch. embedded, if
+// embedAll runs a network, pixels and colors in and [embedRows, dim] out, on all images of a split, batch by batch. embedded, if
 // not nil, is told how many each batch had.
 func embedAll(ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
 	all := make([]int, im.N)
@@ -254,7 +241,7 @@ func embedSome(ctx context.Context, b compute.Backend, exec *model.Exec, set *da
 	}
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	colours := colours(set)
+	colors := colors(set)
 	for batch := range ahead(copying, inBatches(b, im, images), uploaded.free) {
 		if ctx.Err() != nil {
 			batch.free()
@@ -263,7 +250,7 @@ func embedSome(ctx context.Context, b compute.Backend, exec *model.Exec, set *da
 		if batch.err != nil {
 			return nil, batch.err
 		}
-		out, err := exec.Call1(batch.images[0], colours)
+		out, err := exec.Call1(batch.images[0], colors)
 		batch.free()
 		if err != nil {
 			return nil, err
@@ -302,38 +289,22 @@ func inBatches(b compute.Backend, im *datasets.Images, images []int) iter.Seq[up
 	}
 }
 
-// machine is the processor and how many of its cores Go uses.
-func machine() string {
-	name := runtime.GOARCH
-	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(raw)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				name = strings.TrimSpace(value)
-				break
-			}
-		}
+// Embed embeds images of a data set by weights, a safetensors file, of a network that was trained as c says. They are the images
+// of the split im with the given numbers. An embedding that is not finite is a [NotFiniteError].
+func (t *Trainer) Embed(ctx context.Context, c Config, weights []byte, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
+	e, err := t.evaluationStep(c)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
-}
-
-// Version is this module's version or revision, as far as the Go toolchain has stamped it on the program: what results
-// carry.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	var embedded *retrieval.Embeddings
+	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
+	if err == nil {
+		embedded, err = embedSome(ctx, t.Backend, e.exec, set, im, images, c.Dim, nil)
 	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			revision = s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
+	if err != nil {
+		e.free()
+		return nil, err
 	}
-	if revision != "" {
-		return revision + dirty
-	}
-	return info.Main.Version
+	t.keep(e)
+	return embedded, finite(embedded, "training")
 }

@@ -1,7 +1,5 @@
 package experiment
 
-import "fmt"
-
 // Feasible tells why a spec could not be trained on its data set, before any training: classes or images too few for its
 // batches, too few classes left to measure, or whatever [Spec.Validate] rejects.
 func Feasible(spec Spec) error {
@@ -12,12 +10,5 @@ func Feasible(spec Spec) error {
 	if err != nil {
 		return err
 	}
-	without, err := heldOut(set.Train.Labels, spec.HeldOut)
-	if err == nil {
-		_, err = newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", set.Name, err)
-	}
-	return nil
+	return spec.Config.Fits(set, spec.HeldOut)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // gridTable is the study "grid" at a preset with made-up runs on its first data set: the value of a rule and a seed, NaN
@@ -30,9 +28,9 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 		}
 		for _, seed := range seeds {
 			v := value(strings.Split(c.Rule, "/"), seed)
-			r := &Result{Spec: Spec{Seed: seed}, Recall: map[int]float64{1: v}}
+			r := &Result{Spec: Spec{Config: Config{Seed: seed}}, Measures: Measures{Recall: map[int]float64{1: v}}}
 			if math.IsNaN(v) {
-				r = &Result{Spec: Spec{Seed: seed}, Diverged: "collapsed"}
+				r = &Result{Spec: Spec{Config: Config{Seed: seed}}, Measures: Measures{Diverged: "collapsed"}}
 			}
 			if v != -1 {
 				c.Runs = append(c.Runs, r)
@@ -308,7 +306,7 @@ func TestGridOfShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	never := func() (*backend.Choice, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
+	never := func() (*Trainer, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
 	table, err := Reproduce(context.Background(), never, store, study, p, Options{Have: true, Seeds: p.Seeds})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // Job is a piece of work that a table or figure lacks: a run, and with it the run's portrait where that is what it shows.
@@ -26,12 +24,12 @@ func Jobs(specs ...Spec) []Job {
 }
 
 // Make does the job, or reads what the store has of it; see [Run].
-func (j Job) Make(ctx context.Context, choice *backend.Choice, store *Store, progress func(Progress)) error {
+func (j Job) Make(ctx context.Context, trainer *Trainer, store *Store, progress func(Progress)) error {
 	var err error
 	if j.Portrait {
-		_, err = portray(ctx, choice, store, j.Spec, progress)
+		_, err = portray(ctx, trainer, store, j.Spec, progress)
 	} else {
-		_, err = Run(ctx, choice, store, j.Spec, progress)
+		_, err = Run(ctx, trainer, store, j.Spec, progress)
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // tinyStudy has one rule over two seeds, in two cells that share their runs.
@@ -29,12 +28,12 @@ func tinyStudy(t *testing.T) (Study, Preset) {
 	return Study{Name: "tiny", Cells: func(Preset) []Cell { return []Cell{c, d} }}, p
 }
 
-func noBackend() (*backend.Choice, error) { return nil, errors.New("a backend was opened") }
+func noBackend() (*Trainer, error) { return nil, errors.New("a backend was opened") }
 
 func TestMadeElsewhere(t *testing.T) {
 	study, p := tinyStudy(t)
 	here, _ := testStore(t)
-	want, err := Reproduce(t.Context(), func() (*backend.Choice, error) { return goBackend(), nil }, here, study, p, Options{})
+	want, err := Reproduce(t.Context(), func() (*Trainer, error) { return goBackend(), nil }, here, study, p, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

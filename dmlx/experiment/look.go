@@ -16,7 +16,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -319,7 +318,7 @@ func (l *Look) Plane() (*Plane, error) {
 
 // Clouds are the triplets of a finished run, those of its last five epochs of training and those of its whole test set: of
 // its portrait, where the store or the program has one, else of its directory. choose is called if there is none.
-func (s *Store) Clouds(ctx context.Context, choose func() (*backend.Choice, error), hash string) (last, test Cloud, err error) {
+func (s *Store) Clouds(ctx context.Context, choose func() (*Trainer, error), hash string) (last, test Cloud, err error) {
 	r, err := s.finished(hash)
 	if err != nil {
 		return last, test, err
@@ -352,11 +351,11 @@ func (s *Store) Clouds(ctx context.Context, choose func() (*backend.Choice, erro
 	if err != nil {
 		return last, test, err
 	}
-	choice, err := choose()
+	trainer, err := choose()
 	if err != nil {
 		return last, test, err
 	}
-	m, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, nil)
+	m, err := retrieval.Evaluate(ctx, trainer.Backend, queries, gallery, nil)
 	if err != nil {
 		return last, test, fmt.Errorf("run %s: %w", hash, err)
 	}

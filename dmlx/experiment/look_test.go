@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -53,7 +52,7 @@ func TestLook(t *testing.T) {
 		if queries != r.Queries || math.Abs(float64(right)/float64(queries)-r.Recall[1]) > 1e-12 {
 			t.Errorf("%s: %d of %d found, the run has %d queries and R@1 %g", data, right, queries, r.Queries, r.Recall[1])
 		}
-		last, test, err := s.Clouds(t.Context(), func() (*backend.Choice, error) { return goBackend(), nil }, r.Hash)
+		last, test, err := s.Clouds(t.Context(), func() (*Trainer, error) { return goBackend(), nil }, r.Hash)
 		if err != nil || last.Triplets == 0 || test.Triplets != r.Queries || test.Overlap != r.Overlap {
 			t.Errorf("%s: clouds of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
 		}
@@ -216,7 +215,7 @@ func TestSeeds(t *testing.T) {
 		for i, v := range values {
 			spec := tiny()
 			spec.Rule, spec.Seed = rule, uint64(i+1)
-			r := &Result{Hash: spec.Hash(), Spec: spec, Recall: map[int]float64{1: v}}
+			r := &Result{Hash: spec.Hash(), Spec: spec, Measures: Measures{Recall: map[int]float64{1: v}}}
 			if math.IsInf(v, 0) {
 				r.Diverged = "not finite"
 			}

@@ -16,102 +16,102 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
-// WithLoss is the spec with a loss in the place of its rule: the loss by its name as [losses.Parse] reads it, and the miner
+// WithLoss is the config with a loss in the place of its rule: the loss by its name as [losses.Parse] reads it, and the miner
 // of its pairs or triplets as [miners.Parse] does, or "". Both are kept under their canonical names. A loss with proxies
 // wants their learning rate in ProxyLR; one without wants 0 there.
-func (s Spec) WithLoss(loss, miner string) (Spec, error) {
+func (c Config) WithLoss(loss, miner string) (Config, error) {
 	l, err := losses.Parse(loss)
 	if err != nil {
-		return s, err
+		return c, err
 	}
 	if miner == "all" {
 		miner = "" // Which is what a loss does by itself.
 	}
 	if miner != "" {
 		if _, err := miners.Parse(miner); err != nil {
-			return s, err
+			return c, err
 		}
 		if err := losses.CheckMined(l); err != nil {
-			return s, fmt.Errorf("miner %s: %w", miner, err)
+			return c, fmt.Errorf("miner %s: %w", miner, err)
 		}
 	}
-	s.Rule, s.rule = "", nil
-	s.Loss, s.Miner, s.Exchange = l.String(), miner, ""
+	c.Rule, c.rule = "", nil
+	c.Loss, c.Miner, c.Exchange = l.String(), miner, ""
 	if losses.PerClass(l) == 0 {
-		s.ProxyLR = 0
+		c.ProxyLR = 0
 	}
-	return s, nil
+	return c, nil
 }
 
-// WithExchange is the spec with parts of its loss exchanged, as [dmlx.ParseExchange] reads them; "" for none.
-func (s Spec) WithExchange(parts string) (Spec, error) {
+// WithExchange is the config with parts of its loss exchanged, as [dmlx.ParseExchange] reads them; "" for none.
+func (c Config) WithExchange(parts string) (Config, error) {
 	x, err := dmlx.ParseExchange(parts)
 	if err != nil {
-		return s, err
+		return c, err
 	}
-	s.Exchange = x.String()
-	return s, nil
+	c.Exchange = x.String()
+	return c, nil
 }
 
 // Objective says in one line what the spec trains by: its rule, or "loss " and its loss with the miner, if it has one, and
 // the parts that are exchanged: "loss ms, miner ms, pair=lin-ms".
-func (s Spec) Objective() string {
-	if s.Loss == "" {
-		return s.Rule
+func (c Config) Objective() string {
+	if c.Loss == "" {
+		return c.Rule
 	}
-	text := "loss " + s.Loss
-	if s.Miner != "" {
-		text += ", miner " + s.Miner
+	text := "loss " + c.Loss
+	if c.Miner != "" {
+		text += ", miner " + c.Miner
 	}
-	if s.Exchange != "" {
-		text += ", " + s.Exchange
+	if c.Exchange != "" {
+		text += ", " + c.Exchange
 	}
 	return text
 }
 
 // validateObjective tells what is wrong with what a spec trains by.
-func (s Spec) validateObjective() error {
-	if s.Loss == "" {
-		if s.Miner != "" || s.Exchange != "" || s.ProxyLR != 0 {
-			return fmt.Errorf("a miner, an exchange of parts and a learning rate of proxies belong to a loss, the spec has the rule %q", s.Rule)
+func (c Config) validateObjective() error {
+	if c.Loss == "" {
+		if c.Miner != "" || c.Exchange != "" || c.ProxyLR != 0 {
+			return fmt.Errorf("a miner, an exchange of parts and a learning rate of proxies belong to a loss, the spec has the rule %q", c.Rule)
 		}
-		_, err := s.TheRule()
+		_, err := c.TheRule()
 		return err
 	}
-	if s.Rule != "" {
-		return fmt.Errorf("the spec has the rule %q and the loss %q: want one of them", s.Rule, s.Loss)
+	if c.Rule != "" {
+		return fmt.Errorf("the spec has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
 	}
-	same, err := s.WithLoss(s.Loss, s.Miner)
+	same, err := c.WithLoss(c.Loss, c.Miner)
 	if err == nil {
-		same, err = same.WithExchange(s.Exchange)
+		same, err = same.WithExchange(c.Exchange)
 	}
 	if err != nil {
 		return err
 	}
-	if got, want := s.Objective(), same.Objective(); got != want {
+	if got, want := c.Objective(), same.Objective(); got != want {
 		return fmt.Errorf("%s is not named as runs are known by: want %s", got, want)
 	}
-	l, err := losses.Parse(s.Loss)
+	l, err := losses.Parse(c.Loss)
 	if err != nil {
 		return err
 	}
 	switch has := losses.PerClass(l) > 0; {
-	case has && (!(s.ProxyLR > 0) || math.IsInf(s.ProxyLR, 0)):
-		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", s.Loss, s.ProxyLR)
-	case !has && s.ProxyLR != 0:
-		return fmt.Errorf("loss %s has no proxies, and so no learning rate of theirs", s.Loss)
+	case has && (!(c.ProxyLR > 0) || math.IsInf(c.ProxyLR, 0)):
+		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", c.Loss, c.ProxyLR)
+	case !has && c.ProxyLR != 0:
+		return fmt.Errorf("loss %s has no proxies, and so no learning rate of theirs", c.Loss)
 	}
 	return nil
 }
 
 // proxyRate is the learning rate of the proxies in an epoch, on the schedule of the network's.
-func (s Spec) proxyRate(epoch int) float64 {
-	s.LR = s.ProxyLR
-	return s.rate(epoch)
+func (c Config) proxyRate(epoch int) float64 {
+	c.LR = c.ProxyLR
+	return c.rate(epoch)
 }
 
-// descent is what a step of training descends: a rule, or a loss with what belongs to it.
-type descent struct {
+// objective is what a step of training descends: a rule, or a loss with what belongs to it.
+type objective struct {
 	rule     dmlx.Rule
 	loss     *losses.Named // nil for a rule.
 	miner    miners.Miner  // nil for all pairs and triplets.
@@ -121,8 +121,8 @@ type descent struct {
 	exchange dmlx.Exchange
 }
 
-// newDescent reads what a spec trains by, for so many classes.
-func newDescent(s Spec, classes int) (by descent, err error) {
+// newObjective reads what a spec trains by, for so many classes.
+func newObjective(s Config, classes int) (by objective, err error) {
 	if s.Loss == "" {
 		by.rule, err = s.TheRule()
 		return by, err
@@ -154,7 +154,7 @@ func newDescent(s Spec, classes int) (by descent, err error) {
 
 // surgery gives the normalised embeddings, and proxies or nil, with the loss's gradient behind them, of embeddings x [B, D]
 // with labels that count the classes from 0, int32 [B]. noise is for a miner that draws, uniform in [0, 1), [B, B].
-func (by descent) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
+func (by objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 	var classes *Node
 	if proxies != nil {
 		rows := make([]int32, by.proxies)
@@ -229,7 +229,7 @@ func uniform(rng *rand.Rand, n int) []float32 {
 }
 
 // proxyClasses are the data set's labels of the classes that have proxies, in the order of their rows.
-func (t *trainer) proxyClasses() string {
+func (t *session) proxyClasses() string {
 	labels := make([]string, len(t.classes))
 	for label, i := range t.classes {
 		labels[i] = fmt.Sprint(label)

@@ -117,14 +117,14 @@ func TestStepByLoss(t *testing.T) {
 				}
 				b := load(set.Train, draws.batch(0))
 				bias := variableOf(t, weights, "/fc/bias")
-				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colours *Node) *Node {
-					return backbone.Small.Embed(scope, normalizeColours(pixels, colours), spec.Dim, backbone.Pass{Training: true})
+				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colors *Node) *Node {
+					return backbone.Small.Embed(scope, normalizeColors(pixels, colors), spec.Dim, backbone.Pass{Training: true})
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer exec.Finalize()
-				x, err := exec.Call1(tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), spec.Size, spec.Size, 3), colours(set))
+				x, err := exec.Call1(tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), spec.Size, spec.Size, 3), colors(set))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,31 +12,31 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// pieces are the graphs of a step whose batch is embedded a piece at a time, so that its memory is a piece's, while its
+// microBatches are the graphs of a step whose batch is embedded a piece at a time, so that its memory is a piece's, while its
 // triplets are those of the whole batch (gradient caching: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
 // under Memory Limited Setup"). All pieces are embedded; the gradient at the embeddings is taken over all of them; then each
 // piece is embedded again, with its rows of that gradient behind it, and the gradients of the weights are added up.
 //
 // Batch normalisation takes the statistics of a piece, which is why it is part of a spec. Its running averages move by
 // every piece, in the first pass.
-type pieces struct {
+type microBatches struct {
 	size     int
-	embed    *model.Exec // Pixels of a piece and colours → its embeddings, not normalised.
+	embed    *model.Exec // Pixels of a piece and colors → its embeddings, not normalised.
 	gradient *model.Exec // All embeddings, and what is the batch's → the outcome, and the gradient at each piece.
-	back     *model.Exec // Pixels and colours of a piece, and the gradient at it; adds to the sums.
+	back     *model.Exec // Pixels and colors of a piece, and the gradient at it; adds to the sums.
 	descend  *model.Exec // The learning rate and the outcome → the outcome; changes the weights and clears the sums.
 }
 
-func newPieces(e *engine) (*pieces, error) {
-	p, b, by := &pieces{size: e.key.thrift.Piece}, e.key.backend, e.by
+func newMicroBatches(e *compiledStep) (*microBatches, error) {
+	p, b, by := &microBatches{size: e.key.memory.Piece}, e.key.backend, e.objective
 	var errs [4]error
-	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colours *Node) *Node {
-		return e.key.embed(scope, pixels, colours, backbone.Pass{Training: true})
+	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
+		return e.key.embed(scope, pixels, colors, backbone.Pass{Training: true})
 	})
 	p.gradient, errs[1] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) []*Node {
 		n := slices.IndexFunc(in, func(x *Node) bool { return x.Rank() != 2 })
 		whole, batch := Concatenate(in[:n], 0), by.batchInputs(in[n:])
-		o := newObjective(scope.Store(), by, whole, batch)
+		o := newLossGraph(scope.Store(), by, whole, batch)
 		at := []*Node{whole}
 		if o.proxies != nil {
 			at = append(at, o.proxies.NodeValue(whole))
@@ -49,8 +49,8 @@ func newPieces(e *engine) (*pieces, error) {
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
 	})
-	p.back, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colours, gradient *Node) *Node {
-		x := e.key.embed(scope, pixels, colours, backbone.Pass{Training: true, Again: true})
+	p.back, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
+		x := e.key.embed(scope, pixels, colors, backbone.Pass{Training: true, Again: true})
 		variables := backbone.Trainable(scope.Store())
 		for i, g := range Gradient(ReduceAllSum(Mul(x, gradient)), nodesOf(variables, x)...) {
 			sum := sumOf(scope, variables[i])
@@ -82,13 +82,13 @@ func sumOf(scope *model.Scope, weight *model.Variable) *model.Variable {
 	return scope.Store().RootScope().At("sums").VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
 }
 
-// step is [engine.step].
-func (p *pieces) step(by descent, v stepValues) (outcome *tensors.Tensor, err error) {
+// step is [compiledStep.run].
+func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor, err error) {
 	embeddings := make([]*tensors.Tensor, len(v.images))
 	defer free(embeddings)
 	var in []any
 	for i, x := range v.images {
-		if embeddings[i], err = p.embed.Call1(x, v.colours); err != nil {
+		if embeddings[i], err = p.embed.Call1(x, v.colors); err != nil {
 			return nil, err
 		}
 		in = append(in, embeddings[i])
@@ -99,7 +99,7 @@ func (p *pieces) step(by descent, v stepValues) (outcome *tensors.Tensor, err er
 	}
 	defer free(out)
 	for i, x := range v.images {
-		if _, err := p.back.Call1(x, v.colours, out[1+i]); err != nil {
+		if _, err := p.back.Call1(x, v.colors, out[1+i]); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func free(all []*tensors.Tensor) {
 	}
 }
 
-func (p *pieces) drop() {
+func (p *microBatches) free() {
 	for _, exec := range []*model.Exec{p.embed, p.gradient, p.back, p.descend} {
 		exec.Finalize()
 	}

@@ -19,8 +19,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -277,7 +275,7 @@ func (s *Store) portrait(spec Spec) (p *Portrait, result *Result, err error) {
 // their results. Portraits that the store or the program has are read. A run that has none is portrayed from its
 // directory in the store, and made there if it is not: a result that is shipped without its portrait does not do.
 // choose is called when the first of them has to be made.
-func Portraits(ctx context.Context, choose func() (*backend.Choice, error), store *Store, study Study, preset Preset, o Options) (*Table, [][]*Portrait, error) {
+func Portraits(ctx context.Context, choose func() (*Trainer, error), store *Store, study Study, preset Preset, o Options) (*Table, [][]*Portrait, error) {
 	cells, err := study.Specs(preset, o.Seeds)
 	if err != nil {
 		return nil, nil, err
@@ -329,12 +327,12 @@ func Portraits(ctx context.Context, choose func() (*backend.Choice, error), stor
 		if err != nil {
 			return nil, nil, err
 		}
-		choice, err := choose()
+		trainer, err := choose()
 		if err != nil {
 			return nil, nil, err
 		}
 		portraits, err := forEachSpec(ctx, o, specs, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Portrait, error) {
-			err := o.work(ctx, choice, store, lacking[i], func(p Progress) {
+			err := o.work(ctx, trainer, store, lacking[i], func(p Progress) {
 				p.Run, p.Runs = jobs[i].run, t.Ran
 				progress(p)
 			})
@@ -378,8 +376,8 @@ func (s *Store) portrayable(r *Result) bool {
 }
 
 // portray makes a run, if the store does not have it, and its portrait.
-func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (p *Portrait, err error) {
-	if _, err := Run(ctx, choice, store, spec, progress); err != nil {
+func portray(ctx context.Context, trainer *Trainer, store *Store, spec Spec, progress func(Progress)) (p *Portrait, err error) {
+	if _, err := Run(ctx, trainer, store, spec, progress); err != nil {
 		return nil, err
 	}
 	unlock, err := store.lock(ctx, spec.Hash())
@@ -402,8 +400,8 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 	if result == nil {
 		return nil, errors.New("the run has been removed")
 	}
-	p = &Portrait{Recipe: PortraitRecipe, Result: result, Backend: choice.Name}
-	if err := p.fill(ctx, choice, store, spec.Data, store.during(ctx, spec, progress)); err != nil {
+	p = &Portrait{Recipe: PortraitRecipe, Result: result, Backend: trainer.Name}
+	if err := p.fill(ctx, trainer, store, spec.Data, store.during(ctx, spec, progress)); err != nil {
 		return nil, err
 	}
 	if err := p.seal(); err != nil {
@@ -420,7 +418,7 @@ func portray(ctx context.Context, choice *backend.Choice, store *Store, spec Spe
 }
 
 // fill makes the three clouds. The data set is opened where it is asked for now: a folder may have been moved since the run.
-func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Store, data string, how Opening) error {
+func (p *Portrait) fill(ctx context.Context, trainer *Trainer, store *Store, data string, how Opening) error {
 	r := p.Result
 	sap, san, err := store.Triplets(r.Hash)
 	if err != nil {
@@ -431,7 +429,7 @@ func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Stor
 		return nil
 	}
 	mine := func(anchors, gallery *retrieval.Embeddings) (Cloud, error) {
-		m, err := retrieval.Evaluate(ctx, choice.Backend, anchors, gallery, nil)
+		m, err := retrieval.Evaluate(ctx, trainer.Backend, anchors, gallery, nil)
 		if err != nil {
 			return Cloud{}, err
 		}
@@ -444,8 +442,8 @@ func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Stor
 	if p.Test, err = mine(queries, gallery); err != nil {
 		return fmt.Errorf("test set: %w", err)
 	}
-	train, err := embedTrain(ctx, choice, store, r, data, how)
-	var bad *notFiniteError
+	train, err := embedTrain(ctx, trainer, store, r, data, how)
+	var bad *NotFiniteError
 	if errors.As(err, &bad) { // Where the test set's embeddings are finite: there is no cloud to show, and no fault.
 		return nil
 	} else if err != nil {
@@ -458,7 +456,7 @@ func (p *Portrait) fill(ctx context.Context, choice *backend.Choice, store *Stor
 }
 
 // embedTrain rebuilds a run's network from its last checkpoint and embeds all images that it was trained on.
-func embedTrain(ctx context.Context, choice *backend.Choice, store *Store, r *Result, data string, how Opening) (*retrieval.Embeddings, error) {
+func embedTrain(ctx context.Context, trainer *Trainer, store *Store, r *Result, data string, how Opening) (*retrieval.Embeddings, error) {
 	spec := r.Spec
 	spec.Data = data
 	set, err := openSetWith(spec, how)
@@ -478,30 +476,16 @@ func embedTrain(ctx context.Context, choice *backend.Choice, store *Store, r *Re
 			images = append(images, i)
 		}
 	}
-	return embedByLastWeights(ctx, choice, store, r, set, set.Train, images)
+	return embedByLastWeights(ctx, trainer, store, r, set, set.Train, images)
 }
 
 // embedByLastWeights embeds images of a run's data set by the weights that it ended with.
-func embedByLastWeights(ctx context.Context, choice *backend.Choice, store *Store, r *Result, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
+func embedByLastWeights(ctx context.Context, trainer *Trainer, store *Store, r *Result, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
 	weights, err := store.lastWeights(r)
 	if err != nil {
 		return nil, err
 	}
-	e, err := evaluation(choice.Backend, r.Spec)
-	if err != nil {
-		return nil, err
-	}
-	var embedded *retrieval.Embeddings
-	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
-	if err == nil {
-		embedded, err = embedSome(ctx, choice.Backend, e.exec, set, im, images, r.Spec.Dim, nil)
-	}
-	if err != nil {
-		e.drop()
-		return nil, err
-	}
-	e.release()
-	return embedded, finite(embedded, "training")
+	return trainer.Embed(ctx, r.Spec.Config, weights, set, im, images)
 }
 
 // lastWeights reads the weights of a run's last checkpoint, a safetensors file.

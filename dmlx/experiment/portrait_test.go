@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 func TestCloud(t *testing.T) {
@@ -100,7 +99,7 @@ func TestPortraits(t *testing.T) {
 	s, warnings := testStore(t)
 	study, preset := portraitStudy()
 	opened := 0
-	choose := func() (*backend.Choice, error) { opened++; return goBackend(), nil }
+	choose := func() (*Trainer, error) { opened++; return goBackend(), nil }
 	o := Options{Jobs: 2, Seeds: []uint64{1, 2}}
 	if table, portraits, err := Portraits(t.Context(), choose, s, study, preset, Options{Have: true}); err != nil || opened != 0 ||
 		table.Missing != 3*len(preset.Seeds) || len(portraits[0]) != 0 {

@@ -56,7 +56,7 @@ var presets = []Preset{
 	{ // Does it run: a few steps on a few classes, seconds a run; its numbers mean nothing.
 		Name:        "smoke",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
-		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
+		base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
 		sets: map[string]size{
 			"minicar":  {8, 8, 4, 4, 32, 2, 4},
 			"minishop": {16, 16, 8, 2, 32, 2, 4},
@@ -67,7 +67,7 @@ var presets = []Preset{
 	{ // A first look: drawn images, a small pretrained net, about half a minute a run on two cores.
 		Name:        "quick",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
-		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
+		base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
 		sets: map[string]size{
 			"minicar":  {0, 0, 8, 8, 32, 24, 30},
 			"minishop": {0, 0, 16, 4, 32, 20, 30},
@@ -78,7 +78,7 @@ var presets = []Preset{
 	{ // An order that lasts: as quick, but four times the steps and ten seeds; for a night, or a GPU.
 		Name:        "full",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
-		base: Spec{Size: 32, Arch: string(backbone.Small), Weights: Pretrained, Pad: 2},
+		base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
 		sets: map[string]size{
 			"minicar":  {0, 0, 8, 8, 32, 96, 30},
 			"minishop": {0, 0, 16, 4, 32, 80, 30},
@@ -89,7 +89,7 @@ var presets = []Preset{
 	{ // The paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU.
 		Name:        "paper",
 		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
-		base: Spec{Size: 256, Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10},
+		base: Spec{Size: 256, Config: Config{Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10}},
 		sets: map[string]size{ // Steps: one pass over the training images.
 			"CUB":     {0, 0, 16, 8, 64, 60, 45},
 			"CAR":     {0, 0, 8, 16, 64, 60, 62},

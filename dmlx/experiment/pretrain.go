@@ -22,10 +22,10 @@ import (
 // PretrainOptions say how the small network learns to see, before any metric learning. The zero value is the recipe
 // behind the weights in this repository.
 type PretrainOptions struct {
-	Epochs   int            // 0: 26.
-	Batch    int            // 0: 128.
-	Seed     uint64         // Of weights, order and augmentation.
-	Progress func(Progress) // Told of each step; its ViolationRate is the share of images classified wrongly.
+	Epochs   int                // 0: 26.
+	Batch    int                // 0: 128.
+	Seed     uint64             // Of weights, order and augmentation.
+	Progress func(StepProgress) // Told of each step; its ViolationRate is the share of images classified wrongly.
 
 	classes int // Tests take fewer.
 }
@@ -87,9 +87,9 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	for i, v := range variables {
 		velocities[i] = weights.VariableWithValue("/velocity"+v.Path(), tensors.FromShape(v.Shape())).SetTrainable(false)
 	}
-	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colours, rate *Node) *Node {
+	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
 		g := pixels.Graph()
-		logits := arch.Embed(scope, normalizeColours(pixels, colours), classes, backbone.Pass{Training: true})
+		logits := arch.Embed(scope, normalizeColors(pixels, colors), classes, backbone.Pass{Training: true})
 		logProbabilities := LogSoftmax(logits, -1)
 		target := OneHot(labels, classes, dtypes.Float32)
 		right := ReduceSum(Mul(target, logProbabilities), -1)
@@ -115,7 +115,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 
 	order := &sampler{seed: o.Seed, pad: pretrainPad}
 	out := &PretrainResult{}
-	colours := colours(set)
+	colors := colors(set)
 	steps := o.Epochs * perEpoch
 	var pace pace
 	for epoch := range o.Epochs {
@@ -133,7 +133,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 			order.augment(draws, at)
 			b := load(im, draws)
 			pixels := tensors.FromFlatDataAndDimensions(b.pixels, o.Batch, im.Size, im.Size, 3)
-			outcome, err := step.Call1(pixels, b.labels, colours, float32(oneCycle(at, steps)))
+			outcome, err := step.Call1(pixels, b.labels, colors, float32(oneCycle(at, steps)))
 			if err != nil {
 				return nil, err
 			}
@@ -146,7 +146,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 			}
 			wrong += float64(values[0])
 			if o.Progress != nil {
-				p := Progress{Epoch: epoch + 1, Epochs: o.Epochs, Step: at + 1, Steps: steps, ViolationRate: wrong / float64(i+1)}
+				p := StepProgress{Epoch: epoch + 1, Epochs: o.Epochs, Step: at + 1, Steps: steps, ViolationRate: wrong / float64(i+1)}
 				p.StepRate, p.Left = pace.at(p.Step, p.Steps)
 				o.Progress(p)
 			}
@@ -178,7 +178,7 @@ func oneCycle(step, steps int) float64 {
 
 // FeatureRecall is Recall@1 of a data set's test images by a weight file's features, before any metric learning.
 func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, data string) (float64, error) {
-	set, err := openSet(Spec{Data: data, Size: 32})
+	set, err := datasets.Open(data, datasets.Options{Size: 32})
 	if err != nil {
 		return 0, err
 	}
@@ -188,8 +188,8 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 	if _, err := backbone.DecodeWeights(weights, store, backbone.LoadOptions{Arch: arch, WithoutHead: true}); err != nil {
 		return 0, err
 	}
-	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colours *Node) *Node {
-		return arch.Features(scope, normalizeColours(pixels, colours), backbone.Pass{})
+	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colors *Node) *Node {
+		return arch.Features(scope, normalizeColors(pixels, colors), backbone.Pass{})
 	})
 	if err != nil {
 		return 0, brief.Error(err)

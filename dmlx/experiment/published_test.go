@@ -61,7 +61,7 @@ func TestPublishedSetTrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &backend.Choice{Backend: choice, Name: "go"}
+	c := NewTrainer(&backend.Choice{Backend: choice, Name: "go"})
 	if _, err := Run(context.Background(), c, store, whole, nil); err == nil || !strings.Contains(err.Error(), "not as published") {
 		t.Errorf("a fixture was taken for whole: %v", err)
 	}

@@ -21,15 +21,15 @@ func trainedRun(t *testing.T, rule string, seed uint64, recall float64) *Result 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Result{Hash: spec.Hash(), Spec: spec, Recall: map[int]float64{1: recall}}
+	return &Result{Hash: spec.Hash(), Spec: spec, Measures: Measures{Recall: map[int]float64{1: recall}}}
 }
 
 func TestNoise(t *testing.T) {
 	t.Parallel()
-	run := func(recall float64) *Result { return &Result{Recall: map[int]float64{1: recall}} }
+	run := func(recall float64) *Result { return &Result{Measures: Measures{Recall: map[int]float64{1: recall}}} }
 	measure := func(r *Result) float64 { return r.Recall[1] }
 	// Variances 0.02 and 0.01 with one and two degrees of freedom: (0.02 + 2·0.01)/3.
-	n := PooledNoise([][]*Result{{run(0.5), run(0.7)}, {run(0.5), run(0.6), run(0.7)}, {run(0.9)}, {{Diverged: "not finite"}}}, measure)
+	n := PooledNoise([][]*Result{{run(0.5), run(0.7)}, {run(0.5), run(0.6), run(0.7)}, {run(0.9)}, {{Measures: Measures{Diverged: "not finite"}}}}, measure)
 	if n.Freedom != 3 || math.Abs(n.Std-math.Sqrt(0.04/3)) > 1e-12 {
 		t.Errorf("%+v", n)
 	}

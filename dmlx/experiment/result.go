@@ -27,23 +27,7 @@ type Result struct {
 	// Skipped is how many images were left out because they cannot be read, as [Spec].SkipBad allows.
 	Skipped int `json:"skipped,omitempty"`
 
-	// Measures of the test set after the last epoch, as fractions. Absent if the run diverged to values that are not
-	// finite.
-	Recall map[int]float64 `json:"recall,omitempty"`
-	// HeldOutRecall is the recall of the training classes that the spec holds out, ranked against each other.
-	HeldOutRecall map[int]float64 `json:"held_out_recall,omitempty"`
-
-	MAPAtR      float64 `json:"map_at_r"`
-	RPrecision  float64 `json:"r_precision"`
-	Queries     int     `json:"queries"`
-	LoneQueries int     `json:"lone_queries"`
-	// Overlap is how much the histograms of nearest-positive and nearest-negative similarities share (Figure 4).
-	Overlap float64 `json:"overlap"`
-	// Compact is the share of test anchors with both similarities above 0.9 (Figure 5).
-	Compact float64 `json:"compact"`
-
-	// Diverged says how the run went wrong, if it did: such a result is shown and never averaged.
-	Diverged string `json:"diverged,omitempty"`
+	Measures
 
 	// Files are the run directory's other files with their SHA-256.
 	Files map[string]string `json:"files,omitempty"`

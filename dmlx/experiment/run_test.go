@@ -66,18 +66,18 @@ func child(raw, dir string) int {
 	return 0
 }
 
-var goBackend = sync.OnceValue(func() *backend.Choice {
+var goBackend = sync.OnceValue(func() *Trainer {
 	b, err := backend.Go()
 	if err != nil {
 		panic(err)
 	}
-	return &backend.Choice{Backend: b, Name: "go"}
+	return NewTrainer(&backend.Choice{Backend: b, Name: "go"})
 })
 
 // choices are the Go backend and, where it is another, the one that backend.Open chooses.
-var choices = sync.OnceValue(func() []*backend.Choice {
-	out := []*backend.Choice{goBackend()}
-	if c, err := backend.Open(); err == nil && c.Name != "go" {
+var choices = sync.OnceValue(func() []*Trainer {
+	out := []*Trainer{goBackend()}
+	if c, err := OpenTrainer(); err == nil && c.Name != "go" {
 		out = append(out, c)
 	}
 	return out
@@ -95,7 +95,7 @@ func testStore(t *testing.T) (*Store, *[]string) {
 	return s, &warnings
 }
 
-func mustRun(t *testing.T, c *backend.Choice, s *Store, spec Spec) *Result {
+func mustRun(t *testing.T, c *Trainer, s *Store, spec Spec) *Result {
 	t.Helper()
 	r, err := Run(t.Context(), c, s, spec, nil)
 	if err != nil {
@@ -105,7 +105,7 @@ func mustRun(t *testing.T, c *backend.Choice, s *Store, spec Spec) *Result {
 }
 
 // runInTwoGoes stops a run after five steps, and goes on with it.
-func runInTwoGoes(t *testing.T, c *backend.Choice, s *Store, spec Spec) {
+func runInTwoGoes(t *testing.T, c *Trainer, s *Store, spec Spec) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -374,7 +374,7 @@ func TestTwoProcesses(t *testing.T) {
 }
 
 // halfway makes a run that has been stopped in its last epoch.
-func halfway(t *testing.T, c *backend.Choice, s *Store) string {
+func halfway(t *testing.T, c *Trainer, s *Store) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -718,7 +718,7 @@ func TestReproduce(t *testing.T) {
 			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
 	}}
 	opened := 0
-	choose := func() (*backend.Choice, error) { opened++; return goBackend(), nil }
+	choose := func() (*Trainer, error) { opened++; return goBackend(), nil }
 	o := Options{Jobs: 2, Seeds: []uint64{1, 2}, Progress: func(Progress) {}}
 	table, err := Reproduce(t.Context(), choose, s, study, p, o)
 	if err != nil {
@@ -799,7 +799,7 @@ func TestPretrain(t *testing.T) {
 	for _, c := range choices() {
 		t.Run(c.Name, func(t *testing.T) {
 			o := PretrainOptions{Epochs: 1, Batch: 32, classes: 2}
-			r, err := Pretrain(t.Context(), c, o)
+			r, err := Pretrain(t.Context(), c.Choice, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -809,7 +809,7 @@ func TestPretrain(t *testing.T) {
 			if c.Name == "go" {
 				return
 			}
-			again, err := Pretrain(t.Context(), c, o)
+			again, err := Pretrain(t.Context(), c.Choice, o)
 			if err != nil || !bytes.Equal(again.Weights, r.Weights) {
 				t.Errorf("not the same again: %v", err)
 			}

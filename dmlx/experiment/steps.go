@@ -53,20 +53,20 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 	if err != nil {
 		return nil, err
 	}
-	key := engineKey{backend: choice.Backend, arch: s.Arch, dim: dim}
+	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim}
 	weights := model.NewStore()
 	defer weights.Finalize()
 	if _, err := backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim}); err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
-	exec, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colours, rate *graph.Node) (*graph.Node, *graph.Node) {
-		return stepGraph(scope, key, descent{rule: s.Rule}, stepInputs{pixels: pixels, colours: colours, rate: rate, batchInputs: batchInputs{labels: labels}})
+	exec, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colors, rate *graph.Node) (*graph.Node, *graph.Node) {
+		return stepGraph(scope, key, objective{rule: s.Rule}, stepInputs{pixels: pixels, colors: colors, rate: rate, batchInputs: batchInputs{labels: labels}})
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer exec.Finalize()
-	colours, rate := colours(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
+	colors, rate := colors(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
 	out = &Stepped{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {
@@ -75,7 +75,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 		}
 		embeddings, outcome, err := exec.Call2(
 			tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3),
-			tensors.FromFlatDataAndDimensions(s.batchLabels(i), s.Batch), colours, rate)
+			tensors.FromFlatDataAndDimensions(s.batchLabels(i), s.Batch), colors, rate)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -131,7 +131,7 @@ func (s *Steps) check() (dim int, err error) {
 	}
 	for c := range 3 {
 		if m, d := s.Mean[c], s.Std[c]; m-m != 0 || !(d > 0) || d-d != 0 {
-			return 0, fmt.Errorf("colours of mean %v and deviation %v: want finite ones, and deviations above 0", s.Mean, s.Std)
+			return 0, fmt.Errorf("colors of mean %v and deviation %v: want finite ones, and deviations above 0", s.Mean, s.Std)
 		}
 	}
 	if dim, err = backbone.HeadDim(s.Weights); err != nil {

@@ -70,7 +70,7 @@ func TestStepsAreARuns(t *testing.T) {
 		if steps.Weights, err = backbone.EncodeWeights(start, backbone.Small, nil); err != nil {
 			t.Fatal(err)
 		}
-		end, err := steps.Take(t.Context(), c)
+		end, err := steps.Take(t.Context(), c.Choice)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +147,8 @@ func readPyTorchSteps(t *testing.T) (f pytorchSteps, s Steps) {
 	s.Pixels = make([]uint8, len(noise))
 	one, row := f.Size*f.Size*3, f.Size*3
 	for i := range noise {
-		y, x, colour := i%one/row, i%row/3, i%3
-		square := i/one*one + y/(f.Size/4)*row + x/(f.Size/4)*3 + colour
+		y, x, color := i%one/row, i%row/3, i%3
+		square := i/one*one + y/(f.Size/4)*row + x/(f.Size/4)*3 + color
 		s.Pixels[i] = uint8(noise[i]>>8/2 + noise[square]>>8/2)
 	}
 	s.Weights = plainWeights(t, f.Dim)
@@ -220,7 +220,7 @@ func TestStepsOfPyTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Rule, s.LR = rule, want.LR
-			got, err := s.Take(t.Context(), c)
+			got, err := s.Take(t.Context(), c.Choice)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,14 +271,14 @@ func TestBadSteps(t *testing.T) {
 	} {
 		s := good
 		spoil(&s)
-		out, err := s.Take(t.Context(), goBackend())
+		out, err := s.Take(t.Context(), goBackend().Choice)
 		if out != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := good.Take(ctx, goBackend()); !errors.Is(err, context.Canceled) {
+	if _, err := good.Take(ctx, goBackend().Choice); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 }

@@ -132,12 +132,16 @@ func (s *Store) waitFor(ctx context.Context, name, does string) (unlock func(), 
 }
 
 // setAside renames a file or directory that cannot be used, so that it is neither used nor lost.
-func (s *Store) setAside(path string, why error) error {
+func (s *Store) setAside(path string, why error) error { return setAside(path, why, s.Warn) }
+
+func setAside(path string, why error, warn func(string)) error {
 	to, err := aside(path, "damaged")
 	if err != nil {
 		return fmt.Errorf("%s %w, and cannot be set aside: %w", path, why, err)
 	}
-	s.warn("%s %v; set aside as %s", path, why, filepath.Base(to))
+	if warn != nil {
+		warn(fmt.Sprintf("%s %v; set aside as %s", path, why, filepath.Base(to)))
+	}
 	return nil
 }
 

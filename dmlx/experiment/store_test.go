@@ -11,7 +11,7 @@ import (
 
 func TestPut(t *testing.T) {
 	s, warnings := testStore(t)
-	r := &Result{Spec: tiny(), Backend: "go", Recall: map[int]float64{1: 0.5}}
+	r := &Result{Spec: tiny(), Backend: "go", Measures: Measures{Recall: map[int]float64{1: 0.5}}}
 	files := map[string][]byte{metricsFile: nil, "triplets/epoch-001.npy": []byte("x")}
 	if err := s.Put(r, files); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // Study is what a table of the paper compares: it only enumerates, and [Reproduce] runs.
@@ -385,7 +384,7 @@ func (c *Cell) spec(p Preset, seed uint64) (Spec, error) {
 // Reproduce makes a study's table: runs that the store or the program has are read, the missing ones are made, each
 // kept as soon as it is done. Stopped and called again, it goes on. choose is called when the first run has to be made,
 // so that a table which is all there needs no backend.
-func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), store *Store, study Study, preset Preset, o Options) (*Table, error) {
+func Reproduce(ctx context.Context, choose func() (*Trainer, error), store *Store, study Study, preset Preset, o Options) (*Table, error) {
 	cells, err := study.Specs(preset, o.Seeds)
 	if err != nil {
 		return nil, err
@@ -417,7 +416,7 @@ func Reproduce(ctx context.Context, choose func() (*backend.Choice, error), stor
 
 // RunAll has the results of specs, in their order, and tells how many of them were made: those that the store or the program
 // has are read, the others are made as the options say, each once. With [Options.Have] those are nil.
-func RunAll(ctx context.Context, choose func() (*backend.Choice, error), store *Store, specs []Spec, o Options) (results []*Result, ran int, err error) {
+func RunAll(ctx context.Context, choose func() (*Trainer, error), store *Store, specs []Spec, o Options) (results []*Result, ran int, err error) {
 	find := store.Lookup
 	if o.Fresh {
 		find = store.lookup
@@ -446,12 +445,12 @@ func RunAll(ctx context.Context, choose func() (*backend.Choice, error), store *
 	if choose, err = o.send(ctx, store, Jobs(missing...), choose); err != nil {
 		return nil, 0, err
 	}
-	choice, err := choose()
+	trainer, err := choose()
 	if err != nil {
 		return nil, 0, err
 	}
 	runs, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		err := o.work(ctx, choice, store, Job{Spec: missing[i]}, func(p Progress) {
+		err := o.work(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
 		})
@@ -480,8 +479,8 @@ func made(r *Result, found bool, err error) (*Result, error) {
 }
 
 // send has jobs made elsewhere, if that is wished, and then replaces choose: all is in the store, and no backend needed.
-func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func() (*backend.Choice, error)) (func() (*backend.Choice, error), error) {
-	nothing := func() (*backend.Choice, error) { return nil, nil }
+func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func() (*Trainer, error)) (func() (*Trainer, error), error) {
+	nothing := func() (*Trainer, error) { return nil, nil }
 	if o.Elsewhere == nil {
 		if o.Apart != nil {
 			return nothing, nil
@@ -502,9 +501,9 @@ func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func
 }
 
 // work makes a job, apart if that is wished; the store then has it.
-func (o Options) work(ctx context.Context, choice *backend.Choice, store *Store, job Job, progress func(Progress)) error {
+func (o Options) work(ctx context.Context, trainer *Trainer, store *Store, job Job, progress func(Progress)) error {
 	if o.Apart == nil || o.Elsewhere != nil {
-		return job.Make(ctx, choice, store, progress)
+		return job.Make(ctx, trainer, store, progress)
 	}
 	return o.Apart(ctx, job, progress)
 }

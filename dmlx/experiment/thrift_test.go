@@ -34,7 +34,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
-				colours := colours(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
+				colors := colors(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
 				spec := tiny()
 				var err error
 				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
@@ -45,7 +45,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				by, err := newDescent(spec, classes)
+				by, err := newObjective(spec.Config, classes)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,22 +61,22 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					}
 					return store
 				}
-				key := engineKey{backend: c.Backend, arch: backbone.Small, dim: dim, thrift: Thrift{Piece: 4}}
-				e := &engine{key: key, by: by, weights: start()}
-				if e.pieces, err = newPieces(e); err != nil {
+				key := stepKey{backend: c.Backend, arch: backbone.Small, dim: dim, memory: Thrift{Piece: 4}}
+				e := &compiledStep{key: key, objective: by, weights: start()}
+				if e.microBatches, err = newMicroBatches(e); err != nil {
 					t.Fatal(err)
 				}
-				defer e.drop()
+				defer e.free()
 
 				reference := start()
 				whole, err := model.NewExec(c.Backend, reference, func(scope *model.Scope, in []*Node) *Node {
 					var raw []*Node
-					for from := 0; from < in[0].Shape().Dim(0); from += key.thrift.Piece {
-						piece := Slice(in[0], AxisRange(from, from+key.thrift.Piece))
+					for from := 0; from < in[0].Shape().Dim(0); from += key.memory.Piece {
+						piece := Slice(in[0], AxisRange(from, from+key.memory.Piece))
 						raw = append(raw, key.embed(scope, piece, in[1], backbone.Pass{Training: true}))
 					}
 					inputs := by.batchInputs(in[3:])
-					o := newObjective(scope.Store(), by, Concatenate(raw, 0), inputs)
+					o := newLossGraph(scope.Store(), by, Concatenate(raw, 0), inputs)
 					variables := backbone.Trainable(scope.Store())
 					rates := make([]*Node, len(variables))
 					for i := range rates {
@@ -111,12 +111,12 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					v := stepValues{images: images, labels: labels, colours: colours, rate: scalar(.05), proxyRate: scalar(.5)}
-					got, err := e.step(v)
+					v := stepValues{images: images, labels: labels, colors: colors, rate: scalar(.05), proxyRate: scalar(.5)}
+					got, err := e.run(v)
 					if err != nil {
 						t.Fatal(err)
 					}
-					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colours, v.rate}, v.of(by)...)
+					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colors, v.rate}, v.of(by)...)
 					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](whole.MustCall(in...)[0]))
 				}
 				for v := range reference.IterVariables() {

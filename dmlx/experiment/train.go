@@ -13,28 +13,24 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
-// Progress is what a run tells while it works, once a step.
-type Progress struct {
-	Hash          string
-	Spec          Spec
-	Run, Runs     int // Which of how many runs of a study, from 1; 0 for a run of its own.
+// StepProgress is what training reports, once a step.
+type StepProgress struct {
 	Epoch, Epochs int // The epoch under way, from 1.
 	Step, Steps   int // Steps done, of the whole run.
 	StepRate      float64
 	ViolationRate float64 // Share of this epoch's triplets so far with S_an > S_ap.
 	Left          time.Duration
-	// Decoded of Images image files are decoded, before the first step of the first run on them; or Embedded of Images images are
-	// embedded for the measures, after the last step. During the steps all three are 0.
+	// Decoded of Images image files are decoded, before the first step; or Embedded of Images images are embedded for the
+	// measures, after the last step. During the steps all three are 0.
 	Decoded, Embedded, Images int
 }
 
-// OnImages tells in words how many images are decoded or embedded; it is empty during the steps.
-func (p Progress) OnImages() string {
+// OnImages tells how many images are decoded or embedded; it is empty during the steps.
+func (p StepProgress) OnImages() string {
 	switch {
 	case p.Embedded > 0:
 		return fmt.Sprintf("%d of %d images embedded", p.Embedded, p.Images)
@@ -44,152 +40,183 @@ func (p Progress) OnImages() string {
 	return ""
 }
 
-// Stage tells in words how far a run is: its images, or its epoch, pace and violations.
-func (p Progress) Stage() string {
+// Stage tells how far a run is: its images, or its epoch, pace and violations.
+func (p StepProgress) Stage() string {
 	if text := p.OnImages(); text != "" {
 		return text
 	}
 	return fmt.Sprintf("epoch %d/%d, %.0f steps/s, violations %.0f %%", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate)
 }
 
-// Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
-// same backend, and begins anew without one. If ctx is done it stops at the next step: the epoch under way is lost, and
-// the same call goes on from its beginning. A run that diverges is a result too; see [Result.Diverged]. progress, if not
-// nil, is called after each step, while images are decoded before and embedded after, and must return soon.
-func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
+// Training is one training run: what is trained, on which images, and where its files are kept.
+type Training struct {
+	Config
+	// ID identifies the run in its checkpoint: a training goes on only from a checkpoint with its own ID.
+	ID  string
+	Set *datasets.Set
+	// HeldOut, if not 0, keeps every so many-th training class out of training. Its images are ranked against each other at the end.
+	HeldOut int
+	// Dir is the folder of the checkpoint, metrics, triplets and embeddings. It must exist.
+	Dir string
+	// Progress, if not nil, is called after each step and while images are embedded; it must return soon.
+	Progress func(StepProgress)
+	// Warn, if not nil, is told in one line what was found damaged and set aside.
+	Warn func(message string)
+}
+
+// Outcome is what a training ended with.
+type Outcome struct {
+	Measures
+	Seconds float64           // Of training and evaluation, without those of stopped attempts' lost epochs.
+	Files   map[string]string // The files that it wrote beside the checkpoint, with their SHA-256.
+}
+
+// Measures are those of the test set after the last epoch, as fractions. Without Recall, the training diverged to values that
+// are not finite.
+type Measures struct {
+	Recall map[int]float64 `json:"recall,omitempty"`
+	// HeldOutRecall is the recall of the training classes that are held out, ranked against each other.
+	HeldOutRecall map[int]float64 `json:"held_out_recall,omitempty"`
+
+	MAPAtR      float64 `json:"map_at_r"`
+	RPrecision  float64 `json:"r_precision"`
+	Queries     int     `json:"queries"`
+	LoneQueries int     `json:"lone_queries"`
+	// Overlap is how much the histograms of nearest-positive and nearest-negative similarities share (Figure 4).
+	Overlap float64 `json:"overlap"`
+	// Compact is the share of test anchors with both similarities above 0.9 (Figure 5).
+	Compact float64 `json:"compact"`
+
+	// Diverged says how the training went wrong, if it did: such a result is shown and never averaged.
+	Diverged string `json:"diverged,omitempty"`
+}
+
+// Train trains and evaluates. It goes on from a checkpoint of the same ID and backend in the folder, and begins anew without
+// one. If ctx is done it stops at the next step: the epoch under way is lost, and the same call goes on from its beginning. A
+// training that diverges has an outcome too; see [Measures].Diverged.
+func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil { // GoMLX panics where a graph cannot be built, as a rule of the user's own may not.
 			err = fmt.Errorf("%v", p)
 		}
 		if err != nil {
-			r, err = nil, brief.Error(err)
+			out, err = nil, brief.Error(err)
 		}
 	}()
-	return run(ctx, choice, store, spec, progress)
-}
-
-func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
-	if err := spec.Ready(); err != nil {
-		return nil, err
-	}
-	hash := spec.Hash()
-	unlock, err := store.lock(ctx, hash)
+	s, err := t.newSession(training)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if r, found, err := store.lookupLocked(spec); err != nil || found {
-		return r, err
-	}
-	set, err := openSetWith(spec, store.during(ctx, spec, progress))
-	if err != nil {
-		return nil, err
-	}
-	t, err := newTrainer(choice, set, spec)
-	if err != nil {
-		return nil, err
-	}
-	r, err := t.run(ctx, store, progress)
+	out, err = s.run(ctx)
 	if err == nil || errors.Is(err, ctx.Err()) {
-		t.engine.release()
+		t.keep(s.step)
 	} else { // What it holds may be half of a step's.
-		t.engine.drop()
+		s.step.free()
 	}
-	return r, err
+	return out, err
 }
 
-// during is how a run opens its data set.
-func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) Opening {
-	return Opening{Context: ctx, Warn: s.Warn, Decoded: func(_ string, done, total int) {
-		if progress != nil {
-			progress(Progress{Hash: spec.Hash(), Spec: spec, Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total})
-		}
-	}}
-}
-
-// trainer holds one run while it is made.
-type trainer struct {
-	spec    Spec
-	choice  *backend.Choice
-	set     *datasets.Set
+// session is a training while it runs.
+type session struct {
+	Training
+	trainer *Trainer
 	heldOut map[int64]bool // Training classes that are not trained on.
 	sampler *sampler
-	by      descent
+	by      objective
 	classes map[int64]int32 // Of a loss: the number of each class that is trained on, by its label.
-	engine  *engine
-	dir     string
+	step    *compiledStep
 	started time.Time // When the seconds began to count that are not in state.Seconds.
 	state   checkpoint
 }
 
-func newTrainer(choice *backend.Choice, set *datasets.Set, spec Spec) (*trainer, error) {
-	t := &trainer{spec: spec, choice: choice, set: set, started: time.Now()}
+func (t *Trainer) newSession(training Training) (*session, error) {
+	s := &session{Training: training, trainer: t, started: time.Now()}
+	set := training.Set
 	var err error
-	if t.heldOut, err = heldOut(set.Train.Labels, spec.HeldOut); err != nil {
+	if s.heldOut, err = heldOut(set.Train.Labels, training.HeldOut); err != nil {
 		return nil, fmt.Errorf("%s: %w", set.Name, err)
 	}
-	t.sampler, err = newSampler(set.Train.Labels, t.heldOut, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", set.Name, err)
+	if s.sampler, err = training.Config.sampler(set, s.heldOut); err != nil {
+		return nil, err
 	}
 	if !measurable(set) {
 		return nil, fmt.Errorf("%s: no test image has another of its class to be found; want classes of two images or more", set.Name)
 	}
-	if spec.Loss != "" {
-		t.classes = numbering(set.Train.Labels, t.heldOut)
+	if s.Loss != "" {
+		s.classes = numbering(set.Train.Labels, s.heldOut)
 	}
-	if t.by, err = newDescent(spec, len(t.classes)); err != nil {
+	if s.by, err = newObjective(s.Config, len(s.classes)); err != nil {
 		return nil, err
 	}
-	t.engine, err = training(choice.Backend, spec, t.by)
-	return t, err
+	s.step, err = t.trainingStep(s.Config, s.by)
+	return s, err
 }
 
-func (t *trainer) run(ctx context.Context, store *Store, progress func(Progress)) (*Result, error) {
-	if err := t.open(store); err != nil {
+// sampler returns the sampler of the batches, or what is wrong with them on a data set.
+func (c Config) sampler(set *datasets.Set, without map[int64]bool) (*sampler, error) {
+	s, err := newSampler(set.Train.Labels, without, c.ClassesPerBatch, c.ImagesPerClass, c.Pad, c.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", set.Name, err)
+	}
+	return s, nil
+}
+
+// Fits tells why a config could not be trained on a data set of which every heldOut-th class is held out (0: none): classes
+// or images too few for its batches, or too few classes left to measure.
+func (c Config) Fits(set *datasets.Set, heldOutEvery int) error {
+	without, err := heldOut(set.Train.Labels, heldOutEvery)
+	if err != nil {
+		return fmt.Errorf("%s: %w", set.Name, err)
+	}
+	_, err = c.sampler(set, without)
+	return err
+}
+
+func (s *session) run(ctx context.Context) (*Outcome, error) {
+	if err := s.open(); err != nil {
 		return nil, err
 	}
-	if err := t.train(ctx, progress); err != nil {
+	if err := s.train(ctx); err != nil {
 		return nil, err
 	}
-	return t.finish(ctx, progress)
+	return s.finish(ctx)
 }
 
 // train does the epochs that are left. Batches are prepared ahead, to the device, and a step's outcome is read behind the next one.
-func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
+func (t *session) train(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batches := t.prepare(ctx, t.state.Epoch*t.spec.StepsPerEpoch, t.spec.Steps())
+	batches := t.prepare(ctx, t.state.Epoch*t.StepsPerEpoch, t.Steps())
 	var pace pace
-	colours := colours(t.set)
-	for epoch := t.state.Epoch; epoch < t.spec.Epochs && t.state.Diverged == ""; epoch++ {
-		sum := tally{trace: epoch >= t.spec.Epochs-tracedEpochs}
-		rate := tensors.FromScalar(float32(t.spec.rate(epoch)))
-		proxyRate := tensors.FromScalar(float32(t.spec.proxyRate(epoch)))
+	colors := colors(t.Set)
+	for epoch := t.state.Epoch; epoch < t.Epochs && t.state.Diverged == ""; epoch++ {
+		sum := tally{trace: epoch >= t.Epochs-tracedEpochs}
+		rate := tensors.FromScalar(float32(t.rate(epoch)))
+		proxyRate := tensors.FromScalar(float32(t.proxyRate(epoch)))
 		var pending *tensors.Tensor
-		for i := range t.spec.StepsPerEpoch {
+		for i := range t.StepsPerEpoch {
 			b, more := <-batches // Which ends when ctx does.
 			if !more || ctx.Err() != nil {
-				return fmt.Errorf("stopped in epoch %d of %d; the same run goes on from there: %w", epoch+1, t.spec.Epochs, ctx.Err())
+				return fmt.Errorf("stopped in epoch %d of %d; the same run goes on from there: %w", epoch+1, t.Epochs, ctx.Err())
 			}
 			if b.err != nil {
-				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, b.err)
+				return fmt.Errorf("step %d: %w", epoch*t.StepsPerEpoch+i+1, b.err)
 			}
-			v := stepValues{images: b.images, labels: b.labels, colours: colours, rate: rate, proxyRate: proxyRate}
+			v := stepValues{images: b.images, labels: b.labels, colors: colors, rate: rate, proxyRate: proxyRate}
 			if t.by.noise {
-				v.noise = noise(len(b.labels), epoch*t.spec.StepsPerEpoch+i, t.spec.Seed)
+				v.noise = noise(len(b.labels), epoch*t.StepsPerEpoch+i, t.Seed)
 			}
-			out, err := t.engine.step(v)
+			out, err := t.step.run(v)
 			b.free()
 			if err != nil {
-				return fmt.Errorf("step %d: %w", epoch*t.spec.StepsPerEpoch+i+1, err)
+				return fmt.Errorf("step %d: %w", epoch*t.StepsPerEpoch+i+1, err)
 			}
 			if err := sum.add(pending); err != nil {
 				return err
 			}
 			pending = out
-			if progress != nil {
-				progress(t.progress(epoch, i+1, &pace, &sum))
+			if t.Progress != nil {
+				t.Progress(t.progress(epoch, i+1, &pace, &sum))
 			}
 		}
 		if err := sum.add(pending); err != nil {
@@ -204,7 +231,7 @@ func (t *trainer) train(ctx context.Context, progress func(Progress)) error {
 
 // uploaded is a batch on the device, or why it is not there.
 type uploaded struct {
-	images []*tensors.Tensor // As of [engine.upload].
+	images []*tensors.Tensor // As of [compiledStep.upload].
 	labels []int32
 	err    error
 }
@@ -212,14 +239,14 @@ type uploaded struct {
 func (u uploaded) free() { free(u.images) }
 
 // prepare draws the batches of steps from…to−1 and copies them to the device, each on a goroutine of its own, which ends with ctx.
-func (t *trainer) prepare(ctx context.Context, from, to int) <-chan uploaded {
+func (t *session) prepare(ctx context.Context, from, to int) <-chan uploaded {
 	drawn := ahead(ctx, func(yield func(batch) bool) {
 		for step := from; step < to && yield(t.draw(step)); step++ {
 		}
 	}, func(batch) {})
 	return ahead(ctx, func(yield func(uploaded) bool) {
 		for b := range drawn {
-			images, err := t.engine.upload(b, t.set.Train.Size)
+			images, err := t.step.upload(b, t.Set.Train.Size)
 			if !yield(uploaded{images, b.labels, err}) {
 				return
 			}
@@ -246,21 +273,21 @@ func ahead[T any](ctx context.Context, values iter.Seq[T], drop func(T)) <-chan 
 }
 
 // draw reads the batch of a step, with the numbers of its classes for labels where a loss is trained by.
-func (t *trainer) draw(step int) batch {
+func (t *session) draw(step int) batch {
 	draws := t.sampler.batch(step)
-	b := load(t.set.Train, draws)
+	b := load(t.Set.Train, draws)
 	if t.classes != nil {
 		for i, d := range draws {
-			b.labels[i] = t.classes[t.set.Train.Labels[d.image]] // The sampler draws from the classes that are there alone.
+			b.labels[i] = t.classes[t.Set.Train.Labels[d.image]] // The sampler draws from the classes that are there alone.
 		}
 	}
 	return b
 }
 
-func (t *trainer) progress(epoch, step int, pace *pace, sum *tally) Progress {
-	p := Progress{
-		Hash: t.state.Run, Spec: t.spec, Epoch: epoch + 1, Epochs: t.spec.Epochs,
-		Step: epoch*t.spec.StepsPerEpoch + step, Steps: t.spec.Steps(), ViolationRate: sum.violationRate(),
+func (t *session) progress(epoch, step int, pace *pace, sum *tally) StepProgress {
+	p := StepProgress{
+		Epoch: epoch + 1, Epochs: t.Epochs,
+		Step: epoch*t.StepsPerEpoch + step, Steps: t.Steps(), ViolationRate: sum.violationRate(),
 	}
 	p.StepRate, p.Left = pace.at(p.Step, p.Steps)
 	return p
@@ -347,25 +374,25 @@ func (s *tally) violationRate() float64 { return float64(s.violations) / float64
 const collapsedAbove = 0.95
 
 // endEpoch writes the epoch's metrics, triplets and checkpoint. From then on it is not lost.
-func (t *trainer) endEpoch(epoch int, sum *tally) error {
+func (t *session) endEpoch(epoch int, sum *tally) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
-		Epoch: epoch, Step: epoch * t.spec.StepsPerEpoch, LR: t.spec.rate(epoch - 1),
+		Epoch: epoch, Step: epoch * t.StepsPerEpoch, LR: t.rate(epoch - 1),
 		Triplets: sum.triplets, EmptyBatches: sum.empty, ViolationRate: sum.violationRate(),
 		Sap: mean(sum.sap, sum.triplets), San: mean(sum.san, sum.triplets), GradientNorm: mean(sum.norm, sum.steps),
 	}
 	switch {
 	case sum.notFinite > 0:
-		t.state.Diverged = fmt.Sprintf("not finite from step %d on", e.Step-t.spec.StepsPerEpoch+sum.notFinite)
+		t.state.Diverged = fmt.Sprintf("not finite from step %d on", e.Step-t.StepsPerEpoch+sum.notFinite)
 		e.Sap, e.San, e.GradientNorm = 0, 0, 0 // JSON has no NaN, and they mean nothing.
-	case epoch == t.spec.Epochs && e.Sap > collapsedAbove && e.San > collapsedAbove && e.ViolationRate >= 0.5:
+	case epoch == t.Epochs && e.Sap > collapsedAbove && e.San > collapsedAbove && e.ViolationRate >= 0.5:
 		t.state.Diverged = fmt.Sprintf("collapsed: mean S_ap %.3f, S_an %.3f in the last epoch", e.Sap, e.San)
 	}
 	if sum.trace && sum.notFinite == 0 {
-		if err := os.MkdirAll(filepath.Join(t.dir, traceDir), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Join(t.Dir, traceDir), 0o777); err != nil {
 			return err
 		}
-		if err := npy.WriteFloat32(tracePath(t.dir, epoch), sum.traced, len(sum.traced)/2, 2); err != nil {
+		if err := npy.WriteFloat32(tracePath(t.Dir, epoch), sum.traced, len(sum.traced)/2, 2); err != nil {
 			return err
 		}
 	}

@@ -15,11 +15,7 @@ import (
 
 // tiny is a spec that runs in a second on any backend.
 func tiny() Spec {
-	return Spec{
-		Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Rule: "cos/con/con",
-		Arch: "small", Weights: Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
-		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
-	}
+	return Spec{Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Config: Config{Rule: "cos/con/con", Arch: "small", Weights: Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
 }
 
 func TestHash(t *testing.T) {
@@ -250,9 +246,9 @@ func TestSamplerOfSmallClasses(t *testing.T) {
 }
 
 func TestStat(t *testing.T) {
-	at := func(v float64) *Result { return &Result{Recall: map[int]float64{1: v}} }
-	bad := &Result{Diverged: "not finite from step 3 on"}
-	collapsed := &Result{Diverged: "collapsed", Recall: map[int]float64{1: 0.01}}
+	at := func(v float64) *Result { return &Result{Measures: Measures{Recall: map[int]float64{1: v}}} }
+	bad := &Result{Measures: Measures{Diverged: "not finite from step 3 on"}}
+	collapsed := &Result{Measures: Measures{Diverged: "collapsed", Recall: map[int]float64{1: 0.01}}}
 	s := Recall([]*Result{at(0.2), bad, at(0.5), collapsed, at(0.8)}, 1)
 	if math.Abs(s.Mean-0.5) > 1e-12 || math.Abs(s.Std-0.3) > 1e-12 || s.N != 3 || s.Diverged != 2 {
 		t.Errorf("%+v, want 0.5 ± 0.3 of 3, 2 diverged", s)

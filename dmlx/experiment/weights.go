@@ -91,12 +91,12 @@ func digestOf(raw []byte) string {
 
 // PretrainedWeights are the published weights of a network, a safetensors file: the small network's are part of the program,
 // others have to be at [WeightsFile].
-func PretrainedWeights(a backbone.Arch) ([]byte, error) { return Spec{Arch: string(a)}.pretrained() }
+func PretrainedWeights(a backbone.Arch) ([]byte, error) { return Config{Arch: string(a)}.pretrained() }
 
 // pretrained gives the weights that a spec with [Pretrained] starts from, as a safetensors file.
-func (s Spec) pretrained() (raw []byte, err error) {
-	a := backbone.Arch(s.Arch)
-	path := s.weightsFile
+func (c Config) pretrained() (raw []byte, err error) {
+	a := backbone.Arch(c.Arch)
+	path := c.weightsFile
 	if path == "" {
 		if raw, ok := backbone.Pretrained(); a == backbone.Small && ok {
 			return raw, nil
@@ -106,7 +106,7 @@ func (s Spec) pretrained() (raw []byte, err error) {
 		}
 	}
 	raw, err = os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && s.weightsFile == "" {
+	if errors.Is(err, fs.ErrNotExist) && c.weightsFile == "" {
 		return nil, fmt.Errorf("no pretrained weights of %s here: `dmlx weights get %s` downloads those of ImageNet to %s; "+
 			"--weights takes a safetensors file of your own, or %q", a, a, path, Random)
 	}
@@ -123,10 +123,10 @@ type digestKey struct {
 }
 
 // weightsDigest tells the weights apart that a spec starts from.
-func (s Spec) weightsDigest() (string, error) {
-	key := digestKey{arch: s.Arch, path: s.weightsFile}
-	if _, embedded := backbone.Pretrained(); key.path == "" && !(s.Arch == string(backbone.Small) && embedded) {
-		key.path, _ = WeightsFile(backbone.Arch(s.Arch))
+func (c Config) weightsDigest() (string, error) {
+	key := digestKey{arch: c.Arch, path: c.weightsFile}
+	if _, embedded := backbone.Pretrained(); key.path == "" && !(c.Arch == string(backbone.Small) && embedded) {
+		key.path, _ = WeightsFile(backbone.Arch(c.Arch))
 	}
 	if info, err := os.Stat(key.path); err == nil {
 		key.size, key.changed = info.Size(), info.ModTime()
@@ -134,7 +134,7 @@ func (s Spec) weightsDigest() (string, error) {
 	if digest, known := digests.Load(key); known {
 		return digest.(string), nil
 	}
-	raw, err := s.pretrained()
+	raw, err := c.pretrained()
 	if err != nil {
 		return "", err
 	}

@@ -227,7 +227,7 @@ func TestSweepNorms(t *testing.T) {
 	if f, err := SweepNorms(q); f != nil || err != nil {
 		t.Fatalf("without runs: %v, %v", f, err)
 	}
-	choice, err := backend.Open()
+	trainer, err := experiment.OpenTrainer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestSweepNorms(t *testing.T) {
 		if !strings.HasPrefix(c.Rule, "cos/sig-ms/") || c.Data != "minicar" || made == 2 {
 			continue
 		}
-		if _, err := experiment.Run(context.Background(), choice, store, c.Specs[0], nil); err != nil {
+		if _, err := experiment.Run(context.Background(), trainer, store, c.Specs[0], nil); err != nil {
 			t.Fatal(err)
 		}
 		made++

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -17,7 +16,7 @@ import (
 // whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on the triplet diagram
 // they have other triplets than the first. A part whose data are not there, as those of shipped results, fails when it is
 // shown and says why. open is asked for a backend where triplets of a test set have to be found.
-func CompareRuns(ctx context.Context, open func() (*backend.Choice, error), store *experiment.Store, hashes ...string) (*Report, error) {
+func CompareRuns(ctx context.Context, open func() (*experiment.Trainer, error), store *experiment.Store, hashes ...string) (*Report, error) {
 	r := &Report{Name: "compare", Title: "Runs side by side"}
 	for _, hash := range hashes {
 		run, err := store.Get(hash)
@@ -180,7 +179,7 @@ func (r *Report) addCurves(store *experiment.Store, groups [][]*experiment.Resul
 	return nil
 }
 
-func (r *Report) addClouds(ctx context.Context, open func() (*backend.Choice, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
+func (r *Report) addClouds(ctx context.Context, open func() (*experiment.Trainer, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
 	difference := func(i int) (figures.Output, error) {
 		last, test := figures.DensityPair{Title: lastEpochs.name}, figures.DensityPair{Title: wholeTest.name}
 		for k, g := range [][]*experiment.Result{groups[0], groups[i]} {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -28,7 +27,7 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 		c := &table.Cells[i]
 		c.LR = 0.3
 		for _, seed := range p.Seeds {
-			r := &experiment.Result{Spec: experiment.Spec{Seed: seed}}
+			r := &experiment.Result{Spec: experiment.Spec{Config: experiment.Config{Seed: seed}}}
 			switch v := value(strings.Split(c.Rule, "/"), seed); {
 			case v == -1:
 				continue
@@ -143,7 +142,7 @@ func TestGridOfWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	never := func() (*backend.Choice, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
+	never := func() (*experiment.Trainer, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
 	r, err := Make(context.Background(), "grid", Request{Open: never, Store: store, Preset: p, Options: experiment.Options{Have: true}})
 	if err != nil {
 		t.Fatal(err)

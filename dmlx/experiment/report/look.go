@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/figures"
@@ -25,16 +24,16 @@ const (
 // there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane of their principal
 // components. open is asked for a backend, which computes similarities. See [experiment.Store.Look] for what cannot be
 // looked at.
-func Look(ctx context.Context, open func() (*backend.Choice, error), store *experiment.Store, hash string) (*Report, error) {
+func Look(ctx context.Context, open func() (*experiment.Trainer, error), store *experiment.Store, hash string) (*Report, error) {
 	l, err := store.Look(hash)
 	if err != nil {
 		return nil, err
 	}
-	choice, err := open()
+	trainer, err := open()
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.Neighbours(ctx, choice.Backend, lookHits)
+	found, err := l.Neighbours(ctx, trainer.Backend, lookHits)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}

@@ -19,7 +19,9 @@ func TestLookAndCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() (*backend.Choice, error) { return &backend.Choice{Backend: b, Name: "go"}, nil }
+	open := func() (*experiment.Trainer, error) {
+		return experiment.NewTrainer(&backend.Choice{Backend: b, Name: "go"}), nil
+	}
 	store, err := experiment.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +115,7 @@ func TestLookAndCompare(t *testing.T) {
 
 func TestGroupNames(t *testing.T) {
 	group := func(change func(*experiment.Spec)) []*experiment.Result {
-		s := experiment.Spec{Data: "minicar", Rule: "cos/con/con", LR: 0.3, Epochs: 24, Dim: 32}
+		s := experiment.Spec{Data: "minicar", Config: experiment.Config{Rule: "cos/con/con", LR: 0.3, Epochs: 24, Dim: 32}}
 		change(&s)
 		return []*experiment.Result{{Hash: s.Hash(), Spec: s}}
 	}

@@ -11,11 +11,11 @@ import (
 func TestExchangesOfAStudy(t *testing.T) {
 	t.Parallel()
 	run := func(recall float64) *experiment.Result {
-		return &experiment.Result{Recall: map[int]float64{1: recall}}
+		return &experiment.Result{Measures: experiment.Measures{Recall: map[int]float64{1: recall}}}
 	}
 	cell := func(data, exchange string, runs ...*experiment.Result) experiment.Cell {
 		c := experiment.Cell{Data: data, Row: "InfoNCE", Loss: "info-nce", Exchange: exchange, Column: exchange, Runs: runs, LR: 0.25,
-			Specs: []experiment.Spec{{ProxyLR: 0.5}}}
+			Specs: []experiment.Spec{{Config: experiment.Config{ProxyLR: 0.5}}}}
 		if exchange == "" {
 			c.Column = experiment.Published
 		}

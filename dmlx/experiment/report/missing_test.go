@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
@@ -24,7 +23,7 @@ func TestMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func() (*backend.Choice, error) { return nil, errors.New("a backend was opened") }
+	open := func() (*experiment.Trainer, error) { return nil, errors.New("a backend was opened") }
 	for _, c := range []struct {
 		name     string
 		preset   experiment.Preset

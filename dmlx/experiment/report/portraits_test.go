@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -27,7 +26,7 @@ func shippedOnly(t *testing.T, name string, o experiment.Options) (*Report, erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	none := func() (*backend.Choice, error) { return nil, errors.New("no backend here") }
+	none := func() (*experiment.Trainer, error) { return nil, errors.New("no backend here") }
 	return Make(t.Context(), name, Request{Open: none, Store: store, Preset: preset, Options: o})
 }
 
@@ -79,7 +78,7 @@ func TestPortraitFiguresAreShipped(t *testing.T) {
 
 // portraitOf is a portrait of a run whose whole test set has one triplet and these numbers.
 func portraitOf(overlap float64, diverged string) *experiment.Portrait {
-	return &experiment.Portrait{Result: &experiment.Result{Diverged: diverged}, Test: experiment.Cloud{Triplets: 1, Overlap: overlap, Counts: experiment.Counts{1}}}
+	return &experiment.Portrait{Result: &experiment.Result{Measures: experiment.Measures{Diverged: diverged}}, Test: experiment.Cloud{Triplets: 1, Overlap: overlap, Counts: experiment.Counts{1}}}
 }
 
 func TestClaims(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -19,7 +18,7 @@ import (
 // Request says with what a table or figure is to be reproduced.
 type Request struct {
 	// Open is asked for a backend when the first run has to be made or the first graph computed.
-	Open   func() (*backend.Choice, error)
+	Open   func() (*experiment.Trainer, error)
 	Store  *experiment.Store
 	Preset experiment.Preset
 	experiment.Options

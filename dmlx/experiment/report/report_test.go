@@ -5,18 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 func TestEntries(t *testing.T) {
 	run := func(recall float64) *experiment.Result {
-		return &experiment.Result{Recall: map[int]float64{1: recall}}
+		return &experiment.Result{Measures: experiment.Measures{Recall: map[int]float64{1: recall}}}
 	}
 	table := &experiment.Table{Study: "table2", Cells: []experiment.Cell{
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", Runs: []*experiment.Result{run(0.6), run(0.7), run(0.8)}},
-		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR", Runs: []*experiment.Result{run(0.7), {Diverged: "NaN in epoch 1"}}},
+		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR", Runs: []*experiment.Result{run(0.7), {Measures: experiment.Measures{Diverged: "NaN in epoch 1"}}}},
 	}}
 	got := entries(table)
 	want := figures.Score{Mean: 70, Std: 10, N: 3}
@@ -39,7 +38,7 @@ func TestMake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Request{Open: backend.Open, Store: store, Preset: preset, Options: experiment.Options{Have: true}}
+	q := Request{Open: experiment.OpenTrainer, Store: store, Preset: preset, Options: experiment.Options{Have: true}}
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			r, err := Make(t.Context(), name, q)
@@ -74,7 +73,9 @@ func TestOverall(t *testing.T) {
 	var text string
 	show := Overall(func(f float64, s string) { fraction, text = f, s })
 	for _, p := range []experiment.Progress{
-		{Run: 1, Runs: 4, Step: 5, Steps: 10}, {Run: 2, Runs: 4, Step: 1, Steps: 10}, {Run: 1, Runs: 4, Step: 10, Steps: 10},
+		{Run: 1, Runs: 4, StepProgress: experiment.StepProgress{Step: 5, Steps: 10}},
+		{Run: 2, Runs: 4, StepProgress: experiment.StepProgress{Step: 1, Steps: 10}},
+		{Run: 1, Runs: 4, StepProgress: experiment.StepProgress{Step: 10, Steps: 10}},
 	} {
 		show(p)
 	}
@@ -82,12 +83,12 @@ func TestOverall(t *testing.T) {
 		t.Errorf("%v %q", fraction, text)
 	}
 	for want, p := range map[string]experiment.Progress{
-		"7 of 8 images decoded":  {Runs: 4, Decoded: 7, Images: 8},
-		"8 of 8 images embedded": {Runs: 4, Embedded: 8, Images: 8},
+		"7 of 8 images decoded":  {Runs: 4, StepProgress: experiment.StepProgress{Decoded: 7, Images: 8}},
+		"8 of 8 images embedded": {Runs: 4, StepProgress: experiment.StepProgress{Embedded: 8, Images: 8}},
 	} {
 		if show(p); !strings.Contains(text, want) {
 			t.Errorf("%q, want %s", text, want)
 		}
 	}
-	show(experiment.Progress{Step: 1}) // A run of its own that does not know its length.
+	show(experiment.Progress{StepProgress: experiment.StepProgress{Step: 1}}) // A run of its own that does not know its length.
 }

@@ -124,7 +124,7 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 	put := func(_ context.Context, specs []experiment.Spec) ([]*experiment.Result, error) {
 		var out []*experiment.Result
 		for _, spec := range specs {
-			r := &experiment.Result{Spec: spec, Backend: "go", Recall: map[int]float64{1: 0.5 + 0.01*float64(spec.Seed%3)}, HeldOutRecall: map[int]float64{1: 0.5}}
+			r := &experiment.Result{Spec: spec, Backend: "go", Measures: experiment.Measures{Recall: map[int]float64{1: 0.5 + 0.01*float64(spec.Seed%3)}, HeldOutRecall: map[int]float64{1: 0.5}}}
 			if err := store.Put(r, nil); err != nil {
 				return nil, err
 			}

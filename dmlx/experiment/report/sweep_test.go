@@ -7,18 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 func TestSweepPoints(t *testing.T) {
 	run := func(test, heldOut float64) *experiment.Result {
-		return &experiment.Result{Recall: map[int]float64{1: test}, HeldOutRecall: map[int]float64{1: heldOut}}
+		return &experiment.Result{Measures: experiment.Measures{Recall: map[int]float64{1: test}, HeldOutRecall: map[int]float64{1: heldOut}}}
 	}
 	points := sweepPoints(&experiment.Table{Cells: []experiment.Cell{
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.3, Runs: []*experiment.Result{run(0.6, 0.8), run(0.7, 0.7)}},
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.6, Runs: []*experiment.Result{{Diverged: "NaN"}}},
+		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.6, Runs: []*experiment.Result{{Measures: experiment.Measures{Diverged: "NaN"}}}},
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 1.2},
 	}})
 	p := points[0]
@@ -46,7 +45,7 @@ func TestSweepWithoutRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"table6", "table7", "table8"} {
-			q := Request{Open: func() (*backend.Choice, error) { return nil, errors.New("asked for a backend") }, Store: store, Preset: p}
+			q := Request{Open: func() (*experiment.Trainer, error) { return nil, errors.New("asked for a backend") }, Store: store, Preset: p}
 			q.Have, q.Fresh = true, true
 			r, err := Make(context.Background(), name, q)
 			if err != nil {

@@ -59,8 +59,8 @@ func TestTable5(t *testing.T) {
 		}
 	}
 	entries, err := batchEntries(&experiment.Table{Cells: []experiment.Cell{{Row: "Ours", Column: "×3", Data: "minicar", PaperData: "CAR",
-		Specs: []experiment.Spec{{ClassesPerBatch: 24, ImagesPerClass: 8}},
-		Runs:  []*experiment.Result{{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}})
+		Specs: []experiment.Spec{{Config: experiment.Config{ClassesPerBatch: 24, ImagesPerClass: 8}}},
+		Runs:  []*experiment.Result{{Measures: experiment.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}}})
 	if err != nil || len(entries) != 1 || entries[0].Times != 3 || entries[0].Batch != 192 || entries[0].Recall[2].Mean != 75 {
 		t.Errorf("%+v, %v", entries, err)
 	}

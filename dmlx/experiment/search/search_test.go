@@ -191,7 +191,7 @@ func results(specs []experiment.Spec, test func(heldOut float64) float64) []*exp
 	var out []*experiment.Result
 	for _, s := range specs {
 		o := known(s)
-		r := &experiment.Result{Hash: s.Hash(), Spec: s, Diverged: o.Diverged, Seconds: o.Seconds}
+		r := &experiment.Result{Hash: s.Hash(), Spec: s, Seconds: o.Seconds, Measures: experiment.Measures{Diverged: o.Diverged}}
 		if o.Diverged == "" {
 			r.HeldOutRecall = map[int]float64{1: o.HeldOut}
 			if test != nil {

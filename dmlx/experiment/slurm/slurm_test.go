@@ -81,9 +81,9 @@ func command(ctx context.Context, args []string) error {
 	return fmt.Errorf("no command %q", args)
 }
 
-func openGo() (*backend.Choice, error) {
+func openGo() (*experiment.Trainer, error) {
 	b, err := backend.Go()
-	return &backend.Choice{Backend: b, Name: "go"}, err
+	return experiment.NewTrainer(&backend.Choice{Backend: b, Name: "go"}), err
 }
 
 // options poll often.
@@ -93,11 +93,7 @@ func options(say func(string)) Options {
 
 // spec is a run of about a second.
 func spec(seed uint64) experiment.Spec {
-	return experiment.Spec{
-		Recipe: experiment.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Rule: "cos/con/con",
-		Arch: "small", Weights: experiment.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
-		LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed,
-	}
+	return experiment.Spec{Recipe: experiment.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Config: experiment.Config{Rule: "cos/con/con", Arch: "small", Weights: experiment.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed}}
 }
 
 func jobs(n uint64) []experiment.Job {
@@ -129,13 +125,13 @@ var undisturbed = sync.OnceValues(func() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	choice, err := openGo()
+	trainer, err := openGo()
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]string)
 	for _, j := range jobs(4) {
-		r, err := experiment.Run(context.Background(), choice, store, j.Spec, nil)
+		r, err := experiment.Run(context.Background(), trainer, store, j.Spec, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -200,11 +196,11 @@ func TestAnArrayMakesWhatIsMissing(t *testing.T) {
 	o.Progress = func(s Status) { last = s }
 	o.MaxParallel = 2
 	o.Sbatch = []string{"--comment=a b"}
-	choice, err := openGo()
+	trainer, err := openGo()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := jobs(1)[0].Make(t.Context(), choice, store, nil); err != nil { // It is there already.
+	if err := jobs(1)[0].Make(t.Context(), trainer, store, nil); err != nil { // It is there already.
 		t.Fatal(err)
 	}
 	if err := Run(t.Context(), store, append(jobs(4), jobs(2)...), o); err != nil {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
@@ -29,7 +28,7 @@ func (s *Submission) stopped(task int) string {
 // Worker is what does the tasks of a submission on a node.
 type Worker struct {
 	// Open is asked for the backend when there is something to do.
-	Open func() (*backend.Choice, error)
+	Open func() (*experiment.Trainer, error)
 	// Say, if set, is told what happens, a line each; Progress each step.
 	Say      func(line string)
 	Progress func(experiment.Progress)
@@ -98,12 +97,12 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 }
 
 func (w Worker) attempt(ctx context.Context, store *experiment.Store, t Task) error {
-	choice, err := w.Open()
+	trainer, err := w.Open()
 	if err != nil {
 		return err
 	}
-	w.say("%s: on %s, %s", t.name(), hostname(), choice)
-	return t.Make(ctx, choice, store, w.Progress)
+	w.say("%s: on %s, %s", t.name(), hostname(), trainer)
+	return t.Make(ctx, trainer, store, w.Progress)
 }
 
 // fits tells whether this program is the one that the task was sent for.
