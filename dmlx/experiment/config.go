@@ -95,7 +95,7 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 		}
 	}
 	if c.Weights == Pretrained {
-		if c.WeightsDigest, err = c.weightsDigest(); err != nil {
+		if c.WeightsDigest, err = c.StartDigest(); err != nil {
 			return c, err
 		}
 	}
@@ -116,14 +116,24 @@ func (c Config) TheRule() (dmlx.Rule, error) {
 	return dmlx.ParseRule(c.Rule)
 }
 
+// WithRuleValueOf returns the config with the rule value of another config of the same rule: a custom rule cannot be made from
+// its identity, which is all that a stored config has.
+func (c Config) WithRuleValueOf(o Config) Config {
+	c.rule = o.rule
+	return c
+}
+
+// WeightsPath returns the path of the weights given to [Config.WithStart], "" if they are not of a file.
+func (c Config) WeightsPath() string { return c.weightsFile }
+
 // Batch is the number of images of a batch.
 func (c Config) Batch() int { return c.ClassesPerBatch * c.ImagesPerClass }
 
 // Steps is the number of steps of the run.
 func (c Config) Steps() int { return c.Epochs * c.StepsPerEpoch }
 
-// rate is the learning rate in an epoch, counted from 0: LR, and LR/10 from 60 % of the epochs on (§4.1), or from Decay.
-func (c Config) rate(epoch int) float64 {
+// Rate returns the learning rate in an epoch, counted from 0: LR, and LR/10 from 60 % of the epochs on (§4.1), or from Decay.
+func (c Config) Rate(epoch int) float64 {
 	late := 10*epoch >= 6*c.Epochs
 	if c.Decay != 0 {
 		late = float64(epoch) >= c.Decay*float64(c.Epochs)

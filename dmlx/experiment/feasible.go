@@ -6,7 +6,7 @@ func Feasible(spec Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	set, err := openSet(spec)
+	set, err := openSetWith(spec, Opening{})
 	if err != nil {
 		return err
 	}

@@ -46,9 +46,9 @@ func (j Job) Done(store *Store) (bool, error) {
 
 // Check tells why another process could not do the job from what is written down of it, if so.
 func (j Job) Check() error {
-	if j.Spec.weightsFile != "" {
+	if j.Spec.WeightsPath() != "" {
 		return fmt.Errorf("run %s starts from weights of a file, %s, which its spec knows by their digest alone: only a process that is given the file can make it",
-			j.Spec.Hash(), j.Spec.weightsFile)
+			j.Spec.Hash(), j.Spec.WeightsPath())
 	}
 	raw, err := json.Marshal(j)
 	if err != nil {

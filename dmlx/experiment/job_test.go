@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
 // tinyStudy has one rule over two seeds, in two cells that share their runs.
@@ -106,8 +109,14 @@ func TestJobsThatCannotTravel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := tiny()
-	file.weightsFile = "w.safetensors"
+	weights := filepath.Join(t.TempDir(), "w.safetensors")
+	if raw, ok := backbone.Pretrained(); !ok || os.WriteFile(weights, raw, 0o600) != nil {
+		t.Fatal("no weights to write")
+	}
+	file, err := tiny().WithStart("", weights)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for want, spec := range map[string]Spec{"from its spec alone": own, "w.safetensors": file} {
 		if err := Jobs(spec)[0].Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

@@ -37,7 +37,7 @@ func (s *Store) Look(hash string) (*Look, error) {
 		return nil, err
 	}
 	if r.Shipped {
-		return nil, fmt.Errorf("run %s came with the program as a result, without its embeddings; to have them in %s: %s", hash, s.Dir, makeCommand(r.Spec))
+		return nil, &MissingError{fmt.Sprintf("run %s came with the program as a result, without its embeddings in %s", hash, s.Dir), r.Spec}
 	}
 	l := &Look{Result: r}
 	if l.Queries, l.Gallery, err = s.Embeddings(hash); err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Look(hash string) (*Look, error) {
 // finished is a run's result if there is something to look at, in the store or shipped.
 func (s *Store) finished(hash string) (*Result, error) {
 	if e := s.Entry(hash); e.Result == nil && e.Bad == "" {
-		return nil, fmt.Errorf("run %s is not finished: %d of %d epochs are done; go on with: %s", hash, e.Epoch, e.Spec.Epochs, makeCommand(e.Spec))
+		return nil, &MissingError{fmt.Sprintf("run %s is not finished: %d of %d epochs are done", hash, e.Epoch, e.Spec.Epochs), e.Spec}
 	}
 	r, err := s.Get(hash)
 	if err != nil {
@@ -83,54 +83,13 @@ func (s *Store) finished(hash string) (*Result, error) {
 	return r, nil
 }
 
-// makeCommand is how a run of a spec is made.
-func makeCommand(s Spec) string {
-	if _, err := s.TheRule(); err != nil && s.Loss == "" {
-		return "run it again by the rule in your program (experiment.Run)"
-	}
-	preset := PresetOf(s)
-	if preset == "custom" || s.HeldOut != 0 || s.Decay != 0 { // Of which train has no flags.
-		return "run it again by experiment.Run with its spec"
-	}
-	by := fmt.Sprintf("--rule '%s'", s.Rule)
-	if s.Loss != "" {
-		by = fmt.Sprintf("--loss '%s'", s.Loss)
-		for _, f := range [][2]string{{"miner", s.Miner}, {"exchange", s.Exchange}} {
-			if f[1] != "" {
-				by += fmt.Sprintf(" --%s '%s'", f[0], f[1])
-			}
-		}
-		if s.ProxyLR != 0 {
-			by += fmt.Sprintf(" --proxy-lr %g", s.ProxyLR)
-		}
-	}
-	data := s.Data
-	if !isPublished(data) && !slices.Contains(datasets.Names(), data) {
-		data = "'" + data + "'"
-	}
-	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, by, s.Seed, s.LR)
-	if s.Precision != "" {
-		text += " --precision " + s.Precision
-	}
-	if s.Piece != 0 {
-		text += fmt.Sprintf(" --piece %d", s.Piece)
-	}
-	if s.Recompute {
-		text += " --recompute"
-	}
-	if s.AllowPartial {
-		text += " --allow-partial"
-	}
-	if s.SkipBad {
-		text += " --skip-bad"
-	}
-	own := s
-	own.weightsFile = ""
-	if digest, err := own.weightsDigest(); s.Weights == Pretrained && (err != nil || digest != s.WeightsDigest) {
-		text += fmt.Sprintf(" --weights FILE, with the weights of digest %s", s.WeightsDigest)
-	}
-	return text
+// MissingError says that a run, or files of it, are not there. Training the run's spec makes them.
+type MissingError struct {
+	Text string
+	Spec Spec
 }
+
+func (e *MissingError) Error() string { return e.Text }
 
 // Items are the images that queries are ranked against: the gallery, or the test set itself.
 func (l *Look) Items() *datasets.Images {
@@ -331,7 +290,7 @@ func (s *Store) Clouds(ctx context.Context, choose func() (*Trainer, error), has
 		if p := shipped[hash]; p != nil {
 			return p.Last, p.Test, nil
 		}
-		return last, test, fmt.Errorf("run %s came with the program as a result, without its triplets; to have them in %s: %s", hash, s.Dir, makeCommand(r.Spec))
+		return last, test, &MissingError{fmt.Sprintf("run %s came with the program as a result, without its triplets in %s", hash, s.Dir), r.Spec}
 	}
 	p, _, err := s.portrait(r.Spec)
 	if err != nil {

@@ -107,7 +107,7 @@ func (c Config) validateObjective() error {
 // proxyRate is the learning rate of the proxies in an epoch, on the schedule of the network's.
 func (c Config) proxyRate(epoch int) float64 {
 	c.LR = c.ProxyLR
-	return c.rate(epoch)
+	return c.Rate(epoch)
 }
 
 // objective is what a step of training descends: a rule, or a loss with what belongs to it.

@@ -62,7 +62,7 @@ func (p Preset) lossRates(s Spec) (lr, proxyLR float64, err error) {
 	if x.Pair.Of != nil {
 		pair = x.Pair.Name
 	}
-	bySize := p.rate(s.Data, "cos/"+pair+"/con") * ruleSize / size
+	bySize := p.Rate(s.Data, "cos/"+pair+"/con") * ruleSize / size
 	if losses.PerClass(l) == 0 {
 		return twoDigits(pairTimes * bySize), 0, nil
 	}

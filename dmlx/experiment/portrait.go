@@ -271,99 +271,81 @@ func (s *Store) portrait(spec Spec) (p *Portrait, result *Result, err error) {
 	return p, result, nil
 }
 
-// Portraits makes the portraits of a study's runs, those of a cell in the order of its seeds, and the study's table with
-// their results. Portraits that the store or the program has are read. A run that has none is portrayed from its
-// directory in the store, and made there if it is not: a result that is shipped without its portrait does not do.
-// choose is called when the first of them has to be made.
-func Portraits(ctx context.Context, choose func() (*Trainer, error), store *Store, study Study, preset Preset, o Options) (*Table, [][]*Portrait, error) {
-	cells, err := study.Specs(preset, o.Seeds)
-	if err != nil {
-		return nil, nil, err
-	}
+// PortrayAll returns the portraits of specs, in their order, and how many runs were trained for them. Portraits that the store
+// or the program has are read. A run that has none is portrayed from its directory in the store, and trained if it is not
+// there: a bundled result without its portrait does not do. With [Options.Have] those that are missing are nil. choose is called
+// when the first of them has to be made.
+func PortrayAll(ctx context.Context, choose func() (*Trainer, error), store *Store, specs []Spec, o Options) (portraits []*Portrait, ran int, err error) {
 	shipped := map[string]*Portrait{}
 	if !o.Fresh {
 		if shipped, err = shippedPortraits(); err != nil {
-			return nil, nil, err
+			return nil, 0, err
 		}
 	}
-	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.Name, Cells: cells}
-	type job struct {
-		spec Spec
-		run  int // Its number among those that are made, from 1; 0 if the store has it.
-	}
-	var jobs []job
+	var missing []Job
+	var run []int // Of each missing one: its number among the runs that are trained, from 1; 0 if the store has the run.
 	have := make(map[string]*Portrait)
-	for _, c := range cells {
-		for _, spec := range c.Specs {
-			t.Runs++
-			hash := spec.Hash()
-			if _, known := have[hash]; known { // Cells may share a run.
-				continue
-			}
-			p, result, err := store.portrait(spec)
-			if err != nil {
-				return nil, nil, err
-			}
-			if result == nil { // What is in the store comes first: it is the user's own.
-				p = shipped[hash]
-			}
-			have[hash] = p
-			switch {
-			case p != nil || o.Have && !store.portrayable(result):
-			case result != nil:
-				jobs = append(jobs, job{spec, 0})
-			default:
-				t.Ran++
-				jobs = append(jobs, job{spec, t.Ran})
-			}
+	for _, spec := range specs {
+		hash := spec.Hash()
+		if _, known := have[hash]; known { // Cells of a table may share a run.
+			continue
+		}
+		p, result, err := store.portrait(spec)
+		if err != nil {
+			return nil, 0, err
+		}
+		if result == nil { // What is in the store comes first: it is the user's own.
+			p = shipped[hash]
+		}
+		have[hash] = p
+		switch {
+		case p != nil || o.Have && !store.portrayable(result):
+		case result != nil:
+			missing, run = append(missing, Job{Spec: spec, Portrait: true}), append(run, 0)
+		default:
+			ran++
+			missing, run = append(missing, Job{Spec: spec, Portrait: true}), append(run, ran)
 		}
 	}
-	if len(jobs) > 0 {
-		specs, lacking := make([]Spec, len(jobs)), make([]Job, len(jobs))
-		for i, j := range jobs {
-			specs[i], lacking[i] = j.spec, Job{Spec: j.spec, Portrait: true}
-		}
-		choose, err := o.send(ctx, store, lacking, choose)
+	if len(missing) > 0 {
+		choose, err := o.send(ctx, store, missing, choose)
 		if err != nil {
-			return nil, nil, err
+			return nil, 0, err
 		}
 		trainer, err := choose()
 		if err != nil {
-			return nil, nil, err
+			return nil, 0, err
 		}
-		portraits, err := forEachSpec(ctx, o, specs, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Portrait, error) {
-			err := o.work(ctx, trainer, store, lacking[i], func(p Progress) {
-				p.Run, p.Runs = jobs[i].run, t.Ran
+		lacking := make([]Spec, len(missing))
+		for i, j := range missing {
+			lacking[i] = j.Spec
+		}
+		made, err := forEachSpec(ctx, o, lacking, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Portrait, error) {
+			err := o.work(ctx, trainer, store, missing[i], func(p Progress) {
+				p.Run, p.Runs = run[i], ran
 				progress(p)
 			})
 			if err != nil {
 				return nil, err
 			}
-			p, _, err := store.portrait(specs[i])
+			p, _, err := store.portrait(lacking[i])
 			if err == nil && p == nil {
 				err = errors.New("it was made, but the store has no sound portrait of it")
 			}
 			return p, err
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, 0, err
 		}
-		for i, p := range portraits {
-			have[specs[i].Hash()] = p
-		}
-	}
-	out := make([][]*Portrait, len(cells))
-	for i := range t.Cells {
-		c := &t.Cells[i]
-		for _, spec := range c.Specs {
-			if p := have[spec.Hash()]; p != nil {
-				out[i], c.Runs = append(out[i], p), append(c.Runs, p.Result)
-			} else {
-				t.Missing++
-			}
+		for i, p := range made {
+			have[lacking[i].Hash()] = p
 		}
 	}
-	return t, out, nil
+	portraits = make([]*Portrait, len(specs))
+	for i, spec := range specs {
+		portraits[i] = have[spec.Hash()]
+	}
+	return portraits, ran, nil
 }
 
 // portrayable tells a run whose training images can still be embedded. An imported one may have come without its weights.

@@ -39,65 +39,65 @@ type Preset struct {
 	// Opening is how Spec opens a data set whose images the spec has to know.
 	Opening
 
-	base Spec            // What all of its specs have in common.
-	sets map[string]size // By data set; "" is any other.
-	rate func(data, rule string) float64
+	Base Spec            // What all of its specs have in common.
+	Sets map[string]Size // By data set; "" is any other.
+	Rate func(data, rule string) float64
 }
 
-// size is what a preset sets per data set.
-type size struct {
-	trainClasses, testClasses int // 0: all.
-	classes, images           int // A batch.
-	dim                       int
-	epochs, steps             int
+// Size is what a preset sets per data set.
+type Size struct {
+	TrainClasses, TestClasses       int // 0: all.
+	ClassesPerBatch, ImagesPerClass int
+	Dim                             int
+	Epochs, StepsPerEpoch           int
 }
 
 var presets = []Preset{
 	{ // Does it run: a few steps on a few classes, seconds a run; its numbers mean nothing.
 		Name:        "smoke",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
-		base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
-		sets: map[string]size{
+		Base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
+		Sets: map[string]Size{
 			"minicar":  {8, 8, 4, 4, 32, 2, 4},
 			"minishop": {16, 16, 8, 2, 32, 2, 4},
 			"":         {0, 0, 2, 2, 32, 2, 4},
 		},
-		rate: quickRate,
+		Rate: quickRate,
 	},
 	{ // A first look: drawn images, a small pretrained net, about half a minute a run on two cores.
 		Name:        "quick",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
-		base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
-		sets: map[string]size{
+		Base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
+		Sets: map[string]Size{
 			"minicar":  {0, 0, 8, 8, 32, 24, 30},
 			"minishop": {0, 0, 16, 4, 32, 20, 30},
 			"":         {0, 0, 8, 8, 32, 24, 30},
 		},
-		rate: quickRate,
+		Rate: quickRate,
 	},
 	{ // An order that lasts: as quick, but four times the steps and ten seeds; for a night, or a GPU.
 		Name:        "full",
 		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
-		base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
-		sets: map[string]size{
+		Base: Spec{Size: 32, Config: Config{Arch: string(backbone.Small), Weights: Pretrained, Pad: 2}},
+		Sets: map[string]Size{
 			"minicar":  {0, 0, 8, 8, 32, 96, 30},
 			"minishop": {0, 0, 16, 4, 32, 80, 30},
 			"":         {0, 0, 8, 8, 32, 96, 30},
 		},
-		rate: quickRate,
+		Rate: quickRate,
 	},
 	{ // The paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU.
 		Name:        "paper",
 		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
-		base: Spec{Size: 256, Config: Config{Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10}},
-		sets: map[string]size{ // Steps: one pass over the training images.
+		Base: Spec{Size: 256, Config: Config{Arch: string(backbone.ResNet18), Weights: Pretrained, Pad: 10}},
+		Sets: map[string]Size{ // Steps: one pass over the training images.
 			"CUB":     {0, 0, 16, 8, 64, 60, 45},
 			"CAR":     {0, 0, 8, 16, 64, 60, 62},
 			"SOP":     {0, 0, 32, 4, 512, 60, 465},
 			"In-shop": {0, 0, 32, 4, 512, 60, 202},
 			"":        {0, 0, 16, 8, 64, 60, 60},
 		},
-		rate: paperRate,
+		Rate: paperRate,
 	},
 }
 
@@ -138,21 +138,21 @@ func paperName(data string) string {
 // so is a published set that need not be whole, unless Digests has it; its images may have to be decoded first, which
 // [Preset.Opening] can follow and end.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (Spec, error) {
-	spec, err := p.base.WithRule(rule)
+	spec, err := p.Base.WithRule(rule)
 	if err != nil {
 		return Spec{}, err
 	}
 	data = paperName(data)
-	z, known := p.sets[data]
+	z, known := p.Sets[data]
 	if !known {
-		z = p.sets[""]
+		z = p.Sets[""]
 	}
 	spec.Recipe, spec.Data, spec.Seed, spec.Size = Recipe, data, seed, cmp.Or(p.Size, spec.Size)
-	spec.TrainClasses, spec.TestClasses = z.trainClasses, z.testClasses
-	spec.ClassesPerBatch, spec.ImagesPerClass = z.classes, z.images
-	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.dim, z.epochs, z.steps
-	spec.LR, spec.Thrift = p.rate(data, spec.Rule), p.Thrift
-	if digest, err := spec.weightsDigest(); err == nil {
+	spec.TrainClasses, spec.TestClasses = z.TrainClasses, z.TestClasses
+	spec.ClassesPerBatch, spec.ImagesPerClass = z.ClassesPerBatch, z.ImagesPerClass
+	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.Dim, z.Epochs, z.StepsPerEpoch
+	spec.LR, spec.Thrift = p.Rate(data, spec.Rule), p.Thrift
+	if digest, err := spec.StartDigest(); err == nil {
 		spec.WeightsDigest = digest // Without weights a spec is still a value; running it says what is missing.
 	}
 	if slices.Contains(datasets.Names(), data) {
@@ -199,12 +199,12 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (Spec,
 // HeldOut, seed, Thrift, and which images are left out.
 func PresetOf(s Spec) string {
 	for _, p := range presets {
-		z, known := p.sets[s.Data]
+		z, known := p.Sets[s.Data]
 		if !known {
-			z = p.sets[""]
+			z = p.Sets[""]
 		}
-		if z == (size{s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch}) &&
-			s.Size == p.base.Size && s.Arch == p.base.Arch && s.Weights == p.base.Weights && s.Pad == p.base.Pad {
+		if z == (Size{s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch}) &&
+			s.Size == p.Base.Size && s.Arch == p.Base.Arch && s.Weights == p.Base.Weights && s.Pad == p.Base.Pad {
 			return p.Name
 		}
 	}
@@ -232,8 +232,12 @@ type Opening struct {
 	Warn func(message string)
 }
 
-// openSet opens a spec's data set and tells nobody.
-func openSet(s Spec) (*datasets.Set, error) { return openSetWith(s, Opening{}) }
+// ForgetData closes the data sets that are kept open, so that they are read again: their files may have changed.
+func ForgetData() {
+	setsMu.Lock()
+	defer setsMu.Unlock()
+	clear(sets)
+}
 
 // openSetWith opens a spec's data set. Images that are not those of the spec are an error.
 func openSetWith(s Spec, how Opening) (*datasets.Set, error) {

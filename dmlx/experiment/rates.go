@@ -87,7 +87,7 @@ func paperRate(data, rule string) float64 {
 // (Tables 6–8). Elsewhere they are half, once, twice and four times the rate of the rule's family. sig-ms, which breaks
 // first, gets a quarter to twice; and so do constant weights on the fine-grained set, since a first sweep of Table 6 on minicar
 // had all four best rates at its lower edge. The smoke preset takes the middle two.
-func (p Preset) sweepRates(table int, data, rule string) []float64 {
+func (p Preset) SweepRates(table int, data, rule string) []float64 {
 	if p.Name == "paper" {
 		switch {
 		case data == p.Separated:
@@ -99,7 +99,7 @@ func (p Preset) sweepRates(table int, data, rule string) []float64 {
 		}
 		return []float64{0.05, 0.1, 0.2, 0.4}
 	}
-	first := p.rate(data, rule) / 2
+	first := p.Rate(data, rule) / 2
 	if f := familyOf(rule); f == sigmoidMulti || f == constant && data == p.FineGrained {
 		first /= 2
 	}

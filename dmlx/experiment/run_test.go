@@ -634,7 +634,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _ := ParsePreset("smoke")
-	p.base.Weights, p.Size = Random, 16
+	p.Base.Weights, p.Size = Random, 16
 	for _, name := range []string{"class-7/none", "class-8/none"} { // Nothing in them: they are left out, and that is said.
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -711,8 +711,8 @@ func TestFolder(t *testing.T) {
 func TestReproduce(t *testing.T) {
 	s, _ := testStore(t)
 	p, _ := ParsePreset("smoke")
-	p.base.Weights, p.base.Size = Random, 16
-	p.sets = map[string]size{"minicar": {4, 3, 2, 2, 8, 1, 2}, "minishop": {4, 3, 2, 2, 8, 1, 2}}
+	p.Base.Weights, p.Base.Size = Random, 16
+	p.Sets = map[string]Size{"minicar": {4, 3, 2, 2, 8, 1, 2}, "minishop": {4, 3, 2, 2, 8, 1, 2}}
 	study := Study{Name: "test", Cells: func(p Preset) []Cell {
 		return append(setsAcross(p, []string{"a", "a again"}, func(string) string { return "cos/con/con" }),
 			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
@@ -744,7 +744,7 @@ func TestReproduce(t *testing.T) {
 		c := Cell{Row: "a", Column: "minicar", Data: "minicar", Rule: "cos/con/con"}
 		held := c
 		held.Adjust = func(s *Spec) { s.HeldOut = 2 }
-		p.sets["minicar"] = size{6, 3, 2, 2, 8, 1, 2}
+		p.Sets["minicar"] = Size{6, 3, 2, 2, 8, 1, 2}
 		return []Cell{c, held}
 	}}
 	have, err := Reproduce(t.Context(), choose, s, sweep, p, Options{Have: true})
@@ -777,7 +777,7 @@ func TestReproduce(t *testing.T) {
 		t.Fatalf("%d results, %v", len(list), err)
 	}
 	for _, raw := range list {
-		if _, err := parseResult(raw, ""); err != nil {
+		if err := json.Unmarshal(raw, new(Result)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -215,7 +215,7 @@ func (s *Store) found(spec Spec, r *Result, err error) (*Result, bool, error) {
 	var bad *unusable
 	switch {
 	case err == nil:
-		r.Spec.rule = spec.rule
+		r.Spec.Config = r.Spec.Config.WithRuleValueOf(spec.Config)
 		return r, true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil

@@ -171,7 +171,7 @@ func rateSweep(p Preset, table int, rules []string) []Cell {
 	var out []Cell
 	for _, rule := range rules {
 		for _, c := range onBoth(p, Cell{Row: rule, Rule: rule, Adjust: holdOut}) {
-			for _, c.LR = range p.sweepRates(table, c.Data, rule) {
+			for _, c.LR = range p.SweepRates(table, c.Data, rule) {
 				c.Column = fmt.Sprintf("%g", c.LR)
 				out = append(out, c)
 			}

@@ -79,7 +79,7 @@ func table5Spec(p Preset, s *Spec, factor int, scaled bool) {
 	}
 	if p.Name == paperPreset {
 		s.Arch, s.WeightsDigest = string(backbone.ResNet50), ""
-		if digest, err := s.weightsDigest(); err == nil {
+		if digest, err := s.StartDigest(); err == nil {
 			s.WeightsDigest = digest
 		}
 		s.Epochs = 80

@@ -61,12 +61,12 @@ func TestTable5(t *testing.T) {
 				if s.Steps()*s.Batch() != base.Steps()*base.Batch() {
 					t.Errorf("%s on %s sees %d images, the preset %d", c.Column, c.Data, s.Steps()*s.Batch(), base.Steps()*base.Batch())
 				}
-				if share := s.rateStep(); share < 0.6 || share > 0.65 {
+				if share := rateStep(s); share < 0.6 || share > 0.65 {
 					t.Errorf("%s on %s: the rate falls after %g of the steps", c.Column, c.Data, share)
 				}
 				fallthrough
 			default:
-				set, err := openSet(s)
+				set, err := openSetWith(s, Opening{})
 				if err != nil || set.TrainClasses < s.ClassesPerBatch {
 					t.Errorf("%s: %s on %s wants %d classes of %d, %v", name, c.Column, c.Data, s.ClassesPerBatch, set.TrainClasses, err)
 				}
@@ -76,9 +76,9 @@ func TestTable5(t *testing.T) {
 }
 
 // rateStep is the share of the steps that are made at the full rate.
-func (s Spec) rateStep() float64 {
+func rateStep(s Spec) float64 {
 	epoch := 0
-	for s.rate(epoch) == s.LR {
+	for s.Rate(epoch) == s.LR {
 		epoch++
 	}
 	return float64(epoch) / float64(s.Epochs)

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -35,7 +34,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
 				colors := colors(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
-				spec := tiny()
+				spec := tinyConfig()
 				var err error
 				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
 					spec, err = spec.WithLoss(loss, "")
@@ -45,7 +44,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				by, err := newObjective(spec.Config, classes)
+				by, err := newObjective(spec, classes)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -127,34 +126,6 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 	}
 }
 
-// A run that saves is a run: it trains, and stopped and gone on with it ends at the same bits.
-func TestThriftyRuns(t *testing.T) {
-	plain, _ := testStore(t)
-	want := mustRun(t, goBackend(), plain, tiny())
-	for _, thrift := range []Thrift{{Piece: 2}, {Precision: BFloat16}, {Recompute: true}, {BFloat16, 2, true}} {
-		for _, c := range choices() {
-			if c.Name != "go" && thrift.Piece == 0 { // A step compiles for seconds.
-				continue
-			}
-			spec := tiny()
-			spec.Thrift = thrift
-			t.Run(c.Name+" "+string(spec.Canonical()[len(spec.Canonical())-50:]), func(t *testing.T) {
-				t.Parallel()
-				whole, _ := testStore(t)
-				r := mustRun(t, c, whole, spec)
-				if r.Diverged != "" || r.Hash == want.Hash || r.Recall[1] <= 0 {
-					t.Errorf("%+v", r)
-				}
-				s, _ := testStore(t)
-				runInTwoGoes(t, c, s, spec)
-				if !reflect.DeepEqual(outcome(t, s, spec.Hash()), outcome(t, whole, spec.Hash())) {
-					t.Error("differs from an undisturbed run")
-				}
-			})
-		}
-	}
-}
-
 func TestThriftIsChecked(t *testing.T) {
 	for want, thrift := range map[string]Thrift{
 		`precision "fp8": want bf16, or nothing`: {Precision: "fp8"},
@@ -162,7 +133,7 @@ func TestThriftIsChecked(t *testing.T) {
 		"pieces of 1 images":                     {Piece: 1},
 		"pieces of -4 images":                    {Piece: -4},
 	} {
-		spec := tiny()
+		spec := tinyConfig()
 		spec.Thrift = thrift
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want …%s…", thrift, err, want)

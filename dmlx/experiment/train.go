@@ -191,7 +191,7 @@ func (t *session) train(ctx context.Context) error {
 	colors := colors(t.Set)
 	for epoch := t.state.Epoch; epoch < t.Epochs && t.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= t.Epochs-tracedEpochs}
-		rate := tensors.FromScalar(float32(t.rate(epoch)))
+		rate := tensors.FromScalar(float32(t.Rate(epoch)))
 		proxyRate := tensors.FromScalar(float32(t.proxyRate(epoch)))
 		var pending *tensors.Tensor
 		for i := range t.StepsPerEpoch {
@@ -377,7 +377,7 @@ const collapsedAbove = 0.95
 func (t *session) endEpoch(epoch int, sum *tally) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
-		Epoch: epoch, Step: epoch * t.StepsPerEpoch, LR: t.rate(epoch - 1),
+		Epoch: epoch, Step: epoch * t.StepsPerEpoch, LR: t.Rate(epoch - 1),
 		Triplets: sum.triplets, EmptyBatches: sum.empty, ViolationRate: sum.violationRate(),
 		Sap: mean(sum.sap, sum.triplets), San: mean(sum.san, sum.triplets), GradientNorm: mean(sum.norm, sum.steps),
 	}

@@ -88,7 +88,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestSchedule(t *testing.T) {
-	s := tiny()
+	s := tinyConfig()
 	s.LR = 1
 	for _, c := range []struct {
 		epochs, first int
@@ -100,8 +100,8 @@ func TestSchedule(t *testing.T) {
 			if e >= c.first {
 				want = 0.1
 			}
-			if s.rate(e) != want {
-				t.Errorf("epoch %d of %d has rate %g", e, c.epochs, s.rate(e))
+			if s.Rate(e) != want {
+				t.Errorf("epoch %d of %d has rate %g", e, c.epochs, s.Rate(e))
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestCustomRuleInSpec(t *testing.T) {
 	if _, err := a.TheRule(); err != nil {
 		t.Error(err)
 	}
-	a.rule = nil
+	a = Spec{Config: Config{Rule: a.Rule}} // As it is read from a file.
 	if _, err := a.TheRule(); err == nil {
 		t.Errorf("%s was parsed", a.Rule)
 	}
@@ -324,8 +324,8 @@ func TestPresetsAndStudies(t *testing.T) {
 			}
 		}
 		for _, r := range dmlx.Rules() {
-			for data := range p.sets {
-				if rate := p.rate(data, r.Name()); rate <= 0 {
+			for data := range p.Sets {
+				if rate := p.Rate(data, r.Name()); rate <= 0 {
 					t.Errorf("%s: rate %g of %s on %s", name, rate, r, data)
 				}
 			}
@@ -343,7 +343,7 @@ func TestPresetsAndStudies(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	t.Setenv(datasets.DataEnv, t.TempDir())
-	if _, err := openSet(s); err == nil || !strings.Contains(err.Error(), "cars_annos.mat") || !strings.Contains(err.Error(), datasets.DataEnv) {
+	if _, err := openSetWith(s, Opening{}); err == nil || !strings.Contains(err.Error(), "cars_annos.mat") || !strings.Contains(err.Error(), datasets.DataEnv) {
 		t.Errorf("a missing data set: %v", err)
 	}
 	if _, err := p.Spec(t.TempDir()+"/no-such", dmlx.Rule{}, 1); err == nil {

@@ -122,8 +122,8 @@ type digestKey struct {
 	changed    time.Time
 }
 
-// weightsDigest tells the weights apart that a spec starts from.
-func (c Config) weightsDigest() (string, error) {
+// StartDigest returns the digest of the weights that the config starts from now; it tells them apart.
+func (c Config) StartDigest() (string, error) {
 	key := digestKey{arch: c.Arch, path: c.weightsFile}
 	if _, embedded := backbone.Pretrained(); key.path == "" && !(c.Arch == string(backbone.Small) && embedded) {
 		key.path, _ = WeightsFile(backbone.Arch(c.Arch))

@@ -32,13 +32,13 @@ func CompareRuns(ctx context.Context, open func() (*experiment.Trainer, error), 
 	r.Runs = len(r.Results)
 	names := groupNames(groups)
 	r.Provenance = groupsLine(groups)
-	if err := r.addMeasures(groups, names); err != nil {
+	if err := addMeasures(r, groups, names); err != nil {
 		return nil, err
 	}
-	if err := r.addCurves(store, groups, names); err != nil {
+	if err := addCurves(r, store, groups, names); err != nil {
 		return nil, err
 	}
-	r.addClouds(ctx, open, store, groups, names)
+	addClouds(r, ctx, open, store, groups, names)
 	return r, nil
 }
 
@@ -96,7 +96,7 @@ func recallAt(k int) func(*experiment.Result) float64 {
 	})
 }
 
-func (r *Report) addMeasures(groups [][]*experiment.Result, names []figures.Markup) error {
+func addMeasures(r *Report, groups [][]*experiment.Result, names []figures.Markup) error {
 	var measures []figures.RunMeasure
 	for _, m := range runMeasures {
 		column := figures.RunMeasure{Name: m.name}
@@ -147,7 +147,7 @@ func (r *Report) addMeasures(groups [][]*experiment.Result, names []figures.Mark
 	return nil
 }
 
-func (r *Report) addCurves(store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) error {
+func addCurves(r *Report, store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) error {
 	var curves []figures.RunGroup
 	there := false
 	for i, g := range groups {
@@ -179,7 +179,7 @@ func (r *Report) addCurves(store *experiment.Store, groups [][]*experiment.Resul
 	return nil
 }
 
-func (r *Report) addClouds(ctx context.Context, open func() (*experiment.Trainer, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
+func addClouds(r *Report, ctx context.Context, open func() (*experiment.Trainer, error), store *experiment.Store, groups [][]*experiment.Result, names []figures.Markup) {
 	difference := func(i int) (figures.Output, error) {
 		last, test := figures.DensityPair{Title: lastEpochs.name}, figures.DensityPair{Title: wholeTest.name}
 		for k, g := range [][]*experiment.Result{groups[0], groups[i]} {

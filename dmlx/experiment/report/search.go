@@ -124,7 +124,7 @@ func Search(ctx context.Context, q SearchRequest) (*Report, error) {
 	if err := q.judge(ctx, r, s, reference, base); err != nil {
 		return nil, err
 	}
-	r.addSearchFigures(s, reference)
+	addSearchFigures(r, s, reference)
 	return r, nil
 }
 
@@ -288,7 +288,7 @@ func agreementLine(s *search.Search) string {
 	return s.Name + " · " + strings.Join(out, " · ")
 }
 
-func (r *Report) addSearchFigures(s, reference *search.Search) {
+func addSearchFigures(r *Report, s, reference *search.Search) {
 	add := func(name string, make func() (figures.Output, error)) {
 		out, err := make()
 		if err != nil {
