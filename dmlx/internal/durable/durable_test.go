@@ -30,3 +30,30 @@ func TestWriteFile(t *testing.T) {
 		t.Errorf("left over: %v, %v", left, err)
 	}
 }
+
+func TestTemporary(t *testing.T) {
+	for hidden, want := range map[string]string{
+		".spec.json5577006791947779410": "spec.json", ".epoch-001.npy9223372036854775807": "epoch-001.npy",
+		".bashrc": "", ".ssh": "", "spec.json123": "", ".123": "", ".x12345678901234567890123": "",
+	} {
+		if got, ok := Temporary(hidden); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", hidden, got, ok, want)
+		}
+	}
+}
+
+func TestNoLink(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Symlink("a", filepath.Join(dir, "l"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"a": false, "a/b": false, "none/l": false, "l": true, "l/b": true, "a/../l": true} {
+		var link *LinkError
+		if got := errors.As(NoLink(dir, name), &link); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if err := NoLink(filepath.Join(dir, "l"), "b"); err != nil { // The folder itself is the user's own choice.
+		t.Error(err)
+	}
+}
