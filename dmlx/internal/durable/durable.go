@@ -2,13 +2,16 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 )
 
@@ -17,6 +20,47 @@ import (
 func WriteFile(path string, data []byte, perm os.FileMode) error {
 	return renameio.WriteFile(path, data, perm, renameio.WithTempDir(filepath.Dir(path)))
 }
+
+// File is a file that is written piece by piece, and appears at its place by CloseAtomicallyReplace.
+type File struct {
+	*renameio.PendingFile
+	lock *flock.Flock
+}
+
+// Create begins to write a file beside its place, after it has removed what killed processes have left of earlier attempts at
+// the same file.
+func Create(path string, perm os.FileMode) (*File, error) {
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if name, ok := Temporary(e.Name()); !ok || name != filepath.Base(path) || !e.Type().IsRegular() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < time.Minute { // It may not be locked yet.
+			continue
+		}
+		left := filepath.Join(dir, e.Name())
+		lock := flock.New(left, flock.SetFlag(os.O_RDWR))
+		if free, err := lock.TryLock(); err == nil && free {
+			_ = os.Remove(left) // What stays does no harm.
+			_ = lock.Unlock()
+		}
+	}
+	pending, err := renameio.NewPendingFile(path, renameio.WithPermissions(perm), renameio.WithTempDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	f := &File{pending, flock.New(pending.Name(), flock.SetFlag(os.O_RDWR))}
+	_, _ = f.lock.TryLock() // Where there are no locks it is written all the same.
+	return f, nil
+}
+
+// Cleanup removes the file if it has not got to its place, and ends the work on it.
+func (f *File) Cleanup() error { return errors.Join(f.PendingFile.Cleanup(), f.lock.Unlock()) }
 
 var temporary = regexp.MustCompile(`^\.(.*[^0-9])[0-9]{1,19}$`)
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestWriteFile(t *testing.T) {
@@ -55,5 +56,42 @@ func TestNoLink(t *testing.T) {
 	}
 	if err := NoLink(filepath.Join(dir, "l"), "b"); err != nil { // The folder itself is the user's own choice.
 		t.Error(err)
+	}
+}
+
+// What a killed process has left goes when the same file is written again; what another is writing stays.
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.tar")
+	first, err := Create(path, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, others := filepath.Join(dir, ".a.tar123"), filepath.Join(dir, ".b.tar123")
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{killed, others} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{killed, others, first.Name()} {
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := Create(path, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{killed: false, others: true, first.Name(): true, second.Name(): true} {
+		if _, err := os.Lstat(name); (err == nil) != want {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+		}
+	}
+	if err := errors.Join(second.CloseAtomicallyReplace(), second.Cleanup(), first.Cleanup()); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v, want a.tar and the other file's", left, err)
 	}
 }
