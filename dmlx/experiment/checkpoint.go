@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +39,10 @@ type checkpoint struct {
 	Diverged   string  `json:"diverged,omitempty"`
 	Weights    string  `json:"weights"`     // The file in the same directory,
 	WeightsSum string  `json:"weights_sum"` // and its SHA-256.
-	Sum        string  `json:"sum"`         // SHA-256 of all the above.
+	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256. Older
+	// programs wrote none down.
+	Traces map[string]string `json:"traces,omitempty"`
+	Sum    string            `json:"sum"` // SHA-256 of all the above.
 }
 
 // flavour is the backend as far as rounding depends on it.
@@ -117,6 +123,9 @@ func (t *trainer) initialise() error {
 // ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
 // has no checkpoint: it was made in the moment of a kill.
 func ownDirectory(dir, hash string) error {
+	if _, err := contents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	raw, err := os.ReadFile(filepath.Join(dir, specFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, checkpointDir, stateFile)); err == nil {
@@ -136,14 +145,47 @@ func ownDirectory(dir, hash string) error {
 	return nil
 }
 
-// sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile].
+// sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile] and [Store.Refresh], of
+// the names that a run has, and nothing else. dir has no symbolic links in it; see [contents].
 func sweep(dir string) {
-	for _, pattern := range []string{".*", checkpointDir + "/.*", traceDir + "/.*"} {
-		files, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, f := range files {
-			_ = os.Remove(f) // What stays does no harm.
+	for _, sub := range []string{"", checkpointDir, traceDir} {
+		entries, _ := os.ReadDir(filepath.Join(dir, sub))
+		for _, e := range entries {
+			name, ok := durable.Temporary(e.Name())
+			if ok && e.Type().IsRegular() && (archivable.MatchString(path.Join(sub, name)) || "."+name == refreshPrefix) {
+				_ = os.Remove(filepath.Join(dir, sub, e.Name())) // What stays does no harm.
+			}
 		}
 	}
+}
+
+// addTrace writes down the sum of an epoch's triplets.
+func (c *checkpoint) addTrace(dir string, epoch int) error {
+	file := tracePath(dir, epoch)
+	sum, err := fileSum(file)
+	if err != nil {
+		return err
+	}
+	if c.Traces == nil {
+		c.Traces = make(map[string]string)
+	}
+	c.Traces[path.Join(traceDir, filepath.Base(file))] = sum
+	return nil
+}
+
+// soundTraces tells what is wrong with the triplets before the checkpoint, as far as it has their sums.
+func (c *checkpoint) soundTraces(dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Traces)) {
+		if path.Dir(name) != traceDir || !archivable.MatchString(name) {
+			return fmt.Errorf("is damaged: %q is no file of triplets", name)
+		}
+		if sum, err := fileSum(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			return fmt.Errorf("is damaged: %v", err) // Not wrapped: this file's absence is no absence of a checkpoint.
+		} else if sum != c.Traces[name] {
+			return fmt.Errorf("is damaged: the checksum of %s does not fit", name)
+		}
+	}
+	return nil
 }
 
 func readCheckpoint(dir string) (*checkpoint, error) {
@@ -194,6 +236,20 @@ func (t *trainer) load(want checkpoint) error {
 	}
 	if _, err := backbone.DecodeWeights(raw, t.engine.weights, backbone.LoadOptions{Arch: t.engine.key.arch, Dim: t.spec.Dim, Proxies: t.by.proxies}); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
+	}
+	if err := c.soundTraces(t.dir); err != nil {
+		return err
+	}
+	if c.Traces == nil { // Nothing was traced yet; or an older program wrote it, and the files are taken as they are.
+		last := c.Epoch
+		if strings.HasPrefix(c.Diverged, "not finite") {
+			last-- // That epoch left none.
+		}
+		for epoch := max(t.spec.Epochs-tracedEpochs, 0) + 1; epoch <= last; epoch++ {
+			if err := c.addTrace(t.dir, epoch); err != nil {
+				return fmt.Errorf("is damaged: %v", err)
+			}
+		}
 	}
 	t.state = *c
 	return t.writeMetrics() // A kill may have come between the metrics and the checkpoint.

@@ -73,6 +73,10 @@ func run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, p
 		return nil, err
 	}
 	hash := spec.Hash()
+	if r, err := store.read(hash); err == nil { // Without the lock, which a store that may only be read does not give.
+		r, _, err = store.found(spec, r, nil)
+		return r, err
+	}
 	unlock, err := store.lock(ctx, hash)
 	if err != nil {
 		return nil, err
@@ -366,6 +370,9 @@ func (t *trainer) endEpoch(epoch int, sum *tally) error {
 			return err
 		}
 		if err := npy.WriteFloat32(tracePath(t.dir, epoch), sum.traced, len(sum.traced)/2, 2); err != nil {
+			return err
+		}
+		if err := t.state.addTrace(t.dir, epoch); err != nil {
 			return err
 		}
 	}
