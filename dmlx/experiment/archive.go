@@ -3,6 +3,7 @@ package experiment
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,8 +22,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // An archive of runs is a tar file, which may be compressed by gzip. Its first file is manifest.json, which says what
@@ -30,8 +35,22 @@ const (
 	archiveManifest = "manifest.json"
 	archiveFormat   = 1
 	// maxManifest bounds what is read before anything is known of an archive: about a kilobyte a run.
-	maxManifest = 1 << 30
+	maxManifest = 1 << 28
+	// maxTrailer bounds what may follow the archive's end: tar fills up its last block.
+	maxTrailer = 1 << 20
 )
+
+// DefaultMaxBytes is how much [Store.Import] unpacks of an archive if nothing else is said: 256 GiB, which is room for a
+// thousand runs with the checkpoints of a ResNet-50.
+const DefaultMaxBytes = 256 << 30
+
+// ImportOptions bound an import.
+type ImportOptions struct {
+	// MaxBytes is how many bytes the files of an archive may take in the store, together; 0 is [DefaultMaxBytes]. Each file
+	// counts as whole blocks of 4096 bytes, and one at least. An archive that lists more is refused before anything is
+	// unpacked: a small file can be a large archive compressed.
+	MaxBytes int64
+}
 
 type archiveIndex struct {
 	Format int           `json:"format"`
@@ -97,7 +116,7 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Moved, 
 		if _, err := os.Stat(filepath.Join(s.Path(hash), resultFile)); err != nil && checkpoints {
 			unlock, free, err := s.tryLock(hash)
 			switch {
-			case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+			case errors.Is(err, fs.ErrNotExist), readOnly(err):
 				// Where this process may not write it takes no lock: if a file changes, its sum does not fit on the other side.
 			case err != nil:
 				return nil, err
@@ -179,6 +198,10 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	files, err := contents(dir)
+	if err != nil {
+		return nil, err
+	}
 	c, noCheckpoint := readCheckpoint(dir)
 	if r == nil && (!checkpoints || noCheckpoint != nil) {
 		return nil, fs.ErrNotExist
@@ -195,15 +218,16 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 		}
 	} else {
 		names = append(names, metricsFile)
-		traces, err := filepath.Glob(filepath.Join(dir, traceDir, "*.npy"))
-		if err != nil {
+		for name := range files {
+			if path.Dir(name) == traceDir && archivable.MatchString(name) {
+				names = append(names, filepath.FromSlash(name))
+			}
+		}
+		if err := s.soundCheckpoint(hash); err != nil { // The other side would refuse all of the archive.
 			return nil, err
 		}
-		for _, f := range traces {
-			names = append(names, filepath.Join(traceDir, filepath.Base(f)))
-		}
 	}
-	if checkpoints && noCheckpoint == nil {
+	if checkpoints && s.soundCheckpoint(hash) == nil {
 		names = append(names, filepath.Join(checkpointDir, stateFile), filepath.Join(checkpointDir, filepath.Base(c.Weights)))
 	}
 	slices.Sort(names)
@@ -211,24 +235,30 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 }
 
 // Import takes the runs of an archive that the store does not have. All of the archive is unpacked beside the runs and
-// checked first, so that one that is damaged changes nothing. No run of the store is overwritten: an unfinished one that
-// gives way to a finished one is kept beside it.
-func (s *Store) Import(ctx context.Context, r io.Reader) (*Moved, error) {
+// checked first, so that one that is damaged, or larger than the options allow, changes nothing; the same holds if ctx is
+// done before that. No run of the store is overwritten: an unfinished one that gives way to a finished one is kept beside it.
+func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Moved, error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	s.tidy()
-	dir, err := os.MkdirTemp(s.Dir, ".import-")
+	dir, remove, err := s.workFolder()
 	if err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	defer os.RemoveAll(dir)
-	index, err := unpack(ctx, dir, r)
+	defer remove()
+	index, err := unpack(ctx, dir, r, cmp.Or(o.MaxBytes, DefaultMaxBytes))
+	if ctx.Err() != nil {
+		err = ctx.Err() // And nothing is wrong with the archive.
+	}
 	if err != nil {
 		return nil, fmt.Errorf("nothing was imported: %w", err)
 	}
 	from := &Store{Dir: dir}
 	for _, run := range index.Runs {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("nothing was imported: %w", err)
+		}
 		if err := from.sound(run.Hash); err != nil {
 			return nil, fmt.Errorf("nothing was imported: run %s of the archive %w", run.Hash, err)
 		}
@@ -242,16 +272,68 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (*Moved, error) {
 	return &moved, nil
 }
 
-// tidy removes what an import, or a [Store.Put], that was killed has left. Those of the last day may be under way.
+const (
+	importPrefix = ".import-"
+	putPrefix    = ".put-"
+	removedName  = ".removed" // After a run's hash.
+	heldFile     = ".held"    // In a folder of an import: locked while it is under way.
+)
+
+// workFolder makes a folder for an import beside the runs. The system frees its lock when the process ends, however it does.
+func (s *Store) workFolder() (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp(s.Dir, importPrefix); err != nil {
+		return "", nil, err
+	}
+	held := filepath.Join(dir, heldFile)
+	l := flock.New(held + ".new") // Under its name it is locked from the first moment on.
+	remove = func() {
+		_ = os.RemoveAll(dir) // What stays does no harm.
+		_ = l.Unlock()
+	}
+	if _, err = l.TryLock(); err == nil {
+		err = os.Rename(held+".new", held)
+	}
+	if err != nil {
+		remove()
+	}
+	return dir, remove, err
+}
+
+// tidy removes what was killed: an import, a merge, a [Store.Put] or a [Store.Remove]. What has no lock to tell may be under
+// way for a day.
 func (s *Store) tidy() {
-	for _, pattern := range []string{".import-*", ".put-*"} {
-		dirs, _ := filepath.Glob(filepath.Join(s.Dir, pattern))
-		for _, dir := range dirs {
-			if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
-				_ = os.RemoveAll(dir) // What stays does no harm.
+	entries, _ := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		if !e.IsDir() { // A symbolic link is none.
+			continue
+		}
+		path := filepath.Join(s.Dir, e.Name())
+		hash, removed := strings.CutSuffix(e.Name(), removedName)
+		imported := strings.HasPrefix(e.Name(), importPrefix)
+		l := flock.New(filepath.Join(path, heldFile), flock.SetFlag(os.O_RDWR))
+		switch {
+		case removed && runName.MatchString(hash):
+			if unlock, free, err := s.tryLock(hash); err == nil && free {
+				_ = os.RemoveAll(path) // What stays does no harm, here and below.
+				unlock()
+			}
+		case !imported && !strings.HasPrefix(e.Name(), putPrefix):
+		case imported && durable.NoLink(path, heldFile) == nil && exists(filepath.Join(path, heldFile)):
+			if free, err := l.TryLock(); err == nil && free {
+				_ = os.RemoveAll(path)
+				_ = l.Unlock()
+			}
+		default:
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+				_ = os.RemoveAll(path)
 			}
 		}
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // Merge takes the runs of another store that this one does not have, as [Store.Export] and [Store.Import] do.
@@ -272,7 +354,7 @@ func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Mov
 		_ = w.CloseWithError(err) // It does not fail.
 		exported <- outcome{m, err}
 	}()
-	moved, err := s.Import(ctx, r)
+	moved, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // It is as large as the store that it comes from.
 	_ = r.CloseWithError(err)
 	out := <-exported
 	if out.error != nil && !errors.Is(out.error, err) { // It is why the import failed, and not the other way round.
@@ -294,8 +376,21 @@ func sameFolder(a, b string) (bool, error) {
 	return os.SameFile(x, y), nil
 }
 
-// unpack reads an archive into an empty folder: what its manifest says, no more and no less.
-func unpack(ctx context.Context, dir string, r io.Reader) (*archiveIndex, error) {
+// withContext is a reader that ends when ctx does.
+type withContext struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (r withContext) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// unpack reads an archive into an empty folder: what its manifest says, no more and no less, if that is at most limit bytes.
+func unpack(ctx context.Context, dir string, r io.Reader, limit int64) (*archiveIndex, error) {
 	buffered := bufio.NewReader(r)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(buffered)
@@ -306,14 +401,18 @@ func unpack(ctx context.Context, dir string, r io.Reader) (*archiveIndex, error)
 	} else {
 		r = buffered
 	}
+	r = withContext{r, ctx}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	t := tar.NewReader(r)
-	index, err := readIndex(t)
+	index, err := readIndex(ctx, t)
 	if err != nil {
+		return nil, err
+	}
+	if err := index.fits(limit); err != nil {
 		return nil, err
 	}
 	due := make(map[string]archivedFile)
@@ -338,7 +437,10 @@ func unpack(ctx context.Context, dir string, r io.Reader) (*archiveIndex, error)
 			return nil, err
 		}
 	}
-	if _, err := io.Copy(io.Discard, r); err != nil { // To the end, where gzip has its sum.
+	switch n, err := io.CopyN(io.Discard, r, maxTrailer+1); { // To the end, where gzip has its sum.
+	case err == nil:
+		return nil, fmt.Errorf("the archive is damaged: more than %d bytes follow its end", n-1)
+	case err != io.EOF:
 		return nil, fmt.Errorf("the archive is damaged: %w", err)
 	}
 	if len(due) > 0 {
@@ -347,7 +449,22 @@ func unpack(ctx context.Context, dir string, r io.Reader) (*archiveIndex, error)
 	return index, nil
 }
 
-func readIndex(t *tar.Reader) (*archiveIndex, error) {
+// fits tells by the manifest whether an archive takes more than limit bytes in the store; see [ImportOptions].
+func (x *archiveIndex) fits(limit int64) error {
+	const block = 4096
+	left := limit
+	for _, run := range x.Runs {
+		for _, f := range run.Files {
+			if left < block || f.Size > left/block*block {
+				return fmt.Errorf("the archive's files take more than the %d bytes that are allowed: check where it comes from, or allow more", limit)
+			}
+			left -= max((f.Size-1)/block+1, 1) * block
+		}
+	}
+	return nil
+}
+
+func readIndex(ctx context.Context, t *tar.Reader) (*archiveIndex, error) {
 	h, err := t.Next()
 	switch {
 	case err != nil:
@@ -371,11 +488,15 @@ func readIndex(t *tar.Reader) (*archiveIndex, error) {
 			return nil, fmt.Errorf("the archive's manifest lists %q, which is no run, or twice", run.Hash)
 		}
 		seen[run.Hash] = true
-		for i, f := range run.Files {
-			again := slices.ContainsFunc(run.Files[:i], func(g archivedFile) bool { return g.Name == f.Name })
-			if !archivable.MatchString(f.Name) || f.Size < 0 || again {
+		names := make(map[string]bool)
+		for _, f := range run.Files {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if !archivable.MatchString(f.Name) || f.Size < 0 || names[f.Name] {
 				return nil, fmt.Errorf("the archive's manifest lists %q for run %s, which is no file of a run, or twice", f.Name, run.Hash)
 			}
+			names[f.Name] = true
 		}
 	}
 	return &index, nil
@@ -453,6 +574,9 @@ func (s *Store) soundCheckpoint(hash string) error {
 	}
 	if sum, err := fileSum(filepath.Join(s.Path(hash), checkpointDir, filepath.Base(c.Weights))); err != nil || sum != c.WeightsSum {
 		return fmt.Errorf("has a damaged checkpoint: %s is not there, or its checksum does not fit", c.Weights)
+	}
+	if err := c.soundTraces(s.Path(hash)); err != nil {
+		return fmt.Errorf("has a checkpoint that %w", err)
 	}
 	return nil
 }

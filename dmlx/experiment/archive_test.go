@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -117,7 +118,7 @@ func TestExportAndImport(t *testing.T) {
 	if moved, err := from.Export(&again, []string{finished.Hash(), finished.Hash()}, false); err != nil || len(moved.Taken) != 1 {
 		t.Errorf("a run named twice: %+v, %v", moved, err)
 	}
-	if index, err := readIndex(tar.NewReader(&again)); err != nil || len(index.Runs) != 1 {
+	if index, err := readIndex(t.Context(), tar.NewReader(&again)); err != nil || len(index.Runs) != 1 {
 		t.Errorf("a run named twice: %+v, %v", index, err)
 	}
 
@@ -137,7 +138,7 @@ func TestExportAndImport(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	moved, err := to.Import(t.Context(), &z)
+	moved, err := to.Import(t.Context(), &z, ImportOptions{})
 	if err != nil || len(moved.Taken) != 2 {
 		t.Fatalf("%+v, %v", moved, err)
 	}
@@ -150,7 +151,7 @@ func TestExportAndImport(t *testing.T) {
 	if !reflect.DeepEqual(outcome(t, to, second.Hash()), outcome(t, from, second.Hash())) {
 		t.Error("a run that was moved ends elsewhere")
 	}
-	if moved, err = to.Import(t.Context(), bytes.NewReader(raw)); err != nil || len(moved.Had) != 2 || len(moved.Taken) != 0 {
+	if moved, err = to.Import(t.Context(), bytes.NewReader(raw), ImportOptions{}); err != nil || len(moved.Had) != 2 || len(moved.Taken) != 0 {
 		t.Errorf("again: %+v, %v", moved, err)
 	}
 	if len(*warnings) > 0 {
@@ -316,6 +317,115 @@ func TestMergeFromWhereNothingCanBeLocked(t *testing.T) {
 	}
 }
 
+// An archive of a few bytes that lists a great deal is refused before it costs anything.
+func TestArchivesThatListTooMuch(t *testing.T) {
+	listing := func(files ...archivedFile) []byte {
+		x := archiveIndex{Format: archiveFormat, Runs: []archivedRun{{tiny().Hash(), files}}}
+		x.Sum = x.sum()
+		raw, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return (&archived{[]tar.Header{{Name: archiveManifest, Typeflag: tar.TypeReg}}, [][]byte{raw}}).bytes(t)
+	}
+	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "take more than the 274877906944 bytes that are allowed")
+	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1<<63 - 1}, archivedFile{Name: resultFile, Size: 1<<63 - 1}), "take more than")
+	many := make([]archivedFile, 150_000)
+	for i := range many {
+		many[i] = archivedFile{Name: fmt.Sprintf("triplets/epoch-%d.npy", i)}
+	}
+	began := time.Now() // Each is compared with all before it: that takes minutes.
+	nothingImported(t, listing(many...), "lacks 150000 files")
+	nothingImported(t, listing(append(many, many[7])...), "or twice")
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+
+	_, raw := exported(t)
+	to, _ := testStore(t)
+	for limit, want := range map[int64]bool{4096: false, 1 << 30: true} {
+		if _, err := to.Import(t.Context(), bytes.NewReader(raw), ImportOptions{MaxBytes: limit}); (err == nil) != want {
+			t.Errorf("limit %d: %v", limit, err)
+		}
+	}
+	nothingImported(t, append(slices.Clone(raw), make([]byte, 2*maxTrailer)...), "follow its end")
+}
+
+// cancelling is a reader without an end that cancels once it has been read from.
+type cancelling struct {
+	start  io.Reader
+	cancel func()
+	read   int
+}
+
+func (c *cancelling) Read(p []byte) (int, error) {
+	if n, _ := c.start.Read(p); n > 0 {
+		return n, nil
+	}
+	c.cancel()
+	c.read += len(p)
+	clear(p)
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// An import ends when it is told to, wherever it is.
+func TestInterruptedImport(t *testing.T) {
+	_, raw := exported(t)
+	var manifest bytes.Buffer
+	if err := tar.NewWriter(&manifest).WriteHeader(&tar.Header{Name: archiveManifest, Size: maxManifest, Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	for name, start := range map[string][]byte{"in the manifest": manifest.Bytes(), "in a file": raw[:len(raw)/2], "behind the end": raw} {
+		t.Run(name, func(t *testing.T) {
+			to, _ := testStore(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r := &cancelling{start: bytes.NewReader(start), cancel: cancel}
+			if _, err := to.Import(ctx, r, ImportOptions{}); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "damaged") {
+				t.Error(err)
+			}
+			if r.read > 1<<20 {
+				t.Errorf("it read on for %d bytes", r.read)
+			}
+			if left, err := os.ReadDir(to.Dir); err != nil || len(left) != 1 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// An unfinished run whose triplets are damaged is left out, here and on the other side.
+func TestMovedTriplets(t *testing.T) {
+	from, raw := exported(t)
+	second := tiny()
+	second.Seed = 2
+	damaged := second.Hash() + "/triplets/epoch-001.npy"
+	a := readArchive(t, raw)
+	i := slices.IndexFunc(a.headers, func(h tar.Header) bool { return h.Name == damaged })
+	a.bodies[i][len(a.bodies[i])-1] ^= 1
+	h := sha256.Sum256(a.bodies[i])
+	a.reindex(t, func(x *archiveIndex) {
+		for r := range x.Runs {
+			for f, file := range x.Runs[r].Files {
+				if x.Runs[r].Hash+"/"+file.Name == damaged {
+					x.Runs[r].Files[f].Sum = hex.EncodeToString(h[:])
+				}
+			}
+		}
+	})
+	nothingImported(t, a.bytes(t), "the checksum of triplets/epoch-001.npy does not fit")
+	if err := os.WriteFile(filepath.Join(from.Dir, filepath.FromSlash(damaged)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to, _ := testStore(t)
+	if moved, err := to.Merge(t.Context(), from, true); err != nil || len(moved.Taken) != 1 || len(moved.Unusable) != 1 {
+		t.Errorf("%+v, %v", moved, err)
+	}
+}
+
 func TestDamagedArchives(t *testing.T) {
 	_, raw := exported(t)
 	at := func(a *archived, name string) int {
@@ -425,7 +535,7 @@ func TestDamagedArchives(t *testing.T) {
 func nothingImported(t *testing.T, raw []byte, want string) {
 	t.Helper()
 	to, _ := testStore(t)
-	moved, err := to.Import(t.Context(), bytes.NewReader(raw))
+	moved, err := to.Import(t.Context(), bytes.NewReader(raw), ImportOptions{})
 	if err == nil || !strings.Contains(err.Error(), "nothing was imported") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%+v, %v, want %q", moved, err, want)
 	}

@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +40,10 @@ type checkpoint struct {
 	Diverged   string  `json:"diverged,omitempty"`
 	Weights    string  `json:"weights"`     // The file in the same directory,
 	WeightsSum string  `json:"weights_sum"` // and its SHA-256.
-	Sum        string  `json:"sum"`         // SHA-256 of all the above.
+	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256. Older
+	// programs wrote none down.
+	Traces map[string]string `json:"traces,omitempty"`
+	Sum    string            `json:"sum"` // SHA-256 of all the above.
 }
 
 // flavour is the backend as far as rounding depends on it.
@@ -99,14 +106,45 @@ func (t *session) initialise() error {
 	return backbone.InitHead(t.step.weights, t.step.key.arch, t.Dim, t.Seed)
 }
 
-// sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile].
+// written are the files that a training writes into its folder.
+var written = regexp.MustCompile(`^(metrics\.jsonl|(gallery_)?(embeddings|labels)\.npy|` +
+	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
+
+// sweep removes what a killed process was about to write of the files of a training, and nothing else. dir has no symbolic
+// links in it.
 func sweep(dir string) {
-	for _, pattern := range []string{".*", checkpointDir + "/.*", traceDir + "/.*"} {
-		files, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, f := range files {
-			_ = os.Remove(f) // What stays does no harm.
+	for _, sub := range []string{"", checkpointDir, traceDir} {
+		durable.Sweep(filepath.Join(dir, sub), func(name string) bool { return written.MatchString(path.Join(sub, name)) })
+	}
+}
+
+// addTrace writes down the sum of an epoch's triplets.
+func (c *checkpoint) addTrace(dir string, epoch int) error {
+	file := tracePath(dir, epoch)
+	sum, err := fileSum(file)
+	if err != nil {
+		return err
+	}
+	if c.Traces == nil {
+		c.Traces = make(map[string]string)
+	}
+	c.Traces[path.Join(traceDir, filepath.Base(file))] = sum
+	return nil
+}
+
+// soundTraces tells what is wrong with the triplets before the checkpoint, as far as it has their sums.
+func (c *checkpoint) soundTraces(dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Traces)) {
+		if path.Dir(name) != traceDir || !written.MatchString(name) {
+			return fmt.Errorf("is damaged: %q is no file of triplets", name)
+		}
+		if sum, err := fileSum(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			return fmt.Errorf("is damaged: %v", err) // Not wrapped: this file's absence is no absence of a checkpoint.
+		} else if sum != c.Traces[name] {
+			return fmt.Errorf("is damaged: the checksum of %s does not fit", name)
 		}
 	}
+	return nil
 }
 
 func readCheckpoint(dir string) (*checkpoint, error) {
@@ -157,6 +195,20 @@ func (t *session) load(want checkpoint) error {
 	}
 	if _, err := backbone.DecodeWeights(raw, t.step.weights, backbone.LoadOptions{Arch: t.step.key.arch, Dim: t.Dim, Proxies: t.by.proxies}); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
+	}
+	if err := c.soundTraces(t.Dir); err != nil {
+		return err
+	}
+	if c.Traces == nil { // Nothing was traced yet; or an older program wrote it, and the files are taken as they are.
+		last := c.Epoch
+		if strings.HasPrefix(c.Diverged, "not finite") {
+			last-- // That epoch left none.
+		}
+		for epoch := max(t.Epochs-tracedEpochs, 0) + 1; epoch <= last; epoch++ {
+			if err := c.addTrace(t.Dir, epoch); err != nil {
+				return fmt.Errorf("is damaged: %v", err)
+			}
+		}
 	}
 	t.state = *c
 	return t.writeMetrics() // A kill may have come between the metrics and the checkpoint.

@@ -42,15 +42,10 @@ func (t *session) finish(ctx context.Context) (*Outcome, error) {
 		}
 	}
 	out.Seconds = t.state.Seconds + time.Since(t.started).Seconds()
-	files, err := filepath.Glob(filepath.Join(t.Dir, traceDir, "*.npy"))
-	if err != nil {
-		return nil, err
+	for name, sum := range t.state.Traces { // As they were written: what has changed since shows.
+		out.Files[filepath.FromSlash(name)] = sum
 	}
-	names := []string{metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile}
-	for _, f := range files {
-		names = append(names, filepath.Join(traceDir, filepath.Base(f)))
-	}
-	for _, name := range names {
+	for _, name := range []string{metricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
 		sum, err := fileSum(filepath.Join(t.Dir, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue

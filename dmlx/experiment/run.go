@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // Progress is what a run reports, once a step.
@@ -37,6 +38,10 @@ func run(ctx context.Context, trainer *Trainer, store *Store, spec Spec, progres
 		return nil, err
 	}
 	hash := spec.Hash()
+	if r, err := store.read(hash); err == nil { // Without the lock, which a store that may only be read does not give.
+		r, _, err = store.found(spec, r, nil)
+		return r, err
+	}
 	unlock, err := store.lock(ctx, hash)
 	if err != nil {
 		return nil, err
@@ -90,6 +95,7 @@ func (s *Store) begin(spec Spec) (dir string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", fmt.Errorf("the run store cannot be written: %w", err)
 	}
+	durable.Sweep(dir, func(name string) bool { return archivable.MatchString(name) || "."+name == refreshPrefix })
 	if err := writeJSON(filepath.Join(dir, specFile), spec); err != nil {
 		return "", fmt.Errorf("the run store cannot be written: %w", err)
 	}
@@ -108,6 +114,9 @@ func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) 
 // ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
 // has no checkpoint: it was made in the moment of a kill.
 func ownDirectory(dir, hash string) error {
+	if _, err := contents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	raw, err := os.ReadFile(filepath.Join(dir, specFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, checkpointDir, stateFile)); err == nil {

@@ -420,7 +420,24 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 		"checksum of weights-002": func(dir string) error {
 			return edit(filepath.Join(dir, weights), func(s string) string { return s[:len(s)-1] + "!" })
 		},
-		"no such file": func(dir string) error { return os.Remove(filepath.Join(dir, weights)) },
+		"weights-002.safetensors: no such file": func(dir string) error { return os.Remove(filepath.Join(dir, weights)) },
+		"checksum of triplets/epoch-001.npy":    func(dir string) error { return os.Truncate(tracePath(dir, 1), 150) },
+		"checksum of triplets/epoch-002.npy": func(dir string) error {
+			return edit(tracePath(dir, 2), func(s string) string { return s[:len(s)-1] + string(s[len(s)-1]^1) })
+		},
+		"epoch-001.npy: no such file": func(dir string) error { return os.Remove(tracePath(dir, 1)) },
+		"is damaged: \"result.json\"": func(dir string) error {
+			return edit(filepath.Join(dir, state), func(s string) string {
+				var c checkpoint
+				if err := json.Unmarshal([]byte(s), &c); err != nil {
+					t.Fatal(err)
+				}
+				c.Traces["result.json"] = ""
+				c.Sum = c.sum()
+				raw, _ := json.Marshal(c)
+				return string(raw)
+			})
+		},
 		"is foreign: its spec": func(dir string) error {
 			return edit(filepath.Join(dir, specFile), func(s string) string { return strings.Replace(s, `"seed": 1`, `"seed": 2`, 1) })
 		},
@@ -440,6 +457,57 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 				t.Errorf("warnings %q, want one with %q", *warnings, want)
 			}
 		})
+	}
+}
+
+// A checkpoint of a program that wrote down no sums of triplets is gone on with, and lacks none of them.
+func TestOlderCheckpoints(t *testing.T) {
+	for name, want := range map[string]int{"whole": 0, "without triplets": 1} {
+		t.Run(name, func(t *testing.T) {
+			s, warnings := testStore(t)
+			dir := halfway(t, goBackend(), s)
+			c, err := readCheckpoint(dir)
+			if err != nil || len(c.Traces) != 2 {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			c.Traces = nil
+			c.Sum = c.sum()
+			if err := writeJSON(filepath.Join(dir, checkpointDir, stateFile), c); err != nil {
+				t.Fatal(err)
+			}
+			if want > 0 {
+				if err := os.Remove(tracePath(dir, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			steps := 0
+			if _, err := Run(t.Context(), goBackend(), s, tiny(), func(Progress) { steps++ }); err != nil {
+				t.Fatal(err)
+			}
+			sameAsReference(t, s, tiny())
+			if anew := steps > tiny().Steps(); anew != (want > 0) || len(*warnings) != want {
+				t.Errorf("%d steps, warnings %q", steps, *warnings)
+			}
+		})
+	}
+}
+
+// What was damaged after it was checked is not sealed as sound.
+func TestTripletsDamagedDuringARun(t *testing.T) {
+	s, warnings := testStore(t)
+	if _, err := Run(t.Context(), goBackend(), s, tiny(), func(p Progress) {
+		if p.Step == p.Steps {
+			if err := os.WriteFile(tracePath(s.Path(tiny().Hash()), 1), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, goBackend(), s, tiny())
+	sameAsReference(t, s, tiny())
+	if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "checksum of triplets/epoch-001.npy") {
+		t.Errorf("%q", *warnings)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -50,16 +51,23 @@ type Store struct {
 	Opening
 }
 
-// OpenStore makes the folder if it is not there.
+// OpenStore opens a store, and makes the folder if it is not there. A store that may only be read can be read.
 func OpenStore(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o777); err != nil { // As the umask lets: a store may be a group's.
-		return nil, fmt.Errorf("the run store cannot be made: %w", err)
+		if info, missing := os.Stat(dir); missing != nil || !info.IsDir() || !readOnly(err) {
+			return nil, fmt.Errorf("the run store cannot be made: %w", err)
+		}
 	}
 	return &Store{Dir: dir}, nil
+}
+
+// readOnly tells whether an error says that this process may not write where it tried to.
+func readOnly(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // Path is the directory of a run, whether or not it is there.
@@ -81,6 +89,9 @@ func (s *Store) lockFile(name string) *flock.Flock {
 
 // tryLock takes a lock that is free.
 func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
+	if err := durable.NoLink(s.Dir, filepath.Join(locksDir, name)); err != nil {
+		return nil, false, err
+	}
 	l := s.lockFile(name)
 	if free, err = l.TryLock(); err != nil {
 		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
@@ -198,12 +209,17 @@ func (s *Store) lookupLocked(spec Spec) (*Result, bool, error) {
 	return s.found(spec, r, err)
 }
 
+const refreshPrefix = ".refresh-"
+
 // Refresh makes sure that what other machines have written of a run is seen. The client of a network file system remembers
 // for a while, a minute on NFS, that a name is not there, until it changes the folder itself; so this makes a file in it and
 // removes it again. What cannot be written is left as it is.
 func (s *Store) Refresh(hash string) {
+	if durable.NoLink(s.Dir, hash) != nil {
+		return
+	}
 	for _, dir := range []string{s.Dir, s.Path(hash)} {
-		if f, err := os.CreateTemp(dir, ".refresh-"); err == nil {
+		if f, err := os.CreateTemp(dir, refreshPrefix); err == nil {
 			_ = f.Close()
 			_ = os.Remove(f.Name())
 		}
@@ -246,8 +262,37 @@ func (s *Store) read(hash string) (*Result, error) {
 	return r, nil
 }
 
+// contents lists the files in a run's directory, by their names there with slashes. The error is an [unusable] if the
+// directory, or something in it, is a symbolic link or another thing that is no file: who may write to a store could make
+// others read or overwrite their own files by it, or wait for ever.
+func contents(dir string) (map[string]bool, error) {
+	files := make(map[string]bool)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path) // It is below dir.
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && name != ".": // It was removed meanwhile.
+		case err != nil:
+			return err
+		case d.Type()&fs.ModeSymlink != 0 && name == ".":
+			return &unusable{errors.New("is a symbolic link, which is not followed")}
+		case d.Type()&fs.ModeSymlink != 0:
+			return &unusable{fmt.Errorf("has %s, a symbolic link, which is not followed", name)}
+		case d.Type().IsRegular():
+			files[filepath.ToSlash(name)] = true
+		case !d.IsDir():
+			return &unusable{fmt.Errorf("has %s, which is neither a file nor a folder", name)}
+		}
+		return nil
+	})
+	return files, err
+}
+
 // glance reads a run's result, which has its own sum, and checks that its files are there.
 func (s *Store) glance(hash string) (*Result, error) {
+	files, err := contents(s.Path(hash))
+	if err != nil {
+		return nil, err
+	}
 	raw, err := os.ReadFile(filepath.Join(s.Path(hash), resultFile))
 	if err != nil {
 		return nil, err
@@ -259,6 +304,9 @@ func (s *Store) glance(hash string) (*Result, error) {
 		return nil, &unusable{fmt.Errorf("%s %w", resultFile, err)}
 	}
 	for name := range r.Files {
+		if files[filepath.ToSlash(name)] {
+			continue
+		}
 		if _, err := os.Lstat(filepath.Join(s.Path(hash), name)); errors.Is(err, fs.ErrNotExist) {
 			return nil, &unusable{fmt.Errorf("lacks %s", name)}
 		} else if err != nil {
@@ -311,7 +359,7 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// hashes lists the runs there are, in order.
+// hashes lists the runs there are, in order. Symbolic links are among them, and found to be unusable.
 func (s *Store) hashes() ([]string, error) {
 	dirs, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -319,7 +367,7 @@ func (s *Store) hashes() ([]string, error) {
 	}
 	var out []string
 	for _, d := range dirs {
-		if d.IsDir() && runName.MatchString(d.Name()) {
+		if (d.IsDir() || d.Type()&fs.ModeSymlink != 0) && runName.MatchString(d.Name()) {
 			out = append(out, d.Name())
 		}
 	}
@@ -403,6 +451,9 @@ func (s *Store) Get(hash string) (*Result, error) {
 
 // Metrics reads a run's epochs: none of a run that has not finished one, or that is not in the store.
 func (s *Store) Metrics(hash string) ([]Epoch, error) {
+	if err := durable.NoLink(s.Dir, filepath.Join(hash, metricsFile)); err != nil {
+		return nil, err
+	}
 	raw, err := os.ReadFile(filepath.Join(s.Path(hash), metricsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -445,7 +496,7 @@ func (s *Store) Put(r *Result, files map[string][]byte) error {
 		}
 		all[name] = append(raw, '\n')
 	}
-	dir := filepath.Join(s.Dir, ".put-"+rand.Text())
+	dir := filepath.Join(s.Dir, putPrefix+rand.Text())
 	defer os.RemoveAll(dir)
 	for name, raw := range all {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -478,7 +529,7 @@ func (s *Store) Remove(hash string) error {
 	}
 	defer unlock()
 	// Renamed first, so that a removal which is cut short leaves no half a run under its name.
-	dead := s.Path(hash) + ".removed"
+	dead := s.Path(hash) + removedName
 	if err := os.RemoveAll(dead); err != nil {
 		return err
 	}
@@ -605,14 +656,20 @@ func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, er
 	return test, gallery, err
 }
 
-// Triplets reads S_ap and S_an of all valid triplets of a run's last five epochs, in the order of training.
+// Triplets reads S_ap and S_an of all valid triplets of a finished run's last five epochs, in the order of training: of the
+// files that its result rests on. There are none of a run that is not finished.
 func (s *Store) Triplets(hash string) (sap, san []float32, err error) {
-	files, err := filepath.Glob(filepath.Join(s.Path(hash), traceDir, "*.npy"))
-	if err != nil {
-		return nil, nil, err
+	r, err := s.read(hash)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("run %s: %w", hash, err)
 	}
-	for _, f := range files { // Glob sorts them.
-		pairs, _, err := npy.ReadFloat32(f)
+	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+		if filepath.Dir(name) != traceDir {
+			continue
+		}
+		pairs, _, err := npy.ReadFloat32(filepath.Join(s.Path(hash), name))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -395,6 +395,9 @@ func (t *session) endEpoch(epoch int, sum *tally) error {
 		if err := npy.WriteFloat32(tracePath(t.Dir, epoch), sum.traced, len(sum.traced)/2, 2); err != nil {
 			return err
 		}
+		if err := t.state.addTrace(t.Dir, epoch); err != nil {
+			return err
+		}
 	}
 	t.state.Epoch = epoch
 	t.state.Epochs = append(t.state.Epochs, e)

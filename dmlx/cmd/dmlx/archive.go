@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 func newExport(a *app) *cobra.Command {
@@ -42,7 +42,7 @@ func newExport(a *app) *cobra.Command {
 				}
 				hashes = append(hashes, hash)
 			}
-			file, err := renameio.NewPendingFile(out, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(out)))
+			file, err := durable.Create(out, 0o644)
 			if err != nil {
 				return err
 			}
@@ -75,19 +75,25 @@ func newExport(a *app) *cobra.Command {
 }
 
 func newImport(a *app) *cobra.Command {
-	return &cobra.Command{
+	var maxSize int64
+	cmd := &cobra.Command{
 		Use: "import FILE…", Short: "Take the runs of archives that the store does not have; nothing is overwritten, conflicts are named", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
+			if maxSize < 1 || maxSize > math.MaxInt64>>30 {
+				return fmt.Errorf("--max-size %d: want 1 or more, in GiB", maxSize)
+			}
 			return a.takeFrom(files, func(store *experiment.Store, name string) (*experiment.Moved, error) {
 				f, err := os.Open(name)
 				if err != nil {
 					return nil, err
 				}
 				defer f.Close()
-				return store.Import(cmd.Context(), f)
+				return store.Import(cmd.Context(), f, experiment.ImportOptions{MaxBytes: maxSize << 30})
 			})
 		},
 	}
+	cmd.Flags().Int64Var(&maxSize, "max-size", experiment.DefaultMaxBytes>>30, "how much an archive may take in the store, in GiB")
+	return cmd
 }
 
 func newMerge(a *app) *cobra.Command {

@@ -60,22 +60,44 @@ func Path(store *experiment.Store, name string) (string, error) {
 	if !goodName.MatchString(name) {
 		return "", fmt.Errorf("%q is no name for a search: take letters, digits, and - _ . in it", name)
 	}
+	if err := noLinks(store, name); err != nil {
+		return "", err
+	}
 	return filepath.Join(store.Dir, dir, name), nil
+}
+
+// noLinks fails if the folder of a search, or one of its files, is a symbolic link: whoever may write to a store could lead
+// others elsewhere by it.
+func noLinks(store *experiment.Store, name string) error {
+	for _, file := range []string{settingsFile, historyFile} {
+		if err := durable.NoLink(store.Dir, filepath.Join(dir, name, file)); err != nil {
+			return fmt.Errorf("search %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // List names the searches in a run store, and those shipped with the program.
 func List(store *experiment.Store) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(store.Dir, dir, "*", settingsFile))
-	if err != nil {
-		return nil, err
-	}
-	more, err := fs.Glob(shipped, "shipped/*/"+settingsFile)
-	if err != nil {
+	kept, err := os.ReadDir(filepath.Join(store.Dir, dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var out []string
-	for _, f := range append(files, more...) {
-		out = append(out, filepath.Base(filepath.Dir(f)))
+	for _, e := range kept {
+		folder := filepath.Join(store.Dir, dir, e.Name())
+		if _, err := os.Lstat(filepath.Join(folder, settingsFile)); err == nil && noLinks(store, e.Name()) == nil {
+			out = append(out, e.Name())
+		}
+	}
+	more, err := shipped.ReadDir("shipped")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range more {
+		if _, err := fs.Stat(shipped, path.Join("shipped", e.Name(), settingsFile)); err == nil {
+			out = append(out, e.Name())
+		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil

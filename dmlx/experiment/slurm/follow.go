@@ -220,9 +220,18 @@ func (s *Submission) Status(ctx context.Context) (Status, error) {
 	}
 	st, err := f.look(ctx)
 	if err == nil && st.Done == st.Jobs {
-		err = s.mark(finished)
+		err = s.markFinished()
 	}
 	return st, err
+}
+
+// markFinished marks that all of the submission is done, if this user may.
+func (s *Submission) markFinished() error {
+	err := s.mark(finished)
+	if s.foreign() {
+		return nil
+	}
+	return err
 }
 
 // Watch follows all that is queued for a store, by whomever, to its end; see [Submission.Follow].
@@ -245,6 +254,9 @@ func Watch(ctx context.Context, store *experiment.Store, o Options) error {
 	return all.Follow(ctx, o)
 }
 
+// patience is how many polls long what may pass is waited for: Slurm's controller is started anew now and then.
+const patience = 30
+
 // Follow watches the submission until all its runs are in the store, and tells [Options.Progress] how far they are. Tasks that
 // vanish from the queue without a result, as those of a node that died and is not to be used again, are sent again, and those
 // that Slurm holds since they could not be started are released, as often as [Options.Retries] says without getting further. The error names the runs that failed, a [FailedError], once the others
@@ -254,9 +266,8 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	const patience = 30 // Slurm's controller is started anew now and then.
-	quiet := 0          // How many times in a row Slurm, or the store's file system, did not answer.
-	unsent := 0         // How many times in a row it did not take what was to be sent again.
+	quiet := 0  // How many times in a row Slurm, or the store's file system, did not answer.
+	unsent := 0 // How many times in a row it did not take what was to be sent again.
 	for {
 		status, err := f.look(ctx)
 		switch {
@@ -318,7 +329,7 @@ func (f *follower) end() error {
 		}
 	}
 	if f.is(manifestFile) {
-		if err := f.mark(finished); err != nil {
+		if err := f.markFinished(); err != nil {
 			return err
 		}
 	}
@@ -349,12 +360,17 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		} else if done {
 			continue // It counts when it is looked at again.
 		}
-		if f.Digest != "" && t.where != f.Submission && t.where.is(cancelled) {
-			t.where, t.n, t.place, f.Tasks[n].In = f.Submission, n, place{}, "" // What another has cancelled is still wanted here.
+		if f.Digest != "" && t.where != f.Submission && (t.where.is(cancelled) || t.where.foreign()) {
+			// What another has cancelled is still wanted here, and what is another user's only he may send again.
+			t.where, t.n, t.place, f.Tasks[n].In = f.Submission, n, place{}, ""
 		}
 		switch {
 		case t.where.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
 			return fmt.Errorf("%s was %w", t.where.ID, errCancelled)
+		case t.where.foreign():
+			if time.Since(t.gone) > patience*o.poll() { // Its user may be following it, too.
+				t.failure = &Failure{Attempts: 1, Error: fmt.Sprintf("vanished from Slurm's queue%s; user %q has submitted it, and no one else can send it again", t.place.said(), t.where.User)}
+			}
 		case t.sent >= o.retries():
 			t.failure = &Failure{Attempts: t.sent + 1, Error: "vanished from Slurm's queue without a result or a word" + t.place.said()}
 		default:
@@ -405,8 +421,8 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 
 // keep writes down which tasks have been taken over from other submissions, for those who follow this one later. It wants the lock.
 func (f *follower) keep() error {
-	if !f.is(manifestFile) {
-		return nil // All of it was others' until now: it is written when it is sent.
+	if !f.is(manifestFile) || f.foreign() {
+		return nil // All of it was others' until now, and it is written when it is sent; or another user's.
 	}
 	known, err := Open(f.store, f.ID)
 	if err != nil {
@@ -429,7 +445,7 @@ func (f *follower) keep() error {
 func (f *follower) release(ctx context.Context, o Options) {
 	for n := range f.tasks {
 		t := &f.tasks[n]
-		if t.done || t.failure != nil || !t.place.held() {
+		if t.done || t.failure != nil || !t.place.held() || t.where.foreign() {
 			continue
 		}
 		if t.sent >= o.retries() {

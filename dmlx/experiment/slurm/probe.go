@@ -21,6 +21,9 @@ import (
 // notSeen is the exit code of a script that does not find the program in the store.
 const notSeen = 66
 
+// notSame is that of a script that finds another program there.
+const notSame = 67
+
 // Files of a probe's folder.
 const (
 	hereFile  = "here"
@@ -44,7 +47,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	probes := filepath.Join(s.store.Dir, folder, "probes")
-	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(s.Sbatch, environment(), []string{s.Digest}), "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(s.Sbatch, s.Environment, []string{s.Digest}), "\x00")))
 	passed := filepath.Join(probes, hex.EncodeToString(sum[:])[:12])
 	if _, err := os.Stat(passed); err == nil {
 		return nil
@@ -55,16 +58,12 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	}
 	defer os.RemoveAll(dir)
 	nonce := rand.Text()
-	for name, text := range map[string]string{
-		hereFile:   nonce,
-		scriptFile: script(s.program(), "runs", "probe", "--dir", quote(dir), "--nonce", nonce),
-	} {
-		if err := durable.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			return fmt.Errorf("the run store cannot be written: %w", err)
-		}
+	if err := durable.WriteFile(filepath.Join(dir, hereFile), []byte(nonce), 0o644); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, s.Sbatch...)
-	id, err := run(ctx, "sbatch", append(args, "--time=10", filepath.Join(dir, scriptFile))...)
+	text := s.script("runs", "probe", "--dir", quote(dir), "--nonce", nonce)
+	id, err := submit(ctx, text, append(args, "--time=10", scriptInput)...)
 	if err != nil {
 		return err
 	}
@@ -130,6 +129,9 @@ func (s *Submission) unanswered(ctx context.Context, id string) error {
 	host, code := field(job, "NodeList"), field(job, "ExitCode")
 	if code == fmt.Sprintf("%d:0", notSeen) {
 		return fmt.Errorf("nothing was submitted: node %s does not see the run store %s: choose one on a file system that the nodes share, by --store", host, s.store.Dir)
+	}
+	if code == fmt.Sprintf("%d:0", notSame) {
+		return fmt.Errorf("nothing was submitted: on node %s, %s is another program than the one that was put there: see who may write to the run store", host, s.program())
 	}
 	return fmt.Errorf("nothing was submitted: the probe, job %s on node %s, ended without an answer in the run store %s: Slurm says %s, exit code %s; the nodes may not see or write "+
 		"the store, or not start the program", id, host, s.store.Dir, field(job, "JobState"), code)

@@ -21,9 +21,22 @@ func installed() error {
 	return nil
 }
 
+// scriptInput is where sbatch reads a batch script that it is handed.
+const scriptInput = "/dev/stdin"
+
+// submit calls sbatch with a batch script, which lies in no file on its way.
+func submit(ctx context.Context, script string, args ...string) (string, error) {
+	return call(ctx, script, "sbatch", args...)
+}
+
 // run calls one of Slurm's commands and gives what it prints. The error is what it says itself, on one line.
 func run(ctx context.Context, name string, args ...string) (string, error) {
+	return call(ctx, "", name, args...)
+}
+
+func call(ctx context.Context, input, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -32,6 +32,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -105,6 +106,8 @@ type manifest struct {
 	// Sbatch are the options that say on what to run, and MaxParallel bounds how many tasks do at once, as in [Options].
 	Sbatch      []string `json:"sbatch"`
 	MaxParallel int      `json:"max_parallel"`
+	// Environment is what the tasks find in theirs; see [environment].
+	Environment []string `json:"environment"`
 	// Chunk is how many tasks an array has at most; see MaxArraySize in slurm.conf.
 	Chunk int    `json:"chunk"`
 	Tasks []Task `json:"tasks"`
@@ -140,7 +143,6 @@ func (t Task) name() string {
 const (
 	folder       = ".slurm"
 	manifestFile = "manifest.json"
-	scriptFile   = "job.sh"
 	logDir       = "log"
 	failedDir    = "failed"    // Why a task gave up, by its number.
 	stoppedDir   = "stopped"   // At which epoch a task's time ended, by its number.
@@ -160,9 +162,9 @@ func (s *Submission) mark(mark string) error {
 	return nil
 }
 
-// program is where a program lies in the store.
+// program is where the user's copy of a program lies in the store.
 func (s *Submission) program() string {
-	return filepath.Join(s.store.Dir, folder, "bin", s.Digest[:12], "dmlx")
+	return filepath.Join(s.bin(), s.Digest[:12], "dmlx")
 }
 
 // arrayName is the name of the array whose first task has the number offset.
@@ -176,6 +178,15 @@ func (s *Submission) log(task int) string {
 // Open reads a submission by its name.
 func Open(store *experiment.Store, id string) (*Submission, error) {
 	s := &Submission{store: store, manifest: manifest{ID: id}}
+	if !submissionName.MatchString(id) {
+		return nil, fmt.Errorf("%q is no name of a submission", id)
+	}
+	if err := durable.NoLink(store.Dir, filepath.Join(folder, id, manifestFile)); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(s.path(manifestFile)); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", s.path(manifestFile))
+	}
 	raw, err := os.ReadFile(s.path(manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no submission %q in %s", id, store.Dir)
@@ -185,8 +196,16 @@ func Open(store *experiment.Store, id string) (*Submission, error) {
 	if err := json.Unmarshal(raw, &s.manifest); err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.path(manifestFile), err)
 	}
-	if s.ID != id || s.Chunk < 1 || len(s.Digest) < 12 {
+	if s.ID != id || s.Chunk < 1 || !digestText.MatchString(s.Digest) {
 		return nil, fmt.Errorf("%s is damaged, or of another submission", s.path(manifestFile))
+	}
+	for n, t := range s.Tasks {
+		if !runName.MatchString(t.Hash) {
+			return nil, fmt.Errorf("%s is damaged: its task %d is of %q, which is no run", s.path(manifestFile), n, t.Hash)
+		}
+	}
+	if s.Environment == nil { // Of an older program: its script had that of the process that submitted it.
+		s.Environment = environment()
 	}
 	return s, nil
 }
@@ -205,9 +224,16 @@ func Unfinished(store *experiment.Store) ([]*Submission, error) {
 		if !s.is(manifestFile) || s.is(cancelled) || s.is(finished) {
 			continue
 		}
-		if s, err = Open(store, e.Name()); err != nil {
+		opened, err := Open(store, e.Name())
+		if err != nil && s.mine() != nil { // Another user's fault is not to keep this one from working.
+			if store.Warn != nil {
+				store.Warn(fmt.Sprintf("left out a submission: %v", err))
+			}
+			continue
+		} else if err != nil {
 			return nil, err
 		}
+		s = opened
 		out = append(out, s)
 	}
 	return out, nil
@@ -280,6 +306,9 @@ func (s *Submission) own() []int {
 
 // Plan is [Submit] up to the point where something is written or sent: what would be.
 func Plan(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o Options) (*Submission, error) {
+	if strings.ContainsRune(store.Dir, '\\') {
+		return nil, fmt.Errorf("the path of the run store, %s, has a backslash, by which Slurm takes the rest of a log's name literally: choose another folder, by --store", store.Dir)
+	}
 	s := &Submission{store: store}
 	known := make(map[string]bool)
 	for _, portrait := range []bool{true, false} { // A portrait comes with its run.
@@ -302,7 +331,7 @@ func Plan(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o
 	var random [2]byte
 	_, _ = rand.Read(random[:]) // It does not fail.
 	s.ID = time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
-	s.Sbatch, s.MaxParallel = o.where(), o.MaxParallel
+	s.Sbatch, s.MaxParallel, s.Environment = o.where(), o.MaxParallel, environment()
 	s.Date, s.Version, s.Recipe, s.Retries = time.Now().UTC().Truncate(time.Second), experiment.Version(), experiment.Recipe, o.retries()
 	if u, err := user.Current(); err == nil {
 		s.User = u.Username
@@ -361,41 +390,58 @@ func (s *Submission) leaveOut(ctx context.Context) error {
 // install copies the program into the store under its digest, so that what is queued stays what it is when it is built anew.
 func (s *Submission) install(o Options) error {
 	to := s.program()
-	if have, err := digest(to); err == nil && have == s.Digest {
+	if err := sharedFolder(filepath.Join(s.store.Dir, folder), 0o777); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	for _, dir := range []string{s.bin(), filepath.Dir(to)} {
+		if err := ownFolder(dir); err != nil {
+			return fmt.Errorf("the program cannot be kept in the run store: %w", err)
+		}
+	}
+	if have, err := digest(to); err == nil && have == s.Digest && owned(to, 0o022) == nil {
 		now := time.Now()
-		_ = os.Chtimes(to, now, now) // For prune; it may be another user's.
+		_ = os.Chtimes(to, now, now) // For prune.
 		return nil
 	}
 	source, err := o.program()
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
 	raw, err := os.ReadFile(source)
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(to, raw, 0o755); err != nil {
+	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != s.Digest {
+		return fmt.Errorf("%s has changed while it was about to be submitted: submit again", source)
+	}
+	err = durable.WriteFile(to, raw, 0o755)
+	if err == nil {
+		err = os.Chmod(to, 0o755) // Whatever the umask is.
+	}
+	if err != nil {
 		return fmt.Errorf("the program cannot be copied into the run store: %w", err)
 	}
 	return nil
 }
 
-// prune removes programs that no submission needs any more. Those of the last week stay, since someone may be about to submit
-// them, and those that are not this user's.
+// prune removes the user's programs that no submission needs any more. Those of the last week stay, since they may be about to
+// be submitted.
 func prune(store *experiment.Store, open []*Submission) error {
 	needed := make(map[string]bool)
 	for _, s := range open {
 		needed[s.program()] = true
 	}
-	programs, err := filepath.Glob(filepath.Join(store.Dir, folder, "bin", "*", "dmlx"))
+	bin := (&Submission{store: store}).bin()
+	if owned(bin, 0o022) != nil {
+		return nil
+	}
+	programs, err := os.ReadDir(bin)
 	if err != nil {
 		return err
 	}
-	for _, path := range programs {
-		info, err := os.Stat(path)
+	for _, e := range programs {
+		path := filepath.Join(bin, e.Name(), "dmlx")
+		info, err := os.Lstat(path)
 		if err != nil || needed[path] || time.Since(info.ModTime()) < 7*24*time.Hour {
 			continue
 		}
@@ -408,12 +454,7 @@ func prune(store *experiment.Store, open []*Submission) error {
 
 // write makes the submission's folder; the manifest is the last of it.
 func (s *Submission) write() error {
-	for _, d := range []string{logDir, failedDir, stoppedDir} {
-		if err := os.MkdirAll(s.path(d), 0o777); err != nil {
-			return fmt.Errorf("the run store cannot be written: %w", err)
-		}
-	}
-	if err := durable.WriteFile(s.path(scriptFile), []byte(s.Script()), 0o755); err != nil {
+	if err := s.makeFolders(); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return s.writeManifest()
@@ -424,7 +465,7 @@ func (s *Submission) writeManifest() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o666); err != nil {
+	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o644); err != nil { // No one else's to write; see mine.
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil
@@ -440,9 +481,12 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 			return err
 		}
 	}
+	if err := s.mine(); err != nil {
+		return err
+	}
 	arrays := s.arrays(tasks)
 	for _, a := range arrays {
-		id, err := run(ctx, "sbatch", s.arguments(a, len(arrays))...)
+		id, err := submit(ctx, s.Script(), append(s.arguments(a, len(arrays)), scriptInput, fmt.Sprint(a.offset))...)
 		if err != nil {
 			return err
 		}
@@ -501,8 +545,7 @@ func (s *Submission) arguments(a array, together int) []string {
 	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
 		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
 		"--output=" + pattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
-	args = append(args, s.Sbatch...)
-	return append(args, s.path(scriptFile), fmt.Sprint(a.offset))
+	return append(args, s.Sbatch...)
 }
 
 // where are the options of sbatch that say on what to run.
@@ -519,7 +562,7 @@ func (o Options) where() []string {
 // pattern writes a path so that Slurm takes it as it is.
 func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 
-// Commands are the commands that would send the submission.
+// Commands are the commands that would send the submission, with the text of [Submission.Script] in a file job.sh.
 func (s *Submission) Commands() []string {
 	var out []string
 	arrays := s.arrays(s.own())
@@ -528,10 +571,13 @@ func (s *Submission) Commands() []string {
 		for _, arg := range s.arguments(a, len(arrays)) {
 			words = append(words, quote(arg))
 		}
-		out = append(out, strings.Join(words, " "))
+		out = append(out, strings.Join(append(words, "job.sh", fmt.Sprint(a.offset)), " "))
 	}
 	return out
 }
+
+// variable is a name that a shell takes for one of a variable: others could be commands to it, and are not passed on.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // environment is what of this process's environment decides how runs are made; it is part of the script, since not all
 // sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
@@ -545,7 +591,7 @@ func environment() []string {
 	}
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if name == datasets.DataEnv || name == datasets.CacheEnv {
+		if name == datasets.DataEnv || name == datasets.CacheEnv || !variable.MatchString(name) {
 			continue
 		}
 		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -558,18 +604,23 @@ func environment() []string {
 	return out
 }
 
-// script is a batch script that becomes the program: Slurm signals the script's own process.
-func script(program string, args ...string) string {
+// script is a batch script that becomes the program: Slurm signals the script's own process. The program is opened once, so
+// that what is started is what was checked, whatever becomes of its name.
+func (s *Submission) script(args ...string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
-	for _, v := range environment() {
-		name, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+	for _, v := range s.Environment {
+		if name, value, _ := strings.Cut(v, "="); variable.MatchString(name) {
+			fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+		}
 	}
 	b.WriteString("export DMLX_SIMD=${DMLX_SIMD:-on} # The program is as it is: it is not built anew on the node.\n")
-	fmt.Fprintf(&b, "program=%s\n", quote(program))
+	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
 	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
-	b.WriteString("exec \"$program\"")
+	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", notSeen)
+	b.WriteString("sum=$(sha256sum <&9)\n")
+	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || { echo \"$program is not what was submitted\" >&2; exit %d; }\n", quote(s.Digest), notSame)
+	b.WriteString("exec -a \"$program\" /proc/self/fd/9")
 	for _, a := range args {
 		fmt.Fprintf(&b, " %s", a)
 	}
@@ -579,7 +630,7 @@ func script(program string, args ...string) string {
 
 // Script is the batch script of the submission's arrays.
 func (s *Submission) Script() string {
-	return script(s.program(), "runs", "make", "--manifest", quote(s.path(manifestFile)), "--task", `"$(($1 + SLURM_ARRAY_TASK_ID))"`)
+	return s.script("runs", "make", "--manifest", quote(s.path(manifestFile)), "--task", `"$(($1 + SLURM_ARRAY_TASK_ID))"`)
 }
 
 // quote makes one word of a text for the shell.

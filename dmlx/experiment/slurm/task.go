@@ -58,6 +58,9 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mine(); err != nil {
+		return err
+	}
 	if task < 0 || task >= len(s.Tasks) {
 		return fmt.Errorf("%s has no task %d: there are 0 to %d", manifestPath, task, len(s.Tasks)-1)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func TestWriteFile(t *testing.T) {
@@ -28,5 +29,69 @@ func TestWriteFile(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+func TestTemporary(t *testing.T) {
+	for hidden, want := range map[string]string{
+		".spec.json5577006791947779410": "spec.json", ".epoch-001.npy9223372036854775807": "epoch-001.npy",
+		".bashrc": "", ".ssh": "", "spec.json123": "", ".123": "", ".x12345678901234567890123": "",
+	} {
+		if got, ok := Temporary(hidden); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", hidden, got, ok, want)
+		}
+	}
+}
+
+func TestNoLink(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Symlink("a", filepath.Join(dir, "l"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"a": false, "a/b": false, "none/l": false, "l": true, "l/b": true, "a/../l": true} {
+		var link *LinkError
+		if got := errors.As(NoLink(dir, name), &link); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if err := NoLink(filepath.Join(dir, "l"), "b"); err != nil { // The folder itself is the user's own choice.
+		t.Error(err)
+	}
+}
+
+// What a killed process has left goes when the same file is written again; what another is writing stays.
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.tar")
+	first, err := Create(path, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, others := filepath.Join(dir, ".a.tar123"), filepath.Join(dir, ".b.tar123")
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{killed, others} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{killed, others, first.Name()} {
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := Create(path, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{killed: false, others: true, first.Name(): true, second.Name(): true} {
+		if _, err := os.Lstat(name); (err == nil) != want {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+		}
+	}
+	if err := errors.Join(second.CloseAtomicallyReplace(), second.Cleanup(), first.Cleanup()); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v, want a.tar and the other file's", left, err)
 	}
 }
