@@ -1,6 +1,7 @@
 package dmlx
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -231,7 +232,7 @@ type Agreement struct {
 
 // Compare differentiates a loss of Table 1 on a batch by machine and holds it against its rule's composed gradient.
 func Compare(b compute.Backend, e Embeddings, l Loss, o Options) (*Agreement, error) {
-	r, err := ParseRule(l.Name)
+	r, err := ParseRule(cmp.Or(l.RuleName, l.Name))
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: no rule of its name in Table 1: %w", l.Name, err)
 	}

@@ -484,6 +484,60 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 	}
 }
 
+// A name means one gradient: that of a rule by it and that of a loss by it are the same, and where Table 1's loss is not
+// the published one, the rule is called table1-… instead.
+func TestNamesMeanOneGradient(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := dmlx.Embeddings{N: 24, Dim: 8}
+	rng := rand.New(rand.NewPCG(3, 1))
+	for i := range e.N {
+		e.Labels = append(e.Labels, int64(i%6))
+	}
+	for range e.N * e.Dim {
+		e.Values = append(e.Values, float32(rng.NormFloat64()))
+	}
+	// The published loss of the triplets that rules mine.
+	compare := func(loss, rule string) *dmlx.Agreement {
+		l, err := Parse(loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := dmlx.ParseRule(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := dmlx.CompareLoss(b, e, dmlx.Proxies{}, miners.With(miners.Extreme{Positive: miners.Easy, Negative: miners.Hard}, l.Of), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, name := range dmlx.Aliases() {
+		bare, apart := strings.CutPrefix(name, "table1-")
+		if !slices.Contains(Names(), bare) {
+			continue
+		}
+		if a := compare(bare, name); a.Error < 1e-4 == apart {
+			t.Errorf("rule %s and loss %s: %+v", name, bare, a)
+		}
+	}
+	for rule, loss := range map[string]string{"triplet-euc": "triplet?margin=4", "triplet-cos?tau=2": "triplet-soft?power=2"} {
+		if a := compare(loss, rule); !(a.Error < 1e-4) {
+			t.Errorf("rule %s and loss %s: %+v", rule, loss, a)
+		}
+	}
+	seen := make(map[string]bool)
+	for _, l := range dmlx.Losses {
+		if seen[l.Name] || slices.Contains(Names(), l.Name) {
+			t.Errorf("%s names two losses", l.Name)
+		}
+		seen[l.Name] = true
+	}
+}
+
 // Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights and its
 // triplet weights. With all of them exchanged the gradient is finite.
 func TestExchangedParts(t *testing.T) {

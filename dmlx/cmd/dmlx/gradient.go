@@ -38,7 +38,7 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 			if err := checkOut([]string{embeddings, labels}, out, triplets); err != nil {
 				return err
 			}
-			r, err := dmlx.ParseRule(rule)
+			r, err := a.rule(rule)
 			if err != nil {
 				return err
 			}

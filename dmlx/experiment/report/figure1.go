@@ -18,7 +18,7 @@ import (
 // Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet weight
 // that both depend on the triplet.
 const (
-	stepData, stepLoss             = "minicar", "circle"
+	stepData, stepLoss             = "minicar", "table1-circle"
 	stepClasses, stepImages        = 4, 4
 	stepDim                        = 32
 	stepSeed                uint64 = 1
@@ -187,7 +187,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 
 // formulas are the losses as labels, a line each, of one triplet.
 var formulas = map[string][]figures.Markup{
-	"triplet-cos": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
-	"circle":      {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},
-	"triplet-euc": {`max($D_{ap}^2-D_{an}^2+4$, 0)`},
+	"triplet-cos":   {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
+	"table1-circle": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},
+	"triplet-euc":   {`max($D_{ap}^2-D_{an}^2+4$, 0)`},
 }
