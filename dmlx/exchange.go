@@ -9,6 +9,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // # A loss with a part of another
@@ -259,7 +261,7 @@ func (a *anchors) takeTurns(e Exchange) {
 	if e.PerAnchor > 0 {
 		times = min(times, e.PerAnchor)
 	}
-	column := Iota(a.s.Graph(), intShape(a.s), 1)
+	column := graphs.Index(a.s, 1)
 	end := MulScalar(OnesLike(column), k)
 	left := GreaterThan(a.q, ZerosLike(a.q))
 	for range times {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Loss is a loss function of Table 1 as it is written down, to be differentiated by machine and held against its rule.
@@ -41,7 +43,7 @@ var Losses = []Loss{
 		Constant: func(Options) float64 { return 4 }, // ∂D²/∂D = 2 over T^con = 0.5.
 		Of: func(b *Batch, f, _ *Node) *Node {
 			square := func(other *Node) *Node {
-				return ReduceSum(Square(Sub(b.anchorRows(f), Gather(f, column(other)))), 1)
+				return ReduceSum(Square(Sub(b.anchorRows(f), Gather(f, graphs.Column(other)))), 1)
 			}
 			hinge := AddScalar(Sub(square(b.Triplets.Positive), square(b.Triplets.Negative)), 4)
 			return b.mean(Max(hinge, ZerosLike(hinge)))

@@ -1,8 +1,7 @@
 package dmlx
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -200,8 +199,8 @@ func find[T any](kind, name string, in []T, nameOf func(T) string) (T, error) {
 	return zero, fmt.Errorf("no %s %q; there are %s", kind, name, strings.Join(names, ", "))
 }
 
-// withDefaults fills the parts that are left out.
-func (r Rule) withDefaults() Rule {
+// WithDefaults returns the rule with the parts that are left out: cos/con/con.
+func (r Rule) WithDefaults() Rule {
 	if r.Direction.Of == nil {
 		r.Direction = DirectionCos
 	}
@@ -217,16 +216,10 @@ func (r Rule) withDefaults() Rule {
 // Name is the rule's canonical name: [ParseRule] reads it back, if all parts are the paper's. Options are listed where
 // they differ from the default, in alphabetical order.
 func (r Rule) Name() string {
-	r = r.withDefaults()
-	part := func(name string) string {
-		if name == "" {
-			return "custom"
-		}
-		return name
-	}
-	name := part(r.Direction.Name) + "/" + part(r.Pair.Name) + "/" + part(r.Triplet.Name)
+	r = r.WithDefaults()
+	name := partName(r.Direction.Name) + "/" + partName(r.Pair.Name) + "/" + partName(r.Triplet.Name)
 	if r.Mask.Of != nil {
-		name += "+" + part(r.Mask.Name)
+		name += "+" + partName(r.Mask.Name)
 	}
 	var query []string
 	for _, o := range options {
@@ -244,32 +237,14 @@ func (r Rule) Name() string {
 	return name
 }
 
+func partName(name string) string { return cmp.Or(name, "custom") }
+
 // String is Name.
 func (r Rule) String() string { return r.Name() }
 
 // Custom tells whether a part of the rule is the user's own.
 func (r Rule) Custom() bool {
-	r = r.withDefaults()
-	return !r.Direction.paper || !r.Pair.paper || !r.Triplet.paper || r.Mask.Of != nil && !r.Mask.paper
-}
-
-// Identity is what a rule is known by in a run store: its name, and for a rule with a part of the user's own also a
-// digest of what the rule does to a fixed probe batch on the Go backend, so that an edited rule is another rule.
-// It fails where the user's function does.
-func (r Rule) Identity() (string, error) {
-	if !r.Custom() {
-		return r.Name(), nil
-	}
-	values, err := probe(r)
-	if err != nil {
-		return "", fmt.Errorf("rule %s: %w", r.Name(), err)
-	}
-	sum := sha256.New()
-	for _, v := range values {
-		bits := math.Float32bits(v)
-		sum.Write([]byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)})
-	}
-	return r.Name() + "#" + hex.EncodeToString(sum.Sum(nil))[:12], nil
+	return r.Direction.Custom() || r.Pair.Custom() || r.Triplet.Custom() || r.Mask.Custom()
 }
 
 // Rules lists all combinations of the paper's parts with their default options: 4 directions × 6 pair weights ×

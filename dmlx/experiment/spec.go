@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // Recipe is the version of everything that a spec does not say: sampler, augmentation, schedule, the synthetic sets,
@@ -83,7 +84,7 @@ const (
 
 // WithRule is the spec with another rule, which may be the user's own.
 func (s Spec) WithRule(r dmlx.Rule) (Spec, error) {
-	id, err := r.Identity()
+	id, err := dissect.IdentityOf(r)
 	if err != nil {
 		return s, err
 	}
@@ -133,7 +134,7 @@ func (s Spec) TheRule() (dmlx.Rule, error) {
 		return dmlx.Rule{}, fmt.Errorf("the spec trains by %s, not by a rule", s.Objective())
 	}
 	if s.rule != nil {
-		if id, err := s.rule.Identity(); err == nil && id == s.Rule {
+		if id, err := dissect.IdentityOf(*s.rule); err == nil && id == s.Rule {
 			return *s.rule, nil
 		}
 	}

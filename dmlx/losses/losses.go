@@ -1,6 +1,6 @@
 // Package losses has the losses of deep metric learning as they were published, each as a function of a batch's
-// similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dmlx.DissectLoss] and
-// [dmlx.LossParts], or trained with.
+// similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dissect.Loss] and
+// [dissect.LossParts], or trained with.
 //
 // A loss is a struct with its parameters; its constructor fills in the usual ones, which are the paper's own unless the field
 // says where they are from, and [Parse] reads it by name:

@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -84,8 +85,8 @@ type LossGradient struct {
 
 // Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine. M is
 // zero for a loss that is written on distances and not on S.
-func Differentiate(b compute.Backend, e dmlx.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
-	d, err := dmlx.Dissect(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
+func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
+	d, err := dissect.Rule(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func Differentiate(b compute.Backend, e dmlx.Embeddings, l dmlx.Loss, o dmlx.Opt
 	return &LossGradient{Value: float64(out[0][0]), G: out[1], M: out[2]}, nil
 }
 
-func tripletsOf(g *Graph, triplets []dmlx.Triplet) dmlx.Triplets {
+func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 	n := len(triplets)
 	anchor, positive, negative, valid := make([]int32, n), make([]int32, n), make([]int32, n), make([]bool, n)
 	for i, t := range triplets {
@@ -150,7 +151,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	}
 	o := dmlx.Options{}
 	rule := l.Rule(o)
-	d, err := dmlx.Dissect(n.backend, e, rule)
+	d, err := dissect.Rule(n.backend, e, rule)
 	if err != nil {
 		return nil, err
 	}

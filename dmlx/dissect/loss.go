@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Proxies are the vectors beside the embeddings that a loss uses: proxies, centres, rows of a classifier. The zero value is
@@ -81,18 +84,18 @@ func (d *LossDissection) OnS() error {
 	return nil
 }
 
-// DissectLoss takes a loss apart at a batch: its gradient matrix, the pair and triplet weights that it implies, and what
+// Loss takes a loss apart at a batch: its gradient matrix, the pair and triplet weights that it implies, and what
 // they leave over. Triplets of the batch, if there are any, are those that the loss is of. Proxies belong to losses that
 // have them; each label needs one at least. A gradient that is not finite is an error, as is bad input.
-func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*LossDissection, error) {
+func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*LossDissection, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
 	if err := p.check(e); err != nil {
 		return nil, err
 	}
-	out, err := run(b, func(in []*Node) []*Node {
-		c := ComposeLoss(lossBatch(e, in), loss)
+	out, err := graphs.Run(b, func(in []*Node) []*Node {
+		c := dmlx.ComposeLoss(lossBatch(e, in), loss)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.Value, c.F, c.S, c.W, c.G, raw, c.Direct, c.Length}
@@ -144,17 +147,17 @@ func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*Lo
 }
 
 // Exchanged is a loss's gradient at a batch with parts of another (see exchange.go), the rows of embeddings and proxies one
-// under the other: at the normalised vectors, [N+C, Dim], and at those given. Errors are those of [DissectLoss], and a loss
+// under the other: at the normalised vectors, [N+C, Dim], and at those given. Errors are those of [Loss], and a loss
 // that is not one on S.
-func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchange) (g, raw []float32, err error) {
+func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32, err error) {
 	if err := e.check(); err != nil {
 		return nil, nil, err
 	}
 	if err := p.check(e); err != nil {
 		return nil, nil, err
 	}
-	out, err := run(b, func(in []*Node) []*Node {
-		c := ComposeLoss(lossBatch(e, in), loss).Exchange(x)
+	out, err := graphs.Run(b, func(in []*Node) []*Node {
+		c := dmlx.ComposeLoss(lossBatch(e, in), loss).Exchange(x)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.G, raw}
@@ -173,10 +176,10 @@ func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exch
 	return g, raw, nil
 }
 
-// Turned is by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to 180, between the
+// ExchangeAngle returns by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to 180, between the
 // two at the embeddings as given, each as one long vector. A gradient of zero has none, which is an error.
-func Turned(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchange) (float64, error) {
-	d, err := DissectLoss(b, e, p, loss)
+func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (float64, error) {
+	d, err := Loss(b, e, p, loss)
 	if err != nil {
 		return 0, err
 	}
@@ -204,12 +207,12 @@ func lossArguments(e Embeddings, p Proxies) []any {
 	return args
 }
 
-func lossBatch(e Embeddings, in []*Node) *LossBatch {
+func lossBatch(e Embeddings, in []*Node) *dmlx.LossBatch {
 	var proxies, classes *Node
 	if len(in) > 2 {
 		proxies, classes = in[2], in[3]
 	}
-	batch := NewLossBatch(in[0], in[1], proxies, classes)
+	batch := dmlx.NewLossBatch(in[0], in[1], proxies, classes)
 	if len(e.Triplets) > 0 {
 		batch = batch.Mined(e.triplets(in[0].Graph()))
 	}
@@ -379,12 +382,12 @@ func (d *Dissection) Implied(labels []int64) (*Implied, error) {
 }
 
 // CompareLoss holds the gradient of any loss at a batch against a rule's composed one, both on the sphere.
-func CompareLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, r Rule) (*Agreement, error) {
-	l, err := DissectLoss(b, e, p, loss)
+func CompareLoss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, r dmlx.Rule) (*Agreement, error) {
+	l, err := Loss(b, e, p, loss)
 	if err != nil {
 		return nil, err
 	}
-	d, err := Dissect(b, e, r)
+	d, err := Rule(b, e, r)
 	if err != nil {
 		return nil, err
 	}
