@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // # A loss with a part of another
@@ -59,8 +60,9 @@ func ParseExchange(text string) (Exchange, error) {
 	if text == "" {
 		return e, nil
 	}
-	for _, field := range strings.Split(text, "&") {
-		key, name, _ := strings.Cut(field, "=")
+	keys, names, _ := query.Fields(text)
+	for i, key := range keys {
+		name := names[i]
 		var err error
 		twice := false
 		switch key {

@@ -3,10 +3,10 @@ package dmlx
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // Rule says what a batch does to its embeddings: in which direction each member of a triplet moves, how strongly each
@@ -65,6 +65,19 @@ var options = []option{
 	{name: "skip-duplicates", on: func(o *Options) *bool { return &o.SkipDuplicates }},
 	{name: "sum", on: func(o *Options) *bool { return &o.Sum }},
 	{name: "tau", preset: 1, value: func(o *Options) **float64 { return &o.Tau }},
+}
+
+// settings lets a name set the options of o.
+func (o *Options) settings() []query.Option {
+	out := make([]query.Option, len(options))
+	for i, k := range options {
+		if out[i].Name = k.name; k.on != nil {
+			out[i].On = func() { *k.on(o) = true }
+		} else {
+			out[i].Set = func(v float64) { *k.value(o) = &v }
+		}
+	}
+	return out
 }
 
 func value(p *float64, preset float64) float64 {
@@ -131,7 +144,7 @@ func ParseRule(name string) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...))
 	}
-	body, query, hasQuery := strings.Cut(name, "?")
+	body, text, hasOptions := strings.Cut(name, "?")
 	for _, a := range aliases {
 		if body == a.name || a.former != "" && body == a.former {
 			body = a.rule
@@ -158,32 +171,11 @@ func ParseRule(name string) (Rule, error) {
 			return fail("%v", err)
 		}
 	}
-	if !hasQuery {
+	if !hasOptions {
 		return r, nil
 	}
-	seen := make(map[string]bool)
-	for _, field := range strings.Split(query, "&") {
-		key, text, hasValue := strings.Cut(field, "=")
-		if seen[key] {
-			return fail("option %s is given twice", key)
-		}
-		seen[key] = true
-		opt, err := find("option", key, options, func(o option) string { return o.name })
-		if err != nil {
-			return fail("%v", err)
-		}
-		if opt.on != nil {
-			if hasValue {
-				return fail("option %s is a switch and takes no value", key)
-			}
-			*opt.on(&r.Options) = true
-			continue
-		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return fail("option %s needs a finite number, not %q", key, text)
-		}
-		*opt.value(&r.Options) = &v
+	if err := query.Read("option", text, r.Options.settings()); err != nil {
+		return fail("%v", err)
 	}
 	return r, nil
 }
@@ -221,20 +213,17 @@ func (r Rule) Name() string {
 	if r.Mask.Of != nil {
 		name += "+" + partName(r.Mask.Name)
 	}
-	var query []string
+	var fields []string
 	for _, o := range options {
 		if o.on != nil {
 			if *o.on(&r.Options) {
-				query = append(query, o.name)
+				fields = append(fields, o.name)
 			}
 		} else if v := *o.value(&r.Options); v != nil && *v != o.preset {
-			query = append(query, o.name+"="+strconv.FormatFloat(*v, 'g', -1, 64))
+			fields = append(fields, query.Number(o.name, *v))
 		}
 	}
-	if len(query) > 0 {
-		name += "?" + strings.Join(query, "&")
-	}
-	return name
+	return query.Join(name, fields)
 }
 
 func partName(name string) string { return cmp.Or(name, "custom") }

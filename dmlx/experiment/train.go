@@ -57,14 +57,7 @@ func (p Progress) Stage() string {
 // the same call goes on from its beginning. A run that diverges is a result too; see [Result.Diverged]. progress, if not
 // nil, is called after each step, while images are decoded before and embedded after, and must return soon.
 func Run(ctx context.Context, choice *backend.Choice, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
-	defer func() {
-		if p := recover(); p != nil { // GoMLX panics where a graph cannot be built, as a rule of the user's own may not.
-			err = fmt.Errorf("%v", p)
-		}
-		if err != nil {
-			r, err = nil, brief.Error(err)
-		}
-	}()
+	defer brief.Catch(&err)
 	return run(ctx, choice, store, spec, progress)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -116,28 +117,17 @@ func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative), Valid: Const(g, valid)}
 }
 
-// execute runs a graph once and reads its float32 results. What building it panics with is an error.
-func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) (values [][]float32, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			values, err = nil, fmt.Errorf("%v", r)
-		}
-	}()
-	exec, err := NewExec(b, fn)
+// execute runs a graph once and reads its float32 results.
+func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]float32, error) {
+	out, err := graphs.Run(b, fn, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer exec.Finalize()
-	out, err := exec.Call(args...)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range out {
-		v, err := tensors.CopyFlatData[float32](t)
-		if err != nil {
+	values := make([][]float32, len(out))
+	for i, t := range out {
+		if values[i], err = tensors.CopyFlatData[float32](t); err != nil {
 			return nil, err
 		}
-		values = append(values, v)
 	}
 	return values, nil
 }
