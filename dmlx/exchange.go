@@ -306,7 +306,7 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 	mean := func(set, x *Node, of func(mean *Node) *Node, empty float64) *Node {
 		count := MatMul(ConvertDType(set, x.DType()), others)
 		none := Equal(count, ZerosLike(count))
-		m := of(Div(MatMul(Where(set, x, ZerosLike(x)), others), Where(none, OnesLike(count), count)))
+		m := of(Div(MatMul(graphs.Only(set, x), others), Where(none, OnesLike(count), count)))
 		return Where(none, AddScalar(ZerosLike(m), empty), m)
 	}
 	if e.Pair.Name == PairLinMS.Name { // The mean of S_ap − R is S_ap less the mean of R.

@@ -131,7 +131,7 @@ func (b *Batch) similarities(s *Node) (ap, an *Node) {
 func (b *Batch) mean(x *Node) *Node {
 	valid := b.Triplets.Valid
 	count := ReduceAllSum(ConvertDType(valid, x.DType()))
-	return Div(ReduceAllSum(Where(valid, x, ZerosLike(x))), Max(count, OnesLike(count)))
+	return Div(ReduceAllSum(graphs.Only(valid, x)), Max(count, OnesLike(count)))
 }
 
 func binomial(b *Batch, ap, an, mPositive, mNegative *Node) *Node {
@@ -152,7 +152,7 @@ func multiSimilarity(b *Batch, _, s *Node) *Node {
 	term := func(self *Node, set others, slope float64) *Node {
 		e := func(x *Node) *Node { return Exp(MulScalar(AddScalar(x, -o.LambdaValue()), slope)) }
 		all := e(rows)
-		sum := Add(e(self), ReduceSum(Where(set.belong, all, ZerosLike(all)), 1))
+		sum := Add(e(self), ReduceSum(graphs.Only(set.belong, all), 1))
 		return Log1P(sum)
 	}
 	return b.mean(Add(DivScalar(term(ap, positives, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, negatives, o.BetaValue()), o.BetaValue())))

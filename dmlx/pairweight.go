@@ -87,7 +87,7 @@ func (o others) mean(f func(r *Node) *Node, empty *Node) *Node {
 	values := f(o.values)
 	count := ReduceSum(ConvertDType(o.belong, values.DType()), 1)
 	// Where and not a product: what does not belong may be infinite.
-	sum := ReduceSum(Where(o.belong, values, ZerosLike(values)), 1)
+	sum := ReduceSum(graphs.Only(o.belong, values), 1)
 	none := Equal(count, ZerosLike(count))
 	return Where(none, empty, Div(sum, Where(none, OnesLike(count), count)))
 }

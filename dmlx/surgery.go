@@ -119,7 +119,7 @@ func Compose(b *Batch, r Rule) *Composed {
 	// Where and not a product: a triplet that is not valid may have any weight.
 	strength := func(pair *Node) *Node {
 		w := Mul(Mul(c.Weight, pair), scale)
-		return Where(valid, w, ZerosLike(w))
+		return graphs.Only(valid, w)
 	}
 	positive, negative := strength(c.PairPositive), strength(c.PairNegative)
 	moves := r.Direction.Of(b)
@@ -192,7 +192,7 @@ func Normalize(x *Node) *Node {
 	square := ReduceAndKeep(Square(x), ReduceSum, -1)
 	there := GreaterThan(square, Scalar(x.Graph(), x.DType(), 1e-24))
 	inverse := Reciprocal(Sqrt(Where(there, square, OnesLike(square))))
-	return Mul(x, Where(there, inverse, ZerosLike(inverse)))
+	return Mul(x, graphs.Only(there, inverse))
 }
 
 // Surgery is the op of the paper's implementation section. It takes embeddings, float32 [B, D], as the network gives

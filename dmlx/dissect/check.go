@@ -146,7 +146,7 @@ func (c *checker) try(e Embeddings, r dmlx.Rule) (*tried, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	f := func(i int) []float32 { return graphs.Floats(out[i]) }
 	n := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
 	return &tried{e, f(0), f(1), f(2), f(3), f(4), f(5), f(6), tensors.MustCopyFlatData[bool](out[7]), n(8), n(9), n(10)}, nil
 }
@@ -305,7 +305,7 @@ func (c *checker) scale(e Embeddings) {
 		c.fails("scale", err)
 		return
 	}
-	c.Scale = length(t.g) / length(base.g)
+	c.Scale = norm32(t.g) / norm32(base.g)
 	switch {
 	case c.Scale == 0:
 		c.add("scale", Doubtful, nil, "", "the gradient is zero on a random batch: the rule moves nothing")
@@ -323,14 +323,14 @@ func (c *checker) sense(e Embeddings) {
 		c.fails("sense", err)
 		return
 	}
-	size := length(t.raw)
+	size := norm32(t.raw)
 	if size == 0 {
 		return // Scale has said so.
 	}
 	const step = 1e-2
 	row := func(values []float32, i int32) []float64 { return unitRow(values[int(i)*e.Dim : (int(i)+1)*e.Dim]) }
 	moved := make([]float32, len(e.Values))
-	typical := length(e.Values)
+	typical := norm32(e.Values)
 	for i, v := range e.Values {
 		moved[i] = v - float32(step*typical/size)*t.raw[i]
 	}
@@ -340,8 +340,8 @@ func (c *checker) sense(e Embeddings) {
 			continue
 		}
 		a, p, n := t.anchors[i], t.positives[i], t.negativeRows[i]
-		up += dotRow(row(moved, a), row(moved, p)) - float64(t.sap[i])
-		down += dotRow(row(moved, a), row(moved, n)) - float64(t.san[i])
+		up += dot(row(moved, a), row(moved, p)) - float64(t.sap[i])
+		down += dot(row(moved, a), row(moved, n)) - float64(t.san[i])
 		count++
 	}
 	up, down = up/count, down/count
@@ -372,7 +372,7 @@ func (c *checker) duplicates() {
 	}
 	usual := 0.0
 	if t, err := c.try(probeBatch(8, 4, 16, 0.7, 5), c.rule); err == nil {
-		usual = length(t.g)
+		usual = norm32(t.g)
 	}
 	largest := 0.0
 	for _, k := range []struct {
@@ -388,7 +388,7 @@ func (c *checker) duplicates() {
 			c.add(check, Bad, of, part, "with %s, %s", k.what, message)
 			return
 		}
-		largest = max(largest, length(t.g))
+		largest = max(largest, norm32(t.g))
 	}
 	if usual > 0 && largest > largestDuplicateScale*usual {
 		c.add(check, Doubtful, nil, "", "the gradient is %.3g times as long as without them: a data set with an image in it twice may make training explode", largest/usual)
@@ -463,12 +463,12 @@ func orthogonalMatrix(n int) []float64 {
 		}
 		for k := range i {
 			other := q[k*n : (k+1)*n]
-			along := dotRow(row, other)
+			along := dot(row, other)
 			for j := range row {
 				row[j] -= along * other[j]
 			}
 		}
-		l := math.Sqrt(dotRow(row, row))
+		l := norm(row)
 		for j := range row {
 			row[j] /= l
 		}
@@ -501,23 +501,8 @@ func largestDifference(x, y []float32) float64 {
 	return worst / largest
 }
 
-func length(x []float32) float64 {
-	s := 0.0
-	for _, v := range x {
-		s += float64(v) * float64(v)
-	}
-	return math.Sqrt(s)
-}
-
-func dotRow(a, b []float64) (s float64) {
-	for i := range a {
-		s += a[i] * b[i]
-	}
-	return s
-}
-
 func unitRow(x []float32) []float64 {
-	out, l := make([]float64, len(x)), max(length(x), 1e-30)
+	out, l := make([]float64, len(x)), max(norm32(x), 1e-30)
 	for i, v := range x {
 		out[i] = float64(v) / l
 	}

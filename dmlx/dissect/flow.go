@@ -114,7 +114,7 @@ func (f *Flow) step(rate float64) error {
 	if err != nil {
 		return err
 	}
-	s.F = tensors.MustCopyFlatData[float32](out[0])
+	s.F = graphs.Floats(out[0])
 	for i := range s.N {
 		square := 0.0
 		for _, v := range s.F[i*s.Dim : (i+1)*s.Dim] {
@@ -124,7 +124,7 @@ func (f *Flow) step(rate float64) error {
 			return fmt.Errorf("embedding %d would not be of length 1 but %.3g", i, math.Sqrt(square))
 		}
 	}
-	sap, san := tensors.MustCopyFlatData[float32](out[1]), tensors.MustCopyFlatData[float32](out[2])
+	sap, san := graphs.Floats(out[1]), graphs.Floats(out[2])
 	s.Triplets, s.Sap, s.San, s.Violations = 0, 0, 0, 0
 	for i, valid := range tensors.MustCopyFlatData[bool](out[3]) {
 		if !valid {

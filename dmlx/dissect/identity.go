@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // IdentityOf returns the name by which run stores know a rule: its canonical name, and for a rule with a part of the user's
@@ -70,7 +70,7 @@ func probe(r dmlx.Rule) ([]float32, error) {
 			return nil, err
 		}
 		for _, t := range out {
-			values = append(values, tensors.MustCopyFlatData[float32](t)...)
+			values = append(values, graphs.Floats(t)...)
 		}
 	}
 	return values, nil

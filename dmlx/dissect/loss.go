@@ -110,7 +110,7 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 	if err != nil {
 		return nil, err
 	}
-	floats := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
 	d := &LossDissection{Value: tensors.ToScalar[float32](out[0]), N: e.N, Dim: e.Dim, Proxies: p.N,
 		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{}, e.Labels...), p.Classes...)}
 	if !finite(d.Value) {
@@ -167,7 +167,7 @@ func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x
 	if err != nil {
 		return nil, nil, err
 	}
-	g, raw = tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
+	g, raw = graphs.Floats(out[0]), graphs.Floats(out[1])
 	for i := range g {
 		if !finite(g[i]) || !finite(raw[i]) {
 			return nil, nil, fmt.Errorf("the gradient with %s is not finite at row %d, column %d", x, i/e.Dim, i%e.Dim)
@@ -188,10 +188,7 @@ func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFun
 		return 0, err
 	}
 	before, after := float64s(d.Raw[:e.N*e.Dim]), float64s(raw[:e.N*e.Dim])
-	product, lengths := 0.0, norm(before)*norm(after)
-	for i, v := range before {
-		product += v * after[i]
-	}
+	product, lengths := dot(before, after), norm(before)*norm(after)
 	if lengths == 0 {
 		return 0, fmt.Errorf("the batch gives no gradient to compare; it needs two images of a class and two classes")
 	}
@@ -234,14 +231,6 @@ func onSphere(f, g []float32, dim int) []float64 {
 		}
 	}
 	return out
-}
-
-func norm(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v * v
-	}
-	return math.Sqrt(sum)
 }
 
 // Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see imply.go).

@@ -136,7 +136,7 @@ func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}
-	floats := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
 	ints := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
 	d := &Dissection{Rule: r, N: e.N, Dim: e.Dim, F: floats(0), S: floats(1), M: floats(2), G: floats(3), Raw: floats(4)}
 	anchor, positive, negative := ints(5), ints(6), ints(7)
@@ -153,8 +153,6 @@ func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
 	}
 	return d, nil
 }
-
-func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
 // Row is row i of a matrix of the dissection with the given number of columns: d.Row(d.G, d.Dim, 3).
 func (d *Dissection) Row(of []float32, columns, i int) []float32 {
@@ -203,8 +201,8 @@ func Compare(b compute.Backend, e Embeddings, l dmlx.Loss, o dmlx.Options) (*Agr
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}
-	g, d := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
-	a := agreement(float64s(g), float64s(d), tensors.MustCopyFlatData[float32](out[2]), e.N)
+	g, d := graphs.Floats(out[0]), graphs.Floats(out[1])
+	a := agreement(float64s(g), float64s(d), graphs.Floats(out[2]), e.N)
 	if a == nil {
 		return nil, fmt.Errorf("loss %s: the batch gives no gradient to compare; it needs two images of a class and two classes", l.Name)
 	}
@@ -236,14 +234,6 @@ func agreement(g, d []float64, m []float32, n int) *Agreement {
 	return a
 }
 
-func float64s(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
-}
-
 // Weights evaluates the parts of a rule on similarities alone, as a triplet diagram needs them: P₊ (the mask applied),
 // P₋ and T at each S_ap, S_an. There is no batch around these triplets: 𝒫 and 𝒩 are empty, and a part of the user's own
 // that looks at F or S is an error.
@@ -258,5 +248,5 @@ func Weights(b compute.Backend, r dmlx.Rule, sap, san []float32) (positive, nega
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}
-	return tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1]), tensors.MustCopyFlatData[float32](out[2]), nil
+	return graphs.Floats(out[0]), graphs.Floats(out[1]), graphs.Floats(out[2]), nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -103,8 +102,8 @@ func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []f
 	}
 	positive, negative := make([]float32, len(grid)), make([]float32, len(grid))
 	for i, values := range out {
-		positive[i] = tensors.MustCopyFlatData[float32](values[0])[0]
-		negative[i] = tensors.MustCopyFlatData[float32](values[1])[0]
+		positive[i] = graphs.Floats(values[0])[0]
+		negative[i] = graphs.Floats(values[1])[0]
 	}
 	return Separate(sap, san, positive, negative)
 }
