@@ -1,7 +1,6 @@
 package dissect
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -494,24 +493,4 @@ func TestBadInput(t *testing.T) {
 	if _, _, _, err := Weights(b, dmlx.Rule{}, []float32{1}, nil); err == nil {
 		t.Error("similarities of unequal number are taken")
 	}
-}
-
-func ExampleRule() {
-	b, _ := backend.Go()
-	rule, _ := dmlx.ParseRule("cos/con/con")
-	// An anchor at 0°, its positive at 60°, a negative at 90°.
-	batch := Embeddings{N: 3, Dim: 2, Values: []float32{1, 0, 0.5, 0.8660254, 0, 1}, Labels: []int64{0, 0, 1},
-		Triplets: []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
-	d, err := Rule(b, batch, rule)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for i, name := range []string{"anchor", "positive", "negative"} {
-		fmt.Printf("%s %.3f\n", name, d.Row(d.G, d.Dim, i))
-	}
-	// Output:
-	// anchor [-0.250 0.067]
-	// positive [-0.500 0.000]
-	// negative [0.500 0.000]
 }
