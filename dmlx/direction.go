@@ -1,6 +1,10 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph"
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+)
 
 // Direction gives the directions in which the members of a triplet move (§3.2).
 type Direction struct {
@@ -10,6 +14,9 @@ type Direction struct {
 
 	paper bool
 }
+
+// Custom tells whether the direction is the user's own.
+func (d Direction) Custom() bool { return d.Of != nil && !d.paper }
 
 // Moves are the four gradient directions of a triplet. A gradient is descended: a member moves against its own.
 type Moves struct {
@@ -79,11 +86,11 @@ func euclidean(b *Batch) Moves {
 func orthogonal(b *Batch, m Moves) Moves {
 	inverse := inverseLength(b.Dap(), vanishingDistance) // Zero where f_a = f_p: then nothing is projected.
 	fa, fp, fn := b.members()
-	u := Mul(Sub(fa, fp), column(inverse))
+	u := Mul(Sub(fa, fp), graphs.Column(inverse))
 	project := func(c Combination) Combination {
 		v := Add(Add(scaled(c.Anchor, fa), scaled(c.Positive, fp)), scaled(c.Negative, fn))
 		along := ReduceSum(Mul(v, u), 1)
-		rest := Sub(v, Mul(u, column(along)))
+		rest := Sub(v, Mul(u, graphs.Column(along)))
 		shift := Mul(along, inverse)
 		out := Combination{Anchor: Sub(orZero(c.Anchor, shift), shift), Positive: Add(orZero(c.Positive, shift), shift), Negative: c.Negative}
 		if b.Options.KeepLength {
@@ -109,14 +116,11 @@ func inverseLength(length *Node, vanishing float64) *Node {
 	return Where(there, Reciprocal(Where(there, length, OnesLike(length))), ZerosLike(length))
 }
 
-// column makes [T] a [T, 1] that broadcasts over the embedding's axis.
-func column(x *Node) *Node { return InsertAxes(x, -1) }
-
 func scaled(coefficient, f *Node) *Node {
 	if coefficient == nil {
 		return ZerosLike(f)
 	}
-	return Mul(column(coefficient), f)
+	return Mul(graphs.Column(coefficient), f)
 }
 
 func orZero(x, like *Node) *Node {

@@ -9,6 +9,9 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // # A loss with a part of another
@@ -57,8 +60,9 @@ func ParseExchange(text string) (Exchange, error) {
 	if text == "" {
 		return e, nil
 	}
-	for _, field := range strings.Split(text, "&") {
-		key, name, _ := strings.Cut(field, "=")
+	keys, names, _ := query.Fields(text)
+	for i, key := range keys {
+		name := names[i]
 		var err error
 		twice := false
 		switch key {
@@ -259,7 +263,7 @@ func (a *anchors) takeTurns(e Exchange) {
 	if e.PerAnchor > 0 {
 		times = min(times, e.PerAnchor)
 	}
-	column := Iota(a.s.Graph(), intShape(a.s), 1)
+	column := graphs.Index(a.s, 1)
 	end := MulScalar(OnesLike(column), k)
 	left := GreaterThan(a.q, ZerosLike(a.q))
 	for range times {
@@ -302,7 +306,7 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 	mean := func(set, x *Node, of func(mean *Node) *Node, empty float64) *Node {
 		count := MatMul(ConvertDType(set, x.DType()), others)
 		none := Equal(count, ZerosLike(count))
-		m := of(Div(MatMul(Where(set, x, ZerosLike(x)), others), Where(none, OnesLike(count), count)))
+		m := of(Div(MatMul(graphs.Only(set, x), others), Where(none, OnesLike(count), count)))
 		return Where(none, AddScalar(ZerosLike(m), empty), m)
 	}
 	if e.Pair.Name == PairLinMS.Name { // The mean of S_ap − R is S_ap less the mean of R.

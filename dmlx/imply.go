@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // # Any loss as a matrix
@@ -74,28 +76,21 @@ type LossFunc func(b *LossBatch) *Node
 func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 	x.AssertRank(2)
 	labels.AssertDims(x.Shape().Dimensions[0])
-	b := &LossBatch{X: leaf(x), F: leaf(Normalize(x)), Labels: labels, embeddings: x}
-	product := func(x, y *Node) *Node { return leaf(MatMul(x, Transpose(y, 0, 1))) }
+	b := &LossBatch{X: graphs.Leaf(x), F: graphs.Leaf(Normalize(x)), Labels: labels, embeddings: x}
+	product := func(x, y *Node) *Node { return graphs.Leaf(MatMul(x, Transpose(y, 0, 1))) }
 	b.S = product(b.F, b.F)
 	b.Positive, b.Negative = pairs(b.S, labels, Options{})
 	if proxies != nil {
 		proxies.AssertDims(-1, x.Shape().Dimensions[1])
-		b.P, b.proxies = leaf(Normalize(proxies)), proxies
-		b.setProxies(product(b.F, b.P), product(b.P, b.P), classes)
+		b.P, b.proxies = graphs.Leaf(Normalize(proxies)), proxies
+		n, c := x.Shape().Dimensions[0], proxies.Shape().Dimensions[0]
+		classes.AssertDims(c)
+		b.SP, b.PP, b.Classes = product(b.F, b.P), product(b.P, b.P), classes
+		b.PS = graphs.Leaf(Transpose(b.SP, 0, 1))
+		b.Own = Equal(Reshape(b.Labels, n, 1), Reshape(ConvertDType(classes, b.Labels.DType()), 1, c))
 	}
 	return b
 }
-
-// setProxies completes a batch by the similarities with its proxies.
-func (b *LossBatch) setProxies(sp, pp, classes *Node) {
-	n, c := sp.Shape().Dimensions[0], sp.Shape().Dimensions[1]
-	classes.AssertDims(c)
-	b.SP, b.PS, b.PP, b.Classes = sp, leaf(Transpose(sp, 0, 1)), pp, classes
-	b.Own = Equal(Reshape(b.Labels, n, 1), Reshape(ConvertDType(classes, b.Labels.DType()), 1, c))
-}
-
-// leaf is x, with a gradient of its own and none for what it was made from.
-func leaf(x *Node) *Node { return Identity(StopGradient(x)) }
 
 // Mined is the batch with these triplets, and of its pairs those alone that are in one of them.
 func (b *LossBatch) Mined(t Triplets) *LossBatch {

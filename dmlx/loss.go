@@ -1,12 +1,20 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph"
+import (
+	"cmp"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+)
 
 // Loss is a loss function of Table 1 as it is written down, to be differentiated by machine and held against its rule.
 // The triplets of the batch, and the sets 𝒫 and 𝒩, are held fixed: choosing them has no gradient.
 type Loss struct {
-	Name string // As in [Aliases].
-	Text string // The loss as a formula.
+	Name string
+	// RuleName is the loss's rule by Table 1, as [ParseRule] reads it; "" if it is Name.
+	RuleName string
+	Text     string // The loss as a formula.
 	// Constant is c in ∂L/∂f = c · G, where G is the gradient of the loss's rule, a mean over triplets; 0 where no c does
 	// that.
 	Constant func(o Options) float64
@@ -17,15 +25,17 @@ type Loss struct {
 	Of func(b *Batch, f, s *Node) *Node
 }
 
-// Rule is the loss's rule by Table 1, with the given options. A loss that is not of [Losses] has the zero rule.
+// Rule returns the loss's rule by Table 1 with the given options; the zero rule if its name is no rule's.
 func (l Loss) Rule(o Options) Rule {
-	r, _ := ParseRule(l.Name)
+	r, _ := ParseRule(cmp.Or(l.RuleName, l.Name))
 	r.Options = o
 	return r
 }
 
-// Losses are the seven methods of Table 1. Two stand twice: what was published, and what the paper's components
-// integrate to, which is not the same.
+// Losses are the seven methods of Table 1 under the names of their rules ([Aliases]). The paper's components of MS and
+// SCT integrate to another loss than the one that was published; table1-ms-published and table1-sct-published are those.
+// At a rule's own parameters and triplets none of these is a loss of package losses, but for triplet-euc and
+// triplet-cos, which losses.Triplet and losses.SoftTriplet contain.
 var Losses = []Loss{
 	{
 		Name: "triplet-euc", Text: "max(D_ap² − D_an² + m, 0), m = 4",
@@ -33,7 +43,7 @@ var Losses = []Loss{
 		Constant: func(Options) float64 { return 4 }, // ∂D²/∂D = 2 over T^con = 0.5.
 		Of: func(b *Batch, f, _ *Node) *Node {
 			square := func(other *Node) *Node {
-				return ReduceSum(Square(Sub(b.anchorRows(f), Gather(f, column(other)))), 1)
+				return ReduceSum(Square(Sub(b.anchorRows(f), Gather(f, graphs.Column(other)))), 1)
 			}
 			hinge := AddScalar(Sub(square(b.Triplets.Positive), square(b.Triplets.Negative)), 4)
 			return b.mean(Max(hinge, ZerosLike(hinge)))
@@ -48,7 +58,7 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "circle", Text: "log(1 + exp(τ(S_an² − S_ap(2−S_ap))))",
+		Name: "table1-circle", Text: "log(1 + exp(τ(S_an² − S_ap(2−S_ap))))",
 		Constant: func(o Options) float64 { return 2 * o.TauValue() }, // ∂(S²) = 2S and ∂(S(2−S)) = 2(1−S).
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -56,7 +66,7 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "binomial", Text: "log(1 + exp(−α(S_ap−λ)))/α + log(1 + exp(β(S_an−λ)))/β",
+		Name: "table1-binomial", Text: "log(1 + exp(−α(S_ap−λ)))/α + log(1 + exp(β(S_an−λ)))/β",
 		Constant: func(Options) float64 { return 2 }, // 1 over T^con = 0.5.
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -65,7 +75,7 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "ms", Text: "log(1 + m₊exp(−α(S_ap−λ)))/(αm₊) + log(1 + m₋exp(β(S_an−λ)))/(βm₋), m₊ and m₋ held fixed",
+		Name: "table1-ms", Text: "log(1 + m₊exp(−α(S_ap−λ)))/(αm₊) + log(1 + m₋exp(β(S_an−λ)))/(βm₋), m₊ and m₋ held fixed",
 		Why:      "what $P^{sig-ms}$ integrates to: the similarities to other members weigh the pair and get no gradient themselves",
 		Constant: func(Options) float64 { return 2 },
 		Of: func(b *Batch, _, s *Node) *Node {
@@ -75,13 +85,13 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "ms", Text: "log(1 + Σ exp(−α(S_ak−λ)))/α + log(1 + Σ exp(β(S_ak−λ)))/β, as published: sums over 𝒫 and 𝒩 with the pair itself",
+		Name: "table1-ms-published", RuleName: "table1-ms", Text: "log(1 + Σ exp(−α(S_ak−λ)))/α + log(1 + Σ exp(β(S_ak−λ)))/β, as published: sums over 𝒫 and 𝒩 with the pair itself",
 		Why:      "the published loss sums where $P^{sig-ms}$ takes a mean, and moves every member of 𝒫 and 𝒩, not the triplet's alone",
 		Constant: func(Options) float64 { return 0 },
 		Of:       multiSimilarity,
 	},
 	{
-		Name: "dr-ms", Text: "the loss of ms with m₊ and m₋ held fixed, before its regulariser",
+		Name: "table1-dr-ms", Text: "the loss of table1-ms with m₊ and m₋ held fixed, before its regulariser",
 		Why:      "DR-MS adds a regulariser for the direction that the rule takes outright: a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
@@ -91,7 +101,7 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "sct", Text: "triplet-cos, with S_ap held fixed where S_an > S_ap",
+		Name: "table1-sct", Text: "triplet-cos, with S_ap held fixed where S_an > S_ap",
 		Why:      "what $T^{cos}$ with $T^{sc1}$ integrates to",
 		Constant: func(o Options) float64 { return o.TauValue() },
 		Of: func(b *Batch, _, s *Node) *Node {
@@ -101,7 +111,7 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "sct", Text: "S_an where S_an > S_ap, else triplet-cos, as published (λ = 1)",
+		Name: "table1-sct-published", RuleName: "table1-sct", Text: "S_an where S_an > S_ap, else triplet-cos, as published (λ = 1)",
 		Why:      "the published loss pushes hard negatives with weight λ, the rule with $T^{cos}$",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
@@ -121,7 +131,7 @@ func (b *Batch) similarities(s *Node) (ap, an *Node) {
 func (b *Batch) mean(x *Node) *Node {
 	valid := b.Triplets.Valid
 	count := ReduceAllSum(ConvertDType(valid, x.DType()))
-	return Div(ReduceAllSum(Where(valid, x, ZerosLike(x))), Max(count, OnesLike(count)))
+	return Div(ReduceAllSum(graphs.Only(valid, x)), Max(count, OnesLike(count)))
 }
 
 func binomial(b *Batch, ap, an, mPositive, mNegative *Node) *Node {
@@ -142,7 +152,7 @@ func multiSimilarity(b *Batch, _, s *Node) *Node {
 	term := func(self *Node, set others, slope float64) *Node {
 		e := func(x *Node) *Node { return Exp(MulScalar(AddScalar(x, -o.LambdaValue()), slope)) }
 		all := e(rows)
-		sum := Add(e(self), ReduceSum(Where(set.belong, all, ZerosLike(all)), 1))
+		sum := Add(e(self), ReduceSum(graphs.Only(set.belong, all), 1))
 		return Log1P(sum)
 	}
 	return b.mean(Add(DivScalar(term(ap, positives, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, negatives, o.BetaValue()), o.BetaValue())))

@@ -4,6 +4,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Triplets are rows of a batch: anchor, positive and negative, int32 [T] each, of which those count that are Valid,
@@ -18,7 +20,7 @@ func pairs(s, labels *Node, o Options) (positive, negative *Node) {
 	n := labels.Shape().Dimensions[0]
 	same := Equal(Reshape(labels, n, 1), Reshape(labels, 1, n))
 	negative = LogicalNot(same)
-	itself := Equal(Iota(s.Graph(), intShape(s), 0), Iota(s.Graph(), intShape(s), 1))
+	itself := Equal(graphs.Index(s, 0), graphs.Index(s, 1))
 	positive = LogicalAnd(same, LogicalNot(itself))
 	if o.SkipDuplicates {
 		positive = LogicalAnd(positive, LessOrEqual(s, Scalar(s.Graph(), s.DType(), duplicate)))
@@ -30,7 +32,7 @@ func pairs(s, labels *Node, o Options) (positive, negative *Node) {
 // batch. Among equals the lowest index is taken. An anchor that lacks either gives a triplet that is not valid.
 func easyPositiveHardNegative(s, positive, negative *Node) Triplets {
 	g, n := s.Graph(), s.Shape().Dimensions[0]
-	index := Iota(g, intShape(s), 1)
+	index := graphs.Index(s, 1)
 	nearest := func(candidates *Node) *Node {
 		masked := Where(candidates, s, belowAll(s))
 		best := LogicalAnd(candidates, Equal(masked, InsertAxes(ReduceMax(masked, 1), -1)))
@@ -49,5 +51,3 @@ func easyPositiveHardNegative(s, positive, negative *Node) Triplets {
 // belowAll and aboveAll are lower and higher than any similarity, and finite, so that no arithmetic makes a NaN of them.
 func belowAll(s *Node) *Node { return MulScalar(OnesLike(s), -4) }
 func aboveAll(s *Node) *Node { return MulScalar(OnesLike(s), 4) }
-
-func intShape(x *Node) shapes.Shape { return shapes.Make(dtypes.Int32, x.Shape().Dimensions...) }

@@ -1,6 +1,10 @@
 package dmlx
 
-import . "github.com/gomlx/gomlx/core/graph"
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+)
 
 // PairWeight gives the weights P₊ of the anchor-positive and P₋ of the anchor-negative pair (§3.3).
 type PairWeight struct {
@@ -10,6 +14,9 @@ type PairWeight struct {
 
 	paper bool
 }
+
+// Custom tells whether the pair weight is the user's own.
+func (p PairWeight) Custom() bool { return p.Of != nil && !p.paper }
 
 // The pair weights of the paper.
 var (
@@ -42,8 +49,8 @@ var (
 
 func linMS(b *Batch) (positive, negative *Node) {
 	positives, negatives := b.relative()
-	mPositive := positives.mean(func(r *Node) *Node { return Sub(column(b.Sap), r) }, ZerosLike(b.Sap))
-	mNegative := negatives.mean(func(r *Node) *Node { return Sub(column(b.San), r) }, ZerosLike(b.San))
+	mPositive := positives.mean(func(r *Node) *Node { return Sub(graphs.Column(b.Sap), r) }, ZerosLike(b.Sap))
+	mNegative := negatives.mean(func(r *Node) *Node { return Sub(graphs.Column(b.San), r) }, ZerosLike(b.San))
 	return Mul(OneMinus(mPositive), OneMinus(b.Sap)), Mul(OnePlus(mNegative), b.San)
 }
 
@@ -56,8 +63,8 @@ func sigMS(b *Batch) (positive, negative *Node) {
 func relativeSimilarity(b *Batch) (mPositive, mNegative *Node) {
 	positives, negatives := b.relative()
 	alpha, beta := b.Options.AlphaValue(), b.Options.BetaValue()
-	return positives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(column(b.Sap), r), alpha)) }, OnesLike(b.Sap)),
-		negatives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(column(b.San), r), -beta)) }, OnesLike(b.San))
+	return positives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.Sap), r), alpha)) }, OnesLike(b.Sap)),
+		negatives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.San), r), -beta)) }, OnesLike(b.San))
 }
 
 // sigmoidal is Eq. 13, and Eq. 11 where m₊ = m₋ = 1.
@@ -80,7 +87,7 @@ func (o others) mean(f func(r *Node) *Node, empty *Node) *Node {
 	values := f(o.values)
 	count := ReduceSum(ConvertDType(o.belong, values.DType()), 1)
 	// Where and not a product: what does not belong may be infinite.
-	sum := ReduceSum(Where(o.belong, values, ZerosLike(values)), 1)
+	sum := ReduceSum(graphs.Only(o.belong, values), 1)
 	none := Equal(count, ZerosLike(count))
 	return Where(none, empty, Div(sum, Where(none, OnesLike(count), count)))
 }
@@ -98,9 +105,9 @@ func (b *Batch) relative() (positives, negatives others) {
 	farthest := ReduceMin(Where(positive, rows, high), 1)
 	epsilon := b.Options.EpsilonValue()
 	other := func(chosen *Node) *Node {
-		return NotEqual(Iota(rows.Graph(), intShape(rows), 1), column(chosen))
+		return NotEqual(graphs.Index(rows, 1), graphs.Column(chosen))
 	}
-	positives = others{rows, LogicalAnd(LogicalAnd(positive, other(b.Triplets.Positive)), LessThan(rows, column(AddScalar(hardest, epsilon))))}
-	negatives = others{rows, LogicalAnd(LogicalAnd(negative, other(b.Triplets.Negative)), GreaterThan(rows, column(AddScalar(farthest, -epsilon))))}
+	positives = others{rows, LogicalAnd(LogicalAnd(positive, other(b.Triplets.Positive)), LessThan(rows, graphs.Column(AddScalar(hardest, epsilon))))}
+	negatives = others{rows, LogicalAnd(LogicalAnd(negative, other(b.Triplets.Negative)), GreaterThan(rows, graphs.Column(AddScalar(farthest, -epsilon))))}
 	return positives, negatives
 }

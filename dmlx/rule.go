@@ -1,13 +1,12 @@
 package dmlx
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // Rule says what a batch does to its embeddings: in which direction each member of a triplet moves, how strongly each
@@ -68,6 +67,19 @@ var options = []option{
 	{name: "tau", preset: 1, value: func(o *Options) **float64 { return &o.Tau }},
 }
 
+// settings lets a name set the options of o.
+func (o *Options) settings() []query.Option {
+	out := make([]query.Option, len(options))
+	for i, k := range options {
+		if out[i].Name = k.name; k.on != nil {
+			out[i].On = func() { *k.on(o) = true }
+		} else {
+			out[i].Set = func(v float64) { *k.value(o) = &v }
+		}
+	}
+	return out
+}
+
 func value(p *float64, preset float64) float64 {
 	if p == nil {
 		return preset
@@ -90,19 +102,33 @@ func (o Options) LambdaValue() float64 { return value(o.Lambda, 0.5) }
 // EpsilonValue is ε, 0.1 by default.
 func (o Options) EpsilonValue() float64 { return value(o.Epsilon, 0.1) }
 
-// aliases are the losses of Table 1, and the paper's own rule ("Ours" in Table 5), as rules.
-var aliases = []struct{ name, rule string }{
-	{"triplet-euc", "euc/euc/con"},
-	{"triplet-cos", "cos/con/cos"},
-	{"circle", "cos/lin/cir"},
-	{"binomial", "cos/sig/con"},
-	{"ms", "cos/sig-ms/con"},
-	{"dr-ms", "cos-orth/sig-ms/con"},
-	{"sct", "cos/con/cos+sc1"},
-	{"ours", "cos-orth/lin-ms/cir"},
+// aliases are the losses of Table 1 as rules, and the paper's best rule, "Ours" in its Table 5. A name starts with
+// table1- if the loss as published, which has the name without it in package losses or none there, has another gradient.
+// former is the rule's name before that was so.
+var aliases = []struct{ name, former, rule string }{
+	{"triplet-euc", "", "euc/euc/con"},
+	{"triplet-cos", "", "cos/con/cos"},
+	{"table1-circle", "circle", "cos/lin/cir"},
+	{"table1-binomial", "binomial", "cos/sig/con"},
+	{"table1-ms", "ms", "cos/sig-ms/con"},
+	{"table1-dr-ms", "dr-ms", "cos-orth/sig-ms/con"},
+	{"table1-sct", "sct", "cos/con/cos+sc1"},
+	{"ours", "", "cos-orth/lin-ms/cir"},
 }
 
-// Aliases lists the names of the losses that [ParseRule] understands, in Table 1's order, and "ours".
+// FormerName returns a notice of one line if a rule's name is one that [ParseRule] still reads though the rule is called
+// otherwise now, and "" for any other name: "ms" is table1-ms, since the loss "ms" as published has another gradient.
+func FormerName(name string) string {
+	body, _, _ := strings.Cut(name, "?")
+	for _, a := range aliases {
+		if a.former != "" && body == a.former {
+			return fmt.Sprintf("rule %q is now called %s (%s): the loss as published has another gradient", body, a.name, a.rule)
+		}
+	}
+	return ""
+}
+
+// Aliases lists the names of losses that [ParseRule] reads, in the order of Table 1, and "ours".
 func Aliases() []string {
 	out := make([]string, len(aliases))
 	for i, a := range aliases {
@@ -112,14 +138,15 @@ func Aliases() []string {
 }
 
 // ParseRule reads a rule's name: direction/pair/triplet[+mask], as in "cos-orth/lin-ms/cir" or "cos/con/cos+sc1", or a
-// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum".
+// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum". It also reads the names that
+// these losses once had ([FormerName]).
 func ParseRule(name string) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...))
 	}
-	body, query, hasQuery := strings.Cut(name, "?")
+	body, text, hasOptions := strings.Cut(name, "?")
 	for _, a := range aliases {
-		if body == a.name {
+		if body == a.name || a.former != "" && body == a.former {
 			body = a.rule
 		}
 	}
@@ -144,32 +171,11 @@ func ParseRule(name string) (Rule, error) {
 			return fail("%v", err)
 		}
 	}
-	if !hasQuery {
+	if !hasOptions {
 		return r, nil
 	}
-	seen := make(map[string]bool)
-	for _, field := range strings.Split(query, "&") {
-		key, text, hasValue := strings.Cut(field, "=")
-		if seen[key] {
-			return fail("option %s is given twice", key)
-		}
-		seen[key] = true
-		opt, err := find("option", key, options, func(o option) string { return o.name })
-		if err != nil {
-			return fail("%v", err)
-		}
-		if opt.on != nil {
-			if hasValue {
-				return fail("option %s is a switch and takes no value", key)
-			}
-			*opt.on(&r.Options) = true
-			continue
-		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return fail("option %s needs a finite number, not %q", key, text)
-		}
-		*opt.value(&r.Options) = &v
+	if err := query.Read("option", text, r.Options.settings()); err != nil {
+		return fail("%v", err)
 	}
 	return r, nil
 }
@@ -185,8 +191,8 @@ func find[T any](kind, name string, in []T, nameOf func(T) string) (T, error) {
 	return zero, fmt.Errorf("no %s %q; there are %s", kind, name, strings.Join(names, ", "))
 }
 
-// withDefaults fills the parts that are left out.
-func (r Rule) withDefaults() Rule {
+// WithDefaults returns the rule with the parts that are left out: cos/con/con.
+func (r Rule) WithDefaults() Rule {
 	if r.Direction.Of == nil {
 		r.Direction = DirectionCos
 	}
@@ -202,59 +208,32 @@ func (r Rule) withDefaults() Rule {
 // Name is the rule's canonical name: [ParseRule] reads it back, if all parts are the paper's. Options are listed where
 // they differ from the default, in alphabetical order.
 func (r Rule) Name() string {
-	r = r.withDefaults()
-	part := func(name string) string {
-		if name == "" {
-			return "custom"
-		}
-		return name
-	}
-	name := part(r.Direction.Name) + "/" + part(r.Pair.Name) + "/" + part(r.Triplet.Name)
+	r = r.WithDefaults()
+	name := partName(r.Direction.Name) + "/" + partName(r.Pair.Name) + "/" + partName(r.Triplet.Name)
 	if r.Mask.Of != nil {
-		name += "+" + part(r.Mask.Name)
+		name += "+" + partName(r.Mask.Name)
 	}
-	var query []string
+	var fields []string
 	for _, o := range options {
 		if o.on != nil {
 			if *o.on(&r.Options) {
-				query = append(query, o.name)
+				fields = append(fields, o.name)
 			}
 		} else if v := *o.value(&r.Options); v != nil && *v != o.preset {
-			query = append(query, o.name+"="+strconv.FormatFloat(*v, 'g', -1, 64))
+			fields = append(fields, query.Number(o.name, *v))
 		}
 	}
-	if len(query) > 0 {
-		name += "?" + strings.Join(query, "&")
-	}
-	return name
+	return query.Join(name, fields)
 }
+
+func partName(name string) string { return cmp.Or(name, "custom") }
 
 // String is Name.
 func (r Rule) String() string { return r.Name() }
 
 // Custom tells whether a part of the rule is the user's own.
 func (r Rule) Custom() bool {
-	r = r.withDefaults()
-	return !r.Direction.paper || !r.Pair.paper || !r.Triplet.paper || r.Mask.Of != nil && !r.Mask.paper
-}
-
-// Identity is what a rule is known by in a run store: its name, and for a rule with a part of the user's own also a
-// digest of what the rule does to a fixed probe batch on the Go backend, so that an edited rule is another rule.
-// It fails where the user's function does.
-func (r Rule) Identity() (string, error) {
-	if !r.Custom() {
-		return r.Name(), nil
-	}
-	values, err := probe(r)
-	if err != nil {
-		return "", fmt.Errorf("rule %s: %w", r.Name(), err)
-	}
-	sum := sha256.New()
-	for _, v := range values {
-		bits := math.Float32bits(v)
-		sum.Write([]byte{byte(bits), byte(bits >> 8), byte(bits >> 16), byte(bits >> 24)})
-	}
-	return r.Name() + "#" + hex.EncodeToString(sum.Sum(nil))[:12], nil
+	return r.Direction.Custom() || r.Pair.Custom() || r.Triplet.Custom() || r.Mask.Custom()
 }
 
 // Rules lists all combinations of the paper's parts with their default options: 4 directions × 6 pair weights ×

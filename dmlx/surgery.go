@@ -4,6 +4,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Batch is what the parts of a rule are functions of: the embeddings of a batch, their similarities, and its triplets.
@@ -56,12 +58,12 @@ func (b *Batch) anchorRows(x *Node) *Node {
 	if b.eachAnchorOnce {
 		return x
 	}
-	return Gather(x, column(b.Triplets.Anchor))
+	return Gather(x, graphs.Column(b.Triplets.Anchor))
 }
 
 // members are f_a, f_p and f_n, [T, D] each.
 func (b *Batch) members() (fa, fp, fn *Node) {
-	return b.anchorRows(b.F), Gather(b.F, column(b.Triplets.Positive)), Gather(b.F, column(b.Triplets.Negative))
+	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F, graphs.Column(b.Triplets.Negative))
 }
 
 // Dap is the distance ‖f_a−f_p‖, [T].
@@ -99,7 +101,7 @@ type Composed struct {
 // of valid triplets unless Options.Sum. The rule's options are taken for the batch's, but for SkipDuplicates, by which the batch
 // has been mined: it panics if they differ in that.
 func Compose(b *Batch, r Rule) *Composed {
-	r = r.withDefaults()
+	r = r.WithDefaults()
 	if r.Options.SkipDuplicates != b.Options.SkipDuplicates {
 		exceptions.Panicf("rule %s: SkipDuplicates is %v, and the batch was mined with %v", r.Name(), r.Options.SkipDuplicates, b.Options.SkipDuplicates)
 	}
@@ -107,7 +109,7 @@ func Compose(b *Batch, r Rule) *Composed {
 	own.Options = r.Options
 	b = &own
 	c := &Composed{Batch: b}
-	c.PairPositive, c.PairNegative, c.Weight = weights(b, r)
+	c.PairPositive, c.PairNegative, c.Weight = r.Weights(b)
 	valid := b.Triplets.Valid
 	c.Count = ReduceAllSum(ConvertDType(valid, dtypes.Float32))
 	scale := OnesLike(c.Count)
@@ -117,7 +119,7 @@ func Compose(b *Batch, r Rule) *Composed {
 	// Where and not a product: a triplet that is not valid may have any weight.
 	strength := func(pair *Node) *Node {
 		w := Mul(Mul(c.Weight, pair), scale)
-		return Where(valid, w, ZerosLike(w))
+		return graphs.Only(valid, w)
 	}
 	positive, negative := strength(c.PairPositive), strength(c.PairNegative)
 	moves := r.Direction.Of(b)
@@ -142,8 +144,10 @@ func Compose(b *Batch, r Rule) *Composed {
 	return c
 }
 
-// weights are P₊ with the mask applied, P₋ and T of a rule, [T] each.
-func weights(b *Batch, r Rule) (positive, negative, triplet *Node) {
+// Weights builds P₊ with the mask applied, P₋ and T of the triplets of a batch, [T] each. It panics, as code that builds
+// graphs does, if a part gives another shape.
+func (r Rule) Weights(b *Batch) (positive, negative, triplet *Node) {
+	r = r.WithDefaults()
 	positive, negative = r.Pair.Of(b)
 	triplet = r.Triplet.Of(b)
 	if r.Mask.Of != nil {
@@ -188,7 +192,7 @@ func Normalize(x *Node) *Node {
 	square := ReduceAndKeep(Square(x), ReduceSum, -1)
 	there := GreaterThan(square, Scalar(x.Graph(), x.DType(), 1e-24))
 	inverse := Reciprocal(Sqrt(Where(there, square, OnesLike(square))))
-	return Mul(x, Where(there, inverse, ZerosLike(inverse)))
+	return Mul(x, graphs.Only(there, inverse))
 }
 
 // Surgery is the op of the paper's implementation section. It takes embeddings, float32 [B, D], as the network gives

@@ -11,6 +11,9 @@ type TripletWeight struct {
 	paper bool
 }
 
+// Custom tells whether the triplet weight is the user's own.
+func (t TripletWeight) Custom() bool { return t.Of != nil && !t.paper }
+
 // The triplet weights of the paper.
 var (
 	// TripletCon is T^con (Eq. 15): 0.5.
@@ -38,6 +41,9 @@ type Mask struct {
 
 	paper bool
 }
+
+// Custom tells whether the mask is the user's own.
+func (m Mask) Custom() bool { return m.Of != nil && !m.paper }
 
 // The masks of the paper.
 var (

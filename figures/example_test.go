@@ -12,7 +12,7 @@ import (
 func ExampleTripletDiagram() {
 	sap, san := figures.SimilarityGrid(0, 1, 101)
 	weight := make([]float32, len(sap))
-	for i := range weight { // T^cos; dmlx.Weights gives those of any rule.
+	for i := range weight { // T^cos; dissect.Weights gives those of any rule.
 		weight[i] = float32(1 / (1 + math.Exp(float64(sap[i]-san[i]))))
 	}
 	f, err := figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: "$T^{cos}$", Values: weight}})

@@ -9,7 +9,7 @@ import (
 // LossRow is a row of Table 1: a loss, the rule that it is taken apart into, and how the gradient of the loss by autodiff
 // compares with the rule's composed gradient G on a batch.
 type LossRow struct {
-	Loss string // triplet-euc, triplet-cos, circle, binomial, ms, dr-ms, sct; others stand as they are.
+	Loss string // As dmlx.Losses name it; other names stand as they are.
 	Rule string // direction/pair/triplet.
 	// Stated is the c in ∂L/∂f = c·G that follows from the formulas; 0 if there is none.
 	Stated float64
@@ -20,8 +20,9 @@ type LossRow struct {
 }
 
 var methods = map[string]Markup{
-	"triplet-euc": "Triplet (Euclidean)", "triplet-cos": "Triplet (cosine)", "circle": "Circle loss", "binomial": "Binomial deviance",
-	"ms": "MS loss", "dr-ms": "DR-MS loss", "sct": "SC triplet loss",
+	"triplet-euc": "Triplet (Euclidean)", "triplet-cos": "Triplet (cosine)", "table1-circle": "Circle loss",
+	"table1-binomial": "Binomial deviance", "table1-ms": "MS loss", "table1-ms-published": "MS loss, as published",
+	"table1-dr-ms": "DR-MS loss", "table1-sct": "SC triplet loss", "table1-sct-published": "SC triplet loss, as published",
 }
 
 // Table1 is Table 1, losses taken apart into direction, pair weight and triplet weight, with what the paper does not

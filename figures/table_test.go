@@ -191,9 +191,9 @@ func TestShadeIsThePapers(t *testing.T) {
 func TestTable1(t *testing.T) {
 	table, err := Table1([]LossRow{
 		{Loss: "triplet-euc", Rule: "euc/euc/con", Stated: 4, Measured: 4, Error: 1.2e-6, Cosine: 1, Note: "With $m = 4$ the hinge is never at rest."},
-		{Loss: "circle", Rule: "cos/lin/cir", Stated: 2, Measured: 2.0000001, Error: 3e-7, Cosine: 1},
-		{Loss: "dr-ms", Rule: "cos-orth/sig-ms/con", Measured: 1.87, Error: 0.41, Cosine: 0.912},
-		{Loss: "sct", Rule: "cos/con/cos+sc1", Stated: 1, Measured: 1, Error: 0, Cosine: 1},
+		{Loss: "table1-circle", Rule: "cos/lin/cir", Stated: 2, Measured: 2.0000001, Error: 3e-7, Cosine: 1},
+		{Loss: "table1-dr-ms", Rule: "cos-orth/sig-ms/con", Measured: 1.87, Error: 0.41, Cosine: 0.912},
+		{Loss: "table1-sct", Rule: "cos/con/cos+sc1", Stated: 1, Measured: 1, Error: 0, Cosine: 1},
 	}, "batch of 64, D = 32, go")
 	checkText(t, "table1", table, err)
 	if _, err := Table1([]LossRow{{Rule: "cos"}}, ""); err == nil {

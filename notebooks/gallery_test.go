@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/experiment/report"
 	"github.com/gradient-surgery/dml/figures"
@@ -36,8 +37,8 @@ func TestGallery(t *testing.T) {
 		}
 		return rule
 	}
-	dissect := func(e dmlx.Embeddings, rule string) *dmlx.Dissection {
-		d, err := dmlx.Dissect(b, e, parse(rule))
+	takeApart := func(e dissect.Embeddings, rule string) *dissect.Dissection {
+		d, err := dissect.Rule(b, e, parse(rule))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +46,7 @@ func TestGallery(t *testing.T) {
 	}
 	pull := func(rule string) (positive, triplet []float32) {
 		sap, san := figures.SimilarityGrid(0, 1, 151)
-		positive, _, triplet, err := dmlx.Weights(b, parse(rule), sap, san)
+		positive, _, triplet, err := dissect.Weights(b, parse(rule), sap, san)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestGallery(t *testing.T) {
 	}
 
 	pairs := sample.Pairs(25, 16, 1)
-	euc, cos := dissect(pairs, "euc/con/con"), dissect(pairs, "cos/con/con")
+	euc, cos := takeApart(pairs, "euc/con/con"), takeApart(pairs, "cos/con/con")
 	var points []figures.Projection
 	for i, s := range sample.Strengths(euc) {
 		points = append(points, figures.Projection{S: float64(euc.Triplets[i].Sap), Euc: s, Cos: sample.Strengths(cos)[i]})
@@ -118,7 +119,7 @@ func TestGallery(t *testing.T) {
 	batch := sample.Batch(8, 4, 32, 1, 1)
 	var matrices []figures.Matrix
 	for _, rule := range []string{"cos/con/con", "cos/lin/cir", "cos-orth/lin-ms/cir"} {
-		matrices = append(matrices, figures.Matrix{Title: "$M$ of " + rule, Values: dissect(batch, rule).M, Labels: batch.Labels})
+		matrices = append(matrices, figures.Matrix{Title: "$M$ of " + rule, Values: takeApart(batch, rule).M, Labels: batch.Labels})
 	}
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)

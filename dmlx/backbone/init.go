@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
 // Param is one tensor of a network as PyTorch knows it.
@@ -124,7 +126,7 @@ func path(name string) string { return "/" + strings.ReplaceAll(name, ".", "/") 
 
 // set puts values, in PyTorch's layout, into the parameter's variable, which is created if it is not there.
 func set(store *model.Store, p Param, values []float32) (err error) {
-	defer caught(&err)
+	defer brief.Catch(&err)
 	dims := p.Shape
 	if len(dims) == 4 {
 		o, c, h, w := dims[0], dims[1], dims[2], dims[3]
@@ -150,7 +152,7 @@ func set(store *model.Store, p Param, values []float32) (err error) {
 
 // get reads the parameter's values, in PyTorch's layout, from its variable; nil if there is none.
 func get(store *model.Store, p Param) (values []float32, err error) {
-	defer caught(&err)
+	defer brief.Catch(&err)
 	v := store.GetVariable(path(p.Name))
 	if v == nil {
 		return nil, nil
@@ -193,12 +195,4 @@ func permuted(values []float32, dims, order [4]int) []float32 {
 		}
 	}
 	return out
-}
-
-// caught makes an error, of one line, of a panic in GoMLX.
-func caught(err *error) {
-	if r := recover(); r != nil {
-		first, _, _ := strings.Cut(fmt.Sprint(r), "\n")
-		*err = fmt.Errorf("backbone: %s", first)
-	}
 }

@@ -93,7 +93,7 @@ func Linked(name string) bool { return slices.Contains(compute.List(), name) }
 func start(config string) (b compute.Backend, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			b, err = nil, fmt.Errorf("%v", r)
+			b, err = nil, brief.Panicked(r)
 		}
 	}()
 	if strings.HasPrefix(config, "xla") && AutoInstall != nil && !filepath.IsAbs(strings.TrimPrefix(config, "xla:")) {

@@ -8,12 +8,13 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // Config says how a network is trained: by which rule or loss, from which weights, on which batches, at which rate, for how
 // long. Together with the images it decides a run's numbers, up to the backend's rounding.
 type Config struct {
-	// Rule is the rule's identity; see [dmlx.Rule.Identity]. It is empty where a loss is trained by.
+	// Rule is the rule's identity; see [dissect.IdentityOf]. It is empty where a loss is trained by.
 	Rule string `json:"rule"`
 
 	// Loss is a loss by its canonical name, as [losses.Named] has it, and Miner what chooses its pairs or triplets; see
@@ -59,7 +60,7 @@ const (
 
 // WithRule is the spec with another rule, which may be the user's own.
 func (c Config) WithRule(r dmlx.Rule) (Config, error) {
-	id, err := r.Identity()
+	id, err := dissect.IdentityOf(r)
 	if err != nil {
 		return c, err
 	}
@@ -109,7 +110,7 @@ func (c Config) TheRule() (dmlx.Rule, error) {
 		return dmlx.Rule{}, fmt.Errorf("the spec trains by %s, not by a rule", c.Objective())
 	}
 	if c.rule != nil {
-		if id, err := c.rule.Identity(); err == nil && id == c.Rule {
+		if id, err := dissect.IdentityOf(*c.rule); err == nil && id == c.Rule {
 			return *c.rule, nil
 		}
 	}

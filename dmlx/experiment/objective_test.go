@@ -12,8 +12,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
@@ -98,9 +98,9 @@ func TestStepByLoss(t *testing.T) {
 				if len(classes) != 4 {
 					t.Fatalf("classes %v, want 4 of 6", classes)
 				}
-				p := dmlx.Proxies{}
+				p := dissect.Proxies{}
 				if perClass > 0 {
-					p = dmlx.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: firstProxies(4*perClass, spec.Dim, spec.Seed)}
+					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: firstProxies(4*perClass, spec.Dim, spec.Seed)}
 					p.Classes = make([]int64, p.N)
 					for label, i := range classes {
 						for k := range perClass {
@@ -130,11 +130,11 @@ func TestStepByLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := dmlx.Embeddings{Values: tensors.MustCopyFlatData[float32](x), N: len(b.labels), Dim: spec.Dim}
+				e := dissect.Embeddings{Values: tensors.MustCopyFlatData[float32](x), N: len(b.labels), Dim: spec.Dim}
 				for _, label := range b.labels {
 					e.Labels = append(e.Labels, int64(label))
 				}
-				d, err := dmlx.DissectLoss(c.Backend, e, p, l.Of)
+				d, err := dissect.Loss(c.Backend, e, p, l.Of)
 				if err != nil {
 					t.Fatal(err)
 				}

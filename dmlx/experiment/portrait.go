@@ -367,14 +367,7 @@ func portray(ctx context.Context, trainer *Trainer, store *Store, spec Spec, pro
 		return nil, err
 	}
 	defer unlock()
-	defer func() {
-		if r := recover(); r != nil { // GoMLX panics where a graph cannot be built.
-			err = fmt.Errorf("%v", r)
-		}
-		if err != nil {
-			p, err = nil, brief.Error(err)
-		}
-	}()
+	defer brief.Catch(&err)
 	p, result, err := store.portrait(spec)
 	if err != nil || p != nil { // Another process may have made it meanwhile.
 		return p, err

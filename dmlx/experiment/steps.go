@@ -41,14 +41,7 @@ type Stepped struct {
 
 // Take takes the steps. Between them it looks whether ctx is done.
 func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped, err error) {
-	defer func() {
-		if p := recover(); p != nil { // GoMLX panics where a graph cannot be built.
-			err = fmt.Errorf("%v", p)
-		}
-		if err != nil {
-			out, err = nil, brief.Error(err)
-		}
-	}()
+	defer brief.Catch(&err)
 	dim, err := s.check()
 	if err != nil {
 		return nil, err

@@ -95,14 +95,7 @@ type Measures struct {
 // one. If ctx is done it stops at the next step: the epoch under way is lost, and the same call goes on from its beginning. A
 // training that diverges has an outcome too; see [Measures].Diverged.
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil { // GoMLX panics where a graph cannot be built, as a rule of the user's own may not.
-			err = fmt.Errorf("%v", p)
-		}
-		if err != nil {
-			out, err = nil, brief.Error(err)
-		}
-	}()
+	defer brief.Catch(&err)
 	s, err := t.newSession(training)
 	if err != nil {
 		return nil, err

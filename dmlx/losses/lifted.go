@@ -4,6 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 var aboutLifted = About{
@@ -29,11 +30,11 @@ func (l *Lifted) Of(b *dmlx.LossBatch) *Node {
 	negatives, any := sumExp(AddScalar(Neg(d), l.Margin), b.Negative)
 	negatives = Where(any, negatives, MulScalar(OnesLike(negatives), never))
 	wide := func(x *Node) *Node { return BroadcastToDims(x, d.Shape().Dimensions...) }
-	i, j, own := wide(column(negatives)), wide(InsertAxes(negatives, 0)), wide(column(any))
+	i, j, own := wide(graphs.Column(negatives)), wide(InsertAxes(negatives, 0)), wide(graphs.Column(any))
 	first, second := Where(own, i, j), Where(own, j, i) // The first is not empty if one of them is not.
 	both := Add(first, softplus(Sub(second, first)))    // log(exp i + exp j)
-	pair := LogicalAnd(b.Positive, LogicalOr(column(any), InsertAxes(any, 0)))
-	both = Add(only(pair, both), d)
+	pair := LogicalAnd(b.Positive, LogicalOr(graphs.Column(any), InsertAxes(any, 0)))
+	both = Add(graphs.Only(pair, both), d)
 	return mean(MulScalar(Square(hinge(both)), 0.5), pair)
 }
 

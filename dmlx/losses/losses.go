@@ -1,6 +1,6 @@
 // Package losses has the losses of deep metric learning as they were published, each as a function of a batch's
-// similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dmlx.DissectLoss] and
-// [dmlx.LossParts], or trained with.
+// similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dissect.Loss] and
+// [dissect.LossParts], or trained with.
 //
 // A loss is a struct with its parameters; its constructor fills in the usual ones, which are the paper's own unless the field
 // says where they are from, and [Parse] reads it by name:
@@ -16,13 +16,12 @@ package losses
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // Loss is a loss with its parameters. *Contrastive and the others of this package are.
@@ -106,7 +105,7 @@ type Named struct {
 
 // Parse reads a loss by its name, with parameters behind it that are not the published ones: "circle?gamma=64&m=0.25".
 func Parse(name string) (*Named, error) {
-	body, query, hasQuery := strings.Cut(name, "?")
+	body, text, hasParameters := strings.Cut(name, "?")
 	var out *Named
 	for _, t := range table {
 		if t.Name == body {
@@ -116,38 +115,20 @@ func Parse(name string) (*Named, error) {
 	if out == nil {
 		return nil, fmt.Errorf("loss %q: there is none of that name; there are %s", name, strings.Join(Names(), ", "))
 	}
-	if !hasQuery {
+	if !hasParameters {
 		return out, nil
 	}
 	params := out.params()
-	seen := make(map[string]bool)
-	for _, field := range strings.Split(query, "&") {
-		key, text, hasValue := strings.Cut(field, "=")
-		var p *param
-		names := make([]string, len(params))
-		for i := range params {
-			if names[i] = params[i].name; names[i] == key {
-				p = &params[i]
-			}
+	settings := make([]query.Option, len(params))
+	for i, p := range params {
+		if settings[i].Name = p.name; p.on != nil {
+			settings[i].On = func() { *p.on = true }
+		} else {
+			settings[i].Set = func(v float64) { *p.at = v }
 		}
-		switch {
-		case p == nil:
-			return nil, fmt.Errorf("loss %q: no parameter %q; there are %s", name, key, strings.Join(names, ", "))
-		case seen[key]:
-			return nil, fmt.Errorf("loss %q: parameter %s is given twice", name, key)
-		case p.on != nil && hasValue:
-			return nil, fmt.Errorf("loss %q: parameter %s is a switch and takes no value", name, key)
-		}
-		seen[key] = true
-		if p.on != nil {
-			*p.on = true
-			continue
-		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("loss %q: parameter %s needs a finite number, not %q", name, key, text)
-		}
-		*p.at = v
+	}
+	if err := query.Read("parameter", text, settings); err != nil {
+		return nil, fmt.Errorf("loss %q: %w", name, err)
 	}
 	return out, check(name, out.Loss)
 }
@@ -170,19 +151,16 @@ func (n *Named) String() string {
 			published = t.make().params()
 		}
 	}
-	var query []string
+	var fields []string
 	for i, p := range n.params() {
 		switch {
 		case p.on != nil && *p.on && !*published[i].on:
-			query = append(query, p.name)
+			fields = append(fields, p.name)
 		case p.at != nil && *p.at != *published[i].at:
-			query = append(query, p.name+"="+strconv.FormatFloat(*p.at, 'g', -1, 64))
+			fields = append(fields, query.Number(p.name, *p.at))
 		}
 	}
-	if len(query) == 0 {
-		return n.Name
-	}
-	return n.Name + "?" + strings.Join(query, "&")
+	return query.Join(n.Name, fields)
 }
 
 // PerClass is how many proxies a loss has for each class: 0 for one of pairs or triplets.

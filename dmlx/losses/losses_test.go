@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
@@ -75,7 +76,7 @@ type result struct {
 }
 
 // evaluator makes one graph of several losses of batches like e: to compile them one by one would be the tests' time.
-func evaluator(t *testing.T, b compute.Backend, e dmlx.Embeddings, proxies []dmlx.Proxies, of []dmlx.LossFunc) (evaluate func(values []float32) []result) {
+func evaluator(t *testing.T, b compute.Backend, e dissect.Embeddings, proxies []dissect.Proxies, of []dmlx.LossFunc) (evaluate func(values []float32) []result) {
 	t.Helper()
 	exec, err := NewExec(b, func(x, labels *Node) (out []*Node) {
 		for i, loss := range of {
@@ -105,7 +106,7 @@ func evaluator(t *testing.T, b compute.Backend, e dmlx.Embeddings, proxies []dml
 	}
 }
 
-func results(out []*tensors.Tensor, proxies []dmlx.Proxies) []result {
+func results(out []*tensors.Tensor, proxies []dissect.Proxies) []result {
 	results := make([]result, len(proxies))
 	for i := range results {
 		results[i] = result{tensors.ToScalar[float32](out[3*i]), tensors.MustCopyFlatData[float32](out[3*i+1]), nil}
@@ -124,13 +125,13 @@ func TestAgreesWithPeer(t *testing.T) {
 			if i > 0 && !strings.HasSuffix(t.Name(), "/go") {
 				continue // Compiling is the time of this test.
 			}
-			e := dmlx.Embeddings{Values: batch.Embeddings, N: len(batch.Labels), Dim: batch.Dim, Labels: batch.Labels}
+			e := dissect.Embeddings{Values: batch.Embeddings, N: len(batch.Labels), Dim: batch.Dim, Labels: batch.Labels}
 			var of []dmlx.LossFunc
-			var proxies []dmlx.Proxies
+			var proxies []dissect.Proxies
 			for _, want := range batch.Losses {
 				l, loss := named(t, want.Name)
 				seen[l.Name] = true
-				q := dmlx.Proxies{}
+				q := dissect.Proxies{}
 				if k := PerClass(l); k == 1 {
 					q = proxiesOf(batch.Proxies, batch.Dim, 1)
 				} else if k > 1 {
@@ -166,7 +167,7 @@ func TestAgreesWithPeer(t *testing.T) {
 }
 
 // finiteDifferences holds the gradients along some direction against what the losses do when the batch moves along it.
-func finiteDifferences(t *testing.T, e dmlx.Embeddings, direction []float32, evaluate func([]float32) []result, name func(j int) string) {
+func finiteDifferences(t *testing.T, e dissect.Embeddings, direction []float32, evaluate func([]float32) []result, name func(j int) string) {
 	t.Helper()
 	length := 0.0
 	for _, v := range direction {
@@ -197,8 +198,8 @@ func finiteDifferences(t *testing.T, e dmlx.Embeddings, direction []float32, eva
 	}
 }
 
-func proxiesOf(values []float32, dim, perClass int) dmlx.Proxies {
-	q := dmlx.Proxies{Values: values, Dim: dim, N: len(values) / dim}
+func proxiesOf(values []float32, dim, perClass int) dissect.Proxies {
+	q := dissect.Proxies{Values: values, Dim: dim, N: len(values) / dim}
 	for j := range q.N {
 		q.Classes = append(q.Classes, int64(j/perClass))
 	}
@@ -206,18 +207,18 @@ func proxiesOf(values []float32, dim, perClass int) dmlx.Proxies {
 }
 
 // circleBatch has embeddings on the unit circle.
-func circleBatch(labels []int64, degrees ...float64) dmlx.Embeddings {
-	e := dmlx.Embeddings{N: len(degrees), Dim: 2, Labels: labels}
+func circleBatch(labels []int64, degrees ...float64) dissect.Embeddings {
+	e := dissect.Embeddings{N: len(degrees), Dim: 2, Labels: labels}
 	for _, d := range degrees {
 		e.Values = append(e.Values, float32(math.Cos(d*math.Pi/180)), float32(math.Sin(d*math.Pi/180)))
 	}
 	return e
 }
 
-func theLoss(t *testing.T, b compute.Backend, name string, e dmlx.Embeddings, q dmlx.Proxies) *dmlx.LossDissection {
+func theLoss(t *testing.T, b compute.Backend, name string, e dissect.Embeddings, q dissect.Proxies) *dissect.LossDissection {
 	t.Helper()
 	l, of := named(t, name)
-	d, err := dmlx.DissectLoss(b, e, q, of)
+	d, err := dissect.Loss(b, e, q, of)
 	if err != nil {
 		t.Fatalf("%s: %v", l, err)
 	}
@@ -312,7 +313,7 @@ func TestValuesByHand(t *testing.T) {
 			log(1+exp(32*0.6)+exp(-32*(h-0.1))) + log(1+exp(-32*0.4)+exp(32*0.6))) / 2,
 		"soft-triple?centers=2": meanProxies(func(own, other float64) float64 { return soft(20 * (other - own + 0.01)) }),
 	} {
-		q := dmlx.Proxies{}
+		q := dissect.Proxies{}
 		switch l, _ := named(t, name); PerClass(l) {
 		case 1:
 			q = proxies
@@ -331,7 +332,7 @@ func TestDegenerateBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, e := range map[string]dmlx.Embeddings{
+	for what, e := range map[string]dissect.Embeddings{
 		"one image a class": circleBatch([]int64{0, 1, 2}, 0, 50, 200),
 		"one class":         circleBatch([]int64{0, 0, 0}, 0, 50, 200),
 		"one image":         circleBatch([]int64{1}, 0),
@@ -353,11 +354,11 @@ func TestDegenerateBatches(t *testing.T) {
 					}
 					of = miners.With(m, of)
 				}
-				q := dmlx.Proxies{}
+				q := dissect.Proxies{}
 				if k := PerClass(l); k > 0 {
 					q = proxiesOf(circleBatch(nil, make([]float64, 3*k)...).Values, 2, k)
 				}
-				d, err := dmlx.DissectLoss(g, e, q, of)
+				d, err := dissect.Loss(g, e, q, of)
 				if err != nil {
 					t.Errorf("%s, %s, %s: %v", what, l, miner, err)
 					continue
@@ -420,10 +421,10 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := circleBatch([]int64{0, 0, 1}, 0, 30, 90)
-	if _, err := dmlx.DissectLoss(g, e, dmlx.Proxies{}, NewArcFace().Of); err == nil || !strings.Contains(err.Error(), "has proxies, 1 a class") {
+	if _, err := dissect.Loss(g, e, dissect.Proxies{}, NewArcFace().Of); err == nil || !strings.Contains(err.Error(), "has proxies, 1 a class") {
 		t.Errorf("no proxies: %v", err)
 	}
-	if _, err := dmlx.DissectLoss(g, e, proxiesOf(e.Values, 2, 2), NewSoftTriple().Of); err == nil || !strings.Contains(err.Error(), "10 proxies a class") {
+	if _, err := dissect.Loss(g, e, proxiesOf(e.Values, 2, 2), NewSoftTriple().Of); err == nil || !strings.Contains(err.Error(), "10 proxies a class") {
 		t.Errorf("3 proxies for 10 a class: %v", err)
 	}
 }
@@ -454,7 +455,7 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 		"circle?m=0&gamma=1":                     "cos/lin/cir",
 	} {
 		l, of := named(t, name)
-		got, err := dmlx.LossParts(g, of, PerClass(l), x, x)
+		got, err := dissect.LossParts(g, of, PerClass(l), x, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -462,7 +463,7 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := dmlx.RuleParts(g, r, x, x)
+		want, err := dissect.RuleParts(g, r, x, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -484,6 +485,60 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 	}
 }
 
+// A name means one gradient: that of a rule by it and that of a loss by it are the same, and where Table 1's loss is not
+// the published one, the rule is called table1-… instead.
+func TestNamesMeanOneGradient(t *testing.T) {
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := dissect.Embeddings{N: 24, Dim: 8}
+	rng := rand.New(rand.NewPCG(3, 1))
+	for i := range e.N {
+		e.Labels = append(e.Labels, int64(i%6))
+	}
+	for range e.N * e.Dim {
+		e.Values = append(e.Values, float32(rng.NormFloat64()))
+	}
+	// The published loss of the triplets that rules mine.
+	compare := func(loss, rule string) *dissect.Agreement {
+		l, err := Parse(loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := dmlx.ParseRule(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := dissect.CompareLoss(b, e, dissect.Proxies{}, miners.With(miners.Extreme{Positive: miners.Easy, Negative: miners.Hard}, l.Of), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, name := range dmlx.Aliases() {
+		bare, apart := strings.CutPrefix(name, "table1-")
+		if !slices.Contains(Names(), bare) {
+			continue
+		}
+		if a := compare(bare, name); a.Error < 1e-4 == apart {
+			t.Errorf("rule %s and loss %s: %+v", name, bare, a)
+		}
+	}
+	for rule, loss := range map[string]string{"triplet-euc": "triplet?margin=4", "triplet-cos?tau=2": "triplet-soft?power=2"} {
+		if a := compare(loss, rule); !(a.Error < 1e-4) {
+			t.Errorf("rule %s and loss %s: %+v", rule, loss, a)
+		}
+	}
+	seen := make(map[string]bool)
+	for _, l := range dmlx.Losses {
+		if seen[l.Name] || slices.Contains(Names(), l.Name) {
+			t.Errorf("%s names two losses", l.Name)
+		}
+		seen[l.Name] = true
+	}
+}
+
 // Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights and its
 // triplet weights. With all of them exchanged the gradient is finite.
 func TestExchangedParts(t *testing.T) {
@@ -492,7 +547,7 @@ func TestExchangedParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := dmlx.Embeddings{N: 16, Dim: 8}
+	e := dissect.Embeddings{N: 16, Dim: 8}
 	rng := rand.New(rand.NewPCG(5, 1))
 	for i := range e.N {
 		e.Labels = append(e.Labels, int64(i%4))
@@ -502,9 +557,9 @@ func TestExchangedParts(t *testing.T) {
 	}
 	for _, name := range Names() {
 		l, of := named(t, name)
-		p := dmlx.Proxies{}
+		p := dissect.Proxies{}
 		if n := PerClass(l); n > 0 {
-			p = dmlx.Proxies{N: 5 * n, Dim: e.Dim} // One class has no image.
+			p = dissect.Proxies{N: 5 * n, Dim: e.Dim} // One class has no image.
 			for i := range p.N {
 				p.Classes = append(p.Classes, int64(i/n))
 			}
@@ -512,7 +567,7 @@ func TestExchangedParts(t *testing.T) {
 				p.Values = append(p.Values, float32(rng.NormFloat64()))
 			}
 		}
-		d, err := dmlx.DissectLoss(b, e, p, of)
+		d, err := dissect.Loss(b, e, p, of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -520,7 +575,7 @@ func TestExchangedParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, _, err := dmlx.Exchanged(b, e, p, of, whole)
+		g, _, err := dissect.Exchanged(b, e, p, of, whole)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -532,7 +587,7 @@ func TestExchangedParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		all.PerAnchor = 10
-		g, _, err = dmlx.Exchanged(b, e, p, of, all)
+		g, _, err = dissect.Exchanged(b, e, p, of, all)
 		if err != nil {
 			t.Errorf("%s with other parts: %v", name, err)
 		} else if o := off(g, d.G); !(o > 1e-3) {
@@ -572,7 +627,7 @@ func TestSmallLosses(t *testing.T) {
 	// Two classes that are well apart and two that are not: anchors of the first have a loss of 10⁻¹⁰.
 	e := circleBatch([]int64{0, 0, 1, 1, 2, 2, 3, 3}, 0, 10, 180, 190, 88, 96, 92, 100)
 	l := &Circle{M: 0.2, Gamma: 600}
-	d, err := dmlx.DissectLoss(g, e, dmlx.Proxies{}, l.Of)
+	d, err := dissect.Loss(g, e, dissect.Proxies{}, l.Of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -606,7 +661,7 @@ func TestLiftedWithOneSidedNegatives(t *testing.T) {
 			second := Equal(Iota(b.S.Graph(), b.S.Shape(), 0), OnesLike(b.S))
 			return NewLifted().Of(b.MinedPairs(b.Positive, LogicalAnd(b.Negative, second)))
 		}
-		d, err := dmlx.DissectLoss(b, e, dmlx.Proxies{}, of)
+		d, err := dissect.Loss(b, e, dissect.Proxies{}, of)
 		if err != nil {
 			t.Fatal(err)
 		}

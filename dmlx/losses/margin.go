@@ -4,6 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 var aboutMargin = About{
@@ -36,7 +37,7 @@ func (l *Margin) Of(b *dmlx.LossBatch) *Node {
 		return weighted(pull, number(t.Valid), push, number(t.Valid))
 	}
 	times := func(mask, others *Node) *Node {
-		return Mul(number(mask), column(ReduceSum(number(others), 1)))
+		return Mul(number(mask), graphs.Column(ReduceSum(number(others), 1)))
 	}
 	return weighted(pull, times(b.Positive, b.Negative), push, times(b.Negative, b.Positive))
 }
@@ -44,7 +45,7 @@ func (l *Margin) Of(b *dmlx.LossBatch) *Node {
 // weighted is the mean over the terms that are positive, each as often as its weight says.
 func weighted(pull, pullTimes, push, pushTimes *Node) *Node {
 	sum := func(x, times *Node) (total, active *Node) {
-		return ReduceAllSum(Mul(x, times)), ReduceAllSum(only(GreaterThan(x, ZerosLike(x)), times))
+		return ReduceAllSum(Mul(x, times)), ReduceAllSum(graphs.Only(GreaterThan(x, ZerosLike(x)), times))
 	}
 	a, n := sum(pull, pullTimes)
 	b, m := sum(push, pushTimes)

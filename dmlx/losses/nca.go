@@ -4,6 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 var aboutNCA = About{
@@ -29,5 +30,5 @@ func (l *NCA) Of(b *dmlx.LossBatch) *Node {
 	x := MulScalar(square(b.S), -l.Tau)
 	positives, any := sumExp(x, b.Positive)
 	negatives, others := sumExp(x, b.Negative)
-	return mean(only(others, softplus(Sub(negatives, positives))), any)
+	return mean(graphs.Only(others, softplus(Sub(negatives, positives))), any)
 }

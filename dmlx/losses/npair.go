@@ -4,6 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 var aboutNPair = About{
@@ -28,13 +29,13 @@ func (l *NPair) params() []param { return []param{{name: "tau", at: &l.Tau}} }
 func (l *NPair) Of(b *dmlx.LossBatch) *Node {
 	n := b.S.Shape().Dimensions[0]
 	same := Equal(Reshape(b.Labels, n, 1), Reshape(b.Labels, 1, n))
-	earlier := LogicalAnd(same, LessThan(index(b.S, 1), index(b.S, 0)))
+	earlier := LogicalAnd(same, LessThan(graphs.Index(b.S, 1), graphs.Index(b.S, 0)))
 	rank := ReduceSum(number(earlier), 1) // How many of its class come before.
 	first, second := Equal(rank, ZerosLike(rank)), Reshape(Equal(rank, OnesLike(rank)), 1, n)
 	s := MulScalar(b.S, l.Tau)
 	positive := LogicalAnd(b.Positive, second)
 	others, any := sumExp(s, LogicalAnd(b.Negative, second))
-	own := ReduceSum(only(positive, s), 1)
+	own := ReduceSum(graphs.Only(positive, s), 1)
 	paired := LogicalAnd(LogicalAnd(first, any), LogicalAny(positive, 1))
 	return mean(softplus(Sub(others, own)), paired)
 }
@@ -64,5 +65,5 @@ func temperature(at *float64) param {
 func (l *InfoNCE) Of(b *dmlx.LossBatch) *Node {
 	s := DivScalar(b.S, l.Temperature)
 	negatives, any := sumExp(s, b.Negative)
-	return mean(softplus(Sub(column(negatives), s)), LogicalAnd(b.Positive, column(any)))
+	return mean(softplus(Sub(graphs.Column(negatives), s)), LogicalAnd(b.Positive, graphs.Column(any)))
 }

@@ -4,6 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 var aboutProxyNCA = About{
@@ -41,7 +42,7 @@ func proxyNCA(b *dmlx.LossBatch, tau float64, all bool) *Node {
 	if all {
 		loss = softplus(loss)
 	}
-	return mean(only(some, loss), any)
+	return mean(graphs.Only(some, loss), any)
 }
 
 var aboutProxyNCAPlus = About{

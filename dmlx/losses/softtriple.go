@@ -4,6 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 var aboutSoftTriple = About{
@@ -50,8 +51,8 @@ func (l *SoftTriple) Of(b *dmlx.LossBatch) *Node {
 		return loss
 	}
 	same := Equal(Reshape(b.Classes, c, 1), Reshape(b.Classes, 1, c))
-	itself := Equal(index(b.PP, 0), index(b.PP, 1))
-	spread := ReduceAllSum(only(LogicalAnd(same, LogicalNot(itself)), distance(b.PP))) // Each pair twice.
+	itself := Equal(graphs.Index(b.PP, 0), graphs.Index(b.PP, 1))
+	spread := ReduceAllSum(graphs.Only(LogicalAnd(same, LogicalNot(itself)), distance(b.PP))) // Each pair twice.
 	return Add(loss, MulScalar(spread, l.Tau/2/float64(c*(k-1))))
 }
 
@@ -59,5 +60,5 @@ func (l *SoftTriple) Of(b *dmlx.LossBatch) *Node {
 func crossEntropy(x, own *Node) *Node {
 	mine, any := sumExp(x, own)
 	others, some := sumExp(x, LogicalNot(own))
-	return mean(only(some, softplus(Sub(others, mine))), any)
+	return mean(graphs.Only(some, softplus(Sub(others, mine))), any)
 }

@@ -7,6 +7,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // What the losses are made of. Masks are bool, of the shape of what they choose from.
@@ -18,10 +19,8 @@ func count(mask *Node) *Node { return ReduceAllSum(number(mask)) }
 
 func number(mask *Node) *Node { return ConvertDType(mask, dtypes.Float32) }
 
-func only(mask, x *Node) *Node { return Where(mask, x, ZerosLike(x)) }
-
 // mean of x where the mask is; 0 of nothing.
-func mean(x, mask *Node) *Node { return over(ReduceAllSum(only(mask, x)), count(mask)) }
+func mean(x, mask *Node) *Node { return over(ReduceAllSum(graphs.Only(mask, x)), count(mask)) }
 
 // meanOfActive is the mean of x over where it is positive and the mask is.
 func meanOfActive(x, mask *Node) *Node {
@@ -45,7 +44,7 @@ func distance(s *Node) *Node {
 }
 
 func hinge(x *Node) *Node {
-	return only(GreaterThan(x, ZerosLike(x)), x)
+	return graphs.Only(GreaterThan(x, ZerosLike(x)), x)
 }
 
 // softplus is log(1+eˣ), for any x without overflow, as [Softplus] is; runs that are shipped were made with the rounding of this one.
@@ -60,9 +59,9 @@ func sumExp(x, mask *Node) (sum, any *Node) {
 	masked := Where(mask, x, MulScalar(OnesLike(x), never))
 	top := StopGradient(ReduceMax(masked, -1))
 	any = LogicalAny(mask, -1)
-	top = only(any, top)
+	top = graphs.Only(any, top)
 	total := ReduceSum(Exp(Sub(masked, InsertAxes(top, -1))), -1)
-	return only(any, Add(top, Log(Where(any, total, OnesLike(total))))), any
+	return graphs.Only(any, Add(top, Log(Where(any, total, OnesLike(total))))), any
 }
 
 // sumExpOne is log(1 + Σ exp(x)) along the last axis over where the mask is.
@@ -74,19 +73,9 @@ func sumExpOne(x, mask *Node) *Node {
 	return Add(top, Log1P(Add(total, AddScalar(Exp(Neg(top)), -1))))
 }
 
-// column makes [n] a [n, 1].
-func column(x *Node) *Node { return InsertAxes(x, -1) }
-
 // rows are the anchors that have a positive and a negative, bool [B].
 func rows(b *dmlx.LossBatch) *Node {
 	return LogicalAnd(LogicalAny(b.Positive, 1), LogicalAny(b.Negative, 1))
-}
-
-// index counts along an axis, int32 of x's shape.
-func index(x *Node, axis int) *Node {
-	s := x.Shape().Clone()
-	s.DType = dtypes.Int32
-	return Iota(x.Graph(), s, axis)
 }
 
 // needProxies panics, to be caught where the graph is run, if a loss with proxies is given none.

@@ -17,6 +17,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/internal/loop"
 )
 
@@ -108,7 +109,7 @@ func (m Extreme) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	if m.Negative != Every {
 		among := negatives
 		if m.Negative == SemiHard {
-			own := ReduceSum(Where(positives, s, ZerosLike(s)), 1)
+			own := ReduceSum(graphs.Only(positives, s), 1)
 			among = LogicalAnd(among, LessThan(s, InsertAxes(own, -1)))
 		}
 		negative, hasNegative = nearest(towards(s, m.Negative != Easy), among)
@@ -195,12 +196,12 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	weight = Where(among, weight, MulScalar(OnesLike(weight), -1e30))
 	weight = Where(among, Exp(Sub(weight, ReduceAndKeep(weight, ReduceMax, 1))), ZerosLike(weight))
 	// A negative is drawn as the first whose weight, with all before it, is more than a share of the whole.
-	index := Iota(g, ints(s), 0)
-	upTo := MatMul(weight, ConvertDType(LessOrEqual(index, Iota(g, ints(s), 1)), s.DType()))
+	index := graphs.Index(s, 0)
+	upTo := MatMul(weight, ConvertDType(LessOrEqual(index, graphs.Index(s, 1)), s.DType()))
 	whole := ReduceMax(upTo, 1)
-	last := ReduceMax(Where(among, Iota(g, ints(s), 1), MulScalar(OnesLike(index), -1)), 1)
+	last := ReduceMax(Where(among, graphs.Index(s, 1), MulScalar(OnesLike(index), -1)), 1)
 	// No draw is behind the last that can be, however the sums are rounded.
-	upTo = Where(GreaterOrEqual(Iota(g, ints(s), 1), InsertAxes(last, -1)), MulScalar(OnesLike(upTo), 2), Div(upTo, InsertAxes(Where(
+	upTo = Where(GreaterOrEqual(graphs.Index(s, 1), InsertAxes(last, -1)), MulScalar(OnesLike(upTo), 2), Div(upTo, InsertAxes(Where(
 		GreaterThan(whole, ZerosLike(whole)), whole, OnesLike(whole)), -1)))
 	places := loop.Positives(b.Positive, []*Node{ZerosLike(s)}, []*Node{upTo, noise}, func(t loop.Turn) []*Node {
 		upTo, share := t.Fixed[0], t.Sum(Mul(t.Chosen, t.Fixed[1]))
@@ -209,8 +210,8 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	})[0]
 	flat := func(x *Node) *Node { return Reshape(x, n*n) }
 	valid := LogicalAnd(b.Positive, InsertAxes(GreaterOrEqual(last, ZerosLike(last)), -1))
-	drawn := ConvertDType(Where(valid, places, ZerosLike(places)), dtypes.Int32)
-	return b.Mined(dmlx.Triplets{Anchor: flat(Iota(g, ints(s), 0)), Positive: flat(Iota(g, ints(s), 1)), Negative: flat(drawn), Valid: flat(valid)})
+	drawn := ConvertDType(graphs.Only(valid, places), dtypes.Int32)
+	return b.Mined(dmlx.Triplets{Anchor: flat(graphs.Index(s, 0)), Positive: flat(graphs.Index(s, 1)), Negative: flat(drawn), Valid: flat(valid)})
 }
 
 // MultiSimilarity takes the negatives nearer than the farthest positive and the positives farther than the nearest negative,
@@ -252,16 +253,14 @@ func nearest(score, among *Node) (column, any *Node) {
 	best := LogicalAnd(among, Equal(masked, InsertAxes(ReduceMax(masked, 1), -1)))
 	column = ReduceMin(Where(best, columns(score), end), 1)
 	any = LogicalAny(among, 1)
-	return Where(any, column, ZerosLike(column)), any
+	return graphs.Only(any, column), any
 }
 
 // chosen marks one column of each row.
 func chosen(like, column *Node) *Node { return Equal(columns(like), InsertAxes(column, -1)) }
 
-func columns(x *Node) *Node { return Iota(x.Graph(), ints(x), 1) }
+func columns(x *Node) *Node { return graphs.Index(x, 1) }
 
 func anchors(x *Node) *Node {
 	return Iota(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[0]), 0)
 }
-
-func ints(x *Node) shapes.Shape { return shapes.Make(dtypes.Int32, x.Shape().Dimensions...) }

@@ -15,19 +15,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-func circleBatch(labels []int64, degrees ...float64) dmlx.Embeddings {
-	e := dmlx.Embeddings{N: len(degrees), Dim: 2, Labels: labels}
+func circleBatch(labels []int64, degrees ...float64) dissect.Embeddings {
+	e := dissect.Embeddings{N: len(degrees), Dim: 2, Labels: labels}
 	for _, d := range degrees {
 		e.Values = append(e.Values, float32(math.Cos(d*math.Pi/180)), float32(math.Sin(d*math.Pi/180)))
 	}
 	return e
 }
 
-func random(n, dim, classes int, seed uint64) dmlx.Embeddings {
+func random(n, dim, classes int, seed uint64) dissect.Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	e := dmlx.Embeddings{N: n, Dim: dim}
+	e := dissect.Embeddings{N: n, Dim: dim}
 	for range n {
 		e.Labels = append(e.Labels, rng.Int64N(int64(classes)))
 		for range dim {
@@ -45,7 +46,7 @@ type mined struct {
 }
 
 // mine runs miners in one graph and returns what they took, and the similarities that they saw.
-func mine(t *testing.T, b compute.Backend, e dmlx.Embeddings, of ...Miner) (out []mined, s []float32) {
+func mine(t *testing.T, b compute.Backend, e dissect.Embeddings, of ...Miner) (out []mined, s []float32) {
 	t.Helper()
 	exec, err := NewExec(b, func(x, labels *Node) (out []*Node) {
 		all := dmlx.NewLossBatch(x, labels, nil, nil)
@@ -187,7 +188,7 @@ func TestMinersAgainstTheirDefinitions(t *testing.T) {
 			t.Errorf("multi-similarity: %d and %d pairs, want %d and %d", len(got[7].positive), len(got[7].negative), len(hardPositive), len(hardNegative))
 		}
 		// EPHN is what rules mine by.
-		d, err := dmlx.Dissect(b, e, dmlx.Rule{})
+		d, err := dissect.Rule(b, e, dmlx.Rule{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +259,7 @@ func TestDistanceWeighted(t *testing.T) {
 
 func TestNothingToMine(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		for what, e := range map[string]dmlx.Embeddings{
+		for what, e := range map[string]dissect.Embeddings{
 			"one class":         circleBatch([]int64{1, 1, 1}, 0, 20, 40),
 			"one image a class": circleBatch([]int64{1, 2, 3}, 0, 20, 40),
 		} {
@@ -292,7 +293,7 @@ func TestBadMiners(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []Extreme{{}, {Positive: SemiHard, Negative: Hard}, {Positive: Every, Negative: SemiHard}} {
-		_, err := dmlx.DissectLoss(b, random(6, 3, 2, 1), dmlx.Proxies{}, With(m, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.S) }))
+		_, err := dissect.Loss(b, random(6, 3, 2, 1), dissect.Proxies{}, With(m, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.S) }))
 		if err == nil || !strings.Contains(err.Error(), "do not go together") {
 			t.Errorf("%+v: %v", m, err)
 		}
@@ -311,7 +312,7 @@ func ExampleWith() {
 		x := AddScalar(Sub(at(b.Triplets.Negative), at(b.Triplets.Positive)), 0.5)
 		return ReduceAllSum(Where(LogicalAnd(b.Triplets.Valid, GreaterThan(x, ZerosLike(x))), x, ZerosLike(x)))
 	})
-	d, err := dmlx.DissectLoss(b, circleBatch([]int64{0, 0, 1}, 0, 60, 90), dmlx.Proxies{}, loss)
+	d, err := dissect.Loss(b, circleBatch([]int64{0, 0, 1}, 0, 60, 90), dissect.Proxies{}, loss)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -28,7 +28,7 @@ var blockSize = 4 << 20
 // similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time. The
 // row is only valid during the call.
 func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings, visit func(query int, row []float32)) (err error) {
-	defer caught(&err)
+	defer brief.Catch(&err)
 	if len(which) == 0 {
 		return nil
 	}
@@ -70,7 +70,7 @@ func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, w
 // the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may round the same dot
 // product differently in different columns.
 func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int, ranked []ranking) (err error) {
-	defer caught(&err)
+	defer brief.Catch(&err)
 	rows := 0
 	for _, block := range blocks {
 		rows = max(rows, len(block.items))
@@ -291,13 +291,6 @@ func upTo(n int) []int {
 		out[i] = i
 	}
 	return out
-}
-
-// caught makes an error of a panic: GoMLX panics where a graph cannot be built.
-func caught(err *error) {
-	if r := recover(); r != nil {
-		*err = failed(fmt.Errorf("%v", r))
-	}
 }
 
 // failed keeps the first line of a GoMLX error, which carries a stack.

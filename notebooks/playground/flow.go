@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
@@ -101,10 +102,10 @@ type stream struct {
 	backend compute.Backend
 	start   [4]string // The values that decide where it starts.
 	rule    string    // The rule that flow is of.
-	flow    *dmlx.Flow
+	flow    *dissect.Flow
 	labels  []int64
-	first   dmlx.FlowState
-	now     dmlx.FlowState
+	first   dissect.FlowState
+	now     dissect.FlowState
 	before  [][]float32
 	offset  int // Steps of the flows before this one.
 	history figures.History
@@ -132,7 +133,7 @@ func (s *stream) follow(e event, r dmlx.Rule) error {
 		s.history = figures.History{}
 		s.arrive()
 	} else if r.Name() != s.rule {
-		if err := s.begin(dmlx.Embeddings{Values: s.now.F, N: s.now.N, Dim: s.now.Dim, Labels: s.labels}, r); err != nil {
+		if err := s.begin(dissect.Embeddings{Values: s.now.F, N: s.now.N, Dim: s.now.Dim, Labels: s.labels}, r); err != nil {
 			return err
 		}
 		s.offset = s.now.Step
@@ -152,8 +153,8 @@ func (s *stream) follow(e event, r dmlx.Rule) error {
 }
 
 // begin makes a flow; if that fails the old one stays.
-func (s *stream) begin(from dmlx.Embeddings, r dmlx.Rule) error {
-	flow, err := dmlx.NewFlow(s.backend, from, r.Traced())
+func (s *stream) begin(from dissect.Embeddings, r dmlx.Rule) error {
+	flow, err := dissect.NewFlow(s.backend, from, r.Traced())
 	if err != nil {
 		return err
 	}
@@ -188,21 +189,21 @@ func (s *stream) arrive() {
 }
 
 // startOf is where a flow begins.
-func startOf(v values) (dmlx.Embeddings, error) {
+func startOf(v values) (dissect.Embeddings, error) {
 	classes, err1 := v.number("classes")
 	noise, err2 := v.number("noise")
 	seed, err3 := v.number("start")
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return dmlx.Embeddings{}, err
+		return dissect.Embeddings{}, err
 	}
 	dim := slices.Index([]string{"circle", "sphere"}, v["dim"]) + 2
 	if dim < 2 || classes < 1 || classes > 100 {
-		return dmlx.Embeddings{}, fmt.Errorf("%s classes on a %q; want 1 to 100 on a circle or sphere", v["classes"], v["dim"])
+		return dissect.Embeddings{}, fmt.Errorf("%s classes on a %q; want 1 to 100 on a circle or sphere", v["classes"], v["dim"])
 	}
 	return sample.Batch(int(classes), flowImages, dim, noise, uint64(seed)), nil
 }
 
-func (s *stream) swarm(at dmlx.FlowState, before [][]float32, v values) figures.Swarm {
+func (s *stream) swarm(at dissect.FlowState, before [][]float32, v values) figures.Swarm {
 	turn, _ := strconv.ParseFloat(v["turn"], 64) // What is no number turns nothing.
 	return figures.Swarm{Title: fmt.Sprintf("step %d", at.Step), Dim: at.Dim, Points: at.F, Labels: s.labels, Before: before, Turn: turn}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
@@ -30,7 +31,7 @@ type Panel struct {
 	Rule dmlx.Rule
 	// Batch is whose triplets and gradient matrix are shown. Without rows it is 8 classes of 4 images, whose noise can
 	// be changed.
-	Batch dmlx.Embeddings
+	Batch dissect.Embeddings
 }
 
 // Run shows the panel until the context ends or someone presses End; the last pictures stay. Where no browser answers,
@@ -228,7 +229,7 @@ func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*fi
 		}
 		batch = sample.Batch(8, 4, 32, noise, 1)
 	}
-	d, err := dmlx.Dissect(b, batch, r)
+	d, err := dissect.Rule(b, batch, r)
 	if err != nil {
 		return nil, err
 	}
@@ -248,13 +249,13 @@ func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*fi
 }
 
 // diagramOf draws the weight chosen over S_ap × S_an, and a batch's triplets.
-func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dmlx.Dissection) (*figures.Figure, error) {
+func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissection) (*figures.Figure, error) {
 	w, err := choose("weight to show", show, weightShown, shownName)
 	if err != nil {
 		return nil, err
 	}
 	sap, san := figures.SimilarityGrid(0, 1, gridSide)
-	positive, negative, triplet, err := dmlx.Weights(b, r, sap, san)
+	positive, negative, triplet, err := dissect.Weights(b, r, sap, san)
 	if err != nil {
 		return nil, fmt.Errorf("the diagram shows triplets without a batch around them: %w", err)
 	}
@@ -284,11 +285,11 @@ func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error)
 	}
 	at := func(degree float64) [2]float64 { sin, cos := math.Sincos(degree); return [2]float64{sin, cos} }
 	points := [][2]float64{at(0), at(math.Acos(min(max(sap, -1), 1))), at(-math.Acos(min(max(san, -1), 1)))}
-	e := dmlx.Embeddings{N: 3, Dim: 2, Labels: []int64{0, 0, 1}, Triplets: []dmlx.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
+	e := dissect.Embeddings{N: 3, Dim: 2, Labels: []int64{0, 0, 1}, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
 	for _, x := range points {
 		e.Values = append(e.Values, float32(x[0]), float32(x[1]))
 	}
-	d, err := dmlx.Dissect(b, e, r)
+	d, err := dissect.Rule(b, e, r)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/nb"
@@ -31,7 +32,7 @@ func Check(r dmlx.Rule) (*figures.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := dmlx.Check(b, r)
+	c, err := dissect.Check(b, r)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +40,8 @@ func Check(r dmlx.Rule) (*figures.Table, error) {
 }
 
 // fault is what makes a rule unfit for training, with the line of the user's own function.
-func fault(c *dmlx.Checked) error {
-	i := slices.IndexFunc(c.Findings, func(f dmlx.Finding) bool { return f.Verdict == dmlx.Bad })
+func fault(c *dissect.Checked) error {
+	i := slices.IndexFunc(c.Findings, func(f dissect.Finding) bool { return f.Verdict == dissect.Bad })
 	if i < 0 {
 		return nil
 	}
@@ -51,12 +52,12 @@ func fault(c *dmlx.Checked) error {
 	return c.Err()
 }
 
-func findings(c *dmlx.Checked) *figures.Table {
+func findings(c *dissect.Checked) *figures.Table {
 	t := &figures.Table{Caption: "What a check of " + plainCell(c.Rule.Name()) + " found", Columns: []figures.Column{
 		{Title: "check", Left: true}, {Title: "verdict", Left: true}, {Title: "part", Left: true}, {Title: "found", Left: true}, {Title: "line", Left: true}}}
 	for _, f := range c.Findings {
 		verdict := figures.Text(f.Verdict.String())
-		verdict.Bold = f.Verdict != dmlx.Good
+		verdict.Bold = f.Verdict != dissect.Good
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(f.Check), verdict, figures.Text(plainCell(cmp.Or(f.Part, "–"))),
 			figures.Text(plainCell(f.Message)), figures.Text(plainCell(cmp.Or(sourceLine(f.File, f.Line), "–")))})
 	}
@@ -96,7 +97,7 @@ type Training struct {
 	// Epochs, if not 0, is fewer than the preset's, to see sooner where it leads. Such runs are not the preset's.
 	Epochs int
 	// Rates are learning rates by the rules' places, where the preset's are not to be taken. A custom rule without one
-	// has the preset's for cos/con/con over its scale (see [dmlx.Checked]).
+	// has the preset's for cos/con/con over its scale (see [dissect.Checked]).
 	Rates map[int]float64
 	Store *experiment.Store
 	Open  func() (*backend.Choice, error) // Asked once there is something to train.
@@ -207,7 +208,7 @@ func (t Training) specs() ([]experiment.Spec, error) {
 	data := cmp.Or(t.Data, preset.FineGrained)
 	var specs []experiment.Spec
 	for i, r := range t.Rules {
-		checked, err := dmlx.Check(b, r)
+		checked, err := dissect.Check(b, r)
 		if err == nil {
 			err = fault(checked)
 		}

@@ -3,16 +3,16 @@ package sample
 import (
 	"math/rand/v2"
 
-	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // Proxies are perClass vectors for each class of a batch of [Batch]: the mean of its images with noise, relative to the length
 // that a random vector has. None for perClass 0.
-func Proxies(batch dmlx.Embeddings, perClass int, noise float64, seed uint64) dmlx.Proxies {
+func Proxies(batch dissect.Embeddings, perClass int, noise float64, seed uint64) dissect.Proxies {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	p := dmlx.Proxies{Dim: batch.Dim}
+	p := dissect.Proxies{Dim: batch.Dim}
 	if perClass == 0 {
-		return dmlx.Proxies{}
+		return dissect.Proxies{}
 	}
 	for from := 0; from < batch.N; {
 		to := from

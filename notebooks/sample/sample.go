@@ -6,14 +6,14 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // Batch is a batch as a half-trained network might give it: random class centres, and around each its images at a
 // noise relative to the centres' length. The same arguments always give the same batch.
-func Batch(classes, images, dim int, noise float64, seed uint64) dmlx.Embeddings {
+func Batch(classes, images, dim int, noise float64, seed uint64) dissect.Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	e := dmlx.Embeddings{N: classes * images, Dim: dim}
+	e := dissect.Embeddings{N: classes * images, Dim: dim}
 	for class := range classes {
 		centre := gaussian(rng, dim)
 		for range images {
@@ -28,9 +28,9 @@ func Batch(classes, images, dim int, noise float64, seed uint64) dmlx.Embeddings
 
 // Pairs is a batch of n triplets that share no image, in which S_ap runs over [−1, 1] in equal steps of the angle
 // without its ends, at which e^euc or e^cos has no part along d_⊥. The negatives are random.
-func Pairs(n, dim int, seed uint64) dmlx.Embeddings {
+func Pairs(n, dim int, seed uint64) dissect.Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	e := dmlx.Embeddings{N: 3 * n, Dim: dim}
+	e := dissect.Embeddings{N: 3 * n, Dim: dim}
 	for k := range n {
 		a, p := unit(gaussian(rng, dim)), gaussian(rng, dim)
 		along := dot(a, p)
@@ -48,14 +48,14 @@ func Pairs(n, dim int, seed uint64) dmlx.Embeddings {
 			}
 		}
 		e.Labels = append(e.Labels, int64(2*k), int64(2*k), int64(2*k+1))
-		e.Triplets = append(e.Triplets, dmlx.Triplet{Anchor: 3 * k, Positive: 3*k + 1, Negative: 3*k + 2})
+		e.Triplets = append(e.Triplets, dissect.Triplet{Anchor: 3 * k, Positive: 3*k + 1, Negative: 3*k + 2})
 	}
 	return e
 }
 
 // Strengths are, for each triplet of a dissected batch in which no image is in two, the length along d_⊥ of the unit
 // vector along the gradient at the positive: what remains of it without its part along f_p (Eq. 20).
-func Strengths(d *dmlx.Dissection) []float64 {
+func Strengths(d *dissect.Dissection) []float64 {
 	out := make([]float64, len(d.Triplets))
 	for i, t := range d.Triplets {
 		g, f := wide(d.Row(d.G, d.Dim, t.Positive)), wide(d.Row(d.F, d.Dim, t.Positive))
@@ -71,7 +71,7 @@ func Strengths(d *dmlx.Dissection) []float64 {
 
 // Products are, for each triplet of such a batch, the inner product of the unit vector along the gradient at the negative
 // with f_a − f_p: what the orthogonal directions make zero (Eq. 7).
-func Products(d *dmlx.Dissection) []float64 {
+func Products(d *dissect.Dissection) []float64 {
 	out := make([]float64, len(d.Triplets))
 	for i, t := range d.Triplets {
 		e := unit(wide(d.Row(d.G, d.Dim, t.Negative)))

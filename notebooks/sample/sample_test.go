@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // The op's directions have the strengths that the paper derives in its appendix.
@@ -28,7 +29,7 @@ func TestStrengths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := dmlx.Dissect(b, pairs, rule)
+		d, err := dissect.Rule(b, pairs, rule)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,7 @@ func TestProducts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, direction := range dmlx.Directions {
-		d, err := dmlx.Dissect(b, Pairs(9, 16, 1), dmlx.Rule{Direction: direction})
+		d, err := dissect.Rule(b, Pairs(9, 16, 1), dmlx.Rule{Direction: direction})
 		if err != nil {
 			t.Fatal(err)
 		}

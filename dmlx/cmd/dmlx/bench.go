@@ -346,6 +346,7 @@ const (
 	importsCell = `import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
@@ -353,7 +354,7 @@ const (
 	diagramCell = `%%
 rule := nb.Must(dmlx.ParseRule("cos-orth/lin-ms/cir?tau=REPETITION"))
 sap, san := figures.SimilarityGrid(0, 1, 101)
-_, _, weight, err := dmlx.Weights(nb.Must(backend.Go()), rule, sap, san)
+_, _, weight, err := dissect.Weights(nb.Must(backend.Go()), rule, sap, san)
 nb.Check(err)
 nb.Show(nb.Must(figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: rule.Name(), Values: weight}})))
 `

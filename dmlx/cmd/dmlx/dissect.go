@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/losses"
@@ -73,7 +73,7 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 			if err != nil {
 				return err
 			}
-			d, err := dmlx.DissectLoss(c.Backend, batch, p, of)
+			d, err := dissect.Loss(c.Backend, batch, p, of)
 			if err != nil {
 				return fmt.Errorf("loss %s: %w", l, err)
 			}
@@ -113,15 +113,15 @@ func listOfLosses() string {
 }
 
 // readProxies reads the proxies of a loss that has them.
-func readProxies(l *losses.Named, proxies, classes string) (dmlx.Proxies, error) {
+func readProxies(l *losses.Named, proxies, classes string) (dissect.Proxies, error) {
 	perClass := losses.PerClass(l)
 	switch {
 	case perClass == 0 && (proxies != "" || classes != ""):
-		return dmlx.Proxies{}, fmt.Errorf("loss %s has no proxies; leave --proxies and --classes away", l)
+		return dissect.Proxies{}, fmt.Errorf("loss %s has no proxies; leave --proxies and --classes away", l)
 	case perClass == 0:
-		return dmlx.Proxies{}, nil
+		return dissect.Proxies{}, nil
 	case proxies == "":
-		return dmlx.Proxies{}, fmt.Errorf("loss %s has proxies, %d a class: want --proxies P.npy", l, perClass)
+		return dissect.Proxies{}, fmt.Errorf("loss %s has proxies, %d a class: want --proxies P.npy", l, perClass)
 	}
 	if classes != "" {
 		e, err := readBatch(proxies, classes)
@@ -130,23 +130,23 @@ func readProxies(l *losses.Named, proxies, classes string) (dmlx.Proxies, error)
 				err = fmt.Errorf("%s: %w", classes, err)
 			}
 		}
-		return dmlx.Proxies{Values: e.Values, N: e.N, Dim: e.Dim, Classes: e.Labels}, err
+		return dissect.Proxies{Values: e.Values, N: e.N, Dim: e.Dim, Classes: e.Labels}, err
 	}
 	values, shape, err := npy.ReadFloat32(proxies)
 	if err != nil {
-		return dmlx.Proxies{}, err
+		return dissect.Proxies{}, err
 	}
 	if len(shape) != 2 {
-		return dmlx.Proxies{}, fmt.Errorf("%s: shape %v, want [C, D]", proxies, shape)
+		return dissect.Proxies{}, fmt.Errorf("%s: shape %v, want [C, D]", proxies, shape)
 	}
-	p := dmlx.Proxies{Values: values, N: shape[0], Dim: shape[1]}
+	p := dissect.Proxies{Values: values, N: shape[0], Dim: shape[1]}
 	for i := range p.N {
 		p.Classes = append(p.Classes, int64(i/perClass))
 	}
 	return p, nil
 }
 
-func dissected(l *losses.Named, miner, backend string, d *dmlx.LossDissection) map[string]any {
+func dissected(l *losses.Named, miner, backend string, d *dissect.LossDissection) map[string]any {
 	anchors := []map[string]any{} // Not null where there are none.
 	for _, a := range d.Implied.Anchors {
 		anchors = append(anchors, map[string]any{
@@ -161,7 +161,7 @@ func dissected(l *losses.Named, miner, backend string, d *dmlx.LossDissection) m
 	}
 }
 
-func dissectedText(l *losses.Named, d *dmlx.LossDissection) string {
+func dissectedText(l *losses.Named, d *dissect.LossDissection) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s: %s\n%s\n\n", l, l.Title, l.Text)
 	fmt.Fprintf(&out, "value                     %.6g\n", d.Value)
@@ -171,7 +171,7 @@ func dissectedText(l *losses.Named, d *dmlx.LossDissection) string {
 	}
 	fmt.Fprintf(&out, "anchors that move a pair  %s\n", rows)
 	if len(d.Implied.Anchors) > 0 {
-		line := func(name string, of func(a dmlx.ImpliedAnchor) float64) {
+		line := func(name string, of func(a dissect.ImpliedAnchor) float64) {
 			var x []float64
 			for _, a := range d.Implied.Anchors {
 				x = append(x, of(a))
@@ -179,9 +179,9 @@ func dissectedText(l *losses.Named, d *dmlx.LossDissection) string {
 			slices.Sort(x)
 			fmt.Fprintf(&out, "%-25s %.4g (%.4g to %.4g)\n", name, stat.Quantile(0.5, stat.LinInterp, x, nil), x[0], x[len(x)-1])
 		}
-		line("T, median over anchors", func(a dmlx.ImpliedAnchor) float64 { return a.Weight })
-		line("sum of P+", func(a dmlx.ImpliedAnchor) float64 { return a.PairPositive })
-		line("sum of P-", func(a dmlx.ImpliedAnchor) float64 { return a.PairNegative })
+		line("T, median over anchors", func(a dissect.ImpliedAnchor) float64 { return a.Weight })
+		line("sum of P+", func(a dissect.ImpliedAnchor) float64 { return a.PairPositive })
+		line("sum of P-", func(a dissect.ImpliedAnchor) float64 { return a.PairNegative })
 	}
 	percent := func(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 	fmt.Fprintf(&out, "left over of the gradient %s", percent(d.Implied.Residual))
@@ -197,13 +197,13 @@ func dissectedText(l *losses.Named, d *dmlx.LossDissection) string {
 	return out.String()
 }
 
-func writePairs(path string, parts *dmlx.Implied) error {
+func writePairs(path string, parts *dissect.Implied) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	_ = w.Write([]string{"anchor", "other", "kind", "S", "P", "T"}) // A bytes.Buffer does not fail.
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
 	for _, a := range parts.Anchors {
-		rows := func(kind string, pairs []dmlx.ImpliedPair) {
+		rows := func(kind string, pairs []dissect.ImpliedPair) {
 			for _, p := range pairs {
 				_ = w.Write([]string{strconv.Itoa(a.Anchor), strconv.Itoa(p.Other), kind, number(float64(p.S)), number(p.Weight), number(a.Weight)})
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
@@ -38,7 +38,7 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 			if err := checkOut([]string{embeddings, labels}, out, triplets); err != nil {
 				return err
 			}
-			r, err := dmlx.ParseRule(rule)
+			r, err := a.rule(rule)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 			if err != nil {
 				return err
 			}
-			d, err := dmlx.Dissect(b.Backend, batch, r)
+			d, err := dissect.Rule(b.Backend, batch, r)
 			if err != nil {
 				return err
 			}
@@ -90,25 +90,25 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 }
 
 // readBatch reads embeddings [N, D] and labels [N] that belong together.
-func readBatch(embeddings, labels string) (dmlx.Embeddings, error) {
+func readBatch(embeddings, labels string) (dissect.Embeddings, error) {
 	values, shape, err := npy.ReadFloat32(embeddings)
 	if err != nil {
-		return dmlx.Embeddings{}, err
+		return dissect.Embeddings{}, err
 	}
 	if len(shape) != 2 {
-		return dmlx.Embeddings{}, fmt.Errorf("%s: shape %v, want [N, D]", embeddings, shape)
+		return dissect.Embeddings{}, fmt.Errorf("%s: shape %v, want [N, D]", embeddings, shape)
 	}
 	classes, labelShape, err := npy.ReadInt64(labels)
 	if err != nil {
-		return dmlx.Embeddings{}, err
+		return dissect.Embeddings{}, err
 	}
 	if len(labelShape) != 1 || labelShape[0] != shape[0] {
-		return dmlx.Embeddings{}, fmt.Errorf("%s: shape %v, want [%d] for the %d rows of %s", labels, labelShape, shape[0], shape[0], embeddings)
+		return dissect.Embeddings{}, fmt.Errorf("%s: shape %v, want [%d] for the %d rows of %s", labels, labelShape, shape[0], shape[0], embeddings)
 	}
-	return dmlx.Embeddings{Values: values, N: shape[0], Dim: shape[1], Labels: classes}, nil
+	return dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1], Labels: classes}, nil
 }
 
-func writeTriplets(path string, triplets []dmlx.Triplet) error {
+func writeTriplets(path string, triplets []dissect.Triplet) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	_ = w.Write([]string{"anchor", "positive", "negative", "S_ap", "S_an", "P+", "P-", "T"}) // A bytes.Buffer does not fail.

@@ -55,6 +55,9 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
 				q.Budget.Trials = 40
 			}
+			for _, name := range []string{q.Rule, q.Reference} {
+				_, _ = a.rule(name) // The search reads them; this warns of a name that a rule no longer has.
+			}
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
 			}

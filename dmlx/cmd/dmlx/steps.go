@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
@@ -33,7 +32,7 @@ step with the running averages of batch normalisation.`,
 		Example: "  dmlx train steps --weights W.safetensors --pixels P.npy --labels L.npy --rule cos-orth/lin-ms/cir --lr 0.1 --out DIR",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := dmlx.ParseRule(rule)
+			r, err := a.rule(rule)
 			if err != nil {
 				return err
 			}

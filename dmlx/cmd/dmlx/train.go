@@ -62,7 +62,7 @@ func newTrain(a *app) *cobra.Command {
 					return spec, errors.New("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
 				default:
 					var r dmlx.Rule
-					if r, err = dmlx.ParseRule(rule); err == nil {
+					if r, err = a.rule(rule); err == nil {
 						spec, err = preset.Spec(data, r, seed)
 					}
 				}

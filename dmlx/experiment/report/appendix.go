@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -141,7 +142,7 @@ func PublishedMS(b compute.Backend) (*figures.Table, error) {
 type DataBatches struct {
 	Data            string
 	Classes, Images int // Of a batch: so many classes with so many images each.
-	Batches         []dmlx.Embeddings
+	Batches         []dissect.Embeddings
 }
 
 // Batches is how many batches of a set the appendix looks at, by the name of a preset.
@@ -195,7 +196,7 @@ func BatchesProvenance(sets []DataBatches) string {
 
 // unmined makes of a batch's triplets others that are not the nearest: each anchor with its next positive in the batch
 // and a negative half a batch away.
-func unmined(e dmlx.Embeddings) dmlx.Embeddings {
+func unmined(e dissect.Embeddings) dissect.Embeddings {
 	for a := range e.N {
 		positive, negative := -1, -1
 		for step := 1; step < e.N; step++ {
@@ -207,7 +208,7 @@ func unmined(e dmlx.Embeddings) dmlx.Embeddings {
 			}
 		}
 		if positive >= 0 && negative >= 0 {
-			e.Triplets = append(e.Triplets, dmlx.Triplet{Anchor: a, Positive: positive, Negative: negative})
+			e.Triplets = append(e.Triplets, dissect.Triplet{Anchor: a, Positive: positive, Negative: negative})
 		}
 	}
 	return e
@@ -339,7 +340,7 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]
 			for _, beta := range instabilityBetas {
 				var norms, san, weight []float64
 				for _, e := range s.Batches {
-					d, err := dmlx.Dissect(b, e, dmlx.Rule{Pair: pair, Options: dmlx.Options{Beta: &beta}})
+					d, err := dissect.Rule(b, e, dmlx.Rule{Pair: pair, Options: dmlx.Options{Beta: &beta}})
 					if err != nil {
 						return nil, err
 					}

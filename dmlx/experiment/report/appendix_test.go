@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -70,7 +71,7 @@ func TestRelativeTerms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := dmlx.Embeddings{Dim: 2, Labels: []int64{0, 0, 0, 1, 1, 1}, Triplets: []dmlx.Triplet{{Anchor: 0, Positive: 1, Negative: 3}, {Anchor: 0, Positive: 2, Negative: 5}}}
+	e := dissect.Embeddings{Dim: 2, Labels: []int64{0, 0, 0, 1, 1, 1}, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 3}, {Anchor: 0, Positive: 2, Negative: 5}}}
 	cos := func(degrees float64) float64 { return math.Cos(degrees * math.Pi / 180) }
 	for _, degrees := range []float64{0, 25, 60, 40, 50, 120} {
 		e.Values = append(e.Values, float32(cos(degrees)), float32(math.Sin(degrees*math.Pi/180)))

@@ -12,13 +12,15 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 // Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet weight
 // that both depend on the triplet.
 const (
-	stepData, stepLoss             = "minicar", "circle"
+	stepData, stepLoss             = "minicar", "table1-circle"
 	stepClasses, stepImages        = 4, 4
 	stepDim                        = 32
 	stepSeed                uint64 = 1
@@ -84,8 +86,8 @@ type LossGradient struct {
 
 // Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine. M is
 // zero for a loss that is written on distances and not on S.
-func Differentiate(b compute.Backend, e dmlx.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
-	d, err := dmlx.Dissect(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
+func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
+	d, err := dissect.Rule(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func Differentiate(b compute.Backend, e dmlx.Embeddings, l dmlx.Loss, o dmlx.Opt
 	return &LossGradient{Value: float64(out[0][0]), G: out[1], M: out[2]}, nil
 }
 
-func tripletsOf(g *Graph, triplets []dmlx.Triplet) dmlx.Triplets {
+func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 	n := len(triplets)
 	anchor, positive, negative, valid := make([]int32, n), make([]int32, n), make([]int32, n), make([]bool, n)
 	for i, t := range triplets {
@@ -115,28 +117,17 @@ func tripletsOf(g *Graph, triplets []dmlx.Triplet) dmlx.Triplets {
 	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative), Valid: Const(g, valid)}
 }
 
-// execute runs a graph once and reads its float32 results. What building it panics with is an error.
-func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) (values [][]float32, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			values, err = nil, fmt.Errorf("%v", r)
-		}
-	}()
-	exec, err := NewExec(b, fn)
+// execute runs a graph once and reads its float32 results.
+func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]float32, error) {
+	out, err := graphs.Run(b, fn, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer exec.Finalize()
-	out, err := exec.Call(args...)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range out {
-		v, err := tensors.CopyFlatData[float32](t)
-		if err != nil {
+	values := make([][]float32, len(out))
+	for i, t := range out {
+		if values[i], err = tensors.CopyFlatData[float32](t); err != nil {
 			return nil, err
 		}
-		values = append(values, v)
 	}
 	return values, nil
 }
@@ -150,7 +141,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	}
 	o := dmlx.Options{}
 	rule := l.Rule(o)
-	d, err := dmlx.Dissect(n.backend, e, rule)
+	d, err := dissect.Rule(n.backend, e, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +178,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 
 // formulas are the losses as labels, a line each, of one triplet.
 var formulas = map[string][]figures.Markup{
-	"triplet-cos": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
-	"circle":      {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},
-	"triplet-euc": {`max($D_{ap}^2-D_{an}^2+4$, 0)`},
+	"triplet-cos":   {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
+	"table1-circle": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},
+	"triplet-euc":   {`max($D_{ap}^2-D_{an}^2+4$, 0)`},
 }

@@ -37,7 +37,7 @@ func firstStep(t *testing.T) (*Network, *ImageBatch) {
 // What Figure 1 says holds on a real batch: G = M f, the op hands exactly G on, and a loss leads to the same.
 func TestStep(t *testing.T) {
 	n, batch := firstStep(t)
-	for _, name := range []string{"circle", "triplet-cos"} {
+	for _, name := range []string{"table1-circle", "triplet-cos"} {
 		loss, err := lossOf(name)
 		if err != nil {
 			t.Fatal(err)
@@ -131,8 +131,8 @@ func TestDrawBatch(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if _, err := lossOf("dr-ms"); err == nil {
-		t.Error("dr-ms has no rule that is its gradient")
+	if _, err := lossOf("table1-dr-ms"); err == nil {
+		t.Error("table1-dr-ms has no rule that is its gradient")
 	}
 }
 

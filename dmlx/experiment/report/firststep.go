@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // ImageBatch is a batch of a data set's training images: so many classes with so many images each, class by class.
@@ -111,7 +112,7 @@ func (n *Network) Close() {
 
 // Embed gives the batch's embeddings as a step of training sees them: batch normalisation by the batch's own
 // statistics, not yet L2-normalised.
-func (n *Network) Embed(batch *ImageBatch) (e dmlx.Embeddings, err error) {
+func (n *Network) Embed(batch *ImageBatch) (e dissect.Embeddings, err error) {
 	if n.embed == nil {
 		n.embed, err = model.NewExec(n.backend, n.weights, func(scope *model.Scope, images *Node) *Node {
 			return backbone.Small.Embed(scope, images, n.dim, backbone.Pass{Training: true})
@@ -125,7 +126,7 @@ func (n *Network) Embed(batch *ImageBatch) (e dmlx.Embeddings, err error) {
 		return e, err
 	}
 	values, err := tensors.CopyFlatData[float32](out)
-	return dmlx.Embeddings{Values: values, N: len(batch.Indices), Dim: n.dim, Labels: batch.Labels}, err
+	return dissect.Embeddings{Values: values, N: len(batch.Indices), Dim: n.dim, Labels: batch.Labels}, err
 }
 
 // Way is a way to a gradient: a scalar of the un-normalised embeddings [B, D] and the labels [B], whose gradient with

@@ -8,12 +8,13 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 // separate is a batch of triplets that share no image: rows 3k, 3k+1 and 3k+2 are anchor, positive and negative of
 // triplet k, so that the gradient at a positive or a negative has one part.
-type separate struct{ dmlx.Embeddings }
+type separate struct{ dissect.Embeddings }
 
 func (s *separate) add(anchor, positive, negative []float64) {
 	k := int64(len(s.Triplets))
@@ -24,7 +25,7 @@ func (s *separate) add(anchor, positive, negative []float64) {
 		}
 	}
 	s.Labels = append(s.Labels, 2*k, 2*k, 2*k+1)
-	s.Triplets = append(s.Triplets, dmlx.Triplet{Anchor: s.N, Positive: s.N + 1, Negative: s.N + 2})
+	s.Triplets = append(s.Triplets, dissect.Triplet{Anchor: s.N, Positive: s.N + 1, Negative: s.N + 2})
 	s.N += 3
 }
 
@@ -75,7 +76,7 @@ func turned(a, b []float64, cosine float64) []float64 {
 func evenly(i, n int) float64 { return math.Cos(math.Pi * (float64(i) + 0.5) / float64(n)) }
 
 // pairsOverS are n triplets with S_ap = S_an from 1 to −1: for the directions that look at one pair.
-func pairsOverS(n, dim int) dmlx.Embeddings {
+func pairsOverS(n, dim int) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -87,7 +88,7 @@ func pairsOverS(n, dim int) dmlx.Embeddings {
 
 // betweenOverS are n triplets with the given S_ap whose negatives are as near to the positive as to the anchor, S_an = S_pn,
 // from the most to the least that there is, ±√((1+S_ap)/2).
-func betweenOverS(n, dim int, sap float64) dmlx.Embeddings {
+func betweenOverS(n, dim int, sap float64) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(3, 4))
 	half := math.Sqrt((1 + sap) / 2) // The cosine of half the angle between anchor and positive.
@@ -103,7 +104,7 @@ func betweenOverS(n, dim int, sap float64) dmlx.Embeddings {
 }
 
 // anyTriplets are n triplets in general position, near and far.
-func anyTriplets(n, dim int) dmlx.Embeddings {
+func anyTriplets(n, dim int) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range n {
@@ -117,8 +118,8 @@ func anyTriplets(n, dim int) dmlx.Embeddings {
 // ProjectedLengths takes the gradients at the positives and negatives of separate triplets apart: their unit vectors' parts
 // along the member's own embedding and orthogonal to it. A member without a gradient is left out. The gradients are the
 // op's; the sums here are in double precision.
-func ProjectedLengths(b compute.Backend, e dmlx.Embeddings, direction dmlx.Direction) ([]figures.Projected, error) {
-	d, err := dmlx.Dissect(b, e, dmlx.Rule{Direction: direction})
+func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Direction) ([]figures.Projected, error) {
+	d, err := dissect.Rule(b, e, dmlx.Rule{Direction: direction})
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func Projections(b compute.Backend, points int) (*figures.Figure, error) {
 func projections(b compute.Backend, points int) ([]figures.Projected, error) {
 	var out []figures.Projected
 	for _, direction := range dmlx.Directions {
-		batches := []dmlx.Embeddings{pairsOverS(points, projectedDim)}
+		batches := []dissect.Embeddings{pairsOverS(points, projectedDim)}
 		projected := direction.Name == dmlx.DirectionEucOrth.Name || direction.Name == dmlx.DirectionCosOrth.Name
 		if projected {
 			batches = nil

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // relativeProbe is a batch of one anchor, row 0, its positive, row 1, and its negative, row 2, both of the similarity s,
@@ -18,11 +19,11 @@ import (
 //	R_ap = s−delta < s+ε ≤ max{S_an, R_an}+ε    R_an = s−delta > s−delta−ε = min{S_ap, R_ap}−ε
 //
 // so ΔS_ap = ΔS_an = delta exactly, and as all members of a set are alike, its size does not matter.
-func relativeProbe(s, delta float64, others int) (dmlx.Embeddings, error) {
+func relativeProbe(s, delta float64, others int) (dissect.Embeddings, error) {
 	if !(s >= -1 && s <= 1 && s-delta >= -1 && s-delta <= 1) || others < 0 {
-		return dmlx.Embeddings{}, fmt.Errorf("similarities %g and %g and %d others: want [-1, 1] and no fewer than none", s, s-delta, others)
+		return dissect.Embeddings{}, fmt.Errorf("similarities %g and %g and %d others: want [-1, 1] and no fewer than none", s, s-delta, others)
 	}
-	e := dmlx.Embeddings{N: 3 + 2*others, Dim: 3 + 2*others, Triplets: []dmlx.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
+	e := dissect.Embeddings{N: 3 + 2*others, Dim: 3 + 2*others, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
 	e.Values = make([]float32, e.N*e.Dim)
 	e.Values[0] = 1
 	e.Labels = make([]int64, e.N)
@@ -44,7 +45,7 @@ func RelativeWeights(b compute.Backend, r dmlx.Rule, s, delta float64, others in
 	if err != nil {
 		return 0, 0, err
 	}
-	d, err := dmlx.Dissect(b, e, r)
+	d, err := dissect.Rule(b, e, r)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -71,7 +72,7 @@ func PublishedWeights(b compute.Backend, s, delta float64, others int) (positive
 
 // publishedMS is MS loss with its own sums, which no rule is the gradient of.
 func publishedMS() (dmlx.Loss, error) {
-	i := slices.IndexFunc(dmlx.Losses, func(l dmlx.Loss) bool { return l.Name == "ms" && l.Constant(dmlx.Options{}) == 0 })
+	i := slices.IndexFunc(dmlx.Losses, func(l dmlx.Loss) bool { return l.Name == "table1-ms-published" })
 	if i < 0 {
 		return dmlx.Loss{}, fmt.Errorf("the published MS loss is not among the losses")
 	}
@@ -92,8 +93,8 @@ type RelativeTerm struct {
 
 // RelativeTerms takes P^sig-ms apart for the triplets of a batch, mined or as given. The sets are counted anew from the
 // similarities, by Eq. 12.
-func RelativeTerms(b compute.Backend, e dmlx.Embeddings, o dmlx.Options) ([]RelativeTerm, error) {
-	d, err := dmlx.Dissect(b, e, dmlx.Rule{Pair: dmlx.PairSigMS, Options: o})
+func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]RelativeTerm, error) {
+	d, err := dissect.Rule(b, e, dmlx.Rule{Pair: dmlx.PairSigMS, Options: o})
 	if err != nil {
 		return nil, err
 	}

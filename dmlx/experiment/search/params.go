@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
 // draft is a spec while a point is applied to it: its rule in parts, its batch in numbers.
@@ -129,12 +130,13 @@ func begin(base experiment.Spec) (draft, error) {
 	if rule.Custom() {
 		return draft{}, fmt.Errorf("rule %s has a part of your own, which a search cannot write down: search around a rule of the paper's parts", rule)
 	}
-	name, query, _ := strings.Cut(rule.Name(), "?")
+	name, options, _ := strings.Cut(rule.Name(), "?")
 	parts := strings.Split(name, "/")
 	d := draft{spec: base, direction: parts[0], pair: parts[1], triplet: parts[2], options: make(map[string]string), batch: base.Batch(), images: base.ImagesPerClass}
-	for field := range strings.SplitSeq(query, "&") {
-		if key, value, _ := strings.Cut(field, "="); key != "" {
-			d.options[key] = value
+	keys, values, _ := query.Fields(options)
+	for i, key := range keys {
+		if key != "" {
+			d.options[key] = values[i]
 		}
 	}
 	return d, nil
@@ -179,21 +181,18 @@ func Apply(base experiment.Spec, space Space, at Point) (experiment.Spec, error)
 // finish puts a spec together again. A batch of another size has as many steps as see the same number of images.
 func (d draft) finish() (experiment.Spec, error) {
 	name := d.direction + "/" + d.pair + "/" + d.triplet
-	var query []string
+	var fields []string
 	for _, p := range parameters {
 		if v, there := d.options[p.name]; there && (p.of == "" || has(p.in, d.part(p.of))) {
-			query = append(query, p.name+"="+v)
+			fields = append(fields, p.name+"="+v)
 		}
 	}
 	for key, v := range d.options { // Switches of the base rule stay.
 		if v == "" {
-			query = append(query, key)
+			fields = append(fields, key)
 		}
 	}
-	if len(query) > 0 {
-		name += "?" + strings.Join(query, "&")
-	}
-	rule, err := dmlx.ParseRule(name)
+	rule, err := dmlx.ParseRule(query.Join(name, fields))
 	if err != nil {
 		return d.spec, err
 	}

@@ -1,7 +1,10 @@
 // Package brief shortens errors to what a user reads: GoMLX's carry stacks below their first line.
 package brief
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Error is an error with the first line of its message, less the name of the graph that GoMLX was building. It unwraps to the whole.
 func Error(err error) error {
@@ -16,6 +19,23 @@ func Error(err error) error {
 		return err
 	}
 	return &line{first, err}
+}
+
+// Catch is deferred with a function's error. It makes a panic an error, since GoMLX panics where a graph cannot be built, and
+// shortens any error as [Error] does. The function's other results stay as they are.
+func Catch(err *error) {
+	if r := recover(); r != nil {
+		*err = Panicked(r)
+	}
+	*err = Error(*err)
+}
+
+// Panicked is what was recovered from a panic, as an error.
+func Panicked(r any) error {
+	if err, is := r.(error); is {
+		return err
+	}
+	return fmt.Errorf("%v", r)
 }
 
 type line struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
@@ -53,12 +54,12 @@ func Read() (*Fixture, error) {
 }
 
 // EmbeddingsOf are the embeddings of the batch.
-func (b Batch) EmbeddingsOf() dmlx.Embeddings {
-	return dmlx.Embeddings{Values: b.Embeddings, N: len(b.Labels), Dim: b.Dim, Labels: b.Labels}
+func (b Batch) EmbeddingsOf() dissect.Embeddings {
+	return dissect.Embeddings{Values: b.Embeddings, N: len(b.Labels), Dim: b.Dim, Labels: b.Labels}
 }
 
 // Ours is the loss here and the proxies that it takes of the batch.
-func (b Batch) Ours(name string) (l *losses.Named, loss dmlx.LossFunc, p dmlx.Proxies, err error) {
+func (b Batch) Ours(name string) (l *losses.Named, loss dmlx.LossFunc, p dissect.Proxies, err error) {
 	body, mined := strings.CutSuffix(name, " with its miner")
 	if l, err = losses.Parse(body); err != nil {
 		return nil, nil, p, err
@@ -71,7 +72,7 @@ func (b Batch) Ours(name string) (l *losses.Named, loss dmlx.LossFunc, p dmlx.Pr
 	if k == 0 {
 		return l, loss, p, nil
 	}
-	p = dmlx.Proxies{Values: b.Proxies, Dim: b.Dim}
+	p = dissect.Proxies{Values: b.Proxies, Dim: b.Dim}
 	if k > 1 {
 		p.Values = b.Centers
 	}
@@ -105,7 +106,7 @@ func Agreements(b compute.Backend) ([]Agreement, error) {
 			if err != nil {
 				return nil, err
 			}
-			d, err := dmlx.DissectLoss(b, batch.EmbeddingsOf(), p, loss)
+			d, err := dissect.Loss(b, batch.EmbeddingsOf(), p, loss)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", want.Name, err)
 			}

@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
@@ -16,14 +17,14 @@ func TestFlowStepByHand(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Each class has its pair, so that every image is an anchor; e_p = −f_a, e_n = f_a, T = ½.
 		e := circleBatch([]int64{0, 0, 1, 1}, 0, 60, 150, 200)
-		f, err := NewFlow(b, e, Rule{})
+		f, err := NewFlow(b, e, dmlx.Rule{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
 		const rate = 0.1
 		want := make([]vec, 4)
-		r := referenceOf(e, Rule{Options: Options{Sum: true}})
+		r := referenceOf(e, dmlx.Rule{Options: dmlx.Options{Sum: true}})
 		for i := range want {
 			g := r.g[i].add(-r.g[i].dot(r.f[i]), r.f[i]) // Its part along the circle: rows have length 1.
 			want[i] = r.f[i].add(-rate, g).unit(0)
@@ -59,7 +60,7 @@ func TestFlowSeparatesClasses(t *testing.T) {
 
 func TestFlowBadInput(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		fails := func(what string, e Embeddings, r Rule, want string) {
+		fails := func(what string, e Embeddings, r dmlx.Rule, want string) {
 			t.Helper()
 			f, err := NewFlow(b, e, r)
 			if err == nil {
@@ -73,14 +74,14 @@ func TestFlowBadInput(t *testing.T) {
 		e := random(8, 3, 2, 1)
 		zero := e
 		zero.Values = append([]float32{0, 0, 0}, e.Values[3:]...)
-		fails("a row of length zero", zero, Rule{}, "embedding 0 would not be of length 1")
+		fails("a row of length zero", zero, dmlx.Rule{}, "embedding 0 would not be of length 1")
 		given := e
 		given.Triplets = []Triplet{{0, 1, 2, 0, 0, 0, 0, 0}}
-		fails("given triplets", given, Rule{}, "triplets are given")
-		fails("no rows", Embeddings{}, Rule{}, "want at least one row")
-		nan := Rule{Triplet: TripletWeight{Name: "nan", Of: func(b *Batch) *Node { return Sqrt(MulScalar(OnesLike(b.Sap), -1)) }}}
+		fails("given triplets", given, dmlx.Rule{}, "triplets are given")
+		fails("no rows", Embeddings{}, dmlx.Rule{}, "want at least one row")
+		nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node { return Sqrt(MulScalar(OnesLike(b.Sap), -1)) }}}
 		fails("NaN", e, nan, "step 1: embedding 0 would not be of length 1 but NaN")
-		fails("a part that panics", e, Rule{Triplet: TripletWeight{Name: "p", Of: func(b *Batch) *Node { panic("not today") }}}, "not today")
+		fails("a part that panics", e, dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p", Of: func(b *dmlx.Batch) *Node { panic("not today") }}}, "not today")
 
 		f, err := NewFlow(b, e, nan)
 		if err != nil {

@@ -1,21 +1,20 @@
-package dmlx
+package dissect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"reflect"
-	"runtime"
 	"strings"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Verdict says how a rule fares in a check.
@@ -57,7 +56,7 @@ func (f Finding) String() string {
 
 // Checked is a rule with what was found about it.
 type Checked struct {
-	Rule     Rule
+	Rule     dmlx.Rule
 	Findings []Finding
 	// Scale is the length of the rule's gradient over that of cos/con/con, on a batch of random classes; 0 if it could
 	// not be measured. A rule of scale s trains at about 1/s of the learning rate of cos/con/con.
@@ -97,12 +96,12 @@ const (
 // turns the gradient, whether a batch without triplets is left alone, how large it is beside cos/con/con, and whether a
 // step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that of a backend
 // that fails. The probes are the same at each call.
-func Check(b compute.Backend, r Rule) (*Checked, error) {
+func Check(b compute.Backend, r dmlx.Rule) (*Checked, error) {
 	if b == nil {
 		return nil, errors.New("check: no backend")
 	}
 	c := &checker{b: b, rule: r.Traced(), Checked: &Checked{Rule: r}}
-	if _, err := c.try(probeBatch(4, 3, 8, 0.7, 1), Rule{}); err != nil {
+	if _, err := c.try(probeBatch(4, 3, 8, 0.7, 1), dmlx.Rule{}); err != nil {
 		return nil, fmt.Errorf("check: cos/con/con fails on this backend: %w", err)
 	}
 	usual := probeBatch(8, 4, 16, 0.7, 1)
@@ -123,7 +122,7 @@ func Check(b compute.Backend, r Rule) (*Checked, error) {
 type checker struct {
 	*Checked
 	b    compute.Backend
-	rule Rule
+	rule dmlx.Rule
 }
 
 // tried is what a rule makes of a batch, finite or not.
@@ -136,18 +135,18 @@ type tried struct {
 	anchors, positives, negativeRows []int32
 }
 
-func (c *checker) try(e Embeddings, r Rule) (*tried, error) {
+func (c *checker) try(e Embeddings, r dmlx.Rule) (*tried, error) {
 	out, err := e.run(c.b, func(x, labels *Node) []*Node {
-		f := Normalize(x)
-		k := Compose(NewBatch(f, labels, r.Options), r)
+		f := dmlx.Normalize(x)
+		k := dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r)
 		t := k.Triplets
-		return []*Node{k.G, Gradient(ReduceAllSum(Inject(f, k.G)), x)[0], k.PairPositive, k.PairNegative, k.Weight, k.Sap, k.San,
+		return []*Node{k.G, Gradient(ReduceAllSum(dmlx.Inject(f, k.G)), x)[0], k.PairPositive, k.PairNegative, k.Weight, k.Sap, k.San,
 			t.Valid, t.Anchor, t.Positive, t.Negative}
 	})
 	if err != nil {
 		return nil, err
 	}
-	f := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	f := func(i int) []float32 { return graphs.Floats(out[i]) }
 	n := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
 	return &tried{e, f(0), f(1), f(2), f(3), f(4), f(5), f(6), tensors.MustCopyFlatData[bool](out[7]), n(8), n(9), n(10)}, nil
 }
@@ -156,7 +155,7 @@ func (c *checker) try(e Embeddings, r Rule) (*tried, error) {
 func (c *checker) add(check string, v Verdict, of any, part, format string, args ...any) {
 	f := Finding{Check: check, Verdict: v, Part: part, Message: fmt.Sprintf(format, args...)}
 	if of != nil {
-		f.File, f.Line = located(of)
+		f.File, f.Line = graphs.Source(of)
 	}
 	c.Findings = append(c.Findings, f)
 }
@@ -164,7 +163,7 @@ func (c *checker) add(check string, v Verdict, of any, part, format string, args
 // fails notes an error that a part's function led to.
 func (c *checker) fails(check string, err error) {
 	f := Finding{Check: check, Verdict: Bad, Message: err.Error()}
-	var part *PartError
+	var part *dmlx.PartError
 	if errors.As(err, &part) {
 		f.Part, f.Message, f.File, f.Line = part.Part, part.What, part.File, part.Line
 	}
@@ -194,9 +193,9 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 			symbol string
 			values []float32
 		}{
-			{own(c.Rule.Pair.paper, c.Rule.Pair.Of), "pair weight " + partName(c.Rule.withDefaults().Pair.Name), "P₊", t.positive},
-			{own(c.Rule.Pair.paper, c.Rule.Pair.Of), "pair weight " + partName(c.Rule.withDefaults().Pair.Name), "P₋", t.negative},
-			{own(c.Rule.Triplet.paper, c.Rule.Triplet.Of), "triplet weight " + partName(c.Rule.withDefaults().Triplet.Name), "T", t.triplet},
+			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"), "P₊", t.positive},
+			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"), "P₋", t.negative},
+			{own(c.Rule.Triplet.Custom(), c.Rule.Triplet.Of), "triplet weight " + cmp.Or(c.Rule.WithDefaults().Triplet.Name, "custom"), "T", t.triplet},
 		} {
 			if !finite(w.values[i]) {
 				return w.of, w.part, fmt.Sprintf("%s is %v at S_ap = %.4g, S_an = %.4g", w.symbol, w.values[i], t.sap[i], t.san[i])
@@ -205,8 +204,8 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 	}
 	for i, v := range t.g {
 		if !finite(v) {
-			d := c.Rule.withDefaults().Direction
-			return own(d.paper, d.Of), "direction " + partName(d.Name), fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
+			d := c.Rule.WithDefaults().Direction
+			return own(d.Custom(), d.Of), "direction " + cmp.Or(d.Name, "custom"), fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
 		}
 	}
 	return nil, "", ""
@@ -272,15 +271,15 @@ func (c *checker) rotation(e Embeddings) {
 	if err == nil {
 		var after *tried
 		if after, err = c.try(turned, c.rule); err == nil {
-			d := c.Rule.withDefaults()
+			d := c.Rule.WithDefaults()
 			for _, k := range []struct {
 				of      any
 				part    string
 				was, is []float32
 			}{
-				{own(d.Pair.paper, d.Pair.Of), "pair weight " + partName(d.Pair.Name), append(before.positive, before.negative...), append(after.positive, after.negative...)},
-				{own(d.Triplet.paper, d.Triplet.Of), "triplet weight " + partName(d.Triplet.Name), before.triplet, after.triplet},
-				{own(d.Direction.paper, d.Direction.Of), "direction " + partName(d.Direction.Name), times(before.g, turn, e.Dim), after.g},
+				{own(d.Pair.Custom(), d.Pair.Of), "pair weight " + cmp.Or(d.Pair.Name, "custom"), append(before.positive, before.negative...), append(after.positive, after.negative...)},
+				{own(d.Triplet.Custom(), d.Triplet.Of), "triplet weight " + cmp.Or(d.Triplet.Name, "custom"), before.triplet, after.triplet},
+				{own(d.Direction.Custom(), d.Direction.Of), "direction " + cmp.Or(d.Direction.Name, "custom"), times(before.g, turn, e.Dim), after.g},
 			} {
 				if worst := largestDifference(k.was, k.is); !(worst <= largestRotationError) {
 					c.add("rotation", Bad, k.of, k.part, "changes by %.2g of its largest value when all embeddings are turned alike; it shall depend on their similarities alone", worst)
@@ -296,7 +295,7 @@ func (c *checker) rotation(e Embeddings) {
 
 // scale holds the gradient's length against that of cos/con/con.
 func (c *checker) scale(e Embeddings) {
-	base, err := c.try(e, Rule{Options: Options{Sum: c.Rule.Options.Sum}})
+	base, err := c.try(e, dmlx.Rule{Options: dmlx.Options{Sum: c.Rule.Options.Sum}})
 	if err != nil {
 		c.fails("scale", err)
 		return
@@ -306,7 +305,7 @@ func (c *checker) scale(e Embeddings) {
 		c.fails("scale", err)
 		return
 	}
-	c.Scale = length(t.g) / length(base.g)
+	c.Scale = norm32(t.g) / norm32(base.g)
 	switch {
 	case c.Scale == 0:
 		c.add("scale", Doubtful, nil, "", "the gradient is zero on a random batch: the rule moves nothing")
@@ -324,14 +323,14 @@ func (c *checker) sense(e Embeddings) {
 		c.fails("sense", err)
 		return
 	}
-	size := length(t.raw)
+	size := norm32(t.raw)
 	if size == 0 {
 		return // Scale has said so.
 	}
 	const step = 1e-2
 	row := func(values []float32, i int32) []float64 { return unitRow(values[int(i)*e.Dim : (int(i)+1)*e.Dim]) }
 	moved := make([]float32, len(e.Values))
-	typical := length(e.Values)
+	typical := norm32(e.Values)
 	for i, v := range e.Values {
 		moved[i] = v - float32(step*typical/size)*t.raw[i]
 	}
@@ -341,8 +340,8 @@ func (c *checker) sense(e Embeddings) {
 			continue
 		}
 		a, p, n := t.anchors[i], t.positives[i], t.negativeRows[i]
-		up += dotRow(row(moved, a), row(moved, p)) - float64(t.sap[i])
-		down += dotRow(row(moved, a), row(moved, n)) - float64(t.san[i])
+		up += dot(row(moved, a), row(moved, p)) - float64(t.sap[i])
+		down += dot(row(moved, a), row(moved, n)) - float64(t.san[i])
 		count++
 	}
 	up, down = up/count, down/count
@@ -373,7 +372,7 @@ func (c *checker) duplicates() {
 	}
 	usual := 0.0
 	if t, err := c.try(probeBatch(8, 4, 16, 0.7, 5), c.rule); err == nil {
-		usual = length(t.g)
+		usual = norm32(t.g)
 	}
 	largest := 0.0
 	for _, k := range []struct {
@@ -389,7 +388,7 @@ func (c *checker) duplicates() {
 			c.add(check, Bad, of, part, "with %s, %s", k.what, message)
 			return
 		}
-		largest = max(largest, length(t.g))
+		largest = max(largest, norm32(t.g))
 	}
 	if usual > 0 && largest > largestDuplicateScale*usual {
 		c.add(check, Doubtful, nil, "", "the gradient is %.3g times as long as without them: a data set with an image in it twice may make training explode", largest/usual)
@@ -417,8 +416,8 @@ func (c *checker) withoutTriplets(e Embeddings) {
 		}
 		for i, v := range t.raw {
 			if v != 0 {
-				d := c.Rule.withDefaults().Direction
-				c.add(check, Bad, own(d.paper, d.Of), "direction "+partName(d.Name), "a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
+				d := c.Rule.WithDefaults().Direction
+				c.add(check, Bad, own(d.Custom(), d.Of), "direction "+cmp.Or(d.Name, "custom"), "a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
 				return
 			}
 		}
@@ -427,19 +426,11 @@ func (c *checker) withoutTriplets(e Embeddings) {
 }
 
 // own is a part's function if it is the user's own.
-func own(paper bool, of any) any {
-	if paper || reflect.ValueOf(of).IsNil() {
+func own(custom bool, of any) any {
+	if !custom {
 		return nil
 	}
 	return of
-}
-
-// located is where a function begins.
-func located(of any) (file string, line int) {
-	if f := runtime.FuncForPC(reflect.ValueOf(of).Pointer()); f != nil {
-		return f.FileLine(f.Entry())
-	}
-	return "", 0
 }
 
 // probeBatch is random classes with their images around them at a noise relative to the centres' length.
@@ -472,12 +463,12 @@ func orthogonalMatrix(n int) []float64 {
 		}
 		for k := range i {
 			other := q[k*n : (k+1)*n]
-			along := dotRow(row, other)
+			along := dot(row, other)
 			for j := range row {
 				row[j] -= along * other[j]
 			}
 		}
-		l := math.Sqrt(dotRow(row, row))
+		l := norm(row)
 		for j := range row {
 			row[j] /= l
 		}
@@ -510,169 +501,10 @@ func largestDifference(x, y []float32) float64 {
 	return worst / largest
 }
 
-func length(x []float32) float64 {
-	s := 0.0
-	for _, v := range x {
-		s += float64(v) * float64(v)
-	}
-	return math.Sqrt(s)
-}
-
-func dotRow(a, b []float64) (s float64) {
-	for i := range a {
-		s += a[i] * b[i]
-	}
-	return s
-}
-
 func unitRow(x []float32) []float64 {
-	out, l := make([]float64, len(x)), max(length(x), 1e-30)
+	out, l := make([]float64, len(x)), max(norm32(x), 1e-30)
 	for i, v := range x {
 		out[i] = float64(v) / l
 	}
 	return out
-}
-
-// PartError says which part of a rule of the user's own does not do what it shall, and where.
-type PartError struct {
-	Part string // Such as "pair weight square".
-	// File and Line are where the part's function fails or, if it returns something wrong, begins.
-	File string
-	Line int
-	What string
-}
-
-func (e *PartError) Error() string {
-	// Not as file:line, behind which GoNB v0.11.5 looks for a column in a cell's output, and dies of it.
-	return fmt.Sprintf("%s: %s (%s, line %d)", e.Part, e.What, filepath.Base(e.File), e.Line)
-}
-
-// Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape or
-// type than it shall, say which part that is and on which line. It is the same rule: names, identity and gradients stay.
-func (r Rule) Traced() Rule {
-	r = r.withDefaults()
-	if d := r.Direction; !d.paper {
-		r.Direction.Of = func(b *Batch) (m Moves) {
-			t := tracer{"direction " + partName(d.Name), d.Of, b}
-			defer t.panicked()
-			m = d.Of(b)
-			for _, c := range []struct {
-				name string
-				Combination
-			}{{"e_p", m.Positive}, {"e_n", m.Negative}, {"e_ap", m.AnchorPositive}, {"e_an", m.AnchorNegative}} {
-				for _, k := range []struct {
-					of string
-					x  *Node
-				}{{"f_a", c.Anchor}, {"f_p", c.Combination.Positive}, {"f_n", c.Combination.Negative}} {
-					if k.x != nil {
-						t.want(k.x, "the coefficient of "+k.of+" in "+c.name, dtypes.Float32)
-					}
-				}
-			}
-			return m
-		}
-	}
-	if p := r.Pair; !p.paper {
-		r.Pair.Of = func(b *Batch) (positive, negative *Node) {
-			t := tracer{"pair weight " + partName(p.Name), p.Of, b}
-			defer t.panicked()
-			positive, negative = p.Of(b)
-			t.want(positive, "P₊", dtypes.Float32)
-			t.want(negative, "P₋", dtypes.Float32)
-			return positive, negative
-		}
-	}
-	if w := r.Triplet; !w.paper {
-		r.Triplet.Of = func(b *Batch) *Node {
-			t := tracer{"triplet weight " + partName(w.Name), w.Of, b}
-			defer t.panicked()
-			x := w.Of(b)
-			t.want(x, "T", dtypes.Float32)
-			return x
-		}
-	}
-	if m := r.Mask; m.Of != nil && !m.paper {
-		r.Mask.Of = func(b *Batch) *Node {
-			t := tracer{"mask " + partName(m.Name), m.Of, b}
-			defer t.panicked()
-			x := m.Of(b)
-			t.want(x, "the mask", dtypes.Bool)
-			return x
-		}
-	}
-	return r
-}
-
-func partName(name string) string {
-	if name == "" {
-		return "custom"
-	}
-	return name
-}
-
-// tracer watches one call of a part's function.
-type tracer struct {
-	part string
-	of   any
-	b    *Batch
-}
-
-// want panics with a *PartError if a part's value is not one for each triplet.
-func (t tracer) want(x *Node, what string, dtype dtypes.DType) {
-	dims := t.b.Sap.Shape().Dimensions
-	switch {
-	case x == nil:
-		t.fail("%s is nil; want one value for each triplet, %s %v", what, strings.ToLower(dtype.String()), dims)
-	case x.Graph() != t.b.Sap.Graph():
-		t.fail("%s belongs to another graph; build it from the batch that the function is given", what)
-	case x.DType() != dtype || x.Rank() != 1 || x.Shape().Dimensions[0] != dims[0]:
-		t.fail("%s is %s %v; want one value for each triplet, %s %v, as b.Sap", what, strings.ToLower(x.DType().String()), x.Shape().Dimensions,
-			strings.ToLower(dtype.String()), dims)
-	}
-}
-
-func (t tracer) fail(format string, args ...any) {
-	e := &PartError{Part: t.part, What: fmt.Sprintf(format, args...)}
-	e.File, e.Line = located(t.of)
-	panic(e)
-}
-
-// panicked is deferred around a part's function and makes its panic a *PartError of the innermost line that is neither
-// GoMLX's nor Go's own nor this package's: the user's.
-func (t tracer) panicked() {
-	p := recover()
-	if p == nil {
-		return
-	}
-	if e, is := p.(*PartError); is {
-		panic(e)
-	}
-	e := &PartError{Part: t.part, What: brief.Error(fmt.Errorf("%v", p)).Error()}
-	if t.b.F == nil && strings.Contains(e.What, "nil pointer") {
-		e.What += "; there is no batch here, so F, S and Triplets are nil"
-	}
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for {
-		f, more := frames.Next()
-		if user(f.Function) {
-			e.File, e.Line = f.File, f.Line
-			break
-		}
-		if !more {
-			break
-		}
-	}
-	panic(e)
-}
-
-// user tells whether a function may be one of the user's own.
-func user(function string) bool {
-	own := strings.TrimSuffix(reflect.TypeFor[Rule]().PkgPath(), "/") + "."
-	for _, prefix := range []string{"runtime.", "reflect.", "panic", "github.com/gomlx/", "github.com/pkg/errors", own} {
-		if strings.HasPrefix(function, prefix) {
-			return strings.HasPrefix(function, own+"Test") || strings.HasPrefix(function, own+"Example")
-		}
-	}
-	return true
 }

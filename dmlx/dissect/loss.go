@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Proxies are the vectors beside the embeddings that a loss uses: proxies, centres, rows of a classifier. The zero value is
@@ -81,18 +84,18 @@ func (d *LossDissection) OnS() error {
 	return nil
 }
 
-// DissectLoss takes a loss apart at a batch: its gradient matrix, the pair and triplet weights that it implies, and what
+// Loss takes a loss apart at a batch: its gradient matrix, the pair and triplet weights that it implies, and what
 // they leave over. Triplets of the batch, if there are any, are those that the loss is of. Proxies belong to losses that
 // have them; each label needs one at least. A gradient that is not finite is an error, as is bad input.
-func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*LossDissection, error) {
+func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*LossDissection, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
 	if err := p.check(e); err != nil {
 		return nil, err
 	}
-	out, err := run(b, func(in []*Node) []*Node {
-		c := ComposeLoss(lossBatch(e, in), loss)
+	out, err := graphs.Run(b, func(in []*Node) []*Node {
+		c := dmlx.ComposeLoss(lossBatch(e, in), loss)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.Value, c.F, c.S, c.W, c.G, raw, c.Direct, c.Length}
@@ -107,7 +110,7 @@ func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*Lo
 	if err != nil {
 		return nil, err
 	}
-	floats := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
 	d := &LossDissection{Value: tensors.ToScalar[float32](out[0]), N: e.N, Dim: e.Dim, Proxies: p.N,
 		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{}, e.Labels...), p.Classes...)}
 	if !finite(d.Value) {
@@ -144,17 +147,17 @@ func DissectLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc) (*Lo
 }
 
 // Exchanged is a loss's gradient at a batch with parts of another (see exchange.go), the rows of embeddings and proxies one
-// under the other: at the normalised vectors, [N+C, Dim], and at those given. Errors are those of [DissectLoss], and a loss
+// under the other: at the normalised vectors, [N+C, Dim], and at those given. Errors are those of [Loss], and a loss
 // that is not one on S.
-func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchange) (g, raw []float32, err error) {
+func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32, err error) {
 	if err := e.check(); err != nil {
 		return nil, nil, err
 	}
 	if err := p.check(e); err != nil {
 		return nil, nil, err
 	}
-	out, err := run(b, func(in []*Node) []*Node {
-		c := ComposeLoss(lossBatch(e, in), loss).Exchange(x)
+	out, err := graphs.Run(b, func(in []*Node) []*Node {
+		c := dmlx.ComposeLoss(lossBatch(e, in), loss).Exchange(x)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.G, raw}
@@ -164,7 +167,7 @@ func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exch
 	if err != nil {
 		return nil, nil, err
 	}
-	g, raw = tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
+	g, raw = graphs.Floats(out[0]), graphs.Floats(out[1])
 	for i := range g {
 		if !finite(g[i]) || !finite(raw[i]) {
 			return nil, nil, fmt.Errorf("the gradient with %s is not finite at row %d, column %d", x, i/e.Dim, i%e.Dim)
@@ -173,10 +176,10 @@ func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exch
 	return g, raw, nil
 }
 
-// Turned is by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to 180, between the
+// ExchangeAngle returns by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to 180, between the
 // two at the embeddings as given, each as one long vector. A gradient of zero has none, which is an error.
-func Turned(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchange) (float64, error) {
-	d, err := DissectLoss(b, e, p, loss)
+func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (float64, error) {
+	d, err := Loss(b, e, p, loss)
 	if err != nil {
 		return 0, err
 	}
@@ -185,10 +188,7 @@ func Turned(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, x Exchang
 		return 0, err
 	}
 	before, after := float64s(d.Raw[:e.N*e.Dim]), float64s(raw[:e.N*e.Dim])
-	product, lengths := 0.0, norm(before)*norm(after)
-	for i, v := range before {
-		product += v * after[i]
-	}
+	product, lengths := dot(before, after), norm(before)*norm(after)
 	if lengths == 0 {
 		return 0, fmt.Errorf("the batch gives no gradient to compare; it needs two images of a class and two classes")
 	}
@@ -204,12 +204,12 @@ func lossArguments(e Embeddings, p Proxies) []any {
 	return args
 }
 
-func lossBatch(e Embeddings, in []*Node) *LossBatch {
+func lossBatch(e Embeddings, in []*Node) *dmlx.LossBatch {
 	var proxies, classes *Node
 	if len(in) > 2 {
 		proxies, classes = in[2], in[3]
 	}
-	batch := NewLossBatch(in[0], in[1], proxies, classes)
+	batch := dmlx.NewLossBatch(in[0], in[1], proxies, classes)
 	if len(e.Triplets) > 0 {
 		batch = batch.Mined(e.triplets(in[0].Graph()))
 	}
@@ -231,14 +231,6 @@ func onSphere(f, g []float32, dim int) []float64 {
 		}
 	}
 	return out
-}
-
-func norm(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v * v
-	}
-	return math.Sqrt(sum)
 }
 
 // Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see imply.go).
@@ -379,12 +371,12 @@ func (d *Dissection) Implied(labels []int64) (*Implied, error) {
 }
 
 // CompareLoss holds the gradient of any loss at a batch against a rule's composed one, both on the sphere.
-func CompareLoss(b compute.Backend, e Embeddings, p Proxies, loss LossFunc, r Rule) (*Agreement, error) {
-	l, err := DissectLoss(b, e, p, loss)
+func CompareLoss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, r dmlx.Rule) (*Agreement, error) {
+	l, err := Loss(b, e, p, loss)
 	if err != nil {
 		return nil, err
 	}
-	d, err := Dissect(b, e, r)
+	d, err := Rule(b, e, r)
 	if err != nil {
 		return nil, err
 	}

@@ -1,17 +1,16 @@
-package dmlx
+package dissect
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"sync"
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Embeddings is a batch on the host.
@@ -34,7 +33,7 @@ type Triplet struct {
 
 // Dissection is the gradient of a batch under a rule and what it is made of. Matrices are row by row.
 type Dissection struct {
-	Rule     Rule
+	Rule     dmlx.Rule
 	N, Dim   int
 	F        []float32 // The L2-normalised embeddings, [N, Dim].
 	S        []float32 // Their similarities, [N, N].
@@ -86,7 +85,7 @@ func checkRows(what string, values []float32, dim int) error {
 }
 
 // triplets gives the indices of the given triplets as constants of the graph.
-func (e Embeddings) triplets(g *Graph) Triplets {
+func (e Embeddings) triplets(g *Graph) dmlx.Triplets {
 	column := func(of func(Triplet) int) *Node {
 		x := make([]int32, len(e.Triplets))
 		for i, t := range e.Triplets {
@@ -98,7 +97,7 @@ func (e Embeddings) triplets(g *Graph) Triplets {
 	for i := range valid {
 		valid[i] = true
 	}
-	return Triplets{
+	return dmlx.Triplets{
 		Anchor:   column(func(t Triplet) int { return t.Anchor }),
 		Positive: column(func(t Triplet) int { return t.Positive }),
 		Negative: column(func(t Triplet) int { return t.Negative }),
@@ -106,11 +105,11 @@ func (e Embeddings) triplets(g *Graph) Triplets {
 	}
 }
 
-func (e Embeddings) batch(f, labels *Node, o Options) *Batch {
+func (e Embeddings) batch(f, labels *Node, o dmlx.Options) *dmlx.Batch {
 	if len(e.Triplets) > 0 {
-		return NewBatchOf(f, labels, e.triplets(f.Graph()), o)
+		return dmlx.NewBatchOf(f, labels, e.triplets(f.Graph()), o)
 	}
-	return NewBatch(f, labels, o)
+	return dmlx.NewBatch(f, labels, o)
 }
 
 // run executes a graph of the embeddings and labels on a backend. What the graph's parts panic with is an error.
@@ -118,67 +117,26 @@ func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (ou
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	return run(b, func(in []*Node) []*Node { return fn(in[0], in[1]) },
+	return graphs.Run(b, func(in []*Node) []*Node { return fn(in[0], in[1]) },
 		tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
 }
 
-func run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([]*tensors.Tensor, error) {
-	out, err := runEach(b, fn, args)
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-// runEach executes one graph on several lists of arguments, all of the same shapes.
-func runEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (out [][]*tensors.Tensor, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			out, err = nil, brief.Error(fmt.Errorf("%v", r))
-		}
-	}()
-	exec, err := NewExec(b, func(in []*Node) []*Node {
-		// GoMLX catches panics with errors alone, and waits forever on a graph that another left half built.
-		defer func() {
-			if r := recover(); r != nil {
-				if _, is := r.(error); !is {
-					r = fmt.Errorf("%v", r)
-				}
-				panic(r)
-			}
-		}()
-		return fn(in)
-	})
-	if err != nil {
-		return nil, brief.Error(err)
-	}
-	defer exec.Finalize()
-	for _, args := range lists {
-		values, err := exec.Call(args...)
-		if err != nil {
-			return nil, brief.Error(err)
-		}
-		out = append(out, values)
-	}
-	return out, nil
-}
-
-// Dissect composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative
-// (EPHN), or e.Triplets, and all that [Compose] makes of them. A batch without any valid triplet has a zero gradient
+// Rule composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative
+// (EPHN), or e.Triplets, and all that [dmlx.Compose] makes of them. A batch without any valid triplet has a zero gradient
 // and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a part of
 // the rule that fails are errors; so is a rule that gives a gradient that is not finite.
-func Dissect(b compute.Backend, e Embeddings, r Rule) (*Dissection, error) {
+func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
 	out, err := e.run(b, func(x, labels *Node) []*Node {
-		f := Normalize(x)
-		c := Compose(e.batch(f, labels, r.Options), r)
-		raw := Gradient(ReduceAllSum(Inject(f, c.G)), x)[0]
+		f := dmlx.Normalize(x)
+		c := dmlx.Compose(e.batch(f, labels, r.Options), r)
+		raw := Gradient(ReduceAllSum(dmlx.Inject(f, c.G)), x)[0]
 		t := c.Triplets
 		return []*Node{f, c.S, c.M, c.G, raw, t.Anchor, t.Positive, t.Negative, t.Valid, c.Sap, c.San, c.PairPositive, c.PairNegative, c.Weight}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}
-	floats := func(i int) []float32 { return tensors.MustCopyFlatData[float32](out[i]) }
+	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
 	ints := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
 	d := &Dissection{Rule: r, N: e.N, Dim: e.Dim, F: floats(0), S: floats(1), M: floats(2), G: floats(3), Raw: floats(4)}
 	anchor, positive, negative := ints(5), ints(6), ints(7)
@@ -195,8 +153,6 @@ func Dissect(b compute.Backend, e Embeddings, r Rule) (*Dissection, error) {
 	}
 	return d, nil
 }
-
-func finite(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
 
 // Row is row i of a matrix of the dissection with the given number of columns: d.Row(d.G, d.Dim, 3).
 func (d *Dissection) Row(of []float32, columns, i int) []float32 {
@@ -230,23 +186,23 @@ type Agreement struct {
 }
 
 // Compare differentiates a loss of Table 1 on a batch by machine and holds it against its rule's composed gradient.
-func Compare(b compute.Backend, e Embeddings, l Loss, o Options) (*Agreement, error) {
-	r, err := ParseRule(l.Name)
+func Compare(b compute.Backend, e Embeddings, l dmlx.Loss, o dmlx.Options) (*Agreement, error) {
+	r, err := dmlx.ParseRule(cmp.Or(l.RuleName, l.Name))
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: no rule of its name in Table 1: %w", l.Name, err)
 	}
 	r.Options = o
 	out, err := e.run(b, func(x, labels *Node) []*Node {
-		f := Normalize(x)
-		c := Compose(e.batch(f, labels, o), r)
+		f := dmlx.Normalize(x)
+		c := dmlx.Compose(e.batch(f, labels, o), r)
 		loss := l.Of(c.Batch, f, MatMul(f, Transpose(f, 0, 1)))
 		return []*Node{c.G, Gradient(loss, f)[0], c.M}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}
-	g, d := tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1])
-	a := agreement(float64s(g), float64s(d), tensors.MustCopyFlatData[float32](out[2]), e.N)
+	g, d := graphs.Floats(out[0]), graphs.Floats(out[1])
+	a := agreement(float64s(g), float64s(d), graphs.Floats(out[2]), e.N)
 	if a == nil {
 		return nil, fmt.Errorf("loss %s: the batch gives no gradient to compare; it needs two images of a class and two classes", l.Name)
 	}
@@ -278,69 +234,19 @@ func agreement(g, d []float64, m []float32, n int) *Agreement {
 	return a
 }
 
-func float64s(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
-}
-
 // Weights evaluates the parts of a rule on similarities alone, as a triplet diagram needs them: P₊ (the mask applied),
 // P₋ and T at each S_ap, S_an. There is no batch around these triplets: 𝒫 and 𝒩 are empty, and a part of the user's own
 // that looks at F or S is an error.
-func Weights(b compute.Backend, r Rule, sap, san []float32) (positive, negative, triplet []float32, err error) {
+func Weights(b compute.Backend, r dmlx.Rule, sap, san []float32) (positive, negative, triplet []float32, err error) {
 	if len(sap) != len(san) || len(sap) == 0 {
 		return nil, nil, nil, fmt.Errorf("rule %s: want as many S_ap as S_an and at least one, not %d and %d", r.Name(), len(sap), len(san))
 	}
-	out, err := run(b, func(in []*Node) []*Node {
-		p, n, t := weights(&Batch{Sap: in[0], San: in[1], Options: r.Options}, r.withDefaults())
+	out, err := graphs.Run(b, func(in []*Node) []*Node {
+		p, n, t := r.Weights(&dmlx.Batch{Sap: in[0], San: in[1], Options: r.Options})
 		return []*Node{p, n, t}
 	}, tensors.FromFlatDataAndDimensions(sap, len(sap)), tensors.FromFlatDataAndDimensions(san, len(san)))
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}
-	return tensors.MustCopyFlatData[float32](out[0]), tensors.MustCopyFlatData[float32](out[1]), tensors.MustCopyFlatData[float32](out[2]), nil
-}
-
-// probeBackend is for identities alone: the same everywhere, whatever backend trains.
-var probeBackend = sync.OnceValues(backend.Go)
-
-// probe is what a rule makes of fixed batches, from loose ones to ones in which a class is all but a point.
-func probe(r Rule) ([]float32, error) {
-	b, err := probeBackend()
-	if err != nil {
-		return nil, err
-	}
-	const n, dim = 96, 8
-	var values []float32
-	for tightness := range 5 {
-		rng := rand.New(rand.NewPCG(uint64(tightness), 0))
-		e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
-		var centre [dim]int
-		for i := range n {
-			if i%4 == 0 {
-				for j := range centre {
-					centre[j] = rng.IntN(129) - 64
-				}
-			}
-			e.Labels[i] = int64(i / 4)
-			for j := range dim {
-				e.Values[i*dim+j] = float32(centre[j] + (rng.IntN(65)-32)>>tightness)
-			}
-		}
-		// Products of integers over a power of two are exact, so no order of summation changes a bit of a similarity.
-		// The rows' lengths are about 1; that they are not 1 does no harm to a probe.
-		out, err := e.run(b, func(x, labels *Node) []*Node {
-			c := Compose(NewBatch(MulScalar(x, 1./128), labels, r.Options), r)
-			return []*Node{c.M, c.PairPositive, c.PairNegative, c.Weight}
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range out {
-			values = append(values, tensors.MustCopyFlatData[float32](t)...)
-		}
-	}
-	return values, nil
+	return graphs.Floats(out[0]), graphs.Floats(out[1]), graphs.Floats(out[2]), nil
 }

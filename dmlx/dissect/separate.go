@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"fmt"
@@ -6,7 +6,9 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // # The paper's three parts of a lone triplet
@@ -38,7 +40,7 @@ type TripletParts struct {
 // pairs sees an anchor, its positive and a negative; perClass is 0. A loss with proxies sees an embedding with perClass
 // proxies at S_ap and as many of another class at S_an. What else there is to see is held out of the way: the
 // positive and the negative are as similar as S_ap S_an. A loss that is not one on S is an error.
-func LossParts(b compute.Backend, loss LossFunc, perClass int, sap, san []float32) (*TripletParts, error) {
+func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []float32) (*TripletParts, error) {
 	if err := checkGrid(sap, san); err != nil {
 		return nil, err
 	}
@@ -48,13 +50,13 @@ func LossParts(b compute.Backend, loss LossFunc, perClass int, sap, san []float3
 			grid = append(grid, []any{p, n})
 		}
 	}
-	out, err := runEach(b, func(in []*Node) []*Node {
+	out, err := graphs.RunEach(b, func(in []*Node) []*Node {
 		g := in[0].Graph()
 		ap, an := in[0], in[1]
 		one, pn := OnesLike(ap), Mul(ap, an)
 		square := func(x ...*Node) *Node {
 			n := int(math.Sqrt(float64(len(x))))
-			return leaf(Reshape(Stack(x, 0), n, n))
+			return graphs.Leaf(Reshape(Stack(x, 0), n, n))
 		}
 		at := func(n, i, j int) *Node {
 			rows := make([][]bool, n)
@@ -66,14 +68,14 @@ func LossParts(b compute.Backend, loss LossFunc, perClass int, sap, san []float3
 		}
 		if perClass == 0 {
 			// The negative has a companion of its class, for losses that count on two of each; it is where the negative is.
-			x := &LossBatch{Labels: Const(g, []int64{0, 0, 1, 1}), Positive: at(4, 0, 1), Negative: at(4, 0, 3)}
+			x := &dmlx.LossBatch{Labels: Const(g, []int64{0, 0, 1, 1}), Positive: at(4, 0, 1), Negative: at(4, 0, 3)}
 			x.S = square(one, ap, an, an, ap, one, pn, pn, an, pn, one, one, an, pn, one, one)
 			w := Gradient(loss(x), x.S)[0]
 			row := Reshape(Slice(w, AxisElem(0), AxisRange()), 4)
 			element := func(i int) *Node { return Reshape(Slice(row, AxisElem(i)), 1) }
 			return []*Node{Neg(element(1)), Add(element(2), element(3))}
 		}
-		x := &LossBatch{Labels: Const(g, []int64{0}), S: square(one), Positive: at(1, 0, 0), Negative: at(1, 0, 0)}
+		x := &dmlx.LossBatch{Labels: Const(g, []int64{0}), S: square(one), Positive: at(1, 0, 0), Negative: at(1, 0, 0)}
 		x.Positive, x.Negative = ZerosLike(x.Positive), ZerosLike(x.Negative)
 		classes := make([]int64, 2*perClass)
 		var sp, pp []*Node
@@ -88,7 +90,8 @@ func LossParts(b compute.Backend, loss LossFunc, perClass int, sap, san []float3
 				}
 			}
 		}
-		x.setProxies(leaf(Reshape(Stack(sp, 0), 1, -1)), square(pp...), Const(g, classes))
+		x.SP, x.PP, x.Classes = graphs.Leaf(Reshape(Stack(sp, 0), 1, -1)), square(pp...), Const(g, classes)
+		x.PS, x.Own = graphs.Leaf(Transpose(x.SP, 0, 1)), Reshape(Equal(x.Classes, ZerosLike(x.Classes)), 1, -1)
 		d := Gradient(loss(x), x.SP, x.PS)
 		w := Add(Reshape(d[0], -1), Reshape(d[1], -1))
 		half := func(from int) *Node { return Reshape(ReduceAllSum(Slice(w, AxisRange(from, from+perClass))), 1) }
@@ -99,14 +102,14 @@ func LossParts(b compute.Backend, loss LossFunc, perClass int, sap, san []float3
 	}
 	positive, negative := make([]float32, len(grid)), make([]float32, len(grid))
 	for i, values := range out {
-		positive[i] = tensors.MustCopyFlatData[float32](values[0])[0]
-		negative[i] = tensors.MustCopyFlatData[float32](values[1])[0]
+		positive[i] = graphs.Floats(values[0])[0]
+		negative[i] = graphs.Floats(values[1])[0]
 	}
 	return Separate(sap, san, positive, negative)
 }
 
 // RuleParts are the parts of a rule on such a grid, from its weights: what [Separate] makes of T P₊ and T P₋.
-func RuleParts(b compute.Backend, r Rule, sap, san []float32) (*TripletParts, error) {
+func RuleParts(b compute.Backend, r dmlx.Rule, sap, san []float32) (*TripletParts, error) {
 	if err := checkGrid(sap, san); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"errors"
@@ -10,13 +10,15 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
 // Flow lets embeddings move by a rule alone, without a network behind them: gradient descent on the unit sphere under
 // the composed gradient, with triplets mined anew at each step.
 type Flow struct {
-	rule   Rule
+	rule   dmlx.Rule
 	labels []int64
 	exec   *Exec
 	state  FlowState
@@ -36,7 +38,7 @@ type FlowState struct {
 // NewFlow begins a flow at the normalised embeddings of a batch. The gradient is the sum over the triplets, whatever
 // Options.Sum says, so that a flow does not slow down as the batch grows. Embeddings that are not finite or have no
 // direction, given triplets, and a part of the rule that fails are errors. The flow is to be closed.
-func NewFlow(b compute.Backend, e Embeddings, r Rule) (*Flow, error) {
+func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
@@ -46,18 +48,17 @@ func NewFlow(b compute.Backend, e Embeddings, r Rule) (*Flow, error) {
 	r.Options.Sum = true
 	f := &Flow{rule: r, labels: slices.Clone(e.Labels), state: FlowState{N: e.N, Dim: e.Dim, F: e.Values}}
 	err := caught(func() (err error) {
-		f.exec, err = NewExec(b, func(in []*Node) []*Node {
-			defer panicAsError()
+		f.exec, err = NewExec(b, graphs.Build(func(in []*Node) []*Node {
 			x, labels, rate := in[0], in[1], in[2]
-			at := Normalize(x)
-			c := Compose(NewBatch(at, labels, r.Options), r)
-			gradient := Gradient(ReduceAllSum(Inject(at, c.G)), x)[0]
+			at := dmlx.Normalize(x)
+			c := dmlx.Compose(dmlx.NewBatch(at, labels, r.Options), r)
+			gradient := Gradient(ReduceAllSum(dmlx.Inject(at, c.G)), x)[0]
 			// Where and not the product alone: at rate 0 nothing moves, however bad the gradient is.
 			step := Where(Equal(rate, ZerosLike(rate)), ZerosLike(x), Mul(gradient, rate))
-			next := Normalize(Sub(at, step))
-			there := NewBatch(next, labels, r.Options)
+			next := dmlx.Normalize(Sub(at, step))
+			there := dmlx.NewBatch(next, labels, r.Options)
 			return []*Node{next, there.Sap, there.San, there.Triplets.Valid}
-		})
+		}))
 		return err
 	})
 	if err == nil {
@@ -113,7 +114,7 @@ func (f *Flow) step(rate float64) error {
 	if err != nil {
 		return err
 	}
-	s.F = tensors.MustCopyFlatData[float32](out[0])
+	s.F = graphs.Floats(out[0])
 	for i := range s.N {
 		square := 0.0
 		for _, v := range s.F[i*s.Dim : (i+1)*s.Dim] {
@@ -123,7 +124,7 @@ func (f *Flow) step(rate float64) error {
 			return fmt.Errorf("embedding %d would not be of length 1 but %.3g", i, math.Sqrt(square))
 		}
 	}
-	sap, san := tensors.MustCopyFlatData[float32](out[1]), tensors.MustCopyFlatData[float32](out[2])
+	sap, san := graphs.Floats(out[1]), graphs.Floats(out[2])
 	s.Triplets, s.Sap, s.San, s.Violations = 0, 0, 0, 0
 	for i, valid := range tensors.MustCopyFlatData[bool](out[3]) {
 		if !valid {
@@ -143,23 +144,7 @@ func (f *Flow) step(rate float64) error {
 	return nil
 }
 
-// caught makes what GoMLX panics with an error of one line.
 func caught(fn func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = brief.Error(fmt.Errorf("%v", r))
-		}
-	}()
-	return brief.Error(fn())
-}
-
-// panicAsError is deferred in a function that builds a graph: GoMLX catches panics with errors alone, and waits forever on
-// a graph that another left half built.
-func panicAsError() {
-	if r := recover(); r != nil {
-		if _, is := r.(error); !is {
-			r = fmt.Errorf("%v", r)
-		}
-		panic(r)
-	}
+	defer brief.Catch(&err)
+	return fn()
 }

@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"maps"
@@ -10,12 +10,14 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
+	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
 // ephnTripletCos is the mean of the loss of T^cos over the triplets that rules mine.
-func ephnTripletCos(b *LossBatch) *Node {
-	mined := b.Mined(easyPositiveHardNegative(StopGradient(b.S), b.Positive, b.Negative))
+func ephnTripletCos(b *dmlx.LossBatch) *Node {
+	mined := miners.Extreme{Positive: miners.Easy, Negative: miners.Hard}.Mine(b)
 	t := mined.Triplets
 	at := func(other *Node) *Node { return Gather(b.S, Stack([]*Node{t.Anchor, other}, 1)) }
 	valid := ConvertDType(t.Valid, b.S.DType())
@@ -24,20 +26,20 @@ func ephnTripletCos(b *LossBatch) *Node {
 
 // ownProxies is a cross entropy of embeddings with proxies, anchoredByProxies one of proxies with embeddings, in which
 // proxies without an embedding push alone.
-func ownProxies(b *LossBatch) *Node {
+func ownProxies(b *dmlx.LossBatch) *Node {
 	e := Exp(MulScalar(b.SP, 3))
 	own := ReduceSum(Where(b.Own, e, ZerosLike(e)), 1)
 	return ReduceAllSum(Sub(Log(ReduceSum(e, 1)), Log(own)))
 }
 
-func anchoredByProxies(b *LossBatch) *Node {
+func anchoredByProxies(b *dmlx.LossBatch) *Node {
 	own := Transpose(b.Own, 0, 1)
 	pull, push := Exp(MulScalar(b.PS, -4)), Exp(MulScalar(b.PS, 4))
 	return ReduceAllSum(Add(Log1P(ReduceSum(Where(own, pull, ZerosLike(pull)), 1)), Log1P(ReduceSum(Where(own, ZerosLike(push), push), 1))))
 }
 
 // wrongSigns pushes some positives and pulls some negatives.
-func wrongSigns(b *LossBatch) *Node {
+func wrongSigns(b *dmlx.LossBatch) *Node {
 	x := Square(AddScalar(b.S, -0.3))
 	return Sub(ReduceAllSum(Where(b.Negative, x, ZerosLike(x))), ReduceAllSum(Where(b.Positive, Square(AddScalar(b.S, 0.1)), ZerosLike(x))))
 }
@@ -55,9 +57,9 @@ func some(b compute.Backend) []string {
 	return testExchanges[len(testExchanges)-1:]
 }
 
-func parseExchange(t *testing.T, text string) Exchange {
+func parseExchange(t *testing.T, text string) dmlx.Exchange {
 	t.Helper()
-	x, err := ParseExchange(text)
+	x, err := dmlx.ParseExchange(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func TestExchangedTripletLossIsTheRule(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(24, 6, 5, 31)
 		weightOf := func(rule string) float64 { // The sum of T over triplets.
-			d, err := Dissect(b, e, mustParse(t, rule))
+			d, err := Rule(b, e, mustParse(t, rule))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,13 +87,13 @@ func TestExchangedTripletLossIsTheRule(t *testing.T) {
 		for _, text := range some(b) {
 			x := parseExchange(t, text)
 			x.PerAnchor = 1
-			rule := Rule{Direction: x.Direction, Pair: x.Pair, Triplet: TripletCos}
+			rule := dmlx.Rule{Direction: x.Direction, Pair: x.Pair, Triplet: dmlx.TripletCos}
 			scale := 1.0
 			if x.Triplet.Of != nil {
 				rule.Triplet = x.Triplet
 				scale = weightOf("cos/con/cos") / weightOf("cos/con/"+x.Triplet.Name) // κ
 			}
-			want, err := Dissect(b, e, rule)
+			want, err := Rule(b, e, rule)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +121,7 @@ func TestExchangeWithSteepSigmoids(t *testing.T) {
 		x := parseExchange(t, "pair=sig-ms")
 		x.PerAnchor = 1
 		x.Options.Alpha, x.Options.Beta = &steep, &steep
-		want, err := Dissect(b, e, Rule{Pair: x.Pair, Triplet: TripletCos, Options: x.Options})
+		want, err := Rule(b, e, dmlx.Rule{Pair: x.Pair, Triplet: dmlx.TripletCos, Options: x.Options})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +150,7 @@ func TestNothingExchanged(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e, p := proxied(20, 6, 6, 4, 2, 32)
 		for name, loss := range exchangeLosses {
-			d, err := DissectLoss(b, e, p, loss.of)
+			d, err := Loss(b, e, p, loss.of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,16 +194,16 @@ func proxied(n, dim, classes, more, perClass int, seed uint64) (Embeddings, Prox
 
 // exchangeLosses with what their rows of W are over: embeddings and proxies, for anchors that are embeddings and proxies.
 var exchangeLosses = map[string]struct {
-	of                           LossFunc
+	of                           dmlx.LossFunc
 	ee, ep, pe, pp, needsProxies bool
 }{
 	"pairs":                {of: softLoss, ee: true},
 	"wrong signs":          {of: wrongSigns, ee: true},
 	"own proxies":          {of: ownProxies, ep: true},
 	"proxies as anchors":   {of: anchoredByProxies, pe: true},
-	"everything at once":   {of: func(b *LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) }, ee: true, ep: true, pe: true, pp: true},
-	"proxies as both":      {of: func(b *LossBatch) *Node { return Add(anchoredByProxies(b), ownProxies(b)) }, ep: true, pe: true},
-	"pairs beside proxies": {of: func(b *LossBatch) *Node { return Add(softLoss(b), anchoredByProxies(b)) }, ee: true, pe: true},
+	"everything at once":   {of: func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) }, ee: true, ep: true, pe: true, pp: true},
+	"proxies as both":      {of: func(b *dmlx.LossBatch) *Node { return Add(anchoredByProxies(b), ownProxies(b)) }, ep: true, pe: true},
+	"pairs beside proxies": {of: func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), anchoredByProxies(b)) }, ee: true, pe: true},
 }
 
 // The device's gradient is what a walk over all triplets makes of W in float64, each by the formulas of the paper.
@@ -212,7 +214,7 @@ func TestExchangeByWalkingTheTriplets(t *testing.T) {
 			if len(some(b)) < len(testExchanges) && name != "everything at once" {
 				continue
 			}
-			d, err := DissectLoss(b, e, p, loss.of)
+			d, err := Loss(b, e, p, loss.of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +247,7 @@ func TestExchangeByWalkingTheTriplets(t *testing.T) {
 }
 
 // walk is the exchange by definition: triplet for triplet.
-func walk(d *LossDissection, over func(a, j int) bool, x Exchange) []vec {
+func walk(d *LossDissection, over func(a, j int) bool, x dmlx.Exchange) []vec {
 	n, dim := d.N+d.Proxies, d.Dim
 	f := make([]vec, n)
 	for i := range f {
@@ -395,7 +397,7 @@ func walk(d *LossDissection, over func(a, j int) bool, x Exchange) []vec {
 func TestExchangeForItsOwn(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(24, 6, 5, 33)
-		want, _, err := Exchanged(b, e, Proxies{}, ephnTripletCos, Exchange{})
+		want, _, err := Exchanged(b, e, Proxies{}, ephnTripletCos, dmlx.Exchange{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -411,16 +413,16 @@ func TestExchangeForItsOwn(t *testing.T) {
 	})
 }
 
-func TestTurned(t *testing.T) {
+func TestExchangeAngle(t *testing.T) {
 	t.Parallel()
 	b, e := goBackend(t), random(24, 6, 5, 33)
 	for text, want := range map[string]struct{ low, high float64 }{"": {0, 0.1}, "triplet=cos": {0, 0.1}, "direction=cos-orth": {5, 80}, "pair=lin": {1, 80}} {
-		got, err := Turned(b, e, Proxies{}, ephnTripletCos, parseExchange(t, text))
+		got, err := ExchangeAngle(b, e, Proxies{}, ephnTripletCos, parseExchange(t, text))
 		if err != nil || got < want.low || got > want.high {
 			t.Errorf("%s: turned by %g°, %v", text, got, err)
 		}
 	}
-	if _, err := Turned(b, circleBatch([]int64{1, 2}, 0, 90), Proxies{}, ephnTripletCos, Exchange{}); err == nil || !strings.Contains(err.Error(), "no gradient") {
+	if _, err := ExchangeAngle(b, circleBatch([]int64{1, 2}, 0, 90), Proxies{}, ephnTripletCos, dmlx.Exchange{}); err == nil || !strings.Contains(err.Error(), "no gradient") {
 		t.Errorf("a batch without pairs: %v", err)
 	}
 }
@@ -445,25 +447,25 @@ func TestBadExchange(t *testing.T) {
 		"pair=nonsense": "no pair weight \"nonsense\"", "nonsense": "no part \"nonsense\"", "pair=lin&pair=con": "twice", "mask=sc1": "no part \"mask\"",
 		"direction=": "no direction \"\"",
 	} {
-		if _, err := ParseExchange(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := dmlx.ParseExchange(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 	e, b := circleBatch([]int64{1, 1, 2, 2}, 0, 10, 40, 60), goBackend(t)
 	x := parseExchange(t, "pair=lin")
-	for want, loss := range map[string]LossFunc{
-		"uses the coordinates of the vectors themselves":         func(b *LossBatch) *Node { return ReduceAllSum(Square(b.F)) },
-		"uses the embeddings before their normalisation":         func(b *LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
+	for want, loss := range map[string]dmlx.LossFunc{
+		"uses the coordinates of the vectors themselves":         func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Square(b.F)) },
+		"uses the embeddings before their normalisation":         func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
 		"exchange pair=lin is not finite at row 0, column 0":     nil,
 		"exchange direction=mine: the direction is none of the ": softLoss,
 	} {
 		x := x
 		switch {
 		case strings.Contains(want, "mine"):
-			x = Exchange{Direction: Direction{Name: "mine", Of: cosine}}
+			x = dmlx.Exchange{Direction: dmlx.Direction{Name: "mine", Of: dmlx.DirectionCos.Of}}
 		case loss == nil:
 			want = "gradient with pair=lin is not finite at row 0, column 0"
-			loss = func(b *LossBatch) *Node { return ReduceAllSum(Log(Sub(b.S, b.S))) }
+			loss = func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Log(Sub(b.S, b.S))) }
 		}
 		if _, _, err := Exchanged(b, e, Proxies{}, loss, x); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

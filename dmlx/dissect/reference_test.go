@@ -1,6 +1,10 @@
-package dmlx
+package dissect
 
-import "math"
+import (
+	"math"
+
+	"github.com/gradient-surgery/dml/dmlx"
+)
 
 // The reference: the composed gradient in float64 on vectors, triplet by triplet, as the paper writes it. It shares no
 // code and no idea (no matrix, no coefficients) with the library.
@@ -38,8 +42,8 @@ type reference struct {
 	triplets []Triplet
 }
 
-func referenceOf(e Embeddings, r Rule) reference {
-	r = r.withDefaults()
+func referenceOf(e Embeddings, r dmlx.Rule) reference {
+	r = r.WithDefaults()
 	o := r.Options
 	f := make([]vec, e.N)
 	for i := range f {

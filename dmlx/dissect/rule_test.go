@@ -1,7 +1,6 @@
-package dmlx
+package dissect
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
@@ -42,9 +42,9 @@ func circleBatch(labels []int64, degrees ...float64) Embeddings {
 	return e
 }
 
-func mustParse(t *testing.T, name string) Rule {
+func mustParse(t *testing.T, name string) dmlx.Rule {
 	t.Helper()
-	r, err := ParseRule(name)
+	r, err := dmlx.ParseRule(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func near(t *testing.T, what string, got []float32, want []vec, tolerance float6
 }
 
 func TestEveryRuleAgreesWithTheReference(t *testing.T) {
-	rules := Rules()
+	rules := dmlx.Rules()
 	if len(rules) != 168 {
 		t.Fatalf("there are %d rules, not 168", len(rules))
 	}
@@ -83,17 +83,17 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 		e := random(14, 6, 4, 3)
 		// All rules in one graph: compiling 173 of them would be the test's time.
 		out, err := e.run(b, func(x, labels *Node) (out []*Node) {
-			f := Normalize(x)
-			batch := NewBatch(f, labels, Options{})
+			f := dmlx.Normalize(x)
+			batch := dmlx.NewBatch(f, labels, dmlx.Options{})
 			for i, r := range rules {
 				if i < 168 {
-					out = append(out, Compose(batch, r).G)
+					out = append(out, dmlx.Compose(batch, r).G)
 				} else {
-					out = append(out, Compose(NewBatch(f, labels, r.Options), r).G)
+					out = append(out, dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r).G)
 				}
 			}
 			for _, r := range rules[166:] { // The op; whatever gradient comes in, here 3, is replaced.
-				s, _ := Surgery(x, labels, r)
+				s, _ := dmlx.Surgery(x, labels, r)
 				out = append(out, Gradient(ReduceAllSum(MulScalar(s, 3)), x)[0])
 			}
 			return out
@@ -116,7 +116,7 @@ func TestDissectAgreesWithTheReference(t *testing.T) {
 		e := random(30, 8, 9, 5) // With classes of one image.
 		for _, name := range []string{"ours", "euc-orth/sig-ms/cir+sc2"} {
 			r := mustParse(t, name)
-			d, err := Dissect(b, e, r)
+			d, err := Rule(b, e, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +176,7 @@ func TestUnitCircleByHand(t *testing.T) {
 		e := circleBatch([]int64{0, 0, 1}, 0, 60, 90)
 		e.Triplets = []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}
 		backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-			d, err := Dissect(b, e, mustParse(t, c.rule))
+			d, err := Rule(b, e, mustParse(t, c.rule))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +250,7 @@ func TestMining(t *testing.T) {
 			{"one image a class", circleBatch([]int64{1, 2, 3}, 0, 20, 40), "euc-orth/sig-ms/cir+sc2", nil},
 			{"one image", circleBatch([]int64{1}, 0), "ours", nil},
 		} {
-			d, err := Dissect(b, c.e, mustParse(t, c.rule))
+			d, err := Rule(b, c.e, mustParse(t, c.rule))
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -277,7 +277,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 		backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 			for _, r := range []string{"euc/con/con", "euc-orth/con/con", "cos-orth/lin-ms/cir", "cos-orth/con/con"} {
 				rule := mustParse(t, r)
-				d, err := Dissect(b, e, rule)
+				d, err := Rule(b, e, rule)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -292,7 +292,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 	e := circleBatch([]int64{0, 0, 1, 1}, 0, 30, 60, 90)
 	e.Values[0], e.Values[1] = 0, 0
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		d, err := Dissect(b, e, mustParse(t, "euc-orth/sig-ms/cir"))
+		d, err := Rule(b, e, mustParse(t, "euc-orth/sig-ms/cir"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,8 +311,8 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 
 func TestLossesAgreeWithTheirRules(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
-		for i, l := range Losses {
-			for j, o := range []Options{{}, {Tau: new(3.0), Alpha: new(1.0), Beta: new(6.0), Lambda: new(0.25)}} {
+		for i, l := range dmlx.Losses {
+			for j, o := range []dmlx.Options{{}, {Tau: new(3.0), Alpha: new(1.0), Beta: new(6.0), Lambda: new(0.25)}} {
 				if j > 0 && !backendtest.IsGo(b) {
 					continue // Compiling is the time of this test; once for each loss will do.
 				}
@@ -343,8 +343,8 @@ func TestLossesByFiniteDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := random(10, 4, 3, 8)
-	for _, l := range Losses {
-		if strings.Contains(l.Text, "held fixed") || l.Name == "dr-ms" {
+	for _, l := range dmlx.Losses {
+		if strings.Contains(l.Text, "held fixed") || l.Name == "table1-dr-ms" {
 			continue // Their value says nothing about their gradient.
 		}
 		at := func(values []float32) (loss float32, gradient []float32) {
@@ -352,8 +352,8 @@ func TestLossesByFiniteDifferences(t *testing.T) {
 			moved.Values = values
 			// The triplets and sets of the batch as it was.
 			out, err := moved.run(b, func(x, labels *Node) []*Node {
-				fixed := NewBatch(Normalize(Const(x.Graph(), tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim))), labels, Options{})
-				f := Normalize(x)
+				fixed := dmlx.NewBatch(dmlx.Normalize(Const(x.Graph(), tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim))), labels, dmlx.Options{})
+				f := dmlx.Normalize(x)
 				loss := l.Of(fixed, f, MatMul(f, Transpose(f, 0, 1)))
 				return []*Node{loss, Gradient(loss, x)[0]}
 			})
@@ -381,11 +381,12 @@ func TestLossMatrix(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(12, 5, 3, 2)
 		out, err := e.run(b, func(x, labels *Node) []*Node {
-			f := Normalize(x)
-			batch := NewBatch(f, labels, Options{})
+			f := dmlx.Normalize(x)
+			batch := dmlx.NewBatch(f, labels, dmlx.Options{})
 			s := MatMul(f, Transpose(f, 0, 1))
-			loss := multiSimilarity(batch, nil, s)
-			return []*Node{MatMul(LossMatrix(loss, s), f), Gradient(loss, f)[0]}
+			published := slices.IndexFunc(dmlx.Losses, func(l dmlx.Loss) bool { return l.Name == "table1-ms-published" })
+			loss := dmlx.Losses[published].Of(batch, f, s)
+			return []*Node{MatMul(dmlx.LossMatrix(loss, s), f), Gradient(loss, f)[0]}
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -399,67 +400,8 @@ func TestLossMatrix(t *testing.T) {
 	})
 }
 
-func TestNames(t *testing.T) {
-	for _, r := range Rules() {
-		if again := mustParse(t, r.Name()); again.Name() != r.Name() {
-			t.Errorf("%s is read as %s", r.Name(), again.Name())
-		}
-	}
-	for name, want := range map[string]string{
-		"circle":                      "cos/lin/cir",
-		"sct?tau=2":                   "cos/con/cos+sc1?tau=2",
-		"ours":                        "cos-orth/lin-ms/cir",
-		"cos/lin/cir?tau=1":           "cos/lin/cir",
-		"cos/lin/cir?tau=2&beta=5":    "cos/lin/cir?beta=5&tau=2",
-		"cos/sig/con?sum&lambda=0":    "cos/sig/con?lambda=0&sum",
-		"cos/con/cir+sc2-printed?sum": "cos/con/cir+sc2-printed?sum",
-	} {
-		if got := mustParse(t, name).Name(); got != want {
-			t.Errorf("%s is read as %s, want %s", name, got, want)
-		}
-	}
-	if got := (Rule{}).Name(); got != "cos/con/con" {
-		t.Errorf("the zero rule is %s", got)
-	}
-	for name, hint := range map[string]string{
-		"":                      "direction/pair/triplet",
-		"cosine/lin/cir":        "euc, cos, euc-orth, cos-orth",
-		"cos/linear/cir":        "lin-ms",
-		"cos/lin/circle":        "con, cos, cir",
-		"cos/lin/cir+sc3":       "sc1, sc2",
-		"cos/lin/cir?theta=1":   "tau",
-		"cos/lin/cir?tau=":      "finite number",
-		"cos/lin/cir?tau=NaN":   "finite number",
-		"cos/lin/cir?sum=1":     "no value",
-		"cos/lin":               "ours",
-		"cos/lin/cir?tau=1&&":   "option",
-		"euc/euc/con/con":       "direction/pair/triplet",
-		"cos/lin/cir+sc1?tau=x": "tau",
-	} {
-		if r, err := ParseRule(name); err == nil {
-			t.Errorf("%q is read as %s", name, r)
-		} else if !strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: %v: does not say %q", name, err, hint)
-		}
-	}
-}
-
-func FuzzParseRule(f *testing.F) {
-	f.Add("cos/lin/cir+sc1?tau=2")
-	f.Add("ours?sum&beta=1e3")
-	f.Fuzz(func(t *testing.T, name string) {
-		r, err := ParseRule(name)
-		if err != nil {
-			return
-		}
-		if again, err := ParseRule(r.Name()); err != nil || again.Name() != r.Name() {
-			t.Errorf("%q is %s, which is read as %s (%v)", name, r.Name(), again.Name(), err)
-		}
-	})
-}
-
-func custom(power float64) Rule {
-	return Rule{Pair: PairWeight{Name: "power", Of: func(b *Batch) (*Node, *Node) {
+func custom(power float64) dmlx.Rule {
+	return dmlx.Rule{Pair: dmlx.PairWeight{Name: "power", Of: func(b *dmlx.Batch) (*Node, *Node) {
 		return PowScalar(OneMinus(b.Sap), power), b.San
 	}}}
 }
@@ -467,22 +409,32 @@ func custom(power float64) Rule {
 func TestOwnRules(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(12, 4, 3, 9)
-		d, err := Dissect(b, e, custom(1))
+		d, err := Rule(b, e, custom(1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		near(t, "an own P^lin", d.G, referenceOf(e, mustParse(t, "cos/lin/con")).g, 1e-5)
 	})
-	first, err := custom(1).Identity()
+	first, err := IdentityOf(custom(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := custom(1).Identity()
-	edited, _ := custom(2).Identity()
+	again, _ := IdentityOf(custom(1))
+	edited, _ := IdentityOf(custom(2))
+	// A digest that runs have been stored under.
+	r := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (*Node, *Node) {
+		return Square(OneMinus(b.Sap)), Square(b.San)
+	}}, Options: dmlx.Options{Tau: new(2.0)}}
+	mask := dmlx.Rule{Direction: dmlx.DirectionEuc, Mask: dmlx.Mask{Of: func(b *dmlx.Batch) *Node { return GreaterThan(b.Dap(), b.Dan()) }}}
+	for want, r := range map[string]dmlx.Rule{"cos-orth/square/con?tau=2#720cbeaf9ca6": r, "euc/con/con+custom#caf337914cc8": mask} {
+		if got, err := IdentityOf(r); err != nil || got != want {
+			t.Errorf("identity %s, %v; want %s", got, err, want)
+		}
+	}
 	if first != again || first == edited || !strings.HasPrefix(first, "cos/power/con#") {
 		t.Errorf("identities %s, %s and, edited, %s", first, again, edited)
 	}
-	if got, _ := mustParse(t, "ours").Identity(); got != "cos-orth/lin-ms/cir" {
+	if got, _ := IdentityOf(mustParse(t, "ours")); got != "cos-orth/lin-ms/cir" {
 		t.Errorf("the paper's rule is %s", got)
 	}
 }
@@ -499,64 +451,46 @@ func TestBadInput(t *testing.T) {
 		change(&e)
 		return e
 	}
-	failing := func(of func(b *Batch) *Node) Rule { return Rule{Triplet: TripletWeight{Name: "mine", Of: of}} }
+	failing := func(of func(b *dmlx.Batch) *Node) dmlx.Rule {
+		return dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "mine", Of: of}}
+	}
 	for _, c := range []struct {
 		want string
 		e    Embeddings
-		r    Rule
+		r    dmlx.Rule
 	}{
-		{"row 2, column 1 is NaN", with(func(e *Embeddings) { e.Values[7] = float32(math.NaN()) }), Rule{}},
-		{"row 0, column 0 is +Inf", with(func(e *Embeddings) { e.Values[0] = float32(math.Inf(1)) }), Rule{}},
-		{"row 1 has the length", with(func(e *Embeddings) { e.Values[3] = 1e30 }), Rule{}},
-		{"as many labels", with(func(e *Embeddings) { e.Labels = e.Labels[:5] }), Rule{}},
-		{"needs 18 values", with(func(e *Embeddings) { e.Values = e.Values[:17] }), Rule{}},
-		{"at least one row", Embeddings{}, Rule{}},
-		{"outside the batch", with(func(e *Embeddings) { e.Triplets = []Triplet{{0, 1, 6, 0, 0, 0, 0, 0}} }), Rule{}},
-		{"cos/con/mine", good, failing(func(b *Batch) *Node { return Reshape(b.Sap, 3, 2) })},
-		{"oh no", good, failing(func(b *Batch) *Node { panic("oh no") })},
-		{"not finite", good, failing(func(b *Batch) *Node { return Div(b.Sap, ZerosLike(b.Sap)) })},
+		{"row 2, column 1 is NaN", with(func(e *Embeddings) { e.Values[7] = float32(math.NaN()) }), dmlx.Rule{}},
+		{"row 0, column 0 is +Inf", with(func(e *Embeddings) { e.Values[0] = float32(math.Inf(1)) }), dmlx.Rule{}},
+		{"row 1 has the length", with(func(e *Embeddings) { e.Values[3] = 1e30 }), dmlx.Rule{}},
+		{"as many labels", with(func(e *Embeddings) { e.Labels = e.Labels[:5] }), dmlx.Rule{}},
+		{"needs 18 values", with(func(e *Embeddings) { e.Values = e.Values[:17] }), dmlx.Rule{}},
+		{"at least one row", Embeddings{}, dmlx.Rule{}},
+		{"outside the batch", with(func(e *Embeddings) { e.Triplets = []Triplet{{0, 1, 6, 0, 0, 0, 0, 0}} }), dmlx.Rule{}},
+		{"cos/con/mine", good, failing(func(b *dmlx.Batch) *Node { return Reshape(b.Sap, 3, 2) })},
+		{"oh no", good, failing(func(b *dmlx.Batch) *Node { panic("oh no") })},
+		{"not finite", good, failing(func(b *dmlx.Batch) *Node { return Div(b.Sap, ZerosLike(b.Sap)) })},
 	} {
-		if _, err := Dissect(b, c.e, c.r); err == nil {
+		if _, err := Rule(b, c.e, c.r); err == nil {
 			t.Errorf("no error that says %q", c.want)
 		} else if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("unclear: %v: does not say %q", err, c.want)
 		}
 	}
 	_, err = good.run(b, func(x, labels *Node) []*Node {
-		return []*Node{Compose(NewBatch(Normalize(x), labels, Options{}), mustParse(t, "cos/con/con?skip-duplicates")).G}
+		return []*Node{dmlx.Compose(dmlx.NewBatch(dmlx.Normalize(x), labels, dmlx.Options{}), mustParse(t, "cos/con/con?skip-duplicates")).G}
 	})
 	if err == nil || !strings.Contains(err.Error(), "SkipDuplicates is true, and the batch was mined with false") {
 		t.Errorf("mined with other options: %v", err)
 	}
-	scalar := Rule{Triplet: TripletWeight{Name: "mine", Of: func(b *Batch) *Node { return ReduceAllMax(b.Sap) }}}
+	scalar := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "mine", Of: func(b *dmlx.Batch) *Node { return ReduceAllMax(b.Sap) }}}
 	if _, _, _, err := Weights(b, scalar, []float32{1, 0}, []float32{0, 0}); err == nil ||
 		err.Error() != "rule cos/con/mine: the triplet weight mine is (Float32), not (Float32)[2]: want one value a triplet, as b.Sap has" {
 		t.Error(err)
 	}
-	if _, err := ParseRule("cos/con/con?tau=2&tau=3"); err == nil || !strings.Contains(err.Error(), "option tau is given twice") {
+	if _, err := dmlx.ParseRule("cos/con/con?tau=2&tau=3"); err == nil || !strings.Contains(err.Error(), "option tau is given twice") {
 		t.Error(err)
 	}
-	if _, _, _, err := Weights(b, Rule{}, []float32{1}, nil); err == nil {
+	if _, _, _, err := Weights(b, dmlx.Rule{}, []float32{1}, nil); err == nil {
 		t.Error("similarities of unequal number are taken")
 	}
-}
-
-func ExampleDissect() {
-	b, _ := backend.Go()
-	rule, _ := ParseRule("cos/con/con")
-	// An anchor at 0°, its positive at 60°, a negative at 90°.
-	batch := Embeddings{N: 3, Dim: 2, Values: []float32{1, 0, 0.5, 0.8660254, 0, 1}, Labels: []int64{0, 0, 1},
-		Triplets: []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
-	d, err := Dissect(b, batch, rule)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for i, name := range []string{"anchor", "positive", "negative"} {
-		fmt.Printf("%s %.3f\n", name, d.Row(d.G, d.Dim, i))
-	}
-	// Output:
-	// anchor [-0.250 0.067]
-	// positive [-0.500 0.000]
-	// negative [0.500 0.000]
 }

@@ -1,4 +1,4 @@
-package dmlx
+package dissect
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
@@ -24,7 +25,7 @@ func goBackend(t *testing.T) compute.Backend {
 }
 
 // softLoss is an InfoNCE-like loss on S: each anchor's positives against its negatives, of those that have both.
-func softLoss(b *LossBatch) *Node {
+func softLoss(b *dmlx.LossBatch) *Node {
 	e := func(mask *Node) *Node {
 		x := Exp(MulScalar(b.S, 3))
 		return AddScalar(ReduceSum(Where(mask, x, ZerosLike(x)), 1), 1e-9)
@@ -35,13 +36,13 @@ func softLoss(b *LossBatch) *Node {
 }
 
 // tripletCos is the loss of T^cos for the batch's triplets.
-func tripletCos(b *LossBatch) *Node {
+func tripletCos(b *dmlx.LossBatch) *Node {
 	at := func(other *Node) *Node { return Gather(b.S, Stack([]*Node{b.Triplets.Anchor, other}, 1)) }
 	return ReduceAllSum(Softplus(Sub(at(b.Triplets.Negative), at(b.Triplets.Positive))))
 }
 
 // proxyLoss is a cross entropy of the similarities with the proxies, with a pull between these.
-func proxyLoss(b *LossBatch) *Node {
+func proxyLoss(b *dmlx.LossBatch) *Node {
 	own := Where(b.Own, b.SP, ZerosLike(b.SP))
 	all := Log(ReduceSum(Exp(MulScalar(b.SP, 4)), 1))
 	loss := ReduceAllSum(Sub(all, MulScalar(ReduceSum(own, 1), 4)))
@@ -64,16 +65,17 @@ func TestAnyLossIsAMatrix(t *testing.T) {
 		for i := range 5 {
 			p.Classes = append(p.Classes, classes[i%len(classes)])
 		}
-		d, err := DissectLoss(b, e, p, func(b *LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) })
+		d, err := Loss(b, e, p, func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, err := e.run(b, func(x, labels *Node) []*Node {
 			y := Const(x.Graph(), tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim))
-			f, g := Normalize(x), Normalize(y)
+			f, g := dmlx.Normalize(x), dmlx.Normalize(y)
 			// Nothing here is a leaf: the gradient goes through the products.
-			c := &LossBatch{Labels: labels, S: MatMul(f, Transpose(f, 0, 1)), SP: MatMul(f, Transpose(g, 0, 1)), PS: MatMul(g, Transpose(f, 0, 1)), PP: MatMul(g, Transpose(g, 0, 1))}
-			c.Positive, c.Negative = pairs(c.S, labels, Options{})
+			c := &dmlx.LossBatch{Labels: labels, S: MatMul(f, Transpose(f, 0, 1)), SP: MatMul(f, Transpose(g, 0, 1)), PS: MatMul(g, Transpose(f, 0, 1)), PP: MatMul(g, Transpose(g, 0, 1))}
+			pairs := dmlx.NewLossBatch(x, labels, nil, nil)
+			c.Positive, c.Negative = pairs.Positive, pairs.Negative
 			c.Own = Equal(Reshape(labels, -1, 1), Reshape(Const(x.Graph(), p.Classes), 1, -1))
 			loss := Add(softLoss(c), proxyLoss(c))
 			at := Gradient(loss, f, g, x, y)
@@ -120,7 +122,7 @@ func TestImpliedByHand(t *testing.T) {
 	// a at 0°, p at 60°, n at 90°: S_ap = ½, S_an = 0, so T^cos = 1/(1+e^½), with P₊ = P₋ = 1.
 	e := circleBatch([]int64{0, 0, 1}, 0, 60, 90)
 	e.Triplets = []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}
-	d, err := DissectLoss(b, e, Proxies{}, tripletCos)
+	d, err := Loss(b, e, Proxies{}, tripletCos)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func TestImpliedByHand(t *testing.T) {
 		t.Errorf("the pairs are %+v", a)
 	}
 	// The softmax family has rows that sum to zero: constant pair weights.
-	d, err = DissectLoss(b, random(16, 5, 3, 4), Proxies{}, softLoss)
+	d, err = Loss(b, random(16, 5, 3, 4), Proxies{}, softLoss)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,10 +166,10 @@ func TestImpliedByHand(t *testing.T) {
 
 func TestWhatIsLeftOver(t *testing.T) {
 	b := goBackend(t)
-	all := func(b *LossBatch) *Node { return ReduceAllSum(Where(b.Negative, b.S, ZerosLike(b.S))) }
+	all := func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Where(b.Negative, b.S, ZerosLike(b.S))) }
 	// Row 2 is alone in its class, so what it does has no triplet.
 	e := circleBatch([]int64{0, 0, 1}, 0, 60, 100)
-	d, err := DissectLoss(b, e, Proxies{}, all)
+	d, err := Loss(b, e, Proxies{}, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,16 +181,16 @@ func TestWhatIsLeftOver(t *testing.T) {
 		t.Errorf("an anchor that only pushes: %+v", a)
 	}
 	// Pulling a negative is against the form's sign.
-	d, err = DissectLoss(b, e, Proxies{}, func(b *LossBatch) *Node { return Neg(all(b)) })
+	d, err = Loss(b, e, Proxies{}, func(b *dmlx.LossBatch) *Node { return Neg(all(b)) })
 	if err != nil || d.Implied.Against != 1 {
 		t.Errorf("against: %v, %v", d, err)
 	}
 	e = random(10, 4, 3, 5)
-	for want, loss := range map[string]LossFunc{
-		"coordinates": func(b *LossBatch) *Node { return Add(softLoss(b), ReduceAllSum(Abs(b.F))) },
-		"before":      func(b *LossBatch) *Node { return Add(softLoss(b), ReduceAllSum(Square(b.X))) },
+	for want, loss := range map[string]dmlx.LossFunc{
+		"coordinates": func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), ReduceAllSum(Abs(b.F))) },
+		"before":      func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), ReduceAllSum(Square(b.X))) },
 	} {
-		d, err := DissectLoss(b, e, Proxies{}, loss)
+		d, err := Loss(b, e, Proxies{}, loss)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +203,7 @@ func TestWhatIsLeftOver(t *testing.T) {
 	}
 	// A rule with an orthogonal direction is the gradient of no loss on S.
 	for name, loss := range map[string]bool{"cos/lin/cir": true, "cos-orth/lin/cir": false} {
-		d, err := Dissect(b, e, mustParse(t, name))
+		d, err := Rule(b, e, mustParse(t, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,11 +228,11 @@ func TestLossBadInput(t *testing.T) {
 		good.Values[i] = float32(i)
 	}
 	with := func(change func(p *Proxies)) Proxies { p := good; change(&p); return p }
-	nothing := func(b *LossBatch) *Node { return ReduceAllSum(ZerosLike(b.S)) }
+	nothing := func(b *dmlx.LossBatch) *Node { return ReduceAllSum(ZerosLike(b.S)) }
 	for _, c := range []struct {
 		want string
 		p    Proxies
-		loss LossFunc
+		loss dmlx.LossFunc
 	}{
 		{"as many columns", with(func(p *Proxies) { p.Dim = 2 }), nothing},
 		{"needs 6 values", with(func(p *Proxies) { p.Values = p.Values[1:] }), nothing},
@@ -238,27 +240,27 @@ func TestLossBadInput(t *testing.T) {
 		{"has no proxy", with(func(p *Proxies) { p.Classes = []int64{77, classes[0]} }), nothing},
 		{"row 1, column 0 is NaN", with(func(p *Proxies) { p.Values = []float32{1, 2, 3, float32(math.NaN()), 5, 6} }), nothing},
 		{"proxies: row 0 has the length", with(func(p *Proxies) { p.Values = []float32{3e19, 2, 3, 4, 5, 6} }), nothing},
-		{"not a scalar", good, func(b *LossBatch) *Node { return b.S }},
-		{"the loss is +Inf", good, func(b *LossBatch) *Node { return Div(ReduceAllSum(Square(b.S)), ReduceAllSum(ZerosLike(b.S))) }},
-		{"gradient with respect to S is NaN", good, func(b *LossBatch) *Node { return ReduceAllSum(Sqrt(Sub(b.S, b.S))) }},
-		{"oh no", good, func(*LossBatch) *Node { panic("oh no") }},
+		{"not a scalar", good, func(b *dmlx.LossBatch) *Node { return b.S }},
+		{"the loss is +Inf", good, func(b *dmlx.LossBatch) *Node { return Div(ReduceAllSum(Square(b.S)), ReduceAllSum(ZerosLike(b.S))) }},
+		{"gradient with respect to S is NaN", good, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Sqrt(Sub(b.S, b.S))) }},
+		{"oh no", good, func(*dmlx.LossBatch) *Node { panic("oh no") }},
 	} {
-		if _, err := DissectLoss(b, e, c.p, c.loss); err == nil {
+		if _, err := Loss(b, e, c.p, c.loss); err == nil {
 			t.Errorf("no error that says %q", c.want)
 		} else if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("unclear: %v: does not say %q", err, c.want)
 		}
 	}
 	e.Labels = e.Labels[:5]
-	if _, err := DissectLoss(b, e, Proxies{}, nothing); err == nil || !strings.Contains(err.Error(), "as many labels") {
+	if _, err := Loss(b, e, Proxies{}, nothing); err == nil || !strings.Contains(err.Error(), "as many labels") {
 		t.Errorf("labels: %v", err)
 	}
 	// A loss of nothing has a gradient of nothing, and nothing is left over of it.
-	d, err := DissectLoss(b, random(6, 3, 2, 1), Proxies{}, nothing)
+	d, err := Loss(b, random(6, 3, 2, 1), Proxies{}, nothing)
 	if err != nil || d.Implied.Residual != 0 || len(d.Implied.Anchors) != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := LossParts(b, func(b *LossBatch) *Node { return ReduceAllSum(b.F) }, 0, []float32{0.5}, []float32{0.5}); err == nil ||
+	if _, err := LossParts(b, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.F) }, 0, []float32{0.5}, []float32{0.5}); err == nil ||
 		!strings.Contains(err.Error(), "not one on S") {
 		t.Errorf("a loss of F: %v", err)
 	}

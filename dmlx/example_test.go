@@ -1,0 +1,117 @@
+package dmlx_test
+
+import (
+	"fmt"
+	"log"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/layers"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+// Six images of two classes, as four features each: the first two features tell the classes apart, the others do not.
+var (
+	features = [][]float32{{3, 1, 2, 0}, {3, 2, 0, 2}, {2, 1, -2, 1}, {1, 3, 2, 1}, {2, 3, 1, 2}, {1, 2, -2, 0}}
+	labels   = []int64{0, 0, 0, 1, 1, 1}
+)
+
+// A linear embedding [4, 2] is trained by a rule in a plain loop of gradient descent. Surgery's result may become any scalar,
+// here its sum: what arrives at the embeddings is the rule's gradient.
+func ExampleSurgery() {
+	b, err := backend.Go()
+	if err != nil {
+		log.Fatal(err)
+	}
+	rule, err := dmlx.ParseRule("cos/lin/cir")
+	if err != nil {
+		log.Fatal(err)
+	}
+	step, err := NewExec(b, func(w, x, labels *Node) (next, sap, san *Node) {
+		f, composed := dmlx.Surgery(MatMul(x, w), labels, rule)
+		gradient := Gradient(ReduceAllSum(f), w)[0]
+		return Sub(w, MulScalar(gradient, 1)), ReduceAllMean(composed.Sap), ReduceAllMean(composed.San)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w := tensors.FromValue([][]float32{{1, 0.1}, {0.1, 1}, {0.5, -0.3}, {-0.2, 0.4}})
+	for i := range 201 {
+		out, err := step.Call(w, features, labels)
+		if err != nil {
+			log.Fatal(err)
+		}
+		w = out[0]
+		if i%100 == 0 {
+			fmt.Printf("step %3d: mean S_ap %.2f, mean S_an %.2f\n", i, tensors.ToScalar[float32](out[1]), tensors.ToScalar[float32](out[2]))
+		}
+	}
+	// Output:
+	// step   0: mean S_ap 0.92, mean S_an 0.94
+	// step 100: mean S_ap 0.99, mean S_an 0.12
+	// step 200: mean S_ap 0.99, mean S_an 0.12
+}
+
+// The same in GoMLX's own trainer: Surgery is a loss function. Its value, a sum of the embeddings' values, means nothing;
+// its gradient is the rule's.
+func ExampleSurgery_trainer() {
+	b, err := backend.Go()
+	if err != nil {
+		log.Fatal(err)
+	}
+	rule := dmlx.Rule{Direction: dmlx.DirectionCos, Pair: dmlx.PairLin, Triplet: dmlx.TripletCir}
+	bySurgery := func(labels, predictions []*Node) *Node {
+		f, _ := dmlx.Surgery(predictions[0], labels[0], rule)
+		return ReduceAllSum(f)
+	}
+	embed := func(scope *model.Scope, x *Node) *Node { return layers.Dense(scope, x, false, 2) }
+	store := model.NewStore()
+	store.SetParam(model.ParamInitialSeed, int64(1))
+	trainer := train.NewTrainer(b, store, embed, bySurgery, optimizer.Adam().LearningRate(0.05).Done(), nil, nil)
+	for range 200 {
+		batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(features)}, Labels: []*tensors.Tensor{tensors.FromValue(labels)}}
+		if _, err := trainer.TrainStep(batch); err != nil {
+			log.Fatal(err)
+		}
+	}
+	margin, err := model.NewExec(b, store, func(scope *model.Scope, x, labels *Node) *Node {
+		batch := dmlx.NewBatch(dmlx.Normalize(embed(scope, x)), labels, dmlx.Options{})
+		return ReduceAllMean(Sub(batch.Sap, batch.San))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	out, err := margin.Call(features, labels)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("mean S_ap − S_an: %.1f\n", tensors.ToScalar[float32](out[0]))
+	// Output: mean S_ap − S_an: 1.0
+}
+
+// A rule with a pair weight of one's own.
+func ExampleRule() {
+	rule := dmlx.Rule{
+		Direction: dmlx.DirectionCosOrth,
+		Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (positive, negative *Node) {
+			return Square(OneMinus(b.Sap)), Square(b.San)
+		}},
+		Options: dmlx.Options{Tau: new(2.0)},
+	}
+	fmt.Println(rule, rule.Custom())
+	// Output: cos-orth/square/con?tau=2 true
+}
+
+func ExampleParseRule() {
+	rule, err := dmlx.ParseRule("table1-circle?tau=2")
+	fmt.Println(rule, err)
+	fmt.Println(dmlx.FormerName("ms"))
+	// Output:
+	// cos/lin/cir?tau=2 <nil>
+	// rule "ms" is now called table1-ms (cos/sig-ms/con): the loss as published has another gradient
+}
