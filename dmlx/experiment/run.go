@@ -28,9 +28,9 @@ type Progress struct {
 // Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
 // same backend, and begins anew without one; see [Trainer.Train]. A run that diverges is a result too; see [Measures].Diverged.
 // progress, if not nil, is called after each step, while images are decoded before and embedded after, and must return soon.
-func Run(ctx context.Context, trainer *Trainer, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
-	r, err := run(ctx, trainer, store, spec, progress)
-	return r, brief.Error(err)
+func Run(ctx context.Context, trainer *Trainer, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
+	defer brief.Catch(&err)
+	return run(ctx, trainer, store, spec, progress)
 }
 
 func run(ctx context.Context, trainer *Trainer, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
