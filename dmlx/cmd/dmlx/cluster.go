@@ -24,9 +24,9 @@ type cluster struct {
 
 // flags adds them to a command.
 func (c *cluster) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.on, "on", "", "where runs are made: slurm, as a job array with one run a task (default here)")
+	f.StringVar(&c.on, "on", "", "where runs are trained: slurm, as a job array with one run a task (default: here)")
 	f.BoolVar(&c.dryRun, "dry-run", false, "print what would be submitted, and submit nothing")
-	f.BoolVar(&c.Queued, "follow", false, "come back to what is queued already; submit nothing")
+	f.BoolVar(&c.Queued, "follow", false, "follow what is queued already; submit nothing")
 	c.slurmFlags(f)
 }
 
@@ -39,7 +39,7 @@ func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 	f.IntVar(&c.MaxParallel, "max-parallel", 0, "tasks at a time (default: as many as Slurm lets)")
 	f.StringArrayVar(&c.Sbatch, "sbatch", nil, "a further option of sbatch, as in --sbatch=--qos=low; may be repeated")
 	f.IntVar(&c.Retries, "retries", 2, "how often a run that fails is tried again")
-	f.BoolVar(&c.NoProbe, "no-probe", false, "don't look first whether the nodes see the run store")
+	f.BoolVar(&c.NoProbe, "no-probe", false, "do not check first whether the nodes see the run store")
 }
 
 // check tells whether the flags fit together.

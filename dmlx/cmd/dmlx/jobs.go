@@ -24,13 +24,13 @@ import (
 )
 
 // jobsUsage explains --jobs.
-const jobsUsage = "runs at a time, each in a process of its own (default 0: as many as cores and memory are for)"
+const jobsUsage = "runs at a time, each in a process of its own (default 0: as many as cores and memory allow)"
 
 // apart sets how many runs are made at a time, and has them made in processes of their own where that is more than one:
 // one process that makes several at once is slower than one that makes them one by one ("dmlx bench --only jobs").
 func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
 	if o.Jobs < 0 || o.Jobs > maxJobs {
-		return usagef("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine is for", o.Jobs,
+		return usagef("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine can take", o.Jobs,
 			maxJobs)
 	}
 	gpus := visibleGPUs()

@@ -15,7 +15,7 @@ func newPretrain(a *app) *cobra.Command {
 	var o experiment.PretrainOptions
 	cmd := &cobra.Command{
 		Use:   "pretrain",
-		Short: "Make the small network's pretrained weights again",
+		Short: "Train the small network's pretrained weights again",
 		Long: "Train the small network by cross-entropy on drawn classes that are in no data set here, and write its\n" +
 			"weights.\n\n" +
 			"The weights in this repository were trained by this command without flags.",

@@ -174,12 +174,12 @@ the cluster's nodes see it.`,
 		"whose classes are well apart (default: the preset's)")
 	pf.add(f)
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
-	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
-	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")
+	f.BoolVar(&o.Fresh, "fresh", false, "ignore the results that are bundled with the program")
+	f.BoolVar(&o.Have, "have", false, "train nothing: show what the store has")
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
 	f.BoolVar(&estimate, "estimate", false,
-		"make no runs: measure some steps of what is missing, and say how long it takes here")
+		"train nothing: measure some steps of the missing runs, and estimate the hours that they take here")
 	on.flags(f)
 	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
 	return cmd

@@ -29,7 +29,7 @@ func newRuns(a *app) *cobra.Command {
 	var out string
 	compare := &cobra.Command{
 		Use:     "compare RUN RUN…",
-		Short:   "Show runs beside each other, and where their specs differ; with --out as pictures",
+		Short:   "Show runs beside each other and where their specs differ; --out draws pictures",
 		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
 		Long: `Show runs beside each other, and where their specs differ. Runs that differ only in their seed form one group.
 The difference of two groups is tested over seeds, paired where both have the same. --out writes their measures, tests

@@ -139,8 +139,8 @@ func newTrain(a *app) *cobra.Command {
 	f.IntVar(&size, "size", 0, "side of the images in pixels (default: the preset's)")
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
-	f.StringVar(&weights, "weights", "", "its start: pretrained, random, or a safetensors file with PyTorch's names "+
-		"(default: the preset's)")
+	f.StringVar(&weights, "weights", "",
+		"initial weights: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
 	pf.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd

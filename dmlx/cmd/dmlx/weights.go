@@ -20,7 +20,7 @@ func newWeights(a *app) *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "get ARCH",
-		Short:   "Download ImageNet weights of resnet18 or resnet50, torchvision's first, from the Hugging Face hub",
+		Short:   "Download torchvision's first ImageNet weights of resnet18 or resnet50 from the Hugging Face hub",
 		Example: "  dmlx weights get resnet50",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
