@@ -36,7 +36,6 @@ func TestSlurm(t *testing.T) {
 	t.Setenv("DMLX_PRESET", "smoke")
 	t.Setenv("DMLX_STORE", filepath.Join(t.TempDir(), "runs"))
 	t.Setenv("GOMLX_BACKEND", "go")
-	t.Setenv("DMLX_SIMD", "off") // Tasks would build themselves anew.
 	store := Store()
 	var specs []experiment.Spec
 	for seed := range uint64(2) {

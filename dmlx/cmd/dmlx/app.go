@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -59,23 +60,23 @@ func (a *app) storePath() string {
 	return "runs"
 }
 
-// checkOut tells, before any work is done, whether a file can be written at each path, all different and none of those that are
-// read; "" is none.
+// checkOut tells, before any work is done, whether a file can be written at each path, all different and none of those
+// that are read; "" is none.
 func checkOut(read []string, paths ...string) error {
 	for i, path := range paths {
 		if path == "" {
 			continue
 		}
 		if slices.Contains(paths[:i], path) {
-			return fmt.Errorf("%s is to be written twice: want a file for each", path)
+			return usagef("%s is to be written twice: want a file for each", path)
 		}
 		if info, err := os.Stat(path); err == nil {
 			if info.IsDir() {
-				return fmt.Errorf("%s is a folder: want the name of a file to write", path)
+				return usagef("%s is a folder: want the name of a file to write", path)
 			}
 			for _, source := range read {
 				if of, err := os.Stat(source); err == nil && os.SameFile(of, info) {
-					return fmt.Errorf("%s is read: want another file to write", path)
+					return usagef("%s is read: want another file to write", path)
 				}
 			}
 		}
@@ -86,7 +87,8 @@ func checkOut(read []string, paths ...string) error {
 	return nil
 }
 
-// checkOutDir tells, before any work is done, whether files can be written in a folder that may have to be made; "" is none.
+// checkOutDir tells, before any work is done, whether files can be written in a folder that may have to be made; "" is
+// none.
 func checkOutDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -120,31 +122,24 @@ func tryIn(dir string) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// backend opens the backend to compute on and says on one line of standard error which one and why. If that is the Go
-// backend and this program was built without its vectorised kernels, the program is built with them and started anew
-// in its place: call it before any work is done.
+// backend opens the backend to compute on and says on standard error which one and why. A Go backend without SIMD costs
+// so much time that a second line says how to build the program with it.
 func (a *app) backend() (*backend.Choice, error) {
-	c, err := a.choose()
+	c, err := backend.Open()
 	if err == nil {
 		a.logf("%s", c)
+		a.adviseSIMD(c)
 	}
 	return c, err
 }
 
-// choose is backend without the line.
-func (a *app) choose() (*backend.Choice, error) {
-	c, err := backend.Open()
-	if err == nil && c.Name == "go" && !c.SIMD {
-		c.Why += a.withSIMD()
-	}
-	return c, err
-}
+// buildWithSIMD is the command that builds this program with SIMD for the Go backend, in a checkout.
+const buildWithSIMD = "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx"
 
-// moduleRoot is the folder of this module's go.mod, at or above the working directory.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
+// adviseSIMD says how to build the program with SIMD if the backend would be faster with it.
+func (a *app) adviseSIMD(c *backend.Choice) {
+	if c.Name == "go" && !c.SIMD && runtime.GOARCH == "amd64" {
+		a.logf("With SIMD the Go backend multiplies matrices about ten times as fast. Build it in the repository: %s",
+			buildWithSIMD)
 	}
-	return findModule(dir)
 }

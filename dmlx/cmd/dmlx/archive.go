@@ -2,7 +2,6 @@ package main
 
 import (
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,13 +18,14 @@ func newExport(a *app) *cobra.Command {
 	var out string
 	var checkpoints bool
 	cmd := &cobra.Command{
-		Use: "export [RUN…] --out FILE", Short: "Write runs to one archive, to be taken to another store: all that are finished, or those named",
-		Long: "Write runs to one archive, to be taken to another store by dmlx runs import: all that are finished, or those named,\n" +
-			"with what their results rest on and with their portraits. A name that ends in .gz or .tgz makes it compressed.",
+		Use:   "export [RUN…] --out FILE",
+		Short: "Write runs to one archive, for another store: all finished ones, or those named",
+		Long: `Write runs to one archive, which dmlx runs import takes to another store: all finished runs, or those named,
+with the files that their results rest on. A name that ends in .gz or .tgz makes the archive compressed.`,
 		Example: "  dmlx runs export --out runs.tar.gz",
 		RunE: func(cmd *cobra.Command, prefixes []string) error {
 			if out == "" {
-				return errors.New("--out is needed: the file to write to")
+				return usagef("--out is needed: the file to write to")
 			}
 			if err := checkOut(nil, out); err != nil {
 				return err
@@ -77,7 +77,10 @@ func newExport(a *app) *cobra.Command {
 func newImport(a *app) *cobra.Command {
 	var maxSize int64
 	cmd := &cobra.Command{
-		Use: "import FILE…", Short: "Take the runs of archives that the store does not have; nothing is overwritten, conflicts are named", Args: cobra.MinimumNArgs(1),
+		Use:     "import FILE…",
+		Short:   "Take the runs of archives that the store does not have; nothing is overwritten, conflicts are named",
+		Example: "  dmlx runs import runs.tar.gz",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if maxSize < 1 || maxSize > math.MaxInt64>>30 {
 				return fmt.Errorf("--max-size %d: want 1 or more, in GiB", maxSize)
@@ -99,7 +102,10 @@ func newImport(a *app) *cobra.Command {
 func newMerge(a *app) *cobra.Command {
 	var checkpoints bool
 	cmd := &cobra.Command{
-		Use: "merge FOLDER…", Short: "Take the runs of other stores that this one does not have; nothing is overwritten, conflicts are named", Args: cobra.MinimumNArgs(1),
+		Use:     "merge FOLDER…",
+		Short:   "Take the runs of other stores that this one does not have; nothing is overwritten, conflicts are named",
+		Example: "  dmlx runs merge /shared/runs --checkpoints",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
 			return a.takeFrom(dirs, func(store *experiment.Store, dir string) (*experiment.Moved, error) {
 				if _, err := os.Stat(dir); err != nil {
@@ -135,7 +141,8 @@ func (a *app) takeFrom(sources []string, take func(*experiment.Store, string) (*
 		return err
 	}
 	if conflicts > 0 {
-		return fmt.Errorf("%d runs are in conflict: the same spec gave other numbers on the same backend, as another kind of processor or a build without SIMD may; those of %s are kept", conflicts, store.Dir)
+		return fmt.Errorf("%d runs are in conflict: the same spec gave other numbers on the same backend, as another "+
+			"kind of processor or a build without SIMD may; those of %s are kept", conflicts, store.Dir)
 	}
 	return nil
 }

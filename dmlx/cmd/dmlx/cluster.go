@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/experiment/slurm"
 )
@@ -23,9 +24,9 @@ type cluster struct {
 
 // flags adds them to a command.
 func (c *cluster) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.on, "on", "", "where runs are made: slurm, as a job array with one run a task (default here)")
+	f.StringVar(&c.on, "on", "", "where runs are trained: slurm, as a job array with one run a task (default: here)")
 	f.BoolVar(&c.dryRun, "dry-run", false, "print what would be submitted, and submit nothing")
-	f.BoolVar(&c.Queued, "follow", false, "come back to what is queued already; submit nothing")
+	f.BoolVar(&c.Queued, "follow", false, "follow what is queued already; submit nothing")
 	c.slurmFlags(f)
 }
 
@@ -33,11 +34,12 @@ func (c *cluster) flags(f *pflag.FlagSet) {
 func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Partition, "partition", "", "Slurm's partition to run on")
 	f.StringVar(&c.Gres, "gres", "", "what a task needs, as in gpu:1")
-	f.StringVar(&c.Time, "time", "", "how long a task may take at once, as in 2:00:00; a run that takes longer goes on in another turn")
+	f.StringVar(&c.Time, "time", "",
+		"how long a task may take at once, as in 2:00:00; a run that takes longer goes on in another turn")
 	f.IntVar(&c.MaxParallel, "max-parallel", 0, "tasks at a time (default: as many as Slurm lets)")
 	f.StringArrayVar(&c.Sbatch, "sbatch", nil, "a further option of sbatch, as in --sbatch=--qos=low; may be repeated")
 	f.IntVar(&c.Retries, "retries", 2, "how often a run that fails is tried again")
-	f.BoolVar(&c.NoProbe, "no-probe", false, "don't look first whether the nodes see the run store")
+	f.BoolVar(&c.NoProbe, "no-probe", false, "do not check first whether the nodes see the run store")
 }
 
 // check tells whether the flags fit together.
@@ -45,23 +47,24 @@ func (c *cluster) check(f *pflag.FlagSet) error {
 	switch c.on {
 	case "slurm":
 		if f.Changed("jobs") {
-			return errors.New("--jobs is for runs that are made here: leave it out, or --on; --max-parallel bounds a cluster's")
+			return usagef("--jobs is for runs that are made here: leave it out, or --on; --max-parallel bounds a cluster's")
 		}
 		for _, name := range []string{"out", "ship"} {
 			if c.dryRun && f.Changed(name) {
-				return fmt.Errorf("--dry-run makes no runs and writes nothing: leave out --%s", name)
+				return usagef("--dry-run makes no runs and writes nothing: leave out --%s", name)
 			}
 		}
 		return nil
 	case "":
-		for _, name := range []string{"partition", "gres", "time", "max-parallel", "sbatch", "no-probe", "retries", "dry-run", "follow"} {
+		for _, name := range []string{"partition", "gres", "time", "max-parallel", "sbatch", "no-probe", "retries",
+			"dry-run", "follow"} {
 			if f.Changed(name) {
-				return fmt.Errorf("--%s is for runs that a cluster makes: add --on slurm", name)
+				return usagef("--%s is for runs that a cluster makes: add --on slurm", name)
 			}
 		}
 		return nil
 	}
-	return fmt.Errorf("--on %s: there is slurm; without --on, runs are made here", c.on)
+	return usagef("--on %s: there is slurm; without --on, runs are made here", c.on)
 }
 
 // dry prints what would be submitted.
@@ -97,7 +100,9 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 		if len(jobs) == 0 {
 			return nil
 		}
-		_, _ = a.choose() // Where the Go backend computes, it is this program built with SIMD that is to be sent.
+		if c, err := backend.Open(); err == nil {
+			a.adviseSIMD(c) // The program that is sent is this one.
+		}
 		line := a.line
 		defer line.end()
 		o := c.Options
@@ -111,7 +116,8 @@ func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Contex
 		}
 		err = s.Follow(ctx, o)
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("no longer following; the runs go on, the same command comes back to them, and dmlx runs cancel ends them: %w", ctx.Err())
+			err = fmt.Errorf("no longer following; the runs go on, the same command comes back to them, and dmlx runs "+
+				"cancel ends them: %w", ctx.Err())
 		}
 		return err
 	}
@@ -130,7 +136,10 @@ func (a *app) tell(o *slurm.Options, line *liveLine) {
 func newQueue(a *app) *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "queue", Short: "Show what a cluster makes for the store; --follow until it is done", Args: cobra.NoArgs,
+		Use:     "queue",
+		Short:   "Show what a cluster trains for the store; --follow until it is done",
+		Example: "  dmlx runs queue --follow --store /shared/runs",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := a.store()
 			if err != nil {
@@ -186,7 +195,9 @@ func newQueue(a *app) *cobra.Command {
 // newCancel cancels what is queued for the store.
 func newCancel(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel [NAME…]", Short: "Cancel what a cluster makes for the store: all of it, or submissions by their names in dmlx runs queue",
+		Use:     "cancel [NAME…]",
+		Short:   "Cancel what a cluster trains for the store: all of it, or submissions by their names in dmlx runs queue",
+		Example: "  dmlx runs cancel --store /shared/runs",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			store, err := a.store()
 			if err != nil {
@@ -212,7 +223,8 @@ func newCancel(a *app) *cobra.Command {
 				}
 				ended = append(ended, s.ID)
 			}
-			return a.print(map[string]any{"cancelled": ended}, fmt.Sprintf("cancelled %d submissions; what they have made is kept", len(ended)))
+			return a.print(map[string]any{"cancelled": ended},
+				fmt.Sprintf("canceled %d submissions; what they have made is kept", len(ended)))
 		},
 	}
 }
@@ -225,7 +237,7 @@ func newMake(a *app) *cobra.Command {
 		Use: "make", Short: "Do a task of a submission", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			line := a.line
-			w := slurm.Worker{Open: a.choose, Say: func(text string) { a.logf("%s", text) },
+			w := slurm.Worker{Open: backend.Open, Say: func(text string) { a.logf("%s", text) },
 				Progress: func(p experiment.Progress) { line.show("%s", training(p)) }}
 			return w.Make(cmd.Context(), manifest, task)
 		},
@@ -240,7 +252,7 @@ func newProbe(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "probe", Short: "Answer a probe", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return slurm.Worker{Open: a.choose}.Probe(dir, nonce)
+			return slurm.Worker{Open: backend.Open}.Probe(dir, nonce)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "its folder")

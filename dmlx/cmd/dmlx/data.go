@@ -14,45 +14,53 @@ func newData(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
 		Short: "List, fetch and check the paper's data sets: CUB, CAR, SOP, In-shop",
-		Long: "List, fetch and check the paper's data sets: cub, cars, sop and inshop.\n\n" +
-			"They lie in the folder data here, or in the one that " + datasets.DataEnv + " or --root names, each in a folder of its name or of\n" +
-			"the name that its archive has. Classes are split as the paper's, the first half to train.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Long: `List, fetch and check the paper's data sets: cub, cars, sop and inshop.
+
+They lie in the folder data here, or in the one that ` + datasets.DataEnv + ` or --root names. Each has a folder of
+its own name or of its archive's name. Classes are split as in the paper: the first half is for training.`,
+		Example: "  dmlx data list\n  dmlx data get cub\n  dmlx data verify cub",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var root, address string
 	var keep bool
 	list := &cobra.Command{
-		Use:   "list",
-		Short: "List the sets, whether they are here, and where they are to be had",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.listData(root) },
+		Use:     "list",
+		Short:   "List the sets, whether they are here, and where they are published",
+		Example: "  dmlx data list --root /shared/data",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.listData(root) },
 	}
 	info := &cobra.Command{
-		Use:   "info cub|cars|sop|inshop",
-		Short: "Count the classes and images of a set that are here",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return a.dataInfo(args[0], root) },
+		Use:     "info cub|cars|sop|inshop",
+		Short:   "Count the classes and images of a set that are here",
+		Example: "  dmlx data info cub",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.dataInfo(args[0], root) },
 	}
 	verify := &cobra.Command{
-		Use:   "verify cub|cars|sop|inshop",
-		Short: "Compare a set with its published counts and open every image",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.verifyData(cmd, args[0], root) },
+		Use:     "verify cub|cars|sop|inshop",
+		Short:   "Compare a set with its published counts and open every image",
+		Example: "  dmlx data verify sop --root /shared/data",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.verifyData(cmd, args[0], root) },
 	}
 	get := &cobra.Command{
 		Use:   "get cub|cars|sop|inshop",
 		Short: "Fetch a set from where it is published and unpack it",
 		Long: "Fetch a set from where it is published, check it and unpack it.\n\n" +
-			"A fetch that is stopped goes on by the same command. An archive that is in the folder already, by its own name, is taken\n" +
-			"and left there. One that was fetched is removed as soon as the set is there as published.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.getData(cmd, args[0], root, address, keep) },
+			"If the command is stopped, the same command goes on with the download. An archive that is in the folder\n" +
+			"already, under its own name, is used and stays there. An archive that was downloaded is removed as soon as the\n" +
+			"set is complete.",
+		Example: "  dmlx data get cars",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.getData(cmd, args[0], root, address, keep) },
 	}
 	get.Flags().StringVar(&address, "url", "", "another address of its archive (default: where it is published)")
 	get.Flags().BoolVar(&keep, "keep", false, "keep the archive that was fetched")
 	for _, sub := range []*cobra.Command{list, info, verify, get} {
-		sub.Flags().StringVar(&root, "root", "", "folder of the data sets, or of this one (default "+datasets.DataEnv+", else data)")
+		sub.Flags().StringVar(&root, "root", "",
+			"folder of the data sets, or of this one (default "+datasets.DataEnv+", else data)")
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -96,7 +104,8 @@ func (a *app) dataInfo(name, root string) error {
 	if differs != nil {
 		a.logf("%v", differs)
 	}
-	return a.print(map[string]any{"name": l.Name, "root": l.Root, "complete": differs == nil, "splits": splitCounts(l)}, dataText(l))
+	return a.print(map[string]any{"name": l.Name, "root": l.Root, "complete": differs == nil, "splits": splitCounts(l)},
+		dataText(l))
 }
 
 func (a *app) listData(root string) error {
@@ -163,7 +172,8 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 	}
 	if err := a.print(map[string]any{
 		"name": l.Name, "root": l.Root, "splits": splitCounts(l), "ok": differs == nil && len(damaged) == 0,
-		"differs": append([]string{}, l.Differs...), "missing": append([]string{}, l.Missing...), "damaged": append([]string{}, damaged...),
+		"differs": append([]string{}, l.Differs...), "missing": append([]string{},
+			l.Missing...), "damaged": append([]string{}, damaged...),
 	}, dataText(l)+"\n"+verdict); err != nil {
 		return err
 	}

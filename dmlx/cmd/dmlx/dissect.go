@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,12 +25,13 @@ func newDissect(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dissect --loss NAME --embeddings E.npy --labels L.npy",
 		Short: "Take a loss apart: the pair and triplet weights it implies at a batch",
-		Long: `Take a loss apart at a batch: its gradient matrix M, for which the gradient at the normalised embeddings f is M f,
-the triplet weight T of each anchor and the weights P+ and P- of its pairs that the loss implies, and the share of the
-gradient that is not of that form. The pair weights of an anchor sum to 2, as constant ones of 1 and 1 do.
+		Long: `Take a loss apart at a batch. The result is its gradient matrix M, with which the gradient at the normalized
+embeddings f is M f; the triplet weight T of each anchor and the weights P+ and P- of its pairs that the loss implies;
+and the share of the gradient that is not of that form. The pair weights of an anchor sum to 2, as the constant weights
+1 and 1 do.
 
-E.npy holds the embeddings, float32 [B, D], of any length; L.npy the labels, int64 [B]. A loss with proxies needs them:
-P.npy, float32 [C, D], with their labels in C.npy, int64 [C]; without C.npy they are those of the classes 0, 1, 2, …
+E.npy holds the embeddings, float32 [B, D], of any length; L.npy the labels, int64 [B]. A loss with proxies needs them
+in P.npy, float32 [C, D], and their labels in C.npy, int64 [C]. Without C.npy the labels are 0, 1, 2, …
 
 Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 		Example: `  dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv`,
@@ -41,23 +41,23 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 				return a.print(map[string]any{"losses": losses.All()}, listOfLosses())
 			}
 			if loss == "" || embeddings == "" || labels == "" {
-				return errors.New("want --loss NAME, --embeddings E.npy and --labels L.npy, or --list")
+				return usagef("want --loss NAME, --embeddings E.npy and --labels L.npy, or --list")
 			}
 			if err := checkOut([]string{embeddings, labels, proxies, classes}, matrix, pairs); err != nil {
 				return err
 			}
 			l, err := losses.Parse(loss)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			of := l.Of
 			if miner != "" {
 				m, err := miners.Parse(miner)
 				if err != nil {
-					return err
+					return usage(err)
 				}
 				if err := losses.CheckMined(l); err != nil {
-					return fmt.Errorf("--miner %s: %w", miner, err)
+					return usagef("--miner %s: %w", miner, err)
 				}
 				of = miners.With(m, of)
 			}
@@ -94,7 +94,8 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 	flags := cmd.Flags()
 	flags.StringVar(&loss, "loss", "", `the loss, with parameters behind it that are not the published ones: "ms?beta=40"`)
 	flags.BoolVar(&list, "list", false, "list the losses with their sources and formulas")
-	flags.StringVar(&miner, "miner", "", "what chooses the pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
+	flags.StringVar(&miner, "miner", "",
+		"what chooses the pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
 	flags.StringVar(&embeddings, "embeddings", "", "embeddings, float32 [B, D] (.npy)")
 	flags.StringVar(&labels, "labels", "", "labels, int64 [B] (.npy)")
 	flags.StringVar(&proxies, "proxies", "", "proxies of a loss that has them, float32 [C, D] (.npy)")
@@ -107,7 +108,8 @@ Losses (--list says more): ` + strings.Join(losses.Names(), ", ") + `.`,
 func listOfLosses() string {
 	var out strings.Builder
 	for _, l := range losses.All() {
-		fmt.Fprintf(&out, "%-15s %s. %s\n%15s %s\n%15s PyTorch Metric Learning: %s.\n", l.Name, l.Title, l.Source, "", l.Text, "", l.Peer)
+		fmt.Fprintf(&out, "%-15s %s. %s\n%15s %s\n%15s PyTorch Metric Learning: %s.\n", l.Name, l.Title, l.Source, "",
+			l.Text, "", l.Peer)
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
@@ -155,7 +157,8 @@ func dissected(l *losses.Named, miner, backend string, d *dissect.LossDissection
 		})
 	}
 	return map[string]any{
-		"loss": l.String(), "source": l.Source, "miner": miner, "backend": backend, "value": d.Value, "rows": d.N, "proxies": d.Proxies,
+		"loss": l.String(), "source": l.Source, "miner": miner, "backend": backend,
+		"value": d.Value, "rows": d.N, "proxies": d.Proxies,
 		"anchors": anchors, "residual": d.Implied.Residual, "lone": d.Implied.Lone, "against": d.Implied.Against,
 		"coordinates": d.Coordinates, "lengths": d.Lengths,
 	}
@@ -205,7 +208,8 @@ func writePairs(path string, parts *dissect.Implied) error {
 	for _, a := range parts.Anchors {
 		rows := func(kind string, pairs []dissect.ImpliedPair) {
 			for _, p := range pairs {
-				_ = w.Write([]string{strconv.Itoa(a.Anchor), strconv.Itoa(p.Other), kind, number(float64(p.S)), number(p.Weight), number(a.Weight)})
+				_ = w.Write([]string{strconv.Itoa(a.Anchor), strconv.Itoa(p.Other), kind, number(float64(p.S)), number(p.Weight),
+					number(a.Weight)})
 			}
 		}
 		rows("positive", a.Positives)

@@ -14,7 +14,9 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
@@ -22,7 +24,10 @@ import (
 type report struct {
 	Backend   *backend.Choice   `json:"backend"` // Null if none starts.
 	Error     string            `json:"error,omitempty"`
-	SIMD      string            `json:"go_backend_simd"` // "yes", "no", or how it comes by it.
+	SIMD      string            `json:"go_backend_simd"`          // "yes", or "no" and why.
+	GetSIMD   string            `json:"simd_command,omitempty"`   // The command that builds this program with SIMD.
+	HugePages string            `json:"huge_pages"`               // "yes", or "no" and why.
+	GetPages  string            `json:"huge_pages_env,omitempty"` // The environment variable that gets them.
 	Versions  map[string]string `json:"versions"`
 	Go        string            `json:"go_command"`
 	CCompiler string            `json:"c_compiler"`
@@ -49,9 +54,10 @@ type missing struct {
 
 func newDoctor(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Tell what will be computed on, the versions, and what is missing",
-		Args:  cobra.NoArgs,
+		Use:     "doctor",
+		Short:   "Say which backend computes, which versions there are, and what is missing",
+		Example: "  dmlx doctor\n  dmlx doctor --json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := a.examine(cmd)
 			if err := a.print(r, strings.TrimRight(r.text(), "\n")); err != nil {
@@ -73,7 +79,8 @@ var modules = map[string]string{
 
 func (a *app) examine(cmd *cobra.Command) *report {
 	r := &report{
-		Versions:  map[string]string{"go": strings.TrimPrefix(runtime.Version(), "go") + " " + runtime.GOOS + "/" + runtime.GOARCH},
+		Versions: map[string]string{"go": strings.TrimPrefix(runtime.Version(),
+			"go") + " " + runtime.GOOS + "/" + runtime.GOARCH},
 		Plugins:   append([]string{}, backend.Plugins()...),
 		GPU:       nvidiaGPU(),
 		CGO:       backend.Linked("xla"),
@@ -81,8 +88,8 @@ func (a *app) examine(cmd *cobra.Command) *report {
 		Go:        firstOnPath("go"),
 		Missing:   []missing{},
 	}
-	if c, err := a.choose(); err != nil {
-		r.Error = oneLine(err)
+	if c, err := backend.Open(); err != nil {
+		r.Error = text.OneLine(err.Error())
 	} else {
 		r.Backend = c
 	}
@@ -92,13 +99,15 @@ func (a *app) examine(cmd *cobra.Command) *report {
 		r.SIMD = "yes"
 	case runtime.GOARCH != "amd64":
 		r.SIMD = "not on " + runtime.GOARCH
-	case r.Go != "":
-		r.SIMD = "built in when that backend is chosen"
 	default:
-		r.SIMD = "no: it takes a go command to build it in"
+		r.SIMD, r.GetSIMD = "no, this program was built without it", buildWithSIMD
+	}
+	var tunables string
+	if r.HugePages, tunables = host.HugePages(); tunables != "" {
+		r.GetPages = host.TunablesEnv + "=" + tunables
 	}
 	if path, version, err := lab.FindPython(cmd.Context()); err != nil {
-		r.lacks("Python for JupyterLab", oneLine(err))
+		r.lacks("Python for JupyterLab", text.OneLine(err.Error()))
 	} else {
 		r.Python, r.Versions["python"] = path, version
 	}
@@ -106,13 +115,14 @@ func (a *app) examine(cmd *cobra.Command) *report {
 		s := l.Status(cmd.Context())
 		r.Lab = &s
 		if !s.Ready {
-			r.lacks("JupyterLab's set-up: "+s.Missing, "go run ./dmlx/cmd/dmlx lab makes it (with a network, some minutes)")
+			r.lacks("JupyterLab's set-up: "+s.Missing,
+				"run go run ./dmlx/cmd/dmlx lab, which sets it up (with a network, in some minutes)")
 		}
 	}
 	if cache, err := datasets.CacheDir(); err == nil {
 		r.Cache = folder{cache, size(cache)}
 	} else {
-		r.lacks("a cache folder", oneLine(err))
+		r.lacks("a cache folder", text.OneLine(err.Error()))
 	}
 	if store, err := filepath.Abs(a.storePath()); err == nil {
 		r.Store = folder{store, size(store)}
@@ -173,16 +183,19 @@ func (r *report) backendLacks() {
 	xla := r.Backend != nil && strings.HasPrefix(r.Backend.Name, "xla")
 	switch {
 	case !r.CGO && r.CCompiler == "":
-		r.lacks("a C compiler, for the XLA backend", "Debian, Ubuntu: apt install gcc; macOS: xcode-select --install; all else works without it")
+		r.lacks("a C compiler, for the XLA backend",
+			"Debian, Ubuntu: apt install gcc; macOS: xcode-select --install; all else works without it")
 	case !r.CGO:
-		r.lacks("the XLA backend in this program", "build it with cgo (CGO_ENABLED=1, without the tag noxla), where go-xla has a plugin: linux, darwin/arm64")
+		r.lacks("the XLA backend in this program", "build it with cgo (CGO_ENABLED=1, without the tag noxla), where "+
+			"go-xla has a plugin: linux, darwin/arm64")
 	case !xla && len(r.Plugins) == 0:
 		r.lacks("a PJRT plugin, for the XLA backend", "go-xla downloads one when it is first used with a network; "+
 			"or set GOMLX_BACKEND=xla:/path/to/plugin.so to one that you have")
 	}
 	if r.GPU != "" && !cuda && !(xla && strings.Contains(r.Backend.Name, "cuda")) {
 		r.lacks("a CUDA plugin, for the NVIDIA GPU", "go-xla downloads one when it is first used with a network; "+
-			`or pip install "jax[cuda12]" into a Python environment and set GOMLX_BACKEND=xla:<its site-packages>/jax_plugins/xla_cuda12/xla_cuda_plugin.so`)
+			`or pip install "jax[cuda12]" into a Python environment and set `+
+			`GOMLX_BACKEND=xla:<its site-packages>/jax_plugins/xla_cuda12/xla_cuda_plugin.so`)
 	}
 }
 
@@ -204,6 +217,13 @@ func (r *report) text() string {
 		line("backend", "none: %s", r.Error)
 	}
 	line("SIMD", "Go backend: %s", r.SIMD)
+	if r.GetSIMD != "" {
+		line("", "in the repository: %s", r.GetSIMD)
+	}
+	line("huge pages", "XLA on a CPU: %s", r.HugePages)
+	if r.GetPages != "" {
+		line("", "before the command: export %s", r.GetPages)
+	}
 	line("versions", "%s", strings.Join(r.versionList(), ", "))
 	line("C compiler", "%s", orNone(r.CCompiler))
 	line("plugins", "%s", orNone(strings.Join(r.Plugins, ", ")))

@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 )
 
 func TestDoctor(t *testing.T) {
@@ -22,6 +26,15 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("no version of %s in %v", name, r.Versions)
 		}
 	}
+	if !backend.SIMD && runtime.GOARCH == "amd64" && r.GetSIMD != "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx" {
+		t.Errorf("SIMD: %q, %q", r.SIMD, r.GetSIMD)
+	}
+	if backend.SIMD && (r.SIMD != "yes" || r.GetSIMD != "") {
+		t.Errorf("SIMD: %q, %q", r.SIMD, r.GetSIMD)
+	}
+	if status, ask := host.HugePages(); r.HugePages != status || (r.GetPages == "") != (ask == "") {
+		t.Errorf("huge pages: %q, %q", r.HugePages, r.GetPages)
+	}
 	told := false
 	for _, m := range r.Missing {
 		told = told || strings.Contains(m.What, "JupyterLab") && strings.Contains(m.How, "dmlx lab")
@@ -32,7 +45,8 @@ func TestDoctor(t *testing.T) {
 
 	t.Setenv("GOMLX_BACKEND", "abacus")
 	code, stdout, stderr = invoke(t, "doctor")
-	if code != 1 || !strings.Contains(stdout, "none: ") || strings.Contains(stdout, "nothing") || strings.Count(stderr, "\n") != 1 {
+	if code != 1 || !strings.Contains(stdout, "none: ") || strings.Contains(stdout, "nothing") ||
+		strings.Count(stderr, "\n") != 1 {
 		t.Errorf("without a backend: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -30,22 +30,22 @@ func newEmbed(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed a folder of images with a network's weights",
-		Long: `Embed all images of a folder, and of the folders in it, in the lexical order of their paths, and write a row of float32
-each. The weights are a safetensors file with torchvision's names, or "pretrained": the published ones of --arch, which
-dmlx weights get downloads.
+		Long: `Embed all images of a folder and of the folders in it, in the lexical order of their paths, and write a row of
+float32 for each. The weights are a safetensors file with torchvision's names, or "pretrained": the published weights of
+--arch, which dmlx weights get downloads.
 
-gap is what the network has behind its average pooling; embedding is that through the file's linear layer "fc", scaled to
-length 1. Images are prepared as the file's metadata say, as those of a run's checkpoint do; without such, by ImageNet's mean
-and standard deviation, and as the network is made for: for a ResNet the shorter side is scaled to 256 pixels and the middle
-square of 224 taken, as in torchvision's evaluation; for small both are 32.`,
+The features gap are the output of the average pooling. The features embedding are that through the file's linear layer
+"fc", scaled to length 1. Images are prepared as the file's metadata say; the checkpoints of dmlx train have them.
+Without metadata, images are normalized by ImageNet's mean and standard deviation. For a ResNet the shorter side is then
+scaled to 256 pixels and the middle square of 224 is taken, as in torchvision's evaluation; for small both are 32.`,
 		Example: "  dmlx embed --arch resnet18 --weights pretrained --images photos --features gap --out F.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if features != "gap" && features != "embedding" {
-				return fmt.Errorf("--features %q: want gap or embedding", features)
+				return usagef("--features %q: want gap or embedding", features)
 			}
 			if out == "" {
-				return errors.New("--out is empty: want the file to write")
+				return usagef("--out is empty: want the file to write")
 			}
 			if err := checkOut([]string{weights}, out); err != nil {
 				return err
@@ -64,8 +64,10 @@ square of 224 taken, as in torchvision's evaluation; for small both are 32.`,
 			if cmd.Flags().Changed("crop") {
 				prepare.Crop = crop
 			}
-			if prepare.Crop < 1 || prepare.Crop > maxCrop || prepare.Resize < prepare.Crop || prepare.Resize > datasets.MaxResize {
-				return fmt.Errorf("--crop %d of --resize %d: want 1 to %d pixels, of no fewer and at most %d", prepare.Crop, prepare.Resize, maxCrop, datasets.MaxResize)
+			if prepare.Crop < 1 || prepare.Crop > maxCrop || prepare.Resize < prepare.Crop ||
+				prepare.Resize > datasets.MaxResize {
+				return usagef("--crop %d of --resize %d: want 1 to %d pixels, of no fewer and at most %d", prepare.Crop,
+					prepare.Resize, maxCrop, datasets.MaxResize)
 			}
 			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
 			width := net.Width()
@@ -122,7 +124,8 @@ square of 224 taken, as in torchvision's evaluation; for small both are 32.`,
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
 	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the file's, else 32 for small, 256 for a ResNet)")
-	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the file's, else 32 for small, 224 for a ResNet)")
+	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the file's, else 32 for small, 224 for "+
+		"a ResNet)")
 	for _, name := range []string{"weights", "images", "out"} {
 		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
 	}
@@ -143,11 +146,12 @@ func startingWeights(arch, weights string) ([]byte, error) {
 
 // archFlag is the flag for the network that a weight file is of.
 func archFlag(cmd *cobra.Command, arch *string) {
-	cmd.Flags().StringVar(arch, "arch", "", "network: "+strings.Join(backbone.Arches(), ", ")+" (default: the weights' metadata, or resnet18)")
+	cmd.Flags().StringVar(arch, "arch", "",
+		"network: "+strings.Join(backbone.Arches(), ", ")+" (default: the weights' metadata, or resnet18)")
 }
 
-// networkOf tells of which network the bytes of a weight file are and how images are prepared for it: the network as given,
-// the rest by the file's metadata, and where they say nothing, resnet18 and the network's own preprocessing.
+// networkOf tells of which network the bytes of a weight file are and how images are prepared for it: the network as
+// given, the rest by the file's metadata, and where they say nothing, resnet18 and the network's own preprocessing.
 func networkOf(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessing, error) {
 	fail := func(err error) (backbone.Arch, backbone.Preprocessing, error) {
 		return "", backbone.Preprocessing{}, fmt.Errorf("%s: %w", path, err)
@@ -176,8 +180,8 @@ func networkOf(arch, path string, raw []byte) (backbone.Arch, backbone.Preproces
 	return net, prepare, nil
 }
 
-// imageFiles lists the images of a folder and the folders in it, in lexical order of their paths. Links are followed, but
-// not up.
+// imageFiles lists the images of a folder and the folders in it, in lexical order of their paths. Links are followed,
+// but not up.
 func imageFiles(dir string) ([]string, error) {
 	var files []string
 	var walk func(path string, above []os.FileInfo) error
@@ -225,7 +229,8 @@ const (
 )
 
 // embedFiles runs a network on images, a batch at a time: pixels in, [embedRows, width] out.
-func embedFiles(exec *model.Exec, files []string, resize, crop, width int, progress func(done int) error) ([]float32, error) {
+func embedFiles(exec *model.Exec, files []string, resize, crop, width int, progress func(done int) error) ([]float32,
+	error) {
 	one := crop * crop * 3
 	values := make([]float32, 0, len(files)*width)
 	pixels := make([]uint8, embedRows*one)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
-// estimation says how long it takes here to make what tables lack: the steps of their runs, times what a few such steps were
-// measured to take.
+// estimation says how long it takes here to make what tables lack: the steps of their runs, times what a few such steps
+// were measured to take.
 type estimation struct {
 	lines []*estimated
 	seen  map[string]bool // Runs by hash: tables share some.
@@ -50,7 +51,7 @@ func (e *estimation) add(study string, jobs []experiment.Job) {
 
 // line is the one that a run belongs to.
 func (e *estimation) line(study string, spec experiment.Spec) *estimated {
-	batch := stepText(spec)
+	batch := bench.StepText(spec)
 	for _, l := range e.lines {
 		if l.Study == study && l.Data == spec.Data && l.Batch == batch {
 			return l
@@ -79,7 +80,7 @@ func (e *estimation) print(ctx context.Context, a *app, open func() (*backend.Ch
 		ms, known := measured[l.Batch]
 		if !known {
 			a.line.show("measuring some steps of %s, %d of %d", l.Batch, i+1, len(e.lines))
-			ms, err = stepTime(ctx, choice, l.spec)
+			ms, err = bench.StepTime(ctx, choice, l.spec)
 			a.line.end()
 			if err != nil {
 				return fmt.Errorf("some steps of %s: %w", l.Batch, err)
@@ -93,21 +94,7 @@ func (e *estimation) print(ctx context.Context, a *app, open func() (*backend.Ch
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "\n%.3g hours in all on %s, a run at a time; images are decoded and recall is measured beside that", hours, choice.Name)
+	fmt.Fprintf(&text, "\n%.3g hours in all on %s, a run at a time; images are decoded and recall is measured beside "+
+		"that", hours, choice.Name)
 	return a.print(map[string]any{"lines": e.lines, "hours": hours, "backend": choice.Name}, text.String())
-}
-
-// stepTime is the median of some steps like a run's, in milliseconds.
-func stepTime(ctx context.Context, c *backend.Choice, spec experiment.Spec) (float64, error) {
-	s, err := someSteps(spec.Arch, spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
-	if err != nil {
-		return 0, err
-	}
-	s.Pad, s.Dim, s.Thrift = spec.Pad, spec.Dim, spec.Thrift
-	s.StepsPerEpoch = 5 // On a CPU one of the paper preset takes half a minute.
-	times, _, err := timeSteps(ctx, c, s, 2)
-	if err != nil {
-		return 0, err
-	}
-	return measured("", "", "", times...).Value, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -20,27 +19,28 @@ func newGradient(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gradient --embeddings E.npy --labels L.npy --rule RULE --out G.npy",
 		Short: "Compose the gradient of a batch under a rule",
-		Long: `Compose the gradient of a batch under a rule, and list the triplets it was composed from.
+		Long: `Compose the gradient of a batch under a rule, and list the triplets that it was composed from.
 
-E.npy holds the un-normalised embeddings, float32 [B, D]; L.npy the labels, int64 [B]. G.npy gets the gradient,
-float32 [B, D]: with --at normalized at the L2-normalised embeddings, with --at raw at the embeddings as they are,
-behind the Jacobian of the normalisation. Each anchor's triplet has its nearest positive and its nearest negative in the
-batch; the gradient is the mean over the triplets. A batch without any triplet has a zero gradient.`,
-		Example: `  dmlx gradient --embeddings E.npy --labels L.npy --rule cos-orth/lin-ms/cir+sc1 --at raw --out G.npy --triplets T.csv`,
-		Args:    cobra.NoArgs,
+E.npy holds the embeddings before normalization, float32 [B, D]; L.npy the labels, int64 [B]. G.npy gets the gradient,
+float32 [B, D]: with --at normalized at the L2-normalized embeddings, with --at raw at the embeddings in E.npy, behind
+the Jacobian of the normalization. Each anchor's triplet has its nearest positive and its nearest negative in the batch;
+the gradient is the mean over the triplets. A batch without triplets has a zero gradient.`,
+		Example: "  dmlx gradient --embeddings E.npy --labels L.npy --rule cos-orth/lin-ms/cir --out G.npy\n" +
+			"  dmlx gradient --embeddings E.npy --labels L.npy --rule ours --at raw --out G.npy --triplets T.csv",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at != "normalized" && at != "raw" {
-				return fmt.Errorf("--at %q: want normalized or raw", at)
+				return usagef("--at %q: want normalized or raw", at)
 			}
 			if out == "" && triplets == "" {
-				return errors.New("nothing to write: want --out G.npy, --triplets T.csv or both")
+				return usagef("nothing to write: want --out G.npy, --triplets T.csv or both")
 			}
 			if err := checkOut([]string{embeddings, labels}, out, triplets); err != nil {
 				return err
 			}
 			r, err := a.rule(rule)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			batch, err := readBatch(embeddings, labels)
 			if err != nil {
@@ -73,14 +73,16 @@ batch; the gradient is the mean over the triplets. A batch without any triplet h
 				text += ", so the gradient is zero: it takes two images of a class and two classes"
 			}
 			return a.print(map[string]any{
-				"rule": r.Name(), "at": at, "shape": []int{d.N, d.Dim}, "triplets": len(d.Triplets), "backend": b.Name, "out": out, "triplets_out": triplets,
+				"rule": r.Name(), "at": at, "shape": []int{d.N,
+					d.Dim}, "triplets": len(d.Triplets), "backend": b.Name, "out": out, "triplets_out": triplets,
 			}, text)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&embeddings, "embeddings", "", "embeddings, float32 [B, D] (.npy)")
 	flags.StringVar(&labels, "labels", "", "labels, int64 [B] (.npy)")
-	flags.StringVar(&rule, "rule", "cos/con/con", "the rule: direction/pair/triplet[+mask][?option=value&…] or a loss's name")
+	flags.StringVar(&rule, "rule", "cos/con/con",
+		"the rule: direction/pair/triplet[+mask][?option=value&…] or a loss's name")
 	flags.StringVar(&at, "at", "normalized", "where the gradient is taken: normalized or raw")
 	flags.StringVar(&out, "out", "", "file for the gradient, float32 [B, D] (.npy)")
 	flags.StringVar(&triplets, "triplets", "", "file for the triplets with S_ap, S_an, P+, P- and T (.csv)")
@@ -103,7 +105,8 @@ func readBatch(embeddings, labels string) (dissect.Embeddings, error) {
 		return dissect.Embeddings{}, err
 	}
 	if len(labelShape) != 1 || labelShape[0] != shape[0] {
-		return dissect.Embeddings{}, fmt.Errorf("%s: shape %v, want [%d] for the %d rows of %s", labels, labelShape, shape[0], shape[0], embeddings)
+		return dissect.Embeddings{}, fmt.Errorf("%s: shape %v, want [%d] for the %d rows of %s", labels, labelShape, shape[0],
+			shape[0], embeddings)
 	}
 	return dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1], Labels: classes}, nil
 }
@@ -111,7 +114,7 @@ func readBatch(embeddings, labels string) (dissect.Embeddings, error) {
 func writeTriplets(path string, triplets []dissect.Triplet) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
-	_ = w.Write([]string{"anchor", "positive", "negative", "S_ap", "S_an", "P+", "P-", "T"}) // A bytes.Buffer does not fail.
+	_ = w.Write([]string{"anchor", "positive", "negative", "S_ap", "S_an", "P+", "P-", "T"}) // To a buffer.
 	for _, t := range triplets {
 		row := []string{strconv.Itoa(t.Anchor), strconv.Itoa(t.Positive), strconv.Itoa(t.Negative)}
 		for _, v := range []float32{t.Sap, t.San, t.PairPositive, t.PairNegative, t.Weight} {

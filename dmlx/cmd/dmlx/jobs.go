@@ -17,21 +17,25 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 // jobsUsage explains --jobs.
-const jobsUsage = "runs at a time, each in a process of its own (default 0: as many as cores and memory are for)"
+const jobsUsage = "runs at a time, each in a process of its own (default 0: as many as cores and memory allow)"
 
-// apart sets how many runs are made at a time, and has them made in processes of their own where that is more than one: one
-// process that makes several at once is slower than one that makes them one by one ("dmlx bench --only jobs").
+// apart sets how many runs are made at a time, and has them made in processes of their own where that is more than one:
+// one process that makes several at once is slower than one that makes them one by one ("dmlx bench --only jobs").
 func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
 	if o.Jobs < 0 || o.Jobs > maxJobs {
-		return fmt.Errorf("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine is for", o.Jobs, maxJobs)
+		return usagef("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine can take", o.Jobs,
+			maxJobs)
 	}
 	gpus := visibleGPUs()
 	if o.Jobs == 0 {
-		o.Jobs = machineJobs(runtime.NumCPU(), memoryOf("meminfo", "MemAvailable"), len(gpus))
+		o.Jobs = machineJobs(runtime.NumCPU(), host.Memory("meminfo", "MemAvailable"), len(gpus))
 	}
 	if o.Jobs > 1 {
 		o.Apart = a.process(store, o.Jobs, gpus)
@@ -45,9 +49,9 @@ const maxJobs = 1024
 // runMemory is what a process that makes a run of the quick preset takes, rounded up: 0.7 to 0.9 GB were seen.
 const runMemory = 1 << 30
 
-// machineJobs is how many runs at a time a machine is for. On GPUs it is one on each, since XLA takes most of a GPU's memory for
-// itself. On a processor it is one on every two cores, which is what one run keeps busy (1.6 of two, where it was measured), and no
-// more than the memory available holds; 0 is not known.
+// machineJobs is how many runs at a time a machine is for. On GPUs it is one on each, since XLA takes most of a GPU's
+// memory for itself. On a processor it is one on every two cores, which is what one run keeps busy (1.6 of two, where
+// it was measured), and no more than the memory available holds; 0 is not known.
 func machineJobs(cores int, memory uint64, gpus int) int {
 	if gpus > 0 {
 		return gpus
@@ -59,21 +63,8 @@ func machineJobs(cores int, memory uint64, gpus int) int {
 	return jobs
 }
 
-// memoryOf is a line of what Linux tells of the machine's memory (meminfo) or this process's (self/status), in bytes; 0 where
-// there is none.
-func memoryOf(file, line string) uint64 {
-	raw, _ := os.ReadFile(filepath.Join("/proc", file))
-	for text := range strings.Lines(string(raw)) {
-		var kilobytes uint64
-		if n, _ := fmt.Sscanf(text, line+": %d kB", &kilobytes); n == 1 {
-			return kilobytes << 10
-		}
-	}
-	return 0
-}
-
-// visibleGPUs are the NVIDIA GPUs that programs may use, as CUDA_VISIBLE_DEVICES names them; none where GOMLX_BACKEND asks for
-// another kind.
+// visibleGPUs are the NVIDIA GPUs that programs may use, as CUDA_VISIBLE_DEVICES names them; none where GOMLX_BACKEND
+// asks for another kind.
 func visibleGPUs() []string {
 	if b := os.Getenv("GOMLX_BACKEND"); b == "go" || strings.HasPrefix(b, "go:") || b == "xla:cpu" {
 		return nil
@@ -96,7 +87,8 @@ func visibleGPUs() []string {
 }
 
 // process makes a job by "dmlx job" in a process of its own, on a GPU of its own if there are several.
-func (a *app) process(store *experiment.Store, jobs int, gpus []string) func(context.Context, experiment.Job, func(experiment.Progress)) error {
+func (a *app) process(store *experiment.Store, jobs int, gpus []string) func(context.Context, experiment.Job,
+	func(experiment.Progress)) error {
 	slots := make(chan int, jobs)
 	for i := range jobs {
 		slots <- i
@@ -116,7 +108,8 @@ func (a *app) process(store *experiment.Store, jobs int, gpus []string) func(con
 }
 
 // spawn has jobs made by another process of this program.
-func (a *app) spawn(ctx context.Context, store *experiment.Store, jobs []experiment.Job, parallel int, env []string, progress func(experiment.Progress)) error {
+func (a *app) spawn(ctx context.Context, store *experiment.Store, jobs []experiment.Job, parallel int, env []string,
+	progress func(experiment.Progress)) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -159,19 +152,20 @@ func (a *app) spawn(ctx context.Context, store *experiment.Store, jobs []experim
 	case ctx.Err() != nil:
 		return fmt.Errorf("stopped; the same runs go on from there: %w", ctx.Err())
 	case cmd.ProcessState.ExitCode() < 0:
-		return fmt.Errorf("its process was ended from outside (%w), as by a machine that runs out of memory: take fewer --jobs", failed)
+		return fmt.Errorf("its process was ended from outside (%w), as by a machine that runs out of memory: take fewer "+
+			"--jobs", failed)
 	}
-	return errors.New(strings.TrimPrefix(lastLine(said.String(), failed), "dmlx: "))
+	return errors.New(strings.TrimPrefix(text.LastLine(said.String(), failed), "dmlx: "))
 }
 
-// newJob is the process that [app.spawn] starts: it makes the jobs that it reads, a list on one line, and stops when its input
-// ends.
+// newJob is the process that [app.spawn] starts: it makes the jobs that it reads, a list on one line, and stops when
+// its input ends.
 func newJob(a *app) *cobra.Command {
 	var parallel int
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Make runs that are read from standard input", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			choice, err := a.choose() // It may start this program anew.
+			choice, err := backend.Open()
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,18 +34,19 @@ uses this checkout, and compiles what notebooks use. All of it is in a cache fol
 user's cache); your own Jupyter and Go stay as they are. From then on it starts in seconds and needs no network.
 
 With --execute, the notebooks named are run from top to bottom without a browser and saved with their outputs. If a cell
-fails, the command says which and fails, and that notebook stays as it was.`,
+fails, the command says which and fails, and that notebook stays as it was. A notebook's cells are programs that run
+with your rights: run only notebooks that you trust.`,
 		Example: `  go run ./dmlx/cmd/dmlx lab
   go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
   go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case execute && len(args) == 0:
-				return errors.New("lab --execute: name the notebooks to run")
+				return usagef("lab --execute: name the notebooks to run")
 			case !execute && len(args) > 1:
-				return errors.New("lab: opens one notebook; --execute runs several")
+				return usagef("lab: opens one notebook; --execute runs several")
 			case timeout < 0:
-				return fmt.Errorf("lab --timeout %s: want 0 for no limit, or more", timeout)
+				return usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
 			l, err := a.lab()
 			if err != nil {
@@ -66,12 +66,14 @@ fails, the command says which and fails, and that notebook stays as it was.`,
 			if err := a.setUp(cmd.Context(), l); err != nil {
 				return err
 			}
+			done := func() {}
+			defer func() { done() }()
 			err = l.Serve(cmd.Context(), free, open, func(url string) {
 				a.logf("JupyterLab is at")
 				_ = a.print(map[string]string{"url": url}, url)
 				a.logf("Ctrl-C stops it.")
 				if !noBrowser {
-					openBrowser(url)
+					done = openBrowser(l, url)
 				}
 			})
 			if cmd.Context().Err() != nil {
@@ -89,9 +91,9 @@ fails, the command says which and fails, and that notebook stays as it was.`,
 	return cmd
 }
 
-// lab is JupyterLab for the checkout around the working directory.
+// lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile.
 func (a *app) lab() (*lab.Lab, error) {
-	root, err := moduleRoot()
+	root, err := ownCheckout()
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +224,19 @@ func openedFile(root string, args []string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
-// openBrowser tries to; the address has been printed.
-func openBrowser(url string) {
+// openBrowser tries to open an address by a page that only this user can read; done removes the page. That it fails is
+// no error: the address has been printed.
+func openBrowser(l *lab.Lab, url string) (done func()) {
+	page, remove, err := l.RedirectFile(url)
+	if err != nil {
+		return func() {}
+	}
 	opener := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		opener = "open"
 	}
-	if cmd := exec.Command(opener, url); cmd.Start() == nil {
+	if cmd := exec.Command(opener, page); cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }()
 	}
+	return remove
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"html"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 )
 
 func TestLabBadInput(t *testing.T) {
@@ -33,7 +37,7 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
 	} {
 		code, stdout, stderr := invoke(t, c.args...)
-		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
+		if !failed(code) || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", c.args, code, stdout, stderr)
 		}
 	}
@@ -58,26 +62,52 @@ func TestOpenedFile(t *testing.T) {
 	if got, err := openedFile(root, nil); err != nil || got != "notebooks/start.ipynb" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := openedFile(root, []string{filepath.Join(root, "notebooks", "other.ipynb")}); err != nil || got != "notebooks/other.ipynb" {
+	if got, err := openedFile(root, []string{filepath.Join(root, "notebooks", "other.ipynb")}); err != nil ||
+		got != "notebooks/other.ipynb" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-func TestFindModule(t *testing.T) {
-	root := t.TempDir()
-	below := filepath.Join(root, "a", "b")
-	if err := os.MkdirAll(below, 0o755); err != nil {
+// The address that opens JupyterLab has the token, and all users of a machine can read the arguments of a process.
+func TestBrowserGetsNoToken(t *testing.T) {
+	const token, url = "0123456789abcdef", "http://127.0.0.1:8888/lab/tree/a&b.ipynb?token=0123456789abcdef"
+	l := &lab.Lab{Cache: t.TempDir()}
+	if err := os.MkdirAll(filepath.Join(l.Cache, "lab", "tmp"), 0o755); err != nil { // As Setup does.
 		t.Fatal(err)
 	}
-	if _, err := findModule(below); err == nil {
-		t.Error("a module was found where there is none")
-	}
-	for file, module := range map[string]string{filepath.Join(root, "go.mod"): modulePath, filepath.Join(root, "a", "go.mod"): "example.com/other"} {
-		if err := os.WriteFile(file, []byte("// A comment.\nmodule "+module+"\n\ngo 1.26\n"), 0o644); err != nil {
+	bin, said := t.TempDir(), filepath.Join(t.TempDir(), "said")
+	for _, name := range []string{"xdg-open", "open"} {
+		script := "#!/bin/sh\necho \"$@\" >" + said + ".new && mv " + said + ".new " + said + "\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := findModule(below); err != nil || got != root {
-		t.Errorf("%q, %v", got, err)
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	done := openBrowser(l, url)
+	var args []byte
+	for deadline := time.Now().Add(20 * time.Second); len(args) == 0; time.Sleep(10 * time.Millisecond) {
+		if args, _ = os.ReadFile(said); time.Now().After(deadline) {
+			t.Fatal("no browser was opened")
+		}
 	}
+	page := strings.TrimSpace(string(args))
+	if strings.Contains(page, token) {
+		t.Fatalf("the browser's arguments have the token: %s", page)
+	}
+	info, err := os.Stat(page)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the page: %v, %v", info, err)
+	}
+	if content, err := os.ReadFile(page); err != nil ||
+		!strings.Contains(string(content), "url="+html.EscapeString(url)+`"`) {
+		t.Errorf("the page does not lead to the address: %s, %v", content, err)
+	}
+	if done(); fileExists(page) {
+		t.Error("the page is left behind")
+	}
+}
+
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

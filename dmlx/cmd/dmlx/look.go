@@ -17,10 +17,11 @@ func newLook(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "look RUN",
 		Short: "Show what a run sees: what it finds for queries, its hardest triplets, recall by class, a map",
-		Long: "Show what a finished run sees in its test images: queries with their nearest neighbours, those that it misses, its\n" +
-			"hardest triplets, recall by class, and a map of the embeddings. In words here, as pictures in the folder --out; the\n" +
-			"map also as a page (HTML) that shows the image under the pointer. The first digits of the run's name will do.",
-		Example: "  dmlx runs look 077c9a --out looks/    # A run made here: of those that came with the program there are numbers alone.",
+		Long: `Show what a finished run sees in its test images: queries with their nearest neighbors, queries that it misses,
+its hardest triplets, recall by class, and a map of the embeddings. They are printed in words, and with --out drawn into
+a folder; there the map is also a page (HTML) that shows the image under the pointer. The first digits of the run's name
+will do.`,
+		Example: "  dmlx runs look 077c9a --out looks/    # A run trained here: of the bundled ones there are only numbers.",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := a.store()
@@ -39,7 +40,8 @@ func newLook(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := map[string]any{"run": hash, "dir": store.Path(hash), "recall": r.Results[0].Recall, "parts": words, "files": files}
+			v := map[string]any{"run": hash, "dir": store.Path(hash), "recall": r.Results[0].Recall, "parts": words,
+				"files": files}
 			text := r.Title + "\n" + r.Provenance
 			for _, p := range r.Parts {
 				text += fmt.Sprintf("\n\n%s\n%s", p.Name, words[p.Name])
@@ -51,8 +53,8 @@ func newLook(a *app) *cobra.Command {
 	return cmd
 }
 
-// pictures puts a report's parts in words, by name, and writes them to a folder, unless that is empty, in all formats. A part
-// that cannot be shown is told of and left out.
+// pictures puts a report's parts in words, by name, and writes them to a folder, unless that is empty, in all formats.
+// A part that cannot be shown is told of and left out.
 func (a *app) pictures(r *results.Report, out, prefix string) (words map[string]string, files []string, err error) {
 	words, files = make(map[string]string), []string{} // An array in JSON, even if there is nothing.
 	for _, p := range r.Parts {
@@ -80,7 +82,8 @@ func (a *app) pictures(r *results.Report, out, prefix string) (words map[string]
 	return words, files, nil
 }
 
-// saveAll writes a picture or table in all formats but text, which is printed, to files of a name with the format behind it.
+// saveAll writes a picture or table in all formats but text, which is printed, to files of a name with the format
+// behind it.
 func saveAll(of figures.Output, name string) (files []string, err error) {
 	for _, format := range of.Formats() {
 		if format == "txt" {

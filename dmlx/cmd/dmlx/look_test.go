@@ -18,7 +18,8 @@ func TestLookIntoRuns(t *testing.T) {
 	}
 	out := t.TempDir()
 	look := object(t, "runs", "look", runs[2][:8], "--out", out, "--store", store)
-	if parts := look["parts"].(map[string]any); look["run"] != runs[2] || !strings.Contains(parts["classes"].(string), "Recall@1 of each of 8 classes") {
+	if parts := look["parts"].(map[string]any); look["run"] != runs[2] ||
+		!strings.Contains(parts["classes"].(string), "Recall@1 of each of 8 classes") {
 		t.Errorf("look: %v", look)
 	}
 	files := look["files"].([]any)
@@ -29,7 +30,8 @@ func TestLookIntoRuns(t *testing.T) {
 			t.Errorf("%s: %v", f, err)
 		}
 	}
-	for _, name := range []string{"look-" + runs[2] + "-map.html", "look-" + runs[2] + "-neighbours.png", "compare-curves.pdf", "compare-clouds.svg", "compare-tests.tex"} {
+	for _, name := range []string{"look-" + runs[2] + "-map.html", "look-" + runs[2] + "-neighbours.png",
+		"compare-curves.pdf", "compare-clouds.svg", "compare-tests.tex"} {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}
@@ -39,13 +41,16 @@ func TestLookIntoRuns(t *testing.T) {
 		t.Errorf("compare over seeds: %d\n%s%s", code, stdout, stderr)
 	}
 	// Without --out nothing is computed that is not shown, and without seeds there is nothing to test.
-	if code, stdout, _ = invoke(t, "runs", "compare", runs[0], runs[2], "--store", store); code != 0 || strings.Contains(stdout, "differs by more") {
+	if code, stdout, _ = invoke(t, "runs", "compare", runs[0], runs[2], "--store", store); code != 0 ||
+		strings.Contains(stdout, "differs by more") {
 		t.Errorf("compare: %d\n%s", code, stdout)
 	}
-	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 || !strings.Contains(stderr, "dmlx train --preset quick") {
+	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 ||
+		!strings.Contains(stderr, "dmlx train --preset quick") {
 		t.Errorf("a shipped result: %d %s", code, stderr)
 	}
-	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != 1 || !strings.Contains(stderr, "no run") {
+	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != 1 ||
+		!strings.Contains(stderr, "no run") {
 		t.Errorf("no run: %d %s", code, stderr)
 	}
 }

@@ -11,7 +11,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv(simdEnv, "off")                    // A test program is not to be replaced by the command.
 	if len(os.Args) > 1 && os.Args[1] == "job" { // The process that makes runs for another; see spawn.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
@@ -26,10 +25,13 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
+// failed tells whether an exit code is that of an error; TestExitCodes tells the two apart.
+func failed(code int) bool { return code == exitFailed || code == exitUsage }
+
 func TestErrorsAreOneLine(t *testing.T) {
 	for _, args := range [][]string{{"trian"}, {"--abacus"}, {"--preset"}, {"lab", "--preset", "tiny"}} {
 		code, stdout, stderr := invoke(t, args...)
-		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+		if code != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -38,7 +40,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ before, want string }{
-		{"", "stopped"}, {"CUB: ", "stopped: CUB"}, {"datasets: SOP: stopped; the same command goes on: ", "datasets: SOP: stopped; the same command goes on"},
+		{"", "stopped"}, {"CUB: ", "stopped: CUB"}, {"datasets: SOP: stopped; the same command goes on: ",
+			"datasets: SOP: stopped; the same command goes on"},
 	} {
 		if got := stopped(fmt.Errorf("%s%w", c.before, context.Canceled)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -54,19 +57,24 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"E.npy is read: want another file":       {"gradient", "--embeddings", source, "--labels", "L.npy", "--out", filepath.Dir(source) + "/./E.npy"},
+		"E.npy is read: want another file": {"gradient", "--embeddings", source, "--labels", "L.npy", "--out",
+			filepath.Dir(source) + "/./E.npy"},
 		"lab --timeout -1s: want 0 for no limit": {"lab", "--execute", "--timeout", "-1s", "x.ipynb"},
 		"1 classes × 4 images has no triplets":   {"train", "--preset", "smoke", "--batch", "1x4"},
 		"4 classes × 1 images has no triplets":   {"train", "--preset", "smoke", "--batch", "4x1"},
 		"proxies in place of pairs":              {"train", "--preset", "smoke", "--loss", "proxy-anchor", "--miner", "ms"},
-		"--miner hard: arcface has proxies":      {"dissect", "--loss", "arcface", "--miner", "hard", "--embeddings", "E.npy", "--labels", "L.npy"},
-		"m.npy is to be written twice":           {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy", "--matrix", "m.npy", "--pairs", "m.npy"},
-		"x.npy is to be written twice":           {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out", "x.npy", "--triplets", "x.npy"},
-		"want the name of a file":                {"runs", "export", "--out", t.TempDir()},
-		"both minicar: want two data sets":       {"reproduce", "table2", "--separated", "minicar"},
-		"--out is empty":                         {"embed", "--weights", "W", "--images", "D", "--out", ""},
+		"--miner hard: arcface has proxies": {"dissect", "--loss", "arcface", "--miner", "hard", "--embeddings",
+			"E.npy", "--labels", "L.npy"},
+		"m.npy is to be written twice": {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy",
+			"--matrix", "m.npy", "--pairs", "m.npy"},
+		"x.npy is to be written twice": {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out",
+			"x.npy", "--triplets", "x.npy"},
+		"want the name of a file":          {"runs", "export", "--out", t.TempDir()},
+		"both minicar: want two data sets": {"reproduce", "table2", "--separated", "minicar"},
+		"--out is empty":                   {"embed", "--weights", "W", "--images", "D", "--out", ""},
 	} {
-		if code, _, stderr := invoke(t, args...); code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		if code, _, stderr := invoke(t, args...); code != exitUsage || !strings.Contains(stderr, want) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("dmlx %s: code %d, %q, want …%s…", args, code, stderr, want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
-// presetFlags are what flags change of a preset: how it takes its data, and how its runs save memory and time.
+// presetFlags are what flags change in a preset: how it takes its data, and how its runs save memory and time.
 type presetFlags struct {
 	partial, skipBad bool
 	thrift           experiment.Thrift
@@ -17,14 +17,20 @@ type presetFlags struct {
 func (p *presetFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&p.partial, "allow-partial", false, "take published sets that are not whole; it is part of the run")
 	f.BoolVar(&p.skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the run")
-	f.StringVar(&p.thrift.Precision, "precision", "", "of the network while it is trained: bf16, in half the memory (default float32)")
-	f.IntVar(&p.thrift.Piece, "piece", 0, "images of a batch on the device at a time; triplets are of the whole batch, batch normalisation of a piece")
-	f.BoolVar(&p.thrift.Recompute, "recompute", false, "keep the inputs of residual blocks alone, and compute the rest again")
+	f.StringVar(&p.thrift.Precision, "precision", "",
+		"of the network in training: bf16, in half the memory (default float32)")
+	f.IntVar(&p.thrift.Piece, "micro-batch", 0,
+		"images on the device at a time (default: the batch); triplets are of the whole batch, batch normalization is not")
+	f.IntVar(&p.thrift.Piece, "piece", 0, "the former name of --micro-batch")
+	_ = f.MarkHidden("piece") // Fails for a flag that is not there.
+	f.BoolVar(&p.thrift.Recompute, "recompute", false,
+		"keep the inputs of residual blocks alone, and compute the rest again")
 }
 
-// preset is that of --preset, by default quick, with what its flags change.
+// preset returns the preset of --preset, by default quick, with what its flags change.
 func (p presetFlags) preset(a *app) (experiment.Preset, error) {
 	preset, err := experiment.ParsePreset(cmp.Or(a.preset, "quick"))
-	preset.AllowPartial, preset.SkipBad, preset.Thrift, preset.Opening = p.partial, p.skipBad, p.thrift, a.opening()
+	preset.AllowPartial, preset.SkipBad = p.partial, p.skipBad
+	preset.Thrift, preset.Opening = p.thrift, a.opening()
 	return preset, err
 }

@@ -15,10 +15,12 @@ func newPretrain(a *app) *cobra.Command {
 	var o experiment.PretrainOptions
 	cmd := &cobra.Command{
 		Use:   "pretrain",
-		Short: "Make the small network's pretrained weights again",
-		Long: "Train the small network by cross-entropy on drawn classes that no data set here has, and write its weights.\n\n" +
-			"The weights in this repository were made by this command without flags.",
-		Args: cobra.NoArgs,
+		Short: "Train the small network's pretrained weights again",
+		Long: "Train the small network by cross-entropy on drawn classes that are in no data set here, and write its\n" +
+			"weights.\n\n" +
+			"The weights in this repository were trained by this command without flags.",
+		Example: "  dmlx pretrain --out small.safetensors",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				root, err := moduleRoot()
@@ -28,7 +30,7 @@ func newPretrain(a *app) *cobra.Command {
 				out = filepath.Join(root, "dmlx", "backbone", "weights", "small.safetensors")
 			}
 			if o.Epochs < 1 || o.Batch < 1 {
-				return fmt.Errorf("--epochs %d, --batch %d: want at least 1", o.Epochs, o.Batch)
+				return usagef("--epochs %d, --batch %d: want at least 1", o.Epochs, o.Batch)
 			}
 			if err := checkOut(nil, out); err != nil {
 				return err
@@ -39,7 +41,8 @@ func newPretrain(a *app) *cobra.Command {
 			}
 			line := a.line
 			o.Progress = func(p experiment.Progress) {
-				line.show("epoch %d/%d  %.1f steps/s  wrong %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate, p.Left)
+				line.show("epoch %d/%d  %.1f steps/s  wrong %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
+					p.Left)
 			}
 			r, err := experiment.Pretrain(cmd.Context(), choice, o)
 			line.end()
@@ -61,7 +64,8 @@ func newPretrain(a *app) *cobra.Command {
 			if err := durable.WriteFile(out, r.Weights, 0o644); err != nil {
 				return err
 			}
-			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training images wrong: %.1f %%; Recall@1 of its features: minicar %.1f, minishop %.1f",
+			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training images wrong: %.1f %%; Recall@1 of its "+
+				"features: minicar %.1f, minishop %.1f",
 				out, summary.Bytes, r.Seconds, 100*r.Error, 100*summary.Recall["minicar"], 100*summary.Recall["minishop"]))
 		},
 	}

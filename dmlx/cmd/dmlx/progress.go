@@ -74,7 +74,8 @@ func training(p experiment.Progress) string {
 	if text := p.OnImages(); text != "" {
 		return p.Spec.Data + ": " + text
 	}
-	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps, 100*p.ViolationRate)
+	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps,
+		100*p.ViolationRate)
 	if p.StepRate > 0 { // Not known of the first step.
 		line += fmt.Sprintf("  %.1f steps/s  %s left", p.StepRate, p.Left)
 	}

@@ -19,7 +19,8 @@ func newRecall(a *app) *cobra.Command {
 		Long: "Measure the retrieval of embeddings (float32 [N, D], of any length) with labels (int64 [N]), exactly.\n\n" +
 			"Without a gallery each embedding is ranked against all others and never against itself. Queries without any\n" +
 			"match are left out of the means and counted.",
-		Args: cobra.NoArgs,
+		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			queries, err := readEmbeddings(embeddings, labels)
 			if err != nil {
@@ -27,7 +28,7 @@ func newRecall(a *app) *cobra.Command {
 			}
 			var gallery *retrieval.Embeddings
 			if (galleryEmbeddings == "") != (galleryLabels == "") {
-				return fmt.Errorf("a gallery needs both --gallery-embeddings and --gallery-labels")
+				return usagef("a gallery needs both --gallery-embeddings and --gallery-labels")
 			}
 			if galleryEmbeddings != "" {
 				if gallery, err = readEmbeddings(galleryEmbeddings, galleryLabels); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,15 +31,19 @@ func newReproduce(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
 		Short: "Run what a table or figure of the paper needs and show it beside the paper's",
-		Long: "Run what a table or figure of the paper needs and show it beside the paper's: " + strings.Join(results.Names(), ", ") + ",\n" +
-			"or all of them: " + everything + ".\n\n" +
-			"Runs that the store has, or that came with the program, are read; the others are made, each kept as soon as it is\n" +
-			"done. Stopped and called again, it goes on. Tables share runs.\n\n" +
-			"With --on slurm what is missing is made by a cluster's own queue, as a job array that goes on if this command is\n" +
-			"stopped (Ctrl-C) and that the same command comes back to; see also dmlx runs queue and dmlx runs cancel. The run\n" +
-			"store must lie where the cluster's nodes see it.",
-		Example: "  dmlx reproduce table2 --preset quick\n  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/\n" +
-			"  dmlx reproduce all --have\n  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --time 8:00:00 --store /shared/runs",
+		Long: "Run what a table or figure of the paper needs and show it beside the paper's:\n" +
+			strings.Join(results.Names(), ", ") + ",\nor all of them: " + everything + `.
+
+Runs that are in the store, or bundled with the program, are read. The others are trained; each is stored as soon as it
+is done. If the command is stopped, the same command goes on. Tables share runs.
+
+With --on slurm a cluster's queue trains the missing runs, as a job array that goes on if this command is stopped
+(Ctrl-C). The same command comes back to it; see also dmlx runs queue and dmlx runs cancel. The run store must lie where
+the cluster's nodes see it.`,
+		Example: "  dmlx reproduce table2 --preset quick\n" +
+			"  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/\n" +
+			"  dmlx reproduce all --have\n" +
+			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(results.Names(), everything),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -49,21 +52,21 @@ func newReproduce(a *app) *cobra.Command {
 				return err
 			}
 			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.Separated {
-				return fmt.Errorf("--fine-grained and --separated are both %s: want two data sets", preset.Separated)
+				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.Separated)
 			}
 			if slices.Contains(names, everything) {
 				names = results.Names()
 			}
 			for _, name := range names {
 				if err := results.Check(name); err != nil {
-					return err
+					return usage(err)
 				}
 			}
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
 			}
 			if estimate && (out != "" || ship != "") {
-				return errors.New("--estimate makes no runs and writes nothing: leave out --out and --ship")
+				return usagef("--estimate makes no runs and writes nothing: leave out --out and --ship")
 			}
 			if err := checkOutDir(out); err != nil {
 				return err
@@ -81,11 +84,12 @@ func newReproduce(a *app) *cobra.Command {
 			choose := sync.OnceValues(a.backend)
 			if estimate {
 				if o.Have || on.on != "" {
-					return errors.New("--estimate makes no runs: leave out --have and --on")
+					return usagef("--estimate makes no runs: leave out --have and --on")
 				}
 				var e estimation
 				for _, name := range names {
-					jobs, err := results.Missing(cmd.Context(), name, results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					jobs, err := results.Missing(cmd.Context(), name,
+						results.Request{Open: choose, Store: store, Preset: preset, Options: o})
 					if err != nil {
 						return err
 					}
@@ -96,11 +100,12 @@ func newReproduce(a *app) *cobra.Command {
 			sent := make(map[string]bool) // Runs that are made elsewhere, in front of the reports.
 			if on.on != "" {
 				if o.Have {
-					return errors.New("--have makes no runs: leave out --on")
+					return usagef("--have makes no runs: leave out --on")
 				}
 				var missing []experiment.Job
 				for _, name := range names {
-					jobs, err := results.Missing(cmd.Context(), name, results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					jobs, err := results.Missing(cmd.Context(), name,
+						results.Request{Open: choose, Store: store, Preset: preset, Options: o})
 					if err != nil {
 						return err
 					}
@@ -163,14 +168,18 @@ func newReproduce(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&fineGrained, "fine-grained", "", "data set, or folder of images, in the place of the paper's CAR, whose classes look alike (default: the preset's)")
-	f.StringVar(&separated, "separated", "", "data set, or folder of images, in the place of the paper's In-shop, whose classes are well apart (default: the preset's)")
+	f.StringVar(&fineGrained, "fine-grained", "", "data set, or folder of images, in the place of the paper's CAR, "+
+		"whose classes look alike (default: the preset's)")
+	f.StringVar(&separated, "separated", "", "data set, or folder of images, in the place of the paper's In-shop, "+
+		"whose classes are well apart (default: the preset's)")
 	pf.add(f)
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
-	f.BoolVar(&o.Fresh, "fresh", false, "do without the results that came with the program")
-	f.BoolVar(&o.Have, "have", false, "make no runs: show what is there")
-	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
-	f.BoolVar(&estimate, "estimate", false, "make no runs: measure some steps of what is missing, and say how long it takes here")
+	f.BoolVar(&o.Fresh, "fresh", false, "ignore the results that are bundled with the program")
+	f.BoolVar(&o.Have, "have", false, "train nothing: show what the store has")
+	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
+		"and PNG")
+	f.BoolVar(&estimate, "estimate", false,
+		"train nothing: measure some steps of the missing runs, and estimate the hours that they take here")
 	on.flags(f)
 	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
 	return cmd
@@ -210,8 +219,9 @@ func present(r *results.Report, out string) (reproduced, string, error) {
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
-			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged,
-				Runs: []string{}} // An array in JSON, even if there is nothing.
+			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N,
+				Diverged: s.Diverged,
+				Runs:     []string{}} // An array in JSON, even if there is nothing.
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}

@@ -16,21 +16,25 @@ import (
 
 // A report is printed, and written in all formats.
 func TestPresent(t *testing.T) {
-	table := &figures.Table{Columns: []figures.Column{{Title: "R@1"}}, Rows: [][]figures.Cell{{figures.Text("50.0 ± 0.0")}}}
+	table := &figures.Table{Columns: []figures.Column{{Title: "R@1"}},
+		Rows: [][]figures.Cell{{figures.Text("50.0 ± 0.0")}}}
 	picture, err := figures.Directions(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cell := experiment.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*experiment.Result{
-		{Hash: "a", Recall: map[int]float64{1: 0.5}}, {Hash: "b", Recall: map[int]float64{1: 0.5}}, {Hash: "c", Diverged: "NaN in epoch 1"}}}
-	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3, Table: &experiment.Table{Cells: []experiment.Cell{cell, {}}},
+		{Hash: "a", Recall: map[int]float64{1: 0.5}}, {Hash: "b", Recall: map[int]float64{1: 0.5}}, {Hash: "c",
+			Diverged: "NaN in epoch 1"}}}
+	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3,
+		Table: &experiment.Table{Cells: []experiment.Cell{cell, {}}},
 		Parts: []results.Part{{Of: table}, {Name: "picture", Of: picture}}}
 	out := filepath.Join(t.TempDir(), "new")
 	set, text, err := present(r, out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := set.Cells[0]; len(set.Cells) != 2 || c.Data != "minicar" || *c.Mean != 0.5 || c.N != 2 || c.Diverged != 1 || len(c.Runs) != 3 || c.HeldOut != nil {
+	if c := set.Cells[0]; len(set.Cells) != 2 || c.Data != "minicar" || *c.Mean != 0.5 || c.N != 2 || c.Diverged != 1 ||
+		len(c.Runs) != 3 || c.HeldOut != nil {
 		t.Errorf("%+v", set)
 	}
 	if raw, err := json.Marshal(set.Cells[1]); err != nil || !strings.Contains(string(raw), `"runs":[]`) {
@@ -40,7 +44,8 @@ func TestPresent(t *testing.T) {
 		t.Error(text)
 	}
 	var want []string
-	for _, name := range []string{"table9-quick.md", "table9-quick.csv", "table9-quick.html", "table9-quick.tex", "table9-quick-picture.svg",
+	for _, name := range []string{"table9-quick.md", "table9-quick.csv", "table9-quick.html", "table9-quick.tex",
+		"table9-quick-picture.svg",
 		"table9-quick-picture.png", "table9-quick-picture.pdf"} {
 		want = append(want, filepath.Join(out, name))
 	}
@@ -79,8 +84,9 @@ func TestReproduceOut(t *testing.T) {
 		{"--ship", filepath.Join(dir, "none", "a.json"), "cannot be written: no such file or directory"},
 		{"--ship", dir, dir + " is a folder: want the name of a file"},
 	} {
-		code, stdout, stderr := invoke(t, "reproduce", "table3", "--preset", "smoke", "--fresh", "--store", filepath.Join(dir, "store"), c.flag, c.path)
-		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
+		code, stdout, stderr := invoke(t, "reproduce", "table3", "--preset", "smoke", "--fresh", "--store",
+			filepath.Join(dir, "store"), c.flag, c.path)
+		if !failed(code) || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s %s: code %d, %q, want …%s…", c.flag, c.path, code, stderr, c.want)
 		}
 	}
@@ -98,12 +104,14 @@ func TestReproduceEstimate(t *testing.T) {
 	for _, l := range lines {
 		l := l.(map[string]any)
 		hours := l["hours"].(float64)
-		if want := l["step_ms"].(float64) * l["steps"].(float64) / 3.6e6; hours <= 0 || math.Abs(hours-want) > 1e-9 || l["steps"] != 8*l["runs"].(float64) {
+		if want := l["step_ms"].(float64) * l["steps"].(float64) / 3.6e6; hours <= 0 || math.Abs(hours-want) > 1e-9 ||
+			l["steps"] != 8*l["runs"].(float64) {
 			t.Errorf("%v", l)
 		}
 		sum, runs = sum+hours, runs+l["runs"].(float64)
 	}
-	// Table 3 has the runs of Table 2's first and second row too: 2 data sets × 2 seeds × (4 directions + 2 × 5 pair weights).
+	// Table 3 has the runs of Table 2's first and second row too: 2 data sets × 2 seeds × (4 directions + 2 × 5 pair
+	// weights).
 	if runs != 56 || math.Abs(v["hours"].(float64)-sum) > 1e-9 {
 		t.Errorf("%v runs, %v", runs, v)
 	}
@@ -111,7 +119,8 @@ func TestReproduceEstimate(t *testing.T) {
 		t.Errorf("made %q, %v", made, err)
 	}
 	for _, also := range []string{"--have", "--on=slurm", "--out=" + t.TempDir(), "--ship=x.json"} {
-		if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", also); code != 1 || !strings.Contains(stderr, "--estimate makes no runs") {
+		if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", also); !failed(code) ||
+			!strings.Contains(stderr, "--estimate makes no runs") {
 			t.Errorf("%s: code %d, %q", also, code, stderr)
 		}
 	}
@@ -120,13 +129,16 @@ func TestReproduceEstimate(t *testing.T) {
 // A table on data sets of one's own, in the roles of the paper's.
 func TestReproduceOwnData(t *testing.T) {
 	store := atWork(t)
-	v := object(t, "reproduce", "table2", "--preset", "smoke", "--fresh", "--store", store, "--fine-grained", "minishop", "--separated", "minicar", "--estimate")
+	v := object(t, "reproduce", "table2", "--preset", "smoke", "--fresh", "--store", store, "--fine-grained", "minishop",
+		"--separated", "minicar", "--estimate")
 	lines := v["lines"].([]any)
-	if len(lines) != 2 || lines[0].(map[string]any)["data"] != "minishop" || lines[1].(map[string]any)["data"] != "minicar" {
+	if len(lines) != 2 || lines[0].(map[string]any)["data"] != "minishop" ||
+		lines[1].(map[string]any)["data"] != "minicar" {
 		t.Errorf("%v", lines)
 	}
 	none := filepath.Join(t.TempDir(), "none")
-	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--separated", none); code != 1 || !strings.Contains(stderr, none) || strings.Count(stderr, "\n") != 1 {
+	if code, _, stderr := invoke(t, "reproduce", "table2", "--preset", "smoke", "--separated", none); code != 1 ||
+		!strings.Contains(stderr, none) || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("code %d, %q", code, stderr)
 	}
 }

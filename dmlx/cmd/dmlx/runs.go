@@ -20,21 +20,25 @@ import (
 
 func newRuns(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "runs",
-		Short: "List, show, look into, compare and remove runs, move them between stores, and see what a cluster makes",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.listRuns() },
+		Use:     "runs",
+		Short:   "List, show, look into, compare and remove runs, move them between stores, and see what a cluster trains",
+		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.listRuns() },
 	}
 	var out string
 	compare := &cobra.Command{
-		Use: "compare RUN RUN…", Short: "Show runs beside each other, and where their specs differ; with --out as pictures",
-		Long: "Show runs beside each other, and where their specs differ. Runs that differ in their seed alone are one group: of two\n" +
-			"groups, the second's difference to the first is tested over seeds, paired where both have the same. --out writes\n" +
-			"their measures, tests and curves, and where on the triplet diagram they have other triplets.",
+		Use:     "compare RUN RUN…",
+		Short:   "Show runs beside each other and where their specs differ; --out draws pictures",
+		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
+		Long: `Show runs beside each other, and where their specs differ. Runs that differ only in their seed form one group.
+The difference of two groups is tested over seeds, paired where both have the same. --out writes their measures, tests
+and curves, and where on the triplet diagram their triplets differ.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.compareRuns(cmd.Context(), args, out) },
 	}
-	compare.Flags().StringVar(&out, "out", "", "folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
+	compare.Flags().StringVar(&out, "out", "",
+		"folder for tables, as Markdown, CSV, LaTeX and HTML, and pictures, as SVG, PDF and PNG")
 	cmd.AddCommand(
 		compare,
 		newLook(a),
@@ -46,16 +50,25 @@ func newRuns(a *app) *cobra.Command {
 		newMake(a),
 		newProbe(a),
 		&cobra.Command{
-			Use: "list", Short: "List all runs of the store", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.listRuns() },
+			Use:     "list",
+			Short:   "List all runs of the store",
+			Example: "  dmlx runs list --json",
+			Args:    cobra.NoArgs,
+			RunE:    func(*cobra.Command, []string) error { return a.listRuns() },
 		},
 		&cobra.Command{
-			Use: "show RUN", Short: "Show a run: spec, result and epochs; the first digits of its name will do", Args: cobra.ExactArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return a.showRun(args[0]) },
+			Use:     "show RUN",
+			Short:   "Show a run: spec, result and epochs; the first digits of its name will do",
+			Example: "  dmlx runs show 077c9a",
+			Args:    cobra.ExactArgs(1),
+			RunE:    func(_ *cobra.Command, args []string) error { return a.showRun(args[0]) },
 		},
 		&cobra.Command{
-			Use: "remove RUN…", Short: "Remove runs for good", Args: cobra.MinimumNArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return a.removeRuns(args) },
+			Use:     "remove RUN…",
+			Short:   "Remove runs for good",
+			Example: "  dmlx runs remove 077c9a",
+			Args:    cobra.MinimumNArgs(1),
+			RunE:    func(_ *cobra.Command, args []string) error { return a.removeRuns(args) },
 		},
 	)
 	return cmd
@@ -137,7 +150,8 @@ func (a *app) showRun(prefix string) error {
 	if e := store.Entry(hash); e.Bad != "" && !came(store, hash) {
 		return fmt.Errorf("run %s cannot be used: %s (%s)", hash, e.Bad, store.Path(hash))
 	} else if e.Result == nil && e.Bad == "" {
-		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch, e.Spec.Epochs, store.Path(hash))
+		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch,
+			e.Spec.Epochs, store.Path(hash))
 		shown = struct {
 			Run    string             `json:"run"`
 			Dir    string             `json:"dir"`
@@ -156,7 +170,8 @@ func (a *app) showRun(prefix string) error {
 		}
 		fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, where))
 		if r.Recall != nil {
-			fmt.Fprintf(&text, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n", r.Overlap, r.Compact)
+			fmt.Fprintf(&text, "overlap of nearest-positive and nearest-negative similarities %.2f, compact anchors %.2f\n",
+				r.Overlap, r.Compact)
 		}
 		fmt.Fprintf(&text, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
 		shown = struct {
@@ -168,15 +183,16 @@ func (a *app) showRun(prefix string) error {
 		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(w, "epoch\tlr\tviolations %\tS_ap\tS_an\t|gradient|\tempty batches\t")
 		for _, e := range epochs {
-			fmt.Fprintf(w, "%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t\n", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San, e.GradientNorm, e.EmptyBatches)
+			fmt.Fprintf(w, "%d\t%g\t%.1f\t%.3f\t%.3f\t%.4f\t%d\t\n", e.Epoch, e.LR, 100*e.ViolationRate, e.Sap, e.San,
+				e.GradientNorm, e.EmptyBatches)
 		}
 		_ = w.Flush()
 	}
 	return a.print(shown, strings.TrimRight(text.String(), "\n"))
 }
 
-// compareRuns prints runs beside each other. Where groups of them can be tested over seeds, and with a folder to write to, it
-// goes on with what the report on them shows.
+// compareRuns prints runs beside each other. Where groups of them can be tested over seeds, and with a folder to write
+// to, it goes on with what the report on them shows.
 func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) error {
 	store, err := a.store()
 	if err != nil {
@@ -236,7 +252,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 			return fmt.Sprintf("partial %v, unreadable %v", s.AllowPartial, s.SkipBad)
 		}},
 		{"precision", func(s experiment.Spec) any { return cmp.Or(s.Precision, "float32") }},
-		{"piece", func(s experiment.Spec) any { return s.Piece }},
+		{"micro-batch", func(s experiment.Spec) any { return s.Piece }},
 		{"recomputed", func(s experiment.Spec) any { return s.Recompute }},
 		{"recipe", func(s experiment.Spec) any { return s.Recipe }},
 	} {

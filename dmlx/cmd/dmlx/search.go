@@ -29,16 +29,18 @@ func newSearch(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search",
 		Short: "Search rules, their parameters, rates, schedules and batches on held-out training classes",
-		Long: `Search rules, their parameters, rates, schedules and batches for the best Recall@1 of training classes that are held out.
+		Long: `Search rules, their parameters, rates, schedules and batches for the best Recall@1 on held-out classes.
 
-Trials come in brackets: all of a bracket are trained for a quarter of the epochs, the better half of them for a half, and
-the better half of those for all. The best trials are trained again with fresh seeds, which choose one; that one is
-trained on all training classes and measured on the test classes, which had no say before, beside the paper's own rule,
-whose rates, schedule and batch are searched at the same budget. Stopped or killed, the same command goes on.
+Trials come in brackets: all of a bracket are trained for a quarter of the epochs, the better half of them for half of
+the epochs, and the better half of those for all. The best trials are trained again with fresh seeds, and the best of
+them is chosen. It is trained on all training classes and measured on the test classes, which were not used before. The
+paper's own rule is measured beside it, with its rates, schedule and batch searched at the same budget. If the command
+is stopped or killed, the same command goes on.
 
 Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 ` + list.String(),
-		Example: "  dmlx search --data minicar --trials 40\n  dmlx search --data minishop --param direction --param pair --param lr=0.2..8 --hours 1\n" +
+		Example: "  dmlx search --data minicar --trials 40\n" +
+			"  dmlx search --data minishop --param direction --param pair --param lr=0.2..8 --hours 1\n" +
 			"  dmlx search show quick-minicar --out results/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +52,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 				return errors.New("a search needs a budget: --trials or --hours above 0")
 			}
 			if q.Bracket < 1 || q.HeldOut < 1 {
-				return fmt.Errorf("--bracket %d, --held-out %d: want at least 1", q.Bracket, q.HeldOut)
+				return usagef("--bracket %d, --held-out %d: want at least 1", q.Bracket, q.HeldOut)
 			}
 			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
 				q.Budget.Trials = 40
@@ -111,11 +113,15 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
 	pf.add(f)
 	on.flags(f)
-	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF and PNG")
+	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
+		"and PNG")
 
 	var showOut, ship string
 	show := &cobra.Command{
-		Use: "show [NAME]", Short: "Show a search as far as it is, or list the searches", Args: cobra.MaximumNArgs(1),
+		Use:     "show [NAME]",
+		Short:   "Show a search as far as it is, or list the searches",
+		Example: "  dmlx search show quick-minicar --out results/",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := a.store()
 			if err != nil {
@@ -143,7 +149,8 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 		},
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
-	show.Flags().StringVar(&ship, "ship", "", "file to write the finalists' and the tests' results to, as the program carries them (dmlx/experiment/shipped/)")
+	show.Flags().StringVar(&ship, "ship", "", "file to write the finalists' and the tests' results to, as the program "+
+		"carries them (dmlx/experiment/shipped/)")
 	cmd.AddCommand(show)
 	return cmd
 }

@@ -16,7 +16,8 @@ import (
 // searchEnv has the arguments of a command that this test program is to be; see TestSearchProcess.
 const searchEnv = "DMLX_TEST_SEARCH"
 
-var smallSearch = []string{"search", "--preset", "smoke", "--trials", "2", "--bracket", "2", "--param", "direction", "--param", "lr=0.05..0.5", "--reference", "none"}
+var smallSearch = []string{"search", "--preset", "smoke", "--trials", "2", "--bracket", "2", "--param", "direction",
+	"--param", "lr=0.05..0.5", "--reference", "none"}
 
 // trialsOf is a search's history without the seconds.
 func trialsOf(t *testing.T, store string) string {
@@ -50,29 +51,35 @@ func TestSearch(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "search-history.svg")); err != nil {
 		t.Error(err)
 	}
-	if list := fmt.Sprint(object(t, "search", "show", "--store", store)["searches"]); !strings.Contains(list, "name:smoke-minicar runs:3 trials:2") {
+	if list := fmt.Sprint(object(t, "search", "show", "--store", store)["searches"]); !strings.Contains(list,
+		"name:smoke-minicar runs:3 trials:2") {
 		t.Errorf("searches: %s", list)
 	}
 	for want, args := range map[string][]string{
-		"was begun with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param", "lr=0.05..0.6"},
-		`no parameter "speed"; there are direction`:                                   {"--param", "speed"},
-		"parameter lr: range 0.2 to 0.1 is empty":                                     {"--param", "lr=0.2..0.1"},
-		"--trials or --hours above 0":                                                 {"--trials", "0"},
-		"--bracket 0, --held-out 4":                                                   {"--bracket", "0"},
-		"--held-out 0":                                                                {"--held-out", "0"},
-		`no data set "nothing"`:                                                       {"--data", "nothing"},
-		`no sampler "grid"`:                                                           {"--sampler", "grid", "--name", "b"},
+		"was begun with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param",
+			"lr=0.05..0.6"},
+		`no parameter "speed"; there are direction`: {"--param", "speed"},
+		"parameter lr: range 0.2 to 0.1 is empty":   {"--param", "lr=0.2..0.1"},
+		"--trials or --hours above 0":               {"--trials", "0"},
+		"--bracket 0, --held-out 4":                 {"--bracket", "0"},
+		"--held-out 0":                              {"--held-out", "0"},
+		`no data set "nothing"`:                     {"--data", "nothing"},
+		`no sampler "grid"`:                         {"--sampler", "grid", "--name", "b"},
 	} {
-		args = append([]string{"search", "--preset", "smoke", "--bracket", "2", "--reference", "none", "--store", store}, args...)
+		args = append([]string{"search", "--preset", "smoke", "--bracket", "2", "--reference", "none", "--store", store},
+			args...)
 		code, stdout, stderr := invoke(t, args...)
-		if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+		if !failed(code) || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("%v: code %d, %q, want …%s…", args, code, stderr, want)
 		}
 	}
-	if code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--ship", out); code != 1 || !strings.Contains(stderr, out+" is a folder") {
+	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--ship", out)
+	if code != exitUsage ||
+		!strings.Contains(stderr, out+" is a folder") {
 		t.Error(stderr)
 	}
-	if code, _, stderr := invoke(t, "search", "show", "b", "--store", store); code != 1 || !strings.Contains(stderr, "there are quick-minicar, ") || !strings.Contains(stderr, ", smoke-minicar") {
+	if code, _, stderr := invoke(t, "search", "show", "b", "--store", store); code != 1 ||
+		!strings.Contains(stderr, "there are quick-minicar, ") || !strings.Contains(stderr, ", smoke-minicar") {
 		t.Error(stderr)
 	}
 
@@ -89,7 +96,8 @@ func TestSearch(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			after := time.AfterFunc(time.Duration(500+rng.IntN(4000)<<min(kills/4, 6))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			after := time.AfterFunc(time.Duration(500+rng.IntN(4000)<<min(kills/4, 6))*time.Millisecond,
+				func() { _ = cmd.Process.Kill() })
 			err := cmd.Wait()
 			after.Stop()
 			if err == nil {

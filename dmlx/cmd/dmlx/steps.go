@@ -22,19 +22,20 @@ func newTrainSteps(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "steps --weights W.safetensors --pixels P.npy --labels L.npy --rule RULE --lr X --out DIR",
 		Short: "Train on the batches of a file, one step each, and write what each step saw",
-		Long: `Train a network from given weights on given batches, one step of plain SGD each, to be compared with another program's
-steps; dmlx/cmd/dmlx/parity.py does that with PyTorch.
+		Long: `Train a network from given weights on given batches, one step of plain SGD each, to compare with another
+program's steps; dmlx/cmd/dmlx/internal/peer/parity.py does that with PyTorch.
 
 P.npy holds the batches, uint8 [K, B, H, H, 3]; L.npy the labels, int64 [K, B]. The weights are a safetensors file with
 torchvision's names and a linear layer "fc" of the embedding's size. DIR gets embeddings.npy, float32 [K, B, D], the
-L2-normalised embeddings of each batch before its step, in training, and weights.safetensors, the weights after the last
-step with the running averages of batch normalisation.`,
-		Example: "  dmlx train steps --weights W.safetensors --pixels P.npy --labels L.npy --rule cos-orth/lin-ms/cir --lr 0.1 --out DIR",
-		Args:    cobra.NoArgs,
+L2-normalized embeddings of each batch before its step, in training, and weights.safetensors, the weights after the last
+step with the running averages of batch normalization.`,
+		Example: "  dmlx train steps --weights W.safetensors --pixels P.npy --labels L.npy --rule cos-orth/lin-ms/cir " +
+			"--lr 0.1 --out DIR",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.rule(rule)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			raw, err := os.ReadFile(weights)
 			if err != nil {
@@ -44,18 +45,18 @@ step with the running averages of batch normalisation.`,
 			if err != nil {
 				return err
 			}
-			for _, colour := range []struct {
+			for _, color := range []struct {
 				flag  string
 				given []float32
 				to    *[3]float32
 			}{{"mean", mean, &prepare.Mean}, {"std", std, &prepare.Std}} {
-				if !cmd.Flags().Changed(colour.flag) {
+				if !cmd.Flags().Changed(color.flag) {
 					continue
 				}
-				if len(colour.given) != 3 {
-					return fmt.Errorf("--%s: %d numbers, want three: red, green, blue", colour.flag, len(colour.given))
+				if len(color.given) != 3 {
+					return usagef("--%s: %d numbers, want three: red, green, blue", color.flag, len(color.given))
 				}
-				*colour.to = [3]float32(colour.given)
+				*color.to = [3]float32(color.given)
 			}
 			s := experiment.Steps{Arch: net, Weights: raw, Rule: r, LR: lr, Mean: prepare.Mean, Std: prepare.Std}
 			if err := readBatches(&s, pixels, labels); err != nil {
@@ -64,7 +65,8 @@ step with the running averages of batch normalisation.`,
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
-			embeddingsFile, weightsFile := filepath.Join(out, experiment.EmbeddingsFile), filepath.Join(out, "weights.safetensors")
+			embeddingsFile, weightsFile := filepath.Join(out, experiment.EmbeddingsFile), filepath.Join(out,
+				"weights.safetensors")
 			if _, err := os.Stat(out); err == nil { // A folder that is yet to be made holds nothing that is read.
 				if err := checkOut([]string{weights, pixels, labels}, embeddingsFile, weightsFile); err != nil {
 					return err
@@ -88,7 +90,8 @@ step with the running averages of batch normalisation.`,
 				return err
 			}
 			return a.print(map[string]any{
-				"arch": net, "rule": r.Name(), "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size, "dim": end.Dim, "backend": choice.Name, "out": out,
+				"arch": net, "rule": r.Name(), "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size,
+				"dim": end.Dim, "backend": choice.Name, "out": out,
 			}, fmt.Sprintf("%d steps of %s by %s: %s", s.Count, net, r, out))
 		},
 	}
@@ -99,8 +102,10 @@ step with the running averages of batch normalisation.`,
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
 	f.Float64Var(&lr, "lr", 0, "learning rate")
-	f.Float32SliceVar(&mean, "mean", nil, "mean of the colours, on the scale 0..1 (default: the weights' metadata, or ImageNet's)")
-	f.Float32SliceVar(&std, "std", nil, "standard deviation of the colours (default: the weights' metadata, or ImageNet's)")
+	f.Float32SliceVar(&mean, "mean", nil,
+		"mean of the colors, on the scale 0..1 (default: the weights' metadata, or ImageNet's)")
+	f.Float32SliceVar(&std, "std", nil,
+		"standard deviation of the colors (default: the weights' metadata, or ImageNet's)")
 	f.StringVar(&out, "out", "", "folder to write to")
 	for _, name := range []string{"weights", "pixels", "labels", "lr", "out"} {
 		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.

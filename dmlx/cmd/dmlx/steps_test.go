@@ -19,7 +19,8 @@ func writePixels(t *testing.T, path, shape string, pixels []uint8) {
 	t.Helper()
 	header := "{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + ", }"
 	header += strings.Repeat(" ", 117-len(header)) + "\n"
-	if err := os.WriteFile(path, slices.Concat([]byte("\x93NUMPY\x01\x00\x76\x00"), []byte(header), pixels), 0o600); err != nil {
+	if err := os.WriteFile(path, slices.Concat([]byte("\x93NUMPY\x01\x00\x76\x00"), []byte(header), pixels),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -32,8 +33,9 @@ func TestTrainSteps(t *testing.T) {
 	if err := backbone.Init(store, backbone.Small, 5, 1); err != nil {
 		t.Fatal(err)
 	}
-	colours := backbone.Preprocessing{Resize: 8, Crop: 8, Mean: [3]float32{0.5, 0.5, 0.5}, Std: [3]float32{0.25, 0.25, 0.25}}
-	if err := backbone.SaveWeights(in("w"), store, backbone.Small, colours.Metadata()); err != nil {
+	colors := backbone.Preprocessing{Resize: 8, Crop: 8, Mean: [3]float32{0.5, 0.5, 0.5},
+		Std: [3]float32{0.25, 0.25, 0.25}}
+	if err := backbone.SaveWeights(in("w"), store, backbone.Small, colors.Metadata()); err != nil {
 		t.Fatal(err)
 	}
 	pixels := make([]uint8, 2*4*8*8*3)
@@ -46,10 +48,12 @@ func TestTrainSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := func(out string, more ...string) []string {
-		return append([]string{"train", "steps", "--weights", in("w"), "--pixels", in("p.npy"), "--labels", in("l.npy"), "--lr", "0.1", "--out", in(out)}, more...)
+		return append([]string{"train", "steps", "--weights", in("w"), "--pixels", in("p.npy"), "--labels", in("l.npy"),
+			"--lr", "0.1", "--out", in(out)}, more...)
 	}
 	v := object(t, args("a")...)
-	if v["arch"] != "small" || v["steps"] != 2.0 || v["batch"] != 4.0 || v["size"] != 8.0 || v["dim"] != 5.0 || v["backend"] != "go" {
+	if v["arch"] != "small" || v["steps"] != 2.0 || v["batch"] != 4.0 || v["size"] != 8.0 || v["dim"] != 5.0 ||
+		v["backend"] != "go" {
 		t.Errorf("%v", v)
 	}
 	first, shape, err := npy.ReadFloat32(filepath.Join(in("a"), "embeddings.npy"))
@@ -60,14 +64,15 @@ func TestTrainSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The file's colours are taken, and can be given.
+	// The file's colors are taken, and can be given.
 	object(t, args("b", "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25", "--arch", "small", "--rule", "cos/con/con")...)
 	if same, err := os.ReadFile(filepath.Join(in("b"), "weights.safetensors")); err != nil || !bytes.Equal(same, end) {
-		t.Error("other weights by the same colours", err)
+		t.Error("other weights by the same colors", err)
 	}
 	object(t, args("c", "--mean", "0.1,0.5,0.5", "--rule", "euc/sig-ms/cos")...)
-	if other, _, err := npy.ReadFloat32(filepath.Join(in("c"), "embeddings.npy")); err != nil || slices.Equal(other, first) {
-		t.Error("the same embeddings by other colours", err)
+	if other, _, err := npy.ReadFloat32(filepath.Join(in("c"), "embeddings.npy")); err != nil ||
+		slices.Equal(other, first) {
+		t.Error("the same embeddings by other colors", err)
 	}
 	for want, bad := range map[string][]string{
 		"want three":         args("x", "--mean", "1,2"),
@@ -79,13 +84,15 @@ func TestTrainSteps(t *testing.T) {
 		"not the weights of": args("x", "--arch", "resnet18"),
 		"learning rate":      args("x", "--lr", "-1"),
 	} {
-		if code, _, stderr := invoke(t, bad...); code != 1 || !strings.Contains(stderr, want) || strings.Count(stderr, "dmlx: ") != 1 {
+		if code, _, stderr := invoke(t, bad...); !failed(code) || !strings.Contains(stderr, want) ||
+			strings.Count(stderr, "dmlx: ") != 1 {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
 		}
 	}
 	// What is read is not written over.
 	start := filepath.Join(in("a"), "weights.safetensors")
-	if code, _, stderr := invoke(t, args("a", "--weights", start)...); code != 1 || !strings.Contains(stderr, "weights.safetensors is read: want another file") {
+	if code, _, stderr := invoke(t, args("a", "--weights", start)...); code != exitUsage ||
+		!strings.Contains(stderr, "weights.safetensors is read: want another file") {
 		t.Errorf("over its own start: code %d, %s", code, stderr)
 	}
 	object(t, args("d", "--weights", start)...)

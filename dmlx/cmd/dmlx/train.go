@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,11 +35,12 @@ func newTrain(a *app) *cobra.Command {
 		Use:   "train",
 		Short: "Train a network by a rule or a loss and measure its retrieval",
 		Long: "Train a network by a rule or a loss and measure its retrieval.\n\n" +
-			"A run that is stopped goes on by the same command, one that is finished is read from the store.\n" +
-			"Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a sub-folder of images per class.\n" +
+			"If a run is stopped, the same command goes on with it. A finished run is read from the store.\n" +
+			"Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a folder of images per class.\n" +
 			"Rules: direction/pair/triplet[+mask], or one of " + strings.Join(dmlx.Aliases(), ", ") + ".\n" +
 			"Losses: " + strings.Join(losses.Names(), ", ") + "; dmlx dissect --list says more.\n" +
-			"Parts of a loss that can be exchanged: direction=…, pair=… and triplet=…, by their names in a rule, with & between.",
+			"Parts of a loss that can be exchanged: direction=…, pair=… and triplet=…, by their names in a rule, with & " +
+			"between.",
 		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
 			"  dmlx train --data minicar --loss \"ms?beta=40\" --miner ms\n" +
 			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms",
@@ -55,11 +55,11 @@ func newTrain(a *app) *cobra.Command {
 			specOn := func(data string) (spec experiment.Spec, err error) {
 				switch {
 				case given("loss") && given("rule"):
-					return spec, errors.New("--rule and --loss: want one of them")
+					return spec, usagef("--rule and --loss: want one of them")
 				case given("loss"):
 					spec, err = preset.LossSpec(data, loss, miner, exchange, seed)
 				case given("miner") || given("exchange") || given("proxy-lr"):
-					return spec, errors.New("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
+					return spec, usagef("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
 				default:
 					var r dmlx.Rule
 					if r, err = a.rule(rule); err == nil {
@@ -67,6 +67,9 @@ func newTrain(a *app) *cobra.Command {
 					}
 				}
 				if err != nil {
+					if data == "minicar" { // Which is always there: the flags are wrong.
+						err = usage(err)
+					}
 					return spec, err
 				}
 				if given("proxy-lr") {
@@ -95,15 +98,16 @@ func newTrain(a *app) *cobra.Command {
 					spec.ClassesPerBatch, noClasses = strconv.Atoi(classes)
 					spec.ImagesPerClass, noImages = strconv.Atoi(images)
 					if noClasses != nil || noImages != nil {
-						return spec, fmt.Errorf("batch %q: want classes x images per class, as in 8x8", batch)
+						return spec, usagef("batch %q: want classes x images per class, as in 8x8", batch)
 					}
 				}
-				return spec, spec.HasTriplets()
+				return spec, usage(spec.HasTriplets())
 			}
 			// What is wrong with the flags is told before images are decoded, which may take long.
 			trial, err := specOn("minicar")
 			if err == nil {
-				trial.Data, _ = datasets.PublishedName(data) // Of weights and a published set that are both missing, Ready tells the set.
+				// If both the weights and a published set are missing, Ready names the set.
+				trial.Data, _ = datasets.PublishedName(data)
 				trial.Data = cmp.Or(trial.Data, data)
 				err = trial.Ready()
 			}
@@ -120,9 +124,12 @@ func newTrain(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "minicar", "data set, or a folder of images")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
-	f.StringVar(&loss, "loss", "", `loss to train by instead of a rule, with parameters that are not the published ones: "ms?beta=40"`)
-	f.StringVar(&miner, "miner", "", "what chooses the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
-	f.StringVar(&exchange, "exchange", "", `parts of the loss that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
+	f.StringVar(&loss, "loss", "",
+		`loss to train by instead of a rule; other parameters than the published ones follow a "?": "ms?beta=40"`)
+	f.StringVar(&miner, "miner", "",
+		"what chooses the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
+	f.StringVar(&exchange, "exchange", "",
+		`parts of the loss that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
 	f.Float64Var(&proxyLR, "proxy-lr", 0, "learning rate of the loss's proxies (default: the preset's for the loss)")
 	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches, their augmentation and the proxies")
 	f.Float64Var(&lr, "lr", 0, "learning rate (default: the preset's for the rule or loss)")
@@ -132,7 +139,8 @@ func newTrain(a *app) *cobra.Command {
 	f.IntVar(&size, "size", 0, "side of the images in pixels (default: the preset's)")
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
-	f.StringVar(&weights, "weights", "", "its start: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
+	f.StringVar(&weights, "weights", "",
+		"initial weights: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
 	pf.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
@@ -150,9 +158,11 @@ func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
 	if err != nil {
 		return err
 	}
-	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data, spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
+		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	line := a.line
-	result, err := experiment.Run(cmd.Context(), choice, store, spec, func(p experiment.Progress) { line.show("%s", training(p)) })
+	result, err := experiment.Run(cmd.Context(), choice, store, spec,
+		func(p experiment.Progress) { line.show("%s", training(p)) })
 	line.end()
 	if err != nil {
 		return err

@@ -12,19 +12,21 @@ import (
 // newWeights fetches the weights that networks start from.
 func newWeights(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "weights",
-		Short: "Download the weights that networks start from",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "weights",
+		Short:   "Download the weights that networks start from",
+		Example: "  dmlx weights get resnet18",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use:   "get ARCH",
-		Short: "Download ImageNet weights of resnet18 or resnet50, torchvision's first, from the Hugging Face hub",
-		Args:  cobra.ExactArgs(1),
+		Use:     "get ARCH",
+		Short:   "Download torchvision's first ImageNet weights of resnet18 or resnet50 from the Hugging Face hub",
+		Example: "  dmlx weights get resnet50",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			arch, err := backbone.ParseArch(args[0])
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			path, err := experiment.FetchWeights(cmd.Context(), arch)
 			if err != nil {

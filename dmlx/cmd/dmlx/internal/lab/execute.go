@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 )
 
 // ExecuteOptions are Execute's; the zero value will do.
@@ -30,7 +32,7 @@ type CellError struct {
 }
 
 func (e *CellError) Error() string {
-	return fmt.Sprintf("%s: code cell %d (%s) failed: %s", e.Notebook, e.Cell, excerpt(e.Source), oneLine(e.Message))
+	return fmt.Sprintf("%s: code cell %d (%s) failed: %s", e.Notebook, e.Cell, excerpt(e.Source), text.OneLine(e.Message))
 }
 
 // Execute runs a notebook from top to bottom in this checkout's kernel and saves it with its outputs. After a failure,
@@ -89,7 +91,7 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 	case failure != nil:
 		return failure
 	case err != nil || !saved:
-		return fmt.Errorf("%s: %s", notebook, lastLine(log.Bytes(), errors.Join(err, errors.New("not saved"))))
+		return fmt.Errorf("%s: %s", notebook, text.LastLine(log.String(), errors.Join(err, errors.New("not saved"))))
 	}
 	return nil
 }
@@ -114,7 +116,8 @@ func excerpt(source string) string {
 	pick := ""
 	for line := range strings.Lines(source) {
 		line = strings.TrimSpace(line)
-		if len(line) < 4 || strings.HasPrefix(line, "//") || strings.HasPrefix(line, "import") || strings.HasPrefix(line, `"`) {
+		if len(line) < 4 || strings.HasPrefix(line, "//") || strings.HasPrefix(line, "import") ||
+			strings.HasPrefix(line, `"`) {
 			continue
 		}
 		pick = line

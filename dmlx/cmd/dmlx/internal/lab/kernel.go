@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
@@ -42,7 +44,10 @@ func newKernelSpec(gonb, root, goFlags, experiment string, plainErrors bool) ker
 	}
 	if runtime.GOARCH == "amd64" {
 		// A build setting that makes the Go backend's matrix products some ten times faster.
-		spec.Env["GOEXPERIMENT"] = strings.TrimPrefix(experiment+",simd", ",")
+		if !slices.Contains(strings.Split(experiment, ","), "simd") {
+			experiment = strings.TrimPrefix(experiment+",simd", ",")
+		}
+		spec.Env["GOEXPERIMENT"] = experiment
 	}
 	return spec
 }
@@ -98,7 +103,8 @@ func (l *Lab) environ(headless bool) []string {
 		"JUPYTER_RUNTIME_DIR": l.dir("jupyter", "runtime"),
 		"IPYTHONDIR":          l.dir("jupyter", "ipython"),
 		"DMLX_CACHE":          l.Cache,
-		"PATH":                strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}, string(os.PathListSeparator)),
+		"PATH": strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")},
+			string(os.PathListSeparator)),
 	}
 	if headless {
 		set["DMLX_HEADLESS"] = "1" // Cells then wait for nobody to press a button.
@@ -112,6 +118,9 @@ func (l *Lab) environ(headless bool) []string {
 	}
 	if l.Preset != "" {
 		set["DMLX_PRESET"] = l.Preset
+	}
+	if _, ask := host.HugePages(); ask != "" {
+		set[host.TunablesEnv] = ask // For cells that train.
 	}
 	return l.isolated(set)
 }

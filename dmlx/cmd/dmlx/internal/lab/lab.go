@@ -22,6 +22,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
@@ -186,7 +187,7 @@ print(version)`
 		if ctx.Err() != nil {
 			return "", "", ctx.Err()
 		}
-		why = append(why, path+" "+lastLine(out, err))
+		why = append(why, path+" "+text.LastLine(string(out), err))
 	}
 	if why == nil {
 		return "", "", errors.New("no Python on PATH: " + install)
@@ -245,7 +246,8 @@ func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 	}
 	const step = "the Go packages that notebooks use (compiled once)"
 	l.step(step, false)
-	// GoNB resolves all of go.mod's modules in a cell, where nothing is fetched, and building this program took some of them alone.
+	// GoNB resolves all of go.mod's modules in a cell, where nothing is fetched, and building this program took some of
+	// them alone.
 	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
 		return fmt.Errorf("go mod download failed: %w", err)
 	}
@@ -307,7 +309,7 @@ func (l *Lab) command(ctx context.Context, dir string, env []string, name string
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, errors.New(lastLine([]byte(stdout.String()+"\n"+stderr.String()), err))
+		return nil, errors.New(text.LastLine(stdout.String()+"\n"+stderr.String(), err))
 	}
 	return stdout.Bytes(), nil
 }
@@ -343,15 +345,3 @@ func hash(parts ...[]byte) string {
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
-
-// lastLine is the last line of a program's output that says something, or its error.
-func lastLine(out []byte, err error) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-		return last
-	}
-	return err.Error()
-}
-
-// oneLine joins the lines of a text.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 )
 
 func newLab(t *testing.T) *Lab {
@@ -40,6 +42,13 @@ func TestKernelSpec(t *testing.T) {
 	for name, want := range env {
 		if got := spec.Env[name]; got != want {
 			t.Errorf("%s=%q, want %q", name, got, want)
+		}
+	}
+	if runtime.GOARCH == "amd64" {
+		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
+			if got := newKernelSpec("g", "r", "", given, true).Env["GOEXPERIMENT"]; got != want {
+				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
+			}
 		}
 	}
 	if spec.InterruptMode != "message" || spec.Language != "go" || spec.DisplayName != "Go (dmlx)" {
@@ -77,7 +86,8 @@ func TestWriteKernel(t *testing.T) {
 
 // The user's Jupyter and Python are out of reach of what lab starts.
 func TestEnviron(t *testing.T) {
-	for _, name := range []string{"JUPYTER_CONFIG_PATH", "JUPYTER_PATH", "JUPYTERLAB_SETTINGS_DIR", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"} {
+	for _, name := range []string{"JUPYTER_CONFIG_PATH", "JUPYTER_PATH", "JUPYTERLAB_SETTINGS_DIR", "PYTHONPATH",
+		"PYTHONHOME", "VIRTUAL_ENV"} {
 		t.Setenv(name, "/user")
 	}
 	t.Setenv("HOME", "/home/user")
@@ -102,8 +112,12 @@ func TestEnviron(t *testing.T) {
 			t.Errorf("%s=%s is outside the cache", name, value)
 		}
 	}
-	for name, want := range map[string]string{"DMLX_STORE": "/store", "DMLX_PRESET": "smoke", "HOME": "/home/user", "DMLX_CACHE": l.Cache,
-		"DMLX_DATA": filepath.Join(here, "sets")} {
+	if _, ask := host.HugePages(); ask != "" && got[host.TunablesEnv] != ask {
+		t.Errorf("cells that train have no huge pages: %q, want %q", got[host.TunablesEnv], ask)
+	}
+	for name, want := range map[string]string{"DMLX_STORE": "/store", "DMLX_PRESET": "smoke", "HOME": "/home/user",
+		"DMLX_CACHE": l.Cache,
+		"DMLX_DATA":  filepath.Join(here, "sets")} {
 		if got[name] != want {
 			t.Errorf("%s=%q, want %q", name, got[name], want)
 		}
@@ -158,7 +172,8 @@ esac
 	if strings.Contains(told, "=/user\n") {
 		t.Errorf("the user's set-up is in reach: %s", told)
 	}
-	for _, want := range []string{"-I -m pip install ", " --no-user --target= --prefix=" + l.venv() + " -r requirements.txt",
+	for _, want := range []string{"-I -m pip install ",
+		" --no-user --target= --prefix=" + l.venv() + " -r requirements.txt",
 		"TMPDIR=" + l.dir("tmp") + "\n", "PIP_INDEX_URL=https://index.example/simple\n"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in %s", want, told)
@@ -182,7 +197,8 @@ func TestStamps(t *testing.T) {
 	if !stamped(dir, "1") || stamped(dir, "2") {
 		t.Error("the stamp does not tell its key")
 	}
-	if s := l.Status(t.Context()); s.Ready || s.Missing != "the Python environment" || !strings.HasPrefix(s.Jupyter, "4.6.") {
+	if s := l.Status(t.Context()); s.Ready || s.Missing != "the Python environment" ||
+		!strings.HasPrefix(s.Jupyter, "4.6.") {
 		t.Errorf("status of an empty cache: %+v", s)
 	}
 	if l.tools("go1") == l.tools("go2") {
@@ -288,7 +304,8 @@ func TestSweep(t *testing.T) {
 	if err := os.MkdirAll(l.dir("tmp", "old"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	paths := map[string]bool{l.dir("tmp", "old"): false, l.dir("tmp", "new"): true, l.logPath(1): false, l.logPath(2): true, l.dir("lock"): true}
+	paths := map[string]bool{l.dir("tmp", "old"): false, l.dir("tmp", "new"): true, l.logPath(1): false,
+		l.logPath(2): true, l.dir("lock"): true}
 	old := time.Now().AddDate(0, 0, -8)
 	for path, kept := range paths {
 		if path != l.dir("tmp", "old") {
@@ -331,7 +348,8 @@ func TestFindPythonWithoutVenv(t *testing.T) {
 	}
 	t.Setenv("PATH", dir)
 	_, _, err := FindPython(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "has no venv module") || !strings.Contains(err.Error(), "python3-venv") {
+	if err == nil || !strings.Contains(err.Error(), "has no venv module") ||
+		!strings.Contains(err.Error(), "python3-venv") {
 		t.Error(err)
 	}
 }
@@ -353,7 +371,8 @@ func TestFreePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
-	if _, err := FreePort(port); err == nil || !strings.Contains(err.Error(), "in use") || strings.Contains(err.Error(), "\n") {
+	if _, err := FreePort(port); err == nil || !strings.Contains(err.Error(), "in use") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("a port in use: %v", err)
 	}
 	ln.Close()
@@ -439,7 +458,8 @@ func TestExecute(t *testing.T) {
 				t.Fatal(err)
 			}
 			cells := 0
-			err = l.Execute(t.Context(), path, ExecuteOptions{Timeout: 2 * time.Minute, Cell: func(cell, of int, _ float64) { cells++ }})
+			err = l.Execute(t.Context(), path,
+				ExecuteOptions{Timeout: 2 * time.Minute, Cell: func(cell, of int, _ float64) { cells++ }})
 			after, readErr := os.ReadFile(path)
 			if readErr != nil {
 				t.Fatal(readErr)
@@ -454,7 +474,8 @@ func TestExecute(t *testing.T) {
 			if !errors.As(err, &failed) || failed.Cell != 2 || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("%v", err)
 			}
-			if want := map[string]string{"fails.ipynb": "cannot use", "panics.ipynb": "no such rule"}[name]; !strings.Contains(err.Error(), want) {
+			if want := map[string]string{"fails.ipynb": "cannot use",
+				"panics.ipynb": "no such rule"}[name]; !strings.Contains(err.Error(), want) {
 				t.Errorf("%v does not tell %q", err, want)
 			}
 			if string(after) != string(before) {
@@ -499,7 +520,8 @@ func TestExecuteStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	// By now the cell is compiled in less than that.
-	if err := l.Execute(t.Context(), path, ExecuteOptions{Timeout: 4 * time.Second}); err == nil || !strings.Contains(err.Error(), "longer than 4 s") {
+	if err := l.Execute(t.Context(), path, ExecuteOptions{Timeout: 4 * time.Second}); err == nil ||
+		!strings.Contains(err.Error(), "longer than 4 s") {
 		t.Errorf("a cell that takes too long: %v", err)
 	}
 	if pids, err := os.ReadFile(pidFile); err == nil { // Unless the machine is very busy.
@@ -524,8 +546,10 @@ func TestServeWithoutAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(l.logPath(port+1), []byte("another's"), 0o644); err != nil {
-		t.Fatal(err)
+	for _, p := range []int{port, port + 1} {
+		if err := os.WriteFile(l.logPath(p), []byte("another's"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -533,11 +557,15 @@ func TestServeWithoutAnswer(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(err.Error(), l.logPath(port)) {
+		if err == nil || !strings.Contains(err.Error(), "does not answer") ||
+			!strings.Contains(err.Error(), l.logPath(port)) {
 			t.Error(err)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("Serve hangs")
+	}
+	if info, err := os.Stat(l.logPath(port)); err != nil || info.Mode().Perm() != 0o600 { // It has the token.
+		t.Errorf("the log: %v, %v", info.Mode(), err)
 	}
 	if other, err := os.ReadFile(l.logPath(port + 1)); err != nil || string(other) != "another's" {
 		t.Errorf("the log of another JupyterLab: %q, %v", other, err)
@@ -563,7 +591,8 @@ func checkEnded(t *testing.T, pids string) {
 		}
 		for deadline := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
 			// One that has ended is still listed where nobody asks how, as in a container without an init.
-			if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
+			if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+				strings.Contains(string(stat), ") Z ") {
 				break
 			}
 			if time.Now().After(deadline) {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +16,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 )
 
 // Variables for the tests.
@@ -58,7 +61,11 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	}
 	token := hex.EncodeToString(secret)
 	logPath := l.logPath(port)
-	logFile, err := os.Create(logPath)
+	// The log has the token, so that no one else may read it. An old log may be open to others.
+	if err := os.Remove(logPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	logFile, err := os.OpenFile(logPath, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -104,7 +111,8 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 				return ctx.Err()
 			}
 			log, _ := os.ReadFile(logPath)
-			return fmt.Errorf("JupyterLab ended: %s; its log is %s", lastLine(log, errors.Join(err, errors.New("exit status 0"))), logPath)
+			why := text.LastLine(string(log), errors.Join(err, errors.New("exit status 0")))
+			return fmt.Errorf("JupyterLab ended: %s; its log is %s", why, logPath)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -8,10 +8,9 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-// convolutionLayer is a convolution of ResNet-18 at 224 pixels; bench_peer.py has the same.
+// convolutionLayer is a convolution of ResNet-18 at 224 pixels; peer/bench.py has the same.
 type convolutionLayer struct {
 	pixels, in, out, kernel, stride int
 	times                           float64 // How many there are.
@@ -28,15 +27,16 @@ var convolutionLayers = []convolutionLayer{
 	{7, 512, 512, 3, 1, 3},
 }
 
-// benchConvolution times what most of a training step of ResNet-18 is: its convolutions and their gradients, layer by layer,
+// convolution times what most of a training step of ResNet-18 is: its convolutions and their gradients, layer by layer,
 // and together but for the three of single pixels. Images need no gradient.
-func benchConvolution(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
+func (b *session) convolution(ctx context.Context) error {
 	const batch = 16
 	var total float64
 	for _, l := range convolutionLayers {
 		after := l.pixels / l.stride
-		x, kernel, v := noise(batch, l.pixels, l.pixels, l.in), noise(l.kernel, l.kernel, l.in, l.out), noise(batch, after, after, l.out)
-		exec, err := graph.NewExec(c.Backend, func(x, kernel, v *graph.Node) []*graph.Node {
+		x, kernel, v := noise(batch, l.pixels, l.pixels, l.in), noise(l.kernel, l.kernel, l.in, l.out), noise(batch, after,
+			after, l.out)
+		exec, err := graph.NewExec(b.Choice.Backend, func(x, kernel, v *graph.Node) []*graph.Node {
 			y := backbone.Convolution(x, kernel, l.stride, l.kernel/2)
 			by := []*graph.Node{kernel, x}
 			if l.in == 3 {
@@ -58,10 +58,10 @@ func benchConvolution(ctx context.Context, _ *app, c *backend.Choice, _ []measur
 		}
 		size := fmt.Sprintf("%d to %d, %d×%d/%d, %d px, B=%d", l.in, l.out, l.kernel, l.kernel, l.stride, l.pixels, batch)
 		line := measured("convolution and its gradients", size, "ms", times...)
-		report(line)
+		b.report(line)
 		total += l.times * line.Value
 	}
-	report(measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
+	b.report(measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
 	return nil
 }
 

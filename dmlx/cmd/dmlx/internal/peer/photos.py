@@ -1,13 +1,13 @@
 """Embeds photographs by torchvision and by `dmlx embed`, with equal weights, and prints by how much they differ.
 
     pip install torch torchvision safetensors numpy
-    python dmlx/cmd/dmlx/photos.py DIR
+    python dmlx/cmd/dmlx/internal/peer/photos.py DIR
 
 DIR is a folder of photographs, or of such folders. What the script printed for those of ten classes of CUB is kept in
 testdata/photos.txt.
 
-Weights are random, and running statistics are those of the photographs, as a trained network's are. The exit code is 1 if a
-value differs by more than 1e-3.
+Weights are random, and running statistics are those of the photographs, as a trained network's are. The exit code is
+1 if a value differs by more than 1e-3.
 """
 
 import argparse
@@ -65,7 +65,8 @@ def peer(arch, images, batch=32):
 def main():
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument("images", help="folder of photographs")
-    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx", help="the command, run in this folder (default: %(default)s)")
+    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
+                   help="the command, run in this folder (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,resnet50", help="networks (default: %(default)s)")
     o = p.parse_args()
     prepare = transforms.Compose([

@@ -1,7 +1,7 @@
-"""Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures, as JSON on standard output.
+"""Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures.
 
-Arguments are the device, cpu or cuda, and what to time, of surgery, losses, resnet, convolution, input and recall; none is all.
-Photographs and faiss are the CPU's in any case.
+It prints JSON. Arguments are the device, cpu or cuda, and what to time: surgery, losses, resnet, convolution, input
+and recall, by default all. Photographs and faiss are the CPU's in any case.
 """
 
 import concurrent.futures
@@ -162,16 +162,20 @@ def convolutions():
         name, ours = "PyTorch's, channels last", "convolution and its gradients"
         timed(name, ours, f"{c} to {o}, {k}×{k}/{stride}, {pixels} px, B={b}", step)
         total += count * statistics.median(lines[-1]["Times"])
-    lines.append({"Name": name, "Ours": "convolutions of a training step", "Size": f"resnet18, B={b}, 224 px", "Times": [total]})
+    lines.append({"Name": name, "Ours": "convolutions of a training step", "Size": f"resnet18, B={b}, 224 px",
+                  "Times": [total]})
 
 
 def photographs():
     n, width, height, side = 192, 500, 375, 256
     raw = io.BytesIO()
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-    waves = [128 + 90 * torch.sin(0.05 * x + phase) * torch.cos(0.06 * y) + 12 * torch.rand(height, width) for phase in range(3)]
-    PIL.Image.fromarray(torch.stack(waves, 2).clamp(0, 255).byte().cpu().numpy()).save(raw, "JPEG", quality=90, subsampling=2)
-    prepare = torchvision.transforms.Compose([torchvision.transforms.Resize(side), torchvision.transforms.CenterCrop(side)])
+    waves = [128 + 90 * torch.sin(0.05 * x + phase) * torch.cos(0.06 * y) + 12 * torch.rand(height, width)
+             for phase in range(3)]
+    pixels = torch.stack(waves, 2).clamp(0, 255).byte().cpu().numpy()
+    PIL.Image.fromarray(pixels).save(raw, "JPEG", quality=90, subsampling=2)
+    prepare = torchvision.transforms.Compose([torchvision.transforms.Resize(side),
+                                              torchvision.transforms.CenterCrop(side)])
 
     def one(_):
         return prepare(PIL.Image.open(io.BytesIO(raw.getvalue())).convert("RGB")).tobytes()
@@ -196,7 +200,8 @@ def recall():
             timed(f"faiss-cpu flat, {k} nearest", "recall, R-precision and MAP@R", f"N={n} D={d}", search)
 
 
-for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "convolution": convolutions, "input": photographs, "recall": recall}.items():
+for name, run in {"surgery": surgery, "losses": each_loss, "resnet": resnet, "convolution": convolutions,
+                  "input": photographs, "recall": recall}.items():
     if not only or name in only:
         run()
 print(json.dumps(lines))

@@ -1,18 +1,20 @@
 """Compiles training steps of the ResNets for a GPU that need not be there, and prints what they would take of it.
 
     pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision
-    python dmlx/cmd/dmlx/gpu.py
+    python dmlx/cmd/dmlx/internal/peer/gpu.py
 
 What it printed is kept in testdata/gpu.txt. It takes Go, a C compiler, and go-xla's CPU plugin.
 
-XLA compiles for a GPU by its description (TARGET), so that all but the times can be known without one: that the step compiles, its
-memory, how many kernels it has, and how many bytes they read and write, which is what such networks wait for on a GPU. The step is
-the one of `dmlx train`: a plugin that calls itself CUDA hands dmlx on to the CPU's and keeps the programs that it is to compile.
-Beside it, as much is said of the same network in flax; and of PyTorch's eager kernels the bytes alone, at least: each operand once,
-though batch normalisation reads its input twice and convolutions' gradients theirs.
+XLA compiles for a GPU by its description (TARGET), so that all but the times can be known without one: that the step
+compiles, its memory, how many kernels it has, and how many bytes they read and write, which is what such networks
+wait for on a GPU. The step is the one of `dmlx train`: a plugin that calls itself CUDA hands dmlx on to the CPU's and
+keeps the programs that it is to compile. Beside it, as much is said of the same network in flax; and of PyTorch's
+eager kernels the bytes alone, at least: each operand once, though batch normalization reads its input twice and
+convolutions' gradients theirs.
 
-Memory is that of arguments, results and what lies between, without the workspace that cuDNN's algorithms take, which only a device
-tells. Algorithms, and how kernels are divided, are not those that XLA would find by trying them on a device.
+Memory is that of arguments, results and what lies between, without the workspace that cuDNN's algorithms take, which
+only a device tells. Algorithms, and how kernels are divided, are not those that XLA would find by trying them on a
+device.
 """
 
 import argparse
@@ -43,7 +45,8 @@ TARGET = {
         platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 } runtime_version { major: 12 minor: 9 }
         device_description_str: "NVIDIA H100 80GB HBM3" """,
 }
-# Network, classes and images of a batch, and what else `dmlx train` is told; pieces are two instead of eight, which is enough to see one.
+# Network, classes and images of a batch, and other flags of `dmlx train`. There are two micro-batches instead of eight:
+# one is measured.
 STEPS = [
     ("resnet18", "8x16", []),
     ("resnet18", "8x16", ["--precision", "bf16"]),
@@ -52,7 +55,7 @@ STEPS = [
     ("resnet50", "8x16", ["--precision", "bf16", "--recompute"]),
     ("resnet50", "32x16", ["--precision", "bf16"]),
     ("resnet50", "32x16", ["--precision", "bf16", "--recompute"]),
-    ("resnet50", "8x16", ["--precision", "bf16", "--piece", "64"]),
+    ("resnet50", "8x16", ["--precision", "bf16", "--micro-batch", "64"]),
 ]
 LARGE = 100_000  # Bytes of a program that has a network in it.
 PLUGIN = r"""
@@ -117,8 +120,9 @@ class Recorder:
     def programs(self, arch, batch, flags):
         """Those of a step that have a network in them; the last one has its gradient."""
         with tempfile.TemporaryDirectory(dir=self.work) as out:
-            env = dict(os.environ, GOMLX_BACKEND=f"xla:{self.plugin}", GOPJR_CUDA_CHECKS="0", RECORD_CPU=self.cpu, RECORD_DIR=out)
-            env |= {"RECORD_LARGE": str(LARGE), "RECORD_COUNT": "2" if "--piece" in flags else "1"}
+            env = dict(os.environ, GOMLX_BACKEND=f"xla:{self.plugin}", GOPJR_CUDA_CHECKS="0",
+                       RECORD_CPU=self.cpu, RECORD_DIR=out)
+            env |= {"RECORD_LARGE": str(LARGE), "RECORD_COUNT": "2" if "--micro-batch" in flags else "1"}
             command = [self.dmlx, "train", "--data", "minicar", "--rule", "ours", "--arch", arch, "--weights", "random"]
             command += ["--size", "224", "--batch", batch, "--store", f"{out}/store", *flags]
             done = subprocess.run(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -317,9 +321,9 @@ def main():
                 b, bf16 = classes * images, "bf16" in flags
                 mine = taken(compile_for(topology, recorder.programs(arch, batch, flags)[-1]))
                 name = f"{arch}, B={b}" + (", bf16" if bf16 else "") + (", recomputed" if "--recompute" in flags else "")
-                name += ", of a piece of 64" if "--piece" in flags else ""
+                name += ", of a micro-batch of 64" if "--micro-batch" in flags else ""
                 row = "{:6.2f} GB {:6.1f} GB {:8d}".format(*mine)
-                if "--piece" not in flags and "--recompute" not in flags:
+                if "--micro-batch" not in flags and "--recompute" not in flags:
                     row += "   {:6.2f} GB {:5.1f} GB {:5d}".format(*taken(in_flax(topology, arch, b, bf16)))
                     row += f" {in_pytorch(arch, b, bf16):12.1f} GB"
                 print(f"{name:44} {row}", flush=True)

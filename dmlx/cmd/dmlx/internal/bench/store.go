@@ -1,9 +1,8 @@
-package main
+package bench
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,9 +22,9 @@ const (
 	storeStudy = "table3"
 )
 
-// benchStore measures what is asked of a store of many runs, drawn ones in a folder that is removed again. They take half a
+// store measures what is asked of a store of many runs, drawn ones in a folder that is removed again. They take half a
 // million small files in TMPDIR.
-func benchStore(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, report func(measurement)) error {
+func (b *session) store(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
@@ -39,7 +38,7 @@ func benchStore(ctx context.Context, a *app, _ *backend.Choice, _ []measurement,
 	if err != nil {
 		return err
 	}
-	a.logf("drawing %d runs …", storeRuns)
+	b.Logf("drawing %d runs …", storeRuns)
 	if err := fillStore(ctx, store, preset, storeRuns); err != nil {
 		return err
 	}
@@ -51,11 +50,7 @@ func benchStore(ctx context.Context, a *app, _ *backend.Choice, _ []measurement,
 		do   func() error
 	}{
 		{"list of all runs", func() error { _, err := store.List(); return err }},
-		{"dmlx runs list", func() error {
-			quiet := *a
-			quiet.storeDir, quiet.stdout, quiet.json = store.Dir, io.Discard, false
-			return quiet.listRuns()
-		}},
+		{"dmlx runs list", func() error { return b.List(store) }},
 		{storeStudy + " from the store", func() error {
 			r, err := results.Make(ctx, storeStudy, request)
 			if err == nil && r.Table.Missing > 0 {
@@ -82,7 +77,7 @@ func benchStore(ctx context.Context, a *app, _ *backend.Choice, _ []measurement,
 			}
 			times = append(times, time.Since(start).Seconds())
 		}
-		report(measured(m.name, size, "s", times...))
+		b.report(measured(m.name, size, "s", times...))
 	}
 	return nil
 }
@@ -133,8 +128,10 @@ func fillStore(ctx context.Context, store *experiment.Store, preset experiment.P
 			for _, name := range []string{"metrics.jsonl", experiment.EmbeddingsFile} {
 				files[name] = fmt.Append(nil, name, i)
 			}
-			return store.Put(&experiment.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: experiment.Version(), DataDigest: "0",
-				Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Recall: map[int]float64{1: k, 2: k, 4: k, 8: k}, Queries: 1000}, files)
+			return store.Put(&experiment.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: experiment.Version(),
+				DataDigest: "0",
+				Date:       time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Recall: map[int]float64{1: k, 2: k, 4: k,
+					8: k}, Queries: 1000}, files)
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 // jobsBench are the ways to make several runs that are measured against each other.
 //
-// What was seen on two cores of an AMD EPYC (virtual; XLA on the CPU; four runs of quick minicar, of two rules; other load held off by
-// the scheduler), in seconds of the clock, for runs of 300 steps (once, with the processor's seconds) and of 120 steps (twice, the
-// lower):
+// What was seen on two cores of an AMD EPYC (virtual; XLA on the CPU; four runs of quick minicar, of two rules; other
+// load held off by the scheduler), in seconds of the clock, for runs of 300 steps (once, with the processor's seconds)
+// and of 120 steps (twice, the lower):
 //
 //	                                          300 steps   120 steps
 //	one process, one at a time                51 (85)     27
@@ -27,22 +26,24 @@ import (
 //	two at once, a process each, one thread   52 (98)
 //	one process, one at a time, one thread    77 (80)
 //
-// So two at once in one process take 12 to 18 % longer than one after the other. In a process each they take no longer but for what
-// each has to compile anew, and gain nothing either: one run keeps 1.6 of two cores busy. A thread each is no better, and gives other
-// numbers, since how XLA adds up depends on how many threads it has: so threads are left as they are, and a run's numbers do not
-// depend on how many are made at once. More than two cores were not to be had for measuring.
+// So two at once in one process take 12 to 18 % longer than one after the other. In a process each they take no longer
+// but for what each has to compile anew, and gain nothing either: one run keeps 1.6 of two cores busy. A thread each is
+// no better, and gives other numbers, since how XLA adds up depends on how many threads it has: so threads are left as
+// they are, and a run's numbers do not depend on how many are made at once. More than two cores were not to be had for
+// measuring.
 var jobsBench = []struct {
 	name     string
 	jobs     int
 	separate bool
 }{
-	{"one process, one at a time", 1, false}, {"one process, two at once", 2, false}, {"two at once, a process each", 2, true},
+	{"one process, one at a time", 1, false}, {"one process, two at once", 2, false}, {"two at once, a process each", 2,
+		true},
 }
 
 // jobsEpochs is the length of its runs, in epochs of the quick preset.
 const jobsEpochs = 4
 
-func benchJobs(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, report func(measurement)) error {
+func (b *session) jobs(ctx context.Context) error {
 	p, err := experiment.ParsePreset("quick")
 	if err != nil {
 		return err
@@ -75,13 +76,13 @@ func benchJobs(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, 
 		}
 		start := time.Now()
 		if !w.separate {
-			err := a.spawn(ctx, store, jobs, w.jobs, nil, nil)
+			err := b.Spawn(ctx, store, jobs, w.jobs)
 			return time.Since(start).Seconds(), err
 		}
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(w.jobs)
 		for j := range slices.Chunk(jobs, 1) {
-			group.Go(func() error { return a.spawn(ctx, store, j, 1, nil, nil) })
+			group.Go(func() error { return b.Spawn(ctx, store, j, 1) })
 		}
 		err = group.Wait()
 		return time.Since(start).Seconds(), err
@@ -97,7 +98,8 @@ func benchJobs(ctx context.Context, a *app, _ *backend.Choice, _ []measurement, 
 		}
 	}
 	for way, w := range jobsBench {
-		report(measured(w.name, fmt.Sprintf("%d quick runs, %d steps", len(jobs), jobs[0].Spec.Steps()), "s", seconds[way]...))
+		b.report(measured(w.name, fmt.Sprintf("%d quick runs, %d steps", len(jobs), jobs[0].Spec.Steps()), "s",
+			seconds[way]...))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
@@ -42,9 +43,9 @@ var (
 // onCPU tells whether a backend computes on the CPU, by XLA or by Go.
 func onCPU(c *backend.Choice) bool { return c.Name == "go" || c.Name == "xla:cpu" }
 
-func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
+func (b *session) resnet(ctx context.Context) error {
 	steps := resnetOnCPU
-	switch {
+	switch c := b.Choice; {
 	case c.Name == "go":
 		steps = steps[:1] // The others would take half an hour.
 	case !onCPU(c):
@@ -56,20 +57,21 @@ func benchResNet(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 			return err
 		}
 		spec.Thrift = s.thrift
-		times, peak, err := timeSteps(ctx, c, spec, 2)
+		times, peak, err := timeSteps(ctx, b.Choice, spec, 2)
 		if err != nil {
 			return err
 		}
-		what := stepText(spec)
-		report(measured("training step", what, "ms", times...))
-		reportPeak(c, what, peak, report)
+		what := StepText(spec)
+		b.report(measured("training step", what, "ms", times...))
+		b.reportPeak(what, peak)
 	}
 	return nil
 }
 
-// someSteps is a short run on drawn images, from random weights: its steps are as fast as those of any other run of this size.
+// someSteps returns a short run on drawn images from random weights. Its steps are as fast as any other run's of this
+// size.
 func someSteps(arch string, size, classes, images int) (experiment.Spec, error) {
-	spec, err := benchSpec("quick", "minicar")
+	spec, err := presetSpec("quick", "minicar")
 	if err != nil {
 		return spec, err
 	}
@@ -82,14 +84,14 @@ func someSteps(arch string, size, classes, images int) (experiment.Spec, error) 
 	return spec, nil
 }
 
-// stepText names what the time of a run's steps depends on, but for the rule, which is a hundredth of it.
-func stepText(s experiment.Spec) string {
+// StepText names everything that the time of a run's steps depends on, except the rule, which takes a hundredth of it.
+func StepText(s experiment.Spec) string {
 	text := fmt.Sprintf("%s, B=%d, %d px", s.Arch, s.Batch(), s.Size)
 	if s.Precision != "" {
 		text += ", " + s.Precision
 	}
 	if s.Piece > 0 {
-		text += fmt.Sprintf(", pieces of %d", s.Piece)
+		text += fmt.Sprintf(", micro-batches of %d", s.Piece)
 	}
 	if s.Recompute {
 		text += ", recomputed"
@@ -97,9 +99,25 @@ func stepText(s experiment.Spec) string {
 	return text
 }
 
-// timeSteps makes a run from nothing and tells the milliseconds of each of its steps but the first ones, which compile and fill the
-// queue, and the most memory in MB that they took, as [watchPeak] does.
-func timeSteps(ctx context.Context, c *backend.Choice, spec experiment.Spec, first int) (milliseconds []float64, peak float64, err error) {
+// StepTime returns the median time in milliseconds of some training steps that are as large as those of a run.
+func StepTime(ctx context.Context, c *backend.Choice, spec experiment.Spec) (float64, error) {
+	s, err := someSteps(spec.Arch, spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
+	if err != nil {
+		return 0, err
+	}
+	s.Pad, s.Dim, s.Thrift = spec.Pad, spec.Dim, spec.Thrift
+	s.StepsPerEpoch = 5 // On a CPU one of the paper preset takes half a minute.
+	times, _, err := timeSteps(ctx, c, s, 2)
+	if err != nil {
+		return 0, err
+	}
+	return measured("", "", "", times...).Value, nil
+}
+
+// timeSteps trains a run from nothing. It returns the milliseconds of each of its steps except the first ones, which
+// compile and fill the queue, and the most memory in MB that they took, as [watchPeak] does.
+func timeSteps(ctx context.Context, c *backend.Choice, spec experiment.Spec, first int) (milliseconds []float64,
+	peak float64, err error) {
 	var last time.Time
 	var watched func() float64
 	err = inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
@@ -121,19 +139,20 @@ func timeSteps(ctx context.Context, c *backend.Choice, spec experiment.Spec, fir
 	return milliseconds, peak, err
 }
 
-// watchPeak begins to watch this process's memory: peak is the most that it has held since, in MB, or 0 where that cannot be told,
-// which is anywhere but on Linux.
+// watchPeak begins to watch this process's memory. peak returns the most that it has held since, in MB, or 0 on any
+// system but Linux.
 func watchPeak() (peak func() float64) {
 	debug.FreeOSMemory()
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
 		return func() float64 { return 0 }
 	}
-	return func() float64 { return float64(memoryOf("self/status", "VmHWM")) / (1 << 20) }
+	return func() float64 { return float64(host.Memory("self/status", "VmHWM")) / (1 << 20) }
 }
 
-// reportPeak reports what [watchPeak] saw. Of another device than the CPU the process's memory says nothing.
-func reportPeak(c *backend.Choice, size string, peak float64, report func(measurement)) {
-	if c.Name == "xla:cpu" && peak > 0 {
-		report(measured("the process's memory at most", size, "MB", peak))
+// reportPeak reports what [watchPeak] saw, if the backend computes on the CPU: the process does not hold a GPU's
+// memory.
+func (b *session) reportPeak(size string, peak float64) {
+	if b.Choice.Name == "xla:cpu" && peak > 0 {
+		b.report(measured("the process's memory at most", size, "MB", peak))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
 // The photographs of the benchmark: about as large as CUB's.
@@ -30,8 +29,8 @@ func photoSize() string {
 	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*photosEach, photoWidth, photoHeight, photoSide)
 }
 
-// benchInput measures what comes before a step: photographs decoded and kept, once, and batches cut from what is kept.
-func benchInput(ctx context.Context, _ *app, _ *backend.Choice, _ []measurement, report func(measurement)) error {
+// input measures what comes before a step: photographs decoded and kept, once, and batches cut from what is kept.
+func (b *session) input(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
@@ -45,25 +44,28 @@ func benchInput(ctx context.Context, _ *app, _ *backend.Choice, _ []measurement,
 	var set *datasets.Set
 	for i := range 3 {
 		start := time.Now()
-		if set, err = datasets.Open(photos, datasets.Options{Size: photoSide, Cache: filepath.Join(dir, fmt.Sprint("cache", i)), Context: ctx}); err != nil {
+		if set, err = datasets.Open(photos, datasets.Options{Size: photoSide,
+			Cache: filepath.Join(dir, fmt.Sprint("cache", i)), Context: ctx}); err != nil {
 			return err
 		}
 		seconds = append(seconds, 1000*time.Since(start).Seconds())
 	}
-	report(measured(decodeLine, photoSize(), "ms", seconds...))
+	b.report(measured(decodeLine, photoSize(), "ms", seconds...))
 	const batch = 128
 	pixels, rng := make([]uint8, batch*photoSide*photoSide*3), rand.New(rand.NewPCG(1, 1))
 	times, err := repeat(ctx, func() error {
 		one := len(pixels) / batch
 		for i := range batch {
-			set.Train.Augmented(pixels[i*one:(i+1)*one], rng.IntN(len(set.Train.Labels)), rng.IntN(21)-10, rng.IntN(21)-10, rng.IntN(2) == 0)
+			set.Train.Augmented(pixels[i*one:(i+1)*one], rng.IntN(len(set.Train.Labels)), rng.IntN(21)-10, rng.IntN(21)-10,
+				rng.IntN(2) == 0)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	report(measured("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms", times...))
+	b.report(measured("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms",
+		times...))
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -9,15 +9,14 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
-// lossLine is the name of a loss's line; bench_peer.py knows it.
+// lossLine is the name of a loss's line; peer/bench.py knows it.
 func lossLine(name string) string { return "loss " + name + " forward and backward" }
 
-// benchLosses times each loss and its gradient at the un-normalised embeddings and proxies, of one batch.
-func benchLosses(ctx context.Context, _ *app, c *backend.Choice, _ []measurement, report func(measurement)) error {
+// losses times each loss and its gradient at the unnormalized embeddings and proxies, of one batch.
+func (b *session) losses(ctx context.Context) error {
 	const n, dim = 512, 512
 	values, labels := gaussian(n, dim)
 	classes := int(labels[n-1]) + 1
@@ -37,9 +36,10 @@ func benchLosses(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 			for i := range of {
 				of[i] = int64(i / k)
 			}
-			all = append(all[:2:2], tensors.FromFlatDataAndDimensions(proxies, classes*k, dim), tensors.FromFlatDataAndDimensions(of, classes*k))
+			all = append(all[:2:2], tensors.FromFlatDataAndDimensions(proxies, classes*k, dim),
+				tensors.FromFlatDataAndDimensions(of, classes*k))
 		}
-		exec, err := graph.NewExec(c.Backend, func(in []*graph.Node) []*graph.Node {
+		exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
 			var proxies, of *graph.Node
 			if len(in) > 2 {
 				proxies, of = in[2], in[3]
@@ -59,7 +59,7 @@ func benchLosses(ctx context.Context, _ *app, c *backend.Choice, _ []measurement
 		if err != nil {
 			return fmt.Errorf("loss %s: %w", l, err)
 		}
-		report(measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
+		b.report(measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
 	}
 	return nil
 }

@@ -1,18 +1,19 @@
 """Trains in PyTorch and by `dmlx train steps`, from equal weights on equal batches, and prints by how much they differ.
 
     pip install torch torchvision safetensors numpy
-    python dmlx/cmd/dmlx/parity.py
+    GOEXPERIMENT=simd python dmlx/cmd/dmlx/internal/peer/parity.py
 
 What it printed is kept in testdata/parity.txt.
 
-The same steps are taken by PyTorch in float64, by PyTorch in float32, and by dmlx in float32 on each backend. All float32 runs
-drift away from float64, at times by a jump, as where a value close to zero falls on the other side of a ReLU, and the higher
-the learning rate, the faster. So rates are low, and the measure of dmlx is PyTorch's own float32: the further of two runs, of
-which one has its batches in reverse order, which changes nothing but rounding.
+The same steps are taken by PyTorch in float64, by PyTorch in float32, and by dmlx in float32 on each backend. All
+float32 runs drift away from float64, at times by a jump, as where a value close to zero falls on the other side of a
+ReLU, and the higher the learning rate, the faster. So rates are low, and the measure of dmlx is PyTorch's own
+float32: the further of two runs, of which one has its batches in reverse order, which changes nothing but rounding.
 
-Nothing is shared with the Go side: networks are torchvision's (the small one is put together from its blocks), and a rule is
-written here from the paper's equations, a triplet at a time, and given to PyTorch as the gradient at the embeddings. The
-exit code is 1 if a run of dmlx is further than LIMIT times as far from float64 as PyTorch's float32 is.
+Nothing is shared with the Go side: networks are torchvision's (the small one is put together from its blocks), and a
+rule is written here from the paper's equations, a triplet at a time, and given to PyTorch as the gradient at the
+embeddings. The exit code is 1 if a run of dmlx is further than LIMIT times as far from float64 as PyTorch's float32
+is.
 
 With --fixture FILE it writes, instead, what float64 gives for the small network from weights that need no file, for
 dmlx/experiment's tests.
@@ -83,7 +84,7 @@ def mined(f, labels):
 
 
 def gradient(f, labels, rule):
-    """The rule's gradient at the normalised embeddings f [B, D]: the mean over the anchors' triplets. Sections 3.1 to 3.4."""
+    """The rule's gradient at the normalized embeddings f [B, D]: the mean over the anchors' triplets. Sections 3.1 to 3.4."""
     direction, pair, triplet = rule.split("/")
     triplet, _, mask = triplet.partition("+")
     alpha, beta, lam, eps, tau = 2, 10, 0.5, 0.1, 1
@@ -139,7 +140,7 @@ def gradient(f, labels, rule):
 
 
 def train(net, pixels, labels, rule, rate, dtype):
-    """Steps of SGD. Gives the batches' normalised embeddings, each before its step, and the weights at the end, in float64."""
+    """Steps of SGD. Gives the batches' normalized embeddings, each before its step, and the weights at the end, in float64."""
     net = copy.deepcopy(net).to(dtype).train()
     mean, std = (torch.tensor(v, dtype=dtype).view(1, 3, 1, 1) for v in (MEAN, STD))
     optimizer = torch.optim.SGD(net.parameters(), rate)
@@ -160,7 +161,7 @@ def tensors(net, dtype=torch.float32):
 
 
 def draw(arch, dim, seed):
-    """Weights by torchvision's initialisation, with batch normalisation away from the identity."""
+    """Weights by torchvision's initialization, with batch normalization away from the identity."""
     torch.manual_seed(seed)
     net = network(arch, dim)
     for m in net.modules():
@@ -188,10 +189,10 @@ def ours(command, backend, weights, pixels, labels, rule, rate):
         np.save(d / "p.npy", pixels)
         np.save(d / "l.npy", labels)
         arch = "small" if weights["conv1.weight"].shape[-1] == 5 else "resnet18"
-        colours = ["--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD))]
+        colors = ["--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD))]
         args = ["--weights", d / "w.safetensors", "--pixels", d / "p.npy", "--labels", d / "l.npy", "--out", d / "out"]
         done = subprocess.run(
-            [*shlex.split(command), "train", "steps", "--arch", arch, "--rule", rule, "--lr", str(rate), *colours,
+            [*shlex.split(command), "train", "steps", "--arch", arch, "--rule", rule, "--lr", str(rate), *colors,
              *map(str, args)],
             env={**os.environ, "GOMLX_BACKEND": backend}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
@@ -295,7 +296,8 @@ def machine():
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx", help="the command, run in this folder (default: %(default)s)")
+    p.add_argument("--dmlx", default="go run ./dmlx/cmd/dmlx",
+                   help="the command, run in this folder (default: %(default)s)")
     # Run in parallel, large products of gomlx/compute v0.1.0 may wait for each other for ever on few cores.
     p.add_argument("--backends", default="xla,go:ops_sequential", help="values of GOMLX_BACKEND (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,small", help="networks (default: %(default)s)")

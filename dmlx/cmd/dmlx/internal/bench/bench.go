@@ -1,0 +1,440 @@
+// Package bench measures how fast this machine does what takes most of the time: surgery, losses, training steps, whole
+// runs, photographs, recall, the run store and notebook cells. With a Python that has them it measures PyTorch and
+// others beside it.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/peer"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+)
+
+// Measurement is one line of the benchmark: several repetitions of one thing.
+type Measurement struct {
+	Name   string  `json:"name"`
+	Size   string  `json:"size"`
+	Value  float64 `json:"value"` // The median, in Unit.
+	Unit   string  `json:"unit"`
+	Spread float64 `json:"spread"` // From the first to the third quartile.
+	Best   float64 `json:"best"`
+	Times  int     `json:"times"` // The number of repetitions.
+}
+
+// String returns the measurement as one line of text.
+func (m Measurement) String() string {
+	line := fmt.Sprintf("%-36s %-34s %9.4g %s", m.Name, m.Size, m.Value, m.Unit)
+	if m.Times > 1 {
+		line += fmt.Sprintf("   spread %.3g, best %.4g of %d", m.Spread, m.Best, m.Times)
+	}
+	return line
+}
+
+// measured sums up one value or more.
+func measured(name, size, unit string, values ...float64) Measurement {
+	values = slices.Sorted(slices.Values(values))
+	quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
+	return Measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), values[0], len(values)}
+}
+
+// Options say what to measure and what the benchmarks need of the command.
+type Options struct {
+	// Choice is the backend to measure.
+	Choice *backend.Choice
+	// Only names the benchmarks to run; none is all of them.
+	Only []string
+	// Peer is a Python interpreter that has the libraries to compare with, or "".
+	Peer string
+	// Report is called with each line as soon as it is measured.
+	Report func(Measurement)
+	// Logf tells the user what goes on.
+	Logf func(format string, args ...any)
+	// Spawn trains jobs in another process, several of them at once.
+	Spawn func(ctx context.Context, store *experiment.Store, jobs []experiment.Job, parallel int) error
+	// List does what "dmlx runs list" does with a store.
+	List func(store *experiment.Store) error
+	// Lab returns the JupyterLab to run notebook cells in.
+	Lab func() (*lab.Lab, error)
+}
+
+// session is one call of Run.
+type session struct {
+	Options
+	lines []Measurement // Those so far.
+}
+
+func (b *session) report(m Measurement) {
+	b.lines = append(b.lines, m)
+	b.Report(m)
+}
+
+// benchmarks are in the order in which they run.
+var benchmarks = []struct {
+	name string
+	run  func(*session, context.Context) error
+}{
+	{"surgery", (*session).surgery},
+	{"losses", (*session).losses},
+	{"step", (*session).step},
+	{"resnet", (*session).resnet},
+	{"convolution", (*session).convolution},
+	{"input", (*session).input},
+	{"recall", (*session).recall},
+	{"run", (*session).run},
+	{"jobs", (*session).jobs},
+	{"store", (*session).store},
+	{"cell", (*session).cell},
+}
+
+// Names returns the names of the benchmarks, in the order in which they run.
+func Names() []string {
+	names := make([]string, len(benchmarks))
+	for i, b := range benchmarks {
+		names[i] = b.name
+	}
+	return names
+}
+
+// Run measures what the options ask for. It stops at the first benchmark that fails; its error has the benchmark's
+// name.
+func Run(ctx context.Context, o Options) error {
+	b := &session{Options: o}
+	for _, of := range benchmarks {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, of.name) {
+			continue
+		}
+		if err := of.run(b, ctx); err != nil {
+			return fmt.Errorf("bench %s: %w", of.name, err)
+		}
+	}
+	if o.Peer == "" {
+		return nil
+	}
+	if err := b.peer(ctx); err != nil {
+		return fmt.Errorf("bench --peer: %w", err)
+	}
+	return nil
+}
+
+// repeat times f, after one call that is not counted, for about two seconds and at least five times; what takes more
+// than ten seconds, once.
+func repeat(ctx context.Context, f func() error) (milliseconds []float64, err error) {
+	first := time.Now()
+	if err := f(); err != nil {
+		return nil, err
+	}
+	if took := time.Since(first); took > 10*time.Second {
+		return []float64{float64(took.Milliseconds())}, nil
+	}
+	for begin := time.Now(); len(milliseconds) < 5 || time.Since(begin) < 2*time.Second; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		if err := f(); err != nil {
+			return nil, err
+		}
+		milliseconds = append(milliseconds, float64(time.Since(start).Microseconds())/1000)
+	}
+	return milliseconds, nil
+}
+
+// repeatCall times a graph as [repeat] does: a call is not done before its outputs are here.
+func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds []float64, err error) {
+	return repeat(ctx, func() error {
+		out, err := exec.Call(in...)
+		if err != nil {
+			return err
+		}
+		for _, t := range out {
+			if err := t.ToLocal(); err != nil {
+				return err
+			}
+			if err := t.FinalizeAll(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// gaussian is a batch of n embeddings in classes of 8, as an untrained network might give them.
+func gaussian(n, dim int) (values []float32, labels []int64) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	values, labels = make([]float32, n*dim), make([]int64, n)
+	for i := range values {
+		values[i] = float32(rng.NormFloat64())
+	}
+	for i := range labels {
+		labels[i] = int64(i / 8)
+	}
+	return values, labels
+}
+
+// quickBatch is that of the quick preset, B and D.
+var quickBatch = [2]int{64, 32}
+
+const surgeryLine = "surgery forward and backward"
+
+func (b *session) surgery(ctx context.Context) error {
+	for _, size := range [][2]int{quickBatch, {128, 64}, {512, 512}} {
+		values, labels := gaussian(size[0], size[1])
+		x := tensors.FromFlatDataAndDimensions(values, size[0], size[1])
+		l := tensors.FromFlatDataAndDimensions(labels, size[0])
+		for _, name := range []string{"circle", "ms", "ours"} {
+			rule, err := dmlx.ParseRule(name)
+			if err != nil {
+				return err
+			}
+			exec, err := graph.NewExec(b.Choice.Backend, func(x, labels *graph.Node) *graph.Node {
+				f, _ := dmlx.Surgery(x, labels, rule)
+				return graph.Gradient(graph.ReduceAllSum(f), x)[0]
+			})
+			if err != nil {
+				return err
+			}
+			times, err := repeatCall(ctx, exec, x, l)
+			exec.Finalize()
+			if err != nil {
+				return err
+			}
+			b.report(measured(surgeryLine, fmt.Sprintf("%s B=%d D=%d", rule, size[0], size[1]), "ms", times...))
+		}
+	}
+	return nil
+}
+
+// presetSpec is a run of a preset.
+func presetSpec(preset, data string) (experiment.Spec, error) {
+	p, err := experiment.ParsePreset(preset)
+	if err != nil {
+		return experiment.Spec{}, err
+	}
+	rule, err := dmlx.ParseRule("ours")
+	if err != nil {
+		return experiment.Spec{}, err
+	}
+	return p.Spec(data, rule, 1)
+}
+
+// inEmptyStore runs a spec from nothing.
+func inEmptyStore(ctx context.Context, c *backend.Choice, spec experiment.Spec,
+	progress func(experiment.Progress)) error {
+	dir, err := os.MkdirTemp("", "dmlx-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	store, err := experiment.OpenStore(dir)
+	if err != nil {
+		return err
+	}
+	_, err = experiment.Run(ctx, c, store, spec, progress)
+	return err
+}
+
+func (b *session) step(ctx context.Context) error {
+	spec, err := presetSpec("quick", "minicar")
+	if err != nil {
+		return err
+	}
+	spec.Epochs, spec.StepsPerEpoch = 1, 120
+	times, _, err := timeSteps(ctx, b.Choice, spec, 10)
+	if err != nil {
+		return err
+	}
+	size := fmt.Sprintf("quick minicar, B=%d, %d px", spec.Batch(), spec.Size)
+	step := measured("training step", size, "ms", times...)
+	b.report(step)
+	for _, done := range b.lines {
+		if done.Name == surgeryLine && strings.HasSuffix(done.Size, fmt.Sprintf(" B=%d D=%d", quickBatch[0], quickBatch[1])) {
+			b.report(measured("surgery's share of a training step", done.Size, "%", 100*done.Value/step.Value))
+		}
+	}
+	return nil
+}
+
+func (b *session) recall(ctx context.Context) error {
+	for _, size := range [][2]int{{1000, 32}, {10000, 512}, {60502, 512}} { // The last is Stanford Online Products.
+		values, labels := gaussian(size[0], size[1])
+		e := &retrieval.Embeddings{Values: values, Dim: size[1], Labels: labels}
+		peak := watchPeak()
+		times, err := repeat(ctx, func() error {
+			_, err := retrieval.Evaluate(ctx, b.Choice.Backend, e, nil, []int{1, 2, 4, 8})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("N=%d D=%d", size[0], size[1])
+		b.report(measured("recall, R-precision and MAP@R", what, "ms", times...))
+		b.reportPeak(what, peak())
+	}
+	return nil
+}
+
+// run times whole processes: a run in this one would find graphs that are compiled.
+func (b *session) run(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		preset string
+		times  int
+	}{{"smoke", 3}, {"quick", 1}} {
+		for _, data := range []string{"minicar", "minishop"} {
+			spec, err := presetSpec(of.preset, data)
+			if err != nil {
+				return err
+			}
+			var seconds []float64
+			for range of.times {
+				store, err := os.MkdirTemp("", "dmlx-bench-")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(store)
+				cmd := exec.CommandContext(ctx, self, "train", "--preset", of.preset, "--data", data,
+					"--rule", spec.Rule, "--store", store, "--json")
+				start := time.Now()
+				if out, err := cmd.CombinedOutput(); err != nil {
+					return errors.New(text.LastLine(string(out), err))
+				}
+				seconds = append(seconds, time.Since(start).Seconds())
+			}
+			b.report(measured(of.preset+" run", fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
+		}
+	}
+	return nil
+}
+
+// importsCell comes first, as in the notebooks; diagramCell builds a rule and draws its triplet diagram. Each
+// repetition is another program.
+const (
+	importsCell = `import (
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/nb"
+)
+`
+	diagramCell = `%%
+rule := nb.Must(dmlx.ParseRule("cos-orth/lin-ms/cir?tau=REPETITION"))
+sap, san := figures.SimilarityGrid(0, 1, 101)
+_, _, weight, err := dissect.Weights(nb.Must(backend.Go()), rule, sap, san)
+nb.Check(err)
+nb.Show(nb.Must(figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: rule.Name(), Values: weight}})))
+`
+)
+
+func (b *session) cell(ctx context.Context) error {
+	l, err := b.Lab()
+	if err != nil {
+		return err
+	}
+	if err := l.Setup(ctx); err != nil {
+		return err
+	}
+	// In the checkout, since the kernel finds it from the notebook's folder.
+	dir, err := os.MkdirTemp(filepath.Join(l.Root, "notebooks"), ".bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	type cell struct {
+		Type     string         `json:"cell_type"`
+		Source   string         `json:"source"`
+		Metadata map[string]any `json:"metadata"`
+		Outputs  []any          `json:"outputs"`
+		Count    any            `json:"execution_count"`
+		ID       string         `json:"id"`
+	}
+	var cells []cell
+	for i := range 10 {
+		source := importsCell
+		if i > 0 {
+			source = strings.ReplaceAll(diagramCell, "REPETITION", fmt.Sprint(i))
+		}
+		cells = append(cells, cell{"code", source, map[string]any{}, []any{}, nil, fmt.Sprintf("cell%d", i)})
+	}
+	notebook, err := json.Marshal(map[string]any{
+		"cells": cells, "nbformat": 4, "nbformat_minor": 5,
+		"metadata": map[string]any{"kernelspec": map[string]string{"name": lab.Kernel, "display_name": lab.KernelTitle,
+			"language": "go"}},
+	})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "bench.ipynb")
+	if err := os.WriteFile(path, notebook, 0o644); err != nil {
+		return err
+	}
+	var times []float64
+	err = l.Execute(ctx, path, lab.ExecuteOptions{Timeout: 5 * time.Minute, Cell: func(cell, _ int, seconds float64) {
+		if cell > 3 { // The first ones fill the build cache.
+			times = append(times, seconds)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	b.report(measured("notebook cell", "a rule and its triplet diagram", "s", times...))
+	return nil
+}
+
+// peer measures other libraries at the same sizes on the same kind of device, and reports our times over theirs.
+func (b *session) peer(ctx context.Context) error {
+	device := "cuda"
+	if onCPU(b.Choice) {
+		device = "cpu"
+	}
+	cmd := exec.CommandContext(ctx, b.Peer, append([]string{"-c", peer.Bench, device}, b.Only...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w; it needs torch, torchvision, pytorch-metric-learning and faiss-cpu", b.Peer, err)
+	}
+	var lines []struct {
+		Name, Size string
+		Ours       string // The name of our line to compare it with.
+		Times      []float64
+	}
+	if err := json.Unmarshal(out, &lines); err != nil {
+		return fmt.Errorf("bench.py did not print its list of measurements: %w", err)
+	}
+	ours := b.lines
+	for _, line := range lines {
+		if len(line.Times) == 0 {
+			return fmt.Errorf("bench.py printed no times for %s", line.Name)
+		}
+		peer := measured(line.Name, line.Size, "ms", line.Times...)
+		b.report(peer)
+		for _, our := range ours {
+			if our.Name == line.Ours && strings.HasSuffix(our.Size, line.Size) {
+				b.report(measured("ratio to "+line.Name, our.Size, "×", our.Value/peer.Value))
+			}
+		}
+	}
+	return nil
+}
