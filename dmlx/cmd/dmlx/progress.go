@@ -95,7 +95,7 @@ func (a *app) store() (*experiment.Store, error) {
 // opening is how data sets are opened: an interrupt ends it, and standard error tells of it.
 func (a *app) opening() experiment.Opening {
 	return experiment.Opening{Context: a.ctx, Warn: a.warn, Decoded: func(data string, done, total int) {
-		a.line.show("%s: %s", data, experiment.Progress{Decoded: done, Images: total}.OnImages())
+		a.line.show("%s: %s", data, experiment.Progress{StepProgress: experiment.StepProgress{Decoded: done, Images: total}}.OnImages())
 		if done == total {
 			a.line.end()
 		}

@@ -128,10 +128,8 @@ func fillStore(ctx context.Context, store *experiment.Store, preset experiment.P
 			for _, name := range []string{"metrics.jsonl", experiment.EmbeddingsFile} {
 				files[name] = fmt.Append(nil, name, i)
 			}
-			return store.Put(&experiment.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: experiment.Version(),
-				DataDigest: "0",
-				Date:       time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Recall: map[int]float64{1: k, 2: k, 4: k,
-					8: k}, Queries: 1000}, files)
+			return store.Put(&experiment.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: experiment.Version(), DataDigest: "0", Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Measures: experiment.Measures{Recall: map[int]float64{1: k, 2: k, 4: k,
+				8: k}, Queries: 1000}}, files)
 		})
 	}
 	if err := group.Wait(); err != nil {
