@@ -148,7 +148,7 @@ func shipped(t *testing.T, name string, preset experiment.Preset) *report.Report
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := func() (*backend.Choice, error) {
+	missing := func() (*experiment.Trainer, error) {
 		return nil, fmt.Errorf("results of %s at the quick preset are missing: dmlx reproduce %s --ship makes them", name, name)
 	}
 	r, err := report.Make(t.Context(), name, report.Request{Open: missing, Store: store, Preset: preset})

@@ -125,7 +125,7 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 	}
 	c := newChart(specs)
 	out := make([]Trained, len(specs))
-	var choice *backend.Choice
+	var trainer *experiment.Trainer
 	for i, spec := range specs {
 		out[i].Spec = spec
 		r, found, err := t.Store.Lookup(spec)
@@ -133,12 +133,14 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 			return out, err
 		}
 		if !found {
-			if choice == nil {
-				if choice, err = t.Open(); err != nil {
+			if trainer == nil {
+				choice, err := t.Open()
+				if err != nil {
 					return out, err
 				}
+				trainer = experiment.NewTrainer(choice)
 			}
-			r, err = t.run(ctx, choice, spec, func(p experiment.Progress, first bool) { c.step(i, p, first, t.Store) })
+			r, err = t.run(ctx, trainer, spec, func(p experiment.Progress, first bool) { c.step(i, p, first, t.Store) })
 			if err != nil {
 				c.fail(i, err)
 				return out, err
@@ -152,7 +154,7 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 
 // run makes a run. When the context ends it returns soon even if a graph is being compiled, which nothing interrupts: what
 // is left behind ends by itself before the next step, and what the store has is whole at any time.
-func (t Training) run(ctx context.Context, choice *backend.Choice, spec experiment.Spec, progress func(p experiment.Progress, first bool)) (*experiment.Result, error) {
+func (t Training) run(ctx context.Context, trainer *experiment.Trainer, spec experiment.Spec, progress func(p experiment.Progress, first bool)) (*experiment.Result, error) {
 	type outcome struct {
 		r   *experiment.Result
 		err error
@@ -160,7 +162,7 @@ func (t Training) run(ctx context.Context, choice *backend.Choice, spec experime
 	done := make(chan outcome, 1)
 	go func() {
 		epoch := -1
-		r, err := experiment.Run(ctx, choice, t.Store, spec, func(p experiment.Progress) {
+		r, err := experiment.Run(ctx, trainer, t.Store, spec, func(p experiment.Progress) {
 			if ctx.Err() == nil {
 				progress(p, p.Epoch != epoch)
 			}

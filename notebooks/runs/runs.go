@@ -15,7 +15,14 @@ import (
 
 // Request is that of a report, whose runs are made on the backend that open opens.
 func Request(open func() (*backend.Choice, error), o experiment.Options) report.Request {
-	return report.Request{Open: open, Preset: Preset(), Store: Store(), Options: o}
+	trainer := sync.OnceValues(func() (*experiment.Trainer, error) {
+		choice, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return experiment.NewTrainer(choice), nil
+	})
+	return report.Request{Open: trainer, Preset: Preset(), Store: Store(), Options: o}
 }
 
 // Preset is the one that [nb.Preset] names; the cell ends if there is none.

@@ -81,7 +81,7 @@ func TestPhotographsAreShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	none := func() (*backend.Choice, error) { return nil, errors.New("a run is missing") }
+	none := func() (*experiment.Trainer, error) { return nil, errors.New("a run is missing") }
 	for name, runs := range map[string]int{"table2": 24, "table3": 72, "table4": 84, "table6": 32} {
 		r, err := report.Make(t.Context(), name, report.Request{Open: none, Store: store, Preset: Photographs()})
 		if err != nil || r.Runs != runs || len(r.Results) != runs || !strings.Contains(r.Provenance, "CUB, in part") {

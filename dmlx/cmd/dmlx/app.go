@@ -17,6 +17,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The command can train on XLA.
+	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
 // app is what the commands share: the common flags and where output goes.
@@ -124,13 +125,13 @@ func tryIn(dir string) error {
 
 // backend opens the backend to compute on and says on standard error which one and why. A Go backend without SIMD costs
 // so much time that a second line says how to build the program with it.
-func (a *app) backend() (*backend.Choice, error) {
-	c, err := backend.Open()
+func (a *app) backend() (*experiment.Trainer, error) {
+	t, err := experiment.OpenTrainer()
 	if err == nil {
-		a.logf("%s", c)
-		a.adviseSIMD(c)
+		a.logf("%s", t.Choice)
+		a.adviseSIMD(t.Choice)
 	}
-	return c, err
+	return t, err
 }
 
 // buildWithSIMD is the command that builds this program with SIMD for the Go backend, in a checkout.

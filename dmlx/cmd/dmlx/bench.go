@@ -60,7 +60,7 @@ measured with them in the same run, with as many threads or on the same GPU, and
 			}
 			var lines []bench.Measurement
 			err = bench.Run(cmd.Context(), bench.Options{
-				Choice: c, Only: only, Peer: peer, Logf: a.logf, Lab: a.lab,
+				Choice: c.Choice, Only: only, Peer: peer, Logf: a.logf, Lab: a.lab,
 				Report: func(m bench.Measurement) {
 					lines = append(lines, m)
 					if !a.json {

@@ -237,7 +237,7 @@ func newMake(a *app) *cobra.Command {
 		Use: "make", Short: "Do a task of a submission", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			line := a.line
-			w := slurm.Worker{Open: backend.Open, Say: func(text string) { a.logf("%s", text) },
+			w := slurm.Worker{Open: experiment.OpenTrainer, Say: func(text string) { a.logf("%s", text) },
 				Progress: func(p experiment.Progress) { line.show("%s", training(p)) }}
 			return w.Make(cmd.Context(), manifest, task)
 		},
@@ -252,7 +252,7 @@ func newProbe(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "probe", Short: "Answer a probe", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return slurm.Worker{Open: backend.Open}.Probe(dir, nonce)
+			return slurm.Worker{Open: experiment.OpenTrainer}.Probe(dir, nonce)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "its folder")

@@ -7,7 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
@@ -63,7 +62,7 @@ func (e *estimation) line(study string, spec experiment.Spec) *estimated {
 }
 
 // print measures the steps and prints the hours.
-func (e *estimation) print(ctx context.Context, a *app, open func() (*backend.Choice, error)) error {
+func (e *estimation) print(ctx context.Context, a *app, open func() (*experiment.Trainer, error)) error {
 	if len(e.lines) == 0 {
 		return a.print(map[string]any{"lines": []estimated{}, "hours": 0}, "no run is missing")
 	}
@@ -80,7 +79,7 @@ func (e *estimation) print(ctx context.Context, a *app, open func() (*backend.Ch
 		ms, known := measured[l.Batch]
 		if !known {
 			a.line.show("measuring some steps of %s, %d of %d", l.Batch, i+1, len(e.lines))
-			ms, err = bench.StepTime(ctx, choice, l.spec)
+			ms, err = bench.StepTime(ctx, choice.Choice, l.spec)
 			a.line.end()
 			if err != nil {
 				return fmt.Errorf("some steps of %s: %w", l.Batch, err)

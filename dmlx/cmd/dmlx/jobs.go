@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
@@ -165,7 +164,7 @@ func newJob(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Make runs that are read from standard input", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			choice, err := backend.Open()
+			trainer, err := experiment.OpenTrainer()
 			if err != nil {
 				return err
 			}
@@ -203,7 +202,7 @@ func newJob(a *app) *cobra.Command {
 				}
 			}()
 			for _, j := range jobs {
-				group.Go(func() error { return j.Make(ctx, choice, store, func(p experiment.Progress) { said <- p }) })
+				group.Go(func() error { return j.Make(ctx, trainer, store, func(p experiment.Progress) { said <- p }) })
 			}
 			err = group.Wait()
 			close(said)

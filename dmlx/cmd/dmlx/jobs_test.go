@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 )
 
@@ -55,7 +54,7 @@ func TestRunsApart(t *testing.T) {
 	dir := atWork(t)
 	specs := smallSpecs(t)
 	here, there := opened(t, dir+"-here"), opened(t, dir+"-there")
-	want, ran, err := experiment.RunAll(t.Context(), backend.Open, here, specs, experiment.Options{})
+	want, ran, err := experiment.RunAll(t.Context(), experiment.OpenTrainer, here, specs, experiment.Options{})
 	if err != nil || ran != 2 {
 		t.Fatal(ran, err)
 	}
@@ -66,7 +65,7 @@ func TestRunsApart(t *testing.T) {
 			steps.Add(1)
 		}
 	}}
-	none := func() (*backend.Choice, error) { return nil, errors.New("this process needs no backend") }
+	none := func() (*experiment.Trainer, error) { return nil, errors.New("this process needs no backend") }
 	got, ran, err := experiment.RunAll(t.Context(), none, there, specs, o)
 	if err != nil || ran != 2 {
 		t.Fatal(ran, err)

@@ -23,8 +23,9 @@ func TestPresent(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell := experiment.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*experiment.Result{
-		{Hash: "a", Recall: map[int]float64{1: 0.5}}, {Hash: "b", Recall: map[int]float64{1: 0.5}}, {Hash: "c",
-			Diverged: "NaN in epoch 1"}}}
+		{Hash: "a", Measures: experiment.Measures{Recall: map[int]float64{1: 0.5}}},
+		{Hash: "b", Measures: experiment.Measures{Recall: map[int]float64{1: 0.5}}},
+		{Hash: "c", Measures: experiment.Measures{Diverged: "NaN in epoch 1"}}}}
 	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3,
 		Table: &experiment.Table{Cells: []experiment.Cell{cell, {}}},
 		Parts: []results.Part{{Of: table}, {Name: "picture", Of: picture}}}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
 )
@@ -291,7 +290,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	}
 	open := a.backend
 	if out == "" {
-		open = func() (*backend.Choice, error) { return nil, errors.New("pictures are made with --out") }
+		open = func() (*experiment.Trainer, error) { return nil, errors.New("pictures are made with --out") }
 	}
 	r, err := results.CompareRuns(ctx, open, store, hashes...)
 	if err != nil {

@@ -76,7 +76,7 @@ step with the running averages of batch normalization.`,
 			if err != nil {
 				return err
 			}
-			end, err := s.Take(cmd.Context(), choice)
+			end, err := s.Take(cmd.Context(), choice.Choice)
 			if err != nil {
 				return err
 			}

@@ -614,7 +614,6 @@ func (s *Submission) script(args ...string) string {
 			fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
 		}
 	}
-	b.WriteString("export DMLX_SIMD=${DMLX_SIMD:-on} # The program is as it is: it is not built anew on the node.\n")
 	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
 	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
 	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", notSeen)

@@ -248,7 +248,7 @@ func inEmptyStore(ctx context.Context, c *backend.Choice, spec experiment.Spec,
 	if err != nil {
 		return err
 	}
-	_, err = experiment.Run(ctx, c, store, spec, progress)
+	_, err = experiment.Run(ctx, experiment.NewTrainer(c), store, spec, progress)
 	return err
 }
 

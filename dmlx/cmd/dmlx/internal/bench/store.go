@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/experiment"
 	results "github.com/gradient-surgery/dml/dmlx/experiment/report"
 )
@@ -44,7 +43,7 @@ func (b *session) store(ctx context.Context) error {
 	}
 	size := fmt.Sprintf("%d runs", storeRuns)
 	request := results.Request{Store: store, Preset: preset, Options: experiment.Options{Have: true, Fresh: true},
-		Open: func() (*backend.Choice, error) { return nil, fmt.Errorf("%s needs no backend", storeStudy) }}
+		Open: func() (*experiment.Trainer, error) { return nil, fmt.Errorf("%s needs no backend", storeStudy) }}
 	for _, m := range []struct {
 		name string
 		do   func() error
