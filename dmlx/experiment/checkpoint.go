@@ -39,8 +39,8 @@ type checkpoint struct {
 	Diverged   string  `json:"diverged,omitempty"`
 	Weights    string  `json:"weights"`     // The file in the same directory,
 	WeightsSum string  `json:"weights_sum"` // and its SHA-256.
-	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256. Older
-	// programs wrote none down.
+	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256.
+	// Older programs wrote none down.
 	Traces map[string]string `json:"traces,omitempty"`
 	Sum    string            `json:"sum"` // SHA-256 of all the above.
 }
@@ -145,14 +145,15 @@ func ownDirectory(dir, hash string) error {
 	return nil
 }
 
-// sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile] and [Store.Refresh], of
-// the names that a run has, and nothing else. dir has no symbolic links in it; see [contents].
+// sweep removes what a killed process was about to write: the hidden files of [durable.WriteFile] and [Store.Refresh],
+// of the names that a run has, and nothing else. dir has no symbolic links in it; see [contents].
 func sweep(dir string) {
 	for _, sub := range []string{"", checkpointDir, traceDir} {
 		entries, _ := os.ReadDir(filepath.Join(dir, sub))
 		for _, e := range entries {
 			name, ok := durable.Temporary(e.Name())
-			if ok && e.Type().IsRegular() && (archivable.MatchString(path.Join(sub, name)) || "."+name == refreshPrefix) {
+			ours := ok && (archivable.MatchString(path.Join(sub, name)) || "."+name == refreshPrefix)
+			if ours && e.Type().IsRegular() {
 				_ = os.Remove(filepath.Join(dir, sub, e.Name())) // What stays does no harm.
 			}
 		}
