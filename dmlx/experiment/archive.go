@@ -40,15 +40,15 @@ const (
 	maxTrailer = 1 << 20
 )
 
-// DefaultMaxBytes is how much [Store.Import] unpacks of an archive if nothing else is said: 256 GiB, which is room for a
-// thousand runs with the checkpoints of a ResNet-50.
+// DefaultMaxBytes is how much [Store.Import] unpacks of an archive if nothing else is said: 256 GiB, which is room for
+// a thousand runs with the checkpoints of a ResNet-50.
 const DefaultMaxBytes = 256 << 30
 
 // ImportOptions bound an import.
 type ImportOptions struct {
-	// MaxBytes is how many bytes the files of an archive may take in the store, together; 0 is [DefaultMaxBytes]. Each file
-	// counts as whole blocks of 4096 bytes, and one at least. An archive that lists more is refused before anything is
-	// unpacked: a small file can be a large archive compressed.
+	// MaxBytes is how many bytes the files of an archive may take in the store, together; 0 is [DefaultMaxBytes]. Each
+	// file counts as whole blocks of 4096 bytes, and one at least. An archive that lists more is refused before
+	// anything is unpacked: a small file can be a large archive compressed.
 	MaxBytes int64
 }
 
@@ -235,8 +235,9 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 }
 
 // Import takes the runs of an archive that the store does not have. All of the archive is unpacked beside the runs and
-// checked first, so that one that is damaged, or larger than the options allow, changes nothing; the same holds if ctx is
-// done before that. No run of the store is overwritten: an unfinished one that gives way to a finished one is kept beside it.
+// checked first, so that one that is damaged, or larger than the options allow, changes nothing; the same holds if ctx
+// is done before that. No run of the store is overwritten: an unfinished one that gives way to a finished one is kept
+// beside it.
 func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Moved, error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
@@ -279,7 +280,8 @@ const (
 	heldFile     = ".held"    // In a folder of an import: locked while it is under way.
 )
 
-// workFolder makes a folder for an import beside the runs. The system frees its lock when the process ends, however it does.
+// workFolder makes a folder for an import beside the runs. The system frees its lock when the process ends, however it
+// does.
 func (s *Store) workFolder() (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp(s.Dir, importPrefix); err != nil {
 		return "", nil, err
@@ -299,8 +301,8 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 	return dir, remove, err
 }
 
-// tidy removes what was killed: an import, a merge, a [Store.Put] or a [Store.Remove]. What has no lock to tell may be under
-// way for a day.
+// tidy removes what was killed: an import, a merge, a [Store.Put] or a [Store.Remove]. What has no lock to tell may be
+// under way for a day.
 func (s *Store) tidy() {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
@@ -354,7 +356,7 @@ func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Mov
 		_ = w.CloseWithError(err) // It does not fail.
 		exported <- outcome{m, err}
 	}()
-	moved, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // It is as large as the store that it comes from.
+	moved, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // As large as the store that it comes from.
 	_ = r.CloseWithError(err)
 	out := <-exported
 	if out.error != nil && !errors.Is(out.error, err) { // It is why the import failed, and not the other way round.
@@ -389,7 +391,8 @@ func (r withContext) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// unpack reads an archive into an empty folder: what its manifest says, no more and no less, if that is at most limit bytes.
+// unpack reads an archive into an empty folder: what its manifest says, no more and no less, if that is at most limit
+// bytes.
 func unpack(ctx context.Context, dir string, r io.Reader, limit int64) (*archiveIndex, error) {
 	buffered := bufio.NewReader(r)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -456,7 +459,8 @@ func (x *archiveIndex) fits(limit int64) error {
 	for _, run := range x.Runs {
 		for _, f := range run.Files {
 			if left < block || f.Size > left/block*block {
-				return fmt.Errorf("the archive's files take more than the %d bytes that are allowed: check where it comes from, or allow more", limit)
+				return fmt.Errorf("the archive's files take more than the %d bytes that are allowed: "+
+					"check where it comes from, or allow more", limit)
 			}
 			left -= max((f.Size-1)/block+1, 1) * block
 		}

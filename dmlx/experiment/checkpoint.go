@@ -40,8 +40,8 @@ type checkpoint struct {
 	Diverged   string  `json:"diverged,omitempty"`
 	Weights    string  `json:"weights"`     // The file in the same directory,
 	WeightsSum string  `json:"weights_sum"` // and its SHA-256.
-	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256. Older
-	// programs wrote none down.
+	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256.
+	// Older programs wrote none down.
 	Traces map[string]string `json:"traces,omitempty"`
 	Sum    string            `json:"sum"` // SHA-256 of all the above.
 }

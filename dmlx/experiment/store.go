@@ -263,8 +263,8 @@ func (s *Store) read(hash string) (*Result, error) {
 }
 
 // contents lists the files in a run's directory, by their names there with slashes. The error is an [unusable] if the
-// directory, or something in it, is a symbolic link or another thing that is no file: who may write to a store could make
-// others read or overwrite their own files by it, or wait for ever.
+// directory, or something in it, is a symbolic link or another thing that is no file: who may write to a store could
+// make others read or overwrite their own files by it, or wait for ever.
 func contents(dir string) (map[string]bool, error) {
 	files := make(map[string]bool)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -656,8 +656,8 @@ func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, er
 	return test, gallery, err
 }
 
-// Triplets reads S_ap and S_an of all valid triplets of a finished run's last five epochs, in the order of training: of the
-// files that its result rests on. There are none of a run that is not finished.
+// Triplets reads S_ap and S_an of all valid triplets of a finished run's last five epochs, in the order of training:
+// of the files that its result rests on. There are none of a run that is not finished.
 func (s *Store) Triplets(hash string) (sap, san []float32, err error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -95,7 +95,8 @@ func newImport(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&maxSize, "max-size", experiment.DefaultMaxBytes>>30, "how much an archive may take in the store, in GiB")
+	cmd.Flags().Int64Var(&maxSize, "max-size", experiment.DefaultMaxBytes>>30,
+		"how much an archive may take in the store, in GiB")
 	return cmd
 }
 

@@ -66,8 +66,8 @@ func Path(store *experiment.Store, name string) (string, error) {
 	return filepath.Join(store.Dir, dir, name), nil
 }
 
-// noLinks fails if the folder of a search, or one of its files, is a symbolic link: whoever may write to a store could lead
-// others elsewhere by it.
+// noLinks fails if the folder of a search, or one of its files, is a symbolic link: whoever may write to a store could
+// lead others elsewhere by it.
 func noLinks(store *experiment.Store, name string) error {
 	for _, file := range []string{settingsFile, historyFile} {
 		if err := durable.NoLink(store.Dir, filepath.Join(dir, name, file)); err != nil {

@@ -369,7 +369,8 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 			return fmt.Errorf("%s was %w", t.where.ID, errCancelled)
 		case t.where.foreign():
 			if time.Since(t.gone) > patience*o.poll() { // Its user may be following it, too.
-				t.failure = &Failure{Attempts: 1, Error: fmt.Sprintf("vanished from Slurm's queue%s; user %q has submitted it, and no one else can send it again", t.place.said(), t.where.User)}
+				why := fmt.Sprintf("vanished from Slurm's queue%s, and submission %v", t.place.said(), t.where.mine())
+				t.failure = &Failure{Attempts: 1, Error: why}
 			}
 		case t.sent >= o.retries():
 			t.failure = &Failure{Attempts: t.sent + 1, Error: "vanished from Slurm's queue without a result or a word" + t.place.said()}

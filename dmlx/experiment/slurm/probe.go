@@ -131,7 +131,8 @@ func (s *Submission) unanswered(ctx context.Context, id string) error {
 		return fmt.Errorf("nothing was submitted: node %s does not see the run store %s: choose one on a file system that the nodes share, by --store", host, s.store.Dir)
 	}
 	if code == fmt.Sprintf("%d:0", notSame) {
-		return fmt.Errorf("nothing was submitted: on node %s, %s is another program than the one that was put there: see who may write to the run store", host, s.program())
+		return fmt.Errorf("nothing was submitted: on node %s, %s is another program than the one that was put there: "+
+			"see who may write to the run store", host, s.program())
 	}
 	return fmt.Errorf("nothing was submitted: the probe, job %s on node %s, ended without an answer in the run store %s: Slurm says %s, exit code %s; the nodes may not see or write "+
 		"the store, or not start the program", id, host, s.store.Dir, field(job, "JobState"), code)

@@ -307,7 +307,8 @@ func (s *Submission) own() []int {
 // Plan is [Submit] up to the point where something is written or sent: what would be.
 func Plan(ctx context.Context, store *experiment.Store, jobs []experiment.Job, o Options) (*Submission, error) {
 	if strings.ContainsRune(store.Dir, '\\') {
-		return nil, fmt.Errorf("the path of the run store, %s, has a backslash, by which Slurm takes the rest of a log's name literally: choose another folder, by --store", store.Dir)
+		return nil, fmt.Errorf("the path of the run store, %s, has a backslash, by which Slurm takes a log's name literally: "+
+			"choose another folder, by --store", store.Dir)
 	}
 	s := &Submission{store: store}
 	known := make(map[string]bool)
@@ -424,8 +425,8 @@ func (s *Submission) install(o Options) error {
 	return nil
 }
 
-// prune removes the user's programs that no submission needs any more. Those of the last week stay, since they may be about to
-// be submitted.
+// prune removes the user's programs that no submission needs any more. Those of the last week stay, since they may be
+// about to be submitted.
 func prune(store *experiment.Store, open []*Submission) error {
 	needed := make(map[string]bool)
 	for _, s := range open {
@@ -465,7 +466,8 @@ func (s *Submission) writeManifest() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o644); err != nil { // No one else's to write; see mine.
+	// No one else's to write; see [Submission.mine].
+	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o644); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil
@@ -604,8 +606,8 @@ func environment() []string {
 	return out
 }
 
-// script is a batch script that becomes the program: Slurm signals the script's own process. The program is opened once, so
-// that what is started is what was checked, whatever becomes of its name.
+// script is a batch script that becomes the program: Slurm signals the script's own process. The program is opened
+// once, so that what is started is what was checked, whatever becomes of its name.
 func (s *Submission) script(args ...string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
@@ -618,7 +620,8 @@ func (s *Submission) script(args ...string) string {
 	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
 	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", notSeen)
 	b.WriteString("sum=$(sha256sum <&9)\n")
-	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || { echo \"$program is not what was submitted\" >&2; exit %d; }\n", quote(s.Digest), notSame)
+	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || ", quote(s.Digest))
+	fmt.Fprintf(&b, "{ echo \"$program is not what was submitted\" >&2; exit %d; }\n", notSame)
 	b.WriteString("exec -a \"$program\" /proc/self/fd/9")
 	for _, a := range args {
 		fmt.Fprintf(&b, " %s", a)

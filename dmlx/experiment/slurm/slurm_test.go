@@ -795,7 +795,7 @@ func TestWithoutSlurm(t *testing.T) {
 			t.Error(c)
 		}
 	}
-	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") || !strings.Contains(text, "exec -a \"$program\" /proc/self/fd/9 runs make --manifest ") {
+	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") || !strings.Contains(text, "\nexec -a \"$program\" /proc/self/fd/9 runs make ") {
 		t.Error(text)
 	}
 }

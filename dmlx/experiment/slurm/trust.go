@@ -11,15 +11,15 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// A store may be a group's, so what lies in its folder [folder] may be anyone's who can write there. The rule is: what decides
-// which commands run is taken from there only if it is the current user's own.
+// A store may be a group's, so what lies in its folder .slurm may be anyone's. The rule: what decides which commands run
+// is taken from there only if it is the current user's own.
 //
-//   - A manifest is sent, or made a task of, only if it and its submission's folder are the user's, no symbolic link leads to
-//     them, only the user may write to the manifest, and no one but the user and the group to the folder. Other users'
-//     submissions are listed and their runs are waited for, but nothing of them is sent.
+//   - A manifest is sent, or a task of it is made, only if it and its submission's folder are the user's, no symbolic
+//     link leads to them, only the user may write to the manifest, and no one but the user and the group to the folder.
+//     Other users' submissions are listed and their runs are waited for, but nothing of them is sent.
 //   - A batch script is made from the manifest each time it is sent. It is never read from the store.
-//   - Programs lie in a folder to which only the user may write, and the batch script, of which sbatch keeps a copy, checks
-//     that the program is the user's and has the digest that was submitted, before it starts what it has checked.
+//   - Programs lie in a folder to which only the user may write, and the batch script, of which sbatch keeps a copy,
+//     checks that the program is the user's and has the digest that was submitted, before it starts what it has checked.
 
 // submissionName is how submissions are named.
 var submissionName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]*$`)
@@ -30,8 +30,8 @@ var runName = regexp.MustCompile(`^[0-9a-f]{12}$`)
 // digestText is a SHA-256.
 var digestText = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// owned tells why something is not the current user's own, if so: another's, a symbolic link, or one to which others may
-// write. forbidden are the bits of its mode that let them.
+// owned tells why something is not the current user's own, if so: another's, a symbolic link, or one to which others
+// may write. forbidden are the bits of its mode that let them.
 func owned(path string, forbidden fs.FileMode) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Submission) bin() string {
 	return dir
 }
 
-// makeFolders makes the submission's folder and those in it. Into those in it, where Slurm writes as the user, only the user may
-// write; the group may mark the submission.
+// makeFolders makes the submission's folder and those in it. Into those in it, where Slurm writes as the user, only
+// the user may write; the group may mark the submission.
 func (s *Submission) makeFolders() error {
 	if err := sharedFolder(filepath.Dir(s.dir()), 0o777); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (s *Submission) makeFolders() error {
 	return nil
 }
 
-// sharedFolder makes a folder as the umask lets, or takes the one that is there. It is sticky if it is the user's: what is in
-// it can be renamed or removed by its owners alone.
+// sharedFolder makes a folder as the umask lets, or takes the one that is there. It is sticky if it is the user's:
+// what is in it can be renamed or removed by its owners alone.
 func sharedFolder(path string, perm fs.FileMode) error {
 	if err := os.MkdirAll(path, perm); err != nil {
 		return err

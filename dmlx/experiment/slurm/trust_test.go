@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// withoutQueue puts commands of a Slurm that knows of no job on the PATH. calls is what sbatch was called with, and handed.
+// withoutQueue puts commands of a Slurm that knows of no job on the PATH. calls is what sbatch was called with, and
+// handed.
 func withoutQueue(t *testing.T) (calls func() string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -155,7 +156,8 @@ func TestStrangeSubmissions(t *testing.T) {
 	}
 }
 
-// The script starts the program that was submitted, and no other; the program is its user's to write, whatever the umask is.
+// The script starts the program that was submitted, and no other; the program is its user's to write, whatever the
+// umask is.
 func TestTheKeptProgram(t *testing.T) {
 	for _, umask := range []int{0, 0o002, 0o077} {
 		t.Run(fmt.Sprintf("umask %03o", umask), func(t *testing.T) {

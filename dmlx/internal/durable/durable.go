@@ -15,8 +15,9 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// WriteFile writes a file beside its place, brings it to the disk and renames it. A killed process leaves a hidden file in
-// the same folder, not in the system's folder for temporary files, where no one would look for it; see [Temporary].
+// WriteFile writes a file beside its place, brings it to the disk and renames it. A killed process leaves a hidden
+// file in the same folder, not in the system's folder for temporary files, where no one would look for it; see
+// [Temporary].
 func WriteFile(path string, data []byte, perm os.FileMode) error {
 	return renameio.WriteFile(path, data, perm, renameio.WithTempDir(filepath.Dir(path)))
 }
@@ -27,8 +28,8 @@ type File struct {
 	lock *flock.Flock
 }
 
-// Create begins to write a file beside its place, after it has removed what killed processes have left of earlier attempts at
-// the same file.
+// Create begins to write a file beside its place, after it has removed what killed processes have left of earlier
+// attempts at the same file.
 func Create(path string, perm os.FileMode) (*File, error) {
 	dir := filepath.Dir(path)
 	entries, err := os.ReadDir(dir)
@@ -64,8 +65,8 @@ func (f *File) Cleanup() error { return errors.Join(f.PendingFile.Cleanup(), f.l
 
 var temporary = regexp.MustCompile(`^\.(.*[^0-9])[0-9]{1,19}$`)
 
-// Temporary gives the name of the file that [WriteFile] keeps under a hidden name until it is complete: a dot, the file's own
-// name and a random number. ok is false for any other name.
+// Temporary gives the name of the file that [WriteFile] keeps under a hidden name until it is complete: a dot, the
+// file's own name and a random number. ok is false for any other name.
 func Temporary(hidden string) (name string, ok bool) {
 	m := temporary.FindStringSubmatch(hidden)
 	if m == nil {
@@ -92,8 +93,8 @@ func (e *LinkError) Error() string {
 	return fmt.Sprintf("%s is a symbolic link, which is not followed", e.Path)
 }
 
-// NoLink fails with a [LinkError] if a part of name, a path below the folder dir, is a symbolic link. dir itself may be one.
-// Parts that are not there are no links.
+// NoLink fails with a [LinkError] if a part of name, a path below the folder dir, is a symbolic link. dir itself may
+// be one. Parts that are not there are no links.
 func NoLink(dir, name string) error {
 	path := dir
 	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
