@@ -8,8 +8,8 @@
 //	∂L/∂f_p = T P₊ e_p    ∂L/∂f_n = T P₋ e_n    ∂L/∂f_a = T (P₊ e_ap + P₋ e_an)
 //
 // A [Rule] is a choice of the three parts, of which each can be one of the paper's or the user's own graph function.
-// [Surgery] injects the composed gradient at the L2-normalised embedding inside a GoMLX graph; package dissect returns it,
-// with everything that led to it, for a batch on the host.
+// [Surgery] injects the composed gradient at the L2-normalized embedding inside a GoMLX graph; package dissect returns
+// it, with everything that led to it, for a batch on the host.
 //
 // # Every rule is a matrix
 //

@@ -21,8 +21,8 @@ var (
 	labels   = []int64{0, 0, 0, 1, 1, 1}
 )
 
-// A linear embedding [4, 2] is trained by a rule in a plain loop of gradient descent. Surgery's result may become any scalar,
-// here its sum: what arrives at the embeddings is the rule's gradient.
+// A linear embedding [4, 2] is trained by a rule in a plain loop of gradient descent. Surgery's result may become any
+// scalar, here its sum: what arrives at the embeddings is the rule's gradient.
 func ExampleSurgery() {
 	b, err := backend.Go()
 	if err != nil {
@@ -57,8 +57,8 @@ func ExampleSurgery() {
 	// step 200: mean S_ap 0.99, mean S_an 0.12
 }
 
-// The same in GoMLX's own trainer: Surgery is a loss function. Its value, a sum of the embeddings' values, means nothing;
-// its gradient is the rule's.
+// The same in GoMLX's own trainer: Surgery is a loss function. Its value, a sum of the embeddings' values, means
+// nothing; its gradient is the rule's.
 func ExampleSurgery_trainer() {
 	b, err := backend.Go()
 	if err != nil {

@@ -21,7 +21,7 @@ type Loss struct {
 	// Why says what the loss does that its rule does not, where Constant is 0, or what was held fixed; TeX between $.
 	Why string
 	// Of builds the mean of the loss over the valid triplets of b: a scalar with a gradient with respect to f, the
-	// normalised embeddings [B, D], or to s = f fᵀ.
+	// normalized embeddings [B, D], or to s = f fᵀ.
 	Of func(b *Batch, f, s *Node) *Node
 }
 
@@ -33,8 +33,8 @@ func (l Loss) Rule(o Options) Rule {
 }
 
 // Losses are the seven methods of Table 1 under the names of their rules ([Aliases]). The paper's components of MS and
-// SCT integrate to another loss than the one that was published; table1-ms-published and table1-sct-published are those.
-// At a rule's own parameters and triplets none of these is a loss of package losses, but for triplet-euc and
+// SCT integrate to another loss than the one that was published; table1-ms-published and table1-sct-published are
+// those. At a rule's own parameters and triplets none of these is a loss of package losses, but for triplet-euc and
 // triplet-cos, which losses.Triplet and losses.SoftTriplet contain.
 var Losses = []Loss{
 	{
@@ -91,8 +91,8 @@ var Losses = []Loss{
 		Of:       multiSimilarity,
 	},
 	{
-		Name: "table1-dr-ms", Text: "the loss of table1-ms with m₊ and m₋ held fixed, before its regulariser",
-		Why:      "DR-MS adds a regulariser for the direction that the rule takes outright: a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
+		Name: "table1-dr-ms", Text: "the loss of table1-ms with m₊ and m₋ held fixed, before its regularizer",
+		Why:      "DR-MS adds a regularizer for the direction that the rule takes outright: a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)

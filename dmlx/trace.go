@@ -28,8 +28,9 @@ func (e *PartError) Error() string {
 	return fmt.Sprintf("%s: %s (%s, line %d)", e.Part, e.What, filepath.Base(e.File), e.Line)
 }
 
-// Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape or
-// type than it shall, say which part that is and on which line. It is the same rule: names, identity and gradients stay.
+// Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape
+// or type than it shall, say which part that is and on which line. It is the same rule: names, identity and gradients
+// stay.
 func (r Rule) Traced() Rule {
 	r = r.WithDefaults()
 	if d := r.Direction; d.Custom() {

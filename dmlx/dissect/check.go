@@ -90,8 +90,8 @@ const (
 	largestDuplicateScale       = 100
 )
 
-// Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes at
-// any size of a batch, whether weights and gradient are finite, also for near duplicates, at any similarity and for
+// Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes
+// at any size of a batch, whether weights and gradient are finite, also for near duplicates, at any similarity and for
 // triplets that have collapsed, whether it depends on the embeddings' similarities alone, so that turning all of them
 // turns the gradient, whether a batch without triplets is left alone, how large it is beside cos/con/con, and whether a
 // step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that of a backend
@@ -433,18 +433,18 @@ func own(custom bool, of any) any {
 	return of
 }
 
-// probeBatch is random classes with their images around them at a noise relative to the centres' length.
+// probeBatch is random classes with their images around them at a noise relative to the centers' length.
 func probeBatch(classes, images, dim int, noise float64, seed uint64) Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	e := Embeddings{N: classes * images, Dim: dim}
-	centre := make([]float64, dim)
+	center := make([]float64, dim)
 	for class := range classes {
-		for j := range centre {
-			centre[j] = rng.NormFloat64()
+		for j := range center {
+			center[j] = rng.NormFloat64()
 		}
 		for range images {
-			for j := range centre {
-				e.Values = append(e.Values, float32(centre[j]+noise*rng.NormFloat64()))
+			for j := range center {
+				e.Values = append(e.Values, float32(center[j]+noise*rng.NormFloat64()))
 			}
 			e.Labels = append(e.Labels, int64(class))
 		}

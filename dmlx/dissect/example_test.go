@@ -37,7 +37,8 @@ func ExampleRule() {
 	// negative [0.500 0.000]
 }
 
-// The multi-similarity loss of four embeddings: how much each anchor counts, and the pair weights that the loss gives it.
+// The multi-similarity loss of four embeddings: how much each anchor counts, and the pair weights that the loss gives
+// it.
 func ExampleLoss() {
 	b, err := backend.Go()
 	if err != nil {

@@ -49,7 +49,8 @@ var testExchanges = []string{"", "direction=cos", "direction=euc", "direction=eu
 	"pair=lin-ms", "pair=sig", "pair=sig-ms", "triplet=con", "triplet=cos", "triplet=cir", "direction=euc-orth&pair=lin&triplet=cos",
 	"direction=cos-orth&pair=lin-ms&triplet=cir"}
 
-// some are those of the test's exchanges that a backend tries: all on Go's, one elsewhere, since each graph compiles for seconds.
+// some are those of the test's exchanges that a backend tries: all on Go's, one elsewhere, since each graph compiles
+// for seconds.
 func some(b compute.Backend) []string {
 	if backendtest.IsGo(b) {
 		return testExchanges
@@ -172,7 +173,8 @@ func TestNothingExchanged(t *testing.T) {
 	})
 }
 
-// proxied is a batch with perClass proxies for each of its classes and, behind them, of classes that it has no image of.
+// proxied is a batch with perClass proxies for each of its classes and, behind them, of classes that it has no image
+// of.
 func proxied(n, dim, classes, more, perClass int, seed uint64) (Embeddings, Proxies) {
 	e := random(n, dim, classes, seed)
 	var labels []int64
@@ -192,7 +194,8 @@ func proxied(n, dim, classes, more, perClass int, seed uint64) (Embeddings, Prox
 	return e, p
 }
 
-// exchangeLosses with what their rows of W are over: embeddings and proxies, for anchors that are embeddings and proxies.
+// exchangeLosses with what their rows of W are over: embeddings and proxies, for anchors that are embeddings and
+// proxies.
 var exchangeLosses = map[string]struct {
 	of                           dmlx.LossFunc
 	ee, ep, pe, pp, needsProxies bool
@@ -455,7 +458,7 @@ func TestBadExchange(t *testing.T) {
 	x := parseExchange(t, "pair=lin")
 	for want, loss := range map[string]dmlx.LossFunc{
 		"uses the coordinates of the vectors themselves":         func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Square(b.F)) },
-		"uses the embeddings before their normalisation":         func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
+		"uses the embeddings before their normalization":         func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
 		"exchange pair=lin is not finite at row 0, column 0":     nil,
 		"exchange direction=mine: the direction is none of the ": softLoss,
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
-// One step of a flow by hand: f − rate·T·P·e, normalised; see TestUnitCircleByHand.
+// One step of a flow by hand: f − rate·T·P·e, normalized; see TestUnitCircleByHand.
 func TestFlowStepByHand(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Each class has its pair, so that every image is an anchor; e_p = −f_a, e_n = f_a, T = ½.

@@ -191,7 +191,7 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 	return out
 }
 
-// raw is the gradient at un-normalised embeddings: (g − (g·f)f)/‖x‖ for each row.
+// raw is the gradient at un-normalized embeddings: (g − (g·f)f)/‖x‖ for each row.
 func (r reference) raw(e Embeddings) []vec {
 	out := make([]vec, e.N)
 	for i := range out {

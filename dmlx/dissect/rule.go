@@ -15,7 +15,7 @@ import (
 
 // Embeddings is a batch on the host.
 type Embeddings struct {
-	Values []float32 // Un-normalised, [N, Dim] row by row.
+	Values []float32 // Un-normalized, [N, Dim] row by row.
 	N, Dim int
 	Labels []int64 // [N]
 
@@ -35,11 +35,11 @@ type Triplet struct {
 type Dissection struct {
 	Rule     dmlx.Rule
 	N, Dim   int
-	F        []float32 // The L2-normalised embeddings, [N, Dim].
+	F        []float32 // The L2-normalized embeddings, [N, Dim].
 	S        []float32 // Their similarities, [N, N].
 	M        []float32 // The gradient matrix, [N, N].
 	G        []float32 // The gradient at F, G = M F, [N, Dim].
-	Raw      []float32 // The gradient at the un-normalised embeddings, [N, Dim].
+	Raw      []float32 // The gradient at the un-normalized embeddings, [N, Dim].
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
@@ -122,9 +122,9 @@ func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (ou
 }
 
 // Rule composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative
-// (EPHN), or e.Triplets, and all that [dmlx.Compose] makes of them. A batch without any valid triplet has a zero gradient
-// and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a part of
-// the rule that fails are errors; so is a rule that gives a gradient that is not finite.
+// (EPHN), or e.Triplets, and all that [dmlx.Compose] makes of them. A batch without any valid triplet has a zero
+// gradient and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a
+// part of the rule that fails are errors; so is a rule that gives a gradient that is not finite.
 func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
 	out, err := e.run(b, func(x, labels *Node) []*Node {
 		f := dmlx.Normalize(x)
@@ -176,7 +176,7 @@ func (d *Dissection) Residual() float64 {
 	return worst
 }
 
-// Agreement says how a rule's composed gradient G relates to the gradient of a loss by autodiff, at the normalised
+// Agreement says how a rule's composed gradient G relates to the gradient of a loss by autodiff, at the normalized
 // embeddings of a batch.
 type Agreement struct {
 	Constant float64 // The c for which c·G is nearest to the loss's gradient, by least squares.

@@ -20,15 +20,15 @@ import (
 func random(n, dim, classes int, seed uint64) Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
-	centres := make([]float64, classes*dim)
-	for i := range centres {
-		centres[i] = rng.NormFloat64()
+	centers := make([]float64, classes*dim)
+	for i := range centers {
+		centers[i] = rng.NormFloat64()
 	}
 	for i := range n {
 		c := rng.IntN(classes)
 		e.Labels[i] = int64(c*7 - 3)
 		for j := range dim {
-			e.Values[i*dim+j] = float32(2*rng.Float64()+0.5) * float32(0.7*centres[c*dim+j]+0.6*rng.NormFloat64())
+			e.Values[i*dim+j] = float32(2*rng.Float64()+0.5) * float32(0.7*centers[c*dim+j]+0.6*rng.NormFloat64())
 		}
 	}
 	return e
@@ -288,7 +288,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 			}
 		})
 	}
-	// A zero embedding has no direction: no gradient goes through its normalisation.
+	// A zero embedding has no direction: no gradient goes through its normalization.
 	e := circleBatch([]int64{0, 0, 1, 1}, 0, 30, 60, 90)
 	e.Values[0], e.Values[1] = 0, 0
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {

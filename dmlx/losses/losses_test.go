@@ -225,8 +225,8 @@ func theLoss(t *testing.T, b compute.Backend, name string, e dissect.Embeddings,
 	return d
 }
 
-// Values on the circle. Of two classes at 0°, 60° and at 90°, 180° the similarities are ½ and 0 of the positive pairs; of the
-// negative ones 0 (0°–90°), −1 (0°–180°), √3/2 (60°–90°) and −½ (60°–180°).
+// Values on the circle. Of two classes at 0°, 60° and at 90°, 180° the similarities are ½ and 0 of the positive pairs;
+// of the negative ones 0 (0°–90°), −1 (0°–180°), √3/2 (60°–90°) and −½ (60°–180°).
 func TestValuesByHand(t *testing.T) {
 	g, err := backend.Go()
 	if err != nil {
@@ -485,8 +485,8 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 	}
 }
 
-// A name means one gradient: that of a rule by it and that of a loss by it are the same, and where Table 1's loss is not
-// the published one, the rule is called table1-… instead.
+// A name means one gradient: that of a rule by it and that of a loss by it are the same, and where Table 1's loss is
+// not the published one, the rule is called table1-… instead.
 func TestNamesMeanOneGradient(t *testing.T) {
 	b, err := backend.Go()
 	if err != nil {
@@ -539,8 +539,8 @@ func TestNamesMeanOneGradient(t *testing.T) {
 	}
 }
 
-// Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights and its
-// triplet weights. With all of them exchanged the gradient is finite.
+// Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights
+// and its triplet weights. With all of them exchanged the gradient is finite.
 func TestExchangedParts(t *testing.T) {
 	t.Parallel()
 	b, err := backend.Go()

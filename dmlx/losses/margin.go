@@ -14,8 +14,8 @@ var aboutMargin = About{
 	Peer:   "MarginLoss with a β that is not learnt",
 }
 
-// Margin is the margin based loss. The paper samples its triplets by distance (package miners); without any, all triplets
-// of the batch are taken, which weighs a pair by the number of triplets that it is in.
+// Margin is the margin based loss. The paper samples its triplets by distance (package miners); without any, all
+// triplets of the batch are taken, which weighs a pair by the number of triplets that it is in.
 type Margin struct {
 	Margin float64 // m: 0.2.
 	Beta   float64 // β, the distance that parts positives from negatives: 1.2. It is not learnt.

@@ -14,8 +14,8 @@ var aboutNCA = About{
 	Peer:   "NCALoss",
 }
 
-// NCA is the logarithm of the chance that a neighbour, drawn by distance, is of the anchor's class. It is the mean over the
-// anchors with a positive.
+// NCA is the logarithm of the chance that a neighbor, drawn by distance, is of the anchor's class. It is the mean over
+// the anchors with a positive.
 type NCA struct {
 	Tau float64 // What squared distances are multiplied by: 1.
 }

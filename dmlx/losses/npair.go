@@ -11,7 +11,7 @@ var aboutNPair = About{
 	Name: "n-pair", Title: "N-pair",
 	Source: "Sohn: Improved deep metric learning with multi-class N-pair loss objective, NIPS 2016, Eq. 6 (N-pair-mc)",
 	Text:   "mean of log(1 + Σ_j exp(τ(S_aj − S_ap))): a and p are the first two of a class, the j the second ones of the others",
-	Peer:   "NPairsLoss. Both normalise, where the paper regularises the length",
+	Peer:   "NPairsLoss. Both normalize, where the paper regularizes the length",
 }
 
 // NPair is the multi-class N-pair loss: one anchor and one positive of each class, the positives of the others as

@@ -9,13 +9,13 @@ import (
 )
 
 var aboutNormSoftmax = About{
-	Name: "norm-softmax", Title: "Normalised softmax", Proxies: true,
+	Name: "norm-softmax", Title: "Normalized softmax", Proxies: true,
 	Source: "Zhai, Wu: Classification is a strong baseline for deep metric learning, BMVC 2019, Eq. 5",
 	Text:   "mean of −log(exp(S_ay/t) / Σ_z exp(S_az/t)), y the class's weights, z all",
 	Peer:   "NormalizedSoftmaxLoss",
 }
 
-// NormSoftmax is the cross entropy of a classifier whose weights and inputs are normalised.
+// NormSoftmax is the cross entropy of a classifier whose weights and inputs are normalized.
 type NormSoftmax struct {
 	one
 	Temperature float64 // t: 0.05.

@@ -14,8 +14,8 @@ var aboutTriplet = About{
 	Peer:   "TripletMarginLoss, whose distances are not squared and whose margin is 0.05: power=1&margin=0.05",
 }
 
-// Triplet is the triplet loss with a hinge, over the batch's triplets, or over all of its positive and negative pairs. The
-// paper sums; here it is the mean over the triplets that have a loss.
+// Triplet is the triplet loss with a hinge, over the batch's triplets, or over all of its positive and negative pairs.
+// The paper sums; here it is the mean over the triplets that have a loss.
 type Triplet struct {
 	Margin float64 // 0.2
 	Power  float64 // Of the distances: 2 as published, or 1.
@@ -77,8 +77,8 @@ func triplets(b *dmlx.LossBatch, d *Node, margin float64, f func(x *Node) *Node,
 	if t := b.Triplets; t != nil {
 		return meanOfActive(f(AddScalar(Sub(at(d, t, t.Positive), at(d, t, t.Negative)), margin)), t.Valid)
 	}
-	// All triplets of the batch: [B, B] of memory for B³ of them. Along the way the loop gathers the gradient w with respect
-	// to d, as loops have no autodiff.
+	// All triplets of the batch: [B, B] of memory for B³ of them. Along the way the loop gathers the gradient w with
+	// respect to d, as loops have no autodiff.
 	none := ZerosLike(d)
 	out := loop.Positives(b.Positive, []*Node{none, none, none}, []*Node{d, number(b.Negative)}, func(t loop.Turn) []*Node {
 		d, among := t.Fixed[0], Mul(t.Fixed[1], t.Any)

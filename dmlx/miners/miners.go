@@ -83,9 +83,9 @@ const (
 )
 
 // Extreme takes for each anchor the positive and the negative that its strategies say: {Hard, Hard} is batch hard
-// (Hermans, Beyer, Leibe 2017, Eq. 5), {Easy, Hard} and {Easy, SemiHard} are EPHN and EPSHN (Xuan, Stylianou, Pless 2020),
-// the first of them what rules mine by. An anchor that lacks one gives no triplet. With Every on one side the pairs of the
-// other are one an anchor, and the triplets all that these make.
+// (Hermans, Beyer, Leibe 2017, Eq. 5), {Easy, Hard} and {Easy, SemiHard} are EPHN and EPSHN (Xuan, Stylianou, Pless
+// 2020), the first of them what rules mine by. An anchor that lacks one gives no triplet. With Every on one side the
+// pairs of the other are one an anchor, and the triplets all that these make.
 type Extreme struct {
 	Positive Strategy // Easy, Hard or Every.
 	Negative Strategy // Easy, Hard, SemiHard or Every; SemiHard wants a positive that is one.
@@ -125,8 +125,8 @@ func (m Extreme) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 // (Schroff, Kalenichenko, Philbin 2015, §3.2), with a Margin only one that is less than that less similar.
 type SemiHardNegatives struct {
 	Margin float64 // Of S; 0 for no limit.
-	// PerAnchor is how many of an anchor's positives are looked at, in the order of rows. 0 is all; but the graph grows with
-	// it, so say the images of a class less one, where that is known.
+	// PerAnchor is how many of an anchor's positives are looked at, in the order of rows. 0 is all; but the graph grows
+	// with it, so say the images of a class less one, where that is known.
 	PerAnchor int
 }
 
@@ -164,14 +164,14 @@ func (m SemiHardNegatives) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	return b.Mined(dmlx.Triplets{Anchor: flat(each), Positive: flat(positives), Negative: flat(negatives), Valid: flat(valid)})
 }
 
-// DistanceWeighted draws for each positive pair a negative with a chance that undoes how often its distance occurs on the
-// sphere (Wu, Manmatha, Smola, Krähenbühl 2017, §4.1).
+// DistanceWeighted draws for each positive pair a negative with a chance that undoes how often its distance occurs on
+// the sphere (Wu, Manmatha, Smola, Krähenbühl 2017, §4.1).
 type DistanceWeighted struct {
 	Cutoff  float64 // Distances under it count as it: 0.5.
 	Largest float64 // Negatives farther away are not drawn: 1.4, where the margin loss ends.
 	Seed    int64   // Draws are a function of it.
-	// Noise is drawn from instead of by Seed, if it is not nil: uniform in [0, 1), float32 [B, B], a number for each pair. A
-	// training step gives its own.
+	// Noise is drawn from instead of by Seed, if it is not nil: uniform in [0, 1), float32 [B, B], a number for each pair.
+	// A training step gives its own.
 	Noise *Node
 }
 
@@ -214,8 +214,8 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	return b.Mined(dmlx.Triplets{Anchor: flat(graphs.Index(s, 0)), Positive: flat(graphs.Index(s, 1)), Negative: flat(drawn), Valid: flat(valid)})
 }
 
-// MultiSimilarity takes the negatives nearer than the farthest positive and the positives farther than the nearest negative,
-// with ε to spare (Wang et al. 2019, Eq. 12 and 13).
+// MultiSimilarity takes the negatives nearer than the farthest positive and the positives farther than the nearest
+// negative, with ε to spare (Wang et al. 2019, Eq. 12 and 13).
 type MultiSimilarity struct {
 	Epsilon float64 // 0.1
 }

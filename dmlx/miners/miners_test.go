@@ -105,8 +105,9 @@ func TestMinersByHand(t *testing.T) {
 	want := []mined{
 		{triplets: [][3]int{{0, 2, 3}, {1, 2, 3}, {2, 0, 3}, {3, 4, 1}, {4, 3, 2}}},
 		{triplets: [][3]int{{0, 1, 3}, {1, 0, 3}, {2, 1, 3}, {3, 4, 1}, {4, 3, 2}}},
-		// The nearest negative behind the nearest positive. Row 2: its positive is 30° away, so is the negative row 4: equal but
-		// for rounding; see below. Row 3's positive is 50° away, and no negative is farther. Row 4: 50° away, row 1 is 60°.
+		// The nearest negative behind the nearest positive. Row 2: its positive is 30° away, so is the negative row 4: equal
+		// but for rounding; see below. Row 3's positive is 50° away, and no negative is farther. Row 4: 50° away, row 1 is
+		// 60°.
 		{triplets: [][3]int{{0, 1, 3}, {1, 0, 4}, {4, 3, 1}}},
 		{triplets: [][3]int{{0, 1, 4}, {1, 0, 4}, {2, 1, 4}, {3, 4, 0}, {4, 3, 0}}},
 		{triplets: [][3]int{{0, 2, 4}, {1, 2, 4}, {4, 3, 1}}},

@@ -170,8 +170,8 @@ func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 	return ranked, err
 }
 
-// tornClasses are those with an item that is, bit by bit, an item of another class, too. As a match it ties with that item
-// exactly, so that it takes one row of similarities to tell which comes first.
+// tornClasses are those with an item that is, bit by bit, an item of another class, too. As a match it ties with that
+// item exactly, so that it takes one row of similarities to tell which comes first.
 func tornClasses(e *Embeddings) map[int64]bool {
 	torn := make(map[int64]bool)
 	for _, c := range duplicates(e) {

@@ -1,5 +1,5 @@
-// Package loop goes through the positives of a batch's anchors inside a graph, one of each anchor at a time, so that what
-// has to be done for every positive pair with every negative takes the memory of one matrix and not of B³ numbers.
+// Package loop goes through the positives of a batch's anchors inside a graph, one of each anchor at a time, so that
+// what has to be done for every positive pair with every negative takes the memory of one matrix and not of B³ numbers.
 package loop
 
 import (
@@ -30,9 +30,9 @@ func (t Turn) Value(v float64) *Node { return Const(t.ones.Graph(), float32(v)) 
 // positive [B, B], then for their second ones, in the order of columns. A step returns what is carried on, of the same
 // shapes. It has no gradient.
 //
-// What a step may do is little. GoMLX keeps the scalars of a graph for reuse and go-xla its reductions, wherever they were
-// made, and neither may pass from a loop to the graph around it or back: so no AddScalar, no OnesLike and their kind, no
-// ReduceSum and no ReduceMax. Turn's Value and Sum stand for them.
+// What a step may do is little. GoMLX keeps the scalars of a graph for reuse and go-xla its reductions, wherever they
+// were made, and neither may pass from a loop to the graph around it or back: so no AddScalar, no OnesLike and their
+// kind, no ReduceSum and no ReduceMax. Turn's Value and Sum stand for them.
 func Positives(positive *Node, carried, fixed []*Node, step func(t Turn) []*Node) []*Node {
 	g := positive.Graph()
 	n := positive.Shape().Dimensions[1]
@@ -41,8 +41,8 @@ func Positives(positive *Node, carried, fixed []*Node, step func(t Turn) []*Node
 	earlier := ConvertDType(LessThan(Iota(g, matrix, 0), Iota(g, matrix, 1)), dtypes.Float32)
 	rank := Where(positive, MatMul(among, earlier), MulScalar(OnesLike(among), -1)) // How many positives come before.
 	count := ReduceAndKeep(among, ReduceSum, 1)
-	// One loop begins where the last of the graph has ended: the Go backend's workers may wait for each other for ever when
-	// several run at once.
+	// One loop begins where the last of the graph has ended: the Go backend's workers may wait for each other for ever
+	// when several run at once.
 	zero := Zeros(g, shapes.Make(dtypes.Float32))
 	if last, is := g.State(ended{}).(*Node); is {
 		zero = Sub(last, last)

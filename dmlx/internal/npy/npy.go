@@ -1,5 +1,5 @@
-// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors, and
-// reads uint8 images.
+// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors,
+// and reads uint8 images.
 //
 // Headers are parsed by github.com/sbinet/npyio. What this package adds: matrices of float32, atomic writing, and that
 // a file which is too short, too long, in Fortran order or of another type is an error that says so.

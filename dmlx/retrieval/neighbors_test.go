@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
-func indices(n []Neighbour) []int {
+func indices(n []Neighbor) []int {
 	out := make([]int, len(n))
 	for i, x := range n {
 		out[i] = x.Index
@@ -58,7 +58,7 @@ func TestNearestByHand(t *testing.T) {
 		}
 		for _, k := range []int{5, -1} {
 			if _, err := Nearest(t.Context(), b, circle([]int64{1}, 0), gallery, k); err == nil || !strings.Contains(err.Error(), "want 0…4") {
-				t.Errorf("%d neighbours of 4 items: %v", k, err)
+				t.Errorf("%d neighbors of 4 items: %v", k, err)
 			}
 		}
 		if _, err := Nearest(t.Context(), b, &Embeddings{}, nil, 1); err == nil {
@@ -67,7 +67,7 @@ func TestNearestByHand(t *testing.T) {
 	})
 }
 
-// However small the blocks, the neighbours are those that sorting each row finds, and agree with Evaluate's.
+// However small the blocks, the neighbors are those that sorting each row finds, and agree with Evaluate's.
 func TestNearestAgainstSorting(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		defer func(size int) { blockSize = size }(blockSize)
