@@ -48,7 +48,8 @@ func ExampleSurgery() {
 		}
 		w = out[0]
 		if i%100 == 0 {
-			fmt.Printf("step %3d: mean S_ap %.2f, mean S_an %.2f\n", i, tensors.ToScalar[float32](out[1]), tensors.ToScalar[float32](out[2]))
+			fmt.Printf("step %3d: mean S_ap %.2f, mean S_an %.2f\n", i, tensors.ToScalar[float32](out[1]),
+				tensors.ToScalar[float32](out[2]))
 		}
 	}
 	// Output:
@@ -74,7 +75,8 @@ func ExampleSurgery_trainer() {
 	store.SetParam(model.ParamInitialSeed, int64(1))
 	trainer := train.NewTrainer(b, store, embed, bySurgery, optimizer.Adam().LearningRate(0.05).Done(), nil, nil)
 	for range 200 {
-		batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(features)}, Labels: []*tensors.Tensor{tensors.FromValue(labels)}}
+		batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(features)},
+			Labels: []*tensors.Tensor{tensors.FromValue(labels)}}
 		if _, err := trainer.TrainStep(batch); err != nil {
 			log.Fatal(err)
 		}

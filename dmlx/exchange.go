@@ -16,8 +16,8 @@ import (
 
 // # A loss with a part of another
 //
-// Any loss on S is a sum over triplets (see imply.go). With the shares that an anchor's pairs have of its pull and
-// push,
+// Any loss on S is a sum over triplets (see composeloss.go). With the shares that an anchor's pairs have of its pull
+// and push,
 //
 //	q_ap = |W_ap| / Σ_p |W_ap|    r_an = |W_an| / Σ_n |W_an|
 //
@@ -30,10 +30,11 @@ import (
 //
 //   - The pair weights Σ₊ and Σ₋ of the anchor, for P₊(S_ap) and P₋(S_an) of each pair. 𝒫 and 𝒩 of a relative weight
 //     (Eq. 12) are the positives and negatives that the loss compares the anchor with: for a loss with proxies, these.
-//   - The triplet weight T_a of the anchor, for κ T(S_ap, S_an) of each triplet. The loss's own size, which its temperature
-//     and its mean decide, is kept: κ is such that all T_apn together weigh what they did.
-//   - The direction e^cos of all losses on S, for another. An orthogonal one needs the triplet: with u along f_a−f_p, what n does
-//     to a is Σ_p T_apn P₋ (f_n − u (u·f_n)) made a unit vector, a sum over the anchor's positives one by one.
+//   - The triplet weight T_a of the anchor, for κ T(S_ap, S_an) of each triplet. The loss's own size, which its
+//     temperature and its mean decide, is kept: κ is such that all T_apn together weigh what they did.
+//   - The direction e^cos of all losses on S, for another. An orthogonal one needs the triplet: with u along f_a−f_p,
+//     what n does to a is Σ_p T_apn P₋ (f_n − u (u·f_n)) made a unit vector, a sum over the anchor's positives one by
+//     one.
 //
 // So a loss of one triplet an anchor that has P^con, as T^cos's under EPHN mining, turns into the rule with the other
 // part, κ times it for a triplet weight. What is no triplet stays as it is: anchors that only pull or only push, as the
@@ -96,7 +97,8 @@ func (e Exchange) String() string {
 	for _, part := range []struct {
 		key, name string
 		there     bool
-	}{{"direction", e.Direction.Name, e.Direction.Of != nil}, {"pair", e.Pair.Name, e.Pair.Of != nil}, {"triplet", e.Triplet.Name, e.Triplet.Of != nil}} {
+	}{{"direction", e.Direction.Name, e.Direction.Of != nil}, {"pair", e.Pair.Name, e.Pair.Of != nil}, {"triplet",
+		e.Triplet.Name, e.Triplet.Of != nil}} {
 		if part.there {
 			out = append(out, part.key+"="+part.name)
 		}
@@ -114,7 +116,8 @@ func (c *ComposedLoss) Exchange(e Exchange) *ComposedLoss {
 	case used[c.F], c.P != nil && used[c.P]:
 		panic(fmt.Errorf("exchange %s: not a loss on S = f fᵀ: it uses the coordinates of the vectors themselves", e))
 	}
-	if d := e.Direction; d.Of != nil && !slices.ContainsFunc(Directions, func(o Direction) bool { return d.paper && o.Name == d.Name }) {
+	if d := e.Direction; d.Of != nil && !slices.ContainsFunc(Directions,
+		func(o Direction) bool { return d.paper && o.Name == d.Name }) {
 		panic(fmt.Errorf("exchange %s: the direction is none of the paper's", e))
 	}
 	out := *c
@@ -207,8 +210,9 @@ type turn struct {
 // beside are the rows with those of the same anchors over other vectors behind them.
 func (a *anchors) beside(b *anchors) *anchors {
 	join := func(x, y *Node) *Node { return Concatenate([]*Node{x, y}, 1) }
-	return &anchors{s: join(a.s, b.s), w: join(a.w, b.w), positive: join(a.positive, b.positive), negative: join(a.negative, b.negative),
-		f: a.f, others: Concatenate([]*Node{a.others, b.others}, 0), proxies: a.proxies}
+	return &anchors{s: join(a.s, b.s), w: join(a.w, b.w), positive: join(a.positive, b.positive),
+		negative: join(a.negative, b.negative),
+		f:        a.f, others: Concatenate([]*Node{a.others, b.others}, 0), proxies: a.proxies}
 }
 
 // split finds the parts, those that are exchanged included.
@@ -389,7 +393,8 @@ func (a *anchors) gradient(e Exchange, kappa *Node) (atAnchors, atOthers *Node) 
 		apart := Sub(onAnchor, onOther) // u·(f_a−f_n)
 		z := Mul(Mul(y, inverse), unit(Mul(apart, inverse)))
 		along := Mul(z, apart)
-		g.others = append(g.others, Sub(Sub(MatMul(Transpose(z, 0, 1), a.f), Mul(a.others, sumColumn(z))), MatMul(Transpose(along, 0, 1), u)))
+		g.others = append(g.others, Sub(Sub(MatMul(Transpose(z, 0, 1), a.f), Mul(a.others, sumColumn(z))),
+			MatMul(Transpose(along, 0, 1), u)))
 		g.anchors = append(g.anchors, Add(Sub(MatMul(z, a.others), Mul(a.f, sumRow(z))), Mul(u, sumRow(along))))
 	}
 	return g.sums()

@@ -164,7 +164,8 @@ func ParseRule(name string) (Rule, error) {
 	if r.Pair, err = find("pair weight", parts[1], PairWeights, func(p PairWeight) string { return p.Name }); err != nil {
 		return fail("%v", err)
 	}
-	if r.Triplet, err = find("triplet weight", triplet, TripletWeights, func(t TripletWeight) string { return t.Name }); err != nil {
+	if r.Triplet, err = find("triplet weight", triplet, TripletWeights,
+		func(t TripletWeight) string { return t.Name }); err != nil {
 		return fail("%v", err)
 	}
 	if hasMask {

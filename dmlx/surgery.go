@@ -63,7 +63,8 @@ func (b *Batch) anchorRows(x *Node) *Node {
 
 // members are f_a, f_p and f_n, [T, D] each.
 func (b *Batch) members() (fa, fp, fn *Node) {
-	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F, graphs.Column(b.Triplets.Negative))
+	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F,
+		graphs.Column(b.Triplets.Negative))
 }
 
 // Dap is the distance ‖f_a−f_p‖, [T].
@@ -103,7 +104,8 @@ type Composed struct {
 func Compose(b *Batch, r Rule) *Composed {
 	r = r.WithDefaults()
 	if r.Options.SkipDuplicates != b.Options.SkipDuplicates {
-		exceptions.Panicf("rule %s: SkipDuplicates is %v, and the batch was mined with %v", r.Name(), r.Options.SkipDuplicates, b.Options.SkipDuplicates)
+		exceptions.Panicf("rule %s: SkipDuplicates is %v, and the batch was mined with %v", r.Name(),
+			r.Options.SkipDuplicates, b.Options.SkipDuplicates)
 	}
 	own := *b
 	own.Options = r.Options

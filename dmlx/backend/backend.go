@@ -144,7 +144,8 @@ func pluginDirs() []string {
 	dirs := filepath.SplitList(os.Getenv("PJRT_PLUGIN_LIBRARY_PATH"))
 	dirs = append(dirs, "/usr/local/lib/go-xla")
 	if home, err := os.UserHomeDir(); err == nil {
-		dirs = append(dirs, filepath.Join(home, ".local/lib/go-xla"), filepath.Join(home, "Library/Application Support/go-xla"))
+		dirs = append(dirs, filepath.Join(home, ".local/lib/go-xla"),
+			filepath.Join(home, "Library/Application Support/go-xla"))
 	}
 	return dirs
 }

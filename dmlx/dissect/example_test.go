@@ -48,7 +48,8 @@ func ExampleLoss() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := dissect.Embeddings{N: 4, Dim: 2, Values: []float32{1, 0, 0.8, 0.6, 0, 1, -0.6, 0.8}, Labels: []int64{0, 0, 1, 1}}
+	batch := dissect.Embeddings{N: 4, Dim: 2, Values: []float32{1, 0, 0.8, 0.6, 0, 1, -0.6, 0.8},
+		Labels: []int64{0, 0, 1, 1}}
 	d, err := dissect.Loss(b, batch, dissect.Proxies{}, loss.Of)
 	if err != nil {
 		log.Fatal(err)

@@ -108,7 +108,8 @@ func (f *Flow) step(rate float64) error {
 	s := f.state
 	var out []*tensors.Tensor
 	err := caught(func() (err error) {
-		out, err = f.exec.Call(tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), tensors.FromFlatDataAndDimensions(f.labels, s.N), float32(rate))
+		out, err = f.exec.Call(tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim),
+			tensors.FromFlatDataAndDimensions(f.labels, s.N), float32(rate))
 		return err
 	})
 	if err != nil {

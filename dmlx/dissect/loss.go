@@ -16,9 +16,10 @@ import (
 // Proxies are the vectors beside the embeddings that a loss uses: proxies, centers, rows of a classifier. The zero
 // value is none.
 type Proxies struct {
-	Values  []float32 // Un-normalized, [N, Dim] row by row.
-	N, Dim  int
-	Classes []int64 // The label that each stands for, [N]. Those of a class stand together, as many of each as the loss has.
+	Values []float32 // Un-normalized, [N, Dim] row by row.
+	N, Dim int
+	// The label that each stands for, [N]. Those of a class stand together, as many of each as the loss has.
+	Classes []int64
 }
 
 // check names the first thing that is wrong with proxies for a batch.
@@ -27,7 +28,8 @@ func (p Proxies) check(e Embeddings) error {
 		return nil
 	}
 	if p.N < 1 || p.Dim != e.Dim {
-		return fmt.Errorf("proxies: [%d, %d] do not match embeddings [%d, %d]; both need as many columns", p.N, p.Dim, e.N, e.Dim)
+		return fmt.Errorf("proxies: [%d, %d] do not match embeddings [%d, %d]; both need as many columns", p.N, p.Dim, e.N,
+			e.Dim)
 	}
 	if len(p.Values) != p.N*p.Dim {
 		return fmt.Errorf("proxies: [%d, %d] needs %d values, there are %d", p.N, p.Dim, p.N*p.Dim, len(p.Values))
@@ -77,9 +79,11 @@ func (d *LossDissection) OnS() error {
 	const rounding = 1e-6
 	switch {
 	case d.Lengths > rounding:
-		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the embeddings before their normalization", d.Lengths)
+		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the embeddings before their "+
+			"normalization", d.Lengths)
 	case d.Coordinates > rounding:
-		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the coordinates of the vectors themselves", d.Coordinates)
+		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the coordinates of the vectors "+
+			"themselves", d.Coordinates)
 	}
 	return nil
 }
@@ -112,7 +116,8 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 	}
 	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
 	d := &LossDissection{Value: tensors.ToScalar[float32](out[0]), N: e.N, Dim: e.Dim, Proxies: p.N,
-		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{}, e.Labels...), p.Classes...)}
+		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{},
+			e.Labels...), p.Classes...)}
 	if !finite(d.Value) {
 		return nil, fmt.Errorf("the loss is %v", d.Value)
 	}
@@ -121,7 +126,8 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 		what    string
 		values  []float32
 		columns int
-	}{{"gradient with respect to S", d.W, n}, {"gradient with respect to the embeddings", d.Raw, e.Dim}, {"gradient", d.G, e.Dim}} {
+	}{{"gradient with respect to S", d.W, n}, {"gradient with respect to the embeddings", d.Raw, e.Dim}, {"gradient", d.G,
+		e.Dim}} {
 		for i, v := range m.values {
 			if !finite(v) {
 				return nil, fmt.Errorf("the loss's %s is %v at row %d, column %d", m.what, v, i/m.columns, i%m.columns)
@@ -149,7 +155,8 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 // Exchanged is a loss's gradient at a batch with parts of another (see exchange.go), the rows of embeddings and proxies
 // one under the other: at the normalized vectors, [N+C, Dim], and at those given. Errors are those of [Loss], and a
 // loss that is not one on S.
-func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32, err error) {
+func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32,
+	err error) {
 	if err := e.check(); err != nil {
 		return nil, nil, err
 	}
@@ -199,9 +206,11 @@ func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFun
 // lossArguments are a batch and its proxies, if there are any, as a graph takes them, and lossBatch what it makes of
 // them.
 func lossArguments(e Embeddings, p Proxies) []any {
-	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
+	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim),
+		tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
 	if p.N > 0 {
-		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim), tensors.FromFlatDataAndDimensions(p.Classes, p.N))
+		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim),
+			tensors.FromFlatDataAndDimensions(p.Classes, p.N))
 	}
 	return args
 }
@@ -235,7 +244,8 @@ func onSphere(f, g []float32, dim int) []float64 {
 	return out
 }
 
-// Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see imply.go).
+// Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see
+// composeloss.go in package dmlx).
 type Implied struct {
 	// Anchors are those that move a pair and have triplets, a positive and a negative among the rows, in their order.
 	Anchors []ImpliedAnchor

@@ -98,7 +98,8 @@ func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []f
 		return []*Node{Neg(half(0)), half(perClass)}
 	}, grid...)
 	if err != nil {
-		return nil, fmt.Errorf("a lone triplet: %w; a loss that uses the vectors or their lengths is not one on S, and has no parts there", err)
+		return nil, fmt.Errorf("a lone triplet: %w; a loss that uses the vectors or their lengths is not one on S, and "+
+			"has no parts there", err)
 	}
 	positive, negative := make([]float32, len(grid)), make([]float32, len(grid))
 	for i, values := range out {
@@ -147,7 +148,8 @@ func Separate(sap, san, positive, negative []float32) (*TripletParts, error) {
 	largest := 0.0
 	for i := range positive {
 		if !finite(positive[i]) || !finite(negative[i]) {
-			return nil, fmt.Errorf("weights: %v and %v at S_ap = %v, S_an = %v are not finite", positive[i], negative[i], sap[i/m], san[i%m])
+			return nil, fmt.Errorf("weights: %v and %v at S_ap = %v, S_an = %v are not finite", positive[i], negative[i],
+				sap[i/m], san[i%m])
 		}
 		largest = max(largest, math.Abs(float64(positive[i])), math.Abs(float64(negative[i])))
 	}

@@ -9,9 +9,11 @@ import (
 
 var aboutLifted = About{
 	Name: "lifted", Title: "Lifted structure",
-	Source: "Oh Song, Xiang, Jegelka, Savarese: Deep metric learning via lifted structured feature embedding, CVPR 2016, Eq. 4",
-	Text:   "mean over positive pairs of ½max(0, log(Σ_k exp(m − D_ik) + Σ_l exp(m − D_jl)) + D_ij)², k and l negatives of i and of j",
-	Peer:   "LiftedStructureLoss",
+	Source: "Oh Song, Xiang, Jegelka, Savarese: Deep metric learning via lifted structured feature embedding, CVPR " +
+		"2016, Eq. 4",
+	Text: "mean over positive pairs of ½max(0, log(Σ_k exp(m − D_ik) + Σ_l exp(m − D_jl)) + D_ij)², k and l " +
+		"negatives of i and of j",
+	Peer: "LiftedStructureLoss",
 }
 
 // Lifted is the lifted structure loss: each positive pair against all negatives of both members.

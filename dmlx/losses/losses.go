@@ -193,7 +193,8 @@ func CheckClasses(l Loss, classes []int64) error {
 			n++
 		}
 		if n != k || seen[class] {
-			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies a class, one behind the other", class, i, k)
+			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies a class, one behind the other", class,
+				i, k)
 		}
 		seen[class] = true
 		i += n

@@ -51,7 +51,8 @@ func NewArcFace() *ArcFace { return &ArcFace{Margin: 0.5, Gamma: 64} }
 
 func (l *ArcFace) params() []param {
 	inside := func(v float64) bool { return v >= 0 && v < math.Pi }
-	return []param{{name: "margin", at: &l.Margin, ok: inside, want: "an angle from 0 up to π"}, {name: "gamma", at: &l.Gamma}}
+	return []param{{name: "margin", at: &l.Margin, ok: inside, want: "an angle from 0 up to π"},
+		{name: "gamma", at: &l.Gamma}}
 }
 
 // Of builds the loss.

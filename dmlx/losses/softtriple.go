@@ -31,8 +31,10 @@ func NewSoftTriple() *SoftTriple {
 
 func (l *SoftTriple) params() []param {
 	whole := func(v float64) bool { return v >= 1 && v == float64(int(v)) }
-	return []param{{name: "centers", at: &l.Centers, ok: whole, want: "a whole number, 1 or more"}, {name: "lambda", at: &l.Lambda},
-		{name: "gamma", at: &l.Gamma, ok: positive, want: "a positive number"}, {name: "delta", at: &l.Delta}, {name: "tau", at: &l.Tau}}
+	return []param{{name: "centers", at: &l.Centers, ok: whole, want: "a whole number, 1 or more"},
+		{name: "lambda", at: &l.Lambda},
+		{name: "gamma", at: &l.Gamma, ok: positive, want: "a positive number"}, {name: "delta", at: &l.Delta}, {name: "tau",
+			at: &l.Tau}}
 }
 
 func (l *SoftTriple) perClass() int { return int(l.Centers) }

@@ -51,7 +51,8 @@ func hinge(x *Node) *Node {
 // rounding of this one.
 func softplus(x *Node) *Node {
 	top := StopGradient(Max(x, ZerosLike(x)))
-	return Add(top, Log1P(Add(Exp(Sub(x, top)), AddScalar(Exp(Neg(top)), -1)))) // eˣ is not lost beside 1 where x is far below 0.
+	// eˣ is not lost beside 1 where x is far below 0.
+	return Add(top, Log1P(Add(Exp(Sub(x, top)), AddScalar(Exp(Neg(top)), -1))))
 }
 
 // sumExp is log Σ exp(x) along the last axis over where the mask is, and whether there is anything; it is 0 where there

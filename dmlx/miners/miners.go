@@ -94,9 +94,11 @@ type Extreme struct {
 // Mine gives one triplet an anchor, or pairs if a strategy is Every.
 func (m Extreme) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	known := m.Positive == Easy || m.Positive == Hard || m.Positive == Every
-	known = known && (m.Negative == Easy || m.Negative == Hard || m.Negative == Every || m.Negative == SemiHard && m.Positive != Every)
+	known = known && (m.Negative == Easy || m.Negative == Hard || m.Negative == Every || m.Negative == SemiHard &&
+		m.Positive != Every)
 	if !known {
-		panic(fmt.Errorf("miner: the positive %q and the negative %q do not go together; want easy, hard or all and easy, hard, all or, "+
+		panic(fmt.Errorf("miner: the positive %q and the negative %q do not go together; want easy, hard or all and "+
+			"easy, hard, all or, "+
 			"with one positive, semi-hard", m.Positive, m.Negative))
 	}
 	s := StopGradient(b.S)
@@ -118,7 +120,8 @@ func (m Extreme) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	if positive == nil || negative == nil {
 		return b.MinedPairs(positives, negatives)
 	}
-	return b.Mined(dmlx.Triplets{Anchor: anchors(s), Positive: positive, Negative: negative, Valid: LogicalAnd(hasPositive, hasNegative)})
+	return b.Mined(dmlx.Triplets{Anchor: anchors(s), Positive: positive, Negative: negative,
+		Valid: LogicalAnd(hasPositive, hasNegative)})
 }
 
 // SemiHardNegatives takes for each positive pair the nearest negative that is farther from the anchor than the positive
@@ -149,7 +152,8 @@ func (m SemiHardNegatives) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 			among = LogicalAnd(among, GreaterThan(s, AddScalar(own, -m.Margin)))
 		}
 		negative, there := nearest(s, among)
-		positives, negatives, valid = append(positives, positive), append(negatives, negative), append(valid, LogicalAnd(any, there))
+		positives, negatives, valid = append(positives, positive), append(negatives, negative), append(valid,
+			LogicalAnd(any, there))
 	}
 	if turns == 0 {
 		none := LogicalAnd(b.Positive, LogicalNot(b.Positive))
@@ -161,7 +165,8 @@ func (m SemiHardNegatives) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	for i := range each {
 		each[i] = anchors(s)
 	}
-	return b.Mined(dmlx.Triplets{Anchor: flat(each), Positive: flat(positives), Negative: flat(negatives), Valid: flat(valid)})
+	return b.Mined(dmlx.Triplets{Anchor: flat(each), Positive: flat(positives), Negative: flat(negatives),
+		Valid: flat(valid)})
 }
 
 // DistanceWeighted draws for each positive pair a negative with a chance that undoes how often its distance occurs on
@@ -201,9 +206,10 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	whole := ReduceMax(upTo, 1)
 	last := ReduceMax(Where(among, graphs.Index(s, 1), MulScalar(OnesLike(index), -1)), 1)
 	// No draw is behind the last that can be, however the sums are rounded.
-	upTo = Where(GreaterOrEqual(graphs.Index(s, 1), InsertAxes(last, -1)), MulScalar(OnesLike(upTo), 2), Div(upTo, InsertAxes(Where(
-		GreaterThan(whole, ZerosLike(whole)), whole, OnesLike(whole)), -1)))
-	places := loop.Positives(b.Positive, []*Node{ZerosLike(s)}, []*Node{upTo, noise}, func(t loop.Turn) []*Node {
+	upTo = Where(GreaterOrEqual(graphs.Index(s, 1), InsertAxes(last, -1)), MulScalar(OnesLike(upTo), 2),
+		Div(upTo, InsertAxes(Where(
+			GreaterThan(whole, ZerosLike(whole)), whole, OnesLike(whole)), -1)))
+	places := loop.Positives(b.Positive, []*Node{ZerosLike(s)}, []*Node{upTo, noise}, func(t loop.Step) []*Node {
 		upTo, share := t.Fixed[0], t.Sum(Mul(t.Chosen, t.Fixed[1]))
 		passed := ConvertDType(LessOrEqual(upTo, share), dtypes.Float32)
 		return []*Node{Add(t.Carried[0], Mul(t.Chosen, t.Sum(passed)))}
@@ -211,7 +217,8 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	flat := func(x *Node) *Node { return Reshape(x, n*n) }
 	valid := LogicalAnd(b.Positive, InsertAxes(GreaterOrEqual(last, ZerosLike(last)), -1))
 	drawn := ConvertDType(graphs.Only(valid, places), dtypes.Int32)
-	return b.Mined(dmlx.Triplets{Anchor: flat(graphs.Index(s, 0)), Positive: flat(graphs.Index(s, 1)), Negative: flat(drawn), Valid: flat(valid)})
+	return b.Mined(dmlx.Triplets{Anchor: flat(graphs.Index(s, 0)), Positive: flat(graphs.Index(s, 1)),
+		Negative: flat(drawn), Valid: flat(valid)})
 }
 
 // MultiSimilarity takes the negatives nearer than the farthest positive and the positives farther than the nearest

@@ -32,7 +32,8 @@ func Nearest(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 		return nil, err
 	}
 	if k < 0 || k > retrievable {
-		return nil, fmt.Errorf("retrieval: %d neighbors asked for; want 0…%d, the items that can be retrieved", k, retrievable)
+		return nil, fmt.Errorf("retrieval: %d neighbors asked for; want 0…%d, the items that can be retrieved", k,
+			retrievable)
 	}
 	out := make([]Neighbors, len(queries.Labels))
 	err = similarities(ctx, b, queries, upTo(len(out)), gallery, func(i int, row []float32) {

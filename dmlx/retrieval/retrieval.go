@@ -55,7 +55,8 @@ func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddin
 	}
 	for _, k := range ks {
 		if k < 1 || k > retrievable {
-			return nil, fmt.Errorf("retrieval: Recall@%d asked for, but K must lie in 1…%d, the items that can be retrieved", k, retrievable)
+			return nil, fmt.Errorf("retrieval: Recall@%d asked for, but K must lie in 1…%d, the items that can be retrieved", k,
+				retrievable)
 		}
 	}
 
@@ -123,7 +124,8 @@ func (e *Embeddings) check(what string) error {
 		return fmt.Errorf("retrieval: %s: empty", what)
 	}
 	if e.Dim < 1 || len(e.Values) != len(e.Labels)*e.Dim {
-		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values), len(e.Labels), e.Dim)
+		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),
+			len(e.Labels), e.Dim)
 	}
 	for i, v := range e.Values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {

@@ -27,7 +27,8 @@ var blockSize = 4 << 20
 
 // similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time.
 // The row is only valid during the call.
-func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings, visit func(query int, row []float32)) (err error) {
+func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings,
+	visit func(query int, row []float32)) (err error) {
 	defer brief.Catch(&err)
 	if len(which) == 0 {
 		return nil
@@ -69,7 +70,8 @@ func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, w
 // rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items.
 // blocks are the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may
 // round the same dot product differently in different columns.
-func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int, ranked []ranking) (err error) {
+func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int,
+	ranked []ranking) (err error) {
 	defer brief.Catch(&err)
 	rows := 0
 	for _, block := range blocks {

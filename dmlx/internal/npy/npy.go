@@ -91,7 +91,8 @@ func read[T float32 | int64 | uint8](path, want string) (values []T, shape []int
 	}
 	n, have := size(d.Shape), body.Len()
 	if n < 0 || n > math.MaxInt/8 {
-		return nil, nil, fmt.Errorf("%s: its header says the shape %v, it has %d bytes of values: damaged", path, d.Shape, have)
+		return nil, nil, fmt.Errorf("%s: its header says the shape %v, it has %d bytes of values: damaged", path, d.Shape,
+			have)
 	}
 	// npyio reads past the end of a short file as zeros, so the bytes are decoded here.
 	if need := n * binary.Size(T(0)); have != need {

@@ -99,7 +99,8 @@ func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 func (b *LossBatch) Mined(t Triplets) *LossBatch {
 	t.Valid = StopGradient(t.Valid)
 	among := func(other *Node) *Node {
-		count := ScatterSum(ZerosLike(b.S), Stack([]*Node{t.Anchor, other}, 1), ConvertDType(t.Valid, b.S.DType()), false, false)
+		count := ScatterSum(ZerosLike(b.S), Stack([]*Node{t.Anchor, other}, 1), ConvertDType(t.Valid, b.S.DType()), false,
+			false)
 		return GreaterThan(count, ZerosLike(count))
 	}
 	own := b.MinedPairs(among(t.Positive), among(t.Negative))
