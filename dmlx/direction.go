@@ -44,14 +44,16 @@ func (c Combination) Neg() Combination {
 var (
 	// DirectionCos is e^cos (Eq. 6): e_p = −f_a, e_n = f_a, e_ap = −f_p, e_an = f_n.
 	DirectionCos = Direction{Name: "cos", Of: cosine, paper: true}
-	// DirectionEuc is e^euc (Eq. 5): e_p = (f_p−f_a)/‖f_p−f_a‖, e_n = (f_a−f_n)/‖f_a−f_n‖, e_ap = −e_p, e_an = −e_n. A difference
-	// of length zero gives a zero vector.
+	// DirectionEuc is e^euc (Eq. 5): e_p = (f_p−f_a)/‖f_p−f_a‖, e_n = (f_a−f_n)/‖f_a−f_n‖, e_ap = −e_p, e_an = −e_n. A
+	// difference of length zero gives a zero vector.
 	DirectionEuc = Direction{Name: "euc", Of: euclidean, paper: true}
 	// DirectionEucOrth is e^euc-orth (Eq. 7): e^euc, with e_n and e_an projected so that they are orthogonal to f_a−f_p.
-	DirectionEucOrth = Direction{Name: "euc-orth", Of: func(b *Batch) Moves { return orthogonal(b, euclidean(b)) }, paper: true}
-	// DirectionCosOrth is e^cos-orth (Eq. 7): e^cos, with e_n and e_an projected so that they are orthogonal to f_a−f_p. Its e_n is
-	// the unit vector along f_a+f_p.
-	DirectionCosOrth = Direction{Name: "cos-orth", Of: func(b *Batch) Moves { return orthogonal(b, cosine(b)) }, paper: true}
+	DirectionEucOrth = Direction{Name: "euc-orth", Of: func(b *Batch) Moves { return orthogonal(b, euclidean(b)) },
+		paper: true}
+	// DirectionCosOrth is e^cos-orth (Eq. 7): e^cos, with e_n and e_an projected so that they are orthogonal to f_a−f_p.
+	// Its e_n is the unit vector along f_a+f_p.
+	DirectionCosOrth = Direction{Name: "cos-orth", Of: func(b *Batch) Moves { return orthogonal(b, cosine(b)) },
+		paper: true}
 	// Directions lists them in the order of Table 2.
 	Directions = []Direction{DirectionEuc, DirectionCos, DirectionEucOrth, DirectionCosOrth}
 )
@@ -92,7 +94,8 @@ func orthogonal(b *Batch, m Moves) Moves {
 		along := ReduceSum(Mul(v, u), 1)
 		rest := Sub(v, Mul(u, graphs.Column(along)))
 		shift := Mul(along, inverse)
-		out := Combination{Anchor: Sub(orZero(c.Anchor, shift), shift), Positive: Add(orZero(c.Positive, shift), shift), Negative: c.Negative}
+		out := Combination{Anchor: Sub(orZero(c.Anchor, shift), shift), Positive: Add(orZero(c.Positive, shift), shift),
+			Negative: c.Negative}
 		if b.Options.KeepLength {
 			return out
 		}

@@ -8,8 +8,8 @@
 //	∂L/∂f_p = T P₊ e_p    ∂L/∂f_n = T P₋ e_n    ∂L/∂f_a = T (P₊ e_ap + P₋ e_an)
 //
 // A [Rule] is a choice of the three parts, of which each can be one of the paper's or the user's own graph function.
-// [Surgery] injects the composed gradient at the L2-normalised embedding inside a GoMLX graph; package dissect returns it,
-// with everything that led to it, for a batch on the host.
+// [Surgery] injects the composed gradient at the L2-normalized embedding inside a GoMLX graph; package dissect returns
+// it, with everything that led to it, for a batch on the host.
 //
 // # Every rule is a matrix
 //
@@ -18,7 +18,11 @@
 // a triplet and one product, on the device, whatever the number of triplets. A loss written on S has such a matrix too,
 // M = ∂L/∂S + (∂L/∂S)ᵀ ([LossMatrix]), so that losses and rules can be looked at in the same terms.
 //
-// Where the ideas are: rules and their names in rule.go, directions in direction.go, pair weights in pairweight.go,
+// Where to find what: rules and their names in rule.go, directions in direction.go, pair weights in pairweight.go,
 // triplet weights and the selective masks in tripletweight.go, the choice of triplets in mining.go, the composition and
-// the custom-gradient op in surgery.go, the losses of Table 1 in loss.go.
+// the custom-gradient op in surgery.go, the losses of Table 1 in loss.go, any loss as a matrix in composeloss.go, a
+// loss with a part of another in exchange.go.
+//
+// The package builds graphs and does nothing else: it opens no backend and reads no file. Package dissect runs what it
+// builds, packages losses and miners have the losses of the field.
 package dmlx

@@ -21,8 +21,8 @@ var (
 	labels   = []int64{0, 0, 0, 1, 1, 1}
 )
 
-// A linear embedding [4, 2] is trained by a rule in a plain loop of gradient descent. Surgery's result may become any scalar,
-// here its sum: what arrives at the embeddings is the rule's gradient.
+// A linear embedding [4, 2] is trained by a rule in a plain loop of gradient descent. Surgery's result may become any
+// scalar, here its sum: what arrives at the embeddings is the rule's gradient.
 func ExampleSurgery() {
 	b, err := backend.Go()
 	if err != nil {
@@ -48,7 +48,8 @@ func ExampleSurgery() {
 		}
 		w = out[0]
 		if i%100 == 0 {
-			fmt.Printf("step %3d: mean S_ap %.2f, mean S_an %.2f\n", i, tensors.ToScalar[float32](out[1]), tensors.ToScalar[float32](out[2]))
+			fmt.Printf("step %3d: mean S_ap %.2f, mean S_an %.2f\n", i, tensors.ToScalar[float32](out[1]),
+				tensors.ToScalar[float32](out[2]))
 		}
 	}
 	// Output:
@@ -57,8 +58,8 @@ func ExampleSurgery() {
 	// step 200: mean S_ap 0.99, mean S_an 0.12
 }
 
-// The same in GoMLX's own trainer: Surgery is a loss function. Its value, a sum of the embeddings' values, means nothing;
-// its gradient is the rule's.
+// The same in GoMLX's own trainer: Surgery is a loss function. Its value, a sum of the embeddings' values, means
+// nothing; its gradient is the rule's.
 func ExampleSurgery_trainer() {
 	b, err := backend.Go()
 	if err != nil {
@@ -74,7 +75,8 @@ func ExampleSurgery_trainer() {
 	store.SetParam(model.ParamInitialSeed, int64(1))
 	trainer := train.NewTrainer(b, store, embed, bySurgery, optimizer.Adam().LearningRate(0.05).Done(), nil, nil)
 	for range 200 {
-		batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(features)}, Labels: []*tensors.Tensor{tensors.FromValue(labels)}}
+		batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(features)},
+			Labels: []*tensors.Tensor{tensors.FromValue(labels)}}
 		if _, err := trainer.TrainStep(batch); err != nil {
 			log.Fatal(err)
 		}

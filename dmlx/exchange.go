@@ -16,7 +16,8 @@ import (
 
 // # A loss with a part of another
 //
-// Any loss on S is a sum over triplets (see imply.go). With the shares that an anchor's pairs have of its pull and push,
+// Any loss on S is a sum over triplets (see composeloss.go). With the shares that an anchor's pairs have of its pull
+// and push,
 //
 //	q_ap = |W_ap| / Σ_p |W_ap|    r_an = |W_an| / Σ_n |W_an|
 //
@@ -24,21 +25,23 @@ import (
 //
 //	W_ap = −Σ_n T_apn Σ₊ σ_ap    W_an = Σ_p T_apn Σ₋ σ_an    T_apn = T_a q_ap r_an
 //
-// where σ is 1, and −1 for a pair of the wrong sign. These are the paper's three parts, and each is exchanged by itself:
+// where σ is 1, and −1 for a pair of the wrong sign. These are the paper's three parts, and each is exchanged by
+// itself:
 //
 //   - The pair weights Σ₊ and Σ₋ of the anchor, for P₊(S_ap) and P₋(S_an) of each pair. 𝒫 and 𝒩 of a relative weight
 //     (Eq. 12) are the positives and negatives that the loss compares the anchor with: for a loss with proxies, these.
-//   - The triplet weight T_a of the anchor, for κ T(S_ap, S_an) of each triplet. The loss's own size, which its temperature
-//     and its mean decide, is kept: κ is such that all T_apn together weigh what they did.
-//   - The direction e^cos of all losses on S, for another. An orthogonal one needs the triplet: with u along f_a−f_p, what n does
-//     to a is Σ_p T_apn P₋ (f_n − u (u·f_n)) made a unit vector, a sum over the anchor's positives one by one.
+//   - The triplet weight T_a of the anchor, for κ T(S_ap, S_an) of each triplet. The loss's own size, which its
+//     temperature and its mean decide, is kept: κ is such that all T_apn together weigh what they did.
+//   - The direction e^cos of all losses on S, for another. An orthogonal one needs the triplet: with u along f_a−f_p,
+//     what n does to a is Σ_p T_apn P₋ (f_n − u (u·f_n)) made a unit vector, a sum over the anchor's positives one by
+//     one.
 //
 // So a loss of one triplet an anchor that has P^con, as T^cos's under EPHN mining, turns into the rule with the other
-// part, κ times it for a triplet weight. What is no triplet stays as it is: anchors that only pull or only push, as the proxies of Proxy-Anchor without an
-// embedding of their class do, and the diagonal of S.
+// part, κ times it for a triplet weight. What is no triplet stays as it is: anchors that only pull or only push, as the
+// proxies of Proxy-Anchor without an embedding of their class do, and the diagonal of S.
 //
-// With a part exchanged the gradient is one of no loss any more: it goes to the vectors at once, as G, by the products that M
-// is made of. Nothing larger than [B+C, B+C] is allocated.
+// With a part exchanged the gradient is one of no loss any more: it goes to the vectors at once, as G, by the products
+// that M is made of. Nothing larger than [B+C, B+C] is allocated.
 
 // Exchange says which parts of a loss are taken from elsewhere; the zero value exchanges nothing.
 type Exchange struct {
@@ -46,15 +49,15 @@ type Exchange struct {
 	Pair      PairWeight    // Zero: the loss's.
 	Triplet   TripletWeight // Zero: the loss's.
 	Options   Options       // Of Pair and Triplet.
-	// PerAnchor is how many of an anchor's positives are gone through for an orthogonal direction or a triplet weight, in the
-	// order of rows. 0 is all that there could be; but the graph grows with it, so say the most images of a class, or proxies,
-	// where that is known, and no less: positives behind it get no triplet weight, and with an orthogonal direction no negative
-	// is pushed on their account.
+	// PerAnchor is how many of an anchor's positives are gone through for an orthogonal direction or a triplet weight, in
+	// the order of rows. 0 is all that there could be; but the graph grows with it, so say the most images of a class, or
+	// proxies, where that is known, and no less: positives behind it get no triplet weight, and with an orthogonal
+	// direction no negative is pushed on their account.
 	PerAnchor int
 }
 
-// ParseExchange reads which parts are exchanged: "pair=lin-ms", "direction=cos-orth", "triplet=cir", or several of them with
-// & between; "" for none. Parts are the paper's, by their names in a rule.
+// ParseExchange reads which parts are exchanged: "pair=lin-ms", "direction=cos-orth", "triplet=cir", or several of them
+// with & between; "" for none. Parts are the paper's, by their names in a rule.
 func ParseExchange(text string) (Exchange, error) {
 	var e Exchange
 	if text == "" {
@@ -94,7 +97,8 @@ func (e Exchange) String() string {
 	for _, part := range []struct {
 		key, name string
 		there     bool
-	}{{"direction", e.Direction.Name, e.Direction.Of != nil}, {"pair", e.Pair.Name, e.Pair.Of != nil}, {"triplet", e.Triplet.Name, e.Triplet.Of != nil}} {
+	}{{"direction", e.Direction.Name, e.Direction.Of != nil}, {"pair", e.Pair.Name, e.Pair.Of != nil}, {"triplet",
+		e.Triplet.Name, e.Triplet.Of != nil}} {
 		if part.there {
 			out = append(out, part.key+"="+part.name)
 		}
@@ -102,17 +106,18 @@ func (e Exchange) String() string {
 	return strings.Join(out, "&")
 }
 
-// Exchange is the loss's gradient with parts of another: G and GP are new, the rest is as the loss has it. It panics, as
-// code that builds graphs does, for a loss that is not one on S: what does not come through S has no parts.
+// Exchange is the loss's gradient with parts of another: G and GP are new, the rest is as the loss has it. It panics,
+// as code that builds graphs does, for a loss that is not one on S: what does not come through S has no parts.
 func (c *ComposedLoss) Exchange(e Exchange) *ComposedLoss {
 	used := c.uses(c.Value)
 	switch {
 	case used[c.X]:
-		panic(fmt.Errorf("exchange %s: not a loss on S = f fᵀ: it uses the embeddings before their normalisation", e))
+		panic(fmt.Errorf("exchange %s: not a loss on S = f fᵀ: it uses the embeddings before their normalization", e))
 	case used[c.F], c.P != nil && used[c.P]:
 		panic(fmt.Errorf("exchange %s: not a loss on S = f fᵀ: it uses the coordinates of the vectors themselves", e))
 	}
-	if d := e.Direction; d.Of != nil && !slices.ContainsFunc(Directions, func(o Direction) bool { return d.paper && o.Name == d.Name }) {
+	if d := e.Direction; d.Of != nil && !slices.ContainsFunc(Directions,
+		func(o Direction) bool { return d.paper && o.Name == d.Name }) {
 		panic(fmt.Errorf("exchange %s: the direction is none of the paper's", e))
 	}
 	out := *c
@@ -188,8 +193,8 @@ type anchors struct {
 	f, others          *Node // The vectors, [A, D] and [K, D].
 	proxies            bool  // Whether the anchors are the proxies.
 
-	// What split finds, [A, K] but for the last: W that is of no triplet; q and r; P₊ σ and P₋ σ; Σ_n r T and Σ_p q T, or T
-	// itself where it is not exchanged; and T_a, [A, 1].
+	// What split finds, [A, K] but for the last: W that is of no triplet; q and r; P₊ σ and P₋ σ; Σ_n r T and Σ_p q T, or
+	// T itself where it is not exchanged; and T_a, [A, 1].
 	rest, q, r, pull, push, pullWeight, pushWeight, t *Node
 	turns                                             []turn
 	total, exchanged                                  *Node // The sums of T_apn before and after, the latter without κ.
@@ -205,8 +210,9 @@ type turn struct {
 // beside are the rows with those of the same anchors over other vectors behind them.
 func (a *anchors) beside(b *anchors) *anchors {
 	join := func(x, y *Node) *Node { return Concatenate([]*Node{x, y}, 1) }
-	return &anchors{s: join(a.s, b.s), w: join(a.w, b.w), positive: join(a.positive, b.positive), negative: join(a.negative, b.negative),
-		f: a.f, others: Concatenate([]*Node{a.others, b.others}, 0), proxies: a.proxies}
+	return &anchors{s: join(a.s, b.s), w: join(a.w, b.w), positive: join(a.positive, b.positive),
+		negative: join(a.negative, b.negative),
+		f:        a.f, others: Concatenate([]*Node{a.others, b.others}, 0), proxies: a.proxies}
 }
 
 // split finds the parts, those that are exchanged included.
@@ -302,7 +308,8 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 	k := a.s.Shape().Dimensions[1]
 	square := shapes.Make(dtypes.Int32, k, k)
 	others := ConvertDType(NotEqual(Iota(a.s.Graph(), square, 0), Iota(a.s.Graph(), square, 1)), a.s.DType())
-	// mean of x over the set without the pair itself, and empty where that is empty. A product, since a difference would lose digits.
+	// mean of x over the set without the pair itself, and empty where that is empty. A product, since a difference would
+	// lose digits.
 	mean := func(set, x *Node, of func(mean *Node) *Node, empty float64) *Node {
 		count := MatMul(ConvertDType(set, x.DType()), others)
 		none := Equal(count, ZerosLike(count))
@@ -315,7 +322,8 @@ func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
 		}
 		return Mul(OneMinus(difference(near)), OneMinus(a.s)), Mul(OnePlus(difference(far)), a.s)
 	}
-	// That of exp(α(S_ap − R)) is exp(αS_ap − m) times the mean of exp(m − αR), with the anchor's least αR for m: no α overflows.
+	// That of exp(α(S_ap − R)) is exp(αS_ap − m) times the mean of exp(m − αR), with the anchor's least αR for m: no α
+	// overflows.
 	ratio := func(set *Node, slope float64) *Node {
 		scaled := MulScalar(a.s, slope)
 		least := ReduceAndKeep(Where(set, scaled, MulScalar(aboveAll(a.s), math.Abs(slope))), ReduceMin, 1)
@@ -385,7 +393,8 @@ func (a *anchors) gradient(e Exchange, kappa *Node) (atAnchors, atOthers *Node) 
 		apart := Sub(onAnchor, onOther) // u·(f_a−f_n)
 		z := Mul(Mul(y, inverse), unit(Mul(apart, inverse)))
 		along := Mul(z, apart)
-		g.others = append(g.others, Sub(Sub(MatMul(Transpose(z, 0, 1), a.f), Mul(a.others, sumColumn(z))), MatMul(Transpose(along, 0, 1), u)))
+		g.others = append(g.others, Sub(Sub(MatMul(Transpose(z, 0, 1), a.f), Mul(a.others, sumColumn(z))),
+			MatMul(Transpose(along, 0, 1), u)))
 		g.anchors = append(g.anchors, Add(Sub(MatMul(z, a.others), Mul(a.f, sumRow(z))), Mul(u, sumRow(along))))
 	}
 	return g.sums()
@@ -412,8 +421,8 @@ func (g *gradients) euclidean(a *anchors, w *Node) {
 	g.others = append(g.others, Neg(Mul(a.others, sumColumn(w))))
 }
 
-// inverseRoot is 1/√x of a square of a length up to 2 that was read off similarities: under 10⁻⁶ it has no digits left, and
-// 0 stands for it.
+// inverseRoot is 1/√x of a square of a length up to 2 that was read off similarities: under 10⁻⁶ it has no digits left,
+// and 0 stands for it.
 func inverseRoot(x *Node) *Node {
 	there := GreaterThan(x, Scalar(x.Graph(), x.DType(), 1e-6))
 	return Where(there, Reciprocal(Sqrt(Where(there, x, OnesLike(x)))), ZerosLike(x))

@@ -21,7 +21,7 @@ type Loss struct {
 	// Why says what the loss does that its rule does not, where Constant is 0, or what was held fixed; TeX between $.
 	Why string
 	// Of builds the mean of the loss over the valid triplets of b: a scalar with a gradient with respect to f, the
-	// normalised embeddings [B, D], or to s = f fᵀ.
+	// normalized embeddings [B, D], or to s = f fᵀ.
 	Of func(b *Batch, f, s *Node) *Node
 }
 
@@ -33,8 +33,8 @@ func (l Loss) Rule(o Options) Rule {
 }
 
 // Losses are the seven methods of Table 1 under the names of their rules ([Aliases]). The paper's components of MS and
-// SCT integrate to another loss than the one that was published; table1-ms-published and table1-sct-published are those.
-// At a rule's own parameters and triplets none of these is a loss of package losses, but for triplet-euc and
+// SCT integrate to another loss than the one that was published; table1-ms-published and table1-sct-published are
+// those. At a rule's own parameters and triplets none of these is a loss of package losses, but for triplet-euc and
 // triplet-cos, which losses.Triplet and losses.SoftTriplet contain.
 var Losses = []Loss{
 	{
@@ -76,7 +76,8 @@ var Losses = []Loss{
 	},
 	{
 		Name: "table1-ms", Text: "log(1 + m₊exp(−α(S_ap−λ)))/(αm₊) + log(1 + m₋exp(β(S_an−λ)))/(βm₋), m₊ and m₋ held fixed",
-		Why:      "what $P^{sig-ms}$ integrates to: the similarities to other members weigh the pair and get no gradient themselves",
+		Why: "what $P^{sig-ms}$ integrates to: the similarities to other members weigh the pair and get no " +
+			"gradient themselves",
 		Constant: func(Options) float64 { return 2 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -85,14 +86,17 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "table1-ms-published", RuleName: "table1-ms", Text: "log(1 + Σ exp(−α(S_ak−λ)))/α + log(1 + Σ exp(β(S_ak−λ)))/β, as published: sums over 𝒫 and 𝒩 with the pair itself",
-		Why:      "the published loss sums where $P^{sig-ms}$ takes a mean, and moves every member of 𝒫 and 𝒩, not the triplet's alone",
+		Name: "table1-ms-published", RuleName: "table1-ms", Text: "log(1 + Σ exp(−α(S_ak−λ)))/α + log(1 + Σ " +
+			"exp(β(S_ak−λ)))/β, as published: sums over 𝒫 and 𝒩 with the pair itself",
+		Why: "the published loss sums where $P^{sig-ms}$ takes a mean, and moves every member of 𝒫 and 𝒩, not the " +
+			"triplet's alone",
 		Constant: func(Options) float64 { return 0 },
 		Of:       multiSimilarity,
 	},
 	{
-		Name: "table1-dr-ms", Text: "the loss of table1-ms with m₊ and m₋ held fixed, before its regulariser",
-		Why:      "DR-MS adds a regulariser for the direction that the rule takes outright: a projected direction is the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
+		Name: "table1-dr-ms", Text: "the loss of table1-ms with m₊ and m₋ held fixed, before its regularizer",
+		Why: "DR-MS adds a regularizer for the direction that the rule takes outright: a projected direction is " +
+			"the gradient of no loss on $S$: $M$ of such a rule is not symmetric",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
 			ap, an := b.similarities(s)
@@ -111,7 +115,8 @@ var Losses = []Loss{
 		},
 	},
 	{
-		Name: "table1-sct-published", RuleName: "table1-sct", Text: "S_an where S_an > S_ap, else triplet-cos, as published (λ = 1)",
+		Name: "table1-sct-published", RuleName: "table1-sct", Text: "S_an where S_an > S_ap, else triplet-cos, as " +
+			"published (λ = 1)",
 		Why:      "the published loss pushes hard negatives with weight λ, the rule with $T^{cos}$",
 		Constant: func(Options) float64 { return 0 },
 		Of: func(b *Batch, _, s *Node) *Node {
@@ -141,7 +146,8 @@ func binomial(b *Batch, ap, an, mPositive, mNegative *Node) *Node {
 		x := MulScalar(AddScalar(s, -o.LambdaValue()), slope)
 		return Div(Softplus(Add(x, Log(m))), m)
 	}
-	return Add(DivScalar(term(ap, mPositive, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, mNegative, o.BetaValue()), o.BetaValue()))
+	return Add(DivScalar(term(ap, mPositive, -o.AlphaValue()), o.AlphaValue()),
+		DivScalar(term(an, mNegative, o.BetaValue()), o.BetaValue()))
 }
 
 func multiSimilarity(b *Batch, _, s *Node) *Node {
@@ -155,5 +161,6 @@ func multiSimilarity(b *Batch, _, s *Node) *Node {
 		sum := Add(e(self), ReduceSum(graphs.Only(set.belong, all), 1))
 		return Log1P(sum)
 	}
-	return b.mean(Add(DivScalar(term(ap, positives, -o.AlphaValue()), o.AlphaValue()), DivScalar(term(an, negatives, o.BetaValue()), o.BetaValue())))
+	return b.mean(Add(DivScalar(term(ap, positives, -o.AlphaValue()), o.AlphaValue()),
+		DivScalar(term(an, negatives, o.BetaValue()), o.BetaValue())))
 }

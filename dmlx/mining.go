@@ -28,8 +28,8 @@ func pairs(s, labels *Node, o Options) (positive, negative *Node) {
 	return positive, negative
 }
 
-// easyPositiveHardNegative mines by EPHN: one triplet an anchor, of its nearest positive and its nearest negative in the
-// batch. Among equals the lowest index is taken. An anchor that lacks either gives a triplet that is not valid.
+// easyPositiveHardNegative mines by EPHN: one triplet an anchor, of its nearest positive and its nearest negative in
+// the batch. Among equals the lowest index is taken. An anchor that lacks either gives a triplet that is not valid.
 func easyPositiveHardNegative(s, positive, negative *Node) Triplets {
 	g, n := s.Graph(), s.Shape().Dimensions[0]
 	index := graphs.Index(s, 1)
@@ -48,6 +48,7 @@ func easyPositiveHardNegative(s, positive, negative *Node) Triplets {
 	}
 }
 
-// belowAll and aboveAll are lower and higher than any similarity, and finite, so that no arithmetic makes a NaN of them.
+// belowAll and aboveAll are lower and higher than any similarity, and finite, so that no arithmetic makes a NaN of
+// them.
 func belowAll(s *Node) *Node { return MulScalar(OnesLike(s), -4) }
 func aboveAll(s *Node) *Node { return MulScalar(OnesLike(s), 4) }

@@ -63,7 +63,8 @@ func sigMS(b *Batch) (positive, negative *Node) {
 func relativeSimilarity(b *Batch) (mPositive, mNegative *Node) {
 	positives, negatives := b.relative()
 	alpha, beta := b.Options.AlphaValue(), b.Options.BetaValue()
-	return positives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.Sap), r), alpha)) }, OnesLike(b.Sap)),
+	return positives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.Sap), r), alpha)) },
+			OnesLike(b.Sap)),
 		negatives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.San), r), -beta)) }, OnesLike(b.San))
 }
 
@@ -107,7 +108,9 @@ func (b *Batch) relative() (positives, negatives others) {
 	other := func(chosen *Node) *Node {
 		return NotEqual(graphs.Index(rows, 1), graphs.Column(chosen))
 	}
-	positives = others{rows, LogicalAnd(LogicalAnd(positive, other(b.Triplets.Positive)), LessThan(rows, graphs.Column(AddScalar(hardest, epsilon))))}
-	negatives = others{rows, LogicalAnd(LogicalAnd(negative, other(b.Triplets.Negative)), GreaterThan(rows, graphs.Column(AddScalar(farthest, -epsilon))))}
+	positives = others{rows, LogicalAnd(LogicalAnd(positive, other(b.Triplets.Positive)),
+		LessThan(rows, graphs.Column(AddScalar(hardest, epsilon))))}
+	negatives = others{rows, LogicalAnd(LogicalAnd(negative, other(b.Triplets.Negative)),
+		GreaterThan(rows, graphs.Column(AddScalar(farthest, -epsilon))))}
 	return positives, negatives
 }

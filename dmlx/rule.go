@@ -103,8 +103,8 @@ func (o Options) LambdaValue() float64 { return value(o.Lambda, 0.5) }
 func (o Options) EpsilonValue() float64 { return value(o.Epsilon, 0.1) }
 
 // aliases are the losses of Table 1 as rules, and the paper's best rule, "Ours" in its Table 5. A name starts with
-// table1- if the loss as published, which has the name without it in package losses or none there, has another gradient.
-// former is the rule's name before that was so.
+// table1- if the loss as published, which has the name without it in package losses or none there, has another
+// gradient. former is the rule's name before that was so.
 var aliases = []struct{ name, former, rule string }{
 	{"triplet-euc", "", "euc/euc/con"},
 	{"triplet-cos", "", "cos/con/cos"},
@@ -116,8 +116,9 @@ var aliases = []struct{ name, former, rule string }{
 	{"ours", "", "cos-orth/lin-ms/cir"},
 }
 
-// FormerName returns a notice of one line if a rule's name is one that [ParseRule] still reads though the rule is called
-// otherwise now, and "" for any other name: "ms" is table1-ms, since the loss "ms" as published has another gradient.
+// FormerName returns a notice of one line if a rule's name is one that [ParseRule] still reads though the rule is
+// called otherwise now, and "" for any other name: "ms" is table1-ms, since the loss "ms" as published has another
+// gradient.
 func FormerName(name string) string {
 	body, _, _ := strings.Cut(name, "?")
 	for _, a := range aliases {
@@ -163,7 +164,8 @@ func ParseRule(name string) (Rule, error) {
 	if r.Pair, err = find("pair weight", parts[1], PairWeights, func(p PairWeight) string { return p.Name }); err != nil {
 		return fail("%v", err)
 	}
-	if r.Triplet, err = find("triplet weight", triplet, TripletWeights, func(t TripletWeight) string { return t.Name }); err != nil {
+	if r.Triplet, err = find("triplet weight", triplet, TripletWeights,
+		func(t TripletWeight) string { return t.Name }); err != nil {
 		return fail("%v", err)
 	}
 	if hasMask {

@@ -10,7 +10,7 @@ import (
 
 // Batch is what the parts of a rule are functions of: the embeddings of a batch, their similarities, and its triplets.
 type Batch struct {
-	F        *Node // The L2-normalised embeddings, float32 [B, D].
+	F        *Node // The L2-normalized embeddings, float32 [B, D].
 	S        *Node // S = F Fᵀ, [B, B].
 	Triplets Triplets
 	Sap, San *Node // S of the triplets' pairs, [T]. Of a triplet that is not valid they are any similarities.
@@ -21,7 +21,7 @@ type Batch struct {
 	dap, dan           *Node // Distances, once they are asked for.
 }
 
-// NewBatch prepares a batch of L2-normalised embeddings f, float32 [B, D], with integer labels [B], and mines one
+// NewBatch prepares a batch of L2-normalized embeddings f, float32 [B, D], with integer labels [B], and mines one
 // triplet an anchor: its nearest positive and its nearest negative (EPHN). No gradient flows through what it computes.
 func NewBatch(f, labels *Node, o Options) *Batch {
 	b := newBatch(f, labels, o)
@@ -63,7 +63,8 @@ func (b *Batch) anchorRows(x *Node) *Node {
 
 // members are f_a, f_p and f_n, [T, D] each.
 func (b *Batch) members() (fa, fp, fn *Node) {
-	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F, graphs.Column(b.Triplets.Negative))
+	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F,
+		graphs.Column(b.Triplets.Negative))
 }
 
 // Dap is the distance ‖f_a−f_p‖, [T].
@@ -98,12 +99,13 @@ type Composed struct {
 
 // Compose builds the gradient of a rule at a batch (§3.1): G = M F, where M gathers, over all valid triplets, the
 // coefficients of T P₊ e_p in row p, of T P₋ e_n in row n and of T (P₊ e_ap + P₋ e_an) in row a, divided by the number
-// of valid triplets unless Options.Sum. The rule's options are taken for the batch's, but for SkipDuplicates, by which the batch
-// has been mined: it panics if they differ in that.
+// of valid triplets unless Options.Sum. The rule's options are taken for the batch's, but for SkipDuplicates, by which
+// the batch has been mined: it panics if they differ in that.
 func Compose(b *Batch, r Rule) *Composed {
 	r = r.WithDefaults()
 	if r.Options.SkipDuplicates != b.Options.SkipDuplicates {
-		exceptions.Panicf("rule %s: SkipDuplicates is %v, and the batch was mined with %v", r.Name(), r.Options.SkipDuplicates, b.Options.SkipDuplicates)
+		exceptions.Panicf("rule %s: SkipDuplicates is %v, and the batch was mined with %v", r.Name(),
+			r.Options.SkipDuplicates, b.Options.SkipDuplicates)
 	}
 	own := *b
 	own.Options = r.Options
@@ -144,8 +146,8 @@ func Compose(b *Batch, r Rule) *Composed {
 	return c
 }
 
-// Weights builds P₊ with the mask applied, P₋ and T of the triplets of a batch, [T] each. It panics, as code that builds
-// graphs does, if a part gives another shape.
+// Weights builds P₊ with the mask applied, P₋ and T of the triplets of a batch, [T] each. It panics, as code that
+// builds graphs does, if a part gives another shape.
 func (r Rule) Weights(b *Batch) (positive, negative, triplet *Node) {
 	r = r.WithDefaults()
 	positive, negative = r.Pair.Of(b)
@@ -196,8 +198,8 @@ func Normalize(x *Node) *Node {
 }
 
 // Surgery is the op of the paper's implementation section. It takes embeddings, float32 [B, D], as the network gives
-// them, and integer labels [B]. Forward it is their L2 normalisation, [B, D]. Backward the gradient at the normalised
-// embeddings is the rule's composed gradient, whatever gradient arrives; through the normalisation it goes on as usual.
+// them, and integer labels [B]. Forward it is their L2 normalization, [B, D]. Backward the gradient at the normalized
+// embeddings is the rule's composed gradient, whatever gradient arrives; through the normalization it goes on as usual.
 // So the gradient of any scalar made of the result, as ReduceAllSum, trains the network by the rule.
 func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
 	f = Normalize(embeddings)

@@ -28,8 +28,9 @@ func (e *PartError) Error() string {
 	return fmt.Sprintf("%s: %s (%s, line %d)", e.Part, e.What, filepath.Base(e.File), e.Line)
 }
 
-// Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape or
-// type than it shall, say which part that is and on which line. It is the same rule: names, identity and gradients stay.
+// Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape
+// or type than it shall, say which part that is and on which line. It is the same rule: names, identity and gradients
+// stay.
 func (r Rule) Traced() Rule {
 	r = r.WithDefaults()
 	if d := r.Direction; d.Custom() {
@@ -100,7 +101,8 @@ func (t tracer) want(x *Node, what string, dtype dtypes.DType) {
 	case x.Graph() != t.b.Sap.Graph():
 		t.fail("%s belongs to another graph; build it from the batch that the function is given", what)
 	case x.DType() != dtype || x.Rank() != 1 || x.Shape().Dimensions[0] != dims[0]:
-		t.fail("%s is %s %v; want one value for each triplet, %s %v, as b.Sap", what, strings.ToLower(x.DType().String()), x.Shape().Dimensions,
+		t.fail("%s is %s %v; want one value for each triplet, %s %v, as b.Sap", what, strings.ToLower(x.DType().String()),
+			x.Shape().Dimensions,
 			strings.ToLower(dtype.String()), dims)
 	}
 }
@@ -143,7 +145,8 @@ func (t tracer) panicked() {
 // user tells whether a function may be one of the user's own.
 func user(function string) bool {
 	own := reflect.TypeFor[Rule]().PkgPath()
-	for _, prefix := range []string{"runtime.", "reflect.", "panic", "github.com/gomlx/", "github.com/pkg/errors", own + ".", own + "/dissect."} {
+	for _, prefix := range []string{"runtime.", "reflect.", "panic", "github.com/gomlx/", "github.com/pkg/errors",
+		own + ".", own + "/dissect."} {
 		if rest, is := strings.CutPrefix(function, prefix); is {
 			return strings.HasPrefix(prefix, own) && (strings.HasPrefix(rest, "Test") || strings.HasPrefix(rest, "Example"))
 		}

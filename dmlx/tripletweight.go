@@ -52,7 +52,8 @@ var (
 	// SC2 is T^sc2 as Figure 3 and the text have it: no P₊ where S_ap(2−S_ap)−S_an² < 0.5.
 	SC2 = Mask{Name: "sc2", Of: func(b *Batch) *Node { return LessThan(circle(b), half(b)) }, paper: true}
 	// SC2Printed is T^sc2 as Eq. 19 prints it, with > for <: no P₊ for the triplets that are well separated.
-	SC2Printed = Mask{Name: "sc2-printed", Of: func(b *Batch) *Node { return GreaterThan(circle(b), half(b)) }, paper: true}
+	SC2Printed = Mask{Name: "sc2-printed", Of: func(b *Batch) *Node { return GreaterThan(circle(b), half(b)) },
+		paper: true}
 	// Masks lists them.
 	Masks = []Mask{SC1, SC2, SC2Printed}
 )

@@ -110,7 +110,8 @@ func start(config string) (b compute.Backend, err error) {
 		config = strings.TrimSuffix("go:ops_sequential,"+options, ",")
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "xla" && !strings.Contains(options, "tf32") {
-		// On CUDA go-xla's matrix products have ten bits of mantissa unless told otherwise, and 2−2S of equal rows is no 0 then.
+		// On CUDA go-xla's matrix products have ten bits of mantissa unless told otherwise, and 2−2S of equal rows is no 0
+		// then.
 		config = "xla:" + options + ",tf32=false"
 	}
 	b, err = compute.NewWithConfig(config)
@@ -143,7 +144,8 @@ func pluginDirs() []string {
 	dirs := filepath.SplitList(os.Getenv("PJRT_PLUGIN_LIBRARY_PATH"))
 	dirs = append(dirs, "/usr/local/lib/go-xla")
 	if home, err := os.UserHomeDir(); err == nil {
-		dirs = append(dirs, filepath.Join(home, ".local/lib/go-xla"), filepath.Join(home, "Library/Application Support/go-xla"))
+		dirs = append(dirs, filepath.Join(home, ".local/lib/go-xla"),
+			filepath.Join(home, "Library/Application Support/go-xla"))
 	}
 	return dirs
 }

@@ -90,8 +90,8 @@ const (
 	largestDuplicateScale       = 100
 )
 
-// Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes at
-// any size of a batch, whether weights and gradient are finite, also for near duplicates, at any similarity and for
+// Check tries a rule on batches that show what is wrong with rules: whether its parts build and have the right shapes
+// at any size of a batch, whether weights and gradient are finite, also for near duplicates, at any similarity and for
 // triplets that have collapsed, whether it depends on the embeddings' similarities alone, so that turning all of them
 // turns the gradient, whether a batch without triplets is left alone, how large it is beside cos/con/con, and whether a
 // step brings positives nearer than negatives. What is wrong with the rule is a finding; the error is that of a backend
@@ -140,7 +140,8 @@ func (c *checker) try(e Embeddings, r dmlx.Rule) (*tried, error) {
 		f := dmlx.Normalize(x)
 		k := dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r)
 		t := k.Triplets
-		return []*Node{k.G, Gradient(ReduceAllSum(dmlx.Inject(f, k.G)), x)[0], k.PairPositive, k.PairNegative, k.Weight, k.Sap, k.San,
+		return []*Node{k.G, Gradient(ReduceAllSum(dmlx.Inject(f, k.G)), x)[0], k.PairPositive, k.PairNegative, k.Weight,
+			k.Sap, k.San,
 			t.Valid, t.Anchor, t.Positive, t.Negative}
 	})
 	if err != nil {
@@ -148,7 +149,8 @@ func (c *checker) try(e Embeddings, r dmlx.Rule) (*tried, error) {
 	}
 	f := func(i int) []float32 { return graphs.Floats(out[i]) }
 	n := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
-	return &tried{e, f(0), f(1), f(2), f(3), f(4), f(5), f(6), tensors.MustCopyFlatData[bool](out[7]), n(8), n(9), n(10)}, nil
+	return &tried{e, f(0), f(1), f(2), f(3), f(4), f(5), f(6), tensors.MustCopyFlatData[bool](out[7]), n(8), n(9),
+		n(10)}, nil
 }
 
 // add notes a finding; a part that is the user's own is located.
@@ -193,9 +195,12 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 			symbol string
 			values []float32
 		}{
-			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"), "P₊", t.positive},
-			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"), "P₋", t.negative},
-			{own(c.Rule.Triplet.Custom(), c.Rule.Triplet.Of), "triplet weight " + cmp.Or(c.Rule.WithDefaults().Triplet.Name, "custom"), "T", t.triplet},
+			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"),
+				"P₊", t.positive},
+			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"),
+				"P₋", t.negative},
+			{own(c.Rule.Triplet.Custom(), c.Rule.Triplet.Of), "triplet weight " + cmp.Or(c.Rule.WithDefaults().Triplet.Name,
+				"custom"), "T", t.triplet},
 		} {
 			if !finite(w.values[i]) {
 				return w.of, w.part, fmt.Sprintf("%s is %v at S_ap = %.4g, S_an = %.4g", w.symbol, w.values[i], t.sap[i], t.san[i])
@@ -205,7 +210,8 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 	for i, v := range t.g {
 		if !finite(v) {
 			d := c.Rule.WithDefaults().Direction
-			return own(d.Custom(), d.Of), "direction " + cmp.Or(d.Name, "custom"), fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
+			return own(d.Custom(), d.Of), "direction " + cmp.Or(d.Name,
+				"custom"), fmt.Sprintf("the gradient at image %d is %v though all weights are finite", i/t.e.Dim, v)
 		}
 	}
 	return nil, "", ""
@@ -215,7 +221,8 @@ func (c *checker) finite(usual Embeddings) bool {
 	batches := []struct {
 		what string
 		e    Embeddings
-	}{{"a random batch", usual}, {"loose classes", probeBatch(8, 4, 16, 3, 3)}, {"tight classes", probeBatch(8, 4, 16, 0.02, 4)}}
+	}{{"a random batch", usual}, {"loose classes", probeBatch(8, 4, 16, 3, 3)}, {"tight classes",
+		probeBatch(8, 4, 16, 0.02, 4)}}
 	for _, k := range batches {
 		t, err := c.try(k.e, c.rule)
 		if err != nil {
@@ -257,7 +264,8 @@ func (c *checker) similarities() {
 	}
 	more := ""
 	if negative > 0 {
-		more = fmt.Sprintf("; for %.0f %% of these triplets one is negative and turns its direction round", 100*float64(negative)/float64(len(sap)))
+		more = fmt.Sprintf("; for %.0f %% of these triplets one is negative and turns its direction round",
+			100*float64(negative)/float64(len(sap)))
 	}
 	c.add("any similarity", Good, nil, "", "the weights are finite for all S_ap and S_an from −1 to 1%s", more)
 }
@@ -277,16 +285,21 @@ func (c *checker) rotation(e Embeddings) {
 				part    string
 				was, is []float32
 			}{
-				{own(d.Pair.Custom(), d.Pair.Of), "pair weight " + cmp.Or(d.Pair.Name, "custom"), append(before.positive, before.negative...), append(after.positive, after.negative...)},
-				{own(d.Triplet.Custom(), d.Triplet.Of), "triplet weight " + cmp.Or(d.Triplet.Name, "custom"), before.triplet, after.triplet},
-				{own(d.Direction.Custom(), d.Direction.Of), "direction " + cmp.Or(d.Direction.Name, "custom"), times(before.g, turn, e.Dim), after.g},
+				{own(d.Pair.Custom(), d.Pair.Of), "pair weight " + cmp.Or(d.Pair.Name, "custom"),
+					append(before.positive, before.negative...), append(after.positive, after.negative...)},
+				{own(d.Triplet.Custom(), d.Triplet.Of), "triplet weight " + cmp.Or(d.Triplet.Name, "custom"), before.triplet,
+					after.triplet},
+				{own(d.Direction.Custom(), d.Direction.Of), "direction " + cmp.Or(d.Direction.Name, "custom"),
+					times(before.g, turn, e.Dim), after.g},
 			} {
 				if worst := largestDifference(k.was, k.is); !(worst <= largestRotationError) {
-					c.add("rotation", Bad, k.of, k.part, "changes by %.2g of its largest value when all embeddings are turned alike; it shall depend on their similarities alone", worst)
+					c.add("rotation", Bad, k.of, k.part, "changes by %.2g of its largest value when all embeddings are turned "+
+						"alike; it shall depend on their similarities alone", worst)
 					return
 				}
 			}
-			c.add("rotation", Good, nil, "", "the gradient turns with the embeddings, to %.1g of its largest value", largestDifference(times(before.g, turn, e.Dim), after.g))
+			c.add("rotation", Good, nil, "", "the gradient turns with the embeddings, to %.1g of its largest value",
+				largestDifference(times(before.g, turn, e.Dim), after.g))
 			return
 		}
 	}
@@ -310,7 +323,8 @@ func (c *checker) scale(e Embeddings) {
 	case c.Scale == 0:
 		c.add("scale", Doubtful, nil, "", "the gradient is zero on a random batch: the rule moves nothing")
 	case c.Scale < smallestScale || c.Scale > largestScale:
-		c.add("scale", Doubtful, nil, "", "the gradient is %.3g times as long as that of cos/con/con: train at about %.2g times its learning rate", c.Scale, 1/c.Scale)
+		c.add("scale", Doubtful, nil, "", "the gradient is %.3g times as long as that of cos/con/con: train at about "+
+			"%.2g times its learning rate", c.Scale, 1/c.Scale)
 	default:
 		c.add("scale", Good, nil, "", "the gradient is %.3g times as long as that of cos/con/con", c.Scale)
 	}
@@ -349,7 +363,8 @@ func (c *checker) sense(e Embeddings) {
 	if up-down <= 0 {
 		verdict, advice = Doubtful, ": negatives come nearer than positives do; is a sign wrong? A gradient is descended"
 	}
-	c.add("sense", verdict, nil, "", "after a small step the mean S_ap changes by %+.2g, the mean S_an by %+.2g%s", up, down, advice)
+	c.add("sense", verdict, nil, "", "after a small step the mean S_ap changes by %+.2g, the mean S_an by %+.2g%s", up,
+		down, advice)
 }
 
 // duplicates looks at f_a = f_p, at nearly that, and at embeddings that have all become one.
@@ -391,7 +406,8 @@ func (c *checker) duplicates() {
 		largest = max(largest, norm32(t.g))
 	}
 	if usual > 0 && largest > largestDuplicateScale*usual {
-		c.add(check, Doubtful, nil, "", "the gradient is %.3g times as long as without them: a data set with an image in it twice may make training explode", largest/usual)
+		c.add(check, Doubtful, nil, "", "the gradient is %.3g times as long as without them: a data set with an image "+
+			"in it twice may make training explode", largest/usual)
 		return
 	}
 	c.add(check, Good, nil, "", "finite with equal and nearly equal images, and with embeddings that are all one")
@@ -417,7 +433,8 @@ func (c *checker) withoutTriplets(e Embeddings) {
 		for i, v := range t.raw {
 			if v != 0 {
 				d := c.Rule.WithDefaults().Direction
-				c.add(check, Bad, own(d.Custom(), d.Of), "direction "+cmp.Or(d.Name, "custom"), "a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
+				c.add(check, Bad, own(d.Custom(), d.Of), "direction "+cmp.Or(d.Name, "custom"),
+					"a batch of %s has the gradient %v at image %d; want 0", k.what, v, i/e.Dim)
 				return
 			}
 		}
@@ -433,18 +450,18 @@ func own(custom bool, of any) any {
 	return of
 }
 
-// probeBatch is random classes with their images around them at a noise relative to the centres' length.
+// probeBatch is random classes with their images around them at a noise relative to the centers' length.
 func probeBatch(classes, images, dim int, noise float64, seed uint64) Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	e := Embeddings{N: classes * images, Dim: dim}
-	centre := make([]float64, dim)
+	center := make([]float64, dim)
 	for class := range classes {
-		for j := range centre {
-			centre[j] = rng.NormFloat64()
+		for j := range center {
+			center[j] = rng.NormFloat64()
 		}
 		for range images {
-			for j := range centre {
-				e.Values = append(e.Values, float32(centre[j]+noise*rng.NormFloat64()))
+			for j := range center {
+				e.Values = append(e.Values, float32(center[j]+noise*rng.NormFloat64()))
 			}
 			e.Labels = append(e.Labels, int64(class))
 		}

@@ -54,34 +54,46 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		"panic": {triplet(func(b *dmlx.Batch) *Node { return Mul(b.Sap, b.S) }), "builds", Bad, "triplet weight mine", ""},
 		"no error": {triplet(func(*dmlx.Batch) *Node { panic("not today") }), "builds", Bad, "triplet weight mine",
 			"not today"},
-		"shape":    {pair(func(b *dmlx.Batch) (*Node, *Node) { return b.Sap, b.S }), "builds", Bad, "pair weight mine", "P₋ is float32 [32 32]; want one value for each triplet, float32 [32]"},
-		"type":     {triplet(func(b *dmlx.Batch) *Node { return GreaterThan(b.Sap, b.San) }), "builds", Bad, "triplet weight mine", "T is bool"},
-		"nil":      {pair(func(b *dmlx.Batch) (*Node, *Node) { return b.Sap, nil }), "builds", Bad, "pair weight mine", "P₋ is nil"},
-		"one size": {triplet(func(b *dmlx.Batch) *Node { return Mul(b.Sap, Const(b.Sap.Graph(), make([]float32, 32))) }), "builds", Bad, "triplet weight mine", ""},
-		"mask":     {dmlx.Rule{Mask: dmlx.Mask{Name: "mine", Of: func(b *dmlx.Batch) *Node { return b.Sap }}}, "builds", Bad, "mask mine", "the mask is float32"},
-		"moves": {direction(func(b *dmlx.Batch) dmlx.Moves { return dmlx.Moves{Positive: dmlx.Combination{Anchor: b.S}} }), "builds", Bad, "direction mine",
+		"shape": {pair(func(b *dmlx.Batch) (*Node, *Node) { return b.Sap, b.S }), "builds", Bad, "pair weight mine",
+			"P₋ is float32 [32 32]; want one value for each triplet, float32 [32]"},
+		"type": {triplet(func(b *dmlx.Batch) *Node { return GreaterThan(b.Sap, b.San) }), "builds", Bad,
+			"triplet weight mine", "T is bool"},
+		"nil": {pair(func(b *dmlx.Batch) (*Node, *Node) { return b.Sap, nil }), "builds", Bad, "pair weight mine",
+			"P₋ is nil"},
+		"one size": {triplet(func(b *dmlx.Batch) *Node { return Mul(b.Sap, Const(b.Sap.Graph(), make([]float32, 32))) }),
+			"builds", Bad, "triplet weight mine", ""},
+		"mask": {dmlx.Rule{Mask: dmlx.Mask{Name: "mine", Of: func(b *dmlx.Batch) *Node { return b.Sap }}}, "builds", Bad,
+			"mask mine", "the mask is float32"},
+		"moves": {direction(func(b *dmlx.Batch) dmlx.Moves { return dmlx.Moves{Positive: dmlx.Combination{Anchor: b.S}} }),
+			"builds", Bad, "direction mine",
 			"the coefficient of f_a in e_p is float32 [32 32]"},
-		"NaN": {triplet(func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(b.San, -2)) }), "finite", Bad, "triplet weight mine", "T is NaN at S_ap = "},
+		"NaN": {triplet(func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(b.San, -2)) }), "finite", Bad,
+			"triplet weight mine", "T is NaN at S_ap = "},
 		"NaN of a direction": {direction(func(b *dmlx.Batch) dmlx.Moves {
 			return dmlx.Moves{Positive: dmlx.Combination{Anchor: Log(AddScalar(b.San, -2))}}
 		}), "finite", Bad, "direction mine",
 			"though all weights are finite"},
-		"negative similarity": {triplet(func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(b.San, 0.9)) }), "any similarity", Bad, "triplet weight mine", "T is NaN at S_ap = -1, S_an = -1"},
+		"negative similarity": {triplet(func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(b.San, 0.9)) }), "any similarity",
+			Bad, "triplet weight mine", "T is NaN at S_ap = -1, S_an = -1"},
 		"coordinates": {pair(func(b *dmlx.Batch) (*Node, *Node) {
 			first := Reshape(Slice(b.F, AxisRange(), AxisElem(0)), -1)
 			return first, b.San
 		}), "rotation", Bad, "pair weight mine", "depend on their similarities alone"},
-		"large": {triplet(func(b *dmlx.Batch) *Node { return MulScalar(OnesLike(b.Sap), 500) }), "scale", Doubtful, "", "1e+03 times as long as that of cos/con/con: train at about 0.001 times"},
-		"zero":  {triplet(func(b *dmlx.Batch) *Node { return ZerosLike(b.Sap) }), "scale", Doubtful, "", "moves nothing"},
+		"large": {triplet(func(b *dmlx.Batch) *Node { return MulScalar(OnesLike(b.Sap), 500) }), "scale", Doubtful, "",
+			"1e+03 times as long as that of cos/con/con: train at about 0.001 times"},
+		"zero": {triplet(func(b *dmlx.Batch) *Node { return ZerosLike(b.Sap) }), "scale", Doubtful, "", "moves nothing"},
 		"sign": {direction(func(b *dmlx.Batch) dmlx.Moves {
 			one := OnesLike(b.Sap)
 			return dmlx.Moves{Positive: dmlx.Combination{Anchor: one}, Negative: dmlx.Combination{Anchor: Neg(one)}}
 		}), "sense", Doubtful, "", "is a sign wrong?"},
-		"equal images": {pair(func(b *dmlx.Batch) (*Node, *Node) { return Reciprocal(b.Dap()), b.San }), "duplicates", Bad, "pair weight mine", "with equal images, P₊ is "},
-		"near":         {pair(func(b *dmlx.Batch) (*Node, *Node) { return Reciprocal(AddScalar(b.Dap(), 1e-6)), b.San }), "duplicates", Doubtful, "", "times as long as without them"},
+		"equal images": {pair(func(b *dmlx.Batch) (*Node, *Node) { return Reciprocal(b.Dap()), b.San }), "duplicates", Bad,
+			"pair weight mine", "with equal images, P₊ is "},
+		"near": {pair(func(b *dmlx.Batch) (*Node, *Node) { return Reciprocal(AddScalar(b.Dap(), 1e-6)), b.San }),
+			"duplicates", Doubtful, "", "times as long as without them"},
 		"no triplets": {direction(func(b *dmlx.Batch) dmlx.Moves {
 			one := OnesLike(b.Sap) // Divides by zero where no triplet is valid.
-			return dmlx.Moves{Positive: dmlx.Combination{Anchor: Div(Neg(one), Sign(ReduceAllMax(ConvertDType(b.Triplets.Valid, one.DType()))))}}
+			return dmlx.Moves{Positive: dmlx.Combination{Anchor: Div(Neg(one),
+				Sign(ReduceAllMax(ConvertDType(b.Triplets.Valid, one.DType()))))}}
 		}), "no triplets", Bad, "direction mine", "has the gradient NaN"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +103,8 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			}
 			for _, f := range got.Findings {
 				if c.check == f.Check {
-					if f.Verdict != c.verdict || f.Part != c.part || !strings.Contains(f.Message, c.want) || strings.Contains(f.Message, "\n") {
+					if f.Verdict != c.verdict || f.Part != c.part || !strings.Contains(f.Message, c.want) ||
+						strings.Contains(f.Message, "\n") {
 						t.Errorf("%v; want %v: %s: %s", f, c.verdict, c.part, c.want)
 					}
 					if (f.Part != "") != strings.HasSuffix(f.File, "check_test.go") || f.Part != "" && f.Line == 0 {
@@ -114,9 +127,10 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 
 // Tracing changes nothing about a rule.
 func TestTraced(t *testing.T) {
-	r := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (*Node, *Node) {
-		return Square(OneMinus(b.Sap)), Square(b.San)
-	}}, Options: dmlx.Options{Tau: new(2.0)}}
+	r := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square",
+		Of: func(b *dmlx.Batch) (*Node, *Node) {
+			return Square(OneMinus(b.Sap)), Square(b.San)
+		}}, Options: dmlx.Options{Tau: new(2.0)}}
 	id, err := IdentityOf(r)
 	if err != nil {
 		t.Fatal(err)

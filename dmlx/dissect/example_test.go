@@ -37,7 +37,8 @@ func ExampleRule() {
 	// negative [0.500 0.000]
 }
 
-// The multi-similarity loss of four embeddings: how much each anchor counts, and the pair weights that the loss gives it.
+// The multi-similarity loss of four embeddings: how much each anchor counts, and the pair weights that the loss gives
+// it.
 func ExampleLoss() {
 	b, err := backend.Go()
 	if err != nil {
@@ -47,7 +48,8 @@ func ExampleLoss() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := dissect.Embeddings{N: 4, Dim: 2, Values: []float32{1, 0, 0.8, 0.6, 0, 1, -0.6, 0.8}, Labels: []int64{0, 0, 1, 1}}
+	batch := dissect.Embeddings{N: 4, Dim: 2, Values: []float32{1, 0, 0.8, 0.6, 0, 1, -0.6, 0.8},
+		Labels: []int64{0, 0, 1, 1}}
 	d, err := dissect.Loss(b, batch, dissect.Proxies{}, loss.Of)
 	if err != nil {
 		log.Fatal(err)

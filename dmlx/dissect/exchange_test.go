@@ -21,7 +21,8 @@ func ephnTripletCos(b *dmlx.LossBatch) *Node {
 	t := mined.Triplets
 	at := func(other *Node) *Node { return Gather(b.S, Stack([]*Node{t.Anchor, other}, 1)) }
 	valid := ConvertDType(t.Valid, b.S.DType())
-	return Div(ReduceAllSum(Mul(valid, Softplus(Sub(at(t.Negative), at(t.Positive))))), Max(ReduceAllSum(valid), OnesLike(ReduceAllSum(valid))))
+	return Div(ReduceAllSum(Mul(valid, Softplus(Sub(at(t.Negative), at(t.Positive))))),
+		Max(ReduceAllSum(valid), OnesLike(ReduceAllSum(valid))))
 }
 
 // ownProxies is a cross entropy of embeddings with proxies, anchoredByProxies one of proxies with embeddings, in which
@@ -35,21 +36,26 @@ func ownProxies(b *dmlx.LossBatch) *Node {
 func anchoredByProxies(b *dmlx.LossBatch) *Node {
 	own := Transpose(b.Own, 0, 1)
 	pull, push := Exp(MulScalar(b.PS, -4)), Exp(MulScalar(b.PS, 4))
-	return ReduceAllSum(Add(Log1P(ReduceSum(Where(own, pull, ZerosLike(pull)), 1)), Log1P(ReduceSum(Where(own, ZerosLike(push), push), 1))))
+	return ReduceAllSum(Add(Log1P(ReduceSum(Where(own, pull, ZerosLike(pull)), 1)),
+		Log1P(ReduceSum(Where(own, ZerosLike(push), push), 1))))
 }
 
 // wrongSigns pushes some positives and pulls some negatives.
 func wrongSigns(b *dmlx.LossBatch) *Node {
 	x := Square(AddScalar(b.S, -0.3))
-	return Sub(ReduceAllSum(Where(b.Negative, x, ZerosLike(x))), ReduceAllSum(Where(b.Positive, Square(AddScalar(b.S, 0.1)), ZerosLike(x))))
+	return Sub(ReduceAllSum(Where(b.Negative, x, ZerosLike(x))),
+		ReduceAllSum(Where(b.Positive, Square(AddScalar(b.S, 0.1)), ZerosLike(x))))
 }
 
 // exchanges of the tests: each part alone, and together.
-var testExchanges = []string{"", "direction=cos", "direction=euc", "direction=euc-orth", "direction=cos-orth", "pair=con", "pair=euc", "pair=lin",
-	"pair=lin-ms", "pair=sig", "pair=sig-ms", "triplet=con", "triplet=cos", "triplet=cir", "direction=euc-orth&pair=lin&triplet=cos",
+var testExchanges = []string{"", "direction=cos", "direction=euc", "direction=euc-orth", "direction=cos-orth",
+	"pair=con", "pair=euc", "pair=lin",
+	"pair=lin-ms", "pair=sig", "pair=sig-ms", "triplet=con", "triplet=cos", "triplet=cir",
+	"direction=euc-orth&pair=lin&triplet=cos",
 	"direction=cos-orth&pair=lin-ms&triplet=cir"}
 
-// some are those of the test's exchanges that a backend tries: all on Go's, one elsewhere, since each graph compiles for seconds.
+// some are those of the test's exchanges that a backend tries: all on Go's, one elsewhere, since each graph compiles
+// for seconds.
 func some(b compute.Backend) []string {
 	if backendtest.IsGo(b) {
 		return testExchanges
@@ -172,7 +178,8 @@ func TestNothingExchanged(t *testing.T) {
 	})
 }
 
-// proxied is a batch with perClass proxies for each of its classes and, behind them, of classes that it has no image of.
+// proxied is a batch with perClass proxies for each of its classes and, behind them, of classes that it has no image
+// of.
 func proxied(n, dim, classes, more, perClass int, seed uint64) (Embeddings, Proxies) {
 	e := random(n, dim, classes, seed)
 	var labels []int64
@@ -192,18 +199,22 @@ func proxied(n, dim, classes, more, perClass int, seed uint64) (Embeddings, Prox
 	return e, p
 }
 
-// exchangeLosses with what their rows of W are over: embeddings and proxies, for anchors that are embeddings and proxies.
+// exchangeLosses with what their rows of W are over: embeddings and proxies, for anchors that are embeddings and
+// proxies.
 var exchangeLosses = map[string]struct {
 	of                           dmlx.LossFunc
 	ee, ep, pe, pp, needsProxies bool
 }{
-	"pairs":                {of: softLoss, ee: true},
-	"wrong signs":          {of: wrongSigns, ee: true},
-	"own proxies":          {of: ownProxies, ep: true},
-	"proxies as anchors":   {of: anchoredByProxies, pe: true},
-	"everything at once":   {of: func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) }, ee: true, ep: true, pe: true, pp: true},
-	"proxies as both":      {of: func(b *dmlx.LossBatch) *Node { return Add(anchoredByProxies(b), ownProxies(b)) }, ep: true, pe: true},
-	"pairs beside proxies": {of: func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), anchoredByProxies(b)) }, ee: true, pe: true},
+	"pairs":              {of: softLoss, ee: true},
+	"wrong signs":        {of: wrongSigns, ee: true},
+	"own proxies":        {of: ownProxies, ep: true},
+	"proxies as anchors": {of: anchoredByProxies, pe: true},
+	"everything at once": {of: func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) }, ee: true,
+		ep: true, pe: true, pp: true},
+	"proxies as both": {of: func(b *dmlx.LossBatch) *Node { return Add(anchoredByProxies(b), ownProxies(b)) },
+		ep: true, pe: true},
+	"pairs beside proxies": {of: func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), anchoredByProxies(b)) },
+		ee: true, pe: true},
 }
 
 // The device's gradient is what a walk over all triplets makes of W in float64, each by the formulas of the paper.
@@ -343,7 +354,8 @@ func walk(d *LossDissection, over func(a, j int) bool, x dmlx.Exchange) []vec {
 					for _, j := range positives {
 						farthest = min(farthest, s(a, j))
 					}
-					mean := func(of []int, without int, belongs func(s float64) bool, value func(s float64) float64, empty float64) float64 {
+					mean := func(of []int, without int, belongs func(s float64) bool, value func(s float64) float64,
+						empty float64) float64 {
 						sum, count := 0.0, 0.0
 						for _, j := range of {
 							if j != without && belongs(s(a, j)) {
@@ -361,8 +373,10 @@ func walk(d *LossDissection, over func(a, j int) bool, x dmlx.Exchange) []vec {
 						pull = (1 - mean(positives, p, near, func(r float64) float64 { return sap - r }, 0)) * (1 - sap)
 						push = (1 + mean(negatives, m, far, func(r float64) float64 { return san - r }, 0)) * san
 					} else {
-						pull = 1 / (mean(positives, p, near, func(r float64) float64 { return math.Exp(2 * (sap - r)) }, 1) + math.Exp(2*(sap-0.5)))
-						push = 1 / (mean(negatives, m, far, func(r float64) float64 { return math.Exp(-10 * (san - r)) }, 1) + math.Exp(-10*(san-0.5)))
+						pull = 1 / (mean(positives, p, near, func(r float64) float64 { return math.Exp(2 * (sap - r)) },
+							1) + math.Exp(2*(sap-0.5)))
+						push = 1 / (mean(negatives, m, far, func(r float64) float64 { return math.Exp(-10 * (san - r)) },
+							1) + math.Exp(-10*(san-0.5)))
 					}
 				}
 				pull, push = -math.Copysign(pull, pull*w(p)), math.Copysign(1, w(m))*push
@@ -416,13 +430,15 @@ func TestExchangeForItsOwn(t *testing.T) {
 func TestExchangeAngle(t *testing.T) {
 	t.Parallel()
 	b, e := goBackend(t), random(24, 6, 5, 33)
-	for text, want := range map[string]struct{ low, high float64 }{"": {0, 0.1}, "triplet=cos": {0, 0.1}, "direction=cos-orth": {5, 80}, "pair=lin": {1, 80}} {
+	for text, want := range map[string]struct{ low, high float64 }{"": {0, 0.1}, "triplet=cos": {0, 0.1},
+		"direction=cos-orth": {5, 80}, "pair=lin": {1, 80}} {
 		got, err := ExchangeAngle(b, e, Proxies{}, ephnTripletCos, parseExchange(t, text))
 		if err != nil || got < want.low || got > want.high {
 			t.Errorf("%s: turned by %g°, %v", text, got, err)
 		}
 	}
-	if _, err := ExchangeAngle(b, circleBatch([]int64{1, 2}, 0, 90), Proxies{}, ephnTripletCos, dmlx.Exchange{}); err == nil || !strings.Contains(err.Error(), "no gradient") {
+	if _, err := ExchangeAngle(b, circleBatch([]int64{1, 2}, 0, 90), Proxies{}, ephnTripletCos,
+		dmlx.Exchange{}); err == nil || !strings.Contains(err.Error(), "no gradient") {
 		t.Errorf("a batch without pairs: %v", err)
 	}
 }
@@ -444,7 +460,8 @@ func TestExchangeOfNothing(t *testing.T) {
 func TestBadExchange(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"pair=nonsense": "no pair weight \"nonsense\"", "nonsense": "no part \"nonsense\"", "pair=lin&pair=con": "twice", "mask=sc1": "no part \"mask\"",
+		"pair=nonsense": "no pair weight \"nonsense\"", "nonsense": "no part " +
+			"\"nonsense\"", "pair=lin&pair=con": "twice", "mask=sc1": "no part \"mask\"",
 		"direction=": "no direction \"\"",
 	} {
 		if _, err := dmlx.ParseExchange(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -454,8 +471,10 @@ func TestBadExchange(t *testing.T) {
 	e, b := circleBatch([]int64{1, 1, 2, 2}, 0, 10, 40, 60), goBackend(t)
 	x := parseExchange(t, "pair=lin")
 	for want, loss := range map[string]dmlx.LossFunc{
-		"uses the coordinates of the vectors themselves":         func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Square(b.F)) },
-		"uses the embeddings before their normalisation":         func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
+		"uses the coordinates of the vectors " +
+			"themselves": func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Square(b.F)) },
+		"uses the embeddings before their " +
+			"normalization": func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
 		"exchange pair=lin is not finite at row 0, column 0":     nil,
 		"exchange direction=mine: the direction is none of the ": softLoss,
 	} {

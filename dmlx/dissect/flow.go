@@ -35,7 +35,7 @@ type FlowState struct {
 	Violations float64   // The share of them with S_an > S_ap.
 }
 
-// NewFlow begins a flow at the normalised embeddings of a batch. The gradient is the sum over the triplets, whatever
+// NewFlow begins a flow at the normalized embeddings of a batch. The gradient is the sum over the triplets, whatever
 // Options.Sum says, so that a flow does not slow down as the batch grows. Embeddings that are not finite or have no
 // direction, given triplets, and a part of the rule that fails are errors. The flow is to be closed.
 func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
@@ -62,7 +62,7 @@ func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
 		return err
 	})
 	if err == nil {
-		err = f.step(0) // Normalises, and finds what fails.
+		err = f.step(0) // Normalizes, and finds what fails.
 	}
 	if err != nil {
 		f.Close()
@@ -86,8 +86,8 @@ func (f *Flow) State() FlowState {
 	return s
 }
 
-// Advance takes steps of gradient descent at a rate. Where a step would lead to values that are not finite, it fails and
-// the flow stays where it was before that step.
+// Advance takes steps of gradient descent at a rate. Where a step would lead to values that are not finite, it fails
+// and the flow stays where it was before that step.
 func (f *Flow) Advance(steps int, rate float64) error {
 	if f.exec == nil {
 		return errors.New("flow: it is closed")
@@ -108,7 +108,8 @@ func (f *Flow) step(rate float64) error {
 	s := f.state
 	var out []*tensors.Tensor
 	err := caught(func() (err error) {
-		out, err = f.exec.Call(tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), tensors.FromFlatDataAndDimensions(f.labels, s.N), float32(rate))
+		out, err = f.exec.Call(tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim),
+			tensors.FromFlatDataAndDimensions(f.labels, s.N), float32(rate))
 		return err
 	})
 	if err != nil {

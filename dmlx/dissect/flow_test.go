@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
-// One step of a flow by hand: f − rate·T·P·e, normalised; see TestUnitCircleByHand.
+// One step of a flow by hand: f − rate·T·P·e, normalized; see TestUnitCircleByHand.
 func TestFlowStepByHand(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		// Each class has its pair, so that every image is an anchor; e_p = −f_a, e_n = f_a, T = ½.
@@ -79,9 +79,12 @@ func TestFlowBadInput(t *testing.T) {
 		given.Triplets = []Triplet{{0, 1, 2, 0, 0, 0, 0, 0}}
 		fails("given triplets", given, dmlx.Rule{}, "triplets are given")
 		fails("no rows", Embeddings{}, dmlx.Rule{}, "want at least one row")
-		nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node { return Sqrt(MulScalar(OnesLike(b.Sap), -1)) }}}
+		nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node {
+			return Sqrt(MulScalar(OnesLike(b.Sap), -1))
+		}}}
 		fails("NaN", e, nan, "step 1: embedding 0 would not be of length 1 but NaN")
-		fails("a part that panics", e, dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p", Of: func(b *dmlx.Batch) *Node { panic("not today") }}}, "not today")
+		fails("a part that panics", e, dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p",
+			Of: func(b *dmlx.Batch) *Node { panic("not today") }}}, "not today")
 
 		f, err := NewFlow(b, e, nan)
 		if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// IdentityOf returns the name by which run stores know a rule: its canonical name, and for a rule with a part of the user's
-// own also a digest of what the rule does to fixed batches on the Go backend, so that an edited rule is another rule. It
-// fails where the user's function does.
+// IdentityOf returns the name by which run stores know a rule: its canonical name, and for a rule with a part of the
+// user's own also a digest of what the rule does to fixed batches on the Go backend, so that an edited rule is another
+// rule. It fails where the user's function does.
 func IdentityOf(r dmlx.Rule) (string, error) {
 	if !r.Custom() {
 		return r.Name(), nil
@@ -48,16 +48,16 @@ func probe(r dmlx.Rule) ([]float32, error) {
 	for tightness := range 5 {
 		rng := rand.New(rand.NewPCG(uint64(tightness), 0))
 		e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
-		var centre [dim]int
+		var center [dim]int
 		for i := range n {
 			if i%4 == 0 {
-				for j := range centre {
-					centre[j] = rng.IntN(129) - 64
+				for j := range center {
+					center[j] = rng.IntN(129) - 64
 				}
 			}
 			e.Labels[i] = int64(i / 4)
 			for j := range dim {
-				e.Values[i*dim+j] = float32(centre[j] + (rng.IntN(65)-32)>>tightness)
+				e.Values[i*dim+j] = float32(center[j] + (rng.IntN(65)-32)>>tightness)
 			}
 		}
 		// Products of integers over a power of two are exact, so no order of summation changes a bit of a similarity.

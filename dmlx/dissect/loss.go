@@ -13,12 +13,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// Proxies are the vectors beside the embeddings that a loss uses: proxies, centres, rows of a classifier. The zero value is
-// none.
+// Proxies are the vectors beside the embeddings that a loss uses: proxies, centers, rows of a classifier. The zero
+// value is none.
 type Proxies struct {
-	Values  []float32 // Un-normalised, [N, Dim] row by row.
-	N, Dim  int
-	Classes []int64 // The label that each stands for, [N]. Those of a class stand together, as many of each as the loss has.
+	Values []float32 // Un-normalized, [N, Dim] row by row.
+	N, Dim int
+	// The label that each stands for, [N]. Those of a class stand together, as many of each as the loss has.
+	Classes []int64
 }
 
 // check names the first thing that is wrong with proxies for a batch.
@@ -27,7 +28,8 @@ func (p Proxies) check(e Embeddings) error {
 		return nil
 	}
 	if p.N < 1 || p.Dim != e.Dim {
-		return fmt.Errorf("proxies: [%d, %d] do not match embeddings [%d, %d]; both need as many columns", p.N, p.Dim, e.N, e.Dim)
+		return fmt.Errorf("proxies: [%d, %d] do not match embeddings [%d, %d]; both need as many columns", p.N, p.Dim, e.N,
+			e.Dim)
 	}
 	if len(p.Values) != p.N*p.Dim {
 		return fmt.Errorf("proxies: [%d, %d] needs %d values, there are %d", p.N, p.Dim, p.N*p.Dim, len(p.Values))
@@ -51,42 +53,44 @@ func (p Proxies) check(e Embeddings) error {
 	return nil
 }
 
-// LossDissection is a loss's gradient for a batch and what it is made of. Matrices are row by row. Rows are those of the
-// embeddings, and behind them those of the proxies: N+C of them.
+// LossDissection is a loss's gradient for a batch and what it is made of. Matrices are row by row. Rows are those of
+// the embeddings, and behind them those of the proxies: N+C of them.
 type LossDissection struct {
 	Value   float32   // The loss.
 	N, Dim  int       // Of the embeddings.
 	Proxies int       // How many of them there are, C.
-	F       []float32 // The L2-normalised rows, [N+C, Dim].
+	F       []float32 // The L2-normalized rows, [N+C, Dim].
 	Labels  []int64   // [N+C]
 	S       []float32 // Their similarities, [N+C, N+C].
 	W       []float32 // ∂L/∂S as the loss reads it, its rows the anchors', [N+C, N+C].
 	M       []float32 // W + Wᵀ, the gradient matrix, [N+C, N+C].
 	G       []float32 // The gradient at F, [N+C, Dim]; M F for a loss on S.
-	Raw     []float32 // The gradient at the un-normalised rows, [N+C, Dim].
+	Raw     []float32 // The gradient at the un-normalized rows, [N+C, Dim].
 	Implied *Implied  // The parts that the loss implies, and how much of G they are.
 
 	// Coordinates and Lengths are the shares of the gradient that do not come through S: through the coordinates of the
-	// normalised vectors, and through the lengths of the embeddings. 0 for a loss on S.
+	// normalized vectors, and through the lengths of the embeddings. 0 for a loss on S.
 	Coordinates, Lengths float64
 }
 
-// OnS is nil if the loss's gradient comes through S alone, and else an error that says what it uses instead. M of such a
-// loss is not all of its gradient, so no rule can stand for it.
+// OnS is nil if the loss's gradient comes through S alone, and else an error that says what it uses instead. M of such
+// a loss is not all of its gradient, so no rule can stand for it.
 func (d *LossDissection) OnS() error {
 	const rounding = 1e-6
 	switch {
 	case d.Lengths > rounding:
-		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the embeddings before their normalisation", d.Lengths)
+		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the embeddings before their "+
+			"normalization", d.Lengths)
 	case d.Coordinates > rounding:
-		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the coordinates of the vectors themselves", d.Coordinates)
+		return fmt.Errorf("not a loss on S = f fᵀ: %.3g of its gradient comes from the coordinates of the vectors "+
+			"themselves", d.Coordinates)
 	}
 	return nil
 }
 
 // Loss takes a loss apart at a batch: its gradient matrix, the pair and triplet weights that it implies, and what
-// they leave over. Triplets of the batch, if there are any, are those that the loss is of. Proxies belong to losses that
-// have them; each label needs one at least. A gradient that is not finite is an error, as is bad input.
+// they leave over. Triplets of the batch, if there are any, are those that the loss is of. Proxies belong to losses
+// that have them; each label needs one at least. A gradient that is not finite is an error, as is bad input.
 func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*LossDissection, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -112,7 +116,8 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 	}
 	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
 	d := &LossDissection{Value: tensors.ToScalar[float32](out[0]), N: e.N, Dim: e.Dim, Proxies: p.N,
-		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{}, e.Labels...), p.Classes...)}
+		F: floats(1), S: floats(2), W: floats(3), G: floats(4), Raw: floats(5), Labels: append(append([]int64{},
+			e.Labels...), p.Classes...)}
 	if !finite(d.Value) {
 		return nil, fmt.Errorf("the loss is %v", d.Value)
 	}
@@ -121,7 +126,8 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 		what    string
 		values  []float32
 		columns int
-	}{{"gradient with respect to S", d.W, n}, {"gradient with respect to the embeddings", d.Raw, e.Dim}, {"gradient", d.G, e.Dim}} {
+	}{{"gradient with respect to S", d.W, n}, {"gradient with respect to the embeddings", d.Raw, e.Dim}, {"gradient", d.G,
+		e.Dim}} {
 		for i, v := range m.values {
 			if !finite(v) {
 				return nil, fmt.Errorf("the loss's %s is %v at row %d, column %d", m.what, v, i/m.columns, i%m.columns)
@@ -146,10 +152,11 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 	return d, nil
 }
 
-// Exchanged is a loss's gradient at a batch with parts of another (see exchange.go), the rows of embeddings and proxies one
-// under the other: at the normalised vectors, [N+C, Dim], and at those given. Errors are those of [Loss], and a loss
-// that is not one on S.
-func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32, err error) {
+// Exchanged is a loss's gradient at a batch with parts of another (see exchange.go), the rows of embeddings and proxies
+// one under the other: at the normalized vectors, [N+C, Dim], and at those given. Errors are those of [Loss], and a
+// loss that is not one on S.
+func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32,
+	err error) {
 	if err := e.check(); err != nil {
 		return nil, nil, err
 	}
@@ -176,8 +183,9 @@ func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x
 	return g, raw, nil
 }
 
-// ExchangeAngle returns by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to 180, between the
-// two at the embeddings as given, each as one long vector. A gradient of zero has none, which is an error.
+// ExchangeAngle returns by how much an exchange of parts turns a loss's gradient at a batch: the angle in degrees, 0 to
+// 180, between the two at the embeddings as given, each as one long vector. A gradient of zero has none, which is an
+// error.
 func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (float64, error) {
 	d, err := Loss(b, e, p, loss)
 	if err != nil {
@@ -195,11 +203,14 @@ func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFun
 	return 180 / math.Pi * math.Acos(max(-1, min(1, product/lengths))), nil
 }
 
-// lossArguments are a batch and its proxies, if there are any, as a graph takes them, and lossBatch what it makes of them.
+// lossArguments are a batch and its proxies, if there are any, as a graph takes them, and lossBatch what it makes of
+// them.
 func lossArguments(e Embeddings, p Proxies) []any {
-	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
+	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim),
+		tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
 	if p.N > 0 {
-		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim), tensors.FromFlatDataAndDimensions(p.Classes, p.N))
+		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim),
+			tensors.FromFlatDataAndDimensions(p.Classes, p.N))
 	}
 	return args
 }
@@ -233,7 +244,8 @@ func onSphere(f, g []float32, dim int) []float64 {
 	return out
 }
 
-// Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see imply.go).
+// Implied are the weights that a loss gives the pairs and triplets of a batch, in the terms of a rule (see
+// composeloss.go in package dmlx).
 type Implied struct {
 	// Anchors are those that move a pair and have triplets, a positive and a negative among the rows, in their order.
 	Anchors []ImpliedAnchor
@@ -241,12 +253,13 @@ type Implied struct {
 	Residual float64
 	// Lone is the share that belongs to anchors without a positive or without a negative, so without a triplet.
 	Lone float64
-	// Against is the share of the anchors' weight with which positives are pushed and negatives pulled: negative pair weights.
+	// Against is the share of the anchors' weight with which positives are pushed and negatives pulled: negative pair
+	// weights.
 	Against float64
 }
 
-// ImpliedAnchor is what a loss implies for one anchor: T P₊ of each of its positives and T P₋ of each of its negatives, as
-// T of the anchor and the P, which sum to 2 where none is negative.
+// ImpliedAnchor is what a loss implies for one anchor: T P₊ of each of its positives and T P₋ of each of its negatives,
+// as T of the anchor and the P, which sum to 2 where none is negative.
 type ImpliedAnchor struct {
 	Anchor               int     // Its row.
 	Weight               float64 // T
@@ -355,8 +368,8 @@ func unit(x []float64) []float32 {
 	return out
 }
 
-// Implied reads a rule's gradient as that of a loss on S: what the pairs of a loss with the symmetric part of M would be,
-// each shared by halves between its members. Its residual is how far the rule is from any loss.
+// Implied reads a rule's gradient as that of a loss on S: what the pairs of a loss with the symmetric part of M would
+// be, each shared by halves between its members. Its residual is how far the rule is from any loss.
 func (d *Dissection) Implied(labels []int64) (*Implied, error) {
 	if len(labels) != d.N {
 		return nil, fmt.Errorf("labels: %d rows of embeddings need as many labels, there are %d", d.N, len(labels))

@@ -158,7 +158,8 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 		case "cir":
 			w = 1 / (1 + math.Exp(o.TauValue()*circle))
 		}
-		if r.Mask.Name == "sc1" && san > sap || r.Mask.Name == "sc2" && circle < 0.5 || r.Mask.Name == "sc2-printed" && circle > 0.5 {
+		if r.Mask.Name == "sc1" && san > sap || r.Mask.Name == "sc2" && circle < 0.5 || r.Mask.Name == "sc2-printed" &&
+			circle > 0.5 {
 			pp = 0
 		}
 		var ep, en, eap, ean vec
@@ -186,12 +187,13 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 		out.g[p] = out.g[p].add(scale*w*pp, ep)
 		out.g[n] = out.g[n].add(scale*w*pn, en)
 		out.g[a] = out.g[a].add(scale*w*pp, eap).add(scale*w*pn, ean)
-		out.triplets = append(out.triplets, Triplet{a, p, n, float32(sap), float32(san), float32(pp), float32(pn), float32(w)})
+		out.triplets = append(out.triplets, Triplet{a, p, n, float32(sap), float32(san), float32(pp), float32(pn),
+			float32(w)})
 	}
 	return out
 }
 
-// raw is the gradient at un-normalised embeddings: (g − (g·f)f)/‖x‖ for each row.
+// raw is the gradient at un-normalized embeddings: (g − (g·f)f)/‖x‖ for each row.
 func (r reference) raw(e Embeddings) []vec {
 	out := make([]vec, e.N)
 	for i := range out {

@@ -15,7 +15,7 @@ import (
 
 // Embeddings is a batch on the host.
 type Embeddings struct {
-	Values []float32 // Un-normalised, [N, Dim] row by row.
+	Values []float32 // Un-normalized, [N, Dim] row by row.
 	N, Dim int
 	Labels []int64 // [N]
 
@@ -35,11 +35,11 @@ type Triplet struct {
 type Dissection struct {
 	Rule     dmlx.Rule
 	N, Dim   int
-	F        []float32 // The L2-normalised embeddings, [N, Dim].
+	F        []float32 // The L2-normalized embeddings, [N, Dim].
 	S        []float32 // Their similarities, [N, N].
 	M        []float32 // The gradient matrix, [N, N].
 	G        []float32 // The gradient at F, G = M F, [N, Dim].
-	Raw      []float32 // The gradient at the un-normalised embeddings, [N, Dim].
+	Raw      []float32 // The gradient at the un-normalized embeddings, [N, Dim].
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
@@ -78,7 +78,8 @@ func checkRows(what string, values []float32, dim int) error {
 			square += float64(v) * float64(v)
 		}
 		if length := math.Sqrt(square); length > 1e19 {
-			return fmt.Errorf("%s: row %d has the length %.3g, whose square float32 does not hold; scale it down", what, i, length)
+			return fmt.Errorf("%s: row %d has the length %.3g, whose square float32 does not hold; scale it down", what, i,
+				length)
 		}
 	}
 	return nil
@@ -122,16 +123,17 @@ func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (ou
 }
 
 // Rule composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative
-// (EPHN), or e.Triplets, and all that [dmlx.Compose] makes of them. A batch without any valid triplet has a zero gradient
-// and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a part of
-// the rule that fails are errors; so is a rule that gives a gradient that is not finite.
+// (EPHN), or e.Triplets, and all that [dmlx.Compose] makes of them. A batch without any valid triplet has a zero
+// gradient and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a
+// part of the rule that fails are errors; so is a rule that gives a gradient that is not finite.
 func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
 	out, err := e.run(b, func(x, labels *Node) []*Node {
 		f := dmlx.Normalize(x)
 		c := dmlx.Compose(e.batch(f, labels, r.Options), r)
 		raw := Gradient(ReduceAllSum(dmlx.Inject(f, c.G)), x)[0]
 		t := c.Triplets
-		return []*Node{f, c.S, c.M, c.G, raw, t.Anchor, t.Positive, t.Negative, t.Valid, c.Sap, c.San, c.PairPositive, c.PairNegative, c.Weight}
+		return []*Node{f, c.S, c.M, c.G, raw, t.Anchor, t.Positive, t.Negative, t.Valid, c.Sap, c.San, c.PairPositive,
+			c.PairNegative, c.Weight}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
@@ -143,7 +145,8 @@ func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
 	sap, san, pPos, pNeg, weight := floats(9), floats(10), floats(11), floats(12), floats(13)
 	for i, valid := range tensors.MustCopyFlatData[bool](out[8]) {
 		if valid {
-			d.Triplets = append(d.Triplets, Triplet{int(anchor[i]), int(positive[i]), int(negative[i]), sap[i], san[i], pPos[i], pNeg[i], weight[i]})
+			d.Triplets = append(d.Triplets, Triplet{int(anchor[i]), int(positive[i]), int(negative[i]), sap[i], san[i], pPos[i],
+				pNeg[i], weight[i]})
 		}
 	}
 	for i, v := range d.Raw {
@@ -176,7 +179,7 @@ func (d *Dissection) Residual() float64 {
 	return worst
 }
 
-// Agreement says how a rule's composed gradient G relates to the gradient of a loss by autodiff, at the normalised
+// Agreement says how a rule's composed gradient G relates to the gradient of a loss by autodiff, at the normalized
 // embeddings of a batch.
 type Agreement struct {
 	Constant float64 // The c for which c·G is nearest to the loss's gradient, by least squares.
@@ -204,7 +207,8 @@ func Compare(b compute.Backend, e Embeddings, l dmlx.Loss, o dmlx.Options) (*Agr
 	g, d := graphs.Floats(out[0]), graphs.Floats(out[1])
 	a := agreement(float64s(g), float64s(d), graphs.Floats(out[2]), e.N)
 	if a == nil {
-		return nil, fmt.Errorf("loss %s: the batch gives no gradient to compare; it needs two images of a class and two classes", l.Name)
+		return nil, fmt.Errorf("loss %s: the batch gives no gradient to compare; it needs two images of a class and "+
+			"two classes", l.Name)
 	}
 	return a, nil
 }
@@ -239,7 +243,8 @@ func agreement(g, d []float64, m []float32, n int) *Agreement {
 // that looks at F or S is an error.
 func Weights(b compute.Backend, r dmlx.Rule, sap, san []float32) (positive, negative, triplet []float32, err error) {
 	if len(sap) != len(san) || len(sap) == 0 {
-		return nil, nil, nil, fmt.Errorf("rule %s: want as many S_ap as S_an and at least one, not %d and %d", r.Name(), len(sap), len(san))
+		return nil, nil, nil, fmt.Errorf("rule %s: want as many S_ap as S_an and at least one, not %d and %d", r.Name(),
+			len(sap), len(san))
 	}
 	out, err := graphs.Run(b, func(in []*Node) []*Node {
 		p, n, t := r.Weights(&dmlx.Batch{Sap: in[0], San: in[1], Options: r.Options})

@@ -20,15 +20,15 @@ import (
 func random(n, dim, classes int, seed uint64) Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	e := Embeddings{Values: make([]float32, n*dim), N: n, Dim: dim, Labels: make([]int64, n)}
-	centres := make([]float64, classes*dim)
-	for i := range centres {
-		centres[i] = rng.NormFloat64()
+	centers := make([]float64, classes*dim)
+	for i := range centers {
+		centers[i] = rng.NormFloat64()
 	}
 	for i := range n {
 		c := rng.IntN(classes)
 		e.Labels[i] = int64(c*7 - 3)
 		for j := range dim {
-			e.Values[i*dim+j] = float32(2*rng.Float64()+0.5) * float32(0.7*centres[c*dim+j]+0.6*rng.NormFloat64())
+			e.Values[i*dim+j] = float32(2*rng.Float64()+0.5) * float32(0.7*centers[c*dim+j]+0.6*rng.NormFloat64())
 		}
 	}
 	return e
@@ -75,7 +75,8 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 	if len(rules) != 168 {
 		t.Fatalf("there are %d rules, not 168", len(rules))
 	}
-	for _, extra := range []string{"euc/lin/con+sc1", "euc-orth/sig/cir+sc2-printed?tau=3", "cos-orth/lin-ms/cir?keep-length&sum",
+	for _, extra := range []string{"euc/lin/con+sc1", "euc-orth/sig/cir+sc2-printed?tau=3",
+		"cos-orth/lin-ms/cir?keep-length&sum",
 		"euc-orth/sig-ms/cos?negative-only&alpha=1.5&beta=20&lambda=0.25&epsilon=0.3", "cos/euc/con?skip-duplicates"} {
 		rules = append(rules, mustParse(t, extra))
 	}
@@ -105,7 +106,8 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 			want := referenceOf(e, r)
 			near(t, r.Name()+" at f", tensors.MustCopyFlatData[float32](out[i]), want.g, 2e-5)
 			if i >= 166 {
-				near(t, r.Name()+" at the raw embeddings", tensors.MustCopyFlatData[float32](out[len(rules)+i-166]), want.raw(e), 2e-5)
+				near(t, r.Name()+" at the raw embeddings", tensors.MustCopyFlatData[float32](out[len(rules)+i-166]), want.raw(e),
+					2e-5)
 			}
 		}
 	})
@@ -131,7 +133,8 @@ func TestDissectAgreesWithTheReference(t *testing.T) {
 				if got.Anchor != w.Anchor || got.Positive != w.Positive || got.Negative != w.Negative {
 					t.Errorf("triplet %d: %+v, want %+v", i, got, w)
 				}
-				for k, pair := range [][2]float32{{got.Sap, w.Sap}, {got.San, w.San}, {got.PairPositive, w.PairPositive}, {got.PairNegative, w.PairNegative}, {got.Weight, w.Weight}} {
+				for k, pair := range [][2]float32{{got.Sap, w.Sap}, {got.San, w.San}, {got.PairPositive, w.PairPositive},
+					{got.PairNegative, w.PairNegative}, {got.Weight, w.Weight}} {
 					if math.Abs(float64(pair[0]-pair[1])) > 1e-5*max(1, math.Abs(float64(pair[1]))) {
 						t.Errorf("triplet %d value %d: %g, want %g", i, k, pair[0], pair[1])
 					}
@@ -257,7 +260,8 @@ func TestMining(t *testing.T) {
 			if got := triplets(d); !slices.Equal(got, c.want) {
 				t.Errorf("%s: %v, want %v", c.name, got, c.want)
 			}
-			if c.want == nil && slices.ContainsFunc(append(slices.Clone(d.G), d.Raw...), func(v float32) bool { return v != 0 }) {
+			if c.want == nil && slices.ContainsFunc(append(slices.Clone(d.G), d.Raw...),
+				func(v float32) bool { return v != 0 }) {
 				t.Errorf("%s: the gradient is not zero", c.name)
 			}
 		}
@@ -288,7 +292,7 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 			}
 		})
 	}
-	// A zero embedding has no direction: no gradient goes through its normalisation.
+	// A zero embedding has no direction: no gradient goes through its normalization.
 	e := circleBatch([]int64{0, 0, 1, 1}, 0, 30, 60, 90)
 	e.Values[0], e.Values[1] = 0, 0
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
@@ -352,7 +356,8 @@ func TestLossesByFiniteDifferences(t *testing.T) {
 			moved.Values = values
 			// The triplets and sets of the batch as it was.
 			out, err := moved.run(b, func(x, labels *Node) []*Node {
-				fixed := dmlx.NewBatch(dmlx.Normalize(Const(x.Graph(), tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim))), labels, dmlx.Options{})
+				fixed := dmlx.NewBatch(dmlx.Normalize(Const(x.Graph(), tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim))),
+					labels, dmlx.Options{})
 				f := dmlx.Normalize(x)
 				loss := l.Of(fixed, f, MatMul(f, Transpose(f, 0, 1)))
 				return []*Node{loss, Gradient(loss, x)[0]}
@@ -422,11 +427,15 @@ func TestOwnRules(t *testing.T) {
 	again, _ := IdentityOf(custom(1))
 	edited, _ := IdentityOf(custom(2))
 	// A digest that runs have been stored under.
-	r := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (*Node, *Node) {
-		return Square(OneMinus(b.Sap)), Square(b.San)
-	}}, Options: dmlx.Options{Tau: new(2.0)}}
-	mask := dmlx.Rule{Direction: dmlx.DirectionEuc, Mask: dmlx.Mask{Of: func(b *dmlx.Batch) *Node { return GreaterThan(b.Dap(), b.Dan()) }}}
-	for want, r := range map[string]dmlx.Rule{"cos-orth/square/con?tau=2#720cbeaf9ca6": r, "euc/con/con+custom#caf337914cc8": mask} {
+	r := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square",
+		Of: func(b *dmlx.Batch) (*Node, *Node) {
+			return Square(OneMinus(b.Sap)), Square(b.San)
+		}}, Options: dmlx.Options{Tau: new(2.0)}}
+	mask := dmlx.Rule{Direction: dmlx.DirectionEuc, Mask: dmlx.Mask{Of: func(b *dmlx.Batch) *Node {
+		return GreaterThan(b.Dap(), b.Dan())
+	}}}
+	for want, r := range map[string]dmlx.Rule{"cos-orth/square/con?tau=2#720cbeaf9ca6": r,
+		"euc/con/con+custom#caf337914cc8": mask} {
 		if got, err := IdentityOf(r); err != nil || got != want {
 			t.Errorf("identity %s, %v; want %s", got, err, want)
 		}
@@ -477,17 +486,21 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	_, err = good.run(b, func(x, labels *Node) []*Node {
-		return []*Node{dmlx.Compose(dmlx.NewBatch(dmlx.Normalize(x), labels, dmlx.Options{}), mustParse(t, "cos/con/con?skip-duplicates")).G}
+		return []*Node{dmlx.Compose(dmlx.NewBatch(dmlx.Normalize(x), labels, dmlx.Options{}),
+			mustParse(t, "cos/con/con?skip-duplicates")).G}
 	})
 	if err == nil || !strings.Contains(err.Error(), "SkipDuplicates is true, and the batch was mined with false") {
 		t.Errorf("mined with other options: %v", err)
 	}
-	scalar := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "mine", Of: func(b *dmlx.Batch) *Node { return ReduceAllMax(b.Sap) }}}
+	scalar := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "mine",
+		Of: func(b *dmlx.Batch) *Node { return ReduceAllMax(b.Sap) }}}
 	if _, _, _, err := Weights(b, scalar, []float32{1, 0}, []float32{0, 0}); err == nil ||
-		err.Error() != "rule cos/con/mine: the triplet weight mine is (Float32), not (Float32)[2]: want one value a triplet, as b.Sap has" {
+		err.Error() != "rule cos/con/mine: the triplet weight mine is (Float32), not (Float32)[2]: want one value a "+
+			"triplet, as b.Sap has" {
 		t.Error(err)
 	}
-	if _, err := dmlx.ParseRule("cos/con/con?tau=2&tau=3"); err == nil || !strings.Contains(err.Error(), "option tau is given twice") {
+	if _, err := dmlx.ParseRule("cos/con/con?tau=2&tau=3"); err == nil ||
+		!strings.Contains(err.Error(), "option tau is given twice") {
 		t.Error(err)
 	}
 	if _, _, _, err := Weights(b, dmlx.Rule{}, []float32{1}, nil); err == nil {

@@ -13,16 +13,16 @@ import (
 
 // # The paper's three parts of a lone triplet
 //
-// A triplet has two similarities, so a loss on it is two functions: how strongly it pulls, g₊(S_ap, S_an) = T P₊, and how
-// strongly it pushes, g₋ = T P₋. The paper's pair weights depend on their own pair alone (§3.3) and its triplet weight on both
-// (§3.4), so
+// A triplet has two similarities, so a loss on it is two functions: how strongly it pulls, g₊(S_ap, S_an) = T P₊, and
+// how strongly it pushes, g₋ = T P₋. The paper's pair weights depend on their own pair alone (§3.3) and its triplet
+// weight on both (§3.4), so
 //
 //	log g₊ − log g₋ = log P₊(S_ap) − log P₋(S_an)
 //
 // is a sum of a function of S_ap and one of S_an. On a grid that is a two-way table without interaction: its row and
-// column effects are log P₊ and −log P₋ up to one constant, and T follows. (With a T of its own for the positive or for the
-// negative no more would be determined.) What the additive fit leaves over is a share of the gradient again. The constant:
-// P₊ and P₋ have the mean 1, both taken together, as P^con has.
+// column effects are log P₊ and −log P₋ up to one constant, and T follows. (With a T of its own for the positive or for
+// the negative no more would be determined.) What the additive fit leaves over is a share of the gradient again. The
+// constant: P₊ and P₋ have the mean 1, both taken together, as P^con has.
 
 // TripletParts are a triplet's weights on a grid of similarities, taken apart into pair weights and triplet weight.
 type TripletParts struct {
@@ -98,7 +98,8 @@ func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []f
 		return []*Node{Neg(half(0)), half(perClass)}
 	}, grid...)
 	if err != nil {
-		return nil, fmt.Errorf("a lone triplet: %w; a loss that uses the vectors or their lengths is not one on S, and has no parts there", err)
+		return nil, fmt.Errorf("a lone triplet: %w; a loss that uses the vectors or their lengths is not one on S, and "+
+			"has no parts there", err)
 	}
 	positive, negative := make([]float32, len(grid)), make([]float32, len(grid))
 	for i, values := range out {
@@ -137,8 +138,8 @@ func checkGrid(sap, san []float32) error {
 	return nil
 }
 
-// Separate takes g₊ and g₋, [len(sap), len(san)] each, apart into pair weights that depend on their own similarity and a
-// triplet weight that depends on both, as above. Signs are kept aside: the weights are of lengths.
+// Separate takes g₊ and g₋, [len(sap), len(san)] each, apart into pair weights that depend on their own similarity and
+// a triplet weight that depends on both, as above. Signs are kept aside: the weights are of lengths.
 func Separate(sap, san, positive, negative []float32) (*TripletParts, error) {
 	n, m := len(sap), len(san)
 	if len(positive) != n*m || len(negative) != n*m || n*m == 0 {
@@ -147,7 +148,8 @@ func Separate(sap, san, positive, negative []float32) (*TripletParts, error) {
 	largest := 0.0
 	for i := range positive {
 		if !finite(positive[i]) || !finite(negative[i]) {
-			return nil, fmt.Errorf("weights: %v and %v at S_ap = %v, S_an = %v are not finite", positive[i], negative[i], sap[i/m], san[i%m])
+			return nil, fmt.Errorf("weights: %v and %v at S_ap = %v, S_an = %v are not finite", positive[i], negative[i],
+				sap[i/m], san[i%m])
 		}
 		largest = max(largest, math.Abs(float64(positive[i])), math.Abs(float64(negative[i])))
 	}
@@ -221,8 +223,8 @@ func Separate(sap, san, positive, negative []float32) (*TripletParts, error) {
 	return out, nil
 }
 
-// additive fits log g₊ − log g₋ by log a_i − log b_j, least squares over the points that have both, weighted by g₊ g₋. What has
-// no such point gets 1.
+// additive fits log g₊ − log g₋ by log a_i − log b_j, least squares over the points that have both, weighted by g₊ g₋.
+// What has no such point gets 1.
 func additive(a, b []float64, pull, push func(i, j int) float64) {
 	const floor = 1e-7 // Under it is rounding.
 	row, column := make([]float64, len(a)), make([]float64, len(b))

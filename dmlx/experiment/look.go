@@ -101,7 +101,7 @@ func (l *Look) Items() *datasets.Images {
 
 // Neighbours are the k nearest images of each query, and its triplet; see [retrieval.Nearest]. Where there are fewer than
 // k items to find, all of them are.
-func (l *Look) Neighbours(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbours, error) {
+func (l *Look) Neighbours(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbors, error) {
 	retrievable := l.Items().N
 	if l.Gallery == nil {
 		retrievable--
@@ -111,7 +111,7 @@ func (l *Look) Neighbours(ctx context.Context, b compute.Backend, k int) ([]retr
 
 // Found tells whether the nearest item of a query is of its class, as Recall@1 counts: of equally near ones the lowest index
 // is the nearest.
-func Found(n retrieval.Neighbours) bool {
+func Found(n retrieval.Neighbors) bool {
 	switch p, q := n.Positive, n.Negative; {
 	case p.Index < 0:
 		return false
@@ -124,7 +124,7 @@ func Found(n retrieval.Neighbours) bool {
 
 // Spread picks n of the queries in equal steps through the test set: nothing chooses them. With missed, only those whose
 // nearest item is of another class, though there is one of theirs, are picked from.
-func Spread(found []retrieval.Neighbours, n int, missed bool) []int {
+func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
 	var from []int
 	for i, f := range found {
 		if !missed || f.Positive.Index >= 0 && !Found(f) {
@@ -141,7 +141,7 @@ func Spread(found []retrieval.Neighbours, n int, missed bool) []int {
 
 // Hardest are the n queries, as anchors, by how much their nearest negative is nearer than their nearest positive,
 // S_an − S_ap, the hardest first; of equals the lowest index. Those without a positive or a negative make no triplet.
-func Hardest(found []retrieval.Neighbours, n int) []int {
+func Hardest(found []retrieval.Neighbors, n int) []int {
 	var out []int
 	for i, f := range found {
 		if f.Positive.Index >= 0 && f.Negative.Index >= 0 {
@@ -166,7 +166,7 @@ func (c ClassRecall) Recall() float64 { return float64(c.Found) / float64(c.Quer
 
 // Classes are the classes of the queries by their recall, the worst first; of equals the lowest label. Queries without a
 // match are left out, as from the run's own recall.
-func (l *Look) Classes(found []retrieval.Neighbours) []ClassRecall {
+func (l *Look) Classes(found []retrieval.Neighbors) []ClassRecall {
 	of := make(map[int64]*ClassRecall)
 	var out []*ClassRecall
 	for i, f := range found {

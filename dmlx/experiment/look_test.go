@@ -98,11 +98,11 @@ func TestPlane(t *testing.T) {
 }
 
 func TestPicks(t *testing.T) {
-	near := func(index int, s float32) retrieval.Neighbour {
-		return retrieval.Neighbour{Index: index, Similarity: s}
+	near := func(index int, s float32) retrieval.Neighbor {
+		return retrieval.Neighbor{Index: index, Similarity: s}
 	}
 	none := near(-1, float32(math.NaN()))
-	found := []retrieval.Neighbours{ // S_an − S_ap: −0.5, 0.25, lone, 0.25, 0 (the negative first), 0 (the positive first), no negative
+	found := []retrieval.Neighbors{ // S_an − S_ap: −0.5, 0.25, lone, 0.25, 0 (the negative first), 0 (the positive first), no negative
 		{Positive: near(3, 0.9), Negative: near(2, 0.4)}, {Positive: near(3, 0.25), Negative: near(2, 0.5)}, {Positive: none, Negative: near(0, 1)},
 		{Positive: near(3, 0.5), Negative: near(2, 0.75)}, {Positive: near(3, 0.5), Negative: near(2, 0.5)}, {Positive: near(1, 0.5), Negative: near(2, 0.5)},
 		{Positive: near(3, 0.5), Negative: none},

@@ -8,7 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
-// lossSizes are the sums over anchors of T_a that losses imply with their published parameters (see imply.go): of the first
+// lossSizes are the sums over anchors of T_a that losses imply with their published parameters (see composeloss.go in package dmlx): of the first
 // batch of the quick preset, with the network and proxies as they start, the mean of minicar and minishop, which differ by a
 // fifth at most. A rule with T^con has 0.5. A loss's temperature decides it, and with it what learning rate it bears.
 var lossSizes = map[string]float64{

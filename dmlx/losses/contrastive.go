@@ -13,8 +13,8 @@ var aboutContrastive = About{
 	Peer:   "ContrastiveLoss, whose distances are not squared: power=1",
 }
 
-// Contrastive is the contrastive loss. The paper sums over pairs; here both kinds are averaged, each over the pairs that
-// have a loss.
+// Contrastive is the contrastive loss. The paper sums over pairs; here both kinds are averaged, each over the pairs
+// that have a loss.
 type Contrastive struct {
 	Margin         float64 // m, up to which negatives are pushed: 1.
 	PositiveMargin float64 // Under which positives are not pulled: 0.

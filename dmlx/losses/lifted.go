@@ -9,9 +9,11 @@ import (
 
 var aboutLifted = About{
 	Name: "lifted", Title: "Lifted structure",
-	Source: "Oh Song, Xiang, Jegelka, Savarese: Deep metric learning via lifted structured feature embedding, CVPR 2016, Eq. 4",
-	Text:   "mean over positive pairs of ½max(0, log(Σ_k exp(m − D_ik) + Σ_l exp(m − D_jl)) + D_ij)², k and l negatives of i and of j",
-	Peer:   "LiftedStructureLoss",
+	Source: "Oh Song, Xiang, Jegelka, Savarese: Deep metric learning via lifted structured feature embedding, CVPR " +
+		"2016, Eq. 4",
+	Text: "mean over positive pairs of ½max(0, log(Σ_k exp(m − D_ik) + Σ_l exp(m − D_jl)) + D_ij)², k and l " +
+		"negatives of i and of j",
+	Peer: "LiftedStructureLoss",
 }
 
 // Lifted is the lifted structure loss: each positive pair against all negatives of both members.
@@ -39,18 +41,18 @@ func (l *Lifted) Of(b *dmlx.LossBatch) *Node {
 }
 
 var aboutGeneralLifted = About{
-	Name: "lifted-general", Title: "Generalised lifted structure",
+	Name: "lifted-general", Title: "Generalized lifted structure",
 	Source: "Hermans, Beyer, Leibe: In defense of the triplet loss for person re-identification, 2017, Eq. 10",
 	Text:   "mean over anchors of max(0, log Σ_p exp(D_ap) + log Σ_n exp(m − D_an))",
 	Peer:   "GeneralizedLiftedStructureLoss, which also gives anchors without a positive or a negative a loss",
 }
 
-// GeneralLifted is the generalised lifted structure loss: all positives of an anchor against all of its negatives.
+// GeneralLifted is the generalized lifted structure loss: all positives of an anchor against all of its negatives.
 type GeneralLifted struct {
 	Margin float64 // m: 1.
 }
 
-// NewGeneralLifted has the published form, with the margin of the loss that it generalises.
+// NewGeneralLifted has the published form, with the margin of the loss that it generalizes.
 func NewGeneralLifted() *GeneralLifted { return &GeneralLifted{Margin: 1} }
 
 func (l *GeneralLifted) params() []param { return []param{{name: "margin", at: &l.Margin}} }

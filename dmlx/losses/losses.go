@@ -2,14 +2,14 @@
 // similarities ([dmlx.LossBatch]) to be differentiated by machine: taken apart by [dissect.Loss] and
 // [dissect.LossParts], or trained with.
 //
-// A loss is a struct with its parameters; its constructor fills in the usual ones, which are the paper's own unless the field
-// says where they are from, and [Parse] reads it by name:
+// A loss is a struct with its parameters; its constructor fills in the usual ones, which are the paper's own unless the
+// field says where they are from, and [Parse] reads it by name:
 //
 //	loss := losses.NewMultiSimilarity()
 //	loss.Beta = 40
 //	same, err := losses.Parse("ms?beta=40")
 //
-// All work on L2-normalised embeddings, where a distance is D = √(2−2S). Means are over what has a loss, as
+// All work on L2-normalized embeddings, where a distance is D = √(2−2S). Means are over what has a loss, as
 // pytorch-metric-learning's are, where the paper has a sum; each says so. What a batch lacks, positives, negatives or
 // triplets, contributes zero with a zero gradient. Nothing is allocated that is larger than [B, B] or [B, C].
 package losses
@@ -174,7 +174,8 @@ func PerClass(l Loss) int {
 	return 0
 }
 
-// CheckMined tells whether a miner can choose the terms of a loss: not of one with proxies, whose terms are of an image and a proxy.
+// CheckMined tells whether a miner can choose the terms of a loss: not of one with proxies, whose terms are of an image
+// and a proxy.
 func CheckMined(n *Named) error {
 	if PerClass(n) > 0 {
 		return fmt.Errorf("%s has proxies in place of pairs and triplets of images, of which a miner chooses", n)
@@ -192,7 +193,8 @@ func CheckClasses(l Loss, classes []int64) error {
 			n++
 		}
 		if n != k || seen[class] {
-			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies a class, one behind the other", class, i, k)
+			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies a class, one behind the other", class,
+				i, k)
 		}
 		seen[class] = true
 		i += n

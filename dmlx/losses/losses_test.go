@@ -76,7 +76,8 @@ type result struct {
 }
 
 // evaluator makes one graph of several losses of batches like e: to compile them one by one would be the tests' time.
-func evaluator(t *testing.T, b compute.Backend, e dissect.Embeddings, proxies []dissect.Proxies, of []dmlx.LossFunc) (evaluate func(values []float32) []result) {
+func evaluator(t *testing.T, b compute.Backend, e dissect.Embeddings, proxies []dissect.Proxies,
+	of []dmlx.LossFunc) (evaluate func(values []float32) []result) {
 	t.Helper()
 	exec, err := NewExec(b, func(x, labels *Node) (out []*Node) {
 		for i, loss := range of {
@@ -98,7 +99,8 @@ func evaluator(t *testing.T, b compute.Backend, e dissect.Embeddings, proxies []
 	}
 	t.Cleanup(exec.Finalize)
 	return func(values []float32) []result {
-		out, err := exec.Call(tensors.FromFlatDataAndDimensions(values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
+		out, err := exec.Call(tensors.FromFlatDataAndDimensions(values, e.N, e.Dim),
+			tensors.FromFlatDataAndDimensions(e.Labels, e.N))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +155,8 @@ func TestAgreesWithPeer(t *testing.T) {
 					t.Errorf("batch %d, %s: the gradient is off %s's by %.2g of its largest value", i, want.Name, want.Peer, off)
 				}
 				if off := off(got.proxies, want.Proxies); !(off <= tolerance) {
-					t.Errorf("batch %d, %s: the proxies' gradient is off %s's by %.2g of its largest value", i, want.Name, want.Peer, off)
+					t.Errorf("batch %d, %s: the proxies' gradient is off %s's by %.2g of its largest value", i, want.Name, want.Peer,
+						off)
 				}
 			}
 			finiteDifferences(t, e, batch.Losses[0].Gradient, evaluate, func(j int) string { return batch.Losses[j].Name })
@@ -167,7 +170,8 @@ func TestAgreesWithPeer(t *testing.T) {
 }
 
 // finiteDifferences holds the gradients along some direction against what the losses do when the batch moves along it.
-func finiteDifferences(t *testing.T, e dissect.Embeddings, direction []float32, evaluate func([]float32) []result, name func(j int) string) {
+func finiteDifferences(t *testing.T, e dissect.Embeddings, direction []float32, evaluate func([]float32) []result,
+	name func(j int) string) {
 	t.Helper()
 	length := 0.0
 	for _, v := range direction {
@@ -193,7 +197,8 @@ func finiteDifferences(t *testing.T, e dissect.Embeddings, direction []float32, 
 		got := float64(high[j].value-low[j].value) / (2 * h)
 		rounding := 4e-7 * math.Abs(float64(here[j].value)) / h
 		if math.Abs(got-slope) > 0.02*math.Sqrt(largest)+rounding {
-			t.Errorf("%s: the derivative is %g, by differences %g, the gradient's length %g", name(j), slope, got, math.Sqrt(largest))
+			t.Errorf("%s: the derivative is %g, by differences %g, the gradient's length %g", name(j), slope, got,
+				math.Sqrt(largest))
 		}
 	}
 }
@@ -215,7 +220,8 @@ func circleBatch(labels []int64, degrees ...float64) dissect.Embeddings {
 	return e
 }
 
-func theLoss(t *testing.T, b compute.Backend, name string, e dissect.Embeddings, q dissect.Proxies) *dissect.LossDissection {
+func theLoss(t *testing.T, b compute.Backend, name string, e dissect.Embeddings,
+	q dissect.Proxies) *dissect.LossDissection {
 	t.Helper()
 	l, of := named(t, name)
 	d, err := dissect.Loss(b, e, q, of)
@@ -225,8 +231,8 @@ func theLoss(t *testing.T, b compute.Backend, name string, e dissect.Embeddings,
 	return d
 }
 
-// Values on the circle. Of two classes at 0°, 60° and at 90°, 180° the similarities are ½ and 0 of the positive pairs; of the
-// negative ones 0 (0°–90°), −1 (0°–180°), √3/2 (60°–90°) and −½ (60°–180°).
+// Values on the circle. Of two classes at 0°, 60° and at 90°, 180° the similarities are ½ and 0 of the positive pairs;
+// of the negative ones 0 (0°–90°), −1 (0°–180°), √3/2 (60°–90°) and −½ (60°–180°).
 func TestValuesByHand(t *testing.T) {
 	g, err := backend.Go()
 	if err != nil {
@@ -287,10 +293,11 @@ func TestValuesByHand(t *testing.T) {
 		return hinge(lse(n...)+d(p)) * hinge(lse(n...)+d(p)) / 2
 	}
 	for name, want := range map[string]float64{
-		"contrastive":    0.75 + meanOver((1-d(h))*(1-d(h))/2), // ½D² = ½ and 1.
-		"triplet":        overTriplets(func(p, n float64) float64 { return hinge(2*n - 2*p + 0.2) }),
-		"triplet-soft":   overTriplets(func(p, n float64) float64 { return soft(d(p) - d(n)) }),
-		"n-pair":         (soft(-1-0.5) + soft(h-0)) / 2, // The anchors are rows 0 and 2, the positives 1 and 3: S_03 = −1, S_21 = h.
+		"contrastive":  0.75 + meanOver((1-d(h))*(1-d(h))/2), // ½D² = ½ and 1.
+		"triplet":      overTriplets(func(p, n float64) float64 { return hinge(2*n - 2*p + 0.2) }),
+		"triplet-soft": overTriplets(func(p, n float64) float64 { return soft(d(p) - d(n)) }),
+		// The anchors are rows 0 and 2, the positives 1 and 3: S_03 = −1, S_21 = h.
+		"n-pair":         (soft(-1-0.5) + soft(h-0)) / 2,
 		"info-nce":       mean(func(p, n, m float64) float64 { return lse(p/0.07, n/0.07, m/0.07) - p/0.07 }),
 		"lifted":         (lifted(0.5, 0, -1, h, -0.5) + lifted(0, 0, h, -1, -0.5)) / 2,
 		"lifted-general": mean(func(p, n, m float64) float64 { return hinge(d(p) + lse(1-d(n), 1-d(m))) }),
@@ -343,7 +350,8 @@ func TestDegenerateBatches(t *testing.T) {
 	} {
 		for _, a := range All() {
 			for _, miner := range append([]string{""}, miners.Names()...) {
-				if a.Proxies && miner != "" || what != "one class" && what != "one image a class" && miner != "" && a.Name != "margin" {
+				if a.Proxies && miner != "" || what != "one class" && what != "one image a class" && miner != "" &&
+					a.Name != "margin" {
 					continue
 				}
 				l, of := named(t, a.Name)
@@ -378,7 +386,8 @@ func TestDegenerateBatches(t *testing.T) {
 func TestNames(t *testing.T) {
 	for _, a := range All() {
 		l, err := Parse(a.Name)
-		if err != nil || l.String() != a.Name || a.Source == "" || a.Text == "" || a.Title == "" || a.Peer == "" || a.Proxies != (PerClass(l) > 0) {
+		if err != nil || l.String() != a.Name || a.Source == "" || a.Text == "" || a.Title == "" || a.Peer == "" ||
+			a.Proxies != (PerClass(l) > 0) {
 			t.Errorf("%+v: %v, %v", a, l, err)
 		}
 	}
@@ -421,10 +430,12 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := circleBatch([]int64{0, 0, 1}, 0, 30, 90)
-	if _, err := dissect.Loss(g, e, dissect.Proxies{}, NewArcFace().Of); err == nil || !strings.Contains(err.Error(), "has proxies, 1 a class") {
+	if _, err := dissect.Loss(g, e, dissect.Proxies{}, NewArcFace().Of); err == nil ||
+		!strings.Contains(err.Error(), "has proxies, 1 a class") {
 		t.Errorf("no proxies: %v", err)
 	}
-	if _, err := dissect.Loss(g, e, proxiesOf(e.Values, 2, 2), NewSoftTriple().Of); err == nil || !strings.Contains(err.Error(), "10 proxies a class") {
+	if _, err := dissect.Loss(g, e, proxiesOf(e.Values, 2, 2), NewSoftTriple().Of); err == nil ||
+		!strings.Contains(err.Error(), "10 proxies a class") {
 		t.Errorf("3 proxies for 10 a class: %v", err)
 	}
 }
@@ -485,8 +496,8 @@ func TestPartsOfALoneTriplet(t *testing.T) {
 	}
 }
 
-// A name means one gradient: that of a rule by it and that of a loss by it are the same, and where Table 1's loss is not
-// the published one, the rule is called table1-… instead.
+// A name means one gradient: that of a rule by it and that of a loss by it are the same, and where Table 1's loss is
+// not the published one, the rule is called table1-… instead.
 func TestNamesMeanOneGradient(t *testing.T) {
 	b, err := backend.Go()
 	if err != nil {
@@ -510,7 +521,8 @@ func TestNamesMeanOneGradient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := dissect.CompareLoss(b, e, dissect.Proxies{}, miners.With(miners.Extreme{Positive: miners.Easy, Negative: miners.Hard}, l.Of), r)
+		a, err := dissect.CompareLoss(b, e, dissect.Proxies{}, miners.With(miners.Extreme{Positive: miners.Easy,
+			Negative: miners.Hard}, l.Of), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -525,7 +537,8 @@ func TestNamesMeanOneGradient(t *testing.T) {
 			t.Errorf("rule %s and loss %s: %+v", name, bare, a)
 		}
 	}
-	for rule, loss := range map[string]string{"triplet-euc": "triplet?margin=4", "triplet-cos?tau=2": "triplet-soft?power=2"} {
+	for rule, loss := range map[string]string{"triplet-euc": "triplet?margin=4",
+		"triplet-cos?tau=2": "triplet-soft?power=2"} {
 		if a := compare(loss, rule); !(a.Error < 1e-4) {
 			t.Errorf("rule %s and loss %s: %+v", rule, loss, a)
 		}
@@ -539,8 +552,8 @@ func TestNamesMeanOneGradient(t *testing.T) {
 	}
 }
 
-// Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights and its
-// triplet weights. With all of them exchanged the gradient is finite.
+// Every loss is one on S, so it is put together again from its parts: by the direction that it has, its pair weights
+// and its triplet weights. With all of them exchanged the gradient is finite.
 func TestExchangedParts(t *testing.T) {
 	t.Parallel()
 	b, err := backend.Go()
@@ -681,7 +694,8 @@ func TestCheckClasses(t *testing.T) {
 		ok      bool
 	}{
 		{single, []int64{4, 0, 1}, true}, {single, []int64{0, 0, 1}, false}, {single, []int64{0, 1, 0}, false},
-		{soft, []int64{3, 3, 1, 1}, true}, {soft, []int64{0, 1, 0, 1}, false}, {soft, []int64{0, 0, 0, 1}, false}, {soft, []int64{0, 0, 0, 0}, false},
+		{soft, []int64{3, 3, 1, 1}, true}, {soft, []int64{0, 1, 0, 1}, false}, {soft, []int64{0, 0, 0, 1}, false}, {soft,
+			[]int64{0, 0, 0, 0}, false},
 	} {
 		if err := CheckClasses(c.l, c.classes); (err == nil) != c.ok {
 			t.Errorf("%v of %v: %v", c.l, c.classes, err)

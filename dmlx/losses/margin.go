@@ -9,13 +9,14 @@ import (
 
 var aboutMargin = About{
 	Name: "margin", Title: "Margin",
-	Source: "Wu, Manmatha, Smola, Krähenbühl: Sampling matters in deep embedding learning, ICCV 2017, §4.2 (margin based loss)",
-	Text:   "Σ max(0, m + D_ap − β) + max(0, m − D_an + β) over triplets, over the number of these terms that are not 0",
-	Peer:   "MarginLoss with a β that is not learnt",
+	Source: "Wu, Manmatha, Smola, Krähenbühl: Sampling matters in deep embedding learning, ICCV 2017, §4.2 (margin " +
+		"based loss)",
+	Text: "Σ max(0, m + D_ap − β) + max(0, m − D_an + β) over triplets, over the number of these terms that are not 0",
+	Peer: "MarginLoss with a β that is not learnt",
 }
 
-// Margin is the margin based loss. The paper samples its triplets by distance (package miners); without any, all triplets
-// of the batch are taken, which weighs a pair by the number of triplets that it is in.
+// Margin is the margin based loss. The paper samples its triplets by distance (package miners); without any, all
+// triplets of the batch are taken, which weighs a pair by the number of triplets that it is in.
 type Margin struct {
 	Margin float64 // m: 0.2.
 	Beta   float64 // β, the distance that parts positives from negatives: 1.2. It is not learnt.

@@ -8,9 +8,11 @@ import (
 
 var aboutMultiSimilarity = About{
 	Name: "ms", Title: "Multi-similarity",
-	Source: "Wang, Han, Huang, Dong, Scott: Multi-similarity loss with general pair weighting for deep metric learning, CVPR 2019, Eq. 15",
-	Text:   "mean over anchors of log(1 + Σ_p exp(−α(S_ap−λ)))/α + log(1 + Σ_n exp(β(S_an−λ)))/β",
-	Peer:   "MultiSimilarityLoss; β is its. Neither mines by itself: the paper's pairs are chosen by its miner (package miners)",
+	Source: "Wang, Han, Huang, Dong, Scott: Multi-similarity loss with general pair weighting for deep metric " +
+		"learning, CVPR 2019, Eq. 15",
+	Text: "mean over anchors of log(1 + Σ_p exp(−α(S_ap−λ)))/α + log(1 + Σ_n exp(β(S_an−λ)))/β",
+	Peer: "MultiSimilarityLoss; β is its. Neither mines by itself: the paper's pairs are chosen by its miner " +
+		"(package miners)",
 }
 
 // MultiSimilarity is the multi-similarity loss of the pairs that the batch has.

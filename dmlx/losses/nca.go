@@ -9,13 +9,14 @@ import (
 
 var aboutNCA = About{
 	Name: "nca", Title: "NCA",
-	Source: "Goldberger, Roweis, Hinton, Salakhutdinov: Neighbourhood components analysis, NIPS 2004, Eq. 1 and 6 (the log form)",
-	Text:   "mean over anchors of −log(Σ_p exp(−τD_ap²) / Σ_k exp(−τD_ak²)), k all others",
-	Peer:   "NCALoss",
+	Source: "Goldberger, Roweis, Hinton, Salakhutdinov: Neighbourhood components analysis, NIPS 2004, Eq. 1 and 6 " +
+		"(the log form)",
+	Text: "mean over anchors of −log(Σ_p exp(−τD_ap²) / Σ_k exp(−τD_ak²)), k all others",
+	Peer: "NCALoss",
 }
 
-// NCA is the logarithm of the chance that a neighbour, drawn by distance, is of the anchor's class. It is the mean over the
-// anchors with a positive.
+// NCA is the logarithm of the chance that a neighbor, drawn by distance, is of the anchor's class. It is the mean over
+// the anchors with a positive.
 type NCA struct {
 	Tau float64 // What squared distances are multiplied by: 1.
 }

@@ -10,8 +10,9 @@ import (
 var aboutNPair = About{
 	Name: "n-pair", Title: "N-pair",
 	Source: "Sohn: Improved deep metric learning with multi-class N-pair loss objective, NIPS 2016, Eq. 6 (N-pair-mc)",
-	Text:   "mean of log(1 + Σ_j exp(τ(S_aj − S_ap))): a and p are the first two of a class, the j the second ones of the others",
-	Peer:   "NPairsLoss. Both normalise, where the paper regularises the length",
+	Text: "mean of log(1 + Σ_j exp(τ(S_aj − S_ap))): a and p are the first two of a class, the j the second ones " +
+		"of the others",
+	Peer: "NPairsLoss. Both normalize, where the paper regularizes the length",
 }
 
 // NPair is the multi-class N-pair loss: one anchor and one positive of each class, the positives of the others as
@@ -42,9 +43,10 @@ func (l *NPair) Of(b *dmlx.LossBatch) *Node {
 
 var aboutInfoNCE = About{
 	Name: "info-nce", Title: "InfoNCE",
-	Source: "van den Oord, Li, Vinyals: Representation learning with contrastive predictive coding, 2018, Eq. 4; with labels, as NT-Xent",
-	Text:   "mean of −log(exp(S_ap/t) / (exp(S_ap/t) + Σ_n exp(S_an/t))) over positive pairs",
-	Peer:   "NTXentLoss, which adds 10⁻⁷ under the logarithm and so stops at a loss of 16; the temperature is its",
+	Source: "van den Oord, Li, Vinyals: Representation learning with contrastive predictive coding, 2018, Eq. 4; " +
+		"with labels, as NT-Xent",
+	Text: "mean of −log(exp(S_ap/t) / (exp(S_ap/t) + Σ_n exp(S_an/t))) over positive pairs",
+	Peer: "NTXentLoss, which adds 10⁻⁷ under the logarithm and so stops at a loss of 16; the temperature is its",
 }
 
 // InfoNCE is the loss of each positive pair against all negatives of its anchor.

@@ -9,9 +9,10 @@ import (
 
 var aboutProxyNCA = About{
 	Name: "proxy-nca", Title: "Proxy-NCA", Proxies: true,
-	Source: "Movshovitz-Attias, Toshev, Leung, Ioffe, Singh: No fuss distance metric learning using proxies, ICCV 2017, Eq. 6",
-	Text:   "mean of −log(exp(−τD_ay²) / Σ_z exp(−τD_az²)), y the own proxy, z those of other classes",
-	Peer:   "ProxyNCALoss, whose z are all proxies: all",
+	Source: "Movshovitz-Attias, Toshev, Leung, Ioffe, Singh: No fuss distance metric learning using proxies, ICCV " +
+		"2017, Eq. 6",
+	Text: "mean of −log(exp(−τD_ay²) / Σ_z exp(−τD_az²)), y the own proxy, z those of other classes",
+	Peer: "ProxyNCALoss, whose z are all proxies: all",
 }
 
 // ProxyNCA is the Proxy-NCA loss: of each embedding, its class's proxy against all others.

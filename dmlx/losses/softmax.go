@@ -9,13 +9,13 @@ import (
 )
 
 var aboutNormSoftmax = About{
-	Name: "norm-softmax", Title: "Normalised softmax", Proxies: true,
+	Name: "norm-softmax", Title: "Normalized softmax", Proxies: true,
 	Source: "Zhai, Wu: Classification is a strong baseline for deep metric learning, BMVC 2019, Eq. 5",
 	Text:   "mean of −log(exp(S_ay/t) / Σ_z exp(S_az/t)), y the class's weights, z all",
 	Peer:   "NormalizedSoftmaxLoss",
 }
 
-// NormSoftmax is the cross entropy of a classifier whose weights and inputs are normalised.
+// NormSoftmax is the cross entropy of a classifier whose weights and inputs are normalized.
 type NormSoftmax struct {
 	one
 	Temperature float64 // t: 0.05.
@@ -51,7 +51,8 @@ func NewArcFace() *ArcFace { return &ArcFace{Margin: 0.5, Gamma: 64} }
 
 func (l *ArcFace) params() []param {
 	inside := func(v float64) bool { return v >= 0 && v < math.Pi }
-	return []param{{name: "margin", at: &l.Margin, ok: inside, want: "an angle from 0 up to π"}, {name: "gamma", at: &l.Gamma}}
+	return []param{{name: "margin", at: &l.Margin, ok: inside, want: "an angle from 0 up to π"},
+		{name: "gamma", at: &l.Gamma}}
 }
 
 // Of builds the loss.

@@ -12,16 +12,16 @@ var aboutSoftTriple = About{
 	Source: "Qian, Shang, Sun, Hu, Li, Jin: SoftTriple loss, ICCV 2019, Eq. 7 to 10",
 	Text: "mean of the cross entropy of λ(S'_ac − δ[c is the class]), S'_ac = Σ_k softmax_k(S_ack/γ) S_ack, " +
 		"+ τ Σ_c Σ_{s<t} √(2 − 2w_cs·w_ct) / (C K (K−1))",
-	Peer: "SoftTripleLoss, without the regulariser: tau=0",
+	Peer: "SoftTripleLoss, without the regularizer: tau=0",
 }
 
-// SoftTriple is the SoftTriple loss: several centres for each class. The proxies of a class stand together.
+// SoftTriple is the SoftTriple loss: several centers for each class. The proxies of a class stand together.
 type SoftTriple struct {
 	Centers float64 // K, for each class: 10.
 	Lambda  float64 // 20
 	Gamma   float64 // 0.1
 	Delta   float64 // 0.01
-	Tau     float64 // Of the regulariser, which draws the centres of a class together: 0.2.
+	Tau     float64 // Of the regularizer, which draws the centers of a class together: 0.2.
 }
 
 // NewSoftTriple has the published parameters.
@@ -31,8 +31,10 @@ func NewSoftTriple() *SoftTriple {
 
 func (l *SoftTriple) params() []param {
 	whole := func(v float64) bool { return v >= 1 && v == float64(int(v)) }
-	return []param{{name: "centers", at: &l.Centers, ok: whole, want: "a whole number, 1 or more"}, {name: "lambda", at: &l.Lambda},
-		{name: "gamma", at: &l.Gamma, ok: positive, want: "a positive number"}, {name: "delta", at: &l.Delta}, {name: "tau", at: &l.Tau}}
+	return []param{{name: "centers", at: &l.Centers, ok: whole, want: "a whole number, 1 or more"},
+		{name: "lambda", at: &l.Lambda},
+		{name: "gamma", at: &l.Gamma, ok: positive, want: "a positive number"}, {name: "delta", at: &l.Delta}, {name: "tau",
+			at: &l.Tau}}
 }
 
 func (l *SoftTriple) perClass() int { return int(l.Centers) }

@@ -13,8 +13,8 @@ var aboutSupCon = About{
 	Peer:   "SupConLoss",
 }
 
-// SupCon is the supervised contrastive loss. The paper sums over anchors; here it is the mean over those with a positive and
-// a negative.
+// SupCon is the supervised contrastive loss. The paper sums over anchors; here it is the mean over those with a
+// positive and a negative.
 type SupCon struct {
 	Temperature float64 // t: 0.1.
 }

@@ -33,7 +33,7 @@ func over(x, n *Node) *Node {
 	return Div(x, Max(n, OnesLike(n)))
 }
 
-// square is D² = 2−2S, of normalised vectors.
+// square is D² = 2−2S, of normalized vectors.
 func square(s *Node) *Node { return MulScalar(OneMinus(s), 2) }
 
 // distance is D = √(2−2S). Where D is under 10⁻³, S has no digits left for it: it is 0 there, and so is its gradient.
@@ -47,14 +47,16 @@ func hinge(x *Node) *Node {
 	return graphs.Only(GreaterThan(x, ZerosLike(x)), x)
 }
 
-// softplus is log(1+eˣ), for any x without overflow, as [Softplus] is; runs that are shipped were made with the rounding of this one.
+// softplus is log(1+eˣ), for any x without overflow, as [Softplus] is; runs that are shipped were made with the
+// rounding of this one.
 func softplus(x *Node) *Node {
 	top := StopGradient(Max(x, ZerosLike(x)))
-	return Add(top, Log1P(Add(Exp(Sub(x, top)), AddScalar(Exp(Neg(top)), -1)))) // eˣ is not lost beside 1 where x is far below 0.
+	// eˣ is not lost beside 1 where x is far below 0.
+	return Add(top, Log1P(Add(Exp(Sub(x, top)), AddScalar(Exp(Neg(top)), -1))))
 }
 
-// sumExp is log Σ exp(x) along the last axis over where the mask is, and whether there is anything; it is 0 where there is
-// not.
+// sumExp is log Σ exp(x) along the last axis over where the mask is, and whether there is anything; it is 0 where there
+// is not.
 func sumExp(x, mask *Node) (sum, any *Node) {
 	masked := Where(mask, x, MulScalar(OnesLike(x), never))
 	top := StopGradient(ReduceMax(masked, -1))

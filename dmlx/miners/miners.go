@@ -83,9 +83,9 @@ const (
 )
 
 // Extreme takes for each anchor the positive and the negative that its strategies say: {Hard, Hard} is batch hard
-// (Hermans, Beyer, Leibe 2017, Eq. 5), {Easy, Hard} and {Easy, SemiHard} are EPHN and EPSHN (Xuan, Stylianou, Pless 2020),
-// the first of them what rules mine by. An anchor that lacks one gives no triplet. With Every on one side the pairs of the
-// other are one an anchor, and the triplets all that these make.
+// (Hermans, Beyer, Leibe 2017, Eq. 5), {Easy, Hard} and {Easy, SemiHard} are EPHN and EPSHN (Xuan, Stylianou, Pless
+// 2020), the first of them what rules mine by. An anchor that lacks one gives no triplet. With Every on one side the
+// pairs of the other are one an anchor, and the triplets all that these make.
 type Extreme struct {
 	Positive Strategy // Easy, Hard or Every.
 	Negative Strategy // Easy, Hard, SemiHard or Every; SemiHard wants a positive that is one.
@@ -94,9 +94,11 @@ type Extreme struct {
 // Mine gives one triplet an anchor, or pairs if a strategy is Every.
 func (m Extreme) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	known := m.Positive == Easy || m.Positive == Hard || m.Positive == Every
-	known = known && (m.Negative == Easy || m.Negative == Hard || m.Negative == Every || m.Negative == SemiHard && m.Positive != Every)
+	known = known && (m.Negative == Easy || m.Negative == Hard || m.Negative == Every || m.Negative == SemiHard &&
+		m.Positive != Every)
 	if !known {
-		panic(fmt.Errorf("miner: the positive %q and the negative %q do not go together; want easy, hard or all and easy, hard, all or, "+
+		panic(fmt.Errorf("miner: the positive %q and the negative %q do not go together; want easy, hard or all and "+
+			"easy, hard, all or, "+
 			"with one positive, semi-hard", m.Positive, m.Negative))
 	}
 	s := StopGradient(b.S)
@@ -118,15 +120,16 @@ func (m Extreme) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	if positive == nil || negative == nil {
 		return b.MinedPairs(positives, negatives)
 	}
-	return b.Mined(dmlx.Triplets{Anchor: anchors(s), Positive: positive, Negative: negative, Valid: LogicalAnd(hasPositive, hasNegative)})
+	return b.Mined(dmlx.Triplets{Anchor: anchors(s), Positive: positive, Negative: negative,
+		Valid: LogicalAnd(hasPositive, hasNegative)})
 }
 
 // SemiHardNegatives takes for each positive pair the nearest negative that is farther from the anchor than the positive
 // (Schroff, Kalenichenko, Philbin 2015, §3.2), with a Margin only one that is less than that less similar.
 type SemiHardNegatives struct {
 	Margin float64 // Of S; 0 for no limit.
-	// PerAnchor is how many of an anchor's positives are looked at, in the order of rows. 0 is all; but the graph grows with
-	// it, so say the images of a class less one, where that is known.
+	// PerAnchor is how many of an anchor's positives are looked at, in the order of rows. 0 is all; but the graph grows
+	// with it, so say the images of a class less one, where that is known.
 	PerAnchor int
 }
 
@@ -149,7 +152,8 @@ func (m SemiHardNegatives) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 			among = LogicalAnd(among, GreaterThan(s, AddScalar(own, -m.Margin)))
 		}
 		negative, there := nearest(s, among)
-		positives, negatives, valid = append(positives, positive), append(negatives, negative), append(valid, LogicalAnd(any, there))
+		positives, negatives, valid = append(positives, positive), append(negatives, negative), append(valid,
+			LogicalAnd(any, there))
 	}
 	if turns == 0 {
 		none := LogicalAnd(b.Positive, LogicalNot(b.Positive))
@@ -161,17 +165,18 @@ func (m SemiHardNegatives) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	for i := range each {
 		each[i] = anchors(s)
 	}
-	return b.Mined(dmlx.Triplets{Anchor: flat(each), Positive: flat(positives), Negative: flat(negatives), Valid: flat(valid)})
+	return b.Mined(dmlx.Triplets{Anchor: flat(each), Positive: flat(positives), Negative: flat(negatives),
+		Valid: flat(valid)})
 }
 
-// DistanceWeighted draws for each positive pair a negative with a chance that undoes how often its distance occurs on the
-// sphere (Wu, Manmatha, Smola, Krähenbühl 2017, §4.1).
+// DistanceWeighted draws for each positive pair a negative with a chance that undoes how often its distance occurs on
+// the sphere (Wu, Manmatha, Smola, Krähenbühl 2017, §4.1).
 type DistanceWeighted struct {
 	Cutoff  float64 // Distances under it count as it: 0.5.
 	Largest float64 // Negatives farther away are not drawn: 1.4, where the margin loss ends.
 	Seed    int64   // Draws are a function of it.
-	// Noise is drawn from instead of by Seed, if it is not nil: uniform in [0, 1), float32 [B, B], a number for each pair. A
-	// training step gives its own.
+	// Noise is drawn from instead of by Seed, if it is not nil: uniform in [0, 1), float32 [B, B], a number for each pair.
+	// A training step gives its own.
 	Noise *Node
 }
 
@@ -201,9 +206,10 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	whole := ReduceMax(upTo, 1)
 	last := ReduceMax(Where(among, graphs.Index(s, 1), MulScalar(OnesLike(index), -1)), 1)
 	// No draw is behind the last that can be, however the sums are rounded.
-	upTo = Where(GreaterOrEqual(graphs.Index(s, 1), InsertAxes(last, -1)), MulScalar(OnesLike(upTo), 2), Div(upTo, InsertAxes(Where(
-		GreaterThan(whole, ZerosLike(whole)), whole, OnesLike(whole)), -1)))
-	places := loop.Positives(b.Positive, []*Node{ZerosLike(s)}, []*Node{upTo, noise}, func(t loop.Turn) []*Node {
+	upTo = Where(GreaterOrEqual(graphs.Index(s, 1), InsertAxes(last, -1)), MulScalar(OnesLike(upTo), 2),
+		Div(upTo, InsertAxes(Where(
+			GreaterThan(whole, ZerosLike(whole)), whole, OnesLike(whole)), -1)))
+	places := loop.Positives(b.Positive, []*Node{ZerosLike(s)}, []*Node{upTo, noise}, func(t loop.Step) []*Node {
 		upTo, share := t.Fixed[0], t.Sum(Mul(t.Chosen, t.Fixed[1]))
 		passed := ConvertDType(LessOrEqual(upTo, share), dtypes.Float32)
 		return []*Node{Add(t.Carried[0], Mul(t.Chosen, t.Sum(passed)))}
@@ -211,11 +217,12 @@ func (m DistanceWeighted) Mine(b *dmlx.LossBatch) *dmlx.LossBatch {
 	flat := func(x *Node) *Node { return Reshape(x, n*n) }
 	valid := LogicalAnd(b.Positive, InsertAxes(GreaterOrEqual(last, ZerosLike(last)), -1))
 	drawn := ConvertDType(graphs.Only(valid, places), dtypes.Int32)
-	return b.Mined(dmlx.Triplets{Anchor: flat(graphs.Index(s, 0)), Positive: flat(graphs.Index(s, 1)), Negative: flat(drawn), Valid: flat(valid)})
+	return b.Mined(dmlx.Triplets{Anchor: flat(graphs.Index(s, 0)), Positive: flat(graphs.Index(s, 1)),
+		Negative: flat(drawn), Valid: flat(valid)})
 }
 
-// MultiSimilarity takes the negatives nearer than the farthest positive and the positives farther than the nearest negative,
-// with ε to spare (Wang et al. 2019, Eq. 12 and 13).
+// MultiSimilarity takes the negatives nearer than the farthest positive and the positives farther than the nearest
+// negative, with ε to spare (Wang et al. 2019, Eq. 12 and 13).
 type MultiSimilarity struct {
 	Epsilon float64 // 0.1
 }

@@ -58,7 +58,8 @@ func mine(t *testing.T, b compute.Backend, e dissect.Embeddings, of ...Miner) (o
 				none := Const(x.Graph(), []int32{0})
 				tr = &dmlx.Triplets{Anchor: none, Positive: none, Negative: none, Valid: Const(x.Graph(), []bool{false})}
 			}
-			out = append(out, Const(x.Graph(), c.Triplets != nil), tr.Anchor, tr.Positive, tr.Negative, tr.Valid, c.Positive, c.Negative)
+			out = append(out, Const(x.Graph(), c.Triplets != nil), tr.Anchor, tr.Positive, tr.Negative, tr.Valid, c.Positive,
+				c.Negative)
 		}
 		return out
 	})
@@ -66,7 +67,8 @@ func mine(t *testing.T, b compute.Backend, e dissect.Embeddings, of ...Miner) (o
 		t.Fatal(err)
 	}
 	defer exec.Finalize()
-	values, err := exec.Call(tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
+	values, err := exec.Call(tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim),
+		tensors.FromFlatDataAndDimensions(e.Labels, e.N))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +97,10 @@ func mine(t *testing.T, b compute.Backend, e dissect.Embeddings, of ...Miner) (o
 }
 
 func byHand() []Miner {
-	return []Miner{Extreme{Hard, Hard}, Extreme{Easy, Hard}, Extreme{Easy, SemiHard}, Extreme{Easy, Easy}, Extreme{Hard, SemiHard},
-		SemiHardNegatives{}, SemiHardNegatives{Margin: 0.2}, NewMultiSimilarity(), Extreme{Easy, Every}, All{}, Extreme{Every, Hard}}
+	return []Miner{Extreme{Hard, Hard}, Extreme{Easy, Hard}, Extreme{Easy, SemiHard}, Extreme{Easy, Easy},
+		Extreme{Hard, SemiHard},
+		SemiHardNegatives{}, SemiHardNegatives{Margin: 0.2}, NewMultiSimilarity(), Extreme{Easy,
+			Every}, All{}, Extreme{Every, Hard}}
 }
 
 func TestMinersByHand(t *testing.T) {
@@ -105,8 +109,9 @@ func TestMinersByHand(t *testing.T) {
 	want := []mined{
 		{triplets: [][3]int{{0, 2, 3}, {1, 2, 3}, {2, 0, 3}, {3, 4, 1}, {4, 3, 2}}},
 		{triplets: [][3]int{{0, 1, 3}, {1, 0, 3}, {2, 1, 3}, {3, 4, 1}, {4, 3, 2}}},
-		// The nearest negative behind the nearest positive. Row 2: its positive is 30° away, so is the negative row 4: equal but
-		// for rounding; see below. Row 3's positive is 50° away, and no negative is farther. Row 4: 50° away, row 1 is 60°.
+		// The nearest negative behind the nearest positive. Row 2: its positive is 30° away, so is the negative row 4: equal
+		// but for rounding; see below. Row 3's positive is 50° away, and no negative is farther. Row 4: 50° away, row 1 is
+		// 60°.
 		{triplets: [][3]int{{0, 1, 3}, {1, 0, 4}, {4, 3, 1}}},
 		{triplets: [][3]int{{0, 1, 4}, {1, 0, 4}, {2, 1, 4}, {3, 4, 0}, {4, 3, 0}}},
 		{triplets: [][3]int{{0, 2, 4}, {1, 2, 4}, {4, 3, 1}}},
@@ -123,7 +128,8 @@ func TestMinersByHand(t *testing.T) {
 			}
 		}
 		every := got[8]
-		if want := [][2]int{{0, 1}, {1, 0}, {2, 1}, {3, 4}, {4, 3}}; !slices.Equal(every.positive, want) || len(every.negative) != 12 || every.list {
+		if want := [][2]int{{0, 1}, {1, 0}, {2, 1}, {3, 4}, {4, 3}}; !slices.Equal(every.positive, want) ||
+			len(every.negative) != 12 || every.list {
 			t.Errorf("easy positives with all negatives: %v, %d", every.positive, len(every.negative))
 		}
 		if all := got[9]; len(all.positive) != 8 || len(all.negative) != 12 || all.list {
@@ -181,11 +187,13 @@ func TestMinersAgainstTheirDefinitions(t *testing.T) {
 				}
 			}
 		}
-		if !slices.Equal(got[5].triplets, semi) || !slices.Equal(got[6].triplets, margin) || len(margin) == 0 || len(margin) == len(semi) {
+		if !slices.Equal(got[5].triplets, semi) || !slices.Equal(got[6].triplets, margin) || len(margin) == 0 ||
+			len(margin) == len(semi) {
 			t.Errorf("semi-hard: %v and %v,\nwant %v and %v", got[5].triplets, got[6].triplets, semi, margin)
 		}
 		if !slices.Equal(got[7].positive, hardPositive) || !slices.Equal(got[7].negative, hardNegative) {
-			t.Errorf("multi-similarity: %d and %d pairs, want %d and %d", len(got[7].positive), len(got[7].negative), len(hardPositive), len(hardNegative))
+			t.Errorf("multi-similarity: %d and %d pairs, want %d and %d", len(got[7].positive), len(got[7].negative),
+				len(hardPositive), len(hardNegative))
 		}
 		// EPHN is what rules mine by.
 		d, err := dissect.Rule(b, e, dmlx.Rule{})
@@ -226,7 +234,8 @@ func TestDistanceWeighted(t *testing.T) {
 			t.Error("draws are not a function of the seed")
 		}
 		for _, tr := range got[0].triplets {
-			if d := 2 - 2*s[tr[0]*e.N+tr[2]]; e.Labels[tr[0]] != e.Labels[tr[1]] || e.Labels[tr[0]] == e.Labels[tr[2]] || tr[0] == tr[1] || d >= 1.4*1.4 {
+			if d := 2 - 2*s[tr[0]*e.N+tr[2]]; e.Labels[tr[0]] != e.Labels[tr[1]] || e.Labels[tr[0]] == e.Labels[tr[2]] ||
+				tr[0] == tr[1] || d >= 1.4*1.4 {
 				t.Fatalf("%v is no triplet of near negatives", tr)
 			}
 		}
@@ -293,7 +302,8 @@ func TestBadMiners(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []Extreme{{}, {Positive: SemiHard, Negative: Hard}, {Positive: Every, Negative: SemiHard}} {
-		_, err := dissect.Loss(b, random(6, 3, 2, 1), dissect.Proxies{}, With(m, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.S) }))
+		_, err := dissect.Loss(b, random(6, 3, 2, 1), dissect.Proxies{},
+			With(m, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.S) }))
 		if err == nil || !strings.Contains(err.Error(), "do not go together") {
 			t.Errorf("%+v: %v", m, err)
 		}

@@ -12,8 +12,9 @@ import (
 
 // ranking is what one query contributes to a [Result].
 type ranking struct {
-	matches                     int     // R, the number of items of its class.
-	first                       int     // Rank of the first match, from 0; where it is no K's business, not below the largest K.
+	matches int // R, the number of items of its class.
+	// Rank of the first match, from 0; where it is no K's business, not below the largest K.
+	first                       int
 	averagePrecision, precision float64 // At R.
 	positive, negative          float32 // Highest similarity to a match and to another class, NaN where there is none.
 }
@@ -127,7 +128,8 @@ func (t *tally) seeAll(items []int, similarities []float32, low float32) float32
 }
 
 // rankAll ranks the gallery for each query; with self, the gallery is the queries. most is the largest K of Recall@K.
-func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, self bool, most int) ([]ranking, error) {
+func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, self bool, most int) ([]ranking,
+	error) {
 	members := make(map[int64][]int) // Gallery indices of each class, ascending.
 	for j, label := range gallery.Labels {
 		members[label] = append(members[label], j)
@@ -170,8 +172,8 @@ func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 	return ranked, err
 }
 
-// tornClasses are those with an item that is, bit by bit, an item of another class, too. As a match it ties with that item
-// exactly, so that it takes one row of similarities to tell which comes first.
+// tornClasses are those with an item that is, bit by bit, an item of another class, too. As a match it ties with that
+// item exactly, so that it takes one row of similarities to tell which comes first.
 func tornClasses(e *Embeddings) map[int64]bool {
 	torn := make(map[int64]bool)
 	for _, c := range duplicates(e) {

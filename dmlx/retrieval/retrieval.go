@@ -1,9 +1,10 @@
 // Package retrieval measures embeddings as the field does: Recall@K, R-precision and MAP@R, exactly.
 //
-// Similarities are cosines, computed on the backend by blocks, each once where a set is its own gallery; ranks are counted on
-// the host while a block is at hand, so at any time no more than 2²² of them are on the device and as many on the host, or one
-// query's row where that is longer; and beside them, of a set that is its own gallery, those of each query to its matches.
-// Nothing is approximated and nothing is random: of equal similarities the lowest gallery index ranks first.
+// Similarities are cosines, computed on the backend by blocks, each once where a set is its own gallery; ranks are
+// counted on the host while a block is at hand, so at any time no more than 2²² of them are on the device and as many
+// on the host, or one query's row where that is longer; and beside them, of a set that is its own gallery, those of
+// each query to its matches. Nothing is approximated and nothing is random: of equal similarities the lowest gallery
+// index ranks first.
 //
 // Recall@K as in Jégou et al. 2011 and Oh Song et al. 2016; R-precision and MAP@R as in Musgrave et al. 2020.
 package retrieval
@@ -18,8 +19,8 @@ import (
 	"github.com/gomlx/compute"
 )
 
-// Embeddings is a labelled set of N vectors: row i of Values, a matrix [N, Dim] in row-major order, is of class
-// Labels[i]. Rows need not be normalised; a row of zeros is at similarity 0 to everything.
+// Embeddings is a labeled set of N vectors: row i of Values, a matrix [N, Dim] in row-major order, is of class
+// Labels[i]. Rows need not be normalized; a row of zeros is at similarity 0 to everything.
 type Embeddings struct {
 	Values []float32
 	Dim    int
@@ -45,8 +46,8 @@ type Result struct {
 }
 
 // Evaluate ranks the gallery for each query. A nil gallery means all against all: each query is ranked against the
-// others, never against itself. The error names the row of a value that is not finite, sets that do not fit together, and
-// a K beyond the number of items that can be retrieved, or is ctx's once that is done.
+// others, never against itself. The error names the row of a value that is not finite, sets that do not fit together,
+// and a K beyond the number of items that can be retrieved, or is ctx's once that is done.
 func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
 	gallery, self, retrievable, err := fit(queries, gallery)
 	if err != nil {
@@ -54,7 +55,8 @@ func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddin
 	}
 	for _, k := range ks {
 		if k < 1 || k > retrievable {
-			return nil, fmt.Errorf("retrieval: Recall@%d asked for, but K must lie in 1…%d, the items that can be retrieved", k, retrievable)
+			return nil, fmt.Errorf("retrieval: Recall@%d asked for, but K must lie in 1…%d, the items that can be retrieved", k,
+				retrievable)
 		}
 	}
 
@@ -99,8 +101,8 @@ func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddin
 // Ks lists the K of a result in ascending order.
 func (r *Result) Ks() []int { return slices.Sorted(maps.Keys(r.Recall)) }
 
-// fit checks that queries and gallery are whole and fit together. A nil gallery is the queries themselves, and then one item
-// less can be retrieved.
+// fit checks that queries and gallery are whole and fit together. A nil gallery is the queries themselves, and then one
+// item less can be retrieved.
 func fit(queries, gallery *Embeddings) (items *Embeddings, self bool, retrievable int, err error) {
 	if err := queries.check("queries"); err != nil {
 		return nil, false, 0, err
@@ -122,7 +124,8 @@ func (e *Embeddings) check(what string) error {
 		return fmt.Errorf("retrieval: %s: empty", what)
 	}
 	if e.Dim < 1 || len(e.Values) != len(e.Labels)*e.Dim {
-		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values), len(e.Labels), e.Dim)
+		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),
+			len(e.Labels), e.Dim)
 	}
 	for i, v := range e.Values {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {

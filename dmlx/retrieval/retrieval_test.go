@@ -36,7 +36,8 @@ func TestByHand(t *testing.T) {
 		//  40° (1): 20* 10 70 0*      R=2: first 0, 1/2, 1/2·(1/1) = 1/2
 		//  70° (2): 40 20 10* 0       R=1: first 2, 0, 0
 		// 300° (3): nothing of its class: lone
-		r, err := Evaluate(t.Context(), b, circle([]int64{1, 2, 1, 1, 2, 3}, 0, 10, 20, 40, 70, 180), nil, []int{5, 1, 2, 3, 4, 1}) // 1 twice.
+		r, err := Evaluate(t.Context(), b, circle([]int64{1, 2, 1, 1, 2, 3}, 0, 10, 20, 40, 70, 180), nil,
+			[]int{5, 1, 2, 3, 4, 1}) // 1 twice.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,15 +338,16 @@ func TestBadInput(t *testing.T) {
 		k    int
 		want string
 	}{
-		"nan":       {nan, nil, 1, "queries: row 2, column 1 is NaN"},
-		"inf":       {good, inf, 1, "gallery: row 0, column 0 is +Inf"},
-		"labels":    {&Embeddings{Values: good.Values, Dim: 2, Labels: []int64{1, 2}}, nil, 1, "8 values are not 2 rows"},
-		"dimension": {good, &Embeddings{Values: make([]float32, 3), Dim: 3, Labels: []int64{1}}, 1, "dimension 2, the gallery 3"},
-		"empty":     {&Embeddings{}, nil, 1, "empty"},
-		"nil":       {nil, nil, 1, "empty"},
-		"k":         {good, nil, 4, "must lie in 1…3"},
-		"k0":        {good, nil, 0, "must lie in 1…3"},
-		"all lone":  {circle([]int64{1, 2}, 0, 1), nil, 1, "none of the 2 queries has a match"},
+		"nan":    {nan, nil, 1, "queries: row 2, column 1 is NaN"},
+		"inf":    {good, inf, 1, "gallery: row 0, column 0 is +Inf"},
+		"labels": {&Embeddings{Values: good.Values, Dim: 2, Labels: []int64{1, 2}}, nil, 1, "8 values are not 2 rows"},
+		"dimension": {good, &Embeddings{Values: make([]float32, 3), Dim: 3, Labels: []int64{1}}, 1,
+			"dimension 2, the gallery 3"},
+		"empty":    {&Embeddings{}, nil, 1, "empty"},
+		"nil":      {nil, nil, 1, "empty"},
+		"k":        {good, nil, 4, "must lie in 1…3"},
+		"k0":       {good, nil, 0, "must lie in 1…3"},
+		"all lone": {circle([]int64{1, 2}, 0, 1), nil, 1, "none of the 2 queries has a match"},
 	} {
 		_, err := Evaluate(t.Context(), b, c.q, c.g, []int{c.k})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

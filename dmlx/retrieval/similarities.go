@@ -21,13 +21,14 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
-// blockSize bounds how many similarities are held at once: 16 MiB of float32 on the device and as much on the host, which
-// caches still help. One query's row to the whole gallery is the least that is held. Tests make it small.
+// blockSize bounds how many similarities are held at once: 16 MiB of float32 on the device and as much on the host,
+// which caches still help. One query's row to the whole gallery is the least that is held. Tests make it small.
 var blockSize = 4 << 20
 
-// similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time. The
-// row is only valid during the call.
-func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings, visit func(query int, row []float32)) (err error) {
+// similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time.
+// The row is only valid during the call.
+func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings,
+	visit func(query int, row []float32)) (err error) {
 	defer brief.Catch(&err)
 	if len(which) == 0 {
 		return nil
@@ -66,10 +67,11 @@ func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, w
 	return nil
 }
 
-// rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items. blocks are
-// the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may round the same dot
-// product differently in different columns.
-func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int, ranked []ranking) (err error) {
+// rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items.
+// blocks are the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may
+// round the same dot product differently in different columns.
+func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int,
+	ranked []ranking) (err error) {
 	defer brief.Catch(&err)
 	rows := 0
 	for _, block := range blocks {
@@ -90,7 +92,8 @@ func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []c
 	tallies := make([][]*tally, len(blocks))
 	lows := make([][]float32, len(blocks)) // What each tally's low is, side by side.
 
-	// A class is in one block, so a block with itself has all matches of its items, by which the other blocks' are counted.
+	// A class is in one block, so a block with itself has all matches of its items, by which the other blocks' are
+	// counted.
 	for k, block := range blocks {
 		n := len(block.items)
 		tallies[k], lows[k] = make([]*tally, n), make([]float32, n)
@@ -154,8 +157,9 @@ type classBlock struct {
 	from, to []int // items[from[i]:to[i]] is the class of items[i].
 }
 
-// classBlocks cuts a set into blocks whose similarities are at most blockSize, given the members of each class. It returns
-// none if a class is too large for that, or if there are so many pairs of one class that they should not all be kept.
+// classBlocks cuts a set into blocks whose similarities are at most blockSize, given the members of each class. It
+// returns none if a class is too large for that, or if there are so many pairs of one class that they should not all be
+// kept.
 func classBlocks(members map[int64][]int) []classBlock {
 	pairs, n := 0, 0
 	for _, class := range members {
@@ -213,7 +217,7 @@ func (p *product) of(ctx context.Context, q, g *tensors.Tensor, visit func(value
 	return nil
 }
 
-// unitRows puts the given items, normalised, on the device, filled up to rows with zeros.
+// unitRows puts the given items, normalized, on the device, filled up to rows with zeros.
 func unitRows(b compute.Backend, e *Embeddings, items []int, rows int) (*tensors.Tensor, error) {
 	// Written in place where the backend allows it, so that there is one copy of a set.
 	t, err := tensors.FromShapeForBackend(b, 0, shapes.Make(dtypes.Float32, rows, e.Dim))

@@ -41,7 +41,7 @@ func Look(ctx context.Context, open func() (*experiment.Trainer, error), store *
 		Provenance: RunLine(l.Result), Runs: 1, Results: []*experiment.Result{l.Result}}
 	for _, part := range []struct {
 		name string
-		make func(*experiment.Look, []retrieval.Neighbours, string) (figures.Output, error)
+		make func(*experiment.Look, []retrieval.Neighbors, string) (figures.Output, error)
 	}{
 		{"neighbours", neighbourSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall}, {"map", embeddingMap},
 	} {
@@ -88,11 +88,11 @@ func shortNames(l *experiment.Look) func(label int64) string {
 	return func(label int64) string { return strings.TrimPrefix(l.ClassName(label), prefix) }
 }
 
-func neighbourSheet(l *experiment.Look, found []retrieval.Neighbours, provenance string) (figures.Output, error) {
+func neighbourSheet(l *experiment.Look, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	return sheet(l, found, experiment.Spread(found, lookQueries, false), provenance)
 }
 
-func missedSheet(l *experiment.Look, found []retrieval.Neighbours, provenance string) (figures.Output, error) {
+func missedSheet(l *experiment.Look, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	missed := experiment.Spread(found, lookQueries, true)
 	if len(missed) == 0 {
 		return nil, nil
@@ -100,7 +100,7 @@ func missedSheet(l *experiment.Look, found []retrieval.Neighbours, provenance st
 	return sheet(l, found, missed, provenance)
 }
 
-func sheet(l *experiment.Look, found []retrieval.Neighbours, queries []int, provenance string) (figures.Output, error) {
+func sheet(l *experiment.Look, found []retrieval.Neighbors, queries []int, provenance string) (figures.Output, error) {
 	items, name := l.Items(), shortNames(l)
 	var rows []figures.RetrievalRow
 	for _, q := range queries {
@@ -115,7 +115,7 @@ func sheet(l *experiment.Look, found []retrieval.Neighbours, queries []int, prov
 	return figures.RetrievalSheet(provenance, rows...)
 }
 
-func hardTriplets(l *experiment.Look, found []retrieval.Neighbours, provenance string) (figures.Output, error) {
+func hardTriplets(l *experiment.Look, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	items, name := l.Items(), shortNames(l)
 	var triplets []figures.PicturedTriplet
 	for _, a := range experiment.Hardest(found, lookTriplets) {
@@ -127,7 +127,7 @@ func hardTriplets(l *experiment.Look, found []retrieval.Neighbours, provenance s
 	return figures.HardTriplets(provenance, triplets...)
 }
 
-func classRecall(l *experiment.Look, found []retrieval.Neighbours, provenance string) (figures.Output, error) {
+func classRecall(l *experiment.Look, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	var classes []figures.ClassScore
 	for _, c := range l.Classes(found) {
 		classes = append(classes, figures.ClassScore{Name: c.Name, Found: c.Found, Queries: c.Queries})
@@ -135,7 +135,7 @@ func classRecall(l *experiment.Look, found []retrieval.Neighbours, provenance st
 	return figures.ClassRecall(provenance, classes)
 }
 
-func embeddingMap(l *experiment.Look, found []retrieval.Neighbours, provenance string) (figures.Output, error) {
+func embeddingMap(l *experiment.Look, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	plane, err := l.Plane()
 	if err != nil {
 		return nil, err

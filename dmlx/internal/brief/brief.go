@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Error is an error with the first line of its message, less the name of the graph that GoMLX was building. It unwraps to the whole.
+// Error is an error with the first line of its message, less the name of the graph that GoMLX was building. It unwraps
+// to the whole.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -21,8 +22,8 @@ func Error(err error) error {
 	return &line{first, err}
 }
 
-// Catch is deferred with a function's error. It makes a panic an error, since GoMLX panics where a graph cannot be built, and
-// shortens any error as [Error] does. The function's other results stay as they are.
+// Catch is deferred with a function's error. It makes a panic an error, since GoMLX panics where a graph cannot be
+// built, and shortens any error as [Error] does. The function's other results stay as they are.
 func Catch(err *error) {
 	if r := recover(); r != nil {
 		*err = Panicked(r)

@@ -1,5 +1,5 @@
-// Package graphs runs GoMLX graphs so that what goes wrong in them is an error of one line, and has the few operations that
-// rules, losses and miners share.
+// Package graphs runs GoMLX graphs so that what goes wrong in them is an error of one line, and has the few operations
+// that rules, losses and miners share.
 package graphs
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
-// Build wraps a function that builds a graph of the caller's parts: whatever these panic with becomes an error, since GoMLX
-// recovers from errors alone, and waits forever for a graph that another panic left half built.
+// Build wraps a function that builds a graph of the caller's parts: whatever these panic with becomes an error, since
+// GoMLX recovers from errors alone, and waits forever for a graph that another panic left half built.
 func Build(fn func(in []*Node) []*Node) func(in []*Node) []*Node {
 	return func(in []*Node) []*Node {
 		defer func() {
@@ -37,8 +37,8 @@ func Run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([]*tensor
 	return out[0], nil
 }
 
-// RunEach builds one graph and runs it on several lists of arguments, all of the same shapes. It returns a list of results
-// for each.
+// RunEach builds one graph and runs it on several lists of arguments, all of the same shapes. It returns a list of
+// results for each.
 func RunEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (out [][]*tensors.Tensor, err error) {
 	defer brief.Catch(&err)
 	exec, err := NewExec(b, Build(fn))

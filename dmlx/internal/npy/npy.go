@@ -1,5 +1,5 @@
-// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors, and
-// reads uint8 images.
+// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors,
+// and reads uint8 images.
 //
 // Headers are parsed by github.com/sbinet/npyio. What this package adds: matrices of float32, atomic writing, and that
 // a file which is too short, too long, in Fortran order or of another type is an error that says so.
@@ -91,7 +91,8 @@ func read[T float32 | int64 | uint8](path, want string) (values []T, shape []int
 	}
 	n, have := size(d.Shape), body.Len()
 	if n < 0 || n > math.MaxInt/8 {
-		return nil, nil, fmt.Errorf("%s: its header says the shape %v, it has %d bytes of values: damaged", path, d.Shape, have)
+		return nil, nil, fmt.Errorf("%s: its header says the shape %v, it has %d bytes of values: damaged", path, d.Shape,
+			have)
 	}
 	// npyio reads past the end of a short file as zeros, so the bytes are decoded here.
 	if need := n * binary.Size(T(0)); have != need {

@@ -63,14 +63,16 @@ func TestBadFiles(t *testing.T) {
 		"fortran":                  {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "NumPy"},
 		"negative, an odd number":  {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-9,22), }", 1)), "damaged"},
 		"negative, an even number": {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-2,-2), } ", 1)), "damaged"},
-		"huge":                     {[]byte(strings.Replace(string(raw), "(2,2,), }                        ", "(4294967296,4294967296), }        ", 1)), "damaged"},
+		"huge": {[]byte(strings.Replace(string(raw), "(2,2,), }                        ",
+			"(4294967296,4294967296), }        ", 1)), "damaged"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, c.data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err := ReadFloat32(path)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -83,7 +85,8 @@ func TestReadUint8(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npy")
 	header := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }"
 	header += strings.Repeat(" ", 117-len(header)) + "\n"
-	if err := os.WriteFile(path, []byte("\x93NUMPY\x01\x00\x76\x00"+header+"\x00\x01\x02\xfd\xfe\xff"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("\x93NUMPY\x01\x00\x76\x00"+header+"\x00\x01\x02\xfd\xfe\xff"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, shape, err := ReadUint8(path)

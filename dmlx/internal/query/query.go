@@ -26,8 +26,8 @@ func Fields(text string) (keys, values []string, has []bool) {
 	return keys, values, has
 }
 
-// Read sets options from text. kind is what an error calls them, "option" or "parameter". An option that is not there or is
-// given twice, a switch with a value and a number that is not finite are errors.
+// Read sets options from text. kind is what an error calls them, "option" or "parameter". An option that is not there
+// or is given twice, a switch with a value and a number that is not finite are errors.
 func Read(kind, text string, options []Option) error {
 	keys, values, has := Fields(text)
 	for i, key := range keys {

@@ -36,7 +36,7 @@ type Batch struct {
 	Losses                       []Loss
 }
 
-// Loss is a loss of a batch with its gradients at the un-normalised embeddings and proxies.
+// Loss is a loss of a batch with its gradients at the un-normalized embeddings and proxies.
 type Loss struct {
 	Name              string // As losses.Parse reads it, or with " with its miner" behind it.
 	Peer              string // Whose numbers they are: PML, formula, or both.
@@ -83,7 +83,8 @@ func (b Batch) Ours(name string) (l *losses.Named, loss dmlx.LossFunc, p dissect
 	return l, loss, p, nil
 }
 
-// Agreement is how far a loss here is from the peer's over the batches: largest differences, relative to the largest value.
+// Agreement is how far a loss here is from the peer's over the batches: largest differences, relative to the largest
+// value.
 type Agreement struct {
 	Name, Peer               string
 	Value, Gradient, Proxies float64

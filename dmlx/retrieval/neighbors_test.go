@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
-func indices(n []Neighbour) []int {
+func indices(n []Neighbor) []int {
 	out := make([]int, len(n))
 	for i, x := range n {
 		out[i] = x.Index
@@ -31,7 +31,8 @@ func TestNearestByHand(t *testing.T) {
 		want := []struct {
 			nearest            []int
 			positive, negative int
-		}{{[]int{1, 2, 3}, 2, 1}, {[]int{2, 0, 3}, -1, 2}, {[]int{1, 0, 3}, 0, 1}, {[]int{2, 1, 0}, 2, 1}, {[]int{3, 2, 1}, -1, 3}}
+		}{{[]int{1, 2, 3}, 2, 1}, {[]int{2, 0, 3}, -1, 2}, {[]int{1, 0, 3}, 0, 1}, {[]int{2, 1, 0}, 2, 1}, {[]int{3, 2, 1},
+			-1, 3}}
 		for i, w := range want {
 			f := found[i]
 			if !slices.Equal(indices(f.Nearest), w.nearest) || f.Positive.Index != w.positive || f.Negative.Index != w.negative {
@@ -53,12 +54,14 @@ func TestNearestByHand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := found[0]; !slices.Equal(indices(f.Nearest), []int{1, 2, 3, 0}) || f.Positive.Index != 3 || f.Negative.Index != 1 {
+		if f := found[0]; !slices.Equal(indices(f.Nearest), []int{1, 2, 3, 0}) || f.Positive.Index != 3 ||
+			f.Negative.Index != 1 {
 			t.Errorf("with copies: %+v", f)
 		}
 		for _, k := range []int{5, -1} {
-			if _, err := Nearest(t.Context(), b, circle([]int64{1}, 0), gallery, k); err == nil || !strings.Contains(err.Error(), "want 0…4") {
-				t.Errorf("%d neighbours of 4 items: %v", k, err)
+			if _, err := Nearest(t.Context(), b, circle([]int64{1}, 0), gallery, k); err == nil ||
+				!strings.Contains(err.Error(), "want 0…4") {
+				t.Errorf("%d neighbors of 4 items: %v", k, err)
 			}
 		}
 		if _, err := Nearest(t.Context(), b, &Embeddings{}, nil, 1); err == nil {
@@ -67,7 +70,7 @@ func TestNearestByHand(t *testing.T) {
 	})
 }
 
-// However small the blocks, the neighbours are those that sorting each row finds, and agree with Evaluate's.
+// However small the blocks, the neighbors are those that sorting each row finds, and agree with Evaluate's.
 func TestNearestAgainstSorting(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		defer func(size int) { blockSize = size }(blockSize)
@@ -111,11 +114,13 @@ func TestNearestAgainstSorting(t *testing.T) {
 						return order[slices.IndexFunc(order, func(j int) bool { return (in.Labels[j] == queries.Labels[i]) == same })]
 					}
 					f := found[i]
-					if !slices.Equal(indices(f.Nearest), order[:k]) || f.Positive.Index != first(true) || f.Negative.Index != first(false) {
+					if !slices.Equal(indices(f.Nearest), order[:k]) || f.Positive.Index != first(true) ||
+						f.Negative.Index != first(false) {
 						t.Errorf("blocks of %d, query %d: %+v; want %v", size, i, f, order[:k])
 					}
 					if f.Positive.Similarity != whole.NearestPositive[i] || f.Negative.Similarity != whole.NearestNegative[i] {
-						t.Errorf("blocks of %d, query %d: %+v; Evaluate has %v and %v", size, i, f, whole.NearestPositive[i], whole.NearestNegative[i])
+						t.Errorf("blocks of %d, query %d: %+v; Evaluate has %v and %v", size, i, f, whole.NearestPositive[i],
+							whole.NearestNegative[i])
 					}
 				})
 				if err != nil {

@@ -73,7 +73,8 @@ func TestAnyLossIsAMatrix(t *testing.T) {
 			y := Const(x.Graph(), tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim))
 			f, g := dmlx.Normalize(x), dmlx.Normalize(y)
 			// Nothing here is a leaf: the gradient goes through the products.
-			c := &dmlx.LossBatch{Labels: labels, S: MatMul(f, Transpose(f, 0, 1)), SP: MatMul(f, Transpose(g, 0, 1)), PS: MatMul(g, Transpose(f, 0, 1)), PP: MatMul(g, Transpose(g, 0, 1))}
+			c := &dmlx.LossBatch{Labels: labels, S: MatMul(f, Transpose(f, 0, 1)), SP: MatMul(f, Transpose(g, 0, 1)),
+				PS: MatMul(g, Transpose(f, 0, 1)), PP: MatMul(g, Transpose(g, 0, 1))}
 			pairs := dmlx.NewLossBatch(x, labels, nil, nil)
 			c.Positive, c.Negative = pairs.Positive, pairs.Negative
 			c.Own = Equal(Reshape(labels, -1, 1), Reshape(Const(x.Graph(), p.Classes), 1, -1))
@@ -132,15 +133,18 @@ func TestImpliedByHand(t *testing.T) {
 	a := d.Implied.Anchors[0]
 	want := 1 / (1 + math.Exp(0.5))
 	for what, v := range map[string][2]float64{
-		"T": {a.Weight, want}, "P₊": {a.PairPositive, 1}, "P₋": {a.PairNegative, 1}, "T of the triplet": {a.Triplet(0, 0), want},
+		"T": {a.Weight, want}, "P₊": {a.PairPositive, 1}, "P₋": {a.PairNegative, 1}, "T of the triplet": {a.Triplet(0, 0),
+			want},
 		// −f_p + f_n is (−½, 1−√3/2); on the circle at 0° that points down or up alone.
-		"the direction": {float64(a.Direction[1]), 1}, "the residual": {d.Implied.Residual, 0}, "against": {d.Implied.Against, 0},
+		"the direction": {float64(a.Direction[1]), 1}, "the residual": {d.Implied.Residual,
+			0}, "against": {d.Implied.Against, 0},
 	} {
 		if math.Abs(v[0]-v[1]) > 1e-6 {
 			t.Errorf("%s is %g, want %g", what, v[0], v[1])
 		}
 	}
-	if a.Anchor != 0 || a.Positives[0].Other != 1 || a.Negatives[0].Other != 2 || math.Abs(float64(a.Positives[0].S)-0.5) > 1e-6 {
+	if a.Anchor != 0 || a.Positives[0].Other != 1 || a.Negatives[0].Other != 2 ||
+		math.Abs(float64(a.Positives[0].S)-0.5) > 1e-6 {
 		t.Errorf("the pairs are %+v", a)
 	}
 	// The softmax family has rows that sum to zero: constant pair weights.
@@ -156,7 +160,8 @@ func TestImpliedByHand(t *testing.T) {
 			}
 		}
 		if math.Abs(a.PairPositive-1) > 1e-4 || math.Abs(a.PairNegative-1) > 1e-4 || math.Abs(sum/a.Weight-1) > 1e-4 {
-			t.Errorf("anchor %d: Σ₊ %g, Σ₋ %g, its triplets' weights sum to %g of %g", a.Anchor, a.PairPositive, a.PairNegative, sum, a.Weight)
+			t.Errorf("anchor %d: Σ₊ %g, Σ₋ %g, its triplets' weights sum to %g of %g", a.Anchor, a.PairPositive, a.PairNegative,
+				sum, a.Weight)
 		}
 	}
 	if len(d.Implied.Anchors) == 0 {
@@ -238,11 +243,18 @@ func TestLossBadInput(t *testing.T) {
 		{"needs 6 values", with(func(p *Proxies) { p.Values = p.Values[1:] }), nothing},
 		{"as many classes", with(func(p *Proxies) { p.Classes = p.Classes[:1] }), nothing},
 		{"has no proxy", with(func(p *Proxies) { p.Classes = []int64{77, classes[0]} }), nothing},
-		{"row 1, column 0 is NaN", with(func(p *Proxies) { p.Values = []float32{1, 2, 3, float32(math.NaN()), 5, 6} }), nothing},
+		{"row 1, column 0 is NaN", with(func(p *Proxies) { p.Values = []float32{1, 2, 3, float32(math.NaN()), 5, 6} }),
+			nothing},
 		{"proxies: row 0 has the length", with(func(p *Proxies) { p.Values = []float32{3e19, 2, 3, 4, 5, 6} }), nothing},
 		{"not a scalar", good, func(b *dmlx.LossBatch) *Node { return b.S }},
-		{"the loss is +Inf", good, func(b *dmlx.LossBatch) *Node { return Div(ReduceAllSum(Square(b.S)), ReduceAllSum(ZerosLike(b.S))) }},
-		{"gradient with respect to S is NaN", good, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Sqrt(Sub(b.S, b.S))) }},
+		{"the loss is +Inf", good, func(b *dmlx.LossBatch) *Node {
+			return Div(ReduceAllSum(Square(b.S)),
+				ReduceAllSum(ZerosLike(b.S)))
+		}},
+		{"gradient with respect to S is NaN", good, func(b *dmlx.LossBatch) *Node {
+			return ReduceAllSum(Sqrt(Sub(b.S,
+				b.S)))
+		}},
 		{"oh no", good, func(*dmlx.LossBatch) *Node { panic("oh no") }},
 	} {
 		if _, err := Loss(b, e, c.p, c.loss); err == nil {
@@ -260,7 +272,8 @@ func TestLossBadInput(t *testing.T) {
 	if err != nil || d.Implied.Residual != 0 || len(d.Implied.Anchors) != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := LossParts(b, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.F) }, 0, []float32{0.5}, []float32{0.5}); err == nil ||
+	if _, err := LossParts(b, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.F) }, 0, []float32{0.5},
+		[]float32{0.5}); err == nil ||
 		!strings.Contains(err.Error(), "not one on S") {
 		t.Errorf("a loss of F: %v", err)
 	}
@@ -323,7 +336,8 @@ func TestSeparate(t *testing.T) {
 	if got, err := Separate(x, x, pull, push); err != nil || got.Residual < 0.1 {
 		t.Errorf("an interaction leaves %v over, %v", got, err)
 	}
-	if got, err := Separate(x, x, make([]float32, n*n), make([]float32, n*n)); err != nil || got.Residual != 0 || got.Weight[0] != 0 {
+	if got, err := Separate(x, x, make([]float32, n*n), make([]float32, n*n)); err != nil || got.Residual != 0 ||
+		got.Weight[0] != 0 {
 		t.Errorf("nothing: %v, %v", got, err)
 	}
 }

@@ -10,29 +10,30 @@ import (
 
 // # Any loss as a matrix
 //
-// Let f be the normalised embeddings and L a loss that reads them through S = f fᵀ alone. With W = ∂L/∂S, each entry of S
-// taken for a variable of its own,
+// Let f be the normalized embeddings and L a loss that reads them through S = f fᵀ alone. With W = ∂L/∂S, each entry of
+// S taken for a variable of its own,
 //
 //	dL = Σ_ij W_ij dS_ij = Σ_ij W_ij (df_i·f_j + f_i·df_j) = Σ_i df_i · Σ_j (W_ij + W_ji) f_j
 //
-// so ∂L/∂f = M f with M = W + Wᵀ. M is symmetric: what a pair does to one of its members it does to the other. A direction
-// that breaks this, as the orthogonal ones do, is the gradient of no loss on S.
+// so ∂L/∂f = M f with M = W + Wᵀ. M is symmetric: what a pair does to one of its members it does to the other. A
+// direction that breaks this, as the orthogonal ones do, is the gradient of no loss on S.
 //
-// A loss that uses other vectors too, proxies or centres p, is one on the rows of f and p together; the blocks of its W
+// A loss that uses other vectors too, proxies or centers p, is one on the rows of f and p together; the blocks of its W
 // are ∂L/∂(f fᵀ), ∂L/∂(f pᵀ), ∂L/∂(p fᵀ) and ∂L/∂(p pᵀ). An entry of f pᵀ and its mirror image in p fᵀ are one number;
 // which of them a loss reads says who is the anchor, the embedding (Proxy-NCA) or the proxy (Proxy-Anchor).
 //
 // # What the loss implies
 //
-// Row a of W is what L does in the name of anchor a: it adds W_aj f_j to the gradient of a and W_aj f_a to that of j. For
-// a positive p that is the paper's e_p = −f_a, e_ap = −f_p with T P₊ = −W_ap, for a negative n its e_n = f_a, e_an = f_n
-// with T P₋ = W_an. So the direction of every loss on S is e^cos. (e^euc differs from it along f_a alone for e_ap and
-// e_an, along f_p and f_n for the others: on the sphere, by a factor.) W knows only products of triplet and pair
+// Row a of W is what L does in the name of anchor a: it adds W_aj f_j to the gradient of a and W_aj f_a to that of j.
+// For a positive p that is the paper's e_p = −f_a, e_ap = −f_p with T P₊ = −W_ap, for a negative n its e_n = f_a, e_an
+// = f_n with T P₋ = W_an. So the direction of every loss on S is e^cos. (e^euc differs from it along f_a alone for e_ap
+// and e_an, along f_p and f_n for the others: on the sphere, by a factor.) W knows only products of triplet and pair
 // weight. The convention here is that the pair weights of an anchor sum to 2, as P^con's 1 and 1 do:
 //
 //	T_a = ½ Σ_j |W_aj|    P_ap = −W_ap / T_a    P_an = W_an / T_a
 //
-// With Σ₊ the sum of P_ap over the positives and Σ₋ that of P_an over the negatives, each triplet (a, p, n) has the weight
+// With Σ₊ the sum of P_ap over the positives and Σ₋ that of P_an over the negatives, each triplet (a, p, n) has the
+// weight
 //
 //	T_apn = T_a (P_ap/Σ₊) (P_an/Σ₋)
 //
@@ -43,12 +44,13 @@ import (
 // # What is left over
 //
 // The rest of the gradient does not fit in that form: what anchors do that have no positive or no negative, and so
-// no triplet; what does not come through S. Its share is its length over that of the whole gradient, both on the sphere:
-// the part of a gradient along its own f does not train.
+// no triplet; what does not come through S. Its share is its length over that of the whole gradient, both on the
+// sphere: the part of a gradient along its own f does not train.
 
 // LossBatch is what a loss is a function of: the similarities of a batch and of its proxies, who is what to whom, and,
-// for losses that need more, the vectors themselves. Each of these is a leaf of the graph, so that a loss's gradient tells
-// what it uses. Rows of S, SP and PS belong to anchors. A miner narrows Positive, Negative and Triplets ([LossBatch.Mined]).
+// for losses that need more, the vectors themselves. Each of these is a leaf of the graph, so that a loss's gradient
+// tells what it uses. Rows of S, SP and PS belong to anchors. A miner narrows Positive, Negative and Triplets
+// ([LossBatch.Mined]).
 type LossBatch struct {
 	S        *Node // F Fᵀ, float32 [B, B].
 	Labels   *Node // Integers [B].
@@ -62,7 +64,7 @@ type LossBatch struct {
 	Classes    *Node // The label of each proxy, integers [C].
 	Own        *Node // Which proxies are of the embedding's class, bool [B, C].
 
-	F, P *Node // The normalised embeddings [B, D] and proxies [C, D]. A loss that uses them is not one on S.
+	F, P *Node // The normalized embeddings [B, D] and proxies [C, D]. A loss that uses them is not one on S.
 	X    *Node // The embeddings as given, [B, D]. A loss that uses them is one on more than the sphere.
 
 	embeddings, proxies *Node // What X and P were made from.
@@ -72,7 +74,8 @@ type LossBatch struct {
 type LossFunc func(b *LossBatch) *Node
 
 // NewLossBatch prepares a batch of embeddings x, float32 [B, D], with labels [B] and, for a loss that has them, proxies
-// float32 [C, D] with their labels [C]; nil for none. Differentiate with [ComposeLoss]: no gradient goes through by itself.
+// float32 [C, D] with their labels [C]; nil for none. Differentiate with [ComposeLoss]: no gradient goes through by
+// itself.
 func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 	x.AssertRank(2)
 	labels.AssertDims(x.Shape().Dimensions[0])
@@ -96,7 +99,8 @@ func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 func (b *LossBatch) Mined(t Triplets) *LossBatch {
 	t.Valid = StopGradient(t.Valid)
 	among := func(other *Node) *Node {
-		count := ScatterSum(ZerosLike(b.S), Stack([]*Node{t.Anchor, other}, 1), ConvertDType(t.Valid, b.S.DType()), false, false)
+		count := ScatterSum(ZerosLike(b.S), Stack([]*Node{t.Anchor, other}, 1), ConvertDType(t.Valid, b.S.DType()), false,
+			false)
 		return GreaterThan(count, ZerosLike(count))
 	}
 	own := b.MinedPairs(among(t.Positive), among(t.Negative))
@@ -201,7 +205,7 @@ func (b *LossBatch) uses(loss *Node) map[*Node]bool {
 // M is the block of the gradient matrix of the embeddings with each other, W + Wᵀ, [B, B].
 func (c *ComposedLoss) M() *Node { return Add(c.W, Transpose(c.W, 0, 1)) }
 
-// Raw is the gradient at the embeddings as given, behind the normalisation, [B, D], and that at the proxies as given,
+// Raw is the gradient at the embeddings as given, behind the normalization, [B, D], and that at the proxies as given,
 // [C, D] or nil: what a network and its proxies are trained by.
 func (c *ComposedLoss) Raw() (embeddings, proxies *Node) {
 	f, p := c.Surgery()
@@ -212,13 +216,13 @@ func (c *ComposedLoss) Raw() (embeddings, proxies *Node) {
 	return embeddings, proxies
 }
 
-// Surgery gives the normalised embeddings [B, D], and proxies [C, D] or nil, as the op [Surgery] gives embeddings by a rule:
-// whatever gradient arrives at them, what goes on to the embeddings and proxies as given is the loss's. So the gradient of
-// any scalar made of both, as the sum of their sums, trains a network and its proxies by the loss.
+// Surgery gives the normalized embeddings [B, D], and proxies [C, D] or nil, as the op [Surgery] gives embeddings by a
+// rule: whatever gradient arrives at them, what goes on to the embeddings and proxies as given is the loss's. So the
+// gradient of any scalar made of both, as the sum of their sums, trains a network and its proxies by the loss.
 func (c *ComposedLoss) Surgery() (f, p *Node) {
 	x := c.embeddings
 	f = Inject(Normalize(x), c.G)
-	if c.uses(c.Value)[c.X] { // Adds 0, and to the gradient what does not come through the normalisation.
+	if c.uses(c.Value)[c.X] { // Adds 0, and to the gradient what does not come through the normalization.
 		f = Add(f, Inject(Sub(x, StopGradient(x)), c.Length))
 	}
 	if c.proxies != nil {
