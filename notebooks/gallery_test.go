@@ -16,10 +16,12 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	"github.com/gradient-surgery/dml/dmlx/experiment/report"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
-	"github.com/gradient-surgery/dml/notebooks/runs"
+	"github.com/gradient-surgery/dml/notebooks/nbruns"
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
 
@@ -124,7 +126,7 @@ func TestGallery(t *testing.T) {
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
 
-	quick, err := experiment.ParsePreset("quick")
+	quick, err := presets.Parse("quick")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestGallery(t *testing.T) {
 		}
 		keep(name+".svg", data)
 	}
-	data, err := figures.Bytes(shipped(t, "table6", runs.Photographs()).Part("curves"), "svg")
+	data, err := figures.Bytes(shipped(t, "table6", nbruns.Photographs()).Part("curves"), "svg")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,15 +145,15 @@ func TestGallery(t *testing.T) {
 }
 
 // shipped is a table or figure of the results that come with the repository; a missing run is an error.
-func shipped(t *testing.T, name string, preset experiment.Preset) *report.Report {
-	store, err := experiment.OpenStore(t.TempDir())
+func shipped(t *testing.T, name string, preset presets.Preset) *paper.Report {
+	store, err := runs.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing := func() (*experiment.Trainer, error) {
+	missing := func() (*train.Trainer, error) {
 		return nil, fmt.Errorf("results of %s at the quick preset are missing: dmlx reproduce %s --ship makes them", name, name)
 	}
-	r, err := report.Make(t.Context(), name, report.Request{Open: missing, Store: store, Preset: preset})
+	r, err := paper.Make(t.Context(), name, paper.Request{Open: missing, Store: store, Preset: preset})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
@@ -99,14 +101,14 @@ type Training struct {
 	// Rates are learning rates by the rules' places, where the preset's are not to be taken. A custom rule without one
 	// has the preset's for cos/con/con over its scale (see [dissect.Checked]).
 	Rates map[int]float64
-	Store *experiment.Store
+	Store *runs.Store
 	Open  func() (*backend.Choice, error) // Asked once there is something to train.
 }
 
 // Trained is a run of a training.
 type Trained struct {
-	Spec   experiment.Spec
-	Result *experiment.Result // nil if it has not ended.
+	Spec   runs.Spec
+	Result *runs.Result // nil if it has not ended.
 }
 
 // stopWait is what a run is given to end by itself when it is stopped.
@@ -125,7 +127,7 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 	}
 	c := newChart(specs)
 	out := make([]Trained, len(specs))
-	var trainer *experiment.Trainer
+	var trainer *train.Trainer
 	for i, spec := range specs {
 		out[i].Spec = spec
 		r, found, err := t.Store.Lookup(spec)
@@ -138,9 +140,9 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 				if err != nil {
 					return out, err
 				}
-				trainer = experiment.NewTrainer(choice)
+				trainer = train.New(choice)
 			}
-			r, err = t.run(ctx, trainer, spec, func(p experiment.Progress, first bool) { c.step(i, p, first, t.Store) })
+			r, err = t.run(ctx, trainer, spec, func(p runs.Progress, first bool) { c.step(i, p, first, t.Store) })
 			if err != nil {
 				c.fail(i, err)
 				return out, err
@@ -154,15 +156,15 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 
 // run makes a run. When the context ends it returns soon even if a graph is being compiled, which nothing interrupts: what
 // is left behind ends by itself before the next step, and what the store has is whole at any time.
-func (t Training) run(ctx context.Context, trainer *experiment.Trainer, spec experiment.Spec, progress func(p experiment.Progress, first bool)) (*experiment.Result, error) {
+func (t Training) run(ctx context.Context, trainer *train.Trainer, spec runs.Spec, progress func(p runs.Progress, first bool)) (*runs.Result, error) {
 	type outcome struct {
-		r   *experiment.Result
+		r   *runs.Result
 		err error
 	}
 	done := make(chan outcome, 1)
 	go func() {
 		epoch := -1
-		r, err := experiment.Run(ctx, trainer, t.Store, spec, func(p experiment.Progress) {
+		r, err := runs.Run(ctx, trainer, t.Store, spec, func(p runs.Progress) {
 			if ctx.Err() == nil {
 				progress(p, p.Epoch != epoch)
 			}
@@ -184,22 +186,22 @@ func (t Training) run(ctx context.Context, trainer *experiment.Trainer, spec exp
 }
 
 // PresetName says which preset a run is of, or what is not as in the preset.
-func PresetName(s experiment.Spec) string {
-	if name := experiment.PresetOf(s); name != "custom" {
+func PresetName(s runs.Spec) string {
+	if name := presets.Of(s); name != "custom" {
 		return "preset " + name
 	}
 	return fmt.Sprintf("no preset, %d × %d steps", s.Epochs, s.StepsPerEpoch)
 }
 
 // specs are the runs, checked.
-func (t Training) specs() ([]experiment.Spec, error) {
+func (t Training) specs() ([]runs.Spec, error) {
 	switch {
 	case len(t.Rules) == 0:
 		return nil, errors.New("training: no rules")
 	case t.Store == nil || t.Open == nil:
 		return nil, errors.New("training: want a Store for the runs and Open for a backend")
 	}
-	preset, err := experiment.ParsePreset(cmp.Or(t.Preset, "quick"))
+	preset, err := presets.Parse(cmp.Or(t.Preset, "quick"))
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +210,7 @@ func (t Training) specs() ([]experiment.Spec, error) {
 		return nil, err
 	}
 	data := cmp.Or(t.Data, preset.FineGrained)
-	var specs []experiment.Spec
+	var specs []runs.Spec
 	for i, r := range t.Rules {
 		checked, err := dissect.Check(b, r)
 		if err == nil {
@@ -254,13 +256,13 @@ type chart struct {
 	mu     sync.Mutex
 	id     string
 	note   string // Which preset, data and seed.
-	specs  []experiment.Spec
+	specs  []runs.Spec
 	curves []figures.TrainingCurve
 	line   string // What is going on.
 	shown  time.Time
 }
 
-func newChart(specs []experiment.Spec) *chart {
+func newChart(specs []runs.Spec) *chart {
 	c := &chart{id: "training_" + gonbui.UniqueId(), specs: specs, curves: make([]figures.TrainingCurve, len(specs)),
 		note: fmt.Sprintf("%s · %s · seed %d", PresetName(specs[0]), specs[0].Data, specs[0].Seed)}
 	for i, s := range specs {
@@ -271,13 +273,13 @@ func newChart(specs []experiment.Spec) *chart {
 }
 
 // shortRule is a run's rule without the digest of one of the user's own.
-func shortRule(s experiment.Spec) string {
+func shortRule(s runs.Spec) string {
 	name, _, _ := strings.Cut(s.Rule, "#")
 	return name
 }
 
 // step tells that a run is under way; first, that an epoch has begun.
-func (c *chart) step(i int, p experiment.Progress, first bool, store *experiment.Store) {
+func (c *chart) step(i int, p runs.Progress, first bool, store *runs.Store) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if first {
@@ -296,7 +298,7 @@ func (c *chart) step(i int, p experiment.Progress, first bool, store *experiment
 }
 
 // read reads the epochs of a run that are done.
-func (c *chart) read(i int, store *experiment.Store) {
+func (c *chart) read(i int, store *runs.Store) {
 	epochs, err := store.Metrics(c.specs[i].Hash())
 	if err != nil {
 		return // The run itself will tell.
@@ -311,7 +313,7 @@ func (c *chart) read(i int, store *experiment.Store) {
 }
 
 // done tells that a run has ended.
-func (c *chart) done(i int, r *experiment.Result, store *experiment.Store) {
+func (c *chart) done(i int, r *runs.Result, store *runs.Store) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read(i, store)
@@ -362,7 +364,7 @@ func (c *chart) show(now bool) {
 }
 
 // Runs sets runs as a table, as "dmlx runs list" does: those of a training or all of a store, the latest first.
-func Runs(store *experiment.Store, only ...Trained) (*figures.Table, error) {
+func Runs(store *runs.Store, only ...Trained) (*figures.Table, error) {
 	entries, err := store.List()
 	if err != nil {
 		return nil, err
@@ -372,8 +374,8 @@ func Runs(store *experiment.Store, only ...Trained) (*figures.Table, error) {
 	hashes := make([]string, len(only))
 	for i, r := range only {
 		hashes[i] = r.Spec.Hash()
-		if r.Result != nil && r.Result.Shipped {
-			entries = append(entries, experiment.Entry{Hash: hashes[i], Spec: r.Spec, Result: r.Result})
+		if r.Result != nil && r.Result.Bundled {
+			entries = append(entries, runs.Entry{Hash: hashes[i], Spec: r.Spec, Result: r.Result})
 		}
 	}
 	for _, e := range entries {

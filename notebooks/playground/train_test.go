@@ -10,7 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -23,7 +23,7 @@ func hinge(scale float64) dmlx.Rule {
 
 func training(t *testing.T, rules ...dmlx.Rule) Training {
 	t.Helper()
-	store, err := experiment.OpenStore(t.TempDir())
+	store, err := runs.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"syscall"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The command can train on XLA.
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // app is what the commands share: the common flags and where output goes.
@@ -125,8 +125,8 @@ func tryIn(dir string) error {
 
 // backend opens the backend to compute on and says on standard error which one and why. A Go backend without SIMD costs
 // so much time that a second line says how to build the program with it.
-func (a *app) backend() (*experiment.Trainer, error) {
-	t, err := experiment.OpenTrainer()
+func (a *app) backend() (*train.Trainer, error) {
+	t, err := train.Open()
 	if err == nil {
 		a.logf("%s", t.Choice)
 		a.adviseSIMD(t.Choice)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 func newExport(a *app) *cobra.Command {
@@ -85,17 +85,17 @@ func newImport(a *app) *cobra.Command {
 			if maxSize < 1 || maxSize > math.MaxInt64>>30 {
 				return fmt.Errorf("--max-size %d: want 1 or more, in GiB", maxSize)
 			}
-			return a.takeFrom(files, func(store *experiment.Store, name string) (*experiment.Moved, error) {
+			return a.takeFrom(files, func(store *runs.Store, name string) (*runs.Transfer, error) {
 				f, err := os.Open(name)
 				if err != nil {
 					return nil, err
 				}
 				defer f.Close()
-				return store.Import(cmd.Context(), f, experiment.ImportOptions{MaxBytes: maxSize << 30})
+				return store.Import(cmd.Context(), f, runs.ImportOptions{MaxBytes: maxSize << 30})
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&maxSize, "max-size", experiment.DefaultMaxBytes>>30,
+	cmd.Flags().Int64Var(&maxSize, "max-size", runs.DefaultMaxBytes>>30,
 		"how much an archive may take in the store, in GiB")
 	return cmd
 }
@@ -108,11 +108,11 @@ func newMerge(a *app) *cobra.Command {
 		Example: "  dmlx runs merge /shared/runs --checkpoints",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
-			return a.takeFrom(dirs, func(store *experiment.Store, dir string) (*experiment.Moved, error) {
+			return a.takeFrom(dirs, func(store *runs.Store, dir string) (*runs.Transfer, error) {
 				if _, err := os.Stat(dir); err != nil {
 					return nil, err
 				}
-				return store.Merge(cmd.Context(), &experiment.Store{Dir: dir}, checkpoints) // As it is: it may be read-only.
+				return store.Merge(cmd.Context(), &runs.Store{Dir: dir}, checkpoints) // As it is: it may be read-only.
 			})
 		},
 	}
@@ -121,12 +121,12 @@ func newMerge(a *app) *cobra.Command {
 }
 
 // takeFrom takes runs from sources one after the other, and fails at the end if there were conflicts.
-func (a *app) takeFrom(sources []string, take func(*experiment.Store, string) (*experiment.Moved, error)) error {
+func (a *app) takeFrom(sources []string, take func(*runs.Store, string) (*runs.Transfer, error)) error {
 	store, err := a.store()
 	if err != nil {
 		return err
 	}
-	out := make(map[string]*experiment.Moved)
+	out := make(map[string]*runs.Transfer)
 	var texts []string
 	conflicts := 0
 	for _, source := range sources {
@@ -149,7 +149,7 @@ func (a *app) takeFrom(sources []string, take func(*experiment.Store, string) (*
 }
 
 // leftOut says what an export left out.
-func (a *app) leftOut(m *experiment.Moved) {
+func (a *app) leftOut(m *runs.Transfer) {
 	for _, hash := range m.Busy {
 		a.logf("warning: run %s is being worked on and left out", hash)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 func newBench(a *app) *cobra.Command {
@@ -67,10 +67,10 @@ measured with them in the same run, with as many threads or on the same GPU, and
 						fmt.Fprintln(a.stdout, m)
 					}
 				},
-				Spawn: func(ctx context.Context, store *experiment.Store, jobs []experiment.Job, parallel int) error {
+				Spawn: func(ctx context.Context, store *runs.Store, jobs []runs.Job, parallel int) error {
 					return a.spawn(ctx, store, jobs, parallel, nil, nil)
 				},
-				List: func(store *experiment.Store) error {
+				List: func(store *runs.Store) error {
 					quiet := *a
 					quiet.storeDir, quiet.stdout, quiet.json = store.Dir, io.Discard, false
 					return quiet.listRuns()
@@ -98,27 +98,27 @@ measured with them in the same run, with as many threads or on the same GPU, and
 // newBenchSlurm measures how many runs a cluster's queue takes. It is a command of its own because nobody wants a
 // thousand jobs on a real cluster by surprise.
 func newBenchSlurm(a *app) *cobra.Command {
-	var runs int
+	var results int
 	var on cluster
 	cmd := &cobra.Command{
 		Use: "slurm", Short: "Send many runs of the smoke preset through Slurm and measure their pace",
 		Long: `Send many runs of the smoke preset through Slurm and measure their pace, in a folder of the run store that is
 removed again. It fails if a run is missing or was trained twice. Without a cluster at hand, start one on this machine
-by dmlx/experiment/slurm/slurmtest/slurm.sh.`,
-		Example: "  dmlx/experiment/slurm/slurmtest/slurm.sh start /tmp/slurm\n" +
+by dmlx/runs/slurm/slurmtest/slurm.sh.`,
+		Example: "  dmlx/runs/slurm/slurmtest/slurm.sh start /tmp/slurm\n" +
 			"  SLURM_CONF=/tmp/slurm/slurm.conf dmlx bench slurm --runs 1000\n" +
-			"  dmlx/experiment/slurm/slurmtest/slurm.sh stop /tmp/slurm",
+			"  dmlx/runs/slurm/slurmtest/slurm.sh stop /tmp/slurm",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runs < 1 {
-				return usagef("--runs %d: want at least one", runs)
+			if results < 1 {
+				return usagef("--runs %d: want at least one", results)
 			}
 			parent, err := a.store()
 			if err != nil {
 				return err
 			}
-			lines, err := bench.Slurm(cmd.Context(), parent.Dir, runs,
-				func(ctx context.Context, store *experiment.Store, jobs []experiment.Job) error {
+			lines, err := bench.Slurm(cmd.Context(), parent.Dir, results,
+				func(ctx context.Context, store *runs.Store, jobs []runs.Job) error {
 					return on.elsewhere(a, store)(ctx, jobs)
 				})
 			if err != nil {
@@ -132,7 +132,7 @@ by dmlx/experiment/slurm/slurmtest/slurm.sh.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&runs, "runs", 1000, "how many")
+	f.IntVar(&results, "runs", 1000, "how many")
 	on.slurmFlags(f)
 	return cmd
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	"github.com/gradient-surgery/dml/dmlx/experiment/slurm"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // cluster is the flags of a command whose runs may be made by a cluster.
@@ -68,21 +69,21 @@ func (c *cluster) check(f *pflag.FlagSet) error {
 }
 
 // dry prints what would be submitted.
-func (c *cluster) dry(ctx context.Context, a *app, store *experiment.Store, jobs []experiment.Job) error {
+func (c *cluster) dry(ctx context.Context, a *app, store *runs.Store, jobs []runs.Job) error {
 	s, err := slurm.Plan(ctx, store, jobs, c.Options)
 	if err != nil {
 		return err
 	}
 	type run struct {
-		Run      string          `json:"run"`
-		Portrait bool            `json:"portrait,omitempty"`
-		Queued   string          `json:"queued,omitempty"`
-		Spec     experiment.Spec `json:"spec"`
+		Run      string    `json:"run"`
+		Portrait bool      `json:"portrait,omitempty"`
+		Queued   string    `json:"queued,omitempty"`
+		Spec     runs.Spec `json:"spec"`
 	}
 	runs := []run{}
 	queued := 0
 	for _, t := range s.Tasks {
-		runs = append(runs, run{t.Hash, t.Portrait, t.In, t.Spec})
+		runs = append(runs, run{t.Hash, t.Histograms, t.In, t.Spec})
 		if t.In != "" {
 			queued++
 		}
@@ -95,8 +96,8 @@ func (c *cluster) dry(ctx context.Context, a *app, store *experiment.Store, jobs
 }
 
 // elsewhere makes runs on the cluster and shows how far they are.
-func (c *cluster) elsewhere(a *app, store *experiment.Store) func(context.Context, []experiment.Job) error {
-	return func(ctx context.Context, jobs []experiment.Job) error {
+func (c *cluster) elsewhere(a *app, store *runs.Store) func(context.Context, []runs.Job) error {
+	return func(ctx context.Context, jobs []runs.Job) error {
 		if len(jobs) == 0 {
 			return nil
 		}
@@ -237,8 +238,8 @@ func newMake(a *app) *cobra.Command {
 		Use: "make", Short: "Do a task of a submission", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			line := a.line
-			w := slurm.Worker{Open: experiment.OpenTrainer, Say: func(text string) { a.logf("%s", text) },
-				Progress: func(p experiment.Progress) { line.show("%s", training(p)) }}
+			w := slurm.Worker{Open: train.Open, Say: func(text string) { a.logf("%s", text) },
+				Progress: func(p runs.Progress) { line.show("%s", training(p)) }}
 			return w.Make(cmd.Context(), manifest, task)
 		},
 	}
@@ -252,7 +253,7 @@ func newProbe(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "probe", Short: "Answer a probe", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return slurm.Worker{Open: experiment.OpenTrainer}.Probe(dir, nonce)
+			return slurm.Worker{Open: train.Open}.Probe(dir, nonce)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "its folder")

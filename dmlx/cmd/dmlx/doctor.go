@@ -17,7 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // report is what doctor tells; its JSON is the command's.
@@ -137,7 +137,7 @@ func (r *report) moduleVersions() {
 	if !ok {
 		return
 	}
-	r.Versions["dmlx"] = strings.Trim(experiment.Version(), "()")
+	r.Versions["dmlx"] = strings.Trim(runs.Version(), "()")
 	if root, err := moduleRoot(); err == nil {
 		if data, err := os.ReadFile(filepath.Join(root, "go.mod")); err == nil {
 			for line := range strings.Lines(string(data)) {

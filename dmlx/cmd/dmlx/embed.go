@@ -19,8 +19,8 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // newEmbed embeds a folder of images with a network from a file.
@@ -134,14 +134,14 @@ scaled to 256 pixels and the middle square of 224 is taken, as in torchvision's 
 
 // startingWeights are those that --weights names: pretrained ones of a network, by default resnet18's, or a file's.
 func startingWeights(arch, weights string) ([]byte, error) {
-	if weights != experiment.Pretrained {
+	if weights != train.Pretrained {
 		return os.ReadFile(weights)
 	}
 	net, err := backbone.ParseArch(cmp.Or(arch, string(backbone.ResNet18)))
 	if err != nil {
 		return nil, err
 	}
-	return experiment.PretrainedWeights(net)
+	return train.PretrainedWeights(net)
 }
 
 // archFlag is the flag for the network that a weight file is of.

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // estimation says how long it takes here to make what tables lack: the steps of their runs, times what a few such steps
@@ -28,17 +29,17 @@ type estimated struct {
 	StepMS float64 `json:"step_ms"`
 	Hours  float64 `json:"hours"`
 
-	spec experiment.Spec // Of one of them.
+	spec runs.Spec // Of one of them.
 }
 
 // add takes the runs that a table lacks and no table before it does.
-func (e *estimation) add(study string, jobs []experiment.Job) {
+func (e *estimation) add(study string, jobs []runs.Job) {
 	if e.seen == nil {
 		e.seen = make(map[string]bool)
 	}
 	for _, j := range jobs {
 		hash := j.Spec.Hash()
-		if e.seen[hash] || j.Portrait { // A portrait is no steps.
+		if e.seen[hash] || j.Histograms { // A portrait is no steps.
 			continue
 		}
 		e.seen[hash] = true
@@ -49,7 +50,7 @@ func (e *estimation) add(study string, jobs []experiment.Job) {
 }
 
 // line is the one that a run belongs to.
-func (e *estimation) line(study string, spec experiment.Spec) *estimated {
+func (e *estimation) line(study string, spec runs.Spec) *estimated {
 	batch := bench.StepText(spec)
 	for _, l := range e.lines {
 		if l.Study == study && l.Data == spec.Data && l.Batch == batch {
@@ -62,7 +63,7 @@ func (e *estimation) line(study string, spec experiment.Spec) *estimated {
 }
 
 // print measures the steps and prints the hours.
-func (e *estimation) print(ctx context.Context, a *app, open func() (*experiment.Trainer, error)) error {
+func (e *estimation) print(ctx context.Context, a *app, open func() (*train.Trainer, error)) error {
 	if len(e.lines) == 0 {
 		return a.print(map[string]any{"lines": []estimated{}, "hours": 0}, "no run is missing")
 	}

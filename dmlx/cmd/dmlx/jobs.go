@@ -19,7 +19,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // jobsUsage explains --jobs.
@@ -27,7 +28,7 @@ const jobsUsage = "runs at a time, each in a process of its own (default 0: as m
 
 // apart sets how many runs are made at a time, and has them made in processes of their own where that is more than one:
 // one process that makes several at once is slower than one that makes them one by one ("dmlx bench --only jobs").
-func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
+func (a *app) apart(o *runs.Options, store *runs.Store) error {
 	if o.Jobs < 0 || o.Jobs > maxJobs {
 		return usagef("--jobs %d: want a number of runs, at most %d, or 0 for as many as this machine can take", o.Jobs,
 			maxJobs)
@@ -37,7 +38,7 @@ func (a *app) apart(o *experiment.Options, store *experiment.Store) error {
 		o.Jobs = machineJobs(runtime.NumCPU(), host.Memory("meminfo", "MemAvailable"), len(gpus))
 	}
 	if o.Jobs > 1 {
-		o.Apart = a.process(store, o.Jobs, gpus)
+		o.RunProcess = a.process(store, o.Jobs, gpus)
 	}
 	return nil
 }
@@ -86,13 +87,13 @@ func visibleGPUs() []string {
 }
 
 // process makes a job by "dmlx job" in a process of its own, on a GPU of its own if there are several.
-func (a *app) process(store *experiment.Store, jobs int, gpus []string) func(context.Context, experiment.Job,
-	func(experiment.Progress)) error {
+func (a *app) process(store *runs.Store, jobs int, gpus []string) func(context.Context, runs.Job,
+	func(runs.Progress)) error {
 	slots := make(chan int, jobs)
 	for i := range jobs {
 		slots <- i
 	}
-	return func(ctx context.Context, job experiment.Job, progress func(experiment.Progress)) error {
+	return func(ctx context.Context, job runs.Job, progress func(runs.Progress)) error {
 		if err := job.Check(); err != nil {
 			return err
 		}
@@ -102,13 +103,13 @@ func (a *app) process(store *experiment.Store, jobs int, gpus []string) func(con
 		if len(gpus) > 1 {
 			env = append(env, "CUDA_VISIBLE_DEVICES="+gpus[slot%len(gpus)])
 		}
-		return a.spawn(ctx, store, []experiment.Job{job}, 1, env, progress)
+		return a.spawn(ctx, store, []runs.Job{job}, 1, env, progress)
 	}
 }
 
 // spawn has jobs made by another process of this program.
-func (a *app) spawn(ctx context.Context, store *experiment.Store, jobs []experiment.Job, parallel int, env []string,
-	progress func(experiment.Progress)) error {
+func (a *app) spawn(ctx context.Context, store *runs.Store, jobs []runs.Job, parallel int, env []string,
+	progress func(runs.Progress)) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (a *app) spawn(ctx context.Context, store *experiment.Store, jobs []experim
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var p experiment.Progress
+		var p runs.Progress
 		if progress != nil && json.Unmarshal(lines.Bytes(), &p) == nil {
 			progress(p)
 		}
@@ -164,7 +165,7 @@ func newJob(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Make runs that are read from standard input", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			trainer, err := experiment.OpenTrainer()
+			trainer, err := train.Open()
 			if err != nil {
 				return err
 			}
@@ -177,7 +178,7 @@ func newJob(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("no list of jobs on standard input: %w", err)
 			}
-			var jobs []experiment.Job
+			var jobs []runs.Job
 			if err := json.Unmarshal(line, &jobs); err != nil {
 				return fmt.Errorf("standard input is no list of jobs: %w", err)
 			}
@@ -187,7 +188,7 @@ func newJob(a *app) *cobra.Command {
 				_, _ = io.Copy(io.Discard, in)
 				stop()
 			}()
-			said := make(chan experiment.Progress)
+			said := make(chan runs.Progress)
 			group, ctx := errgroup.WithContext(ctx)
 			group.SetLimit(max(1, parallel))
 			done := make(chan struct{})
@@ -202,7 +203,7 @@ func newJob(a *app) *cobra.Command {
 				}
 			}()
 			for _, j := range jobs {
-				group.Go(func() error { return j.Make(ctx, trainer, store, func(p experiment.Progress) { said <- p }) })
+				group.Go(func() error { return j.Run(ctx, trainer, store, func(p runs.Progress) { said <- p }) })
 			}
 			err = group.Wait()
 			close(said)

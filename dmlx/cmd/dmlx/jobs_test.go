@@ -14,22 +14,24 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // smallSpecs are two runs of seconds.
-func smallSpecs(t *testing.T) []experiment.Spec {
+func smallSpecs(t *testing.T) []runs.Spec {
 	t.Helper()
-	p, err := experiment.ParsePreset("smoke")
+	p, err := presets.Parse("smoke")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Size = 16
-	var out []experiment.Spec
+	var out []runs.Spec
 	for seed := range uint64(2) {
 		s, err := p.Spec("minicar", dmlx.Rule{}, seed+1)
 		if err == nil {
-			s, err = s.WithStart("", experiment.Random)
+			s, err = s.WithStart("", train.Random)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -40,9 +42,9 @@ func smallSpecs(t *testing.T) []experiment.Spec {
 	return out
 }
 
-func opened(t *testing.T, dir string) *experiment.Store {
+func opened(t *testing.T, dir string) *runs.Store {
 	t.Helper()
-	s, err := experiment.OpenStore(dir)
+	s, err := runs.OpenStore(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,19 +56,19 @@ func TestRunsApart(t *testing.T) {
 	dir := atWork(t)
 	specs := smallSpecs(t)
 	here, there := opened(t, dir+"-here"), opened(t, dir+"-there")
-	want, ran, err := experiment.RunAll(t.Context(), experiment.OpenTrainer, here, specs, experiment.Options{})
+	want, ran, err := runs.RunAll(t.Context(), train.Open, here, specs, runs.Options{})
 	if err != nil || ran != 2 {
 		t.Fatal(ran, err)
 	}
 	a := &app{}
 	var steps atomic.Int32
-	o := experiment.Options{Jobs: 2, Apart: a.process(there, 2, nil), Progress: func(p experiment.Progress) {
+	o := runs.Options{Jobs: 2, RunProcess: a.process(there, 2, nil), Progress: func(p runs.Progress) {
 		if p.Runs == 2 && p.Steps == 4 {
 			steps.Add(1)
 		}
 	}}
-	none := func() (*experiment.Trainer, error) { return nil, errors.New("this process needs no backend") }
-	got, ran, err := experiment.RunAll(t.Context(), none, there, specs, o)
+	none := func() (*train.Trainer, error) { return nil, errors.New("this process needs no backend") }
+	got, ran, err := runs.RunAll(t.Context(), none, there, specs, o)
 	if err != nil || ran != 2 {
 		t.Fatal(ran, err)
 	}
@@ -89,12 +91,12 @@ func TestRunsApart(t *testing.T) {
 	stop()
 	long := specs[0]
 	long.Epochs = 1000
-	if err := o.Apart(ctx, experiment.Job{Spec: long}, nil); !errors.Is(err, context.Canceled) {
+	if err := o.RunProcess(ctx, runs.Job{Spec: long}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 	bad := specs[0]
 	bad.ClassesPerBatch = 100
-	if err := o.Apart(t.Context(), experiment.Job{Spec: bad}, nil); err == nil ||
+	if err := o.RunProcess(t.Context(), runs.Job{Spec: bad}, nil); err == nil ||
 		!strings.HasPrefix(err.Error(), "minicar: a batch of 100 classes needs") {
 		t.Errorf("%v", err)
 	}
@@ -105,7 +107,7 @@ func TestJobStopsWithItsParent(t *testing.T) {
 	store := atWork(t)
 	long := smallSpecs(t)[0]
 	long.Epochs = 100000
-	raw, err := json.Marshal([]experiment.Job{{Spec: long}})
+	raw, err := json.Marshal([]runs.Job{{Spec: long}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,14 +137,14 @@ func TestMachineJobs(t *testing.T) {
 	}
 	a := &app{stderr: os.Stderr}
 	for _, jobs := range []int{-1, 9999999999999999} {
-		if err := a.apart(&experiment.Options{Jobs: jobs}, nil); err == nil ||
+		if err := a.apart(&runs.Options{Jobs: jobs}, nil); err == nil ||
 			!strings.Contains(err.Error(), fmt.Sprint("--jobs ", jobs)) {
 			t.Error(err)
 		}
 	}
 	t.Setenv("GOMLX_BACKEND", "go")
-	o := experiment.Options{Jobs: 1}
-	if err := a.apart(&o, opened(t, filepath.Join(t.TempDir(), "runs"))); err != nil || o.Apart != nil {
+	o := runs.Options{Jobs: 1}
+	if err := a.apart(&o, opened(t, filepath.Join(t.TempDir(), "runs"))); err != nil || o.RunProcess != nil {
 		t.Error("one run at a time is made apart", err)
 	}
 	if visibleGPUs() != nil {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
+	"github.com/gradient-surgery/dml/dmlx/inspect"
+	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -32,7 +33,7 @@ will do.`,
 			if err != nil {
 				return err
 			}
-			r, err := results.Look(cmd.Context(), a.backend, store, hash)
+			r, err := inspect.Look(cmd.Context(), a.backend, store, hash)
 			if err != nil {
 				return err
 			}
@@ -55,7 +56,7 @@ will do.`,
 
 // pictures puts a report's parts in words, by name, and writes them to a folder, unless that is empty, in all formats.
 // A part that cannot be shown is told of and left out.
-func (a *app) pictures(r *results.Report, out, prefix string) (words map[string]string, files []string, err error) {
+func (a *app) pictures(r *paper.Report, out, prefix string) (words map[string]string, files []string, err error) {
 	words, files = make(map[string]string), []string{} // An array in JSON, even if there is nothing.
 	for _, p := range r.Parts {
 		if err := figures.Failure(p.Of); err != nil {

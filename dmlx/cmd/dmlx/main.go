@@ -26,7 +26,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
 func main() {
@@ -98,7 +98,7 @@ func newRoot(a *app) *cobra.Command {
 			if a.preset == "" {
 				return nil
 			}
-			_, err := experiment.ParsePreset(a.preset)
+			_, err := presets.Parse(a.preset)
 			return usage(err)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -115,7 +115,7 @@ func newRoot(a *app) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.preset, "preset", "",
-		"size of the experiments: "+strings.Join(experiment.Presets(), ", ")+" (default quick)")
+		"size of the experiments: "+strings.Join(presets.Names(), ", ")+" (default quick)")
 	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default DMLX_STORE, else runs/ in the repository)")
 	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
 	root.AddCommand(

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func newPretrain(a *app) *cobra.Command {
 	var out string
-	var o experiment.PretrainOptions
+	var o train.PretrainOptions
 	cmd := &cobra.Command{
 		Use:   "pretrain",
 		Short: "Train the small network's pretrained weights again",
@@ -40,11 +40,11 @@ func newPretrain(a *app) *cobra.Command {
 				return err
 			}
 			line := a.line
-			o.Progress = func(p experiment.StepProgress) {
+			o.Progress = func(p train.Progress) {
 				line.show("epoch %d/%d  %.1f steps/s  wrong %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
 					p.Left)
 			}
-			r, err := experiment.Pretrain(cmd.Context(), choice.Choice, o)
+			r, err := train.Pretrain(cmd.Context(), choice.Choice, o)
 			line.end()
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ func newPretrain(a *app) *cobra.Command {
 				Recall  map[string]float64 `json:"recall_at_1"`
 			}{out, len(r.Weights), r.Error, r.Seconds, map[string]float64{}}
 			for _, data := range []string{"minicar", "minishop"} {
-				if summary.Recall[data], err = experiment.FeatureRecall(cmd.Context(), choice.Choice, r.Weights, data); err != nil {
+				if summary.Recall[data], err = train.FeatureRecall(cmd.Context(), choice.Choice, r.Weights, data); err != nil {
 					return err
 				}
 			}

@@ -10,7 +10,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // liveLine shows progress on one line: rewritten in place on a terminal, now and then a new one elsewhere.
@@ -70,7 +71,7 @@ func (l *liveLine) end() {
 }
 
 // training is a run's progress as one line.
-func training(p experiment.Progress) string {
+func training(p runs.Progress) string {
 	if text := p.OnImages(); text != "" {
 		return p.Spec.Data + ": " + text
 	}
@@ -83,19 +84,19 @@ func training(p experiment.Progress) string {
 }
 
 // store opens the run store; what it sets aside is said on standard error.
-func (a *app) store() (*experiment.Store, error) {
-	s, err := experiment.OpenStore(a.storePath())
+func (a *app) store() (*runs.Store, error) {
+	s, err := runs.OpenStore(a.storePath())
 	if err != nil {
 		return nil, err
 	}
-	s.Opening = a.opening()
+	s.DataOptions = a.opening()
 	return s, nil
 }
 
 // opening is how data sets are opened: an interrupt ends it, and standard error tells of it.
-func (a *app) opening() experiment.Opening {
-	return experiment.Opening{Context: a.ctx, Warn: a.warn, Decoded: func(data string, done, total int) {
-		a.line.show("%s: %s", data, experiment.Progress{StepProgress: experiment.StepProgress{Decoded: done, Images: total}}.OnImages())
+func (a *app) opening() runs.DataOptions {
+	return runs.DataOptions{Context: a.ctx, Warn: a.warn, Decoded: func(data string, done, total int) {
+		a.line.show("%s: %s", data, runs.Progress{Progress: train.Progress{Decoded: done, Images: total}}.OnImages())
 		if done == total {
 			a.line.end()
 		}

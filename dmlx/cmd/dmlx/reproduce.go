@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 func newReproduce(a *app) *cobra.Command {
 	var (
-		o        experiment.Options
+		o        runs.Options
 		out      string
 		ship     string
 		estimate bool
@@ -32,7 +32,7 @@ func newReproduce(a *app) *cobra.Command {
 		Use:   "reproduce NAME…",
 		Short: "Run what a table or figure of the paper needs and show it beside the paper's",
 		Long: "Run what a table or figure of the paper needs and show it beside the paper's:\n" +
-			strings.Join(results.Names(), ", ") + ",\nor all of them: " + everything + `.
+			strings.Join(paper.Names(), ", ") + ",\nor all of them: " + everything + `.
 
 Runs that are in the store, or bundled with the program, are read. The others are trained; each is stored as soon as it
 is done. If the command is stopped, the same command goes on. Tables share runs.
@@ -45,7 +45,7 @@ the cluster's nodes see it.`,
 			"  dmlx reproduce all --have\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
-		ValidArgs: append(results.Names(), everything),
+		ValidArgs: append(paper.Names(), everything),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			preset, err := pf.preset(a)
 			if err != nil {
@@ -55,10 +55,10 @@ the cluster's nodes see it.`,
 				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.Separated)
 			}
 			if slices.Contains(names, everything) {
-				names = results.Names()
+				names = paper.Names()
 			}
 			for _, name := range names {
-				if err := results.Check(name); err != nil {
+				if err := paper.Check(name); err != nil {
 					return usage(err)
 				}
 			}
@@ -83,13 +83,13 @@ the cluster's nodes see it.`,
 			}
 			choose := sync.OnceValues(a.backend)
 			if estimate {
-				if o.Have || on.on != "" {
+				if o.CachedOnly || on.on != "" {
 					return usagef("--estimate makes no runs: leave out --have and --on")
 				}
 				var e estimation
 				for _, name := range names {
-					jobs, err := results.Missing(cmd.Context(), name,
-						results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					jobs, err := paper.Missing(cmd.Context(), name,
+						paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
 					if err != nil {
 						return err
 					}
@@ -99,13 +99,13 @@ the cluster's nodes see it.`,
 			}
 			sent := make(map[string]bool) // Runs that are made elsewhere, in front of the reports.
 			if on.on != "" {
-				if o.Have {
+				if o.CachedOnly {
 					return usagef("--have makes no runs: leave out --on")
 				}
-				var missing []experiment.Job
+				var missing []runs.Job
 				for _, name := range names {
-					jobs, err := results.Missing(cmd.Context(), name,
-						results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					jobs, err := paper.Missing(cmd.Context(), name,
+						paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
 					if err != nil {
 						return err
 					}
@@ -114,22 +114,22 @@ the cluster's nodes see it.`,
 				if on.dryRun {
 					return on.dry(cmd.Context(), a, store, missing)
 				}
-				o.Elsewhere = on.elsewhere(a, store)
+				o.Submit = on.elsewhere(a, store)
 				for _, j := range missing {
 					sent[j.Spec.Hash()] = true
 				}
-				if err := o.Elsewhere(cmd.Context(), missing); err != nil { // All of them at once, as far as they are known.
+				if err := o.Submit(cmd.Context(), missing); err != nil { // All of them at once, as far as they are known.
 					return err
 				}
 			}
 			line := a.line
-			var runs []*experiment.Result
-			var portraits []*experiment.Portrait
+			var results []*runs.Result
+			var portraits []*runs.Histograms
 			var texts []string
 			sets := []reproduced{} // An array in JSON, even if there is nothing.
 			for _, name := range names {
-				o.Progress = results.Overall(func(done float64, text string) { line.show("%s %3.0f %%  %s", name, 100*done, text) })
-				r, err := results.Make(cmd.Context(), name, results.Request{Open: choose, Store: store, Preset: preset, Options: o})
+				o.Progress = paper.Overall(func(done float64, text string) { line.show("%s %3.0f %%  %s", name, 100*done, text) })
+				r, err := paper.Make(cmd.Context(), name, paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
 				line.end()
 				if err != nil {
 					return err
@@ -140,7 +140,7 @@ the cluster's nodes see it.`,
 						delete(sent, run.Hash)
 					}
 				}
-				runs, portraits = append(runs, r.Results...), append(portraits, r.Portraits...)
+				results, portraits = append(results, r.Results...), append(portraits, r.Histograms...)
 				set, text, err := present(r, out)
 				if err != nil {
 					return err
@@ -148,7 +148,7 @@ the cluster's nodes see it.`,
 				sets, texts = append(sets, set), append(texts, text)
 			}
 			if ship != "" {
-				n, err := experiment.Ship(ship, runs)
+				n, err := runs.WriteBundled(ship, results)
 				if err != nil {
 					return err
 				}
@@ -158,7 +158,7 @@ the cluster's nodes see it.`,
 					if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 						return err
 					}
-					if err := experiment.ShipPortraits(path, portraits); err != nil {
+					if err := runs.WriteBundledHistograms(path, portraits); err != nil {
 						return err
 					}
 					a.logf("wrote the portraits of Figures 4 and 5 to %s", path)
@@ -174,14 +174,14 @@ the cluster's nodes see it.`,
 		"whose classes are well apart (default: the preset's)")
 	pf.add(f)
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
-	f.BoolVar(&o.Fresh, "fresh", false, "ignore the results that are bundled with the program")
-	f.BoolVar(&o.Have, "have", false, "train nothing: show what the store has")
+	f.BoolVar(&o.IgnoreBundled, "fresh", false, "ignore the results that are bundled with the program")
+	f.BoolVar(&o.CachedOnly, "have", false, "train nothing: show what the store has")
 	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
 	f.BoolVar(&estimate, "estimate", false,
 		"train nothing: measure some steps of the missing runs, and estimate the hours that they take here")
 	on.flags(f)
-	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/experiment/shipped/)")
+	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/runs/bundled/)")
 	return cmd
 }
 
@@ -214,7 +214,7 @@ type cellJSON struct {
 }
 
 // present turns a report into JSON and text and, if out is not empty, writes its parts there in all formats.
-func present(r *results.Report, out string) (reproduced, string, error) {
+func present(r *paper.Report, out string) (reproduced, string, error) {
 	set := reproduced{Study: r.Name, Preset: r.Preset, Provenance: r.Provenance, Runs: r.Runs, Ran: r.Ran}
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
@@ -263,7 +263,7 @@ func present(r *results.Report, out string) (reproduced, string, error) {
 }
 
 // describe is the part of a report as a terminal shows it: the main part, and every table; a picture in words.
-func describe(p results.Part) (string, error) {
+func describe(p paper.Part) (string, error) {
 	if f, ok := p.Of.(*figures.Figure); ok {
 		if p.Name != "" {
 			return "", nil

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	results "github.com/gradient-surgery/dml/dmlx/experiment/report"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -22,13 +23,13 @@ func TestPresent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cell := experiment.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*experiment.Result{
-		{Hash: "a", Measures: experiment.Measures{Recall: map[int]float64{1: 0.5}}},
-		{Hash: "b", Measures: experiment.Measures{Recall: map[int]float64{1: 0.5}}},
-		{Hash: "c", Measures: experiment.Measures{Diverged: "NaN in epoch 1"}}}}
-	r := &results.Report{Name: "table9", Preset: "quick", Runs: 3,
-		Table: &experiment.Table{Cells: []experiment.Cell{cell, {}}},
-		Parts: []results.Part{{Of: table}, {Name: "picture", Of: picture}}}
+	cell := paper.Cell{Data: "minicar", Rule: "cos/con/con", Runs: []*runs.Result{
+		{Hash: "a", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}},
+		{Hash: "b", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}},
+		{Hash: "c", Measures: train.Measures{Diverged: "NaN in epoch 1"}}}}
+	r := &paper.Report{Name: "table9", Preset: "quick", Runs: 3,
+		Table: &paper.Table{Cells: []paper.Cell{cell, {}}},
+		Parts: []paper.Part{{Of: table}, {Name: "picture", Of: picture}}}
 	out := filepath.Join(t.TempDir(), "new")
 	set, text, err := present(r, out)
 	if err != nil {
@@ -58,7 +59,7 @@ func TestPresent(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	r.Parts = []results.Part{{Of: r.Part("gains")}}
+	r.Parts = []paper.Part{{Of: r.Part("gains")}}
 	if _, _, err := present(r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
 		t.Errorf("a part that is not there: %v", err)
 	}

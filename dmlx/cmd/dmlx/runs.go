@@ -13,8 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
+	"github.com/gradient-surgery/dml/dmlx/inspect"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func newRuns(a *app) *cobra.Command {
@@ -75,14 +78,14 @@ and curves, and where on the triplet diagram their triplets differ.`,
 
 // listed is a run as list prints it with --json.
 type listed struct {
-	Run    string             `json:"run"`
-	Dir    string             `json:"dir"`
-	State  string             `json:"state"` // finished, diverged, unfinished or unusable.
-	Why    string             `json:"why,omitempty"`
-	Epoch  int                `json:"epoch"` // Epochs done.
-	Preset string             `json:"preset"`
-	Spec   experiment.Spec    `json:"spec"`
-	Result *experiment.Result `json:"result,omitempty"`
+	Run    string       `json:"run"`
+	Dir    string       `json:"dir"`
+	State  string       `json:"state"` // finished, diverged, unfinished or unusable.
+	Why    string       `json:"why,omitempty"`
+	Epoch  int          `json:"epoch"` // Epochs done.
+	Preset string       `json:"preset"`
+	Spec   runs.Spec    `json:"spec"`
+	Result *runs.Result `json:"result,omitempty"`
 }
 
 func (a *app) listRuns() error {
@@ -114,7 +117,7 @@ func (a *app) listRuns() error {
 			}
 			backend, date = e.Result.Backend, e.Result.Date.Format("2006-01-02 15:04")
 		}
-		l.Preset = experiment.PresetOf(e.Spec)
+		l.Preset = presets.Of(e.Spec)
 		state := l.State
 		if state == "unfinished" {
 			state = fmt.Sprintf("epoch %d/%d", e.Epoch, e.Spec.Epochs)
@@ -152,11 +155,11 @@ func (a *app) showRun(prefix string) error {
 		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch,
 			e.Spec.Epochs, store.Path(hash))
 		shown = struct {
-			Run    string             `json:"run"`
-			Dir    string             `json:"dir"`
-			State  string             `json:"state"`
-			Spec   experiment.Spec    `json:"spec"`
-			Epochs []experiment.Epoch `json:"epochs"`
+			Run    string        `json:"run"`
+			Dir    string        `json:"dir"`
+			State  string        `json:"state"`
+			Spec   runs.Spec     `json:"spec"`
+			Epochs []train.Epoch `json:"epochs"`
 		}{hash, store.Path(hash), "unfinished", e.Spec, epochs}
 	} else {
 		r, err := store.Get(hash)
@@ -164,7 +167,7 @@ func (a *app) showRun(prefix string) error {
 			return err
 		}
 		dir, where := store.Path(hash), store.Path(hash)
-		if r.Shipped {
+		if r.Bundled {
 			dir, where = "", "shipped with the program"
 		}
 		fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, where))
@@ -175,7 +178,7 @@ func (a *app) showRun(prefix string) error {
 		fmt.Fprintf(&text, "%s, version %s, %s\n\n", r.Machine, r.Version, r.Date.Format("2006-01-02 15:04 MST"))
 		shown = struct {
 			trained
-			Epochs []experiment.Epoch `json:"epochs"`
+			Epochs []train.Epoch `json:"epochs"`
 		}{trained{r, dir}, epochs}
 	}
 	if len(epochs) > 0 {
@@ -197,7 +200,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	if err != nil {
 		return err
 	}
-	var runs []*experiment.Result
+	var results []*runs.Result
 	var hashes []string
 	for _, p := range prefixes {
 		hash, err := store.Find(p)
@@ -208,52 +211,52 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 		if err != nil {
 			return err
 		}
-		runs, hashes = append(runs, r), append(hashes, hash)
+		results, hashes = append(results, r), append(hashes, hash)
 	}
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	row := func(name string, always bool, of func(*experiment.Result) string) {
+	row := func(name string, always bool, of func(*runs.Result) string) {
 		differ := always
-		for _, r := range runs[1:] {
-			differ = differ || of(r) != of(runs[0])
+		for _, r := range results[1:] {
+			differ = differ || of(r) != of(results[0])
 		}
 		if !differ {
 			return
 		}
 		fmt.Fprint(w, name)
-		for _, r := range runs {
+		for _, r := range results {
 			fmt.Fprint(w, "\t", of(r))
 		}
 		fmt.Fprintln(w)
 	}
-	type result = *experiment.Result
+	type result = *runs.Result
 	row("run", true, func(r result) string { return r.Hash })
 	for _, f := range []struct {
 		name string
-		of   func(s experiment.Spec) any
+		of   func(s runs.Spec) any
 	}{
-		{"data", func(s experiment.Spec) any { return s.Data }},
-		{"data digest", func(s experiment.Spec) any { return s.DataDigest }},
-		{"rule or loss", func(s experiment.Spec) any { return s.Objective() }},
-		{"rate of proxies", func(s experiment.Spec) any { return s.ProxyLR }},
-		{"lr", func(s experiment.Spec) any { return s.LR }},
-		{"decay", func(s experiment.Spec) any { return s.Decay }},
-		{"seed", func(s experiment.Spec) any { return s.Seed }},
-		{"backbone", func(s experiment.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
-		{"dimension", func(s experiment.Spec) any { return s.Dim }},
-		{"image size", func(s experiment.Spec) any { return s.Size }},
-		{"classes", func(s experiment.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
-		{"batch", func(s experiment.Spec) any { return fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass) }},
-		{"padding", func(s experiment.Spec) any { return s.Pad }},
-		{"steps", func(s experiment.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
-		{"held out", func(s experiment.Spec) any { return s.HeldOut }},
-		{"left out", func(s experiment.Spec) any {
+		{"data", func(s runs.Spec) any { return s.Data }},
+		{"data digest", func(s runs.Spec) any { return s.DataDigest }},
+		{"rule or loss", func(s runs.Spec) any { return s.Objective() }},
+		{"rate of proxies", func(s runs.Spec) any { return s.ProxyLR }},
+		{"lr", func(s runs.Spec) any { return s.LR }},
+		{"decay", func(s runs.Spec) any { return s.Decay }},
+		{"seed", func(s runs.Spec) any { return s.Seed }},
+		{"backbone", func(s runs.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
+		{"dimension", func(s runs.Spec) any { return s.Dim }},
+		{"image size", func(s runs.Spec) any { return s.Size }},
+		{"classes", func(s runs.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
+		{"batch", func(s runs.Spec) any { return fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass) }},
+		{"padding", func(s runs.Spec) any { return s.Pad }},
+		{"steps", func(s runs.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
+		{"held out", func(s runs.Spec) any { return s.HeldOut }},
+		{"left out", func(s runs.Spec) any {
 			return fmt.Sprintf("partial %v, unreadable %v", s.AllowPartial, s.SkipBad)
 		}},
-		{"precision", func(s experiment.Spec) any { return cmp.Or(s.Precision, "float32") }},
-		{"micro-batch", func(s experiment.Spec) any { return s.Piece }},
-		{"recomputed", func(s experiment.Spec) any { return s.Recompute }},
-		{"recipe", func(s experiment.Spec) any { return s.Recipe }},
+		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
+		{"micro-batch", func(s runs.Spec) any { return s.MicroBatch }},
+		{"recomputed", func(s runs.Spec) any { return s.Recompute }},
+		{"recipe", func(s runs.Spec) any { return s.Recipe }},
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
 	}
@@ -284,20 +287,20 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	}
 	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
 	_ = w.Flush()
-	v, body := map[string]any{"runs": runs}, strings.TrimRight(text.String(), "\n")
-	if groups := experiment.SameButSeed(runs); out == "" && (len(groups) < 2 || len(groups) == len(runs)) {
+	v, body := map[string]any{"runs": results}, strings.TrimRight(text.String(), "\n")
+	if groups := runs.SameButSeed(results); out == "" && (len(groups) < 2 || len(groups) == len(results)) {
 		return a.print(v, body) // No group has seeds to average or to test over.
 	}
 	open := a.backend
 	if out == "" {
-		open = func() (*experiment.Trainer, error) { return nil, errors.New("pictures are made with --out") }
+		open = func() (*train.Trainer, error) { return nil, errors.New("pictures are made with --out") }
 	}
-	r, err := results.CompareRuns(ctx, open, store, hashes...)
+	r, err := inspect.CompareRuns(ctx, open, store, hashes...)
 	if err != nil {
 		return err
 	}
 	if out == "" { // Of the pictures' data nothing is shown.
-		r.Parts = slices.DeleteFunc(r.Parts, func(p results.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
+		r.Parts = slices.DeleteFunc(r.Parts, func(p paper.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
 	}
 	words, files, err := a.pictures(r, out, "compare")
 	if err != nil {
@@ -310,8 +313,8 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	return a.print(v, body+filesText(files))
 }
 
-// came tells whether a run that [experiment.Store.Find] found came with the program and is not in the store.
-func came(store *experiment.Store, hash string) bool {
+// came tells whether a run that [runs.Store.Find] found came with the program and is not in the store.
+func came(store *runs.Store, hash string) bool {
 	_, err := os.Stat(store.Path(hash))
 	return errors.Is(err, fs.ErrNotExist)
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	results "github.com/gradient-surgery/dml/dmlx/experiment/report" // doctor has a type report.
-	"github.com/gradient-surgery/dml/dmlx/experiment/search"
+	"github.com/gradient-surgery/dml/dmlx/inspect"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/runs/search"
 )
 
 func newSearch(a *app) *cobra.Command {
-	var q results.SearchRequest
+	var q inspect.SearchRequest
 	var sampler, out string
 	var pf presetFlags
 	var on cluster
@@ -73,10 +74,10 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 				return err
 			}
 			if on.on != "" {
-				q.Elsewhere = on.elsewhere(a, q.Store)
+				q.Submit = on.elsewhere(a, q.Store)
 			}
 			if on.dryRun { // What comes after the first runs depends on them.
-				q.Elsewhere = func(ctx context.Context, jobs []experiment.Job) error {
+				q.Submit = func(ctx context.Context, jobs []runs.Job) error {
 					if err := on.dry(ctx, a, q.Store, jobs); err != nil {
 						return err
 					}
@@ -87,7 +88,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			q.Open = sync.OnceValues(a.backend)
 			line := a.line
 			q.Show = func(_ float64, text string) { line.show("%s", text) }
-			r, err := results.Search(cmd.Context(), q)
+			r, err := inspect.Search(cmd.Context(), q)
 			line.end()
 			if on.dryRun && errors.Is(err, errDry) {
 				return nil
@@ -133,13 +134,13 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if err := checkOut(nil, ship); err != nil {
 				return err
 			}
-			r, err := results.Search(cmd.Context(), results.SearchRequest{Name: args[0],
-				Request: results.Request{Store: store, Options: experiment.Options{Have: true}}})
+			r, err := inspect.Search(cmd.Context(), inspect.SearchRequest{Name: args[0],
+				Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
 			if err != nil {
 				return err
 			}
 			if ship != "" {
-				n, err := experiment.Ship(ship, r.Results)
+				n, err := runs.WriteBundled(ship, r.Results)
 				if err != nil {
 					return err
 				}
@@ -150,7 +151,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
 	show.Flags().StringVar(&ship, "ship", "", "file to write the finalists' and the tests' results to, as the program "+
-		"carries them (dmlx/experiment/shipped/)")
+		"carries them (dmlx/runs/bundled/)")
 	cmd.AddCommand(show)
 	return cmd
 }
@@ -159,7 +160,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 var errDry = errors.New("dry run")
 
 // printSearch prints a search's parts, and writes them if out is not empty.
-func (a *app) printSearch(r *results.Report, out string) error {
+func (a *app) printSearch(r *paper.Report, out string) error {
 	words, files, err := a.pictures(r, out, "search")
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (a *app) printSearch(r *results.Report, out string) error {
 }
 
 // listSearches prints what searches there are.
-func (a *app) listSearches(store *experiment.Store) error {
+func (a *app) listSearches(store *runs.Store) error {
 	names, err := search.List(store)
 	if err != nil {
 		return err

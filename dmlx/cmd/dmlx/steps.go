@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // newTrainSteps trains on batches in files, to be compared step by step; parity.py does so with PyTorch.
@@ -58,14 +58,14 @@ step with the running averages of batch normalization.`,
 				}
 				*color.to = [3]float32(color.given)
 			}
-			s := experiment.Steps{Arch: net, Weights: raw, Rule: r, LR: lr, Mean: prepare.Mean, Std: prepare.Std}
+			s := train.Steps{Arch: net, Weights: raw, Rule: r, LR: lr, Mean: prepare.Mean, Std: prepare.Std}
 			if err := readBatches(&s, pixels, labels); err != nil {
 				return err
 			}
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
-			embeddingsFile, weightsFile := filepath.Join(out, experiment.EmbeddingsFile), filepath.Join(out,
+			embeddingsFile, weightsFile := filepath.Join(out, train.EmbeddingsFile), filepath.Join(out,
 				"weights.safetensors")
 			if _, err := os.Stat(out); err == nil { // A folder that is yet to be made holds nothing that is read.
 				if err := checkOut([]string{weights, pixels, labels}, embeddingsFile, weightsFile); err != nil {
@@ -114,7 +114,7 @@ step with the running averages of batch normalization.`,
 }
 
 // readBatches reads the pixels [K, B, H, H, 3] and labels [K, B] of steps.
-func readBatches(s *experiment.Steps, pixels, labels string) error {
+func readBatches(s *train.Steps, pixels, labels string) error {
 	values, shape, err := npy.ReadUint8(pixels)
 	if err != nil {
 		return err

@@ -10,14 +10,15 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // trained is what train prints with --json: the result, and where the run lies.
 type trained struct {
-	*experiment.Result
+	*runs.Result
 	Dir string `json:"dir"`
 }
 
@@ -52,7 +53,7 @@ func newTrain(a *app) *cobra.Command {
 			}
 			preset.Size = size
 			given := cmd.Flags().Changed
-			specOn := func(data string) (spec experiment.Spec, err error) {
+			specOn := func(data string) (spec runs.Spec, err error) {
 				switch {
 				case given("loss") && given("rule"):
 					return spec, usagef("--rule and --loss: want one of them")
@@ -146,7 +147,7 @@ func newTrain(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
+func (a *app) train(cmd *cobra.Command, spec runs.Spec) error {
 	if err := spec.Ready(); err != nil {
 		return err
 	}
@@ -161,8 +162,8 @@ func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
 	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	line := a.line
-	result, err := experiment.Run(cmd.Context(), choice, store, spec,
-		func(p experiment.Progress) { line.show("%s", training(p)) })
+	result, err := runs.Run(cmd.Context(), choice, store, spec,
+		func(p runs.Progress) { line.show("%s", training(p)) })
 	line.end()
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (a *app) train(cmd *cobra.Command, spec experiment.Spec) error {
 }
 
 // resultText is a result for people.
-func resultText(r *experiment.Result, dir string) string {
+func resultText(r *runs.Result, dir string) string {
 	var b strings.Builder
 	if r.Diverged != "" {
 		fmt.Fprintf(&b, "diverged: %s\n", r.Diverged)
@@ -191,6 +192,6 @@ func resultText(r *experiment.Result, dir string) string {
 	if r.Skipped > 0 {
 		fmt.Fprintf(&b, "images left out, since they cannot be read: %d\n", r.Skipped)
 	}
-	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, experiment.PresetOf(r.Spec), r.Backend, r.Seconds, dir)
+	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, presets.Of(r.Spec), r.Backend, r.Seconds, dir)
 	return b.String()
 }

@@ -140,7 +140,7 @@ func TestMicroBatch(t *testing.T) {
 		cmd := &cobra.Command{Use: "x"}
 		var p presetFlags
 		p.add(cmd.Flags())
-		if err := cmd.ParseFlags([]string{flag, "8"}); err != nil || p.thrift.Piece != 8 {
+		if err := cmd.ParseFlags([]string{flag, "8"}); err != nil || p.thrift.MicroBatch != 8 {
 			t.Errorf("%s 8: %+v, %v", flag, p.thrift, err)
 		}
 		if shown := strings.Contains(cmd.UsageString(), flag+" "); shown != (flag == "--micro-batch") {

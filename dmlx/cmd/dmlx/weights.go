@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // newWeights fetches the weights that networks start from.
@@ -28,7 +28,7 @@ func newWeights(a *app) *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			path, err := experiment.FetchWeights(cmd.Context(), arch)
+			path, err := train.FetchWeights(cmd.Context(), arch)
 			if err != nil {
 				return err
 			}

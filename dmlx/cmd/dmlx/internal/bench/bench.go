@@ -25,8 +25,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/peer"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Measurement is one line of the benchmark: several repetitions of one thing.
@@ -69,9 +71,9 @@ type Options struct {
 	// Logf tells the user what goes on.
 	Logf func(format string, args ...any)
 	// Spawn trains jobs in another process, several of them at once.
-	Spawn func(ctx context.Context, store *experiment.Store, jobs []experiment.Job, parallel int) error
+	Spawn func(ctx context.Context, store *runs.Store, jobs []runs.Job, parallel int) error
 	// List does what "dmlx runs list" does with a store.
-	List func(store *experiment.Store) error
+	List func(store *runs.Store) error
 	// Lab returns the JupyterLab to run notebook cells in.
 	Lab func() (*lab.Lab, error)
 }
@@ -224,31 +226,31 @@ func (b *session) surgery(ctx context.Context) error {
 }
 
 // presetSpec is a run of a preset.
-func presetSpec(preset, data string) (experiment.Spec, error) {
-	p, err := experiment.ParsePreset(preset)
+func presetSpec(preset, data string) (runs.Spec, error) {
+	p, err := presets.Parse(preset)
 	if err != nil {
-		return experiment.Spec{}, err
+		return runs.Spec{}, err
 	}
 	rule, err := dmlx.ParseRule("ours")
 	if err != nil {
-		return experiment.Spec{}, err
+		return runs.Spec{}, err
 	}
 	return p.Spec(data, rule, 1)
 }
 
 // inEmptyStore runs a spec from nothing.
-func inEmptyStore(ctx context.Context, c *backend.Choice, spec experiment.Spec,
-	progress func(experiment.Progress)) error {
+func inEmptyStore(ctx context.Context, c *backend.Choice, spec runs.Spec,
+	progress func(runs.Progress)) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	store, err := experiment.OpenStore(dir)
+	store, err := runs.OpenStore(dir)
 	if err != nil {
 		return err
 	}
-	_, err = experiment.Run(ctx, experiment.NewTrainer(c), store, spec, progress)
+	_, err = runs.Run(ctx, train.New(c), store, spec, progress)
 	return err
 }
 

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // jobsBench are the ways to make several runs that are measured against each other.
@@ -44,11 +45,11 @@ var jobsBench = []struct {
 const jobsEpochs = 4
 
 func (b *session) jobs(ctx context.Context) error {
-	p, err := experiment.ParsePreset("quick")
+	p, err := presets.Parse("quick")
 	if err != nil {
 		return err
 	}
-	var jobs []experiment.Job
+	var jobs []runs.Job
 	for _, name := range []string{"cos/con/con", "ours"} {
 		rule, err := dmlx.ParseRule(name)
 		if err != nil {
@@ -60,7 +61,7 @@ func (b *session) jobs(ctx context.Context) error {
 				return err
 			}
 			spec.Epochs = jobsEpochs
-			jobs = append(jobs, experiment.Job{Spec: spec})
+			jobs = append(jobs, runs.Job{Spec: spec})
 		}
 	}
 	once := func(way int) (float64, error) {
@@ -70,7 +71,7 @@ func (b *session) jobs(ctx context.Context) error {
 			return 0, err
 		}
 		defer os.RemoveAll(dir)
-		store, err := experiment.OpenStore(dir)
+		store, err := runs.OpenStore(dir)
 		if err != nil {
 			return 0, err
 		}

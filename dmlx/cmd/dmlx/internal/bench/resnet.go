@@ -10,33 +10,34 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // resnetStep is a training step to measure: classes × images of 224 × 224 pixels.
 type resnetStep struct {
 	arch            backbone.Arch
 	classes, images int
-	thrift          experiment.Thrift
+	thrift          train.Memory
 }
 
 // What a CPU does in minutes, and what the paper's setting asks of a GPU.
 var (
 	resnetOnCPU = []resnetStep{
-		{backbone.ResNet18, 4, 4, experiment.Thrift{}},
-		{backbone.ResNet18, 4, 4, experiment.Thrift{Piece: 4}},
-		{backbone.ResNet18, 4, 4, experiment.Thrift{Recompute: true}},
-		{backbone.ResNet18, 4, 4, experiment.Thrift{Precision: experiment.BFloat16}},
-		{backbone.ResNet50, 4, 4, experiment.Thrift{}},
-		{backbone.ResNet50, 4, 4, experiment.Thrift{Recompute: true}},
+		{backbone.ResNet18, 4, 4, train.Memory{}},
+		{backbone.ResNet18, 4, 4, train.Memory{MicroBatch: 4}},
+		{backbone.ResNet18, 4, 4, train.Memory{Recompute: true}},
+		{backbone.ResNet18, 4, 4, train.Memory{Precision: train.BFloat16}},
+		{backbone.ResNet50, 4, 4, train.Memory{}},
+		{backbone.ResNet50, 4, 4, train.Memory{Recompute: true}},
 	}
 	resnetOnGPU = []resnetStep{
-		{backbone.ResNet18, 8, 16, experiment.Thrift{}},
-		{backbone.ResNet18, 8, 16, experiment.Thrift{Precision: experiment.BFloat16}},
-		{backbone.ResNet50, 8, 16, experiment.Thrift{}},
-		{backbone.ResNet50, 8, 16, experiment.Thrift{Precision: experiment.BFloat16}},
-		{backbone.ResNet50, 8, 16, experiment.Thrift{Precision: experiment.BFloat16, Recompute: true}},
-		{backbone.ResNet50, 32, 16, experiment.Thrift{Precision: experiment.BFloat16, Piece: 64}},
+		{backbone.ResNet18, 8, 16, train.Memory{}},
+		{backbone.ResNet18, 8, 16, train.Memory{Precision: train.BFloat16}},
+		{backbone.ResNet50, 8, 16, train.Memory{}},
+		{backbone.ResNet50, 8, 16, train.Memory{Precision: train.BFloat16}},
+		{backbone.ResNet50, 8, 16, train.Memory{Precision: train.BFloat16, Recompute: true}},
+		{backbone.ResNet50, 32, 16, train.Memory{Precision: train.BFloat16, MicroBatch: 64}},
 	}
 )
 
@@ -56,7 +57,7 @@ func (b *session) resnet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		spec.Thrift = s.thrift
+		spec.Memory = s.thrift
 		times, peak, err := timeSteps(ctx, b.Choice, spec, 2)
 		if err != nil {
 			return err
@@ -70,12 +71,12 @@ func (b *session) resnet(ctx context.Context) error {
 
 // someSteps returns a short run on drawn images from random weights. Its steps are as fast as any other run's of this
 // size.
-func someSteps(arch string, size, classes, images int) (experiment.Spec, error) {
+func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	spec, err := presetSpec("quick", "minicar")
 	if err != nil {
 		return spec, err
 	}
-	if spec, err = spec.WithStart(arch, experiment.Random); err != nil {
+	if spec, err = spec.WithStart(arch, train.Random); err != nil {
 		return spec, err
 	}
 	spec.Size, spec.TrainClasses, spec.TestClasses = size, classes, 2
@@ -85,13 +86,13 @@ func someSteps(arch string, size, classes, images int) (experiment.Spec, error) 
 }
 
 // StepText names everything that the time of a run's steps depends on, except the rule, which takes a hundredth of it.
-func StepText(s experiment.Spec) string {
+func StepText(s runs.Spec) string {
 	text := fmt.Sprintf("%s, B=%d, %d px", s.Arch, s.Batch(), s.Size)
 	if s.Precision != "" {
 		text += ", " + s.Precision
 	}
-	if s.Piece > 0 {
-		text += fmt.Sprintf(", micro-batches of %d", s.Piece)
+	if s.MicroBatch > 0 {
+		text += fmt.Sprintf(", micro-batches of %d", s.MicroBatch)
 	}
 	if s.Recompute {
 		text += ", recomputed"
@@ -100,12 +101,12 @@ func StepText(s experiment.Spec) string {
 }
 
 // StepTime returns the median time in milliseconds of some training steps that are as large as those of a run.
-func StepTime(ctx context.Context, c *backend.Choice, spec experiment.Spec) (float64, error) {
+func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, error) {
 	s, err := someSteps(spec.Arch, spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
 	if err != nil {
 		return 0, err
 	}
-	s.Pad, s.Dim, s.Thrift = spec.Pad, spec.Dim, spec.Thrift
+	s.Pad, s.Dim, s.Memory = spec.Pad, spec.Dim, spec.Memory
 	s.StepsPerEpoch = 5 // On a CPU one of the paper preset takes half a minute.
 	times, _, err := timeSteps(ctx, c, s, 2)
 	if err != nil {
@@ -116,11 +117,11 @@ func StepTime(ctx context.Context, c *backend.Choice, spec experiment.Spec) (flo
 
 // timeSteps trains a run from nothing. It returns the milliseconds of each of its steps except the first ones, which
 // compile and fill the queue, and the most memory in MB that they took, as [watchPeak] does.
-func timeSteps(ctx context.Context, c *backend.Choice, spec experiment.Spec, first int) (milliseconds []float64,
+func timeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
 	peak float64, err error) {
 	var last time.Time
 	var watched func() float64
-	err = inEmptyStore(ctx, c, spec, func(p experiment.Progress) {
+	err = inEmptyStore(ctx, c, spec, func(p runs.Progress) {
 		if p.OnImages() != "" {
 			return
 		}

@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/experiment"
-	results "github.com/gradient-surgery/dml/dmlx/experiment/report"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // storeRuns is how many runs the store has that is measured, and storeStudy the table that is made from it.
@@ -29,11 +31,11 @@ func (b *session) store(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	store, err := experiment.OpenStore(filepath.Join(dir, "runs"))
+	store, err := runs.OpenStore(filepath.Join(dir, "runs"))
 	if err != nil {
 		return err
 	}
-	preset, err := experiment.ParsePreset("quick")
+	preset, err := presets.Parse("quick")
 	if err != nil {
 		return err
 	}
@@ -42,8 +44,8 @@ func (b *session) store(ctx context.Context) error {
 		return err
 	}
 	size := fmt.Sprintf("%d runs", storeRuns)
-	request := results.Request{Store: store, Preset: preset, Options: experiment.Options{Have: true, Fresh: true},
-		Open: func() (*experiment.Trainer, error) { return nil, fmt.Errorf("%s needs no backend", storeStudy) }}
+	request := paper.Request{Store: store, Preset: preset, Options: runs.Options{CachedOnly: true, IgnoreBundled: true},
+		Open: func() (*train.Trainer, error) { return nil, fmt.Errorf("%s needs no backend", storeStudy) }}
 	for _, m := range []struct {
 		name string
 		do   func() error
@@ -51,7 +53,7 @@ func (b *session) store(ctx context.Context) error {
 		{"list of all runs", func() error { _, err := store.List(); return err }},
 		{"dmlx runs list", func() error { return b.List(store) }},
 		{storeStudy + " from the store", func() error {
-			r, err := results.Make(ctx, storeStudy, request)
+			r, err := paper.Make(ctx, storeStudy, request)
 			if err == nil && r.Table.Missing > 0 {
 				err = fmt.Errorf("%d runs of %s are missing", r.Table.Missing, storeStudy)
 			}
@@ -82,8 +84,8 @@ func (b *session) store(ctx context.Context) error {
 }
 
 // fillStore draws runs: those of a table, and others that differ in their seeds.
-func fillStore(ctx context.Context, store *experiment.Store, preset experiment.Preset, n int) error {
-	study, err := experiment.ParseStudy(storeStudy)
+func fillStore(ctx context.Context, store *runs.Store, preset presets.Preset, n int) error {
+	study, err := paper.ParseStudy(storeStudy)
 	if err != nil {
 		return err
 	}
@@ -91,9 +93,9 @@ func fillStore(ctx context.Context, store *experiment.Store, preset experiment.P
 	if err != nil {
 		return err
 	}
-	var specs []experiment.Spec
+	var specs []runs.Spec
 	seen := make(map[string]bool)
-	add := func(spec experiment.Spec) {
+	add := func(spec runs.Spec) {
 		if hash := spec.Hash(); !seen[hash] {
 			seen[hash] = true
 			specs = append(specs, spec)
@@ -124,10 +126,10 @@ func fillStore(ctx context.Context, store *experiment.Store, preset experiment.P
 		group.Go(func() error {
 			k := float64(i%1000) / 1000
 			files := make(map[string][]byte)
-			for _, name := range []string{"metrics.jsonl", experiment.EmbeddingsFile} {
+			for _, name := range []string{"metrics.jsonl", train.EmbeddingsFile} {
 				files[name] = fmt.Append(nil, name, i)
 			}
-			return store.Put(&experiment.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: experiment.Version(), DataDigest: "0", Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Measures: experiment.Measures{Recall: map[int]float64{1: k, 2: k, 4: k,
+			return store.Put(&runs.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: runs.Version(), DataDigest: "0", Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Measures: train.Measures{Recall: map[int]float64{1: k, 2: k, 4: k,
 				8: k}, Queries: 1000}}, files)
 		})
 	}

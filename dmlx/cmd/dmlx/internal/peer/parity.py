@@ -16,7 +16,7 @@ embeddings. The exit code is 1 if a run of dmlx is further than LIMIT times as f
 is.
 
 With --fixture FILE it writes, instead, what float64 gives for the small network from weights that need no file, for
-dmlx/experiment's tests.
+dmlx/train's tests.
 """
 
 import argparse

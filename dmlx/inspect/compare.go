@@ -1,0 +1,267 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// CompareRuns sets finished runs side by side, by their hashes: those that differ in the seed alone are one group. Its parts:
+// "metrics", final measures with their deviations over seeds; "curves", their training; and of two groups or more "tests",
+// whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on the triplet diagram
+// they have other triplets than the first. A part whose data are not there, as those of shipped results, fails when it is
+// shown and says why. open is asked for a backend where triplets of a test set have to be found.
+func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hashes ...string) (*paper.Report, error) {
+	r := &paper.Report{Name: "compare", Title: "Runs side by side"}
+	for _, hash := range hashes {
+		run, err := store.Get(hash)
+		if err != nil {
+			return nil, err
+		}
+		r.Results = append(r.Results, run)
+	}
+	groups := runs.SameButSeed(r.Results)
+	if len(groups) == 0 {
+		return nil, fmt.Errorf("no runs to compare")
+	}
+	r.Runs = len(r.Results)
+	names := groupNames(groups)
+	r.Provenance = groupsLine(groups)
+	if err := addMeasures(r, groups, names); err != nil {
+		return nil, err
+	}
+	if err := addCurves(r, store, groups, names); err != nil {
+		return nil, err
+	}
+	addClouds(r, ctx, open, store, groups, names)
+	return r, nil
+}
+
+// Runs are the hashes of the runs of rules on a data set at the request's preset and seeds, those of a rule one after the
+// other, made in the store where they are missing. To look into them, or at their curves, their directories are needed, which
+// results shipped with the program do not have: such a request is to be Fresh.
+func Runs(ctx context.Context, q paper.Request, data string, rules ...string) ([]string, error) {
+	study := paper.Study{Name: "runs", Title: "Runs", Cells: func(presets.Preset) []paper.Cell {
+		var cells []paper.Cell
+		for _, rule := range rules {
+			cells = append(cells, paper.Cell{Row: rule, Column: data, Data: data, Rule: rule})
+		}
+		return cells
+	}}
+	t, err := paper.Reproduce(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+	if err != nil {
+		return nil, err
+	}
+	var hashes []string
+	for _, c := range t.Cells {
+		for _, r := range c.Runs {
+			hashes = append(hashes, r.Hash)
+		}
+	}
+	return hashes, nil
+}
+
+// runMeasures are the final measures of runs, in percent.
+var runMeasures = []struct {
+	name string
+	of   func(*runs.Result) float64
+}{
+	{"R@1", recallAt(1)}, {"R@2", recallAt(2)}, {"R@4", recallAt(4)}, {"R@8", recallAt(8)},
+	{"MAP@R", measured(func(r *runs.Result) float64 { return r.MAPAtR })},
+	{"overlap", measured(func(r *runs.Result) float64 { return r.Overlap })},
+	{"compact", measured(func(r *runs.Result) float64 { return r.Compact })},
+}
+
+// measured is a measure in percent, NaN of a run that was never measured.
+func measured(of func(*runs.Result) float64) func(*runs.Result) float64 {
+	return func(r *runs.Result) float64 {
+		if r.Recall == nil {
+			return math.NaN()
+		}
+		return 100 * of(r)
+	}
+}
+
+func recallAt(k int) func(*runs.Result) float64 {
+	return measured(func(r *runs.Result) float64 {
+		if v, there := r.Recall[k]; there {
+			return v
+		}
+		return math.NaN()
+	})
+}
+
+func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Markup) error {
+	var measures []figures.RunMeasure
+	for _, m := range runMeasures {
+		column := figures.RunMeasure{Name: m.name}
+		there := false
+		for _, g := range groups {
+			s := runs.MeanOf(g, m.of)
+			there = there || s.N > 0
+			column.Scores = append(column.Scores, figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged})
+		}
+		if there {
+			measures = append(measures, column)
+		}
+	}
+	if len(measures) == 0 {
+		return fmt.Errorf("all of these runs diverged: there is nothing to compare")
+	}
+	metrics, err := figures.RunMetrics(r.Provenance, names, measures...)
+	if err != nil {
+		return err
+	}
+	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative similarities. Compact: share of anchors with both above 0.9.")
+	r.Parts = append(r.Parts, paper.Part{Name: "metrics", Of: metrics})
+	if len(groups) < 2 {
+		return nil
+	}
+	var tests []figures.RunTest
+	for i, g := range groups[1:] {
+		for _, m := range runMeasures {
+			if m.name != "R@1" && m.name != "MAP@R" {
+				continue // One measure of what is first, one of all that is found: more tests are more chances.
+			}
+			t := figures.RunTest{Measure: m.name, Group: names[i+1], Difference: runs.MeanOf(g, m.of).Mean - runs.MeanOf(groups[0], m.of).Mean}
+			if groups[0][0].DataDigest != g[0].DataDigest {
+				t.Failed = "other images"
+			} else if s, err := runs.CompareSeeds(g, groups[0], m.of); err != nil {
+				t.Failed = err.Error()
+			} else {
+				t.Difference, t.Low, t.High, t.P, t.Method = s.Difference, s.Low, s.High, s.P, s.Method()
+			}
+			tests = append(tests, t)
+		}
+	}
+	table, err := figures.RunTests(r.Provenance, names[0], tests...)
+	if err != nil {
+		return err
+	}
+	r.Parts = append(r.Parts, paper.Part{Name: "tests", Of: table})
+	return nil
+}
+
+func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, names []figures.Markup) error {
+	var curves []figures.RunGroup
+	there := false
+	for i, g := range groups {
+		s := runs.MeanOf(g, recallAt(1))
+		group := figures.RunGroup{Name: names[i], Recall: figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged}}
+		for _, run := range g {
+			epochs, err := store.Metrics(run.Hash)
+			if err != nil {
+				return err
+			}
+			var curve []figures.TrainingEpoch
+			for _, e := range epochs {
+				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San, GradientNorm: e.GradientNorm})
+			}
+			there = there || len(curve) > 0
+			group.Curves = append(group.Curves, curve)
+		}
+		curves = append(curves, group)
+	}
+	if !there {
+		r.Parts = append(r.Parts, paper.Part{Name: "curves", Of: figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none", store.Dir))})
+		return nil
+	}
+	f, err := figures.RunCurves(r.Provenance, curves...)
+	if err != nil {
+		return err
+	}
+	r.Parts = append(r.Parts, paper.Part{Name: "curves", Of: f})
+	return nil
+}
+
+func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, groups [][]*runs.Result, names []figures.Markup) {
+	difference := func(i int) (figures.Output, error) {
+		last, test := figures.DensityPair{Title: paper.LastEpochs.Name}, figures.DensityPair{Title: paper.WholeTest.Name}
+		for k, g := range [][]*runs.Result{groups[0], groups[i]} {
+			var lasts, tests []runs.TripletDensity
+			for _, run := range g {
+				l, t, err := store.Densities(ctx, open, run.Hash)
+				if err != nil {
+					return nil, err
+				}
+				lasts, tests = append(lasts, l), append(tests, t)
+				last.Nearer[k] += 100 * l.Violations / float64(len(g))
+				test.Nearer[k] += 100 * t.Violations / float64(len(g))
+			}
+			of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
+			of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
+		}
+		return figures.CloudDifference(r.Provenance, names[0], names[i], last, test)
+	}
+	for i := 1; i < len(groups); i++ {
+		name := "clouds"
+		if i > 1 {
+			name = fmt.Sprintf("clouds-%d", i)
+		}
+		out, err := difference(i)
+		if err != nil {
+			out = figures.Failed(err)
+		}
+		r.Parts = append(r.Parts, paper.Part{Name: name, Of: out})
+	}
+}
+
+// groupNames tells groups of runs apart: by their rules and, beside these, by what else differs.
+func groupNames(groups [][]*runs.Result) []figures.Markup {
+	names := make([]figures.Markup, len(groups))
+	for i, g := range groups {
+		names[i] = g[0].Spec.Objective()
+	}
+	for _, f := range []func(runs.Spec) string{
+		func(s runs.Spec) string { return "on " + s.Data },
+		func(s runs.Spec) string { return fmt.Sprintf("lr %g", s.LR) },
+		func(s runs.Spec) string {
+			if s.Decay == 0 {
+				return "a tenth from 60 %"
+			}
+			return fmt.Sprintf("a tenth from %g %%", 100*s.Decay)
+		},
+		func(s runs.Spec) string { return s.Arch + " " + s.Weights },
+		func(s runs.Spec) string { return fmt.Sprintf("%d dimensions", s.Dim) },
+		func(s runs.Spec) string {
+			return fmt.Sprintf("%d×%d a batch", s.ClassesPerBatch, s.ImagesPerClass)
+		},
+		func(s runs.Spec) string { return fmt.Sprintf("%d epochs", s.Epochs) },
+		func(s runs.Spec) string { return fmt.Sprintf("every %d-th class held out", s.HeldOut) },
+	} {
+		if slices.ContainsFunc(groups, func(g []*runs.Result) bool { return f(g[0].Spec) != f(groups[0][0].Spec) }) {
+			for i, g := range groups {
+				names[i] += ", " + f(g[0].Spec)
+			}
+		}
+	}
+	for i := range names { // By what is left, only the hash tells them apart.
+		if slices.Index(names, names[i]) != i || slices.Contains(names[i+1:], names[i]) {
+			names[i] += ", " + groups[i][0].Hash
+		}
+	}
+	return names
+}
+
+// groupsLine is the provenance of groups of runs.
+func groupsLine(groups [][]*runs.Result) string {
+	t := paper.Table{}
+	var names []string
+	for _, g := range groups {
+		t.Cells = append(t.Cells, paper.Cell{Data: g[0].Spec.Data, Runs: g})
+		t.Runs += len(g)
+		if p := presets.Of(g[0].Spec); !slices.Contains(names, p) {
+			names = append(names, p)
+		}
+	}
+	t.Preset = strings.Join(names, ", ")
+	return t.Provenance()
+}

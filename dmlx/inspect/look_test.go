@@ -1,0 +1,139 @@
+package inspect
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// What the smoke preset's runs see, on a set that is its own gallery and on one with another.
+func TestLookAndCompare(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() (*train.Trainer, error) {
+		return train.New(&backend.Choice{Backend: b, Name: "go"}), nil
+	}
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	preset, err := presets.Parse("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := paper.Request{Open: open, Store: store, Preset: preset, Options: runs.Options{IgnoreBundled: true}}
+	rules := []string{"euc/con/con", "cos/con/con"}
+	var hashes []string
+	for _, data := range []string{preset.Separated, preset.FineGrained} {
+		of, seeds := rules, []uint64{1, 2}
+		if data == preset.Separated { // Only looked at.
+			of, seeds = rules[1:], seeds[:1]
+		}
+		q.Seeds = seeds
+		if hashes, err = Runs(t.Context(), q, data, of...); err != nil || len(hashes) != len(of)*len(seeds) {
+			t.Fatalf("%s: %v, %v", data, hashes, err)
+		}
+		r, err := Look(t.Context(), open, store, hashes[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"neighbours", "triplets", "classes", "map"} {
+			format := "html"
+			if name == "classes" {
+				format = "svg"
+			}
+			page, err := figures.Bytes(r.Part(name), format)
+			if err != nil || len(page) > 250_000 {
+				t.Errorf("%s, %s: %d bytes, %v", data, name, len(page), err)
+			}
+			if name == "map" {
+				_, kinds, _ := bytes.Cut(page, []byte(`"k":"`))
+				kinds, _, found := bytes.Cut(kinds, []byte(`"`))
+				if !found || bytes.Contains(kinds, []byte(`ggg`)) != (data == preset.Separated) {
+					t.Errorf("%s: gallery on the map is wrong: kinds %s", data, kinds)
+				}
+			}
+		}
+		if !strings.Contains(r.Provenance, hashes[0]) || !strings.Contains(r.Provenance, "preset smoke") {
+			t.Error(r.Provenance)
+		}
+	}
+	r, err := CompareRuns(t.Context(), open, store, hashes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"metrics", "tests", "curves", "clouds"} {
+		if _, err := figures.Bytes(r.Part(name), r.Part(name).Formats()[0]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text := r.Part("tests").(*figures.Table).String(); strings.Count(text, "paired by seed, 2 pairs") != 2 {
+		t.Error(text)
+	}
+	if one, err := CompareRuns(t.Context(), open, store, hashes[:2]...); err != nil || len(one.Parts) != 2 {
+		t.Errorf("one group: %v", err)
+	}
+	if _, err := CompareRuns(t.Context(), open, store); err == nil {
+		t.Error("no runs were compared")
+	}
+
+	// Of shipped results there are measures and tests; what they lack says so.
+	all, err := runs.Bundled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shipped []string
+	for _, hash := range slices.Sorted(maps.Keys(all)) {
+		if s := all[hash].Spec; s.Data == "minicar" && s.HeldOut == 0 && presets.Of(s) == "quick" && slices.Contains([]string{"euc/sig/con", "cos/sig/con"}, s.Rule) {
+			shipped = append(shipped, hash)
+		}
+	}
+	if r, err = CompareRuns(t.Context(), open, store, shipped...); err != nil {
+		t.Fatal(err)
+	}
+	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") || !strings.Contains(text, "±") {
+		t.Error(text)
+	}
+	for name, want := range map[string]string{"curves": "has its epochs", "clouds": "without its triplets"} {
+		if err := figures.Failure(r.Part(name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s of shipped results: %v", name, err)
+		}
+	}
+	if _, err := Look(t.Context(), open, store, shipped[0]); err == nil || !strings.Contains(err.Error(), "dmlx train --preset quick") {
+		t.Errorf("look into a shipped result: %v", err)
+	}
+}
+
+func TestGroupNames(t *testing.T) {
+	group := func(change func(*runs.Spec)) []*runs.Result {
+		s := runs.Spec{Data: "minicar", Config: train.Config{Rule: "cos/con/con", LR: 0.3, Epochs: 24, Dim: 32}}
+		change(&s)
+		return []*runs.Result{{Hash: s.Hash(), Spec: s}}
+	}
+	same := group(func(*runs.Spec) {})
+	for want, other := range map[string][]*runs.Result{
+		"cos/con/con|euc/con/con":                                             group(func(s *runs.Spec) { s.Rule = "euc/con/con" }),
+		"cos/con/con, lr 0.3|cos/con/con, lr 0.6":                             group(func(s *runs.Spec) { s.LR = 0.6 }),
+		"cos/con/con, on minicar, 24 epochs|cos/con/con, on birds, 48 epochs": group(func(s *runs.Spec) { s.Data, s.Epochs = "birds", 48 }),
+	} {
+		if got := strings.Join(groupNames([][]*runs.Result{same, other}), "|"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	padded := group(func(s *runs.Spec) { s.Pad = 7 })
+	if got := groupNames([][]*runs.Result{same, padded}); got[0] == got[1] || !strings.Contains(got[0], same[0].Hash) {
+		t.Errorf("not told apart: %v", got)
+	}
+}

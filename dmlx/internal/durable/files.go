@@ -1,0 +1,50 @@
+package durable
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func SetAside(path string, why error, warn func(string)) error {
+	to, err := MoveAside(path, "damaged")
+	if err != nil {
+		return fmt.Errorf("%s %w, and cannot be set aside: %w", path, why, err)
+	}
+	if warn != nil {
+		warn(fmt.Sprintf("%s %v; set aside as %s", path, why, filepath.Base(to)))
+	}
+	return nil
+}
+
+// aside renames what is at a path, to a name of its own with a word that says why.
+func MoveAside(path, why string) (to string, err error) {
+	for i := 1; ; i++ {
+		to = fmt.Sprintf("%s.%s-%d", path, why, i)
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		return to, os.Rename(path, to)
+	}
+}
+
+// writeJSON writes v atomically as readable JSON.
+func WriteJSON(path string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, append(raw, '\n'), 0o644)
+}
+
+func FileSum(path string) (string, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:]), nil
+}

@@ -1,0 +1,450 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// appendix reproduces what the paper's appendix says beside its tables: the relative pair weights and the statements on
+// them, the instability of sig-ms, and the projection lengths. It makes no runs; where the store has those of Table 7, it
+// shows their gradient norms too. It computes on the Go backend: the same pictures whatever backend trains.
+func appendix(ctx context.Context, q Request) (*Report, error) {
+	b, err := backend.Go()
+	if err != nil {
+		return nil, err
+	}
+	points, batches := 101, Batches(q.Preset.Name)
+	if q.Preset.Name == "smoke" {
+		points = 21
+	}
+	r := &Report{Provenance: "the op on the Go backend"}
+	show := func(name string, of figures.Output, err error) error {
+		if err == nil {
+			r.Parts = append(r.Parts, Part{name, of})
+			err = ctx.Err()
+		}
+		return err
+	}
+	weights, err := MSWeights(b, points)
+	if err := show("", weights, err); err != nil {
+		return nil, err
+	}
+	published, err := PublishedMS(b)
+	if err := show("published", published, err); err != nil {
+		return nil, err
+	}
+	sets, err := FirstBatches(ctx, b, batches)
+	if err != nil {
+		return nil, err
+	}
+	statements, err := RelativeStatements(b, sets)
+	if err := show("statements", statements, err); err != nil {
+		return nil, err
+	}
+	panels, err := Instability(ctx, b, sets)
+	if err != nil {
+		return nil, err
+	}
+	norms, err := figures.Instability(BatchesProvenance(sets), panels...)
+	if err := show("instability", norms, err); err != nil {
+		return nil, err
+	}
+	table, err := figures.InstabilityTable(BatchesProvenance(sets), dmlx.Options{}.BetaValue(), panels...)
+	if err := show("instability-table", table, err); err != nil {
+		return nil, err
+	}
+	if sweep, err := SweepNorms(q); err != nil {
+		return nil, err
+	} else if sweep != nil {
+		r.Parts = append(r.Parts, Part{"norms", sweep})
+	}
+	lengths, err := Projections(b, 17)
+	if err := show("projections", lengths, err); err != nil {
+		return nil, err
+	}
+	errors, err := ProjectionErrors(b, 10*points)
+	if err := show("projection-errors", errors, err); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// MSWeights is the appendix's figure: P^sig-ms and P^lin-ms over the similarity of the pair, with all others of the anchor
+// at the same distance ΔS = 0 and 0.1, evaluated by the op at so many points.
+func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
+	var curves []figures.WeightCurve
+	for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairLinMS} {
+		for _, delta := range []float64{0, 0.1} {
+			k := figures.WeightCurve{Pair: pair.Name, Delta: delta}
+			for i := range points {
+				s := float64(i) / float64(points-1)
+				p, n, err := RelativeWeights(b, dmlx.Rule{Pair: pair}, s, delta, 1)
+				if err != nil {
+					return nil, err
+				}
+				k.S, k.Positive, k.Negative = append(k.S, s), append(k.Positive, p), append(k.Negative, n)
+			}
+			curves = append(curves, k)
+		}
+	}
+	f, err := figures.MSWeights(curves...)
+	if err == nil {
+		f.Provenance = "the op, a probe batch a point, one other positive and negative · α = 2, β = 10, λ = 0.5"
+	}
+	return f, err
+}
+
+// PublishedMS sets P₋ of sig-ms and lin-ms beside what the published MS loss does, at one S_an and growing distance of
+// the others.
+func PublishedMS(b compute.Backend) (*figures.Table, error) {
+	const s = 0.75
+	t := &figures.Table{
+		Columns: []figures.Column{{Title: "$\\Delta S$", Left: true}, {Title: "$P_-^{lin-ms}$"}, {Title: "$P_-^{sig-ms}$"},
+			{Title: "1 other", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"}, {Title: "3 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"},
+			{Title: "10 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"}},
+		Caption:    fmt.Sprintf("The weight of a negative at $S_{an}$ = %g, all others of the anchor being less similar by ΔS.", s),
+		Notes:      []figures.Markup{"How many others there are makes no difference to the two means."},
+		Provenance: "the op and autodiff of the loss, Go backend",
+	}
+	for _, delta := range []float64{0, 0.1, 0.2, 0.5, 1} {
+		row := []figures.Cell{figures.Text(fmt.Sprintf("%g", delta))}
+		for _, pair := range []dmlx.PairWeight{dmlx.PairLinMS, dmlx.PairSigMS} {
+			_, n, err := RelativeWeights(b, dmlx.Rule{Pair: pair}, s, delta, 1)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, figures.Text(fmt.Sprintf("%.3g", n)))
+		}
+		for _, others := range []int{1, 3, 10} {
+			_, n, err := PublishedWeights(b, s, delta, others)
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, figures.Text(fmt.Sprintf("%.3g", n)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// DataBatches are batches of a data set's training images as the network embeds them before its first step.
+type DataBatches struct {
+	Data            string
+	Classes, Images int // Of a batch: so many classes with so many images each.
+	Batches         []dissect.Embeddings
+}
+
+// Batches is how many batches of a set the appendix looks at, by the name of a preset.
+func Batches(preset string) int {
+	if preset == "smoke" {
+		return 3
+	}
+	return 20
+}
+
+// FirstBatches embeds so many batches of each of the drawn sets, in the sizes of the quick preset.
+func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBatches, error) {
+	sets := []DataBatches{{Data: "minicar", Classes: 8, Images: 8}, {Data: "minishop", Classes: 16, Images: 4}}
+	n, err := FirstStep(b, stepDim, stepSeed)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	for k := range sets {
+		s := &sets[k]
+		set, err := datasets.Open(s.Data, datasets.Options{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range batches {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			batch, err := DrawBatch(set, s.Classes, s.Images, uint64(i+1))
+			if err != nil {
+				return nil, err
+			}
+			e, err := n.Embed(batch)
+			if err != nil {
+				return nil, err
+			}
+			s.Batches = append(s.Batches, e)
+		}
+	}
+	return sets, nil
+}
+
+// BatchesProvenance says in one line what batches a table or picture is of: network, data sets and sizes, backend.
+func BatchesProvenance(sets []DataBatches) string {
+	line := "small network, shipped weights, before its first step"
+	for _, s := range sets {
+		line += fmt.Sprintf(" · %s: %d batches of %d × %d", s.Data, len(s.Batches), s.Classes, s.Images)
+	}
+	return line + " · Go backend"
+}
+
+// unmined makes of a batch's triplets others that are not the nearest: each anchor with its next positive in the batch
+// and a negative half a batch away.
+func unmined(e dissect.Embeddings) dissect.Embeddings {
+	for a := range e.N {
+		positive, negative := -1, -1
+		for step := 1; step < e.N; step++ {
+			if j := (a + step) % e.N; positive < 0 && e.Labels[j] == e.Labels[a] {
+				positive = j
+			}
+			if j := (a + e.N/2 + step) % e.N; negative < 0 && e.Labels[j] != e.Labels[a] {
+				negative = j
+			}
+		}
+		if positive >= 0 && negative >= 0 {
+			e.Triplets = append(e.Triplets, dissect.Triplet{Anchor: a, Positive: positive, Negative: negative})
+		}
+	}
+	return e
+}
+
+// RelativeStatements checks what the appendix says of m₊ and m₋ on the triplets of real batches, mined by EPHN and not.
+func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, error) {
+	const rounding = 1e-4 // Of m recovered from a weight in single precision.
+	var mined, others []RelativeTerm
+	empty := ""
+	for _, s := range sets {
+		var own []RelativeTerm
+		for _, e := range s.Batches {
+			near, err := RelativeTerms(b, e, dmlx.Options{})
+			if err != nil {
+				return nil, err
+			}
+			far, err := RelativeTerms(b, unmined(e), dmlx.Options{})
+			if err != nil {
+				return nil, err
+			}
+			own, others = append(own, near...), append(others, far...)
+		}
+		mined = append(mined, own...)
+		empty += fmt.Sprintf("; %s: %s and %s", s.Data,
+			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }), percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
+	}
+	everyone := append(append([]RelativeTerm{}, mined...), others...)
+	negatives := func(t RelativeTerm) bool { return t.Negatives > 0 }
+	positives := func(t RelativeTerm) bool { return t.Positives > 0 }
+	above := func(t RelativeTerm) bool { return t.MNegative > 1+rounding && negatives(t) }
+	below := func(t RelativeTerm) bool { return t.MNegative < 1-rounding && negatives(t) }
+	nearer := func(mean float64) bool { return mean > 0 }
+	weight := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(-10*(t.San-0.5))) } // P₋^sig.
+	pull := func(t RelativeTerm) float64 { return 1 / (1 + math.Exp(2*(t.Sap-0.5))) }     // P₊^sig.
+	is := func(yes bool) string {
+		if yes {
+			return "holds"
+		}
+		return "fails"
+	}
+	t := &figures.Table{
+		Columns:    []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true}, {Title: ""}},
+		Caption:    "Statements on the relative-similarity term, on the triplets of real batches.",
+		Provenance: BatchesProvenance(sets),
+		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of $S-R$ over the set is positive.", len(mined), len(others)),
+			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
+	}
+	add := func(says, does string, holds bool) {
+		t.Rows = append(t.Rows, []figures.Cell{figures.Text(says), figures.Text(does), {Text: is(holds), Bold: !holds}})
+	}
+	share := func(of []RelativeTerm, among, that func(RelativeTerm) bool) float64 {
+		hits, total := countTerms(of, among, that)
+		return float64(hits) / float64(max(total, 1))
+	}
+	isNearer := func(t RelativeTerm) bool { return nearer(t.MeanNegative) }
+	add("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others", fmt.Sprintf("it is nearer in %s of them", percentOfTerms(everyone, above, isNearer)),
+		share(everyone, above, isNearer) > 0.5)
+	add("… and its weight increases", fmt.Sprintf("it is above $P_-^{sig}$ in %s of them", percentOfTerms(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) })),
+		share(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) }) > 0.5)
+	isFarther := func(t RelativeTerm) bool { return t.MeanNegative < 0 }
+	add("$m_-^{sig}$ < 1 indicates that the negative is farther than the others", fmt.Sprintf("it is farther in %s of them", percentOfTerms(everyone, below, isFarther)),
+		share(everyone, below, isFarther) > 0.5)
+	add("… and does not exist under hard negative mining", fmt.Sprintf("%s of the mined triplets with others have it; $m_-^{sig}$ > 1 has %s",
+		percentOfTerms(mined, negatives, below), percentOfTerms(mined, negatives, above)), share(mined, negatives, below) == 0)
+	far := func(t RelativeTerm) bool { return t.MPositive > 1+rounding && positives(t) }
+	close := func(t RelativeTerm) bool { return t.MPositive < 1-rounding && positives(t) }
+	weaker := func(t RelativeTerm) bool { return t.PairPositive < pull(t) }
+	add("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others", fmt.Sprintf("it is nearer in %s of them",
+		percentOfTerms(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 })), share(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 }) > 0.5)
+	add("… and its weight decreases", fmt.Sprintf("it is below $P_+^{sig}$ in %s of them", percentOfTerms(everyone, far, weaker)), share(everyone, far, weaker) > 0.5)
+	add("$m_+^{sig}$ < 1 does not exist under easy positive mining", fmt.Sprintf("%s of the mined triplets with others have it", percentOfTerms(mined, positives, close)),
+		share(mined, positives, close) == 0)
+	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g", smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }),
+		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative })),
+		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }) >= 0 && smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative }) >= 0)
+	return t, nil
+}
+
+func anyTerm(RelativeTerm) bool { return true }
+
+func countTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) (hits, total int) {
+	for _, t := range of {
+		if !among(t) {
+			continue
+		}
+		total++
+		if that(t) {
+			hits++
+		}
+	}
+	return hits, total
+}
+
+// percentOfTerms is how many of some triplets fulfil a condition.
+func percentOfTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) string {
+	hits, total := countTerms(of, among, that)
+	if total == 0 {
+		return "none of 0"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(hits)/float64(total))
+}
+
+func smallestOfTerms(of []RelativeTerm, value func(RelativeTerm) float64) float64 {
+	out := math.Inf(1)
+	for _, t := range of {
+		if v := value(t); !math.IsNaN(v) {
+			out = min(out, v)
+		}
+	}
+	return out
+}
+
+// instabilityBetas are the β that the gradients are measured at; the paper's is 10.
+var instabilityBetas = []float64{2, 5, 10, 20, 50}
+
+// Instability measures the length of G over batches at rising β, with all pair weights that have a β, and lin and lin-ms,
+// which do not; and that of the published MS loss's gradient.
+func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]figures.NormPanel, error) {
+	published, err := publishedMS()
+	if err != nil {
+		return nil, err
+	}
+	var panels []figures.NormPanel
+	for _, s := range sets {
+		panel := figures.NormPanel{Data: s.Data}
+		for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairSig, dmlx.PairLinMS, dmlx.PairLin} {
+			k := figures.NormCurve{Name: figures.PairLabel(pair.Name), Pair: pair.Name}
+			for _, beta := range instabilityBetas {
+				var norms, san, weight []float64
+				for _, e := range s.Batches {
+					d, err := dissect.Rule(b, e, dmlx.Rule{Pair: pair, Options: dmlx.Options{Beta: &beta}})
+					if err != nil {
+						return nil, err
+					}
+					norms = append(norms, euclidean(d.G))
+					for _, t := range d.Triplets {
+						san, weight = append(san, float64(t.San)), append(weight, float64(t.PairNegative))
+					}
+				}
+				k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
+				k.Share, k.Top = append(k.Share, VarianceAtFixed(san, weight)), append(k.Top, slices.Max(weight))
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+			}
+			panel.Curves = append(panel.Curves, k)
+		}
+		k := figures.NormCurve{Name: "MS loss as published"}
+		for _, beta := range instabilityBetas {
+			var norms []float64
+			for _, e := range s.Batches {
+				g, err := Differentiate(b, e, published, dmlx.Options{Beta: &beta})
+				if err != nil {
+					return nil, err
+				}
+				norms = append(norms, euclidean(g.G)/2) // A rule has T^con = 0.5 in it.
+			}
+			k.Beta, k.Norms = append(k.Beta, beta), append(k.Norms, norms)
+		}
+		panel.Curves = append(panel.Curves, k)
+		panels = append(panels, panel)
+	}
+	return panels, nil
+}
+
+// euclidean is the Euclidean norm.
+func euclidean(v []float32) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	return math.Sqrt(sum)
+}
+
+// SweepNorms draws the gradient norms of Table 7's runs, of the direction cos, as far as the store has them; nil if it has
+// less than two rates of any weight. Results that come with the program have none: they are of the runs' directories.
+func SweepNorms(q Request) (*figures.Figure, error) {
+	if q.Store == nil {
+		return nil, nil
+	}
+	study, err := ParseStudy("table7")
+	if err != nil {
+		return nil, err
+	}
+	cells, err := study.Specs(q.Preset, q.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	var runs []figures.NormRun
+	rates := make(map[string]int)
+	for _, c := range cells {
+		rule, err := dmlx.ParseRule(c.Rule)
+		if err != nil {
+			return nil, err
+		}
+		if rule.Direction.Name != dmlx.DirectionCos.Name || len(c.Specs) == 0 {
+			continue
+		}
+		spec := c.Specs[0]
+		result, found, err := q.Store.Lookup(spec)
+		if err != nil {
+			return nil, err
+		}
+		if !found || result.Bundled {
+			continue
+		}
+		epochs, err := q.Store.Metrics(spec.Hash())
+		if err != nil {
+			return nil, err
+		}
+		r := figures.NormRun{Pair: rule.Pair.Name, Data: c.Data, LR: spec.LR, Diverged: result.Diverged != ""}
+		n := 0.0
+		for _, e := range epochs {
+			if e.GradientNorm > 0 { // An epoch that was not finite has 0.
+				r.Mean += e.GradientNorm
+				r.Largest = max(r.Largest, e.GradientNorm)
+				n++
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		r.Mean /= n
+		r.Largest = max(r.Largest, r.Mean)
+		runs = append(runs, r)
+		rates[r.Pair+" "+r.Data]++
+	}
+	for _, n := range rates {
+		if n > 1 {
+			f, err := figures.GradientNorms(runs)
+			if err != nil {
+				return nil, err
+			}
+			f.Provenance = fmt.Sprintf("preset %s · %d runs of Table 7 in the store, one seed each", q.Preset.Name, len(runs))
+			return f, nil
+		}
+	}
+	return nil, nil
+}

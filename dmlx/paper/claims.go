@@ -1,0 +1,118 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// claims audits what the paper says, on its own numbers and on the runs that are there: it makes none.
+func claims(ctx context.Context, q Request) (*Report, error) {
+	q.CachedOnly = true
+	paper, err := figures.PaperNumbers()
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Title: "The paper's claims, audited"}
+	all := &Table{Preset: q.Preset.Name} // The cells of all tables, for the provenance.
+	var facts []figures.Fact
+	labels := make(map[string]string)
+	take := func(t *Table) {
+		r.add(t)
+		all.Runs += t.Runs
+		all.Missing += t.Missing
+		all.Cells = append(all.Cells, t.Cells...)
+		for _, c := range t.Cells {
+			labels[c.PaperData] = c.Data
+		}
+	}
+	for _, table := range []int{2, 3, 4, 6, 7, 8} {
+		s, err := ParseStudy(fmt.Sprintf("table%d", table))
+		if err != nil {
+			return nil, err
+		}
+		t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
+		if err != nil {
+			return nil, err
+		}
+		take(t)
+		for _, c := range t.Cells {
+			f := figures.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: Score(c.Recall(1))}
+			if table > 5 {
+				f.LR = c.LR
+			}
+			facts = append(facts, f)
+			if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
+				overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
+				compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
+				facts = append(facts, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.Overlapping, Score: Score(overlap)},
+					figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.CornerTest, Score: Score(compact)})
+			}
+		}
+	}
+	five := q
+	if five.Seeds == nil {
+		five.Seeds = Table5Seeds(q.Preset)
+	}
+	t, err := Reproduce(ctx, q.Open, q.Store, Table5(), q.Preset, five.Options)
+	if err != nil {
+		return nil, err
+	}
+	take(t)
+	entries, err := batchEntries(t)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range entries {
+		for k, s := range e.Recall {
+			facts = append(facts, figures.Fact{Table: 5, Data: e.Paper, Method: e.Method, Rule: t.Cells[i].Rule, Times: e.Times,
+				Metric: fmt.Sprintf("R@%d", k), Score: s})
+		}
+	}
+	portraits, err := histogramFacts(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := figures.RunNumbers(append(facts, portraits...), labels)
+	if err != nil {
+		return nil, err
+	}
+	r.Provenance = all.Provenance()
+	audited := figures.Audit(paper, runs)
+	r.Parts = []Part{{"", figures.AuditTable(audited, r.Provenance)}, {"summary", figures.AuditSummary(audited, r.Provenance)},
+		{"contradicted", figures.Contradicted(audited)}}
+	for _, p := range figures.ClaimParts {
+		t := figures.AuditTable(audited, r.Provenance, p.Name)
+		t.Caption = p.Title
+		r.Parts = append(r.Parts, Part{p.Name, t})
+	}
+	return r, nil
+}
+
+// portraitFacts are the shares of triplets that portraits have, in percent.
+func histogramFacts(ctx context.Context, q Request) ([]figures.Fact, error) {
+	p, _, err := histogramsOf(ctx, "claims", "", q)
+	if err != nil {
+		return nil, err
+	}
+	positive := func(c runs.TripletDensity) float64 { return (c.Above(0, -1) + c.Above(-1, 0)) / 2 }
+	edge := func(c runs.TripletDensity) float64 { return c.Edge }
+	corner := func(c runs.TripletDensity) float64 { return c.Corner }
+	spread := func(c runs.TripletDensity) float64 { return c.Spread }
+	var out []figures.Fact
+	for _, c := range p.table.Cells {
+		for _, m := range []struct {
+			name   string
+			images imagesOf
+			of     measure
+		}{
+			{figures.EdgeLast, LastEpochs, edge}, {figures.Positive, LastEpochs, positive}, {figures.CornerTrain, wholeTrain, corner},
+			{figures.SpreadTrain, wholeTrain, spread}, {figures.SpreadTest, WholeTest, spread},
+		} {
+			out = append(out, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: Score(overSeeds(p.of[c.Data][c.Row], m.images, m.of))})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,199 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// portraitDirections are the rules that Figures 4 and 5 look at, as Table 2 has them: the direction with constant weights.
+var histogramDirections = []string{"euc", "cos"}
+
+// portrayed is the portraits of a report's runs by data set and direction.
+type histogramsReport struct {
+	table          *Table
+	fine, separate string // The data sets, in the roles of CAR and In-shop.
+	of             map[string]map[string][]*runs.Histograms
+}
+
+// portray makes or reads the portraits of the runs on both sets with the directions euc and cos.
+func histogramsOf(ctx context.Context, name, title string, q Request) (*histogramsReport, *Report, error) {
+	study := Study{Name: name, Title: title, Cells: func(p presets.Preset) []Cell {
+		var cells []Cell
+		for _, direction := range histogramDirections {
+			cells = append(cells,
+				Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
+				Cell{Row: direction, Column: p.Separated, Data: p.Separated, PaperData: "In-shop", Rule: direction + "/con/con"})
+		}
+		return cells
+	}}
+	t, portraits, err := HistogramsOf(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.Separated, of: make(map[string]map[string][]*runs.Histograms)}
+	for i, c := range t.Cells {
+		if p.of[c.Data] == nil {
+			p.of[c.Data] = make(map[string][]*runs.Histograms)
+		}
+		p.of[c.Data][c.Row] = portraits[i]
+	}
+	r := &Report{Title: title, Provenance: t.Provenance(), Table: t}
+	r.add(t)
+	for _, of := range portraits {
+		r.Histograms = append(r.Histograms, of...)
+	}
+	return p, r, nil
+}
+
+// setTitle names a data set with the paper's in the same role.
+func (p *histogramsReport) setTitle(data string) figures.Markup {
+	paper := map[string]string{p.fine: "CAR", p.separate: "In-shop"}[data]
+	if data == paper {
+		return data
+	}
+	return fmt.Sprintf("%s (in the role of %s)", data, paper)
+}
+
+// imagesOf is what a portrait has triplets of.
+type imagesOf struct {
+	Name  string
+	cloud func(*runs.Histograms) runs.TripletDensity
+}
+
+var (
+	LastEpochs = imagesOf{"last 5 epochs", func(p *runs.Histograms) runs.TripletDensity { return p.Last }}
+	wholeTrain = imagesOf{"whole train set", func(p *runs.Histograms) runs.TripletDensity { return p.Train }}
+	WholeTest  = imagesOf{"whole test set", func(p *runs.Histograms) runs.TripletDensity { return p.Test }}
+)
+
+// shown are the clouds that are shown and averaged: those of runs that have not diverged.
+func shown(portraits []*runs.Histograms, images imagesOf) []runs.TripletDensity {
+	var out []runs.TripletDensity
+	for _, p := range portraits {
+		if c := images.cloud(p); p.Result.Diverged == "" && c.Triplets > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// measure is a number read off a cloud.
+type measure func(runs.TripletDensity) float64
+
+// overSeeds is a measure's mean over runs.
+func overSeeds(portraits []*runs.Histograms, images imagesOf, m measure) stats.Mean {
+	of := make(map[*runs.Result]runs.TripletDensity)
+	var results []*runs.Result
+	for _, p := range portraits {
+		of[p.Result] = images.cloud(p)
+		results = append(results, p.Result)
+	}
+	return runs.MeanOf(results, func(r *runs.Result) float64 {
+		if c := of[r]; c.Triplets > 0 {
+			return m(c)
+		}
+		return math.NaN()
+	})
+}
+
+// portraitClaim is a sentence of the paper about a portrait, as a measure that is larger on one side than on the other.
+type histogramClaim struct {
+	says, measured figures.Markup
+	images         imagesOf
+	of             measure
+	less           bool    // The first side's is the smaller one.
+	alone, each    float64 // If not 0, runs are not compared: of the first side, or of each, the measure is to be larger than this.
+	percent        bool
+}
+
+// claimSide is runs that a claim is about.
+type claimSide struct {
+	title     figures.Markup
+	portraits []*runs.Histograms
+}
+
+// claimGroup is a column group of claims: two sides to be compared.
+type claimGroup struct {
+	title figures.Markup
+	sides [2]claimSide
+}
+
+// claimTable checks claims on groups of runs: each run of one side against each of the other.
+func claimTable(caption figures.Markup, provenance string, claims []histogramClaim, groups []claimGroup) *figures.Table {
+	t := &figures.Table{
+		Columns:    []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true}, {Title: "images", Left: true}},
+		Caption:    caption,
+		Notes:      []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, of its runs. Mean ± sample standard deviation over seeds."},
+		Provenance: provenance,
+	}
+	for _, g := range groups {
+		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title}, figures.Column{Group: g.title, Title: g.sides[1].title},
+			figures.Column{Group: g.title, Title: "holds"})
+	}
+	for _, c := range claims {
+		row := []figures.Cell{figures.Text(c.says), figures.Text(c.measured), figures.Text(c.images.Name)}
+		for _, g := range groups {
+			row = append(row, c.value(g.sides[0]), c.value(g.sides[1]), figures.Text(c.holds(g)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (c histogramClaim) value(side claimSide) figures.Cell {
+	s := overSeeds(side.portraits, c.images, c.of)
+	if c.percent {
+		return figures.Scored(Score(s))
+	}
+	return figures.Text(similarity(s))
+}
+
+// similarity is a mean of similarities, which have more digits than percents.
+func similarity(s stats.Mean) figures.Markup {
+	switch {
+	case s.N == 0:
+		return Score(s).String()
+	case s.N == 1:
+		return fmt.Sprintf("%.3f", s.Mean)
+	}
+	return fmt.Sprintf("%.3f ± %.3f", s.Mean, s.Std)
+}
+
+// holds counts for how many pairs of runs the claim is true, or for how many runs.
+func (c histogramClaim) holds(g claimGroup) figures.Markup {
+	held, all := 0, 0
+	count := func(holds bool) {
+		all++
+		if holds {
+			held++
+		}
+	}
+	first, second := shown(g.sides[0].portraits, c.images), shown(g.sides[1].portraits, c.images)
+	switch {
+	case c.alone != 0:
+		for _, a := range first {
+			count(c.of(a) > c.alone)
+		}
+	case c.each != 0:
+		for _, a := range slices.Concat(first, second) {
+			count(c.of(a) > c.each)
+		}
+	default:
+		for _, a := range first {
+			for _, b := range second {
+				count(c.of(a) > c.of(b) != c.less && c.of(a) != c.of(b))
+			}
+		}
+	}
+	if all == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", held, all)
+}

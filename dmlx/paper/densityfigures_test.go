@@ -1,0 +1,123 @@
+package paper
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+var portraitDraft = flag.String("portraits", "", "write Figures 4 and 5 of the shipped portraits to this `folder`")
+
+// shippedOnly asks for a figure of the quick preset with an empty store and without a backend.
+func shippedOnly(t *testing.T, name string, o runs.Options) (*Report, error) {
+	t.Helper()
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	preset, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func() (*train.Trainer, error) { return nil, errors.New("no backend here") }
+	return Make(t.Context(), name, Request{Open: none, Store: store, Preset: preset, Options: o})
+}
+
+// Both figures open from what is shipped, and every part can be written in all its formats.
+func TestPortraitFiguresAreShipped(t *testing.T) {
+	for name, parts := range map[string]string{"figure4": ",euc,overlap,claims", "figure5": ",separated,numbers,claims,thresholds"} {
+		r, err := shippedOnly(t, name, runs.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Runs != 12 || r.Ran != 0 || len(r.Results) != 12 || !strings.Contains(r.Provenance, "12 of 12 runs shipped") {
+			t.Errorf("%s: %d runs, %d made, %d results, %s", name, r.Runs, r.Ran, len(r.Results), r.Provenance)
+		}
+		var names []string
+		for _, p := range r.Parts {
+			names = append(names, p.Name)
+			for _, format := range p.Of.Formats() {
+				data, err := figures.Bytes(p.Of, format)
+				if err != nil || len(data) == 0 {
+					t.Errorf("%s, part %q as %s: %v", name, p.Name, format, err)
+				}
+				if *portraitDraft != "" {
+					if err := figures.Save(p.Of, filepath.Join(*portraitDraft, fmt.Sprintf("%s-%s.%s", name, p.Name, format))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		if got := strings.Join(names, ","); got != parts {
+			t.Errorf("%s: parts %q, want %q", name, got, parts)
+		}
+		if _, err := shippedOnly(t, name, runs.Options{IgnoreBundled: true}); err == nil || !strings.Contains(err.Error(), "no backend here") {
+			t.Errorf("%s, fresh: %v", name, err)
+		}
+		// With nothing there, all is drawn and says so.
+		r, err = shippedOnly(t, name, runs.Options{IgnoreBundled: true, CachedOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.Parts {
+			for _, format := range p.Of.Formats() {
+				if _, err := figures.Bytes(p.Of, format); err != nil {
+					t.Errorf("%s without runs, part %q as %s: %v", name, p.Name, format, err)
+				}
+			}
+		}
+	}
+}
+
+// portraitOf is a portrait of a run whose whole test set has one triplet and these numbers.
+func portraitOf(overlap float64, diverged string) *runs.Histograms {
+	return &runs.Histograms{Result: &runs.Result{Measures: train.Measures{Diverged: diverged}}, Test: runs.TripletDensity{Triplets: 1, Overlap: overlap, Counts: runs.Counts{1}}}
+}
+
+func TestClaims(t *testing.T) {
+	high := []*runs.Histograms{portraitOf(0.6, ""), portraitOf(0.4, ""), portraitOf(0.1, "collapsed")}
+	low := []*runs.Histograms{portraitOf(0.5, ""), portraitOf(0.2, "")}
+	g := claimGroup{sides: [2]claimSide{{"high", high}, {"low", low}}}
+	for _, c := range []struct {
+		claim histogramClaim
+		holds string
+	}{
+		{histogramClaim{images: WholeTest, of: overlap}, "3 of 4"},
+		{histogramClaim{images: WholeTest, of: overlap, less: true}, "1 of 4"},
+		{histogramClaim{images: WholeTest, of: overlap, alone: 0.5}, "1 of 2"},
+		{histogramClaim{images: WholeTest, of: overlap, each: 0.3}, "3 of 4"},
+		{histogramClaim{images: WholeTest, of: func(runs.TripletDensity) float64 { return 1 }}, "0 of 4"},
+		{histogramClaim{images: WholeTest, of: func(runs.TripletDensity) float64 { return 1 }, less: true}, "0 of 4"},
+		{histogramClaim{images: wholeTrain, of: overlap}, "–"},
+	} {
+		if got := c.claim.holds(g); got != c.holds {
+			t.Errorf("%+v holds for %s, want %s", c.claim, got, c.holds)
+		}
+	}
+	// A diverged run is counted and not averaged.
+	if s := overSeeds(high, WholeTest, overlap); s.N != 2 || s.Diverged != 1 || math.Abs(s.Mean-0.5) > 1e-12 {
+		t.Errorf("%+v", s)
+	}
+	table := claimTable("", "", []histogramClaim{{says: "more", images: WholeTest, of: overlap, percent: true}}, []claimGroup{g})
+	if text := table.String(); !strings.Contains(text, "50.0 ± 14.1¹") || !strings.Contains(text, "1 of 3 runs diverged") {
+		t.Error(text)
+	}
+}
+
+func TestPooled(t *testing.T) {
+	if got := Pooled([]runs.TripletDensity{{Counts: runs.Counts{1, 0, 2}}, {Counts: runs.Counts{1, 1, 0}}}); fmt.Sprint(got) != "[2 1 2]" {
+		t.Error(got)
+	}
+	if Pooled(nil) != nil {
+		t.Error("counts of nothing")
+	}
+}

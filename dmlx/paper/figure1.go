@@ -1,0 +1,184 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet weight
+// that both depend on the triplet.
+const (
+	stepData, stepLoss             = "minicar", "table1-circle"
+	stepClasses, stepImages        = 4, 4
+	stepDim                        = 32
+	stepSeed                uint64 = 1
+)
+
+// figure1 draws Figure 1 from a batch of drawn images and the network that a run of the quick preset begins with. It
+// rests on no runs, and computes on the Go backend: the same picture whatever backend trains.
+func figure1(ctx context.Context, _ Request) (*Report, error) {
+	b, err := backend.Go()
+	if err != nil {
+		return nil, err
+	}
+	set, err := datasets.Open(stepData, datasets.Options{})
+	if err != nil {
+		return nil, err
+	}
+	batch, err := DrawBatch(set, stepClasses, stepImages, stepSeed)
+	if err != nil {
+		return nil, err
+	}
+	n, err := FirstStep(b, stepDim, stepSeed)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	loss, err := lossOf(stepLoss)
+	if err != nil {
+		return nil, err
+	}
+	step, err := n.Step(batch, loss)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := figures.Framework(*step)
+	if err != nil {
+		return nil, err
+	}
+	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, shipped weights, before its first step · Go backend",
+		stepClasses, stepImages, stepData)
+	return &Report{Provenance: f.Provenance,
+		Parts: []Part{{Of: f}}}, nil
+}
+
+// lossOf finds a loss of Table 1 that its rule is an exact multiple of.
+func lossOf(name string) (dmlx.Loss, error) {
+	for _, l := range dmlx.Losses {
+		if l.Name == name && l.Constant(dmlx.Options{}) != 0 {
+			return l, nil
+		}
+	}
+	return dmlx.Loss{}, fmt.Errorf("no loss %q whose gradient is a rule's", name)
+}
+
+// LossGradient is what autodiff makes of a loss at a batch: its value, M = ∂L/∂S + (∂L/∂S)ᵀ [N, N], for which
+// ∂L/∂F = M F, and ∂L/∂F [N, D] itself, differentiated on its own.
+type LossGradient struct {
+	Value float64
+	M, G  []float32
+}
+
+// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine. M is
+// zero for a loss that is written on distances and not on S.
+func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
+	d, err := dissect.Rule(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
+	if err != nil {
+		return nil, err
+	}
+	if len(d.Triplets) == 0 {
+		return nil, fmt.Errorf("loss %s: the batch has no triplet", l.Name)
+	}
+	out, err := execute(b, func(in []*Node) []*Node {
+		f := dmlx.Normalize(in[0])
+		batch := dmlx.NewBatchOf(f, in[1], tripletsOf(f.Graph(), d.Triplets), o)
+		s := MatMul(f, Transpose(f, 0, 1))
+		loss := l.Of(batch, f, s)
+		g := Gradient(loss, f)[0]
+		return []*Node{loss, g, dmlx.LossMatrix(loss, s)}
+	}, tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim), tensors.FromFlatDataAndDimensions(e.Labels, e.N))
+	if err != nil {
+		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
+	}
+	return &LossGradient{Value: float64(out[0][0]), G: out[1], M: out[2]}, nil
+}
+
+func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
+	n := len(triplets)
+	anchor, positive, negative, valid := make([]int32, n), make([]int32, n), make([]int32, n), make([]bool, n)
+	for i, t := range triplets {
+		anchor[i], positive[i], negative[i], valid[i] = int32(t.Anchor), int32(t.Positive), int32(t.Negative), true
+	}
+	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative), Valid: Const(g, valid)}
+}
+
+// execute runs a graph once and reads its float32 results.
+func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]float32, error) {
+	out, err := graphs.Run(b, fn, args...)
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]float32, len(out))
+	for i, t := range out {
+		if values[i], err = tensors.CopyFlatData[float32](t); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// Step measures all that Figure 1 shows: a batch embedded by the network, a loss's rule and the loss itself at the
+// embeddings, and what both lead to at the network's weights. The loss must be one that is written on S.
+func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
+	e, err := n.Embed(batch)
+	if err != nil {
+		return nil, err
+	}
+	o := dmlx.Options{}
+	rule := l.Rule(o)
+	d, err := dissect.Rule(n.backend, e, rule)
+	if err != nil {
+		return nil, err
+	}
+	auto, err := Differentiate(n.backend, e, l, o)
+	if err != nil {
+		return nil, err
+	}
+	bySurgery, err := n.Backpropagate(batch, BySurgery(rule))
+	if err != nil {
+		return nil, err
+	}
+	byLoss, err := n.Backpropagate(batch, ByLoss(l, o))
+	if err != nil {
+		return nil, err
+	}
+	c := l.Constant(o)
+	s := &figures.Step{
+		PerRow: 4, Labels: e.Labels, Dim: e.Dim, F: d.F, S: d.S, Rule: rule.Name(), M: d.M, G: d.G,
+		Loss: l.Name, Formula: formulas[l.Name], Value: auto.Value, LossM: auto.M, LossG: auto.G, Constant: c,
+		DifferenceM: largestDifference(auto.M, d.M, c), DifferenceG: largestDifference(auto.G, d.G, c),
+	}
+	for _, i := range batch.Indices[:min(len(batch.Indices), 16)] {
+		s.Images = append(s.Images, image.Image(batch.Set.Train.Thumbnail(i)))
+	}
+	for _, t := range d.Triplets {
+		s.Triplets = append(s.Triplets, figures.StepTriplet{Anchor: t.Anchor, Positive: t.Positive, Negative: t.Negative,
+			Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive), PairNegative: float64(t.PairNegative), Weight: float64(t.Weight)})
+	}
+	for i, name := range Stages {
+		s.Stages = append(s.Stages, figures.StepStage{Name: name, Rule: bySurgery.Norms[i], Loss: byLoss.Norms[i]})
+	}
+	return s, nil
+}
+
+// formulas are the losses as labels, a line each, of one triplet.
+var formulas = map[string][]figures.Markup{
+	"triplet-cos":   {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
+	"table1-circle": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},
+	"triplet-euc":   {`max($D_{ap}^2-D_{an}^2+4$, 0)`},
+}

@@ -1,0 +1,74 @@
+package paper
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// figure4 draws the distributions of nearest-positive and nearest-negative similarities over whole test sets after
+// training, fine-grained beside well separated. The paper does not say by which rule it trained, nor on which images it
+// measured. Here the picture is of cos/con/con and the test images; part "euc" is the same of euc/con/con, and
+// part "overlap" has the number for both rules and also for the training images.
+//
+// A test set with query and gallery images, as In-shop and minishop have, is treated as retrieval does: the anchors are the
+// queries, and their neighbours, of either class, are images of the gallery.
+func figure4(ctx context.Context, q Request) (*Report, error) {
+	p, r, err := histogramsOf(ctx, "figure4", "Nearest-positive and nearest-negative similarities", q)
+	if err != nil {
+		return nil, err
+	}
+	picture := func(direction string) (*figures.Figure, error) {
+		var sets []figures.Distribution
+		for _, data := range []string{p.fine, p.separate} {
+			runs := p.of[data][direction]
+			d := figures.Distribution{Title: p.setTitle(data), Overlap: Score(overSeeds(runs, WholeTest, overlap))}
+			for _, c := range shown(runs, WholeTest) {
+				d.Positive, d.Negative = append(d.Positive, c.Positive()), append(d.Negative, c.Negative())
+			}
+			sets = append(sets, d)
+		}
+		return figures.SimilarityDistributions(direction+"/con/con · whole test sets · "+r.Provenance, sets...)
+	}
+	cos, err := picture("cos")
+	if err != nil {
+		return nil, err
+	}
+	euc, err := picture("euc")
+	if err != nil {
+		return nil, err
+	}
+	var rows []figures.OverlapRow
+	var groups []claimGroup
+	for _, direction := range []string{"cos", "euc"} {
+		label := figures.DirectionLabel(direction)
+		for _, images := range []imagesOf{WholeTest, wholeTrain} {
+			row := figures.OverlapRow{Rule: label, Images: images.Name}
+			for _, data := range []string{p.fine, p.separate} {
+				row.Sets = append(row.Sets, Score(overSeeds(p.of[data][direction], images, overlap)))
+			}
+			rows = append(rows, row)
+		}
+		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]}, {p.separate, p.of[p.separate][direction]}}})
+	}
+	overlaps, err := figures.Overlaps(r.Provenance, []figures.Markup{p.setTitle(p.fine), p.setTitle(p.separate)}, rows...)
+	if err != nil {
+		return nil, err
+	}
+	claims := claimTable("What the paper says of Figure 4, on our runs.", r.Provenance, figure4Claims, groups)
+	r.Parts = []Part{{"", cos}, {"euc", euc}, {"overlap", overlaps}, {"claims", claims}}
+	return r, nil
+}
+
+func overlap(c runs.TripletDensity) float64   { return c.Overlap }
+func medianSap(c runs.TripletDensity) float64 { return c.MedianSap }
+func medianSan(c runs.TripletDensity) float64 { return c.MedianSan }
+
+// figure4Claims are what the caption of Figure 4, §5.2 and §5.3 say, of CAR against In-shop.
+var figure4Claims = []histogramClaim{
+	{says: "on CAR the distributions are largely overlaid", measured: "overlap above 50 %", images: WholeTest, of: overlap, alone: 0.5, percent: true},
+	{says: "on In-shop the overlay is much less", measured: "overlap, %", images: WholeTest, of: overlap, percent: true},
+	{says: "(the same on the train set)", measured: "overlap, %", images: wholeTrain, of: overlap, percent: true},
+	{says: "images of other classes look more similar on CAR", measured: "median $S_{an}$", images: WholeTest, of: medianSan},
+}

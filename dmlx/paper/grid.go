@@ -1,0 +1,458 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// gridEnds is how many of the best and of the worst rules are run with all seeds; fewer of a grid of fewer than 168.
+const gridEnds = 10
+
+// paperChoice is the rule that the paper puts together from the best of its Tables 2 to 4, "Ours" in its Table 5.
+const paperChoice = "cos-orth/lin-ms/cir"
+
+// grid reproduces what the paper left open: all combinations of its directions, pair weights and triplet weights. First
+// all rules are run with one seed, then with all seeds of the preset the best and the worst of them, those of Tables 2 to 4 and
+// those that are chosen one part at a time. Then all runs there are of any seed are read.
+//
+// With [runs.Options.CachedOnly] it shows what is there: however few rules that is, it does not fail.
+func grid(ctx context.Context, q Request) (*Report, error) {
+	study, err := ParseStudy("grid")
+	if err != nil {
+		return nil, err
+	}
+	several := q.Options
+	if several.Seeds == nil {
+		several.Seeds = q.Preset.Seeds
+	}
+	if len(several.Seeds) == 0 {
+		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
+	}
+	seed := several.Seeds[0]
+	read := func() (*Table, []Grid, error) {
+		o := several
+		o.CachedOnly = true
+		all, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		grids, err := Grids(all, seed)
+		return all, grids, err
+	}
+	ran := 0
+	if !q.CachedOnly {
+		run := func(s Study, o runs.Options) error {
+			t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, o)
+			if err == nil {
+				ran += t.Ran
+			}
+			return err
+		}
+		one := several
+		one.Seeds = several.Seeds[:1]
+		if err := run(study, one); err != nil {
+			return nil, err
+		}
+		_, grids, err := read()
+		if err != nil {
+			return nil, err
+		}
+		besides, err := gridBesides(grids, q.Preset)
+		if err != nil {
+			return nil, err
+		}
+		if err := run(Extremes(grids, endsOf(grids), besides...), several); err != nil {
+			return nil, err
+		}
+		// What our Tables 2 to 4 choose is known once their rules have all seeds.
+		if _, grids, err = read(); err != nil {
+			return nil, err
+		}
+		var chosen []string
+		for _, g := range grids {
+			if rule, err := g.OneAtATime(); err == nil {
+				chosen = append(chosen, rule)
+			}
+		}
+		if err := run(Extremes(grids, 0, chosen...), several); err != nil {
+			return nil, err
+		}
+	}
+	all, grids, err := read()
+	if err != nil {
+		return nil, err
+	}
+	// Missing are the rules without the first seed: no one asks for the others of all.
+	all.Ran, all.Runs, all.Missing = ran, all.Runs-all.Missing, 0
+	for _, c := range all.Cells {
+		if !slices.ContainsFunc(c.Runs, func(r *runs.Result) bool { return r.Spec.Seed == seed }) {
+			all.Missing++
+		}
+	}
+	r := &Report{Title: study.Title, Table: all}
+	r.add(all)
+	all.Runs += all.Missing
+	r.Provenance = all.Provenance()
+	return r, r.showGrid(grids, endsOf(grids))
+}
+
+// endsOf is how many rules are at an end of the grids.
+func endsOf(grids []Grid) int {
+	n := gridEnds
+	for _, g := range grids {
+		n = min(n, max(1, len(g.Rules)*gridEnds/168))
+	}
+	return n
+}
+
+// gridBesides are the rules that are run with all seeds though they be at no end: those of Tables 2 to 4, and those that are chosen
+// one part at a time by the paper, by its printed tables, and part after part.
+func gridBesides(grids []Grid, p presets.Preset) ([]string, error) {
+	out := []string{paperChoice}
+	for _, name := range []string{"table2", "table3", "table4"} {
+		s, err := ParseStudy(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range s.Cells(p) {
+			out = append(out, c.Rule)
+		}
+	}
+	for _, g := range grids {
+		if rule, err := paperOneAtATime(g.PaperData); err == nil {
+			out = append(out, rule)
+		}
+		if steps := g.Steps(); len(steps) == 3 {
+			out = append(out, steps...)
+		}
+	}
+	return out, nil
+}
+
+// paperOneAtATime is what the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
+func paperOneAtATime(set string) (string, error) {
+	g := Grid{Data: set}
+	for table := 2; table <= 4; table++ {
+		results, err := figures.PaperResults(table)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range results {
+			rule := r.Direction + "/" + r.Pair + "/" + r.Triplet
+			if r.Dataset != set || g.At(rule) != nil {
+				continue
+			}
+			s := r.Score()
+			g.Rules = append(g.Rules, GridRule{Rule: rule, All: stats.Mean{Mean: s.Mean, N: s.N}})
+			for levels, level := range map[*[]string]string{&g.Directions: r.Direction, &g.Pairs: r.Pair, &g.Triplets: r.Triplet} {
+				if !slices.Contains(*levels, level) {
+					*levels = append(*levels, level)
+				}
+			}
+		}
+	}
+	if g.Rules == nil {
+		return "", fmt.Errorf("the paper's Tables 2 to 4 have no %s", set)
+	}
+	return g.OneAtATime()
+}
+
+func gridPercent(v stats.Interval) figures.Interval {
+	return figures.Interval{Value: 100 * v.Value, Low: 100 * v.Low, High: 100 * v.High}
+}
+
+// showGrid makes the report's parts. In place of one for which too many runs are missing it says so.
+func (r *Report) showGrid(grids []Grid, ends int) error {
+	add := func(name string, of figures.Output, err error) {
+		if err != nil {
+			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
+				Rows: [][]figures.Cell{{figures.Text(err.Error())}}, Provenance: r.Provenance}
+		}
+		r.Parts = append(r.Parts, Part{name, of})
+	}
+	var (
+		maps      []figures.GridSet
+		counts    []figures.GridCount
+		variances []figures.GridVariance
+		margins   []figures.GridMargins
+		lines     []figures.GridInteraction
+		gaps      []figures.GridGap
+		endRules  []figures.GridRule
+		chosen    []figures.GridRule
+		endNotes  []figures.Markup
+		chosenBy  []figures.Markup
+	)
+	for i := range grids {
+		g := &grids[i]
+		maps = append(maps, gridMap(g))
+		counts = append(counts, gridCount(g))
+		if v, m, err := gridVariance(g); err != nil {
+			variances = append(variances, figures.GridVariance{Data: g.Data, Notes: []figures.Markup{err.Error() + "."}})
+		} else {
+			variances, margins = append(variances, v), append(margins, m)
+		}
+		interaction, err := gridInteraction(g)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, interaction)
+		gaps = append(gaps, gridGaps(g)...)
+		best, worst := g.Ends(min(ends, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
+		for _, rule := range best {
+			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Rule, ""))
+		}
+		for _, rule := range slices.Backward(worst) {
+			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Rule, ""))
+		}
+		endNotes = append(endNotes, gridRegression(g, len(best)))
+		rules, note := gridChoices(g)
+		chosen, chosenBy = append(chosen, rules...), append(chosenBy, note...)
+	}
+	m, err := figures.GridMap(maps, r.Provenance)
+	add("", m, err)
+	add("coverage", figures.GridCounts(counts, gridRates(grids), r.Provenance), nil)
+	add("anova", figures.GridAnova(variances, r.Provenance), nil)
+	effects, err := figures.GridEffects(margins, r.Provenance)
+	add("effects", effects, err)
+	interactions, err := figures.GridInteractions(lines, r.Provenance)
+	add("interactions", interactions, err)
+	gapTable, err := figures.GridGaps(gaps, r.Provenance)
+	add("gaps", gapTable, err)
+	endTable, err := figures.GridEnds(endRules, append(endNotes, "The first seed chose which rules stand here, so its numbers are too good at one end and too bad at the "+
+		"other; those of the other seeds are neither."), r.Provenance)
+	add("ends", endTable, err)
+	choices, err := figures.GridChoices(chosen, append(chosenBy, "Rank is by the first seed. Intervals: 95 % by the standard deviation over seeds, pooled over rules. "+
+		"Bold: behind the best beyond that. Ahead of it (negative) is possible: the best is so by the first seed, distances are by the others."), r.Provenance)
+	add("choices", choices, err)
+	return nil
+}
+
+func gridMap(g *Grid) figures.GridSet {
+	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets, Scores: make(map[string]figures.Score)}
+	for _, r := range g.Rules {
+		if r.First.N+r.First.Diverged > 0 {
+			s.Scores[r.Rule] = Score(r.First)
+		}
+	}
+	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)}, {Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
+	if ranked := g.Ranked(); len(ranked) > 0 {
+		s.Marks[0].Rule = ranked[0].Rule
+	}
+	if g.At(paperChoice) != nil {
+		s.Marks[1].Rule = paperChoice
+	}
+	if rule, err := g.OneAtATime(); err == nil {
+		s.Marks[2].Rule = rule
+	}
+	return s
+}
+
+func gridCount(g *Grid) figures.GridCount {
+	c := g.Coverage()
+	sd := g.Noise().Std
+	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs, Diverged: c.Diverged, Broken: c.Broken,
+		Mean: math.NaN(), Spread: math.NaN(), Low: math.NaN(), High: math.NaN(), Noise: 100 * sd, Kept: g.Reliability()}
+	var values []float64
+	for _, r := range g.Ranked() {
+		values = append(values, 100*r.First.Mean)
+	}
+	if n := len(values); n > 1 {
+		out.Mean, out.Spread = stat.MeanStdDev(values, nil)
+		out.High, out.Low = values[0], values[n-1]
+	}
+	return out
+}
+
+// gridRates are the notes under what is there: how to read it, and which learning rates the rules had, since a difference
+// between pair weights with different rates is one of both.
+func gridRates(grids []Grid) []figures.Markup {
+	var out []figures.Markup
+	for _, g := range grids {
+		var rates []float64
+		pairs := make(map[float64][]string)
+		for _, r := range g.Rules {
+			if _, known := pairs[r.LR]; !known {
+				rates = append(rates, r.LR)
+			}
+			if !slices.Contains(pairs[r.LR], r.Pair) {
+				pairs[r.LR] = append(pairs[r.LR], r.Pair)
+			}
+		}
+		slices.Sort(rates)
+		var parts []string
+		for _, rate := range rates {
+			var labels []string
+			for _, pair := range pairs[rate] {
+				labels = append(labels, figures.PairLabel(pair))
+			}
+			parts = append(parts, fmt.Sprintf("%g for %s", rate, strings.Join(labels, ", ")))
+		}
+		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", g.Data, strings.Join(parts, "; ")))
+	}
+	return append(out, "The share is of all 168 rules: of the best among themselves, which differ less, it is lower.",
+		"Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of weight and rate together; "+
+			"directions and triplet weights are compared at a rate that need not be the best for each.")
+}
+
+func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
+	observations := g.Observations()
+	for i := range observations {
+		observations[i].Value *= 100
+	}
+	noise := g.Noise()
+	noise.Std *= 100
+	a, err := stats.Analyse(observations, noise)
+	if err != nil {
+		return figures.GridVariance{}, figures.GridMargins{}, err
+	}
+	effect := func(e stats.Effect) figures.GridEffect {
+		return figures.GridEffect{Name: e.Name, DF: e.DF, Full: e.Full, SS: e.SS, MS: e.MS, F: e.F, P: e.P,
+			Omega: figures.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
+	}
+	v := figures.GridVariance{Data: g.Data, Error: effect(a.Error)}
+	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
+	c := g.Coverage()
+	if a.ErrorTerm == stats.SeedsError {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from seed to seed, over the %d rules with several; without the "+
+			"first seed where the others are enough, since it has chosen some of them.",
+			a.Runs, a.Cells, c.Rules, c.Several))
+	} else {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules, one each, so the error is the three-way interaction together with the seeds' noise, and neither "+
+			"can be told from the other.", a.Runs, a.Cells, c.Rules))
+	}
+	if c.Diverged > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d diverged runs are left out: their rules have gaps here, and all effects are of the rules that trained.", c.Diverged))
+	}
+	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
+	m := figures.GridMargins{Data: g.Data}
+	d, p, t := len(g.Directions)-1, len(g.Pairs)-1, len(g.Triplets)-1
+	for i, full := range []int{d, p, t, d * p, d * t, p * t, d * p * t} {
+		e := effect(a.Effects[i])
+		e.Full = full // Of the grid; the runs there are may lack whole levels.
+		v.Effects = append(v.Effects, e)
+	}
+	for f, levels := range a.Margins {
+		for _, l := range levels {
+			m.Levels[f] = append(m.Levels[f], l.Level)
+			m.Means[f] = append(m.Means[f], figures.Interval{Value: l.Mean, Low: l.Low, High: l.High})
+		}
+	}
+	// Not the mean of all runs: in that the rules with several seeds would count several times, and the means do not.
+	n := 0.0
+	for _, l := range a.Margins[0] {
+		if !math.IsNaN(l.Mean) {
+			m.Mean, n = m.Mean+l.Mean, n+1
+		}
+	}
+	if m.Mean /= n; n == 0 {
+		m.Mean = a.Mean
+	}
+	return v, m, nil
+}
+
+func gridInteraction(g *Grid) (figures.GridInteraction, error) {
+	out := figures.GridInteraction{Data: g.Data}
+	for _, parts := range [][2]Factor{{ByDirection, ByPair}, {ByPair, ByTriplet}, {ByDirection, ByTriplet}} {
+		p, err := g.Profile(parts[0], parts[1])
+		if err != nil {
+			return out, err
+		}
+		f := figures.GridProfile{Lines: int(parts[0]), Points: int(parts[1]), LineNames: p.Rows, PointNames: p.Columns, Over: p.Over}
+		for _, line := range p.Means {
+			var means []figures.Interval
+			for _, v := range line {
+				means = append(means, gridPercent(v))
+			}
+			f.Means = append(f.Means, means)
+		}
+		out.Profiles = append(out.Profiles, f)
+	}
+	return out, nil
+}
+
+// gridGaps are the gaps between directions that the paper says pair weights close.
+func gridGaps(g *Grid) []figures.GridGap {
+	var out []figures.GridGap
+	for _, pair := range [][2]string{{"cos", "euc"}, {"cos-orth", "euc-orth"}, {"euc-orth", "euc"}, {"cos-orth", "cos"}} {
+		if !slices.Contains(g.Directions, pair[0]) || !slices.Contains(g.Directions, pair[1]) {
+			continue
+		}
+		p, gaps := g.Gap(pair[0], pair[1])
+		gap := figures.GridGap{Data: g.Data, Better: pair[0], Worse: pair[1], Pairs: p.Columns, Over: p.Over}
+		for _, v := range gaps {
+			gap.Gaps = append(gap.Gaps, gridPercent(v))
+		}
+		out = append(out, gap)
+	}
+	return out
+}
+
+func gridRule(g *Grid, name, rule, best string) figures.GridRule {
+	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, Rank: g.Rank(rule), First: figures.Missing, Others: figures.Missing,
+		Replicated: gridPercent(g.Replicated(rule)), Behind: gridPercent(g.Behind(rule, best))}
+	if rule == best {
+		out.Behind = figures.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	}
+	if r := g.At(rule); r != nil {
+		out.First, out.Others = Score(r.First), Score(r.Others)
+	}
+	return out
+}
+
+// gridRegression says in words how the ends fare with other seeds.
+func gridRegression(g *Grid, n int) figures.Markup {
+	r := g.Regress(n)
+	if r.N == 0 {
+		return fmt.Sprintf("%s: no rule at one of the ends has other seeds yet.", g.Data)
+	}
+	return fmt.Sprintf("%s: with other seeds the best change by %s points in the mean and the worst by %s (of each end at least %d have other seeds); "+
+		"%.0f %% of the distance between the ends is kept.", g.Data, gridPoints(100*(r.BestOthers-r.BestFirst)), gridPoints(100*(r.WorstOthers-r.WorstFirst)), r.N, 100*r.Kept())
+}
+
+// gridPoints is a difference with its sign.
+func gridPoints(v float64) string {
+	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
+}
+
+// gridChoices are the best rule and those chosen one part at a time.
+func gridChoices(g *Grid) (rules []figures.GridRule, notes []figures.Markup) {
+	best := ""
+	if ranked := g.Ranked(); len(ranked) > 0 {
+		best = ranked[0].Rule
+		rules = append(rules, gridRule(g, fmt.Sprintf("best of %d with the first seed", len(ranked)), best, best))
+	}
+	add := func(name, rule string) {
+		if g.At(rule) == nil {
+			notes = append(notes, fmt.Sprintf("%s: the grid at this preset lacks %s, %s.", g.Data, rule, name))
+			return
+		}
+		rules = append(rules, gridRule(g, name, rule, best))
+	}
+	add("the paper's, Ours", paperChoice)
+	if rule, err := g.OneAtATime(); err != nil {
+		notes = append(notes, fmt.Sprintf("Our Tables 2–4 choose nothing yet: %v.", err))
+	} else {
+		add("our Tables 2–4, each part alone", rule)
+	}
+	if rule, err := paperOneAtATime(g.PaperData); err == nil && rule != paperChoice {
+		add(fmt.Sprintf("the paper's Tables 2–4 on %s, each part alone", g.PaperData), rule)
+	}
+	if steps := g.Steps(); len(steps) < 3 {
+		notes = append(notes, fmt.Sprintf("%s: the path that fixes one part after the other ends after %d of 3 steps, where runs are missing.", g.Data, len(steps)))
+	} else {
+		add("one part after the other", steps[2])
+		notes = append(notes, fmt.Sprintf("%s, one part after the other: %s.", g.Data, strings.Join(steps, ", then ")))
+	}
+	add("where the paper starts", "cos/con/con")
+	return rules, notes
+}

@@ -1,0 +1,82 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// losses shows what a part of another does to the losses as they were published.
+func losses(ctx context.Context, q Request) (*Report, error) {
+	r, err := study(ctx, "losses", q)
+	if err != nil {
+		return nil, err
+	}
+	sets := exchanges(r.Table)
+	table, err := figures.Exchanges(sets, rateNotes(r.Table), r.Provenance)
+	if err != nil {
+		return nil, err
+	}
+	picture, err := figures.ExchangeGains(sets, r.Provenance)
+	r.Parts = []Part{{"", table}, {"gains", picture}}
+	return r, err
+}
+
+// exchanges sorts the study's cells, which stand by data set, loss and exchange, the loss as published first.
+func exchanges(t *Table) []figures.ExchangeSet {
+	groups := make(map[string][][]*runs.Result)
+	for _, c := range t.Cells {
+		groups[c.Data] = append(groups[c.Data], c.Runs)
+	}
+	var out []figures.ExchangeSet
+	var noise stats.Noise // Of the set at hand.
+	for _, c := range t.Cells {
+		if len(out) == 0 || out[len(out)-1].Data != c.Data {
+			out = append(out, figures.ExchangeSet{Data: c.Data})
+			noise = runs.PooledNoise(groups[c.Data], recallAtOne)
+		}
+		s := &out[len(out)-1]
+		if c.Exchange == "" {
+			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: Score(c.Recall(1))})
+			continue
+		}
+		l := &s.Losses[len(s.Losses)-1]
+		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
+		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: Score(c.Recall(1)), Gain: gridPercent(gain)})
+	}
+	return out
+}
+
+func recallAtOne(r *runs.Result) float64 {
+	return runs.MeanRecall([]*runs.Result{r}, 1).Mean
+}
+
+// rateNotes say which learning rates the losses had, since a part is compared at them and not at the best of each.
+func rateNotes(t *Table) []figures.Markup {
+	var out []figures.Markup
+	var sets []string
+	rates := make(map[string][]string)
+	for _, c := range t.Cells {
+		if !slices.Contains(sets, c.Data) {
+			sets = append(sets, c.Data)
+		}
+		if c.Exchange != "" {
+			continue
+		}
+		text := fmt.Sprintf("%s %.3g", c.Row, c.LR)
+		if p := c.Specs[0].ProxyLR; p != 0 {
+			text += fmt.Sprintf(" (proxies %.3g)", p)
+		}
+		rates[c.Data] = append(rates[c.Data], text)
+	}
+	for _, data := range sets {
+		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", data, strings.Join(rates[data], ", ")))
+	}
+	return append(out, "A loss has one rate for all its variants, but for a linear pair weight, which has more by as much as the paper's rules with one have over "+
+		"those with constant weights.")
+}

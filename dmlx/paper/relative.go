@@ -1,0 +1,175 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+)
+
+// relativeProbe is a batch of one anchor, row 0, its positive, row 1, and its negative, row 2, both of the similarity s,
+// and as many other positives and other negatives as others says, each of the similarity s−delta to the anchor. The
+// other positives are in 𝒫 and the other negatives in 𝒩 (Eq. 12) for any ε > 0 and delta ≥ 0:
+//
+//	R_ap = s−delta < s+ε ≤ max{S_an, R_an}+ε    R_an = s−delta > s−delta−ε = min{S_ap, R_ap}−ε
+//
+// so ΔS_ap = ΔS_an = delta exactly, and as all members of a set are alike, its size does not matter.
+func relativeProbe(s, delta float64, others int) (dissect.Embeddings, error) {
+	if !(s >= -1 && s <= 1 && s-delta >= -1 && s-delta <= 1) || others < 0 {
+		return dissect.Embeddings{}, fmt.Errorf("similarities %g and %g and %d others: want [-1, 1] and no fewer than none", s, s-delta, others)
+	}
+	e := dissect.Embeddings{N: 3 + 2*others, Dim: 3 + 2*others, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
+	e.Values = make([]float32, e.N*e.Dim)
+	e.Values[0] = 1
+	e.Labels = make([]int64, e.N)
+	for i := 1; i < e.N; i++ { // Each in a plane with the anchor that it shares with no other.
+		at := s
+		if i > 2 {
+			at = s - delta
+		}
+		e.Values[i*e.Dim], e.Values[i*e.Dim+i] = float32(at), float32(math.Sqrt(max(1-at*at, 0)))
+		e.Labels[i] = int64(1 - i%2) // Odd rows are of the anchor's class.
+	}
+	return e, nil
+}
+
+// RelativeWeights are P₊ and P₋ of a rule where S_ap = S_an = s and each of the anchor's other positives and other
+// negatives is less similar by delta. They come from the op, on a batch in which exactly that holds.
+func RelativeWeights(b compute.Backend, r dmlx.Rule, s, delta float64, others int) (positive, negative float64, err error) {
+	e, err := relativeProbe(s, delta, others)
+	if err != nil {
+		return 0, 0, err
+	}
+	d, err := dissect.Rule(b, e, r)
+	if err != nil {
+		return 0, 0, err
+	}
+	return float64(d.Triplets[0].PairPositive), float64(d.Triplets[0].PairNegative), nil
+}
+
+// PublishedWeights are what [RelativeWeights] gives, for MS loss as it was published: |∂L/∂S_ap| and ∂L/∂S_an by
+// autodiff. Its sums run over 𝒫 and 𝒩 with the pair itself.
+func PublishedWeights(b compute.Backend, s, delta float64, others int) (positive, negative float64, err error) {
+	e, err := relativeProbe(s, delta, others)
+	if err != nil {
+		return 0, 0, err
+	}
+	l, err := publishedMS()
+	if err != nil {
+		return 0, 0, err
+	}
+	g, err := Differentiate(b, e, l, dmlx.Options{})
+	if err != nil {
+		return 0, 0, err
+	}
+	return -float64(g.M[1]), float64(g.M[2]), nil // Row 0, the anchor's; nothing is written in its column.
+}
+
+// publishedMS is MS loss with its own sums, which no rule is the gradient of.
+func publishedMS() (dmlx.Loss, error) {
+	i := slices.IndexFunc(dmlx.Losses, func(l dmlx.Loss) bool { return l.Name == "table1-ms-published" })
+	if i < 0 {
+		return dmlx.Loss{}, fmt.Errorf("the published MS loss is not among the losses")
+	}
+	return dmlx.Losses[i], nil
+}
+
+// RelativeTerm is what a triplet's P^sig-ms is made of.
+type RelativeTerm struct {
+	Sap, San                   float64
+	PairPositive               float64 // P₊
+	PairNegative               float64 // P₋
+	MPositive, MNegative       float64 // m₊^sig and m₋^sig, from the weights: 1/P less the pair's own exponential.
+	Positives, Negatives       int     // How many 𝒫 and 𝒩 hold.
+	LeastPositive              float64 // The least S_ap−R_ap over the anchor's other positives, NaN without any.
+	LeastNegative              float64 // The least S_an−R_an over the anchor's other negatives, NaN without any.
+	MeanPositive, MeanNegative float64 // The means of S_ap−R_ap over 𝒫 and S_an−R_an over 𝒩: m^lin; 0 for empty sets.
+}
+
+// RelativeTerms takes P^sig-ms apart for the triplets of a batch, mined or as given. The sets are counted anew from the
+// similarities, by Eq. 12.
+func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]RelativeTerm, error) {
+	d, err := dissect.Rule(b, e, dmlx.Rule{Pair: dmlx.PairSigMS, Options: o})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]RelativeTerm, len(d.Triplets))
+	for i, t := range d.Triplets {
+		r := RelativeTerm{Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive), PairNegative: float64(t.PairNegative),
+			LeastPositive: math.NaN(), LeastNegative: math.NaN()}
+		r.MPositive = 1/r.PairPositive - math.Exp(o.AlphaValue()*(r.Sap-o.LambdaValue()))
+		r.MNegative = 1/r.PairNegative - math.Exp(-o.BetaValue()*(r.San-o.LambdaValue()))
+		row := d.Row(d.S, d.N, t.Anchor)
+		hardest, farthest := math.Inf(-1), math.Inf(1)
+		for j, s := range row {
+			switch {
+			case j == t.Anchor:
+			case e.Labels[j] == e.Labels[t.Anchor]:
+				farthest = min(farthest, float64(s))
+			default:
+				hardest = max(hardest, float64(s))
+			}
+		}
+		for j, s := range row {
+			same := e.Labels[j] == e.Labels[t.Anchor]
+			switch {
+			case j == t.Anchor || j == t.Positive || j == t.Negative:
+			case same:
+				r.LeastPositive = least(r.LeastPositive, r.Sap-float64(s))
+				if float64(s) < hardest+o.EpsilonValue() {
+					r.Positives++
+					r.MeanPositive += r.Sap - float64(s)
+				}
+			default:
+				r.LeastNegative = least(r.LeastNegative, r.San-float64(s))
+				if float64(s) > farthest-o.EpsilonValue() {
+					r.Negatives++
+					r.MeanNegative += r.San - float64(s)
+				}
+			}
+		}
+		r.MeanPositive /= float64(max(r.Positives, 1))
+		r.MeanNegative /= float64(max(r.Negatives, 1))
+		out[i] = r
+	}
+	return out, nil
+}
+
+// least is the lesser of two numbers; NaN is none.
+func least(a, b float64) float64 {
+	if math.IsNaN(a) {
+		return b
+	}
+	return min(a, b)
+}
+
+// VarianceAtFixed is which share of the variance of y is left between points of like x: half the mean square of the
+// difference between neighbours in the order of x, over the variance of y (von Neumann's ratio). Near 0, y is a smooth
+// function of x alone; at 1, x tells nothing of y. NaN where y does not vary.
+func VarianceAtFixed(x, y []float64) float64 {
+	n := len(x)
+	order := make([]int, n)
+	mean := 0.0
+	for i := range order {
+		order[i] = i
+		mean += y[i] / float64(n)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
+	within, all := 0.0, 0.0
+	for i, k := range order {
+		all += (y[k] - mean) * (y[k] - mean)
+		if i > 0 {
+			step := y[k] - y[order[i-1]]
+			within += step * step / 2
+		}
+	}
+	if !(all > 0) {
+		return math.NaN()
+	}
+	return within / all
+}

@@ -1,0 +1,202 @@
+// Package report reproduces the paper's tables and figures: it asks experiment for the runs that one rests on and hands
+// what they measured to figures. The command and the notebooks show the same by the same code, [Make].
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Request says with what a table or figure is to be reproduced.
+type Request struct {
+	// Open is asked for a backend when the first run has to be made or the first graph computed.
+	Open   func() (*train.Trainer, error)
+	Store  *runs.Store
+	Preset presets.Preset
+	runs.Options
+}
+
+// Report is a table or figure of the paper, reproduced.
+type Report struct {
+	Name, Title, Preset, Provenance string
+	Runs, Ran                       int // How many runs it rests on, and how many of them were made for it now.
+	// Parts are what it shows, in order.
+	Parts []Part
+	// Table is the study behind it, nil if it rests on none or on several.
+	Table *Table
+	// Results are the runs that it rests on, as far as they are there, and Portraits what Figures 4 and 5 show of some.
+	Results    []*runs.Result
+	Histograms []*runs.Histograms
+}
+
+// Part is one picture or table of a report. The main one has no name.
+type Part struct {
+	Name string
+	Of   figures.Output
+}
+
+// Part finds a part by its name, "" for the main one. One that is not there fails when it is shown.
+func (r *Report) Part(name string) figures.Output {
+	var names []string
+	for _, p := range r.Parts {
+		if p.Name == name {
+			return p.Of
+		}
+		names = append(names, fmt.Sprintf("%q", p.Name))
+	}
+	return figures.Failed(fmt.Errorf("%s has no part %q; there are %s", r.Name, name, strings.Join(names, ", ")))
+}
+
+// item is what can be reproduced.
+type item struct {
+	name, title string
+	make        func(context.Context, Request) (*Report, error)
+}
+
+// items are in the paper's order.
+var items = []item{
+	{"figure1", "From loss to gradient, for a real batch", figure1},
+	{"table2", "Gradient directions", comparison("table2")},
+	{"table3", "Pair weights", comparison("table3")},
+	{"figure4", "Nearest-positive and nearest-negative similarities", figure4},
+	{"table4", "Triplet weights", comparison("table4")},
+	{"table5", "The state of the art", table5},
+	{"figure5", "Triplets by the Euclidean and by the cosine direction", figure5},
+	{"table6", "Gradient directions over learning rates", sweep("table6")},
+	{"table7", "Pair weights over learning rates", sweep("table7")},
+	{"table8", "Triplet weights over learning rates", sweep("table8")},
+	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
+	{"claims", "The paper's claims, audited", claims},
+	{"grid", "What the paper left open: the full grid", grid},
+	{"length", "How long is long enough", length},
+	{"losses", "Losses with a part exchanged", losses},
+	{"recommendation", "The best of all runs, against the paper's", recommendation},
+}
+
+// Names lists what [Make] knows.
+func Names() []string {
+	out := make([]string, len(items))
+	for i, it := range items {
+		out[i] = it.name
+	}
+	return out
+}
+
+// Check tells whether there is a table or figure of a name; the error lists those there are.
+func Check(name string) error {
+	_, err := find(name)
+	return err
+}
+
+func find(name string) (item, error) {
+	for _, it := range items {
+		if it.name == name {
+			return it, nil
+		}
+	}
+	if slices.Contains([]string{"figure2", "figure3", "table1"}, name) {
+		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb makes it", name, name)
+	}
+	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Make reproduces a table or figure: runs that the store or the program has are read, the missing ones are made, each kept
+// as soon as it is done. Stopped and called again, it goes on.
+func Make(ctx context.Context, name string, q Request) (*Report, error) {
+	it, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := it.make(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	r.Name, r.Preset = name, q.Preset.Name
+	if r.Title == "" {
+		r.Title = it.title
+	}
+	return r, nil
+}
+
+// errListed ends the making of a report whose missing runs are only to be listed.
+var errListed = errors.New("listed")
+
+// Missing lists the runs and portraits that a table or figure still lacks, without making them. Where what is lacking depends
+// on results, as in the grid, it is what is lacking next: once that is made there may be more.
+func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
+	var out []runs.Job
+	q.Submit = func(_ context.Context, jobs []runs.Job) error {
+		out = jobs
+		return errListed
+	}
+	if _, err := Make(ctx, name, q); err != nil && !errors.Is(err, errListed) {
+		return nil, err
+	}
+	return out, nil
+}
+
+// study reproduces a study of experiment's and begins a report with it.
+func study(ctx context.Context, name string, q Request) (*Report, error) {
+	s, err := ParseStudy(name)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Title: t.Title, Provenance: t.Provenance(), Table: t}
+	r.add(t)
+	return r, nil
+}
+
+// add counts a study's runs to the report's.
+func (r *Report) add(t *Table) {
+	r.Runs += t.Runs
+	r.Ran += t.Ran
+	for _, c := range t.Cells {
+		r.Results = append(r.Results, c.Runs...)
+	}
+}
+
+// Overall makes a progress function for [Request] of one that shows how far all runs together are, from 0 to 1, with a
+// line of text: the run under way and the time that all still need.
+func Overall(show func(fraction float64, text string)) func(runs.Progress) {
+	var mu sync.Mutex
+	var started time.Time
+	share := make(map[int]float64) // Of each run.
+	resumed := 0.0                 // What was done before: it says nothing about the pace.
+	return func(p runs.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if started.IsZero() {
+			started = time.Now()
+		}
+		part := float64(p.Step) / float64(max(p.Steps, 1))
+		if _, known := share[p.Run]; !known {
+			resumed += max(0, part-1/float64(max(p.Steps, 1)))
+		}
+		share[p.Run] = part
+		done := 0.0
+		for _, s := range share {
+			done += s
+		}
+		runs := float64(max(p.Runs, 1))
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data, p.Spec.Seed, p.Stage())
+		if made := done - resumed; made > 0 {
+			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
+			text += fmt.Sprintf(", %s left", left.Round(time.Second))
+		}
+		show(done/runs, text)
+	}
+}

@@ -1,0 +1,96 @@
+package paper
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+func TestEntries(t *testing.T) {
+	run := func(recall float64) *runs.Result {
+		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: recall}}}
+	}
+	table := &Table{Study: "table2", Cells: []Cell{
+		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{run(0.6), run(0.7), run(0.8)}},
+		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{run(0.7), {Measures: train.Measures{Diverged: "NaN in epoch 1"}}}},
+	}}
+	got := entries(table)
+	want := figures.Score{Mean: 70, Std: 10, N: 3}
+	if len(got) != 2 || math.Abs(got[0].Score.Mean-want.Mean) > 1e-9 || math.Abs(got[0].Score.Std-want.Std) > 1e-9 || got[0].Score.N != 3 ||
+		got[0].Rule != "euc/con/con" || got[0].Data != "minicar" || got[0].Paper != "CAR" {
+		t.Errorf("%+v", got)
+	}
+	if s := got[1].Score; s.Mean != 70 || s.N != 1 || s.Diverged != 1 {
+		t.Errorf("with a diverged run: %+v", s)
+	}
+}
+
+// What the program has of each table and figure is shown without a backend, and every part of it can be written.
+func TestMake(t *testing.T) {
+	preset, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Request{Open: train.Open, Store: store, Preset: preset, Options: runs.Options{CachedOnly: true}}
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			r, err := Make(t.Context(), name, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Name != name || r.Title == "" || r.Preset != "quick" || r.Provenance == "" || r.Ran != 0 || len(r.Parts) == 0 {
+				t.Errorf("%+v", r)
+			}
+			seen := make(map[string]bool)
+			for _, p := range r.Parts {
+				if seen[p.Name] {
+					t.Errorf("two parts %q", p.Name)
+				}
+				seen[p.Name] = true
+				if _, err := figures.Bytes(p.Of, p.Of.Formats()[0]); err != nil {
+					t.Errorf("part %q: %v", p.Name, err)
+				}
+			}
+		})
+	}
+	if _, err := Make(t.Context(), "table9", q); err == nil || !strings.Contains(err.Error(), "table2") {
+		t.Errorf("table 9: %v", err)
+	}
+	if _, err := figures.Bytes((&Report{Name: "x"}).Part("y"), "html"); err == nil || !strings.Contains(err.Error(), `x has no part "y"`) {
+		t.Errorf("a part that is not there: %v", err)
+	}
+}
+
+func TestOverall(t *testing.T) {
+	var fraction float64
+	var text string
+	show := Overall(func(f float64, s string) { fraction, text = f, s })
+	for _, p := range []runs.Progress{
+		{Run: 1, Runs: 4, Progress: train.Progress{Step: 5, Steps: 10}},
+		{Run: 2, Runs: 4, Progress: train.Progress{Step: 1, Steps: 10}},
+		{Run: 1, Runs: 4, Progress: train.Progress{Step: 10, Steps: 10}},
+	} {
+		show(p)
+	}
+	if math.Abs(fraction-1.1/4) > 1e-12 || !strings.HasPrefix(text, "run 1/4") || !strings.HasSuffix(text, " left") {
+		t.Errorf("%v %q", fraction, text)
+	}
+	for want, p := range map[string]runs.Progress{
+		"7 of 8 images decoded":  {Runs: 4, Progress: train.Progress{Decoded: 7, Images: 8}},
+		"8 of 8 images embedded": {Runs: 4, Progress: train.Progress{Embedded: 8, Images: 8}},
+	} {
+		if show(p); !strings.Contains(text, want) {
+			t.Errorf("%q, want %s", text, want)
+		}
+	}
+	show(runs.Progress{Progress: train.Progress{Step: 1}}) // A run of its own that does not know its length.
+}

@@ -1,0 +1,68 @@
+package presets
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// The command that trains a bundled run has the flags that tell its spec from the preset's.
+func TestCommandOfBundledRun(t *testing.T) {
+	t.Parallel()
+	shipped, err := runs.Bundled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var came *runs.Result
+	for _, x := range shipped {
+		if x.Spec.Data == "minicar" && x.Spec.HeldOut == 0 && Of(x.Spec) == "quick" && (came == nil || x.Hash < came.Hash) {
+			came = x
+		}
+	}
+	text := WithCommand(&runs.MissingError{Text: "no files", Spec: came.Spec}).Error()
+	if want := "no files; to train it: dmlx train --preset quick --data minicar --rule '" + came.Spec.Rule + "' --seed"; !strings.HasPrefix(text, want) {
+		t.Errorf("%s; want %s…", text, want)
+	}
+	p, err := Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := came.Spec.ParsedRule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := p.Spec("minicar", rule, came.Spec.Seed)
+	if again.LR = came.Spec.LR; err != nil || again.Hash() != came.Hash {
+		t.Errorf("the command makes run %s and not %s, %v", again.Hash(), came.Hash, err)
+	}
+}
+
+func TestMakeCommand(t *testing.T) {
+	t.Parallel()
+	p, err := Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := p.Spec("minicar", dmlx.Rule{}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := fmt.Sprintf("dmlx train --preset quick --data minicar --rule 'cos/con/con' --seed 7 --lr %g", spec.LR)
+	for want, edit := range map[string]func(*runs.Spec){
+		plain: func(*runs.Spec) {},
+		plain + " --precision bf16 --piece 8 --recompute":            func(s *runs.Spec) { s.Memory = train.Memory{Precision: train.BFloat16, MicroBatch: 8, Recompute: true} },
+		"run it again by runs.Run with its spec":               func(s *runs.Spec) { s.Decay = 0.8 },
+		plain + " --weights FILE, with the weights of digest 0123":   func(s *runs.Spec) { s.WeightsDigest = "0123" },
+		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *runs.Spec) { s.Data = "/some photos/birds" },
+	} {
+		s := spec
+		edit(&s)
+		if got := TrainCommand(s); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

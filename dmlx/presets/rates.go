@@ -1,0 +1,112 @@
+package presets
+
+import (
+	"strings"
+)
+
+// family groups the pair weights that want learning rates of one size: a weight that shrinks as a triplet is solved
+// wants a higher one, the exponentials of sig-ms a lower one.
+type family int
+
+const (
+	constant     family = iota // con, euc, and a rule of the user's own.
+	linear                     // lin, lin-ms, sig.
+	sigmoidMulti               // sig-ms.
+)
+
+// familyOf reads a rule's name.
+func familyOf(rule string) family {
+	parts := strings.Split(rule, "/")
+	if len(parts) != 3 {
+		return constant
+	}
+	switch parts[1] {
+	case "lin", "lin-ms", "sig":
+		return linear
+	case "sig-ms":
+		return sigmoidMulti
+	}
+	return constant
+}
+
+// quickRates are the learning rates of the smoke and quick presets. They were fixed before any run of these presets,
+// from the grids of a prototype in another framework (three rates per family, one seed, a third of the steps), so they
+// are neither the best by test recall, as in the paper, nor tuned on held-out classes.
+var quickRates = map[string]map[family]float64{
+	"minicar":  {constant: 0.3, linear: 0.75, sigmoidMulti: 0.12},
+	"minishop": {constant: 1.2, linear: 2.0, sigmoidMulti: 0.4},
+}
+
+// paperRates are the rates behind the paper's main tables: of its appendix's sweeps (Tables 6–8) the ones with the
+// printed mean and standard deviation, that is, the best by test recall. Ties go to the lower rate. CUB and SOP have no
+// sweep: they take those of CAR and In-shop, the set that is like them.
+var paperRates = map[string]map[string]float64{
+	"CAR": {
+		"euc/con/con": 0.05, "euc-orth/con/con": 0.05, "cos/con/con": 0.1, "cos-orth/con/con": 0.1,
+		"euc/euc/con": 0.1, "euc/lin/con": 0.4, "euc/lin-ms/con": 0.4, "euc/sig/con": 0.1, "euc/sig-ms/con": 0.2,
+		"cos/euc/con": 0.2, "cos/lin/con": 0.4, "cos/lin-ms/con": 0.4, "cos/sig/con": 0.2, "cos/sig-ms/con": 0.2,
+		"cos/con/cos": 0.1, "cos/con/cos+sc1": 0.1, "cos/con/cir": 0.1, "cos/con/cir+sc2": 0.2,
+		"cos/lin/cos": 0.6, "cos/lin/cos+sc1": 0.4, "cos/lin/cir": 0.6, "cos/lin/cir+sc2": 0.6,
+	},
+	"In-shop": {
+		"euc/con/con": 0.5, "euc-orth/con/con": 1, "cos/con/con": 0.5, "cos-orth/con/con": 2,
+		"euc/euc/con": 1, "euc/lin/con": 1, "euc/lin-ms/con": 1, "euc/sig/con": 2, "euc/sig-ms/con": 0.5,
+		"cos/euc/con": 0.5, "cos/lin/con": 2, "cos/lin-ms/con": 1, "cos/sig/con": 2, "cos/sig-ms/con": 0.5,
+		"cos/con/cos": 1, "cos/con/cos+sc1": 1, "cos/con/cir": 1, "cos/con/cir+sc2": 1,
+		"cos/lin/cos": 2, "cos/lin/cos+sc1": 2, "cos/lin/cir": 2, "cos/lin/cir+sc2": 4,
+	},
+}
+
+// paperFamilyRates stand in for rules that the paper has no rate for: the middle of its grids.
+var paperFamilyRates = map[string]map[family]float64{
+	"CAR":     {constant: 0.1, linear: 0.4, sigmoidMulti: 0.2},
+	"In-shop": {constant: 1, linear: 2, sigmoidMulti: 0.5},
+}
+
+func quickRate(data, rule string) float64 {
+	rates, ok := quickRates[data]
+	if !ok {
+		rates = quickRates["minicar"]
+	}
+	return rates[familyOf(rule)]
+}
+
+func paperRate(data, rule string) float64 {
+	like := map[string]string{"CUB": "CAR", "SOP": "In-shop"}
+	if other, ok := like[data]; ok {
+		data = other
+	}
+	if _, ok := paperRates[data]; !ok {
+		data = "CAR"
+	}
+	if rate, ok := paperRates[data][rule]; ok {
+		return rate
+	}
+	return paperFamilyRates[data][familyOf(rule)]
+}
+
+// sweepRates are the learning rates that a sweep tries for a rule, rising. Those of the paper preset are the paper's own
+// (Tables 6–8). Elsewhere they are half, once, twice and four times the rate of the rule's family. sig-ms, which breaks
+// first, gets a quarter to twice; and so do constant weights on the fine-grained set, since a first sweep of Table 6 on minicar
+// had all four best rates at its lower edge. The smoke preset takes the middle two.
+func (p Preset) SweepRates(table int, data, rule string) []float64 {
+	if p.Name == "paper" {
+		switch {
+		case data == p.Separated:
+			return []float64{0.5, 1, 2, 4}
+		case table == 6:
+			return []float64{0.025, 0.05, 0.1, 0.2}
+		case table == 8 && familyOf(rule) == linear:
+			return []float64{0.2, 0.4, 0.6, 0.8}
+		}
+		return []float64{0.05, 0.1, 0.2, 0.4}
+	}
+	first := p.Rate(data, rule) / 2
+	if f := familyOf(rule); f == sigmoidMulti || f == constant && data == p.FineGrained {
+		first /= 2
+	}
+	if p.Name == "smoke" {
+		return []float64{2 * first, 4 * first}
+	}
+	return []float64{first, 2 * first, 4 * first, 8 * first}
+}

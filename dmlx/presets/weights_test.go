@@ -1,0 +1,120 @@
+package presets
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// randomWeights is a safetensors file of a network with a head of its own size, as ImageNet's has 1000 classes.
+func randomWeights(t *testing.T, a backbone.Arch, dim int) []byte {
+	t.Helper()
+	store := model.NewStore()
+	if err := backbone.Init(store, a, dim, 1); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := backbone.EncodeWeights(store, a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// The hub of this test serves as huggingface.co does: information with a commit, and files with an ETag.
+func TestFetchWeights(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	raw := randomWeights(t, backbone.ResNet18, 10)
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		switch r.URL.Path {
+		case "/api/models/timm/resnet18.tv_in1k/revision/main":
+			fmt.Fprintf(w, `{"id": "timm/resnet18.tv_in1k", "sha": %q, "siblings": [{"rfilename": "model.safetensors"}]}`, commit)
+		case "/timm/resnet18.tv_in1k/resolve/" + commit + "/model.safetensors":
+			w.Header().Set("ETag", `"etag-1"`)
+			w.Header().Set("X-Repo-Commit", commit)
+			http.ServeContent(w, r, "", time.Unix(1, 0), strings.NewReader(string(raw)))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	t.Setenv("HF_ENDPOINT", server.URL)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("DMLX_CACHE", t.TempDir())
+
+	preset, err := Parse("paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := preset.Spec("CAR", dmlx.Rule{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), "dmlx weights get resnet18") {
+		t.Errorf("without weights: %v", err)
+	}
+	path, err := train.FetchWeights(t.Context(), backbone.ResNet18)
+	if err != nil {
+		t.Fatalf("%v; asked for %q", err, asked)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != string(raw) {
+		t.Errorf("%s: %d bytes, %v", path, len(got), err)
+	}
+	before := len(asked)
+	if _, err := train.FetchWeights(t.Context(), backbone.ResNet18); err != nil || len(asked) != before {
+		t.Errorf("again: %v; asked for %q", err, asked[before:])
+	}
+	if spec, err = preset.Spec("CAR", dmlx.Rule{}, 1); err != nil || spec.WeightsDigest != train.DigestOf(raw) || spec.Validate() != nil {
+		t.Errorf("%+v, %v", spec, err)
+	}
+	if err := os.WriteFile(path, raw[:1000], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := train.FetchWeights(t.Context(), backbone.ResNet18); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("damaged: %v", err)
+	}
+	if _, err := train.FetchWeights(t.Context(), backbone.Small); err == nil || !strings.Contains(err.Error(), "resnet18") {
+		t.Errorf("small: %v", err)
+	}
+	if _, err := train.FetchWeights(t.Context(), backbone.ResNet50); err == nil || !strings.Contains(err.Error(), "put its model.safetensors at") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("not on the hub: %v", err)
+	}
+}
+
+// A run may start from a file, whose digest is part of its spec.
+func TestStartFromFile(t *testing.T) {
+	raw := randomWeights(t, backbone.Small, 3)
+	path := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := runstest.Tiny()
+	spec, err := s.WithStart("", path)
+	if err != nil || spec.Weights != train.Pretrained || spec.WeightsDigest != train.DigestOf(raw) || spec.Hash() == s.Hash() {
+		t.Fatalf("%+v, %v", spec, err)
+	}
+	store, _ := runstest.Store(t)
+	r := runstest.Run(t, runstest.Go(), store, spec)
+	if r.Spec.WeightsDigest != train.DigestOf(raw) {
+		t.Errorf("%+v", r.Spec)
+	}
+	if _, err := s.WithStart("resnet18", path); err == nil || !strings.Contains(err.Error(), "not the weights of resnet18") {
+		t.Errorf("of another network: %v", err)
+	}
+	if _, err := s.WithStart("", "nowhere"); err == nil || !strings.Contains(err.Error(), "no such file; there are pretrained, random, or the path") {
+		t.Errorf("no file: %v", err)
+	}
+}

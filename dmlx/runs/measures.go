@@ -1,0 +1,82 @@
+package runs
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
+
+// Over is a measure's mean over several seeds' runs. Diverged runs are counted, never averaged.
+func MeanOf(runs []*Result, measure func(*Result) float64) stats.Mean {
+	var s stats.Mean
+	var values []float64
+	for _, r := range runs {
+		if r.Diverged != "" {
+			s.Diverged++
+		} else if v := measure(r); !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	s.N = len(values)
+	switch s.N {
+	case 0:
+		s.Mean = math.NaN()
+	case 1:
+		s.Mean = values[0]
+	default:
+		s.Mean, s.Std = stat.MeanStdDev(values, nil)
+	}
+	return s
+}
+
+// Recall is the mean Recall@K of several seeds' runs, of those that measured it.
+func MeanRecall(runs []*Result, k int) stats.Mean {
+	return MeanOf(runs, func(r *Result) float64 {
+		if v, measured := r.Recall[k]; measured {
+			return v
+		}
+		return math.NaN()
+	})
+}
+
+// PooledNoise is that of groups of runs that differ in their seed alone each. Diverged runs are left out.
+func PooledNoise(groups [][]*Result, measure func(*Result) float64) stats.Noise {
+	var means []stats.Mean
+	for _, g := range groups {
+		means = append(means, MeanOf(g, measure))
+	}
+	return stats.PoolNoise(means)
+}
+
+// MadeBy says what made results, and when: backends, machines and dates.
+func MadeBy(results []*Result) string {
+	var backends, machines []string
+	var first, last time.Time
+	for _, r := range results {
+		backends, machines = AddNew(backends, r.Backend), AddNew(machines, r.Machine)
+		if first.IsZero() || r.Date.Before(first) {
+			first = r.Date
+		}
+		if r.Date.After(last) {
+			last = r.Date
+		}
+	}
+	const day = "2006-01-02"
+	dates := first.Format(day)
+	if to := last.Format(day); to != dates {
+		dates += " to " + to
+	}
+	return strings.Join([]string{strings.Join(backends, ", "), strings.Join(machines, "; "), dates}, " · ")
+}
+
+func AddNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}

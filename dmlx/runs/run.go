@@ -1,0 +1,174 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// Progress is what a run reports, once a step.
+type Progress struct {
+	Hash      string
+	Spec      Spec
+	Run, Runs int // Which of how many runs of a table, from 1; 0 for a single run.
+	train.Progress
+}
+
+// Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
+// same backend, and begins anew without one; see [Trainer.Train]. A run that diverges is a result too; see [Measures].Diverged.
+// progress, if not nil, is called after each step, while images are decoded before and embedded after, and must return soon.
+func Run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
+	defer brief.Catch(&err)
+	return run(ctx, trainer, store, spec, progress)
+}
+
+func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
+	if err := spec.Ready(); err != nil {
+		return nil, err
+	}
+	hash := spec.Hash()
+	if r, err := store.read(hash); err == nil { // Without the lock, which a store that may only be read does not give.
+		r, _, err = store.found(spec, r, nil)
+		return r, err
+	}
+	unlock, err := store.lock(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if r, found, err := store.lookupLocked(spec); err != nil || found {
+		return r, err
+	}
+	set, err := OpenData(spec, store.during(ctx, spec, progress))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := store.begin(spec)
+	if err != nil {
+		return nil, err
+	}
+	training := train.Training{Config: spec.Config, ID: hash, Set: set, HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn}
+	if progress != nil {
+		training.Progress = func(p train.Progress) { progress(Progress{Hash: hash, Spec: spec, Progress: p}) }
+	}
+	out, err := trainer.Train(ctx, training)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{
+		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(), Date: time.Now().UTC().Truncate(time.Second),
+		DataDigest: set.Digest, Skipped: len(set.Skipped), Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
+	}
+	if err := r.seal(); err != nil {
+		return nil, err
+	}
+	if err := durable.WriteJSON(filepath.Join(dir, resultFile), r); err != nil {
+		return nil, fmt.Errorf("the result cannot be written: %w", err)
+	}
+	return r, nil
+}
+
+// begin makes a run's directory, with its spec. What is damaged, or is of another run, is set aside.
+func (s *Store) begin(spec Spec) (dir string, err error) {
+	hash := spec.Hash()
+	dir = s.Path(hash)
+	if err := ownDirectory(dir, hash); err != nil {
+		var bad *unusable
+		if !errors.As(err, &bad) {
+			return "", err
+		}
+		if err := s.setAside(dir, bad); err != nil {
+			return "", err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	durable.Sweep(dir, func(name string) bool { return archivable.MatchString(name) || "."+name == refreshPrefix })
+	if err := durable.WriteJSON(filepath.Join(dir, specFile), spec); err != nil {
+		return "", fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	return dir, nil
+}
+
+// during is how a run opens its data set.
+func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) DataOptions {
+	return DataOptions{Context: ctx, Warn: s.Warn, Decoded: func(_ string, done, total int) {
+		if progress != nil {
+			progress(Progress{Hash: spec.Hash(), Spec: spec, Progress: train.Progress{Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total}})
+		}
+	}}
+}
+
+// ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
+// has no checkpoint: it was made in the moment of a kill.
+func ownDirectory(dir, hash string) error {
+	if _, err := contents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, specFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, train.CheckpointDir, train.CheckpointFile)); err == nil {
+			return &unusable{fmt.Errorf("has a checkpoint but no %s", specFile)}
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var spec Spec
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return &unusable{fmt.Errorf("has a damaged %s: %w", specFile, err)}
+	}
+	if have := spec.Hash(); have != hash {
+		return &unusable{fmt.Errorf("is foreign: its spec has the hash %s", have)}
+	}
+	return nil
+}
+
+// machine is the processor and how many of its cores Go uses.
+func machine() string {
+	name := runtime.GOARCH
+	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				name = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
+}
+
+// Version is this module's version or revision, as far as the Go toolchain has stamped it on the program: what results
+// carry.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			revision = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	if revision != "" {
+		return revision + dirty
+	}
+	return info.Main.Version
+}

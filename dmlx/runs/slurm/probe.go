@@ -1,0 +1,178 @@
+package slurm
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+)
+
+// notSeen is the exit code of a script that does not find the program in the store.
+const notSeen = 66
+
+// notSame is that of a script that finds another program there.
+const notSame = 67
+
+// Files of a probe's folder.
+const (
+	hereFile  = "here"
+	thereFile = "there.json"
+)
+
+// there is what the probe finds on a node.
+type there struct {
+	Nonce   string `json:"nonce"`
+	Host    string `json:"host"`
+	Backend string `json:"backend"`
+	Error   string `json:"error,omitempty"`
+}
+
+// probe finds by a job of its own whether a node can do what the array's tasks will: see the same store, write to it so that
+// it is seen here, respect its locks, and start the program and its backend.
+func (s *Submission) probe(ctx context.Context, o Options) error {
+	unlock, err := s.store.Lock(ctx, "probe") // One at a time; and the node is to find it taken.
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	probes := filepath.Join(s.store.Dir, folder, "probes")
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat(s.Sbatch, s.Environment, []string{s.Digest}), "\x00")))
+	passed := filepath.Join(probes, hex.EncodeToString(sum[:])[:12])
+	if _, err := os.Stat(passed); err == nil {
+		return nil
+	}
+	dir := filepath.Join(probes, s.ID)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	nonce := rand.Text()
+	if err := durable.WriteFile(filepath.Join(dir, hereFile), []byte(nonce), 0o644); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, s.Sbatch...)
+	text := s.script("runs", "probe", "--dir", quote(dir), "--nonce", nonce)
+	id, err := submit(ctx, text, append(args, "--time=10", scriptInput)...)
+	if err != nil {
+		return err
+	}
+	id, _, _ = strings.Cut(id, ";")
+	o.say("probe: job %s looks whether the nodes see the run store", id)
+	answer, err := s.awaitProbe(ctx, o, id, dir, nonce)
+	if err != nil {
+		if ctx.Err() != nil {
+			_, _ = run(context.WithoutCancel(ctx), "scancel", id) // It ends by itself, too.
+		}
+		return err
+	}
+	o.say("probe: %s sees the run store and computes on backend %s", answer.Host, answer.Backend)
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(passed, append(raw, '\n'), 0o666)
+}
+
+// awaitProbe waits for the node's answer, or for the end of the job without one.
+func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce string) (*there, error) {
+	pause, ended := 200*time.Millisecond, 0
+	for {
+		var answer there
+		raw, err := os.ReadFile(filepath.Join(dir, thereFile))
+		if err == nil {
+			err = json.Unmarshal(raw, &answer)
+		}
+		switch {
+		case err == nil && answer.Error != "":
+			return nil, fmt.Errorf("nothing was submitted: on %s, %s", answer.Host, answer.Error)
+		case err == nil && answer.Nonce == nonce:
+			return &answer, nil
+		case ended > 3: // It has had the time to be seen.
+			return nil, s.unanswered(ctx, id)
+		}
+		job, err := run(ctx, "scontrol", "--oneliner", "show", "job", id)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		state := place{state: field(job, "JobState")}
+		if err != nil || !state.waits() {
+			ended++
+		} else if o.Progress != nil && !state.runs() {
+			o.Progress(Status{Jobs: len(s.Tasks), Pending: len(s.Tasks), Reason: "the probe waits: " + strings.Replace(field(job, "Reason"), "None", "to be scheduled", 1)})
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+			pause = min(2*pause, o.poll())
+		}
+	}
+}
+
+// unanswered says what is known of a probe that ended without a word.
+func (s *Submission) unanswered(ctx context.Context, id string) error {
+	job, err := run(ctx, "scontrol", "--oneliner", "show", "job", id)
+	if err != nil {
+		return fmt.Errorf("nothing was submitted: the probe, job %s, ended without an answer: %w", id, err)
+	}
+	host, code := field(job, "NodeList"), field(job, "ExitCode")
+	if code == fmt.Sprintf("%d:0", notSeen) {
+		return fmt.Errorf("nothing was submitted: node %s does not see the run store %s: choose one on a file system that the nodes share, by --store", host, s.store.Dir)
+	}
+	if code == fmt.Sprintf("%d:0", notSame) {
+		return fmt.Errorf("nothing was submitted: on node %s, %s is another program than the one that was put there: "+
+			"see who may write to the run store", host, s.program())
+	}
+	return fmt.Errorf("nothing was submitted: the probe, job %s on node %s, ended without an answer in the run store %s: Slurm says %s, exit code %s; the nodes may not see or write "+
+		"the store, or not start the program", id, host, s.store.Dir, field(job, "JobState"), code)
+}
+
+// Probe answers a probe on the node, by the command line
+//
+//	dmlx runs probe --dir FOLDER --nonce TEXT
+func (w Worker) Probe(dir, nonce string) error {
+	answer := there{Nonce: nonce, Host: hostname()}
+	err := func() error {
+		raw, err := os.ReadFile(filepath.Join(dir, hereFile))
+		if err != nil {
+			return err
+		}
+		if string(raw) != nonce {
+			return fmt.Errorf("%s is another folder than where the runs were submitted", dir)
+		}
+		store, err := runs.OpenStore(filepath.Dir(filepath.Dir(filepath.Dir(dir))))
+		if err != nil {
+			return err
+		}
+		if held, err := store.Locked("probe"); err != nil {
+			return err
+		} else if !held {
+			return errors.New("locks of the run store are not seen by other machines, so that a run could be made twice: mount it with them (on NFS, not nolock or local_lock)")
+		}
+		choice, err := w.Open()
+		if err != nil {
+			return err
+		}
+		answer.Backend = choice.Name
+		return nil
+	}()
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	raw, fault := json.Marshal(answer)
+	if fault == nil {
+		fault = durable.WriteFile(filepath.Join(dir, thereFile), raw, 0o666)
+	}
+	return errors.Join(err, fault)
+}

@@ -1,0 +1,113 @@
+package runs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+func TestPut(t *testing.T) {
+	s, warnings := testStore(t)
+	r := &Result{Spec: tiny(), Backend: "go", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}}
+	files := map[string][]byte{train.MetricsFile: nil, "triplets/epoch-001.npy": []byte("x")}
+	if err := s.Put(r, files); err != nil {
+		t.Fatal(err)
+	}
+	got, found, err := s.Lookup(tiny())
+	if err != nil || !found || got.Recall[1] != 0.5 || len(got.Files) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if entries, err := s.List(); err != nil || len(entries) != 1 || entries[0].Result == nil {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if err := s.Put(r, nil); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Error(err)
+	}
+	other := tiny()
+	other.Seed = 9
+	for _, name := range []string{"../x", resultFile} {
+		if err := s.Put(&Result{Spec: other}, map[string][]byte{name: nil}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Error(err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, ".put-*")); len(left) > 0 || len(*warnings) > 0 {
+		t.Errorf("left over: %v, %q", left, *warnings)
+	}
+}
+
+func TestLocks(t *testing.T) {
+	s, _ := testStore(t)
+	unlock, err := s.Lock(t.Context(), "slurm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := s.Locked("slurm"); err != nil || !held {
+		t.Errorf("held %v, %v", held, err)
+	}
+	unlock()
+	if held, err := s.Locked("slurm"); err != nil || held {
+		t.Errorf("held %v, %v", held, err)
+	}
+	for _, name := range []string{"", "a/b", tiny().Hash()} {
+		if _, err := s.Lock(t.Context(), name); err == nil {
+			t.Errorf("locked %q", name)
+		}
+	}
+}
+
+// On a full disk a run ends with a word about it, nothing half written counts, and it goes on once there is room.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	mount := func(options string) error {
+		out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "none", dir).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	if err := mount("size=200k"); err != nil {
+		t.Skip("no small file system can be made here: ", err)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", dir).Run() })
+	s, err := OpenStore(filepath.Join(dir, "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	s.Warn = func(m string) { said = append(said, m) }
+	sizes := []int{0, 40, 80, 120, 160, 180} // Kilobytes that are taken already: it fills up at other files.
+	for _, size := range sizes {
+		full := filepath.Join(dir, "full")
+		if err := os.WriteFile(full, make([]byte, size<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Run(t.Context(), goBackend(), s, tiny(), nil)
+		if err == nil {
+			t.Fatalf("with %d kB taken: the run fits", size)
+		}
+		if !strings.Contains(err.Error(), "no space left on device") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("with %d kB taken: %v", size, err)
+		}
+		if _, found, err := s.Lookup(tiny()); found || err != nil {
+			t.Errorf("with %d kB taken: found %v, %v", size, found, err)
+		}
+		if err := os.Remove(full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mount("remount,size=20m"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), goBackend(), s, tiny(), nil); err != nil {
+		t.Fatal(err)
+	}
+	sameAsReference(t, s, tiny())
+	if len(said) > 0 {
+		t.Error(said)
+	}
+}

@@ -1,0 +1,46 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Noise is how much one measure of runs differs from seed to seed.
+type Noise struct {
+	Std     float64 // Pooled over groups of runs; NaN if none has several.
+	Freedom int     // Its degrees of freedom.
+}
+
+// pool is the noise of groups of which these are the statistics.
+func PoolNoise(groups []Mean) Noise {
+	var n Noise
+	sum := 0.0
+	for _, s := range groups {
+		if s.N > 1 {
+			sum += s.Std * s.Std * float64(s.N-1)
+			n.Freedom += s.N - 1
+		}
+	}
+	n.Std = math.Sqrt(sum / float64(n.Freedom)) // 0/0 is NaN.
+	return n
+}
+
+// around gives a value the interval that the noise gives it, when its variance is the noise's times factor.
+func (n Noise) Around(value, factor float64) Interval {
+	e := Interval{value, math.NaN(), math.NaN()}
+	if n.Freedom > 0 && !math.IsNaN(value) {
+		half := distuv.StudentsT{Sigma: 1, Nu: float64(n.Freedom)}.Quantile(0.975) * n.Std * math.Sqrt(factor)
+		e.Low, e.High = value-half, value+half
+	}
+	return e
+}
+
+// Difference is a's mean less b's with the 95 % interval that the noise gives it, as if no seed were shared; NaN without
+// runs on either side, and without an interval where there is no noise to judge by.
+func (n Noise) Difference(a, b Mean) Interval {
+	if a.N == 0 || b.N == 0 {
+		return Interval{math.NaN(), math.NaN(), math.NaN()}
+	}
+	return n.Around(a.Mean-b.Mean, 1/float64(a.N)+1/float64(b.N))
+}

@@ -1,0 +1,234 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+)
+
+// tinyConfig trains for a second on any backend.
+func tinyConfig() Config {
+	return Config{Rule: "cos/con/con", Arch: "small", Weights: Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
+		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}
+}
+
+// tinyHeldOut holds one class in three out, so that labels are no row numbers.
+const tinyHeldOut = 3
+
+// tinyLossConfig is tinyConfig with a loss, for six classes of which some are held out.
+func tinyLossConfig(t *testing.T, loss string) Config {
+	t.Helper()
+	c, err := tinyConfig().WithLoss(loss, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ClassesPerBatch, c.ImagesPerClass = 3, 2
+	if l, _ := losses.Parse(loss); losses.PerClass(l) > 0 {
+		c.ProxyLR = 0.5
+	}
+	return c
+}
+
+func tinySet(t *testing.T, classes int) *datasets.Set {
+	t.Helper()
+	set, err := datasets.Open("minicar", datasets.Options{Size: 16, TrainClasses: classes, TestClasses: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// trainTiny trains in a folder of its own, which it returns.
+func trainTiny(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, heldOut int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if _, err := trainer.Train(t.Context(), Training{Config: c, ID: "tiny", Set: set, HeldOut: heldOut, Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// lastWeights are the bytes of the weights that a training in a folder ended with.
+func lastWeights(t *testing.T, dir string) []byte {
+	t.Helper()
+	state, err := ReadCheckpoint(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, CheckpointDir, state.Weights))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// A step moves the proxies, and the bias of the last layer, as the loss's dissection says, by rates of their own.
+func TestStepByLoss(t *testing.T) {
+	for _, name := range []string{"proxy-anchor", "soft-triple?centers=2", "ms?beta=20"} {
+		spec := tinyLossConfig(t, name)
+		spec.Epochs, spec.StepsPerEpoch = 1, 1
+		for _, c := range trainers() {
+			if c.Name != "go" && name != "proxy-anchor" {
+				continue
+			}
+			t.Run(name+" "+c.Name, func(t *testing.T) {
+				set := tinySet(t, 6)
+				dir := trainTiny(t, c, spec, set, tinyHeldOut)
+				l, err := losses.Parse(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				perClass := losses.PerClass(l)
+				without, err := HeldOutClasses(set.Train.Labels, tinyHeldOut)
+				if err != nil {
+					t.Fatal(err)
+				}
+				classes := numbering(set.Train.Labels, without)
+				if len(classes) != 4 {
+					t.Fatalf("classes %v, want 4 of 6", classes)
+				}
+				p := dissect.Proxies{}
+				if perClass > 0 {
+					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: firstProxies(4*perClass, spec.Dim, spec.Seed)}
+					p.Classes = make([]int64, p.N)
+					for label, i := range classes {
+						for k := range perClass {
+							p.Classes[int(i)*perClass+k] = label
+						}
+					}
+				}
+				// The embeddings of the first batch, by the weights at the start.
+				weights := model.NewStore()
+				if err := backbone.Init(weights, backbone.Small, spec.Dim, spec.Seed); err != nil {
+					t.Fatal(err)
+				}
+				draws, err := newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := load(set.Train, draws.batch(0))
+				bias := variableOf(t, weights, "/fc/bias")
+				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colors *Node) *Node {
+					return backbone.Small.Embed(scope, normalizeColors(pixels, colors), spec.Dim, backbone.Pass{Training: true})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer exec.Finalize()
+				x, err := exec.Call1(tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), set.Train.Size, set.Train.Size, 3), colors(set))
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := dissect.Embeddings{Values: tensors.MustCopyFlatData[float32](x), N: len(b.labels), Dim: spec.Dim}
+				for _, label := range b.labels {
+					e.Labels = append(e.Labels, int64(label))
+				}
+				d, err := dissect.Loss(c.Backend, e, p, l.Of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				after := model.NewStore()
+				if _, err := backbone.DecodeWeights(lastWeights(t, dir), after, backbone.LoadOptions{Arch: backbone.Small, Dim: spec.Dim, Proxies: p.N}); err != nil {
+					t.Fatal(err)
+				}
+				near := func(what string, got, want float64) {
+					if math.Abs(got-want) > 2e-5*(1+math.Abs(want)) {
+						t.Errorf("%s %g, want %g", what, got, want)
+					}
+				}
+				gotBias, moved := variableOf(t, after, "/fc/bias"), 0.0
+				for j := range spec.Dim {
+					sum := 0.0
+					for i := range e.N {
+						sum += float64(d.Raw[i*spec.Dim+j])
+					}
+					near(fmt.Sprintf("bias %d", j), float64(gotBias[j]), float64(bias[j])-spec.LR*sum)
+					moved += math.Abs(sum)
+				}
+				if moved == 0 {
+					t.Error("nothing moved")
+				}
+				if p.N == 0 {
+					if backbone.Proxies(after) != nil {
+						t.Error("a loss without proxies has some")
+					}
+					return
+				}
+				moved = 0
+				for i, v := range variableOf(t, after, "/proxies/weight") {
+					g := float64(d.Raw[e.N*spec.Dim+i])
+					near(fmt.Sprintf("proxy value %d", i), float64(v), float64(p.Values[i])-spec.ProxyLR*g)
+					moved += math.Abs(g)
+				}
+				if moved == 0 {
+					t.Error("no proxy moved")
+				}
+			})
+		}
+	}
+}
+
+func TestFirstProxies(t *testing.T) {
+	t.Parallel()
+	few, many := firstProxies(3, 8, 7), firstProxies(5, 8, 7)
+	if !reflect.DeepEqual(few, many[:24]) {
+		t.Error("a proxy depends on how many there are")
+	}
+	if reflect.DeepEqual(few, firstProxies(3, 8, 8)) || reflect.DeepEqual(many[:8], many[8:16]) {
+		t.Error("proxies are alike")
+	}
+	for i := range 5 {
+		square := 0.0
+		for _, v := range many[i*8 : (i+1)*8] {
+			square += float64(v) * float64(v)
+		}
+		if math.Abs(square-1) > 1e-6 {
+			t.Errorf("proxy %d is of length² %g", i, square)
+		}
+	}
+}
+
+// variableOf reads a variable of a store.
+func variableOf(t *testing.T, weights *model.Store, path string) []float32 {
+	t.Helper()
+	v := weights.GetVariable(path)
+	if v == nil {
+		t.Fatalf("no variable %s", path)
+	}
+	value, err := v.Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tensors.CopyFlatData[float32](value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// trainers are one on the Go backend and, where it is another, one on the backend that [backend.Open] chooses.
+var trainers = sync.OnceValue(func() []*Trainer {
+	b, err := backend.Go()
+	if err != nil {
+		panic(err)
+	}
+	out := []*Trainer{New(&backend.Choice{Backend: b, Name: "go"})}
+	if t, err := Open(); err == nil && t.Name != "go" {
+		out = append(out, t)
+	}
+	return out
+})

@@ -1,0 +1,213 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+)
+
+// PretrainOptions say how the small network learns to see, before any metric learning. The zero value is the recipe
+// behind the weights in this repository.
+type PretrainOptions struct {
+	Epochs   int            // 0: 26.
+	Batch    int            // 0: 128.
+	Seed     uint64         // Of weights, order and augmentation.
+	Progress func(Progress) // Told of each step; its ViolationRate is the share of images classified wrongly.
+
+	classes int // Tests take fewer.
+}
+
+// What [Pretrain] does with a gradient: Nesterov's momentum, weight decay on all weights, and a learning rate that rises
+// over the first 30 % of the steps and falls to nothing, by half a cosine each (Smith's one-cycle as PyTorch has it).
+const (
+	pretrainRate      = 0.2
+	pretrainMomentum  = 0.9
+	pretrainDecay     = 5e-4
+	pretrainSmoothing = 0.1 // Of the labels.
+	pretrainRise      = 0.3
+	pretrainPad       = 2
+)
+
+// PretrainResult is pretrained weights, and how good they are.
+type PretrainResult struct {
+	Weights []byte  // A safetensors file without a last layer.
+	Error   float64 // The share of training images classified wrongly in the last epoch.
+	Seconds float64
+}
+
+// Pretrain trains the small network by cross-entropy on [datasets.Pretraining]: classes that no test set has.
+func Pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
+	r, err := pretrain(ctx, choice, o)
+	return r, brief.Error(err)
+}
+
+func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
+	started := time.Now()
+	if o.Epochs == 0 {
+		o.Epochs = 26
+	}
+	if o.Batch == 0 {
+		o.Batch = 128
+	}
+	if o.Epochs < 0 || o.Batch < 0 {
+		return nil, fmt.Errorf("%d epochs of batches of %d: want positive numbers", o.Epochs, o.Batch)
+	}
+	im, err := datasets.Pretraining(datasets.Options{TrainClasses: o.classes})
+	if err != nil {
+		return nil, err
+	}
+	perEpoch := im.N / o.Batch
+	if perEpoch == 0 {
+		return nil, fmt.Errorf("a batch of %d is more than the %d images", o.Batch, im.N)
+	}
+	set := &datasets.Set{Name: "pretraining", Train: im}
+	set.Mean, set.Std = im.Stats()
+	const arch = backbone.Small
+	weights := model.NewStore()
+	defer weights.Finalize()
+	classes := len(im.Names)
+	if err := backbone.Init(weights, arch, classes, o.Seed); err != nil {
+		return nil, err
+	}
+	variables := backbone.Trainable(weights)
+	velocities := make([]*model.Variable, len(variables))
+	for i, v := range variables {
+		velocities[i] = weights.VariableWithValue("/velocity"+v.Path(), tensors.FromShape(v.Shape())).SetTrainable(false)
+	}
+	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
+		g := pixels.Graph()
+		logits := arch.Embed(scope, normalizeColors(pixels, colors), classes, backbone.Pass{Training: true})
+		logProbabilities := LogSoftmax(logits, -1)
+		target := OneHot(labels, classes, dtypes.Float32)
+		right := ReduceSum(Mul(target, logProbabilities), -1)
+		loss := Neg(ReduceAllMean(Add(MulScalar(right, 1-pretrainSmoothing),
+			MulScalar(ReduceMean(logProbabilities, -1), pretrainSmoothing))))
+		nodes := make([]*Node, len(variables))
+		for i, v := range variables {
+			nodes[i] = v.NodeValue(g)
+		}
+		for i, gradient := range Gradient(loss, nodes...) {
+			gradient = Add(gradient, MulScalar(nodes[i], pretrainDecay))
+			velocity := Add(MulScalar(velocities[i].NodeValue(g), pretrainMomentum), gradient)
+			velocities[i].SetNodeValue(velocity)
+			variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, Add(gradient, MulScalar(velocity, pretrainMomentum)))))
+		}
+		wrong := ReduceAllMean(ConvertDType(NotEqual(ArgMax(logits, -1, dtypes.Int32), labels), dtypes.Float32))
+		return Stack([]*Node{wrong, loss}, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer step.Finalize()
+
+	order := &sampler{seed: o.Seed, pad: pretrainPad}
+	out := &PretrainResult{}
+	colors := colors(set)
+	steps := o.Epochs * perEpoch
+	var pace pace
+	for epoch := range o.Epochs {
+		perm := stream(o.Seed, streamClasses, uint64(epoch)).Perm(im.N)
+		wrong := 0.0
+		for i := range perEpoch {
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("stopped in epoch %d of %d: %w", epoch+1, o.Epochs, ctx.Err())
+			}
+			at := epoch*perEpoch + i
+			draws := make([]draw, o.Batch)
+			for k := range draws {
+				draws[k].image = perm[i*o.Batch+k]
+			}
+			order.augment(draws, at)
+			b := load(im, draws)
+			pixels := tensors.FromFlatDataAndDimensions(b.pixels, o.Batch, im.Size, im.Size, 3)
+			outcome, err := step.Call1(pixels, b.labels, colors, float32(oneCycle(at, steps)))
+			if err != nil {
+				return nil, err
+			}
+			values, err := tensors.CopyFlatData[float32](outcome)
+			if err := errors.Join(err, outcome.FinalizeAll(), pixels.FinalizeAll()); err != nil {
+				return nil, err
+			}
+			if math.IsNaN(float64(values[1])) {
+				return nil, fmt.Errorf("the loss is not finite in step %d", at+1)
+			}
+			wrong += float64(values[0])
+			if o.Progress != nil {
+				p := Progress{Epoch: epoch + 1, Epochs: o.Epochs, Step: at + 1, Steps: steps, ViolationRate: wrong / float64(i+1)}
+				p.StepRate, p.Left = pace.at(p.Step, p.Steps)
+				o.Progress(p)
+			}
+		}
+		out.Error = wrong / float64(perEpoch)
+	}
+	for _, name := range []string{"/fc/weight", "/fc/bias"} { // Each run has a fresh one.
+		if err := weights.DeleteVariable(name); err != nil {
+			return nil, err
+		}
+	}
+	out.Weights, err = backbone.EncodeWeights(weights, arch, map[string]string{
+		"recipe": fmt.Sprintf("dmlx pretrain: %d epochs, batch %d, seed %d, backend %s", o.Epochs, o.Batch, o.Seed, choice.Name),
+	})
+	out.Seconds = time.Since(started).Seconds()
+	return out, err
+}
+
+// oneCycle is the learning rate of a step: from a 25th of its maximum up to it, and down to nearly nothing.
+func oneCycle(step, steps int) float64 {
+	const low, end = pretrainRate / 25, pretrainRate / 25 / 1e4
+	cosine := func(from, to, share float64) float64 { return to + (from-to)/2*(1+math.Cos(math.Pi*share)) }
+	top := pretrainRise*float64(steps) - 1
+	if at := float64(step); at <= top {
+		return cosine(low, pretrainRate, at/top)
+	}
+	return cosine(pretrainRate, end, (float64(step)-top)/(float64(steps-1)-top))
+}
+
+// FeatureRecall is Recall@1 of a data set's test images by a weight file's features, before any metric learning.
+func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, data string) (float64, error) {
+	set, err := datasets.Open(data, datasets.Options{Size: 32})
+	if err != nil {
+		return 0, err
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	const arch = backbone.Small
+	if _, err := backbone.DecodeWeights(weights, store, backbone.LoadOptions{Arch: arch, WithoutHead: true}); err != nil {
+		return 0, err
+	}
+	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colors *Node) *Node {
+		return arch.Features(scope, normalizeColors(pixels, colors), backbone.Pass{})
+	})
+	if err != nil {
+		return 0, brief.Error(err)
+	}
+	defer exec.Finalize()
+	queries, err := embedAll(ctx, choice.Backend, exec, set, set.Test, arch.Width(), nil)
+	if err != nil {
+		return 0, brief.Error(err)
+	}
+	var gallery *retrieval.Embeddings
+	if set.Gallery != nil {
+		if gallery, err = embedAll(ctx, choice.Backend, exec, set, set.Gallery, arch.Width(), nil); err != nil {
+			return 0, brief.Error(err)
+		}
+	}
+	r, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})
+	if err != nil {
+		return 0, err
+	}
+	return r.Recall[1], nil
+}

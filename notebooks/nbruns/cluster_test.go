@@ -1,0 +1,83 @@
+package nbruns
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
+	"github.com/gradient-surgery/dml/dmlx/runs/slurm/slurmtest"
+)
+
+// cluster starts a Slurm of the test's own, or skips the test where there is none.
+func cluster(t *testing.T) {
+	t.Helper()
+	c, err := slurmtest.Start()
+	if errors.Is(err, slurmtest.ErrNone) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("SLURM_CONF", c.Conf())
+}
+
+// A cell sends runs to a cluster, with the command that it builds, and tells how far they are.
+func TestSlurm(t *testing.T) {
+	cluster(t)
+	t.Setenv("DMLX_PRESET", "smoke")
+	t.Setenv("DMLX_STORE", filepath.Join(t.TempDir(), "runs"))
+	t.Setenv("GOMLX_BACKEND", "go")
+	store := Store()
+	var specs []runs.Spec
+	for seed := range uint64(2) {
+		spec, err := Preset().Spec("minicar", dmlx.Rule{}, seed+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		specs = append(specs, spec)
+	}
+	o := slurm.Options{Poll: 300 * time.Millisecond}
+	said := captured(t, func() {
+		if err := Slurm(store, o)(t.Context(), runs.Jobs(specs...)); err != nil {
+			t.Error(err)
+		}
+		if err := Follow(store, o); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, spec := range specs {
+		if r, err := store.Get(spec.Hash()); err != nil || r.Hash != spec.Hash() {
+			t.Error(r, err)
+		}
+	}
+	if !strings.Contains(said, "Slurm: 100 % 2 of 2 done") {
+		t.Errorf("said %q", said)
+	}
+}
+
+func TestSlurmWithoutOne(t *testing.T) {
+	t.Setenv("DMLX_PRESET", "smoke")
+	t.Setenv("DMLX_STORE", t.TempDir())
+	spec, err := Preset().Spec("minicar", dmlx.Rule{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	err = Slurm(Store(), slurm.Options{Program: "any"})(t.Context(), runs.Jobs(spec))
+	if err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on this machine's PATH") {
+		t.Error(err)
+	}
+	err = Slurm(Store(), slurm.Options{})(t.Context(), runs.Jobs(spec))
+	if err == nil || !strings.Contains(err.Error(), "cannot be built") {
+		t.Error(err)
+	}
+}

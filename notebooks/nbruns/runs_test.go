@@ -1,0 +1,92 @@
+package nbruns
+
+import (
+	"errors"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// captured is what f writes to standard error.
+func captured(t *testing.T, f func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stderr
+	os.Stderr = w
+	f()
+	os.Stderr = before
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestRequest(t *testing.T) {
+	t.Setenv("DMLX_PRESET", "smoke")
+	t.Setenv("DMLX_STORE", t.TempDir())
+	q := Request(backend.Open, runs.Options{CachedOnly: true})
+	if q.Preset.Name != "smoke" || q.Store.Dir != os.Getenv("DMLX_STORE") || !q.CachedOnly || q.Open == nil {
+		t.Errorf("%+v", q)
+	}
+}
+
+// A folder of images is decoded with a line that tells of it, and a class that is left out is named once.
+func TestOpening(t *testing.T) {
+	t.Setenv("DMLX_PRESET", "smoke")
+	t.Setenv("DMLX_STORE", t.TempDir())
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	dir := t.TempDir()
+	for _, name := range []string{"a/1", "a/2", "b/1", "b/2", "c/1", "c/2", "d/1", "d/2", "lonely/1"} {
+		path := filepath.Join(dir, name+".png")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Create(path)
+		if err := errors.Join(err, png.Encode(file, image.NewGray(image.Rect(0, 0, 8, 8))), file.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := captured(t, func() {
+		for range 2 {
+			if _, err := Preset().Spec(dir, dmlx.Rule{}, 1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if !strings.Contains(said, "Decoding the images of "+dir+": 100 % ") || strings.Count(said, "warning: ") != 1 || !strings.Contains(said, "lonely") {
+		t.Errorf("said %q", said)
+	}
+}
+
+// What the photographs' page shows is there without the photographs and without a backend.
+func TestPhotographsAreShipped(t *testing.T) {
+	t.Setenv("DMLX_DATA", t.TempDir())
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := func() (*train.Trainer, error) { return nil, errors.New("a run is missing") }
+	for name, runs := range map[string]int{"table2": 24, "table3": 72, "table4": 84, "table6": 32} {
+		r, err := paper.Make(t.Context(), name, paper.Request{Open: none, Store: store, Preset: Photographs()})
+		if err != nil || r.Runs != runs || len(r.Results) != runs || !strings.Contains(r.Provenance, "CUB, in part") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
