@@ -16,9 +16,7 @@ import (
 // BenchmarkStep is one training step of the small network, forward, backward and SGD, on 64 images of 32×32. The Go
 // backend wants GOEXPERIMENT=simd.
 //
-// On two cores of an AMD EPYC: 30 ms on XLA CPU and 120 ms on Go. Tried on XLA CPU without gain: the forward
-// convolution or the kernel's gradient as a matrix product of unfolded images, the strided input gradient by phases,
-// batch normalisation by autodiff. Without batch statistics a step takes as much processor time: it is the convolutions'.
+// It is mostly convolutions: without batch statistics a step takes as long. BenchmarkMethods has those one by one.
 func BenchmarkStep(b *testing.B) {
 	for name, be := range backends(b) {
 		b.Run(name, func(b *testing.B) {

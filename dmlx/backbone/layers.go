@@ -81,7 +81,7 @@ func poolingByPlaces(x *Node, size, stride, pad int, out [2]int) *Node {
 }
 
 // poolingGradient is ∂L/∂x [N, H, W, C] of a maximum, from v = ∂L/∂output and the places of its values in their windows, both
-// [N, OH, OW, C], by the phases of [inputGradient]: each pixel sums up the windows that have found it.
+// [N, OH, OW, C], by the phases of [unfoldedGradient]: each pixel sums up the windows that have found it.
 func poolingGradient(v, places *Node, size, stride, pad, h, w int) *Node {
 	image := byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
 		firstH, tapsH, padH := phaseTaps(p, size, stride, pad)
