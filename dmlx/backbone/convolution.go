@@ -134,12 +134,12 @@ func (m methods) convolution(x, kernel *Node, stride, pad int) *Node {
 				if m.kernel == native {
 					return nativeGradient(v, x, kernel, stride, pad, kernel)
 				}
-				// Backends transpose the left operand: let it be the smaller.
+				// The smaller operand comes first: backends transpose it. The Go backend is slow at a DotGeneral that does.
 				pixels, v := unfold(x), Reshape(v, -1, o)
 				if kh*kw*c <= o {
-					return Reshape(DotGeneral(pixels, []int{0}, nil, v, []int{0}, nil), kh, kw, c, o)
+					return Reshape(MatMul(Transpose(pixels, 0, 1), v), kh, kw, c, o)
 				}
-				return Reshape(Transpose(DotGeneral(v, []int{0}, nil, pixels, []int{0}, nil), 0, 1), kh, kw, c, o)
+				return Reshape(Transpose(MatMul(Transpose(v, 0, 1), pixels), 0, 1), kh, kw, c, o)
 			},
 		}, x, kernel)
 }
