@@ -166,17 +166,17 @@ func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
 	row := func(perChannel *Node) *Node { return ExpandAxes(perChannel, 0) }
 	var centred, inverse *Node
 	// Σ g and Σ g x̂, written down anew for each gradient: backends compute equal nodes once.
-	sumG := func(g *Node) *Node { return ReduceSum(g, 0) }
-	sumGX := func(g *Node) *Node { return Mul(ReduceSum(Mul(g, centred), 0), inverse) }
+	sumG := sumRows
+	sumGX := func(g *Node) *Node { return Mul(sumRows(Mul(g, centred)), inverse) }
 	y = withGradients(
 		func(in []*Node) *Node {
 			if onGPU(x) {
 				mean, variance = momentsAtOnce(in[0])
 				centred = Sub(in[0], row(mean))
 			} else {
-				mean = ReduceMean(in[0], 0)
+				mean = DivScalar(sumRows(in[0]), rows)
 				centred = Sub(in[0], row(mean))
-				variance = ReduceMean(Square(centred), 0)
+				variance = DivScalar(sumRows(Square(centred)), rows)
 			}
 			inverse = rsqrt(AddScalar(variance, Epsilon))
 			return Add(Mul(centred, row(Mul(in[1], inverse))), row(in[2]))
@@ -192,6 +192,14 @@ func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
 			sumG,
 		}, x, gamma, beta)
 	return y, mean, variance
+}
+
+// sumRows returns the sum [C] of the rows of x [M, C]. The Go backend multiplies matrices with SIMD, but adds without.
+func sumRows(x *Node) *Node {
+	if deviceOf(x) != goBackend {
+		return ReduceSum(x, 0)
+	}
+	return Reshape(MatMul(Ones(x.Graph(), shapes.Make(x.DType(), 1, x.Shape().Dim(0))), x), -1)
 }
 
 // momentsAtOnce are the mean and the biased variance of the rows of x [M, C], each [C], in one pass over memory, of which there
