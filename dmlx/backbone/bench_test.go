@@ -43,7 +43,8 @@ func BenchmarkStep(b *testing.B) {
 func sgd(a backbone.Arch, dim int, lr float64) func(scope *model.Scope, images, targets *graph.Node) *graph.Node {
 	return func(scope *model.Scope, images, targets *graph.Node) *graph.Node {
 		g := images.Graph()
-		loss := graph.ReduceAllMean(graph.Square(graph.Sub(a.Embed(scope, images, dim, backbone.Pass{Training: true}), targets)))
+		embeddings := a.Embed(scope, images, dim, backbone.Pass{Training: true})
+		loss := graph.ReduceAllMean(graph.Square(graph.Sub(embeddings, targets)))
 		vars := backbone.Trainable(scope.Store())
 		nodes := make([]*graph.Node, len(vars))
 		for i, v := range vars {

@@ -9,8 +9,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-// Convolution returns PyTorch's conv2d of channels-last images: x [N, H, W, C], kernel [KH, KW, C, O], the border padded by
-// pad zeros on all four sides → [N, (H+2·pad−KH)/stride+1, (W+2·pad−KW)/stride+1, O]. It panics where shapes do not fit.
+// Convolution returns PyTorch's conv2d of channels-last images: x [N, H, W, C], kernel [KH, KW, C, O], the border
+// padded by pad zeros on all four sides → [N, (H+2·pad−KH)/stride+1, (W+2·pad−KW)/stride+1, O]. It panics where shapes
+// do not fit.
 //
 // The padding is explicit: GoMLX's PadSame pads a strided window by (0, 1) where torchvision's networks have (1, 1).
 func Convolution(x, kernel *Node, stride, pad int) *Node {
@@ -39,16 +40,18 @@ const (
 // methods are those of a convolution, of its input gradient and of its kernel gradient.
 type methods struct{ forward, input, kernel method }
 
-// chooseMethods returns the fastest methods for x [N, H, W, C] and a kernel [KH, KW, C, O]. BenchmarkMethods measures them all.
+// chooseMethods returns the fastest methods for x [N, H, W, C] and a kernel [KH, KW, C, O]. BenchmarkMethods measures
+// them all.
 //
 //   - GoMLX's Go backend convolves at 0.6 GFLOP/s, and multiplies matrices forty times as fast.
 //   - XLA on a GPU calls cuDNN for all three.
-//   - XLA's CPU convolution is 4 to 60 times as slow as a matrix product where the window is larger than what it slides over:
-//     the image forward, the output for the input gradient. A product is also up to twice as fast for a single pixel, and for
-//     the input gradient of a 3×3 kernel with a stride.
+//   - XLA's CPU convolution is 4 to 60 times as slow as a matrix product where the window is larger than what it slides
+//     over: the image forward, the output for the input gradient. A product is also up to twice as fast for a single
+//     pixel, and for the input gradient of a 3×3 kernel with a stride.
 //
-// Tried without gain on XLA's CPU: unfolded kernel gradients (1.4 to 2 times as slow), and Winograd's F(2×2, 3×3), which
-// halves a convolution of 256 channels, but takes a few percent at most from a step of ResNet-18, for a sixth more memory.
+// Tried without gain on XLA's CPU: unfolded kernel gradients (1.4 to 2 times as slow), and Winograd's F(2×2, 3×3),
+// which halves a convolution of 256 channels, but takes a few percent at most from a step of ResNet-18, for a sixth
+// more memory.
 func chooseMethods(on device, x, kernel shapes.Shape, stride, pad int) methods {
 	kh, kw := kernel.Dim(0), kernel.Dim(1)
 	even := kh%2 == 0 || kw%2 == 0 // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
@@ -73,8 +76,8 @@ func chooseMethods(on device, x, kernel shapes.Shape, stride, pad int) methods {
 	return chosen
 }
 
-// foldedSize is how many values (16 MiB of float32) the product of a folded gradient may have where the native one is no
-// disaster: it is half as fast as the native one for 128 channels, 8 images and 56 px, of 7.2 million values.
+// foldedSize is how many values (16 MiB of float32) the product of a folded gradient may have where the native one is
+// no disaster: it is half as fast as the native one for 128 channels, 8 images and 56 px, of 7.2 million values.
 const foldedSize = 1 << 22
 
 // device is where a graph computes, as far as the choice of methods depends on it.
@@ -188,8 +191,8 @@ func unfoldedGradient(v, kernel *Node, stride, pad, h, w int) *Node {
 	})
 }
 
-// foldedGradient is [unfoldedGradient] the other way round: v · kernelᵀ is what each output pixel sends through each tap, and
-// a pixel of x sums up what it is sent. The Go backend has no Pad.
+// foldedGradient is [unfoldedGradient] the other way round: v · kernelᵀ is what each output pixel sends through each
+// tap, and a pixel of x sums up what it is sent. The Go backend has no Pad.
 func foldedGradient(v, kernel *Node, stride, pad, h, w int) *Node {
 	n, oh, ow, o := v.Shape().Dim(0), v.Shape().Dim(1), v.Shape().Dim(2), v.Shape().Dim(3)
 	kh, kw, c := kernel.Shape().Dim(0), kernel.Shape().Dim(1), kernel.Shape().Dim(2)

@@ -2,8 +2,8 @@ package backbone
 
 import . "github.com/gomlx/gomlx/core/graph"
 
-// Methods are ways to compute a convolution by an odd kernel on XLA, by name: every method of each of its three parts, and every
-// pair of methods of the forward part and the kernel gradient, which share the unfolded image.
+// Methods are ways to compute a convolution by an odd kernel on XLA, by name: every method of each of its three parts,
+// and every pair of methods of the forward part and the kernel gradient, which share the unfolded image.
 func Methods() map[string]func(x, kernel *Node, stride, pad int) *Node {
 	out := map[string]func(x, kernel *Node, stride, pad int) *Node{}
 	for _, m := range []methods{

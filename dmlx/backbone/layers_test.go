@@ -350,7 +350,8 @@ func TestBatchNormRunningAverages(t *testing.T) {
 				return exec.MustCall(x.tensor())[0]
 			}
 			call(backbone.Pass{Training: true, Again: true})
-			if got := tensors.MustCopyFlatData[float32](scope.GetVariable("running_mean").MustValue()); !slices.Equal(got, mean) {
+			got := tensors.MustCopyFlatData[float32](scope.GetVariable("running_mean").MustValue())
+			if !slices.Equal(got, mean) {
 				t.Errorf("the same images again move the running mean from %v to %v", mean, got)
 			}
 			call(backbone.Pass{Training: true})

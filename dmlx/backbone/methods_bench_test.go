@@ -13,9 +13,10 @@ import (
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
 )
 
-// BenchmarkMethods times each convolution and each of its gradients by all methods in turn, for the shapes of the small network
-// at 32 px, of the ResNets at 32 and 64 px and of ResNet-50 at 224 px. It prints the best time of each method in ms, and in parentheses
-// how many times as long the native one takes. A star marks what [chooseMethods] chooses.
+// BenchmarkMethods times each convolution and each of its gradients by all methods in turn, for the shapes of the
+// small network at 32 px, of the ResNets at 32 and 64 px and at 224 px. It prints the best time of each
+// method in ms, and in parentheses how many times as long the native one takes. A star marks what [chooseMethods]
+// chooses.
 //
 //	go test ./dmlx/backbone -run '^$' -bench Methods -benchtime 50x
 func BenchmarkMethods(b *testing.B) {
@@ -104,7 +105,9 @@ func benchShapes() []convolutionShape {
 	for _, of := range []struct {
 		arch          Arch
 		pixels, batch int
-	}{{Small, 32, 64}, {ResNet18, 32, 32}, {ResNet50, 32, 32}, {ResNet18, 64, 32}, {ResNet18, 224, 8}, {ResNet50, 224, 8}} {
+	}{
+		{Small, 32, 64}, {ResNet18, 32, 32}, {ResNet50, 32, 32}, {ResNet18, 64, 32}, {ResNet18, 224, 8}, {ResNet50, 224, 8},
+	} {
 		stem, blocks := networks[of.arch].layers()
 		pixels := of.pixels
 		add := func(c convolution) {

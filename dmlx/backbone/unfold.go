@@ -10,15 +10,16 @@ import (
 func checkWindow(op string, x *Node, height, width, stride, pad int) {
 	h, w := x.Shape().Dim(1)+2*pad, x.Shape().Dim(2)+2*pad
 	if stride < 1 || pad < 0 || pad >= height || pad >= width || height > h || width > w {
-		exceptions.Panicf("backbone: %s of x %s with a %d×%d window, stride %d, padding %d: want stride ≥ 1, 0 ≤ padding < window ≤ padded image",
+		exceptions.Panicf("backbone: %s of x %s with a %d×%d window, stride %d, padding %d: "+
+			"want stride ≥ 1, 0 ≤ padding < window ≤ padded image",
 			op, x.Shape(), height, width, stride, pad)
 	}
 }
 
 func outputSize(size, window, stride, pad int) int { return (size+2*pad-window)/stride + 1 }
 
-// byPhases puts an image [N, h, w, C] together from the pixels of each phase, those of rows ≡ p and columns ≡ q (mod stride),
-// which of gives as [N, out[0], out[1], C]. What lies beyond h and w is cut off.
+// byPhases puts an image [N, h, w, C] together from the pixels of each phase, those of rows ≡ p and columns ≡ q (mod
+// stride), which of gives as [N, out[0], out[1], C]. What lies beyond h and w is cut off.
 func byPhases(stride, h, w int, of func(p, q int, out [2]int) *Node) *Node {
 	out := [2]int{(h + stride - 1) / stride, (w + stride - 1) / stride}
 	rows := make([]*Node, stride)
@@ -60,9 +61,9 @@ func interleave(nodes []*Node, axis int) *Node {
 	return Reshape(Concatenate(expanded, axis+1), dims...)
 }
 
-// columns unfolds x [N, H, W, C] into one row of window[0]·window[1]·C values per window position: [N·out[0]·out[1], …].
-// The first window starts before[0] rows above and before[1] columns left of the image (negative: inside it), which
-// is zero outside.
+// columns unfolds x [N, H, W, C] into one row of window[0]·window[1]·C values per window position: [N·out[0]·out[1],
+// …]. The first window starts before[0] rows above and before[1] columns left of the image (negative: inside it),
+// which is zero outside.
 func columns(x *Node, window [2]int, stride int, before, out [2]int) *Node {
 	views := windows(x, window, stride, before, out, 0)
 	unfolded := views[0]
