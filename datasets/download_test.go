@@ -555,6 +555,40 @@ func TestEvilArchives(t *testing.T) {
 	}
 }
 
+// An archive with paths that no folder can hold is broken: it is removed, so that the next attempt fetches another.
+func TestPathsThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "sop", fixtures.Size{})
+	file := func(name string) *tar.Header {
+		return &tar.Header{Name: name, Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}
+	}
+	folder := &tar.Header{Name: "a/", Mode: 0o755, Typeflag: tar.TypeDir}
+	zipped := func(name string) *zip.FileHeader { return &zip.FileHeader{Name: name} }
+	for name, tc := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"a file, then a folder":   {tarball(t, dir, file("a"), file("a/b")), `"a" is a file in it and a folder`},
+		"a folder, then a file":   {tarball(t, dir, file("a/b"), file("a")), `"a" is a folder in it and a file`},
+		"a file, then its folder": {tarball(t, dir, file("a"), folder), `"a" is a file in it and a folder`},
+		"a file, then far below":  {tarball(t, dir, file("a"), file("a/b/c/d")), `"a" is a file in it and a folder`},
+		"of a zip":                {zipball(t, dir, zipped("a"), zipped("a/b")), `"a" is a file in it and a folder`},
+		"a name that is too long": {tarball(t, dir, file(strings.Repeat("a", 300))), "no file can have the path"},
+		"a folder of such a name": {tarball(t, dir, file(strings.Repeat("a", 300)+"/b")), "no file can have the path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := t.TempDir()
+			set := of(sop, archive{file: "a.zip", url: newHost(t, tc.content).URL})
+			_, err := set.get(t.Context(), getOptions(to, &notes{}))
+			checkErrorOf(t, err, "damaged archive", tc.want, "it was removed")
+			if got := left(t, to); len(got) > 0 {
+				t.Errorf("left: %q", got)
+			}
+		})
+	}
+}
+
 // What systems leave in archives is not unpacked.
 func TestLeftoversAreNotUnpacked(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 )
 
 // limits bound what an archive unpacks to.
@@ -157,12 +158,12 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 	}
 	switch {
 	case mode.IsDir():
-		return u.root.MkdirAll(clean, 0o755)
+		return u.named(u.root.MkdirAll(clean, 0o755), clean)
 	case !mode.IsRegular() || hardLink:
 		return fmt.Errorf("unsafe archive: %q is a link or a device; want files and folders", name)
 	}
 	if err := u.root.MkdirAll(path.Dir(clean), 0o755); err != nil {
-		return err
+		return u.named(err, path.Dir(clean))
 	}
 	in, err := open()
 	if err != nil {
@@ -170,7 +171,10 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 	}
 	out, err := u.root.OpenFile(clean, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return err
+		if info, statErr := u.root.Lstat(clean); statErr == nil && info.IsDir() {
+			return fmt.Errorf("damaged archive: %q is a folder in it and a file", clean)
+		}
+		return u.named(err, clean)
 	}
 	defer out.Close()
 	n, err := io.Copy(out, io.LimitReader(in, u.left.bytes+1))
@@ -184,6 +188,24 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 		return fmt.Errorf("damaged archive: %s: %w", name, err)
 	}
 	return out.Close()
+}
+
+// named returns the archive's fault if a path cannot be made because of its name, else the disk's, which is err.
+func (u *unpacker) named(err error, name string) error {
+	if err == nil {
+		return nil
+	}
+	for above := name; above != "."; above = path.Dir(above) {
+		if info, statErr := u.root.Lstat(above); statErr == nil && !info.IsDir() {
+			return fmt.Errorf("damaged archive: %q is a file in it and a folder", above)
+		}
+	}
+	for _, cause := range []error{syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ} {
+		if errors.Is(err, cause) {
+			return fmt.Errorf("damaged archive: no file can have the path %.100q: %v", name, cause)
+		}
+	}
+	return err
 }
 
 // leftover tells whether a path is of what systems leave: AppleDouble files and folders, thumbnails.
