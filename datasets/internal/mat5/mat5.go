@@ -2,6 +2,10 @@
 // numbers, text, cells and structures, compressed or not, of either byte order.
 //
 // The format is that of MathWorks' "MAT-File Format", chapter 1. Sparse arrays, objects and functions are passed over.
+//
+// No library serves. The lists of CARS-196 are a structure array whose fields hold arrays, and cells of text.
+// github.com/scigolib/matlab v0.3.5, the one library that is kept up, reads a single element of data behind an array's
+// name, so neither structures nor cells.
 package mat5
 
 import (
@@ -28,10 +32,15 @@ type Array struct {
 
 const (
 	headerLength = 128
-	// maxLength bounds a file and what a compressed element unpacks to, maxDepth how deep cells and structures nest.
-	maxLength = 256 << 20
-	maxDepth  = 16
-	maxDims   = 8
+	// maxLength bounds a file and what its compressed elements unpack to in all, maxArrays the arrays in it, those in cells
+	// and fields included, and maxNumbers the numbers: memory for them is taken at up to 1 kB an array and 8 bytes a number,
+	// where the file has 8 bytes an array, or 1 byte a number, before it is compressed. The largest list that is published,
+	// CARS-196's cars_annos.mat, has 7 MB and 113,000 arrays. maxDepth is how deep cells and structures nest.
+	maxLength  = 64 << 20
+	maxArrays  = 1 << 19
+	maxNumbers = 1 << 23
+	maxDepth   = 16
+	maxDims    = 8
 )
 
 // Types of data elements (table 1-1) and classes of arrays (table 1-3).
@@ -124,8 +133,9 @@ func Read(r io.Reader) (map[string]*Array, error) {
 }
 
 type decoder struct {
-	order    binary.ByteOrder
-	unpacked int // Bytes unpacked so far.
+	order binary.ByteOrder
+	// Bytes unpacked, arrays and numbers so far.
+	unpacked, arrayCount, numberCount int
 }
 
 func (d *decoder) inflate(data []byte) ([]byte, error) {
@@ -143,7 +153,10 @@ func (d *decoder) inflate(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-var errShort = errors.New("damaged: it ends early")
+var (
+	errShort  = errors.New("damaged: it ends early")
+	errArrays = fmt.Errorf("more than %d arrays; lists of annotations have fewer", maxArrays)
+)
 
 // element splits off the first data element: its type, its bytes and what follows it.
 func (d *decoder) element(b []byte) (kind uint32, data, after []byte, err error) {
@@ -171,11 +184,14 @@ func (d *decoder) element(b []byte) (kind uint32, data, after []byte, err error)
 
 // matrix reads the parts of an array.
 func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
-	if len(b) == 0 { // How an empty field is written.
-		return &Array{Dims: []int{0, 0}}, nil
-	}
 	if depth > maxDepth {
 		return nil, fmt.Errorf("damaged: nested more than %d deep", maxDepth)
+	}
+	if d.arrayCount++; d.arrayCount > maxArrays {
+		return nil, errArrays
+	}
+	if len(b) == 0 { // How an empty field is written.
+		return &Array{Dims: []int{0, 0}}, nil
 	}
 	kind, flags, b, err := d.element(b)
 	if err != nil {
@@ -199,7 +215,7 @@ func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
 	n := 1
 	for ; len(dims) > 0; dims = dims[4:] {
 		dim := int(int32(d.order.Uint32(dims)))
-		// No element takes less than a byte of the file.
+		// An element takes at least a byte of the file.
 		if dim < 0 || dim > 0 && n > maxLength/dim {
 			return nil, fmt.Errorf("damaged: an array with a dimension of %d", dim)
 		}
@@ -227,6 +243,9 @@ func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
 func (d *decoder) cells(b []byte, n, depth int) ([]*Array, error) {
 	if n > len(b)/8 {
 		return nil, errShort
+	}
+	if n > maxArrays-d.arrayCount {
+		return nil, errArrays
 	}
 	cells := make([]*Array, n)
 	for i := range cells {
@@ -270,6 +289,9 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	if length < 1 || len(names)%length != 0 {
 		return nil, errors.New("damaged: a structure without fields' names")
 	}
+	if len(names)/length > maxArrays {
+		return nil, errArrays
+	}
 	var fields []string
 	for ; len(names) > 0; names = names[length:] {
 		name, _, _ := strings.Cut(string(names[:length]), "\x00")
@@ -280,6 +302,9 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	}
 	if n > len(b)/8/len(fields) {
 		return nil, errShort
+	}
+	if n > (maxArrays-d.arrayCount)/len(fields) {
+		return nil, errArrays
 	}
 	out := make([]map[string]*Array, n)
 	for i := range out {
@@ -302,6 +327,9 @@ func (d *decoder) numbers(b []byte, n int) ([]float64, error) {
 	w := width[kind]
 	if w == 0 || len(data) != n*w {
 		return nil, fmt.Errorf("damaged: %d bytes of type %d for %d numbers", len(data), kind, n)
+	}
+	if d.numberCount += n; d.numberCount > maxNumbers {
+		return nil, fmt.Errorf("more than %d numbers; lists of annotations have fewer", maxNumbers)
 	}
 	out := make([]float64, n)
 	for i := range out {
@@ -345,11 +373,11 @@ func (d *decoder) text(b []byte, n int) (string, error) {
 	case miUTF8:
 		return string(data), nil
 	case miINT8, miUINT8: // Latin-1, of which MATLAB's own are ASCII.
-		runes := make([]rune, len(data))
-		for i, c := range data {
-			runes[i] = rune(c)
+		var s strings.Builder
+		for _, c := range data {
+			s.WriteRune(rune(c))
 		}
-		return string(runes), nil
+		return s.String(), nil
 	case miUINT16, miUTF16:
 		units := make([]uint16, len(data)/2)
 		for i := range units {
