@@ -95,6 +95,28 @@ func TestFolderIsSplitByName(t *testing.T) {
 	}
 }
 
+// No path is taken for a pattern: r[1], which as a pattern is r1, is not read from its neighbor, nor is its cache.
+func TestFolderNamedAsAPattern(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	const patterned, plain = "r[1]", "r1"
+	for i, name := range []string{plain, patterned, "*?", `[a`} {
+		dir := filepath.Join(above, name)
+		for _, class := range []string{"a[b]", "c*", "d", "e"} {
+			for k := range 2 {
+				write(t, dir, fmt.Sprintf("%s/%d[1].png", class, k), fill(9, 9, color.RGBA{uint8(10 + i), 0, 0, 255}))
+			}
+		}
+		o := Options{Size: 8, Cache: filepath.Join(above, "cache", name)}
+		for _, when := range []string{"first", "from the cache"} {
+			s := open(t, dir, o)
+			if s.Name != name || !slices.Equal(s.Train.Names, []string{"a[b]", "c*"}) || s.Train.At(0)[0] != uint8(10+i) {
+				t.Errorf("%s, %s: %s of classes %q with %d", name, when, s.Name, s.Train.Names, s.Train.At(0)[0])
+			}
+		}
+	}
+}
+
 func TestFolderWithSplits(t *testing.T) {
 	t.Parallel()
 	dir, said := t.TempDir(), &notes{}
