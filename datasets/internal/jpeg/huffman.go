@@ -2,7 +2,8 @@ package jpeg
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
+	"slices"
 )
 
 // lookBits is the length of the codes that one look into a table decodes.
@@ -14,18 +15,22 @@ type huffman struct {
 	most    [18]int32             // the largest code of a length, -1 for none; beyond 16, all are
 	first   [17]int32             // what a code of a length is off its symbol's place
 	symbols [256]uint8
+	largest uint8 // of the symbols
 }
 
 func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
 	h := &huffman{}
 	copy(h.symbols[:], symbols)
+	if len(symbols) > 0 {
+		h.largest = slices.Max(symbols)
+	}
 	code, place := int32(0), int32(0)
 	h.most[0] = -1
 	for i, count := range counts {
 		length := i + 1
 		h.first[length] = place - code
-		if code+int32(count) > 1<<length {
-			return nil, errors.New("a damaged Huffman table: too many codes")
+		if count > 0 && code+int32(count) >= 1<<length { // The code of ones alone is no code: ITU-T T.81 C.2.
+			return nil, fmt.Errorf("a damaged Huffman table: too many codes of up to %d bits", length)
 		}
 		for range count {
 			if length <= lookBits {
@@ -82,8 +87,11 @@ func (b *bits) fill() {
 	}
 }
 
-// over tells that more bits were taken than there are, or that a code did not exist.
+// over tells whether more bits were taken than there are, or a code did not exist.
 func (b *bits) over() bool { return b.bad || b.n < b.beyond }
+
+// unread returns the number of whole bytes that were fetched and not taken.
+func (b *bits) unread() int { return max(0, b.n-b.beyond) / 8 }
 
 // take reads up to 16 bits that are held.
 func (b *bits) take(count int) int32 {

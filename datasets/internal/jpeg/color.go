@@ -1,10 +1,15 @@
 package jpeg
 
-// rgb interpolates the planes and converts their colours, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
+import "fmt"
+
+// rgb interpolates the planes and converts their colors, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
 // components, Pillow's Convert.c.
-func (d *decoder) rgb() []uint8 {
+func (d *decoder) rgb() ([]uint8, error) {
+	convert, err := d.conversion()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]uint8, 3*d.width*d.height)
-	convert := d.conversion()
 	rows := make([][]uint8, len(d.components))
 	samplers := make([]sampler, len(d.components))
 	for i := range samplers {
@@ -16,27 +21,30 @@ func (d *decoder) rgb() []uint8 {
 		}
 		convert(out[3*d.width*y:][:3*d.width], rows)
 	}
-	return out
+	return out, nil
 }
 
-// conversion tells the colours apart as jdapimin.c's default_decompress_parms does.
-func (d *decoder) conversion() func(out []uint8, rows [][]uint8) {
+// conversion returns what converts rows of samples to RGB, chosen as jdapimin.c's default_decompress_parms does.
+func (d *decoder) conversion() (func(out []uint8, rows [][]uint8), error) {
 	switch ids := d.components; {
 	case len(ids) == 1:
-		return fromGrey
-	case len(ids) == 4 && d.adobe && d.adobeTransform != 0:
-		return fromYCCK
-	case len(ids) == 4:
-		return fromCMYK
-	case d.jfif:
-		return fromYCC
-	case d.adobe && d.adobeTransform == 0, !d.adobe && ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
-		return fromRGB
+		return fromGray, nil
+	case len(ids) == 4 && (!d.adobe || d.adobeTransform == 0):
+		return fromCMYK, nil
+	case len(ids) == 4 && d.adobeTransform == 2:
+		return fromYCCK, nil
+	case len(ids) == 3 && (d.jfif || d.adobe && d.adobeTransform == 1):
+		return fromYCC, nil
+	case d.adobe && d.adobeTransform != 0:
+		return nil, fmt.Errorf("color transform %d of %d components; want 1 (of three), 2 (of four) or 0",
+			d.adobeTransform, len(ids))
+	case d.adobe, ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
+		return fromRGB, nil
 	}
-	return fromYCC
+	return fromYCC, nil
 }
 
-func fromGrey(out []uint8, rows [][]uint8) {
+func fromGray(out []uint8, rows [][]uint8) {
 	for x, v := range rows[0] {
 		p := out[3*x : 3*x+3 : 3*x+3]
 		p[0], p[1], p[2] = v, v, v
