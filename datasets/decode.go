@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/gradient-surgery/dml/datasets/internal/jpeg"
 )
@@ -77,11 +79,54 @@ func decodeRGB(file []byte) (*Raster, error) {
 	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
 		return nil, damage{fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height, maxPixels)}
 	}
+	if err := checkChunks(file, config.Width, config.Height); err != nil {
+		return nil, decodeError(err)
+	}
 	src, err := png.Decode(bytes.NewReader(file))
 	if err != nil {
 		return nil, decodeError(err)
 	}
 	return toRaster(src), nil
+}
+
+// chunkLengths are the lengths that chunks beside the pixels must have, by name. Pillow refuses shorter ones.
+var chunkLengths = map[string]int{"gAMA": 4, "cHRM": 32, "sRGB": 1, "pHYs": 9, "acTL": 8, "fcTL": 26}
+
+// checkChunks refuses what image/png passes over and Pillow does not, chunks whose names are not letters or whose lengths
+// are wrong, and a picture that is larger than the file's data can unpack to, before memory is taken for it.
+func checkChunks(file []byte, width, height int) error {
+	const start, beside, ratio = 8, 12, 1032 // Deflate packs 258 bytes into 2 bits at best.
+	packed := 0
+	for at := start; at+beside <= len(file); {
+		length, name := int(binary.BigEndian.Uint32(file[at:])), string(file[at+4:at+8])
+		if length > len(file)-at-beside {
+			return fmt.Errorf("it ends early: a chunk of %d bytes at byte %d of %d", length, at, len(file))
+		}
+		if strings.ContainsFunc(name, func(r rune) bool { return r|0x20 < 'a' || r|0x20 > 'z' }) {
+			return fmt.Errorf("a chunk named %q at byte %d; want four letters", name, at)
+		}
+		if want, ok := chunkLengths[name]; ok && length != want {
+			return fmt.Errorf("a chunk %s of %d bytes at byte %d; want %d", name, length, at, want)
+		}
+		switch name {
+		case "IDAT":
+			packed += length
+		case "iCCP", "zTXt": // A keyword, 0, the method of compression.
+			_, method, _ := bytes.Cut(file[at+8:at+8+length], []byte{0})
+			if len(method) > 0 && method[0] != 0 {
+				return fmt.Errorf("a chunk %s at byte %d with compression method %d; want 0", name, at, method[0])
+			}
+		}
+		if at += beside + length; name == "IEND" {
+			break
+		}
+	}
+	const depth, kind = 24, 25 // Where IHDR has the bits and the channels of a pixel.
+	channels := map[byte]int{2: 3, 4: 2, 6: 4}[file[kind]]
+	if bits := max(1, channels) * int(file[depth]) * width; (bits+7)/8*height > packed*ratio {
+		return fmt.Errorf("it ends early: %d×%d pixels in %d bytes, of which each is %d at most", width, height, packed, ratio)
+	}
+	return nil
 }
 
 // damage is what decoding says of a file that was read and is no sound image.
@@ -90,7 +135,7 @@ type damage struct{ error }
 func (d damage) Unwrap() error { return d.error }
 
 func decodeError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return damage{errors.New("damaged image: it ends early")}
 	}
 	return damage{fmt.Errorf("damaged image: %w", err)}
