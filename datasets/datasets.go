@@ -24,7 +24,7 @@ type Set struct {
 	// Train is what the network learns from; Test is what retrieval is measured on: every image a query against all
 	// others, or against Gallery if that is not nil.
 	Train, Test, Gallery *Images
-	// Mean and Std are those of the training pixels, on the scale 0..1, by which colours are normalised.
+	// Mean and Std are those of the training pixels, on the scale 0..1, by which colors are normalized.
 	Mean, Std [3]float32
 	// TrainClasses and TestClasses are how many classes the splits have.
 	TrainClasses, TestClasses int
@@ -135,7 +135,7 @@ func Open(name string, o Options) (*Set, error) {
 		what, strings.Join(append(Names(), Published()...), ", "))
 }
 
-// Pretraining is the labelled images that a network learns to classify before it is fine-tuned: blobs, cars and clothes
+// Pretraining is the labeled images that a network learns to classify before it is fine-tuned: blobs, cars and clothes
 // of classes that neither minicar nor minishop has. TrainClasses, if not 0, bounds the classes of each of the three
 // kinds; TestClasses is ignored.
 func Pretraining(o Options) (*Images, error) {

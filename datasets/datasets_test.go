@@ -231,7 +231,7 @@ func TestSizesShowTheSameScene(t *testing.T) {
 		}
 	}
 	if mean := sum / float64(len(small.Pixels)); mean > 6 {
-		t.Errorf("32² and 96² differ by %.1f grey values on average", mean)
+		t.Errorf("32² and 96² differ by %.1f gray values on average", mean)
 	}
 }
 

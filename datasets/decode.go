@@ -26,7 +26,7 @@ type Raster struct {
 	Pix           []uint8
 }
 
-// ColorModel is that of colours without transparency.
+// ColorModel is that of colors without transparency.
 func (r *Raster) ColorModel() color.Model { return color.RGBAModel }
 
 // Bounds begin at (0, 0).
@@ -47,10 +47,10 @@ func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 // DecodeRGB reads a JPEG or PNG image as Pillow's Image.open(file).convert("RGB") does, which is how torchvision's data
 // sets read one (torchvision.datasets.folder.pil_loader), so that networks see the pixels that their peers see:
 //   - The orientation that EXIF states is not applied.
-//   - Transparency is dropped, not blended: a pixel keeps its colour, whatever its alpha.
-//   - CMYK and YCCK JPEGs are taken as inverted, as Adobe writes them, and have no colour profile applied.
+//   - Transparency is dropped, not blended: a pixel keeps its color, whatever its alpha.
+//   - CMYK and YCCK JPEGs are taken as inverted, as Adobe writes them, and have no color profile applied.
 //   - Chroma that a JPEG has at half the resolution is interpolated as libjpeg does ("fancy upsampling").
-//   - Of 16 bits a channel the high 8 are kept, but a grey PNG of 16 bits is cut off at 255.
+//   - Of 16 bits a channel the high 8 are kept, but a gray PNG of 16 bits is cut off at 255.
 //
 // All are equal to the value. A JPEG whose data end early or are no valid codes is refused, where libjpeg makes do.
 func DecodeRGB(in io.Reader) (*Raster, error) {
@@ -162,15 +162,15 @@ func toRaster(src image.Image) *Raster {
 	out := r.Pix
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
-			out[0], out[1], out[2] = colourAt(src, x, y)
+			out[0], out[1], out[2] = colorAt(src, x, y)
 			out = out[3:]
 		}
 	}
 	return r
 }
 
-// colourAt is a pixel as it is stored, without its alpha.
-func colourAt(src image.Image, x, y int) (r, g, b uint8) {
+// colorAt is a pixel as it is stored, without its alpha.
+func colorAt(src image.Image, x, y int) (r, g, b uint8) {
 	switch im := src.(type) {
 	case *image.Gray:
 		v := im.GrayAt(x, y).Y

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// fill is a picture of one colour.
+// fill is a picture of one color.
 func fill(w, h int, c color.Color) *image.RGBA {
 	im := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -158,9 +158,9 @@ func TestFolderWithQueriesAndGallery(t *testing.T) {
 
 func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	t.Parallel()
-	grey := image.NewGray(image.Rect(0, 0, 20, 12))
-	for i := range grey.Pix {
-		grey.Pix[i] = 90
+	gray := image.NewGray(image.Rect(0, 0, 20, 12))
+	for i := range gray.Pix {
+		gray.Pix[i] = 90
 	}
 	deep := image.NewNRGBA64(image.Rect(0, 0, 10, 10))
 	for y := range 10 {
@@ -179,12 +179,12 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 		write(t, dir, class+"/"+name, im)
 		want[class+"/"+name] = rgb
 	}
-	put("a", "grey.jpg", grey, [3]int{90, 90, 90})
-	put("a", "grey.png", grey, [3]int{90, 90, 90})
+	put("a", "gray.jpg", gray, [3]int{90, 90, 90})
+	put("a", "gray.png", gray, [3]int{90, 90, 90})
 	put("b", "deep.png", deep, [3]int{0x12, 0x56, 0x9a})
 	put("b", "palette.png", palette, [3]int{10, 200, 30})
 	put("c", "clear.png", transparent, [3]int{200, 40, 90}) // As the peers: alpha is dropped.
-	put("c", "colour.jpg", fill(31, 17, color.RGBA{200, 40, 90, 255}), [3]int{200, 40, 90})
+	put("c", "color.jpg", fill(31, 17, color.RGBA{200, 40, 90, 255}), [3]int{200, 40, 90})
 	put("d", "cmyk.jpg", string(cmyk(t)), [3]int{154, 51, 205})
 	// The content counts, not the name.
 	var b bytes.Buffer
@@ -195,7 +195,7 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	s := open(t, dir, Options{Size: 8})
 	for _, split := range []*Images{s.Train, s.Test} {
 		for i := range split.N {
-			name := []string{"grey.jpg", "grey.png", "deep.png", "palette.png", "clear.png", "colour.jpg", "cmyk.jpg", "png.jpg"}[i+map[bool]int{true: 4}[split == s.Test]]
+			name := []string{"gray.jpg", "gray.png", "deep.png", "palette.png", "clear.png", "color.jpg", "cmyk.jpg", "png.jpg"}[i+map[bool]int{true: 4}[split == s.Test]]
 			w := want[split.Names[split.Labels[i]]+"/"+name]
 			for p, px := 0, split.At(i); p < len(px); p += 3 {
 				for k := range 3 {
@@ -208,15 +208,15 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	}
 }
 
-// cmyk is a JPEG of four components, made of a grey one by hand, since the standard library writes none: an 8×8 image whose
+// cmyk is a JPEG of four components, made of a gray one by hand, since the standard library writes none: an 8×8 image whose
 // ink is (in Adobe's inverted form) constant.
 func cmyk(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	b.Write([]byte{0xff, 0xd8})
-	// APP14: Adobe, no colour transform.
+	// APP14: Adobe, no color transform.
 	b.Write([]byte{0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0})
-	// A quantisation table of eights: one unit of a DC coefficient is one grey value.
+	// A quantisation table of eights: one unit of a DC coefficient is one gray value.
 	b.Write([]byte{0xff, 0xdb, 0, 67, 0})
 	b.Write(bytes.Repeat([]byte{8}, 64))
 	// Frame of 8×8, four components without subsampling.

@@ -25,8 +25,8 @@ type Images struct {
 	Labels []int64
 	// Names are the classes' names: Names[label].
 	Names []string
-	// Pad is the colour that [Images.Augmented] puts where there is no image. [Open] sets it to the training set's mean
-	// colour, so that padding is zero, to within rounding, once colours are normalised.
+	// Pad is the color that [Images.Augmented] puts where there is no image. [Open] sets it to the training set's mean
+	// color, so that padding is zero, to within rounding, once colors are normalized.
 	Pad [3]uint8
 }
 

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// How hard minishop is: classes stand well apart in cut, colour and pattern; light and pose vary enough that a net which
+// How hard minishop is: classes stand well apart in cut, color and pattern; light and pose vary enough that a net which
 // is trained on them still errs on one query in six.
 var (
-	shopColours = colourJitter{Hue: 0.05, Value: 0.25}
-	// shopContrast is how much a pattern's colour at least differs from the cloth's in lightness.
+	shopColors = colorJitter{Hue: 0.05, Value: 0.25}
+	// shopContrast is how much a pattern's color at least differs from the cloth's in lightness.
 	shopContrast = 0.15
 	// shopHueJitter is how far a class' hue strays from the even spread that classes of the same cut and pattern have.
 	shopHueJitter = 0.04
@@ -29,7 +29,7 @@ const (
 )
 
 // minishop is a set of clothes, like In-shop in that classes are many, well separated and small: 240 classes × 6 images
-// to train on, 240 others × 3 queries and 3 gallery images to test. A class is a cut with measures of its own, a colour
+// to train on, 240 others × 3 queries and 3 gallery images to test. A class is a cut with measures of its own, a color
 // and a pattern.
 func minishop(trainClasses, testClasses int) [][]part {
 	query := shopPart("test", shopTestClasses, shopQueries, shopTestClassSeed, shopTestImageSeed).first(testClasses)
@@ -57,10 +57,10 @@ func shopPart(split string, classes, images int, classSeed, imageSeed uint64) pa
 	}
 }
 
-// colourJitter is how much a class' colours vary between its images: hue in turns, value relative, each ±.
-type colourJitter struct{ Hue, Value float64 }
+// colorJitter is how much a class' colors vary between its images: hue in turns, value relative, each ±.
+type colorJitter struct{ Hue, Value float64 }
 
-// cloth is a class' colours and pattern.
+// cloth is a class' colors and pattern.
 type cloth struct {
 	hue, saturation, value    float64
 	hue2, saturation2, value2 float64 // of the pattern
@@ -69,7 +69,7 @@ type cloth struct {
 	place                     float64 // where the pattern begins
 }
 
-// newCloth draws a cloth of the given hue and pattern. The pattern's colour is drawn until its lightness differs enough.
+// newCloth draws a cloth of the given hue and pattern. The pattern's color is drawn until its lightness differs enough.
 func newCloth(d dice, hue float64, pattern int) cloth {
 	c := cloth{hue: hue, saturation: d.between(0.35, 0.95), value: d.between(0.3, 0.95), pattern: pattern}
 	for range 50 {
@@ -82,8 +82,8 @@ func newCloth(d dice, hue float64, pattern int) cloth {
 	return c
 }
 
-// colours are the cloth's two colours in one image.
-func (c *cloth) colours(d dice, j colourJitter) (ground, figure rgb) {
+// colors are the cloth's two colors in one image.
+func (c *cloth) colors(d dice, j colorJitter) (ground, figure rgb) {
 	hue, value := d.within(j.Hue), 1+d.within(j.Value)
 	return hsv(c.hue+hue, c.saturation, min(1, c.value*value)), hsv(c.hue2+hue, c.saturation2, min(1, c.value2*value))
 }
@@ -99,7 +99,7 @@ const (
 	patterns
 )
 
-// cover is how much of the pattern's colour lies at (x, y): 0 … 1, its edges blurred over a pixel.
+// cover is how much of the pattern's color lies at (x, y): 0 … 1, its edges blurred over a pixel.
 func (c *cloth) cover(x, y, pixel float64) float64 {
 	switch c.pattern {
 	case acrossStripes:
@@ -190,14 +190,14 @@ func newGarment(d dice, c int, startHue float64) garment {
 
 // paint draws the garment from the front, on a wearer or not.
 func (g *garment) paint(cv *canvas, d dice) {
-	ground, figure := g.colours(d, shopColours)
+	ground, figure := g.colors(d, shopColors)
 	skin := hsv(d.between(0.04, 0.09), d.between(0.25, 0.6), d.between(0.45, 0.95))
 	hair := hsv(d.between(0.03, 0.12), d.between(0.2, 0.7), d.between(0.08, 0.6))
 	head, legs := d.chance(shopSkin), d.chance(shopSkin)
 	k := cuts[g.cut]
 	p := &tailor{
 		cv: cv, g: g, thread: ground.times(0.5),
-		colour: func(x, y, pixel float64) rgb { return ground.mix(figure, g.cover(x, y, pixel)) },
+		color: func(x, y, pixel float64) rgb { return ground.mix(figure, g.cover(x, y, pixel)) },
 	}
 	if legs && k.legs {
 		for _, side := range []float64{-1, 1} {
@@ -219,7 +219,7 @@ type tailor struct {
 	cv     *canvas
 	g      *garment
 	thread rgb
-	colour func(x, y, pixel float64) rgb
+	color  func(x, y, pixel float64) rgb
 }
 
 // both adds an outline, given as its right half from the top down, mirrored to its left, and shades it.
@@ -230,7 +230,7 @@ func (p *tailor) both(half ...corner) {
 			whole = append(whole, corner{-half[k].x, half[k].y, half[k].radius})
 		}
 	}
-	p.cv.polygon(whole...).shade(p.colour)
+	p.cv.polygon(whole...).shade(p.color)
 }
 
 const shoulderY = -0.62
@@ -253,7 +253,7 @@ func (p *tailor) top(bottom, sleeveLength, sleeveWidth float64) {
 		ex, ey := x+dx*sleeveLength, y+dy*sleeveLength
 		wx, wy := -dy*sleeveWidth, dx*sleeveWidth
 		p.cv.polygon(corner{m * x, y - 0.04, 0.08}, corner{m * ex, ey, 0.02}, corner{m * (ex + wx), ey + wy, 0.02}, corner{m * (armpit.x - 0.06), armpit.y, 0}, corner{m * (x - 0.1), y, 0}).
-			shade(p.colour)
+			shade(p.color)
 		p.cv.line(m*armpit.x, armpit.y, m*(s-0.005), shoulderY+0.06, 0.014).fill(p.thread, 0.6)
 	}
 	p.both(mid, side, corner{s, shoulderY + 0.05, 0.06}, armpit, corner{lerp(s, h, 0.5) - 0.03, lerp(armpit.y, bottom, 0.5), 0.1}, corner{h, bottom, 0.03})

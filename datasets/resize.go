@@ -94,13 +94,13 @@ func triangle(in, out, from, n int) []taps {
 			all[k] = taps{from + k, []int32{1 << fixed}}
 			continue
 		}
-		centre := (float64(from+k) + 0.5) * scale
-		lo := max(0, int(centre-support+0.5))
-		hi := min(in, int(centre+support+0.5))
+		center := (float64(from+k) + 0.5) * scale
+		lo := max(0, int(center-support+0.5))
+		hi := min(in, int(center+support+0.5))
 		weights := make([]float64, hi-lo)
 		total := 0.0
 		for i := range weights {
-			weights[i] = max(0, 1-math.Abs((float64(lo+i)-centre+0.5)*(1/support)))
+			weights[i] = max(0, 1-math.Abs((float64(lo+i)-center+0.5)*(1/support)))
 			total += weights[i]
 		}
 		all[k] = taps{lo, make([]int32, len(weights))}

@@ -20,11 +20,11 @@ import (
 const room = 1 << 20
 
 // picture is a JPEG of noise by the standard library's encoder.
-func picture(t testing.TB, grey bool, width, height, quality int) []byte {
+func picture(t testing.TB, gray bool, width, height, quality int) []byte {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	var im image.Image
-	if grey {
+	if gray {
 		g := image.NewGray(image.Rect(0, 0, width, height))
 		for i := range g.Pix {
 			g.Pix[i] = uint8(random.IntN(256))
@@ -95,10 +95,10 @@ func TestTransform(t *testing.T) {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		grey                   bool
+		gray                   bool
 		width, height, quality int
 	}{{true, 1, 1, 90}, {true, 33, 17, 50}, {false, 8, 8, 90}, {false, 61, 40, 100}, {false, 40, 61, 10}} {
-		file := picture(t, tc.grey, tc.width, tc.height, tc.quality)
+		file := picture(t, tc.gray, tc.width, tc.height, tc.quality)
 		width, height, rgb, err := Decode(file, room)
 		if err != nil || width != tc.width || height != tc.height || len(rgb) != 3*width*height {
 			t.Fatalf("%+v: %d×%d, %v", tc, width, height, err)
@@ -254,7 +254,7 @@ func pillowFile(t testing.TB, name string) []byte {
 // image/jpeg's pixels differ from Pillow's, and this package's do not. It is why this package exists.
 func TestStandardLibraryDiffers(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"grey.jpg", "444.jpg", "420.jpg"} {
+	for _, name := range []string{"gray.jpg", "444.jpg", "420.jpg"} {
 		want, err := png.Decode(bytes.NewReader(pillowFile(t, name+".rgb.png")))
 		if err != nil {
 			t.Fatal(err)
