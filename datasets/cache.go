@@ -19,8 +19,8 @@ import (
 )
 
 // A cache file holds the splits of one set: the pixels of each split as they are in memory, a line of JSON, and a tail
-// that says how long the JSON is. It is written under another name and renamed. A file of up to mapFrom bytes of pixels is
-// read into memory and believed only if its content has the digest that its JSON gives; a larger one is mapped, and
+// that says how long the JSON is. It is written under another name and renamed. A file of up to mapFrom bytes of pixels
+// is read into memory and believed only if its content has the digest that its JSON gives; a larger one is mapped, and
 // believed by its length and its JSON, since reading it whole would take longer than the first epoch needs of it.
 
 const (
@@ -100,9 +100,13 @@ func (c *cached) open(produce func() (*made, error)) (*Set, error) {
 	})
 }
 
-// openLarge is open for splits that may not fit into memory: they have all but their pixels, which decode puts, image by
-// image and in any order. The images that it marks as bad, and returns by path, are taken out of the splits.
-func (c *cached) openLarge(splits []*Images, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*Set, error) {
+// decoding puts the pixels of each image, by its number over all splits, in any order. It returns the paths of the
+// images that cannot be decoded, and for each image whether it is one of them.
+type decoding func(put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error)
+
+// openLarge is open for splits that may not fit into memory: they have all but their pixels, which decode puts, image
+// by image and in any order. The images that it marks as bad, and returns by path, are taken out of the splits.
+func (c *cached) openLarge(splits []*Images, decode decoding) (*Set, error) {
 	var bytes int64
 	for _, im := range splits {
 		bytes += int64(im.N) * int64(im.stride())
@@ -201,11 +205,14 @@ func pending(path string) (*renameio.PendingFile, error) {
 
 // keeping is the error of writing so many bytes of pixels to path.
 func keeping(path string, bytes int64, err error) error {
-	return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9, filepath.Dir(path), err)
+	return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9,
+		filepath.Dir(path), err)
 }
 
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
-func (c *cached) buildFile(file *renameio.PendingFile, path string, splits []*Images, bytes int64, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*made, error) {
+func (c *cached) buildFile(
+	file *renameio.PendingFile, path string, splits []*Images, bytes int64, decode decoding,
+) (*made, error) {
 	defer file.Cleanup()
 	stride := splits[0].stride()
 	keep := func(err error) error { return keeping(path, bytes, err) }
@@ -338,8 +345,8 @@ func writeCache(path, key string, m *made) error {
 	return file.CloseAtomicallyReplace()
 }
 
-// readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the file;
-// it is fs.ErrNotExist if there is none.
+// readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the
+// file; it is fs.ErrNotExist if there is none.
 func readCache(path, key string, mapFrom int64) (m *made, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -363,7 +370,8 @@ func readCache(path, key string, mapFrom int64) (m *made, err error) {
 	left := pixels
 	for _, s := range header.Splits {
 		outside := func(label int64) bool { return label < 0 || label >= int64(len(s.Names)) }
-		if s.N < 0 || s.Size < minSize || s.Size > maxSize || s.N != len(s.Labels) || int64(s.N) > left/int64(s.Size*s.Size*3) ||
+		if s.N < 0 || s.Size < minSize || s.Size > maxSize || s.N != len(s.Labels) ||
+			int64(s.N) > left/int64(s.Size*s.Size*3) ||
 			slices.ContainsFunc(s.Labels, outside) {
 			return nil, errors.New("damaged header")
 		}
@@ -429,8 +437,8 @@ func readHeader(file *os.File) (*cacheHeader, int64, error) {
 // CacheEnv names the variable of [CacheDir].
 const CacheEnv = "DMLX_CACHE"
 
-// CacheDir is the one folder outside the repository that is written to, in full: what [CacheEnv] names, else dmlx in the user's
-// cache.
+// CacheDir is the one folder outside the repository that is written to, in full: what [CacheEnv] names, else dmlx in
+// the user's cache.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(CacheEnv); dir != "" {
 		return filepath.Abs(dir)

@@ -195,7 +195,8 @@ func (cv *canvas) line(x0, y0, x1, y1, width float64) *canvas {
 		return cv
 	}
 	nx, ny := -dy/length*width/2, dx/length*width/2
-	return cv.polygon(corner{x0 + nx, y0 + ny, 0}, corner{x1 + nx, y1 + ny, 0}, corner{x1 - nx, y1 - ny, 0}, corner{x0 - nx, y0 - ny, 0})
+	return cv.polygon(corner{x0 + nx, y0 + ny, 0}, corner{x1 + nx, y1 + ny, 0}, corner{x1 - nx, y1 - ny, 0},
+		corner{x0 - nx, y0 - ny, 0})
 }
 
 // rasterize hands the path, which it ends, to the rasteriser, over no more pixels than the path covers.

@@ -149,8 +149,8 @@ func readList(dir, name string, parse func(io.Reader) error) error {
 	return nil
 }
 
-// eachLine gives the lines that are not blank, without the white space at their ends, and their numbers from 1. An error
-// is told with its line, an empty list is one.
+// eachLine gives the lines that are not blank, without the white space at their ends, and their numbers from 1. An
+// error is told with its line, an empty list is one.
 func eachLine(in io.Reader, do func(number int, line string) error) error {
 	scanner := bufio.NewScanner(in)
 	found := false

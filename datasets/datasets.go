@@ -1,11 +1,11 @@
-// Package datasets holds the images that networks learn from: two drawn sets, minicar and minishop; the paper's CUB, CAR,
-// SOP and In-shop in the layouts they are published in; and any folder with one sub-folder of images per class.
+// Package datasets holds the images that networks learn from: two drawn sets, minicar and minishop; the paper's CUB,
+// CAR, SOP and In-shop in the layouts they are published in; and any folder with one sub-folder of images per class.
 //
 // A drawn set needs no download: each image comes from a random stream of its own, so a set is the same however many
-// cores draw it and at whatever size; bit for bit on one kind of processor, to a rounding on another. The published sets
-// are found by [List], fetched by [Get] where that can be done, and checked against the counts of their papers. Image
-// files are decoded once, as torchvision would. Drawn and decoded sets are kept in a cache folder and read back in
-// milliseconds, large ones by mapping the file into memory.
+// cores draw it and at whatever size; bit for bit on one kind of processor, to a rounding on another. The published
+// sets are found by [List], fetched by [Get] where that can be done, and checked against the counts of their papers.
+// Image files are decoded once, as torchvision would. Drawn and decoded sets are kept in a cache folder and read back
+// in milliseconds, large ones by mapping the file into memory.
 package datasets
 
 import (
@@ -131,7 +131,8 @@ func Open(name string, o Options) (*Set, error) {
 	case !os.IsNotExist(err):
 		what = err.Error()
 	}
-	return nil, fmt.Errorf("datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
+	return nil, fmt.Errorf(
+		"datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
 		what, strings.Join(append(Names(), Published()...), ", "))
 }
 
@@ -202,7 +203,8 @@ func openDrawn(name string, o *Options, splits [][]part) (*Set, error) {
 
 // newSet puts splits (train; train, test; or train, query, gallery) together.
 func newSet(name string, m *made) *Set {
-	s := &Set{Name: name, Train: m.splits[0], Digest: m.digest, TrainClasses: m.splits[0].classes(), Mean: m.mean, Std: m.std,
+	s := &Set{Name: name, Train: m.splits[0], Digest: m.digest, TrainClasses: m.splits[0].classes(), Mean: m.mean,
+		Std:     m.std,
 		Skipped: m.skipped, unmap: m.unmap}
 	if len(m.splits) > 1 {
 		s.Test, s.TestClasses = m.splits[1], m.splits[1].classes()

@@ -19,8 +19,8 @@ import (
 // maxPixels bounds an image file's size once decoded (half a gigabyte), so that no file can exhaust memory.
 const maxPixels = 1 << 27
 
-// Raster is a picture of any shape: Pix holds red, green and blue of its pixels, row by row, [Height, Width, 3]. It is an
-// [image.Image].
+// Raster is a picture of any shape: Pix holds red, green and blue of its pixels, row by row, [Height, Width, 3]. It is
+// an [image.Image].
 type Raster struct {
 	Width, Height int
 	Pix           []uint8
@@ -77,7 +77,8 @@ func decodeRGB(file []byte) (*Raster, error) {
 		return nil, decodeError(err)
 	}
 	if config.Width < 1 || config.Height < 1 || config.Width > maxPixels/config.Height {
-		return nil, damage{fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height, maxPixels)}
+		return nil, damage{fmt.Errorf("%d×%d pixels; want at least 1 and at most %d in all", config.Width, config.Height,
+			maxPixels)}
 	}
 	if err := checkChunks(file, config.Width, config.Height); err != nil {
 		return nil, decodeError(err)
@@ -92,8 +93,8 @@ func decodeRGB(file []byte) (*Raster, error) {
 // chunkLengths are the lengths that chunks beside the pixels must have, by name. Pillow refuses shorter ones.
 var chunkLengths = map[string]int{"gAMA": 4, "cHRM": 32, "sRGB": 1, "pHYs": 9, "acTL": 8, "fcTL": 26}
 
-// checkChunks refuses what image/png passes over and Pillow does not, chunks whose names are not letters or whose lengths
-// are wrong, and a picture that is larger than the file's data can unpack to, before memory is taken for it.
+// checkChunks refuses what image/png passes over and Pillow does not, chunks whose names are not letters or whose
+// lengths are wrong, and a picture that is larger than the file's data can unpack to, before memory is taken for it.
 func checkChunks(file []byte, width, height int) error {
 	const start, beside, ratio = 8, 12, 1032 // Deflate packs 258 bytes into 2 bits at best.
 	packed := 0
@@ -124,7 +125,8 @@ func checkChunks(file []byte, width, height int) error {
 	const depth, kind = 24, 25 // Where IHDR has the bits and the channels of a pixel.
 	channels := map[byte]int{2: 3, 4: 2, 6: 4}[file[kind]]
 	if bits := max(1, channels) * int(file[depth]) * width; (bits+7)/8*height > packed*ratio {
-		return fmt.Errorf("it ends early: %d×%d pixels in %d bytes, of which each is %d at most", width, height, packed, ratio)
+		return fmt.Errorf("it ends early: %d×%d pixels in %d bytes, of which each is %d at most", width, height, packed,
+			ratio)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func openPublished(name string, o *Options) (*Set, error) {
 	}
 	for k, what := range []string{"train", "test"} {
 		if n, _ := l.Splits[k].Count(); n < minClasses {
-			return nil, fmt.Errorf("datasets: %s in %s has %s to %s on; want at least %d", name, l.Root, count(n, "class"), what, minClasses)
+			return nil, fmt.Errorf("datasets: %s in %s has %s to %s on; want at least %d", name, l.Root, count(n, "class"),
+				what, minClasses)
 		}
 	}
 	if err := o.limit(name, len(l.Splits[0].Classes), len(l.Splits[1].Classes)); err != nil {
@@ -101,7 +102,8 @@ func (l *Listing) paths() []string {
 
 // decodeAll decodes the images on all cores and puts each, a square of o.Size, where put has it. A damaged image is an
 // error, or with o.SkipBad is one of those that it returns by path and marks.
-func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error) {
+func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool,
+	err error) {
 	paths := l.paths()
 	bad = make([]bool, len(paths))
 	progress := newCounter(len(paths), o.Progress)
@@ -157,8 +159,8 @@ func (c *counter) add() {
 	c.tell(c.done, c.total)
 }
 
-// Damaged opens every listed image and returns those that cannot be decoded, a line each, in order. The progress and the
-// context of o are heeded.
+// Damaged opens every listed image and returns those that cannot be decoded, a line each, in order. The progress and
+// the context of o are heeded.
 func (l *Listing) Damaged(o Options) ([]string, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -38,9 +38,11 @@ type archive struct {
 // advice says in a clause how to come by the set.
 func (o *origin) advice(alias, root string) string {
 	if o.archive.url != "" {
-		return fmt.Sprintf("get it by dmlx data get %s, or unpack %s from %s into %s (%s can name another folder)", alias, o.want, o.page, root, DataEnv)
+		return fmt.Sprintf("get it by dmlx data get %s, or unpack %s from %s into %s (%s can name another folder)", alias,
+			o.want, o.page, root, DataEnv)
 	}
-	return fmt.Sprintf("%s; get %s from %s and put them into %s (%s can name another folder)", o.terms, o.want, o.page, root, DataEnv)
+	return fmt.Sprintf("%s; get %s from %s and put them into %s (%s can name another folder)", o.terms, o.want, o.page,
+		root, DataEnv)
 }
 
 // Source says where a published set is to be had.
@@ -94,7 +96,8 @@ const (
 )
 
 // Get fetches a published set's archive, goes on with one that was fetched in part, checks its size and checksum where
-// they are published, and unpacks it. Nothing is in the set's place until all of it is. A set that is there is only listed.
+// they are published, and unpacks it. Nothing is in the set's place until all of it is. A set that is there is only
+// listed.
 func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 	set := published(name)
 	if set == nil {
@@ -132,7 +135,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 			return nil, fmt.Errorf("what is in %s is damaged: %w; to fetch it anew, remove it first", dir, err)
 		}
 		if len(l.Differs) > 0 {
-			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root, strings.Join(l.Differs, "; "))
+			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root,
+				strings.Join(l.Differs, "; "))
 		}
 		o.Note(fmt.Sprintf("%s is in %s already", s.name, l.Root))
 		return l, nil
@@ -148,7 +152,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		return nil, errors.New(s.origin.advice(s.alias, o.Dir))
 	}
 	target := filepath.Join(o.Dir, s.name)
-	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || os.Remove(target) != nil) { // An empty folder is in nobody's way.
+	// An empty folder is in nobody's way.
+	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || os.Remove(target) != nil) {
 		return nil, fmt.Errorf("%s is there and is neither the set nor an empty folder: move it away", target)
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -226,7 +231,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		return nil, err
 	}
 	defer os.RemoveAll(aside)
-	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, func(done, total int64) { o.Progress("unpacking", done, total) }); err != nil {
+	tell := func(done, total int64) { o.Progress("unpacking", done, total) }
+	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, tell); err != nil {
 		return nil, unfit(err)
 	}
 	if _, err := s.locate(aside); err != nil {
@@ -259,8 +265,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	return l, nil
 }
 
-// version is what a mark says of the archive beside it that was fetched, and that no other file of its name is likely to
-// have. Renaming does not change it.
+// version is what a mark says of the archive beside it that was fetched, and that no other file of its name is likely
+// to have. Renaming does not change it.
 type version struct {
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
@@ -288,7 +294,8 @@ func marked(archive, mark string) bool {
 	var v version
 	now, err := versionOf(archive)
 	content, readErr := os.ReadFile(mark)
-	return err == nil && readErr == nil && json.Unmarshal(content, &v) == nil && v.Size == now.Size && v.Modified.Equal(now.Modified)
+	return err == nil && readErr == nil && json.Unmarshal(content, &v) == nil && v.Size == now.Size &&
+		v.Modified.Equal(now.Modified)
 }
 
 // removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning, or the files made so.
@@ -298,7 +305,8 @@ func removeStale(dir, beginning string, folders bool) error {
 		return err
 	}
 	for _, e := range entries {
-		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() == folders && number != "" && strings.Trim(number, "0123456789") == "" {
+		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() == folders && number != "" &&
+			strings.Trim(number, "0123456789") == "" {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -448,7 +456,8 @@ func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (do
 		have = 0
 	case code == http.StatusPartialContent:
 		var from, to int64
-		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); n < 2 || from != have {
+		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); n < 2 ||
+			from != have {
 			return false, errors.Join(file.Truncate(0), errors.New("the server sent another part than was asked for"))
 		}
 	case code == http.StatusRequestedRangeNotSatisfiable: // Nothing after what there is: all, or another file.

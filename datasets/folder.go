@@ -114,7 +114,8 @@ func listSplits(dir string, o *Options) ([][]class, error) {
 		}
 		classes = dropLone(dir, classes, o)
 		if len(classes) < 2*minClasses {
-			return nil, fmt.Errorf("%s has %s with at least 2 images; want at least %d, half of them to test on", dir, count(len(classes), "class"), 2*minClasses)
+			return nil, fmt.Errorf("%s has %s with at least 2 images; want at least %d, half of them to test on", dir,
+				count(len(classes), "class"), 2*minClasses)
 		}
 		half := len(classes) / 2
 		splits = [][]class{classes[:half], classes[half:]}
@@ -127,7 +128,8 @@ func listSplits(dir string, o *Options) ([][]class, error) {
 	}
 	for k, what := range []string{"train", "test"} {
 		if n := len(splits[k]); n < minClasses {
-			return nil, fmt.Errorf("%s has %s to %s on; want at least %d, each of at least 2 images", dir, count(n, "class"), what, minClasses)
+			return nil, fmt.Errorf("%s has %s to %s on; want at least %d, each of at least 2 images", dir, count(n, "class"),
+				what, minClasses)
 		}
 	}
 	if err := o.limit(dir, len(splits[0]), len(splits[1])); err != nil {
@@ -151,7 +153,8 @@ func listSplits(dir string, o *Options) ([][]class, error) {
 	return splits, nil
 }
 
-// listClasses lists dir's sub-folders that hold images. Hidden files, which editors and archives leave, are passed over.
+// listClasses lists dir's sub-folders that hold images. Hidden files, which editors and archives leave, are passed
+// over.
 func listClasses(dir string, o *Options) ([]class, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -232,7 +235,8 @@ func isImage(name string) bool {
 }
 
 func isOtherImage(name string) bool {
-	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"}, strings.ToLower(filepath.Ext(name)))
+	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"},
+		strings.ToLower(filepath.Ext(name)))
 }
 
 // dropLone leaves out classes of a single image.

@@ -69,7 +69,8 @@ func TestFolderIsSplitByName(t *testing.T) {
 	t.Parallel()
 	dir, said := tree(t, t.TempDir(), 3, "cat", "ant", "eel", "bee", "dog"), &notes{}
 	// What archives, editors and systems leave about is passed over.
-	for _, name := range []string{".DS_Store", "._ant", "readme.txt", "ant/._0.png", "ant/.hidden.jpg", "ant/notes.txt", "ant/Thumbs.db", ".git/x.png"} {
+	for _, name := range []string{".DS_Store", "._ant", "readme.txt", "ant/._0.png", "ant/.hidden.jpg", "ant/notes.txt",
+		"ant/Thumbs.db", ".git/x.png"} {
 		write(t, dir, name, "no image")
 	}
 	write(t, dir, "dog/upper.JPG", fill(9, 9, color.White))
@@ -81,7 +82,8 @@ func TestFolderIsSplitByName(t *testing.T) {
 	if !slices.Equal(s.Train.Names, []string{"ant", "bee"}) || !slices.Equal(s.Test.Names, []string{"cat", "dog", "eel"}) {
 		t.Errorf("classes %v and %v", s.Train.Names, s.Test.Names)
 	}
-	if !slices.Equal(s.Train.Labels, []int64{0, 0, 0, 1, 1, 1}) || !slices.Equal(s.Test.Labels, []int64{0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2}) {
+	if !slices.Equal(s.Train.Labels, []int64{0, 0, 0, 1, 1, 1}) ||
+		!slices.Equal(s.Test.Labels, []int64{0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2}) {
 		t.Errorf("labels %v and %v", s.Train.Labels, s.Test.Labels)
 	}
 	if got := [3]uint8(s.Train.At(4)); got != [3]uint8{120, 40, 128} { // bee's second
@@ -129,7 +131,9 @@ func TestFolderWithSplits(t *testing.T) {
 		t.Errorf("classes %v and %v", s.Train.Names, s.Test.Names)
 	}
 	all := strings.Join(said.lines, "\n")
-	for _, want := range []string{"train: left out, with a single image: lone", "train: left out, images of other formats and folders within classes: 2", "test: left out, with a single image: lone", "1 class both to train and to test on"} {
+	for _, want := range []string{"train: left out, with a single image: lone",
+		"train: left out, images of other formats and folders within classes: 2",
+		"test: left out, with a single image: lone", "1 class both to train and to test on"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q does not say %q", all, want)
 		}
@@ -195,7 +199,8 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	s := open(t, dir, Options{Size: 8})
 	for _, split := range []*Images{s.Train, s.Test} {
 		for i := range split.N {
-			name := []string{"gray.jpg", "gray.png", "deep.png", "palette.png", "clear.png", "color.jpg", "cmyk.jpg", "png.jpg"}[i+map[bool]int{true: 4}[split == s.Test]]
+			name := []string{"gray.jpg", "gray.png", "deep.png", "palette.png", "clear.png", "color.jpg", "cmyk.jpg",
+				"png.jpg"}[i+map[bool]int{true: 4}[split == s.Test]]
 			w := want[split.Names[split.Labels[i]]+"/"+name]
 			for p, px := 0, split.At(i); p < len(px); p += 3 {
 				for k := range 3 {
@@ -208,8 +213,8 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	}
 }
 
-// cmyk is a JPEG of four components, made of a gray one by hand, since the standard library writes none: an 8×8 image whose
-// ink is (in Adobe's inverted form) constant.
+// cmyk is a JPEG of four components, made of a gray one by hand, since the standard library writes none: an 8×8 image
+// whose ink is (in Adobe's inverted form) constant.
 func cmyk(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -258,8 +263,8 @@ func cmyk(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The shorter side is scaled to Size and the middle kept: of a wide picture its left and right ends are cut. As they are
-// cut after scaling, a trace of them is left on the edge.
+// The shorter side is scaled to Size and the middle kept: of a wide picture its left and right ends are cut. As they
+// are cut after scaling, a trace of them is left on the edge.
 func TestMiddleSquareIsKept(t *testing.T) {
 	t.Parallel()
 	wide, tall := fill(60, 20, color.RGBA{255, 0, 0, 255}), fill(20, 60, color.RGBA{255, 0, 0, 255})
@@ -309,7 +314,8 @@ func TestFolderCacheFollowsTheFiles(t *testing.T) {
 	}
 	cacheFile(t, cache)
 	write(t, dir, "a/0.png", fill(12, 9, color.RGBA{1, 2, 3, 255}))
-	if changed := open(t, dir, Options{Size: 8, Cache: cache}); changed.Digest == first.Digest || [3]uint8(changed.Train.At(0)) != [3]uint8{1, 2, 3} {
+	if changed := open(t, dir, Options{Size: 8, Cache: cache}); changed.Digest == first.Digest ||
+		[3]uint8(changed.Train.At(0)) != [3]uint8{1, 2, 3} {
 		t.Error("a changed file was answered from the cache")
 	}
 }
@@ -323,9 +329,12 @@ func TestFolderRefuses(t *testing.T) {
 		want []string
 	}{
 		{"empty", func(t *testing.T, dir string) {}, Options{}, []string{"no sub-folders with JPEG or PNG files"}},
-		{"loose", func(t *testing.T, dir string) { write(t, dir, "a.png", fill(9, 9, color.White)) }, Options{}, []string{"has images but no sub-folders", "one sub-folder per class"}},
-		{"too few", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c") }, Options{}, []string{"3 classes", "at least 4"}},
-		{"all lone", func(t *testing.T, dir string) { tree(t, dir, 1, "a", "b", "c", "d") }, Options{}, []string{"0 classes with at least 2 images"}},
+		{"loose", func(t *testing.T, dir string) { write(t, dir, "a.png", fill(9, 9, color.White)) }, Options{},
+			[]string{"has images but no sub-folders", "one sub-folder per class"}},
+		{"too few", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c") }, Options{},
+			[]string{"3 classes", "at least 4"}},
+		{"all lone", func(t *testing.T, dir string) { tree(t, dir, 1, "a", "b", "c", "d") }, Options{},
+			[]string{"0 classes with at least 2 images"}},
 		{"damaged", func(t *testing.T, dir string) {
 			tree(t, dir, 2, "a", "b", "c", "d")
 			var b bytes.Buffer
@@ -351,14 +360,19 @@ func TestFolderRefuses(t *testing.T) {
 			binary.BigEndian.PutUint32(content[29:], crc32.ChecksumIEEE(content[12:29]))
 			write(t, dir, "a/big.png", string(content))
 		}, Options{}, []string{"big.png", "65535×65535"}},
-		{"only train", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b") }, Options{}, []string{"beside train there must be test, or query and gallery"}},
-		{"both", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "query/c", "gallery/c") }, Options{}, []string{"test folder and a query or gallery folder"}},
-		{"one class to train on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "test/c") }, Options{}, []string{"1 class to train on", "at least 2"}},
-		{"one class to test on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b", "test/c") }, Options{}, []string{"1 class to test on"}},
+		{"only train", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b") }, Options{},
+			[]string{"beside train there must be test, or query and gallery"}},
+		{"both", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "query/c", "gallery/c") }, Options{},
+			[]string{"test folder and a query or gallery folder"}},
+		{"one class to train on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "test/c") },
+			Options{}, []string{"1 class to train on", "at least 2"}},
+		{"one class to test on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b", "test/c") },
+			Options{}, []string{"1 class to test on"}},
 		{"nothing to find", func(t *testing.T, dir string) {
 			tree(t, dir, 2, "train/a", "train/b", "query/c", "query/d", "gallery/e")
 		}, Options{}, []string{"no class is in both query and gallery"}},
-		{"too many asked for", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c", "d") }, Options{TrainClasses: 3}, []string{"3 training classes wanted", "has 2"}},
+		{"too many asked for", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c", "d") },
+			Options{TrainClasses: 3}, []string{"3 training classes wanted", "has 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

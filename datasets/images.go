@@ -40,8 +40,8 @@ func (im *Images) At(i int) []uint8 {
 }
 
 // Augmented writes image i into dst [Size·Size·3], mirrored if flip, then moved: dst's pixel (x, y) is the image's
-// (x + dx, y + dy), and Pad where that lies outside. With dx and dy uniform in −p … p it is the random crop of the image
-// padded by p on each side.
+// (x + dx, y + dy), and Pad where that lies outside. With dx and dy uniform in −p … p it is the random crop of the
+// image padded by p on each side.
 func (im *Images) Augmented(dst []uint8, i, dx, dy int, flip bool) {
 	src := im.At(i)
 	dst = dst[:len(src)]
@@ -99,7 +99,8 @@ func ContactSheet(im *Images, indices []int, cols int) image.Image {
 			continue
 		}
 		at := image.Pt(gap+k%cols*cell, gap+k/cols*cell)
-		draw.Draw(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(im.Size, im.Size))}, im.Thumbnail(i), image.Point{}, draw.Src)
+		draw.Draw(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(im.Size, im.Size))}, im.Thumbnail(i), image.Point{},
+			draw.Src)
 	}
 	return sheet
 }

@@ -181,7 +181,8 @@ func TestCanvas(t *testing.T) {
 func TestPatternsCoverTheirShare(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range []float64{
-		plain: 0, acrossStripes: 0.45, downStripes: 0.45, diagonalStripes: 0.45, checks: 0.45, dots: math.Pi * 0.09, block: 0.5,
+		plain: 0, acrossStripes: 0.45, downStripes: 0.45, diagonalStripes: 0.45, checks: 0.45, dots: math.Pi * 0.09,
+		block: 0.5,
 	} {
 		c := cloth{pattern: pattern, period: 0.25, place: 0.5}
 		sum := 0.0
@@ -204,7 +205,8 @@ func TestColors(t *testing.T) {
 		h, s, v float64
 		want    rgb
 	}{
-		{0, 1, 1, rgb{1, 0, 0}}, {1.0 / 3, 1, 1, rgb{0, 1, 0}}, {-1.0 / 3, 1, 0.5, rgb{0, 0, 0.5}}, {1.0 / 6, 1, 1, rgb{1, 1, 0}}, {0.4, 0, 0.3, gray(0.3)},
+		{0, 1, 1, rgb{1, 0, 0}}, {1.0 / 3, 1, 1, rgb{0, 1, 0}}, {-1.0 / 3, 1, 0.5, rgb{0, 0, 0.5}},
+		{1.0 / 6, 1, 1, rgb{1, 1, 0}}, {0.4, 0, 0.3, gray(0.3)},
 	} {
 		got := hsv(tc.h, tc.s, tc.v)
 		for k := range got {

@@ -128,9 +128,9 @@ func Find(name, root string) (string, error) {
 	return dir, nil
 }
 
-// List reads the lists of a published set and looks which of its images are there. The set lies in root, or below it in a
-// folder of its name or of the name its archive has; root is [DataDir] if empty. A set that is not as published is listed
-// as it is, and Differs says how.
+// List reads the lists of a published set and looks which of its images are there. The set lies in root, or below it in
+// a folder of its name or of the name its archive has; root is [DataDir] if empty. A set that is not as published is
+// listed as it is, and Differs says how.
 func List(name, root string) (*Listing, error) {
 	dir, err := Find(name, root)
 	if err != nil {
@@ -206,12 +206,14 @@ func (s *publishedSet) compare(l *Listing) (differs []string) {
 		}
 	}
 	if len(l.Missing) > 0 {
-		differs = append(differs, fmt.Sprintf("%s of its lists %s not there (%s): the archive was unpacked in part, or elsewhere",
+		differs = append(differs, fmt.Sprintf(
+			"%s of its lists %s not there (%s): the archive was unpacked in part, or elsewhere",
 			count(len(l.Missing), "image"), isAre(len(l.Missing)), list(l.Missing)))
 		for _, name := range l.Missing {
 			// What macOS leaves of a file on a disk or in an archive that cannot hold its attributes.
 			if _, err := os.Stat(filepath.Join(l.Root, filepath.FromSlash(path.Dir(name)), "._"+path.Base(name))); err == nil {
-				differs = append(differs, "there are ._ files, which macOS makes, in place of images: unpack the archive again, with tar or unzip")
+				differs = append(differs,
+					"there are ._ files, which macOS makes, in place of images: unpack the archive again, with tar or unzip")
 				break
 			}
 		}
@@ -309,7 +311,8 @@ func (s *splitter) listing() *Listing {
 
 // localPath tells whether a path of a list stays in its folder, on every system.
 func localPath(name string) bool {
-	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, `\:`) && filepath.IsLocal(filepath.FromSlash(name))
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, `\:`) &&
+		filepath.IsLocal(filepath.FromSlash(name))
 }
 
 // limit keeps the first classes of train and of test.

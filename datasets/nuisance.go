@@ -203,8 +203,8 @@ func drawParts(size int, parts ...part) *Images {
 	return im
 }
 
-// drawnKey names what drawing the splits gives: the code that draws, the splits' counts and settings, and the bytes of a
-// few images drawn now from each part. So no old cache answers for edited code, nor for a processor or a library that
+// drawnKey names what drawing the splits gives: the code that draws, the splits' counts and settings, and the bytes of
+// a few images drawn now from each part. So no old cache answers for edited code, nor for a processor or a library that
 // rounds those images differently.
 func drawnKey(code fs.FS, name string, size int, splits ...[]part) string {
 	h := newHash()

@@ -8,12 +8,15 @@ import (
 // MaxResize is the longest side, in pixels, that [Raster.Square] scales to.
 const MaxResize = 1 << 14
 
-// Square is the picture scaled, its shorter side to resize pixels, and cut to its middle crop×crop pixels, [crop, crop, 3]:
-// torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to version 12. (Version 13 takes rows before columns
-// where that is faster, which may round differently by one.) Only what the square needs is computed.
+// Square is the picture scaled, its shorter side to resize pixels, and cut to its middle crop×crop pixels, [crop, crop,
+// 3]: torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to version 12.
+// (Version 13 takes rows before columns where that is faster, which may round differently by one.) Only what the square
+// needs is computed.
 func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 	if crop < 1 || resize < crop || resize > MaxResize {
-		return nil, fmt.Errorf("datasets: the middle %d pixels of %d; want at least 1, at most as many as there are, and those at most %d", crop, resize, MaxResize)
+		return nil, fmt.Errorf(
+			"datasets: the middle %d pixels of %d; want at least 1, at most as many as there are, and those at most %d",
+			crop, resize, MaxResize)
 	}
 	if r.Width < 1 || r.Height < 1 || len(r.Pix) != 3*r.Width*r.Height {
 		return nil, fmt.Errorf("datasets: a picture of %d×%d pixels with %d values", r.Width, r.Height, len(r.Pix))

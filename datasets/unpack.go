@@ -88,7 +88,8 @@ func (u *unpacker) tar(in io.Reader) error {
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
-		if err := u.entry(h.Name, h.FileInfo().Mode(), h.Typeflag == tar.TypeLink, func() (io.Reader, error) { return entries, nil }); err != nil {
+		if err := u.entry(h.Name, h.FileInfo().Mode(), h.Typeflag == tar.TypeLink,
+			func() (io.Reader, error) { return entries, nil }); err != nil {
 			return err
 		}
 	}

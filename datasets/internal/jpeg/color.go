@@ -126,8 +126,8 @@ func (s *sampler) samplesOf(row int) []uint8 {
 	return s.samples[row*s.stride:][:s.width]
 }
 
-// row is row y of the picture: a triangle filter ("fancy upsampling") where there are two pixels to a sample, repetition
-// elsewhere. It is valid until the next.
+// row is row y of the picture: a triangle filter ("fancy upsampling") where there are two pixels to a sample,
+// repetition elsewhere. It is valid until the next.
 func (s *sampler) row(y int) []uint8 {
 	n, out := s.width, s.out
 	near := s.samplesOf(y / s.tall)

@@ -50,7 +50,8 @@ func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
 	return h, nil
 }
 
-// bits reads the data of a scan bit by bit, up to the next marker. Beyond it there are zeros; over tells when they were used.
+// bits reads the data of a scan bit by bit, up to the next marker. Beyond it there are zeros; over tells when they were
+// used.
 type bits struct {
 	data   []byte
 	at     int

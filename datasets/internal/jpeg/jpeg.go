@@ -2,13 +2,13 @@
 //
 // No library serves. A network's features move in the second digit with the rounding of its images, and the standard
 // library's image/jpeg rounds the inverse cosine transform at another place and repeats chroma samples where libjpeg
-// interpolates: TestStandardLibraryDiffers counts the values. Bindings to libjpeg-turbo need cgo, which this module does
-// without.
+// interpolates: TestStandardLibraryDiffers counts the values. Bindings to libjpeg-turbo need cgo, which this module
+// does without.
 //
 // Baseline, extended sequential and progressive files of 8 bits and Huffman codes are read, with one, three or four
 // components. Whatever libjpeg warns about before it goes on is an error here, because it then invents a part of the
-// picture: data that end early, invalid codes, extraneous bytes, scans out of turn. Progressive files whose scans do not
-// bring all coefficients are an error too, because libjpeg smooths them.
+// picture: data that end early, invalid codes, extraneous bytes, scans out of turn. Progressive files whose scans do
+// not bring all coefficients are an error too, because libjpeg smooths them.
 package jpeg
 
 import (
@@ -69,8 +69,8 @@ type component struct {
 	low          [64]int8 // the lowest bit that scans have brought of a coefficient, in zigzag order; -1 for none
 }
 
-// maxScans bounds the passes over a picture: a scan of a few bytes can skip all of its blocks. No table of libjpeg's cjpeg
-// has more (MAX_SCANS of its rdswitch.c); its usual ones have 6 and 10.
+// maxScans bounds the passes over a picture: a scan of a few bytes can skip all of its blocks. No table of libjpeg's
+// cjpeg has more (MAX_SCANS of its rdswitch.c); its usual ones have 6 and 10.
 const maxScans = 100
 
 // Markers of JPEG, ITU-T T.81 table B.1.
@@ -238,7 +238,8 @@ func (d *decoder) frame(s []byte) error {
 	for i := range components {
 		c := &components[i]
 		if d.across%c.across != 0 || d.down%c.down != 0 {
-			return fmt.Errorf("component %d: sampling %d×%d beside %d×%d is unsupported", i+1, c.across, c.down, d.across, d.down)
+			return fmt.Errorf("component %d: sampling %d×%d beside %d×%d is unsupported", i+1, c.across, c.down, d.across,
+				d.down)
 		}
 		c.blocksWide, c.blocksTall = wide*c.across, tall*c.down
 		c.stride = 8 * c.blocksWide

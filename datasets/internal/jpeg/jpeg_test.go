@@ -79,11 +79,13 @@ func TestTransform(t *testing.T) {
 						if v == 0 {
 							w /= math.Sqrt2
 						}
-						sum += w * float64(b.values[8*v+u]) * math.Cos(float64(2*x+1)*float64(u)*math.Pi/16) * math.Cos(float64(2*y+1)*float64(v)*math.Pi/16)
+						w *= math.Cos(float64(2*x+1)*float64(u)*math.Pi/16) * math.Cos(float64(2*y+1)*float64(v)*math.Pi/16)
+						sum += w * float64(b.values[8*v+u])
 					}
 				}
 				want := max(0, min(sum+128, 255))
-				if got := float64(c.samples[(8+y)*16+8+x]); math.Abs(got-want) > 0.75 { // 0.5 by rounding at the end, the rest by rounding between.
+				// 0.5 by rounding at the end, the rest by rounding between.
+				if got := float64(c.samples[(8+y)*16+8+x]); math.Abs(got-want) > 0.75 {
 					t.Fatalf("trial %d, (%d, %d): %v, want %v", trial, x, y, got, want)
 				}
 			}
@@ -189,17 +191,18 @@ func TestDecodeRefuses(t *testing.T) {
 		"no restart marker":      {insert(2, 0xff, dri, 0, 4, 0, 1), "extraneous bytes"},
 		"a marker in the data":   {insert(scan+50, 0xff, rst0), "damaged data"},
 		// What libjpeg warns about or Pillow refuses.
-		"a byte after the data":    {insert(end, 0), "extraneous bytes at byte"},
-		"more after the data":      {insert(end, make([]uint8, 20)...), "extraneous bytes at byte"},
-		"a stuffed byte after it":  {insert(end, 0xff, 0), "extraneous bytes at byte"},
-		"bytes between segments":   {insert(at(t, whole, dqt)-2, 7), "extraneous bytes at byte 2;"},
-		"JFIF 2":                   {insert(2, jfif(2)...), "JFIF version 2"},
-		"an unknown color space":   {insert(2, adobe(7)...), "color transform 7 of 3 components"},
-		"an unknown marker":        {insert(2, 0xff, 0x02, 0, 2), "marker 0x2 at byte 2"},
-		"an extension's marker":    {insert(2, 0xff, 0xf3, 0, 2), "marker 0xf3"},
-		"a hierarchical marker":    {insert(2, 0xff, 0xde, 0, 2), "marker 0xde"},
-		"DC values of 16 bits":     {edit(dht, 19, 16), "DC values of 16 bits"},
-		"a code of ones":           {edit(dht, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "too many codes of up to 1 bits"},
+		"a byte after the data":   {insert(end, 0), "extraneous bytes at byte"},
+		"more after the data":     {insert(end, make([]uint8, 20)...), "extraneous bytes at byte"},
+		"a stuffed byte after it": {insert(end, 0xff, 0), "extraneous bytes at byte"},
+		"bytes between segments":  {insert(at(t, whole, dqt)-2, 7), "extraneous bytes at byte 2;"},
+		"JFIF 2":                  {insert(2, jfif(2)...), "JFIF version 2"},
+		"an unknown color space":  {insert(2, adobe(7)...), "color transform 7 of 3 components"},
+		"an unknown marker":       {insert(2, 0xff, 0x02, 0, 2), "marker 0x2 at byte 2"},
+		"an extension's marker":   {insert(2, 0xff, 0xf3, 0, 2), "marker 0xf3"},
+		"a hierarchical marker":   {insert(2, 0xff, 0xde, 0, 2), "marker 0xde"},
+		"DC values of 16 bits":    {edit(dht, 19, 16), "DC values of 16 bits"},
+		"a code of ones": {edit(dht, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+			"too many codes of up to 1 bits"},
 		"sequential, in part":      {edit(sos, 10, 5), "coefficients 0 to 5"},
 		"sequential, fewer bits":   {edit(sos, 11, 1), "bits 0x1"},
 		"scanned twice":            {slices.Concat(whole[:end], whole[at(t, whole, sos)-2:]), "a second scan of component 1"},
@@ -320,8 +323,8 @@ func TestProgressiveEndsEarly(t *testing.T) {
 	}
 }
 
-// passes is a progressive picture of one gray block, of scans of {first, last, high, low} whose codes are all 0 bits: DC
-// differences of 0, and blocks that end.
+// passes is a progressive picture of one gray block, of scans of {first, last, high, low} whose codes are all 0 bits:
+// DC differences of 0, and blocks that end.
 func passes(scans ...[4]uint8) []byte {
 	file := []byte{0xff, soi, 0xff, dqt, 0, 67, 0}
 	file = append(file, bytes.Repeat([]uint8{1}, 64)...)

@@ -176,7 +176,8 @@ func (d *decoder) newScan(header []byte) (*scan, error) {
 	return s, nil
 }
 
-// follow notes which bits of the component's coefficients the scan brings. Each must come once, in the order of T.81 G.1.1.
+// follow notes which bits of the component's coefficients the scan brings. Each must come once, in the order of T.81
+// G.1.1.
 func (s *scan) follow(c *component) error {
 	if s.first > 0 && c.low[0] < 0 {
 		return fmt.Errorf("a scan of coefficients %d to %d of component %d before its first", s.first, s.last, c.id)

@@ -27,8 +27,8 @@ type block struct {
 }
 
 // Ranges in which all of libjpeg-turbo's transforms agree. Beyond them its C code wraps around where its vector code
-// saturates, at 16 bits between the passes and at 10 in the end. Samples of 8 bits have coefficients within ±1024, so that
-// no encoder comes near.
+// saturates, at 16 bits between the passes and at 10 in the end. Samples of 8 bits have coefficients within ±1024, so
+// that no encoder comes near.
 const (
 	halfWide   = 1 << 14 // Coefficients and what is between the passes; sums of two are of 16 bits.
 	halfSample = 1 << 9
@@ -41,9 +41,9 @@ func (b *block) put(i int, v int32) {
 	b.beyond |= uint32(v + halfWide)
 }
 
-// transform writes the samples of a block: the inverse cosine transform of Loeffler, Ligtenberg and Moschytz (ICASSP 1989) in
-// the fixed point of libjpeg's jidctint.c, which rounds once after the columns and once after the rows. It returns false if
-// numbers go beyond the ranges above.
+// transform writes the samples of a block: the inverse cosine transform of Loeffler, Ligtenberg and Moschytz (ICASSP
+// 1989) in the fixed point of libjpeg's jidctint.c, which rounds once after the columns and once after the rows. It
+// returns false if numbers go beyond the ranges above.
 func (c *component) transform(x, y int, b *block) bool {
 	out := c.samples[8*(y*c.stride+x):]
 	if b.set&^1 == 0 { // Both passes keep the only coefficient but for its scale.
@@ -84,7 +84,8 @@ func (c *component) transform(x, y int, b *block) bool {
 		v := between[8*row:][:8:8]
 		const half, shift = 1 << (fixBits + keepBits + 2), fixBits + keepBits + 3
 		s0, s1, s2, s3, s4, s5, s6, s7 := inverse(v[0]+half>>fixBits, v[1], v[2], v[3], v[4], v[5], v[6], v[7])
-		s0, s1, s2, s3, s4, s5, s6, s7 = s0>>shift, s1>>shift, s2>>shift, s3>>shift, s4>>shift, s5>>shift, s6>>shift, s7>>shift
+		s0, s1, s2, s3, s4, s5, s6, s7 = s0>>shift, s1>>shift, s2>>shift, s3>>shift, s4>>shift, s5>>shift, s6>>shift,
+			s7>>shift
 		samples |= uint32(s0+halfSample) | uint32(s1+halfSample) | uint32(s2+halfSample) | uint32(s3+halfSample) |
 			uint32(s4+halfSample) | uint32(s5+halfSample) | uint32(s6+halfSample) | uint32(s7+halfSample)
 		to := out[row*c.stride:][:8:8]

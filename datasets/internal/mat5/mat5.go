@@ -1,5 +1,5 @@
-// Package mat5 reads and writes the part of MATLAB's Level 5 files (versions 5 to 7) that lists of annotations need: real
-// numbers, text, cells and structures, compressed or not, of either byte order.
+// Package mat5 reads and writes the part of MATLAB's Level 5 files (versions 5 to 7) that lists of annotations need:
+// real numbers, text, cells and structures, compressed or not, of either byte order.
 //
 // The format is that of MathWorks' "MAT-File Format", chapter 1. Sparse arrays, objects and functions are passed over.
 //
@@ -32,10 +32,10 @@ type Array struct {
 
 const (
 	headerLength = 128
-	// maxLength bounds a file and what its compressed elements unpack to in all, maxArrays the arrays in it, those in cells
-	// and fields included, and maxNumbers the numbers: memory for them is taken at up to 1 kB an array and 8 bytes a number,
-	// where the file has 8 bytes an array, or 1 byte a number, before it is compressed. The largest list that is published,
-	// CARS-196's cars_annos.mat, has 7 MB and 113,000 arrays. maxDepth is how deep cells and structures nest.
+	// maxLength bounds a file and what its compressed elements unpack to in all, maxArrays the arrays in it, those in
+	// cells and fields included, and maxNumbers the numbers: memory for them is taken at up to 1 kB an array and 8 bytes a
+	// number, where the file has 8 bytes an array, or 1 byte a number, before it is compressed. The largest list that is
+	// published, CARS-196's cars_annos.mat, has 7 MB and 113,000 arrays. maxDepth is how deep cells and structures nest.
 	maxLength  = 64 << 20
 	maxArrays  = 1 << 19
 	maxNumbers = 1 << 23
@@ -68,8 +68,9 @@ const (
 )
 
 // width is the number of bytes of a number, 0 for what is not a number.
-var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4, miDOUBLE: 8,
-	miINT64: 8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
+var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4,
+	miDOUBLE: 8,
+	miINT64:  8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
 
 // errPassed marks an array of a class that is not read.
 var errPassed = errors.New("sparse arrays, objects and functions are not read")

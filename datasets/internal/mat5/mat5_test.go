@@ -44,11 +44,13 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 func checkSample(t *testing.T, got map[string]*Array) {
 	t.Helper()
 	a := got["annotations"]
-	if a == nil || len(a.Structs) != 2 || a.Structs[1]["class"].Numbers[0] != 196 || a.Structs[0]["fname"].Text != "00001.jpg" || a.Structs[1]["fname"].Text != "ab" {
+	if a == nil || len(a.Structs) != 2 || a.Structs[1]["class"].Numbers[0] != 196 ||
+		a.Structs[0]["fname"].Text != "00001.jpg" || a.Structs[1]["fname"].Text != "ab" {
 		t.Errorf("structures %+v", a)
 	}
 	c := got["class_names"]
-	if c == nil || len(c.Cells) != 2 || c.Cells[0].Text != "AM General Hummer SUV 2000" || c.Cells[1].Text != "Škoda" || !reflect.DeepEqual(c.Dims, []int{1, 2}) {
+	if c == nil || len(c.Cells) != 2 || c.Cells[0].Text != "AM General Hummer SUV 2000" || c.Cells[1].Text != "Škoda" ||
+		!reflect.DeepEqual(c.Dims, []int{1, 2}) {
 		t.Errorf("cells %+v", c)
 	}
 	if v := got["v"]; v == nil || !reflect.DeepEqual(v.Numbers, []float64{1.5, -2, math.Inf(1)}) {
@@ -79,7 +81,8 @@ func TestSciPyFilesAreRead(t *testing.T) {
 				}
 			}
 		}
-		if m := got["matrix"]; m == nil || !reflect.DeepEqual(m.Numbers, []float64{1, 4, 2, 5, 3, 6}) || !reflect.DeepEqual(m.Dims, []int{2, 3}) {
+		if m := got["matrix"]; m == nil || !reflect.DeepEqual(m.Numbers, []float64{1, 4, 2, 5, 3, 6}) ||
+			!reflect.DeepEqual(m.Dims, []int{2, 3}) {
 			t.Errorf("%s: matrix %+v", name, m)
 		}
 		if got["sparse"] != nil {
@@ -143,8 +146,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A file of a few kilobytes that unpacks to much more, or to a great many arrays or numbers, is refused before memory is
-// taken for them.
+// A file of a few kilobytes that unpacks to much more, or to a great many arrays or numbers, is refused before memory
+// is taken for them.
 func TestReadIsBounded(t *testing.T) {
 	packed := func(class byte, n int, after ...[]byte) []byte {
 		flags := element(miUINT32, []byte{class, 0, 0, 0, 0, 0, 0, 0})

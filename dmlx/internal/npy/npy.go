@@ -2,9 +2,9 @@
 // these and uint8 ones.
 //
 // The format is that of numpy.lib.format, versions 1.0 to 3.0. No library serves: github.com/sbinet/npyio looks for
-// 'descr', 'fortran_order' and 'shape' anywhere in a header, so that it reads headers that NumPy refuses, takes memory for
-// a header of any stated length, panics on damaged ones, and reads a short file as if it went on with zeros. This package
-// refuses whatever numpy.load refuses, and also files that are longer than their header says.
+// 'descr', 'fortran_order' and 'shape' anywhere in a header, so that it reads headers that NumPy refuses, takes memory
+// for a header of any stated length, panics on damaged ones, and reads a short file as if it went on with zeros. This
+// package refuses whatever numpy.load refuses, and also files that are longer than their header says.
 package npy
 
 import (
@@ -140,7 +140,8 @@ func split(raw []byte) (header, []byte, error) {
 	return h, rest[length:], nil
 }
 
-// size is the number of values of a shape; −1 if it, with dimensions of 0 left out, is beyond what 8 bytes each can have.
+// size is the number of values of a shape; −1 if it, with dimensions of 0 left out, is beyond what 8 bytes each can
+// have.
 func size(shape []int) int {
 	n, empty := 1, false
 	for _, d := range shape {

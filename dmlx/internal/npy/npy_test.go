@@ -32,7 +32,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The files are those of numpy.save and, of version 3.0, numpy.lib.format.write_array. What is written here is the same.
+// The files are those of numpy.save and, of version 3.0, numpy.lib.format.write_array. What is written here is the
+// same.
 func TestNumPyFiles(t *testing.T) {
 	matrix := []float32{1, -2.5, 3e-30, 4, 5, 6}
 	got, shape, err := ReadFloat32("testdata/numpy.npy")
@@ -178,14 +179,16 @@ func TestBadFiles(t *testing.T) {
 		"fortran":                  {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "Fortran order"},
 		"negative, an odd number":  {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-9,22), }", 1)), "damaged"},
 		"negative, an even number": {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-2,-2), } ", 1)), "damaged"},
-		"huge":                     {[]byte(strings.Replace(string(raw), "(2,2,), }                        ", "(4294967296,4294967296), }        ", 1)), "damaged"},
+		"huge": {[]byte(strings.Replace(string(raw), "(2,2,), }                        ",
+			"(4294967296,4294967296), }        ", 1)), "damaged"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, c.data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err := ReadFloat32(path)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
