@@ -9,7 +9,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// supersample is how many times finer than the image a scene is drawn, each way. The rasteriser's own coverage is
+// supersample is how many times finer than the image a scene is drawn, each way. The rasterizer's own coverage is
 // already exact for one shape; the finer grid is for what coverage gets wrong where shapes meet, and for patterns.
 const supersample = 2
 
@@ -199,7 +199,7 @@ func (cv *canvas) line(x0, y0, x1, y1, width float64) *canvas {
 		corner{x0 - nx, y0 - ny, 0})
 }
 
-// rasterize hands the path, which it ends, to the rasteriser, over no more pixels than the path covers.
+// rasterize hands the path, which it ends, to the rasterizer, over no more pixels than the path covers.
 func (cv *canvas) rasterize() image.Rectangle {
 	x0, y0 := float32(math.Inf(1)), float32(math.Inf(1))
 	x1, y1 := -x0, -y0

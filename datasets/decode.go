@@ -19,20 +19,20 @@ import (
 // maxPixels bounds an image file's size once decoded (half a gigabyte), so that no file can exhaust memory.
 const maxPixels = 1 << 27
 
-// Raster is a picture of any shape: Pix holds red, green and blue of its pixels, row by row, [Height, Width, 3]. It is
-// an [image.Image].
+// Raster is a picture of any size, and an [image.Image]. Pix holds red, green and blue of its pixels, row by row,
+// [Height, Width, 3].
 type Raster struct {
 	Width, Height int
 	Pix           []uint8
 }
 
-// ColorModel is that of colors without transparency.
+// ColorModel returns [color.RGBAModel].
 func (r *Raster) ColorModel() color.Model { return color.RGBAModel }
 
-// Bounds begin at (0, 0).
+// Bounds returns the picture's rectangle, which begins at (0, 0).
 func (r *Raster) Bounds() image.Rectangle { return image.Rect(0, 0, r.Width, r.Height) }
 
-// At is black outside the picture.
+// At returns the color of a pixel, and black outside the picture.
 func (r *Raster) At(x, y int) color.Color {
 	if !image.Pt(x, y).In(r.Bounds()) {
 		return color.RGBA{A: 255}
@@ -41,7 +41,7 @@ func (r *Raster) At(x, y int) color.Color {
 	return color.RGBA{p[0], p[1], p[2], 255}
 }
 
-// ReadImage reads an image file by [DecodeRGB].
+// ReadImage reads the image file of a path by [DecodeRGB].
 func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 
 // DecodeRGB reads a JPEG or PNG image as Pillow's Image.open(file).convert("RGB") does, which is how torchvision's data
@@ -52,7 +52,9 @@ func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 //   - Chroma that a JPEG has at half the resolution is interpolated as libjpeg does ("fancy upsampling").
 //   - Of 16 bits a channel the high 8 are kept, but a gray PNG of 16 bits is cut off at 255.
 //
-// All are equal to the value. A JPEG whose data end early or are no valid codes is refused, where libjpeg makes do.
+// All pixels are equal to Pillow's. A file that Pillow refuses is an error, and so is a JPEG that libjpeg reads with a
+// warning or smooths because scans are missing: it would invent a part of the picture. Animated PNGs are read as their
+// first image, and their animation is not checked.
 func DecodeRGB(in io.Reader) (*Raster, error) {
 	file, err := io.ReadAll(in)
 	if err != nil {
@@ -131,7 +133,7 @@ func checkChunks(file []byte, width, height int) error {
 	return nil
 }
 
-// damage is what decoding says of a file that was read and is no sound image.
+// damage is the error of decoding a file that was read and is no sound image.
 type damage struct{ error }
 
 func (d damage) Unwrap() error { return d.error }
@@ -143,7 +145,7 @@ func decodeError(err error) error {
 	return damage{fmt.Errorf("damaged image: %w", err)}
 }
 
-// decodeFile reads an image file. The path is the caller's to tell.
+// decodeFile reads an image file. Its errors leave the path to the caller.
 func decodeFile(path string) (*Raster, error) {
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -156,7 +158,7 @@ func decodeFile(path string) (*Raster, error) {
 	return decodeRGB(file)
 }
 
-// toRaster drops what an image has beside red, green and blue.
+// toRaster returns an image's red, green and blue, without its alpha.
 func toRaster(src image.Image) *Raster {
 	b := src.Bounds()
 	r := &Raster{Width: b.Dx(), Height: b.Dy()}

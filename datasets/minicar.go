@@ -54,14 +54,14 @@ const (
 	rearOverhang
 	bodyHeight // from the sill's lower edge to the window line
 	roofHeight // above the window line
-	pillarFoot // of the windscreen, behind the front axle
-	rake       // of the windscreen: how far its top lies behind its foot
+	pillarFoot // of the windshield, behind the front axle
+	rake       // of the windshield: how far its top lies behind its foot
 	rearPillar // how far the rear window's foot lies behind its top
 	clearance
 	hoodDrop  // of the nose below the window line
 	trunkDrop // of the tail below the window line
 	sillHeight
-	roofEnd // from the windscreen's top (0) to the tail (1)
+	roofEnd // from the windshield's top (0) to the tail (1)
 	bPillar // between the side windows' front (0) and rear (1)
 	rimRatio
 	carParameters

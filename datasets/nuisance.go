@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 )
 
-// nuisance is what differs between images of one class: how hard a drawn set is, apart from how close its classes are.
+// nuisance says how much images of one class differ, and so how hard a drawn set is beside how close its classes are.
 // Lengths are in the scene's unit, half the picture's side.
 type nuisance struct {
 	Rotation   float64 // degrees, ±
@@ -35,7 +35,7 @@ func stream(seed, a, b uint64) dice {
 	return dice{rand.New(rand.NewPCG(mix64(seed+mix64(a)), mix64(b+0x9e3779b97f4a7c15*(seed+1))))}
 }
 
-// mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+// mix64 is the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
 func mix64(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -203,9 +203,9 @@ func drawParts(size int, parts ...part) *Images {
 	return im
 }
 
-// drawnKey names what drawing the splits gives: the code that draws, the splits' counts and settings, and the bytes of
-// a few images drawn now from each part. So no old cache answers for edited code, nor for a processor or a library that
-// rounds those images differently.
+// drawnKey returns the cache key of drawn splits: a hash of the drawing code, the splits' counts and settings, and a
+// few images of each part that are drawn now. So the cache is not used for edited code, nor on a processor or with a
+// library that rounds those images differently.
 func drawnKey(code fs.FS, name string, size int, splits ...[]part) string {
 	h := newHash()
 	hashSources(h, code)

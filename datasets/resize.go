@@ -8,10 +8,9 @@ import (
 // MaxResize is the longest side, in pixels, that [Raster.Square] scales to.
 const MaxResize = 1 << 14
 
-// Square is the picture scaled, its shorter side to resize pixels, and cut to its middle crop×crop pixels, [crop, crop,
-// 3]: torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to version 12.
-// (Version 13 takes rows before columns where that is faster, which may round differently by one.) Only what the square
-// needs is computed.
+// Square returns the middle of the scaled picture, [crop, crop, 3]. Its shorter side is scaled to resize pixels. The
+// result is that of torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to
+// version 12. (Version 13 scales rows before columns where that is faster, which may round differently by one.)
 func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 	if crop < 1 || resize < crop || resize > MaxResize {
 		return nil, fmt.Errorf(
@@ -26,7 +25,7 @@ func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 	return dst, nil
 }
 
-// square is Square into dst.
+// square writes what Square returns into dst. It computes only what the square needs.
 func (r *Raster) square(dst []uint8, resize, size int) {
 	width, height := resize, resize
 	if r.Width < r.Height {

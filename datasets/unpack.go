@@ -62,7 +62,7 @@ func unpack(ctx context.Context, name, dir string, most limits, progress func(do
 	return broken{err}
 }
 
-// broken is what is wrong with an archive itself: another attempt at unpacking it would not help.
+// broken is a fault of an archive itself, so that another attempt at unpacking it would not help.
 type broken struct{ error }
 
 type unpacker struct {
@@ -209,7 +209,7 @@ func (u *unpacker) named(err error, name string) error {
 	return err
 }
 
-// leftover tells whether a path is of what systems leave: AppleDouble files and folders, thumbnails.
+// leftover tells whether a path is one of the files that macOS and Windows leave: AppleDouble files, thumbnails.
 func leftover(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, "._") || part == "__MACOSX" || part == ".DS_Store" || part == "Thumbs.db" {

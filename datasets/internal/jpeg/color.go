@@ -83,7 +83,7 @@ func fromYCCK(out []uint8, rows [][]uint8) {
 	}
 }
 
-// ink is what an ink leaves of the light that black leaves, Convert.c's cmyk2rgb.
+// ink returns the light that an ink and black leave, as Convert.c's cmyk2rgb does.
 func ink(v, light uint8) uint8 {
 	l := int(light)
 	t := int(v)*l + 128
@@ -96,7 +96,7 @@ func yccToRGB(y, cb, cr int32) (r, g, b uint8) {
 	return clip8(y + (91881*cr+half)>>16), clip8(y + (-22554*cb-46802*cr+half)>>16), clip8(y + (116130*cb+half)>>16)
 }
 
-// clip8 is v within 0..255.
+// clip8 returns v limited to 0..255.
 func clip8(v int32) uint8 {
 	if uint32(v) <= 255 {
 		return uint8(v)
@@ -120,7 +120,7 @@ func newSampler(c *component, across, down int) sampler {
 	return s
 }
 
-// samplesOf is a row of the plane; beyond the first and the last row they repeat.
+// samplesOf returns a row of the plane. Beyond the plane, the first and the last row repeat.
 func (s *sampler) samplesOf(row int) []uint8 {
 	row = max(0, min(row, s.height-1))
 	return s.samples[row*s.stride:][:s.width]

@@ -13,7 +13,7 @@ const lookBits = 9
 type huffman struct {
 	look    [1 << lookBits]uint16 // length in the high byte, symbol in the low; 0 where codes are longer
 	most    [18]int32             // the largest code of a length, -1 for none; beyond 16, all are
-	first   [17]int32             // what a code of a length is off its symbol's place
+	first   [17]int32             // added to a code of a length, it gives its symbol's place
 	symbols [256]uint8
 	largest uint8 // of the symbols
 }
@@ -50,7 +50,7 @@ func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
 	return h, nil
 }
 
-// bits reads the data of a scan bit by bit, up to the next marker. Beyond it there are zeros; over tells when they were
+// bits reads the data of a scan bit by bit, up to the next marker, and zeros beyond it. over tells whether zeros were
 // used.
 type bits struct {
 	data   []byte
@@ -100,7 +100,7 @@ func (b *bits) take(count int) int32 {
 	return int32(b.held>>b.n) & (1<<count - 1)
 }
 
-// bit reads one.
+// bit reads one bit.
 func (b *bits) bit() bool {
 	if b.n == 0 {
 		b.fill()
@@ -109,7 +109,7 @@ func (b *bits) bit() bool {
 	return b.held>>b.n&1 != 0
 }
 
-// symbol decodes one and leaves at least 16 bits held.
+// symbol decodes a symbol and leaves at least 16 bits held.
 func (b *bits) symbol(h *huffman) uint8 {
 	if b.n < 32 {
 		b.fill()
@@ -128,7 +128,7 @@ func (b *bits) symbol(h *huffman) uint8 {
 	return 0
 }
 
-// signed reads a number of so many bits, ITU-T T.81 F.2.2.1: of the first half of them it is negative.
+// signed reads a number of count bits, ITU-T T.81 F.2.2.1: the lower half of the values stand for negative numbers.
 func (b *bits) signed(count int) int32 {
 	v := b.take(count)
 	if v < 1<<count>>1 {

@@ -35,7 +35,7 @@ func Decode(file []byte, maxPixels int) (width, height int, rgb []uint8, err err
 
 type decoder struct {
 	file      []byte
-	at        int // where the next marker is looked for
+	at        int // where the next marker begins
 	maxPixels int
 
 	width, height int // in pixels
@@ -52,7 +52,7 @@ type decoder struct {
 	adobeTransform uint8
 }
 
-// component is one of the frame's planes of samples.
+// component is one of the frame's planes: luma, chroma, or ink.
 type component struct {
 	id           uint8
 	across, down int // sampling factors
@@ -174,7 +174,7 @@ func errExtra(at int) error {
 	return fmt.Errorf("extraneous bytes at byte %d; want a marker there (jpegtran writes such a file anew)", at)
 }
 
-// segment is what follows a marker.
+// segment reads the segment behind a marker, without its length.
 func (d *decoder) segment() ([]byte, error) {
 	if d.at+2 > len(d.file) {
 		return nil, io.ErrUnexpectedEOF
@@ -304,7 +304,7 @@ func (d *decoder) huffmanTables(s []byte) error {
 	return nil
 }
 
-// finish transforms what has been gathered over the scans of a progressive file.
+// finish checks that the scans brought every coefficient, and transforms the coefficients of a progressive file.
 func (d *decoder) finish() error {
 	if d.components == nil {
 		return errors.New("no picture in it")

@@ -18,7 +18,7 @@ type scan struct {
 	block        block
 }
 
-// part is what a scan knows of a component.
+// part is the state of a component within a scan.
 type part struct {
 	*component
 	dc, ac    *huffman
@@ -101,7 +101,7 @@ func (s *scan) blocks(restart int) error {
 	return s.end()
 }
 
-// end tells of data that are left over.
+// end returns an error if data are left over.
 func (s *scan) end() error {
 	if n := s.unread(); n > 0 {
 		return errExtra(s.at - n)
@@ -192,7 +192,7 @@ func (s *scan) follow(c *component) error {
 	return nil
 }
 
-// check tells of data that ended before the blocks did.
+// check returns an error if the data ended before the blocks, or had an invalid code.
 func (s *scan) check() error {
 	switch {
 	case s.bad:
@@ -205,7 +205,7 @@ func (s *scan) check() error {
 	return errCode
 }
 
-// reset goes on after a restart marker.
+// reset reads a restart marker and begins anew behind it.
 func (s *scan) reset(marker uint8) error {
 	if err := s.check(); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (s *scan) reset(marker uint8) error {
 	return nil
 }
 
-// decode reads what the scan has of a block.
+// decode reads the scan's coefficients of a block.
 func (s *scan) decode(p *part, x, y int) error {
 	if !s.progressive {
 		if err := s.sequential(p); err != nil {
@@ -256,7 +256,7 @@ func (s *scan) decode(p *part, x, y int) error {
 	return s.acRefine(p, block, &p.set[at])
 }
 
-// difference is the DC value's from that of the block before.
+// difference reads a DC value, which is stored as its difference from that of the block before.
 func (s *scan) difference(p *part) (int32, error) {
 	p.predicted += s.signed(int(s.symbol(p.dc)))
 	if p.predicted != int32(int16(p.predicted)) {

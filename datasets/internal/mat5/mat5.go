@@ -32,14 +32,12 @@ type Array struct {
 
 const (
 	headerLength = 128
-	// maxLength bounds a file and what its compressed elements unpack to in all, maxArrays the arrays in it, those in
-	// cells and fields included, and maxNumbers the numbers: memory for them is taken at up to 1 kB an array and 8 bytes a
-	// number, where the file has 8 bytes an array, or 1 byte a number, before it is compressed. The largest list that is
-	// published, CARS-196's cars_annos.mat, has 7 MB and 113,000 arrays. maxDepth is how deep cells and structures nest.
-	maxLength  = 64 << 20
-	maxArrays  = 1 << 19
+	// Limits, checked before memory is taken. A packed empty cell takes a few bits of the file and up to 1 kB of memory.
+	// The largest list that is published, CARS-196's cars_annos.mat, has 7 MB and 113,000 arrays.
+	maxLength  = 64 << 20 // bytes of a file, and bytes that its compressed elements unpack to in all
+	maxArrays  = 1 << 19  // those in cells and fields included
 	maxNumbers = 1 << 23
-	maxDepth   = 16
+	maxDepth   = 16 // of cells and structures in one another
 	maxDims    = 8
 )
 
@@ -67,12 +65,12 @@ const (
 	mxUINT64 = 15
 )
 
-// width is the number of bytes of a number, 0 for what is not a number.
+// width has the number of bytes of a number by its type.
 var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4,
 	miDOUBLE: 8,
 	miINT64:  8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
 
-// errPassed marks an array of a class that is not read.
+// errPassed says that an array is of a class that is not read.
 var errPassed = errors.New("sparse arrays, objects and functions are not read")
 
 // Read reads the variables of a file, by name.

@@ -46,7 +46,7 @@ func tag(kind uint32, length int) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(length))
 }
 
-// element is a data element: small if it can be, as MATLAB writes it.
+// element returns a data element, in the small format where it fits, as MATLAB writes it.
 func element(kind uint32, data []byte) []byte {
 	if n := len(data); n > 0 && n <= 4 && kind != miMATRIX {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(n)<<16|kind)
