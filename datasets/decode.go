@@ -54,7 +54,7 @@ func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 //
 // All pixels are equal to Pillow's. A file that Pillow refuses is an error, and so is a JPEG that libjpeg reads with a
 // warning or smooths because scans are missing: it would invent a part of the picture. Animated PNGs are read as their
-// first image, and their animation is not checked.
+// first image.
 func DecodeRGB(in io.Reader) (*Raster, error) {
 	file, err := io.ReadAll(in)
 	if err != nil {
@@ -99,7 +99,7 @@ var chunkLengths = map[string]int{"gAMA": 4, "cHRM": 32, "sRGB": 1, "pHYs": 9, "
 // lengths are wrong, and a picture that is larger than the file's data can unpack to, before memory is taken for it.
 func checkChunks(file []byte, width, height int) error {
 	const start, beside, ratio = 8, 12, 1032 // Deflate packs 258 bytes into 2 bits at best.
-	packed := 0
+	packed, frames := 0, uint32(0)
 	for at := start; at+beside <= len(file); {
 		length, name := int(binary.BigEndian.Uint32(file[at:])), string(file[at+4:at+8])
 		if length > len(file)-at-beside {
@@ -111,11 +111,21 @@ func checkChunks(file []byte, width, height int) error {
 		if want, ok := chunkLengths[name]; ok && length != want {
 			return fmt.Errorf("a chunk %s of %d bytes at byte %d; want %d", name, length, at, want)
 		}
+		data := file[at+8 : at+8+length]
 		switch name {
 		case "IDAT":
 			packed += length
+		case "fcTL", "fdAT": // Of an animation: a running number, then of fcTL width, height, x and y.
+			if length < 4 || binary.BigEndian.Uint32(data) != frames {
+				return fmt.Errorf("a chunk %s at byte %d out of turn", name, at)
+			}
+			frames++
+			number := func(i int) int { return int(binary.BigEndian.Uint32(data[4*i:])) }
+			if name == "fcTL" && (number(1)+number(3) > width || number(2)+number(4) > height) {
+				return fmt.Errorf("a frame at byte %d beyond the picture's %d×%d pixels", at, width, height)
+			}
 		case "iCCP", "zTXt": // A keyword, 0, the method of compression.
-			_, method, _ := bytes.Cut(file[at+8:at+8+length], []byte{0})
+			_, method, _ := bytes.Cut(data, []byte{0})
 			if len(method) > 0 && method[0] != 0 {
 				return fmt.Errorf("a chunk %s at byte %d with compression method %d; want 0", name, at, method[0])
 			}

@@ -158,9 +158,13 @@ func TestDecodeRGBRefuses(t *testing.T) {
 	withChunk := func(name, data string) []byte {
 		return slices.Insert(read("rgb.png"), afterHeader, chunk(name, data)...)
 	}
-	sound := withChunk("gAMA", "\x00\x01\x00\x00")
-	if _, err := DecodeRGB(bytes.NewReader(sound)); err != nil {
-		t.Fatal(err)
+	frame := func(width byte) string { // Number 0, of this width and of height 1.
+		return "\x00\x00\x00\x00\x00\x00\x00" + string(width) + "\x00\x00\x00\x01" + strings.Repeat("\x00", 14)
+	}
+	for _, sound := range [][]byte{withChunk("gAMA", "\x00\x01\x00\x00"), withChunk("fcTL", frame(37))} {
+		if _, err := DecodeRGB(bytes.NewReader(sound)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	large := slices.Replace(read("rgb.png"), 8, afterHeader,
 		chunk("IHDR", "\x00\x00\x1f\x40\x00\x00\x1f\x40\x08\x02\x00\x00\x00")...)
@@ -176,6 +180,8 @@ func TestDecodeRGBRefuses(t *testing.T) {
 		"an odd bit":            {bytes.Replace(read("rgb.png"), []byte("IDAT"), []byte("IDAT\x01"), 1), "damaged image"},
 		"a chunk of no name":    {withChunk("tR\x01S", ""), `a chunk named "tR\x01S" at byte 33`},
 		"a short chunk":         {withChunk("gAMA", "\x00\x01"), "a chunk gAMA of 2 bytes at byte 33; want 4"},
+		"frames out of turn":    {withChunk("fdAT", "\x00\x00\x00\x01"), "a chunk fdAT at byte 33 out of turn"},
+		"a frame too wide":      {withChunk("fcTL", frame(38)), "a frame at byte 33 beyond the picture's 37×29 pixels"},
 		"an unknown profile":    {withChunk("iCCP", "a\x00\x07"), "compression method 7"},
 		"a chunk without end":   {read("rgb.png")[:400], "it ends early: a chunk of 2219 bytes at byte 33 of 400"},
 		"a few bytes for a lot": {large, "it ends early: 8000×8000 pixels in 2219 bytes"},
