@@ -1,10 +1,15 @@
 package jpeg
 
-// rgb interpolates the planes and converts their colours, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
+import "fmt"
+
+// rgb interpolates the planes and converts their colors, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
 // components, Pillow's Convert.c.
-func (d *decoder) rgb() []uint8 {
+func (d *decoder) rgb() ([]uint8, error) {
+	convert, err := d.conversion()
+	if err != nil {
+		return nil, err
+	}
 	out := make([]uint8, 3*d.width*d.height)
-	convert := d.conversion()
 	rows := make([][]uint8, len(d.components))
 	samplers := make([]sampler, len(d.components))
 	for i := range samplers {
@@ -16,27 +21,30 @@ func (d *decoder) rgb() []uint8 {
 		}
 		convert(out[3*d.width*y:][:3*d.width], rows)
 	}
-	return out
+	return out, nil
 }
 
-// conversion tells the colours apart as jdapimin.c's default_decompress_parms does.
-func (d *decoder) conversion() func(out []uint8, rows [][]uint8) {
+// conversion returns what converts rows of samples to RGB, chosen as jdapimin.c's default_decompress_parms does.
+func (d *decoder) conversion() (func(out []uint8, rows [][]uint8), error) {
 	switch ids := d.components; {
 	case len(ids) == 1:
-		return fromGrey
-	case len(ids) == 4 && d.adobe && d.adobeTransform != 0:
-		return fromYCCK
-	case len(ids) == 4:
-		return fromCMYK
-	case d.jfif:
-		return fromYCC
-	case d.adobe && d.adobeTransform == 0, !d.adobe && ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
-		return fromRGB
+		return fromGray, nil
+	case len(ids) == 4 && (!d.adobe || d.adobeTransform == 0):
+		return fromCMYK, nil
+	case len(ids) == 4 && d.adobeTransform == 2:
+		return fromYCCK, nil
+	case len(ids) == 3 && (d.jfif || d.adobe && d.adobeTransform == 1):
+		return fromYCC, nil
+	case d.adobe && d.adobeTransform != 0:
+		return nil, fmt.Errorf("color transform %d of %d components; want 1 (of three), 2 (of four) or 0",
+			d.adobeTransform, len(ids))
+	case d.adobe, ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
+		return fromRGB, nil
 	}
-	return fromYCC
+	return fromYCC, nil
 }
 
-func fromGrey(out []uint8, rows [][]uint8) {
+func fromGray(out []uint8, rows [][]uint8) {
 	for x, v := range rows[0] {
 		p := out[3*x : 3*x+3 : 3*x+3]
 		p[0], p[1], p[2] = v, v, v
@@ -75,7 +83,7 @@ func fromYCCK(out []uint8, rows [][]uint8) {
 	}
 }
 
-// ink is what an ink leaves of the light that black leaves, Convert.c's cmyk2rgb.
+// ink returns the light that an ink and black leave, as Convert.c's cmyk2rgb does.
 func ink(v, light uint8) uint8 {
 	l := int(light)
 	t := int(v)*l + 128
@@ -88,7 +96,7 @@ func yccToRGB(y, cb, cr int32) (r, g, b uint8) {
 	return clip8(y + (91881*cr+half)>>16), clip8(y + (-22554*cb-46802*cr+half)>>16), clip8(y + (116130*cb+half)>>16)
 }
 
-// clip8 is v within 0..255.
+// clip8 returns v limited to 0..255.
 func clip8(v int32) uint8 {
 	if uint32(v) <= 255 {
 		return uint8(v)
@@ -112,14 +120,14 @@ func newSampler(c *component, across, down int) sampler {
 	return s
 }
 
-// samplesOf is a row of the plane; beyond the first and the last row they repeat.
+// samplesOf returns a row of the plane. Beyond the plane, the first and the last row repeat.
 func (s *sampler) samplesOf(row int) []uint8 {
 	row = max(0, min(row, s.height-1))
 	return s.samples[row*s.stride:][:s.width]
 }
 
-// row is row y of the picture: a triangle filter ("fancy upsampling") where there are two pixels to a sample, repetition
-// elsewhere. It is valid until the next.
+// row is row y of the picture: a triangle filter ("fancy upsampling") where there are two pixels to a sample,
+// repetition elsewhere. It is valid until the next.
 func (s *sampler) row(y int) []uint8 {
 	n, out := s.width, s.out
 	near := s.samplesOf(y / s.tall)
