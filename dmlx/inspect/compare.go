@@ -190,7 +190,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 			for _, run := range g {
 				l, t, err := store.Densities(ctx, open, run.Hash)
 				if err != nil {
-					return nil, err
+					return nil, presets.WithCommand(err)
 				}
 				lasts, tests = append(lasts, l), append(tests, t)
 				last.Nearer[k] += 100 * l.Violations / float64(len(g))

@@ -30,7 +30,7 @@ const (
 func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report, error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
-		return nil, err
+		return nil, presets.WithCommand(err)
 	}
 	trainer, err := open()
 	if err != nil {
