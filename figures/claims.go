@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -71,7 +72,7 @@ type Fact struct {
 	Times  int     // Table 5: the batch as a multiple of the smallest.
 	LR     float64 // Tables 6 to 8.
 	Metric string  // R@1, …; or one of the shares below.
-	Score  Score
+	Score  stats.Mean
 }
 
 // Shares of triplets in percent that are no recall, as metrics of [Fact].
@@ -88,8 +89,8 @@ const (
 // Numbers are what claims are checked on: those that the paper prints or those of runs.
 type Numbers struct {
 	measured bool
-	labels   map[string]string // What stands for the paper's data sets.
-	facts    map[Fact]Score    // By the fact without its score.
+	labels   map[string]string   // What stands for the paper's data sets.
+	facts    map[Fact]stats.Mean // By the fact without its score.
 	order    []Fact
 	pooled   map[string]pool // Of measured numbers, by data set and metric.
 	printed  []PaperResult   // The paper's own only.
@@ -153,10 +154,10 @@ func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 }
 
 func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
-	n := &Numbers{labels: labels, facts: make(map[Fact]Score)}
+	n := &Numbers{labels: labels, facts: make(map[Fact]stats.Mean)}
 	for _, f := range facts {
 		s := f.Score
-		f.Score = Score{}
+		f.Score = stats.Mean{}
 		if labels[f.Data] == "" {
 			return nil, fmt.Errorf("claims: a number on %q, of which no one says what stands for it", f.Data)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // finding audits and picks the claim whose quote contains some text; asks tells apart claims with one quote.
@@ -149,13 +151,13 @@ func TestAuditOfRuns(t *testing.T) {
 		var out []Fact
 		for _, data := range []string{"CAR", "In-shop"} {
 			out = append(out,
-				Fact{Table: 2, Data: data, Rule: "cos/con/con", Metric: "R@1", Score: Score{Mean: cos, Std: std, N: n}},
-				Fact{Table: 2, Data: data, Rule: "cos-orth/con/con", Metric: "R@1", Score: Score{Mean: orth, Std: std, N: n}})
+				Fact{Table: 2, Data: data, Rule: "cos/con/con", Metric: "R@1", Score: stats.Mean{Mean: cos, Std: std, N: n}},
+				Fact{Table: 2, Data: data, Rule: "cos-orth/con/con", Metric: "R@1", Score: stats.Mean{Mean: orth, Std: std, N: n}})
 		}
 		return out
 	}
 	const quote = "an improvement for both datasets"
-	one := func(f []Fact, i int, s Score) []Fact { f[i].Score = s; return f }
+	one := func(f []Fact, i int, s stats.Mean) []Fact { f[i].Score = s; return f }
 	for name, c := range map[string]struct {
 		facts    []Fact
 		want     Verdict
@@ -165,13 +167,13 @@ func TestAuditOfRuns(t *testing.T) {
 		"beyond":        {facts(70, 73, 1, 3), Holds, "2 of 2 cells beyond noise; lowest +3.0 [+0.7,\u00a0+5.3] (minicar)"},
 		"within":        {facts(70, 72, 1, 3), WithinNoise, "0 of 2 cells beyond noise"},
 		"contrary":      {facts(73, 70, 1, 3), Fails, "2 to the contrary"},
-		"one each":      {one(facts(70, 73, 1, 3), 1, Score{Mean: 71, Std: 1, N: 3}), Mixed, "1 of 2"},
-		"one contrary":  {one(facts(70, 72, 1, 3), 1, Score{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
+		"one each":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: 71, Std: 1, N: 3}), Mixed, "1 of 2"},
+		"one contrary":  {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
 		"single seeds":  {facts(70, 90, 0, 1), WithinNoise, "+20.0 (minicar)"}, // No deviation to take from anywhere.
-		"a pooled seed": {one(facts(70, 90, 1, 3), 1, Score{Mean: 90, N: 1}), Holds, "2 of 2"},
+		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), Holds, "2 of 2"},
 		"missing":       {facts(70, 73, 1, 3)[:2], Holds, "1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
-		"diverged":      {one(facts(70, 73, 1, 3), 1, Score{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
-		"all diverged":  {one(one(facts(70, 73, 1, 3), 1, Score{Diverged: 3}), 3, Score{Diverged: 3}), Uncheckable, "diverged"},
+		"diverged":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
+		"all diverged":  {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), Uncheckable, "diverged"},
 		"none":          {nil, NotYetRun, "2 cells"},
 	} {
 		numbers, err := RunNumbers(c.facts, labels)
@@ -187,7 +189,7 @@ func TestAuditOfRuns(t *testing.T) {
 	for std, want := range map[float64]Verdict{0.1: Holds, 1: WithinNoise} {
 		var f []Fact
 		for _, rule := range []string{"euc/lin/con", "euc/lin-ms/con", "cos/lin/con", "cos/lin-ms/con"} {
-			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1", Score: Score{Mean: 80, Std: std, N: 3}})
+			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1", Score: stats.Mean{Mean: 80, Std: std, N: 3}})
 		}
 		numbers, err := RunNumbers(f, labels)
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 //go:embed paper/results.csv
@@ -30,7 +32,7 @@ type PaperResult struct {
 }
 
 // Score is the number as a score, over the number of runs that the text gives.
-func (r PaperResult) Score() Score {
+func (r PaperResult) Score() stats.Mean {
 	n := 5 // The component tables; "we run the test 5 times".
 	if r.Table == 5 {
 		n = 1
@@ -38,7 +40,7 @@ func (r PaperResult) Score() Score {
 			n = 3
 		}
 	}
-	return Score{Mean: r.Mean, Std: r.Std, N: n}
+	return stats.Mean{Mean: r.Mean, Std: r.Std, N: n}
 }
 
 var paperResults = sync.OnceValues(func() ([]PaperResult, error) { return parsePaper(paperCSV) })

@@ -39,7 +39,7 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 		}
 		take(t)
 		for _, c := range t.Cells {
-			f := figures.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: Score(c.Recall(1))}
+			f := figures.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: c.Recall(1).Times(100)}
 			if table > 5 {
 				f.LR = c.LR
 			}
@@ -47,8 +47,8 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 			if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
 				overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
 				compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
-				facts = append(facts, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.Overlapping, Score: Score(overlap)},
-					figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.CornerTest, Score: Score(compact)})
+				facts = append(facts, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.Overlapping, Score: overlap.Times(100)},
+					figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.CornerTest, Score: compact.Times(100)})
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func histogramFacts(ctx context.Context, q Request) ([]figures.Fact, error) {
 			{figures.EdgeLast, LastEpochs, edge}, {figures.Positive, LastEpochs, positive}, {figures.CornerTrain, wholeTrain, corner},
 			{figures.SpreadTrain, wholeTrain, spread}, {figures.SpreadTest, WholeTest, spread},
 		} {
-			out = append(out, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: Score(overSeeds(p.of[c.Data][c.Row], m.images, m.of))})
+			out = append(out, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
 		}
 	}
 	return out, nil
