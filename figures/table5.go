@@ -110,7 +110,8 @@ type BatchEntry struct {
 	Recall map[int]stats.Mean
 }
 
-const paperBatch = 128 // Of the rows MS* and DR-MS*, and the smallest of Ours.
+// PaperBatch is the batch size of the rows MS* and DR-MS* of Table 5, and the smallest of Ours.
+const PaperBatch = 128
 
 // Batches is Table 5 with measured rows beside the paper's.
 type Batches struct {
@@ -183,7 +184,7 @@ func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 			if s.paper == "" {
 				continue
 			}
-			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: paperBatch * e.Times, Metric: fmt.Sprintf("R@%d", k)})
+			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: PaperBatch * e.Times, Metric: fmt.Sprintf("R@%d", k)})
 			if err == nil { // Else a row that the paper does not have.
 				s.theirs[i][row] = stats.Mean{Mean: r.Mean, N: 1}
 			}

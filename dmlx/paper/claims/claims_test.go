@@ -1,13 +1,46 @@
-package figures
+package claims
 
 import (
+	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"gonum.org/v1/plot/cmpimg"
+
 	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
 )
+
+const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
+
+// checkGolden compares a table in all its formats with testdata/NAME.FORMAT.golden; -regen writes those anew.
+func checkGolden(t *testing.T, name string, table *figures.Table) {
+	t.Helper()
+	for _, format := range table.Formats() {
+		got, err := figures.Bytes(table, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", name+"."+format+".golden")
+		if *cmpimg.GenerateTestData {
+			if err := os.WriteFile(golden, got, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s.%s is\n%s\nwant\n%s", name, format, got, want)
+		}
+	}
+}
 
 // finding audits and picks the claim whose quote contains some text; asks tells apart claims with one quote.
 func finding(t *testing.T, audited []Audited, quote, asks string) Audited {
@@ -67,22 +100,22 @@ func TestAuditOfThePaper(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s with %q", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want, c.evidence)
 		}
 	}
-	checkText(t, "claimscontradicted", Contradicted(audited), nil)
-	checkText(t, "claimssummary", AuditSummary(audited, somewhere), nil)
+	checkGolden(t, "claimscontradicted", Contradicted(audited))
+	checkGolden(t, "claimssummary", Summary(audited, somewhere))
 }
 
 // Other numbers, other verdicts.
 func TestAuditTurns(t *testing.T) {
 	type edit struct {
-		key  PaperResult
+		key  figures.PaperResult
 		mean float64
 		std  float64
 	}
-	at := func(table int, data, direction, pair, triplet string, lr float64) PaperResult {
-		return PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr, Metric: "R@1"}
+	at := func(table int, data, direction, pair, triplet string, lr float64) figures.PaperResult {
+		return figures.PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr, Metric: "R@1"}
 	}
-	five := func(data, method, metric string, row int) PaperResult {
-		return PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
+	five := func(data, method, metric string, row int) figures.PaperResult {
+		return figures.PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
 	}
 	for _, c := range []struct {
 		quote, asks string
@@ -135,9 +168,9 @@ func TestAuditTurns(t *testing.T) {
 	}
 }
 
-func mustResults(t *testing.T) []PaperResult {
+func mustResults(t *testing.T) []figures.PaperResult {
 	t.Helper()
-	results, err := paperResults()
+	results, err := figures.AllPaperResults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,19 +256,19 @@ func TestEveryClaim(t *testing.T) {
 	}
 	audited := Audit(paper, none)
 	shown := 0
-	for _, p := range ClaimParts {
-		table := AuditTable(audited, somewhere, p.Name)
+	for _, p := range Parts {
+		table := Table(audited, somewhere, p.Name)
 		if len(table.Rows) == 0 {
 			t.Errorf("no claims in %s", p.Name)
 		}
 		shown += len(table.Rows)
 		for _, format := range table.Formats() {
-			if _, err := Bytes(table, format); err != nil {
+			if _, err := figures.Bytes(table, format); err != nil {
 				t.Errorf("%s as %s: %v", p.Name, format, err)
 			}
 		}
 	}
-	if shown != len(audited) || shown != len(AuditTable(audited, "").Rows) {
+	if shown != len(audited) || shown != len(Table(audited, "").Rows) {
 		t.Errorf("%d of %d claims are in a part", shown, len(audited))
 	}
 	for _, a := range audited {
