@@ -213,7 +213,7 @@ func TestPresetsAndStudies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, study := range studies {
+		for _, study := range studies() {
 			cells, err := study.Specs(p, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func PoolNoise(groups []Mean) Noise {
 
 // around gives a value the interval that the noise gives it, when its variance is the noise's times factor.
 func (n Noise) Around(value, factor float64) Interval {
-	e := Interval{value, math.NaN(), math.NaN()}
+	e := Point(value)
 	if n.Freedom > 0 && !math.IsNaN(value) {
 		half := distuv.StudentsT{Sigma: 1, Nu: float64(n.Freedom)}.Quantile(0.975) * n.Std * math.Sqrt(factor)
 		e.Low, e.High = value-half, value+half
@@ -40,7 +40,7 @@ func (n Noise) Around(value, factor float64) Interval {
 // runs on either side, and without an interval where there is no noise to judge by.
 func (n Noise) Difference(a, b Mean) Interval {
 	if a.N == 0 || b.N == 0 {
-		return Interval{math.NaN(), math.NaN(), math.NaN()}
+		return Point(math.NaN())
 	}
 	return n.Around(a.Mean-b.Mean, 1/float64(a.N)+1/float64(b.N))
 }

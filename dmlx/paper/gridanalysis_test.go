@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -47,9 +48,9 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 }
 
 // theGrid is the one grid of a table.
-func theGrid(t *testing.T, table *Table) *Grid {
+func theGrid(t *testing.T, table *Table) *fullgrid.Grid {
 	t.Helper()
-	grids, err := Grids(table, 1)
+	grids, err := gridsOf(table, 1)
 	if err != nil || len(grids) != 1 {
 		t.Fatal(grids, err)
 	}
@@ -81,7 +82,7 @@ func TestGrids(t *testing.T) {
 		t.Errorf("%d rules, %v, %v, %v", len(g.Rules), g.Directions, g.Pairs, g.Triplets)
 	}
 	// 6 rules were not run; 4 diverged with all seeds; the 24 of T = con have three seeds, one of them the grid's.
-	if c := g.Coverage(); c != (Coverage{Rules: 168, First: 158, Several: 24, Runs: 206, Diverged: 12, Broken: 4}) {
+	if c := g.Coverage(); c != (fullgrid.Coverage{Rules: 168, First: 158, Several: 24, Runs: 206, Diverged: 12, Broken: 4}) {
 		t.Errorf("%+v", c)
 	}
 	if n := len(g.Observations()); n != 206 {
@@ -91,17 +92,17 @@ func TestGrids(t *testing.T) {
 		t.Errorf("noise with %d degrees of freedom", freedom)
 	}
 	ranked := g.Ranked()
-	if len(ranked) != 158 || ranked[0].Direction != "cos-orth" || ranked[157].Direction != "euc" || g.Rank(ranked[7].Rule) != 8 || g.Rank("cos/sig-ms/cir") != 0 {
-		t.Errorf("%d ranked, from %s to %s", len(ranked), ranked[0].Rule, ranked[157].Rule)
+	if len(ranked) != 158 || ranked[0].Direction != "cos-orth" || ranked[157].Direction != "euc" || g.Rank(ranked[7].Name) != 8 || g.Rank("cos/sig-ms/cir") != 0 {
+		t.Errorf("%d ranked, from %s to %s", len(ranked), ranked[0].Name, ranked[157].Name)
 	}
 	if a, err := stats.Analyse(g.Observations(), g.Noise()); err != nil || a.ErrorTerm != stats.SeedsError || a.Error.DF != 24 || a.Effects[0].P > 1e-6 || a.Effects[0].DF != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	table.Cells = append(table.Cells, table.Cells[0])
-	if _, err := Grids(table, 1); err == nil || !strings.Contains(err.Error(), "is there twice") {
+	if _, err := gridsOf(table, 1); err == nil || !strings.Contains(err.Error(), "is there twice") {
 		t.Error(err)
 	}
-	if _, err := Grids(&Table{Cells: []Cell{{Rule: "x"}}}, 1); err == nil {
+	if _, err := gridsOf(&Table{Cells: []Cell{{Rule: "x"}}}, 1); err == nil {
 		t.Error("a rule of one part was read")
 	}
 }
@@ -110,7 +111,7 @@ func TestGrids(t *testing.T) {
 func TestEmptyGrid(t *testing.T) {
 	g := theGrid(t, gridTable(t, "quick", nil, nil))
 	best, worst := g.Ends(10)
-	if c := g.Coverage(); c != (Coverage{Rules: 168}) || len(best)+len(worst)+len(g.Ranked())+len(g.Steps()) != 0 {
+	if c := g.Coverage(); c != (fullgrid.Coverage{Rules: 168}) || len(best)+len(worst)+len(g.Ranked())+len(g.Steps()) != 0 {
 		t.Errorf("%+v, %v, %v", c, best, worst)
 	}
 	sd := g.Noise().Std
@@ -120,7 +121,7 @@ func TestEmptyGrid(t *testing.T) {
 	if _, err := g.OneAtATime(); err == nil || err.Error() != "table 2 on minicar: there is no run of euc/con/con" {
 		t.Error(err)
 	}
-	p, err := g.Profile(ByDirection, ByPair)
+	p, err := g.Profile(fullgrid.ByDirection, fullgrid.ByPair)
 	if err != nil || p.Over != nil || !math.IsNaN(p.Means[3][5].Value) {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -143,7 +144,7 @@ func TestExtremes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	study := Extremes([]Grid{*g}, 10, "cos-orth/lin-ms/cir", best[0].Rule, "not/a/rule")
+	study := Extremes([]fullgrid.Grid{*g}, 10, "cos-orth/lin-ms/cir", best[0].Name, "not/a/rule")
 	cells, err := study.Specs(p, nil)
 	if err != nil || len(cells) != 21 {
 		t.Fatalf("%d cells, %v", len(cells), err)
@@ -165,7 +166,7 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 	few := theGrid(t, gridTable(t, "smoke", []uint64{1}, value))
-	if best, worst := few.Ends(10); len(best) != 6 || len(worst) != 6 || best[5].Rule == worst[5].Rule {
+	if best, worst := few.Ends(10); len(best) != 6 || len(worst) != 6 || best[5].Name == worst[5].Name {
 		t.Errorf("%d and %d ends of 12 rules", len(best), len(worst))
 	}
 }
@@ -182,7 +183,7 @@ func TestRegression(t *testing.T) {
 		t.Errorf("luck is reliable: %g", r)
 	}
 	best := g.Ranked()[0]
-	if e := g.Replicated(best.Rule); !(e.Value < best.First.Mean) {
+	if e := g.Replicated(best.Name); !(e.Value < best.First.Mean) {
 		t.Errorf("%+v with other seeds, %g with the first", e, best.First.Mean)
 	}
 	real := theGrid(t, gridTable(t, "quick", []uint64{1, 2}, func(parts []string, seed uint64) float64 {
@@ -275,7 +276,7 @@ func TestProfile(t *testing.T) {
 		return -1
 	}
 	g := theGrid(t, gridTable(t, "quick", []uint64{1, 2}, value))
-	p, err := g.Profile(ByPair, ByDirection)
+	p, err := g.Profile(fullgrid.ByPair, fullgrid.ByDirection)
 	if err != nil || !slices.Equal(p.Over, []string{"con", "cir"}) || len(p.Means) != 6 || len(p.Means[0]) != 4 {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -287,10 +288,10 @@ func TestProfile(t *testing.T) {
 	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Value-0.2) > 1e-9 || math.Abs(gaps[3].High-0.2-2.0096*0.001/2) > 1e-6 {
 		t.Errorf("%+v, %+v", q.Over, gaps)
 	}
-	if p, err := g.Profile(ByDirection, ByTriplet); err != nil || !slices.Equal(p.Over, []string{"con"}) || !math.IsNaN(p.Means[0][1].Value) {
+	if p, err := g.Profile(fullgrid.ByDirection, fullgrid.ByTriplet); err != nil || !slices.Equal(p.Over, []string{"con"}) || !math.IsNaN(p.Means[0][1].Value) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	for _, bad := range [][2]Factor{{ByPair, ByPair}, {-1, ByPair}, {ByPair, 3}} {
+	for _, bad := range [][2]fullgrid.Factor{{fullgrid.ByPair, fullgrid.ByPair}, {-1, fullgrid.ByPair}, {fullgrid.ByPair, 3}} {
 		if _, err := g.Profile(bad[0], bad[1]); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
@@ -316,7 +317,7 @@ func TestGridOfShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grids, err := Grids(table, p.Seeds[0])
+	grids, err := gridsOf(table, p.Seeds[0])
 	if err != nil || len(grids) != 2 {
 		t.Fatal(len(grids), err)
 	}

@@ -1,4 +1,6 @@
-package paper
+// Package fullgrid analyzes the grid of all directions, pair weights and triplet weights on one data set: its best rule,
+// how much of that is the luck of a seed, and what choosing one part at a time misses.
+package fullgrid
 
 import (
 	"cmp"
@@ -9,7 +11,6 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
@@ -18,14 +19,14 @@ import (
 // its best rule. Values are Recall@1, as fractions. Rules without a run, and diverged runs, are gaps in it.
 type Grid struct {
 	Data, PaperData             string
-	Seed                        uint64     // By which all rules are compared: the first.
-	Directions, Pairs, Triplets []string   // In the study's order.
-	Rules                       []GridRule // In the study's order, also those without a run.
+	Seed                        uint64   // By which all rules are compared: the first.
+	Directions, Pairs, Triplets []string // In the study's order.
+	Rules                       []Rule   // In the study's order, also those without a run.
 }
 
-// GridRule is one rule of a [Grid].
-type GridRule struct {
-	Rule                     string
+// Rule is one rule of a [Grid].
+type Rule struct {
+	Name                     string // direction/pair/triplet.
 	Direction, Pair, Triplet string // Triplet with its mask.
 	LR                       float64
 	// First is over the run with the grid's seed, Others over those with other seeds, All over both.
@@ -34,11 +35,18 @@ type GridRule struct {
 	values []float64 // Of the runs that did not diverge.
 }
 
-// Grids reads a table of the study "grid", or of some of its rules, data set by data set. seed is the one by which all
-// rules are compared; there may be runs with others.
-func Grids(t *Table, seed uint64) ([]Grid, error) {
+// Cell is a rule on a data set with its runs of any seeds.
+type Cell struct {
+	Data, PaperData, Rule string
+	LR                    float64
+	Runs                  []*runs.Result
+}
+
+// Read sorts cells by data set. All rules are compared by the runs with one seed, the grid's; there may be runs with
+// others.
+func Read(cells []Cell, seed uint64) ([]Grid, error) {
 	var out []Grid
-	for _, c := range t.Cells {
+	for _, c := range cells {
 		parts := strings.Split(c.Rule, "/")
 		if len(parts) != 3 {
 			return nil, fmt.Errorf("grid: rule %q, want direction/pair/triplet", c.Rule)
@@ -57,7 +65,7 @@ func Grids(t *Table, seed uint64) ([]Grid, error) {
 				*levels = append(*levels, parts[f])
 			}
 		}
-		r := GridRule{Rule: c.Rule, Direction: parts[0], Pair: parts[1], Triplet: parts[2], LR: c.LR}
+		r := Rule{Name: c.Rule, Direction: parts[0], Pair: parts[1], Triplet: parts[2], LR: c.LR}
 		var first, others []*runs.Result
 		for _, run := range c.Runs {
 			if run.Spec.Seed == seed {
@@ -76,9 +84,9 @@ func Grids(t *Table, seed uint64) ([]Grid, error) {
 }
 
 // At is a rule of the grid, nil if it has none of this name.
-func (g *Grid) At(rule string) *GridRule {
+func (g *Grid) At(rule string) *Rule {
 	for i := range g.Rules {
-		if g.Rules[i].Rule == rule {
+		if g.Rules[i].Name == rule {
 			return &g.Rules[i]
 		}
 	}
@@ -123,50 +131,30 @@ func (g *Grid) Coverage() Coverage {
 
 // Ranked are the rules by their run with the grid's seed, the best first; equal ones in the grid's order. Rules without
 // one and diverged ones have no rank.
-func (g *Grid) Ranked() []GridRule {
-	var out []GridRule
+func (g *Grid) Ranked() []Rule {
+	var out []Rule
 	for _, r := range g.Rules {
 		if r.First.N > 0 {
 			out = append(out, r)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b GridRule) int { return cmp.Compare(b.First.Mean, a.First.Mean) })
+	slices.SortStableFunc(out, func(a, b Rule) int { return cmp.Compare(b.First.Mean, a.First.Mean) })
 	return out
 }
 
 // Rank is a rule's place in [Grid.Ranked], from 1; 0 if it has none.
 func (g *Grid) Rank(rule string) int {
-	return 1 + slices.IndexFunc(g.Ranked(), func(r GridRule) bool { return r.Rule == rule })
+	return 1 + slices.IndexFunc(g.Ranked(), func(r Rule) bool { return r.Name == rule })
 }
 
 // Ends are the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer than
 // 2n. No rule is at both ends.
-func (g *Grid) Ends(n int) (best, worst []GridRule) {
+func (g *Grid) Ends(n int) (best, worst []Rule) {
 	ranked := g.Ranked()
 	n = min(n, len(ranked)/2)
 	best, worst = ranked[:n:n], slices.Clone(ranked[len(ranked)-n:])
 	slices.Reverse(worst)
 	return best, worst
-}
-
-// Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run with
-// all seeds of the preset, since the best of many by one seed is also the luckiest. Rules named besides that the grid has
-// are run too.
-func Extremes(grids []Grid, n int, besides ...string) Study {
-	return Study{Name: "grid-extremes", Title: "The best and the worst combinations by one seed, with several: Recall@1",
-		Cells: func(presets.Preset) []Cell {
-			var out []Cell
-			for _, g := range grids {
-				best, worst := g.Ends(n)
-				for _, r := range g.Rules { // In the grid's order.
-					is := func(o GridRule) bool { return o.Rule == r.Rule }
-					if slices.ContainsFunc(best, is) || slices.ContainsFunc(worst, is) || slices.Contains(besides, r.Rule) {
-						out = append(out, Cell{Row: r.Rule, Column: g.Data, Data: g.Data, PaperData: g.PaperData, Rule: r.Rule, LR: r.LR})
-					}
-				}
-			}
-			return out
-		}}
 }
 
 // Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. The grid's own seed is left
@@ -210,7 +198,7 @@ func (g *Grid) estimate(value, factor float64) stats.Interval {
 func (g *Grid) Replicated(rule string) stats.Interval {
 	r := g.At(rule)
 	if r == nil || r.Others.N == 0 {
-		return stats.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		return stats.Point(math.NaN())
 	}
 	return g.estimate(r.Others.Mean, 1/float64(r.Others.N))
 }
@@ -221,7 +209,7 @@ func (g *Grid) Behind(rule, best string) stats.Interval {
 	a, b := g.At(rule), g.At(best)
 	switch {
 	case a == nil || b == nil || a.Others.N == 0 || b.Others.N == 0:
-		return stats.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		return stats.Point(math.NaN())
 	case a == b:
 		return stats.Interval{}
 	}
@@ -240,7 +228,7 @@ type Regression struct {
 func (g *Grid) Regress(n int) Regression {
 	var r Regression
 	best, worst := g.Ends(n)
-	mean := func(rules []GridRule) (count int, first, others float64) {
+	mean := func(rules []Rule) (count int, first, others float64) {
 		for _, rule := range rules {
 			if rule.Others.N > 0 {
 				count++
@@ -417,7 +405,7 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Interval) {
 	h := *g
 	h.Directions = []string{better, worse}
-	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r GridRule) bool { return r.Direction != better && r.Direction != worse })
+	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool { return r.Direction != better && r.Direction != worse })
 	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
 	for j, pair := range p.Columns {
 		factor, n := 0.0, float64(len(p.Over))
