@@ -311,7 +311,7 @@ func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
 	}
 	noise := g.Noise()
 	noise.Std *= 100
-	a, err := stats.Analyse(observations, noise)
+	a, err := stats.Analyze(observations, noise)
 	if err != nil {
 		return figures.GridVariance{}, figures.GridMargins{}, err
 	}

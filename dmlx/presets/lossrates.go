@@ -38,9 +38,9 @@ const ruleSize = 0.5
 //
 // So losses of pairs and triplets keep it, those with proxies have four times it for both. Test classes had no say.
 const (
-	pairTimes  = 1
-	proxyTimes = 4
-	ofProxies  = 1
+	pairRateFactor     = 1
+	proxyRateFactor    = 4
+	proxyToNetworkRate = 1
 )
 
 // lossRates are the learning rates of a spec's loss and of its proxies, to two digits: the preset's for the rule cos/con/con,
@@ -65,9 +65,9 @@ func (p Preset) lossRates(s runs.Spec) (lr, proxyLR float64, err error) {
 	}
 	bySize := p.Rate(s.Data, "cos/"+pair+"/con") * ruleSize / size
 	if losses.PerClass(l) == 0 {
-		return twoDigits(pairTimes * bySize), 0, nil
+		return twoDigits(pairRateFactor * bySize), 0, nil
 	}
-	return twoDigits(proxyTimes * bySize), twoDigits(ofProxies * proxyTimes * bySize), nil
+	return twoDigits(proxyRateFactor * bySize), twoDigits(proxyToNetworkRate * proxyRateFactor * bySize), nil
 }
 
 func twoDigits(v float64) float64 {

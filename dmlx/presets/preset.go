@@ -18,7 +18,7 @@ import (
 type Preset struct {
 	Name string
 	// FineGrained and Separated are its data sets in the roles of the paper's CAR and In-shop.
-	FineGrained, Separated string
+	FineGrained, CoarseGrained string
 	// Seeds are those of a cell of a table.
 	Seeds []uint64
 	// SweepSeeds are those of a cell of a sweep or of the grid, of which there are hundreds.
@@ -55,7 +55,7 @@ type Size struct {
 var presets = []Preset{
 	{ // Does it run: a few steps on a few classes, seconds a run; its numbers mean nothing.
 		Name:        "smoke",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
+		FineGrained: "minicar", CoarseGrained: "minishop", Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
 		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
 		Sets: map[string]Size{
 			"minicar":  {8, 8, 4, 4, 32, 2, 4},
@@ -66,7 +66,7 @@ var presets = []Preset{
 	},
 	{ // A first look: drawn images, a small pretrained net, about half a minute a run on two cores.
 		Name:        "quick",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
+		FineGrained: "minicar", CoarseGrained: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
 		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
 		Sets: map[string]Size{
 			"minicar":  {0, 0, 8, 8, 32, 24, 30},
@@ -77,7 +77,7 @@ var presets = []Preset{
 	},
 	{ // An order that lasts: as quick, but four times the steps and ten seeds; for a night, or a GPU.
 		Name:        "full",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
+		FineGrained: "minicar", CoarseGrained: "minishop", Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
 		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
 		Sets: map[string]Size{
 			"minicar":  {0, 0, 8, 8, 32, 96, 30},
@@ -88,7 +88,7 @@ var presets = []Preset{
 	},
 	{ // The paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU.
 		Name:        "paper",
-		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
+		FineGrained: "CAR", CoarseGrained: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
 		Base: runs.Spec{Size: 256, Config: train.Config{Arch: string(backbone.ResNet18), Weights: train.Pretrained, Pad: 10}},
 		Sets: map[string]Size{ // Steps: one pass over the training images.
 			"CUB":     {0, 0, 16, 8, 64, 60, 45},
@@ -122,7 +122,7 @@ func Parse(name string) (Preset, error) {
 
 // On is the preset with data sets, named or folders of images, in the roles of the paper's CAR and In-shop; "" leaves its own.
 func (p Preset) On(fineGrained, separated string) Preset {
-	p.FineGrained, p.Separated = cmp.Or(runs.PaperName(fineGrained), p.FineGrained), cmp.Or(runs.PaperName(separated), p.Separated)
+	p.FineGrained, p.CoarseGrained = cmp.Or(runs.PaperName(fineGrained), p.FineGrained), cmp.Or(runs.PaperName(separated), p.CoarseGrained)
 	return p
 }
 

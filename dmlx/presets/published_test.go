@@ -17,8 +17,8 @@ func TestPresetOn(t *testing.T) {
 		{"CAR", "inshop"}:   {"CAR", "In-shop"},
 		{folder, "minicar"}: {folder, "minicar"},
 	} {
-		if on := p.On(given[0], given[1]); on.FineGrained != want[0] || on.Separated != want[1] {
-			t.Errorf("%q: %s and %s", given, on.FineGrained, on.Separated)
+		if on := p.On(given[0], given[1]); on.FineGrained != want[0] || on.CoarseGrained != want[1] {
+			t.Errorf("%q: %s and %s", given, on.FineGrained, on.CoarseGrained)
 		}
 	}
 }

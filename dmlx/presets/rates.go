@@ -92,7 +92,7 @@ func paperRate(data, rule string) float64 {
 func (p Preset) SweepRates(table int, data, rule string) []float64 {
 	if p.Name == "paper" {
 		switch {
-		case data == p.Separated:
+		case data == p.CoarseGrained:
 			return []float64{0.5, 1, 2, 4}
 		case table == 6:
 			return []float64{0.025, 0.05, 0.1, 0.2}

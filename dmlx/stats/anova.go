@@ -90,7 +90,7 @@ type Margin struct {
 //
 // It fails for values that are not finite, for runs of one combination alone, and where nothing is left over to test
 // against: no combination has two runs, and the two-way interactions explain all there is.
-func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
+func Analyze(observations []Observation, seeds Noise) (*Anova, error) {
 	d, err := newDesign(observations)
 	if err != nil {
 		return nil, fmt.Errorf("analysis of variance: %w", err)
@@ -115,7 +115,7 @@ func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 		a.ErrorTerm, a.Error = ThreeWayError, Effect{SS: full.rss, DF: full.freedom, Full: d.freedom(dir | pair | triplet)}
 	}
 	e := &a.Error
-	e.SS = d.whole(e.SS)
+	e.SS = d.dropRounding(e.SS)
 	e.Name, e.F, e.P, e.Omega, e.Low, e.High = a.ErrorTerm, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if e.DF == 0 {
 		return nil, fmt.Errorf("analysis of variance: %d runs of %d combinations leave nothing to test against: run some combinations "+
@@ -123,7 +123,7 @@ func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 	}
 	e.MS = e.SS / float64(e.DF)
 	for _, term := range terms {
-		f := Effect{Name: name(term), Full: d.freedom(term), F: math.NaN(), P: math.NaN(), Omega: math.NaN(), Low: math.NaN(), High: math.NaN(), MS: math.NaN()}
+		f := Effect{Name: termName(term), Full: d.freedom(term), F: math.NaN(), P: math.NaN(), Omega: math.NaN(), Low: math.NaN(), High: math.NaN(), MS: math.NaN()}
 		if term == dir|pair|triplet {
 			if a.ErrorTerm == ThreeWayError {
 				f.SS, f.DF = math.NaN(), 0
@@ -140,7 +140,7 @@ func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 }
 
 // name is a term's: "direction × pair weight".
-func name(term uint) string {
+func termName(term uint) string {
 	out := ""
 	for i, f := range factors {
 		if term&(1<<i) == 0 {
@@ -194,12 +194,12 @@ func noncentrality(f, d1, d2, p float64) float64 {
 
 // mixtureEnds is the noncentrality up to which the distribution function of F is summed as a mixture, whose terms grow with its root;
 // at it this and the integral differ by less than 10⁻⁶ for up to a thousand runs.
-const mixtureEnds = 1e4
+const mixtureLimit = 1e4
 
 // noncentralF is the distribution function of F with d1 and d2 degrees of freedom and noncentrality λ: a mixture of
 // beta distributions with Poisson weights, summed where these weigh anything.
 func noncentralF(f, d1, d2, lambda float64) float64 {
-	if lambda > mixtureEnds {
+	if lambda > mixtureLimit {
 		return farNoncentralF(f, d1, d2, lambda)
 	}
 	x := d1 * f / (d1*f + d2)
@@ -208,7 +208,7 @@ func noncentralF(f, d1, d2, lambda float64) float64 {
 	}
 	poisson := distuv.Poisson{Lambda: lambda / 2}
 	sum := 0.0
-	first, last := poissonReach(lambda / 2)
+	first, last := poissonRange(lambda / 2)
 	for j := first; j <= last; j++ {
 		sum += poisson.Prob(j) * mathext.RegIncBeta(d1/2+j, d2/2, x)
 	}
@@ -216,7 +216,7 @@ func noncentralF(f, d1, d2, lambda float64) float64 {
 }
 
 // poissonReach is where the weights of a Poisson distribution are more than rounding.
-func poissonReach(mean float64) (first, last float64) {
+func poissonRange(mean float64) (first, last float64) {
 	reach := 12*math.Sqrt(mean) + 30
 	return math.Floor(max(0, mean-reach)), math.Floor(mean + reach)
 }
@@ -306,7 +306,7 @@ func (d *design) withinCells() (ss float64, freedom int) {
 }
 
 // code is the sum-to-zero coding of a level: 1 in its own column, −1 in all for the last level.
-func (d *design) code(factor, level int) []float64 {
+func (d *design) coding(factor, level int) []float64 {
 	out := make([]float64, len(d.levels[factor])-1)
 	if level < len(out) {
 		out[level] = 1
@@ -329,7 +329,7 @@ func (d *design) row(terms []uint, at [3]int) []float64 {
 			}
 			var product []float64
 			for _, c := range columns {
-				for _, k := range d.code(f, at[f]) {
+				for _, k := range d.coding(f, at[f]) {
 					product = append(product, c*k)
 				}
 			}
@@ -377,12 +377,12 @@ func (d *design) fit(terms []uint) (*fitted, error) {
 		f.coefficients, f.inverse = append(f.coefficients, c/values[k]), append(f.inverse, 1/values[k])
 	}
 	f.rss, f.freedom = floats.Dot(residual, residual), n-f.rank
-	f.rss = d.whole(f.rss)
+	f.rss = d.dropRounding(f.rss)
 	return f, nil
 }
 
 // whole is a sum of squares that is left over, without what is mere rounding: then all there is has been explained.
-func (d *design) whole(ss float64) float64 {
+func (d *design) dropRounding(ss float64) float64 {
 	if ss < 1e-24*floats.Dot(d.y, d.y) {
 		return 0
 	}
@@ -429,7 +429,7 @@ func (d *design) typeII(f *Effect, term uint, model []uint) error {
 func (d *design) margins(a *Anova, full *fitted) error {
 	a.MarginModel = InteractionModel
 	model := full
-	if !d.decides(full) {
+	if !d.estimable(full) {
 		additive, err := d.fit([]uint{1, 2, 4})
 		if err != nil {
 			return fmt.Errorf("analysis of variance: %w", err)
@@ -449,7 +449,7 @@ func (d *design) margins(a *Anova, full *fitted) error {
 					m.Runs++
 				}
 			}
-			if value, factor, ok := model.estimate(d.margin(model.terms, f, level)); ok {
+			if value, factor, ok := model.estimate(d.marginCoefficients(model.terms, f, level)); ok {
 				m.Mean, m.SE = d.mean+value, sigma*factor
 				m.Low, m.High = m.Mean-t*m.SE, m.Mean+t*m.SE
 			}
@@ -460,10 +460,10 @@ func (d *design) margins(a *Anova, full *fitted) error {
 }
 
 // decides says whether the runs decide all marginal means of a model, and have something left for its error.
-func (d *design) decides(model *fitted) bool {
+func (d *design) estimable(model *fitted) bool {
 	for f, levels := range d.levels {
 		for level := range levels {
-			if _, _, ok := model.estimate(d.margin(model.terms, f, level)); !ok {
+			if _, _, ok := model.estimate(d.marginCoefficients(model.terms, f, level)); !ok {
 				return false
 			}
 		}
@@ -472,11 +472,11 @@ func (d *design) decides(model *fitted) bool {
 }
 
 // margin is a marginal mean as a combination of coefficients. In sum-to-zero coding all other columns have the mean 0.
-func (d *design) margin(terms []uint, factor, level int) []float64 {
+func (d *design) marginCoefficients(terms []uint, factor, level int) []float64 {
 	out := []float64{1}
 	for _, term := range terms {
 		if term == 1<<factor {
-			out = append(out, d.code(factor, level)...)
+			out = append(out, d.coding(factor, level)...)
 		} else {
 			out = append(out, make([]float64, d.freedom(term))...)
 		}

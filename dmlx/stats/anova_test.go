@@ -29,7 +29,7 @@ func TestAnovaByHand(t *testing.T) {
 			}
 		}
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 			for _, r := range set.Runs {
 				runs = append(runs, Observation{r.Direction, r.Pair, r.Triplet, r.Value})
 			}
-			a, err := Analyse(runs, Noise{})
+			a, err := Analyze(runs, Noise{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 		d := []string{"a", "b"}[i%2]
 		runs = append(runs, Observation{d, d, []string{"x", "y"}[i/2%2], float64(i)})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAnovaOfTwoParts(t *testing.T) {
 		sign := func(b int) float64 { return float64(2*(i>>b&1) - 1) }
 		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con", 10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestAnovaErrors(t *testing.T) {
 		"all 2 runs are of a/b/c":               {run("a", "b", "c", 1), run("a", "b", "c", 2)},
 		"2 runs of 2 combinations leave nothin": {run("a", "b", "c", 1), run("b", "a", "d", 1)},
 	} {
-		if _, err := Analyse(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Analyze(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
 	}
@@ -209,7 +209,7 @@ func TestAnovaWithoutNoise(t *testing.T) {
 		at := func(b int) string { return fmt.Sprint(i >> b & 1) }
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i&1) + 0.7})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestAnovaOfEqualTriples(t *testing.T) {
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i/3&1) + 0.07*float64(i/3>>1&1) + 0.7})
 	}
 	for _, seeds := range []Noise{{}, {Std: 1e-17, Freedom: 16}} {
-		a, err := Analyse(runs, seeds)
+		a, err := Analyze(runs, seeds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestAnovaOfEqualTriples(t *testing.T) {
 
 // However large an effect is, its interval takes a bounded number of terms, is where F is, and does not jump where the sum ends.
 func TestLargeNoncentrality(t *testing.T) {
-	if first, last := poissonReach(mixtureEnds / 2); last-first > 2000 {
+	if first, last := poissonRange(mixtureLimit / 2); last-first > 2000 {
 		t.Errorf("%g terms at most", last-first+1)
 	}
 	for _, f := range []float64{1e3, 1e6, 1e24} {
@@ -257,8 +257,8 @@ func TestLargeNoncentrality(t *testing.T) {
 	for _, d1 := range []float64{1, 3, 30} {
 		for _, d2 := range []float64{2, 16, 336} {
 			for _, k := range []float64{0.9, 1, 1.1} {
-				f := k * (d1 + mixtureEnds) / d1
-				if sum, integral := noncentralF(f, d1, d2, mixtureEnds), farNoncentralF(f, d1, d2, mixtureEnds); math.Abs(sum-integral) > 1e-7 {
+				f := k * (d1 + mixtureLimit) / d1
+				if sum, integral := noncentralF(f, d1, d2, mixtureLimit), farNoncentralF(f, d1, d2, mixtureLimit); math.Abs(sum-integral) > 1e-7 {
 					t.Errorf("F(%g, %g) at %g: %g as a sum, %g as an integral", d1, d2, f, sum, integral)
 				}
 			}

@@ -6,3 +6,6 @@ type Mean struct {
 	N         int // How many finite runs are in the mean.
 	Diverged  int // How many runs diverged and are not in it.
 }
+
+// Estimate is a value with its 95 % interval; NaN where there is none.
+type Interval struct{ Value, Low, High float64 }

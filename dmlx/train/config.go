@@ -3,12 +3,11 @@ package train
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
 // Config says how a network is trained: by which rule or loss, from which weights, on which batches, at which rate, for how
@@ -52,80 +51,20 @@ type Config struct {
 	weightsFile string     // As given: the file is identified by its digest.
 }
 
-// How a backbone starts.
-const (
-	Pretrained = "pretrained"
-	Random     = "random"
-)
-
-// WithRule is the spec with another rule, which may be the user's own.
-func (c Config) WithRule(r dmlx.Rule) (Config, error) {
-	id, err := dissect.IdentityOf(r)
-	if err != nil {
-		return c, err
-	}
-	c.Rule, c.rule = id, &r
-	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
-	return c, nil
+// Thrift is how a run saves memory and time on its device. Each of it changes a run's numbers, if only by rounding, so it is
+// part of the spec; the zero value saves nothing.
+type Memory struct {
+	// Precision is what the network computes in while it is trained: "" is float32, [BFloat16] keeps weights, batch
+	// normalisation, triplets and gradients at the embeddings in float32 and does the rest in half the memory.
+	Precision string `json:"precision,omitempty"`
+	// Piece, if not 0, is how many images of a batch are on the device at a time; see [pieces].
+	MicroBatch int `json:"piece,omitempty"`
+	// Recompute keeps between forward and backward pass the inputs of residual blocks alone; see [backbone.Pass].
+	Recompute bool `json:"recompute,omitempty"`
 }
 
-// WithStart is the spec with another backbone or start of it, where they are not empty. The start is [Pretrained],
-// [Random], or the path of a safetensors file with PyTorch's names, whose head is left out.
-func (c Config) WithStart(arch, weights string) (Config, error) {
-	if arch != "" {
-		c.Arch = arch
-	}
-	switch weights {
-	case "":
-	case Pretrained, Random:
-		c.Weights, c.weightsFile = weights, ""
-	default:
-		c.Weights, c.weightsFile = Pretrained, weights
-	}
-	a, err := backbone.ParseArch(c.Arch)
-	if err != nil {
-		return c, err
-	}
-	c.Arch, c.WeightsDigest = string(a), ""
-	if c.weightsFile != "" {
-		if _, _, err := readWeights(c.weightsFile, a); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("weights %q: no such file; there are %s, %s, or the path of a safetensors file", weights, Pretrained, Random)
-			}
-			return c, err
-		}
-	}
-	if c.Weights == Pretrained {
-		if c.WeightsDigest, err = c.StartDigest(); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// TheRule is the rule itself. It fails for the identity of a custom rule in a config that was not made by [Config.WithRule], and
-// for a spec that trains by a loss.
-func (c Config) ParsedRule() (dmlx.Rule, error) {
-	if c.Loss != "" {
-		return dmlx.Rule{}, fmt.Errorf("the spec trains by %s, not by a rule", c.Objective())
-	}
-	if c.rule != nil {
-		if id, err := dissect.IdentityOf(*c.rule); err == nil && id == c.Rule {
-			return *c.rule, nil
-		}
-	}
-	return dmlx.ParseRule(c.Rule)
-}
-
-// WithRuleValueOf returns the config with the rule value of another config of the same rule: a custom rule cannot be made from
-// its identity, which is all that a stored config has.
-func (c Config) WithRuleValueOf(o Config) Config {
-	c.rule = o.rule
-	return c
-}
-
-// WeightsPath returns the path of the weights given to [Config.WithStart], "" if they are not of a file.
-func (c Config) WeightsPath() string { return c.weightsFile }
+// BFloat16 is the shorter precision.
+const BFloat16 = "bf16"
 
 // Batch is the number of images of a batch.
 func (c Config) Batch() int { return c.ClassesPerBatch * c.ImagesPerClass }
@@ -145,12 +84,10 @@ func (c Config) Rate(epoch int) float64 {
 	return c.LR
 }
 
-// HasTriplets tells why the batches cannot have a triplet, if so: a run of it would move nothing.
-func (c Config) HasTriplets() error {
-	if c.Loss == "" && (c.ClassesPerBatch < 2 || c.ImagesPerClass < 2) {
-		return fmt.Errorf("a batch of %d classes × %d images has no triplets: want two of each at least", c.ClassesPerBatch, c.ImagesPerClass)
-	}
-	return nil
+// proxyRate is the learning rate of the proxies in an epoch, on the schedule of the network's.
+func (c Config) proxyRate(epoch int) float64 {
+	c.LR = c.ProxyLR
+	return c.Rate(epoch)
 }
 
 // Validate tells what is wrong with a config before any work is done. What depends on the data is found when training begins.
@@ -192,6 +129,35 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the learning rate's decay is %g, must be a share of the epochs, from 0 to 1", c.Decay)
 	}
 	return nil
+}
+
+func (t Memory) validate(batch int) error {
+	if t.Precision != "" && t.Precision != BFloat16 {
+		return fmt.Errorf("precision %q: want %s, or nothing for float32", t.Precision, BFloat16)
+	}
+	if t.MicroBatch != 0 && (t.MicroBatch < 2 || batch%t.MicroBatch != 0) {
+		return fmt.Errorf("pieces of %d images: want at least 2, and a number that divides the batch of %d", t.MicroBatch, batch)
+	}
+	return nil
+}
+
+// HasTriplets tells why the batches cannot have a triplet, if so: a run of it would move nothing.
+func (c Config) HasTriplets() error {
+	if c.Loss == "" && (c.ClassesPerBatch < 2 || c.ImagesPerClass < 2) {
+		return fmt.Errorf("a batch of %d classes × %d images has no triplets: want two of each at least", c.ClassesPerBatch, c.ImagesPerClass)
+	}
+	return nil
+}
+
+// Fits tells why a config could not be trained on a data set of which every heldOut-th class is held out (0: none): classes
+// or images too few for its batches, or too few classes left to measure.
+func (c Config) Fits(set *datasets.Set, heldOutEvery int) error {
+	without, err := HeldOutClasses(set.Train.Labels, heldOutEvery)
+	if err != nil {
+		return fmt.Errorf("%s: %w", set.Name, err)
+	}
+	_, err = c.sampler(set, without)
+	return err
 }
 
 // bound is an integer setting by its name, and the least that it may be.

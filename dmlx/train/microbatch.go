@@ -20,11 +20,11 @@ import (
 // Batch normalisation takes the statistics of a piece, which is why it is part of a spec. Its running averages move by
 // every piece, in the first pass.
 type microBatches struct {
-	size     int
-	embed    *model.Exec // Pixels of a piece and colors → its embeddings, not normalised.
-	gradient *model.Exec // All embeddings, and what is the batch's → the outcome, and the gradient at each piece.
-	back     *model.Exec // Pixels and colors of a piece, and the gradient at it; adds to the sums.
-	descend  *model.Exec // The learning rate and the outcome → the outcome; changes the weights and clears the sums.
+	size       int
+	embed      *model.Exec // Pixels of a piece and colors → its embeddings, not normalised.
+	gradient   *model.Exec // All embeddings, and what is the batch's → the outcome, and the gradient at each piece.
+	accumulate *model.Exec // Pixels and colors of a piece, and the gradient at it; adds to the sums.
+	update     *model.Exec // The learning rate and the outcome → the outcome; changes the weights and clears the sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
@@ -44,40 +44,40 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		gradients := Gradient(o.total, at...)
 		rest := ScalarZero(whole.Graph(), whole.DType())
 		if o.proxies != nil {
-			descend([]*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate}, gradients[1:])
-			rest = squared(gradients[1:])
+			applySGD([]*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate}, gradients[1:])
+			rest = squaredNorm(gradients[1:])
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
 	})
-	p.back, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
+	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
 		x := e.key.embed(scope, pixels, colors, backbone.Pass{Training: true, Again: true})
 		variables := backbone.Trainable(scope.Store())
 		for i, g := range Gradient(ReduceAllSum(Mul(x, gradient)), nodesOf(variables, x)...) {
-			sum := sumOf(scope, variables[i])
+			sum := gradientSum(scope, variables[i])
 			sum.SetNodeValue(Add(sum.NodeValue(x), g))
 		}
 		return ScalarZero(x.Graph(), x.DType())
 	})
-	p.descend, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, rate, outcome *Node) *Node {
+	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, rate, outcome *Node) *Node {
 		variables := backbone.Trainable(scope.Store())
 		sums := make([]*model.Variable, len(variables))
 		for i, v := range variables {
-			sums[i] = sumOf(scope, v)
+			sums[i] = gradientSum(scope, v)
 		}
 		gradients := nodesOf(sums, rate)
-		descend(variables, nodesOf(variables, rate), slices.Repeat([]*Node{rate}, len(variables)), gradients)
+		applySGD(variables, nodesOf(variables, rate), slices.Repeat([]*Node{rate}, len(variables)), gradients)
 		for i, s := range sums {
 			s.SetNodeValue(ZerosLike(gradients[i]))
 		}
 		last := outcome.Shape().Dim(0) - 1
-		norm := Sqrt(Add(Slice(outcome, AxisRangeToEnd(last)), Reshape(squared(gradients), 1)))
+		norm := Sqrt(Add(Slice(outcome, AxisRangeToEnd(last)), Reshape(squaredNorm(gradients), 1)))
 		return Concatenate([]*Node{Slice(outcome, AxisRange(0, last)), norm}, 0)
 	})
 	return p, errors.Join(errs[:]...)
 }
 
 // sumOf is the variable in which a weight's gradients are added up; it begins with zeros.
-func sumOf(scope *model.Scope, weight *model.Variable) *model.Variable {
+func gradientSum(scope *model.Scope, weight *model.Variable) *model.Variable {
 	name := strings.ReplaceAll(weight.Path(), "/", ".")
 	return scope.Store().RootScope().At("sums").VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
 }
@@ -93,17 +93,17 @@ func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor,
 		}
 		in = append(in, embeddings[i])
 	}
-	out, err := p.gradient.Call(append(in, v.of(by)...)...)
+	out, err := p.gradient.Call(append(in, v.batchValues(by)...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer free(out)
 	for i, x := range v.images {
-		if _, err := p.back.Call1(x, v.colors, out[1+i]); err != nil {
+		if _, err := p.accumulate.Call1(x, v.colors, out[1+i]); err != nil {
 			return nil, err
 		}
 	}
-	return p.descend.Call1(v.rate, out[0])
+	return p.update.Call1(v.rate, out[0])
 }
 
 // free frees memory early; a failure leaves it to the garbage collector.
@@ -116,7 +116,7 @@ func free(all []*tensors.Tensor) {
 }
 
 func (p *microBatches) free() {
-	for _, exec := range []*model.Exec{p.embed, p.gradient, p.back, p.descend} {
+	for _, exec := range []*model.Exec{p.embed, p.gradient, p.accumulate, p.update} {
 		exec.Finalize()
 	}
 }

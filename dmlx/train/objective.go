@@ -12,9 +12,42 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
+
+// WithRule is the spec with another rule, which may be the user's own.
+func (c Config) WithRule(r dmlx.Rule) (Config, error) {
+	id, err := dissect.IdentityOf(r)
+	if err != nil {
+		return c, err
+	}
+	c.Rule, c.rule = id, &r
+	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
+	return c, nil
+}
+
+// TheRule is the rule itself. It fails for the identity of a custom rule in a config that was not made by [Config.WithRule], and
+// for a spec that trains by a loss.
+func (c Config) ParsedRule() (dmlx.Rule, error) {
+	if c.Loss != "" {
+		return dmlx.Rule{}, fmt.Errorf("the spec trains by %s, not by a rule", c.Objective())
+	}
+	if c.rule != nil {
+		if id, err := dissect.IdentityOf(*c.rule); err == nil && id == c.Rule {
+			return *c.rule, nil
+		}
+	}
+	return dmlx.ParseRule(c.Rule)
+}
+
+// WithRuleValueOf returns the config with the rule value of another config of the same rule: a custom rule cannot be made from
+// its identity, which is all that a stored config has.
+func (c Config) WithRuleValueOf(o Config) Config {
+	c.rule = o.rule
+	return c
+}
 
 // WithLoss is the config with a loss in the place of its rule: the loss by its name as [losses.Parse] reads it, and the miner
 // of its pairs or triplets as [miners.Parse] does, or "". Both are kept under their canonical names. A loss with proxies
@@ -104,12 +137,6 @@ func (c Config) validateObjective() error {
 	return nil
 }
 
-// proxyRate is the learning rate of the proxies in an epoch, on the schedule of the network's.
-func (c Config) proxyRate(epoch int) float64 {
-	c.LR = c.ProxyLR
-	return c.Rate(epoch)
-}
-
 // objective is what a step of training descends: a rule, or a loss with what belongs to it.
 type objective struct {
 	rule     dmlx.Rule
@@ -180,7 +207,7 @@ func (by objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 }
 
 // numbering counts the classes that are trained on from 0, in the order of their labels: the rows of their proxies.
-func numbering(labels []int64, without map[int64]bool) map[int64]int32 {
+func numberClasses(labels []int64, without map[int64]bool) map[int64]int32 {
 	there := make(map[int64]bool)
 	for _, l := range labels {
 		if !without[l] {
@@ -196,7 +223,7 @@ func numbering(labels []int64, without map[int64]bool) map[int64]int32 {
 
 // firstProxies are where a run's proxies start: unit vectors [n, dim] in any direction. A row depends on the seed and its
 // number alone.
-func firstProxies(n, dim int, seed uint64) []float32 {
+func initialProxies(n, dim int, seed uint64) []float32 {
 	out := make([]float32, 0, n*dim)
 	for i := range n {
 		rng, square := stream(seed, streamProxies, uint64(i)), 0.0
@@ -215,7 +242,7 @@ func firstProxies(n, dim int, seed uint64) []float32 {
 }
 
 // noise is what a miner draws from in a step, [size, size].
-func noise(size, step int, seed uint64) *tensors.Tensor {
+func minerNoise(size, step int, seed uint64) *tensors.Tensor {
 	rng := stream(seed, streamMiner, uint64(step))
 	return tensors.FromFlatDataAndDimensions(uniform(rng, size*size), size, size)
 }
@@ -229,9 +256,9 @@ func uniform(rng *rand.Rand, n int) []float32 {
 }
 
 // proxyClasses are the data set's labels of the classes that have proxies, in the order of their rows.
-func (t *session) proxyClasses() string {
-	labels := make([]string, len(t.classes))
-	for label, i := range t.classes {
+func (s *session) proxyClasses() string {
+	labels := make([]string, len(s.classes))
+	for label, i := range s.classes {
 		labels[i] = fmt.Sprint(label)
 	}
 	return "[" + strings.Join(labels, ", ") + "]"

@@ -97,13 +97,13 @@ func TestStepByLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				classes := numbering(set.Train.Labels, without)
+				classes := numberClasses(set.Train.Labels, without)
 				if len(classes) != 4 {
 					t.Fatalf("classes %v, want 4 of 6", classes)
 				}
 				p := dissect.Proxies{}
 				if perClass > 0 {
-					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: firstProxies(4*perClass, spec.Dim, spec.Seed)}
+					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: initialProxies(4*perClass, spec.Dim, spec.Seed)}
 					p.Classes = make([]int64, p.N)
 					for label, i := range classes {
 						for k := range perClass {
@@ -129,7 +129,7 @@ func TestStepByLoss(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer exec.Finalize()
-				x, err := exec.Call1(tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), set.Train.Size, set.Train.Size, 3), colors(set))
+				x, err := exec.Call1(tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), set.Train.Size, set.Train.Size, 3), colorScale(set))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -184,11 +184,11 @@ func TestStepByLoss(t *testing.T) {
 
 func TestFirstProxies(t *testing.T) {
 	t.Parallel()
-	few, many := firstProxies(3, 8, 7), firstProxies(5, 8, 7)
+	few, many := initialProxies(3, 8, 7), initialProxies(5, 8, 7)
 	if !reflect.DeepEqual(few, many[:24]) {
 		t.Error("a proxy depends on how many there are")
 	}
-	if reflect.DeepEqual(few, firstProxies(3, 8, 8)) || reflect.DeepEqual(many[:8], many[8:16]) {
+	if reflect.DeepEqual(few, initialProxies(3, 8, 8)) || reflect.DeepEqual(many[:8], many[8:16]) {
 		t.Error("proxies are alike")
 	}
 	for i := range 5 {

@@ -115,7 +115,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 
 	order := &sampler{seed: o.Seed, pad: pretrainPad}
 	out := &PretrainResult{}
-	colors := colors(set)
+	colors := colorScale(set)
 	steps := o.Epochs * perEpoch
 	var pace pace
 	for epoch := range o.Epochs {
@@ -126,7 +126,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 				return nil, fmt.Errorf("stopped in epoch %d of %d: %w", epoch+1, o.Epochs, ctx.Err())
 			}
 			at := epoch*perEpoch + i
-			draws := make([]draw, o.Batch)
+			draws := make([]sample, o.Batch)
 			for k := range draws {
 				draws[k].image = perm[i*o.Batch+k]
 			}

@@ -33,7 +33,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
-				colors := colors(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
+				colors := colorScale(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
 				spec := tinyConfig()
 				var err error
 				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
@@ -54,7 +54,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 						t.Fatal(err)
 					}
 					if by.proxies > 0 {
-						if err := backbone.SetProxies(store, firstProxies(by.proxies, dim, 1), by.proxies, dim); err != nil {
+						if err := backbone.SetProxies(store, initialProxies(by.proxies, dim, 1), by.proxies, dim); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -86,8 +86,8 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					}
 					nodes := nodesOf(variables, in[0])
 					gradients := Gradient(o.total, nodes...)
-					descend(variables, nodes, rates, gradients)
-					return Concatenate(append(o.outcome, Reshape(Sqrt(squared(gradients)), 1)), 0)
+					applySGD(variables, nodes, rates, gradients)
+					return Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -115,7 +115,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colors, v.rate}, v.of(by)...)
+					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colors, v.rate}, v.batchValues(by)...)
 					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](whole.MustCall(in...)[0]))
 				}
 				for v := range reference.IterVariables() {

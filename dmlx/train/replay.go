@@ -33,14 +33,14 @@ type Steps struct {
 }
 
 // Stepped is what [Steps] lead to.
-type Stepped struct {
+type StepsResult struct {
 	Dim        int
 	Embeddings []float32 // The batches' normalised embeddings in training, each as before its step: [Count, Batch, Dim].
 	Weights    []byte    // The end, with the running averages of batch normalisation: a safetensors file.
 }
 
 // Take takes the steps. Between them it looks whether ctx is done.
-func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped, err error) {
+func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsResult, err error) {
 	defer brief.Catch(&err)
 	dim, err := s.check()
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 		return nil, err
 	}
 	defer exec.Finalize()
-	colors, rate := colors(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
-	out = &Stepped{Dim: dim}
+	colors, rate := colorScale(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
+	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {
 		if err := ctx.Err(); err != nil {
