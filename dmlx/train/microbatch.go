@@ -12,13 +12,17 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// microBatches are the graphs of a step whose batch is embedded a piece at a time, so that its memory is a piece's, while its
-// triplets are those of the whole batch (gradient caching: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
-// under Memory Limited Setup"). All pieces are embedded; the gradient at the embeddings is taken over all of them; then each
-// piece is embedded again, with its rows of that gradient behind it, and the gradients of the weights are added up.
+// microBatches are the graphs of a step that embeds one micro-batch at a time. Its memory is that of a micro-batch,
+// but its triplets are those of the whole batch (gradient caching: Gao et al. 2021, "Scaling Deep Contrastive
+// Learning Batch Size under Memory Limited Setup"):
 //
-// Batch normalisation takes the statistics of a piece, which is why it is part of a spec. Its running averages move by
-// every piece, in the first pass.
+//   - embed all micro-batches without keeping what the backward pass needs;
+//   - compute the gradient of the objective at all embeddings of the batch;
+//   - embed each micro-batch again and propagate its rows of that gradient to the weights, adding up the results;
+//   - update the weights.
+//
+// Batch normalization uses the statistics of a micro-batch, so Memory.MicroBatch is part of a config. Its running
+// averages are updated in the first pass, once for each micro-batch.
 type microBatches struct {
 	size       int
 	embed      *model.Exec // Pixels of a piece and colors → its embeddings, not normalised.
@@ -28,15 +32,15 @@ type microBatches struct {
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
-	p, b, by := &microBatches{size: e.key.memory.MicroBatch}, e.key.backend, e.objective
+	p, b, obj := &microBatches{size: e.key.memory.MicroBatch}, e.key.backend, e.objective
 	var errs [4]error
 	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
 		return e.key.embed(scope, pixels, colors, backbone.Pass{Training: true})
 	})
 	p.gradient, errs[1] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) []*Node {
 		n := slices.IndexFunc(in, func(x *Node) bool { return x.Rank() != 2 })
-		whole, batch := Concatenate(in[:n], 0), by.batchInputs(in[n:])
-		o := newLossGraph(scope.Store(), by, whole, batch)
+		whole, batch := Concatenate(in[:n], 0), obj.batchInputs(in[n:])
+		o := newLossGraph(scope.Store(), obj, whole, batch)
 		at := []*Node{whole}
 		if o.proxies != nil {
 			at = append(at, o.proxies.NodeValue(whole))
@@ -76,14 +80,14 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// sumOf is the variable in which a weight's gradients are added up; it begins with zeros.
+// gradientSum returns the variable that adds up the gradients of a weight over micro-batches. It starts at zero.
 func gradientSum(scope *model.Scope, weight *model.Variable) *model.Variable {
 	name := strings.ReplaceAll(weight.Path(), "/", ".")
 	return scope.Store().RootScope().At("sums").VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
 }
 
-// step is [compiledStep.run].
-func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor, err error) {
+// run performs a step as [compiledStep.run] does.
+func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor, err error) {
 	embeddings := make([]*tensors.Tensor, len(v.images))
 	defer free(embeddings)
 	var in []any
@@ -93,7 +97,7 @@ func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor,
 		}
 		in = append(in, embeddings[i])
 	}
-	out, err := p.gradient.Call(append(in, v.batchValues(by)...)...)
+	out, err := p.gradient.Call(append(in, v.batchValues(obj)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +110,7 @@ func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor,
 	return p.update.Call1(v.rate, out[0])
 }
 
-// free frees memory early; a failure leaves it to the garbage collector.
+// free frees tensors early. The garbage collector frees those that fail.
 func free(all []*tensors.Tensor) {
 	for _, t := range all {
 		if t != nil {

@@ -44,7 +44,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				by, err := newObjective(spec, classes)
+				obj, err := newObjective(spec, classes)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,15 +53,15 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					if err := backbone.Init(store, backbone.Small, dim, 1); err != nil {
 						t.Fatal(err)
 					}
-					if by.proxies > 0 {
-						if err := backbone.SetProxies(store, initialProxies(by.proxies, dim, 1), by.proxies, dim); err != nil {
+					if obj.proxies > 0 {
+						if err := backbone.SetProxies(store, initialProxies(obj.proxies, dim, 1), obj.proxies, dim); err != nil {
 							t.Fatal(err)
 						}
 					}
 					return store
 				}
 				key := stepKey{backend: c.Backend, arch: backbone.Small, dim: dim, memory: Memory{MicroBatch: 4}}
-				e := &compiledStep{key: key, objective: by, weights: start()}
+				e := &compiledStep{key: key, objective: obj, weights: start()}
 				if e.microBatches, err = newMicroBatches(e); err != nil {
 					t.Fatal(err)
 				}
@@ -74,8 +74,8 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 						piece := Slice(in[0], AxisRange(from, from+key.memory.MicroBatch))
 						raw = append(raw, key.embed(scope, piece, in[1], backbone.Pass{Training: true}))
 					}
-					inputs := by.batchInputs(in[3:])
-					o := newLossGraph(scope.Store(), by, Concatenate(raw, 0), inputs)
+					inputs := obj.batchInputs(in[3:])
+					o := newLossGraph(scope.Store(), obj, Concatenate(raw, 0), inputs)
 					variables := backbone.Trainable(scope.Store())
 					rates := make([]*Node, len(variables))
 					for i := range rates {
@@ -115,7 +115,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colors, v.rate}, v.batchValues(by)...)
+					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colors, v.rate}, v.batchValues(obj)...)
 					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](whole.MustCall(in...)[0]))
 				}
 				for v := range reference.IterVariables() {
@@ -128,10 +128,10 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 
 func TestThriftIsChecked(t *testing.T) {
 	for want, thrift := range map[string]Memory{
-		`precision "fp8": want bf16, or nothing`: {Precision: "fp8"},
-		"pieces of 3 images":                     {MicroBatch: 3},
-		"pieces of 1 images":                     {MicroBatch: 1},
-		"pieces of -4 images":                    {MicroBatch: -4},
+		`precision "fp8" is unknown: use bf16`: {Precision: "fp8"},
+		"micro-batches of 3 images":            {MicroBatch: 3},
+		"micro-batches of 1 images":            {MicroBatch: 1},
+		"micro-batches of -4 images":           {MicroBatch: -4},
 	} {
 		spec := tinyConfig()
 		spec.Memory = thrift

@@ -13,25 +13,26 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
-// Training is one training run: what is trained, on which images, and where its files are kept.
+// Training describes one training: the config, the images, and the folder of its files.
 type Training struct {
 	Config
-	// ID identifies the run in its checkpoint: a training goes on only from a checkpoint with its own ID.
+	// ID identifies the training in its checkpoint. Train resumes only from a checkpoint with this ID.
 	ID  string
 	Set *datasets.Set
-	// HeldOut, if not 0, keeps every so many-th training class out of training. Its images are ranked against each other at the end.
+	// HeldOut = n > 0 holds every n-th training class out of training, for a validation recall at the end.
 	HeldOut int
-	// Dir is the folder of the checkpoint, metrics, triplets and embeddings. It must exist.
+	// Dir is an existing folder for the checkpoint, metrics, triplets and embeddings; see the package comment.
 	Dir string
-	// Progress, if not nil, is called after each step and while images are embedded; it must return soon.
+	// Progress, if not nil, is called after each step and while images are embedded. Training waits for it.
 	Progress func(Progress)
-	// Warn, if not nil, is told in one line what was found damaged and set aside.
+	// Warn, if not nil, is called with one line about a damaged checkpoint that was set aside.
 	Warn func(message string)
 }
 
-// Train trains and evaluates. It goes on from a checkpoint of the same ID and backend in the folder, and begins anew without
-// one. If ctx is done it stops at the next step: the epoch under way is lost, and the same call goes on from its beginning. A
-// training that diverges has an outcome too; see [Measures].Diverged.
+// Train trains a network, evaluates it and writes both to training.Dir. It resumes from a checkpoint with the same
+// ID, data and backend in this folder, and otherwise starts anew. When ctx is done it stops at the next step and
+// returns the error of ctx; the next call resumes at the start of the interrupted epoch and ends with the same
+// weights. A training that diverges is no error: see [Measures].Diverged.
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
 	defer brief.Catch(&err)
 	s, err := t.newSession(training)
@@ -41,22 +42,22 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 	out, err = s.run(ctx)
 	if err == nil || errors.Is(err, ctx.Err()) {
 		t.keep(s.step)
-	} else { // What it holds may be half of a step's.
+	} else { // The failure may have left its variables half updated.
 		s.step.free()
 	}
 	return out, err
 }
 
-// session is a training while it runs.
+// session is the state of a training while it runs.
 type session struct {
 	Training
 	trainer   *Trainer
 	heldOut   map[int64]bool // Training classes that are not trained on.
 	sampler   *sampler
 	objective objective
-	classes   map[int64]int32 // Of a loss: the number of each class that is trained on, by its label.
+	classes   map[int64]int32 // With a loss: the number of each class that is trained on, by label.
 	step      *compiledStep
-	started   time.Time // When the seconds began to count that are not in state.Seconds.
+	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
 }
 
@@ -71,7 +72,7 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 		return nil, err
 	}
 	if !hasMatch(set) {
-		return nil, fmt.Errorf("%s: no test image has another of its class to be found; want classes of two images or more", set.Name)
+		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class", set.Name)
 	}
 	if s.Loss != "" {
 		s.classes = numberClasses(set.Train.Labels, s.heldOut)
@@ -93,7 +94,8 @@ func (s *session) run(ctx context.Context) (*Outcome, error) {
 	return s.finish(ctx)
 }
 
-// train does the epochs that are left. Batches are prepared ahead, to the device, and a step's outcome is read behind the next one.
+// train performs the remaining epochs. Batches are prepared in advance, and the outcome of a step is read after the
+// next step has started, so that the device does not wait.
 func (s *session) train(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,9 +108,9 @@ func (s *session) train(ctx context.Context) error {
 		proxyRate := tensors.FromScalar(float32(s.proxyRate(epoch)))
 		var pending *tensors.Tensor
 		for i := range s.StepsPerEpoch {
-			b, more := <-batches // Which ends when ctx does.
+			b, more := <-batches // Closed when ctx is done.
 			if !more || ctx.Err() != nil {
-				return fmt.Errorf("stopped in epoch %d of %d; the same run goes on from there: %w", epoch+1, s.Epochs, ctx.Err())
+				return fmt.Errorf("stopped in epoch %d of %d; the next call resumes there: %w", epoch+1, s.Epochs, ctx.Err())
 			}
 			if b.err != nil {
 				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
@@ -140,26 +142,27 @@ func (s *session) train(ctx context.Context) error {
 	return nil
 }
 
-// draw reads the batch of a step, with the numbers of its classes for labels where a loss is trained by.
+// readBatch reads the batch of a step. Its labels are those of the data set for a rule, and class numbers for a loss.
 func (s *session) readBatch(step int) batch {
-	draws := s.sampler.batch(step)
-	b := load(s.Set.Train, draws)
+	samples := s.sampler.batch(step)
+	b := load(s.Set.Train, samples)
 	if s.classes != nil {
-		for i, d := range draws {
-			b.labels[i] = s.classes[s.Set.Train.Labels[d.image]] // The sampler draws from the classes that are there alone.
+		for i, x := range samples {
+			b.labels[i] = s.classes[s.Set.Train.Labels[x.image]]
 		}
 	}
 	return b
 }
 
-// prepare draws the batches of steps from…to−1 and copies them to the device, each on a goroutine of its own, which ends with ctx.
+// prepare returns the batches of the steps from … to−1 on the device. One goroutine reads images and another copies
+// them; both end with ctx.
 func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch {
-	drawn := prefetch(ctx, func(yield func(batch) bool) {
+	read := prefetch(ctx, func(yield func(batch) bool) {
 		for step := from; step < to && yield(s.readBatch(step)); step++ {
 		}
 	}, func(batch) {})
 	return prefetch(ctx, func(yield func(deviceBatch) bool) {
-		for b := range drawn {
+		for b := range read {
 			images, err := s.step.upload(b, s.Set.Train.Size)
 			if !yield(deviceBatch{images, b.labels, err}) {
 				return
@@ -168,17 +171,17 @@ func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch 
 	}, deviceBatch.free)
 }
 
-// uploaded is a batch on the device, or why it is not there.
+// deviceBatch is a batch on the device, or the error of copying it.
 type deviceBatch struct {
-	images []*tensors.Tensor // As of [compiledStep.upload].
+	images []*tensors.Tensor // See [compiledStep.upload].
 	labels []int32
 	err    error
 }
 
 func (u deviceBatch) free() { free(u.images) }
 
-// ahead computes values before they are taken, one that waits and one behind it, on a goroutine that ends with ctx. A value that it
-// then holds is dropped.
+// prefetch computes the values of a sequence in a goroutine: one value waits in the channel while the next is
+// computed. The goroutine ends with ctx; drop frees a value that nobody will receive.
 func prefetch[T any](ctx context.Context, values iter.Seq[T], drop func(T)) <-chan T {
 	out := make(chan T, 1)
 	go func() {
@@ -204,19 +207,19 @@ func (s *session) progress(epoch, step int, pace *pace, sum *tally) Progress {
 	return p
 }
 
-// StepProgress is what training reports, once a step.
+// Progress reports the state of a training after a step, or between batches of images that are decoded or embedded.
 type Progress struct {
-	Epoch, Epochs int // The epoch under way, from 1.
-	Step, Steps   int // Steps done, of the whole run.
-	StepRate      float64
-	ViolationRate float64 // Share of this epoch's triplets so far with S_an > S_ap.
-	Left          time.Duration
-	// Decoded of Images image files are decoded, before the first step; or Embedded of Images images are embedded for the
-	// measures, after the last step. During the steps all three are 0.
+	Epoch, Epochs int           // The current epoch, counted from 1, and their number.
+	Step, Steps   int           // Steps done, and those of the whole training.
+	StepRate      float64       // Steps per second; 0 while unknown.
+	ViolationRate float64       // Share of the triplets of this epoch with S_an > S_ap.
+	Left          time.Duration // Estimated time that is left; 0 while unknown.
+	// Before the first step, Decoded of Images image files have been decoded. After the last step, Embedded of Images
+	// images have been embedded. During the steps all three are 0.
 	Decoded, Embedded, Images int
 }
 
-// OnImages tells how many images are decoded or embedded; it is empty during the steps.
+// OnImages returns how many images have been decoded or embedded, as text, and "" during the steps.
 func (p Progress) OnImages() string {
 	switch {
 	case p.Embedded > 0:
@@ -227,7 +230,7 @@ func (p Progress) OnImages() string {
 	return ""
 }
 
-// Stage tells how far a run is: its images, or its epoch, pace and violations.
+// Stage returns the state as text: the images decoded or embedded, or the epoch, speed and violations.
 func (p Progress) Stage() string {
 	if text := p.OnImages(); text != "" {
 		return text
@@ -235,13 +238,13 @@ func (p Progress) Stage() string {
 	return fmt.Sprintf("epoch %d/%d, %.0f steps/s, violations %.0f %%", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate)
 }
 
-// pace is how fast steps are done, from the second on: the first one compiles.
+// pace measures the speed of steps from the second one on, since the first one compiles.
 type pace struct {
 	first int
 	began time.Time
 }
 
-// at tells the steps per second and the time left once a step is done; both are 0 while nothing is known.
+// at returns the steps per second and the time that is left after a step; both are 0 while unknown.
 func (p *pace) at(step, steps int) (rate float64, left time.Duration) {
 	if p.began.IsZero() {
 		p.first, p.began = step, time.Now()

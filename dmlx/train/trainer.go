@@ -12,8 +12,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-// Trainer trains networks and embeds images on one backend. It keeps the steps that it has compiled, which XLA takes seconds
-// for: runs that differ in seed, data or learning rate share them, one at a time. Any number of goroutines may use it.
+// Trainer trains networks and embeds images on one backend. It caches compiled steps, since XLA takes seconds to
+// compile one: trainings that differ only in seed, data or learning rate share a step, one after the other. A trainer
+// may be used by several goroutines at once. Its zero value has no backend; use [New] or [Open].
 type Trainer struct {
 	*backend.Choice
 
@@ -21,10 +22,10 @@ type Trainer struct {
 	idle []*compiledStep // At most maxIdle, the latest last.
 }
 
-// New returns a trainer on a backend. Close frees what it has compiled.
+// New returns a trainer on a backend. [Trainer.Close] frees its compiled steps.
 func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice} }
 
-// Open returns a trainer on the backend that [backend.Open] finds.
+// Open returns a trainer on the backend that [backend.Open] chooses.
 func Open() (*Trainer, error) {
 	choice, err := backend.Open()
 	if err != nil {
@@ -33,7 +34,7 @@ func Open() (*Trainer, error) {
 	return New(choice), nil
 }
 
-// Close frees the compiled steps that are not in use. The trainer stays usable.
+// Close frees the cached steps that are not in use. The trainer can still be used afterwards.
 func (t *Trainer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,32 +44,32 @@ func (t *Trainer) Close() {
 	t.idle = nil
 }
 
-// compiledStep is a compiled graph, of training or of evaluation, with the variables that it was built on.
+// compiledStep is a compiled step of training or of evaluation, with the variables that its graph refers to.
 type compiledStep struct {
 	key          stepKey
-	objective    objective // The zero value, for evaluation.
+	objective    objective // Zero for evaluation.
 	weights      *model.Store
 	exec         *model.Exec // nil if there are micro-batches.
 	microBatches *microBatches
 }
 
-// stepKey is what a graph depends on, beside the shapes of its inputs.
+// stepKey holds all that a graph depends on, except the shapes of its inputs.
 type stepKey struct {
 	backend compute.Backend
 	arch    backbone.Arch
 	dim     int
-	rule    string // Its identity; empty for evaluation and for a loss.
-	loss    string // As [Config.Objective] says it.
-	proxies int    // How many it has.
-	images  int    // Of a class in a batch, where a miner goes through them.
+	rule    string // The identity of the rule; empty for evaluation and for a loss.
+	loss    string // The loss as [Config.Objective] names it.
+	proxies int    // The number of proxies of the loss.
+	images  int    // Images per class in a batch, which miners of a loss depend on.
 	memory  Memory
 }
 
-// maxIdle is how many compiled steps a trainer keeps.
+// maxIdle is the number of compiled steps that a trainer caches.
 const maxIdle = 8
 
-// compiled returns a kept step of the key, whose weights are to be overwritten, or builds one. The caller gives it back by
-// keep, or frees it after a failure.
+// compiled takes a step with the key from the cache, or builds one. The caller overwrites its weights, and then
+// returns it with keep, or frees it after a failure.
 func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*compiledStep, error) {
 	key.backend = t.Backend
 	t.mu.Lock()
@@ -84,7 +85,7 @@ func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*com
 	return s, build(s)
 }
 
-// keep keeps a step for the next run that it fits.
+// keep returns a step to the cache, and frees the oldest one if the cache is full.
 func (t *Trainer) keep(s *compiledStep) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +96,7 @@ func (t *Trainer) keep(s *compiledStep) {
 	}
 }
 
-// free frees the memory of a step.
+// free frees the memory of a step on the device.
 func (s *compiledStep) free() {
 	if s.microBatches != nil {
 		s.microBatches.free()
@@ -105,28 +106,28 @@ func (s *compiledStep) free() {
 	s.weights.Finalize()
 }
 
-// trainingStep returns a step that trains by an objective; see [compiledStep.run].
-func (t *Trainer) trainingStep(c Config, by objective) (*compiledStep, error) {
+// trainingStep returns a compiled step of training; see [compiledStep.run].
+func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, rule: c.Rule, memory: c.Memory}
-	if by.loss != nil {
-		key.loss, key.proxies, key.images = c.Objective(), by.proxies, c.ImagesPerClass
+	if obj.loss != nil {
+		key.loss, key.proxies, key.images = c.Objective(), obj.proxies, c.ImagesPerClass
 	}
 	return t.compiled(key, func(s *compiledStep) (err error) {
-		s.objective = by
+		s.objective = obj
 		if key.memory.MicroBatch > 0 {
 			s.microBatches, err = newMicroBatches(s)
 			return err
 		}
 		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
-			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: by.batchInputs(in[3:])}
-			_, outcome := stepGraph(scope, key, by, inputs)
+			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+			_, outcome := stepGraph(scope, key, obj, inputs)
 			return outcome
 		})
 		return err
 	})
 }
 
-// evaluationStep returns a step that takes pixels and colors and returns the normalized embeddings [B, dim].
+// evaluationStep returns a compiled step from pixels and colors to normalized embeddings [B, dim].
 func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
 	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
 	return t.compiled(key, func(s *compiledStep) (err error) {

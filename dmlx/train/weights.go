@@ -21,14 +21,15 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// How a backbone starts.
+// The values of [Config].Weights.
 const (
-	Pretrained = "pretrained"
-	Random     = "random"
+	Pretrained = "pretrained" // ImageNet or bundled weights, or those of a file; the last layer is random.
+	Random     = "random"     // All layers are random.
 )
 
-// WithStart is the spec with another backbone or start of it, where they are not empty. The start is [Pretrained],
-// [Random], or the path of a safetensors file with PyTorch's names, whose head is left out.
+// WithStart returns the config with another backbone and other initial weights; "" leaves either as it is. weights is
+// [Pretrained], [Random], or the path of a safetensors file with PyTorch's names, whose last layer is ignored. It
+// reads the weights to set WeightsDigest.
 func (c Config) WithStart(arch, weights string) (Config, error) {
 	if arch != "" {
 		c.Arch = arch
@@ -46,9 +47,10 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	}
 	c.Arch, c.WeightsDigest = string(a), ""
 	if c.weightsFile != "" {
-		if _, _, err := readWeights(c.weightsFile, a); err != nil {
+		if _, err := readWeights(c.weightsFile, a); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("weights %q: no such file; there are %s, %s, or the path of a safetensors file", weights, Pretrained, Random)
+				err = fmt.Errorf("weights %q: no such file; use %s, %s, or the path of a safetensors file",
+					weights, Pretrained, Random)
 			}
 			return c, err
 		}
@@ -61,10 +63,11 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	return c, nil
 }
 
-// WeightsPath returns the path of the weights given to [Config.WithStart], "" if they are not of a file.
+// WeightsPath returns the path of the file given to [Config.WithStart], or "" without one.
 func (c Config) WeightsPath() string { return c.weightsFile }
 
-// StartDigest returns the digest of the weights that the config starts from now; it tells them apart.
+// StartDigest returns the digest of the pretrained weights that the config starts from, as they are on this machine
+// now.
 func (c Config) StartDigest() (string, error) {
 	key := digestKey{arch: c.Arch, path: c.weightsFile}
 	if _, embedded := backbone.Pretrained(); key.path == "" && !(c.Arch == string(backbone.Small) && embedded) {
@@ -85,7 +88,8 @@ func (c Config) StartDigest() (string, error) {
 	return digest, nil
 }
 
-// digests remembers those of weight files: each spec of a table asks for one.
+// digestCache remembers the digests of files, since each of the hundreds of specs of a table asks for one. A file
+// that has changed has another key.
 var digestCache sync.Map // digestKey → string
 
 type digestKey struct {
@@ -94,7 +98,7 @@ type digestKey struct {
 	changed    time.Time
 }
 
-// pretrained gives the weights that a spec with [Pretrained] starts from, as a safetensors file.
+// pretrained returns the weights that a config with [Pretrained] starts from, as a safetensors file.
 func (c Config) pretrained() (raw []byte, err error) {
 	a := backbone.Arch(c.Arch)
 	path := c.weightsFile
@@ -108,18 +112,18 @@ func (c Config) pretrained() (raw []byte, err error) {
 	}
 	raw, err = os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && c.weightsFile == "" {
-		return nil, fmt.Errorf("no pretrained weights of %s here: `dmlx weights get %s` downloads those of ImageNet to %s; "+
-			"--weights takes a safetensors file of your own, or %q", a, a, path, Random)
+		return nil, fmt.Errorf("no pretrained weights of %s: `dmlx weights get %s` downloads ImageNet weights to %s; "+
+			"or give --weights a safetensors file of your own or %q", a, a, path, Random)
 	}
 	return raw, err
 }
 
-// PretrainedWeights are the published weights of a network, a safetensors file: the small network's are part of the program,
-// others have to be at [WeightsFile].
+// PretrainedWeights returns the pretrained weights of a network as a safetensors file. Those of the small network are
+// part of the program; others are read from [WeightsFile].
 func PretrainedWeights(a backbone.Arch) ([]byte, error) { return Config{Arch: string(a)}.pretrained() }
 
-// WeightsFile is where a network's pretrained weights are looked for, whether or not they are there: resnet18.safetensors
-// in the folder weights of [datasets.CacheDir]. The small network's are part of the program.
+// WeightsFile returns the path where the pretrained weights of a network belong, whether or not the file exists:
+// weights/resnet18.safetensors in [datasets.CacheDir], for example.
 func WeightsFile(a backbone.Arch) (string, error) {
 	dir, err := datasets.CacheDir()
 	if err != nil {
@@ -128,35 +132,36 @@ func WeightsFile(a backbone.Arch) (string, error) {
 	return filepath.Join(dir, "weights", string(a)+".safetensors"), nil
 }
 
-// published is where the weights are that networks start from and this program does not bring: torchvision's
-// IMAGENET1K_V1, as timm publishes them on the Hugging Face hub.
+// publishedWeights are the repositories of weights that are not part of the program: torchvision's IMAGENET1K_V1, as
+// timm publishes them on the Hugging Face hub.
 var publishedWeights = map[backbone.Arch]string{
 	backbone.ResNet18: "timm/resnet18.tv_in1k",
 	backbone.ResNet50: "timm/resnet50.tv_in1k",
 }
 
-// FetchWeights downloads a network's published weights to [WeightsFile] and gives the path; if they are there it only
-// looks at them. The download goes through the Hugging Face cache, and on where it was stopped.
+// FetchWeights downloads the published weights of a network to [WeightsFile] and returns the path. It only checks a
+// file that exists. The download goes through the Hugging Face cache and resumes after an interruption.
 func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error) {
 	source, ok := publishedWeights[a]
 	if !ok {
-		return "", fmt.Errorf("no published weights of %s: there are those of %s and %s", a, backbone.ResNet18, backbone.ResNet50)
+		return "", fmt.Errorf("no published weights of %s: only %s and %s have some", a, backbone.ResNet18, backbone.ResNet50)
 	}
 	path, err = WeightsFile(a)
 	if err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(path); err == nil {
-		_, _, err := readWeights(path, a)
+		_, err := readWeights(path, a)
 		return path, err
 	}
 	repo := hub.New(source).WithProgressBar(false)
 	repo.Verbosity = 0
 	file, err := repo.DownloadFileCtx(ctx, "model.safetensors")
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means", source, brief.Error(err), path)
+		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means",
+			source, brief.Error(err), path)
 	}
-	raw, _, err := readWeights(file, a)
+	raw, err := readWeights(file, a)
 	if err != nil {
 		return "", err
 	}
@@ -166,21 +171,21 @@ func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error)
 	return path, durable.WriteFile(path, raw, 0o644)
 }
 
-// readWeights reads a safetensors file with its digest, and checks that it has the network's tensors in front of the head.
-func readWeights(path string, a backbone.Arch) (raw []byte, digest string, err error) {
+// readWeights reads a safetensors file and checks that it has all tensors of the network but those of the last layer.
+func readWeights(path string, a backbone.Arch) (raw []byte, err error) {
 	raw, err = os.ReadFile(path)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	store := model.NewStore()
 	defer store.Finalize()
 	if _, err := backbone.DecodeWeights(raw, store, backbone.LoadOptions{Arch: a, WithoutHead: true}); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return raw, DigestOf(raw), nil
+	return raw, nil
 }
 
-// digestOf is the first digits of a file's SHA-256.
+// DigestOf returns the digest that identifies a weight file: the first 12 hexadecimal digits of its SHA-256.
 func DigestOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])[:12]
