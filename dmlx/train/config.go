@@ -116,7 +116,7 @@ func (c Config) Validate() error {
 		return errors.New("pretrained weights have no digest: set them by Config.WithStart, or take the spec from a preset")
 	}
 	if c.Weights != Pretrained && c.Weights != Random {
-		return fmt.Errorf("weights %q are unknown: use %s or %s", c.Weights, Pretrained, Random)
+		return fmt.Errorf("weights %q: there are %s, %s", c.Weights, Pretrained, Random)
 	}
 	err := AtLeast([]Bound{
 		{"embedding dimension", c.Dim, 1}, {"padding", c.Pad, 0},

@@ -13,42 +13,43 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
-// Epoch is a line of metrics.jsonl: what one epoch of training was like. Means are over its valid triplets.
+// Epoch is a line of metrics.jsonl: measures of one epoch of training. Means are over the valid triplets.
 type Epoch struct {
 	Epoch int     `json:"epoch"` // From 1.
 	Step  int     `json:"step"`  // Steps done at its end.
 	LR    float64 `json:"lr"`
-	// Triplets counts the valid ones; EmptyBatches the batches that had none and so moved nothing.
+	// Triplets is the number of valid triplets, EmptyBatches that of batches without any, which change no weights.
 	Triplets     int `json:"triplets"`
 	EmptyBatches int `json:"empty_batches"`
-	// ViolationRate is the share of triplets with S_an > S_ap.
+	// ViolationRate is the share of the triplets with S_an > S_ap.
 	ViolationRate float64 `json:"violation_rate"`
 	Sap           float64 `json:"s_ap"`
 	San           float64 `json:"s_an"`
-	// GradientNorm is the mean over steps of the length of the gradient of all weights.
+	// GradientNorm is the mean length of the gradient of all weights and proxies over the steps.
 	GradientNorm float64 `json:"gradient_norm"`
 }
 
+// TripletsDir is the folder of the triplets in the folder of a training.
 const TripletsDir = "triplets"
 
-// tracedEpochs is how many of the last epochs keep their triplets: Figure 5's first column.
+// tracedEpochs is the number of epochs at the end whose triplets are written, for the first column of Figure 5.
 const tracedEpochs = 5
 
-// tracePath is the file of an epoch's triplets: float32 [n, 2], S_ap and S_an.
+// tripletsPath returns the file of the triplets of an epoch: float32 [n, 2] with S_ap and S_an.
 func tripletsPath(dir string, epoch int) string {
 	return filepath.Join(dir, TripletsDir, fmt.Sprintf("epoch-%03d.npy", epoch))
 }
 
-// tally adds up the steps of an epoch.
+// tally sums up the steps of an epoch.
 type tally struct {
 	steps, triplets, violations, empty int
 	sap, san, norm                     float64
-	notFinite                          int // The first step, from 1, whose outcome is not finite; 0 if all are.
+	notFinite                          int // The first step, counted from 1, whose outcome has NaN or Inf; 0 without one.
 	trace                              bool
 	traced                             []float32 // S_ap, S_an of each triplet.
 }
 
-// add reads a step's outcome, as the graph of [training] returns it; nil is no step.
+// add adds the outcome of a step, as [compiledStep.run] returns it; nil adds nothing.
 func (s *tally) add(out *tensors.Tensor) error {
 	if out == nil {
 		return nil
@@ -84,7 +85,7 @@ func (s *tally) add(out *tensors.Tensor) error {
 		s.empty++
 	}
 	s.norm += norm
-	// Embeddings so long that their squares are infinite are normalised to zero.
+	// Embeddings whose squares overflow are normalized to zero.
 	if found > 0 && !nonzero {
 		finite = false
 	}
@@ -96,11 +97,11 @@ func (s *tally) add(out *tensors.Tensor) error {
 
 func (s *tally) violationRate() float64 { return float64(s.violations) / float64(max(s.triplets, 1)) }
 
-// A last epoch in which both mean similarities are above collapsedAbove and a negative is nearer than the positive for
-// at least half of the anchors has collapsed: the network embeds everything in one place.
+// collapsedAbove is the similarity above which the network counts as collapsed, that is, embeds all images in one
+// place: both mean similarities of the last epoch are above it, and at least half of the triplets are violations.
 const collapsedAbove = 0.95
 
-// endEpoch writes the epoch's metrics, triplets and checkpoint. From then on it is not lost.
+// endEpoch writes the metrics, the triplets and the checkpoint of an epoch.
 func (s *session) endEpoch(epoch int, sum *tally) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
@@ -111,7 +112,7 @@ func (s *session) endEpoch(epoch int, sum *tally) error {
 	switch {
 	case sum.notFinite > 0:
 		s.state.Diverged = fmt.Sprintf("not finite from step %d on", e.Step-s.StepsPerEpoch+sum.notFinite)
-		e.Sap, e.San, e.GradientNorm = 0, 0, 0 // JSON has no NaN, and they mean nothing.
+		e.Sap, e.San, e.GradientNorm = 0, 0, 0 // JSON has no NaN.
 	case epoch == s.Epochs && e.Sap > collapsedAbove && e.San > collapsedAbove && e.ViolationRate >= 0.5:
 		s.state.Diverged = fmt.Sprintf("collapsed: mean S_ap %.3f, S_an %.3f in the last epoch", e.Sap, e.San)
 	}

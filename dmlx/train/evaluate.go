@@ -24,10 +24,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
-// ks are the K at which the paper or the field reports recall on one of the four data sets.
+// recallKs are the K of Recall@K that the paper or the field reports on any of the four data sets.
 var recallKs = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
 
-// finish evaluates the last epoch's weights. It can be repeated.
+// finish evaluates the weights of the last epoch. It may be repeated after an interruption.
 func (s *session) finish(ctx context.Context) (*Outcome, error) {
 	out := &Outcome{Measures: Measures{Diverged: s.state.Diverged}, Files: make(map[string]string)}
 	if !strings.HasPrefix(out.Diverged, "not finite") {
@@ -36,13 +36,13 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 		if errors.As(err, &bad) {
 			out.Diverged = bad.Error()
 		} else if err != nil && errors.Is(err, ctx.Err()) {
-			return nil, fmt.Errorf("stopped before it was measured; the same run goes on from there: %w", err)
+			return nil, fmt.Errorf("stopped during evaluation; the same run resumes from there: %w", err)
 		} else if err != nil {
 			return nil, err
 		}
 	}
 	out.Seconds = s.state.Seconds + time.Since(s.started).Seconds()
-	for name, sum := range s.state.Triplets { // As they were written: what has changed since shows.
+	for name, sum := range s.state.Triplets { // The sums of the checkpoint, so that a file changed since then is detected.
 		out.Files[filepath.FromSlash(name)] = sum
 	}
 	for _, name := range []string{MetricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
@@ -63,9 +63,9 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	if err != nil {
 		return err
 	}
-	sound := false
+	succeeded := false
 	defer func() {
-		if sound {
+		if succeeded {
 			s.trainer.keep(e)
 		} else {
 			e.free()
@@ -75,7 +75,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	if err != nil {
 		return err
 	}
-	if _, err := backbone.DecodeWeights(raw, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}); err != nil {
+	load := backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}
+	if _, err := backbone.DecodeWeights(raw, e.weights, load); err != nil {
 		return err
 	}
 	images, done := imagesWithLabels(s.Set.Train.Labels, s.heldOut), 0
@@ -85,7 +86,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	}
 	embedded := func(n int) {
 		if done += n; s.Progress != nil {
-			s.Progress(Progress{Epoch: s.Epochs, Epochs: s.Epochs, Step: s.Steps(), Steps: s.Steps(), Embedded: done, Images: total})
+			s.Progress(Progress{Epoch: s.Epochs, Epochs: s.Epochs, Step: s.Steps(), Steps: s.Steps(),
+				Embedded: done, Images: total})
 		}
 	}
 	queries, err := s.embedAndWrite(ctx, e.exec, s.Set.Test, EmbeddingsFile, LabelsFile, embedded)
@@ -95,7 +97,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
 	if s.Set.Gallery != nil {
-		if gallery, err = s.embedAndWrite(ctx, e.exec, s.Set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded); err != nil {
+		gallery, err = s.embedAndWrite(ctx, e.exec, s.Set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
+		if err != nil {
 			return err
 		}
 		items = len(gallery.Labels)
@@ -106,8 +109,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 			return err
 		}
 	}
-	sound = true
-	if held != nil { // Their embeddings are finite where the test set's are not always, and the other way round.
+	succeeded = true
+	if held != nil { // They may be infinite where those of the test set are finite.
 		if err := checkFinite(held, "held-out"); err != nil {
 			return err
 		}
@@ -121,13 +124,14 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	if err != nil {
 		return fmt.Errorf("test set of %s: %w", s.Set.Name, err)
 	}
-	r.Recall, r.MAPAtR, r.RPrecision, r.Queries, r.LoneQueries = m.Recall, m.MAPAtR, m.RPrecision, m.Queries, m.LoneQueries
+	r.Recall, r.MAPAtR, r.RPrecision = m.Recall, m.MAPAtR, m.RPrecision
+	r.Queries, r.LoneQueries = m.Queries, m.LoneQueries
 	r.Overlap = retrieval.Overlap(m.NearestPositive, m.NearestNegative)
 	r.Compact = retrieval.Compactness(m.NearestPositive, m.NearestNegative)
 	return nil
 }
 
-// possible are the K of [ks] that a ranking of so many items has.
+// recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.
 func recallKsUpTo(items int) []int {
 	k := recallKs
 	for k[len(k)-1] > items && len(k) > 1 {
@@ -136,7 +140,7 @@ func recallKsUpTo(items int) []int {
 	return k
 }
 
-// finite tells which embedding, if any, is not finite.
+// checkFinite returns a [NotFiniteError] that names the first embedding with NaN or Inf.
 func checkFinite(e *retrieval.Embeddings, what string) error {
 	for i, v := range e.Values {
 		if v-v != 0 {
@@ -146,8 +150,10 @@ func checkFinite(e *retrieval.Embeddings, what string) error {
 	return nil
 }
 
-// embed computes the embeddings of all images and writes them with their labels.
-func (s *session) embedAndWrite(ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int)) (*retrieval.Embeddings, error) {
+// embedAndWrite embeds all images of a split and writes their embeddings and labels.
+func (s *session) embedAndWrite(
+	ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int),
+) (*retrieval.Embeddings, error) {
 	e, err := embedAll(ctx, s.trainer.Backend, exec, s.Set, im, s.Dim, embedded)
 	if err != nil {
 		return nil, err
@@ -164,9 +170,12 @@ func (s *session) embedAndWrite(ctx context.Context, exec *model.Exec, im *datas
 	return e, nil
 }
 
-// Embed embeds images of a data set by weights, a safetensors file, of a network that was trained as c says. They are the images
-// of the split im with the given numbers. An embedding that is not finite is a [NotFiniteError].
-func (t *Trainer) Embed(ctx context.Context, c Config, weights []byte, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
+// Embed embeds images of a data set. c is the config that the network was trained with, weights its safetensors file,
+// im the split of set, and images the indices of the images in that split. It returns a [NotFiniteError] if an
+// embedding has NaN or Inf.
+func (t *Trainer) Embed(
+	ctx context.Context, c Config, weights []byte, set *datasets.Set, im *datasets.Images, images []int,
+) (*retrieval.Embeddings, error) {
 	e, err := t.evaluationStep(c)
 	if err != nil {
 		return nil, err
@@ -184,12 +193,16 @@ func (t *Trainer) Embed(ctx context.Context, c Config, weights []byte, set *data
 	return embedded, checkFinite(embedded, "training")
 }
 
-// embedRows is how many images are embedded at once, so that a graph is compiled once for all sets.
+// embedRows is the number of images that are embedded at once. It is fixed so that one compiled graph serves all
+// sets.
 const embedRows = 128
 
-// embedAll runs a network, pixels and colors in and [embedRows, dim] out, on all images of a split, batch by batch. embedded, if
-// not nil, is told how many each batch had.
-func embedAll(ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
+// embedAll embeds all images of a split. exec maps pixels and colors to embeddings [embedRows, dim]. embedded, if not
+// nil, is called with the number of images after each batch.
+func embedAll(
+	ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int,
+	embedded func(n int),
+) (*retrieval.Embeddings, error) {
 	all := make([]int, im.N)
 	for i := range all {
 		all[i] = i
@@ -197,8 +210,11 @@ func embedAll(ctx context.Context, b compute.Backend, exec *model.Exec, set *dat
 	return embedImages(ctx, b, exec, set, im, all, dim, embedded)
 }
 
-// embedSome is embedAll for the images given.
-func embedImages(ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int, dim int, embedded func(n int)) (*retrieval.Embeddings, error) {
+// embedImages is embedAll for the images with the given indices.
+func embedImages(
+	ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int,
+	dim int, embedded func(n int),
+) (*retrieval.Embeddings, error) {
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
 	for _, i := range images {
 		e.Labels = append(e.Labels, im.Labels[i])
@@ -235,8 +251,8 @@ func embedImages(ctx context.Context, b compute.Backend, exec *model.Exec, set *
 	return e, nil
 }
 
-// inBatches copies images to the device, [embedRows] at a time: the last ones filled up with images of the batch before, or black
-// ones, whose embeddings are to be cut off.
+// inBatches copies images to the device, [embedRows] at a time. The last batch is filled up with images of the batch
+// before or black ones, whose embeddings the caller ignores.
 func inBatches(b compute.Backend, im *datasets.Images, images []int) iter.Seq[deviceBatch] {
 	return func(yield func(deviceBatch) bool) {
 		one := im.Size * im.Size * 3

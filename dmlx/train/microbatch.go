@@ -25,10 +25,10 @@ import (
 // averages are updated in the first pass, once for each micro-batch.
 type microBatches struct {
 	size       int
-	embed      *model.Exec // Pixels of a piece and colors → its embeddings, not normalised.
-	gradient   *model.Exec // All embeddings, and what is the batch's → the outcome, and the gradient at each piece.
-	accumulate *model.Exec // Pixels and colors of a piece, and the gradient at it; adds to the sums.
-	update     *model.Exec // The learning rate and the outcome → the outcome; changes the weights and clears the sums.
+	embed      *model.Exec // Pixels of a micro-batch, colors → embeddings before normalization.
+	gradient   *model.Exec // All embeddings, [batchInputs] → outcome, gradient at each micro-batch.
+	accumulate *model.Exec // Pixels of a micro-batch, colors, its gradient; adds to the sums.
+	update     *model.Exec // Learning rate, outcome → outcome; updates weights, clears sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
@@ -83,7 +83,8 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 // gradientSum returns the variable that adds up the gradients of a weight over micro-batches. It starts at zero.
 func gradientSum(scope *model.Scope, weight *model.Variable) *model.Variable {
 	name := strings.ReplaceAll(weight.Path(), "/", ".")
-	return scope.Store().RootScope().At("sums").VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
+	sums := scope.Store().RootScope().At("sums")
+	return sums.VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
 }
 
 // run performs a step as [compiledStep.run] does.

@@ -114,7 +114,7 @@ func (c Config) validateObjective() error {
 		return err
 	}
 	if c.Rule != "" {
-		return fmt.Errorf("the objective has the rule %q and the loss %q: set one of them", c.Rule, c.Loss)
+		return fmt.Errorf("the objective has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
 	}
 	same, err := c.WithLoss(c.Loss, c.Miner)
 	if err == nil {

@@ -52,7 +52,7 @@ func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, e
 type session struct {
 	Training
 	trainer   *Trainer
-	heldOut   map[int64]bool // Training classes that are not trained on.
+	heldOut   map[int64]bool // Labels of the training classes that are held out.
 	sampler   *sampler
 	objective objective
 	classes   map[int64]int32 // With a loss: the number of each class that is trained on, by label.
@@ -72,7 +72,8 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 		return nil, err
 	}
 	if !hasMatch(set) {
-		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class", set.Name)
+		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
+			set.Name)
 	}
 	if s.Loss != "" {
 		s.classes = numberClasses(set.Train.Labels, s.heldOut)
@@ -110,7 +111,7 @@ func (s *session) train(ctx context.Context) error {
 		for i := range s.StepsPerEpoch {
 			b, more := <-batches // Closed when ctx is done.
 			if !more || ctx.Err() != nil {
-				return fmt.Errorf("stopped in epoch %d of %d; the next call resumes there: %w", epoch+1, s.Epochs, ctx.Err())
+				return fmt.Errorf("stopped in epoch %d of %d; the same run resumes from there: %w", epoch+1, s.Epochs, ctx.Err())
 			}
 			if b.err != nil {
 				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
