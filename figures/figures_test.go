@@ -164,10 +164,10 @@ func TestGradientMatrix(t *testing.T) {
 // prototype is Table 2 at a small size.
 func prototype() []Entry {
 	return []Entry{
-		{"euc/con/con", "minicar", "CAR", Score{65.1, 2.0, 3, 0}}, {"euc/con/con", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
-		{"cos/con/con", "minicar", "CAR", Score{69.2, 1.5, 3, 0}}, {"cos/con/con", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
-		{"euc-orth/con/con", "minicar", "CAR", Score{67.5, 0.6, 2, 1}}, {"euc-orth/con/con", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
-		{"cos-orth/con/con", "minicar", "CAR", Score{66.9, 1.5, 3, 0}}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
+		{"euc/con/con", "minicar", "CAR", meanOf(65.1, 2.0, 3, 0)}, {"euc/con/con", "minishop", "In-shop", meanOf(71.2, 1.2, 3, 0)},
+		{"cos/con/con", "minicar", "CAR", meanOf(69.2, 1.5, 3, 0)}, {"cos/con/con", "minishop", "In-shop", meanOf(72.9, 1.0, 3, 0)},
+		{"euc-orth/con/con", "minicar", "CAR", meanOf(67.5, 0.6, 2, 1)}, {"euc-orth/con/con", "minishop", "In-shop", meanOf(73.6, 0.6, 3, 0)},
+		{"cos-orth/con/con", "minicar", "CAR", meanOf(66.9, 1.5, 3, 0)}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
 	}
 }
 
@@ -221,7 +221,7 @@ func TestProvenanceIsBroken(t *testing.T) {
 
 func TestComparisonPlots(t *testing.T) {
 	third := papers(t, 3, -3, 1)
-	third[3].Score = Score{math.NaN(), 0, 0, 3}
+	third[3].Score = meanOf(math.NaN(), 0, 0, 3)
 	for table, entries := range map[string][]Entry{"table2": prototype(), "table3": third, "table4": papers(t, 4, -3, 1)} {
 		c, err := Compare(table, entries, somewhere)
 		if err != nil {

@@ -4,42 +4,19 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
-
-// Interval is a value with its 95 % interval; NaN where there is none.
-type Interval struct{ Value, Low, High float64 }
-
-// String is "1.2 [0.3, 2.1]", without the interval if there is none; "–" for no value.
-func (v Interval) String() string {
-	switch {
-	case math.IsNaN(v.Value):
-		return "–"
-	case math.IsNaN(v.Low) || math.IsNaN(v.High):
-		return tenths(v.Value)
-	}
-	return fmt.Sprintf("%s [%s,\u00a0%s]", tenths(v.Value), tenths(v.Low), tenths(v.High))
-}
-
-// tenths is a number with one decimal and a true minus sign.
-func tenths(v float64) string {
-	s := fmt.Sprintf("%.1f", v)
-	if s == "-0.0" {
-		s = "0.0"
-	}
-	return strings.Replace(s, "-", "−", 1)
-}
 
 // GridMargins are the marginal means of the parts of a rule on a data set, in percent.
 type GridMargins struct {
 	Data string
 	// Levels are the names of directions, pair weights and triplet weights, Means theirs.
 	Levels [3][]string
-	Means  [3][]Interval
+	Means  [3][]stats.Interval
 	Mean   float64 // Of the directions' means: what the others are above or below.
 }
 
@@ -107,7 +84,7 @@ func (m gridMean) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // gridBars are values with their intervals, one a row.
-type gridBars []Interval
+type gridBars []stats.Interval
 
 func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
@@ -161,7 +138,7 @@ type GridProfile struct {
 	Lines, Points         int
 	LineNames, PointNames []string
 	Over                  []string
-	Means                 [][]Interval // By line and point.
+	Means                 [][]stats.Interval // By line and point.
 }
 
 // GridInteraction is what [GridInteractions] draws of a data set: the same profiles for each.
@@ -214,7 +191,7 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 			for j, name := range p.LineNames {
 				alt += " " + name
 				for k, at := range p.PointNames {
-					alt += fmt.Sprintf(" %s %s", at, Interval{p.Means[j][k].Value, math.NaN(), math.NaN()})
+					alt += fmt.Sprintf(" %s %s", at, stats.Point(p.Means[j][k].Value))
 				}
 				alt += ";"
 			}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // blob is a picture of a class: a disc of its colour, moved by a variant.
@@ -232,9 +234,9 @@ func runGroups() []RunGroup {
 		return out
 	}
 	return []RunGroup{
-		{"euc/con/con", [][]TrainingEpoch{curve(24, 1), curve(24, 1.1), curve(24, 0.94)}, Score{Mean: 71.9, Std: 1, N: 3}},
-		{"cos/con/con", [][]TrainingEpoch{curve(24, 0.7), curve(24, 0.75), nil}, Score{Mean: 77.6, Std: 0.8, N: 3}},
-		{"cos/lin/cir, lr 0.6", [][]TrainingEpoch{nil}, Score{Mean: 78.1, N: 1}},
+		{"euc/con/con", [][]TrainingEpoch{curve(24, 1), curve(24, 1.1), curve(24, 0.94)}, stats.Mean{Mean: 71.9, Std: 1, N: 3}},
+		{"cos/con/con", [][]TrainingEpoch{curve(24, 0.7), curve(24, 0.75), nil}, stats.Mean{Mean: 77.6, Std: 0.8, N: 3}},
+		{"cos/lin/cir, lr 0.6", [][]TrainingEpoch{nil}, stats.Mean{Mean: 78.1, N: 1}},
 	}
 }
 
@@ -264,14 +266,14 @@ func TestRunCurves(t *testing.T) {
 
 func TestRunTables(t *testing.T) {
 	names := []Markup{"euc/con/con", "cos/con/con"}
-	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1", []Score{{71.9, 1, 3, 0}, {77.6, 0.8, 2, 1}}}, RunMeasure{"MAP@R", []Score{{30.1, 0.4, 3, 0}, {35, 0, 1, 0}}})
+	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1", []stats.Mean{meanOf(71.9, 1, 3, 0), meanOf(77.6, 0.8, 2, 1)}}, RunMeasure{"MAP@R", []stats.Mean{meanOf(30.1, 0.4, 3, 0), meanOf(35, 0, 1, 0)}})
 	checkText(t, "runmetrics", table, err)
 	table, err = RunTests(somewhere, names[0],
 		RunTest{Measure: "R@1", Group: names[1], Difference: 5.71, Low: 2.2, High: 9.2, P: 0.02, Method: "paired by seed, 3 pairs"},
 		RunTest{Measure: "MAP@R", Group: names[1], Difference: -0.001, Low: -0.4, High: 0.4, P: 0.9, Method: "Welch, 3 and 2 seeds"},
 		RunTest{Measure: "R@1", Group: "cos/lin/cir", Difference: 6.2, Failed: "1 and 3 seeds: a test needs at least two of each"})
 	checkText(t, "runtests", table, err)
-	if _, err := RunMetrics("", names, RunMeasure{"R@1", []Score{{}}}); err == nil {
+	if _, err := RunMetrics("", names, RunMeasure{"R@1", []stats.Mean{{}}}); err == nil {
 		t.Error("one score for two groups")
 	}
 	if _, err := RunTests("", names[0]); err == nil {

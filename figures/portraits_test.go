@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // bell is a histogram of 100 bins on [−1, 1] about a similarity.
@@ -22,8 +24,8 @@ func bell(about, width float64) []float64 {
 }
 
 func TestSimilarityDistributions(t *testing.T) {
-	fine := Distribution{Title: "minicar (in the role of CAR)", Overlap: Score{Mean: 61.1, Std: 0.6, N: 3}}
-	separated := Distribution{Title: "minishop (in the role of In-shop)", Overlap: Score{Mean: 41.3, Std: 1.3, N: 3}}
+	fine := Distribution{Title: "minicar (in the role of CAR)", Overlap: stats.Mean{Mean: 61.1, Std: 0.6, N: 3}}
+	separated := Distribution{Title: "minishop (in the role of In-shop)", Overlap: stats.Mean{Mean: 41.3, Std: 1.3, N: 3}}
 	for run := range 3 {
 		shift := 0.01 * float64(run-1)
 		fine.Positive, fine.Negative = append(fine.Positive, bell(0.9+shift, 0.06)), append(fine.Negative, bell(0.85-shift, 0.07))
@@ -34,7 +36,7 @@ func TestSimilarityDistributions(t *testing.T) {
 	if !strings.Contains(f.Alt, "CAR): they share 61.1 ± 0.6 %") {
 		t.Error(f.Alt)
 	}
-	if f, err = SimilarityDistributions("", Distribution{Title: "minicar", Overlap: Score{Mean: math.NaN(), Diverged: 3}}); err != nil {
+	if f, err = SimilarityDistributions("", Distribution{Title: "minicar", Overlap: stats.Mean{Mean: math.NaN(), Diverged: 3}}); err != nil {
 		t.Errorf("without runs: %v", err)
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Errorf("without runs: %v", err)
@@ -58,10 +60,10 @@ func TestSimilarityDistributions(t *testing.T) {
 func TestOverlaps(t *testing.T) {
 	sets := []Markup{"minicar", "minishop"}
 	table, err := Overlaps(somewhere, sets,
-		OverlapRow{DirectionLabel("cos"), "whole test set", []Score{{61.1, 0.6, 3, 0}, {41.3, 1.3, 3, 0}}},
-		OverlapRow{DirectionLabel("euc"), "whole test set", []Score{{69.4, 1.8, 2, 1}, Missing}})
+		OverlapRow{DirectionLabel("cos"), "whole test set", []stats.Mean{meanOf(61.1, 0.6, 3, 0), meanOf(41.3, 1.3, 3, 0)}},
+		OverlapRow{DirectionLabel("euc"), "whole test set", []stats.Mean{meanOf(69.4, 1.8, 2, 1), Missing}})
 	checkText(t, "overlaps", table, err)
-	if _, err := Overlaps("", sets, OverlapRow{Sets: []Score{{}}}); err == nil {
+	if _, err := Overlaps("", sets, OverlapRow{Sets: []stats.Mean{{}}}); err == nil {
 		t.Error("one score for two sets was set")
 	}
 }
@@ -78,13 +80,13 @@ func heap(n int, sap, san, width float64) []int {
 }
 
 func TestTripletClouds(t *testing.T) {
-	score := func(mean float64) Score { return Score{Mean: mean, Std: 0.9, N: 3} }
+	score := func(mean float64) stats.Mean { return stats.Mean{Mean: mean, Std: 0.9, N: 3} }
 	columns := []Markup{"last 5 epochs", "whole train set", "whole test set"}
 	rows := []DensityRow{
 		{DirectionLabel("euc"), []Density{{heap(200, 0.9, 0.4, 0.1), score(72.1), score(0.8)}, {heap(200, 0.95, 0.88, 0.03), score(94), score(51)},
 			{heap(100, 0.93, 0.9, 0.04), score(78.5), score(52.4)}}},
 		{DirectionLabel("cos"), []Density{{heap(200, 0.85, 0.3, 0.12), score(46.6), score(0.1)}, {heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
-			{nil, Score{Mean: math.NaN(), Diverged: 3}, Score{Mean: math.NaN(), Diverged: 3}}}},
+			{nil, stats.Mean{Mean: math.NaN(), Diverged: 3}, stats.Mean{Mean: math.NaN(), Diverged: 3}}}},
 	}
 	f, err := TripletClouds(somewhere, columns, rows...)
 	checkGolden(t, "tripletclouds", f, err)

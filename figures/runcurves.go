@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
@@ -18,7 +19,7 @@ type RunGroup struct {
 	// Curves are the epochs of each run; a run without any is one of which only the result is there.
 	Curves [][]TrainingEpoch
 	// Recall is Recall@1 over the group's seeds.
-	Recall Score
+	Recall stats.Mean
 }
 
 // mean is the mean over runs of a measure in each epoch that all runs with epochs have.
@@ -226,7 +227,7 @@ func drawRunNames(c draw.Canvas, groups []RunGroup) {
 // RunMeasure is a measure of runs, by group in their order.
 type RunMeasure struct {
 	Name   Markup
-	Scores []Score
+	Scores []stats.Mean
 }
 
 // RunTest is the difference of a group to the first one in a measure, in the measure's unit.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 func someTrials() SearchTrials {
@@ -56,19 +58,19 @@ func TestSearchFigures(t *testing.T) {
 }
 
 func TestSearchTables(t *testing.T) {
-	table, err := SearchFinalists("made-up numbers", SearchFinalist{3, "cos/con/con", "lr 0.3", 70.2, Score{68, 1.5, 2, 0}, false},
-		SearchFinalist{9, "cos-orth/lin/cir", "lr 0.8", 70, Score{69.5, 0.5, 1, 1}, true})
+	table, err := SearchFinalists("made-up numbers", SearchFinalist{3, "cos/con/con", "lr 0.3", 70.2, meanOf(68, 1.5, 2, 0), false},
+		SearchFinalist{9, "cos-orth/lin/cir", "lr 0.8", 70, meanOf(69.5, 0.5, 1, 1), true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if text := table.String(); !strings.Contains(text, "68.0 ± 1.5") || !strings.Contains(text, "1 of 2 runs diverged") || !strings.Contains(text, "Chosen: trial 9.") {
 		t.Error(text)
 	}
-	none := Interval{math.NaN(), math.NaN(), math.NaN()}
-	table, err = SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8", Score{71, 1, 3, 0}, nil, ""},
-		SearchTest{"the paper's rule", "cos-orth/lin-ms/cir", "lr 0.5", Score{70, 1, 3, 0}, []Interval{{1, -0.5, 2.5}}, "paired by seed, 3 pairs"},
-		SearchTest{"as it was", "cos-orth/lin-ms/cir", "lr 0.1", Score{68, 1, 3, 0}, []Interval{{3, 2, 4}, {2, 1, 3}}, "paired by seed, 3 pairs"},
-		SearchTest{"diverged", "cos/sig-ms/con", "lr 9", Score{math.NaN(), math.NaN(), 0, 3}, []Interval{none, none, none}, ""})
+	none := stats.Point(math.NaN())
+	table, err = SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8", meanOf(71, 1, 3, 0), nil, ""},
+		SearchTest{"the paper's rule", "cos-orth/lin-ms/cir", "lr 0.5", meanOf(70, 1, 3, 0), []stats.Interval{intervalOf(1, -0.5, 2.5)}, "paired by seed, 3 pairs"},
+		SearchTest{"as it was", "cos-orth/lin-ms/cir", "lr 0.1", meanOf(68, 1, 3, 0), []stats.Interval{intervalOf(3, 2, 4), intervalOf(2, 1, 3)}, "paired by seed, 3 pairs"},
+		SearchTest{"diverged", "cos/sig-ms/con", "lr 9", meanOf(math.NaN(), math.NaN(), 0, 3), []stats.Interval{none, none, none}, ""})
 	if err != nil {
 		t.Fatal(err)
 	}

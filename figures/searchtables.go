@@ -3,15 +3,17 @@ package figures
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // SearchFinalist is one of the best trials of a search, tried again.
 type SearchFinalist struct {
 	Trial  int
 	Rule   string
-	Values Markup  // What else of its point counts, in words.
-	Found  float64 // Its own run's recall of held-out classes, in percent, by which it was picked.
-	Again  Score   // The same with fresh seeds.
+	Values Markup     // What else of its point counts, in words.
+	Found  float64    // Its own run's recall of held-out classes, in percent, by which it was picked.
+	Again  stats.Mean // The same with fresh seeds.
 	Chosen bool
 }
 
@@ -45,10 +47,10 @@ func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, er
 // SearchTest is what is measured on the test classes at a search's end.
 type SearchTest struct {
 	Name, Rule string
-	Values     Markup // Rate, schedule and batch, in words.
-	Recall     Score  // Recall@1 of the test classes, in percent.
+	Values     Markup     // Rate, schedule and batch, in words.
+	Recall     stats.Mean // Recall@1 of the test classes, in percent.
 	// Behind are the differences of each earlier test to this one, in points, with their 95 % intervals.
-	Behind []Interval
+	Behind []stats.Interval
 	Method string // Of the intervals; "" if there are none.
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -19,7 +20,7 @@ type Distribution struct {
 	// Without any the panel is empty.
 	Positive, Negative [][]float64
 	// Overlap is the share that the two have in common, in percent over runs.
-	Overlap Score
+	Overlap stats.Mean
 }
 
 // bins is the number of bins; an error says why the histograms are none.
@@ -209,7 +210,7 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // percent is a score with its unit, if it has a value.
-func percent(s Score) string {
+func percent(s stats.Mean) string {
 	if math.IsNaN(s.Mean) {
 		return s.String()
 	}
@@ -219,7 +220,7 @@ func percent(s Score) string {
 // OverlapRow is how much the two distributions of Figure 4 share, in percent, for a rule and a kind of images on each set.
 type OverlapRow struct {
 	Rule, Images Markup
-	Sets         []Score
+	Sets         []stats.Mean
 }
 
 // Overlaps sets the overlaps of Figure 4, with a column for each set and, for two of them, one for their difference.

@@ -12,32 +12,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Score is the mean of a measure over seeds with its sample standard deviation, in percent. Diverged runs are counted,
-// not averaged. With no finite run the mean is NaN.
-type Score struct {
-	Mean, Std   float64
-	N, Diverged int
-}
-
-// Missing is the score of runs that were not made.
-var Missing = Score{Mean: math.NaN()}
-
-// String is the score as the paper prints it, "75.5 ± 0.2"; "–" where nothing was measured.
-func (s Score) String() string {
-	switch {
-	case math.IsNaN(s.Mean) && s.Diverged > 0:
-		return "diverged"
-	case math.IsNaN(s.Mean):
-		return "–"
-	case s.N == 1:
-		return fmt.Sprintf("%.1f", s.Mean)
-	}
-	return fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
-}
+// Missing is the mean of runs that have not been run.
+var Missing = stats.Mean{Mean: math.NaN()}
 
 // Table is a table in the paper's shape that can be written for a terminal, as Markdown, CSV, HTML and LaTeX.
 type Table struct {
@@ -67,7 +48,7 @@ type Column struct {
 // Cell is what stands in a table: text, or a score.
 type Cell struct {
 	Text  Markup
-	Score *Score
+	Score *stats.Mean
 	Bold  bool
 	// Shade colours the cell from white, 0, to the table's tint, 1, if Shaded.
 	Shade  float64
@@ -89,7 +70,7 @@ var (
 func Text(m Markup) Cell { return Cell{Text: m} }
 
 // Scored is a cell with a score; runs that diverged are said in a footnote.
-func Scored(s Score) Cell {
+func Scored(s stats.Mean) Cell {
 	c := Cell{Score: &s}
 	if s.Diverged > 0 {
 		c.Note = fmt.Sprintf("%d of %d runs diverged and are not in the mean.", s.Diverged, s.N+s.Diverged)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/cmpimg"
 )
 
@@ -61,7 +62,7 @@ func TestTable2(t *testing.T) {
 
 func TestTable3And4(t *testing.T) {
 	entries := papers(t, 3, -3, 1)
-	entries[3].Score = Score{math.NaN(), 0, 0, 3}
+	entries[3].Score = meanOf(math.NaN(), 0, 0, 3)
 	entries[4].Score.N, entries[4].Score.Diverged = 2, 1
 	for table, entries := range map[string][]Entry{"table3": entries, "table4": papers(t, 4, -3, 1)} {
 		c, err := Compare(table, entries, somewhere)
@@ -92,17 +93,17 @@ func TestTable3And4(t *testing.T) {
 func TestGain(t *testing.T) {
 	// Two samples of three with equal spread: t(0.975, 4) = 2.776, standard error √(2/3).
 	for _, c := range []struct {
-		a, b Score
+		a, b stats.Mean
 		want string
 		bold bool
 	}{
-		{Score{Mean: 5, Std: 1, N: 3}, Score{Mean: 3, Std: 1, N: 3}, "+2.0 [−0.3, +4.3]", false},
-		{Score{Mean: 3, Std: 1, N: 3}, Score{Mean: 6, Std: 1, N: 3}, "−3.0 [−5.3, −0.7]", true},
+		{stats.Mean{Mean: 5, Std: 1, N: 3}, stats.Mean{Mean: 3, Std: 1, N: 3}, "+2.0 [−0.3, +4.3]", false},
+		{stats.Mean{Mean: 3, Std: 1, N: 3}, stats.Mean{Mean: 6, Std: 1, N: 3}, "−3.0 [−5.3, −0.7]", true},
 		// Freedom (0.25+1)²/(0.25²/3 + 1/3) = 4.41: t = 2.68.
-		{Score{Mean: 10, Std: 1, N: 4}, Score{Mean: 0, Std: 2, N: 4}, "+10.0 [+7.0, +13.0]", true},
-		{Score{Mean: 3, N: 1}, Score{Mean: 6, Std: 1, N: 3}, "−3.0", false},
-		{Score{Mean: 3, N: 3}, Score{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
-		{Missing, Score{Mean: 6, Std: 1, N: 3}, "–", false},
+		{stats.Mean{Mean: 10, Std: 1, N: 4}, stats.Mean{Mean: 0, Std: 2, N: 4}, "+10.0 [+7.0, +13.0]", true},
+		{stats.Mean{Mean: 3, N: 1}, stats.Mean{Mean: 6, Std: 1, N: 3}, "−3.0", false},
+		{stats.Mean{Mean: 3, N: 3}, stats.Mean{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
+		{Missing, stats.Mean{Mean: 6, Std: 1, N: 3}, "–", false},
 	} {
 		if got := gain(c.a, c.b); Plain(strings.ReplaceAll(got.Text, "\u00a0", " ")) != c.want || got.Bold != c.bold {
 			t.Errorf("%v − %v: %q %v, want %q", c.a, c.b, got.Text, got.Bold, c.want)
@@ -176,7 +177,7 @@ func TestShadeIsThePapers(t *testing.T) {
 	} {
 		cells := make([]*Cell, len(c.means))
 		for i, m := range c.means {
-			scored := Scored(Score{Mean: m, N: 3})
+			scored := Scored(stats.Mean{Mean: m, N: 3})
 			cells[i] = &scored
 		}
 		ShadeAroundMedian(cells...)
@@ -230,61 +231,6 @@ func TestPaper(t *testing.T) {
 	}
 	if _, err := parsePaper("a,b\n1,2\n"); err == nil {
 		t.Error("foreign columns were read")
-	}
-}
-
-func TestAgreement(t *testing.T) {
-	scores := func(means ...float64) []Score {
-		out := make([]Score, len(means))
-		for i, m := range means {
-			out[i] = Score{Mean: m, N: 3}
-		}
-		return out
-	}
-	// Without noise the interval is the value itself.
-	for _, c := range []struct {
-		x, y   []float64
-		rho, p float64
-	}{
-		{[]float64{1, 2, 3, 4}, []float64{10, 20, 30, 40}, 1, 1.0 / 24},
-		{[]float64{1, 2, 3, 4}, []float64{4, 3, 2, 1}, -1, 1},
-		// Differences of rank 1, 1, 0, 0: 1 − 6·2/(4·15) = 0.8; 1 + 3 of 24 orders reach it.
-		{[]float64{1, 2, 3, 4}, []float64{2, 1, 3, 4}, 0.8, 4.0 / 24},
-		// Ties share ranks 1.5: correlation of (1.5, 1.5, 3) and (1, 2, 3) is √3/2; two of six orders.
-		{[]float64{5, 5, 6}, []float64{1, 2, 3}, math.Sqrt(3) / 2, 2.0 / 6},
-	} {
-		a, err := Agreement(scores(c.x...), scores(c.y...))
-		if err != nil || math.Abs(a.Rho-c.rho) > 1e-12 || math.Abs(a.P-c.p) > 1e-12 || math.Abs(a.Low-c.rho) > 1e-12 || math.Abs(a.High-c.rho) > 1e-12 {
-			t.Errorf("%v against %v: %+v, %v; want ρ %v, p %v", c.x, c.y, a, err, c.rho, c.p)
-		}
-	}
-	x := scores(1, 2, 3, math.NaN(), 4)
-	a, err := Agreement(x, scores(1, 2, 3, 9, 4))
-	if err != nil || a.N != 4 || a.Rho != 1 {
-		t.Errorf("with a missing mean: %+v, %v", a, err)
-	}
-	x[0].Std = 5
-	a, _ = Agreement(x, scores(1, 2, 3, 9, 4))
-	again, _ := Agreement(x, scores(1, 2, 3, 9, 4))
-	if !(a.Low < 1) || a != again {
-		t.Errorf("with noise: %+v, again %+v", a, again)
-	}
-	x[1].N = 1 // The noise of one seed is not known.
-	if a, _ = Agreement(x, scores(1, 2, 3, 9, 4)); !math.IsNaN(a.Low) || !math.IsNaN(a.High) || a.String() != "ρ = 1.00, n = 4, p = 0.042" {
-		t.Errorf("with a single seed: %v", a)
-	}
-	if a, _ := Agreement(scores(1, 1, 1), scores(1, 2, 3)); !math.IsNaN(a.Rho) {
-		t.Errorf("a constant side: %+v", a)
-	}
-	if _, err := Agreement(scores(1), scores(1, 2)); err == nil {
-		t.Error("one score was compared with two")
-	}
-	many := make([]Score, 20)
-	for i := range many {
-		many[i] = Score{Mean: float64(i), N: 1}
-	}
-	if a, _ := Agreement(many, many); a.Rho != 1 || a.P > 1e-3 {
-		t.Errorf("20 in the same order: %+v", a)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -18,7 +19,7 @@ type Density struct {
 	// Counts are n×n of them, row by row from S_an = −1 upwards; S_ap runs fastest. Nil is a panel without triplets.
 	Counts []int
 	// Edge is the share of triplets with S_ap > 0.9, Corner that with S_an > 0.9 as well, in percent over runs.
-	Edge, Corner Score
+	Edge, Corner stats.Mean
 }
 
 // DensityRow is a row of panels, one for each column of the figure.

@@ -107,7 +107,7 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 		for _, g := range groups {
 			s := runs.MeanOf(g, m.of)
 			there = there || s.N > 0
-			column.Scores = append(column.Scores, figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged})
+			column.Scores = append(column.Scores, s)
 		}
 		if there {
 			measures = append(measures, column)
@@ -155,7 +155,7 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 	there := false
 	for i, g := range groups {
 		s := runs.MeanOf(g, recallAt(1))
-		group := figures.RunGroup{Name: names[i], Recall: figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged}}
+		group := figures.RunGroup{Name: names[i], Recall: s}
 		for _, run := range g {
 			epochs, err := store.Metrics(run.Hash)
 			if err != nil {

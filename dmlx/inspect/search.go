@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -189,7 +190,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		if len(results) < len(search.StandardFinals.Seeds) {
 			return // They are yet to be made.
 		}
-		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec), Recall: paper.Score(runs.MeanRecall(results, 1))}
+		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec), Recall: runs.MeanRecall(results, 1).Times(100)}
 		for _, before := range earlier {
 			d, err := runs.CompareSeeds(before, results, recallAt(1))
 			if err != nil { // All of one diverged.
@@ -197,7 +198,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 			} else {
 				t.Method = d.Method()
 			}
-			t.Behind = append(t.Behind, figures.Interval{Value: d.Difference, Low: d.Low, High: d.High})
+			t.Behind = append(t.Behind, stats.Interval{Value: d.Difference, Low: d.Low, High: d.High})
 		}
 		tests, earlier = append(tests, t), append(earlier, results)
 		r.Results = append(r.Results, results...)
@@ -220,7 +221,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 			}
 			again = append(again, f.Again...)
 			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
-				Again: paper.Score(f.HeldOut), Chosen: i == v.Chosen})
+				Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
 		}
 		r.Results = append(r.Results, again...)
 		table, err := figures.SearchFinalists(searchLine(s)+" · "+runs.MadeBy(again), rows...)

@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 
-	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -27,12 +26,7 @@ func comparison(name string) func(context.Context, Request) (*Report, error) {
 func entries(t *Table) []figures.Entry {
 	out := make([]figures.Entry, len(t.Cells))
 	for i, c := range t.Cells {
-		out[i] = figures.Entry{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, Score: Score(c.Recall(1))}
+		out[i] = figures.Entry{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, Score: c.Recall(1).Times(100)}
 	}
 	return out
-}
-
-// score is a mean of fractions in percent.
-func Score(s stats.Mean) figures.Score {
-	return figures.Score{Mean: 100 * s.Mean, Std: 100 * s.Std, N: s.N, Diverged: s.Diverged}
 }

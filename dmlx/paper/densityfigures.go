@@ -150,7 +150,7 @@ func claimTable(caption figures.Markup, provenance string, claims []histogramCla
 func (c histogramClaim) value(side claimSide) figures.Cell {
 	s := overSeeds(side.portraits, c.images, c.of)
 	if c.percent {
-		return figures.Scored(Score(s))
+		return figures.Scored(s.Times(100))
 	}
 	return figures.Text(similarity(s))
 }
@@ -159,7 +159,7 @@ func (c histogramClaim) value(side claimSide) figures.Cell {
 func similarity(s stats.Mean) figures.Markup {
 	switch {
 	case s.N == 0:
-		return Score(s).String()
+		return s.Times(100).String()
 	case s.N == 1:
 		return fmt.Sprintf("%.3f", s.Mean)
 	}

@@ -210,7 +210,7 @@ func (g *Grid) estimate(value, factor float64) stats.Interval {
 func (g *Grid) Replicated(rule string) stats.Interval {
 	r := g.At(rule)
 	if r == nil || r.Others.N == 0 {
-		return stats.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		return stats.Point(math.NaN())
 	}
 	return g.estimate(r.Others.Mean, 1/float64(r.Others.N))
 }
@@ -221,7 +221,7 @@ func (g *Grid) Behind(rule, best string) stats.Interval {
 	a, b := g.At(rule), g.At(best)
 	switch {
 	case a == nil || b == nil || a.Others.N == 0 || b.Others.N == 0:
-		return stats.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		return stats.Point(math.NaN())
 	case a == b:
 		return stats.Interval{}
 	}

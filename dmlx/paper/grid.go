@@ -167,10 +167,6 @@ func paperOneAtATime(set string) (string, error) {
 	return g.OneAtATime()
 }
 
-func gridPercent(v stats.Interval) figures.Interval {
-	return figures.Interval{Value: 100 * v.Value, Low: 100 * v.Low, High: 100 * v.High}
-}
-
 // showGrid makes the report's parts. In place of one for which too many runs are missing it says so.
 func (r *Report) showGrid(grids []Grid, ends int) error {
 	add := func(name string, of figures.Output, err error) {
@@ -238,10 +234,10 @@ func (r *Report) showGrid(grids []Grid, ends int) error {
 }
 
 func gridMap(g *Grid) figures.GridSet {
-	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets, Scores: make(map[string]figures.Score)}
+	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets, Scores: make(map[string]stats.Mean)}
 	for _, r := range g.Rules {
 		if r.First.N+r.First.Diverged > 0 {
-			s.Scores[r.Rule] = Score(r.First)
+			s.Scores[r.Rule] = r.First.Times(100)
 		}
 	}
 	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)}, {Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
@@ -317,7 +313,7 @@ func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
 	}
 	effect := func(e stats.Effect) figures.GridEffect {
 		return figures.GridEffect{Name: e.Name, DF: e.DF, Full: e.Full, SS: e.SS, MS: e.MS, F: e.F, P: e.P,
-			Omega: figures.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
+			Omega: stats.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
 	}
 	v := figures.GridVariance{Data: g.Data, Error: effect(a.Error)}
 	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
@@ -344,7 +340,7 @@ func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
 	for f, levels := range a.Margins {
 		for _, l := range levels {
 			m.Levels[f] = append(m.Levels[f], l.Level)
-			m.Means[f] = append(m.Means[f], figures.Interval{Value: l.Mean, Low: l.Low, High: l.High})
+			m.Means[f] = append(m.Means[f], stats.Interval{Value: l.Mean, Low: l.Low, High: l.High})
 		}
 	}
 	// Not the mean of all runs: in that the rules with several seeds would count several times, and the means do not.
@@ -369,9 +365,9 @@ func gridInteraction(g *Grid) (figures.GridInteraction, error) {
 		}
 		f := figures.GridProfile{Lines: int(parts[0]), Points: int(parts[1]), LineNames: p.Rows, PointNames: p.Columns, Over: p.Over}
 		for _, line := range p.Means {
-			var means []figures.Interval
+			var means []stats.Interval
 			for _, v := range line {
-				means = append(means, gridPercent(v))
+				means = append(means, v.Times(100))
 			}
 			f.Means = append(f.Means, means)
 		}
@@ -390,7 +386,7 @@ func gridGaps(g *Grid) []figures.GridGap {
 		p, gaps := g.Gap(pair[0], pair[1])
 		gap := figures.GridGap{Data: g.Data, Better: pair[0], Worse: pair[1], Pairs: p.Columns, Over: p.Over}
 		for _, v := range gaps {
-			gap.Gaps = append(gap.Gaps, gridPercent(v))
+			gap.Gaps = append(gap.Gaps, v.Times(100))
 		}
 		out = append(out, gap)
 	}
@@ -399,12 +395,12 @@ func gridGaps(g *Grid) []figures.GridGap {
 
 func gridRule(g *Grid, name, rule, best string) figures.GridRule {
 	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, Rank: g.Rank(rule), First: figures.Missing, Others: figures.Missing,
-		Replicated: gridPercent(g.Replicated(rule)), Behind: gridPercent(g.Behind(rule, best))}
+		Replicated: g.Replicated(rule).Times(100), Behind: g.Behind(rule, best).Times(100)}
 	if rule == best {
-		out.Behind = figures.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		out.Behind = stats.Point(math.NaN())
 	}
 	if r := g.At(rule); r != nil {
-		out.First, out.Others = Score(r.First), Score(r.Others)
+		out.First, out.Others = r.First.Times(100), r.Others.Times(100)
 	}
 	return out
 }

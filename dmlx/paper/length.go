@@ -44,7 +44,7 @@ func lengths(t *Table) ([]figures.Length, error) {
 			l.Rules, l.Scores, l.Paper = append(l.Rules, c.Rule), append(l.Scores, nil), append(l.Paper, paper.Score())
 		}
 		last := len(l.Rules) - 1
-		l.Scores[last] = append(l.Scores[last], Score(c.Recall(1)))
+		l.Scores[last] = append(l.Scores[last], c.Recall(1).Times(100))
 		if last == 0 {
 			l.Steps = append(l.Steps, c.Specs[0].Steps())
 		}

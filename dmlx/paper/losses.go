@@ -42,12 +42,12 @@ func exchanges(t *Table) []figures.ExchangeSet {
 		}
 		s := &out[len(out)-1]
 		if c.Exchange == "" {
-			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: Score(c.Recall(1))})
+			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: c.Recall(1).Times(100)})
 			continue
 		}
 		l := &s.Losses[len(s.Losses)-1]
 		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
-		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: Score(c.Recall(1)), Gain: gridPercent(gain)})
+		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100), Gain: gain.Times(100)})
 	}
 	return out
 }

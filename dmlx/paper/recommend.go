@@ -105,12 +105,12 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		c.Judged, c.Against = runs.MeanOf(with(results, seeds), measure), runs.MeanOf(with(paper, seeds), measure)
 		c.Difference = out.Noise.Difference(c.Judged, c.Against)
 		if c.Judged.N > 0 && len(paper) > 0 && results[0].Hash == paper[0].Hash {
-			c.Difference = stats.Interval{Value: 0, Low: math.NaN(), High: math.NaN()} // With itself.
+			c.Difference = stats.Point(0) // With itself.
 		}
 	}
 	best := func(way Protocol, least int, by, judged func(uint64) bool) Selection {
 		c := Selection{Protocol: way, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
-		c.Difference = stats.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		c.Difference = stats.Point(math.NaN())
 		for _, x := range candidates {
 			s := runs.MeanOf(with(x.runs, by), measure)
 			if s.N < least {
@@ -126,7 +126,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	}
 	out.Selections = []Selection{best(ByTestRecall, 2, all, all), best(ByOneSeed, 1, isFirst, others)}
 	held := Selection{Protocol: ByHeldOutClasses, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
-	held.Difference = stats.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	held.Difference = stats.Point(math.NaN())
 	for _, g := range runs.SameButSeed(without) {
 		s := runs.MeanOf(g, func(r *runs.Result) float64 {
 			if v, measured := r.HeldOutRecall[1]; measured {

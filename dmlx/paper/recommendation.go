@@ -63,8 +63,8 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 			notes = append(notes, err.Error()+".")
 		}
 		for _, x := range c.Selections {
-			rows = append(rows, figures.Recommended{Data: data, How: how[x.Protocol], Objective: x.Objective, Of: x.Candidates, Score: Score(x.Judged),
-				Against: Score(x.Against), Gain: gridPercent(x.Difference)})
+			rows = append(rows, figures.Recommended{Data: data, How: how[x.Protocol], Objective: x.Objective, Of: x.Candidates, Score: x.Judged.Times(100),
+				Against: x.Against.Times(100), Gain: x.Difference.Times(100)})
 		}
 		notes = append(notes, recommendationNotes(c)...)
 	}

@@ -76,7 +76,7 @@ var items = []item{
 	{"table7", "Pair weights over learning rates", sweep("table7")},
 	{"table8", "Triplet weights over learning rates", sweep("table8")},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
-	{"claims", "The paper's claims, audited", claims},
+	{"claims", "The paper's claims, audited", auditClaims},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
 	{"losses", "Losses with a part exchanged", losses},

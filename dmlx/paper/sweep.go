@@ -28,7 +28,7 @@ func sweep(name string) func(context.Context, Request) (*Report, error) {
 func sweepPoints(t *Table) []figures.SweepPoint {
 	out := make([]figures.SweepPoint, len(t.Cells))
 	for i, c := range t.Cells {
-		out[i] = figures.SweepPoint{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: Score(c.Recall(1)), HeldOut: Score(c.HeldOutRecall(1))}
+		out[i] = figures.SweepPoint{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100), HeldOut: c.HeldOutRecall(1).Times(100)}
 	}
 	return out
 }

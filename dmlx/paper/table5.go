@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -62,13 +63,13 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 func batchEntries(t *Table) ([]figures.BatchEntry, error) {
 	out := make([]figures.BatchEntry, len(t.Cells))
 	for i, c := range t.Cells {
-		e := figures.BatchEntry{Method: c.Row, Data: c.Data, Paper: c.PaperData, Recall: make(map[int]figures.Score)}
+		e := figures.BatchEntry{Method: c.Row, Data: c.Data, Paper: c.PaperData, Recall: make(map[int]stats.Mean)}
 		if _, err := fmt.Sscanf(strings.TrimPrefix(c.Column, "×"), "%d", &e.Times); err != nil {
 			return nil, fmt.Errorf("column %q: want × and a number", c.Column)
 		}
 		e.Batch = c.Specs[0].Batch()
 		for _, k := range []int{1, 2, 4, 10, 20, 100} {
-			e.Recall[k] = Score(c.Recall(k))
+			e.Recall[k] = c.Recall(k).Times(100)
 		}
 		out[i] = e
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Data sets of one's own take the places of the paper's, under the paper's names where they have one.
+// Other data sets replace the paper's. Published ones have the paper's names.
 func TestPresetOn(t *testing.T) {
 	p, err := Parse("quick")
 	if err != nil {
@@ -22,5 +22,3 @@ func TestPresetOn(t *testing.T) {
 		}
 	}
 }
-
-// A published set trains by its name; one that is not whole only where that is allowed, which is then part of the run.

@@ -10,7 +10,7 @@ import (
 // Recall@1 in percent of three seeds. NaN stands for a run without the measure.
 func ExampleMean() {
 	m := stats.MeanOf([]float64{70, 71, 72, math.NaN()})
-	fmt.Printf("%.1f ± %.1f of %d runs\n", m.Mean, m.Std, m.N)
+	fmt.Println(m, "of", m.N, "runs")
 	// Output: 71.0 ± 1.0 of 3 runs
 }
 
@@ -18,17 +18,19 @@ func ExampleMean() {
 func ExampleNoise() {
 	a, b := stats.MeanOf([]float64{70, 71, 72}), stats.MeanOf([]float64{74, 75, 76})
 	noise := stats.PoolNoise([]stats.Mean{a, b})
-	fmt.Printf("standard deviation %.1f, %d degrees of freedom\n", noise.Std, noise.Freedom)
+	fmt.Printf("standard deviation %.1f with %d degrees of freedom\n", noise.Std, noise.Freedom)
 	d := noise.Difference(b, a)
-	fmt.Printf("difference %.1f, from %.2f to %.2f\n", d.Value, d.Low, d.High)
+	fmt.Println("difference", d, "is not zero:", d.ExcludesZero())
 	// Output:
+	// standard deviation 1.0 with 4 degrees of freedom
+	// difference 4.0 [1.7, 6.3] is not zero: true
 }
 
-// A single run has no interval of its own. Noise known from other runs gives it one.
+// A single run has no interval of its own. The noise of other runs gives it one.
 func ExampleInterval() {
-	for _, noise := range []stats.Noise{{}, {Std: 1, Freedom: 20}} {
-		i := noise.Around(71, 1)
-		fmt.Printf("%.1f, known %v: from %.2f to %.2f\n", i.Value, i.Known(), i.Low, i.High)
-	}
+	fmt.Println(stats.Noise{}.Around(71, 1))
+	fmt.Println(stats.Noise{Std: 1, Freedom: 20}.Around(71, 1))
 	// Output:
+	// 71.0
+	// 71.0 [68.9, 73.1]
 }

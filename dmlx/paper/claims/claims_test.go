@@ -1,11 +1,46 @@
-package figures
+package claims
 
 import (
+	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/cmpimg"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
 )
+
+const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
+
+// checkGolden compares a table in all its formats with testdata/NAME.FORMAT.golden; -regen writes those anew.
+func checkGolden(t *testing.T, name string, table *figures.Table) {
+	t.Helper()
+	for _, format := range table.Formats() {
+		got, err := figures.Bytes(table, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", name+"."+format+".golden")
+		if *cmpimg.GenerateTestData {
+			if err := os.WriteFile(golden, got, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s.%s is\n%s\nwant\n%s", name, format, got, want)
+		}
+	}
+}
 
 // finding audits and picks the claim whose quote contains some text; asks tells apart claims with one quote.
 func finding(t *testing.T, audited []Audited, quote, asks string) Audited {
@@ -65,22 +100,22 @@ func TestAuditOfThePaper(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s with %q", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want, c.evidence)
 		}
 	}
-	checkText(t, "claimscontradicted", Contradicted(audited), nil)
-	checkText(t, "claimssummary", AuditSummary(audited, somewhere), nil)
+	checkGolden(t, "claimscontradicted", Contradicted(audited))
+	checkGolden(t, "claimssummary", Summary(audited, somewhere))
 }
 
 // Other numbers, other verdicts.
 func TestAuditTurns(t *testing.T) {
 	type edit struct {
-		key  PaperResult
+		key  figures.PaperResult
 		mean float64
 		std  float64
 	}
-	at := func(table int, data, direction, pair, triplet string, lr float64) PaperResult {
-		return PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr, Metric: "R@1"}
+	at := func(table int, data, direction, pair, triplet string, lr float64) figures.PaperResult {
+		return figures.PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr, Metric: "R@1"}
 	}
-	five := func(data, method, metric string, row int) PaperResult {
-		return PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
+	five := func(data, method, metric string, row int) figures.PaperResult {
+		return figures.PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
 	}
 	for _, c := range []struct {
 		quote, asks string
@@ -133,9 +168,9 @@ func TestAuditTurns(t *testing.T) {
 	}
 }
 
-func mustResults(t *testing.T) []PaperResult {
+func mustResults(t *testing.T) []figures.PaperResult {
 	t.Helper()
-	results, err := paperResults()
+	results, err := figures.AllPaperResults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,13 +184,13 @@ func TestAuditOfRuns(t *testing.T) {
 		var out []Fact
 		for _, data := range []string{"CAR", "In-shop"} {
 			out = append(out,
-				Fact{Table: 2, Data: data, Rule: "cos/con/con", Metric: "R@1", Score: Score{Mean: cos, Std: std, N: n}},
-				Fact{Table: 2, Data: data, Rule: "cos-orth/con/con", Metric: "R@1", Score: Score{Mean: orth, Std: std, N: n}})
+				Fact{Table: 2, Data: data, Rule: "cos/con/con", Metric: "R@1", Score: stats.Mean{Mean: cos, Std: std, N: n}},
+				Fact{Table: 2, Data: data, Rule: "cos-orth/con/con", Metric: "R@1", Score: stats.Mean{Mean: orth, Std: std, N: n}})
 		}
 		return out
 	}
 	const quote = "an improvement for both datasets"
-	one := func(f []Fact, i int, s Score) []Fact { f[i].Score = s; return f }
+	one := func(f []Fact, i int, s stats.Mean) []Fact { f[i].Score = s; return f }
 	for name, c := range map[string]struct {
 		facts    []Fact
 		want     Verdict
@@ -165,13 +200,13 @@ func TestAuditOfRuns(t *testing.T) {
 		"beyond":        {facts(70, 73, 1, 3), Holds, "2 of 2 cells beyond noise; lowest +3.0 [+0.7,\u00a0+5.3] (minicar)"},
 		"within":        {facts(70, 72, 1, 3), WithinNoise, "0 of 2 cells beyond noise"},
 		"contrary":      {facts(73, 70, 1, 3), Fails, "2 to the contrary"},
-		"one each":      {one(facts(70, 73, 1, 3), 1, Score{Mean: 71, Std: 1, N: 3}), Mixed, "1 of 2"},
-		"one contrary":  {one(facts(70, 72, 1, 3), 1, Score{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
+		"one each":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: 71, Std: 1, N: 3}), Mixed, "1 of 2"},
+		"one contrary":  {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
 		"single seeds":  {facts(70, 90, 0, 1), WithinNoise, "+20.0 (minicar)"}, // No deviation to take from anywhere.
-		"a pooled seed": {one(facts(70, 90, 1, 3), 1, Score{Mean: 90, N: 1}), Holds, "2 of 2"},
+		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), Holds, "2 of 2"},
 		"missing":       {facts(70, 73, 1, 3)[:2], Holds, "1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
-		"diverged":      {one(facts(70, 73, 1, 3), 1, Score{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
-		"all diverged":  {one(one(facts(70, 73, 1, 3), 1, Score{Diverged: 3}), 3, Score{Diverged: 3}), Uncheckable, "diverged"},
+		"diverged":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
+		"all diverged":  {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), Uncheckable, "diverged"},
 		"none":          {nil, NotYetRun, "2 cells"},
 	} {
 		numbers, err := RunNumbers(c.facts, labels)
@@ -187,7 +222,7 @@ func TestAuditOfRuns(t *testing.T) {
 	for std, want := range map[float64]Verdict{0.1: Holds, 1: WithinNoise} {
 		var f []Fact
 		for _, rule := range []string{"euc/lin/con", "euc/lin-ms/con", "cos/lin/con", "cos/lin-ms/con"} {
-			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1", Score: Score{Mean: 80, Std: std, N: 3}})
+			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1", Score: stats.Mean{Mean: 80, Std: std, N: 3}})
 		}
 		numbers, err := RunNumbers(f, labels)
 		if err != nil {
@@ -221,19 +256,19 @@ func TestEveryClaim(t *testing.T) {
 	}
 	audited := Audit(paper, none)
 	shown := 0
-	for _, p := range ClaimParts {
-		table := AuditTable(audited, somewhere, p.Name)
+	for _, p := range Parts {
+		table := Table(audited, somewhere, p.Name)
 		if len(table.Rows) == 0 {
 			t.Errorf("no claims in %s", p.Name)
 		}
 		shown += len(table.Rows)
 		for _, format := range table.Formats() {
-			if _, err := Bytes(table, format); err != nil {
+			if _, err := figures.Bytes(table, format); err != nil {
 				t.Errorf("%s as %s: %v", p.Name, format, err)
 			}
 		}
 	}
-	if shown != len(audited) || shown != len(AuditTable(audited, "").Rows) {
+	if shown != len(audited) || shown != len(Table(audited, "").Rows) {
 		t.Errorf("%d of %d claims are in a part", shown, len(audited))
 	}
 	for _, a := range audited {

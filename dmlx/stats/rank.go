@@ -1,4 +1,4 @@
-package figures
+package stats
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// RankAgreement says how well two scorings of the same things agree in their order.
+// RankAgreement says how well two lists of means agree in their order.
 type RankAgreement struct {
 	N int
 	// Rho is Spearman's rank correlation: 1 for the same order, −1 for the opposite one.
 	Rho float64
-	// P is the chance that a random order agrees at least as well (one-sided; over all orders up to 8 things).
+	// P is the probability that a random order agrees at least as well: one-sided, over all orders of up to 8 means and
+	// over random ones beyond.
 	P float64
-	// Low and High are the middle 95 % of ρ if every mean moves by its own standard error: how much of ρ the noise of
-	// the seeds decides. They are NaN where a mean is of a single seed, whose noise is not known.
+	// Low and High bound the middle 95 % of ρ when every mean moves by its own standard error. They are NaN where a mean
+	// is of a single seed, whose noise is not known.
 	Low, High float64
 }
 
@@ -41,51 +42,51 @@ func (a RankAgreement) String() string {
 	return fmt.Sprintf("ρ = %s%s, n = %d, p = ", sign(a.Rho), interval, a.N) + strings.Replace(fmt.Sprintf("%.2g", a.P), "-", "−", 1)
 }
 
-// Agreement compares the order of ours with that of the paper's scores, thing by thing. Things that miss a mean on
-// either side are left out. With fewer than three left, or all equal on a side, ρ is NaN. It is deterministic.
-func Agreement(ours, papers []Score) (RankAgreement, error) {
-	if len(ours) != len(papers) {
-		return RankAgreement{}, fmt.Errorf("rank agreement: %d scores against %d", len(ours), len(papers))
+// CompareRanks compares the order of two lists of means, pair by pair. Pairs without a mean on either side are left out.
+// With fewer than three pairs left, or equal means throughout a side, ρ is NaN. The result is deterministic.
+func CompareRanks(a, b []Mean) (RankAgreement, error) {
+	if len(a) != len(b) {
+		return RankAgreement{}, fmt.Errorf("rank agreement: %d means against %d, want as many", len(a), len(b))
 	}
-	var x, y []Score
-	for i := range ours {
-		if !math.IsNaN(ours[i].Mean) && !math.IsNaN(papers[i].Mean) {
-			x, y = append(x, ours[i]), append(y, papers[i])
+	var x, y []Mean
+	for i := range a {
+		if !math.IsNaN(a[i].Mean) && !math.IsNaN(b[i].Mean) {
+			x, y = append(x, a[i]), append(y, b[i])
 		}
 	}
-	means := func(scores []Score) []float64 {
-		out := make([]float64, len(scores))
-		for i, s := range scores {
-			out[i] = s.Mean
+	means := func(list []Mean) []float64 {
+		values := make([]float64, len(list))
+		for i, s := range list {
+			values[i] = s.Mean
 		}
-		return out
+		return values
 	}
-	a := RankAgreement{N: len(x)}
-	if a.N < 3 {
-		a.Rho, a.P, a.Low, a.High = math.NaN(), math.NaN(), math.NaN(), math.NaN()
-		return a, nil
+	out := RankAgreement{N: len(x)}
+	if out.N < 3 {
+		out.Rho, out.P, out.Low, out.High = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+		return out, nil
 	}
 	mx, my := means(x), means(y)
-	a.Rho = Spearman(mx, my)
-	if math.IsNaN(a.Rho) {
-		a.P, a.Low, a.High = math.NaN(), math.NaN(), math.NaN()
-		return a, nil
+	out.Rho = Spearman(mx, my)
+	if math.IsNaN(out.Rho) {
+		out.P, out.Low, out.High = math.NaN(), math.NaN(), math.NaN()
+		return out, nil
 	}
 	source := rand.New(rand.NewPCG(1, 2))
-	a.P = permutationP(mx, my, a.Rho, source)
-	single := func(s Score) bool { return s.N == 1 }
+	out.P = permutationP(mx, my, out.Rho, source)
+	single := func(s Mean) bool { return s.N == 1 }
 	if slices.ContainsFunc(x, single) || slices.ContainsFunc(y, single) {
-		a.Low, a.High = math.NaN(), math.NaN() // To move the other means alone would show too little.
-		return a, nil
+		out.Low, out.High = math.NaN(), math.NaN() // To move the other means alone would show too little.
+		return out, nil
 	}
-	noisy := func(scores []Score) []float64 {
-		out := means(scores)
-		for i, s := range scores {
+	noisy := func(list []Mean) []float64 {
+		moved := means(list)
+		for i, s := range list {
 			if s.N > 0 {
-				out[i] += source.NormFloat64() * s.Std / math.Sqrt(float64(s.N))
+				moved[i] += source.NormFloat64() * s.Std / math.Sqrt(float64(s.N))
 			}
 		}
-		return out
+		return moved
 	}
 	var rhos []float64
 	for range 2000 {
@@ -94,12 +95,12 @@ func Agreement(ours, papers []Score) (RankAgreement, error) {
 		}
 	}
 	slices.Sort(rhos)
-	a.Low, a.High = stat.Quantile(0.025, stat.Empirical, rhos, nil), stat.Quantile(0.975, stat.Empirical, rhos, nil)
-	return a, nil
+	out.Low, out.High = stat.Quantile(0.025, stat.Empirical, rhos, nil), stat.Quantile(0.975, stat.Empirical, rhos, nil)
+	return out, nil
 }
 
-// Spearman is the rank correlation of two samples of one length; ties share their mean rank. It is NaN where a sample
-// is constant or shorter than two. Samples of different lengths panic, as in gonum.
+// Spearman returns the rank correlation of two samples of the same length; ties share their mean rank. It is NaN where a
+// sample is constant or shorter than two. Samples of different lengths panic, as in gonum.
 func Spearman(x, y []float64) float64 { return stat.Correlation(ranks(x), ranks(y), nil) }
 
 func ranks(x []float64) []float64 {
@@ -130,7 +131,7 @@ func ranks(x []float64) []float64 {
 	return out
 }
 
-// permutationP is the share of all orders of y, or of many random ones, whose ρ with x is at least rho.
+// permutationP returns the share of all orders of y, or of many random ones, whose ρ with x is at least rho.
 func permutationP(x, y []float64, rho float64, source *rand.Rand) float64 {
 	const slack = 1e-12
 	rx, ry := ranks(x), ranks(y)
