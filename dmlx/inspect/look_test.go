@@ -36,9 +36,9 @@ func TestLookAndCompare(t *testing.T) {
 	q := paper.Request{Open: open, Store: store, Preset: preset, Options: runs.Options{IgnoreBundled: true}}
 	rules := []string{"euc/con/con", "cos/con/con"}
 	var hashes []string
-	for _, data := range []string{preset.Separated, preset.FineGrained} {
+	for _, data := range []string{preset.CoarseGrained, preset.FineGrained} {
 		of, seeds := rules, []uint64{1, 2}
-		if data == preset.Separated { // Only looked at.
+		if data == preset.CoarseGrained { // Only looked at.
 			of, seeds = rules[1:], seeds[:1]
 		}
 		q.Seeds = seeds
@@ -61,7 +61,7 @@ func TestLookAndCompare(t *testing.T) {
 			if name == "map" {
 				_, kinds, _ := bytes.Cut(page, []byte(`"k":"`))
 				kinds, _, found := bytes.Cut(kinds, []byte(`"`))
-				if !found || bytes.Contains(kinds, []byte(`ggg`)) != (data == preset.Separated) {
+				if !found || bytes.Contains(kinds, []byte(`ggg`)) != (data == preset.CoarseGrained) {
 					t.Errorf("%s: gallery on the map is wrong: kinds %s", data, kinds)
 				}
 			}

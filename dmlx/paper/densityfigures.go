@@ -29,7 +29,7 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 		for _, direction := range histogramDirections {
 			cells = append(cells,
 				Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
-				Cell{Row: direction, Column: p.Separated, Data: p.Separated, PaperData: "In-shop", Rule: direction + "/con/con"})
+				Cell{Row: direction, Column: p.CoarseGrained, Data: p.CoarseGrained, PaperData: "In-shop", Rule: direction + "/con/con"})
 		}
 		return cells
 	}}
@@ -37,7 +37,7 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.Separated, of: make(map[string]map[string][]*runs.Histograms)}
+	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.CoarseGrained, of: make(map[string]map[string][]*runs.Histograms)}
 	for i, c := range t.Cells {
 		if p.of[c.Data] == nil {
 			p.of[c.Data] = make(map[string][]*runs.Histograms)

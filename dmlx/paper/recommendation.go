@@ -54,7 +54,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	// Shares of a run count once.
-	r.Provenance = (&Table{Preset: q.Preset.Name, Cells: []Cell{{Data: q.Preset.FineGrained}, {Data: q.Preset.Separated, Runs: r.Results}}, Runs: r.Runs}).Provenance()
+	r.Provenance = (&Table{Preset: q.Preset.Name, Cells: []Cell{{Data: q.Preset.FineGrained}, {Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
 	var rows []figures.Recommended
 	var notes []figures.Markup
 	first := q.Preset.Seeds[0]
@@ -63,7 +63,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 		ByOneSeed:        fmt.Sprintf("by test recall with seed %d; judged by other seeds", first),
 		ByHeldOutClasses: "by held-out training classes",
 	}
-	for _, data := range []string{q.Preset.FineGrained, q.Preset.Separated} {
+	for _, data := range []string{q.Preset.FineGrained, q.Preset.CoarseGrained} {
 		c, err := Recommend(r.Results, q.Preset, data, rule.Name(), first)
 		if c.Candidates == 0 && err != nil {
 			notes = append(notes, err.Error()+".")

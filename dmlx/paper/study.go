@@ -77,7 +77,7 @@ func names[T any](items []T, name func(T) string) []string {
 func onBoth(p presets.Preset, c Cell) []Cell {
 	fine, separated := c, c
 	fine.Data, fine.PaperData = p.FineGrained, "CAR"
-	separated.Data, separated.PaperData = p.Separated, "In-shop"
+	separated.Data, separated.PaperData = p.CoarseGrained, "In-shop"
 	return []Cell{fine, separated}
 }
 

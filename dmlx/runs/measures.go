@@ -6,31 +6,22 @@ import (
 	"strings"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // Over is a measure's mean over several seeds' runs. Diverged runs are counted, never averaged.
 func MeanOf(runs []*Result, measure func(*Result) float64) stats.Mean {
-	var s stats.Mean
 	var values []float64
+	diverged := 0
 	for _, r := range runs {
 		if r.Diverged != "" {
-			s.Diverged++
-		} else if v := measure(r); !math.IsNaN(v) {
-			values = append(values, v)
+			diverged++
+		} else {
+			values = append(values, measure(r))
 		}
 	}
-	s.N = len(values)
-	switch s.N {
-	case 0:
-		s.Mean = math.NaN()
-	case 1:
-		s.Mean = values[0]
-	default:
-		s.Mean, s.Std = stat.MeanStdDev(values, nil)
-	}
+	s := stats.MeanOf(values)
+	s.Diverged = diverged
 	return s
 }
 

@@ -399,7 +399,7 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 	state := filepath.Join(train.CheckpointDir, train.CheckpointFile)
 	weights := filepath.Join(train.CheckpointDir, "weights-002.safetensors")
 	for want, damage := range map[string]func(dir string) error{
-		"was made on backend abacus": func(dir string) error {
+		"was written on backend abacus": func(dir string) error {
 			return edit(filepath.Join(dir, state), func(s string) string {
 				var c train.Checkpoint
 				if err := json.Unmarshal([]byte(s), &c); err != nil {

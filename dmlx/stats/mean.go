@@ -3,6 +3,8 @@ package stats
 import (
 	"fmt"
 	"math"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Mean is a mean over seeds with its sample standard deviation (divisor n−1; 0 for a single seed). Diverged runs are
@@ -11,6 +13,26 @@ type Mean struct {
 	Mean, Std float64
 	N         int // How many finite runs are in the mean.
 	Diverged  int // How many runs diverged and are not in it.
+}
+
+// MeanOf returns the mean and standard deviation of the values that are not NaN.
+func MeanOf(values []float64) Mean {
+	var known []float64
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known = append(known, v)
+		}
+	}
+	m := Mean{N: len(known)}
+	switch m.N {
+	case 0:
+		m.Mean = math.NaN()
+	case 1:
+		m.Mean = known[0]
+	default:
+		m.Mean, m.Std = stat.MeanStdDev(known, nil)
+	}
+	return m
 }
 
 // Times returns the mean in another unit: with the factor 100, a fraction becomes percent.

@@ -51,8 +51,8 @@ the cluster's nodes see it.`,
 			if err != nil {
 				return err
 			}
-			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.Separated {
-				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.Separated)
+			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.CoarseGrained {
+				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.CoarseGrained)
 			}
 			if slices.Contains(names, everything) {
 				names = paper.Names()

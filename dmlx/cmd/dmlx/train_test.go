@@ -112,7 +112,7 @@ func TestInterruptedTrainingGoesOn(t *testing.T) {
 	var stdout bytes.Buffer
 	stderr := &interrupter{at: "epoch ", stop: cancel}
 	if code := run(ctx, args, &stdout, stderr); code != 130 || stdout.Len() > 0 ||
-		!strings.HasSuffix(stderr.String(), "goes on from there\n") {
+		!strings.HasSuffix(stderr.String(), "resumes from there\n") {
 		t.Errorf("interrupted: code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 	if v := object(t, args...); v["recall"] == nil {

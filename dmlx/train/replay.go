@@ -17,30 +17,30 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
-// Steps are steps of training on given batches from given weights: those of a [Run] without its data set, sampler and
-// schedule, to be followed one by one and compared with another implementation.
+// Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set, sampler
+// and schedule. They serve to compare training with another implementation, step by step.
 type Steps struct {
 	Arch    backbone.Arch
-	Weights []byte // The start, with its head: a safetensors file with PyTorch's names.
+	Weights []byte // The initial weights with the last layer: a safetensors file with PyTorch's names.
 	Rule    dmlx.Rule
 	LR      float64 // Learning rate of plain SGD.
 
-	Count, Batch, Size int // Steps, images a batch, and their side in pixels.
+	Count, Batch, Size int // Numbers of steps and of images in a batch, and the side of an image in pixels.
 
 	Pixels    []uint8 // [Count, Batch, Size, Size, 3], 0…255.
-	Labels    []int64 // [Count, Batch]; only which of a batch are equal matters.
+	Labels    []int64 // [Count, Batch]. Only equality within a batch matters.
 	Mean, Std [3]float32
 }
 
-// Stepped is what [Steps] lead to.
-type Stepped struct {
+// StepsResult is the result of [Steps.Take].
+type StepsResult struct {
 	Dim        int
-	Embeddings []float32 // The batches' normalised embeddings in training, each as before its step: [Count, Batch, Dim].
-	Weights    []byte    // The end, with the running averages of batch normalisation: a safetensors file.
+	Embeddings []float32 // Normalized embeddings of each batch before its step: [Count, Batch, Dim].
+	Weights    []byte    // The final weights and running averages: a safetensors file.
 }
 
-// Take takes the steps. Between them it looks whether ctx is done.
-func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped, err error) {
+// Take performs the steps. It stops between two steps when ctx is done.
+func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsResult, err error) {
 	defer brief.Catch(&err)
 	dim, err := s.check()
 	if err != nil {
@@ -52,15 +52,17 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 	if _, err := backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim}); err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
-	exec, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colors, rate *graph.Node) (*graph.Node, *graph.Node) {
-		return stepGraph(scope, key, objective{rule: s.Rule}, stepInputs{pixels: pixels, colors: colors, rate: rate, batchInputs: batchInputs{labels: labels}})
-	})
+	step := func(scope *model.Scope, pixels, labels, colors, rate *graph.Node) (*graph.Node, *graph.Node) {
+		in := stepInputs{pixels: pixels, colors: colors, rate: rate, batchInputs: batchInputs{labels: labels}}
+		return stepGraph(scope, key, objective{rule: s.Rule}, in)
+	}
+	exec, err := model.NewExec(choice.Backend, weights, step)
 	if err != nil {
 		return nil, err
 	}
 	defer exec.Finalize()
-	colors, rate := colors(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
-	out = &Stepped{Dim: dim}
+	colors, rate := colorScale(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
+	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {
 		if err := ctx.Err(); err != nil {
@@ -90,7 +92,8 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *Stepped,
 	return out, err
 }
 
-// batchLabels are the labels of a step, numbered in the order in which they come: int64 labels may not fit an int32.
+// batchLabels returns the labels of a step, numbered in the order of appearance, since an int64 label may not fit an
+// int32.
 func (s *Steps) batchLabels(step int) []int32 {
 	number := make(map[int64]int32)
 	out := make([]int32, s.Batch)
@@ -105,7 +108,7 @@ func (s *Steps) batchLabels(step int) []int32 {
 	return out
 }
 
-// check tells what is wrong with the steps, and the size of the embedding.
+// check reports what is wrong with the steps, and returns the dimension of the embedding.
 func (s *Steps) check() (dim int, err error) {
 	if _, err := backbone.ParseArch(string(s.Arch)); err != nil {
 		return 0, err
@@ -117,7 +120,8 @@ func (s *Steps) check() (dim int, err error) {
 		return 0, fmt.Errorf("%d labels for %d steps of %d images: want %d", len(s.Labels), s.Count, s.Batch, want)
 	}
 	if want := s.Count * s.Batch * s.Size * s.Size * 3; len(s.Pixels) != want {
-		return 0, fmt.Errorf("%d values of pixels for %d steps of %d images of %d×%d×3: want %d", len(s.Pixels), s.Count, s.Batch, s.Size, s.Size, want)
+		return 0, fmt.Errorf("%d values of pixels for %d steps of %d images of %d×%d×3: want %d",
+			len(s.Pixels), s.Count, s.Batch, s.Size, s.Size, want)
 	}
 	if !(s.LR > 0) || math.IsInf(s.LR, 0) {
 		return 0, fmt.Errorf("learning rate is %g, must be a positive number", s.LR)

@@ -17,8 +17,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// Steps on a run's batches end at the run's weights, to the bit, and the run's weights say how they are used.
-func TestStepsAreARuns(t *testing.T) {
+// Steps on the batches of a training end at its weights, bit by bit. The weights carry the preprocessing.
+func TestStepsEndAtTheWeightsOfTraining(t *testing.T) {
 	spec := tinyConfig()
 	spec.Epochs = 1 // At one learning rate.
 	for _, c := range trainers() {
@@ -32,8 +32,12 @@ func TestStepsAreARuns(t *testing.T) {
 		if err != nil || !found || p != (backbone.Preprocessing{Resize: 16, Crop: 16, Mean: set.Mean, Std: set.Std}) {
 			t.Errorf("%s: preprocessing %v, %v, %v", c.Name, p, found, err)
 		}
-		if meta["run"] != "tiny" || meta["epoch"] != "1" || meta["data"] != "minicar" || meta["rule"] != "cos/con/con" || meta["dim"] != "8" {
-			t.Errorf("%s: metadata %v", c.Name, meta)
+		for key, want := range map[string]string{
+			"run": "tiny", "epoch": "1", "data": "minicar", "rule": "cos/con/con", "dim": "8",
+		} {
+			if meta[key] != want {
+				t.Errorf("%s: metadata %v, want %s = %s", c.Name, meta, key, want)
+			}
 		}
 
 		draws, err := newSampler(set.Train.Labels, nil, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
@@ -105,8 +109,8 @@ func values(t *testing.T, raw []byte, dim int) map[string][]float32 {
 	return out
 }
 
-// pytorchSteps is testdata/steps.json, written by parity.py --fixture of the command: steps in PyTorch, in float64, from
-// [plainWeights].
+// pytorchSteps is testdata/steps.json: steps in PyTorch, in float64, from [plainWeights]. parity.py --fixture of the
+// command writes it.
 type pytorchSteps struct {
 	Steps, Batch, Size, Dim int
 	Mean, Std               [3]float32
@@ -128,7 +132,10 @@ func readPyTorchSteps(t *testing.T) (f pytorchSteps, s Steps) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		t.Fatal(err)
 	}
-	s = Steps{Arch: backbone.Small, LR: 0.1, Count: f.Steps, Batch: f.Batch, Size: f.Size, Labels: f.Labels, Mean: f.Mean, Std: f.Std}
+	s = Steps{
+		Arch: backbone.Small, LR: 0.1, Count: f.Steps, Batch: f.Batch, Size: f.Size,
+		Labels: f.Labels, Mean: f.Mean, Std: f.Std,
+	}
 	// Noise on 4×4 coarse squares, which are the noise's own corner.
 	noise := congruential(2, f.Steps*f.Batch*f.Size*f.Size*3)
 	s.Pixels = make([]uint8, len(noise))
@@ -216,10 +223,12 @@ func TestStepsOfPyTorch(t *testing.T) {
 				worst = max(worst, math.Abs(float64(got.Embeddings[i])-v))
 			}
 			if worst > tolerance || len(got.Embeddings) != len(want.Embeddings) {
-				t.Errorf("%s, %s: %d embeddings, %d of PyTorch's, %.1e apart", c.Name, rule, len(got.Embeddings), len(want.Embeddings), worst)
+				t.Errorf("%s, %s: %d embeddings, %d of PyTorch's, %.1e apart",
+					c.Name, rule, len(got.Embeddings), len(want.Embeddings), worst)
 			}
 			store := model.NewStore()
-			if _, err := backbone.DecodeWeights(got.Weights, store, backbone.LoadOptions{Arch: backbone.Small, Dim: f.Dim}); err != nil {
+			load := backbone.LoadOptions{Arch: backbone.Small, Dim: f.Dim}
+			if _, err := backbone.DecodeWeights(got.Weights, store, load); err != nil {
 				t.Fatal(err)
 			}
 			for name, probes := range want.End {

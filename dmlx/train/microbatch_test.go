@@ -13,8 +13,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// Steps in pieces lead where steps do whose graph embeds all pieces one after the other and leaves the gradient to autodiff.
-func TestPiecesDescendTheWholeBatch(t *testing.T) {
+// Steps by micro-batches end at the weights of a graph that embeds all micro-batches and differentiates through them.
+func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 	const size, steps, classes, images, dim = 16, 2, 4, 3, 8
 	draw := func(i int) (pixels []uint8, labels []int32) {
 		rng := stream(1, 77, uint64(i))
@@ -33,7 +33,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
-				colors := colors(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
+				colors := colorScale(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
 				spec := tinyConfig()
 				var err error
 				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
@@ -44,7 +44,7 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				by, err := newObjective(spec, classes)
+				obj, err := newObjective(spec, classes)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,15 +53,15 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					if err := backbone.Init(store, backbone.Small, dim, 1); err != nil {
 						t.Fatal(err)
 					}
-					if by.proxies > 0 {
-						if err := backbone.SetProxies(store, firstProxies(by.proxies, dim, 1), by.proxies, dim); err != nil {
+					if obj.proxies > 0 {
+						if err := backbone.SetProxies(store, initialProxies(obj.proxies, dim, 1), obj.proxies, dim); err != nil {
 							t.Fatal(err)
 						}
 					}
 					return store
 				}
 				key := stepKey{backend: c.Backend, arch: backbone.Small, dim: dim, memory: Memory{MicroBatch: 4}}
-				e := &compiledStep{key: key, objective: by, weights: start()}
+				e := &compiledStep{key: key, objective: obj, weights: start()}
 				if e.microBatches, err = newMicroBatches(e); err != nil {
 					t.Fatal(err)
 				}
@@ -71,11 +71,11 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 				whole, err := model.NewExec(c.Backend, reference, func(scope *model.Scope, in []*Node) *Node {
 					var raw []*Node
 					for from := 0; from < in[0].Shape().Dim(0); from += key.memory.MicroBatch {
-						piece := Slice(in[0], AxisRange(from, from+key.memory.MicroBatch))
-						raw = append(raw, key.embed(scope, piece, in[1], backbone.Pass{Training: true}))
+						part := Slice(in[0], AxisRange(from, from+key.memory.MicroBatch))
+						raw = append(raw, key.embed(scope, part, in[1], backbone.Pass{Training: true}))
 					}
-					inputs := by.batchInputs(in[3:])
-					o := newLossGraph(scope.Store(), by, Concatenate(raw, 0), inputs)
+					inputs := obj.batchInputs(in[3:])
+					o := newLossGraph(scope.Store(), obj, Concatenate(raw, 0), inputs)
 					variables := backbone.Trainable(scope.Store())
 					rates := make([]*Node, len(variables))
 					for i := range rates {
@@ -86,8 +86,8 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					}
 					nodes := nodesOf(variables, in[0])
 					gradients := Gradient(o.total, nodes...)
-					descend(variables, nodes, rates, gradients)
-					return Concatenate(append(o.outcome, Reshape(Sqrt(squared(gradients)), 1)), 0)
+					applySGD(variables, nodes, rates, gradients)
+					return Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -115,8 +115,9 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					in := append([]any{tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3), colors, v.rate}, v.of(by)...)
-					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](whole.MustCall(in...)[0]))
+					all := tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3)
+					want := whole.MustCall(append([]any{all, colors, v.rate}, v.batchValues(obj)...)...)[0]
+					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](want))
 				}
 				for v := range reference.IterVariables() {
 					near(v.Path(), variableOf(t, e.weights, v.Path()), variableOf(t, reference, v.Path()))
@@ -126,17 +127,17 @@ func TestPiecesDescendTheWholeBatch(t *testing.T) {
 	}
 }
 
-func TestThriftIsChecked(t *testing.T) {
-	for want, thrift := range map[string]Memory{
-		`precision "fp8": want bf16, or nothing`: {Precision: "fp8"},
-		"pieces of 3 images":                     {MicroBatch: 3},
-		"pieces of 1 images":                     {MicroBatch: 1},
-		"pieces of -4 images":                    {MicroBatch: -4},
+func TestMemoryIsChecked(t *testing.T) {
+	for want, memory := range map[string]Memory{
+		`precision "fp8" is unknown: use bf16`: {Precision: "fp8"},
+		"micro-batches of 3 images":            {MicroBatch: 3},
+		"micro-batches of 1 images":            {MicroBatch: 1},
+		"micro-batches of -4 images":           {MicroBatch: -4},
 	} {
 		spec := tinyConfig()
-		spec.Memory = thrift
+		spec.Memory = memory
 		if err := spec.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want …%s…", thrift, err, want)
+			t.Errorf("%+v: %v, want …%s…", memory, err, want)
 		}
 	}
 }
