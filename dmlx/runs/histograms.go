@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,14 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
@@ -52,156 +46,6 @@ type Histograms struct {
 
 // PortraitRecipe is raised when a portrait's numbers come to mean something else.
 const HistogramsRecipe = 1
-
-// Cloud is triplets by the similarities of their pairs. All shares are fractions of Triplets; without any, all is 0.
-type TripletDensity struct {
-	Triplets int `json:"triplets"`
-	// Lone counts the anchors that have no other of their class, or none of another, and so are in no triplet.
-	Lone int `json:"lone,omitempty"`
-
-	MedianSap float64 `json:"median_s_ap"`
-	MedianSan float64 `json:"median_s_an"`
-	// Spread is √(var S_ap + var S_an), how far triplets are scattered about their mean.
-	Spread float64 `json:"spread"`
-	// Edge is the share with S_ap > 0.9, along the diagram's right edge; Corner that with S_an > 0.9 as well, in its top right.
-	Edge   float64 `json:"edge"`
-	Corner float64 `json:"corner"`
-	// Violations is the share with S_an > S_ap, above the diagonal. For a whole test set it is 1 − Recall@1, but for ties.
-	Violations float64 `json:"violations"`
-	// Overlap is that of the distributions of S_ap and S_an; see [Overlap].
-	Overlap float64 `json:"overlap"`
-
-	Counts Counts `json:"counts"`
-}
-
-// CloudBins is how many bins the range [−1, 1] of each similarity has in [Counts]: steps of 0.01.
-const DensityBins = 200
-
-// Counts is how many triplets lie in each square of the triplet diagram, [CloudBins, CloudBins] row by row from S_an = −1
-// upwards; S_ap runs fastest. None lies outside: what rounding puts beyond 1 is in the last bin. Its JSON is pairs of
-// numbers: how many squares further, and the count there. An empty one is nil.
-type Counts []int
-
-// newCloud counts triplets, S_ap and S_an [n]. Those in which one is NaN are lone.
-func newTripletDensity(sap, san []float32) TripletDensity {
-	var c TripletDensity
-	var p, q []float64
-	var p32, q32 []float32
-	for i := range sap {
-		if sap[i] != sap[i] || san[i] != san[i] {
-			c.Lone++
-			continue
-		}
-		p, q = append(p, float64(sap[i])), append(q, float64(san[i]))
-		p32, q32 = append(p32, sap[i]), append(q32, san[i])
-	}
-	c.Triplets = len(p)
-	if c.Triplets == 0 {
-		return c
-	}
-	c.Counts = make(Counts, DensityBins*DensityBins)
-	for i := range p {
-		c.Counts[densityBin(q[i])*DensityBins+densityBin(p[i])]++
-		if p32[i] > 0.9 {
-			c.Edge++
-		}
-		if q[i] > p[i] {
-			c.Violations++
-		}
-	}
-	n := float64(c.Triplets)
-	c.Edge /= n
-	c.Violations /= n
-	c.Corner = retrieval.Compactness(p32, q32)
-	c.Overlap = retrieval.Overlap(p32, q32)
-	if n > 1 {
-		c.Spread = math.Sqrt(stat.Variance(p, nil) + stat.Variance(q, nil))
-	}
-	slices.Sort(p)
-	slices.Sort(q)
-	c.MedianSap, c.MedianSan = stat.Quantile(0.5, stat.Empirical, p, nil), stat.Quantile(0.5, stat.Empirical, q, nil)
-	return c
-}
-
-func densityBin(similarity float64) int {
-	return min(max(int(math.Floor((similarity+1)/2*DensityBins)), 0), DensityBins-1)
-}
-
-// Positive and Negative are the histograms of S_ap and of S_an over the 100 bins of [Overlap] on [−1, 1], as shares.
-func (c TripletDensity) Positive() []float64 {
-	return c.histogram(func(cell int) int { return cell % DensityBins })
-}
-
-// Negative is the histogram of S_an; see [Cloud.Positive].
-func (c TripletDensity) Negative() []float64 {
-	return c.histogram(func(cell int) int { return cell / DensityBins })
-}
-
-func (c TripletDensity) histogram(bin func(cell int) int) []float64 {
-	out := make([]float64, retrieval.SimilarityBins)
-	for cell, count := range c.Counts {
-		out[bin(cell)*retrieval.SimilarityBins/DensityBins] += float64(count) / float64(c.Triplets)
-	}
-	return out
-}
-
-// Above is the share of triplets with S_ap and S_an in bins from the given ones on, which are best multiples of 0.01:
-// Above(0.95, −1) is the triplets within 0.05 of the right edge.
-func (c TripletDensity) Above(sap, san float64) float64 {
-	const least = 1e-9 // 0.95 is not a binary number.
-	found, low, left := 0, densityBin(san+least), densityBin(sap+least)
-	for cell, count := range c.Counts {
-		if cell/DensityBins >= low && cell%DensityBins >= left {
-			found += count
-		}
-	}
-	return float64(found) / float64(max(c.Triplets, 1))
-}
-
-// MarshalJSON writes pairs: squares further, count.
-func (c Counts) MarshalJSON() ([]byte, error) {
-	pairs, last := []int{}, 0
-	for cell, count := range c {
-		if count != 0 {
-			pairs = append(pairs, cell-last, count)
-			last = cell
-		}
-	}
-	return json.Marshal(pairs)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (c *Counts) UnmarshalJSON(raw []byte) error {
-	var pairs []int
-	if err := json.Unmarshal(raw, &pairs); err != nil {
-		return err
-	}
-	*c = nil
-	if len(pairs) == 0 {
-		return nil
-	}
-	counts, cell := make(Counts, DensityBins*DensityBins), 0
-	for i := 0; i < len(pairs); i += 2 {
-		if i+1 == len(pairs) || pairs[i] < 0 || pairs[i] >= len(counts)-cell || pairs[i+1] < 1 {
-			return fmt.Errorf("counts of a triplet diagram: no pair of a distance and a count at %d", i)
-		}
-		cell += pairs[i]
-		counts[cell] = pairs[i+1]
-	}
-	*c = counts
-	return nil
-}
-
-func (c TripletDensity) check() error {
-	sum := 0
-	for _, count := range c.Counts {
-		sum += count
-	}
-	if sum != c.Triplets {
-		return fmt.Errorf("counts %d triplets of %d", sum, c.Triplets)
-	}
-	return nil
-}
 
 func (p *Histograms) sum() (string, error) {
 	c := *p
@@ -482,52 +326,4 @@ func (s *Store) lastWeights(r *Result) ([]byte, error) {
 		return nil, fmt.Errorf("the checkpoint's weights in %s are damaged or another run's; %s", dir, again)
 	}
 	return raw, nil
-}
-
-// shippedPortraits are those that come with the program, by the hash of their runs. They were made by [ShipPortraits].
-// They lie in a folder of their own beside the results.
-var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
-	out := make(map[string]*Histograms)
-	err := forEachBundled("bundled/histograms/*.json", "portrait", func(raw []byte) error {
-		p, err := parseHistograms(raw)
-		if err == nil && p.Recipe == HistogramsRecipe {
-			p.Bundled, p.Result.Bundled = true, true
-			out[p.Result.Hash] = p
-		}
-		return err
-	})
-	return out, err
-})
-
-// ShipPortraits writes portraits as a file for the folder shipped/portraits, a line each, in the order of their runs' hashes,
-// without the sums of the files that stay behind in the store.
-func WriteBundledHistograms(path string, portraits []*Histograms) error {
-	byHash := make(map[string][]byte)
-	var hashes []string
-	for _, p := range portraits {
-		c, r := *p, *p.Result
-		r.Files = nil
-		if err := r.seal(); err != nil {
-			return err
-		}
-		c.Result = &r
-		if err := c.seal(); err != nil {
-			return err
-		}
-		raw, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
-		if byHash[r.Hash] == nil {
-			hashes = append(hashes, r.Hash)
-		}
-		byHash[r.Hash] = raw
-	}
-	slices.Sort(hashes)
-	lines := make([][]byte, len(hashes))
-	for i, hash := range hashes {
-		lines[i] = byHash[hash]
-	}
-	file := append([]byte("[\n"), bytes.Join(lines, []byte(",\n"))...)
-	return durable.WriteFile(path, append(file, "\n]\n"...), 0o644)
 }

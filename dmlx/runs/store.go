@@ -2,10 +2,8 @@ package runs
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,16 +16,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
-	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -73,69 +66,6 @@ func (s *Store) warn(format string, args ...any) {
 	if s.Warn != nil {
 		s.Warn(fmt.Sprintf(format, args...))
 	}
-}
-
-const locksDir = ".locks" // Outside the runs, so that a run can be set aside while it is locked.
-
-// lockFile is the lock of a name. Its file is never removed, since the lock of a removed file holds no one off. It is opened
-// for writing, without which NFS gives no exclusive lock, and may be written by all that the umask lets.
-func (s *Store) lockFile(name string) *flock.Flock {
-	return flock.New(filepath.Join(s.Dir, locksDir, name), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
-}
-
-// tryLock takes a lock that is free.
-func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
-	if err := durable.NoLink(s.Dir, filepath.Join(locksDir, name)); err != nil {
-		return nil, false, err
-	}
-	l := s.lockFile(name)
-	if free, err = l.TryLock(); err != nil {
-		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return func() { _ = l.Unlock() }, free, nil
-}
-
-// lock waits until no other process works on the run.
-func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
-	return s.waitFor(ctx, hash, "works on run "+hash)
-}
-
-// Lock waits until no other process, here or on a machine that shares the store, has the lock of a name. The system frees a
-// lock when its process ends, however it does; the server of a network file system that of a machine it no longer hears
-// of, after its lease.
-func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	if name == "" || runName.MatchString(name) || filepath.Base(name) != name {
-		return nil, fmt.Errorf("lock %q: want a name that is no path and no run's", name)
-	}
-	return s.waitFor(ctx, name, "has the lock "+name)
-}
-
-// Locked tells whether another process has the lock of a name.
-func (s *Store) Locked(name string) (bool, error) {
-	unlock, free, err := s.tryLock(name)
-	if err == nil && free {
-		unlock()
-	}
-	return !free, err
-}
-
-func (s *Store) waitFor(ctx context.Context, name, does string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
-		return nil, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	unlock, free, err := s.tryLock(name)
-	if err != nil || free {
-		return unlock, err
-	}
-	s.warn("waiting for another process that %s", does)
-	l := s.lockFile(name)
-	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("stopped while waiting for another process that %s: %w", does, ctx.Err())
-		}
-		return nil, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return func() { _ = l.Unlock() }, nil
 }
 
 // setAside renames a file or directory that cannot be used, so that it is neither used nor lost.
@@ -423,28 +353,6 @@ func (s *Store) Get(hash string) (*Result, error) {
 	return r, nil
 }
 
-// Metrics reads a run's epochs: none of a run that has not finished one, or that is not in the store.
-func (s *Store) Metrics(hash string) ([]train.Epoch, error) {
-	if err := durable.NoLink(s.Dir, filepath.Join(hash, train.MetricsFile)); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(filepath.Join(s.Path(hash), train.MetricsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var out []train.Epoch
-	for line := range strings.Lines(string(raw)) {
-		var e train.Epoch
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			return nil, fmt.Errorf("run %s: %s, line %d: %w", hash, train.MetricsFile, len(out)+1, err)
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
 // Put keeps a result that was not made by [Run], with the files that it rests on; their sums, and its own, are filled in. It
 // fails if the store has something of that run.
 func (s *Store) Put(r *Result, files map[string][]byte) error {
@@ -511,127 +419,4 @@ func (s *Store) Remove(hash string) error {
 		return err
 	}
 	return os.RemoveAll(dead)
-}
-
-//go:embed bundled
-var bundledFiles embed.FS
-
-// Shipped are the results that come with the program, by hash. They were made by [Ship] from a store.
-var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
-	out := make(map[string]*Result)
-	err := forEachBundled("bundled/*.json", "result", func(raw []byte) error {
-		r, err := parseResult(raw, "")
-		if err == nil {
-			r.Bundled = true
-			out[r.Hash] = r
-		}
-		return err
-	})
-	return out, err
-})
-
-// forEachShipped reads the lists in the shipped files of a pattern, item by item.
-func forEachBundled(pattern, what string, read func(raw []byte) error) error {
-	files, err := fs.Glob(bundledFiles, pattern)
-	if err != nil {
-		return err
-	}
-	for _, name := range files {
-		raw, err := bundledFiles.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		var list []json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		for i, raw := range list {
-			if err := read(raw); err != nil {
-				return fmt.Errorf("%s: %s %d %w", name, what, i, err)
-			}
-		}
-	}
-	return nil
-}
-
-// Ship writes results as a file for the shipped folder and tells how many: each once, a line each in the order of their
-// hashes, without the sums of the files that stay behind in the store.
-func WriteBundled(path string, results []*Result) (int, error) {
-	lines := make(map[string]string)
-	for _, r := range results {
-		c := *r
-		c.Files = nil
-		if err := c.seal(); err != nil {
-			return 0, err
-		}
-		raw, err := json.Marshal(c)
-		if err != nil {
-			return 0, err
-		}
-		lines[r.Hash] = string(raw)
-	}
-	var list []string
-	for _, hash := range slices.Sorted(maps.Keys(lines)) {
-		list = append(list, lines[hash])
-	}
-	text := "[\n" + strings.Join(list, ",\n") + "\n]\n"
-	return len(list), durable.WriteFile(path, []byte(text), 0o644)
-}
-
-// Embeddings reads a finished run's embeddings of the test set, of length 1, and those of the gallery, nil if the test set
-// is ranked against itself.
-func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, err error) {
-	r, err := s.Get(hash)
-	if err != nil {
-		return nil, nil, err
-	}
-	read := func(embeddings, labels string) (*retrieval.Embeddings, error) {
-		if r.Files[embeddings] == "" {
-			return nil, nil
-		}
-		values, shape, err := npy.ReadFloat32(filepath.Join(s.Path(hash), embeddings))
-		if err != nil {
-			return nil, err
-		}
-		classes, _, err := npy.ReadInt64(filepath.Join(s.Path(hash), labels))
-		if err != nil {
-			return nil, err
-		}
-		if len(shape) != 2 || shape[0] != len(classes) {
-			return nil, fmt.Errorf("run %s: %s of shape %v does not fit %d labels", hash, embeddings, shape, len(classes))
-		}
-		return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
-	}
-	if test, err = read(train.EmbeddingsFile, train.LabelsFile); err != nil {
-		return nil, nil, err
-	}
-	if test == nil {
-		return nil, nil, fmt.Errorf("run %s has no embeddings: %s", hash, r.Diverged)
-	}
-	gallery, err = read(train.GalleryEmbeddingsFile, train.GalleryLabelsFile)
-	return test, gallery, err
-}
-
-// Triplets reads S_ap and S_an of all valid triplets of a finished run's last five epochs, in the order of training:
-// of the files that its result rests on. There are none of a run that is not finished.
-func (s *Store) Triplets(hash string) (sap, san []float32, err error) {
-	r, err := s.read(hash)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("run %s: %w", hash, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		if filepath.Dir(name) != train.TripletsDir {
-			continue
-		}
-		pairs, _, err := npy.ReadFloat32(filepath.Join(s.Path(hash), name))
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			sap, san = append(sap, pairs[i]), append(san, pairs[i+1])
-		}
-	}
-	return sap, san, nil
 }

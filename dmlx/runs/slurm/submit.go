@@ -24,7 +24,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,12 +31,9 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
@@ -88,57 +84,6 @@ func (o Options) poll() time.Duration {
 	return o.Poll
 }
 
-// Submission is jobs that were sent together, or are about to be.
-type Submission struct {
-	manifest
-	store *runs.Store
-}
-
-// manifest is manifest.json in the submission's folder: what its tasks are to make, and by what.
-type manifest struct {
-	ID      string    `json:"id"`
-	Date    time.Time `json:"date"`
-	User    string    `json:"user"`
-	Version string    `json:"version"` // Of the program,
-	Digest  string    `json:"digest"`  // the SHA-256 of its file,
-	Recipe  int       `json:"recipe"`  // and its recipe.
-	Retries int       `json:"retries"`
-	// Sbatch are the options that say on what to run, and MaxParallel bounds how many tasks do at once, as in [Options].
-	Sbatch      []string `json:"sbatch"`
-	MaxParallel int      `json:"max_parallel"`
-	// Environment is what the tasks find in theirs; see [environment].
-	Environment []string `json:"environment"`
-	// Chunk is how many tasks an array has at most; see MaxArraySize in slurm.conf.
-	Chunk int    `json:"chunk"`
-	Tasks []Task `json:"tasks"`
-}
-
-// Task is a job of a submission. Its number is its place in the manifest.
-type Task struct {
-	runs.Job
-	Hash string `json:"hash"` // Of the spec, when it was sent.
-	// In is another submission that has the job already. Once that is cancelled, this one sends it itself, and In is "".
-	In string `json:"in,omitempty"`
-}
-
-// key tells jobs apart.
-func (t Task) key() string { return fmt.Sprint(t.Hash, t.Histograms) }
-
-// covers are the keys of the jobs that are done once the task is: a portrait comes with its run.
-func (t Task) covers() []string {
-	run := t
-	run.Histograms = false
-	if !t.Histograms {
-		return []string{run.key()}
-	}
-	return []string{run.key(), t.key()}
-}
-
-// name is the task as a person knows it.
-func (t Task) name() string {
-	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Objective(), t.Spec.Data, t.Spec.Seed)
-}
-
 // The folder of a store that this package writes to, and what is in it.
 const (
 	folder       = ".slurm"
@@ -149,95 +94,6 @@ const (
 	cancelled    = "cancelled" // A file that is there once it was cancelled,
 	finished     = "finished"  // or once all of it is done.
 )
-
-func (s *Submission) dir() string             { return filepath.Join(s.store.Dir, folder, s.ID) }
-func (s *Submission) path(name string) string { return filepath.Join(s.dir(), name) }
-
-func (s *Submission) is(mark string) bool { return exists(s.path(mark)) }
-
-func (s *Submission) mark(mark string) error {
-	if err := durable.WriteFile(s.path(mark), nil, 0o666); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return nil
-}
-
-// program is where the user's copy of a program lies in the store.
-func (s *Submission) program() string {
-	return filepath.Join(s.bin(), s.Digest[:12], "dmlx")
-}
-
-// arrayName is the name of the array whose first task has the number offset.
-func (s *Submission) arrayName(offset int) string { return fmt.Sprintf("dmlx-%s-%d", s.ID, offset) }
-
-// log is where a task's output goes, of all its turns.
-func (s *Submission) log(task int) string {
-	return s.path(filepath.Join(logDir, fmt.Sprintf("%d-%d.txt", task/s.Chunk*s.Chunk, task%s.Chunk)))
-}
-
-// Open reads a submission by its name.
-func Open(store *runs.Store, id string) (*Submission, error) {
-	s := &Submission{store: store, manifest: manifest{ID: id}}
-	if !submissionName.MatchString(id) {
-		return nil, fmt.Errorf("%q is no name of a submission", id)
-	}
-	if err := durable.NoLink(store.Dir, filepath.Join(folder, id, manifestFile)); err != nil {
-		return nil, err
-	}
-	if info, err := os.Lstat(s.path(manifestFile)); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", s.path(manifestFile))
-	}
-	raw, err := os.ReadFile(s.path(manifestFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no submission %q in %s", id, store.Dir)
-	} else if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, &s.manifest); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", s.path(manifestFile), err)
-	}
-	if s.ID != id || s.Chunk < 1 || !digestText.MatchString(s.Digest) {
-		return nil, fmt.Errorf("%s is damaged, or of another submission", s.path(manifestFile))
-	}
-	for n, t := range s.Tasks {
-		if !runName.MatchString(t.Hash) {
-			return nil, fmt.Errorf("%s is damaged: its task %d is of %q, which is no run", s.path(manifestFile), n, t.Hash)
-		}
-	}
-	if s.Environment == nil { // Of an older program: its script had that of the process that submitted it.
-		s.Environment = environment()
-	}
-	return s, nil
-}
-
-// Unfinished lists the submissions of a store that are not known to be done or cancelled, the oldest first.
-func Unfinished(store *runs.Store) ([]*Submission, error) {
-	entries, err := os.ReadDir(filepath.Join(store.Dir, folder))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var out []*Submission
-	for _, e := range entries { // Their names begin with the time.
-		s := &Submission{store: store, manifest: manifest{ID: e.Name()}}
-		if !s.is(manifestFile) || s.is(cancelled) || s.is(finished) {
-			continue
-		}
-		opened, err := Open(store, e.Name())
-		if err != nil && s.mine() != nil { // Another user's fault is not to keep this one from working.
-			if store.Warn != nil {
-				store.Warn(fmt.Sprintf("left out a submission: %v", err))
-			}
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		s = opened
-		out = append(out, s)
-	}
-	return out, nil
-}
 
 // Run submits jobs and follows them to their end: [Submit], then [Submission.Follow].
 func Run(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) error {
@@ -291,17 +147,6 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 		return nil, err
 	}
 	return s, prune(store, open)
-}
-
-// own are the numbers of the tasks that no other submission has.
-func (s *Submission) own() []int {
-	var out []int
-	for n, t := range s.Tasks {
-		if t.In == "" {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 // Plan is [Submit] up to the point where something is written or sent: what would be.
@@ -453,26 +298,6 @@ func prune(store *runs.Store, open []*Submission) error {
 	return nil
 }
 
-// write makes the submission's folder; the manifest is the last of it.
-func (s *Submission) write() error {
-	if err := s.makeFolders(); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return s.writeManifest()
-}
-
-func (s *Submission) writeManifest() error {
-	raw, err := json.MarshalIndent(s.manifest, "", "  ")
-	if err != nil {
-		return err
-	}
-	// No one else's to write; see [Submission.mine].
-	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o644); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return nil
-}
-
 // send submits tasks by their numbers, in as many arrays as it takes.
 func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 	if len(tasks) == 0 {
@@ -496,154 +321,6 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 		o.say("submitted %d runs as array %s (%s)", len(a.indices), id, s.ID)
 	}
 	return nil
-}
-
-// array is tasks of which Slurm knows offset less than their number.
-type array struct {
-	offset  int
-	indices []int
-}
-
-func (s *Submission) arrays(tasks []int) []array {
-	var out []array
-	for _, n := range slices.Sorted(slices.Values(tasks)) {
-		offset := n / s.Chunk * s.Chunk
-		if len(out) == 0 || out[len(out)-1].offset != offset {
-			out = append(out, array{offset: offset})
-		}
-		last := &out[len(out)-1]
-		last.indices = append(last.indices, n-offset)
-	}
-	return out
-}
-
-// spans writes indices in order as sbatch wants them: 0-3,7.
-func spans(indices []int) string {
-	var out []string
-	for i := 0; i < len(indices); {
-		j := i
-		for j+1 < len(indices) && indices[j+1] == indices[j]+1 {
-			j++
-		}
-		if i == j {
-			out = append(out, fmt.Sprint(indices[i]))
-		} else {
-			out = append(out, fmt.Sprintf("%d-%d", indices[i], indices[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(out, ",")
-}
-
-// warn is how many seconds before its time ends a task is told, so that it asks for another turn.
-const warn = 60
-
-// arguments are those of sbatch for an array, one of so many that are sent together.
-func (s *Submission) arguments(a array, together int) []string {
-	indices := spans(a.indices)
-	if s.MaxParallel > 0 {
-		indices += fmt.Sprintf("%%%d", max(s.MaxParallel/together, 1))
-	}
-	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
-		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
-		"--output=" + pattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
-	return append(args, s.Sbatch...)
-}
-
-// where are the options of sbatch that say on what to run.
-func (o Options) where() []string {
-	var args []string
-	for _, option := range [][2]string{{"--partition", o.Partition}, {"--gres", o.Gres}, {"--time", o.Time}} {
-		if option[1] != "" {
-			args = append(args, option[0]+"="+option[1])
-		}
-	}
-	return append(args, o.Sbatch...)
-}
-
-// pattern writes a path so that Slurm takes it as it is.
-func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
-
-// Commands are the commands that would send the submission, with the text of [Submission.Script] in a file job.sh.
-func (s *Submission) Commands() []string {
-	var out []string
-	arrays := s.arrays(s.own())
-	for _, a := range arrays {
-		words := []string{"sbatch"}
-		for _, arg := range s.arguments(a, len(arrays)) {
-			words = append(words, quote(arg))
-		}
-		out = append(out, strings.Join(append(words, "job.sh", fmt.Sprint(a.offset)), " "))
-	}
-	return out
-}
-
-// variable is a name that a shell takes for one of a variable: others could be commands to it, and are not passed on.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// environment is what of this process's environment decides how runs are made; it is part of the script, since not all
-// sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
-func environment() []string {
-	var out []string
-	if dir, err := filepath.Abs(datasets.DataDir()); err == nil {
-		out = append(out, datasets.DataEnv+"="+dir)
-	}
-	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" { // Else it is the node's own.
-		out = append(out, datasets.CacheEnv+"="+dir)
-	}
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		if name == datasets.DataEnv || name == datasets.CacheEnv || !variable.MatchString(name) {
-			continue
-		}
-		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_CPP_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_"}, takes) ||
-			slices.Contains([]string{"XDG_CACHE_HOME", "HF_HOME", "LD_LIBRARY_PATH"}, name) {
-			out = append(out, v)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// script is a batch script that becomes the program: Slurm signals the script's own process. The program is opened
-// once, so that what is started is what was checked, whatever becomes of its name.
-func (s *Submission) script(args ...string) string {
-	var b strings.Builder
-	b.WriteString("#!/bin/bash\n")
-	for _, v := range s.Environment {
-		if name, value, _ := strings.Cut(v, "="); variable.MatchString(name) {
-			fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
-		}
-	}
-	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
-	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
-	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", notSeen)
-	b.WriteString("sum=$(sha256sum <&9)\n")
-	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || ", quote(s.Digest))
-	fmt.Fprintf(&b, "{ echo \"$program is not what was submitted\" >&2; exit %d; }\n", notSame)
-	b.WriteString("exec -a \"$program\" /proc/self/fd/9")
-	for _, a := range args {
-		fmt.Fprintf(&b, " %s", a)
-	}
-	b.WriteString("\n")
-	return b.String()
-}
-
-// Script is the batch script of the submission's arrays.
-func (s *Submission) Script() string {
-	return s.script("runs", "make", "--manifest", quote(s.path(manifestFile)), "--task", `"$(($1 + SLURM_ARRAY_TASK_ID))"`)
-}
-
-// quote makes one word of a text for the shell.
-func quote(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=/.,:%@+", r)
-	}
-	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // digest is the SHA-256 of a file.

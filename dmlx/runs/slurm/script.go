@@ -1,0 +1,160 @@
+package slurm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/datasets"
+)
+
+// array is tasks of which Slurm knows offset less than their number.
+type array struct {
+	offset  int
+	indices []int
+}
+
+func (s *Submission) arrays(tasks []int) []array {
+	var out []array
+	for _, n := range slices.Sorted(slices.Values(tasks)) {
+		offset := n / s.Chunk * s.Chunk
+		if len(out) == 0 || out[len(out)-1].offset != offset {
+			out = append(out, array{offset: offset})
+		}
+		last := &out[len(out)-1]
+		last.indices = append(last.indices, n-offset)
+	}
+	return out
+}
+
+// spans writes indices in order as sbatch wants them: 0-3,7.
+func spans(indices []int) string {
+	var out []string
+	for i := 0; i < len(indices); {
+		j := i
+		for j+1 < len(indices) && indices[j+1] == indices[j]+1 {
+			j++
+		}
+		if i == j {
+			out = append(out, fmt.Sprint(indices[i]))
+		} else {
+			out = append(out, fmt.Sprintf("%d-%d", indices[i], indices[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(out, ",")
+}
+
+// warn is how many seconds before its time ends a task is told, so that it asks for another turn.
+const warn = 60
+
+// arguments are those of sbatch for an array, one of so many that are sent together.
+func (s *Submission) arguments(a array, together int) []string {
+	indices := spans(a.indices)
+	if s.MaxParallel > 0 {
+		indices += fmt.Sprintf("%%%d", max(s.MaxParallel/together, 1))
+	}
+	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
+		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
+		"--output=" + pattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
+	return append(args, s.Sbatch...)
+}
+
+// where are the options of sbatch that say on what to run.
+func (o Options) where() []string {
+	var args []string
+	for _, option := range [][2]string{{"--partition", o.Partition}, {"--gres", o.Gres}, {"--time", o.Time}} {
+		if option[1] != "" {
+			args = append(args, option[0]+"="+option[1])
+		}
+	}
+	return append(args, o.Sbatch...)
+}
+
+// pattern writes a path so that Slurm takes it as it is.
+func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
+
+// Commands are the commands that would send the submission, with the text of [Submission.Script] in a file job.sh.
+func (s *Submission) Commands() []string {
+	var out []string
+	arrays := s.arrays(s.own())
+	for _, a := range arrays {
+		words := []string{"sbatch"}
+		for _, arg := range s.arguments(a, len(arrays)) {
+			words = append(words, quote(arg))
+		}
+		out = append(out, strings.Join(append(words, "job.sh", fmt.Sprint(a.offset)), " "))
+	}
+	return out
+}
+
+// variable is a name that a shell takes for one of a variable: others could be commands to it, and are not passed on.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// environment is what of this process's environment decides how runs are made; it is part of the script, since not all
+// sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
+func environment() []string {
+	var out []string
+	if dir, err := filepath.Abs(datasets.DataDir()); err == nil {
+		out = append(out, datasets.DataEnv+"="+dir)
+	}
+	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" { // Else it is the node's own.
+		out = append(out, datasets.CacheEnv+"="+dir)
+	}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if name == datasets.DataEnv || name == datasets.CacheEnv || !variable.MatchString(name) {
+			continue
+		}
+		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_CPP_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_"}, takes) ||
+			slices.Contains([]string{"XDG_CACHE_HOME", "HF_HOME", "LD_LIBRARY_PATH"}, name) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// script is a batch script that becomes the program: Slurm signals the script's own process. The program is opened
+// once, so that what is started is what was checked, whatever becomes of its name.
+func (s *Submission) script(args ...string) string {
+	var b strings.Builder
+	b.WriteString("#!/bin/bash\n")
+	for _, v := range s.Environment {
+		if name, value, _ := strings.Cut(v, "="); variable.MatchString(name) {
+			fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+		}
+	}
+	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
+	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
+	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", notSeen)
+	b.WriteString("sum=$(sha256sum <&9)\n")
+	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || ", quote(s.Digest))
+	fmt.Fprintf(&b, "{ echo \"$program is not what was submitted\" >&2; exit %d; }\n", notSame)
+	b.WriteString("exec -a \"$program\" /proc/self/fd/9")
+	for _, a := range args {
+		fmt.Fprintf(&b, " %s", a)
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// Script is the batch script of the submission's arrays.
+func (s *Submission) Script() string {
+	return s.script("runs", "make", "--manifest", quote(s.path(manifestFile)), "--task", `"$(($1 + SLURM_ARRAY_TASK_ID))"`)
+}
+
+// quote makes one word of a text for the shell.
+func quote(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=/.,:%@+", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
