@@ -178,7 +178,7 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	files, err := contents(dir)
+	files, err := listFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -203,11 +203,11 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 				names = append(names, filepath.FromSlash(name))
 			}
 		}
-		if err := s.soundCheckpoint(hash); err != nil { // The other side would refuse all of the archive.
+		if err := s.verifyCheckpoint(hash); err != nil { // The other side would refuse all of the archive.
 			return nil, err
 		}
 	}
-	if checkpoints && s.soundCheckpoint(hash) == nil {
+	if checkpoints && s.verifyCheckpoint(hash) == nil {
 		names = append(names, filepath.Join(train.CheckpointDir, train.CheckpointFile), filepath.Join(train.CheckpointDir, filepath.Base(c.Weights)))
 	}
 	slices.Sort(names)
@@ -215,13 +215,13 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 }
 
 const (
-	importPrefix = ".import-"
-	putPrefix    = ".put-"
-	removedName  = ".removed" // After a run's hash.
-	heldFile     = ".held"    // In a folder of an import: locked while it is under way.
+	importPrefix  = ".import-"
+	putPrefix     = ".put-"
+	removedSuffix = ".removed" // After a run's hash.
+	heldFile      = ".held"    // In a folder of an import: locked while it is under way.
 )
 
-func (s *Store) soundCheckpoint(hash string) error {
+func (s *Store) verifyCheckpoint(hash string) error {
 	c, err := train.ReadCheckpoint(s.Path(hash))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

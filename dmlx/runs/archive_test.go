@@ -287,8 +287,8 @@ func TestMovedCheckpointsAndPortraits(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved, err := to.Merge(t.Context(), from, true)
-	if err != nil || !slices.Contains(moved.Present, hash) || to.soundCheckpoint(hash) != nil {
-		t.Errorf("%+v, %v; %v", moved, err, to.soundCheckpoint(hash))
+	if err != nil || !slices.Contains(moved.Present, hash) || to.verifyCheckpoint(hash) != nil {
+		t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
 	}
 	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
 		t.Errorf("portrait %s, %v", raw, err)

@@ -153,7 +153,7 @@ func AllHistograms(ctx context.Context, choose func() (*train.Trainer, error), s
 		}
 	}
 	if len(missing) > 0 {
-		choose, err := o.send(ctx, store, missing, choose)
+		choose, err := o.submit(ctx, store, missing, choose)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -166,7 +166,7 @@ func AllHistograms(ctx context.Context, choose func() (*train.Trainer, error), s
 			lacking[i] = j.Spec
 		}
 		made, err := forEachSpec(ctx, o, lacking, "portrait of ", func(ctx context.Context, i int, progress func(Progress)) (*Histograms, error) {
-			err := o.work(ctx, trainer, store, missing[i], func(p Progress) {
+			err := o.runJob(ctx, trainer, store, missing[i], func(p Progress) {
 				p.Run, p.Runs = run[i], ran
 				progress(p)
 			})
@@ -221,7 +221,7 @@ func computeHistograms(ctx context.Context, trainer *train.Trainer, store *Store
 		return nil, errors.New("the run has been removed")
 	}
 	p = &Histograms{Recipe: HistogramsRecipe, Result: result, Backend: trainer.Name}
-	if err := p.fill(ctx, trainer, store, spec.Data, store.during(ctx, spec, progress)); err != nil {
+	if err := p.fill(ctx, trainer, store, spec.Data, store.dataOptions(ctx, spec, progress)); err != nil {
 		return nil, err
 	}
 	if err := p.seal(); err != nil {

@@ -49,7 +49,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Tran
 	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	s.tidy()
+	s.removeLeftovers()
 	dir, remove, err := s.workFolder()
 	if err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
@@ -67,7 +67,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Tran
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("nothing was imported: %w", err)
 		}
-		if err := from.sound(run.Hash); err != nil {
+		if err := from.verify(run.Hash); err != nil {
 			return nil, fmt.Errorf("nothing was imported: run %s of the archive %w", run.Hash, err)
 		}
 	}
@@ -103,14 +103,14 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 
 // tidy removes what was killed: an import, a merge, a [Store.Put] or a [Store.Remove]. What has no lock to tell may be
 // under way for a day.
-func (s *Store) tidy() {
+func (s *Store) removeLeftovers() {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
 		if !e.IsDir() { // A symbolic link is none.
 			continue
 		}
 		path := filepath.Join(s.Dir, e.Name())
-		hash, removed := strings.CutSuffix(e.Name(), removedName)
+		hash, removed := strings.CutSuffix(e.Name(), removedSuffix)
 		imported := strings.HasPrefix(e.Name(), importPrefix)
 		l := flock.New(filepath.Join(path, heldFile), flock.SetFlag(os.O_RDWR))
 		switch {
@@ -215,7 +215,7 @@ func unpack(ctx context.Context, dir string, r io.Reader, limit int64) (*archive
 	if err != nil {
 		return nil, err
 	}
-	if err := index.fits(limit); err != nil {
+	if err := index.checkSize(limit); err != nil {
 		return nil, err
 	}
 	due := make(map[string]archivedFile)
@@ -253,7 +253,7 @@ func unpack(ctx context.Context, dir string, r io.Reader, limit int64) (*archive
 }
 
 // fits tells by the manifest whether an archive takes more than limit bytes in the store; see [ImportOptions].
-func (x *archiveIndex) fits(limit int64) error {
+func (x *archiveIndex) checkSize(limit int64) error {
 	const block = 4096
 	left := limit
 	for _, run := range x.Runs {
@@ -350,8 +350,8 @@ func (r *readError) Read(p []byte) (int, error) {
 }
 
 // sound tells what is wrong with a run that was unpacked: its spec must have its hash, and its result or checkpoint fit it.
-func (s *Store) sound(hash string) error {
-	if err := ownDirectory(s.Path(hash), hash); err != nil {
+func (s *Store) verify(hash string) error {
+	if err := checkDirectory(s.Path(hash), hash); err != nil {
 		return err
 	}
 	r, err := s.read(hash)
@@ -363,7 +363,7 @@ func (s *Store) sound(hash string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	return s.soundCheckpoint(hash)
+	return s.verifyCheckpoint(hash)
 }
 
 // take moves a run that was unpacked and is sound into its place, if that is free.
@@ -386,7 +386,7 @@ func (s *Store) take(from *Store, hash string, moved *Transfer) error {
 			moved.Present = append(moved.Present, hash)
 		case sameNumbers(ours, theirs):
 			moved.Present = append(moved.Present, hash)
-			return s.complete(from, hash, ours.Sum == theirs.Sum)
+			return s.addMissing(from, hash, ours.Sum == theirs.Sum)
 		case ours.Backend != theirs.Backend:
 			moved.Differ = append(moved.Differ, hash)
 		default:
@@ -426,7 +426,7 @@ func epochsDone(dir string) int {
 }
 
 // complete adds to a finished run a checkpoint and, if the results are one and the same, a portrait that it lacks and another store has.
-func (s *Store) complete(from *Store, hash string, same bool) error {
+func (s *Store) addMissing(from *Store, hash string, same bool) error {
 	add := func(name, by string) error {
 		if _, err := os.Lstat(filepath.Join(s.Path(hash), by)); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -440,7 +440,7 @@ func (s *Store) complete(from *Store, hash string, same bool) error {
 		}
 		return nil
 	}
-	if from.soundCheckpoint(hash) == nil {
+	if from.verifyCheckpoint(hash) == nil {
 		if err := add(train.CheckpointDir, filepath.Join(train.CheckpointDir, train.CheckpointFile)); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (l *Inspection) Items() *datasets.Images {
 
 // Neighbours are the k nearest images of each query, and its triplet; see [retrieval.Nearest]. Where there are fewer than
 // k items to find, all of them are.
-func (l *Inspection) Neighbours(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbors, error) {
+func (l *Inspection) Neighbors(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbors, error) {
 	retrievable := l.Items().N
 	if l.Gallery == nil {
 		retrievable--

@@ -24,7 +24,7 @@ func TestLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := l.Neighbours(t.Context(), goBackend().Backend, 1000)
+		found, err := l.Neighbors(t.Context(), goBackend().Backend, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

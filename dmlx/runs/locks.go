@@ -34,7 +34,7 @@ func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
 
 // lock waits until no other process works on the run.
 func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
-	return s.waitFor(ctx, hash, "works on run "+hash)
+	return s.waitForLock(ctx, hash, "works on run "+hash)
 }
 
 // Lock waits until no other process, here or on a machine that shares the store, has the lock of a name. The system frees a
@@ -44,7 +44,7 @@ func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error
 	if name == "" || runName.MatchString(name) || filepath.Base(name) != name {
 		return nil, fmt.Errorf("lock %q: want a name that is no path and no run's", name)
 	}
-	return s.waitFor(ctx, name, "has the lock "+name)
+	return s.waitForLock(ctx, name, "has the lock "+name)
 }
 
 // Locked tells whether another process has the lock of a name.
@@ -56,7 +56,7 @@ func (s *Store) Locked(name string) (bool, error) {
 	return !free, err
 }
 
-func (s *Store) waitFor(ctx context.Context, name, does string) (unlock func(), err error) {
+func (s *Store) waitForLock(ctx context.Context, name, does string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}

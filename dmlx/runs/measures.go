@@ -54,7 +54,7 @@ func PooledNoise(groups [][]*Result, measure func(*Result) float64) stats.Noise 
 }
 
 // MadeBy says what made results, and when: backends, machines and dates.
-func MadeBy(results []*Result) string {
+func Provenance(results []*Result) string {
 	var backends, machines []string
 	var first, last time.Time
 	for _, r := range results {

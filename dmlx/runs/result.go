@@ -71,7 +71,7 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 	switch sum, err := r.sum(); {
 	case err != nil:
 		return nil, err
-	case sum != r.Sum && !known(raw):
+	case sum != r.Sum && !knowsAllFields(raw):
 		return nil, errNewer
 	case sum != r.Sum:
 		return nil, errors.New("is damaged: its checksum does not fit")
@@ -89,7 +89,7 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 }
 
 // known tells whether this program knows all fields of a result.
-func known(raw []byte) bool {
+func knowsAllFields(raw []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	return d.Decode(new(Result)) == nil

@@ -40,7 +40,7 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 	}
 	hash := spec.Hash()
 	if r, err := store.read(hash); err == nil { // Without the lock, which a store that may only be read does not give.
-		r, _, err = store.found(spec, r, nil)
+		r, _, err = store.resolve(spec, r, nil)
 		return r, err
 	}
 	unlock, err := store.lock(ctx, hash)
@@ -51,11 +51,11 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
-	set, err := OpenData(spec, store.during(ctx, spec, progress))
+	set, err := OpenData(spec, store.dataOptions(ctx, spec, progress))
 	if err != nil {
 		return nil, err
 	}
-	dir, err := store.begin(spec)
+	dir, err := store.prepareDirectory(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 }
 
 // begin makes a run's directory, with its spec. What is damaged, or is of another run, is set aside.
-func (s *Store) begin(spec Spec) (dir string, err error) {
+func (s *Store) prepareDirectory(spec Spec) (dir string, err error) {
 	hash := spec.Hash()
 	dir = s.Path(hash)
-	if err := ownDirectory(dir, hash); err != nil {
+	if err := checkDirectory(dir, hash); err != nil {
 		var bad *unusable
 		if !errors.As(err, &bad) {
 			return "", err
@@ -104,7 +104,7 @@ func (s *Store) begin(spec Spec) (dir string, err error) {
 }
 
 // during is how a run opens its data set.
-func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) DataOptions {
+func (s *Store) dataOptions(ctx context.Context, spec Spec, progress func(Progress)) DataOptions {
 	return DataOptions{Context: ctx, Warn: s.Warn, Decoded: func(_ string, done, total int) {
 		if progress != nil {
 			progress(Progress{Hash: spec.Hash(), Spec: spec, Progress: train.Progress{Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total}})
@@ -114,8 +114,8 @@ func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) 
 
 // ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
 // has no checkpoint: it was made in the moment of a kill.
-func ownDirectory(dir, hash string) error {
-	if _, err := contents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func checkDirectory(dir, hash string) error {
+	if _, err := listFiles(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, specFile))

@@ -59,7 +59,7 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 	if o.CachedOnly || len(missing) == 0 {
 		return results, 0, nil
 	}
-	if choose, err = o.send(ctx, store, Jobs(missing...), choose); err != nil {
+	if choose, err = o.submit(ctx, store, Jobs(missing...), choose); err != nil {
 		return nil, 0, err
 	}
 	trainer, err := choose()
@@ -67,14 +67,14 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 		return nil, 0, err
 	}
 	runs, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		err := o.work(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
+		err := o.runJob(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
 		})
 		if err != nil {
 			return nil, err
 		}
-		return made(store.lookup(missing[i]))
+		return mustBeStored(store.lookup(missing[i]))
 	})
 	if err != nil {
 		return nil, 0, err
@@ -88,7 +88,7 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 }
 
 // made is what a job left in the store; that it is not there is an error.
-func made(r *Result, found bool, err error) (*Result, error) {
+func mustBeStored(r *Result, found bool, err error) (*Result, error) {
 	if err == nil && !found {
 		err = errors.New("it was made, but the store has no sound result of it")
 	}
@@ -96,7 +96,7 @@ func made(r *Result, found bool, err error) (*Result, error) {
 }
 
 // send has jobs made elsewhere, if that is wished, and then replaces choose: all is in the store, and no backend needed.
-func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error)) (func() (*train.Trainer, error), error) {
+func (o Options) submit(ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error)) (func() (*train.Trainer, error), error) {
 	nothing := func() (*train.Trainer, error) { return nil, nil }
 	if o.Submit == nil {
 		if o.RunProcess != nil {
@@ -118,7 +118,7 @@ func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func
 }
 
 // work makes a job, apart if that is wished; the store then has it.
-func (o Options) work(ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress)) error {
+func (o Options) runJob(ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress)) error {
 	if o.RunProcess == nil || o.Submit != nil {
 		return job.Run(ctx, trainer, store, progress)
 	}

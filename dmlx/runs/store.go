@@ -92,7 +92,7 @@ func (s *Store) lookup(spec Spec) (*Result, bool, error) {
 	r, err := s.read(hash)
 	var bad *unusable
 	if !errors.As(err, &bad) {
-		return s.found(spec, r, err)
+		return s.resolve(spec, r, err)
 	}
 	unlock, free, err := s.tryLock(hash)
 	if err != nil || !free {
@@ -110,7 +110,7 @@ func (s *Store) lookupLocked(spec Spec) (*Result, bool, error) {
 		s.Refresh(hash)
 		r, err = s.read(hash)
 	}
-	return s.found(spec, r, err)
+	return s.resolve(spec, r, err)
 }
 
 const refreshPrefix = ".refresh-"
@@ -131,7 +131,7 @@ func (s *Store) Refresh(hash string) {
 }
 
 // found judges what [Store.read] returned.
-func (s *Store) found(spec Spec, r *Result, err error) (*Result, bool, error) {
+func (s *Store) resolve(spec Spec, r *Result, err error) (*Result, bool, error) {
 	var bad *unusable
 	switch {
 	case err == nil:
@@ -169,7 +169,7 @@ func (s *Store) read(hash string) (*Result, error) {
 // contents lists the files in a run's directory, by their names there with slashes. The error is an [unusable] if the
 // directory, or something in it, is a symbolic link or another thing that is no file: who may write to a store could
 // make others read or overwrite their own files by it, or wait for ever.
-func contents(dir string) (map[string]bool, error) {
+func listFiles(dir string) (map[string]bool, error) {
 	files := make(map[string]bool)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(dir, path) // It is below dir.
@@ -193,7 +193,7 @@ func contents(dir string) (map[string]bool, error) {
 
 // glance reads a run's result, which has its own sum, and checks that its files are there.
 func (s *Store) readSummary(hash string) (*Result, error) {
-	files, err := contents(s.Path(hash))
+	files, err := listFiles(s.Path(hash))
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +411,7 @@ func (s *Store) Remove(hash string) error {
 	}
 	defer unlock()
 	// Renamed first, so that a removal which is cut short leaves no half a run under its name.
-	dead := s.Path(hash) + removedName
+	dead := s.Path(hash) + removedSuffix
 	if err := os.RemoveAll(dead); err != nil {
 		return err
 	}

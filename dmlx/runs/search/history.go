@@ -53,7 +53,7 @@ var goodName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
 
 // NameOf makes a text, such as a folder's name, part of a search's name.
-func NameOf(text string) string { return notInNames.ReplaceAllString(text, "-") }
+func CleanName(text string) string { return notInNames.ReplaceAllString(text, "-") }
 
 // Path is the folder of a search in a run store.
 func Path(store *runs.Store, name string) (string, error) {
@@ -108,7 +108,7 @@ var bundled embed.FS
 
 // open reads a file of a search from a run store, or from those shipped with the program; which of them is decided by whether the
 // store has the search.
-func open(folder, name, file string) ([]byte, error) {
+func readSearchFile(folder, name, file string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(folder, settingsFile)); errors.Is(err, fs.ErrNotExist) {
 		return bundled.ReadFile(path.Join("bundled", name, file))
 	}
@@ -121,7 +121,7 @@ func Open(store *runs.Store, name string) (*Search, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := open(folder, name, settingsFile)
+	raw, err := readSearchFile(folder, name, settingsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := List(store)
 		there := "none"
@@ -140,7 +140,7 @@ func Open(store *runs.Store, name string) (*Search, error) {
 		return nil, fmt.Errorf("search %s: %w", name, err)
 	}
 	s.store, s.path = store, folder
-	return &s, s.read()
+	return &s, s.readHistory()
 }
 
 // Begin starts a search in a run store, or opens the one of this name to go on with it, which must have the same settings.
@@ -177,7 +177,7 @@ func Begin(store *runs.Store, settings Settings) (*Search, error) {
 		return nil, err
 	}
 	if s.Records != nil { // Before the settings, with which the search is there.
-		if err := s.save(); err != nil {
+		if err := s.saveHistory(); err != nil {
 			return nil, err
 		}
 	}
@@ -193,8 +193,8 @@ func (s *Search) differences(now Settings) []string {
 	if out != nil {
 		out = []string{"its space has " + strings.Join(out, ", ")}
 	}
-	was, is := fields(s.Settings), fields(now)
-	for _, name := range slices.Sorted(mapKeys(was, is)) {
+	was, is := flatSettings(s.Settings), flatSettings(now)
+	for _, name := range slices.Sorted(unionKeys(was, is)) {
 		if was[name] != is[name] {
 			out = append(out, fmt.Sprintf("%s %s, not %s", name, orNone(was[name]), orNone(is[name])))
 		}
@@ -209,7 +209,7 @@ func orNone(s string) string {
 	return s
 }
 
-func mapKeys(maps ...map[string]string) func(yield func(string) bool) {
+func unionKeys(maps ...map[string]string) func(yield func(string) bool) {
 	seen := make(map[string]bool)
 	return func(yield func(string) bool) {
 		for _, m := range maps {
@@ -226,7 +226,7 @@ func mapKeys(maps ...map[string]string) func(yield func(string) bool) {
 }
 
 // fields are settings but their space, flat: those of the base spec under their own names.
-func fields(s Settings) map[string]string {
+func flatSettings(s Settings) map[string]string {
 	out := make(map[string]string)
 	add := func(raw []byte) {
 		var m map[string]json.RawMessage
@@ -248,9 +248,9 @@ func fields(s Settings) map[string]string {
 }
 
 // read reads the history anew.
-func (s *Search) read() error {
+func (s *Search) readHistory() error {
 	s.Records = nil
-	raw, err := open(s.path, s.Name, historyFile)
+	raw, err := readSearchFile(s.path, s.Name, historyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -267,7 +267,7 @@ func (s *Search) read() error {
 }
 
 // save writes the history anew, whole.
-func (s *Search) save() error {
+func (s *Search) saveHistory() error {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, r := range s.Records {

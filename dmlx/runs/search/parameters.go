@@ -122,7 +122,7 @@ func whole(set func(*draft, int)) func(*draft, string) error {
 }
 
 // begin takes a spec apart.
-func begin(base runs.Spec) (draft, error) {
+func parseDraft(base runs.Spec) (draft, error) {
 	rule, err := base.ParsedRule()
 	if err != nil {
 		return draft{}, err
@@ -151,14 +151,14 @@ func (d draft) part(of string) string {
 }
 
 // has tells whether a part's name is in a list, whatever its mask.
-func has(list []string, name string) bool {
+func containsPart(list []string, name string) bool {
 	name, _, _ = strings.Cut(name, "+")
 	return slices.Contains(list, name)
 }
 
 // Apply is the base spec with a point's values in place of its own.
 func Apply(base runs.Spec, space Space, at Point) (runs.Spec, error) {
-	d, err := begin(base)
+	d, err := parseDraft(base)
 	if err != nil {
 		return base, err
 	}
@@ -175,15 +175,15 @@ func Apply(base runs.Spec, space Space, at Point) (runs.Spec, error) {
 			return base, fmt.Errorf("parameter %s: %w", p.Name, err)
 		}
 	}
-	return d.finish()
+	return d.build()
 }
 
 // finish puts a spec together again. A batch of another size has as many steps as see the same number of images.
-func (d draft) finish() (runs.Spec, error) {
+func (d draft) build() (runs.Spec, error) {
 	name := d.direction + "/" + d.pair + "/" + d.triplet
 	var fields []string
 	for _, p := range parameters {
-		if v, there := d.options[p.name]; there && (p.of == "" || has(p.in, d.part(p.of))) {
+		if v, there := d.options[p.name]; there && (p.of == "" || containsPart(p.in, d.part(p.of))) {
 			fields = append(fields, p.name+"="+v)
 		}
 	}
@@ -219,7 +219,7 @@ func unknown(name string) error {
 // spec, which has the values of all others. A usual range has what the data set lets be trained. None given are all that count
 // with the spec's rule and the other parameters.
 func NewSpace(base runs.Spec, given ...string) (Space, error) {
-	b, err := begin(base)
+	b, err := parseDraft(base)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func NewSpace(base runs.Spec, given ...string) (Space, error) {
 			}
 		}
 		if usual[k.name] && (k.name == "batch" || k.name == "images") {
-			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool { return feasible(base, append(slices.Clone(space), p), k.name, v) != nil })
+			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool { return checkBatchValue(base, append(slices.Clone(space), p), k.name, v) != nil })
 			if len(p.Choices) < 2 {
 				if all {
 					continue
@@ -271,7 +271,7 @@ func NewSpace(base runs.Spec, given ...string) (Space, error) {
 
 // Around is the space without the parts of a rule, around a spec that has these: of their options, those that its rule has.
 func (s Space) Around(base runs.Spec) (Space, error) {
-	b, err := begin(base)
+	b, err := parseDraft(base)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (s Space) Around(base runs.Spec) (Space, error) {
 		if i < 0 {
 			return nil, unknown(p.Name)
 		}
-		if k := parameters[i]; k.part || k.of != "" && !has(k.in, b.part(k.of)) {
+		if k := parameters[i]; k.part || k.of != "" && !containsPart(k.in, b.part(k.of)) {
 			continue
 		}
 		p.Of, p.In = "", nil
@@ -334,14 +334,14 @@ func parse(base draft, text string) (Parameter, error) {
 func (k parameter) tie(p Parameter, base draft, space Space) (Parameter, error) {
 	i := space.index(k.of)
 	if i < 0 {
-		if !has(k.in, base.part(k.of)) {
+		if !containsPart(k.in, base.part(k.of)) {
 			return p, fmt.Errorf("parameter %s: rule %s has none: search over %s too, or around a rule with one of %s", k.name, base.spec.Rule, k.of, strings.Join(k.in, ", "))
 		}
 		return p, nil
 	}
 	var in []string
 	for _, c := range space[i].Choices {
-		if has(k.in, c) {
+		if containsPart(k.in, c) {
 			in = append(in, c)
 		}
 	}
@@ -356,21 +356,21 @@ func (k parameter) tie(p Parameter, base draft, space Space) (Parameter, error) 
 }
 
 // feasible tells why a value of the batch cannot be trained with any of the space's others.
-func feasible(base runs.Spec, space Space, name, value string) error {
+func checkBatchValue(base runs.Spec, space Space, name, value string) error {
 	for _, p := range space {
 		if p.Name == "batch" && name != "batch" { // Each must be possible with this one.
 			for _, c := range p.Choices {
-				if err := try(base, space, Point{"batch": c, name: value}); err != nil {
+				if err := checkPoint(base, space, Point{"batch": c, name: value}); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 	}
-	return try(base, space, Point{name: value})
+	return checkPoint(base, space, Point{name: value})
 }
 
-func try(base runs.Spec, space Space, at Point) error {
+func checkPoint(base runs.Spec, space Space, at Point) error {
 	spec, err := Apply(base, space, at)
 	if err != nil {
 		return err
@@ -407,7 +407,7 @@ func Feasible(base runs.Spec, space Space) error {
 					at[name] = v
 				}
 			}
-			if err := try(base, space, at); err != nil {
+			if err := checkPoint(base, space, at); err != nil {
 				return err
 			}
 		}

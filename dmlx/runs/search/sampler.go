@@ -11,7 +11,7 @@ import (
 )
 
 // Tried is a point with what it scored: more is better, and −Inf is a run that diverged.
-type Tried struct {
+type Observation struct {
 	At    Point
 	Score float64
 }
@@ -42,11 +42,11 @@ const (
 )
 
 // propose gives n points to try next. It depends on nothing but its arguments: the generator is drawn from in a fixed order.
-func (s Sampler) propose(space Space, tried []Tried, n int, rng *rand.Rand) ([]Point, error) {
+func (s Sampler) propose(space Space, tried []Observation, n int, rng *rand.Rand) ([]Point, error) {
 	var good, bad []Point
 	if s == TPE && len(tried) >= tpeStart {
 		order := slices.Clone(tried)
-		slices.SortStableFunc(order, func(a, b Tried) int { return cmp.Compare(b.Score, a.Score) })
+		slices.SortStableFunc(order, func(a, b Observation) int { return cmp.Compare(b.Score, a.Score) })
 		split := max(tpeLeast, int(math.Ceil(tpeBest*float64(len(order)))))
 		for i, t := range order {
 			if i < split && !math.IsInf(t.Score, -1) {

@@ -77,7 +77,7 @@ type Outcome struct {
 type Objective func(ctx context.Context, specs []runs.Spec) ([]Outcome, error)
 
 // Learn is what a search may know of a result.
-func Learn(r *runs.Result) (Outcome, error) {
+func OutcomeOf(r *runs.Result) (Outcome, error) {
 	o := Outcome{Diverged: r.Diverged, Seconds: r.Seconds}
 	v, measured := r.HeldOutRecall[1]
 	if !measured && r.Diverged == "" {
@@ -90,7 +90,7 @@ func Learn(r *runs.Result) (Outcome, error) {
 }
 
 // tooFar is after how many brackets without a single finite run a search gives up.
-const tooFar = 2
+const maxDivergedBrackets = 2
 
 // Run goes on with a search until its budget is used up. Stopped, it is gone on with by [Open] or [Begin] and Run again. One process
 // at a time does: another waits, and goes on from what there is then.
@@ -106,7 +106,7 @@ func (s *Search) Run(ctx context.Context, train Objective, b Budget) error {
 		return fmt.Errorf("search %s: %w", s.Name, err)
 	}
 	defer unlock()
-	if err := s.read(); err != nil {
+	if err := s.readHistory(); err != nil {
 		return err
 	}
 	for bracket := 0; ; bracket++ {
@@ -117,7 +117,7 @@ func (s *Search) Run(ctx context.Context, train Objective, b Budget) error {
 		if err := s.bracket(ctx, train, bracket); err != nil {
 			return err
 		}
-		if bracket+1 >= tooFar && !s.measured() {
+		if bracket+1 >= maxDivergedBrackets && !s.measured() {
 			last := s.Records[len(s.Records)-1]
 			return fmt.Errorf("all %d trials of search %s diverged, the last one, %s, so: %s; search lower learning rates, or other rules",
 				(bracket+1)*s.Bracket, s.Name, s.Space.Text(last.At), last.Diverged)
@@ -209,12 +209,12 @@ func (s *Search) points(bracket int) ([]Point, error) {
 		return out, nil
 	}
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(bracket)))
-	return s.Sampler.propose(s.Space, s.tried(), s.Bracket, rng)
+	return s.Sampler.propose(s.Space, s.observations(), s.Bracket, rng)
 }
 
 // tried are the points that a sampler learns from, each with what its longest run scored and, for each length that it did not
 // reach, what those that did gained by it in the mean: so that all trials compare, and those that were stopped are not forgotten.
-func (s *Search) tried() []Tried {
+func (s *Search) observations() []Observation {
 	scores := make(map[int][]float64) // Of a trial, by rung.
 	var order []Record
 	for _, r := range s.Records {
@@ -235,10 +235,10 @@ func (s *Search) tried() []Tried {
 			gains[rung] = stat.Mean(all, nil)
 		}
 	}
-	var out []Tried
+	var out []Observation
 	for _, r := range order {
 		v := scores[r.Trial]
-		out = append(out, Tried{r.At, v[len(v)-1] + floats.Sum(gains[len(v)-1:])})
+		out = append(out, Observation{r.At, v[len(v)-1] + floats.Sum(gains[len(v)-1:])})
 	}
 	return out
 }
@@ -267,7 +267,7 @@ func (s *Search) rung(ctx context.Context, train Objective, bracket, rung int, g
 		records[i].HeldOut, records[i].Diverged, records[i].Seconds = o.HeldOut, o.Diverged, o.Seconds
 	}
 	s.Records = append(s.Records, records...)
-	return records, s.save()
+	return records, s.saveHistory()
 }
 
 // Best are the n best trials of the whole length, the best first. What diverged is not among them.

@@ -49,7 +49,7 @@ func store(t testing.TB) *runs.Store {
 func settings(t testing.TB, given ...string) Settings {
 	t.Helper()
 	b := base(t)
-	d, err := begin(b)
+	d, err := parseDraft(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func results(specs []runs.Spec, test func(heldOut float64) float64) []*runs.Resu
 // Whatever is measured on the test classes, a search tries and chooses the same; the choice's test runs alone show it.
 func TestNeverSeesTestClasses(t *testing.T) {
 	t.Parallel()
-	run := func(test func(float64) float64) (string, *Verdict) {
+	run := func(test func(float64) float64) (string, *Selection) {
 		s, err := Begin(store(t), settings(t, knownSpace...))
 		if err != nil {
 			t.Fatal(err)
@@ -217,10 +217,10 @@ func TestNeverSeesTestClasses(t *testing.T) {
 		train := func(_ context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 			return results(specs, test), nil
 		}
-		if err := s.Run(t.Context(), Learner(train), Budget{Trials: 32}); err != nil {
+		if err := s.Run(t.Context(), TrainObjective(train), Budget{Trials: 32}); err != nil {
 			t.Fatal(err)
 		}
-		v, err := s.Verdict(t.Context(), train, StandardFinals)
+		v, err := s.Select(t.Context(), train, StandardFinals)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestNeverSeesTestClasses(t *testing.T) {
 		}
 	}
 	for _, f := range chosen.Finalists {
-		for _, r := range f.Again {
+		for _, r := range f.Fresh {
 			if r.Spec.HeldOut != 4 || r.Spec.Seed == 1 {
 				t.Errorf("tried again by %s", r.Spec.Canonical())
 			}
@@ -348,7 +348,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("budget %v: %v", budget, err)
 		}
 	}
-	if _, err := s.Verdict(t.Context(), nil, StandardFinals); err == nil || !strings.Contains(err.Error(), "nothing to choose") {
+	if _, err := s.Select(t.Context(), nil, StandardFinals); err == nil || !strings.Contains(err.Error(), "nothing to choose") {
 		t.Error(err)
 	}
 	if _, err := Open(st, "b"); err == nil || !strings.Contains(err.Error(), `no search "b"`) || !strings.Contains(err.Error(), "there are a") {

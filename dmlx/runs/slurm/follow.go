@@ -85,19 +85,19 @@ var errCancelled = errors.New("cancelled")
 // follower is what is known of a submission while it is followed.
 type follower struct {
 	*Submission
-	others map[string]*Submission // By their names, those that have some of its jobs.
-	tasks  []followed
-	looks  int
-	start  float64 // The fraction when it was first known,
-	since  time.Time
+	others  map[string]*Submission // By their names, those that have some of its jobs.
+	tasks   []followedTask
+	updates int
+	start   float64 // The fraction when it was first known,
+	since   time.Time
 }
 
 // followed is a task as it was last seen.
-type followed struct {
+type followedTask struct {
 	where   *Submission // Whose task it is in the queue,
 	n       int         // and its number there.
 	done    bool
-	place   place
+	place   queueState
 	failure *Failure
 	epoch   int
 	gone    time.Time // Since when it is neither done nor in the queue.
@@ -105,27 +105,27 @@ type followed struct {
 }
 
 func newFollower(s *Submission) (*follower, error) {
-	f := &follower{Submission: s, others: make(map[string]*Submission), tasks: make([]followed, len(s.Tasks))}
+	f := &follower{Submission: s, others: make(map[string]*Submission), tasks: make([]followedTask, len(s.Tasks))}
 	numbers := make(map[string]map[string]int)
 	for n, t := range s.Tasks {
 		f.tasks[n].where, f.tasks[n].n = s, n
-		if t.In == "" {
+		if t.QueuedIn == "" {
 			continue
 		}
-		if f.others[t.In] == nil {
-			other, err := Open(s.store, t.In)
+		if f.others[t.QueuedIn] == nil {
+			other, err := Open(s.store, t.QueuedIn)
 			if err != nil {
 				return nil, err
 			}
-			f.others[t.In], numbers[t.In] = other, make(map[string]int)
+			f.others[t.QueuedIn], numbers[t.QueuedIn] = other, make(map[string]int)
 			for k, t := range other.Tasks {
-				for _, key := range t.covers() {
+				for _, key := range t.keys() {
 					numbers[other.ID][key] = k
 				}
 			}
 		}
-		if k, there := numbers[t.In][t.key()]; there {
-			f.tasks[n].where, f.tasks[n].n = f.others[t.In], k
+		if k, there := numbers[t.QueuedIn][t.key()]; there {
+			f.tasks[n].where, f.tasks[n].n = f.others[t.QueuedIn], k
 		}
 	}
 	return f, nil
@@ -141,7 +141,7 @@ func (f *follower) queue(ctx context.Context) (queued, error) {
 }
 
 // look brings what is known up to date.
-func (f *follower) look(ctx context.Context) (Status, error) {
+func (f *follower) update(ctx context.Context) (Status, error) {
 	q, err := f.queue(ctx) // First: what leaves it before the store is looked at is done.
 	if err != nil {
 		return Status{}, err
@@ -151,8 +151,8 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 		t, job := &f.tasks[n], f.Tasks[n].Job
 		t.place = q.at(t.where, t.n)
 		// Of a thousand tasks that wait, few change: they are looked at now and then.
-		if pending := t.place.waits() && !t.place.runs(); !t.done && (!pending || f.looks%10 == 0) {
-			if err := f.lookAt(n); err != nil {
+		if pending := t.place.waits() && !t.place.runs(); !t.done && (!pending || f.updates%10 == 0) {
+			if err := f.updateTask(n); err != nil {
 				return s, err
 			}
 		}
@@ -185,7 +185,7 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 			}
 		}
 	}
-	f.looks++
+	f.updates++
 	s.Fraction /= float64(max(len(f.tasks), 1))
 	if f.since.IsZero() {
 		f.start, f.since = s.Fraction, time.Now()
@@ -196,7 +196,7 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 }
 
 // lookAt finds in the store how far a task is.
-func (f *follower) lookAt(n int) (err error) {
+func (f *follower) updateTask(n int) (err error) {
 	t := &f.tasks[n]
 	if t.done, err = f.Tasks[n].Done(f.store); err != nil || t.done {
 		return err
@@ -218,7 +218,7 @@ func (s *Submission) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st, err := f.look(ctx)
+	st, err := f.update(ctx)
 	if err == nil && st.Done == st.Jobs {
 		err = s.markFinished()
 	}
@@ -244,9 +244,9 @@ func Watch(ctx context.Context, store *runs.Store, o Options) error {
 	known := make(map[string]bool)
 	for _, s := range open {
 		for _, t := range s.Tasks {
-			if t.In == "" && !known[t.key()] {
+			if t.QueuedIn == "" && !known[t.key()] {
 				known[t.key()] = true
-				t.In = s.ID
+				t.QueuedIn = s.ID
 				all.Tasks = append(all.Tasks, t)
 			}
 		}
@@ -269,10 +269,10 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 	quiet := 0  // How many times in a row Slurm, or the store's file system, did not answer.
 	unsent := 0 // How many times in a row it did not take what was to be sent again.
 	for {
-		status, err := f.look(ctx)
+		status, err := f.update(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return f.left(ctx)
+			return f.stopped(ctx)
 		case err != nil && quiet < patience:
 			if quiet++; quiet == 1 {
 				o.say("asking on, though %v", err)
@@ -306,13 +306,13 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 		}
 		select {
 		case <-ctx.Done():
-			return f.left(ctx)
+			return f.stopped(ctx)
 		case <-time.After(o.poll()):
 		}
 	}
 }
 
-func (f *follower) left(ctx context.Context) error {
+func (f *follower) stopped(ctx context.Context) error {
 	return fmt.Errorf("no longer following; the runs go on: %w", ctx.Err())
 }
 
@@ -328,7 +328,7 @@ func (f *follower) end() error {
 			e.Failures = append(e.Failures, *t.failure)
 		}
 	}
-	if f.is(manifestFile) {
+	if f.hasMark(manifestFile) {
 		if err := f.markFinished(); err != nil {
 			return err
 		}
@@ -360,16 +360,16 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		} else if done {
 			continue // It counts when it is looked at again.
 		}
-		if f.Digest != "" && t.where != f.Submission && (t.where.is(cancelled) || t.where.foreign()) {
+		if f.Digest != "" && t.where != f.Submission && (t.where.hasMark(cancelled) || t.where.foreign()) {
 			// What another has cancelled is still wanted here, and what is another user's only he may send again.
-			t.where, t.n, t.place, f.Tasks[n].In = f.Submission, n, place{}, ""
+			t.where, t.n, t.place, f.Tasks[n].QueuedIn = f.Submission, n, queueState{}, ""
 		}
 		switch {
-		case t.where.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
+		case t.where.hasMark(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
 			return fmt.Errorf("%s was %w", t.where.ID, errCancelled)
 		case t.where.foreign():
 			if time.Since(t.gone) > patience*o.poll() { // Its user may be following it, too.
-				why := fmt.Sprintf("vanished from Slurm's queue%s, and submission %v", t.place.said(), t.where.mine())
+				why := fmt.Sprintf("vanished from Slurm's queue%s, and submission %v", t.place.said(), t.where.checkOwner())
 				t.failure = &Failure{Attempts: 1, Error: why}
 			}
 		case t.sent >= o.retries():
@@ -390,7 +390,7 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := f.keep(); err != nil {
+	if err := f.saveTakenOver(); err != nil {
 		return err
 	}
 	gone := make(map[*Submission][]int)
@@ -421,8 +421,8 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 }
 
 // keep writes down which tasks have been taken over from other submissions, for those who follow this one later. It wants the lock.
-func (f *follower) keep() error {
-	if !f.is(manifestFile) || f.foreign() {
+func (f *follower) saveTakenOver() error {
+	if !f.hasMark(manifestFile) || f.foreign() {
 		return nil // All of it was others' until now, and it is written when it is sent; or another user's.
 	}
 	known, err := Open(f.store, f.ID)
@@ -431,10 +431,10 @@ func (f *follower) keep() error {
 	}
 	changed := false
 	for n, t := range known.Tasks {
-		if t.In == "" {
-			f.Tasks[n].In = "" // Another follower was quicker.
+		if t.QueuedIn == "" {
+			f.Tasks[n].QueuedIn = "" // Another follower was quicker.
 		}
-		changed = changed || t.In != f.Tasks[n].In
+		changed = changed || t.QueuedIn != f.Tasks[n].QueuedIn
 	}
 	if !changed {
 		return nil
@@ -463,10 +463,10 @@ func (f *follower) release(ctx context.Context, o Options) {
 }
 
 // id is what Slurm's commands call the task.
-func (t *followed) id() string { return fmt.Sprintf("%s_%d", t.place.array, t.n%t.where.Chunk) }
+func (t *followedTask) id() string { return fmt.Sprintf("%s_%d", t.place.array, t.n%t.where.Chunk) }
 
 // said is Slurm's last word on a task, in brackets.
-func (p place) said() string {
+func (p queueState) said() string {
 	if p.state == "" {
 		return ""
 	}
@@ -475,7 +475,7 @@ func (p place) said() string {
 
 // failure is why a task gave up, nil if it has not.
 func (s *Submission) failure(task int) (*Failure, error) {
-	raw, err := os.ReadFile(s.verdict(task))
+	raw, err := os.ReadFile(s.failureFile(task))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -483,7 +483,7 @@ func (s *Submission) failure(task int) (*Failure, error) {
 	}
 	var f Failure
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", s.verdict(task), err)
+		return nil, fmt.Errorf("%s is damaged: %w", s.failureFile(task), err)
 	}
 	return &f, nil
 }

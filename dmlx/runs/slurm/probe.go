@@ -19,19 +19,19 @@ import (
 )
 
 // notSeen is the exit code of a script that does not find the program in the store.
-const notSeen = 66
+const exitNotSeen = 66
 
 // notSame is that of a script that finds another program there.
-const notSame = 67
+const exitNotSame = 67
 
 // Files of a probe's folder.
 const (
-	hereFile  = "here"
-	thereFile = "there.json"
+	nonceFile  = "here"
+	answerFile = "there.json"
 )
 
 // there is what the probe finds on a node.
-type there struct {
+type probeAnswer struct {
 	Nonce   string `json:"nonce"`
 	Host    string `json:"host"`
 	Backend string `json:"backend"`
@@ -58,7 +58,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	}
 	defer os.RemoveAll(dir)
 	nonce := rand.Text()
-	if err := durable.WriteFile(filepath.Join(dir, hereFile), []byte(nonce), 0o644); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, nonceFile), []byte(nonce), 0o644); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, s.Sbatch...)
@@ -85,11 +85,11 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 }
 
 // awaitProbe waits for the node's answer, or for the end of the job without one.
-func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce string) (*there, error) {
+func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce string) (*probeAnswer, error) {
 	pause, ended := 200*time.Millisecond, 0
 	for {
-		var answer there
-		raw, err := os.ReadFile(filepath.Join(dir, thereFile))
+		var answer probeAnswer
+		raw, err := os.ReadFile(filepath.Join(dir, answerFile))
 		if err == nil {
 			err = json.Unmarshal(raw, &answer)
 		}
@@ -105,7 +105,7 @@ func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce s
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		state := place{state: field(job, "JobState")}
+		state := queueState{state: field(job, "JobState")}
 		if err != nil || !state.waits() {
 			ended++
 		} else if o.Progress != nil && !state.runs() {
@@ -127,10 +127,10 @@ func (s *Submission) unanswered(ctx context.Context, id string) error {
 		return fmt.Errorf("nothing was submitted: the probe, job %s, ended without an answer: %w", id, err)
 	}
 	host, code := field(job, "NodeList"), field(job, "ExitCode")
-	if code == fmt.Sprintf("%d:0", notSeen) {
+	if code == fmt.Sprintf("%d:0", exitNotSeen) {
 		return fmt.Errorf("nothing was submitted: node %s does not see the run store %s: choose one on a file system that the nodes share, by --store", host, s.store.Dir)
 	}
-	if code == fmt.Sprintf("%d:0", notSame) {
+	if code == fmt.Sprintf("%d:0", exitNotSame) {
 		return fmt.Errorf("nothing was submitted: on node %s, %s is another program than the one that was put there: "+
 			"see who may write to the run store", host, s.program())
 	}
@@ -142,9 +142,9 @@ func (s *Submission) unanswered(ctx context.Context, id string) error {
 //
 //	dmlx runs probe --dir FOLDER --nonce TEXT
 func (w Worker) Probe(dir, nonce string) error {
-	answer := there{Nonce: nonce, Host: hostname()}
+	answer := probeAnswer{Nonce: nonce, Host: hostname()}
 	err := func() error {
-		raw, err := os.ReadFile(filepath.Join(dir, hereFile))
+		raw, err := os.ReadFile(filepath.Join(dir, nonceFile))
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (w Worker) Probe(dir, nonce string) error {
 	}
 	raw, fault := json.Marshal(answer)
 	if fault == nil {
-		fault = durable.WriteFile(filepath.Join(dir, thereFile), raw, 0o666)
+		fault = durable.WriteFile(filepath.Join(dir, answerFile), raw, 0o666)
 	}
 	return errors.Join(err, fault)
 }

@@ -75,7 +75,7 @@ func maxArray(ctx context.Context) (int, error) {
 }
 
 // place is where a task stands in Slurm's queue. The zero value is nowhere.
-type place struct {
+type queueState struct {
 	state  string // Slurm's own word: PENDING, RUNNING, …
 	reason string // Why it waits.
 	array  string // The array's job.
@@ -88,24 +88,24 @@ var ended = []string{"", "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAI
 var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "SUSPENDED"}
 
 // waits tells whether the task is queued or runs.
-func (p place) waits() bool { return !slices.Contains(ended, p.state) }
+func (p queueState) waits() bool { return !slices.Contains(ended, p.state) }
 
 // held tells whether Slurm lets the task wait until someone releases it, because it could not be started where it was sent. What
 // a person holds is theirs to release.
-func (p place) held() bool {
+func (p queueState) held() bool {
 	reason := strings.ReplaceAll(p.reason, "_", " ")
 	return p.waits() && (reason == "launch failed requeued held" || reason == "JobHoldMaxRequeue")
 }
 
 // runs tells whether the task runs, or is about to end.
-func (p place) runs() bool {
+func (p queueState) runs() bool {
 	return p.waits() && !slices.Contains(waiting, p.state)
 }
 
 // queued is what Slurm knows of submissions: by array's name and index; index -1 is the rest of an array that was ended as one.
-type queued map[string]map[int]place
+type queued map[string]map[int]queueState
 
-func (q queued) at(s *Submission, task int) place {
+func (q queued) at(s *Submission, task int) queueState {
 	array := q[s.arrayName(task/s.Chunk*s.Chunk)]
 	if p, known := array[task%s.Chunk]; known {
 		return p
@@ -146,10 +146,10 @@ func (q queued) read(text string) {
 		}
 		array := q[f[0]]
 		if array == nil {
-			array = make(map[int]place)
+			array = make(map[int]queueState)
 			q[f[0]] = array
 		}
-		p, old := place{f[3], f[4], f[1]}, array[index]
+		p, old := queueState{f[3], f[4], f[1]}, array[index]
 		if later := number(p.array) >= number(old.array); p.waits() && !old.waits() || p.waits() == old.waits() && later {
 			array[index] = p
 		}

@@ -12,17 +12,17 @@ import (
 )
 
 // array is tasks of which Slurm knows offset less than their number.
-type array struct {
+type jobArray struct {
 	offset  int
 	indices []int
 }
 
-func (s *Submission) arrays(tasks []int) []array {
-	var out []array
+func (s *Submission) arrays(tasks []int) []jobArray {
+	var out []jobArray
 	for _, n := range slices.Sorted(slices.Values(tasks)) {
 		offset := n / s.Chunk * s.Chunk
 		if len(out) == 0 || out[len(out)-1].offset != offset {
-			out = append(out, array{offset: offset})
+			out = append(out, jobArray{offset: offset})
 		}
 		last := &out[len(out)-1]
 		last.indices = append(last.indices, n-offset)
@@ -31,7 +31,7 @@ func (s *Submission) arrays(tasks []int) []array {
 }
 
 // spans writes indices in order as sbatch wants them: 0-3,7.
-func spans(indices []int) string {
+func indexRanges(indices []int) string {
 	var out []string
 	for i := 0; i < len(indices); {
 		j := i
@@ -49,22 +49,22 @@ func spans(indices []int) string {
 }
 
 // warn is how many seconds before its time ends a task is told, so that it asks for another turn.
-const warn = 60
+const signalSeconds = 60
 
 // arguments are those of sbatch for an array, one of so many that are sent together.
-func (s *Submission) arguments(a array, together int) []string {
-	indices := spans(a.indices)
+func (s *Submission) arguments(a jobArray, together int) []string {
+	indices := indexRanges(a.indices)
 	if s.MaxParallel > 0 {
 		indices += fmt.Sprintf("%%%d", max(s.MaxParallel/together, 1))
 	}
 	args := []string{"--parsable", "--job-name=" + s.arrayName(a.offset), "--array=" + indices,
-		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", warn), "--chdir=" + s.store.Dir,
-		"--output=" + pattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
+		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", signalSeconds), "--chdir=" + s.store.Dir,
+		"--output=" + escapePattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
 	return append(args, s.Sbatch...)
 }
 
 // where are the options of sbatch that say on what to run.
-func (o Options) where() []string {
+func (o Options) sbatchOptions() []string {
 	var args []string
 	for _, option := range [][2]string{{"--partition", o.Partition}, {"--gres", o.Gres}, {"--time", o.Time}} {
 		if option[1] != "" {
@@ -75,12 +75,12 @@ func (o Options) where() []string {
 }
 
 // pattern writes a path so that Slurm takes it as it is.
-func pattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
+func escapePattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 
 // Commands are the commands that would send the submission, with the text of [Submission.Script] in a file job.sh.
 func (s *Submission) Commands() []string {
 	var out []string
-	arrays := s.arrays(s.own())
+	arrays := s.arrays(s.ownTasks())
 	for _, a := range arrays {
 		words := []string{"sbatch"}
 		for _, arg := range s.arguments(a, len(arrays)) {
@@ -92,7 +92,7 @@ func (s *Submission) Commands() []string {
 }
 
 // variable is a name that a shell takes for one of a variable: others could be commands to it, and are not passed on.
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // environment is what of this process's environment decides how runs are made; it is part of the script, since not all
 // sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
@@ -106,7 +106,7 @@ func environment() []string {
 	}
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
-		if name == datasets.DataEnv || name == datasets.CacheEnv || !variable.MatchString(name) {
+		if name == datasets.DataEnv || name == datasets.CacheEnv || !variableName.MatchString(name) {
 			continue
 		}
 		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
@@ -125,16 +125,16 @@ func (s *Submission) script(args ...string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
 	for _, v := range s.Environment {
-		if name, value, _ := strings.Cut(v, "="); variable.MatchString(name) {
+		if name, value, _ := strings.Cut(v, "="); variableName.MatchString(name) {
 			fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
 		}
 	}
 	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
-	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", notSeen)
-	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", notSeen)
+	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", exitNotSeen)
+	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", exitNotSeen)
 	b.WriteString("sum=$(sha256sum <&9)\n")
 	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || ", quote(s.Digest))
-	fmt.Fprintf(&b, "{ echo \"$program is not what was submitted\" >&2; exit %d; }\n", notSame)
+	fmt.Fprintf(&b, "{ echo \"$program is not what was submitted\" >&2; exit %d; }\n", exitNotSame)
 	b.WriteString("exec -a \"$program\" /proc/self/fd/9")
 	for _, a := range args {
 		fmt.Fprintf(&b, " %s", a)

@@ -43,14 +43,14 @@ type Task struct {
 	runs.Job
 	Hash string `json:"hash"` // Of the spec, when it was sent.
 	// In is another submission that has the job already. Once that is cancelled, this one sends it itself, and In is "".
-	In string `json:"in,omitempty"`
+	QueuedIn string `json:"in,omitempty"`
 }
 
 // key tells jobs apart.
 func (t Task) key() string { return fmt.Sprint(t.Hash, t.Histograms) }
 
 // covers are the keys of the jobs that are done once the task is: a portrait comes with its run.
-func (t Task) covers() []string {
+func (t Task) keys() []string {
 	run := t
 	run.Histograms = false
 	if !t.Histograms {
@@ -68,7 +68,7 @@ func (s *Submission) dir() string { return filepath.Join(s.store.Dir, folder, s.
 
 func (s *Submission) path(name string) string { return filepath.Join(s.dir(), name) }
 
-func (s *Submission) is(mark string) bool { return exists(s.path(mark)) }
+func (s *Submission) hasMark(mark string) bool { return exists(s.path(mark)) }
 
 func (s *Submission) mark(mark string) error {
 	if err := durable.WriteFile(s.path(mark), nil, 0o666); err != nil {
@@ -136,11 +136,11 @@ func Unfinished(store *runs.Store) ([]*Submission, error) {
 	var out []*Submission
 	for _, e := range entries { // Their names begin with the time.
 		s := &Submission{store: store, manifest: manifest{ID: e.Name()}}
-		if !s.is(manifestFile) || s.is(cancelled) || s.is(finished) {
+		if !s.hasMark(manifestFile) || s.hasMark(cancelled) || s.hasMark(finished) {
 			continue
 		}
 		opened, err := Open(store, e.Name())
-		if err != nil && s.mine() != nil { // Another user's fault is not to keep this one from working.
+		if err != nil && s.checkOwner() != nil { // Another user's fault is not to keep this one from working.
 			if store.Warn != nil {
 				store.Warn(fmt.Sprintf("left out a submission: %v", err))
 			}
@@ -155,10 +155,10 @@ func Unfinished(store *runs.Store) ([]*Submission, error) {
 }
 
 // own are the numbers of the tasks that no other submission has.
-func (s *Submission) own() []int {
+func (s *Submission) ownTasks() []int {
 	var out []int
 	for n, t := range s.Tasks {
-		if t.In == "" {
+		if t.QueuedIn == "" {
 			out = append(out, n)
 		}
 	}

@@ -117,7 +117,7 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 	if err != nil || len(s.Tasks) == 0 {
 		return s, err
 	}
-	if own := s.own(); o.Queued && len(own) > 0 {
+	if own := s.ownTasks(); o.Queued && len(own) > 0 {
 		return nil, fmt.Errorf("%d of %d runs are not in Slurm's queue, %s for one: submit them", len(own), len(s.Tasks), s.Tasks[own[0]].name())
 	}
 	if err := s.install(o); err != nil || o.Queued {
@@ -133,11 +133,11 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 		return nil, err
 	}
 	defer unlock()
-	if err := s.leaveOut(ctx); err != nil { // Again: someone may have been quicker during the probe.
+	if err := s.findQueuedElsewhere(ctx); err != nil { // Again: someone may have been quicker during the probe.
 		return nil, err
 	}
-	if err := s.send(ctx, s.own(), o); err != nil {
-		if s.is(manifestFile) {
+	if err := s.send(ctx, s.ownTasks(), o); err != nil {
+		if s.hasMark(manifestFile) {
 			err = errors.Join(err, s.Cancel(context.WithoutCancel(ctx))) // Half of it is not what was wanted.
 		}
 		return nil, err
@@ -177,7 +177,7 @@ func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*
 	var random [2]byte
 	_, _ = rand.Read(random[:]) // It does not fail.
 	s.ID = time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
-	s.Sbatch, s.MaxParallel, s.Environment = o.where(), o.MaxParallel, environment()
+	s.Sbatch, s.MaxParallel, s.Environment = o.sbatchOptions(), o.MaxParallel, environment()
 	s.Date, s.Version, s.Recipe, s.Retries = time.Now().UTC().Truncate(time.Second), runs.Version(), runs.Recipe, o.retries()
 	if u, err := user.Current(); err == nil {
 		s.User = u.Username
@@ -196,7 +196,7 @@ func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*
 	if s.Chunk, err = maxArray(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.leaveOut(ctx)
+	return s, s.findQueuedElsewhere(ctx)
 }
 
 func (o Options) program() (string, error) {
@@ -207,7 +207,7 @@ func (o Options) program() (string, error) {
 }
 
 // leaveOut finds which of the tasks are queued by other submissions.
-func (s *Submission) leaveOut(ctx context.Context) error {
+func (s *Submission) findQueuedElsewhere(ctx context.Context) error {
 	others, err := Unfinished(s.store)
 	if err != nil {
 		return err
@@ -222,13 +222,13 @@ func (s *Submission) leaveOut(ctx context.Context) error {
 			if !q.at(other, n).waits() {
 				continue
 			}
-			for _, key := range t.covers() {
+			for _, key := range t.keys() {
 				in[key] = other.ID
 			}
 		}
 	}
 	for n := range s.Tasks {
-		s.Tasks[n].In = in[s.Tasks[n].key()]
+		s.Tasks[n].QueuedIn = in[s.Tasks[n].key()]
 	}
 	return nil
 }
@@ -303,12 +303,12 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	if !s.is(manifestFile) {
+	if !s.hasMark(manifestFile) {
 		if err := s.write(); err != nil {
 			return err
 		}
 	}
-	if err := s.mine(); err != nil {
+	if err := s.checkOwner(); err != nil {
 		return err
 	}
 	arrays := s.arrays(tasks)

@@ -50,7 +50,7 @@ func owned(path string, forbidden fs.FileMode) error {
 }
 
 // mine tells why a submission is not the current user's own, if so: then nothing of it may be sent or made.
-func (s *Submission) mine() error {
+func (s *Submission) checkOwner() error {
 	err := durable.NoLink(s.store.Dir, filepath.Join(folder, s.ID, manifestFile))
 	if err == nil {
 		err = owned(s.dir(), 0o002)
@@ -65,7 +65,7 @@ func (s *Submission) mine() error {
 }
 
 // foreign tells whether a submission that has been written is not the user's own.
-func (s *Submission) foreign() bool { return s.is(manifestFile) && s.mine() != nil }
+func (s *Submission) foreign() bool { return s.hasMark(manifestFile) && s.checkOwner() != nil }
 
 // bin is the user's folder of programs in the store: the first user's is bin, another's has the number of the user.
 func (s *Submission) bin() string {

@@ -17,12 +17,12 @@ import (
 )
 
 // verdict is the file that says why a task gave up.
-func (s *Submission) verdict(task int) string {
+func (s *Submission) failureFile(task int) string {
 	return s.path(filepath.Join(failedDir, strconv.Itoa(task)))
 }
 
 // stopped is the file that says in which epoch a task's time ended.
-func (s *Submission) stopped(task int) string {
+func (s *Submission) stoppedFile(task int) string {
 	return s.path(filepath.Join(stoppedDir, strconv.Itoa(task)))
 }
 
@@ -48,7 +48,7 @@ func (w Worker) say(format string, args ...any) {
 // A job that the store has already is done. One that fails is tried again, as often as the submission says; then the error,
 // which names it, is kept for those who follow. If ctx is done, as by the signal that Slurm sends before a task's time ends,
 // the run stops at its step; where time was the reason, Make asks Slurm for another turn, in which it goes on.
-func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
+func (w Worker) Run(ctx context.Context, manifestPath string, task int) error {
 	dir := filepath.Dir(manifestPath)
 	store, err := runs.OpenStore(filepath.Dir(filepath.Dir(dir)))
 	if err != nil {
@@ -59,7 +59,7 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mine(); err != nil {
+	if err := s.checkOwner(); err != nil {
 		return err
 	}
 	if task < 0 || task >= len(s.Tasks) {
@@ -72,10 +72,10 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 		w.say("%s is in the store already", t.name())
 		return nil
 	}
-	if s.is(cancelled) {
+	if s.hasMark(cancelled) {
 		return fmt.Errorf("%s: %s was %w", t.name(), s.ID, errCancelled)
 	}
-	if err := s.fits(t); err != nil {
+	if err := s.checkProgram(t); err != nil {
 		return s.giveUp(task, 0, err)
 	}
 	for attempt := 1; ; attempt++ {
@@ -110,7 +110,7 @@ func (w Worker) attempt(ctx context.Context, store *runs.Store, t Task) error {
 }
 
 // fits tells whether this program is the one that the task was sent for.
-func (s *Submission) fits(t Task) error {
+func (s *Submission) checkProgram(t Task) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *Submission) giveUp(task, attempts int, why error) error {
 	}
 	raw, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
-		err = durable.WriteFile(s.verdict(task), append(raw, '\n'), 0o666)
+		err = durable.WriteFile(s.failureFile(task), append(raw, '\n'), 0o666)
 	}
 	return errors.Join(fmt.Errorf("%s: %w", f.Task.name(), why), err)
 }
@@ -148,7 +148,7 @@ func (s *Submission) giveUp(task, attempts int, why error) error {
 func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) error {
 	ctx = context.WithoutCancel(ctx)
 	id := ownID()
-	if id == "" || s.is(cancelled) {
+	if id == "" || s.hasMark(cancelled) {
 		return why
 	}
 	text, err := run(ctx, "scontrol", "--oneliner", "show", "job", id)
@@ -158,10 +158,10 @@ func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) er
 	t := s.Tasks[task]
 	done := s.store.Entry(t.Hash).Epoch
 	epoch := strconv.Itoa(done)
-	if last, err := os.ReadFile(s.stopped(task)); err == nil && strings.TrimSpace(string(last)) == epoch {
+	if last, err := os.ReadFile(s.stoppedFile(task)); err == nil && strings.TrimSpace(string(last)) == epoch {
 		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %d of %d: an epoch takes longer than a task may, give it more --time", done+1, t.Spec.Epochs))
 	}
-	if err := durable.WriteFile(s.stopped(task), []byte(epoch+"\n"), 0o666); err != nil {
+	if err := durable.WriteFile(s.stoppedFile(task), []byte(epoch+"\n"), 0o666); err != nil {
 		return errors.Join(why, err)
 	}
 	w.say("%s: time ends after epoch %s of %d; asking for another turn", t.name(), epoch, t.Spec.Epochs)
@@ -187,7 +187,7 @@ func timeEnds(job string, now time.Time) bool {
 		return false
 	}
 	end, err := time.ParseInLocation("2006-01-02T15:04:05", field(job, "EndTime"), now.Location())
-	return err == nil && end.Sub(now) < (warn+90)*time.Second
+	return err == nil && end.Sub(now) < (signalSeconds+90)*time.Second
 }
 
 // field is a value of scontrol's Key=Value list, "" if it is not there.

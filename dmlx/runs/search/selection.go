@@ -13,24 +13,24 @@ import (
 type Finals struct {
 	// Finalists is how many of the best trials are trained again, with Again seeds that no trial had: the best of many by one seed is
 	// also the luckiest.
-	Finalists, Again int
+	Finalists, FreshSeeds int
 	// Seeds are those of the runs on all training classes, which are measured on the test classes.
 	Seeds []uint64
 }
 
 // StandardFinals are four finalists with two fresh seeds, and three seeds for the test.
-var StandardFinals = Finals{Finalists: 4, Again: 2, Seeds: []uint64{1, 2, 3}}
+var StandardFinals = Finals{Finalists: 4, FreshSeeds: 2, Seeds: []uint64{1, 2, 3}}
 
 // Finalist is one of the best trials, tried again.
 type Finalist struct {
 	Record
 	Rule    string
-	Again   []*runs.Result // With fresh seeds, held-out classes left out as in the search.
+	Fresh   []*runs.Result // With fresh seeds, held-out classes left out as in the search.
 	HeldOut stats.Mean     // Over these; the trial's own run, by which it was picked, is not in it.
 }
 
 // Verdict is what a search has come to.
-type Verdict struct {
+type Selection struct {
 	Finalists []Finalist
 	Chosen    int // Of the finalists, the one whose fresh runs are best; −1 while they are missing.
 	// Tests are its runs on all training classes; their recall on the test classes is the search's outcome.
@@ -38,10 +38,10 @@ type Verdict struct {
 }
 
 // Train has the results of specs, in their order: nil for those that are not there, where none are to be made.
-type Train func(ctx context.Context, specs []runs.Spec) ([]*runs.Result, error)
+type TrainFunc func(ctx context.Context, specs []runs.Spec) ([]*runs.Result, error)
 
 // Learner is an objective that trains and knows of the results what a search may; see [Learn].
-func Learner(train Train) Objective {
+func TrainObjective(train TrainFunc) Objective {
 	return func(ctx context.Context, specs []runs.Spec) ([]Outcome, error) {
 		results, err := train(ctx, specs)
 		if err != nil {
@@ -52,7 +52,7 @@ func Learner(train Train) Objective {
 			if r == nil {
 				return nil, fmt.Errorf("run %s was not made", specs[i].Hash())
 			}
-			if out[i], err = Learn(r); err != nil {
+			if out[i], err = OutcomeOf(r); err != nil {
 				return nil, err
 			}
 		}
@@ -61,12 +61,12 @@ func Learner(train Train) Objective {
 }
 
 // Verdict tries the best trials again on the held-out classes, chooses one, and measures it on the test classes.
-func (s *Search) Verdict(ctx context.Context, train Train, f Finals) (*Verdict, error) {
+func (s *Search) Select(ctx context.Context, train TrainFunc, f Finals) (*Selection, error) {
 	best := s.Best(f.Finalists)
 	if len(best) == 0 {
 		return nil, fmt.Errorf("search %s has no trial of the whole length that did not diverge: there is nothing to choose", s.Name)
 	}
-	v := &Verdict{Chosen: -1}
+	v := &Selection{Chosen: -1}
 	var specs []runs.Spec
 	for _, r := range best {
 		spec, err := s.Spec(r.At)
@@ -74,7 +74,7 @@ func (s *Search) Verdict(ctx context.Context, train Train, f Finals) (*Verdict, 
 			return nil, err
 		}
 		v.Finalists = append(v.Finalists, Finalist{Record: r, Rule: spec.Rule})
-		for i := range f.Again {
+		for i := range f.FreshSeeds {
 			again := spec
 			again.Seed += uint64(i) + 1
 			specs = append(specs, again)
@@ -88,16 +88,16 @@ func (s *Search) Verdict(ctx context.Context, train Train, f Finals) (*Verdict, 
 	complete := true
 	for i := range v.Finalists {
 		c := &v.Finalists[i]
-		for _, r := range results[i*f.Again : (i+1)*f.Again] {
+		for _, r := range results[i*f.FreshSeeds : (i+1)*f.FreshSeeds] {
 			if r == nil {
 				complete = false
 				continue
 			}
-			c.Again = append(c.Again, r)
+			c.Fresh = append(c.Fresh, r)
 		}
-		c.HeldOut = runs.MeanOf(c.Again, func(r *runs.Result) float64 { return r.HeldOutRecall[1] })
+		c.HeldOut = runs.MeanOf(c.Fresh, func(r *runs.Result) float64 { return r.HeldOutRecall[1] })
 		score := c.HeldOut.Mean
-		if c.HeldOut.Diverged > 0 || f.Again == 0 { // What diverges once is not to be recommended.
+		if c.HeldOut.Diverged > 0 || f.FreshSeeds == 0 { // What diverges once is not to be recommended.
 			score = math.Inf(-1)
 		}
 		if score > highest {
@@ -129,7 +129,7 @@ func (s *Search) Spec(at Point) (runs.Spec, error) {
 }
 
 // Test trains a spec on all training classes, with each of the seeds. What is not there is left out.
-func Test(ctx context.Context, train Train, spec runs.Spec, seeds []uint64) ([]*runs.Result, error) {
+func Test(ctx context.Context, train TrainFunc, spec runs.Spec, seeds []uint64) ([]*runs.Result, error) {
 	spec.HeldOut = 0
 	var specs []runs.Spec
 	for _, seed := range seeds {
