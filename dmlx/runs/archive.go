@@ -21,21 +21,21 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// An archive of runs is a tar file, which may be compressed by gzip. Its first file is manifest.json, which says what
-// follows: the files of each run, in its folder, with their sizes and sums.
+// An archive of runs is a tar file, which may be compressed with gzip. Its first file, manifest.json, lists the files of
+// each run with their sizes and checksums. The files follow, those of a run in a folder named by its hash.
 const (
 	archiveManifest = "manifest.json"
 	archiveFormat   = 1
-	// maxManifest bounds what is read before anything is known of an archive: about a kilobyte a run.
+	// maxManifest limits the size of the manifest, which needs about a kilobyte per run.
 	maxManifest = 1 << 28
-	// maxTrailer bounds what may follow the archive's end: tar fills up its last block.
+	// maxTrailer limits the bytes after the end of the archive: tar fills up its last block.
 	maxTrailer = 1 << 20
 )
 
 type archiveIndex struct {
 	Format int           `json:"format"`
 	Runs   []archivedRun `json:"runs"`
-	Sum    string        `json:"sum"` // SHA-256 of all the above.
+	Sum    string        `json:"sum"` // SHA-256 of the fields above.
 }
 
 type archivedRun struct {
@@ -44,41 +44,43 @@ type archivedRun struct {
 }
 
 type archivedFile struct {
-	Name string `json:"name"` // In the run's directory, with slashes.
+	Name string `json:"name"` // Relative to the directory of the run, with slashes.
 	Size int64  `json:"size"`
 	Sum  string `json:"sum"` // SHA-256.
 }
 
 func (x archiveIndex) sum() string {
 	x.Sum = ""
-	raw, _ := json.Marshal(x) // Strings and whole numbers.
+	raw, _ := json.Marshal(x) // Never fails for strings and integers.
 	h := sha256.Sum256(raw)
 	return hex.EncodeToString(h[:])
 }
 
-// archivable are the files of a run that an archive may have.
+// archivable matches the output files of a run that an archive may contain.
 var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|portrait\.json|(gallery_)?(embeddings|labels)\.npy|` +
 	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
 
-// Moved says what became of each run that was to be taken from one store to another, by their hashes.
+// Transfer lists what happened to each run that was to be copied from one store to another, by hash.
 type Transfer struct {
+	// Taken were copied.
 	Taken []string `json:"taken"`
-	// Had were there, with the same numbers, or as far as those that came or further. A checkpoint and a portrait that they lacked
-	// have been added.
+	// Present were in the destination with the same numbers, or at the same epoch or a later one. If they lacked a
+	// checkpoint or histograms, these were added.
 	Present []string `json:"had"`
-	// Differ were there with other numbers from another backend, as rounding explains: those that were there are kept.
+	// Differ were in the destination with other numbers from another backend, which rounding explains. They were kept.
 	Differ []string `json:"differ"`
-	// Conflicts were there with other numbers from the same backend, which another kind of processor may have made, or a build without SIMD: those that were there are kept.
+	// Conflicts were in the destination with other numbers from the same backend: another kind of processor, or a build
+	// without SIMD, may have computed them. They were kept.
 	Conflicts []string `json:"conflicts"`
-	Busy      []string `json:"busy"`     // Another process works on them.
-	Unusable  []string `json:"unusable"` // Damaged where they were to be taken from, with the reason.
+	Busy      []string `json:"busy"`     // Not copied, because another process works on them.
+	Unusable  []string `json:"unusable"` // Damaged in the source, with the reason.
 }
 
-// Export writes an archive of runs: finished ones with all that their results rest on, and their portraits. checkpoints adds
-// the last weights, and takes unfinished runs too, as they are at their last checkpoint. No hashes are all runs. Taken
-// tells which are in it.
+// Export writes an archive of runs: finished runs with the files their results depend on, and their histograms. With
+// checkpoints it adds the last weights, and exports unfinished runs at their last checkpoint. Without hashes it exports
+// all runs. Taken of the returned Transfer lists the runs in the archive.
 func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfer, error) {
-	var moved Transfer
+	var transfer Transfer
 	all := len(hashes) == 0
 	if all {
 		var err error
@@ -97,28 +99,29 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 			unlock, free, err := s.tryLock(hash)
 			switch {
 			case errors.Is(err, fs.ErrNotExist), readOnly(err):
-				// Where this process may not write it takes no lock: if a file changes, its sum does not fit on the other side.
+				// A read-only store has no locks. If a file changes meanwhile, the import finds a wrong checksum.
 			case err != nil:
 				return nil, err
 			case !free:
-				moved.Busy = append(moved.Busy, hash)
+				transfer.Busy = append(transfer.Busy, hash)
 				continue
 			default:
-				defer unlock() // Until all is written: an unfinished run's files may change.
+				defer unlock() // Held until the archive is written, because the files of an unfinished run may change.
 			}
 		}
 		names, err := s.filesOf(hash, checkpoints)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if !all {
-				if shipped, err := Bundled(); err == nil && shipped[hash] != nil {
-					return nil, fmt.Errorf("run %s came with the program, without what its result rests on: there is nothing of it in %s", hash, s.Dir)
+				if bundled, err := Bundled(); err == nil && bundled[hash] != nil {
+					return nil, fmt.Errorf("run %s is only a result bundled with the program: its files are not in %s",
+						hash, s.Dir)
 				}
 				return nil, fmt.Errorf("run %s is not finished in %s", hash, s.Dir)
 			}
 			continue
 		case err != nil:
-			moved.Unusable = append(moved.Unusable, fmt.Sprintf("%s: %v", hash, err))
+			transfer.Unusable = append(transfer.Unusable, fmt.Sprintf("%s: %v", hash, err))
 			continue
 		}
 		run := archivedRun{Hash: hash}
@@ -134,7 +137,7 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 			run.Files = append(run.Files, archivedFile{filepath.ToSlash(name), info.Size(), sum})
 		}
 		index.Runs = append(index.Runs, run)
-		moved.Taken = append(moved.Taken, hash)
+		transfer.Taken = append(transfer.Taken, hash)
 	}
 	index.Sum = index.sum()
 	raw, err := json.Marshal(index)
@@ -155,7 +158,7 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 			}
 		}
 	}
-	return &moved, t.Close()
+	return &transfer, t.Close()
 }
 
 func addFile(t *tar.Writer, from, name string, size int64) error {
@@ -167,11 +170,11 @@ func addFile(t *tar.Writer, from, name string, size int64) error {
 	if err := t.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o644}); err != nil {
 		return err
 	}
-	_, err = io.Copy(t, f) // Fails if it is not of the size any more.
+	_, err = io.Copy(t, f) // Fails if the size of the file has changed.
 	return err
 }
 
-// filesOf lists a run's files that are worth moving. The error is fs.ErrNotExist if there is nothing of worth.
+// filesOf lists the files of a run that an archive contains. The error is fs.ErrNotExist if there is nothing to export.
 func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 	dir := s.Path(hash)
 	r, err := s.read(hash)
@@ -203,7 +206,7 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 				names = append(names, filepath.FromSlash(name))
 			}
 		}
-		if err := s.verifyCheckpoint(hash); err != nil { // The other side would refuse all of the archive.
+		if err := s.verifyCheckpoint(hash); err != nil { // Otherwise the import would reject the whole archive.
 			return nil, err
 		}
 	}
@@ -225,7 +228,7 @@ func (s *Store) verifyCheckpoint(hash string) error {
 	c, err := train.ReadCheckpoint(s.Path(hash))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("has neither a result nor a checkpoint")
+		return errors.New("contains neither a result nor a checkpoint")
 	case err != nil:
 		return err
 	case c.Run != hash:
@@ -240,17 +243,17 @@ func (s *Store) verifyCheckpoint(hash string) error {
 	return nil
 }
 
-// String sums it up for people, a line for each kind; runs are named where there is something to be done about them.
-func (m *Transfer) String() string {
-	lines := []string{fmt.Sprintf("%d runs taken, %d were there already", len(m.Taken), len(m.Present))}
+// String returns a line for each kind of outcome. It names the runs that need attention.
+func (t *Transfer) String() string {
+	lines := []string{fmt.Sprintf("%d runs taken, %d were there already", len(t.Taken), len(t.Present))}
 	for _, kind := range []struct {
 		says string
 		runs []string
 	}{
-		{"there with other numbers from another backend, and kept", m.Differ},
-		{"in conflict: there with other numbers from the same backend, and kept", m.Conflicts},
-		{"left out, since another process works on them", m.Busy},
-		{"left out, since they are damaged", m.Unusable},
+		{"there with other numbers from another backend, and kept", t.Differ},
+		{"in conflict: there with other numbers from the same backend, and kept", t.Conflicts},
+		{"left out, since another process works on them", t.Busy},
+		{"left out, since they are damaged", t.Unusable},
 	} {
 		if len(kind.runs) > 0 {
 			lines = append(lines, fmt.Sprintf("%d %s: %s", len(kind.runs), kind.says, strings.Join(kind.runs, ", ")))

@@ -14,11 +14,11 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// shippedPortraits are those that come with the program, by the hash of their runs. They were made by [ShipPortraits].
-// They lie in a folder of their own beside the results.
+// bundledHistograms are the histograms that come with the program, by the hashes of their runs.
+// [WriteBundledHistograms] wrote them.
 var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
 	out := make(map[string]*Histograms)
-	err := forEachBundled("bundled/histograms/*.json", "portrait", func(raw []byte) error {
+	err := forEachBundled("bundled/histograms/*.json", "histograms", func(raw []byte) error {
 		p, err := parseHistograms(raw)
 		if err == nil && p.Recipe == HistogramsRecipe {
 			p.Bundled, p.Result.Bundled = true, true
@@ -29,12 +29,12 @@ var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
 	return out, err
 })
 
-// ShipPortraits writes portraits as a file for the folder shipped/portraits, a line each, in the order of their runs' hashes,
-// without the sums of the files that stay behind in the store.
-func WriteBundledHistograms(path string, portraits []*Histograms) error {
+// WriteBundledHistograms writes histograms as a file for the folder bundled/histograms: one line per run, in the order
+// of the hashes, without the checksums of files that stay in the store.
+func WriteBundledHistograms(path string, all []*Histograms) error {
 	byHash := make(map[string][]byte)
 	var hashes []string
-	for _, p := range portraits {
+	for _, p := range all {
 		c, r := *p, *p.Result
 		r.Files = nil
 		if err := r.seal(); err != nil {
@@ -65,7 +65,7 @@ func WriteBundledHistograms(path string, portraits []*Histograms) error {
 //go:embed bundled
 var bundledFiles embed.FS
 
-// Shipped are the results that come with the program, by hash. They were made by [Ship] from a store.
+// Bundled returns the results that come with the program, by hash. [WriteBundled] wrote them.
 var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	out := make(map[string]*Result)
 	err := forEachBundled("bundled/*.json", "result", func(raw []byte) error {
@@ -79,7 +79,7 @@ var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	return out, err
 })
 
-// forEachShipped reads the lists in the shipped files of a pattern, item by item.
+// forEachBundled calls read for each item of the JSON lists in the bundled files that match a pattern.
 func forEachBundled(pattern, what string, read func(raw []byte) error) error {
 	files, err := fs.Glob(bundledFiles, pattern)
 	if err != nil {
@@ -103,8 +103,8 @@ func forEachBundled(pattern, what string, read func(raw []byte) error) error {
 	return nil
 }
 
-// Ship writes results as a file for the shipped folder and tells how many: each once, a line each in the order of their
-// hashes, without the sums of the files that stay behind in the store.
+// WriteBundled writes results as a file for the folder bundled and returns how many it wrote: each result once, one per
+// line, in the order of the hashes, without the checksums of files that stay in the store.
 func WriteBundled(path string, results []*Result) (int, error) {
 	lines := make(map[string]string)
 	for _, r := range results {

@@ -11,36 +11,39 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
-// Cloud is triplets by the similarities of their pairs. All shares are fractions of Triplets; without any, all is 0.
+// TripletDensity counts triplets by the similarities of their pairs, S_ap and S_an. All shares are fractions of
+// Triplets, and 0 if there are none.
 type TripletDensity struct {
 	Triplets int `json:"triplets"`
-	// Lone counts the anchors that have no other of their class, or none of another, and so are in no triplet.
+	// Lone is the number of anchors without a triplet: no other image of their class, or none of another class.
 	Lone int `json:"lone,omitempty"`
 
 	MedianSap float64 `json:"median_s_ap"`
 	MedianSan float64 `json:"median_s_an"`
-	// Spread is √(var S_ap + var S_an), how far triplets are scattered about their mean.
+	// Spread is √(var S_ap + var S_an): how far the triplets scatter around their mean.
 	Spread float64 `json:"spread"`
-	// Edge is the share with S_ap > 0.9, along the diagram's right edge; Corner that with S_an > 0.9 as well, in its top right.
+	// Edge is the share with S_ap > 0.9, at the right edge of the triplet diagram. Corner is the share with S_an > 0.9 as
+	// well, in its top right corner.
 	Edge   float64 `json:"edge"`
 	Corner float64 `json:"corner"`
-	// Violations is the share with S_an > S_ap, above the diagonal. For a whole test set it is 1 − Recall@1, but for ties.
+	// Violations is the share with S_an > S_ap, above the diagonal. For a whole test set it is 1 − Recall@1, except for
+	// ties.
 	Violations float64 `json:"violations"`
-	// Overlap is that of the distributions of S_ap and S_an; see [Overlap].
+	// Overlap is the overlap of the distributions of S_ap and S_an; see [retrieval.Overlap].
 	Overlap float64 `json:"overlap"`
 
 	Counts Counts `json:"counts"`
 }
 
-// CloudBins is how many bins the range [−1, 1] of each similarity has in [Counts]: steps of 0.01.
+// DensityBins is the number of bins for the range [−1, 1] of each similarity in [Counts]: steps of 0.01.
 const DensityBins = 200
 
-// Counts is how many triplets lie in each square of the triplet diagram, [CloudBins, CloudBins] row by row from S_an = −1
-// upwards; S_ap runs fastest. None lies outside: what rounding puts beyond 1 is in the last bin. Its JSON is pairs of
-// numbers: how many squares further, and the count there. An empty one is nil.
+// Counts are the numbers of triplets in the cells of the triplet diagram, [DensityBins, DensityBins] row by row from
+// S_an = −1 upwards; S_ap varies fastest. Similarities that rounding moves beyond 1 are in the last bin. The JSON is a
+// list of pairs: the distance to the next nonempty cell, and its count. Counts without triplets are nil.
 type Counts []int
 
-// newCloud counts triplets, S_ap and S_an [n]. Those in which one is NaN are lone.
+// newTripletDensity counts triplets with S_ap [n] and S_an [n]. If one of them is NaN, the anchor is lone.
 func newTripletDensity(sap, san []float32) TripletDensity {
 	var c TripletDensity
 	var p, q []float64
@@ -85,12 +88,12 @@ func densityBin(similarity float64) int {
 	return min(max(int(math.Floor((similarity+1)/2*DensityBins)), 0), DensityBins-1)
 }
 
-// Positive and Negative are the histograms of S_ap and of S_an over the 100 bins of [Overlap] on [−1, 1], as shares.
+// Positive returns the histogram of S_ap as shares, [retrieval.SimilarityBins] on [−1, 1].
 func (c TripletDensity) Positive() []float64 {
 	return c.histogram(func(cell int) int { return cell % DensityBins })
 }
 
-// Negative is the histogram of S_an; see [Cloud.Positive].
+// Negative returns the histogram of S_an; see [TripletDensity.Positive].
 func (c TripletDensity) Negative() []float64 {
 	return c.histogram(func(cell int) int { return cell / DensityBins })
 }
@@ -103,10 +106,10 @@ func (c TripletDensity) histogram(bin func(cell int) int) []float64 {
 	return out
 }
 
-// Above is the share of triplets with S_ap and S_an in bins from the given ones on, which are best multiples of 0.01:
-// Above(0.95, −1) is the triplets within 0.05 of the right edge.
+// Above returns the share of triplets in bins at or above sap and san. Multiples of 0.01 are exact: Above(0.95, −1) is
+// the share within 0.05 of the right edge.
 func (c TripletDensity) Above(sap, san float64) float64 {
-	const least = 1e-9 // 0.95 is not a binary number.
+	const least = 1e-9 // For decimal fractions such as 0.95, which floats round down.
 	found, low, left := 0, densityBin(san+least), densityBin(sap+least)
 	for cell, count := range c.Counts {
 		if cell/DensityBins >= low && cell%DensityBins >= left {
@@ -116,7 +119,7 @@ func (c TripletDensity) Above(sap, san float64) float64 {
 	return float64(found) / float64(max(c.Triplets, 1))
 }
 
-// MarshalJSON writes pairs: squares further, count.
+// MarshalJSON writes pairs of a distance in cells and a count.
 func (c Counts) MarshalJSON() ([]byte, error) {
 	pairs, last := []int{}, 0
 	for cell, count := range c {
@@ -128,7 +131,7 @@ func (c Counts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(pairs)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (c *Counts) UnmarshalJSON(raw []byte) error {
 	var pairs []int
 	if err := json.Unmarshal(raw, &pairs); err != nil {
@@ -141,7 +144,7 @@ func (c *Counts) UnmarshalJSON(raw []byte) error {
 	counts, cell := make(Counts, DensityBins*DensityBins), 0
 	for i := 0; i < len(pairs); i += 2 {
 		if i+1 == len(pairs) || pairs[i] < 0 || pairs[i] >= len(counts)-cell || pairs[i+1] < 1 {
-			return fmt.Errorf("counts of a triplet diagram: no pair of a distance and a count at %d", i)
+			return fmt.Errorf("counts of a triplet diagram: element %d does not begin a pair of a distance and a count", i)
 		}
 		cell += pairs[i]
 		counts[cell] = pairs[i+1]
@@ -156,7 +159,7 @@ func (c TripletDensity) check() error {
 		sum += count
 	}
 	if sum != c.Triplets {
-		return fmt.Errorf("counts %d triplets of %d", sum, c.Triplets)
+		return fmt.Errorf("the counts add up to %d triplets, want %d", sum, c.Triplets)
 	}
 	return nil
 }

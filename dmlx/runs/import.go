@@ -29,22 +29,22 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// DefaultMaxBytes is how much [Store.Import] unpacks of an archive if nothing else is said: 256 GiB, which is room for
-// a thousand runs with the checkpoints of a ResNet-50.
+// DefaultMaxBytes is the default limit of [Store.Import]: 256 GiB, enough for a thousand runs with the checkpoints of a
+// ResNet-50.
 const DefaultMaxBytes = 256 << 30
 
-// ImportOptions bound an import.
+// ImportOptions limit an import.
 type ImportOptions struct {
-	// MaxBytes is how many bytes the files of an archive may take in the store, together; 0 is [DefaultMaxBytes]. Each
-	// file counts as whole blocks of 4096 bytes, and one at least. An archive that lists more is refused before
-	// anything is unpacked: a small file can be a large archive compressed.
+	// MaxBytes limits the disk space of the unpacked files; 0 is [DefaultMaxBytes]. Each file counts as whole blocks of
+	// 4096 bytes, and at least one. An archive whose manifest lists more is rejected before anything is unpacked, because
+	// a small file can be a large archive compressed.
 	MaxBytes int64
 }
 
-// Import takes the runs of an archive that the store does not have. All of the archive is unpacked beside the runs and
-// checked first, so that one that is damaged, or larger than the options allow, changes nothing; the same holds if ctx
-// is done before that. No run of the store is overwritten: an unfinished one that gives way to a finished one is kept
-// beside it.
+// Import copies the runs of an archive that the store does not have. It unpacks and verifies the whole archive in a
+// temporary folder first. An archive that is damaged or too large therefore changes nothing, and neither does a context
+// that is done before that. Import overwrites no run. An unfinished run that is replaced by a finished one is kept
+// under another name.
 func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Transfer, error) {
 	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
@@ -57,7 +57,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Tran
 	defer remove()
 	index, err := unpack(ctx, dir, r, cmp.Or(o.MaxBytes, DefaultMaxBytes))
 	if ctx.Err() != nil {
-		err = ctx.Err() // And nothing is wrong with the archive.
+		err = ctx.Err() // Not a fault of the archive.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("nothing was imported: %w", err)
@@ -71,25 +71,25 @@ func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Tran
 			return nil, fmt.Errorf("nothing was imported: run %s of the archive %w", run.Hash, err)
 		}
 	}
-	var moved Transfer
+	var transfer Transfer
 	for _, run := range index.Runs {
-		if err := s.take(from, run.Hash, &moved); err != nil {
-			return &moved, err
+		if err := s.take(from, run.Hash, &transfer); err != nil {
+			return &transfer, err
 		}
 	}
-	return &moved, nil
+	return &transfer, nil
 }
 
-// workFolder makes a folder for an import beside the runs. The system frees its lock when the process ends, however it
-// does.
+// workFolder creates a temporary folder for an import inside the store, and locks it. The system releases the lock when
+// the process ends.
 func (s *Store) workFolder() (dir string, remove func(), err error) {
 	if dir, err = os.MkdirTemp(s.Dir, importPrefix); err != nil {
 		return "", nil, err
 	}
 	held := filepath.Join(dir, heldFile)
-	l := flock.New(held + ".new") // Under its name it is locked from the first moment on.
+	l := flock.New(held + ".new") // Renamed once it is locked, so that the file under its name is always locked.
 	remove = func() {
-		_ = os.RemoveAll(dir) // What stays does no harm.
+		_ = os.RemoveAll(dir) // Leftovers do no harm.
 		_ = l.Unlock()
 	}
 	if _, err = l.TryLock(); err == nil {
@@ -101,12 +101,12 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 	return dir, remove, err
 }
 
-// tidy removes what was killed: an import, a merge, a [Store.Put] or a [Store.Remove]. What has no lock to tell may be
-// under way for a day.
+// removeLeftovers removes what killed processes have left of an import, a merge, a [Store.Put] or a [Store.Remove].
+// Folders without a lock are removed after a day, because they may be in use until then.
 func (s *Store) removeLeftovers() {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
-		if !e.IsDir() { // A symbolic link is none.
+		if !e.IsDir() { // Symbolic links are not followed.
 			continue
 		}
 		path := filepath.Join(s.Dir, e.Name())
@@ -116,7 +116,7 @@ func (s *Store) removeLeftovers() {
 		switch {
 		case removed && runName.MatchString(hash):
 			if unlock, free, err := s.tryLock(hash); err == nil && free {
-				_ = os.RemoveAll(path) // What stays does no harm, here and below.
+				_ = os.RemoveAll(path) // Leftovers do no harm, here and below.
 				unlock()
 			}
 		case !imported && !strings.HasPrefix(e.Name(), putPrefix):
@@ -138,7 +138,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Merge takes the runs of another store that this one does not have, as [Store.Export] and [Store.Import] do.
+// Merge copies the runs of another store that this one does not have, as [Store.Export] and [Store.Import] do.
 func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Transfer, error) {
 	if same, err := sameFolder(s.Dir, other.Dir); err != nil {
 		return nil, err
@@ -153,20 +153,20 @@ func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Tra
 	exported := make(chan outcome, 1)
 	go func() {
 		m, err := other.Export(w, nil, checkpoints)
-		_ = w.CloseWithError(err) // It does not fail.
+		_ = w.CloseWithError(err) // Never fails.
 		exported <- outcome{m, err}
 	}()
-	moved, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // As large as the store that it comes from.
+	transfer, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // No limit, because the source is a store and not a file of unknown origin.
 	_ = r.CloseWithError(err)
 	out := <-exported
-	if out.error != nil && !errors.Is(out.error, err) { // It is why the import failed, and not the other way round.
-		return moved, out.error
+	if out.error != nil && !errors.Is(out.error, err) { // The export failed first.
+		return transfer, out.error
 	}
-	if out.error == nil && moved != nil {
-		moved.Busy = append(moved.Busy, out.Busy...)
-		moved.Unusable = append(moved.Unusable, out.Unusable...)
+	if out.error == nil && transfer != nil {
+		transfer.Busy = append(transfer.Busy, out.Busy...)
+		transfer.Unusable = append(transfer.Unusable, out.Unusable...)
 	}
-	return moved, err
+	return transfer, err
 }
 
 func sameFolder(a, b string) (bool, error) {
@@ -178,7 +178,7 @@ func sameFolder(a, b string) (bool, error) {
 	return os.SameFile(x, y), nil
 }
 
-// withContext is a reader that ends when ctx does.
+// withContext is a reader that ends when its context does.
 type withContext struct {
 	io.Reader
 	ctx context.Context
@@ -191,8 +191,7 @@ func (r withContext) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// unpack reads an archive into an empty folder: what its manifest says, no more and no less, if that is at most limit
-// bytes.
+// unpack reads an archive into an empty folder: exactly the files in its manifest, if they take at most limit bytes.
 func unpack(ctx context.Context, dir string, r io.Reader, limit int64) (*archiveIndex, error) {
 	buffered := bufio.NewReader(r)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -233,34 +232,35 @@ func unpack(ctx context.Context, dir string, r io.Reader, limit int64) (*archive
 		}
 		f, expected := due[h.Name]
 		if !expected || h.Typeflag != tar.TypeReg || h.Size != f.Size {
-			return nil, fmt.Errorf("the archive is damaged: %q is not as its manifest says", h.Name)
+			return nil, fmt.Errorf("the archive is damaged: %q does not agree with the manifest", h.Name)
 		}
 		delete(due, h.Name)
 		if err := unpackFile(ctx, root, h.Name, t, f); err != nil {
 			return nil, err
 		}
 	}
-	switch n, err := io.CopyN(io.Discard, r, maxTrailer+1); { // To the end, where gzip has its sum.
+	switch n, err := io.CopyN(io.Discard, r, maxTrailer+1); { // Read to the end, where gzip has its checksum.
 	case err == nil:
 		return nil, fmt.Errorf("the archive is damaged: more than %d bytes follow its end", n-1)
 	case err != io.EOF:
 		return nil, fmt.Errorf("the archive is damaged: %w", err)
 	}
 	if len(due) > 0 {
-		return nil, fmt.Errorf("the archive is damaged: it lacks %d files that its manifest lists, %s for one", len(due), slices.Min(slices.Collect(maps.Keys(due))))
+		return nil, fmt.Errorf("the archive is damaged: it lacks %d files of its manifest, among them %s", len(due),
+			slices.Min(slices.Collect(maps.Keys(due))))
 	}
 	return index, nil
 }
 
-// fits tells by the manifest whether an archive takes more than limit bytes in the store; see [ImportOptions].
+// checkSize returns an error if the files of the manifest take more than limit bytes; see [ImportOptions].
 func (x *archiveIndex) checkSize(limit int64) error {
 	const block = 4096
 	left := limit
 	for _, run := range x.Runs {
 		for _, f := range run.Files {
 			if left < block || f.Size > left/block*block {
-				return fmt.Errorf("the archive's files take more than the %d bytes that are allowed: "+
-					"check where it comes from, or allow more", limit)
+				return fmt.Errorf("the files of the archive take more than the allowed %d bytes: "+
+					"check its origin, or raise the limit", limit)
 			}
 			left -= max((f.Size-1)/block+1, 1) * block
 		}
@@ -268,28 +268,29 @@ func (x *archiveIndex) checkSize(limit int64) error {
 	return nil
 }
 
+// readIndex reads and verifies the manifest of an archive.
 func readIndex(ctx context.Context, t *tar.Reader) (*archiveIndex, error) {
 	h, err := t.Next()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the file is no archive of runs, or is damaged: %w", err)
+		return nil, fmt.Errorf("the file is not an archive of runs, or it is damaged: %w", err)
 	case h.Name != archiveManifest || h.Typeflag != tar.TypeReg || h.Size > maxManifest:
-		return nil, fmt.Errorf("the file is no archive of runs: it does not begin with %s", archiveManifest)
+		return nil, fmt.Errorf("the file is not an archive of runs: its first file is not %s", archiveManifest)
 	}
 	var index archiveIndex
 	if err := json.NewDecoder(t).Decode(&index); err != nil {
 		return nil, fmt.Errorf("the archive is damaged: %s: %w", archiveManifest, err)
 	}
 	if index.Format != archiveFormat {
-		return nil, fmt.Errorf("the archive has format %d, this program reads format %d", index.Format, archiveFormat)
+		return nil, fmt.Errorf("the archive has format %d, but this program reads format %d", index.Format, archiveFormat)
 	}
 	if index.Sum != index.sum() {
-		return nil, fmt.Errorf("the archive is damaged: the checksum of %s does not fit", archiveManifest)
+		return nil, fmt.Errorf("the archive is damaged: wrong checksum of %s", archiveManifest)
 	}
 	seen := make(map[string]bool)
 	for _, run := range index.Runs {
 		if !runName.MatchString(run.Hash) || seen[run.Hash] {
-			return nil, fmt.Errorf("the archive's manifest lists %q, which is no run, or twice", run.Hash)
+			return nil, fmt.Errorf("the manifest of the archive lists the run %q twice, or it is not a hash", run.Hash)
 		}
 		seen[run.Hash] = true
 		names := make(map[string]bool)
@@ -298,7 +299,8 @@ func readIndex(ctx context.Context, t *tar.Reader) (*archiveIndex, error) {
 				return nil, err
 			}
 			if !archivable.MatchString(f.Name) || f.Size < 0 || names[f.Name] {
-				return nil, fmt.Errorf("the archive's manifest lists %q for run %s, which is no file of a run, or twice", f.Name, run.Hash)
+				return nil, fmt.Errorf("the manifest of the archive lists %q for run %s twice, or it is not an output file",
+					f.Name, run.Hash)
 			}
 			names[f.Name] = true
 		}
@@ -330,12 +332,12 @@ func unpackFile(ctx context.Context, root *os.Root, name string, r io.Reader, wa
 	case err != nil:
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	case hex.EncodeToString(h.Sum(nil)) != want.Sum:
-		return fmt.Errorf("the archive is damaged: the checksum of %s does not fit", name)
+		return fmt.Errorf("the archive is damaged: wrong checksum of %s", name)
 	}
 	return nil
 }
 
-// readError remembers what went wrong on the side of the reader.
+// readError remembers the error of the reader, to tell it from one of the writer.
 type readError struct {
 	io.Reader
 	err error
@@ -349,7 +351,8 @@ func (r *readError) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sound tells what is wrong with a run that was unpacked: its spec must have its hash, and its result or checkpoint fit it.
+// verify returns an error if the spec of an unpacked run does not have its hash, or its result or checkpoint is
+// damaged.
 func (s *Store) verify(hash string) error {
 	if err := checkDirectory(s.Path(hash), hash); err != nil {
 		return err
@@ -357,7 +360,7 @@ func (s *Store) verify(hash string) error {
 	r, err := s.read(hash)
 	switch {
 	case err == nil && r.Spec.Hash() != hash:
-		return fmt.Errorf("has a result whose spec has the hash %s", r.Spec.Hash())
+		return fmt.Errorf("contains a result whose spec has the hash %s", r.Spec.Hash())
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -366,31 +369,31 @@ func (s *Store) verify(hash string) error {
 	return s.verifyCheckpoint(hash)
 }
 
-// take moves a run that was unpacked and is sound into its place, if that is free.
-func (s *Store) take(from *Store, hash string, moved *Transfer) error {
+// take moves a verified run into the store, if it does not have the run yet.
+func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 	unlock, free, err := s.tryLock(hash)
 	if err != nil {
 		return err
 	} else if !free {
-		moved.Busy = append(moved.Busy, hash)
+		transfer.Busy = append(transfer.Busy, hash)
 		return nil
 	}
 	defer unlock()
-	theirs, _ := from.read(hash) // nil of an unfinished one.
+	theirs, _ := from.read(hash) // nil if it is unfinished.
 	ours, err := s.read(hash)
 	var bad *unusable
 	switch {
 	case err == nil:
 		switch {
 		case theirs == nil:
-			moved.Present = append(moved.Present, hash)
+			transfer.Present = append(transfer.Present, hash)
 		case sameNumbers(ours, theirs):
-			moved.Present = append(moved.Present, hash)
+			transfer.Present = append(transfer.Present, hash)
 			return s.addMissing(from, hash, ours.Sum == theirs.Sum)
 		case ours.Backend != theirs.Backend:
-			moved.Differ = append(moved.Differ, hash)
+			transfer.Differ = append(transfer.Differ, hash)
 		default:
-			moved.Conflicts = append(moved.Conflicts, hash)
+			transfer.Conflicts = append(transfer.Conflicts, hash)
 		}
 		return nil
 	case errors.As(err, &bad):
@@ -402,7 +405,7 @@ func (s *Store) take(from *Store, hash string, moved *Transfer) error {
 	}
 	if _, err := os.Lstat(s.Path(hash)); err == nil {
 		if theirs == nil && epochsDone(from.Path(hash)) <= epochsDone(s.Path(hash)) {
-			moved.Present = append(moved.Present, hash)
+			transfer.Present = append(transfer.Present, hash)
 			return nil
 		}
 		if _, err := durable.MoveAside(s.Path(hash), "unfinished"); err != nil {
@@ -412,11 +415,11 @@ func (s *Store) take(from *Store, hash string, moved *Transfer) error {
 	if err := os.Rename(from.Path(hash), s.Path(hash)); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	moved.Taken = append(moved.Taken, hash)
+	transfer.Taken = append(transfer.Taken, hash)
 	return nil
 }
 
-// epochsDone is how far the checkpoint in a run's directory is; 0 without one that can be used.
+// epochsDone returns the epoch of the checkpoint in the directory of a run, or 0 without a usable checkpoint.
 func epochsDone(dir string) int {
 	c, err := train.ReadCheckpoint(dir)
 	if err != nil {
@@ -425,7 +428,8 @@ func epochsDone(dir string) int {
 	return c.Epoch
 }
 
-// complete adds to a finished run a checkpoint and, if the results are one and the same, a portrait that it lacks and another store has.
+// addMissing adds to a finished run the checkpoint of another store, if it has none. If both results are the same one,
+// it also adds missing histograms.
 func (s *Store) addMissing(from *Store, hash string, same bool) error {
 	add := func(name, by string) error {
 		if _, err := os.Lstat(filepath.Join(s.Path(hash), by)); !errors.Is(err, fs.ErrNotExist) {
@@ -434,7 +438,7 @@ func (s *Store) addMissing(from *Store, hash string, same bool) error {
 		if _, err := os.Lstat(filepath.Join(from.Path(hash), by)); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		_ = os.Remove(filepath.Join(s.Path(hash), name)) // A folder with nothing in it.
+		_ = os.Remove(filepath.Join(s.Path(hash), name)) // An empty folder.
 		if err := os.Rename(filepath.Join(from.Path(hash), name), filepath.Join(s.Path(hash), name)); err != nil {
 			return fmt.Errorf("the run store cannot be written: %w", err)
 		}
@@ -445,13 +449,13 @@ func (s *Store) addMissing(from *Store, hash string, same bool) error {
 			return err
 		}
 	}
-	if same { // A portrait is of one result.
+	if same { // Histograms belong to one result.
 		return add(histogramsFile, histogramsFile)
 	}
 	return nil
 }
 
-// sameNumbers tells whether two results of a run say the same, wherever and whenever they were made.
+// sameNumbers reports whether two results of a run have the same measures and output files.
 func sameNumbers(a, b *Result) bool {
 	bare := func(r Result) Result {
 		return Result{DataDigest: r.DataDigest, Measures: r.Measures, Files: r.Files}

@@ -12,15 +12,15 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-const locksDir = ".locks" // Outside the runs, so that a run can be set aside while it is locked.
+const locksDir = ".locks" // Outside the directories of runs, so that a run can be set aside while it is locked.
 
-// lockFile is the lock of a name. Its file is never removed, since the lock of a removed file holds no one off. It is opened
-// for writing, without which NFS gives no exclusive lock, and may be written by all that the umask lets.
+// lockFile returns the lock of a name. Its file is never removed, because a lock on a removed file excludes no one. It
+// is opened for writing, because NFS gives exclusive locks only then.
 func (s *Store) lockFile(name string) *flock.Flock {
 	return flock.New(filepath.Join(s.Dir, locksDir, name), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 }
 
-// tryLock takes a lock that is free.
+// tryLock takes a lock if it is free.
 func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
 	if err := durable.NoLink(s.Dir, filepath.Join(locksDir, name)); err != nil {
 		return nil, false, err
@@ -32,22 +32,22 @@ func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
 	return func() { _ = l.Unlock() }, free, nil
 }
 
-// lock waits until no other process works on the run.
+// lock waits until no other process works on a run, and takes its lock.
 func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
 	return s.waitForLock(ctx, hash, "works on run "+hash)
 }
 
-// Lock waits until no other process, here or on a machine that shares the store, has the lock of a name. The system frees a
-// lock when its process ends, however it does; the server of a network file system that of a machine it no longer hears
-// of, after its lease.
+// Lock waits for the lock of a name and takes it. The lock excludes processes on this machine and on machines that
+// share the store. The system releases it when the process ends. If a machine dies, the server of a network file system
+// releases its locks once their lease ends.
 func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	if name == "" || runName.MatchString(name) || filepath.Base(name) != name {
-		return nil, fmt.Errorf("lock %q: want a name that is no path and no run's", name)
+		return nil, fmt.Errorf("lock %q: want a name that is neither a path nor the hash of a run", name)
 	}
 	return s.waitForLock(ctx, name, "has the lock "+name)
 }
 
-// Locked tells whether another process has the lock of a name.
+// Locked reports whether another process has the lock of a name.
 func (s *Store) Locked(name string) (bool, error) {
 	unlock, free, err := s.tryLock(name)
 	if err == nil && free {
@@ -64,11 +64,11 @@ func (s *Store) waitForLock(ctx context.Context, name, does string) (unlock func
 	if err != nil || free {
 		return unlock, err
 	}
-	s.warn("waiting for another process that %s", does)
+	s.warn("waiting for another process, which %s", does)
 	l := s.lockFile(name)
 	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("stopped while waiting for another process that %s: %w", does, ctx.Err())
+			return nil, fmt.Errorf("stopped while waiting for another process, which %s: %w", does, ctx.Err())
 		}
 		return nil, fmt.Errorf("the run store cannot be written: %w", err)
 	}

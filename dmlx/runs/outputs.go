@@ -17,7 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Metrics reads a run's epochs: none of a run that has not finished one, or that is not in the store.
+// Metrics returns the metrics of the completed epochs of a run. There are none if the run is not in the store.
 func (s *Store) Metrics(hash string) ([]train.Epoch, error) {
 	if err := durable.NoLink(s.Dir, filepath.Join(hash, train.MetricsFile)); err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (s *Store) Metrics(hash string) ([]train.Epoch, error) {
 	return out, nil
 }
 
-// Embeddings reads a finished run's embeddings of the test set, of length 1, and those of the gallery, nil if the test set
-// is ranked against itself.
+// Embeddings returns the unit-length embeddings of the test set of a finished run, and those of the gallery. The
+// gallery is nil if the test set is ranked against itself.
 func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, err error) {
 	r, err := s.Get(hash)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, er
 			return nil, err
 		}
 		if len(shape) != 2 || shape[0] != len(classes) {
-			return nil, fmt.Errorf("run %s: %s of shape %v does not fit %d labels", hash, embeddings, shape, len(classes))
+			return nil, fmt.Errorf("run %s: %s has the shape %v, but there are %d labels", hash, embeddings, shape, len(classes))
 		}
 		return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
 	}
@@ -73,8 +73,8 @@ func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, er
 	return test, gallery, err
 }
 
-// Triplets reads S_ap and S_an of all valid triplets of a finished run's last five epochs, in the order of training:
-// of the files that its result rests on. There are none of a run that is not finished.
+// Triplets returns S_ap [n] and S_an [n] of all valid triplets in the last five epochs of a finished run, in the order
+// of training. There are none if the run is unfinished.
 func (s *Store) Triplets(hash string) (sap, san []float32, err error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -83,7 +83,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 				t.Fatal(err)
 			}
 			hash := tiny().Hash()
-			if e := s.Entry(hash); !strings.Contains(e.Bad, "symbolic link, which is not followed") {
+			if e := s.Entry(hash); !strings.Contains(e.Bad, "links are not followed") {
 				t.Errorf("entry %+v", e)
 			}
 			if entries, err := s.List(); err != nil || len(entries) != 1 || !strings.Contains(entries[0].Bad, "symbolic link") {
@@ -95,7 +95,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			}
 			mustRun(t, goBackend(), s, tiny())
 			sameAsReference(t, s, tiny())
-			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "symbolic link, which is not followed; set aside") {
+			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "links are not followed; set aside") {
 				t.Errorf("%q", *warnings)
 			}
 			if err := os.Rename(s.Path(hash), s.Path(hash)+".kept"); err != nil {
