@@ -9,38 +9,40 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Finals says how a search's best trials are tried again and measured.
+// Finals control how the best trials are trained again and measured.
 type Finals struct {
-	// Finalists is how many of the best trials are trained again, with Again seeds that no trial had: the best of many by one seed is
-	// also the luckiest.
+	// Finalists is the number of best trials that are trained again, each with FreshSeeds seeds that no trial had: the
+	// best of many trials with one seed is also the luckiest.
 	Finalists, FreshSeeds int
-	// Seeds are those of the runs on all training classes, which are measured on the test classes.
+	// Seeds are those of the final runs, which train on all training classes and are measured on the test classes.
 	Seeds []uint64
 }
 
-// StandardFinals are four finalists with two fresh seeds, and three seeds for the test.
+// StandardFinals are four finalists with two fresh seeds each, and three seeds for the test.
 var StandardFinals = Finals{Finalists: 4, FreshSeeds: 2, Seeds: []uint64{1, 2, 3}}
 
-// Finalist is one of the best trials, tried again.
+// Finalist is one of the best trials with its fresh runs.
 type Finalist struct {
 	Record
 	Rule    string
-	Fresh   []*runs.Result // With fresh seeds, held-out classes left out as in the search.
-	HeldOut stats.Mean     // Over these; the trial's own run, by which it was picked, is not in it.
+	Fresh   []*runs.Result // With fresh seeds; the same classes are held out.
+	HeldOut stats.Mean     // Over the fresh runs only: the trial's own run is biased, because it was the reason to pick it.
 }
 
-// Verdict is what a search has come to.
+// Selection is the outcome of a search.
 type Selection struct {
 	Finalists []Finalist
-	Chosen    int // Of the finalists, the one whose fresh runs are best; −1 while they are missing.
-	// Tests are its runs on all training classes; their recall on the test classes is the search's outcome.
+	Chosen    int // Index of the finalist with the best fresh runs; −1 while some are missing.
+	// Tests are the runs of the chosen finalist on all training classes. Their recall on the test classes is the result of
+	// the search.
 	Tests []*runs.Result
 }
 
-// Train has the results of specs, in their order: nil for those that are not there, where none are to be made.
+// TrainFunc returns the results of specs, in their order. A result is nil if it is missing and nothing is to be
+// trained.
 type TrainFunc func(ctx context.Context, specs []runs.Spec) ([]*runs.Result, error)
 
-// Learner is an objective that trains and knows of the results what a search may; see [Learn].
+// TrainObjective returns an objective that trains specs and reveals only [OutcomeOf] of their results.
 func TrainObjective(train TrainFunc) Objective {
 	return func(ctx context.Context, specs []runs.Spec) ([]Outcome, error) {
 		results, err := train(ctx, specs)
@@ -50,7 +52,7 @@ func TrainObjective(train TrainFunc) Objective {
 		out := make([]Outcome, len(results))
 		for i, r := range results {
 			if r == nil {
-				return nil, fmt.Errorf("run %s was not made", specs[i].Hash())
+				return nil, fmt.Errorf("run %s was not trained", specs[i].Hash())
 			}
 			if out[i], err = OutcomeOf(r); err != nil {
 				return nil, err
@@ -60,11 +62,11 @@ func TrainObjective(train TrainFunc) Objective {
 	}
 }
 
-// Verdict tries the best trials again on the held-out classes, chooses one, and measures it on the test classes.
+// Select trains the best trials again with held-out classes, chooses one, and measures it on the test classes.
 func (s *Search) Select(ctx context.Context, train TrainFunc, f Finals) (*Selection, error) {
 	best := s.Best(f.Finalists)
 	if len(best) == 0 {
-		return nil, fmt.Errorf("search %s has no trial of the whole length that did not diverge: there is nothing to choose", s.Name)
+		return nil, fmt.Errorf("search %s has no finite trial of the full length: there is nothing to choose", s.Name)
 	}
 	v := &Selection{Chosen: -1}
 	var specs []runs.Spec
@@ -97,7 +99,7 @@ func (s *Search) Select(ctx context.Context, train TrainFunc, f Finals) (*Select
 		}
 		c.HeldOut = runs.MeanOf(c.Fresh, func(r *runs.Result) float64 { return r.HeldOutRecall[1] })
 		score := c.HeldOut.Mean
-		if c.HeldOut.Diverged > 0 || f.FreshSeeds == 0 { // What diverges once is not to be recommended.
+		if c.HeldOut.Diverged > 0 || f.FreshSeeds == 0 { // One diverged run disqualifies a finalist.
 			score = math.Inf(-1)
 		}
 		if score > highest {
@@ -108,7 +110,7 @@ func (s *Search) Select(ctx context.Context, train TrainFunc, f Finals) (*Select
 		v.Chosen = -1
 		return v, nil
 	}
-	if v.Chosen < 0 { // All diverged with other seeds, or none were tried: the trials' own runs decide.
+	if v.Chosen < 0 { // All finalists diverged, or had no fresh seeds: take the best trial.
 		v.Chosen = 0
 	}
 	spec, err := s.Spec(v.Finalists[v.Chosen].At)
@@ -119,7 +121,7 @@ func (s *Search) Select(ctx context.Context, train TrainFunc, f Finals) (*Select
 	return v, err
 }
 
-// Spec is the spec of a point at the whole length.
+// Spec returns the spec of a point at the full length.
 func (s *Search) Spec(at Point) (runs.Spec, error) {
 	base := s.Base
 	if s.base.Data != "" {
@@ -128,7 +130,7 @@ func (s *Search) Spec(at Point) (runs.Spec, error) {
 	return Apply(base, s.Space, at)
 }
 
-// Test trains a spec on all training classes, with each of the seeds. What is not there is left out.
+// Test trains a spec on all training classes, once per seed, and returns the results. Missing results are left out.
 func Test(ctx context.Context, train TrainFunc, spec runs.Spec, seeds []uint64) ([]*runs.Result, error) {
 	spec.HeldOut = 0
 	var specs []runs.Spec
