@@ -523,9 +523,9 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 			}
 			return os.WriteFile(path, bytes.Replace(raw, []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1), 0o600)
 		},
-		"damaged: unexpected end": func(dir string) error { return os.Truncate(filepath.Join(dir, resultFile), 100) },
-		"lacks the file labels.npy":        func(dir string) error { return os.Remove(filepath.Join(dir, train.LabelsFile)) },
-		"checksum of embeddings":  func(dir string) error { return os.Truncate(filepath.Join(dir, train.EmbeddingsFile), 128) },
+		"damaged: unexpected end":   func(dir string) error { return os.Truncate(filepath.Join(dir, resultFile), 100) },
+		"lacks the file labels.npy": func(dir string) error { return os.Remove(filepath.Join(dir, train.LabelsFile)) },
+		"checksum of embeddings":    func(dir string) error { return os.Truncate(filepath.Join(dir, train.EmbeddingsFile), 128) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			s, warnings := testStore(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 )
 
-// array is tasks of which Slurm knows offset less than their number.
+// jobArray is a set of tasks. Their indices in Slurm are their numbers minus offset.
 type jobArray struct {
 	offset  int
 	indices []int
@@ -30,7 +30,7 @@ func (s *Submission) arrays(tasks []int) []jobArray {
 	return out
 }
 
-// spans writes indices in order as sbatch wants them: 0-3,7.
+// indexRanges formats ascending indices for sbatch: 0-3,7.
 func indexRanges(indices []int) string {
 	var out []string
 	for i := 0; i < len(indices); {
@@ -48,10 +48,10 @@ func indexRanges(indices []int) string {
 	return strings.Join(out, ",")
 }
 
-// warn is how many seconds before its time ends a task is told, so that it asks for another turn.
+// signalSeconds is how long before its time limit a task receives a signal, so that it can ask to be requeued.
 const signalSeconds = 60
 
-// arguments are those of sbatch for an array, one of so many that are sent together.
+// arguments returns the arguments of sbatch for one of several arrays that are submitted together.
 func (s *Submission) arguments(a jobArray, together int) []string {
 	indices := indexRanges(a.indices)
 	if s.MaxParallel > 0 {
@@ -63,7 +63,7 @@ func (s *Submission) arguments(a jobArray, together int) []string {
 	return append(args, s.Sbatch...)
 }
 
-// where are the options of sbatch that say on what to run.
+// sbatchOptions returns the options of sbatch.
 func (o Options) sbatchOptions() []string {
 	var args []string
 	for _, option := range [][2]string{{"--partition", o.Partition}, {"--gres", o.Gres}, {"--time", o.Time}} {
@@ -74,10 +74,10 @@ func (o Options) sbatchOptions() []string {
 	return append(args, o.Sbatch...)
 }
 
-// pattern writes a path so that Slurm takes it as it is.
+// escapePattern escapes a path in which Slurm would expand patterns.
 func escapePattern(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 
-// Commands are the commands that would send the submission, with the text of [Submission.Script] in a file job.sh.
+// Commands returns the commands that would submit the submission, with [Submission.Script] in a file job.sh.
 func (s *Submission) Commands() []string {
 	var out []string
 	arrays := s.arrays(s.ownTasks())
@@ -91,17 +91,18 @@ func (s *Submission) Commands() []string {
 	return out
 }
 
-// variable is a name that a shell takes for one of a variable: others could be commands to it, and are not passed on.
+// variableName matches the names of shell variables. Other names are not passed on, because a shell could run them as
+// commands.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// environment is what of this process's environment decides how runs are made; it is part of the script, since not all
-// sites hand the environment on. Folders are written in full, with that of the published data sets, since tasks run elsewhere.
+// environment returns the variables of this process that affect training. They are part of the batch script, because
+// not all clusters pass the environment on. Relative paths are made absolute, because tasks run in another folder.
 func environment() []string {
 	var out []string
 	if dir, err := filepath.Abs(datasets.DataDir()); err == nil {
 		out = append(out, datasets.DataEnv+"="+dir)
 	}
-	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" { // Else it is the node's own.
+	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" { // Otherwise each node uses its default.
 		out = append(out, datasets.CacheEnv+"="+dir)
 	}
 	for _, v := range os.Environ() {
@@ -119,8 +120,8 @@ func environment() []string {
 	return out
 }
 
-// script is a batch script that becomes the program: Slurm signals the script's own process. The program is opened
-// once, so that what is started is what was checked, whatever becomes of its name.
+// script returns a batch script that replaces itself with the program, because Slurm sends signals to the process of
+// the script. The script opens the program once, so that it starts the file that it has checked.
 func (s *Submission) script(args ...string) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash\n")
@@ -130,7 +131,8 @@ func (s *Submission) script(args ...string) string {
 		}
 	}
 	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
-	fmt.Fprintf(&b, "[ -x \"$program\" ] || { echo \"$(hostname) does not see $program: is the run store on a file system of the nodes?\" >&2; exit %d; }\n", exitNotSeen)
+	fmt.Fprintf(&b, "[ -x \"$program\" ] || "+
+		"{ echo \"$(hostname) does not see $program: is the run store on a shared file system?\" >&2; exit %d; }\n", exitNotSeen)
 	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", exitNotSeen)
 	b.WriteString("sum=$(sha256sum <&9)\n")
 	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || ", quote(s.Digest))
@@ -143,12 +145,12 @@ func (s *Submission) script(args ...string) string {
 	return b.String()
 }
 
-// Script is the batch script of the submission's arrays.
+// Script returns the batch script of the arrays.
 func (s *Submission) Script() string {
 	return s.script("runs", "make", "--manifest", quote(s.path(manifestFile)), "--task", `"$(($1 + SLURM_ARRAY_TASK_ID))"`)
 }
 
-// quote makes one word of a text for the shell.
+// quote returns a text as one word of the shell.
 func quote(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=/.,:%@+", r)

@@ -649,7 +649,7 @@ func TestCancel(t *testing.T) {
 	if err := s.Follow(t.Context(), o); !errors.Is(err, errCancelled) {
 		t.Error(err)
 	}
-	if q, err := queue(t.Context(), s); err != nil || q.at(s, 3).waits() {
+	if q, err := queue(t.Context(), s); err != nil || q.at(s, 3).active() {
 		t.Errorf("%+v, %v", q, err)
 	}
 	queued := o
@@ -820,7 +820,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("task %d: %+v, want %+v", n, got, expected)
 		}
 	}
-	if p := q.at(s, 0); !p.waits() || p.runs() {
+	if p := q.at(s, 0); !p.active() || p.running() {
 		t.Error("a pending task waits")
 	}
 	for reason, held := range map[string]bool{"launch failed requeued held": true, "launch_failed_requeued_held": true, "JobHoldMaxRequeue": true, "JobHeldUser": false, "Priority": false} {
@@ -828,7 +828,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("%s: held %v", reason, p.held())
 		}
 	}
-	if p := q.at(s, 1); !p.waits() || !p.runs() {
+	if p := q.at(s, 1); !p.active() || !p.running() {
 		t.Error("a running task runs")
 	}
 	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []jobArray{{0, []int{0, 1, 2, 5}}, {10, []int{1}}}) || indexRanges(got[0].indices) != "0-2,5" {

@@ -13,43 +13,55 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// Submission is jobs that were sent together, or are about to be.
+// The folder of this package in a store, and its files.
+const (
+	folder       = ".slurm"
+	manifestFile = "manifest.json"
+	logDir       = "log"
+	failedDir    = "failed"    // Errors of tasks that gave up, by their numbers.
+	stoppedDir   = "stopped"   // Epochs at which tasks reached their time limit, by their numbers.
+	cancelled    = "cancelled" // This file exists once the submission was canceled,
+	finished     = "finished"  // and this one once all of it is done.
+)
+
+// Submission is a set of jobs that were submitted together, or are about to be.
 type Submission struct {
 	manifest
 	store *runs.Store
 }
 
-// manifest is manifest.json in the submission's folder: what its tasks are to make, and by what.
+// manifest is manifest.json in the folder of the submission: the jobs of its tasks, and the program that does them.
 type manifest struct {
 	ID      string    `json:"id"`
 	Date    time.Time `json:"date"`
 	User    string    `json:"user"`
-	Version string    `json:"version"` // Of the program,
-	Digest  string    `json:"digest"`  // the SHA-256 of its file,
-	Recipe  int       `json:"recipe"`  // and its recipe.
+	Version string    `json:"version"` // Version of the program.
+	Digest  string    `json:"digest"`  // SHA-256 of the program.
+	Recipe  int       `json:"recipe"`  // Recipe of the program.
 	Retries int       `json:"retries"`
-	// Sbatch are the options that say on what to run, and MaxParallel bounds how many tasks do at once, as in [Options].
+	// Sbatch are the options of sbatch, and MaxParallel limits the tasks that run at once; see [Options].
 	Sbatch      []string `json:"sbatch"`
 	MaxParallel int      `json:"max_parallel"`
-	// Environment is what the tasks find in theirs; see [environment].
+	// Environment is set for the tasks; see [environment].
 	Environment []string `json:"environment"`
-	// Chunk is how many tasks an array has at most; see MaxArraySize in slurm.conf.
+	// Chunk is the largest number of tasks of an array; see MaxArraySize in slurm.conf.
 	Chunk int    `json:"chunk"`
 	Tasks []Task `json:"tasks"`
 }
 
-// Task is a job of a submission. Its number is its place in the manifest.
+// Task is a job of a submission. Its number is its index in the manifest.
 type Task struct {
 	runs.Job
-	Hash string `json:"hash"` // Of the spec, when it was sent.
-	// In is another submission that has the job already. Once that is cancelled, this one sends it itself, and In is "".
+	Hash string `json:"hash"` // Hash of the spec when it was submitted.
+	// QueuedIn names another submission that has queued the job already. If that one is canceled, this submission submits
+	// the job itself, and QueuedIn becomes "".
 	QueuedIn string `json:"in,omitempty"`
 }
 
-// key tells jobs apart.
+// key identifies the job.
 func (t Task) key() string { return fmt.Sprint(t.Hash, t.Histograms) }
 
-// covers are the keys of the jobs that are done once the task is: a portrait comes with its run.
+// keys are the keys of the jobs that the task does: a job with histograms includes the run.
 func (t Task) keys() []string {
 	run := t
 	run.Histograms = false
@@ -59,7 +71,7 @@ func (t Task) keys() []string {
 	return []string{run.key(), t.key()}
 }
 
-// name is the task as a person knows it.
+// name describes the task to users.
 func (t Task) name() string {
 	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Objective(), t.Spec.Data, t.Spec.Seed)
 }
@@ -77,15 +89,15 @@ func (s *Submission) mark(mark string) error {
 	return nil
 }
 
-// program is where the user's copy of a program lies in the store.
+// program returns the path of the user's copy of the program in the store.
 func (s *Submission) program() string {
 	return filepath.Join(s.bin(), s.Digest[:12], "dmlx")
 }
 
-// arrayName is the name of the array whose first task has the number offset.
+// arrayName returns the name of the array whose first task has the number offset.
 func (s *Submission) arrayName(offset int) string { return fmt.Sprintf("dmlx-%s-%d", s.ID, offset) }
 
-// log is where a task's output goes, of all its turns.
+// log returns the path of the log of a task, which contains the output of all its starts.
 func (s *Submission) log(task int) string {
 	return s.path(filepath.Join(logDir, fmt.Sprintf("%d-%d.txt", task/s.Chunk*s.Chunk, task%s.Chunk)))
 }
@@ -94,13 +106,13 @@ func (s *Submission) log(task int) string {
 func Open(store *runs.Store, id string) (*Submission, error) {
 	s := &Submission{store: store, manifest: manifest{ID: id}}
 	if !submissionName.MatchString(id) {
-		return nil, fmt.Errorf("%q is no name of a submission", id)
+		return nil, fmt.Errorf("%q is not a valid name of a submission", id)
 	}
 	if err := durable.NoLink(store.Dir, filepath.Join(folder, id, manifestFile)); err != nil {
 		return nil, err
 	}
 	if info, err := os.Lstat(s.path(manifestFile)); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", s.path(manifestFile))
+		return nil, fmt.Errorf("%s is not a file", s.path(manifestFile))
 	}
 	raw, err := os.ReadFile(s.path(manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,20 +124,20 @@ func Open(store *runs.Store, id string) (*Submission, error) {
 		return nil, fmt.Errorf("%s is damaged: %w", s.path(manifestFile), err)
 	}
 	if s.ID != id || s.Chunk < 1 || !digestText.MatchString(s.Digest) {
-		return nil, fmt.Errorf("%s is damaged, or of another submission", s.path(manifestFile))
+		return nil, fmt.Errorf("%s is damaged or belongs to another submission", s.path(manifestFile))
 	}
 	for n, t := range s.Tasks {
 		if !runName.MatchString(t.Hash) {
-			return nil, fmt.Errorf("%s is damaged: its task %d is of %q, which is no run", s.path(manifestFile), n, t.Hash)
+			return nil, fmt.Errorf("%s is damaged: task %d has %q in place of a hash", s.path(manifestFile), n, t.Hash)
 		}
 	}
-	if s.Environment == nil { // Of an older program: its script had that of the process that submitted it.
+	if s.Environment == nil { // Older programs did not store it: use that of this process.
 		s.Environment = environment()
 	}
 	return s, nil
 }
 
-// Unfinished lists the submissions of a store that are not known to be done or cancelled, the oldest first.
+// Unfinished returns the submissions of a store that are neither done nor canceled, the oldest first.
 func Unfinished(store *runs.Store) ([]*Submission, error) {
 	entries, err := os.ReadDir(filepath.Join(store.Dir, folder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,15 +146,15 @@ func Unfinished(store *runs.Store) ([]*Submission, error) {
 		return nil, err
 	}
 	var out []*Submission
-	for _, e := range entries { // Their names begin with the time.
+	for _, e := range entries { // Sorted by name, which begins with the time.
 		s := &Submission{store: store, manifest: manifest{ID: e.Name()}}
 		if !s.hasMark(manifestFile) || s.hasMark(cancelled) || s.hasMark(finished) {
 			continue
 		}
 		opened, err := Open(store, e.Name())
-		if err != nil && s.checkOwner() != nil { // Another user's fault is not to keep this one from working.
+		if err != nil && s.checkOwner() != nil { // The fault of another user must not stop this one.
 			if store.Warn != nil {
-				store.Warn(fmt.Sprintf("left out a submission: %v", err))
+				store.Warn(fmt.Sprintf("skipped a submission: %v", err))
 			}
 			continue
 		} else if err != nil {
@@ -154,7 +166,7 @@ func Unfinished(store *runs.Store) ([]*Submission, error) {
 	return out, nil
 }
 
-// own are the numbers of the tasks that no other submission has.
+// ownTasks returns the numbers of the tasks that no other submission has queued.
 func (s *Submission) ownTasks() []int {
 	var out []int
 	for n, t := range s.Tasks {
@@ -165,7 +177,7 @@ func (s *Submission) ownTasks() []int {
 	return out
 }
 
-// write makes the submission's folder; the manifest is the last of it.
+// write creates the folder of the submission, and the manifest last.
 func (s *Submission) write() error {
 	if err := s.makeFolders(); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
@@ -178,7 +190,7 @@ func (s *Submission) writeManifest() error {
 	if err != nil {
 		return err
 	}
-	// No one else's to write; see [Submission.mine].
+	// Only the user may write it; see [Submission.checkOwner].
 	if err := durable.WriteFile(s.path(manifestFile), append(raw, '\n'), 0o644); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}

@@ -1,22 +1,3 @@
-// Package slurm has runs made by a cluster's own queue: Slurm's job arrays, one run a task.
-//
-// [Submit] writes a manifest of the jobs that a store lacks into the store, with the program that is to make them beside
-// it, and sends an array; [Submission.Follow] watches it to its end, and [Run] does both: it is what
-// [runs.Options.Submit] wants. Each task of the array calls [Make].
-//
-// All that is known of a submission is in the store and in Slurm's queue, so that whoever follows it may go and come back, and
-// others may submit the same: what is queued already is left out, and what is made by two tasks nevertheless is made once,
-// since a run is written by the one that holds its lock.
-//
-// The store must lie where the nodes see it, and may lie on NFS. A lock (flock) is one at the server there, Linux having made
-// it a lock of the file's bytes since 2.6.12: it holds between machines, and the server frees that of a machine that died once
-// its lease is over, with NFS 4, or its lock daemon hears that it is up again, with NFS 3. What a client remembers of names
-// that were not there is refreshed before a run is taken to be missing; see [runs.Store.Refresh]. A file system that is
-// mounted without locks between machines (nolock, local_lock) does not do, which the probe finds. Those who share a store
-// must be of one group, with a umask that lets the group write, as 002 does.
-//
-//	jobs, err := report.Missing(ctx, "table2", request)
-//	err = slurm.Run(ctx, store, jobs, slurm.Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00"})
 package slurm
 
 import (
@@ -38,28 +19,29 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// Options of a submission. The zero value takes the cluster's own defaults.
+// Options of a submission. The zero value uses the defaults of the cluster.
 type Options struct {
-	// Partition, Gres and Time are those of sbatch: where to run, as with "gpu:1", and for how long a task at most. A task whose
-	// time ends before its run does goes on from its checkpoint in another turn.
+	// Partition, Gres and Time are the options of sbatch: where to run, such as "gpu:1", and the time limit of a task. A
+	// task that reaches its limit is requeued and resumes from its checkpoint.
 	Partition, Gres, Time string
-	// MaxParallel is how many tasks run at once; 0 is as many as Slurm lets. Where it takes several arrays each has its share, and at
-	// least one. Tasks that are sent again are counted by themselves, and may run beside what is left of the others.
+	// MaxParallel limits the tasks that run at once; 0 is no limit. If there are several arrays, the limit is divided
+	// among them, but each gets at least one. Tasks that are submitted again have a limit of their own.
 	MaxParallel int
-	// Sbatch are further options of sbatch, such as "--qos=low". They come last, and so win.
+	// Sbatch are more options of sbatch, such as "--qos=low". They come last and override the others.
 	Sbatch []string
-	// Retries is how often a run that fails is tried again, and how often one that vanished from the queue is sent again
-	// without having got further; 0 is 2, and less is never.
+	// Retries is how often a failed run is tried again, and how often a task that vanished from the queue without progress
+	// is submitted again. 0 is 2; a negative number is never.
 	Retries int
-	// Program makes the runs; "" is this one. It must have the command line of dmlx: it is called as in [Make].
+	// Program trains the runs; "" is the running program. It must have the command line of dmlx; see [Worker.Run].
 	Program string
-	// NoProbe sends the array without having seen that the nodes find the store, and start the program there.
+	// NoProbe skips the probe, which checks on a node that the store and the program work there; see [Submit].
 	NoProbe bool
-	// Queued is for following what is queued already, by whomever: Submit sends nothing, and fails if something is in no queue.
+	// Queued only follows jobs that are queued already, by any user. Submit then submits nothing, and returns an error if
+	// a job is not in the queue.
 	Queued bool
-	// Poll is how often Slurm is asked; 0 is every ten seconds.
+	// Poll is the interval between queries of Slurm; 0 is ten seconds.
 	Poll time.Duration
-	// Say, if set, is told what happens, a line each; Progress how far all is, at each poll.
+	// Say, if not nil, receives messages of one line. Progress, if not nil, receives the status at each poll.
 	Say      func(line string)
 	Progress func(Status)
 }
@@ -84,18 +66,7 @@ func (o Options) poll() time.Duration {
 	return o.Poll
 }
 
-// The folder of a store that this package writes to, and what is in it.
-const (
-	folder       = ".slurm"
-	manifestFile = "manifest.json"
-	logDir       = "log"
-	failedDir    = "failed"    // Why a task gave up, by its number.
-	stoppedDir   = "stopped"   // At which epoch a task's time ended, by its number.
-	cancelled    = "cancelled" // A file that is there once it was cancelled,
-	finished     = "finished"  // or once all of it is done.
-)
-
-// Run submits jobs and follows them to their end: [Submit], then [Submission.Follow].
+// Run submits jobs and follows them to the end: [Submit], then [Submission.Follow].
 func Run(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) error {
 	s, err := Submit(ctx, store, jobs, o)
 	if err != nil {
@@ -104,11 +75,14 @@ func Run(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) err
 	return s.Follow(ctx, o)
 }
 
-// Submit sends the jobs that the store lacks as an array, one a task; as several where Slurm bounds an array's size. Jobs
-// that another submission has in the queue are not sent a second time, but followed with the rest.
+// Submit submits the jobs that the store lacks as an array with one job per task, or as several arrays if Slurm limits
+// their size. Jobs in the queue of another submission are followed but not submitted again.
 //
-// Before the array, a job of its own finds whether the nodes see the store and can start the program; once that went well
-// it is not asked again for the same program and options.
+// First, the probe, a job of its own, checks on a node that the array can work: that the node sees the store, that
+// files it writes there are seen here, that its locks hold between machines, and that the program and its backend
+// start. Without the probe, a store that the nodes do not see would fail all tasks, with logs that no one can read, and
+// a mount without locks would let two nodes write one run. After a success, the probe is not repeated for the same
+// program and options.
 func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*Submission, error) {
 	if err := installed(); err != nil {
 		return nil, err
@@ -118,7 +92,8 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 		return s, err
 	}
 	if own := s.ownTasks(); o.Queued && len(own) > 0 {
-		return nil, fmt.Errorf("%d of %d runs are not in Slurm's queue, %s for one: submit them", len(own), len(s.Tasks), s.Tasks[own[0]].name())
+		return nil, fmt.Errorf("%d of %d runs are not in Slurm's queue, among them %s: submit them",
+			len(own), len(s.Tasks), s.Tasks[own[0]].name())
 	}
 	if err := s.install(o); err != nil || o.Queued {
 		return s, err
@@ -133,12 +108,12 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 		return nil, err
 	}
 	defer unlock()
-	if err := s.findQueuedElsewhere(ctx); err != nil { // Again: someone may have been quicker during the probe.
+	if err := s.findQueuedElsewhere(ctx); err != nil { // Again, because someone else may have submitted jobs during the probe.
 		return nil, err
 	}
 	if err := s.send(ctx, s.ownTasks(), o); err != nil {
 		if s.hasMark(manifestFile) {
-			err = errors.Join(err, s.Cancel(context.WithoutCancel(ctx))) // Half of it is not what was wanted.
+			err = errors.Join(err, s.Cancel(context.WithoutCancel(ctx))) // Do not leave a partial submission.
 		}
 		return nil, err
 	}
@@ -149,18 +124,18 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 	return s, prune(store, open)
 }
 
-// Plan is [Submit] up to the point where something is written or sent: what would be.
+// Plan returns the submission that [Submit] would make, without writing or submitting anything.
 func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*Submission, error) {
 	if strings.ContainsRune(store.Dir, '\\') {
-		return nil, fmt.Errorf("the path of the run store, %s, has a backslash, by which Slurm takes a log's name literally: "+
-			"choose another folder, by --store", store.Dir)
+		return nil, fmt.Errorf("the path of the run store, %s, contains a backslash, with which Slurm does not expand "+
+			"the names of logs: choose another folder with --store", store.Dir)
 	}
 	s := &Submission{store: store}
 	known := make(map[string]bool)
-	for _, portrait := range []bool{true, false} { // A portrait comes with its run.
+	for _, histograms := range []bool{true, false} { // A job with histograms includes the run.
 		for _, j := range jobs {
 			t := Task{Job: j, Hash: j.Spec.Hash()}
-			if j.Histograms != portrait || known[t.Hash] {
+			if j.Histograms != histograms || known[t.Hash] {
 				continue
 			}
 			known[t.Hash] = true
@@ -175,10 +150,11 @@ func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*
 		}
 	}
 	var random [2]byte
-	_, _ = rand.Read(random[:]) // It does not fail.
+	_, _ = rand.Read(random[:]) // Never fails.
 	s.ID = time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
 	s.Sbatch, s.MaxParallel, s.Environment = o.sbatchOptions(), o.MaxParallel, environment()
-	s.Date, s.Version, s.Recipe, s.Retries = time.Now().UTC().Truncate(time.Second), runs.Version(), runs.Recipe, o.retries()
+	s.Date = time.Now().UTC().Truncate(time.Second)
+	s.Version, s.Recipe, s.Retries = runs.Version(), runs.Recipe, o.retries()
 	if u, err := user.Current(); err == nil {
 		s.User = u.Username
 	}
@@ -189,7 +165,7 @@ func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*
 	if s.Digest, err = digest(source); err != nil {
 		return nil, err
 	}
-	s.Chunk = 1000 // MaxArraySize, the last index and one, is 1001 if nothing else is said.
+	s.Chunk = 1000 // The default MaxArraySize is 1001, which is one more than the last index.
 	if installed() != nil {
 		return s, nil
 	}
@@ -206,7 +182,7 @@ func (o Options) program() (string, error) {
 	return os.Executable()
 }
 
-// leaveOut finds which of the tasks are queued by other submissions.
+// findQueuedElsewhere finds which tasks are queued by other submissions.
 func (s *Submission) findQueuedElsewhere(ctx context.Context) error {
 	others, err := Unfinished(s.store)
 	if err != nil {
@@ -219,7 +195,7 @@ func (s *Submission) findQueuedElsewhere(ctx context.Context) error {
 	in := make(map[string]string)
 	for _, other := range others {
 		for n, t := range other.Tasks {
-			if !q.at(other, n).waits() {
+			if !q.at(other, n).active() {
 				continue
 			}
 			for _, key := range t.keys() {
@@ -233,7 +209,8 @@ func (s *Submission) findQueuedElsewhere(ctx context.Context) error {
 	return nil
 }
 
-// install copies the program into the store under its digest, so that what is queued stays what it is when it is built anew.
+// install copies the program into the store under its digest, so that queued tasks are not affected when the program is
+// built again.
 func (s *Submission) install(o Options) error {
 	to := s.program()
 	if err := sharedFolder(filepath.Join(s.store.Dir, folder), 0o777); err != nil {
@@ -241,12 +218,12 @@ func (s *Submission) install(o Options) error {
 	}
 	for _, dir := range []string{s.bin(), filepath.Dir(to)} {
 		if err := ownFolder(dir); err != nil {
-			return fmt.Errorf("the program cannot be kept in the run store: %w", err)
+			return fmt.Errorf("the program cannot be stored in the run store: %w", err)
 		}
 	}
 	if have, err := digest(to); err == nil && have == s.Digest && owned(to, 0o022) == nil {
 		now := time.Now()
-		_ = os.Chtimes(to, now, now) // For prune.
+		_ = os.Chtimes(to, now, now) // So that prune keeps it.
 		return nil
 	}
 	source, err := o.program()
@@ -258,11 +235,11 @@ func (s *Submission) install(o Options) error {
 		return err
 	}
 	if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != s.Digest {
-		return fmt.Errorf("%s has changed while it was about to be submitted: submit again", source)
+		return fmt.Errorf("%s changed during the submission: submit again", source)
 	}
 	err = durable.WriteFile(to, raw, 0o755)
 	if err == nil {
-		err = os.Chmod(to, 0o755) // Whatever the umask is.
+		err = os.Chmod(to, 0o755) // Independent of the umask.
 	}
 	if err != nil {
 		return fmt.Errorf("the program cannot be copied into the run store: %w", err)
@@ -270,8 +247,8 @@ func (s *Submission) install(o Options) error {
 	return nil
 }
 
-// prune removes the user's programs that no submission needs any more. Those of the last week stay, since they may be
-// about to be submitted.
+// prune removes the user's programs that no submission needs. Those of the last week stay, because they may be about to
+// be submitted.
 func prune(store *runs.Store, open []*Submission) error {
 	needed := make(map[string]bool)
 	for _, s := range open {
@@ -298,7 +275,7 @@ func prune(store *runs.Store, open []*Submission) error {
 	return nil
 }
 
-// send submits tasks by their numbers, in as many arrays as it takes.
+// send submits tasks by their numbers, in as many arrays as necessary.
 func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 	if len(tasks) == 0 {
 		return nil
@@ -317,13 +294,13 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 		if err != nil {
 			return err
 		}
-		id, _, _ = strings.Cut(id, ";") // A cluster's name may follow.
+		id, _, _ = strings.Cut(id, ";") // The name of a cluster may follow.
 		o.say("submitted %d runs as array %s (%s)", len(a.indices), id, s.ID)
 	}
 	return nil
 }
 
-// digest is the SHA-256 of a file.
+// digest returns the SHA-256 of a file.
 func digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
