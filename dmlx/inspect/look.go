@@ -36,7 +36,7 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.Neighbours(ctx, trainer.Backend, lookHits)
+	found, err := l.Neighbors(ctx, trainer.Backend, lookHits)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}

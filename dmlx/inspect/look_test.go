@@ -106,7 +106,7 @@ func TestLookAndCompare(t *testing.T) {
 	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") || !strings.Contains(text, "±") {
 		t.Error(text)
 	}
-	for name, want := range map[string]string{"curves": "has its epochs", "clouds": "without its triplets"} {
+	for name, want := range map[string]string{"curves": "has its epochs", "clouds": "its triplets are not in"} {
 		if err := figures.Failure(r.Part(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s of shipped results: %v", name, err)
 		}

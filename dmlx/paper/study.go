@@ -135,7 +135,7 @@ func (t *Table) Provenance() string {
 	}
 	line := "preset " + t.Preset
 	if len(results) > 0 {
-		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), runs.MadeBy(results))
+		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), runs.Provenance(results))
 	}
 	if shipped > 0 {
 		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)

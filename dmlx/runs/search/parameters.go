@@ -13,25 +13,25 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// draft is a spec while a point is applied to it: its rule in parts, its batch in numbers.
+// draft is a spec to which a point is being applied, with its rule in parts.
 type draft struct {
 	spec                     runs.Spec
-	direction, pair, triplet string // Triplet with its mask.
+	direction, pair, triplet string // triplet includes the mask.
 	options                  map[string]string
 	batch, images            int
 }
 
-// parameter is one that a search knows how to apply to a spec.
+// parameter is a parameter that a search can apply to a spec.
 type parameter struct {
 	name, about string
-	part        bool     // Of a rule.
-	of          string   // The part of a rule that it belongs to, "pair" or "triplet": it counts where that is one
-	in          []string // of these.
+	part        bool     // Whether it is a part of the rule.
+	of          string   // The part of the rule that it is an option of: "pair", "triplet", or "".
+	in          []string // The names of that part that have the option.
 	standard    func(base draft) Parameter
 	apply       func(d *draft, value string) error
 }
 
-// parameters in the order in which a space lists them: parts of the rule before what belongs to them.
+// parameters are in the order of a space: parts of the rule precede their options.
 var parameters = []parameter{
 	{name: "direction", part: true, about: "direction of the gradient", standard: choices(nameAll(dmlx.Directions, func(d dmlx.Direction) string { return d.Name })...),
 		apply: func(d *draft, v string) error { d.direction = v; return nil }},
@@ -48,7 +48,7 @@ var parameters = []parameter{
 		apply: number(func(d *draft, v float64) { d.spec.LR = v })},
 	{name: "decay", about: "share of the epochs after which the learning rate falls to a tenth", standard: linear(0.3, 1),
 		apply: number(func(d *draft, v float64) { d.spec.Decay = v })},
-	{name: "batch", about: "images of a batch, about; the images seen in training stay",
+	{name: "batch", about: "approximate number of images in a batch; training sees as many images in all",
 		standard: func(b draft) Parameter { return Parameter{Choices: around(b.spec.Batch())} },
 		apply:    whole(func(d *draft, v int) { d.batch = v })},
 	{name: "images", about: "images of a class in a batch",
@@ -56,7 +56,7 @@ var parameters = []parameter{
 		apply:    whole(func(d *draft, v int) { d.images = v })},
 }
 
-// Names lists the parameters that can be searched, with what each is.
+// Names returns the names of all parameters that can be searched, with a description of each.
 func Names() (names, about []string) {
 	for _, p := range parameters {
 		names, about = append(names, p.name), append(about, p.about)
@@ -84,7 +84,7 @@ func logarithmic(low, high float64) func(draft) Parameter {
 	return func(draft) Parameter { return Parameter{Low: low, High: high, Log: true} }
 }
 
-// around are half, once and twice a number, those that are whole and more than one.
+// around returns half, once and twice a number as choices, without a half that is not whole or below 2.
 func around(n int) []string {
 	var out []string
 	if n%2 == 0 && n > 2 {
@@ -93,7 +93,7 @@ func around(n int) []string {
 	return append(out, strconv.Itoa(n), strconv.Itoa(2*n))
 }
 
-// option is an option of a rule.
+// option is an option of a part of a rule.
 func option(name, about, of string, in []string, standard func(draft) Parameter) parameter {
 	return parameter{name: name, about: about, of: of, in: in, standard: standard,
 		apply: func(d *draft, v string) error { d.options[name] = v; return nil }}
@@ -121,14 +121,14 @@ func whole(set func(*draft, int)) func(*draft, string) error {
 	}
 }
 
-// begin takes a spec apart.
-func begin(base runs.Spec) (draft, error) {
+// parseDraft splits a spec into its parts.
+func parseDraft(base runs.Spec) (draft, error) {
 	rule, err := base.ParsedRule()
 	if err != nil {
 		return draft{}, err
 	}
 	if rule.Custom() {
-		return draft{}, fmt.Errorf("rule %s has a part of your own, which a search cannot write down: search around a rule of the paper's parts", rule)
+		return draft{}, fmt.Errorf("rule %s has a custom part, which a search cannot store: search around a rule with the paper's parts", rule)
 	}
 	name, options, _ := strings.Cut(rule.Name(), "?")
 	parts := strings.Split(name, "/")
@@ -142,7 +142,7 @@ func begin(base runs.Spec) (draft, error) {
 	return d, nil
 }
 
-// part is the name of a part of the rule.
+// part returns the name of the pair weight or the triplet weight.
 func (d draft) part(of string) string {
 	if of == "pair" {
 		return d.pair
@@ -150,15 +150,15 @@ func (d draft) part(of string) string {
 	return d.triplet
 }
 
-// has tells whether a part's name is in a list, whatever its mask.
-func has(list []string, name string) bool {
+// containsPart reports whether a list contains the name of a part, which may have a mask.
+func containsPart(list []string, name string) bool {
 	name, _, _ = strings.Cut(name, "+")
 	return slices.Contains(list, name)
 }
 
-// Apply is the base spec with a point's values in place of its own.
+// Apply returns the base spec with the values of a point.
 func Apply(base runs.Spec, space Space, at Point) (runs.Spec, error) {
-	d, err := begin(base)
+	d, err := parseDraft(base)
 	if err != nil {
 		return base, err
 	}
@@ -175,19 +175,20 @@ func Apply(base runs.Spec, space Space, at Point) (runs.Spec, error) {
 			return base, fmt.Errorf("parameter %s: %w", p.Name, err)
 		}
 	}
-	return d.finish()
+	return d.build()
 }
 
-// finish puts a spec together again. A batch of another size has as many steps as see the same number of images.
-func (d draft) finish() (runs.Spec, error) {
+// build returns the spec. With another batch size, the number of steps changes so that training sees the same number of
+// images.
+func (d draft) build() (runs.Spec, error) {
 	name := d.direction + "/" + d.pair + "/" + d.triplet
 	var fields []string
 	for _, p := range parameters {
-		if v, there := d.options[p.name]; there && (p.of == "" || has(p.in, d.part(p.of))) {
+		if v, there := d.options[p.name]; there && (p.of == "" || containsPart(p.in, d.part(p.of))) {
 			fields = append(fields, p.name+"="+v)
 		}
 	}
-	for key, v := range d.options { // Switches of the base rule stay.
+	for key, v := range d.options { // Keep the flags of the base rule.
 		if v == "" {
 			fields = append(fields, key)
 		}
@@ -215,11 +216,11 @@ func unknown(name string) error {
 	return fmt.Errorf("no parameter %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// NewSpace is the space of the parameters given, each as "name" with its usual range, "name=low..high" or "name=a,b,…", around a
-// spec, which has the values of all others. A usual range has what the data set lets be trained. None given are all that count
-// with the spec's rule and the other parameters.
+// NewSpace returns the space of the given parameters around a spec, which has the values of all others. Each parameter
+// is given as "name" with its default range, "name=low..high" or "name=a,b,…". Default choices that cannot be trained
+// on the data set are left out. Without any, the space has all parameters that apply to the rule of the spec.
 func NewSpace(base runs.Spec, given ...string) (Space, error) {
-	b, err := begin(base)
+	b, err := parseDraft(base)
 	if err != nil {
 		return nil, err
 	}
@@ -253,12 +254,12 @@ func NewSpace(base runs.Spec, given ...string) (Space, error) {
 			}
 		}
 		if usual[k.name] && (k.name == "batch" || k.name == "images") {
-			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool { return feasible(base, append(slices.Clone(space), p), k.name, v) != nil })
+			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool { return checkBatchValue(base, append(slices.Clone(space), p), k.name, v) != nil })
 			if len(p.Choices) < 2 {
 				if all {
 					continue
 				}
-				return nil, fmt.Errorf("parameter %s: the data set gives no other value: give them, as in %s=A,B", k.name, k.name)
+				return nil, fmt.Errorf("parameter %s: no other default value can be trained on the data set: give values, as in %s=A,B", k.name, k.name)
 			}
 		}
 		space = append(space, p)
@@ -269,9 +270,10 @@ func NewSpace(base runs.Spec, given ...string) (Space, error) {
 	return space, Feasible(base, space)
 }
 
-// Around is the space without the parts of a rule, around a spec that has these: of their options, those that its rule has.
+// Around returns the space around another spec, without the parts of the rule and without options that its rule does
+// not have. It is nil if nothing remains.
 func (s Space) Around(base runs.Spec) (Space, error) {
-	b, err := begin(base)
+	b, err := parseDraft(base)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +283,7 @@ func (s Space) Around(base runs.Spec) (Space, error) {
 		if i < 0 {
 			return nil, unknown(p.Name)
 		}
-		if k := parameters[i]; k.part || k.of != "" && !has(k.in, b.part(k.of)) {
+		if k := parameters[i]; k.part || k.of != "" && !containsPart(k.in, b.part(k.of)) {
 			continue
 		}
 		p.Of, p.In = "", nil
@@ -293,7 +295,7 @@ func (s Space) Around(base runs.Spec) (Space, error) {
 	return out, Feasible(base, out)
 }
 
-// parse reads a parameter as [NewSpace] takes it.
+// parse reads a parameter in the syntax of [NewSpace].
 func parse(base draft, text string) (Parameter, error) {
 	name, values, given := strings.Cut(text, "=")
 	i := slices.IndexFunc(parameters, func(k parameter) bool { return k.name == name })
@@ -330,24 +332,25 @@ func parse(base draft, text string) (Parameter, error) {
 	return p, Space{p}.Check()
 }
 
-// tie makes an option count only where the part that it belongs to has it. It fails where no part has.
+// tie restricts an option to the values of its part that have it. It returns an error if none has.
 func (k parameter) tie(p Parameter, base draft, space Space) (Parameter, error) {
 	i := space.index(k.of)
 	if i < 0 {
-		if !has(k.in, base.part(k.of)) {
-			return p, fmt.Errorf("parameter %s: rule %s has none: search over %s too, or around a rule with one of %s", k.name, base.spec.Rule, k.of, strings.Join(k.in, ", "))
+		if !containsPart(k.in, base.part(k.of)) {
+			return p, fmt.Errorf("parameter %s: rule %s does not have it: search over %s too, or around a rule with one of %s",
+				k.name, base.spec.Rule, k.of, strings.Join(k.in, ", "))
 		}
 		return p, nil
 	}
 	var in []string
 	for _, c := range space[i].Choices {
-		if has(k.in, c) {
+		if containsPart(k.in, c) {
 			in = append(in, c)
 		}
 	}
 	switch len(in) {
 	case 0:
-		return p, fmt.Errorf("parameter %s: none of %s has one: it belongs to %s", k.name, space[i], strings.Join(k.in, ", "))
+		return p, fmt.Errorf("parameter %s: none of %s has it: it belongs to %s", k.name, space[i], strings.Join(k.in, ", "))
 	case len(space[i].Choices):
 		return p, nil
 	}
@@ -355,22 +358,23 @@ func (k parameter) tie(p Parameter, base draft, space Space) (Parameter, error) 
 	return p, nil
 }
 
-// feasible tells why a value of the batch cannot be trained with any of the space's others.
-func feasible(base runs.Spec, space Space, name, value string) error {
+// checkBatchValue returns an error if a value of the batch size or of the images per class cannot be trained with some
+// other value of the space.
+func checkBatchValue(base runs.Spec, space Space, name, value string) error {
 	for _, p := range space {
-		if p.Name == "batch" && name != "batch" { // Each must be possible with this one.
+		if p.Name == "batch" && name != "batch" { // Every batch size must work with this value.
 			for _, c := range p.Choices {
-				if err := try(base, space, Point{"batch": c, name: value}); err != nil {
+				if err := checkPoint(base, space, Point{"batch": c, name: value}); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 	}
-	return try(base, space, Point{name: value})
+	return checkPoint(base, space, Point{name: value})
 }
 
-func try(base runs.Spec, space Space, at Point) error {
+func checkPoint(base runs.Spec, space Space, at Point) error {
 	spec, err := Apply(base, space, at)
 	if err != nil {
 		return err
@@ -384,8 +388,8 @@ func try(base runs.Spec, space Space, at Point) error {
 	return err
 }
 
-// Feasible tells which batches of a space its data set cannot give, and what else of it is no spec, before anything is
-// trained.
+// Feasible returns an error if a point of a space cannot be trained on its data set, before anything is trained. It
+// tries all batches, and the ends of all ranges and all choices one at a time.
 func Feasible(base runs.Spec, space Space) error {
 	batches, images := []string{""}, []string{""}
 	for _, p := range space {
@@ -397,7 +401,7 @@ func Feasible(base runs.Spec, space Space) error {
 		}
 	}
 	if len(batches) == 0 || len(images) == 0 {
-		return errors.New("the batch and its images per class are searched by choices, not by a range")
+		return errors.New("batch and images must be lists of choices, as in batch=32,64, not ranges")
 	}
 	for _, b := range batches {
 		for _, n := range images {
@@ -407,12 +411,12 @@ func Feasible(base runs.Spec, space Space) error {
 					at[name] = v
 				}
 			}
-			if err := try(base, space, at); err != nil {
+			if err := checkPoint(base, space, at); err != nil {
 				return err
 			}
 		}
 	}
-	// The ends of each range, and each choice of the rule, alone.
+	// The ends of each range, and each choice of the rule, one at a time.
 	for _, p := range space {
 		values := p.Choices
 		if values == nil {

@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// SameButSeed groups runs that differ in their seed alone, in the order in which they come. A run that is given twice
-// counts once.
+// SameButSeed groups runs that differ only in their seeds, in the order of their first occurrence. Duplicates count
+// once.
 func SameButSeed(runs []*Result) [][]*Result {
 	place := make(map[string]int)
 	seen := make(map[string]bool)
@@ -35,22 +35,23 @@ func SameButSeed(runs []*Result) [][]*Result {
 	return out
 }
 
-// SeedTest tells whether a measure differs between two groups of runs by more than seeds make it differ.
+// SeedTest tells whether a measure differs between two groups of runs by more than its variation over seeds.
 type SeedTest struct {
-	// Paired is true where both groups have the same seeds: the test is then on the differences seed by seed, Student's t.
-	// Else it is Welch's t, which assumes no common variance.
+	// Paired is true if both groups have the same seeds. The test is then Student's t on the differences seed by seed.
+	// Otherwise it is Welch's t, which does not assume equal variances.
 	Paired bool
-	// A and B count the runs that are compared, one per seed; they are equal in a paired test. Diverged runs are not.
+	// A and B are the numbers of compared runs, one per seed; they are equal in a paired test. Diverged is the number of
+	// diverged runs, which are not compared.
 	A, B     int
 	Diverged int
-	// Difference is the mean of the first group less that of the second, Low to High its 95 % interval.
+	// Difference is the mean of the first group minus the mean of the second; Low and High are its 95 % interval.
 	Difference, Low, High float64
-	// T has Freedom degrees of freedom where nothing differs; P is how likely it then is so far from zero (two-sided). Where
-	// no two runs of a group differ, T is infinite, or zero with P = 1.
+	// T has Freedom degrees of freedom under the null hypothesis, and P is its two-sided p-value. If the runs of each
+	// group are equal, T is infinite, or 0 with P = 1 if the groups are equal, too.
 	T, Freedom, P float64
 }
 
-// Method names the test.
+// Method returns the name of the test with the numbers of seeds.
 func (t SeedTest) Method() string {
 	if t.Paired {
 		return fmt.Sprintf("paired by seed, %d pairs", t.A)
@@ -58,9 +59,9 @@ func (t SeedTest) Method() string {
 	return fmt.Sprintf("Welch, %d and %d seeds", t.A, t.B)
 }
 
-// CompareSeeds tests a measure between two groups of runs, each of which differs in the seed alone. Runs that diverged, or have
-// no such measure (NaN), are left out; if that leaves both groups the same seeds the test is paired. With fewer than two
-// seeds on either side there is nothing to judge a difference by, which is an error.
+// CompareSeeds tests a measure between two groups of runs. The runs of a group differ only in their seeds. Runs that
+// diverged, or whose measure is NaN, are left out. If the remaining seeds of both groups are the same, the test is
+// paired. It returns an error with fewer than two seeds in a group.
 func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, error) {
 	var t SeedTest
 	of := func(runs []*Result) map[uint64]float64 {
@@ -81,7 +82,7 @@ func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, erro
 	}
 	seeds := slices.Sorted(maps.Keys(x))
 	t.Paired = slices.Equal(seeds, slices.Sorted(maps.Keys(y)))
-	var variance float64 // Of the difference of means.
+	var variance float64 // Of the difference of the means.
 	if t.Paired {
 		differences := make([]float64, len(seeds))
 		for i, s := range seeds {
@@ -94,7 +95,7 @@ func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, erro
 	} else {
 		mean := func(values map[uint64]float64) (m, variance, freedom float64) {
 			var list []float64
-			for _, s := range slices.Sorted(maps.Keys(values)) { // A sum depends on its order.
+			for _, s := range slices.Sorted(maps.Keys(values)) { // Sorted, because the rounding of a sum depends on its order.
 				list = append(list, values[s])
 			}
 			m, std := stat.MeanStdDev(list, nil)
@@ -109,7 +110,7 @@ func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, erro
 		}
 	}
 	if math.IsInf(t.Difference, 0) || math.IsNaN(t.Difference) {
-		return t, errors.New("a measure is not finite")
+		return t, errors.New("the measure of a run is not finite")
 	}
 	if variance == 0 {
 		t.Low, t.High = t.Difference, t.Difference

@@ -10,43 +10,43 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Tried is a point with what it scored: more is better, and −Inf is a run that diverged.
-type Tried struct {
+// Observation is a point with its score: higher is better, −Inf means that the run diverged.
+type Observation struct {
 	At    Point
 	Score float64
 }
 
-// Sampler proposes points.
+// Sampler names an algorithm that proposes points.
 type Sampler string
 
 // The samplers.
 const (
-	// Random draws each parameter uniformly from its range, of its logarithm where it is spaced by ratios.
+	// Random draws each parameter uniformly from its range, or its logarithm from a logarithmic range.
 	Random Sampler = "random"
-	// TPE is the tree-structured Parzen estimator (Bergstra et al., Algorithms for Hyper-Parameter Optimization, NeurIPS 2011): of
-	// the points tried, the density of the best 15 % is set against that of the others, and of some draws from the former the one
-	// is taken that is likeliest among the best and least likely among the others. Some points are drawn at random, so that no
-	// corner is given up, as in BOHB (Falkner et al., ICML 2018), whose 15 % it is.
+	// TPE is the tree-structured Parzen estimator (Bergstra et al., Algorithms for Hyper-Parameter Optimization, NeurIPS
+	// 2011). It estimates the density of the best 15 % of the points and the density of the others. It draws candidates
+	// from the former and takes the one with the largest ratio of the two densities. As in BOHB (Falkner et al., ICML
+	// 2018), which also has the 15 %, some points are drawn at random to keep exploring.
 	TPE Sampler = "tpe"
 )
 
-// Samplers lists the samplers' names.
+// Samplers returns the names of all samplers.
 func Samplers() []string { return []string{string(TPE), string(Random)} }
 
 const (
-	tpeStart      = 8    // So many points are tried before any is proposed by density.
-	tpeBest       = 0.15 // The share of them that are the best ones,
-	tpeLeast      = 3    // at least so many.
-	tpeCandidates = 12   // Draws for each parameter.
-	tpeRandom     = 0.15 // The share of points that are drawn at random.
+	tpeStart      = 8    // Number of random points before the densities are used.
+	tpeBest       = 0.15 // Share of the points that count as the best,
+	tpeLeast      = 3    // and their least number.
+	tpeCandidates = 12   // Candidates per parameter.
+	tpeRandom     = 0.15 // Share of the points that are drawn at random.
 )
 
-// propose gives n points to try next. It depends on nothing but its arguments: the generator is drawn from in a fixed order.
-func (s Sampler) propose(space Space, tried []Tried, n int, rng *rand.Rand) ([]Point, error) {
+// propose returns the next n points to try. It is deterministic: it draws from rng in a fixed order.
+func (s Sampler) propose(space Space, tried []Observation, n int, rng *rand.Rand) ([]Point, error) {
 	var good, bad []Point
 	if s == TPE && len(tried) >= tpeStart {
 		order := slices.Clone(tried)
-		slices.SortStableFunc(order, func(a, b Tried) int { return cmp.Compare(b.Score, a.Score) })
+		slices.SortStableFunc(order, func(a, b Observation) int { return cmp.Compare(b.Score, a.Score) })
 		split := max(tpeLeast, int(math.Ceil(tpeBest*float64(len(order)))))
 		for i, t := range order {
 			if i < split && !math.IsInf(t.Score, -1) {
@@ -71,24 +71,24 @@ func (s Sampler) propose(space Space, tried []Tried, n int, rng *rand.Rand) ([]P
 		} else if at, err = space.likeliest(good, bad, rng); err != nil {
 			return nil, err
 		}
-		for range 10 { // What was tried would only be read from the store. A small space may have nothing else.
+		for range 10 { // Avoid points that were tried, unless the space is too small.
 			if !seen[space.Text(at)] {
 				break
 			}
 			at = space.draw(rng)
 		}
 		seen[space.Text(at)] = true
-		bad = append(bad, at) // As long as nothing is known of it, so that the points of a bracket differ.
+		bad = append(bad, at) // Until its score is known, so that the points of a bracket differ.
 		out = append(out, at)
 	}
 	return out, nil
 }
 
-// draw is a point drawn uniformly.
+// draw returns a uniformly drawn point.
 func (s Space) draw(rng *rand.Rand) Point {
 	at := make(Point)
 	for _, p := range s {
-		u := rng.Float64() // Drawn whether it counts or not, so that one parameter's value does not shift the others'.
+		u := rng.Float64() // Also drawn for unused parameters, so that the values of later ones do not depend on it.
 		if p.counts(at) {
 			at[p.Name] = p.value(p.scale(u))
 		}
@@ -96,7 +96,7 @@ func (s Space) draw(rng *rand.Rand) Point {
 	return at
 }
 
-// scale makes a number from 0 to 1 a unit value: itself in a range, and among choices a choice's number.
+// scale turns a number in [0, 1) into a unit value: itself in a range, the number of a choice among choices.
 func (p Parameter) scale(u float64) float64 {
 	if n := len(p.Choices); n > 0 {
 		return math.Floor(u * float64(n))
@@ -104,7 +104,8 @@ func (p Parameter) scale(u float64) float64 {
 	return u
 }
 
-// likeliest is a point that is likely among the good and unlikely among the bad, parameter by parameter.
+// likeliest returns a point that is likely among the good points and unlikely among the bad ones, parameter by
+// parameter.
 func (s Space) likeliest(good, bad []Point, rng *rand.Rand) (Point, error) {
 	at := make(Point)
 	for _, p := range s {
@@ -131,15 +132,15 @@ func (s Space) likeliest(good, bad []Point, rng *rand.Rand) (Point, error) {
 	return at, nil
 }
 
-// density is a distribution of unit values: of choices their probabilities, else equal parts of normal distributions cut off
-// at 0 and 1.
+// density is a distribution of unit values: probabilities of choices, or a mixture of equal weights of normal
+// distributions truncated to [0, 1].
 type density struct {
 	choices []float64
 	parts   []distuv.Normal
 }
 
-// density estimates how a parameter is distributed over points, those of them where it counts. Beside them each choice counts
-// once more, and in a range one part that is all but uniform.
+// density estimates the distribution of a parameter over the points that have it. The prior is one count for each
+// choice, or one wide component in a range.
 func (p Parameter) density(points []Point) (density, error) {
 	var units []float64
 	for _, at := range points {
@@ -163,10 +164,10 @@ func (p Parameter) density(points []Point) (density, error) {
 		}
 		return d, nil
 	}
-	d := density{parts: []distuv.Normal{{Mu: 0.5, Sigma: 1}}} // All but uniform on [0, 1].
+	d := density{parts: []distuv.Normal{{Mu: 0.5, Sigma: 1}}} // Almost uniform on [0, 1].
 	slices.Sort(units)
 	narrowest := 1 / min(100, float64(len(units)+2))
-	for i, u := range units { // As wide as the farther neighbour is far (Bergstra et al., §4).
+	for i, u := range units { // The width is the distance to the farther neighbor (Bergstra et al., §4).
 		left, right := u, 1-u
 		if i > 0 {
 			left = u - units[i-1]

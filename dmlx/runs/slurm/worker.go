@@ -16,21 +16,21 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// verdict is the file that says why a task gave up.
-func (s *Submission) verdict(task int) string {
+// failureFile contains the error of a task that gave up.
+func (s *Submission) failureFile(task int) string {
 	return s.path(filepath.Join(failedDir, strconv.Itoa(task)))
 }
 
-// stopped is the file that says in which epoch a task's time ended.
-func (s *Submission) stopped(task int) string {
+// stoppedFile contains the epoch at which a task reached its time limit.
+func (s *Submission) stoppedFile(task int) string {
 	return s.path(filepath.Join(stoppedDir, strconv.Itoa(task)))
 }
 
-// Worker is what does the tasks of a submission on a node.
+// Worker does the tasks of a submission on a node.
 type Worker struct {
-	// Open is asked for the backend when there is something to do.
+	// Open opens the backend. It is called only if there is something to do.
 	Open func() (*train.Trainer, error)
-	// Say, if set, is told what happens, a line each; Progress each step.
+	// Say, if not nil, receives messages of one line; Progress, if not nil, is called after each training step.
 	Say      func(line string)
 	Progress func(runs.Progress)
 }
@@ -41,14 +41,15 @@ func (w Worker) say(format string, args ...any) {
 	}
 }
 
-// Make does a task of the submission whose manifest is given. It is what a task of the array runs, by the command line
+// Run does a task of the submission with the given manifest. A task of the array calls it with the command line
 //
 //	dmlx runs make --manifest FILE --task N
 //
-// A job that the store has already is done. One that fails is tried again, as often as the submission says; then the error,
-// which names it, is kept for those who follow. If ctx is done, as by the signal that Slurm sends before a task's time ends,
-// the run stops at its step; where time was the reason, Make asks Slurm for another turn, in which it goes on.
-func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
+// Run returns at once if the store has the output of the job. A job that fails is tried again, as often as the
+// submission says; then its error is stored for followers and returned. If ctx is done, for example after the signal
+// that Slurm sends before the time limit, the run stops after its current step. If the time limit was the reason, Run
+// asks Slurm to requeue the task, which then resumes.
+func (w Worker) Run(ctx context.Context, manifestPath string, task int) error {
 	dir := filepath.Dir(manifestPath)
 	store, err := runs.OpenStore(filepath.Dir(filepath.Dir(dir)))
 	if err != nil {
@@ -59,11 +60,11 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mine(); err != nil {
+	if err := s.checkOwner(); err != nil {
 		return err
 	}
 	if task < 0 || task >= len(s.Tasks) {
-		return fmt.Errorf("%s has no task %d: there are 0 to %d", manifestPath, task, len(s.Tasks)-1)
+		return fmt.Errorf("%s has no task %d: want 0 to %d", manifestPath, task, len(s.Tasks)-1)
 	}
 	t := s.Tasks[task]
 	if done, err := t.Done(store); err != nil {
@@ -72,10 +73,10 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 		w.say("%s is in the store already", t.name())
 		return nil
 	}
-	if s.is(cancelled) {
+	if s.hasMark(cancelled) {
 		return fmt.Errorf("%s: %s was %w", t.name(), s.ID, errCancelled)
 	}
-	if err := s.fits(t); err != nil {
+	if err := s.checkProgram(t); err != nil {
 		return s.giveUp(task, 0, err)
 	}
 	for attempt := 1; ; attempt++ {
@@ -89,7 +90,7 @@ func (w Worker) Make(ctx context.Context, manifestPath string, task int) error {
 			if attempt > s.Retries {
 				return s.giveUp(task, attempt, err)
 			}
-			select { // What is short now, memory or a file, may be there soon.
+			select { // Wait, because a lack of memory or of disk space may be temporary.
 			case <-ctx.Done():
 			case <-time.After(time.Duration(attempt) * time.Second):
 			}
@@ -109,8 +110,8 @@ func (w Worker) attempt(ctx context.Context, store *runs.Store, t Task) error {
 	return t.Run(ctx, trainer, store, w.Progress)
 }
 
-// fits tells whether this program is the one that the task was sent for.
-func (s *Submission) fits(t Task) error {
+// checkProgram returns an error if this program is not the one that was submitted.
+func (s *Submission) checkProgram(t Task) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -121,16 +122,19 @@ func (s *Submission) fits(t Task) error {
 	}
 	switch {
 	case have != s.Digest:
-		return fmt.Errorf("another program than the one that was sent: %s has the digest %s, %s was submitted with %s; submit again", self, have[:12], s.ID, s.Digest[:12])
+		return fmt.Errorf("wrong program: %s has the digest %s, but %s was submitted with %s; submit again",
+			self, have[:12], s.ID, s.Digest[:12])
 	case s.Recipe != runs.Recipe:
-		return fmt.Errorf("submitted for recipe %d, and this program trains by recipe %d; submit again", s.Recipe, runs.Recipe)
+		return fmt.Errorf("submitted for recipe %d, but this program trains with recipe %d; submit again",
+			s.Recipe, runs.Recipe)
 	case t.Spec.Hash() != t.Hash:
-		return fmt.Errorf("its spec has the hash %s in this program, it was submitted as %s; submit again", t.Spec.Hash(), t.Hash)
+		return fmt.Errorf("the spec has the hash %s in this program, but was submitted as %s; submit again",
+			t.Spec.Hash(), t.Hash)
 	}
 	return nil
 }
 
-// giveUp keeps why a task failed.
+// giveUp stores and returns the error of a task that failed.
 func (s *Submission) giveUp(task, attempts int, why error) error {
 	f := Failure{Task: s.Tasks[task], Attempts: attempts, Host: hostname(), Error: why.Error()}
 	if attempts > 1 {
@@ -138,17 +142,17 @@ func (s *Submission) giveUp(task, attempts int, why error) error {
 	}
 	raw, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
-		err = durable.WriteFile(s.verdict(task), append(raw, '\n'), 0o666)
+		err = durable.WriteFile(s.failureFile(task), append(raw, '\n'), 0o666)
 	}
 	return errors.Join(fmt.Errorf("%s: %w", f.Task.name(), why), err)
 }
 
-// stop ends a task that was told to. Where its time is ending, it asks for another turn, unless the last one, too, has not
-// got to the end of an epoch.
+// stop ends a task that received a signal. If its time limit is near, it asks to be requeued, unless the previous start
+// ended in the same epoch: then an epoch takes longer than the time limit.
 func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) error {
 	ctx = context.WithoutCancel(ctx)
 	id := ownID()
-	if id == "" || s.is(cancelled) {
+	if id == "" || s.hasMark(cancelled) {
 		return why
 	}
 	text, err := run(ctx, "scontrol", "--oneliner", "show", "job", id)
@@ -158,21 +162,22 @@ func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) er
 	t := s.Tasks[task]
 	done := s.store.Entry(t.Hash).Epoch
 	epoch := strconv.Itoa(done)
-	if last, err := os.ReadFile(s.stopped(task)); err == nil && strings.TrimSpace(string(last)) == epoch {
-		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %d of %d: an epoch takes longer than a task may, give it more --time", done+1, t.Spec.Epochs))
+	if last, err := os.ReadFile(s.stoppedFile(task)); err == nil && strings.TrimSpace(string(last)) == epoch {
+		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %d of %d: an epoch takes longer "+
+			"than the time limit of a task; raise it with --time", done+1, t.Spec.Epochs))
 	}
-	if err := durable.WriteFile(s.stopped(task), []byte(epoch+"\n"), 0o666); err != nil {
+	if err := durable.WriteFile(s.stoppedFile(task), []byte(epoch+"\n"), 0o666); err != nil {
 		return errors.Join(why, err)
 	}
-	w.say("%s: time ends after epoch %s of %d; asking for another turn", t.name(), epoch, t.Spec.Epochs)
+	w.say("%s: time ends after epoch %s of %d; asking to be requeued", t.name(), epoch, t.Spec.Epochs)
 	if _, err := run(ctx, "scontrol", "requeue", id); err != nil {
 		return errors.Join(why, err)
 	}
 	return why
 }
 
-// ownID is what Slurm's commands call the task that this process is, "" if it is none. Of an array one task has the array's own
-// number as SLURM_JOB_ID, by which scontrol means all of them.
+// ownID returns the ID of the current task for Slurm's commands, or "" outside of Slurm. One task of an array has the
+// ID of the whole array as SLURM_JOB_ID, with which scontrol would affect all tasks.
 func ownID() string {
 	if array := os.Getenv("SLURM_ARRAY_JOB_ID"); array != "" {
 		return array + "_" + os.Getenv("SLURM_ARRAY_TASK_ID")
@@ -180,17 +185,17 @@ func ownID() string {
 	return os.Getenv("SLURM_JOB_ID")
 }
 
-// timeEnds tells from what scontrol shows of a running job whether it is about to reach its end: the signal comes up to a minute
-// earlier than it is asked for.
+// timeEnds reports whether a running job is near its time limit, from the output of scontrol. The signal may come up to
+// a minute earlier than requested.
 func timeEnds(job string, now time.Time) bool {
 	if field(job, "JobState") != "RUNNING" {
 		return false
 	}
 	end, err := time.ParseInLocation("2006-01-02T15:04:05", field(job, "EndTime"), now.Location())
-	return err == nil && end.Sub(now) < (warn+90)*time.Second
+	return err == nil && end.Sub(now) < (signalSeconds+90)*time.Second
 }
 
-// field is a value of scontrol's Key=Value list, "" if it is not there.
+// field returns a value of the Key=Value list of scontrol, or "".
 func field(text, key string) string {
 	for _, f := range strings.Fields(text) {
 		if name, value, _ := strings.Cut(f, "="); name == key {

@@ -20,56 +20,61 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Look is a finished run beside the images that it was tested on: what its network sees in them.
+// Inspection is a finished run with its test images and their embeddings.
 type Inspection struct {
 	Result *Result
 	Set    *datasets.Set
-	// Queries are the embeddings of Set.Test, in its order, and Gallery those of Set.Gallery; nil if the test set has none
-	// and each of its images is ranked against the others.
+	// Queries are the embeddings of Set.Test and Gallery those of Set.Gallery, in the order of the images. Gallery is nil
+	// if the test set has none; each image is then ranked against the other test images.
 	Queries, Gallery *retrieval.Embeddings
 }
 
-// Look opens a finished run of the store with its test images. It fails, and says what to do, for a run that is not
-// finished, that diverged to values which are not finite, of which only the result came with the program, and for images
-// that are not those of the run.
+// Inspect opens a finished run of the store with its test images. It returns an error, which says what to do, if the
+// run is unfinished, has diverged, is only a bundled result, or if the images have changed since.
 func (s *Store) Inspect(hash string) (*Inspection, error) {
 	r, err := s.finished(hash)
 	if err != nil {
 		return nil, err
 	}
 	if r.Bundled {
-		return nil, &MissingError{fmt.Sprintf("run %s came with the program as a result, without its embeddings in %s", hash, s.Dir), r.Spec}
+		text := fmt.Sprintf("run %s is only a result bundled with the program: its embeddings are not in %s", hash, s.Dir)
+		return nil, &MissingError{text, r.Spec}
 	}
 	l := &Inspection{Result: r}
 	if l.Queries, l.Gallery, err = s.Embeddings(hash); err != nil {
 		return nil, err
 	}
-	if _, gone := os.Stat(r.Spec.Data); r.Spec.DataDigest != "" && !IsPublished(r.Spec.Data) && errors.Is(gone, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the images of run %s were in the folder %s, which is not there: put them back there, or a link to them", hash, r.Spec.Data)
+	_, gone := os.Stat(r.Spec.Data)
+	if r.Spec.DataDigest != "" && !IsPublished(r.Spec.Data) && errors.Is(gone, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the images of run %s were in the folder %s, which does not exist: "+
+			"restore it, or make it a link to the images", hash, r.Spec.Data)
 	}
 	if l.Set, err = OpenData(r.Spec, s.DataOptions); err != nil {
 		return nil, fmt.Errorf("the images of run %s: %w", hash, err)
 	}
 	if l.Set.Digest != r.DataDigest {
-		return nil, fmt.Errorf("the images of %s are not those of run %s (digest %.12s, then %.12s): restore them, or remove the run (dmlx runs remove %s) and make it again",
-			r.Spec.Data, hash, l.Set.Digest, r.DataDigest, hash)
+		return nil, fmt.Errorf("the images of %s have changed since run %s (digest %.12s, then %.12s): restore them, "+
+			"or remove the run (dmlx runs remove %s) and train it again", r.Spec.Data, hash, l.Set.Digest, r.DataDigest, hash)
 	}
 	for _, part := range []struct {
 		name       string
 		images     *datasets.Images
 		embeddings *retrieval.Embeddings
 	}{{"test", l.Set.Test, l.Queries}, {"gallery", l.Set.Gallery, l.Gallery}} {
-		if (part.images == nil) != (part.embeddings == nil) || part.images != nil && !slices.Equal(part.images.Labels, part.embeddings.Labels) {
-			return nil, fmt.Errorf("run %s: the labels of its %s embeddings are not those of the images of %s", hash, part.name, r.Spec.Data)
+		if (part.images == nil) != (part.embeddings == nil) ||
+			part.images != nil && !slices.Equal(part.images.Labels, part.embeddings.Labels) {
+			return nil, fmt.Errorf("run %s: the %s embeddings and the images of %s have different labels",
+				hash, part.name, r.Spec.Data)
 		}
 	}
 	return l, nil
 }
 
-// finished is a run's result if there is something to look at, in the store or shipped.
+// finished returns the result of a run that has embeddings, from the store or bundled.
 func (s *Store) finished(hash string) (*Result, error) {
 	if e := s.Entry(hash); e.Result == nil && e.Bad == "" {
-		return nil, &MissingError{fmt.Sprintf("run %s is not finished: %d of %d epochs are done", hash, e.Epoch, e.Spec.Epochs), e.Spec}
+		text := fmt.Sprintf("run %s is not finished: %d of %d epochs are done", hash, e.Epoch, e.Spec.Epochs)
+		return nil, &MissingError{text, e.Spec}
 	}
 	r, err := s.Get(hash)
 	if err != nil {
@@ -79,12 +84,13 @@ func (s *Store) finished(hash string) (*Result, error) {
 		return nil, err
 	}
 	if r.Recall == nil {
-		return nil, fmt.Errorf("run %s diverged (%s): it has no embeddings to look at; try a lower learning rate than %g", hash, r.Diverged, r.Spec.LR)
+		return nil, fmt.Errorf("run %s diverged (%s) and has no embeddings; try a lower learning rate than %g",
+			hash, r.Diverged, r.Spec.LR)
 	}
 	return r, nil
 }
 
-// MissingError says that a run, or files of it, are not there. Training the run's spec makes them.
+// MissingError means that a run, or some of its files, do not exist. Training Spec creates them.
 type MissingError struct {
 	Text string
 	Spec Spec
@@ -92,7 +98,7 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return e.Text }
 
-// Items are the images that queries are ranked against: the gallery, or the test set itself.
+// Items returns the images that queries are ranked against: the gallery, or the test set itself.
 func (l *Inspection) Items() *datasets.Images {
 	if l.Set.Gallery != nil {
 		return l.Set.Gallery
@@ -100,9 +106,9 @@ func (l *Inspection) Items() *datasets.Images {
 	return l.Set.Test
 }
 
-// Neighbours are the k nearest images of each query, and its triplet; see [retrieval.Nearest]. Where there are fewer than
-// k items to find, all of them are.
-func (l *Inspection) Neighbours(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbors, error) {
+// Neighbors returns the k nearest items of each query, or all if there are fewer, and its hardest triplet; see
+// [retrieval.Nearest].
+func (l *Inspection) Neighbors(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbors, error) {
 	retrievable := l.Items().N
 	if l.Gallery == nil {
 		retrievable--
@@ -110,8 +116,8 @@ func (l *Inspection) Neighbours(ctx context.Context, b compute.Backend, k int) (
 	return retrieval.Nearest(ctx, b, l.Queries, l.Gallery, min(k, retrievable))
 }
 
-// Found tells whether the nearest item of a query is of its class, as Recall@1 counts: of equally near ones the lowest index
-// is the nearest.
+// Found reports whether the nearest item of a query is of its class, as Recall@1 counts. Among equally near items the
+// lowest index is the nearest.
 func Found(n retrieval.Neighbors) bool {
 	switch p, q := n.Positive, n.Negative; {
 	case p.Index < 0:
@@ -123,8 +129,8 @@ func Found(n retrieval.Neighbors) bool {
 	}
 }
 
-// Spread picks n of the queries in equal steps through the test set: nothing chooses them. With missed, only those whose
-// nearest item is of another class, though there is one of theirs, are picked from.
+// Spread returns the indices of n queries at equal steps through the test set. With missed it picks only from queries
+// that have an item of their class, but whose nearest item is of another class.
 func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
 	var from []int
 	for i, f := range found {
@@ -140,8 +146,9 @@ func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
 	return out
 }
 
-// Hardest are the n queries, as anchors, by how much their nearest negative is nearer than their nearest positive,
-// S_an − S_ap, the hardest first; of equals the lowest index. Those without a positive or a negative make no triplet.
+// Hardest returns the indices of the n hardest anchors: those with the largest S_an − S_ap of the nearest negative and
+// the nearest positive, the hardest first. Ties keep their order. Queries without a positive or a negative are left
+// out.
 func Hardest(found []retrieval.Neighbors, n int) []int {
 	var out []int
 	for i, f := range found {
@@ -154,19 +161,19 @@ func Hardest(found []retrieval.Neighbors, n int) []int {
 	return out[:max(0, min(n, len(out)))]
 }
 
-// ClassRecall is the Recall@1 of one class's queries.
+// ClassRecall is the Recall@1 of the queries of one class.
 type ClassRecall struct {
 	Label   int64
 	Name    string
-	Queries int // Those that have a match, which are all or none: without any the class is left out.
-	Found   int // Of them, those whose nearest item is of the class.
+	Queries int // Queries that have an item of their class.
+	Found   int // Queries whose nearest item is of their class.
 }
 
-// Recall is the share that is found.
+// Recall returns Recall@1 as a fraction.
 func (c ClassRecall) Recall() float64 { return float64(c.Found) / float64(c.Queries) }
 
-// Classes are the classes of the queries by their recall, the worst first; of equals the lowest label. Queries without a
-// match are left out, as from the run's own recall.
+// Classes returns the recall of each class, the worst first; ties are in the order of labels. Queries without an item
+// of their class are left out, as in the recall of the run.
 func (l *Inspection) Classes(found []retrieval.Neighbors) []ClassRecall {
 	of := make(map[int64]*ClassRecall)
 	var out []*ClassRecall
@@ -195,7 +202,7 @@ func (l *Inspection) Classes(found []retrieval.Neighbors) []ClassRecall {
 	return classes
 }
 
-// ClassName is the name of a class of the test set.
+// ClassName returns the name of a class of the test set.
 func (l *Inspection) ClassName(label int64) string {
 	if names := l.Set.Test.Names; label >= 0 && label < int64(len(names)) {
 		return names[label]
@@ -203,19 +210,19 @@ func (l *Inspection) ClassName(label int64) string {
 	return fmt.Sprintf("class %d", label)
 }
 
-// Plane is a projection of embeddings on the two directions in which they vary most (principal components).
+// Plane is the projection of embeddings on their first two principal components.
 type Plane struct {
 	Queries, Gallery [][2]float64 // In the order of the embeddings.
-	// Share is how much of the variance each axis holds, as a fraction of all.
+	// Share is the fraction of the variance along each axis.
 	Share [2]float64
 }
 
-// Plane projects the test embeddings, those of the gallery with them. Directions have the sign by which their largest
-// component is positive, so that equal embeddings always make the same picture.
+// Plane projects the embeddings of the test set, and those of the gallery if there is one. The sign of an axis makes
+// its largest component positive, so that equal embeddings always give the same picture.
 func (l *Inspection) Plane() (*Plane, error) {
 	d := l.Queries.Dim
 	if d < 2 {
-		return nil, fmt.Errorf("run %s has embeddings of dimension %d: want at least 2 for a map", l.Result.Hash, d)
+		return nil, fmt.Errorf("run %s has embeddings of dimension %d: a map needs at least 2", l.Result.Hash, d)
 	}
 	values := slices.Clone(l.Queries.Values)
 	if l.Gallery != nil {
@@ -237,12 +244,12 @@ func (l *Inspection) Plane() (*Plane, error) {
 			row[j] -= mean[j]
 		}
 	}
-	// Of the covariance and not of x itself: it is [d, d] however many images there are.
+	// The covariance matrix is [d, d] for any number of images, unlike a decomposition of x.
 	covariance := mat.NewSymDense(d, nil)
 	covariance.SymOuterK(1/float64(max(n-1, 1)), x.T())
 	var eigen mat.EigenSym
 	if !eigen.Factorize(covariance, true) {
-		return nil, fmt.Errorf("run %s: the principal components of its embeddings cannot be computed", l.Result.Hash)
+		return nil, fmt.Errorf("run %s: cannot compute the principal components of its embeddings", l.Result.Hash)
 	}
 	variances := eigen.Values(nil) // Ascending.
 	var vectors mat.Dense
@@ -252,7 +259,7 @@ func (l *Inspection) Plane() (*Plane, error) {
 		total += max(v, 0)
 	}
 	if total == 0 || math.IsNaN(total) {
-		return nil, fmt.Errorf("run %s: all its test embeddings are equal, so there is no map of them", l.Result.Hash)
+		return nil, fmt.Errorf("run %s: all its test embeddings are equal, so that they have no map", l.Result.Hash)
 	}
 	p := &Plane{}
 	points := make([][2]float64, n)
@@ -276,22 +283,24 @@ func (l *Inspection) Plane() (*Plane, error) {
 	return p, nil
 }
 
-// Clouds are the triplets of a finished run, those of its last five epochs of training and those of its whole test set: of
-// its portrait, where the store or the program has one, else of its directory. choose is called if there is none.
+// Densities returns the densities of the triplets of a finished run: those of the last five epochs of training, and
+// those of the whole test set. They come from its [Histograms] if there are any, or else from its directory. choose
+// opens the backend; it is called only in the second case.
 func (s *Store) Densities(ctx context.Context, choose func() (*train.Trainer, error), hash string) (last, test TripletDensity, err error) {
 	r, err := s.finished(hash)
 	if err != nil {
 		return last, test, err
 	}
 	if r.Bundled {
-		shipped, err := bundledHistograms()
+		bundled, err := bundledHistograms()
 		if err != nil {
 			return last, test, err
 		}
-		if p := shipped[hash]; p != nil {
+		if p := bundled[hash]; p != nil {
 			return p.Last, p.Test, nil
 		}
-		return last, test, &MissingError{fmt.Sprintf("run %s came with the program as a result, without its triplets in %s", hash, s.Dir), r.Spec}
+		text := fmt.Sprintf("run %s is only a result bundled with the program: its triplets are not in %s", hash, s.Dir)
+		return last, test, &MissingError{text, r.Spec}
 	}
 	p, _, err := s.histograms(r.Spec)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestLook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := l.Neighbours(t.Context(), goBackend().Backend, 1000)
+		found, err := l.Neighbors(t.Context(), goBackend().Backend, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +160,8 @@ func TestNothingToLookAt(t *testing.T) {
 	for hash, want := range map[string]string{
 		unfinished.Hash(): "is not finished: 0 of 3 epochs",
 		diverged.Hash:     "diverged (not finite",
-		changed.Hash:      "are not those of run",
-		came.Hash:         "came with the program as a result, without its embeddings",
+		changed.Hash:      "have changed since run",
+		came.Hash:         "is only a result bundled with the program: its embeddings",
 		"0123456789ab":    "no run 0123456789ab",
 	} {
 		if _, err := s.Inspect(hash); err == nil || !strings.Contains(err.Error(), want) {
