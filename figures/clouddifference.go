@@ -66,7 +66,7 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 			moved += math.Abs(v) / 2
 		}
 		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.", Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
-		p.bar = bar{low: -most, high: most, colours: diverging, label: "points"}
+		p.bar = bar{low: -most, high: most, colors: diverging, label: "points"}
 		p.names, p.nearer = [2]Markup{first, second}, pair.Nearer
 		panels[i] = p
 	}

@@ -37,7 +37,7 @@ func Directions(measured []Projection) (*Figure, error) {
 	right.Add(lightGrid())
 	curves := []struct {
 		name   Markup
-		colour color.NRGBA
+		color color.NRGBA
 		closed func(float64) float64
 		value  func(Projection) float64
 		dashes []vg.Length
@@ -57,7 +57,7 @@ func Directions(measured []Projection) (*Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.LineStyle = stroke(k.colour, 1.6, k.dashes...)
+		l.LineStyle = stroke(k.color, 1.6, k.dashes...)
 		right.Add(l)
 		right.Legend.Add(k.name, l)
 	}
@@ -77,7 +77,7 @@ func Directions(measured []Projection) (*Figure, error) {
 		if i == 1 {
 			shape = draw.BoxGlyph{}
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: k.colour, Radius: vg.Points(2.2), Shape: ringed{shape}}
+		s.GlyphStyle = draw.GlyphStyle{Color: k.color, Radius: vg.Points(2.2), Shape: ringed{shape}}
 		right.Add(s)
 	}
 	if len(measured) > 0 {
@@ -153,8 +153,8 @@ func unitCircle(c draw.Canvas) {
 		arrow(c, here, at(x+length*ex, y+length*ey), stroke(Vermilion, 1.8))
 		arrow(c, here, at(x+length*cx, y+length*cy), stroke(Blue, 1.8))
 
-		label := func(colour color.Color, lx, ly float64, s Markup) {
-			c.FillText(aligned(style(labelSize, colour), text.XCenter, text.YCenter), at(lx, ly), s)
+		label := func(color color.Color, lx, ly float64, s Markup) {
+			c.FillText(aligned(style(labelSize, color), text.XCenter, text.YCenter), at(lx, ly), s)
 		}
 		label(Green, x+0.91*tx+0.02*x, y+0.93*ty+0.02*y, `$d_\perp$`)
 		label(Green, x+0.53*member.parallel*x, y+0.53*member.parallel*y, `$d_\parallel$`)
@@ -184,8 +184,8 @@ func arrow(c draw.Canvas, from, to vg.Point, s draw.LineStyle) {
 	c.FillPolygon(s.Color, []vg.Point{to, base.Add(n), base.Sub(n)})
 }
 
-func disc(c draw.Canvas, at vg.Point, colour color.Color) {
-	c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.4), Shape: draw.CircleGlyph{}}, at)
+func disc(c draw.Canvas, at vg.Point, color color.Color) {
+	c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.4), Shape: draw.CircleGlyph{}}, at)
 }
 
 // ringed is a glyph with a white rim, which keeps points apart from lines and from each other.
@@ -204,13 +204,13 @@ func (r ringed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 type dots []color.NRGBA
 
 func (d dots) Thumbnail(c *draw.Canvas) {
-	for i, colour := range d {
+	for i, color := range d {
 		x := c.Min.X + (c.Max.X-c.Min.X)*vg.Length(float64(i)+0.5)/vg.Length(len(d))
 		var shape draw.GlyphDrawer = draw.CircleGlyph{}
 		if i == 1 {
 			shape = draw.BoxGlyph{}
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.2), Shape: shape}, vg.Point{X: x, Y: c.Center().Y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.2), Shape: shape}, vg.Point{X: x, Y: c.Center().Y})
 	}
 }
 

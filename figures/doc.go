@@ -8,6 +8,6 @@
 // A [Figure] is written as SVG, PNG or PDF, a [Table] as text for a terminal, Markdown, CSV, HTML or LaTeX ([Save],
 // [Bytes]). Text is drawn as outlines, so a figure looks the same wherever it is opened. Labels are [Markup].
 //
-// Colours are chosen for readers with any kind of colour vision: categories are Okabe and Ito's, sequences viridis, and
+// Colors are chosen for readers with any kind of color vision: categories are Okabe and Ito's, sequences viridis, and
 // what has a sign runs from blue through white to vermilion.
 package figures

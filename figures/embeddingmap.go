@@ -143,7 +143,7 @@ func (d mapDots) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// drawMapPoint draws a kind by shape and colour.
+// drawMapPoint draws a kind by shape and color.
 func drawMapPoint(c draw.Canvas, kind MapKind, at vg.Point) {
 	switch kind {
 	case MapRight:
@@ -260,7 +260,7 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// drawing is the figure as a PNG file of few colours.
+// drawing is the figure as a PNG file of few colors.
 func (m *EmbeddingMap) drawing() ([]byte, error) {
 	raw, err := m.png(144)
 	if err != nil {

@@ -94,7 +94,7 @@ func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
 }
 
 // squares cuts a canvas into a row of canvases in which the data areas of plots are squares of one size, as large as
-// they get. After each plot there is room as given, for a bar of colours or a gap.
+// they get. After each plot there is room as given, for a bar of colors or a gap.
 func squares(c draw.Canvas, plots []*plot.Plot, after []vg.Length) []draw.Canvas {
 	around := make([]vg.Rectangle, len(plots)) // What each plot needs outside its data area.
 	room, side := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y

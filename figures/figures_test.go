@@ -48,7 +48,7 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A rounding error of another processor may move an edge by one grey.
+	// A rounding error of another processor may move an edge by one gray.
 	ok, err := cmpimg.EqualApprox("png", got, want, 0.02)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ type TripletMotion struct {
 const motionLength, motionLongest = 0.9, 1.1
 
 // Motion draws how a rule moves the members of a triplet on the unit circle: against the gradient, and, as the
-// embeddings are normalised, by its part along the circle alone.
+// embeddings are normalized, by its part along the circle alone.
 func Motion(m TripletMotion) (*Figure, error) {
 	members := []motionMember{
 		{`$\mathbf{f}_a$`, "anchor", ink, m.Anchor, m.AnchorGradient},
@@ -48,7 +48,7 @@ func Motion(m TripletMotion) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(250), Height: vg.Points(258),
 		Alt: fmt.Sprintf("A triplet on the unit circle and how %s moves it, as arrows: anchor by %.2f, positive by %.2f, negative by %.2f; "+
-			"green, the parts along the circle, which are what the normalisation leaves: %.2f, %.2f and %.2f.", cmp.Or(m.Rule, Plain(m.Title)),
+			"green, the parts along the circle, which are what the normalization leaves: %.2f, %.2f and %.2f.", cmp.Or(m.Rule, Plain(m.Title)),
 			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(), members[2].along()),
 		panels: func(c draw.Canvas) { drawMotion(c, m.Title, members) },
 	}, nil
@@ -57,7 +57,7 @@ func Motion(m TripletMotion) (*Figure, error) {
 type motionMember struct {
 	name         Markup
 	role         string
-	colour       color.NRGBA
+	color       color.NRGBA
 	at, gradient [2]float64
 }
 
@@ -106,12 +106,12 @@ func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
 		tx, ty := -along*y, along*x
 		c.StrokeLines(stroke(Green, 0.6, 1.5, 1.5), []vg.Point{at(x+dx, y+dy), at(x+tx, y+ty)})
 		arrow(c, at(x, y), at(x+tx, y+ty), stroke(Green, 1.1))
-		arrow(c, at(x, y), at(x+dx, y+dy), stroke(k.colour, 1.8))
+		arrow(c, at(x, y), at(x+dx, y+dy), stroke(k.color, 1.8))
 	}
 	for _, k := range members {
 		x, y := k.at[0], k.at[1]
-		disc(c, at(x, y), k.colour)
-		c.FillText(aligned(style(labelSize, k.colour), text.XCenter, text.YCenter), at(0.84*x, 0.84*y), k.name)
+		disc(c, at(x, y), k.color)
+		c.FillText(aligned(style(labelSize, k.color), text.XCenter, text.YCenter), at(0.84*x, 0.84*y), k.name)
 	}
 	disc(c, origin, quiet)
 }
@@ -167,7 +167,7 @@ type History struct {
 	Sap, San []float64
 }
 
-// Flow draws embeddings that move by a rule: where they are at a step, each class in a colour and shape of its own with the
+// Flow draws embeddings that move by a rule: where they are at a step, each class in a color and shape of its own with the
 // paths behind the points, for one step or several side by side; then, if there is a history, the mean similarities
 // of the triplets over its steps.
 func Flow(h History, swarms ...Swarm) (*Figure, error) {
@@ -182,9 +182,9 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	if len(h.Sap) != len(h.Steps) || len(h.San) != len(h.Steps) {
 		return nil, fmt.Errorf("flow: %d steps but %d S_ap and %d S_an", len(h.Steps), len(h.Sap), len(h.San))
 	}
-	alt := "Embeddings on the unit circle, a colour and shape for each class."
+	alt := "Embeddings on the unit circle, a color and shape for each class."
 	if swarms[0].Dim == 3 {
-		alt = "Embeddings on the unit sphere, a colour and shape for each class."
+		alt = "Embeddings on the unit sphere, a color and shape for each class."
 	}
 	widths := slices.Repeat([]float64{1}, len(swarms))
 	var chart *plot.Plot
@@ -215,9 +215,9 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	}, nil
 }
 
-// The classes' colours and shapes change together from class to class: with 7 and 4 of them 28 classes can be told apart.
+// The classes' colors and shapes change together from class to class: with 7 and 4 of them 28 classes can be told apart.
 var (
-	flowColours = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
+	flowColors = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
 	flowShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
 )
 
@@ -285,7 +285,7 @@ func (s Swarm) draw(c draw.Canvas) {
 		return 0
 	})
 	for _, i := range order {
-		colour := flowColours[class[i]%len(flowColours)]
+		color := flowColors[class[i]%len(flowColors)]
 		trail := slices.Concat(s.Before, [][]float32{s.Points})
 		for k := 1; k < len(trail); k++ {
 			from, _ := at(trail[k-1], i)
@@ -294,16 +294,16 @@ func (s Swarm) draw(c draw.Canvas) {
 			if n < 0 {
 				fade *= 0.5
 			}
-			c.StrokeLines(stroke(scale{paper, colour}.at(fade), 0.9), []vg.Point{from, to})
+			c.StrokeLines(stroke(scale{paper, color}.at(fade), 0.9), []vg.Point{from, to})
 		}
 	}
 	for _, i := range order {
 		p, n := at(s.Points, i)
-		colour, radius := flowColours[class[i]%len(flowColours)], vg.Points(3)
+		color, radius := flowColors[class[i]%len(flowColors)], vg.Points(3)
 		if n < 0 {
-			colour, radius = scale{paper, colour}.at(0.45), vg.Points(2.3)
+			color, radius = scale{paper, color}.at(0.45), vg.Points(2.3)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}}, p)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}}, p)
 	}
 }
 
@@ -324,7 +324,7 @@ func (h History) plot() (*plot.Plot, error) {
 	for _, k := range []struct {
 		name   Markup
 		values []float64
-		colour color.NRGBA
+		color color.NRGBA
 		dashes []vg.Length
 	}{{"$S_{ap}$", h.Sap, Blue, nil}, {"$S_{an}$", h.San, Vermilion, []vg.Length{5, 2}}} {
 		points := make(plotter.XYs, len(h.Steps))
@@ -335,7 +335,7 @@ func (h History) plot() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.LineStyle = stroke(k.colour, 1.6, k.dashes...)
+		l.LineStyle = stroke(k.color, 1.6, k.dashes...)
 		p.Add(l)
 		p.Legend.Add(k.name, l)
 	}

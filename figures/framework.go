@@ -19,7 +19,7 @@ type Step struct {
 	PerRow int
 	Labels []int64   // [N], members of a class next to each other.
 	Dim    int       // D
-	F      []float32 // The L2-normalised embeddings, [N, D].
+	F      []float32 // The L2-normalized embeddings, [N, D].
 	S      []float32 // Their similarities, [N, N].
 
 	Triplets []StepTriplet
@@ -90,7 +90,7 @@ func (s Step) check() error {
 	return nil
 }
 
-// The two ways, in colours that stand for them wherever they meet. The paper's own figure has red and blue.
+// The two ways, in colors that stand for them wherever they meet. The paper's own figure has red and blue.
 var lossWay, surgeryWay = Vermilion, Blue
 
 // Framework is Figure 1: a batch forward through the network to similarities and triplets, and back on two ways. A loss
@@ -168,7 +168,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 
 	// Back, on two ways.
 	for line, way := range []struct {
-		colour color.NRGBA
+		color color.NRGBA
 		m, g   []float32
 		title  Markup
 		mTitle Markup
@@ -184,11 +184,11 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		f.classes(cell(3, line))
 		frameworkHeat(cell(2, line), n, dim, way.g, diverging, true)
 		way.start(cell(4, line))
-		frameworkTitle(cell(4, line), way.colour, way.title, "")
-		frameworkTitle(cell(3, line), way.colour, way.mTitle, "")
-		frameworkTitle(cell(2, line), way.colour, way.gTitle, "")
-		frameworkArrow(c, cell(4, line), cell(3, line), way.colour, way.how)
-		frameworkArrow(c, cell(3, line), cell(2, line), way.colour, "$\\cdot\\,\\mathbf{f}$")
+		frameworkTitle(cell(4, line), way.color, way.title, "")
+		frameworkTitle(cell(3, line), way.color, way.mTitle, "")
+		frameworkTitle(cell(2, line), way.color, way.gTitle, "")
+		frameworkArrow(c, cell(4, line), cell(3, line), way.color, way.how)
+		frameworkArrow(c, cell(3, line), cell(2, line), way.color, "$\\cdot\\,\\mathbf{f}$")
 	}
 	under(3, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceM)))
 	under(2, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceG)))
@@ -199,10 +199,10 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	stages.Min.Y -= row / 2
 	f.stages(stages)
 	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
-	for line, colour := range []color.NRGBA{lossWay, surgeryWay} {
+	for line, color := range []color.NRGBA{lossWay, surgeryWay} {
 		from := vg.Point{X: cell(2, line+1).Min.X - 3, Y: cell(2, line+1).Min.Y + frameworkSide/2}
 		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + (stages.Max.Y-stages.Min.Y)*vg.Length(0.22-0.44*float64(line))}
-		arrow(c, from, to, stroke(colour, 1.5))
+		arrow(c, from, to, stroke(color, 1.5))
 	}
 	c.FillText(aligned(style(noteSize, ink), text.XCenter, text.YCenter),
 		vg.Point{X: (stages.Max.X + cell(2, 1).Min.X) / 2, Y: stages.Center().Y}, "backward")
@@ -218,8 +218,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 }
 
 // frameworkTitle sets a title above a panel, and a note to the right of it.
-func frameworkTitle(c draw.Canvas, colour color.Color, title, note Markup) {
-	s := aligned(bold(style(noteSize+1, colour)), text.XLeft, text.YBottom)
+func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
+	s := aligned(bold(style(noteSize+1, color)), text.XLeft, text.YBottom)
 	c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y + 4}, title)
 	if note != "" {
 		c.FillText(aligned(style(noteSize, quiet), text.XRight, text.YBottom), vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
@@ -227,24 +227,24 @@ func frameworkTitle(c draw.Canvas, colour color.Color, title, note Markup) {
 }
 
 // frameworkArrow joins two panels of a row, in either direction, with a label on the arrow.
-func frameworkArrow(c, from, to draw.Canvas, colour color.Color, label Markup) {
+func frameworkArrow(c, from, to draw.Canvas, color color.Color, label Markup) {
 	y := from.Center().Y
 	a, b := from.Max.X+4, to.Min.X-4
 	if from.Min.X > to.Min.X {
 		a, b = from.Min.X-4, to.Max.X+4
 	}
-	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(colour, 1.5))
-	c.FillText(aligned(style(noteSize, colour), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
+	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(color, 1.5))
+	c.FillText(aligned(style(noteSize, color), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
 }
 
-func frameworkFrame(c draw.Canvas, colour color.Color) {
-	c.StrokeLines(stroke(colour, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+func frameworkFrame(c draw.Canvas, color color.Color) {
+	c.StrokeLines(stroke(color, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
 }
 
 // frameworkHeat draws a matrix over a panel: with a sign, from the largest magnitude below zero to that above it, else
 // from the least to the largest value.
-func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colours scale, signed bool) {
-	b := bar{low: float64(slices.Min(values)), high: float64(slices.Max(values)), colours: colours}
+func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colors scale, signed bool) {
+	b := bar{low: float64(slices.Min(values)), high: float64(slices.Max(values)), colors: colors}
 	if signed {
 		b.high = max(b.high, -b.low)
 		b.low = -b.high
@@ -420,11 +420,11 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 	}
 }
 
-// legend says what the colours mean.
+// legend says what the colors mean.
 func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 	y := c.Max.Y - row/2 + 34
 	for _, l := range []struct {
-		colour color.NRGBA
+		color color.NRGBA
 		bold   bool
 		text   Markup
 	}{
@@ -432,7 +432,7 @@ func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 		{surgeryWay, true, "gradient surgery"}, {surgeryWay, false, "direction × pair weight"}, {surgeryWay, false, "× triplet weight"}, {},
 		{ink, false, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
 	} {
-		s := aligned(style(noteSize, l.colour), text.XLeft, text.YTop)
+		s := aligned(style(noteSize, l.color), text.XLeft, text.YTop)
 		if l.bold {
 			s = bold(s)
 		}

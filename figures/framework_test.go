@@ -9,7 +9,7 @@ import (
 )
 
 // twoClasses is a step with eight embeddings on the unit circle, all in closed form: cos/lin/cir with the triplets of
-// neighbours.
+// neighbors.
 func twoClasses() Step {
 	const n, dim = 8, 2
 	s := Step{PerRow: 4, Labels: make([]int64, n), Dim: dim, Rule: "cos/lin/cir", Loss: "circle", Formula: []Markup{"log(1 + exp($z$))"},

@@ -19,7 +19,7 @@ type Matrix struct {
 	Labels []int64   // [n]
 }
 
-// GradientMatrix draws gradient matrices side by side as heat maps, white at zero, on one scale of colours. Members of
+// GradientMatrix draws gradient matrices side by side as heat maps, white at zero, on one scale of colors. Members of
 // a class stand together, in the batch's order, and lines part the classes.
 func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	if len(matrices) == 0 {
@@ -41,7 +41,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	if top == 0 { // No triplet moved anything.
 		top = 1
 	}
-	colours := bar{low: -top, high: top, colours: diverging}
+	colors := bar{low: -top, high: top, colors: diverging}
 	var panels []*plot.Plot
 	after := make([]vg.Length, len(matrices))
 	for i, m := range matrices {
@@ -51,7 +51,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		none := plot.ConstantTicks{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = none, none
 		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
-		p.Add(cells{m, colours})
+		p.Add(cells{m, colors})
 		panels, after[i] = append(panels, p), 14
 	}
 	after[len(after)-1] = barRoom + 8
@@ -65,7 +65,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 				drawPlot(panels[i], part)
 			}
 			last := len(parts) - 1
-			colours.draw(panels[last].DataCanvas(parts[last]), parts[last])
+			colors.draw(panels[last].DataCanvas(parts[last]), parts[last])
 		},
 	}, nil
 }
@@ -105,7 +105,7 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(stroke(ink, 0.6), frame)
 }
 
-// OverLargest is a matrix over its largest entry, so that several can be seen on one scale of colours.
+// OverLargest is a matrix over its largest entry, so that several can be seen on one scale of colors.
 func OverLargest(values []float32) []float32 {
 	largest := float32(0)
 	for _, v := range values {

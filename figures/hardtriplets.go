@@ -18,7 +18,7 @@ type PicturedTriplet struct {
 }
 
 // HardTriplets draws triplets as pictures, anchor, nearest positive and nearest negative, with the similarities of their
-// pairs, in the order given. The nearer of the two neighbours has its similarity in bold.
+// pairs, in the order given. The nearer of the two neighbors has its similarity in bold.
 func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, error) {
 	if len(triplets) == 0 {
 		return nil, fmt.Errorf("triplets: none to draw; want at least one")

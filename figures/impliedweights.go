@@ -32,7 +32,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 	}
 	const height, gap = vg.Length(190), vg.Length(16) // Between rows there is room for a label below and a title above.
 	var panels [][]*plot.Plot
-	var colours bar
+	var colors bar
 	alt := "Pair weights and triplet weights that losses imply, beside those of rules:"
 	for i, r := range rows {
 		curves := newPlot("$P_+$ and $P_-$ of "+r.Loss.Title, "$S_{ap}$, $S_{an}$", "pair weight")
@@ -85,7 +85,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			colours = b
+			colors = b
 			line = append(line, panel)
 		}
 		panels = append(panels, line)
@@ -106,14 +106,14 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 					drawPlot(line[k], part)
 				}
 				last := len(line) - 1
-				colours.draw(line[last].DataCanvas(parts[last]), parts[last])
+				colors.draw(line[last].DataCanvas(parts[last]), parts[last])
 			}
 		},
 	}, nil
 }
 
 // impliedField is T over its largest value, as a triplet diagram has it, in ten bands: their edges are lines of equal
-// weight, and a picture of flat colours is small.
+// weight, and a picture of flat colors is small.
 func impliedField(p ImpliedParts) Field {
 	const side, bands = 151, 10
 	n := len(p.PairPositive)

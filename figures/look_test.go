@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// blob is a picture of a class: a disc of its colour, moved by a variant.
+// blob is a picture of a class: a disc of its color, moved by a variant.
 func blob(class, variant int) image.Image {
 	img := image.NewNRGBA(image.Rect(0, 0, 32, 32))
-	k := flowColours[class%len(flowColours)]
+	k := flowColors[class%len(flowColors)]
 	for y := range 32 {
 		for x := range 32 {
 			c := color.NRGBA{uint8(200 + x), uint8(210 + y), 230, 255}
@@ -60,7 +60,7 @@ func TestRetrievalSheet(t *testing.T) {
 	}
 }
 
-// A picture of 256 pixels is reduced, one of 32 enlarged without new colours.
+// A picture of 256 pixels is reduced, one of 32 enlarged without new colors.
 func TestThumb(t *testing.T) {
 	for _, side := range []int{8, 32, 50, 256} {
 		img := image.NewNRGBA(image.Rect(5, 5, 5+side, 5+side))

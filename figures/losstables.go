@@ -19,7 +19,7 @@ func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Loss", Left: true}, {Title: "Against", Left: true}, {Group: off, Title: "value"},
 			{Group: off, Title: "gradient"}, {Group: off, Title: "proxies' gradient"}},
-		Caption:    "Each loss and its gradient at the un-normalised embeddings, in float32, against pytorch-metric-learning's or its formula's in float64.",
+		Caption:    "Each loss and its gradient at the un-normalized embeddings, in float32, against pytorch-metric-learning's or its formula's in float64.",
 		Provenance: provenance,
 	}
 	for _, r := range rows {

@@ -22,7 +22,7 @@ type WeightCurve struct {
 // seriesDashes tell at which value of a parameter a curve is.
 var seriesDashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}}
 
-// MSWeights is the appendix's figure of the relative pair weights: P₊ over S_ap and P₋ over S_an. A colour is a weight, a
+// MSWeights is the appendix's figure of the relative pair weights: P₊ over S_ap and P₋ over S_an. A color is a weight, a
 // dash a ΔS.
 func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	if len(curves) == 0 {

@@ -15,7 +15,7 @@ func DirectionLabel(name string) Markup { return fmt.Sprintf(`$\mathbf{e^{%s}}$`
 // PairLabel is the paper's symbol for a pair weight, such as P^{lin-ms}.
 func PairLabel(name string) Markup { return fmt.Sprintf("$P^{%s}$", name) }
 
-// look is how a line or its points are drawn: by colour, sign and dashes, so that each is enough.
+// look is how a line or its points are drawn: by color, sign and dashes, so that each is enough.
 type look struct {
 	colour color.NRGBA
 	shape  draw.GlyphDrawer

@@ -52,18 +52,18 @@ func (p *Pictures) html() ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			frame, mark, alt, colour := "", "", k.role, ""
+			frame, mark, alt, color := "", "", k.role, ""
 			switch {
 			case k.right == nil:
 			case *k.right:
 				frame, alt = fmt.Sprintf("outline:1.5px solid %s;", css(Blue)), alt+", right"
 			default:
-				frame, alt, colour = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong", ";color:"+css(Vermilion)
+				frame, alt, color = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong", ";color:"+css(Vermilion)
 				mark = fmt.Sprintf(`<span aria-hidden="true" style="position:absolute;right:0;top:0;width:13px;text-align:center;font-weight:bold;color:#fff;background:%s">✗</span>`, css(Vermilion))
 			}
 			fmt.Fprintf(&b, `<div style="width:%dpx"><div style="position:relative"><img src="%s" alt="%s" width="%d" height="%d" style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
 				side, uri, html.EscapeString(alt), side, side, frame, mark)
-			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, colour)
+			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, color)
 			for j, line := range k.lines {
 				if j > 0 {
 					b.WriteString("<br>")
@@ -99,5 +99,5 @@ func photo(img image.Image) (string, error) {
 	return "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// css is a colour as style sheets have it.
+// css is a color as style sheets have it.
 func css(k color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", k.R, k.G, k.B) }

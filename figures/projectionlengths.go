@@ -86,7 +86,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 	if len(saps) > len(seriesDashes) {
 		return nil, fmt.Errorf("projection lengths: orthogonal directions at %d S_ap, at most %d", len(saps), len(seriesDashes))
 	}
-	colours := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
+	colors := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
 	var rows [2][]*plot.Plot
 	for column, panel := range []struct {
 		title      Markup
@@ -120,10 +120,10 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					if err != nil {
 						return nil, err
 					}
-					l.LineStyle = stroke(colours[direction], 1.4, seriesDashes[d]...)
+					l.LineStyle = stroke(colors[direction], 1.4, seriesDashes[d]...)
 					p.Add(l)
 					switch {
-					case row == 0 && column == 0: // Colours mean the same in all panels.
+					case row == 0 && column == 0: // Colors mean the same in all panels.
 						p.Legend.Add(fmt.Sprintf(`$\mathbf{e}^{%s}$`, direction), l)
 					case row == 0 && column == 2 && k == 0:
 						dash := *l
@@ -153,7 +153,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					return nil, err
 				}
 				shape := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}}[k]
-				s.GlyphStyle = draw.GlyphStyle{Color: colours[direction], Radius: vg.Points(1.9), Shape: ringed{shape}}
+				s.GlyphStyle = draw.GlyphStyle{Color: colors[direction], Radius: vg.Points(1.9), Shape: ringed{shape}}
 				p.Add(s)
 			}
 			if row == 0 && column == 0 && len(measured) > 0 {

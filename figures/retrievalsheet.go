@@ -34,7 +34,7 @@ const (
 	sheetRow  = sheetSide + 21
 )
 
-// RetrievalSheet draws queries, one a row, with their nearest neighbours to the right. A right one has a thin frame, a wrong
+// RetrievalSheet draws queries, one a row, with their nearest neighbors to the right. A right one has a thin frame, a wrong
 // one a thick frame with a cross in its corner and the name of its class under it. Provenance says whose they are.
 func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) {
 	if len(rows) == 0 {
@@ -43,12 +43,12 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	most, right, first, all := 0, 0, 0, 0
 	for i, r := range rows {
 		if r.Query == nil || len(r.Hits) == 0 {
-			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no neighbour", i)
+			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no neighbor", i)
 		}
 		most = max(most, len(r.Hits))
 		for k, h := range r.Hits {
 			if h.Image == nil || math.IsNaN(h.Similarity) {
-				return nil, fmt.Errorf("retrieval sheet: neighbour %d of query %d has no picture, or the similarity %v", k+1, i, h.Similarity)
+				return nil, fmt.Errorf("retrieval sheet: neighbor %d of query %d has no picture, or the similarity %v", k+1, i, h.Similarity)
 			}
 			all++
 			if h.Right {

@@ -57,8 +57,8 @@ func (g RunGroup) seen() int {
 // the length of the gradient of all weights on a logarithmic scale. A thin line is a run, the thick one with marks its
 // group's mean over seeds.
 func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
-	if len(groups) == 0 || len(groups) > len(flowColours) {
-		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d, which can be told apart", len(groups), len(flowColours))
+	if len(groups) == 0 || len(groups) > len(flowColors) {
+		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d, which can be told apart", len(groups), len(flowColors))
 	}
 	epochs, drawn := 0.0, 0
 	for _, g := range groups {
@@ -102,7 +102,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 					if err != nil {
 						return nil, err
 					}
-					line.LineStyle = stroke(scale{paper, trainingColour(i)}.at(0.45), 0.7)
+					line.LineStyle = stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)
 					p.Add(line)
 				}
 			}
@@ -116,7 +116,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			line.LineStyle = stroke(trainingColour(i), 1.5)
+			line.LineStyle = stroke(trainingColor(i), 1.5)
 			p.Add(line, runMarks{mean, i})
 		}
 		p.X.Min, p.X.Max = 1, max(epochs, 2)
@@ -182,7 +182,7 @@ func (m runMarks) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 func runGlyph(group int, radius vg.Length) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: trainingColour(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
+	return draw.GlyphStyle{Color: trainingColor(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
 }
 
 // runPowers are ticks of logarithms: whole powers where there are two, else some multiples of them.
@@ -207,7 +207,7 @@ func drawRunNames(c draw.Canvas, groups []RunGroup) {
 	half := (c.Max.X - c.Min.X) / 2
 	for i, g := range groups {
 		at := vg.Point{X: c.Min.X + vg.Length(i%2)*half + 10, Y: c.Max.Y - 7 - vg.Length(i/2)*14}
-		c.StrokeLine2(stroke(trainingColour(i), 1.5), at.X-9, at.Y, at.X+9, at.Y)
+		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-9, at.Y, at.X+9, at.Y)
 		c.DrawGlyphNoClip(runGlyph(i, 2.4), at)
 		label := fmt.Sprintf("%s: Recall@1 %s %%", g.Name, g.Recall)
 		switch n := g.seen(); {

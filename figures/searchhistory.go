@@ -109,15 +109,15 @@ func (m mark) Thumbnail(c *draw.Canvas) { c.DrawGlyphNoClip(m.GlyphStyle, c.Cent
 
 type searchMarks SearchTrials
 
-// searchShapes tell lengths apart, the shortest first, and so do searchColours, the whole length first: black, and the paler the
+// searchShapes tell lengths apart, the shortest first, and so do searchColors, the whole length first: black, and the paler the
 // shorter.
 var (
 	searchShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
-	searchColours = []color.NRGBA{Black, Blue, SkyBlue, Orange}
+	searchColors = []color.NRGBA{Black, Blue, SkyBlue, Orange}
 )
 
 func (s searchMarks) glyph(length int) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: searchColours[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)), Shape: searchShapes[length]}
+	return draw.GlyphStyle{Color: searchColors[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)), Shape: searchShapes[length]}
 }
 
 // best is the highest score of the whole length, and the number of the trial that has it; −1 if none has.

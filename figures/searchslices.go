@@ -90,7 +90,7 @@ func SearchImportance(title Markup, effects []SearchEffect, provenance string) (
 
 type shareBar struct {
 	share  float64
-	colour color.NRGBA
+	color color.NRGBA
 }
 
 type shareBars []shareBar
@@ -99,7 +99,7 @@ func (b shareBars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for i, bar := range b {
 		low, high := y(-float64(i)-0.32), y(-float64(i)+0.32)
-		c.FillPolygon(bar.colour, []vg.Point{{X: x(0), Y: low}, {X: x(100 * bar.share), Y: low}, {X: x(100 * bar.share), Y: high}, {X: x(0), Y: high}})
+		c.FillPolygon(bar.color, []vg.Point{{X: x(0), Y: low}, {X: x(100 * bar.share), Y: low}, {X: x(100 * bar.share), Y: high}, {X: x(0), Y: high}})
 		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: x(100*bar.share) + 4, Y: y(-float64(i))}, fmt.Sprintf("%.0f", 100*bar.share))
 	}
 }

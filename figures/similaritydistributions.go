@@ -179,11 +179,11 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 		s := p.X.Min + float64((at-c.Min.X)/(c.Max.X-c.Min.X))*(1-p.X.Min)
 		return y(100*shared[min(int((s+1)/2*float64(n)), n-1)]) - c.Min.Y
 	})
-	lines := func(runs [][]float64, mean []float64, colour color.NRGBA, dashes ...vg.Length) {
+	lines := func(runs [][]float64, mean []float64, color color.NRGBA, dashes ...vg.Length) {
 		for _, h := range runs {
-			c.StrokeLines(stroke(pale(colour), 0.8), steps(h))
+			c.StrokeLines(stroke(pale(color), 0.8), steps(h))
 		}
-		c.StrokeLines(stroke(colour, 1.5, dashes...), steps(mean))
+		c.StrokeLines(stroke(color, 1.5, dashes...), steps(mean))
 	}
 	lines(d.Negative, negative, Orange, 4, 1.5)
 	lines(d.Positive, positive, Blue)
@@ -193,10 +193,10 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 	at := vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 9}
 	for _, e := range []struct {
 		name   Markup
-		colour color.NRGBA
+		color color.NRGBA
 		dashes []vg.Length
 	}{{"nearest positive, $S_{ap}$", Blue, nil}, {"nearest negative, $S_{an}$", Orange, []vg.Length{4, 1.5}}} {
-		c.StrokeLine2(stroke(e.colour, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
+		c.StrokeLine2(stroke(e.color, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
 		c.FillText(s, vg.Point{X: at.X + 21, Y: at.Y}, e.name)
 		at.Y -= 13
 	}

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The colours of Okabe and Ito's palette, which readers with any colour vision tell apart.
+// The colors of Okabe and Ito's palette, which readers with any color vision tell apart.
 var (
 	Black     = color.NRGBA{0x00, 0x00, 0x00, 0xff}
 	Orange    = color.NRGBA{0xe6, 0x9f, 0x00, 0xff}
@@ -28,7 +28,7 @@ var (
 	paper     = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// scale is a continuous scale of colours over [0, 1], linear between stops at equal distances.
+// scale is a continuous scale of colors over [0, 1], linear between stops at equal distances.
 type scale []color.NRGBA
 
 func (s scale) at(x float64) color.NRGBA {

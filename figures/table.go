@@ -50,7 +50,7 @@ type Table struct {
 	Notes []Markup
 	// Provenance says which preset, data and backend made the numbers.
 	Provenance string
-	// Tint is the colour of a cell of shade 1; the paper's tables have red, green or blue.
+	// Tint is the color of a cell of shade 1; the paper's tables have red, green or blue.
 	Tint color.NRGBA
 }
 
@@ -69,7 +69,7 @@ type Cell struct {
 	Text  Markup
 	Score *Score
 	Bold  bool
-	// Shade colours the cell from white, 0, to the table's tint, 1, if Shaded.
+	// Shade colors the cell from white, 0, to the table's tint, 1, if Shaded.
 	Shade  float64
 	Shaded bool
 	// Colour is that of the ground behind black text where no shade is, if it is not zero.
@@ -145,8 +145,8 @@ func (c Cell) markup() Markup {
 	return c.Text
 }
 
-// ground is the colour behind a cell, if it has one.
-func (t *Table) ground(c Cell) (k color.NRGBA, coloured bool) {
+// ground is the color behind a cell, if it has one.
+func (t *Table) ground(c Cell) (k color.NRGBA, colored bool) {
 	if c.Shaded {
 		return t.tint(c.Shade), true
 	}
@@ -406,7 +406,7 @@ func (t *Table) csv() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// html sets colours of its own on shaded cells only, so that it reads in a light and in a dark notebook.
+// html sets colors of its own on shaded cells only, so that it reads in a light and in a dark notebook.
 func (t *Table) html() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
@@ -451,7 +451,7 @@ func (t *Table) html() []byte {
 				span = fmt.Sprintf(` rowspan="%d"`, n)
 			}
 			style := cell + align(t.Columns[j])
-			if k, coloured := t.ground(c); coloured {
+			if k, colored := t.ground(c); colored {
 				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
 			}
 			text := HTML(c.markup())
@@ -543,7 +543,7 @@ func (t *Table) latex() []byte {
 			if mark := marks[c.Note]; mark != "" {
 				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6", "⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
 			}
-			if k, coloured := t.ground(c); coloured {
+			if k, colored := t.ground(c); colored {
 				text = fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
 			}
 			cells[j] = text

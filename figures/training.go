@@ -123,7 +123,7 @@ func (c TrainingCurve) state(epochs int) string {
 	return fmt.Sprintf("epoch %d of %d", c.Epochs[len(c.Epochs)-1].Epoch, epochs)
 }
 
-func trainingColour(i int) color.NRGBA { return flowColours[i%len(flowColours)] }
+func trainingColor(i int) color.NRGBA { return flowColors[i%len(flowColors)] }
 
 func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of func(TrainingEpoch) float64) error {
 	if len(c.Epochs) == 0 {
@@ -137,8 +137,8 @@ func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of 
 	if err != nil {
 		return err
 	}
-	line.LineStyle = stroke(trainingColour(i), 1.5, dashes...)
-	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColour(i), Radius: vg.Points(1.8), Shape: flowShapes[i%len(flowShapes)]}
+	line.LineStyle = stroke(trainingColor(i), 1.5, dashes...)
+	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(1.8), Shape: flowShapes[i%len(flowShapes)]}
 	p.Add(line, marks)
 	return nil
 }
@@ -152,18 +152,18 @@ func powersOfTen(low, high float64) plot.ConstantTicks {
 	return ticks
 }
 
-// drawTrainingNames lists the runs in their colours, which is the legend, with what became of them.
+// drawTrainingNames lists the runs in their colors, which is the legend, with what became of them.
 func drawTrainingNames(c draw.Canvas, epochs int, curves []TrainingCurve) {
 	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
 	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y + head.FontExtents().Descent}, "Recall@1 of the test set")
 	y := c.Max.Y - head.Height("x") - 14
 	for i, k := range curves {
 		at := vg.Point{X: c.Min.X + 6, Y: y}
-		c.StrokeLine2(stroke(trainingColour(i), 1.5), at.X-6, y, at.X+6, y)
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColour(i), Radius: vg.Points(2.4), Shape: flowShapes[i%len(flowShapes)]}, at)
+		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-6, y, at.X+6, y)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(2.4), Shape: flowShapes[i%len(flowShapes)]}, at)
 		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: at.X + 11, Y: y}, k.Name)
 		y -= 12
-		name := aligned(bold(style(tickSize, trainingColour(i))), text.XLeft, text.YCenter)
+		name := aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)
 		if k.Failed != "" || math.IsNaN(k.Recall) {
 			name = aligned(style(tickSize, quiet), text.XLeft, text.YCenter)
 		}

@@ -63,14 +63,14 @@ func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Fi
 		least, most, low = 0.001, 0.1, 0
 	}
 	low = max(-1, math.Floor(low*10+1e-9)/10)
-	colours := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps, high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
+	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps, high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
 	plots := make([][]*plot.Plot, len(rows))
 	for i := range rows {
 		for j := range columns {
 			p := newPlot("", "", "")
 			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
 			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its frame.
-			p.X.Tick.Marker, p.Y.Tick.Marker = unlabelled(every(0.2, low, 1)), unlabelled(every(0.2, low, 1))
+			p.X.Tick.Marker, p.Y.Tick.Marker = unlabeled(every(0.2, low, 1)), unlabeled(every(0.2, low, 1))
 			if i == 0 {
 				p.Title.Text = columns[j]
 			}
@@ -80,7 +80,7 @@ func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Fi
 			if j == 0 {
 				p.Y.Label.Text, p.Y.Tick.Marker = "$S_{an}$", every(0.2, low, 1)
 			}
-			panels[i][j].colours = colours
+			panels[i][j].colors = colors
 			p.Add(panels[i][j])
 			plots[i] = append(plots[i], p)
 		}
@@ -112,7 +112,7 @@ func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Fi
 			c.FillText(s, vg.Point{X: c.Min.X + nameRoom/2, Y: data.Center().Y}, rows[i].Title)
 		}
 		data.Max.Y = c.Max.Y - titleRoom
-		colours.draw(data, c)
+		colors.draw(data, c)
 	}
 	return f, nil
 }
@@ -125,8 +125,8 @@ func around(p *plot.Plot, c draw.Canvas, data vg.Rectangle) draw.Canvas {
 	return out
 }
 
-// unlabelled is ticks without their labels.
-func unlabelled(ticks plot.ConstantTicks) plot.ConstantTicks {
+// unlabeled is ticks without their labels.
+func unlabeled(ticks plot.ConstantTicks) plot.ConstantTicks {
 	for i := range ticks {
 		ticks[i].Label = " " // An empty one makes a short tick.
 	}
@@ -138,7 +138,7 @@ type densityPanel struct {
 	Density
 	side    int
 	shares  []float64
-	colours logBar
+	colors logBar
 }
 
 func (d Density) panel() (densityPanel, error) {
@@ -183,7 +183,7 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 		img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
 		for row := range n * zoom {
 			for column := range n * zoom {
-				img.SetNRGBA(column, n*zoom-1-row, d.colours.at(d.shares[(from+row/zoom)*d.side+from+column/zoom]))
+				img.SetNRGBA(column, n*zoom-1-row, d.colors.at(d.shares[(from+row/zoom)*d.side+from+column/zoom]))
 			}
 		}
 		at := vg.Point{X: x(d.similarity(from)), Y: y(d.similarity(from))}
@@ -202,8 +202,8 @@ func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// logBar is a scale of shares in colours, from log₁₀ low to log₁₀ high in steps: pale to dark, white for none. Steps can be
-// read off the bar, and a picture of few colours is a small file.
+// logBar is a scale of shares in colors, from log₁₀ low to log₁₀ high in steps: pale to dark, white for none. Steps can be
+// read off the bar, and a picture of few colors is a small file.
 type logBar struct{ low, high float64 }
 
 // logSteps is how many steps a power of ten has.

@@ -18,7 +18,7 @@ type Field struct {
 	Title Markup
 	// Min and Max are the range of both similarities. If both are zero it is 0 to 1.
 	Min, Max float64
-	// Values are those at the points of [SimilarityGrid], in its order: n×n of them. NaN is left grey.
+	// Values are those at the points of [SimilarityGrid], in its order: n×n of them. NaN is left gray.
 	Values []float32
 }
 
@@ -93,8 +93,8 @@ type Triplets struct{ Sap, San []float32 }
 // Diagram is what goes on a triplet diagram.
 type Diagram struct {
 	Field Field
-	// Low and High are the values at the ends of the colours; if both are zero, the least and the largest of the field.
-	// A field with negative values gets colours with white at zero.
+	// Low and High are the values at the ends of the colors; if both are zero, the least and the largest of the field.
+	// A field with negative values gets colors with white at zero.
 	Low, High float64
 	// Levels are the values along which lines are drawn; if nil, five round ones; if empty, none.
 	Levels []float64
@@ -102,10 +102,10 @@ type Diagram struct {
 	Triplets Triplets
 }
 
-// TripletDiagram draws the weight that a rule gives triplets, T, P₊T, P₋T or any other, as colours over S_ap × S_an with
+// TripletDiagram draws the weight that a rule gives triplets, T, P₊T, P₋T or any other, as colors over S_ap × S_an with
 // lines of equal weight, and the triplets of a batch as points.
 func TripletDiagram(d Diagram) (*Figure, error) {
-	panel, colours, err := d.plot()
+	panel, colors, err := d.plot()
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +115,12 @@ func TripletDiagram(d Diagram) (*Figure, error) {
 		panels: func(c draw.Canvas) {
 			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
 			drawPlot(panel, c)
-			colours.draw(panel.DataCanvas(c), c)
+			colors.draw(panel.DataCanvas(c), c)
 		},
 	}, nil
 }
 
-// plot is the diagram without its bar of colours.
+// plot is the diagram without its bar of colors.
 func (d Diagram) plot() (*plot.Plot, bar, error) {
 	if err := d.Field.check(); err != nil {
 		return nil, bar{}, err
@@ -128,15 +128,15 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	if len(d.Triplets.Sap) != len(d.Triplets.San) {
 		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an", len(d.Triplets.Sap), len(d.Triplets.San))
 	}
-	b := bar{low: d.Low, high: d.High, colours: viridis}
+	b := bar{low: d.Low, high: d.High, colors: viridis}
 	if b.low == 0 && b.high == 0 {
 		b.low, b.high = d.Field.extent()
 	}
 	if b.low < 0 {
 		b.high = max(b.high, -b.low)
-		b.low, b.colours = -b.high, diverging
+		b.low, b.colors = -b.high, diverging
 	}
-	if !(b.low < b.high) { // One value everywhere: the middle of the colours.
+	if !(b.low < b.high) { // One value everywhere: the middle of the colors.
 		b.low, b.high = b.low-0.5, b.high+0.5
 	}
 	b.levels = d.Levels
@@ -155,7 +155,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	return p, b, nil
 }
 
-// field draws the colours and the lines of equal value with their values on them.
+// field draws the colors and the lines of equal value with their values on them.
 type field struct {
 	Field
 	bar    bar
@@ -173,9 +173,9 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	cells := smooth(img, 301)
 	c.DrawImage(c.Rectangle, cells)
 	for _, level := range f.bar.levels {
-		colour := f.contrast(level)
+		color := f.contrast(level)
 		contour := plotter.NewContour(f.Field, []float64{level}, nil)
-		contour.LineStyles = []draw.LineStyle{stroke(colour, 0.7)}
+		contour.LineStyles = []draw.LineStyle{stroke(color, 0.7)}
 		contour.Plot(c, p)
 	}
 	x, y := p.Transforms(&c)
@@ -231,7 +231,7 @@ func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
 	c.DrawImage(vg.Rectangle{Min: at(part.Min.X, part.Max.Y), Max: at(part.Max.X, part.Min.Y)}, copied)
 }
 
-// contrast is black or white, whichever stands out from the colour of a value.
+// contrast is black or white, whichever stands out from the color of a value.
 func (f field) contrast(value float64) color.NRGBA {
 	k := f.bar.at(value)
 	if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) > 120 {
@@ -313,15 +313,15 @@ func (t cloud) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// bar is a scale of values in colours.
+// bar is a scale of values in colors.
 type bar struct {
 	low, high float64
-	colours   scale
+	colors   scale
 	levels    []float64
 	label     Markup
 }
 
-func (b bar) at(v float64) color.NRGBA { return b.colours.at((v - b.low) / (b.high - b.low)) }
+func (b bar) at(v float64) color.NRGBA { return b.colors.at((v - b.low) / (b.high - b.low)) }
 
 // barRoom is the width that a bar takes with its gap and its numbers.
 const barRoom = vg.Length(42)
@@ -332,7 +332,7 @@ func (b bar) draw(data, panel draw.Canvas) {
 	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y}, Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
 	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
 	for i := range steps {
-		img.SetNRGBA(0, i, b.colours.at(1-(float64(i)+0.5)/steps))
+		img.SetNRGBA(0, i, b.colors.at(1-(float64(i)+0.5)/steps))
 	}
 	panel.DrawImage(r, img)
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)

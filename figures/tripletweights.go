@@ -17,8 +17,8 @@ import (
 type Masks struct{ SC1, SC2, SC2Printed []float32 }
 
 var (
-	sc1 = mask{name: "$T^{sc1}$", colour: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
-	sc2 = mask{name: "$T^{sc2}$", colour: Blue, line: func(u float64) (sap, san float64) {
+	sc1 = mask{name: "$T^{sc1}$", color: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
+	sc2 = mask{name: "$T^{sc2}$", color: Blue, line: func(u float64) (sap, san float64) {
 		sin, cos := math.Sincos(math.Pi * (1 - u))
 		return 1 + math.Sqrt(0.5)*cos, math.Sqrt(0.5) * sin
 	}, label: 0.14, inside: true}
@@ -31,13 +31,13 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	lowCos, highCos := cos.extent()
 	lowCir, highCir := cir.extent()
 	var panels []*plot.Plot
-	var colours bar
+	var colors bar
 	for _, f := range []Field{cos, cir} { // One scale for both, so that they can be compared.
 		p, b, err := Diagram{Field: f, Low: min(lowCos, lowCir), High: max(highCos, highCir)}.plot()
 		if err != nil {
 			return nil, fmt.Errorf("figure 3: %w", err)
 		}
-		panels, colours = append(panels, p), b
+		panels, colors = append(panels, p), b
 	}
 	low, high := cos.bounds()
 	third, err := maskPanel("where $P_+$ acts", low, high, sc1.over(masks.SC1), sc2.over(masks.SC2))
@@ -53,7 +53,7 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 			for i, part := range squares(c, panels, []vg.Length{8, barRoom, 0}) {
 				drawPlot(panels[i], part)
 				if i == 1 {
-					colours.draw(panels[i].DataCanvas(part), part)
+					colors.draw(panels[i].DataCanvas(part), part)
 				}
 			}
 		},
@@ -64,7 +64,7 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 type mask struct {
 	name   Markup
 	values []float32
-	colour color.NRGBA
+	color color.NRGBA
 	line   func(u float64) (sap, san float64)
 	label  float64 // The u at which the name stands.
 	inside bool    // The name stands to the right of the line.
@@ -80,7 +80,7 @@ func SignOfSC2(masks Masks) (*Figure, error) {
 		return nil, err
 	}
 	letter := sc2.over(masks.SC2Printed)
-	letter.name, letter.colour, letter.inside = "Eq. 19", Purple, false
+	letter.name, letter.color, letter.inside = "Eq. 19", Purple, false
 	printed, err := maskPanel("sc2 as printed", 0, 1, letter)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 			img.SetNRGBA(column, n-1-row, paper)
 			for _, m := range r {
 				if m.values[row*n+column] == 1 {
-					img.SetNRGBA(column, n-1-row, scale{paper, m.colour}.at(0.22))
+					img.SetNRGBA(column, n-1-row, scale{paper, m.color}.at(0.22))
 				}
 			}
 		}
@@ -147,10 +147,10 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		for i := range steps + 1 {
 			points = append(points, at(m, float64(i)/steps))
 		}
-		c.StrokeLines(stroke(m.colour, 1.7), c.ClipLinesXY(points)...)
+		c.StrokeLines(stroke(m.color, 1.7), c.ClipLinesXY(points)...)
 	}
 	for _, m := range r {
-		s, shift := aligned(style(labelSize, m.colour), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
+		s, shift := aligned(style(labelSize, m.color), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
 		if m.inside {
 			s.XAlign, s.YAlign, shift = text.XLeft, text.YCenter, vg.Point{X: 6}
 		}
