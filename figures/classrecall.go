@@ -112,7 +112,8 @@ func drawWorst(c draw.Canvas, classes []ClassScore) {
 		at := from + (to-from)*vg.Length(k.percent()/100)
 		c.StrokeLine2(stroke(SkyBlue, 2.4), from, y, at, y)
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: at, Y: y})
-		c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: c.Max.X, Y: y}, fmt.Sprintf("%d of %d", k.Found, k.Queries))
+		c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: c.Max.X, Y: y},
+			fmt.Sprintf("%d of %d", k.Found, k.Queries))
 	}
 	c.StrokeLine2(stroke(quiet, 0.6), from, c.Max.Y-18, from, c.Max.Y-26-row*(vg.Length(len(classes))-0.4))
 }

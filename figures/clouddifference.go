@@ -31,7 +31,8 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 	if len(pairs) == 0 {
 		return nil, fmt.Errorf("difference of clouds: no pair; want at least one")
 	}
-	alt := fmt.Sprintf("Triplet diagrams of %s less %s, in points per square of S_ap and S_an.", Plain(second), Plain(first))
+	alt := fmt.Sprintf("Triplet diagrams of %s less %s, in points per square of S_ap and S_an.", Plain(second),
+		Plain(first))
 	panels := make([]*differencePanel, len(pairs))
 	low := 1.0
 	for i, pair := range pairs {
@@ -65,7 +66,8 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 			most = max(most, math.Abs(v))
 			moved += math.Abs(v) / 2
 		}
-		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.", Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
+		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.",
+			Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
 		p.bar = bar{low: -most, high: most, colors: diverging, label: "points"}
 		p.names, p.nearer = [2]Markup{first, second}, pair.Nearer
 		panels[i] = p
@@ -134,7 +136,8 @@ func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(stroke(ink, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
 	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
 	for i, line := range []string{
-		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]), fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
+		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]),
+		fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
 	} {
 		c.FillText(s, vg.Point{X: c.Min.X + 5, Y: c.Max.Y - 4 - vg.Length(i)*10}, strings.TrimSpace(line))
 	}

@@ -37,13 +37,14 @@ func Directions(measured []Projection) (*Figure, error) {
 	right.Add(lightGrid())
 	curves := []struct {
 		name   Markup
-		color color.NRGBA
+		color  color.NRGBA
 		closed func(float64) float64
 		value  func(Projection) float64
 		dashes []vg.Length
 	}{
 		{`$\mathbf{e}^{euc}$: $\sqrt{(1+S)/2}$`, Vermilion, ProjectionEuc, func(m Projection) float64 { return m.Euc }, nil},
-		{`$\mathbf{e}^{cos}$: $\sqrt{1-S^2}$`, Blue, ProjectionCos, func(m Projection) float64 { return m.Cos }, []vg.Length{5, 2}},
+		{`$\mathbf{e}^{cos}$: $\sqrt{1-S^2}$`, Blue, ProjectionCos, func(m Projection) float64 { return m.Cos },
+			[]vg.Length{5, 2}},
 	}
 	for _, k := range curves {
 		// Steps of angle and not of S: the curves end steeply.
@@ -102,7 +103,8 @@ func Directions(measured []Projection) (*Figure, error) {
 func unitCircle(c draw.Canvas) {
 	const anchor, positive, negative = 90.0, 33.0, 156.0 // Degrees.
 	title := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
-	c.FillText(title, vg.Point{X: c.Center().X, Y: c.Max.Y + title.FontExtents().Descent}, "One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$")
+	c.FillText(title, vg.Point{X: c.Center().X, Y: c.Max.Y + title.FontExtents().Descent},
+		"One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$")
 	c.Max.Y -= title.Height("x") + 2
 	// What is drawn lies in this box, in radii.
 	const left, right, bottom, top = -1.72, 1.72, -0.52, 1.42
@@ -210,7 +212,8 @@ func (d dots) Thumbnail(c *draw.Canvas) {
 		if i == 1 {
 			shape = draw.BoxGlyph{}
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.2), Shape: shape}, vg.Point{X: x, Y: c.Center().Y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.2), Shape: shape},
+			vg.Point{X: x, Y: c.Center().Y})
 	}
 }
 

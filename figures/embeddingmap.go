@@ -65,9 +65,11 @@ const (
 )
 
 // NewEmbeddingMap makes a map with the labels of its axes. thumb gives the picture of a point.
-func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb func(i int) image.Image) (*EmbeddingMap, error) {
+func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb func(i int) image.Image) (*EmbeddingMap,
+	error) {
 	if len(points) == 0 || thumb == nil {
-		return nil, fmt.Errorf("map: %d points, with pictures: %v; want at least one, with its picture", len(points), thumb != nil)
+		return nil, fmt.Errorf("map: %d points, with pictures: %v; want at least one, with its picture", len(points),
+			thumb != nil)
 	}
 	count := make(map[MapKind]int)
 	low, high := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
@@ -95,13 +97,15 @@ func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb fu
 		a.Tick.Marker = every(roundStep(half/2), a.Min, a.Max)
 	}
 	plotted.Add(lightGrid(), mapDots(points))
-	m := &EmbeddingMap{points: points, thumb: thumb, limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
+	m := &EmbeddingMap{points: points, thumb: thumb, limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min,
+		plotted.Y.Max}}
 	const left, under, over, beside = vg.Length(40), vg.Length(32), vg.Length(18), vg.Length(8)
 	foot := margin + under
 	if provenance != "" {
 		foot += noteSize + 6
 	}
-	m.data = vg.Rectangle{Min: vg.Point{X: margin + left, Y: foot}, Max: vg.Point{X: margin + left + mapSide, Y: foot + mapSide}}
+	m.data = vg.Rectangle{Min: vg.Point{X: margin + left, Y: foot},
+		Max: vg.Point{X: margin + left + mapSide, Y: foot + mapSide}}
 	m.Figure = &Figure{
 		Width: m.data.Max.X + beside + margin, Height: m.data.Max.Y + over + margin,
 		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, %d one of another class, %d have no match.",
@@ -114,7 +118,8 @@ func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb fu
 		for _, k := range []struct {
 			kind MapKind
 			name string
-		}{{MapRight, "its class is nearest"}, {MapWrong, "another class is nearest"}, {MapLone, "no match"}, {MapGallery, "gallery"}} {
+		}{{MapRight, "its class is nearest"}, {MapWrong, "another class is nearest"}, {MapLone, "no match"},
+			{MapGallery, "gallery"}} {
 			if count[k.kind] == 0 {
 				continue
 			}
@@ -216,7 +221,8 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 		p := m.points[i]
 		x := m.data.Min.X + (m.data.Max.X-m.data.Min.X)*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
 		y := m.data.Min.Y + (m.data.Max.Y-m.data.Min.Y)*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
-		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))), append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
+		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))),
+			append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))
 		kinds.WriteByte(byte(p.Kind))
 		nearest, other := -1, -1
@@ -253,7 +259,8 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 	fmt.Fprintf(&b, `<div data-map="%s" tabindex="0" style="position:relative;display:inline-block;max-width:100%%">`+
 		`<img src="data:image/png;base64,%s" alt="%s" width="%.0f" style="display:block;max-width:100%%;height:auto">`+
 		"<script>(%s)(%q, %s)</script></div>\n",
-		id, base64.StdEncoding.EncodeToString(picture), html.EscapeString(m.Alt), m.Width.Points()*96/72, strings.TrimSpace(mapScript), id, raw)
+		id, base64.StdEncoding.EncodeToString(picture), html.EscapeString(m.Alt), m.Width.Points()*96/72,
+		strings.TrimSpace(mapScript), id, raw)
 	if note != "" {
 		fmt.Fprintf(&b, `<div style="font-size:85%%;opacity:.7">%s</div>`+"\n", html.EscapeString(note))
 	}
@@ -301,7 +308,8 @@ func spriteColumns(n int) int { return max(1, int(math.Ceil(math.Sqrt(float64(n)
 func (m *EmbeddingMap) sprite(shown []int, room int) ([]byte, error) {
 	columns := spriteColumns(len(shown))
 	rows := (len(shown) + columns - 1) / columns
-	for _, try := range []struct{ side, quality int }{{48, 75}, {32, 75}, {32, 50}, {24, 65}, {24, 50}, {24, 42}, {24, 35}, {16, 60}, {16, 35}, {8, 40}, {8, 10}} {
+	for _, try := range []struct{ side, quality int }{{48, 75}, {32, 75}, {32, 50}, {24, 65}, {24, 50}, {24, 42}, {24, 35},
+		{16, 60}, {16, 35}, {8, 40}, {8, 10}} {
 		sheet := image.NewRGBA(image.Rect(0, 0, columns*try.side, rows*try.side))
 		stddraw.Draw(sheet, sheet.Rect, image.NewUniform(paper), image.Point{}, stddraw.Src)
 		for i, p := range shown {
@@ -310,7 +318,8 @@ func (m *EmbeddingMap) sprite(shown []int, room int) ([]byte, error) {
 				return nil, fmt.Errorf("map: point %d has no picture", p)
 			}
 			at := image.Pt(i%columns*try.side, i/columns*try.side)
-			ximage.CatmullRom.Scale(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(try.side, try.side))}, img, img.Bounds(), ximage.Src, nil)
+			ximage.CatmullRom.Scale(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(try.side, try.side))}, img,
+				img.Bounds(), ximage.Src, nil)
 		}
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, sheet, &jpeg.Options{Quality: try.quality}); err != nil {

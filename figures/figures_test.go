@@ -91,7 +91,10 @@ func TestTripletWeights(t *testing.T) {
 	}
 	circle := func(p, q float64) float64 { return p*(2-p) - q*q }
 	cos := Field{Title: "$T^{cos}$", Values: weights(n, func(p, q float64) float64 { return 1 / (1 + math.Exp(p-q)) })}
-	cir := Field{Title: "$T^{cir}$", Values: weights(n, func(p, q float64) float64 { return 1 / (1 + math.Exp(circle(p, q))) })}
+	cir := Field{Title: "$T^{cir}$", Values: weights(n, func(p, q float64) float64 {
+		return 1 / (1 +
+			math.Exp(circle(p, q)))
+	})}
 	masks := Masks{
 		SC1: weights(n, func(p, q float64) float64 { return acts(p >= q) }),
 		SC2: weights(n, func(p, q float64) float64 { return acts(circle(p, q) >= 0.5) }),
@@ -103,7 +106,8 @@ func TestTripletWeights(t *testing.T) {
 	f, err = SignOfSC2(masks)
 	checkGolden(t, "signofsc2", f, err)
 
-	d := Diagram{Field: Field{Title: "$P_+ T$ of cos/lin/cir", Values: weights(n, func(p, q float64) float64 { return (1 - p) / (1 + math.Exp(circle(p, q))) })}}
+	d := Diagram{Field: Field{Title: "$P_+ T$ of cos/lin/cir",
+		Values: weights(n, func(p, q float64) float64 { return (1 - p) / (1 + math.Exp(circle(p, q))) })}}
 	for i := range 40 {
 		d.Triplets.Sap = append(d.Triplets.Sap, float32(0.5+0.4*math.Sin(float64(i)*1.7)))
 		d.Triplets.San = append(d.Triplets.San, float32(0.45+0.35*math.Cos(float64(i)*2.3)))
@@ -150,7 +154,8 @@ func TestGradientMatrix(t *testing.T) {
 	f, err := GradientMatrix(m, oneTriplet(16))
 	checkGolden(t, "gradientmatrix", f, err)
 	m.Values[35] = float32(math.NaN())
-	if _, err := GradientMatrix(m); err == nil || err.Error() != `gradient matrix "M of cos/con/con": row 1, column 3 is NaN` {
+	if _, err := GradientMatrix(m); err == nil ||
+		err.Error() != `gradient matrix "M of cos/con/con": row 1, column 3 is NaN` {
 		t.Errorf("NaN: %v", err)
 	}
 	if _, err := GradientMatrix(Matrix{Values: make([]float32, 5), Labels: make([]int64, 2)}); err == nil {
@@ -164,9 +169,12 @@ func TestGradientMatrix(t *testing.T) {
 // prototype is Table 2 at a small size.
 func prototype() []Entry {
 	return []Entry{
-		{"euc/con/con", "minicar", "CAR", Score{65.1, 2.0, 3, 0}}, {"euc/con/con", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
-		{"cos/con/con", "minicar", "CAR", Score{69.2, 1.5, 3, 0}}, {"cos/con/con", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
-		{"euc-orth/con/con", "minicar", "CAR", Score{67.5, 0.6, 2, 1}}, {"euc-orth/con/con", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
+		{"euc/con/con", "minicar", "CAR", Score{65.1, 2.0, 3, 0}},
+		{"euc/con/con", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
+		{"cos/con/con", "minicar", "CAR", Score{69.2, 1.5, 3, 0}},
+		{"cos/con/con", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
+		{"euc-orth/con/con", "minicar", "CAR", Score{67.5, 0.6, 2, 1}},
+		{"euc-orth/con/con", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
 		{"cos-orth/con/con", "minicar", "CAR", Score{66.9, 1.5, 3, 0}}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
 	}
 }
@@ -183,7 +191,8 @@ func papers(t *testing.T, table int, shift, wobble float64) []Entry {
 		s := r.Score()
 		s.Mean += shift + wobble*math.Sin(float64(7*i))
 		s.N = 3
-		out = append(out, Entry{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet, Data: map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
+		out = append(out, Entry{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet,
+			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
 			Paper: r.Dataset, Score: s})
 	}
 	return out

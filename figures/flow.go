@@ -48,8 +48,10 @@ func Motion(m TripletMotion) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(250), Height: vg.Points(258),
 		Alt: fmt.Sprintf("A triplet on the unit circle and how %s moves it, as arrows: anchor by %.2f, positive by %.2f, negative by %.2f; "+
-			"green, the parts along the circle, which are what the normalization leaves: %.2f, %.2f and %.2f.", cmp.Or(m.Rule, Plain(m.Title)),
-			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(), members[2].along()),
+			"green, the parts along the circle, which are what the normalization leaves: %.2f, %.2f and %.2f.",
+			cmp.Or(m.Rule, Plain(m.Title)),
+			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(),
+			members[2].along()),
 		panels: func(c draw.Canvas) { drawMotion(c, m.Title, members) },
 	}, nil
 }
@@ -57,7 +59,7 @@ func Motion(m TripletMotion) (*Figure, error) {
 type motionMember struct {
 	name         Markup
 	role         string
-	color       color.NRGBA
+	color        color.NRGBA
 	at, gradient [2]float64
 }
 
@@ -74,7 +76,8 @@ func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
 	c.Max.Y -= head.Height("x") + 4
 	note := aligned(style(noteSize, quiet), text.XCenter, text.YBottom)
 	for _, line := range []Markup{
-		fmt.Sprintf(`lengths: $\mathbf{f}_a$ %.3f, $\mathbf{f}_p$ %.3f, $\mathbf{f}_n$ %.3f`, members[0].length(), members[1].length(), members[2].length()),
+		fmt.Sprintf(`lengths: $\mathbf{f}_a$ %.3f, $\mathbf{f}_p$ %.3f, $\mathbf{f}_n$ %.3f`, members[0].length(),
+			members[1].length(), members[2].length()),
 		"arrows: against the gradient; green: its part along the circle",
 	} {
 		c.FillText(note, vg.Point{X: c.Center().X, Y: c.Min.Y}, line)
@@ -134,7 +137,8 @@ func (s Swarm) check() error {
 	}
 	for _, points := range append([][]float32{s.Points}, s.Before...) {
 		if len(points) != s.Dim*len(s.Labels) {
-			return fmt.Errorf("flow %q: %d values for %d embeddings of dimension %d", Plain(s.Title), len(points), len(s.Labels), s.Dim)
+			return fmt.Errorf("flow %q: %d values for %d embeddings of dimension %d", Plain(s.Title), len(points), len(s.Labels),
+				s.Dim)
 		}
 		for i := range s.Labels {
 			square := 0.0
@@ -142,7 +146,8 @@ func (s Swarm) check() error {
 				square += float64(v) * float64(v)
 			}
 			if !(math.Abs(square-1) < 1e-2) {
-				return fmt.Errorf("flow %q: embedding %d has the length %.3g; embeddings have the length 1", Plain(s.Title), i, math.Sqrt(square))
+				return fmt.Errorf("flow %q: embedding %d has the length %.3g; embeddings have the length 1", Plain(s.Title), i,
+					math.Sqrt(square))
 			}
 		}
 	}
@@ -218,7 +223,7 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 // The classes' colors and shapes change together from class to class: with 7 and 4 of them 28 classes can be told apart.
 var (
 	flowColors = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
-	flowShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
+	flowShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
 )
 
 // classes numbers the labels in the order in which they appear.
@@ -303,7 +308,8 @@ func (s Swarm) draw(c draw.Canvas) {
 		if n < 0 {
 			color, radius = scale{paper, color}.at(0.45), vg.Points(2.3)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}}, p)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}},
+			p)
 	}
 }
 
@@ -324,7 +330,7 @@ func (h History) plot() (*plot.Plot, error) {
 	for _, k := range []struct {
 		name   Markup
 		values []float64
-		color color.NRGBA
+		color  color.NRGBA
 		dashes []vg.Length
 	}{{"$S_{ap}$", h.Sap, Blue, nil}, {"$S_{an}$", h.San, Vermilion, []vg.Length{5, 2}}} {
 		points := make(plotter.XYs, len(h.Steps))

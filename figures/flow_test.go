@@ -46,7 +46,8 @@ func swarm(n, dim, k int) Swarm {
 				continue
 			}
 			up := 0.8 * math.Sin(3*angle+2*off)
-			points = append(points, float32(math.Cos(angle+off)*math.Cos(up)), float32(math.Sin(angle+off)*math.Cos(up)), float32(math.Sin(up)))
+			points = append(points, float32(math.Cos(angle+off)*math.Cos(up)), float32(math.Sin(angle+off)*math.Cos(up)),
+				float32(math.Sin(up)))
 		}
 		return points
 	}

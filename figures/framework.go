@@ -58,13 +58,15 @@ func (s Step) check() error {
 	n := len(s.Labels)
 	fail := func(format string, args ...any) error { return fmt.Errorf("figure 1: "+format, args...) }
 	if n == 0 || s.Dim < 1 || len(s.Images) == 0 || s.PerRow < 1 {
-		return fail("%d labels, %d dimensions, %d images, %d in a row; want at least one of each", n, s.Dim, len(s.Images), s.PerRow)
+		return fail("%d labels, %d dimensions, %d images, %d in a row; want at least one of each", n, s.Dim, len(s.Images),
+			s.PerRow)
 	}
 	for _, m := range []struct {
 		name   string
 		values []float32
 		want   int
-	}{{"F", s.F, n * s.Dim}, {"S", s.S, n * n}, {"M", s.M, n * n}, {"G", s.G, n * s.Dim}, {"M of the loss", s.LossM, n * n}, {"∂L/∂F", s.LossG, n * s.Dim}} {
+	}{{"F", s.F, n * s.Dim}, {"S", s.S, n * n}, {"M", s.M, n * n}, {"G", s.G, n * s.Dim},
+		{"M of the loss", s.LossM, n * n}, {"∂L/∂F", s.LossG, n * s.Dim}} {
 		if len(m.values) != m.want {
 			return fail("%s has %d values, want %d", m.name, len(m.values), m.want)
 		}
@@ -168,7 +170,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 
 	// Back, on two ways.
 	for line, way := range []struct {
-		color color.NRGBA
+		color  color.NRGBA
 		m, g   []float32
 		title  Markup
 		mTitle Markup
@@ -176,7 +178,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		start  func(draw.Canvas)
 		how    Markup
 	}{
-		{lossWay, f.LossM, f.LossG, "loss $L$: " + f.Loss, `$\partial L/\partial S+(\partial L/\partial S)^T$`, `$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
+		{lossWay, f.LossM, f.LossG, "loss $L$: " + f.Loss, `$\partial L/\partial S+(\partial L/\partial S)^T$`,
+			`$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
 		{surgeryWay, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
 	} {
 		line++
@@ -201,7 +204,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
 	for line, color := range []color.NRGBA{lossWay, surgeryWay} {
 		from := vg.Point{X: cell(2, line+1).Min.X - 3, Y: cell(2, line+1).Min.Y + frameworkSide/2}
-		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + (stages.Max.Y-stages.Min.Y)*vg.Length(0.22-0.44*float64(line))}
+		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y +
+			(stages.Max.Y-stages.Min.Y)*vg.Length(0.22-0.44*float64(line))}
 		arrow(c, from, to, stroke(color, 1.5))
 	}
 	c.FillText(aligned(style(noteSize, ink), text.XCenter, text.YCenter),
@@ -209,12 +213,15 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	f.legend(cell(0, 1), row)
 	// From the triplets down into both ways.
 	down := cell(4, 0)
-	arrow(c, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 12}, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 30}, stroke(lossWay, 1.5))
+	arrow(c, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 12}, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 30},
+		stroke(lossWay, 1.5))
 	right := c.Max.X + 11
 	bend := cell(4, 2)
-	c.StrokeLines(stroke(surgeryWay, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y}, {X: right, Y: down.Center().Y},
+	c.StrokeLines(stroke(surgeryWay, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y},
+		{X: right, Y: down.Center().Y},
 		{X: right, Y: bend.Center().Y}})
-	arrow(c, vg.Point{X: right, Y: bend.Center().Y}, vg.Point{X: bend.Max.X + 1, Y: bend.Center().Y}, stroke(surgeryWay, 1.5))
+	arrow(c, vg.Point{X: right, Y: bend.Center().Y}, vg.Point{X: bend.Max.X + 1, Y: bend.Center().Y},
+		stroke(surgeryWay, 1.5))
 }
 
 // frameworkTitle sets a title above a panel, and a note to the right of it.
@@ -252,7 +259,8 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colors sc
 	if !(b.low < b.high) {
 		b.low, b.high = b.low-0.5, b.high+0.5
 	}
-	down, across := max(1, 256/rows), max(1, 256/columns) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	// Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	down, across := max(1, 256/rows), max(1, 256/columns)
 	img := image.NewNRGBA(image.Rect(0, 0, columns*across, rows*down))
 	for y := range rows * down {
 		for x := range columns * across {
@@ -269,7 +277,8 @@ func (f frameworkPicture) images(c draw.Canvas) {
 	side := frameworkSide / vg.Length(max(rows, f.PerRow))
 	for i, img := range f.Images {
 		at := vg.Point{X: c.Min.X + side*vg.Length(i%f.PerRow), Y: c.Max.Y - side*vg.Length(i/f.PerRow+1)}
-		c.DrawImage(vg.Rectangle{Min: at.Add(vg.Point{X: 0.75, Y: 0.75}), Max: at.Add(vg.Point{X: side - 0.75, Y: side - 0.75})}, img)
+		c.DrawImage(vg.Rectangle{Min: at.Add(vg.Point{X: 0.75, Y: 0.75}),
+			Max: at.Add(vg.Point{X: side - 0.75, Y: side - 0.75})}, img)
 	}
 }
 
@@ -283,7 +292,8 @@ func (f frameworkPicture) network(c draw.Canvas) {
 	for i, stage := range f.Stages {
 		half := frameworkSide * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
 		x := c.Min.X + step*vg.Length(i)
-		r := vg.Rectangle{Min: vg.Point{X: x + 1.5, Y: c.Center().Y - half}, Max: vg.Point{X: x + step - 1.5, Y: c.Center().Y + half}}
+		r := vg.Rectangle{Min: vg.Point{X: x + 1.5, Y: c.Center().Y - half},
+			Max: vg.Point{X: x + step - 1.5, Y: c.Center().Y + half}}
 		c.SetColor(faint)
 		c.Fill(r.Path())
 		c.SetLineStyle(stroke(ink, 0.6))
@@ -374,9 +384,11 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		for _, t := range f.Triplets {
 			low, high = min(low, p.of(t)), max(high, p.of(t))
 		}
-		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4}, Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
+		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4},
+			Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
 		c.FillText(aligned(style(noteSize, ink), text.XLeft, text.YBottom), vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
-		c.FillText(aligned(style(noteSize-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2}, fmt.Sprintf("%.2g", high))
+		c.FillText(aligned(style(noteSize-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2},
+			fmt.Sprintf("%.2g", high))
 		if high == low {
 			continue
 		}
@@ -384,7 +396,8 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		width := (box.Max.X - box.Min.X) / vg.Length(len(f.Triplets))
 		for k, t := range f.Triplets {
 			v := p.of(t)
-			r := vg.Rectangle{Min: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.1), Y: y(min(v, 0))}, Max: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.9), Y: y(max(v, 0))}}
+			r := vg.Rectangle{Min: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.1), Y: y(min(v, 0))},
+				Max: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.9), Y: y(max(v, 0))}}
 			c.SetColor(surgeryWay)
 			c.Fill(r.Path())
 		}
@@ -412,7 +425,8 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 			c.SetColor([]color.NRGBA{lossWay, surgeryWay}[k])
 			c.Fill(r.Path())
 		}
-		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5), Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
+		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5),
+			Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
 			fmt.Sprintf("%.2g", max(stage.Loss, stage.Rule)))
 		s := aligned(style(noteSize-0.5, ink), text.XRight, text.YCenter)
 		s.Rotation = math.Pi / 2
@@ -425,11 +439,13 @@ func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 	y := c.Max.Y - row/2 + 34
 	for _, l := range []struct {
 		color color.NRGBA
-		bold   bool
-		text   Markup
+		bold  bool
+		text  Markup
 	}{
-		{lossWay, true, "a loss, differentiated"}, {lossWay, false, "$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"}, {},
-		{surgeryWay, true, "gradient surgery"}, {surgeryWay, false, "direction × pair weight"}, {surgeryWay, false, "× triplet weight"}, {},
+		{lossWay, true, "a loss, differentiated"}, {lossWay, false, "$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"},
+		{},
+		{surgeryWay, true, "gradient surgery"}, {surgeryWay, false, "direction × pair weight"},
+		{surgeryWay, false, "× triplet weight"}, {},
 		{ink, false, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
 	} {
 		s := aligned(style(noteSize, l.color), text.XLeft, text.YTop)

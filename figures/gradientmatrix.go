@@ -29,7 +29,8 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	for _, m := range matrices {
 		n := len(m.Labels)
 		if n == 0 || len(m.Values) != n*n {
-			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want their square", Plain(m.Title), len(m.Values), n)
+			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want their square", Plain(m.Title),
+				len(m.Values), n)
 		}
 		for i, v := range m.Values {
 			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {

@@ -29,7 +29,8 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 			return nil, fmt.Errorf("triplets: number %d lacks a picture", i+1)
 		}
 		if !(math.Abs(t.Sap) <= 1.001 && math.Abs(t.San) <= 1.001) {
-			return nil, fmt.Errorf("triplets: number %d has S_ap = %v, S_an = %v; want similarities, −1 to 1", i+1, t.Sap, t.San)
+			return nil, fmt.Errorf("triplets: number %d has S_ap = %v, S_an = %v; want similarities, −1 to 1", i+1, t.Sap,
+				t.San)
 		}
 		least, most = min(least, t.San-t.Sap), max(most, t.San-t.Sap)
 	}
@@ -89,7 +90,8 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 		p.rows = append(p.rows, []pictured{
 			{t.Anchor, "anchor, " + t.Class, nil, []string{"anchor", t.Class}},
 			{t.Positive, "positive", &yes, []string{"positive", fmt.Sprintf("$S_{ap}$ %.3f", t.Sap)}},
-			{t.Negative, "negative, " + t.NegativeClass, &no, []string{"negative", fmt.Sprintf("$S_{an}$ %.3f", t.San), t.NegativeClass}},
+			{t.Negative, "negative, " + t.NegativeClass, &no, []string{"negative", fmt.Sprintf("$S_{an}$ %.3f", t.San),
+				t.NegativeClass}},
 		})
 	}
 	return p, nil

@@ -46,8 +46,10 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 		norm.Y.Scale, spread.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		var betas []float64
 		for k, curve := range set.Curves {
-			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) || curve.Share != nil && len(curve.Share) != len(curve.Beta) {
-				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares", Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms), len(curve.Share))
+			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) || curve.Share != nil &&
+				len(curve.Share) != len(curve.Beta) {
+				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares", Plain(curve.Name), set.Data,
+					len(curve.Beta), len(curve.Norms), len(curve.Share))
 			}
 			var means, spreads, shares plotter.XYs
 			var ranges plotter.YErrors
@@ -136,8 +138,10 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Table, error) {
 	const norm = "length of $G$ over batches"
 	t := &Table{
-		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true}, {Title: "mean", Group: norm}, {Title: "least", Group: norm},
-			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"}, {Title: "variance of $P_-$ at equal $S_{an}$"}},
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true},
+			{Title: "mean", Group: norm}, {Title: "least", Group: norm},
+			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"},
+			{Title: "variance of $P_-$ at equal $S_{an}$"}},
 		Caption:    fmt.Sprintf("The gradients of real batches at $\\beta$ = %s.", number(beta)),
 		Provenance: provenance,
 	}
@@ -158,7 +162,8 @@ func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Tabl
 			if k.Share != nil && !math.IsNaN(k.Share[i]) {
 				share = Text(fmt.Sprintf("%.0f %%", 100*k.Share[i]))
 			}
-			t.Rows = append(t.Rows, []Cell{Text(set.Data), Text(k.Name), Text(fmt.Sprintf("%.3f", s.mean)), Text(fmt.Sprintf("%.3f", s.low)),
+			t.Rows = append(t.Rows, []Cell{Text(set.Data), Text(k.Name), Text(fmt.Sprintf("%.3f", s.mean)),
+				Text(fmt.Sprintf("%.3f", s.low)),
 				Text(fmt.Sprintf("%.3f", s.high)), Text(fmt.Sprintf("%.3f", s.std/s.mean)), top, share})
 		}
 		t.Rules = append(t.Rules, len(t.Rows))

@@ -32,7 +32,8 @@ func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
 		if r.HasProxies {
 			proxies = scientific(r.Proxies)
 		}
-		t.Rows = append(t.Rows, []Cell{Text(r.Loss), Text(r.Peer), Text(scientific(r.Value)), Text(scientific(r.Gradient)), Text(proxies)})
+		t.Rows = append(t.Rows, []Cell{Text(r.Loss), Text(r.Peer), Text(scientific(r.Value)), Text(scientific(r.Gradient)),
+			Text(proxies)})
 	}
 	return t, nil
 }
@@ -52,8 +53,10 @@ type ImpliedSummary struct {
 // ImpliedSummaries is the table of losses taken apart at a batch.
 func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) {
 	t := &Table{
-		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: "sum of $P_+$"}, {Title: "sum of $P_-$"},
-			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"}, {Group: "left over, %", Title: "of a lone triplet"}},
+		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: "sum of $P_+$"},
+			{Title: "sum of $P_-$"},
+			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"},
+			{Group: "left over, %", Title: "of a lone triplet"}},
 		Caption:    "What the losses imply for a batch: triplet weight and pair weights, which sum to 2 where none is negative, and the share of the gradient that they are not.",
 		Provenance: provenance,
 	}
@@ -70,7 +73,8 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 			}
 		}
 		t.Rows = append(t.Rows, []Cell{Text(r.Title), Text(strconv.Itoa(r.Anchors)), Text(scientific(r.Weight)),
-			Text(fmt.Sprintf("%.2f", r.PairPositive)), Text(fmt.Sprintf("%.2f", r.PairNegative)), Text(percent(r.Residual)), Text(percent(r.Lone)), Text(percent(r.Alone))})
+			Text(fmt.Sprintf("%.2f", r.PairPositive)), Text(fmt.Sprintf("%.2f", r.PairNegative)), Text(percent(r.Residual)),
+			Text(percent(r.Lone)), Text(percent(r.Alone))})
 	}
 	return t, nil
 }

@@ -31,9 +31,12 @@ type atom struct {
 }
 
 var symbols = map[string]string{
-	"alpha": "α", "beta": "β", "gamma": "γ", "Delta": "Δ", "epsilon": "ε", "lambda": "λ", "mu": "μ", "rho": "ρ", "sigma": "σ", "omega": "ω",
-	"tau": "τ", "theta": "θ", "perp": "⊥", "parallel": "‖", "partial": "∂", "pm": "±", "cdot": "·", "times": "×", "le": "≤",
-	"ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "|": "‖", ",": string(thin), ";": " ", "quad": "  ", "&": "&", "%": "%", "_": "_", "{": "{", "}": "}",
+	"alpha": "α", "beta": "β", "gamma": "γ", "Delta": "Δ", "epsilon": "ε", "lambda": "λ", "mu": "μ", "rho": "ρ",
+	"sigma": "σ", "omega": "ω",
+	"tau": "τ", "theta": "θ", "perp": "⊥", "parallel": "‖", "partial": "∂", "pm": "±", "cdot": "·",
+	"times": "×", "le": "≤",
+	"ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "|": "‖", ",": string(thin), ";": " ",
+	"quad": "  ", "&": "&", "%": "%", "_": "_", "{": "{", "}": "}",
 }
 
 // thin is the space between an operator and its operands.
@@ -180,7 +183,8 @@ func space(atoms []atom) []atom {
 	}
 	for i := 1; i+1 < len(atoms); i++ {
 		a := &atoms[i]
-		if a.text != "" && strings.Contains(spaced, a.text) && !strings.HasSuffix(atoms[i-1].text, string(thin)) && atoms[i-1].text != "(" {
+		if a.text != "" && strings.Contains(spaced, a.text) && !strings.HasSuffix(atoms[i-1].text, string(thin)) &&
+			atoms[i-1].text != "(" {
 			a.text = string(thin) + a.text + string(thin)
 		}
 	}
@@ -281,8 +285,11 @@ func bare(a atom) bool { return a.root == nil && a.sub == nil && a.sup == nil }
 
 // latex is the label as LaTeX: formulas stay as they are, text is escaped.
 func latex(m Markup) string {
-	escape := strings.NewReplacer(`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`,
-		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`, "≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`, "≤", `$\le$`)
+	escape := strings.NewReplacer(`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
+		`\{`, "}", `\}`,
+		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`,
+		"≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`,
+		"≤", `$\le$`)
 	var b strings.Builder
 	for m != "" {
 		before, rest, math := cutDollar(m)

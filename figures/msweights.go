@@ -34,7 +34,8 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	low, high, top := math.Inf(1), math.Inf(-1), 0.0
 	for _, k := range curves {
 		if len(k.S) < 2 || len(k.Positive) != len(k.S) || len(k.Negative) != len(k.S) {
-			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋", k.Pair, k.Delta, len(k.S), len(k.Positive), len(k.Negative))
+			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋", k.Pair, k.Delta,
+				len(k.S), len(k.Positive), len(k.Negative))
 		}
 		dash, fresh := seriesIndex(&deltas, k.Delta)
 		if fresh && dash >= len(seriesDashes) {

@@ -58,7 +58,8 @@ func (p *Pictures) html() ([]byte, error) {
 			case *k.right:
 				frame, alt = fmt.Sprintf("outline:1.5px solid %s;", css(Blue)), alt+", right"
 			default:
-				frame, alt, color = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong", ";color:"+css(Vermilion)
+				frame, alt, color = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong",
+					";color:"+css(Vermilion)
 				mark = fmt.Sprintf(`<span aria-hidden="true" style="position:absolute;right:0;top:0;width:13px;text-align:center;font-weight:bold;color:#fff;background:%s">✗</span>`, css(Vermilion))
 			}
 			fmt.Fprintf(&b, `<div style="width:%dpx"><div style="position:relative"><img src="%s" alt="%s" width="%d" height="%d" style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,

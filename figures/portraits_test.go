@@ -26,15 +26,18 @@ func TestSimilarityDistributions(t *testing.T) {
 	separated := Distribution{Title: "minishop (in the role of In-shop)", Overlap: Score{Mean: 41.3, Std: 1.3, N: 3}}
 	for run := range 3 {
 		shift := 0.01 * float64(run-1)
-		fine.Positive, fine.Negative = append(fine.Positive, bell(0.9+shift, 0.06)), append(fine.Negative, bell(0.85-shift, 0.07))
-		separated.Positive, separated.Negative = append(separated.Positive, bell(0.9+shift, 0.05)), append(separated.Negative, bell(0.75+shift, 0.07))
+		fine.Positive, fine.Negative = append(fine.Positive, bell(0.9+shift, 0.06)),
+			append(fine.Negative, bell(0.85-shift, 0.07))
+		separated.Positive, separated.Negative = append(separated.Positive, bell(0.9+shift, 0.05)),
+			append(separated.Negative, bell(0.75+shift, 0.07))
 	}
 	f, err := SimilarityDistributions(somewhere, fine, separated)
 	checkGolden(t, "similaritydistributions", f, err)
 	if !strings.Contains(f.Alt, "CAR): they share 61.1 ± 0.6 %") {
 		t.Error(f.Alt)
 	}
-	if f, err = SimilarityDistributions("", Distribution{Title: "minicar", Overlap: Score{Mean: math.NaN(), Diverged: 3}}); err != nil {
+	if f, err = SimilarityDistributions("", Distribution{Title: "minicar",
+		Overlap: Score{Mean: math.NaN(), Diverged: 3}}); err != nil {
 		t.Errorf("without runs: %v", err)
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Errorf("without runs: %v", err)
@@ -81,9 +84,11 @@ func TestTripletClouds(t *testing.T) {
 	score := func(mean float64) Score { return Score{Mean: mean, Std: 0.9, N: 3} }
 	columns := []Markup{"last 5 epochs", "whole train set", "whole test set"}
 	rows := []DensityRow{
-		{DirectionLabel("euc"), []Density{{heap(200, 0.9, 0.4, 0.1), score(72.1), score(0.8)}, {heap(200, 0.95, 0.88, 0.03), score(94), score(51)},
+		{DirectionLabel("euc"), []Density{{heap(200, 0.9, 0.4, 0.1), score(72.1), score(0.8)},
+			{heap(200, 0.95, 0.88, 0.03), score(94), score(51)},
 			{heap(100, 0.93, 0.9, 0.04), score(78.5), score(52.4)}}},
-		{DirectionLabel("cos"), []Density{{heap(200, 0.85, 0.3, 0.12), score(46.6), score(0.1)}, {heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
+		{DirectionLabel("cos"), []Density{{heap(200, 0.85, 0.3, 0.12), score(46.6), score(0.1)},
+			{heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
 			{nil, Score{Mean: math.NaN(), Diverged: 3}, Score{Mean: math.NaN(), Diverged: 3}}}},
 	}
 	f, err := TripletClouds(somewhere, columns, rows...)

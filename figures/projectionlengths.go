@@ -74,7 +74,8 @@ func PerpendicularLength(parallel float64) float64 { return math.Sqrt(max(1-para
 func ProjectionLengths(measured []Projected) (*Figure, error) {
 	var saps []float64
 	for i, m := range measured {
-		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || math.IsNaN(m.Parallel+m.Perpendicular) || math.IsInf(m.Parallel+m.Perpendicular, 0) {
+		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || math.IsNaN(m.Parallel+m.Perpendicular) ||
+			math.IsInf(m.Parallel+m.Perpendicular, 0) {
 			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; similarities must lie in [-1, 1] and lengths be finite", i, m)
 		}
 		if projectedOrthogonal(m) {
@@ -84,7 +85,8 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 	slices.Sort(saps)
 	slices.Reverse(saps)
 	if len(saps) > len(seriesDashes) {
-		return nil, fmt.Errorf("projection lengths: orthogonal directions at %d S_ap, at most %d", len(saps), len(seriesDashes))
+		return nil, fmt.Errorf("projection lengths: orthogonal directions at %d S_ap, at most %d", len(saps),
+			len(seriesDashes))
 	}
 	colors := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
 	var rows [2][]*plot.Plot

@@ -48,7 +48,8 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 		most = max(most, len(r.Hits))
 		for k, h := range r.Hits {
 			if h.Image == nil || math.IsNaN(h.Similarity) {
-				return nil, fmt.Errorf("retrieval sheet: neighbor %d of query %d has no picture, or the similarity %v", k+1, i, h.Similarity)
+				return nil, fmt.Errorf("retrieval sheet: neighbor %d of query %d has no picture, or the similarity %v", k+1, i,
+					h.Similarity)
 			}
 			all++
 			if h.Right {

@@ -58,14 +58,17 @@ func (g RunGroup) seen() int {
 // group's mean over seeds.
 func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	if len(groups) == 0 || len(groups) > len(flowColors) {
-		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d, which can be told apart", len(groups), len(flowColors))
+		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d, which can be told apart", len(groups),
+			len(flowColors))
 	}
 	epochs, drawn := 0.0, 0
 	for _, g := range groups {
 		for _, c := range g.Curves {
 			for _, e := range c {
-				if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) || e.GradientNorm < 0 {
-					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length", Plain(g.Name), e.Epoch)
+				if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) ||
+					e.GradientNorm < 0 {
+					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length",
+						Plain(g.Name), e.Epoch)
 				}
 				epochs = max(epochs, float64(e.Epoch))
 			}
@@ -83,7 +86,10 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 		{"$S_{an} > S_{ap}$", "share of triplets, %", func(e TrainingEpoch) float64 { return 100 * e.ViolationRate }},
 		{"$S_{ap}$", "mean similarity", func(e TrainingEpoch) float64 { return e.Sap }},
 		{"$S_{an}$", "mean similarity", func(e TrainingEpoch) float64 { return e.San }},
-		{"Gradient of all weights", "length", func(e TrainingEpoch) float64 { return math.Log10(max(e.GradientNorm, least)) }},
+		{"Gradient of all weights", "length", func(e TrainingEpoch) float64 {
+			return math.Log10(max(e.GradientNorm,
+				least))
+		}},
 	}
 	plots := make([]*plot.Plot, len(panels))
 	for k, part := range panels {
@@ -246,7 +252,8 @@ func RunMetrics(provenance string, groups []Markup, measures ...RunMeasure) (*Ta
 		Caption: "Final measures: mean and sample standard deviation over seeds.",
 	}
 	if len(groups) == 0 || len(measures) == 0 {
-		return nil, fmt.Errorf("measures of runs: %d groups, %d measures; want at least one of each", len(groups), len(measures))
+		return nil, fmt.Errorf("measures of runs: %d groups, %d measures; want at least one of each", len(groups),
+			len(measures))
 	}
 	for _, g := range groups {
 		t.Rows = append(t.Rows, []Cell{Text(g)})
@@ -269,7 +276,8 @@ func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error)
 		return nil, fmt.Errorf("tests of runs: none; want at least two groups")
 	}
 	t := &Table{
-		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true}, {Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
+		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true},
+			{Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
 			{Title: "test", Left: true}},
 		Caption:    "What differs by more than seeds do.",
 		Notes:      []Markup{"Two-sided t tests. Bold: p < 0.05, which is so for one in twenty where nothing differs; with few seeds much that differs is not bold."},
@@ -277,7 +285,8 @@ func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error)
 	}
 	for i, r := range tests {
 		if r.Failed != "" {
-			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Text(runSigned(r.Difference)), Text("–"), Text("–"), Text(r.Failed)})
+			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Text(runSigned(r.Difference)), Text("–"),
+				Text("–"), Text(r.Failed)})
 		} else {
 			if math.IsNaN(r.Difference + r.Low + r.High + r.P) {
 				return nil, fmt.Errorf("tests of runs: number %d has a value that is not a number", i+1)

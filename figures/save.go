@@ -125,7 +125,8 @@ func (f *Figure) svg() ([]byte, error) {
 	}
 	// The canvas calls its PNG images JPEG, and viewers would blur the cells of a heat map.
 	data = bytes.ReplaceAll(data, []byte("data:image/jpg;base64,"), []byte("data:image/png;base64,"))
-	data = bytes.ReplaceAll(data, []byte("<image "), []byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
+	data = bytes.ReplaceAll(data, []byte("<image "),
+		[]byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
 	if f.Alt != "" {
 		open := bytes.Index(data, []byte("<g "))
 		if open > 0 {

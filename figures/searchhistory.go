@@ -28,11 +28,13 @@ type SearchTrials struct {
 
 func (s SearchTrials) check() error {
 	if len(s.Lengths) == 0 || len(s.Lengths) > len(searchShapes) || len(s.Trials) == 0 {
-		return fmt.Errorf("history of a search: %d trials of %d lengths; want some, and at most %d lengths", len(s.Trials), len(s.Lengths), len(searchShapes))
+		return fmt.Errorf("history of a search: %d trials of %d lengths; want some, and at most %d lengths", len(s.Trials),
+			len(s.Lengths), len(searchShapes))
 	}
 	for _, t := range s.Trials {
 		if len(t.Scores) == 0 || len(t.Scores) > len(s.Lengths) {
-			return fmt.Errorf("history of a search: trial %d has %d scores for %d lengths", t.Number, len(t.Scores), len(s.Lengths))
+			return fmt.Errorf("history of a search: trial %d has %d scores for %d lengths", t.Number, len(t.Scores),
+				len(s.Lengths))
 		}
 	}
 	return nil
@@ -85,9 +87,11 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		panels, widths = append(panels, p), append(widths, 1)
 		best, at := marks.best()
 		if at >= 0 {
-			words = append(words, fmt.Sprintf("%s: %d trials, the best of %s is number %d with %.1f", Plain(s.Title), len(s.Trials), s.Lengths[len(s.Lengths)-1], at, best))
+			words = append(words, fmt.Sprintf("%s: %d trials, the best of %s is number %d with %.1f", Plain(s.Title),
+				len(s.Trials), s.Lengths[len(s.Lengths)-1], at, best))
 		} else {
-			words = append(words, fmt.Sprintf("%s: %d trials, none of %s so far", Plain(s.Title), len(s.Trials), s.Lengths[len(s.Lengths)-1]))
+			words = append(words, fmt.Sprintf("%s: %d trials, none of %s so far", Plain(s.Title), len(s.Trials),
+				s.Lengths[len(s.Lengths)-1]))
 		}
 	}
 	return &Figure{
@@ -112,12 +116,13 @@ type searchMarks SearchTrials
 // searchShapes tell lengths apart, the shortest first, and so do searchColors, the whole length first: black, and the paler the
 // shorter.
 var (
-	searchShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
+	searchShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
 	searchColors = []color.NRGBA{Black, Blue, SkyBlue, Orange}
 )
 
 func (s searchMarks) glyph(length int) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: searchColors[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)), Shape: searchShapes[length]}
+	return draw.GlyphStyle{Color: searchColors[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)),
+		Shape: searchShapes[length]}
 }
 
 // best is the highest score of the whole length, and the number of the trial that has it; −1 if none has.
@@ -155,7 +160,8 @@ func (s searchMarks) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, t := range s.Trials {
 		for r, v := range t.Scores {
 			if math.IsNaN(v) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.6), Shape: draw.CrossGlyph{}}, vg.Point{X: x(float64(t.Number)), Y: c.Min.Y + 4})
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.6), Shape: draw.CrossGlyph{}},
+					vg.Point{X: x(float64(t.Number)), Y: c.Min.Y + 4})
 				continue
 			}
 			c.DrawGlyphNoClip(s.glyph(r), vg.Point{X: x(float64(t.Number)), Y: y(v)})

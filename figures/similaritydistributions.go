@@ -25,7 +25,8 @@ type Distribution struct {
 // bins is the number of bins; an error says why the histograms are none.
 func (d Distribution) bins() (int, error) {
 	if len(d.Positive) != len(d.Negative) {
-		return 0, fmt.Errorf("figure 4, %s: %d histograms of nearest positives and %d of negatives; want one of each a run", Plain(d.Title), len(d.Positive), len(d.Negative))
+		return 0, fmt.Errorf("figure 4, %s: %d histograms of nearest positives and %d of negatives; want one of each a run",
+			Plain(d.Title), len(d.Positive), len(d.Negative))
 	}
 	if len(d.Positive) == 0 {
 		return 0, nil
@@ -41,7 +42,8 @@ func (d Distribution) bins() (int, error) {
 				sum += share
 			}
 			if len(h) != n || n < 2 || math.Abs(sum-1) > 1e-6 {
-				return 0, fmt.Errorf("figure 4, %s: run %d has %d bins that sum to %.4g; want %d that sum to 1", Plain(d.Title), run, len(h), sum, n)
+				return 0, fmt.Errorf("figure 4, %s: run %d has %d bins that sum to %.4g; want %d that sum to 1", Plain(d.Title),
+					run, len(h), sum, n)
 			}
 		}
 	}
@@ -88,7 +90,8 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 		panels[i] = p
 	}
 	return &Figure{
-		Width: vg.Points(290*float64(len(sets)) + 30), Height: vg.Points(226), Alt: strings.Join(words, " "), Provenance: provenance,
+		Width: vg.Points(290*float64(len(sets)) + 30), Height: vg.Points(226), Alt: strings.Join(words, " "),
+		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			widths := make([]float64, len(panels))
 			for i := range widths {
@@ -193,7 +196,7 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 	at := vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 9}
 	for _, e := range []struct {
 		name   Markup
-		color color.NRGBA
+		color  color.NRGBA
 		dashes []vg.Length
 	}{{"nearest positive, $S_{ap}$", Blue, nil}, {"nearest negative, $S_{an}$", Orange, []vg.Length{4, 1.5}}} {
 		c.StrokeLine2(stroke(e.color, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)

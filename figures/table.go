@@ -176,7 +176,8 @@ func (t *Table) footnotes() (marks map[Markup]string, notes []Markup) {
 }
 
 func superscript(n int) string {
-	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷",
+		"8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
 }
 
 func (t *Table) check() error {
@@ -391,7 +392,8 @@ func (t *Table) csv() ([]byte, error) {
 			case c.Score != nil && math.IsNaN(c.Score.Mean):
 				record = append(record, "", "", strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
 			case c.Score != nil:
-				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
+				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N),
+					strconv.Itoa(c.Score.Diverged))
 			case scores[i]:
 				record = append(record, text(c), "", "", "")
 			default:
@@ -541,7 +543,8 @@ func (t *Table) latex() []byte {
 				text = "\\textbf{" + text + "}"
 			}
 			if mark := marks[c.Note]; mark != "" {
-				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6", "⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
+				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6",
+					"⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
 			}
 			if k, colored := t.ground(c); colored {
 				text = fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
@@ -560,7 +563,8 @@ func (t *Table) latex() []byte {
 	b.WriteString("\\end{tabular}\n\\end{adjustbox}\n")
 	caption := latex(t.Caption)
 	for _, n := range notes {
-		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵", "$^5$").Replace(latex(n))
+		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵",
+			"$^5$").Replace(latex(n))
 	}
 	if caption != "" {
 		fmt.Fprintf(&b, "\\caption{%s}\n", strings.TrimSpace(caption))

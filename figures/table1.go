@@ -29,9 +29,12 @@ var methods = map[string]Markup{
 // show: the gradient of each loss by autodiff beside the composed gradient.
 func Table1(rows []LossRow, provenance string) (*Table, error) {
 	t := &Table{
-		Columns: []Column{{Title: "Method", Left: true}, {Title: "Direction"}, {Title: "PairWeight"}, {Title: "TripletWeight"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ stated"}, {Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ measured"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "largest error"}, {Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "cosine"}},
+		Columns: []Column{{Title: "Method", Left: true}, {Title: "Direction"}, {Title: "PairWeight"},
+			{Title: "TripletWeight"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ stated"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ measured"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "largest error"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "cosine"}},
 		Caption:    "Table 1. Each loss as a rule, and its gradient by autodiff against the rule's composed gradient $G$.",
 		Provenance: provenance,
 	}

@@ -101,7 +101,8 @@ func (h outlines) place(l *line, atoms []atom, f font.Font, size vg.Length, at v
 			at.X = h.place(l, a.root, f, size, at) + 0.04*size
 			const height, thickness = 0.843, 0.045 // Where the radical of Liberation Serif ends.
 			l.bars = append(l.bars, vg.Rectangle{
-				Min: vg.Point{X: from - 0.03*size, Y: at.Y + (height-thickness)*size}, Max: vg.Point{X: at.X, Y: at.Y + height*size}})
+				Min: vg.Point{X: from - 0.03*size, Y: at.Y + (height-thickness)*size},
+				Max: vg.Point{X: at.X, Y: at.Y + height*size}})
 		}
 		at.X = h.placeText(l, a.text, a.face, f, size, at)
 		end := at.X
@@ -167,7 +168,8 @@ func (l line) path(origin vg.Point) vg.Path {
 		at := origin.Add(g.at)
 		if g.rune == '⊥' {
 			bar := func(x0, y0, x1, y1 vg.Length) {
-				p = rectangle(p, vg.Rectangle{Min: at.Add(vg.Point{X: x0, Y: y0}.Scale(g.size)), Max: at.Add(vg.Point{X: x1, Y: y1}.Scale(g.size))})
+				p = rectangle(p, vg.Rectangle{Min: at.Add(vg.Point{X: x0, Y: y0}.Scale(g.size)),
+					Max: at.Add(vg.Point{X: x1, Y: y1}.Scale(g.size))})
 			}
 			bar(0.06, 0, 0.60, 0.05)
 			bar(0.305, 0.05, 0.355, 0.66)

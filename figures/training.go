@@ -42,7 +42,8 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 				return nil, fmt.Errorf("training: %s has a value in epoch %d that is not finite", c.Name, e.Epoch)
 			}
 			if e.ViolationRate < 0 || e.ViolationRate > 1 {
-				return nil, fmt.Errorf("training: %s has the violation rate %v in epoch %d; want a share, 0 to 1", c.Name, e.ViolationRate, e.Epoch)
+				return nil, fmt.Errorf("training: %s has the violation rate %v in epoch %d; want a share, 0 to 1", c.Name,
+					e.ViolationRate, e.Epoch)
 			}
 		}
 	}
@@ -138,7 +139,8 @@ func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of 
 		return err
 	}
 	line.LineStyle = stroke(trainingColor(i), 1.5, dashes...)
-	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(1.8), Shape: flowShapes[i%len(flowShapes)]}
+	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(1.8),
+		Shape: flowShapes[i%len(flowShapes)]}
 	p.Add(line, marks)
 	return nil
 }
@@ -160,7 +162,8 @@ func drawTrainingNames(c draw.Canvas, epochs int, curves []TrainingCurve) {
 	for i, k := range curves {
 		at := vg.Point{X: c.Min.X + 6, Y: y}
 		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-6, y, at.X+6, y)
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(2.4), Shape: flowShapes[i%len(flowShapes)]}, at)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(2.4),
+			Shape: flowShapes[i%len(flowShapes)]}, at)
 		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: at.X + 11, Y: y}, k.Name)
 		y -= 12
 		name := aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)

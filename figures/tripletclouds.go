@@ -56,14 +56,16 @@ func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Fi
 				}
 			}
 			panels[i] = append(panels[i], p)
-			words = append(words, fmt.Sprintf("%s, %s: S_ap above 0.9 in %s, S_an as well in %s.", Plain(row.Title), Plain(columns[j]), percent(d.Edge), percent(d.Corner)))
+			words = append(words, fmt.Sprintf("%s, %s: S_ap above 0.9 in %s, S_an as well in %s.", Plain(row.Title),
+				Plain(columns[j]), percent(d.Edge), percent(d.Corner)))
 		}
 	}
 	if most == 0 { // No triplet in any panel.
 		least, most, low = 0.001, 0.1, 0
 	}
 	low = max(-1, math.Floor(low*10+1e-9)/10)
-	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps, high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
+	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
+		high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
 	plots := make([][]*plot.Plot, len(rows))
 	for i := range rows {
 		for j := range columns {
@@ -102,7 +104,8 @@ func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Fi
 		var data draw.Canvas
 		for i := range rows {
 			for j, p := range plots[i] {
-				corner := vg.Point{X: c.Min.X + nameRoom + axisRoom + vg.Length(j)*(side+gap), Y: c.Max.Y - titleRoom - side - vg.Length(i)*(side+gap)}
+				corner := vg.Point{X: c.Min.X + nameRoom + axisRoom + vg.Length(j)*(side+gap),
+					Y: c.Max.Y - titleRoom - side - vg.Length(i)*(side+gap)}
 				data = c
 				data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(vg.Point{X: side, Y: side})}
 				drawPlot(p, around(p, c, data.Rectangle))
@@ -136,8 +139,8 @@ func unlabeled(ticks plot.ConstantTicks) plot.ConstantTicks {
 // densityPanel is a density as shares in squares of at least 0.02.
 type densityPanel struct {
 	Density
-	side    int
-	shares  []float64
+	side   int
+	shares []float64
 	colors logBar
 }
 
@@ -220,7 +223,8 @@ func (b logBar) at(share float64) color.NRGBA {
 // draw draws the bar to the right of a data area.
 func (b logBar) draw(data, c draw.Canvas) {
 	const gap, width, steps = vg.Length(8), vg.Length(9), 128
-	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y}, Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
+	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y},
+		Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
 	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
 	for i := range steps {
 		img.SetNRGBA(0, steps-1-i, b.at(math.Pow(10, b.low+(b.high-b.low)*(float64(i)+0.5)/steps)))

@@ -185,7 +185,8 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 		half := vg.Point{X: s.Width(label)/2 + 1.5, Y: 4}
 		var at vg.Point
 		found := false
-		for _, aside := range []float64{0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24} { // The first place without a point, or the middle.
+		// The first place without a point, or the middle.
+		for _, aside := range []float64{0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24} {
 			column, row, ok := f.crossing(level, aside)
 			if !ok {
 				continue
@@ -292,7 +293,8 @@ func smooth(img *image.NRGBA, width int) *image.NRGBA {
 				v := func(i, j int) float64 { return float64(channel(img.NRGBAAt(i, j))) }
 				return uint8(math.Round((v(ix, iy)*(1-dx)+v(ix+1, iy)*dx)*(1-dy) + (v(ix, iy+1)*(1-dx)+v(ix+1, iy+1)*dx)*dy))
 			}
-			out.SetNRGBA(x, y, color.NRGBA{mix(func(k color.NRGBA) uint8 { return k.R }), mix(func(k color.NRGBA) uint8 { return k.G }),
+			out.SetNRGBA(x, y, color.NRGBA{mix(func(k color.NRGBA) uint8 { return k.R }),
+				mix(func(k color.NRGBA) uint8 { return k.G }),
 				mix(func(k color.NRGBA) uint8 { return k.B }), 0xff})
 		}
 	}
@@ -316,7 +318,7 @@ func (t cloud) Plot(c draw.Canvas, p *plot.Plot) {
 // bar is a scale of values in colors.
 type bar struct {
 	low, high float64
-	colors   scale
+	colors    scale
 	levels    []float64
 	label     Markup
 }
@@ -329,7 +331,8 @@ const barRoom = vg.Length(42)
 // draw draws the bar to the right of a panel's data area.
 func (b bar) draw(data, panel draw.Canvas) {
 	const gap, width, steps = vg.Length(8), vg.Length(9), 128
-	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y}, Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
+	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y},
+		Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
 	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
 	for i := range steps {
 		img.SetNRGBA(0, i, b.colors.at(1-(float64(i)+0.5)/steps))
@@ -342,7 +345,8 @@ func (b bar) draw(data, panel draw.Canvas) {
 		panel.FillText(s, vg.Point{X: r.Max.X + 4.5, Y: y}, number(v))
 	}
 	if b.label != "" {
-		panel.FillText(aligned(style(tickSize, ink), text.XCenter, text.YBottom), vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: r.Max.Y + 4}, b.label)
+		panel.FillText(aligned(style(tickSize, ink), text.XCenter, text.YBottom),
+			vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: r.Max.Y + 4}, b.label)
 	}
 }
 

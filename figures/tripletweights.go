@@ -64,7 +64,7 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 type mask struct {
 	name   Markup
 	values []float32
-	color color.NRGBA
+	color  color.NRGBA
 	line   func(u float64) (sap, san float64)
 	label  float64 // The u at which the name stands.
 	inside bool    // The name stands to the right of the line.
