@@ -38,8 +38,7 @@ func checkEffects(effects []SearchEffect) error {
 	}
 	for _, e := range effects {
 		if math.IsNaN(e.Share) || math.IsInf(e.Share, 0) || e.Share < 0 || len(e.Slice) == 0 {
-			return fmt.Errorf("what matters in a search: %s has a share of %g and %d points", Plain(e.Name), e.Share,
-				len(e.Slice))
+			return fmt.Errorf("what matters in a search: %s has a share of %g and %d points", Plain(e.Name), e.Share, len(e.Slice))
 		}
 		if len(e.Choices) == 0 && (!(e.Low < e.High) || e.Log && e.Low <= 0) {
 			return fmt.Errorf("what matters in a search: %s has the range %g to %g", Plain(e.Name), e.Low, e.High)
@@ -50,10 +49,7 @@ func checkEffects(effects []SearchEffect) error {
 
 // bySize are the effects with the largest first.
 func bySize(effects []SearchEffect) []SearchEffect {
-	return slices.SortedStableFunc(slices.Values(effects), func(a, b SearchEffect) int {
-		return cmp.Compare(b.Share,
-			a.Share)
-	})
+	return slices.SortedStableFunc(slices.Values(effects), func(a, b SearchEffect) int { return cmp.Compare(b.Share, a.Share) })
 }
 
 // SearchImportance draws how much of the variance each parameter of a search accounts for on its own, the largest first, and what
@@ -88,14 +84,13 @@ func SearchImportance(title Markup, effects []SearchEffect, provenance string) (
 	p.X.Tick.Marker = every(roundStep(115*most/5), 0, 115*most)
 	p.Add(bars)
 	return &Figure{Width: vg.Points(380), Height: vg.Points(56 + 16*float64(len(bars))), Provenance: provenance,
-		Alt: "Share of the variance of held-out recall that is due to each parameter alone: " + strings.Join(words, ", ") +
-			".",
+		Alt:    "Share of the variance of held-out recall that is due to each parameter alone: " + strings.Join(words, ", ") + ".",
 		panels: func(c draw.Canvas) { drawPlot(p, c) }}, nil
 }
 
 type shareBar struct {
-	share float64
-	color color.NRGBA
+	share  float64
+	colour color.NRGBA
 }
 
 type shareBars []shareBar
@@ -104,10 +99,8 @@ func (b shareBars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for i, bar := range b {
 		low, high := y(-float64(i)-0.32), y(-float64(i)+0.32)
-		c.FillPolygon(bar.color, []vg.Point{{X: x(0), Y: low}, {X: x(100 * bar.share), Y: low},
-			{X: x(100 * bar.share), Y: high}, {X: x(0), Y: high}})
-		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter),
-			vg.Point{X: x(100*bar.share) + 4, Y: y(-float64(i))}, fmt.Sprintf("%.0f", 100*bar.share))
+		c.FillPolygon(bar.colour, []vg.Point{{X: x(0), Y: low}, {X: x(100 * bar.share), Y: low}, {X: x(100 * bar.share), Y: high}, {X: x(0), Y: high}})
+		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: x(100*bar.share) + 4, Y: y(-float64(i))}, fmt.Sprintf("%.0f", 100*bar.share))
 	}
 }
 
@@ -121,8 +114,7 @@ func SearchSlices(effects []SearchEffect, provenance string) (*Figure, error) {
 	var words []string
 	for _, e := range effects {
 		best := slices.MaxFunc(e.Slice, func(a, b SliceValue) int { return cmp.Compare(a.Mean, b.Mean) })
-		words = append(words, fmt.Sprintf("%s is best at %s with a mean of %.1f", Plain(e.Name), e.label(best.Unit),
-			best.Mean))
+		words = append(words, fmt.Sprintf("%s is best at %s with a mean of %.1f", Plain(e.Name), e.label(best.Unit), best.Mean))
 		for _, s := range e.Slice {
 			low, high = min(low, s.Low, s.Mean), max(high, s.High, s.Mean)
 		}
@@ -146,8 +138,7 @@ func SearchSlices(effects []SearchEffect, provenance string) (*Figure, error) {
 		p.Y.Min, p.Y.Max = low-room, high+room
 		p.Y.Tick.Marker = every(roundStep((p.Y.Max-p.Y.Min)/5), p.Y.Min, p.Y.Max)
 		p.X.Min, p.X.Max = -0.04, 1.04
-		p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: e.label(0)}, {Value: 0.5, Label: e.label(0.5)},
-			{Value: 1, Label: e.label(1)}}
+		p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: e.label(0)}, {Value: 0.5, Label: e.label(0.5)}, {Value: 1, Label: e.label(1)}}
 		if n := len(e.Choices); n > 0 {
 			p.X.Min, p.X.Max = -0.5, float64(n)-0.5
 			ticks := make(plot.ConstantTicks, n)
@@ -163,10 +154,8 @@ func SearchSlices(effects []SearchEffect, provenance string) (*Figure, error) {
 		p.Add(slicePlot(e))
 		panels[i] = p
 	}
-	return &Figure{Width: vg.Points(190 * float64(min(across, len(sorted)))), Height: vg.Points(20 + 175*float64(rows)),
-		Provenance: provenance,
-		Alt: "Mean held-out Recall@1 in percent over a search's space as each parameter varies. " +
-			strings.Join(words, "; ") + ".",
+	return &Figure{Width: vg.Points(190 * float64(min(across, len(sorted)))), Height: vg.Points(20 + 175*float64(rows)), Provenance: provenance,
+		Alt: "Mean held-out Recall@1 in percent over a search's space as each parameter varies. " + strings.Join(words, "; ") + ".",
 		panels: func(c draw.Canvas) {
 			height := (c.Max.Y - c.Min.Y) / vg.Length(rows)
 			for i, p := range panels {
@@ -197,8 +186,7 @@ func (s slicePlot) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, t := range s.Trials {
 		at := vg.Point{X: x(t[0]), Y: y(t[1])}
 		if math.IsNaN(t[1]) {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.4), Shape: draw.CrossGlyph{}},
-				vg.Point{X: at.X, Y: c.Min.Y + 4})
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.4), Shape: draw.CrossGlyph{}}, vg.Point{X: at.X, Y: c.Min.Y + 4})
 			continue
 		}
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: SkyBlue, Radius: vg.Points(1.5), Shape: draw.CircleGlyph{}}, at)
