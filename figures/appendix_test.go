@@ -51,7 +51,7 @@ func TestParallelLength(t *testing.T) {
 		// Anchor and positive at ±60° of the negative: the gradient lies on the line through it.
 		{"cos-orth", NegativeMember, -0.5, 0.5, 0.5, 1},
 		{"euc-orth", NegativeMember, -0.5, 0.5, 0.5, -1},
-		// Anchor at 0°, positive at 90°, negative at −90°, all on a circle: f_a−f_p points at −45°, the gradient at 45°.
+		// Anchor 0°, positive 90°, negative −90° on a circle: f_a−f_p points to −45°, the gradient to 45°.
 		{"cos-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
 		{"euc-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
 	} {

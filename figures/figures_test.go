@@ -17,7 +17,7 @@ const goldenResolution = 72
 
 var draft = flag.String("draft", "", "also write every figure of the tests to this `folder`, as PNG, SVG and PDF")
 
-// checkGolden compares a figure with testdata/NAME_golden.png; -regen writes that anew.
+// checkGolden compares a figure with testdata/NAME_golden.png, which -regen rewrites.
 func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	t.Helper()
 	if err != nil {
@@ -48,13 +48,13 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A rounding error of another processor may move an edge by one gray.
+	// Rounding on another processor may change the gray of an edge.
 	ok, err := cmpimg.EqualApprox("png", got, want, 0.02)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !ok {
-		t.Errorf("%s differs from %s; look at it with -draft DIR, and if it shall be so run with -regen", name, golden)
+		t.Errorf("%s differs from %s; look at it with -draft DIR, and run with -regen to accept it", name, golden)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// weights are the values of a closed form on a grid, as a caller gets them from the rule.
+// weights returns the values of a closed form on a similarity grid.
 func weights(n int, f func(sap, san float64) float64) []float32 {
 	sap, san := SimilarityGrid(0, 1, n)
 	out := make([]float32, len(sap))
@@ -133,7 +133,7 @@ func TestTripletWeights(t *testing.T) {
 	}
 }
 
-// oneTriplet is the gradient matrix of cos/con/con for a batch in which anchor i has positive i^1 and negative i+3.
+// oneTriplet returns the gradient matrix of cos/con/con for a batch whose anchor i has positive i^1 and negative i+5.
 func oneTriplet(n int) Matrix {
 	m := Matrix{Title: "$M$ of cos/con/con", Values: make([]float32, n*n), Labels: make([]int64, n)}
 	for a := range n {
@@ -200,7 +200,7 @@ func papers(t *testing.T, table int, shift, wobble float64) []Entry {
 
 const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
 
-// A provenance that is longer than its figure is wide goes on in another line, for which there is room.
+// A provenance that is wider than its figure is broken, and the figure grows.
 func TestProvenanceIsBroken(t *testing.T) {
 	note := "preset quick · minicar · xla:cpu · a machine, 2 cores, linux"
 	if lines := broken(note, 1000); len(lines) != 1 || lines[0] != note {

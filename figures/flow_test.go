@@ -35,7 +35,7 @@ func TestMotion(t *testing.T) {
 	}
 }
 
-// swarm is n classes of 4 on the circle or sphere that have gone k steps towards their class's middle.
+// swarm returns n classes of 4 embeddings after k steps toward the center of their class.
 func swarm(n, dim, k int) Swarm {
 	s := Swarm{Title: "step 30", Dim: dim}
 	at := func(k int) (points []float32) {

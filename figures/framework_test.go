@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// twoClasses is a step with eight embeddings on the unit circle, all in closed form: cos/lin/cir with the triplets of
-// neighbors.
+// twoClasses returns a step with eight embeddings on the unit circle in closed form, under cos/lin/cir; the positive is
+// the neighbor.
 func twoClasses() Step {
 	const n, dim = 8, 2
 	s := Step{PerRow: 4, Labels: make([]int64, n), Dim: dim, Rule: "cos/lin/cir", Loss: "circle",
@@ -73,7 +73,7 @@ func TestFramework(t *testing.T) {
 			t.Errorf("want %q, not %v", want, err)
 		}
 	}
-	s := twoClasses() // Nothing was mined, and nothing moves.
+	s := twoClasses() // No triplets, and so no gradient.
 	s.Triplets, s.Stages = nil, nil
 	clear(s.M)
 	f, err = Framework(s)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// blob is a picture of a class: a disc of its color, moved by a variant.
+// blob returns a picture of a class: a disc in its color, shifted by the variant.
 func blob(class, variant int) image.Image {
 	img := image.NewNRGBA(image.Rect(0, 0, 32, 32))
 	k := flowColors[class%len(flowColors)]
@@ -63,7 +63,7 @@ func TestRetrievalSheet(t *testing.T) {
 	}
 }
 
-// A picture of 256 pixels is reduced, one of 32 enlarged without new colors.
+// Large pictures are reduced; 32 pixels are enlarged without new colors.
 func TestThumb(t *testing.T) {
 	for _, side := range []int{8, 32, 50, 256} {
 		img := image.NewNRGBA(image.Rect(5, 5, 5+side, 5+side))
@@ -212,7 +212,7 @@ func TestEmbeddingMap(t *testing.T) {
 	}
 }
 
-// checkMapPage checks that a block is small, and stands for itself.
+// checkMapPage checks that a block is small and self-contained.
 func checkMapPage(t *testing.T, page []byte) {
 	t.Helper()
 	if len(page) > 250_000 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// bell is a histogram of 100 bins on [−1, 1] about a similarity.
+// bell returns a histogram of 100 bins on [−1, 1] around a similarity.
 func bell(about, width float64) []float64 {
 	out, sum := make([]float64, 100), 0.0
 	for i := range out {
@@ -69,7 +69,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// heap is counts of n×n squares about a point of the diagram.
+// heap returns counts of n×n squares around a point of the diagram.
 func heap(n int, sap, san, width float64) []int {
 	out := make([]int, n*n)
 	for i := range out {
@@ -113,7 +113,7 @@ func TestTripletClouds(t *testing.T) {
 	}
 }
 
-// Squares are merged without losing a triplet, and each stays where it is.
+// Merging squares keeps all triplets in place.
 func TestDensityPanel(t *testing.T) {
 	counts := make([]int, 200*200)
 	counts[0], counts[1], counts[200], counts[199*200+199] = 1, 2, 3, 2

@@ -39,53 +39,54 @@ func (s Score) String() string {
 	return fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
 }
 
-// Table is a table in the paper's shape that can be written for a terminal, as Markdown, CSV, HTML and LaTeX.
+// Table is a table in the paper's layout. It can be written for a terminal and as Markdown, CSV, HTML and LaTeX.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
-	// Rules are the numbers of rows after which there is a line.
+	// Rules are the row numbers, counted from 1, that a line follows.
 	Rules   []int
 	Caption Markup
-	// Notes stand under the table, one line each.
+	// Notes are the lines under the table.
 	Notes []Markup
-	// Provenance says which preset, data and backend made the numbers.
+	// Provenance names the preset, data and backend of the numbers.
 	Provenance string
-	// Tint is the color of a cell of shade 1; the paper's tables have red, green or blue.
+	// Tint is the color of a cell with shade 1; the zero value is [Red]. The paper's tables use red, green and blue.
 	Tint color.NRGBA
 }
 
-// Column is a column's head. Neighbours of one Group share a second head above theirs.
+// Column is the head of a column. Adjacent columns with the same Group share a second head above theirs.
 type Column struct {
 	Title, Group Markup
-	Left         bool // Text, aligned left, and not a number.
-	// Merged sets equal cells that stand one under the other as one. CSV repeats them.
+	Left         bool // Text, aligned left; numbers are centered.
+	// Merged merges equal cells in consecutive rows. CSV repeats them.
 	Merged bool
-	// Wrap, if not 0, breaks long text after so many characters where the format does not do it itself.
+	// Wrap is the number of characters after which long text is broken, in formats that do not do so themselves; 0 is
+	// never.
 	Wrap int
 }
 
-// Cell is what stands in a table: text, or a score.
+// Cell is a cell of a table: text or a score.
 type Cell struct {
 	Text  Markup
 	Score *Score
 	Bold  bool
-	// Shade colors the cell from white, 0, to the table's tint, 1, if Shaded.
+	// If Shaded is set, Shade colors the cell, from white at 0 to the table's tint at 1.
 	Shade  float64
 	Shaded bool
-	// Colour is that of the ground behind black text where no shade is, if it is not zero.
+	// Colour is the background of a cell that is not shaded; the zero value is none.
 	Colour color.NRGBA
-	// Note is a footnote.
+	// Note is the footnote of the cell.
 	Note Markup
 }
 
 // The tints of the paper's tables.
 var (
-	Red       = color.NRGBA{0xe6, 0x7c, 0x73, 0xff} // Table 2 and 6.
-	LeafGreen = color.NRGBA{0x57, 0xbb, 0x8a, 0xff} // Table 3 and 7.
-	BrightSky = color.NRGBA{0x42, 0x85, 0xf4, 0xff} // Table 4 and 8.
+	Red       = color.NRGBA{0xe6, 0x7c, 0x73, 0xff} // Tables 2 and 6.
+	LeafGreen = color.NRGBA{0x57, 0xbb, 0x8a, 0xff} // Tables 3 and 7.
+	BrightSky = color.NRGBA{0x42, 0x85, 0xf4, 0xff} // Tables 4 and 8.
 )
 
-// Text is a cell of text.
+// Text returns a cell of text.
 func Text(m Markup) Cell { return Cell{Text: m} }
 
 // Scored is a cell with a score; runs that diverged are said in a footnote.
@@ -97,7 +98,7 @@ func Scored(s Score) Cell {
 	return c
 }
 
-// Shade shades the scores of some cells, as the paper does, from white at the lowest mean to the tint at the highest.
+// Shade shades the scores of some cells as the paper does, from white at the lowest mean to the tint at the highest.
 func Shade(cells ...*Cell) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range cells {
@@ -112,8 +113,8 @@ func Shade(cells ...*Cell) {
 	}
 }
 
-// ShadeAroundMedian shades like [Shade] with the median of the means at half the tint, as Table 3 of the paper does: few
-// low scores do not make the others look alike.
+// ShadeAroundMedian shades like [Shade], but gives the median of the means half the tint, as the paper's Table 3
+// does. A few low scores then do not make the others look alike.
 func ShadeAroundMedian(cells ...*Cell) {
 	Shade(cells...)
 	var shades []float64
@@ -145,7 +146,7 @@ func (c Cell) markup() Markup {
 	return c.Text
 }
 
-// ground is the color behind a cell, if it has one.
+// ground returns the background of a cell, if it has one.
 func (t *Table) ground(c Cell) (k color.NRGBA, colored bool) {
 	if c.Shaded {
 		return t.tint(c.Shade), true
@@ -161,7 +162,7 @@ func (t *Table) tint(shade float64) color.NRGBA {
 	return scale{paper, full}.at(shade)
 }
 
-// footnotes numbers the notes of cells: equal notes share a mark.
+// footnotes numbers the notes of cells. Equal notes share a mark.
 func (t *Table) footnotes() (marks map[Markup]string, notes []Markup) {
 	marks = map[Markup]string{}
 	for _, row := range t.Rows {
@@ -183,13 +184,13 @@ func superscript(n int) string {
 func (t *Table) check() error {
 	for i, row := range t.Rows {
 		if len(row) != len(t.Columns) {
-			return fmt.Errorf("table: row %d has %d cells, there are %d columns", i, len(row), len(t.Columns))
+			return fmt.Errorf("table: row %d has %d cells; want %d, one for each column", i, len(row), len(t.Columns))
 		}
 	}
 	return nil
 }
 
-// Formats are txt for a terminal, md, csv, html and tex.
+// Formats returns txt, which is for a terminal, md, csv, html and tex.
 func (t *Table) Formats() []string { return []string{"txt", "md", "csv", "html", "tex"} }
 
 func (t *Table) bytes(format string) ([]byte, error) {
@@ -210,7 +211,7 @@ func (t *Table) bytes(format string) ([]byte, error) {
 	}
 }
 
-// String is the table for a terminal, or what is wrong with it.
+// String returns the table for a terminal, or the text of its error.
 func (t *Table) String() string {
 	b, err := t.bytes("txt")
 	if err != nil {
@@ -228,7 +229,7 @@ func (t *Table) grouped() bool {
 	return false
 }
 
-// run is how many rows the cell of a merged column stands for: 0 if it goes with the one above it.
+// run returns the number of rows that the cell of a merged column spans: 0 if it belongs to the cell above it.
 func (t *Table) run(row, column int) int {
 	if !t.Columns[column].Merged {
 		return 1
@@ -281,7 +282,7 @@ func (t *Table) terminal() []byte {
 	}
 	w.AppendHeader(row)
 	for i := 0; i < len(t.Columns); i += t.span(i) {
-		// As wide as the group's head needs: left to itself go-pretty 6.6.8 divides by zero on some widths.
+		// Columns are as wide as the group's head needs. Without a minimum, go-pretty 6.6.8 divides by zero on some widths.
 		n := t.span(i)
 		need := utf8.RuneCountInString(Plain(t.Columns[i].Group)) - (n - 1)
 		for j := i; n > 1 && j < i+n; j++ {
@@ -319,7 +320,7 @@ func (t *Table) terminal() []byte {
 
 func (t *Table) markdown() []byte {
 	marks, notes := t.footnotes()
-	// GitHub and JupyterLab set what stands between dollar signs.
+	// GitHub and JupyterLab render the formulas between dollar signs.
 	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(m) }
 	var b bytes.Buffer
 	row := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
@@ -357,7 +358,7 @@ func (t *Table) markdown() []byte {
 	return b.Bytes()
 }
 
-// csv has a column for each part of a score.
+// csv writes a column for each part of a score.
 func (t *Table) csv() ([]byte, error) {
 	scores := make([]bool, len(t.Columns))
 	for _, row := range t.Rows {
@@ -408,7 +409,7 @@ func (t *Table) csv() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// html sets colors of its own on shaded cells only, so that it reads in a light and in a dark notebook.
+// html sets colors on shaded cells only, so that the table reads well in light and dark notebooks.
 func (t *Table) html() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
@@ -483,7 +484,7 @@ func (t *Table) span(i int) int {
 	return n
 }
 
-// latex has the paper's own shape; merged cells stand upright as there.
+// latex writes the paper's own layout, with merged cells rotated.
 func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer

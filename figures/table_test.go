@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/cmpimg"
 )
 
-// checkText compares a table in all its formats with testdata/NAME.FORMAT.golden; -regen writes those anew.
+// checkText compares a table in all its formats with testdata/NAME.FORMAT.golden, which -regen rewrites.
 func checkText(t *testing.T, name string, table *Table, err error) {
 	t.Helper()
 	if err != nil {

@@ -21,7 +21,7 @@ func TestTraining(t *testing.T) {
 	f, err := Training(8, done, under, failed, TrainingCurve{Name: "cos-orth/lin-ms/cir", Recall: math.NaN()})
 	checkGolden(t, "training", f, err)
 	for _, want := range []string{"cos/con/con: R@1 63.1 %.", "hinge: epoch 5 of 8.", "mine/con: diverged in epoch 3.",
-		"cir: waits."} {
+		"cir: waiting."} {
 		if !strings.Contains(f.Alt, want) {
 			t.Errorf("%q lacks %q", f.Alt, want)
 		}
