@@ -449,7 +449,7 @@ func AuditTable(audited []Audited, provenance string, parts ...string) *Table {
 			"Where the best or the highest and lowest of several are compared, nothing is allowed for their being picked by the same numbers."},
 	}
 	verdict := func(f Finding) []Cell {
-		return []Cell{{Text: string(f.Verdict), Colour: f.Verdict.colour()}, Text(f.Evidence)}
+		return []Cell{{Text: string(f.Verdict), Background: f.Verdict.colour()}, Text(f.Evidence)}
 	}
 	for i, a := range audited {
 		if len(parts) > 0 && !slices.Contains(parts, a.Part) {
@@ -497,7 +497,7 @@ func AuditSummary(audited []Audited, provenance string) *Table {
 		add := func(count map[Verdict]int, v Verdict) {
 			cell := Cell{Text: fmt.Sprint(count[v])}
 			if count[v] > 0 {
-				cell.Colour = v.colour()
+				cell.Background = v.colour()
 			}
 			row = append(row, cell)
 		}

@@ -78,7 +78,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			bars.LineStyle, bars.CapWidth = stroke(look.colour, 0.8), vg.Points(3)
+			bars.LineStyle, bars.CapWidth = stroke(look.color, 0.8), vg.Points(3)
 			norm.Add(bars)
 			for _, part := range []struct {
 				plot   *plot.Plot
@@ -91,8 +91,8 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				if err != nil {
 					return nil, err
 				}
-				l.LineStyle = stroke(look.colour, 1.4, look.dashes...)
-				s.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.2), Shape: look.shape}
+				l.LineStyle = stroke(look.color, 1.4, look.dashes...)
+				s.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
 				part.plot.Add(l, s)
 				if r == 0 && part.plot == norm {
 					norm.Legend.Add(curve.Name, l)
@@ -290,8 +290,8 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(look.colour, 1.4, look.dashes...)
-			dots.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.2), Shape: look.shape}
+			l.LineStyle = stroke(look.color, 1.4, look.dashes...)
+			dots.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
 			bars, err := plotter.NewYErrorBars(struct {
 				plotter.XYs
 				plotter.YErrors
@@ -299,7 +299,7 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			bars.LineStyle, bars.CapWidth = stroke(look.colour, 0.8), vg.Points(3)
+			bars.LineStyle, bars.CapWidth = stroke(look.color, 0.8), vg.Points(3)
 			panels[s].Add(bars, l, dots)
 			panels[s].Legend.Add(PairLabel(pair), l)
 			if len(lost) > 0 {

@@ -296,35 +296,35 @@ func TestRunTables(t *testing.T) {
 	}
 }
 
-func TestCloudDifference(t *testing.T) {
+func TestDensityDifference(t *testing.T) {
 	pairs := []DensityPair{
 		{"last 5 epochs", Density{Counts: heap(200, 0.9, 0.4, 0.1)}, Density{Counts: heap(200, 0.85, 0.3, 0.12)},
 			[2]float64{2.4, 1.7}},
 		{"whole test set", Density{Counts: heap(200, 0.93, 0.9, 0.04)}, Density{Counts: heap(200, 0.9, 0.84, 0.05)},
 			[2]float64{28.1, 22.4}},
 	}
-	f, err := CloudDifference(somewhere, "euc/con/con", "cos/con/con", pairs...)
-	checkGolden(t, "clouddifference", f, err)
+	f, err := DensityDifference(somewhere, "euc/con/con", "cos/con/con", pairs...)
+	checkGolden(t, "densitydifference", f, err)
 	if !strings.Contains(f.Alt, "the negative is nearer in 28.1 and 22.4 %") {
 		t.Error(f.Alt)
 	}
 	one := make([]int, 50*50)
 	one[0] = 3
 	same := DensityPair{"same", Density{Counts: one}, Density{Counts: one}, [2]float64{}}
-	if f, err = CloudDifference("", "a", "b", same); err != nil ||
+	if f, err = DensityDifference("", "a", "b", same); err != nil ||
 		!strings.Contains(f.Alt, "0 % of triplets lie elsewhere") {
-		t.Errorf("a cloud less itself: %v", err)
+		t.Errorf("a density less itself: %v", err)
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Error(err)
 	}
 	for name, d := range map[string]Density{"no counts": {}, "no square": {Counts: make([]int, 2501)},
 		"other squares": {Counts: make([]int, 49*49)},
 		"empty":         {Counts: make([]int, 2500)}} {
-		if _, err := CloudDifference("", "a", "b", DensityPair{"x", d, same.First, [2]float64{}}); err == nil {
+		if _, err := DensityDifference("", "a", "b", DensityPair{"x", d, same.First, [2]float64{}}); err == nil {
 			t.Errorf("%s: drawn", name)
 		}
 	}
-	if _, err := CloudDifference("", "a", "b"); err == nil {
+	if _, err := DensityDifference("", "a", "b"); err == nil {
 		t.Error("drawn without a pair")
 	}
 }

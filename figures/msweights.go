@@ -60,7 +60,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(pairLook(k.Pair).colour, 1.6, seriesDashes[dash]...)
+			l.LineStyle = stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...)
 			side.plot.Add(l)
 			if side.plot == negative {
 				side.plot.Legend.Add(fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta)), l)

@@ -17,19 +17,19 @@ func PairLabel(name string) Markup { return fmt.Sprintf("$P^{%s}$", name) }
 
 // look is the style of a line and its points. Color, shape and dashes each suffice to tell two looks apart.
 type look struct {
-	colour color.NRGBA
+	color  color.NRGBA
 	shape  draw.GlyphDrawer
 	dashes []vg.Length
 }
 
 // pairLooks are the looks of the pair weights in all pictures. Weights relative to other pairs are dashed.
 var pairLooks = map[string]look{
-	"con":    {colour: Black, shape: draw.CircleGlyph{}},
-	"euc":    {colour: Green, shape: diamond{}, dashes: []vg.Length{6, 2, 1.5, 2}},
-	"lin":    {colour: Blue, shape: draw.BoxGlyph{}},
-	"lin-ms": {colour: SkyBlue, shape: draw.SquareGlyph{}, dashes: []vg.Length{4, 2}},
-	"sig":    {colour: Orange, shape: draw.PyramidGlyph{}},
-	"sig-ms": {colour: Vermilion, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
+	"con":    {color: Black, shape: draw.CircleGlyph{}},
+	"euc":    {color: Green, shape: diamond{}, dashes: []vg.Length{6, 2, 1.5, 2}},
+	"lin":    {color: Blue, shape: draw.BoxGlyph{}},
+	"lin-ms": {color: SkyBlue, shape: draw.SquareGlyph{}, dashes: []vg.Length{4, 2}},
+	"sig":    {color: Orange, shape: draw.PyramidGlyph{}},
+	"sig-ms": {color: Vermilion, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
 }
 
 // pairLook returns the look of a pair weight. Names outside the paper share one look.
@@ -37,7 +37,7 @@ func pairLook(name string) look {
 	if l, ok := pairLooks[name]; ok {
 		return l
 	}
-	return look{colour: Purple, shape: draw.CrossGlyph{}, dashes: []vg.Length{1.5, 1.5}}
+	return look{color: Purple, shape: draw.CrossGlyph{}, dashes: []vg.Length{1.5, 1.5}}
 }
 
 // TripletLabel returns the paper's symbol for a triplet weight, with or without a mask: T^{cos} & T^{sc1} for

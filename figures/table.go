@@ -73,8 +73,8 @@ type Cell struct {
 	// If Shaded is set, Shade colors the cell, from white at 0 to the table's tint at 1.
 	Shade  float64
 	Shaded bool
-	// Colour is the background of a cell that is not shaded; the zero value is none.
-	Colour color.NRGBA
+	// Background is the color behind the text of a cell that is not shaded; the zero value is none.
+	Background color.NRGBA
 	// Note is the footnote of the cell.
 	Note Markup
 }
@@ -151,7 +151,7 @@ func (t *Table) ground(c Cell) (k color.NRGBA, colored bool) {
 	if c.Shaded {
 		return t.tint(c.Shade), true
 	}
-	return c.Colour, c.Colour != color.NRGBA{}
+	return c.Background, c.Background != color.NRGBA{}
 }
 
 func (t *Table) tint(shade float64) color.NRGBA {

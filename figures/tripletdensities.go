@@ -30,11 +30,11 @@ type DensityRow struct {
 // crowded is the similarity above which the figure calls two images crowded together.
 const crowded = 0.9
 
-// TripletClouds draws Figure 5: the densities of triplets on the triplet diagram, during training and of whole sets,
+// TripletDensities draws Figure 5: the densities of triplets on the triplet diagram, during training and of whole sets,
 // with a row for each rule and a column for each kind of triplets. Color is the share of a panel's triplets in a
 // square, on a logarithmic scale common to all panels: darker is more, white is none. The dashed diagonal is S_an =
 // S_ap; the numbers are shares of triplets in percent.
-func TripletClouds(provenance string, columns []Markup, rows ...DensityRow) (*Figure, error) {
+func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (*Figure, error) {
 	if len(rows) == 0 || len(columns) == 0 {
 		return nil, fmt.Errorf("figure 5: %d rows of %d columns; want at least one of each", len(rows), len(columns))
 	}

@@ -80,7 +80,7 @@ func heap(n int, sap, san, width float64) []int {
 	return out
 }
 
-func TestTripletClouds(t *testing.T) {
+func TestTripletDensities(t *testing.T) {
 	score := func(mean float64) Score { return Score{Mean: mean, Std: 0.9, N: 3} }
 	columns := []Markup{"last 5 epochs", "whole train set", "whole test set"}
 	rows := []DensityRow{
@@ -91,12 +91,12 @@ func TestTripletClouds(t *testing.T) {
 			{heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
 			{nil, Score{Mean: math.NaN(), Diverged: 3}, Score{Mean: math.NaN(), Diverged: 3}}}},
 	}
-	f, err := TripletClouds(somewhere, columns, rows...)
-	checkGolden(t, "tripletclouds", f, err)
+	f, err := TripletDensities(somewhere, columns, rows...)
+	checkGolden(t, "tripletdensities", f, err)
 	if !strings.Contains(f.Alt, "whole train set: S_ap above 0.9 in 94.0 ± 0.9 %, S_an as well in 51.0 ± 0.9 %.") {
 		t.Error(f.Alt)
 	}
-	if f, err = TripletClouds("", columns[:1], DensityRow{"none", make([]Density, 1)}); err != nil {
+	if f, err = TripletDensities("", columns[:1], DensityRow{"none", make([]Density, 1)}); err != nil {
 		t.Errorf("without triplets: %v", err)
 	} else if _, err := Bytes(f, "pdf"); err != nil {
 		t.Errorf("without triplets: %v", err)
@@ -104,11 +104,11 @@ func TestTripletClouds(t *testing.T) {
 	for name, panels := range map[string][]Density{
 		"a panel too few": {}, "no square": {{Counts: make([]int, 10)}}, "a negative count": {{Counts: []int{1, 2, -1, 0}}},
 	} {
-		if _, err := TripletClouds("", columns[:1], DensityRow{"euc", panels}); err == nil {
+		if _, err := TripletDensities("", columns[:1], DensityRow{"euc", panels}); err == nil {
 			t.Errorf("%s: drawn", name)
 		}
 	}
-	if _, err := TripletClouds("", nil); err == nil {
+	if _, err := TripletDensities("", nil); err == nil {
 		t.Error("drawn without columns")
 	}
 }

@@ -24,12 +24,12 @@ type DensityPair struct {
 // noise.
 const differenceSquares = 50
 
-// CloudDifference draws the difference of two triplet densities, as Figure 5 has them, in one panel for each pair.
+// DensityDifference draws the difference of two triplet densities, as Figure 5 has them, in one panel for each pair.
 // The color of a square of 0.04 × 0.04 is the second density's share of triplets less that of the first, in
 // percentage points: blue where the first has more, orange where the second has more, white where they are equal.
 // Each panel has its own scale. The numbers are the shares of triplets above the diagonal, whose negative is nearer
 // than their positive. Counts must be n×n with n a multiple of 50.
-func CloudDifference(provenance string, first, second Markup, pairs ...DensityPair) (*Figure, error) {
+func DensityDifference(provenance string, first, second Markup, pairs ...DensityPair) (*Figure, error) {
 	if len(pairs) == 0 {
 		return nil, fmt.Errorf("difference of densities: no pairs; want at least one")
 	}
