@@ -11,14 +11,16 @@ import (
 func someTrials() SearchTrials {
 	nan := math.NaN()
 	s := SearchTrials{Title: "minicar", Lengths: []string{"6 epochs", "12 epochs", "24 epochs"}}
-	for i, v := range [][]float64{{40}, {55, 60}, {50}, {61, 66, 70}, {nan}, {58, 64}, {60, 63, 68}, {52}, {57}, {62, 67, 73}, {nan}, {63, 69, nan}, {59, 66}, {60, 67, 72}} {
+	for i, v := range [][]float64{{40}, {55, 60}, {50}, {61, 66, 70}, {nan}, {58, 64}, {60, 63, 68}, {52}, {57},
+		{62, 67, 73}, {nan}, {63, 69, nan}, {59, 66}, {60, 67, 72}} {
 		s.Trials = append(s.Trials, SearchTrial{i, v})
 	}
 	return s
 }
 
 func TestSearchFigures(t *testing.T) {
-	reference := SearchTrials{Title: "the paper's rule", Lengths: []string{"6 epochs", "24 epochs"}, Trials: []SearchTrial{{0, []float64{50}}, {1, []float64{55, 66}}}}
+	reference := SearchTrials{Title: "the paper's rule", Lengths: []string{"6 epochs", "24 epochs"},
+		Trials: []SearchTrial{{0, []float64{50}}, {1, []float64{55, 66}}}}
 	f, err := SearchHistory("made-up numbers", someTrials(), reference)
 	checkGolden(t, "searchhistory", f, err)
 	if !strings.Contains(f.Alt, "minicar: 14 trials, the best of 24 epochs is number 9 with 73.0") {
@@ -32,7 +34,8 @@ func TestSearchTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := table.String(); !strings.Contains(text, "68.0 ± 1.5") || !strings.Contains(text, "1 of 2 runs diverged") || !strings.Contains(text, "Chosen: trial 9.") {
+	if text := table.String(); !strings.Contains(text, "68.0 ± 1.5") || !strings.Contains(text, "1 of 2 runs diverged") ||
+		!strings.Contains(text, "Chosen: trial 9.") {
 		t.Error(text)
 	}
 	none := stats.Point(math.NaN())
@@ -43,21 +46,23 @@ func TestSearchTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := table.String(); !strings.Contains(text, "1.0 [−0.5,\u00a02.5]") || !strings.Contains(text, "the paper's rule − this") || !strings.Contains(text, "2.0 [1.0,\u00a03.0]") || !strings.Contains(text, "paired by seed, 3 pairs") {
+	if text := table.String(); !strings.Contains(text, "1.0 [−0.5,\u00a02.5]") ||
+		!strings.Contains(text, "the paper's rule − this") || !strings.Contains(text, "2.0 [1.0,\u00a03.0]") ||
+		!strings.Contains(text, "paired by seed, 3 pairs") {
 		t.Error(text)
 	}
 }
 
 func TestSearchFiguresReject(t *testing.T) {
 	for want, make := range map[string]func() error{
-		"there is none":         func() error { _, err := SearchHistory(""); return err },
+		"no searches":           func() error { _, err := SearchHistory(""); return err },
 		"0 trials of 1 lengths": func() error { _, err := SearchHistory("", SearchTrials{Lengths: []string{"1"}}); return err },
 		"trial 4 has 2 scores for 1": func() error {
 			_, err := SearchHistory("", SearchTrials{Lengths: []string{"1"}, Trials: []SearchTrial{{4, []float64{1, 2}}}})
 			return err
 		},
-		"there are none":       func() error { _, err := SearchFinalists(""); return err },
-		"nothing is measured":  func() error { _, err := SearchVerdict(""); return err },
+		"no trials; want":      func() error { _, err := SearchFinalists(""); return err },
+		"no results":           func() error { _, err := SearchVerdict(""); return err },
 		"want some, and at mo": func() error { _, err := SearchHistory("", SearchTrials{Trials: []SearchTrial{{}}}); return err },
 	} {
 		if err := make(); err == nil || !strings.Contains(err.Error(), want) {

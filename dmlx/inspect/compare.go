@@ -199,7 +199,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 			of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
 			of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
 		}
-		return figures.CloudDifference(r.Provenance, names[0], names[i], last, test)
+		return figures.DensityDifference(r.Provenance, names[0], names[i], last, test)
 	}
 	for i := 1; i < len(groups); i++ {
 		name := "clouds"

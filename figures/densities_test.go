@@ -9,7 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// bell is a histogram of 100 bins on [−1, 1] about a similarity.
+// bell returns a histogram of 100 bins on [−1, 1] around a similarity.
 func bell(about, width float64) []float64 {
 	out, sum := make([]float64, 100), 0.0
 	for i := range out {
@@ -28,8 +28,10 @@ func TestSimilarityDistributions(t *testing.T) {
 	separated := Distribution{Title: "minishop (in the role of In-shop)", Overlap: stats.Mean{Mean: 41.3, Std: 1.3, N: 3}}
 	for run := range 3 {
 		shift := 0.01 * float64(run-1)
-		fine.Positive, fine.Negative = append(fine.Positive, bell(0.9+shift, 0.06)), append(fine.Negative, bell(0.85-shift, 0.07))
-		separated.Positive, separated.Negative = append(separated.Positive, bell(0.9+shift, 0.05)), append(separated.Negative, bell(0.75+shift, 0.07))
+		fine.Positive, fine.Negative = append(fine.Positive, bell(0.9+shift, 0.06)),
+			append(fine.Negative, bell(0.85-shift, 0.07))
+		separated.Positive, separated.Negative = append(separated.Positive, bell(0.9+shift, 0.05)),
+			append(separated.Negative, bell(0.75+shift, 0.07))
 	}
 	f, err := SimilarityDistributions(somewhere, fine, separated)
 	checkGolden(t, "similaritydistributions", f, err)
@@ -68,7 +70,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// heap is counts of n×n squares about a point of the diagram.
+// heap returns counts of n×n squares around a point of the diagram.
 func heap(n int, sap, san, width float64) []int {
 	out := make([]int, n*n)
 	for i := range out {
@@ -79,21 +81,22 @@ func heap(n int, sap, san, width float64) []int {
 	return out
 }
 
-func TestTripletClouds(t *testing.T) {
+func TestTripletDensities(t *testing.T) {
 	score := func(mean float64) stats.Mean { return stats.Mean{Mean: mean, Std: 0.9, N: 3} }
 	columns := []Markup{"last 5 epochs", "whole train set", "whole test set"}
 	rows := []DensityRow{
-		{DirectionLabel("euc"), []Density{{heap(200, 0.9, 0.4, 0.1), score(72.1), score(0.8)}, {heap(200, 0.95, 0.88, 0.03), score(94), score(51)},
+		{DirectionLabel("euc"), []Density{{heap(200, 0.9, 0.4, 0.1), score(72.1), score(0.8)},
+			{heap(200, 0.95, 0.88, 0.03), score(94), score(51)},
 			{heap(100, 0.93, 0.9, 0.04), score(78.5), score(52.4)}}},
 		{DirectionLabel("cos"), []Density{{heap(200, 0.85, 0.3, 0.12), score(46.6), score(0.1)}, {heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
 			{nil, stats.Mean{Mean: math.NaN(), Diverged: 3}, stats.Mean{Mean: math.NaN(), Diverged: 3}}}},
 	}
-	f, err := TripletClouds(somewhere, columns, rows...)
-	checkGolden(t, "tripletclouds", f, err)
+	f, err := TripletDensities(somewhere, columns, rows...)
+	checkGolden(t, "tripletdensities", f, err)
 	if !strings.Contains(f.Alt, "whole train set: S_ap above 0.9 in 94.0 ± 0.9 %, S_an as well in 51.0 ± 0.9 %.") {
 		t.Error(f.Alt)
 	}
-	if f, err = TripletClouds("", columns[:1], DensityRow{"none", make([]Density, 1)}); err != nil {
+	if f, err = TripletDensities("", columns[:1], DensityRow{"none", make([]Density, 1)}); err != nil {
 		t.Errorf("without triplets: %v", err)
 	} else if _, err := Bytes(f, "pdf"); err != nil {
 		t.Errorf("without triplets: %v", err)
@@ -101,16 +104,16 @@ func TestTripletClouds(t *testing.T) {
 	for name, panels := range map[string][]Density{
 		"a panel too few": {}, "no square": {{Counts: make([]int, 10)}}, "a negative count": {{Counts: []int{1, 2, -1, 0}}},
 	} {
-		if _, err := TripletClouds("", columns[:1], DensityRow{"euc", panels}); err == nil {
+		if _, err := TripletDensities("", columns[:1], DensityRow{"euc", panels}); err == nil {
 			t.Errorf("%s: drawn", name)
 		}
 	}
-	if _, err := TripletClouds("", nil); err == nil {
+	if _, err := TripletDensities("", nil); err == nil {
 		t.Error("drawn without columns")
 	}
 }
 
-// Squares are merged without losing a triplet, and each stays where it is.
+// Merging squares keeps all triplets in place.
 func TestDensityPanel(t *testing.T) {
 	counts := make([]int, 200*200)
 	counts[0], counts[1], counts[200], counts[199*200+199] = 1, 2, 3, 2

@@ -12,26 +12,29 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// DensityPair is the triplets of two runs, or of two groups of them, on the triplet diagram.
+// DensityPair is the triplet densities of two runs, or of two groups of runs.
 type DensityPair struct {
 	Title         Markup
 	First, Second Density
-	// Nearer is the share of either's triplets with S_an > S_ap, in percent.
+	// Nearer is the share of triplets with S_an > S_ap of the first and of the second, in percent.
 	Nearer [2]float64
 }
 
-// differenceSquares is how many squares each similarity has over [−1, 1] in a difference: of few triplets finer ones show
+// differenceSquares is the number of squares on each axis over [−1, 1]. With few triplets, finer squares show
 // noise.
 const differenceSquares = 50
 
-// CloudDifference draws where on the triplet diagram the second has more triplets than the first and where fewer, a panel for
-// each pair. Colour is the difference of shares in points, per square of 0.04, on a scale of each
-// panel's own; blue is more of the first, orange more of the second, white as many. The numbers are the shares above the diagonal, where the negative is nearer.
-func CloudDifference(provenance string, first, second Markup, pairs ...DensityPair) (*Figure, error) {
+// DensityDifference draws the difference of two triplet densities, as Figure 5 has them, in one panel for each pair.
+// The color of a square of 0.04 × 0.04 is the second density's share of triplets less that of the first, in
+// percentage points: blue where the first has more, orange where the second has more, white where they are equal.
+// Each panel has its own scale. The numbers are the shares of triplets above the diagonal, whose negative is nearer
+// than their positive. Counts must be n×n with n a multiple of 50.
+func DensityDifference(provenance string, first, second Markup, pairs ...DensityPair) (*Figure, error) {
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("difference of clouds: no pair; want at least one")
+		return nil, fmt.Errorf("difference of densities: no pairs; want at least one")
 	}
-	alt := fmt.Sprintf("Triplet diagrams of %s less %s, in points per square of S_ap and S_an.", Plain(second), Plain(first))
+	alt := fmt.Sprintf("Triplet diagrams of %s less %s, in points per square of S_ap and S_an.",
+		Plain(second), Plain(first))
 	panels := make([]*differencePanel, len(pairs))
 	low := 1.0
 	for i, pair := range pairs {
@@ -39,24 +42,26 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 		for k, d := range []Density{pair.First, pair.Second} {
 			n := int(math.Round(math.Sqrt(float64(len(d.Counts)))))
 			if n == 0 || n*n != len(d.Counts) || n%differenceSquares != 0 {
-				return nil, fmt.Errorf("difference of clouds, %s: %d counts; want those of squares, a multiple of %d along each side", Plain(pair.Title), len(d.Counts), differenceSquares)
+				return nil, fmt.Errorf("difference of densities, %s: %d counts; want n×n, n a multiple of %d",
+					Plain(pair.Title), len(d.Counts), differenceSquares)
 			}
 			total := 0.0
 			for _, count := range d.Counts {
 				if count < 0 {
-					return nil, fmt.Errorf("difference of clouds, %s: a count of %d", Plain(pair.Title), count)
+					return nil, fmt.Errorf("difference of densities, %s: a count is %d; want 0 or more", Plain(pair.Title), count)
 				}
 				total += float64(count)
 			}
 			if total == 0 {
-				return nil, fmt.Errorf("difference of clouds, %s: one has no triplets", Plain(pair.Title))
+				return nil, fmt.Errorf("difference of densities, %s: a density has no triplets; want at least one",
+					Plain(pair.Title))
 			}
 			sign := float64(2*k - 1)
 			for cell, count := range d.Counts {
-				row, column := cell/n, cell%n
-				p.values[row*differenceSquares/n*differenceSquares+column*differenceSquares/n] += sign * 100 * float64(count) / total
+				row, column := cell/n*differenceSquares/n, cell%n*differenceSquares/n
+				p.values[row*differenceSquares+column] += sign * 100 * float64(count) / total
 				if count > 0 {
-					low = min(low, -1+2*float64(min(row*differenceSquares/n, column*differenceSquares/n))/differenceSquares)
+					low = min(low, -1+2*float64(min(row, column))/differenceSquares)
 				}
 			}
 		}
@@ -65,18 +70,19 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 			most = max(most, math.Abs(v))
 			moved += math.Abs(v) / 2
 		}
-		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.", Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
-		p.bar = bar{low: -most, high: most, colours: diverging, label: "points"}
+		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.",
+			Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
+		p.bar = bar{low: -most, high: most, colors: diverging, label: "points"}
 		p.names, p.nearer = [2]Markup{first, second}, pair.Nearer
 		panels[i] = p
 	}
-	low = min(low, 0.8) // Whole squares, and some of them.
+	low = min(low, 0.8) // Shows at least a few squares.
 	plots := make([]*plot.Plot, len(pairs))
 	after := make([]vg.Length, len(pairs))
 	for i, pair := range pairs {
 		p := newPlot(pair.Title, "$S_{ap}$", "$S_{an}$")
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
-		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its frame.
+		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
 		step := roundStep((1 - low) / 5)
 		p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, 1), every(step, low, 1)
 		p.Add(panels[i])
@@ -108,9 +114,9 @@ func CloudDifference(provenance string, first, second Markup, pairs ...DensityPa
 	return f, nil
 }
 
-// differencePanel is one pair's difference.
+// differencePanel is the difference of one pair.
 type differencePanel struct {
-	values []float64 // In points.
+	values []float64 // Percentage points, row by row.
 	nearer [2]float64
 	names  [2]Markup
 	bar    bar
@@ -122,7 +128,7 @@ func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
 	at := func(i int) float64 { return -1 + 2*float64(i)/differenceSquares }
 	from := int(math.Floor((low+1)/2*differenceSquares + 1e-9))
 	n := differenceSquares - from
-	zoom := max(1, 360/n) // Viewers that smooth an image blur a square's edge only.
+	zoom := max(1, 360/n) // Enlarged, so that viewers that smooth images blur only the edges of squares.
 	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
 	for row := range n * zoom {
 		for column := range n * zoom {
@@ -134,7 +140,8 @@ func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(stroke(ink, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
 	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
 	for i, line := range []string{
-		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]), fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
+		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]),
+		fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
 	} {
 		c.FillText(s, vg.Point{X: c.Min.X + 5, Y: c.Max.Y - 4 - vg.Length(i)*10}, strings.TrimSpace(line))
 	}
