@@ -172,6 +172,9 @@ var cluster *slurmtest.Cluster // The one that has started.
 // withSlurm gives a test a real Slurm and a store.
 func withSlurm(t *testing.T) *runs.Store {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Slurm")
+	}
 	if _, err := startCluster(); errors.Is(err, slurmtest.ErrNone) {
 		t.Skip(err)
 	} else if err != nil {
