@@ -125,6 +125,9 @@ func TestExchangedTripletLossIsTheRule(t *testing.T) {
 
 // The sums of Eq. 12 are of exp(β(S−R)): no β that a rule takes is too large for them.
 func TestExchangeWithSteepSigmoids(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e, steep := random(24, 6, 5, 31), 300.0
 		x := parseExchange(t, "pair=sig-ms")

@@ -117,6 +117,9 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 }
 
 func TestDissectAgreesWithTheReference(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(30, 8, 9, 5) // With classes of one image.
 		for _, name := range []string{"ours", "euc-orth/sig-ms/cir+sc2"} {

@@ -686,6 +686,9 @@ func TestCancel(t *testing.T) {
 
 // Each follower of a submission takes over what it sees to be cancelled, and knows what another has taken over.
 func TestTakenOverByTwo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("asks a Slurm that runs")
+	}
 	store := openStore(t, t.TempDir())
 	s, err := Plan(t.Context(), store, jobs(3), Options{})
 	if err != nil {
