@@ -172,6 +172,9 @@ func embed(
 
 // TestResNetsRun embeds a tiny image with each ResNet on the Go backend, which compiles fastest.
 func TestResNetsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, a := range []backbone.Arch{backbone.ResNet18, backbone.ResNet50} {
 		store := model.NewStore()
 		if err := backbone.Init(store, a, 4, 1); err != nil {
@@ -188,6 +191,9 @@ func TestResNetsRun(t *testing.T) {
 
 // TestBackendsAgree compares the small network's embedding and all its gradients between the backends.
 func TestBackendsAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	const dim = 8
 	all := map[string][]*tensors.Tensor{}
 	for name, b := range backends(t) {
@@ -226,6 +232,9 @@ func TestBackendsAgree(t *testing.T) {
 
 // TestOverfits trains on eight noise images for a few steps, and again from the same start: to the same bits.
 func TestOverfits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	const dim, steps = 4, 15
 	for name, b := range backends(t) {
 		t.Run(name, func(t *testing.T) {

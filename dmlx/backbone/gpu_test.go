@@ -19,6 +19,9 @@ import (
 // TestPoolingByPlaces compares it with the maxima and their autodiff, where no value is twice in a window; where all
 // are, the first place has the gradient.
 func TestPoolingByPlaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for _, c := range []struct{ h, w, size, stride, pad int }{
 			{8, 8, 3, 2, 1}, {7, 5, 3, 2, 1}, {6, 9, 2, 2, 0}, {5, 6, 3, 1, 1}, {7, 8, 2, 3, 0}, {2, 2, 3, 2, 1},

@@ -14,6 +14,9 @@ import (
 
 // Of bfloat16 images, embeddings and weights' gradients point where those of float32 do, and are float32 all the same.
 func TestBFloat16Computes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	const n, size, dim = 8, 32, 16
 	for name, b := range backends(t) {
 		t.Run(name, func(t *testing.T) {

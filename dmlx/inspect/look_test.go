@@ -17,6 +17,9 @@ import (
 
 // What the smoke preset's runs see, on a set that is its own gallery and on one with another.
 func TestLookAndCompare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	b, err := backend.Go()
 	if err != nil {

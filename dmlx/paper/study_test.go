@@ -208,6 +208,9 @@ func TestReproduce(t *testing.T) {
 }
 
 func TestPresetsAndStudies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, name := range presets.Names() {
 		p, err := presets.Parse(name)
 		if err != nil {

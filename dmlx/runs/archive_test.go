@@ -109,6 +109,9 @@ func exported(t *testing.T) (s *Store, raw []byte) {
 }
 
 func TestExportAndImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	from, raw := exported(t)
 	finished, second := tiny(), tiny()
 	second.Seed = 2
@@ -322,6 +325,9 @@ func TestMergeFromWhereNothingCanBeLocked(t *testing.T) {
 
 // An archive of a few bytes that lists a great deal is refused before it costs anything.
 func TestArchivesThatListTooMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	listing := func(files ...archivedFile) []byte {
 		x := archiveIndex{Format: archiveFormat, Runs: []archivedRun{{tiny().Hash(), files}}}
 		x.Sum = x.sum()
@@ -402,6 +408,9 @@ func TestInterruptedImport(t *testing.T) {
 
 // An unfinished run whose triplets are damaged is left out, here and on the other side.
 func TestMovedTriplets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	from, raw := exported(t)
 	second := tiny()
 	second.Seed = 2
@@ -430,6 +439,9 @@ func TestMovedTriplets(t *testing.T) {
 }
 
 func TestDamagedArchives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	_, raw := exported(t)
 	at := func(a *archived, name string) int {
 		return slices.IndexFunc(a.headers, func(h tar.Header) bool { return strings.HasSuffix(h.Name, name) })

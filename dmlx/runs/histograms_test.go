@@ -84,6 +84,9 @@ func TestCountsJSON(t *testing.T) {
 // The network of a portrait is the run's: it embeds the test set to the same bits, and the training set's nearest
 // neighbours are those that comparing all with all finds.
 func TestPortraitsNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, c := range trainers() {
 		s, _ := testStore(t)
 		r := mustRun(t, c, s, tiny())

@@ -389,6 +389,9 @@ func halfway(t *testing.T, c *train.Trainer, s *Store) string {
 }
 
 func TestFaultyCheckpointsAreSetAside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	edit := func(path string, change func(string) string) error {
 		raw, err := os.ReadFile(path)
 		if err != nil {
@@ -514,6 +517,9 @@ func TestTripletsDamagedDuringARun(t *testing.T) {
 }
 
 func TestFaultyResultsAreSetAside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for want, damage := range map[string]func(dir string) error{
 		"wrong checksum": func(dir string) error {
 			path := filepath.Join(dir, resultFile)

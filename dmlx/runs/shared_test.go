@@ -57,6 +57,9 @@ func TestStoresThatLookLikePatterns(t *testing.T) {
 // A run's directory that is a symbolic link, or has one in it, is not followed: it is named, and set aside when the
 // run is made.
 func TestLinksAreNotFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	hidden := []string{".bashrc", ".keep1", ".spec.json123"}
 	for name, link := range map[string]func(s *Store, elsewhere string) error{
 		"the run":        func(s *Store, elsewhere string) error { return os.Symlink(elsewhere, s.Path(tiny().Hash())) },

@@ -172,6 +172,9 @@ var cluster *slurmtest.Cluster // The one that has started.
 // withSlurm gives a test a real Slurm and a store.
 func withSlurm(t *testing.T) *runs.Store {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Slurm")
+	}
 	if _, err := startCluster(); errors.Is(err, slurmtest.ErrNone) {
 		t.Skip(err)
 	} else if err != nil {
@@ -683,6 +686,9 @@ func TestCancel(t *testing.T) {
 
 // Each follower of a submission takes over what it sees to be cancelled, and knows what another has taken over.
 func TestTakenOverByTwo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("asks a Slurm that runs")
+	}
 	store := openStore(t, t.TempDir())
 	s, err := Plan(t.Context(), store, jobs(3), Options{})
 	if err != nil {
