@@ -73,7 +73,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%v: code %d, %q, want …%s…", args, code, stderr, want)
 		}
 	}
-	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--ship", out)
+	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--write-bundled", out)
 	if code != exitUsage ||
 		!strings.Contains(stderr, out+" is a folder") {
 		t.Error(stderr)
