@@ -93,8 +93,8 @@ func checkOut(read []string, paths ...string) error {
 	return nil
 }
 
-// checkOutDir checks, before any work, that files can be written in a folder, which need not exist yet. An empty path is
-// skipped.
+// checkOutDir checks, before any work, that files can be written in a folder, which need not exist yet. It skips an
+// empty path.
 func checkOutDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -157,8 +157,8 @@ func (a *app) warn(message string) {
 	}
 }
 
-// backend opens the backend and prints its name and the reason for it on standard error. A Go backend without SIMD is so
-// slow that a second line says how to build the program with it.
+// backend opens the backend and prints its name and the reason for it on standard error. If it is a slow Go backend
+// without SIMD, a second line says how to build the program with SIMD.
 func (a *app) backend() (*train.Trainer, error) {
 	t, err := train.Open()
 	if err == nil {

@@ -79,8 +79,8 @@ func newImport(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE…",
 		Short: "Add the runs of archives to the store",
-		Long: `Add the runs of archives to the store. No run is overwritten; runs with other results than the store's are named.
-An archive that is damaged adds nothing.`,
+		Long: `Add the runs of archives to the store. No run is overwritten; runs with other results than the store's are
+named. A damaged archive adds nothing.`,
 		Example: "  dmlx runs import runs.tar.gz",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -116,7 +116,8 @@ named.`,
 				if _, err := os.Stat(dir); err != nil {
 					return nil, err
 				}
-				return store.Merge(cmd.Context(), &runs.Store{Dir: dir}, checkpoints) // Not opened by OpenStore: it may be read-only.
+				source := &runs.Store{Dir: dir} // Not opened by OpenStore, since it may be read-only.
+				return store.Merge(cmd.Context(), source, checkpoints)
 			})
 		},
 	}

@@ -26,7 +26,8 @@ type cluster struct {
 
 // flags adds all of them to a command.
 func (c *cluster) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.on, "on", "", "where runs are trained: slurm, as a job array with one run per task (default: this machine)")
+	f.StringVar(&c.on, "on", "", "where runs are trained: slurm, as a job array with one run per task "+
+		"(default: this machine)")
 	f.BoolVar(&c.dryRun, "dry-run", false, "print the submission without submitting it")
 	f.BoolVar(&c.Queued, "follow", false, "follow the runs that are queued already; submit nothing")
 	c.slurmFlags(f)

@@ -16,8 +16,9 @@ func newData(a *app) *cobra.Command {
 		Short: "List, download and check the paper's data sets: CUB, CAR, SOP, In-shop",
 		Long: `List, download and check the paper's data sets: cub, cars, sop and inshop.
 
-They are in the folder data of the working directory, or in the folder that ` + datasets.DataEnv + ` or --root names. Each
-has a folder with its own name or its archive's name. Classes are split as in the paper: the first half is for training.`,
+They are in the folder data of the working directory, or in the folder that ` + datasets.DataEnv + ` or --root names.
+Each has a folder with its own name or its archive's name. Classes are split as in the paper: the first half is for
+training.`,
 		Example: "  dmlx data list\n  dmlx data get cub\n  dmlx data verify cub",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

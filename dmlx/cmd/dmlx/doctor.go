@@ -13,8 +13,8 @@ func newDoctor(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the backend that computes here, versions and folders, and what is missing",
-		Long: `Show what this machine offers: the backend that computes here and the reason for it, versions, compilers, Python,
-JupyterLab, and the folders of the cache and the runs. The last lines name what is missing and how to get it.`,
+		Long: `Show what this machine offers: the backend that computes here and the reason for it, versions, compilers,
+Python, JupyterLab, and the folders of the cache and the runs. The last lines name what is missing and how to get it.`,
 		Example: "  dmlx doctor\n  dmlx doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

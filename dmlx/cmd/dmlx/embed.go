@@ -22,9 +22,9 @@ func newEmbed(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed the images of a folder with trained or pretrained weights",
-		Long: `Embed all images of a folder and its subfolders, in the lexical order of their paths, and write a row of float32
-for each. The weights are a safetensors file with torchvision's names, or "pretrained": the published weights of --arch,
-which dmlx weights get downloads.
+		Long: `Embed all images of a folder and its subfolders, in the lexical order of their paths, and write a row of
+float32 for each. The weights are a safetensors file with torchvision's names, or "pretrained": the published weights of
+--arch, which dmlx weights get downloads.
 
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have
@@ -58,8 +58,8 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			}
 			if prepare.Crop < 1 || prepare.Crop > embed.MaxCrop || prepare.Resize < prepare.Crop ||
 				prepare.Resize > datasets.MaxResize {
-				return usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and at most %d", prepare.Crop,
-					prepare.Resize, embed.MaxCrop, datasets.MaxResize)
+				return usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
+					"at most %d", prepare.Crop, prepare.Resize, embed.MaxCrop, datasets.MaxResize)
 			}
 			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
 			width := net.Width()
@@ -115,9 +115,10 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
-	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the metadata's, else 32 for small, 256 for a ResNet)")
-	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, 224 for "+
+	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the metadata's, else 32 for small, 256 for "+
 		"a ResNet)")
+	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, "+
+		"224 for a ResNet)")
 	for _, name := range []string{"weights", "images", "out"} {
 		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
 	}

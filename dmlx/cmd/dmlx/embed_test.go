@@ -80,8 +80,8 @@ func TestEmbed(t *testing.T) {
 	if _, shape := embed("--features", "gap"); shape[1] != backbone.Small.Width() {
 		t.Errorf("features of shape %v", shape)
 	}
-	if files, err := embedding.ImageFiles(images); err != nil || len(files) != 3 || !strings.HasSuffix(files[0], "a/2.png") ||
-		!strings.HasSuffix(files[2], "b/1.png") {
+	if files, err := embedding.ImageFiles(images); err != nil || len(files) != 3 ||
+		!strings.HasSuffix(files[0], "a/2.png") || !strings.HasSuffix(files[2], "b/1.png") {
 		t.Errorf("%q, %v", files, err)
 	}
 	// Links are followed, to folders and to the folder itself, but not round and round.

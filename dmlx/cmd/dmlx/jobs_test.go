@@ -19,7 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// smallSpecs are two runs of seconds.
+// smallSpecs returns two runs that take seconds.
 func smallSpecs(t *testing.T) []runs.Spec {
 	t.Helper()
 	p, err := presets.Parse("smoke")
@@ -51,7 +51,7 @@ func opened(t *testing.T, dir string) *runs.Store {
 	return s
 }
 
-// Runs in processes of their own leave, bit by bit, what runs in this one do.
+// Runs in processes of their own write the same files, bit by bit, as runs in this process.
 func TestRunsApart(t *testing.T) {
 	dir := atWork(t)
 	specs := smallSpecs(t)
@@ -82,10 +82,10 @@ func TestRunsApart(t *testing.T) {
 		}
 	}
 	if steps.Load() == 0 {
-		t.Error("no progress was told")
+		t.Error("no progress was shown")
 	}
 
-	// Stopped, it says so; and what is wrong is told in the other process's words.
+	// The errors are an interrupt, and the other process's own.
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	long := specs[0]
@@ -101,7 +101,7 @@ func TestRunsApart(t *testing.T) {
 	}
 }
 
-// A process that makes runs for another stops when that one has gone, since nobody may wait for it any more.
+// A process that trains runs for another stops when that one is gone.
 func TestJobStopsWithItsParent(t *testing.T) {
 	store := atWork(t)
 	long := smallSpecs(t)[0]
@@ -123,7 +123,8 @@ func TestJobStopsWithItsParent(t *testing.T) {
 
 func TestJobsOutOfRange(t *testing.T) {
 	for _, n := range []int{-1, 9999999999999999} {
-		if err := setJobs(&runs.Options{Jobs: n}, nil); err == nil || !strings.Contains(err.Error(), fmt.Sprint("--jobs ", n)) {
+		if err := setJobs(&runs.Options{Jobs: n}, nil); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprint("--jobs ", n)) {
 			t.Error(err)
 		}
 	}

@@ -177,8 +177,8 @@ func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, time
 	})
 }
 
-// openedFile returns the file that JupyterLab opens, as a slash-separated path below the checkout: the argument, else the
-// start page.
+// openedFile returns the file that JupyterLab opens, as a slash-separated path below the checkout: the argument, else
+// the start page.
 func openedFile(root string, args []string) (string, error) {
 	if len(args) == 0 {
 		if _, err := os.Stat(filepath.Join(root, "notebooks", "start.ipynb")); err == nil {

@@ -8,6 +8,9 @@ import (
 )
 
 func TestLookIntoRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
 	train := append(smallRun, "--store", store)
 	var runs []string

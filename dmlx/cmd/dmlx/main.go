@@ -4,8 +4,8 @@
 //	go run ./dmlx/cmd/dmlx doctor
 //	go run ./dmlx/cmd/dmlx help
 //
-// Results go to standard output, with --json as one object. Everything else goes to standard error. An error is one line.
-// The exit code is
+// Results go to standard output, with --json as one object. Everything else goes to standard error. An error is one
+// line. The exit code is
 //
 //	0    if the command succeeded
 //	1    if it failed, also if standard output could not be written
@@ -96,7 +96,8 @@ wrong, and 130 if it was interrupted (Ctrl-C).`,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmd.ValidateRequiredFlags(); err != nil { // Cobra checks them later, and its error would count as a failure.
+			// Cobra checks them later, and its error would count as a failure.
+			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return usage(err)
 			}
 			if a.preset == "" {

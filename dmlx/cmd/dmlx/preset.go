@@ -16,7 +16,8 @@ type presetFlags struct {
 }
 
 func (p *presetFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&p.partial, "allow-partial", false, "accept an incomplete copy of a published data set (changes the run's name)")
+	f.BoolVar(&p.partial, "allow-partial", false,
+		"accept an incomplete copy of a published data set (changes the run's name)")
 	f.BoolVar(&p.skipBad, "skip-bad", false, "leave out unreadable images (changes the run's name)")
 	f.StringVar(&p.memory.Precision, "precision", "",
 		"precision of the network in training: bf16 halves its memory (default float32)")

@@ -17,8 +17,8 @@ func newPretrain(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pretrain",
 		Short: "Train the weights that the small network starts from",
-		Long: `Train the small network by cross-entropy on drawn classes that are in no data set, and write its weights. Without
-flags this command trains the weights that are part of the program.`,
+		Long: `Train the small network by cross-entropy on drawn classes that are in no data set, and write its weights.
+Without flags this command trains the weights that are part of the program.`,
 		Example: "  dmlx pretrain --out small.safetensors",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +65,8 @@ flags this command trains the weights that are part of the program.`,
 				return err
 			}
 			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training error %.1f %%; Recall@1 of the "+
-				"features: minicar %.1f, minishop %.1f", out, summary.Bytes, r.Seconds, 100*r.Error, 100*summary.Recall["minicar"], 100*summary.Recall["minishop"]))
+				"features: minicar %.1f, minishop %.1f", out, summary.Bytes, r.Seconds, 100*r.Error,
+				100*summary.Recall["minicar"], 100*summary.Recall["minishop"]))
 		},
 	}
 	f := cmd.Flags()

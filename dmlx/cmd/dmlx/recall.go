@@ -64,7 +64,8 @@ means.`,
 	f := cmd.Flags()
 	f.StringVar(&embeddings, "embeddings", "", "NumPy file, float32 [N, D]")
 	f.StringVar(&labels, "labels", "", "NumPy file, int64 [N]")
-	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "", "NumPy file of the gallery, float32 [M, D] (default: the queries themselves)")
+	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
+		"NumPy file of the gallery, float32 [M, D] (default: the queries themselves)")
 	f.StringVar(&galleryLabels, "gallery-labels", "", "NumPy file of the gallery, int64 [M]")
 	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K, as far as the gallery is large enough")
 	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.

@@ -36,8 +36,10 @@ func newReproduce(a *app) *cobra.Command {
 
 ` + text.Wrap(paper.Names()) + `
 
-and ` + everything + ` for all of them. Runs that are in the store or bundled with the program are read, not trained. Each other run is
-stored as soon as it is trained, so that a stopped command continues where it was. Tables share runs.
+and ` + everything + ` for all of them.
+
+Runs that are in the store or bundled with the program are read, not trained. Each other run is stored as soon as it is
+trained, so that a stopped command continues where it was. Tables share runs.
 
 With --on slurm a cluster trains the missing runs, as a job array that continues if this command is stopped (Ctrl-C).
 The same command follows it again; see also dmlx runs queue and dmlx runs cancel. The run store must be in a folder that

@@ -42,7 +42,7 @@ func TestPresent(t *testing.T) {
 	if raw, err := json.Marshal(set.Cells[1]); err != nil || !strings.Contains(string(raw), `"runs":[]`) {
 		t.Errorf("a cell without runs: %s, %v", raw, err)
 	}
-	if !strings.Contains(text, "50.0 ± 0.0") || !strings.Contains(text, "3 runs, 0 of them made now") {
+	if !strings.Contains(text, "50.0 ± 0.0") || !strings.Contains(text, "3 runs, 0 of them trained now") {
 		t.Error(text)
 	}
 	var want []string
@@ -96,6 +96,9 @@ func TestReproduceOut(t *testing.T) {
 
 // Some steps are measured, and no run is made.
 func TestReproduceEstimate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
 	v := object(t, "reproduce", "table2", "table3", "--preset", "smoke", "--no-bundled", "--store", store, "--estimate")
 	lines := v["lines"].([]any)
@@ -130,8 +133,12 @@ func TestReproduceEstimate(t *testing.T) {
 
 // A table on data sets of one's own, in the roles of the paper's.
 func TestReproduceOwnData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
-	v := object(t, "reproduce", "table2", "--preset", "smoke", "--no-bundled", "--store", store, "--fine-grained", "minishop",
+	v := object(t, "reproduce", "table2", "--preset", "smoke", "--no-bundled", "--store", store,
+		"--fine-grained", "minishop",
 		"--separated", "minicar", "--estimate")
 	lines := v["lines"].([]any)
 	if len(lines) != 2 || lines[0].(map[string]any)["data"] != "minishop" ||

@@ -24,8 +24,8 @@ func newRuns(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List, show, compare, export and remove the runs of the store",
-		Long: `List, show, compare and remove the runs of the store, exchange them with other stores, and follow those that a cluster
-trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
+		Long: `List, show, compare and remove the runs of the store, exchange them with other stores, and follow those that a
+cluster trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.listRuns() },

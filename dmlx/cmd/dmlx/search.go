@@ -30,7 +30,8 @@ func newSearch(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search",
 		Short: "Search rules and training settings for the best Recall@1 on held-out training classes",
-		Long: `Search rules, their parameters, learning rates, schedules and batches for the best Recall@1 on held-out classes.
+		Long: `Search rules, their parameters, learning rates, schedules and batches for the best Recall@1 on held-out
+training classes.
 
 Trials are grouped into brackets. All trials of a bracket are trained for a quarter of the epochs, the better half for
 half of the epochs, and the better half of those for all epochs. The best trials are trained again with new seeds, and
@@ -107,7 +108,8 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	f.StringArrayVar(&q.Parameters, "param", nil, "parameter to search; may be repeated (default all)")
 	f.IntVar(&q.Budget.Trials, "trials", 0, "number of trials, rounded up to whole brackets (default 40)")
 	f.Float64Var(&q.Budget.Hours, "hours", 0, "hours of training after which no new bracket starts")
-	f.StringVar(&sampler, "sampler", string(search.TPE), "method that proposes trials: "+strings.Join(search.Samplers(), ", "))
+	f.StringVar(&sampler, "sampler", string(search.TPE),
+		"method that proposes trials: "+strings.Join(search.Samplers(), ", "))
 	f.Uint64Var(&q.Seed, "seed", 1, "seed of the proposals and of the trials' runs")
 	f.IntVar(&q.Bracket, "bracket", 8, "trials in a bracket")
 	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every n-th training class")
@@ -150,8 +152,8 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 		},
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
-	show.Flags().StringVar(&bundled, "write-bundled", "", "file to write the results of the finalists and of the test to, "+
-		"in the format of dmlx/runs/bundled/")
+	show.Flags().StringVar(&bundled, "write-bundled", "",
+		"file to write the results of the finalists and of the test to, in the format of dmlx/runs/bundled/")
 	cmd.AddCommand(show)
 	return cmd
 }

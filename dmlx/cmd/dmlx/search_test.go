@@ -30,6 +30,9 @@ func trialsOf(t *testing.T, store string) string {
 }
 
 func TestSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
 	v := object(t, append(smallSearch, "--store", store)...)
 	parts := v["parts"].(map[string]any)

@@ -93,7 +93,8 @@ func ReadSteps(s *train.Steps, pixels, labels string) error {
 func WriteTriplets(path string, triplets []dissect.Triplet) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
-	_ = w.Write([]string{"anchor", "positive", "negative", "S_ap", "S_an", "P+", "P-", "T"}) // A bytes.Buffer does not fail.
+	// A bytes.Buffer does not fail.
+	_ = w.Write([]string{"anchor", "positive", "negative", "S_ap", "S_an", "P+", "P-", "T"})
 	for _, t := range triplets {
 		row := []string{strconv.Itoa(t.Anchor), strconv.Itoa(t.Positive), strconv.Itoa(t.Negative)}
 		for _, v := range []float32{t.Sap, t.San, t.PairPositive, t.PairNegative, t.Weight} {

@@ -43,8 +43,8 @@ func Set(o *runs.Options, store *runs.Store) {
 }
 
 // atATime returns how many runs a machine can train at a time. On GPUs it is one on each, since XLA takes most of a
-// GPU's memory for itself. On a CPU it is one on every two cores, since one run keeps 1.6 of two cores busy, and at most
-// as many as fit into the available memory in bytes; 0 is not known.
+// GPU's memory for itself. On a CPU it is one on every two cores, since one run keeps 1.6 of two cores busy, and no
+// more than fit into the available memory in bytes; 0 is not known.
 func atATime(cores int, memory uint64, gpus int) int {
 	if gpus > 0 {
 		return gpus

@@ -14,8 +14,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// Line shows progress on one line. A terminal's line is rewritten in place; in a log a new line is printed now and then.
-// It is safe for concurrent use.
+// Line shows progress on one line. A terminal's line is rewritten in place; a log gets a new line now and then. It is
+// safe for concurrent use.
 type Line struct {
 	out      io.Writer
 	terminal *os.File // out, if it is a terminal.
