@@ -418,6 +418,9 @@ func TestExcerpt(t *testing.T) {
 // and minutes.
 func installed(t *testing.T) *Lab {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles notebook cells")
+	}
 	l := newLab(t)
 	l.Cache = os.Getenv("DMLX_CACHE")
 	if l.Cache == "" {
