@@ -151,7 +151,7 @@ func shipped(t *testing.T, name string, preset presets.Preset) *paper.Report {
 		t.Fatal(err)
 	}
 	missing := func() (*train.Trainer, error) {
-		return nil, fmt.Errorf("results of %s at the quick preset are missing: dmlx reproduce %s --ship makes them", name, name)
+		return nil, fmt.Errorf("results of %s at the quick preset are missing: train them by dmlx reproduce %s --write-bundled FILE", name, name)
 	}
 	r, err := paper.Make(t.Context(), name, paper.Request{Open: missing, Store: store, Preset: preset})
 	if err != nil {

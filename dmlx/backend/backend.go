@@ -98,7 +98,7 @@ func start(config string) (b compute.Backend, err error) {
 	}()
 	if strings.HasPrefix(config, "xla") {
 		if limit := addressSpace(); limit < xlaAddressSpace {
-			return nil, fmt.Errorf("XLA needs 4 GB of address space, and ulimit -v allows %.1f GB", float64(limit)/1e9)
+			return nil, fmt.Errorf("it needs 4 GB of address space, and ulimit -v allows %.1f GB", float64(limit)/1e9)
 		}
 	}
 	if strings.HasPrefix(config, "xla") && AutoInstall != nil && !filepath.IsAbs(strings.TrimPrefix(config, "xla:")) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 )
 
-// No command builds or starts what is in a folder above the working directory.
+// No command builds or runs code of a folder above the working directory.
 func TestNoCodeFromAbove(t *testing.T) {
 	t.Setenv("GOMLX_BACKEND", "go")
 	t.Setenv("DMLX_CACHE", t.TempDir())

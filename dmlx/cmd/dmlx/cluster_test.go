@@ -10,7 +10,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 )
 
-// withoutSlurm hides a Slurm that is here.
+// withoutSlurm hides the Slurm of this machine.
 func withoutSlurm(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 }
@@ -23,8 +23,8 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 		"--max-parallel", "3", "--sbatch=--qos=low", "--sbatch=--mem=8G")...)
 	commands := v["commands"].([]any)
 	runs := v["runs"].([]any)
-	// Two sets with two seeds of Table 2's directions and Table 3's pair weights by two of them; the tables share two
-	// rules.
+	// Two data sets × two seeds × (Table 2's directions + Table 3's pair weights, each with two directions, less the two
+	// rules that the tables share).
 	want := (len(dmlx.Directions) + 2*len(dmlx.PairWeights) - 2) * 4
 	if len(runs) != want || len(commands) != 1 {
 		t.Fatalf("%d runs, want %d; %v", len(runs), want, commands)

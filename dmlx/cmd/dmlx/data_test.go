@@ -147,7 +147,7 @@ func TestDataList(t *testing.T) {
 	}
 }
 
-// A set that is there and cannot be listed is not one to fetch.
+// A damaged data set is listed as damaged, not as one to download.
 func TestDataListDamaged(t *testing.T) {
 	dir := dataFixture(t, "cub")
 	root := filepath.Join(dir, "CUB_200_2011")
@@ -167,7 +167,7 @@ func TestDataListDamaged(t *testing.T) {
 	}
 }
 
-// archiveServer serves a zip of a fixture; its first answer ends early.
+// archiveServer serves a zip of a fixture. Its first response is cut off.
 func archiveServer(t *testing.T, form string) *httptest.Server {
 	t.Helper()
 	var b bytes.Buffer
@@ -196,7 +196,7 @@ func TestDataGet(t *testing.T) {
 	}
 	server := archiveServer(t, "cars")
 	dir := filepath.Join(t.TempDir(), "data")
-	// It is a fixture, and so unpacked, shown and then found to differ.
+	// A fixture is unpacked and shown, and then differs from the published data set.
 	code, stdout, stderr := invoke(t, "data", "get", "cars", "--root", dir, "--url", server.URL, "--json")
 	var v map[string]any
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 1 {
@@ -217,10 +217,10 @@ func TestDataGet(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || !slices.Equal(names, []string{"CAR", "CARS196.zip", "CARS196.zip.fetched"}) { // It is a fixture.
+	if err != nil || !slices.Equal(names, []string{"CAR", "CARS196.zip", "CARS196.zip.fetched"}) {
 		t.Errorf("left %q, %v", names, err)
 	}
-	// The others are what is published or nothing.
+	// Archives of the other data sets must have their published size.
 	server = archiveServer(t, "cub")
 	code, _, stderr = invoke(t, "data", "get", "cub", "--root", dir, "--url", server.URL)
 	if code != 1 || !strings.Contains(stderr, "1150585339") {

@@ -42,7 +42,7 @@ func TestDissect(t *testing.T) {
 	if p := first["pair_positive"].(float64); math.Abs(p-1) > 1e-5 || first["negatives"] != 2.0 {
 		t.Errorf("%v", first)
 	}
-	// T of row 0 is the mean of its triplet's: S_ap = ½, S_an = 0, −1.
+	// Row 0 has two triplets, with S_ap = ½ and S_an = 0 and −1; its T is their mean.
 	share := (1 + math.Exp(-1)) / (1 + math.Exp(-1) + math.Exp(0.5))
 	if w := first["triplet_weight"].(float64); math.Abs(w-share/4) > 1e-5 {
 		t.Errorf("T is %g, want %g", w, share/4)

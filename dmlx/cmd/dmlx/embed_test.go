@@ -84,7 +84,7 @@ func TestEmbed(t *testing.T) {
 		!strings.HasSuffix(files[0], "a/2.png") || !strings.HasSuffix(files[2], "b/1.png") {
 		t.Errorf("%q, %v", files, err)
 	}
-	// Links are followed, to folders and to the folder itself, but not round and round.
+	// Links to folders are followed, but a link to a folder above is not.
 	linked := filepath.Join(dir, "linked")
 	if err := errors.Join(os.Mkdir(linked, 0o755), os.Symlink(filepath.Join(images, "a"), filepath.Join(linked, "class")),
 		os.Symlink(linked, filepath.Join(linked, "again")), os.Symlink(images, filepath.Join(dir, "link"))); err != nil {
@@ -96,7 +96,7 @@ func TestEmbed(t *testing.T) {
 			t.Errorf("%s: %q, %v", folder, files, err)
 		}
 	}
-	// Without metadata images have the size that the network is made for.
+	// Without metadata images get the network's own size.
 	object(t, "embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out)
 	unsaid, _, err := npy.ReadFloat32(out)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestEmbed(t *testing.T) {
 		"--features", "gap"); v["images"] != 3.0 {
 		t.Errorf("with published weights: %v", v)
 	}
-	// An image alone has the row that it has among others.
+	// A row does not depend on the other images.
 	if err := os.RemoveAll(filepath.Join(images, "b")); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestEmbed(t *testing.T) {
 			t.Errorf("value %d is %g, with another image behind it %g", i, x, all[i])
 		}
 	}
-	// What the file's metadata say needs no flags, and flags go before it.
+	// The file's metadata give the preprocessing, and flags override it.
 	described := filepath.Join(dir, "described.safetensors")
 	p := backbone.Preprocessing{Resize: 24, Crop: 16, Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
 	if err := backbone.SaveWeights(described, store, backbone.Small, p.Metadata()); err != nil {

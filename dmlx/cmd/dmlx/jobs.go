@@ -26,7 +26,6 @@ func newJob(a *app) *cobra.Command {
 	var parallel int
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
-		Example: "  dmlx job --store runs <jobs.json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			trainer, err := train.Open()
 			if err != nil {

@@ -53,6 +53,9 @@ func opened(t *testing.T, dir string) *runs.Store {
 
 // Runs in processes of their own write the same files, bit by bit, as runs in this process.
 func TestRunsApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := atWork(t)
 	specs := smallSpecs(t)
 	here, there := opened(t, dir+"-here"), opened(t, dir+"-there")

@@ -72,7 +72,7 @@ func TestOpenedFile(t *testing.T) {
 func TestBrowserGetsNoToken(t *testing.T) {
 	const token, url = "0123456789abcdef", "http://127.0.0.1:8888/lab/tree/a&b.ipynb?token=0123456789abcdef"
 	l := &lab.Lab{Cache: t.TempDir()}
-	if err := os.MkdirAll(filepath.Join(l.Cache, "lab", "tmp"), 0o755); err != nil { // As Setup does.
+	if err := os.MkdirAll(filepath.Join(l.Cache, "lab", "tmp"), 0o755); err != nil { // Setup creates it.
 		t.Fatal(err)
 	}
 	bin, said := t.TempDir(), filepath.Join(t.TempDir(), "said")

@@ -43,7 +43,7 @@ func TestLookIntoRuns(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "paired by seed, 2 pairs") || strings.Contains(stdout+stderr, "not shown") {
 		t.Errorf("compare over seeds: %d\n%s%s", code, stdout, stderr)
 	}
-	// Without --out nothing is computed that is not shown, and without seeds there is nothing to test.
+	// Without --out no pictures are computed, and groups of one seed are not tested.
 	if code, stdout, _ = invoke(t, "runs", "compare", runs[0], runs[2], "--store", store); code != 0 ||
 		strings.Contains(stdout, "differs by more") {
 		t.Errorf("compare: %d\n%s", code, stdout)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "job" { // The process that makes runs for another; see spawn.
+	if len(os.Args) > 1 && os.Args[1] == "job" { // A process that jobs.Spawn started.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -25,7 +25,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// failed tells whether an exit code is that of an error; TestExitCodes tells the two apart.
+// failed tells whether an exit code is one of the two for errors; TestExitCodes distinguishes them.
 func failed(code int) bool { return code == exitFailed || code == exitUsage }
 
 func TestErrorsAreOneLine(t *testing.T) {
@@ -49,7 +49,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What cannot be meant is told before any work is done.
+// Impossible arguments are rejected before any work.
 func TestRefusedBeforeTheWork(t *testing.T) {
 	t.Setenv("DMLX_STORE", t.TempDir())
 	source := filepath.Join(t.TempDir(), "E.npy")

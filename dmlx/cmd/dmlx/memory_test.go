@@ -30,7 +30,8 @@ func TestLittleAddressSpace(t *testing.T) {
 		{2_500_000, "", "no list of jobs"}, // On the Go backend.
 	} {
 		out, err := start(c.kilobytes, c.backend)
-		if err == nil || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "dmlx: ") || !strings.Contains(out, c.want) {
+		if err == nil || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "dmlx: ") ||
+			!strings.Contains(out, c.want) {
 			t.Errorf("%d kB, backend %q: %v, %q, want …%s…", c.kilobytes, c.backend, err, out, c.want)
 		}
 	}

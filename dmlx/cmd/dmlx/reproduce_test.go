@@ -65,7 +65,7 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// What came with the program is shown without training anything.
+// Bundled runs are shown without training.
 func TestReproduceShipped(t *testing.T) {
 	v := object(t, "reproduce", "table2", "--store", atWork(t))
 	table := v["tables"].([]any)[0].(map[string]any)
@@ -74,7 +74,7 @@ func TestReproduceShipped(t *testing.T) {
 	}
 }
 
-// Where something cannot be written is said before the runs.
+// Output that cannot be written is an error before any run.
 func TestReproduceOut(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -94,7 +94,7 @@ func TestReproduceOut(t *testing.T) {
 	}
 }
 
-// Some steps are measured, and no run is made.
+// A few steps are measured, and no run is trained.
 func TestReproduceEstimate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -131,7 +131,7 @@ func TestReproduceEstimate(t *testing.T) {
 	}
 }
 
-// A table on data sets of one's own, in the roles of the paper's.
+// A table on the user's own data sets instead of the paper's.
 func TestReproduceOwnData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

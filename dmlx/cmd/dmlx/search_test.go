@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// searchEnv has the arguments of a command that this test program is to be; see TestSearchProcess.
+// searchEnv is the environment variable with the arguments of TestSearchProcess.
 const searchEnv = "DMLX_TEST_SEARCH"
 
 var smallSearch = []string{"search", "--preset", "smoke", "--trials", "2", "--bracket", "2", "--param", "direction",
 	"--param", "lr=0.05..0.5", "--reference", "none"}
 
-// trialsOf is a search's history without the seconds.
+// trialsOf returns a search's history without the seconds.
 func trialsOf(t *testing.T, store string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(store, "searches", "smoke-minicar", "trials.jsonl"))
@@ -39,7 +39,7 @@ func TestSearch(t *testing.T) {
 	if text := parts["outcome"].(string); !strings.Contains(text, "searched") || !strings.Contains(text, "±") {
 		t.Errorf("outcome: %s", text)
 	}
-	if runs := v["runs"].([]any); len(runs) != 2+3 { // One finalist again with two seeds, and three tests.
+	if runs := v["runs"].([]any); len(runs) != 2+3 { // One finalist with two new seeds, and three tests.
 		t.Errorf("%d runs", len(runs))
 	}
 	want := trialsOf(t, store)
@@ -86,7 +86,7 @@ func TestSearch(t *testing.T) {
 		t.Error(stderr)
 	}
 
-	t.Run("killed", func(t *testing.T) { // At any moments, and called again: the same trials.
+	t.Run("killed", func(t *testing.T) { // Killed at any moment and started again, it has the same trials.
 		store := filepath.Join(t.TempDir(), "runs")
 		raw, err := json.Marshal(append(smallSearch, "--store", store))
 		if err != nil {
@@ -118,7 +118,7 @@ func TestSearch(t *testing.T) {
 	})
 }
 
-// TestSearchProcess is the command itself in a process that TestSearch kills.
+// TestSearchProcess runs the command in a process that TestSearch kills.
 func TestSearchProcess(t *testing.T) {
 	raw := os.Getenv(searchEnv)
 	if raw == "" {

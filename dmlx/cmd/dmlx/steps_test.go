@@ -64,7 +64,7 @@ func TestTrainSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The file's colors are taken, and can be given.
+	// The mean and deviation of colors come from the file or from flags.
 	object(t, args("b", "--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25", "--arch", "small", "--rule", "cos/con/con")...)
 	if same, err := os.ReadFile(filepath.Join(in("b"), "weights.safetensors")); err != nil || !bytes.Equal(same, end) {
 		t.Error("other weights by the same colors", err)

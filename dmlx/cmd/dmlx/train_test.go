@@ -62,7 +62,7 @@ func TestTrainRunsAndRecall(t *testing.T) {
 	}
 	other := object(t, append(train, "--rule", "euc/con/con", "--lr", "0.01")...)
 
-	// The files of a run give the numbers of the run.
+	// The files of a run give the run's recall.
 	r := object(t, "recall", "--embeddings", filepath.Join(dir, "embeddings.npy"), "--labels",
 		filepath.Join(dir, "labels.npy"), "--k", "1,8")
 	if got := r["recall"].(map[string]any); got["1"] != recall["1"] || got["8"] != recall["8"] ||
@@ -90,7 +90,7 @@ func TestTrainRunsAndRecall(t *testing.T) {
 	}
 }
 
-// interrupter stops the command when it writes of something.
+// interrupter stops the command when it writes a certain text.
 type interrupter struct {
 	bytes.Buffer
 	at   string
@@ -165,7 +165,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"no class has the 99": {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
 		"no such file; there": {"train", "--weights", file("none")},
 		"figure2.ipynb":       {"reproduce", "figure2"},
-		"epochs is 0":         {"train", "--data", file("none"), "--epochs", "0"}, // Before the folder is looked at.
+		"epochs is 0":         {"train", "--data", file("none"), "--epochs", "0"}, // Checked before the folder.
 		"--epochs 0":          {"pretrain", "--epochs", "0"},
 		"G.npy cannot be": {"gradient", "--embeddings", file("q.npy"), "--labels", file("ql.npy"), "--out",
 			file("none/G.npy")},
@@ -216,8 +216,8 @@ func TestTrainByLoss(t *testing.T) {
 	}
 }
 
-// A folder's images are decoded before the run has a name, which is told of and can be stopped; what is left out of
-// them is said once.
+// The images of a folder are decoded before the run has a name. The decoding shows its progress and can be interrupted;
+// a warning about images that are left out is printed once.
 func TestTrainOnFolder(t *testing.T) {
 	store, dir := atWork(t), t.TempDir()
 	t.Setenv("DMLX_CACHE", t.TempDir())

@@ -49,7 +49,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// A command whose output is lost has failed, also where cobra or fmt wrote it.
+// A command whose output is lost fails, also if cobra or fmt wrote it.
 func TestFullDisk(t *testing.T) {
 	t.Setenv("DMLX_STORE", t.TempDir())
 	device := io.Writer(full{})

@@ -102,7 +102,7 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		s := l.Status(ctx)
 		r.Lab = &s
 		if !s.Ready {
-			r.lacks("JupyterLab's set-up ("+s.Missing+" is missing)",
+			r.lacks("JupyterLab's set-up, for the notebooks (not yet installed: "+s.Missing+")",
 				"run go run ./dmlx/cmd/dmlx lab; it needs a network and takes some minutes")
 		}
 	}
@@ -200,7 +200,7 @@ func (r *Report) Text() string {
 	name := "" // Of the backend.
 	if r.Backend != nil {
 		name = r.Backend.Name
-		line("backend", "%s: %s", name, r.Backend.Why)
+		line("backend", "%s (%s)", name, r.Backend.Why)
 		for i, d := range r.Backend.Devices {
 			line("device", "%d: %s", i, d)
 		}
@@ -210,13 +210,13 @@ func (r *Report) Text() string {
 	if name == "go" || name == "" { // No other backend uses it.
 		line("SIMD", "%s", r.SIMD)
 		if r.GetSIMD != "" {
-			line("", "about ten times as fast with it; run in the repository: %s", r.GetSIMD)
+			line("", "with SIMD matrix products are about ten times as fast; in the repository run: %s", r.GetSIMD)
 		}
 	}
 	if name == "xla:cpu" {
 		line("huge pages", "%s", r.HugePages)
 		if r.GetPages != "" {
-			line("", "training steps take about a tenth less time with them: export %s", r.GetPages)
+			line("", "with huge pages training takes about a tenth less time: export %s", r.GetPages)
 		}
 	}
 	line("versions", "%s", strings.Join(r.versionList(), ", "))

@@ -3,8 +3,8 @@
 package host
 
 // Go's runtime reserves address space before main and, if ulimit -v does not allow it, ends with a trace of hundreds of
-// lines. No Go code runs before that, but C constructors do. With 1.5 GB the command trained on the Go backend, with 1.2
-// GB it did not start.
+// lines. No Go code runs before that, but C constructors do. With 1.5 GB the command trained on the Go backend, with
+// 1.2 GB it did not start.
 
 /*
 #include <stdio.h>

@@ -84,7 +84,7 @@ func TestWriteKernel(t *testing.T) {
 	}
 }
 
-// The user's Jupyter and Python are out of reach of what lab starts.
+// Processes that this package starts do not see the user's Jupyter and Python.
 func TestEnviron(t *testing.T) {
 	for _, name := range []string{"JUPYTER_CONFIG_PATH", "JUPYTER_PATH", "JUPYTERLAB_SETTINGS_DIR", "PYTHONPATH",
 		"PYTHONHOME", "VIRTUAL_ENV"} {
@@ -127,7 +127,7 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-// Python and pip make the environment undisturbed by the user's, but from where the user's pip gets packages.
+// The user's settings do not change the Python environment, except pip's package index.
 func TestSetupPython(t *testing.T) {
 	l := newLab(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -148,7 +148,7 @@ esac
 	for _, name := range []string{"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "JUPYTER_PATH", "TMPDIR"} {
 		t.Setenv(name, "/user")
 	}
-	for _, name := range []string{"PIP_USER", "PIP_TARGET", "PIP_PREFIX"} { // Arguments go before these.
+	for _, name := range []string{"PIP_USER", "PIP_TARGET", "PIP_PREFIX"} { // Arguments override these.
 		t.Setenv(name, "1")
 	}
 	t.Setenv("PIP_INDEX_URL", "https://index.example/simple")
@@ -165,7 +165,7 @@ esac
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, told, _ := strings.Cut(string(data), "-I -m venv "+l.venv()+"\n") // After the look for a Python.
+	_, told, _ := strings.Cut(string(data), "-I -m venv "+l.venv()+"\n") // After the search for a Python.
 	if told == "" {
 		t.Fatalf("no environment was made: %s", data)
 	}
@@ -181,7 +181,7 @@ esac
 	}
 }
 
-// A part counts as set up once it is stamped for what it depends on, not when its folder is there.
+// A part is set up if it has the right stamp; its folder alone is not enough.
 func TestStamps(t *testing.T) {
 	l := newLab(t)
 	dir := filepath.Join(l.Cache, "part")
@@ -206,7 +206,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-// Status tells that a part is missing as soon as Setup would make it.
+// Status names a missing part whenever Setup would install it.
 func TestStatus(t *testing.T) {
 	l := &Lab{Root: t.TempDir(), Cache: t.TempDir()}
 	write := func(path, content string) {
@@ -414,10 +414,13 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// installed is the lab that "dmlx lab" has set up on this machine; a test does not set one up, which takes a network
-// and minutes.
+// installed returns the lab that "dmlx lab" has set up on this machine, and skips the test if there is none, since the
+// set-up takes a network and minutes.
 func installed(t *testing.T) *Lab {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles notebook cells")
+	}
 	l := newLab(t)
 	l.Cache = os.Getenv("DMLX_CACHE")
 	if l.Cache == "" {
@@ -495,7 +498,7 @@ func TestExecuteStops(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	pidFile := filepath.Join(filepath.Dir(path), "pids") // Of the cell's program and its kernel: the cell writes them.
+	pidFile := filepath.Join(filepath.Dir(path), "pids") // The cell writes the ids of its program and its kernel.
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -519,7 +522,7 @@ func TestExecuteStops(t *testing.T) {
 	if err := os.Remove(pidFile); err != nil {
 		t.Fatal(err)
 	}
-	// By now the cell is compiled in less than that.
+	// The cell is in the build cache by now, so that this is enough time.
 	if err := l.Execute(t.Context(), path, ExecuteOptions{Timeout: 4 * time.Second}); err == nil ||
 		!strings.Contains(err.Error(), "longer than 4 s") {
 		t.Errorf("a cell that takes too long: %v", err)
@@ -529,7 +532,7 @@ func TestExecuteStops(t *testing.T) {
 	}
 }
 
-// A JupyterLab that neither answers nor ends when asked to is killed.
+// A JupyterLab that neither answers nor ends on SIGTERM is killed.
 func TestServeWithoutAnswer(t *testing.T) {
 	defer func(stop, start time.Duration) { stopWait, startWait = stop, start }(stopWait, startWait)
 	stopWait, startWait = 100*time.Millisecond, 300*time.Millisecond
@@ -577,7 +580,7 @@ func TestServeWithoutAnswer(t *testing.T) {
 	checkEnded(t, string(pids))
 }
 
-// checkEnded checks that no process of the numbers given is left; one that has been told to end gets a moment.
+// checkEnded checks that the processes of the given ids end soon.
 func checkEnded(t *testing.T, pids string) {
 	t.Helper()
 	fields := strings.Fields(pids)
@@ -590,7 +593,7 @@ func checkEnded(t *testing.T, pids string) {
 			t.Fatalf("process number %q", field)
 		}
 		for deadline := time.Now().Add(5 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(20 * time.Millisecond) {
-			// One that has ended is still listed where nobody asks how, as in a container without an init.
+			// In a container without an init, an ended process stays in the process list.
 			if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 				strings.Contains(string(stat), ") Z ") {
 				break
