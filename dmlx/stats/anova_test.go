@@ -16,8 +16,8 @@ func near(got, want float64) bool {
 	return math.Abs(got-want) <= 1e-7*(1+math.Abs(want)) || math.IsNaN(got) && math.IsNaN(want)
 }
 
-// A 2×2×2 grid with two runs each, y = 10 + 2d + p + ½·d·p ± 1 with d, p, t = ±1, by hand. The sums of squares are
-// 16·2², 16·1², 0, 16·½², and 16·1² of the seeds with 8 degrees of freedom. The margins are 10 ± effect.
+// Computed by hand: a 2×2×2 grid with two runs each, y = 10 + 2d + p + ½·d·p ± 1 with d, p, t = ±1.
+// Sums of squares: 16·2², 16·1², 0, 16·½², and 16·1² of the seeds with 8 degrees of freedom. Margins: 10 ± effect.
 func TestAnovaByHand(t *testing.T) {
 	var runs []Observation
 	for _, d := range []float64{1, -1} {
