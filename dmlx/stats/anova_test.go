@@ -74,7 +74,7 @@ func TestAnovaByHand(t *testing.T) {
 	}
 }
 
-// Against statsmodels; testdata/anova.py made the numbers.
+// Comparison with statsmodels. testdata/anova.py computes the numbers.
 func TestAnovaAgainstStatsmodels(t *testing.T) {
 	raw, err := os.ReadFile("testdata/anova.json")
 	if err != nil {
@@ -151,7 +151,7 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 	}
 }
 
-// Two parts that always change together cannot be told apart: no degree of freedom, no margin, no number made up.
+// Two parts that always change together are confounded: they have no degrees of freedom and no margins.
 func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 	var runs []Observation
 	for i := range 8 {
@@ -211,7 +211,7 @@ func TestAnovaErrors(t *testing.T) {
 	}
 }
 
-// Without noise there is nothing to divide by, and no F.
+// Without noise, F is undefined.
 func TestAnovaWithoutNoise(t *testing.T) {
 	var runs []Observation
 	for i := range 16 {

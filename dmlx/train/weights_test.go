@@ -1,4 +1,4 @@
-package presets
+package train_test
 
 import (
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -56,7 +57,7 @@ func TestFetchWeights(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("DMLX_CACHE", t.TempDir())
 
-	preset, err := Parse("paper")
+	preset, err := presets.Parse("paper")
 	if err != nil {
 		t.Fatal(err)
 	}
