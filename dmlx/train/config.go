@@ -64,8 +64,8 @@ type Memory struct {
 	// Precision is the precision of the network in training: "" for float32, or [BFloat16], which keeps weights, batch
 	// normalization, triplets and the gradients at the embeddings in float32 and halves the memory of the rest.
 	Precision string `json:"precision,omitempty"`
-	// MicroBatch, if not 0, is the number of images that are embedded at a time; the
-	// triplets are still those of the whole batch (gradient caching). "piece" is a former name.
+	// MicroBatch, if not 0, is the number of images that are embedded at a time. The triplets are still those of the
+	// whole batch (gradient caching). "piece" is a former name.
 	MicroBatch int `json:"piece,omitempty"`
 	// Recompute keeps only the inputs of residual blocks for the backward pass and computes the rest again; see
 	// [backbone.Pass].
