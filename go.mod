@@ -12,8 +12,8 @@ require (
 	github.com/google/renameio/v2 v2.0.0
 	github.com/janpfeifer/gonb v0.11.5
 	github.com/jedib0t/go-pretty/v6 v6.6.8
-	github.com/sbinet/npyio v0.9.0
 	github.com/spf13/cobra v1.10.1
+	github.com/spf13/pflag v1.0.9
 	golang.org/x/image v0.36.0
 	golang.org/x/sync v0.21.0
 	golang.org/x/term v0.40.0
@@ -43,11 +43,9 @@ require (
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/mattn/go-runewidth v0.0.21 // indirect
-	github.com/nlpodyssey/gopickle v0.3.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.3.4 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
 	go.lsp.dev/jsonrpc2 v0.10.0 // indirect
 	go.lsp.dev/pkg v0.0.0-20210717090340-384b27a52fb2 // indirect
 	go.lsp.dev/protocol v0.12.0 // indirect

@@ -41,7 +41,7 @@ type AuditFinding struct {
 }
 
 func (f AuditFinding) cells() []Cell {
-	return []Cell{{Text: f.Verdict, Colour: f.Tone.color()}, Text(f.Evidence)}
+	return []Cell{{Text: f.Verdict, Background: f.Tone.color()}, Text(f.Evidence)}
 }
 
 // AuditRow is a claim of the paper with what its own numbers and our runs say of it.
@@ -126,7 +126,7 @@ func AuditSummary(rows []AuditTotal, caption Markup, provenance string) *Table {
 			for _, c := range counts {
 				cell := Cell{Text: fmt.Sprint(c.Count)}
 				if c.Count > 0 {
-					cell.Colour = c.Tone.color()
+					cell.Background = c.Tone.color()
 				}
 				row = append(row, cell)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// A rule's weights on a grid of similarities make a triplet diagram.
+// The weights of a rule on a grid of similarities make a triplet diagram.
 func ExampleTripletDiagram() {
 	sap, san := figures.SimilarityGrid(0, 1, 101)
 	weight := make([]float32, len(sap))

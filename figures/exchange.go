@@ -148,7 +148,7 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	}
 	var keys []gridLine
 	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), look{colour: exchangeColours[i%len(exchangeColours)], shape: exchangeShapes[i%len(exchangeShapes)]}})
+		keys = append(keys, gridLine{e.label(), look{color: exchangeColours[i%len(exchangeColours)], shape: exchangeShapes[i%len(exchangeShapes)]}})
 	}
 	return &Figure{
 		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt, Provenance: provenance,

@@ -170,7 +170,7 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 
 func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
-	colours := bar{low: low, high: high, colours: viridis}
+	colours := bar{low: low, high: high, colors: viridis}
 	cell := func(block, row, column int) vg.Rectangle {
 		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) + gridCellWidth*vg.Length(column)
 		y := top - gridHead - gridCellHeight*vg.Length(row)

@@ -155,13 +155,13 @@ type gridLine struct {
 
 // gridLooks are those of directions and of triplet weights; pair weights have [pairLooks].
 var gridLooks = []look{
-	{colour: Vermilion, shape: draw.CircleGlyph{}},
-	{colour: Blue, shape: draw.BoxGlyph{}},
-	{colour: Orange, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
-	{colour: SkyBlue, shape: diamond{}, dashes: []vg.Length{4, 2}},
-	{colour: Green, shape: draw.PyramidGlyph{}, dashes: []vg.Length{1.5, 1.5}},
-	{colour: Black, shape: draw.CrossGlyph{}, dashes: []vg.Length{6, 2, 1.5, 2}},
-	{colour: Purple, shape: draw.RingGlyph{}, dashes: []vg.Length{1.5, 1.5}},
+	{color: Vermilion, shape: draw.CircleGlyph{}},
+	{color: Blue, shape: draw.BoxGlyph{}},
+	{color: Orange, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
+	{color: SkyBlue, shape: diamond{}, dashes: []vg.Length{4, 2}},
+	{color: Green, shape: draw.PyramidGlyph{}, dashes: []vg.Length{1.5, 1.5}},
+	{color: Black, shape: draw.CrossGlyph{}, dashes: []vg.Length{6, 2, 1.5, 2}},
+	{color: Purple, shape: draw.RingGlyph{}, dashes: []vg.Length{1.5, 1.5}},
 }
 
 // GridInteractions draws interactions of two parts of a rule: a line for each level of one, through its means at the
@@ -304,15 +304,15 @@ func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 				continue
 			}
 			if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
-				c.StrokeLine2(stroke(look.colour, 0.7), at(k), y(v.Low), at(k), y(v.High))
+				c.StrokeLine2(stroke(look.color, 0.7), at(k), y(v.Low), at(k), y(v.High))
 			}
 			if k > 0 && !math.IsNaN(line[k-1].Value) {
-				c.StrokeLines(stroke(look.colour, 1.2, look.dashes...), []vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
+				c.StrokeLines(stroke(look.color, 1.2, look.dashes...), []vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
 			}
 		}
 		for k, v := range line {
 			if !math.IsNaN(v.Value) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.7), Shape: look.shape}, vg.Point{X: at(k), Y: y(v.Value)})
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.7), Shape: look.shape}, vg.Point{X: at(k), Y: y(v.Value)})
 			}
 		}
 	}
@@ -328,8 +328,8 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
-		c.StrokeLines(stroke(l.colour, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(2.7), Shape: l.shape}, vg.Point{X: x + 7.5, Y: y})
+		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(2.7), Shape: l.shape}, vg.Point{X: x + 7.5, Y: y})
 		c.FillText(s, vg.Point{X: x + 18, Y: y}, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}

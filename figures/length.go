@@ -193,7 +193,7 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 			if !math.IsNaN(s.Mean) {
 				at := vg.Point{X: x(math.Log2(float64(l.Steps[j]))), Y: y(s.Mean)}
 				if s.Std > 0 {
-					c.StrokeLine2(stroke(look.colour, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
+					c.StrokeLine2(stroke(look.color, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
 				}
 				points = append(points, at)
 			}
@@ -201,11 +201,11 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		if len(points) == 0 {
 			continue
 		}
-		c.StrokeLines(stroke(look.colour, 1.2), points)
+		c.StrokeLines(stroke(look.color, 1.2), points)
 		for _, at := range points {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.8), Shape: look.shape}, at)
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.8), Shape: look.shape}, at)
 		}
-		names = append(names, label{points[len(points)-1].Y, l.Rules[i], look.colour})
+		names = append(names, label{points[len(points)-1].Y, l.Rules[i], look.color})
 	}
 	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
 	const apart = vg.Length(10)

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/cmpimg"
 )
 
-// checkText compares a table in all its formats with testdata/NAME.FORMAT.golden; -regen writes those anew.
+// checkText compares a table in all its formats with testdata/NAME.FORMAT.golden, which -regen rewrites.
 func checkText(t *testing.T, name string, table *Table, err error) {
 	t.Helper()
 	if err != nil {
@@ -76,7 +76,8 @@ func TestTable3And4(t *testing.T) {
 			t.Fatal(err)
 		}
 		records, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
-		if err != nil || len(records) != 1+len(entries)/2 || records[2][0] != "minicar beside CAR" || records[len(records)-1][0] != "minishop beside In-shop" {
+		if err != nil || len(records) != 1+len(entries)/2 || records[2][0] != "minicar beside CAR" ||
+			records[len(records)-1][0] != "minishop beside In-shop" {
 			t.Errorf("%s: CSV %q, error %v", table, records, err)
 		}
 	}
@@ -123,7 +124,8 @@ func TestCompareRefuses(t *testing.T) {
 		"held part": {"table2", []Entry{{Rule: "cos/lin/con", Data: "minicar", Paper: "CAR"}}, "lin"},
 		"no rule":   {"table3", []Entry{{Rule: "cos", Data: "minicar"}}, "direction/pair/triplet"},
 		"twice":     {"table2", append(prototype(), prototype()[0]), "twice"},
-		"two sets":  {"table2", []Entry{{Rule: "cos/con/con", Data: "minicar", Paper: "CAR"}, {Rule: "euc/con/con", Data: "minicar"}}, "beside"},
+		"two sets": {"table2", []Entry{{Rule: "cos/con/con", Data: "minicar", Paper: "CAR"},
+			{Rule: "euc/con/con", Data: "minicar"}}, "beside"},
 	} {
 		if _, err := Compare(c.table, c.entries, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v does not say %q", name, err, c.want)
@@ -136,12 +138,16 @@ func TestShadeIsThePapers(t *testing.T) {
 	for table, want := range map[string][]uint32{
 		"table2": {0xf9dedc, 0xea9088, 0xffffff, 0xe67c73}, // CAR.
 		"table3": {
-			0xffffff, 0xb0dfc8, 0xb4e1cb, 0x8cd1af, 0x95d4b5, 0x75c79f, 0x68c296, 0x57bb8a, 0xdff2e9, 0xc0e6d4, 0xbce4d1, 0xa2dabf,
-			0xffffff, 0xceecdd, 0xd0ecdf, 0xdbf1e7, 0x6cc499, 0x70c69c, 0x67c296, 0x73c79e, 0xafdfc8, 0x57bb8a, 0xd9f0e5, 0xa5dbc1,
+			0xffffff, 0xb0dfc8, 0xb4e1cb, 0x8cd1af, 0x95d4b5, 0x75c79f, 0x68c296, 0x57bb8a, 0xdff2e9, 0xc0e6d4, 0xbce4d1,
+			0xa2dabf,
+			0xffffff, 0xceecdd, 0xd0ecdf, 0xdbf1e7, 0x6cc499, 0x70c69c, 0x67c296, 0x73c79e, 0xafdfc8, 0x57bb8a, 0xd9f0e5,
+			0xa5dbc1,
 		},
 		"table4": {
-			0xfcfdff, 0x7facf8, 0xeff5ff, 0x8eb6f9, 0xaac8fb, 0x4587f5, 0xa0c2fa, 0x5b95f6, 0xffffff, 0x6098f6, 0xa9c8fa, 0x6ea1f7, 0xbfd6fc, 0x4285f4,
-			0xc9ddfc, 0x5d97f6, 0xa4c4fa, 0x4285f4, 0xd0e1fd, 0x5e97f6, 0xeff5ff, 0x76a7f7, 0xa0c2fa, 0x4d8cf5, 0xdce9fd, 0x649bf6, 0xffffff, 0x73a5f7,
+			0xfcfdff, 0x7facf8, 0xeff5ff, 0x8eb6f9, 0xaac8fb, 0x4587f5, 0xa0c2fa, 0x5b95f6, 0xffffff, 0x6098f6, 0xa9c8fa,
+			0x6ea1f7, 0xbfd6fc, 0x4285f4,
+			0xc9ddfc, 0x5d97f6, 0xa4c4fa, 0x4285f4, 0xd0e1fd, 0x5e97f6, 0xeff5ff, 0x76a7f7, 0xa0c2fa, 0x4d8cf5, 0xdce9fd,
+			0x649bf6, 0xffffff, 0x73a5f7,
 		},
 	} {
 		c, err := Compare(table, papers(t, int(table[5]-'0'), 0, 0), "")
@@ -173,7 +179,8 @@ func TestShadeIsThePapers(t *testing.T) {
 	// However few scores there are.
 	for _, c := range []struct{ means, want []float64 }{
 		{nil, nil}, {[]float64{1}, []float64{0}}, {[]float64{2, 2}, []float64{0, 0}}, {[]float64{1, 3}, []float64{0, 1}},
-		{[]float64{1, 2, 9}, []float64{0, 0.5, 1}}, {[]float64{1, 9, 9}, []float64{0, 1, 1}}, {[]float64{1, 1, 9}, []float64{0, 0, 1}},
+		{[]float64{1, 2, 9}, []float64{0, 0.5, 1}}, {[]float64{1, 9, 9}, []float64{0, 1, 1}},
+		{[]float64{1, 1, 9}, []float64{0, 0, 1}},
 	} {
 		cells := make([]*Cell, len(c.means))
 		for i, m := range c.means {
@@ -191,7 +198,8 @@ func TestShadeIsThePapers(t *testing.T) {
 
 func TestTable1(t *testing.T) {
 	table, err := Table1([]LossRow{
-		{Loss: "triplet-euc", Rule: "euc/euc/con", Stated: 4, Measured: 4, Error: 1.2e-6, Cosine: 1, Note: "With $m = 4$ the hinge is never at rest."},
+		{Loss: "triplet-euc", Rule: "euc/euc/con", Stated: 4, Measured: 4, Error: 1.2e-6, Cosine: 1,
+			Note: "With $m = 4$ the hinge is never at rest."},
 		{Loss: "table1-circle", Rule: "cos/lin/cir", Stated: 2, Measured: 2.0000001, Error: 3e-7, Cosine: 1},
 		{Loss: "table1-dr-ms", Rule: "cos-orth/sig-ms/con", Measured: 1.87, Error: 0.41, Cosine: 0.912},
 		{Loss: "table1-sct", Rule: "cos/con/cos+sc1", Stated: 1, Measured: 1, Error: 0, Cosine: 1},
@@ -220,11 +228,13 @@ func TestPaper(t *testing.T) {
 	if err != nil || r.Mean != 78.8 || r.Std != 0.9 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r, err = Paper(PaperResult{Table: 5, Dataset: "In-shop", BatchSize: 512, Metric: "R@20", Direction: "cos-orth", Pair: "lin-ms"})
+	r, err = Paper(PaperResult{Table: 5, Dataset: "In-shop", BatchSize: 512, Metric: "R@20", Direction: "cos-orth",
+		Pair: "lin-ms"})
 	if err != nil || r.Mean != 97.9 || r.HasStd {
 		t.Errorf("%+v, %v", r, err)
 	}
-	for _, key := range []PaperResult{{Table: 1}, {Table: 2, Dataset: "CAR"}, {Table: 2, Dataset: "CAR", Direction: "up"}} {
+	for _, key := range []PaperResult{{Table: 1}, {Table: 2, Dataset: "CAR"},
+		{Table: 2, Dataset: "CAR", Direction: "up"}} {
 		if _, err := Paper(key); err == nil {
 			t.Errorf("%+v is a number of the paper", key)
 		}
@@ -240,7 +250,8 @@ func TestMarkup(t *testing.T) {
 		{"$S_{ap}$", "S_ap", "<i>S</i><sub><i>ap</i></sub>"},
 		{`$\mathbf{e}_p^{cos-orth}$`, "e_p^cos-orth", "<b>e</b><sub><i>p</i></sub><sup><i>cos</i>-<i>orth</i></sup>"},
 		{`$\sqrt{1-S^2}$`, "√(1 − S²)", "√(1\u2009−\u2009<i>S</i><sup>2</sup>)"},
-		{`$S_{ap}(2-S_{ap})$`, "S_ap(2 − S_ap)", "<i>S</i><sub><i>ap</i></sub>(2\u2009−\u2009<i>S</i><sub><i>ap</i></sub>)"},
+		{`$S_{ap}(2-S_{ap})$`, "S_ap(2 − S_ap)",
+			"<i>S</i><sub><i>ap</i></sub>(2\u2009−\u2009<i>S</i><sub><i>ap</i></sub>)"},
 		{`$-\mathbf{e}$`, "−e", "−<b>e</b>"},
 		{`$P_+$`, "P_+", "<i>P</i><sub>+</sub>"},
 		{`costs \$5`, "costs $5", "costs $5"},

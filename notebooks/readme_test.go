@@ -9,19 +9,16 @@ import (
 	"testing"
 )
 
-// TestReadme checks that the README's Go program compiles and that what it links to is there.
+// TestReadme checks that the README's Go program compiles, and that the files that the pages link to exist.
 func TestReadme(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(raw)
-	for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(text, -1) {
-		if _, err := os.Stat(filepath.Join("..", m[1])); err != nil {
-			t.Errorf("README.md links to %s, which is not there", m[1])
+	for _, page := range []string{"README.md", "environment.md", "notebooks/README.md", ".github/CONTRIBUTING.md"} {
+		for _, m := range regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`).FindAllStringSubmatch(read(t, page), -1) {
+			if _, err := os.Stat(filepath.Join("..", filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
 		}
 	}
-	_, rest, found := strings.Cut(text, "```go\n")
+	_, rest, found := strings.Cut(read(t, "README.md"), "```go\n")
 	program, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
 		t.Fatal("README.md has no Go program")
@@ -33,4 +30,13 @@ func TestReadme(t *testing.T) {
 	if out, err := exec.Command("go", "vet", file).CombinedOutput(); err != nil {
 		t.Errorf("the README's program: %v\n%s", err, out)
 	}
+}
+
+// read returns a page of the repository.
+func read(t *testing.T, page string) string {
+	raw, err := os.ReadFile(filepath.Join("..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
 }

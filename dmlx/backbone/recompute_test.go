@@ -16,6 +16,9 @@ import (
 
 // A step that computes blocks again has the gradients of one that does not, and moves the running averages once.
 func TestRecomputeGivesTheSameStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	const n, size, dim = 4, 32, 8
 	for name, b := range backends(t) {
 		t.Run(name, func(t *testing.T) {

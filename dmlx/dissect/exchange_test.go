@@ -77,6 +77,9 @@ func parseExchange(t *testing.T, text string) dmlx.Exchange {
 
 // A loss of one triplet an anchor with P^con turns into the rule that has the other part.
 func TestExchangedTripletLossIsTheRule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(24, 6, 5, 31)
 		weightOf := func(rule string) float64 { // The sum of T over triplets.
@@ -122,6 +125,9 @@ func TestExchangedTripletLossIsTheRule(t *testing.T) {
 
 // The sums of Eq. 12 are of exp(β(S−R)): no β that a rule takes is too large for them.
 func TestExchangeWithSteepSigmoids(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e, steep := random(24, 6, 5, 31), 300.0
 		x := parseExchange(t, "pair=sig-ms")
@@ -153,6 +159,9 @@ func scaledVec(x []float64, k float64) vec {
 
 // With nothing exchanged it is the loss's own gradient, put together from its parts.
 func TestNothingExchanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e, p := proxied(20, 6, 6, 4, 2, 32)
 		for name, loss := range exchangeLosses {
@@ -219,6 +228,9 @@ var exchangeLosses = map[string]struct {
 
 // The device's gradient is what a walk over all triplets makes of W in float64, each by the formulas of the paper.
 func TestExchangeByWalkingTheTriplets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e, p := proxied(18, 6, 5, 3, 2, 41)
 		for name, loss := range exchangeLosses {
@@ -409,6 +421,9 @@ func walk(d *LossDissection, over func(a, j int) bool, x dmlx.Exchange) []vec {
 
 // The same parts in other names: an exchange for what the loss has already changes nothing.
 func TestExchangeForItsOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(24, 6, 5, 33)
 		want, _, err := Exchanged(b, e, Proxies{}, ephnTripletCos, dmlx.Exchange{})
@@ -444,6 +459,9 @@ func TestExchangeAngle(t *testing.T) {
 }
 
 func TestExchangeOfNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		same := circleBatch([]int64{1, 1, 1}, 0, 10, 20)           // No negatives, so no triplets: what pulls pulls on.
 		alike := circleBatch([]int64{1, 1, 2, 2}, 30, 30, 30, 200) // Vectors in one place have no direction to each other.

@@ -52,6 +52,9 @@ func proxyLoss(b *dmlx.LossBatch) *Node {
 
 // M f is what autodiff makes of the same loss when it differentiates through S itself.
 func TestAnyLossIsAMatrix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(14, 6, 4, 21)
 		q := random(5, 6, 5, 22)

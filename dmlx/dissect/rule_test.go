@@ -71,6 +71,9 @@ func near(t *testing.T, what string, got []float32, want []vec, tolerance float6
 }
 
 func TestEveryRuleAgreesWithTheReference(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	rules := dmlx.Rules()
 	if len(rules) != 168 {
 		t.Fatalf("there are %d rules, not 168", len(rules))
@@ -114,6 +117,9 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 }
 
 func TestDissectAgreesWithTheReference(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(30, 8, 9, 5) // With classes of one image.
 		for _, name := range []string{"ours", "euc-orth/sig-ms/cir+sc2"} {
@@ -226,6 +232,9 @@ func TestWeightsByHand(t *testing.T) {
 }
 
 func TestMining(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	triplets := func(d *Dissection) (out [][3]int) {
 		for _, t := range d.Triplets {
 			out = append(out, [3]int{t.Anchor, t.Positive, t.Negative})
@@ -269,6 +278,9 @@ func TestMining(t *testing.T) {
 }
 
 func TestDegenerateTripletsStayFinite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for name, degrees := range map[string][]float64{
 		"anchor is the positive":          {10, 10, 80, 170},
 		"anchor is the negative":          {10, 40, 10, 170},
@@ -314,6 +326,9 @@ func TestDegenerateTripletsStayFinite(t *testing.T) {
 }
 
 func TestLossesAgreeWithTheirRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		for i, l := range dmlx.Losses {
 			for j, o := range []dmlx.Options{{}, {Tau: new(3.0), Alpha: new(1.0), Beta: new(6.0), Lambda: new(0.25)}} {

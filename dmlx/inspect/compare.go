@@ -190,7 +190,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 			for _, run := range g {
 				l, t, err := store.Densities(ctx, open, run.Hash)
 				if err != nil {
-					return nil, err
+					return nil, presets.WithCommand(err)
 				}
 				lasts, tests = append(lasts, l), append(tests, t)
 				last.Nearer[k] += 100 * l.Violations / float64(len(g))
@@ -199,7 +199,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 			of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
 			of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
 		}
-		return figures.CloudDifference(r.Provenance, names[0], names[i], last, test)
+		return figures.DensityDifference(r.Provenance, names[0], names[i], last, test)
 	}
 	for i := 1; i < len(groups); i++ {
 		name := "clouds"

@@ -48,7 +48,7 @@ func (q SearchRequest) withDefaults() SearchRequest {
 		}
 	}
 	set(&q.Data, "minicar")
-	set(&q.Name, q.Preset.Name+"-"+search.NameOf(filepath.Base(q.Data)))
+	set(&q.Name, q.Preset.Name+"-"+search.CleanName(filepath.Base(q.Data)))
 	set(&q.Rule, "cos/con/con")
 	set(&q.Reference, "ours")
 	if q.Sampler == "" {
@@ -100,7 +100,7 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 // again: stopped and called again, it goes on. With [runs.Options.CachedOnly] it shows what is there.
 //
 // Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
-// of them, "importance" and "slices" what matters, "reference-importance" what does around the reference.
+// of them.
 func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
@@ -162,7 +162,7 @@ func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, ba
 		if one == nil {
 			continue
 		}
-		if err := one.Run(ctx, search.Learner(q.train(one)), q.Budget); err != nil {
+		if err := one.Run(ctx, search.TrainObjective(q.train(one)), q.Budget); err != nil {
 			return nil, nil, base, err
 		}
 	}
@@ -170,7 +170,7 @@ func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, ba
 }
 
 // train makes runs as the request says.
-func (q SearchRequest) train(s *search.Search) search.Train {
+func (q SearchRequest) train(s *search.Search) search.TrainFunc {
 	return func(ctx context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 		o := q.Options
 		if q.Show != nil {
@@ -203,12 +203,12 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		tests, earlier = append(tests, t), append(earlier, results)
 		r.Results = append(r.Results, results...)
 	}
-	finalists := func(part string, s *search.Search) (*search.Verdict, error) {
+	finalists := func(part string, s *search.Search) (*search.Selection, error) {
 		if len(s.Best(1)) == 0 {
 			r.Parts = append(r.Parts, paper.Part{Name: part, Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
 			return nil, nil
 		}
-		v, err := s.Verdict(ctx, q.train(s), search.StandardFinals)
+		v, err := s.Select(ctx, q.train(s), search.StandardFinals)
 		if err != nil {
 			return nil, err
 		}
@@ -219,12 +219,12 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 			if err != nil {
 				return nil, err
 			}
-			again = append(again, f.Again...)
+			again = append(again, f.Fresh...)
 			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
 				Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
 		}
 		r.Results = append(r.Results, again...)
-		table, err := figures.SearchFinalists(searchLine(s)+" · "+runs.MadeBy(again), rows...)
+		table, err := figures.SearchFinalists(searchLine(s)+" · "+runs.Provenance(again), rows...)
 		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
 		return v, err
 	}
@@ -257,7 +257,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
 		return nil
 	}
-	r.Provenance += " · " + runs.MadeBy(r.Results)
+	r.Provenance += " · " + runs.Provenance(r.Results)
 	r.Parts[0].Of, err = figures.SearchVerdict(r.Provenance, tests...)
 	return err
 }
@@ -306,48 +306,6 @@ func addSearchFigures(r *paper.Report, s, reference *search.Search) {
 		}
 		return figures.SearchHistory(agreementLine(s), histories...)
 	})
-	m, effects, failed := analysed(s)
-	add("importance", func() (figures.Output, error) {
-		if failed != nil {
-			return nil, failed
-		}
-		return importanceFigure(s.Name, m, effects)
-	})
-	if reference != nil && len(reference.Records) > 0 {
-		add("reference-importance", func() (figures.Output, error) {
-			m, effects, err := analysed(reference)
-			if err != nil {
-				return nil, err
-			}
-			return importanceFigure(reference.Base.Rule+" on "+reference.Base.Data, m, effects)
-		})
-	}
-	add("slices", func() (figures.Output, error) {
-		if failed != nil {
-			return nil, failed
-		}
-		return figures.SearchSlices(effects, r.Provenance)
-	})
-}
-
-// analysed is what matters in a search, and as pictures show it.
-func analysed(s *search.Search) (*search.Importance, []figures.SearchEffect, error) {
-	m, err := s.Importance()
-	if err != nil {
-		return nil, nil, err
-	}
-	effects, err := searchEffects(s, m)
-	return m, effects, err
-}
-
-// importanceFigure draws what each parameter does, under a title that says how much that is worth.
-func importanceFigure(title string, m *search.Importance, effects []figures.SearchEffect) (*figures.Figure, error) {
-	if foretold := math.Round(100 * m.Explained); foretold > 0 {
-		title += fmt.Sprintf(": the forest foretells %.0f %%", foretold)
-	} else {
-		title += ": the forest foretells nothing"
-	}
-	return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials, m.Epochs))
 }
 
 // trials are a search's records by trial.
@@ -374,26 +332,4 @@ func percentOf(r search.Record) float64 {
 		return math.NaN()
 	}
 	return 100 * r.HeldOut
-}
-
-func searchEffects(s *search.Search, m *search.Importance) ([]figures.SearchEffect, error) {
-	var out []figures.SearchEffect
-	for _, e := range m.Effects {
-		p := e.Parameter
-		f := figures.SearchEffect{Name: p.Name, Share: e.Share, Choices: p.Choices, Low: p.Low, High: p.High, Log: p.Log}
-		for _, v := range e.Slice {
-			f.Slice = append(f.Slice, figures.SliceValue{Unit: v.Unit, Mean: 100 * v.Mean, Low: 100 * v.Low, High: 100 * v.High})
-		}
-		for _, r := range s.Records {
-			if value, counts := r.At[p.Name]; counts && r.Rung == 0 {
-				unit, err := p.Unit(value)
-				if err != nil {
-					return nil, err
-				}
-				f.Trials = append(f.Trials, [2]float64{unit, percentOf(r)})
-			}
-		}
-		out = append(out, f)
-	}
-	return out, nil
 }

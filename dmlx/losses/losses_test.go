@@ -120,6 +120,9 @@ func results(out []*tensors.Tensor, proxies []dissect.Proxies) []result {
 }
 
 func TestAgreesWithPeer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	p := readPeer(t)
 	seen := make(map[string]bool)
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {

@@ -142,6 +142,9 @@ func TestMinersByHand(t *testing.T) {
 }
 
 func TestMinersAgainstTheirDefinitions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	e := random(26, 5, 6, 3)
 	e.Labels[25] = 99 // A class of one.
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {

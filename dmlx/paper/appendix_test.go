@@ -218,6 +218,9 @@ func TestAppendix(t *testing.T) {
 
 // Gradient norms come from the runs of Table 7 that the store has.
 func TestSweepNorms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	preset, err := presets.Parse("smoke")
 	if err != nil {
 		t.Fatal(err)

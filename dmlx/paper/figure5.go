@@ -31,7 +31,7 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 			}
 			rows = append(rows, row)
 		}
-		return figures.TripletClouds(data+" · con/con · "+r.Provenance, titles, rows...)
+		return figures.TripletDensities(data+" · con/con · "+r.Provenance, titles, rows...)
 	}
 	fine, err := picture(p.fine)
 	if err != nil {

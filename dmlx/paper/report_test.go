@@ -33,6 +33,9 @@ func TestEntries(t *testing.T) {
 
 // What the program has of each table and figure is shown without a backend, and every part of it can be written.
 func TestMake(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	preset, err := presets.Parse("quick")
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,9 @@ func portraitStudy() (Study, presets.Preset) {
 }
 
 func TestPortraits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	s, warnings := runstest.Store(t)
 	study, preset := portraitStudy()
 	opened := 0

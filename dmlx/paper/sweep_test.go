@@ -37,6 +37,9 @@ func TestSweepPoints(t *testing.T) {
 
 // Without a run a sweep shows the paper's numbers, says how many runs it lacks, and asks for no backend.
 func TestSweepWithoutRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	store, err := runs.OpenStore(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

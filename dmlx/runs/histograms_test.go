@@ -84,6 +84,9 @@ func TestCountsJSON(t *testing.T) {
 // The network of a portrait is the run's: it embeds the test set to the same bits, and the training set's nearest
 // neighbours are those that comparing all with all finds.
 func TestPortraitsNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, c := range trainers() {
 		s, _ := testStore(t)
 		r := mustRun(t, c, s, tiny())
@@ -176,10 +179,10 @@ func TestShippedPortraits(t *testing.T) {
 	}
 	for hash, p := range all {
 		if r := results[hash]; r == nil || r.Overlap != p.Result.Overlap || !r.Date.Equal(p.Result.Date) {
-			t.Errorf("the portrait of %s is not of the result that is shipped", hash)
+			t.Errorf("the histograms of %s are not those of the bundled result", hash)
 		}
 		if p.Recipe != HistogramsRecipe || p.Test.Overlap != p.Result.Overlap || p.Last.Triplets == 0 || p.Train.Triplets == 0 {
-			t.Errorf("the portrait of %s does not fit its result", hash)
+			t.Errorf("the histograms of %s do not fit its result", hash)
 		}
 	}
 }

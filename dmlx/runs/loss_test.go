@@ -66,6 +66,9 @@ func variableOf(t *testing.T, weights *model.Store, path string) []float32 {
 }
 
 func TestRunsByLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, by := range [][3]string{{"ms", "ms", ""}, {"triplet", "distance", ""}, {"margin", "semi-hard", ""}, {"soft-triple?centers=2", "", ""},
 		{"n-pair", "", ""}, {"proxy-anchor", "", "pair=lin-ms"}, {"triplet-soft", "easy-positive", "direction=cos-orth&triplet=cir"}} {
 		spec := tinyLoss(t, by[0], by[1], by[2])
@@ -99,6 +102,9 @@ func TestRunsByLoss(t *testing.T) {
 }
 
 func TestKilledProxiesGoOnBitByBit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	spec := tinyLoss(t, "proxy-anchor", "", "")
 	whole, _ := testStore(t)
 	r := mustRun(t, goBackend(), whole, spec)

@@ -7,6 +7,9 @@ import (
 )
 
 func TestPretrain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, c := range trainers() {
 		t.Run(c.Name, func(t *testing.T) {
 			o := PretrainOptions{Epochs: 1, Batch: 32, classes: 2}

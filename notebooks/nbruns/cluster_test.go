@@ -16,6 +16,9 @@ import (
 // cluster starts a Slurm of the test's own, or skips the test where there is none.
 func cluster(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Slurm")
+	}
 	c, err := slurmtest.Start()
 	if errors.Is(err, slurmtest.ErrNone) {
 		t.Skip(err)

@@ -40,6 +40,9 @@ func text(t *testing.T, table *figures.Table) string {
 }
 
 func TestTraining(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	tr := training(t, hinge(1), parse(t, "cos/con/con"))
 	runs, err := tr.Run(t.Context())
 	if err != nil {
@@ -77,6 +80,9 @@ func TestTraining(t *testing.T) {
 }
 
 func TestTrainingBadInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root", Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.San, b.Sap)) }}}
 	for _, c := range []struct {
 		what   string

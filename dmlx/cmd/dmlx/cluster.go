@@ -83,8 +83,8 @@ func (c *cluster) dry(ctx context.Context, a *app, store *runs.Store, jobs []run
 	runs := []run{}
 	queued := 0
 	for _, t := range s.Tasks {
-		runs = append(runs, run{t.Hash, t.Histograms, t.In, t.Spec})
-		if t.In != "" {
+		runs = append(runs, run{t.Hash, t.Histograms, t.QueuedIn, t.Spec})
+		if t.QueuedIn != "" {
 			queued++
 		}
 	}
@@ -240,7 +240,7 @@ func newMake(a *app) *cobra.Command {
 			line := a.line
 			w := slurm.Worker{Open: train.Open, Say: func(text string) { a.logf("%s", text) },
 				Progress: func(p runs.Progress) { line.show("%s", training(p)) }}
-			return w.Make(cmd.Context(), manifest, task)
+			return w.Run(cmd.Context(), manifest, task)
 		},
 	}
 	cmd.Flags().StringVar(&manifest, "manifest", "", "its manifest")

@@ -56,7 +56,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("searches: %s", list)
 	}
 	for want, args := range map[string][]string{
-		"was begun with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param",
+		"was started with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param",
 			"lr=0.05..0.6"},
 		`no parameter "speed"; there are direction`: {"--param", "speed"},
 		"parameter lr: range 0.2 to 0.1 is empty":   {"--param", "lr=0.2..0.1"},

@@ -241,7 +241,7 @@ func TestTrainOnFolder(t *testing.T) {
 	defer cancel()
 	stderr := &interrupter{at: "images decoded", stop: cancel}
 	if code := run(ctx, args, &bytes.Buffer{}, stderr); code != 130 ||
-		!strings.HasSuffix(stderr.String(), "decoded from the first again\n") ||
+		!strings.HasSuffix(stderr.String(), "the next call decodes all of them again\n") ||
 		!strings.Contains(stderr.String(), "of 12 images decoded") {
 		t.Errorf("interrupted: code %d, %q", code, stderr.String())
 	}
