@@ -140,7 +140,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("learning rate is %g, must be a positive number", c.LR)
 	}
 	if !(c.Decay >= 0 && c.Decay <= 1) {
-		return fmt.Errorf("decay of the learning rate is %g, must be a share of the epochs, from 0 to 1", c.Decay)
+		return fmt.Errorf("learning rate decay is %g, must be a share of the epochs, from 0 to 1", c.Decay)
 	}
 	return nil
 }
