@@ -30,6 +30,9 @@ func trialsOf(t *testing.T, store string) string {
 }
 
 func TestSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
 	v := object(t, append(smallSearch, "--store", store)...)
 	parts := v["parts"].(map[string]any)
@@ -73,7 +76,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%v: code %d, %q, want …%s…", args, code, stderr, want)
 		}
 	}
-	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--ship", out)
+	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--write-bundled", out)
 	if code != exitUsage ||
 		!strings.Contains(stderr, out+" is a folder") {
 		t.Error(stderr)

@@ -1,4 +1,5 @@
-package main
+// Package checkout finds the checkout of this module around the working directory.
+package checkout
 
 import (
 	"bufio"
@@ -10,28 +11,28 @@ import (
 	"syscall"
 )
 
-// modulePath names this module in its go.mod.
-const modulePath = "github.com/gradient-surgery/dml"
+// Module is this module's path in its go.mod.
+const Module = "github.com/gradient-surgery/dml"
 
-// moduleRoot returns the folder of this module's go.mod, at or above the working directory. Whoever can write to a
-// folder above can put one there: see [ownCheckout] before you run anything that is in it.
-func moduleRoot() (string, error) {
+// Root returns the folder of this module's go.mod, at or above the working directory. Anybody who can write to a folder
+// above can put a go.mod there: use [Trusted] before you run any code from the folder.
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	return findModule(dir)
+	return find(dir)
 }
 
-// findModule looks for this module's go.mod in dir and the folders above it.
-func findModule(dir string) (string, error) {
+// find looks for this module's go.mod in dir and the folders above it.
+func find(dir string) (string, error) {
 	for d := dir; ; {
 		if isModule(filepath.Join(d, "go.mod")) {
 			return d, nil
 		}
 		up := filepath.Dir(d)
 		if up == d {
-			return "", fmt.Errorf("%s is not inside a checkout of %s", dir, modulePath)
+			return "", fmt.Errorf("%s is not inside a checkout of %s", dir, Module)
 		}
 		d = up
 	}
@@ -45,16 +46,16 @@ func isModule(goMod string) bool {
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if fields := strings.Fields(s.Text()); len(fields) == 2 && fields[0] == "module" {
-			return fields[1] == modulePath
+			return fields[1] == Module
 		}
 	}
 	return false
 }
 
-// ownCheckout returns the checkout whose code may be compiled and run: the working directory itself, or a folder above
-// it that only this user can have made.
-func ownCheckout() (string, error) {
-	root, err := moduleRoot()
+// Trusted returns the checkout whose code may be compiled and run: the working directory itself, or a folder above it
+// that only this user or root can write.
+func Trusted() (string, error) {
+	root, err := Root()
 	if err != nil {
 		return "", err
 	}
@@ -69,14 +70,13 @@ func ownCheckout() (string, error) {
 		}
 		if why := foreign(info, os.Getuid()); why != "" {
 			return "", fmt.Errorf("%s, above the working directory, is not used: %s %s; if you trust its code, run the "+
-				"command there",
-				root, path, why)
+				"command there", root, path, why)
 		}
 	}
 	return root, nil
 }
 
-// foreign says why somebody other than a user, or root, may have written a file or folder; "" if nobody may.
+// foreign says why somebody other than the user or root may have written a file or folder, or returns "".
 func foreign(info fs.FileInfo, user int) string {
 	owner := -1
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
