@@ -24,8 +24,8 @@ var lossSizes = map[string]float64{
 const ruleSize = 0.5
 
 // The factors of the learning rates of losses over those by size. They were chosen once for all losses of a kind, by
-// Recall@1 on held-out training classes (one in four of minicar's; 256 images, so that one image is 0.4 points), with one
-// seed and ten of the 24 epochs of the quick preset:
+// Recall@1 on held-out training classes (one in four of minicar's; 256 images, so that one image is 0.4 points), with
+// one seed and ten of the 24 epochs of the quick preset:
 //
 //	                    once   4 times
 //	contrastive         87.9   87.9

@@ -25,13 +25,16 @@ func TestLossRates(t *testing.T) {
 	for _, c := range []struct {
 		loss, exchange string
 		lr, proxies    float64
-	}{{"info-nce", "", 0.014, 0}, {"info-nce", "direction=cos-orth&triplet=cir", 0.014, 0}, {"info-nce", "pair=lin-ms", 0.035, 0}, {"norm-softmax", "", 0.03, 0.03}} {
+	}{
+		{"info-nce", "", 0.014, 0}, {"info-nce", "direction=cos-orth&triplet=cir", 0.014, 0},
+		{"info-nce", "pair=lin-ms", 0.035, 0}, {"norm-softmax", "", 0.03, 0.03},
+	} {
 		if s, err := p.LossSpec("minicar", c.loss, "", c.exchange, 1); err != nil || s.LR != c.lr || s.ProxyLR != c.proxies {
 			t.Errorf("%s %s: rates %g and %g, %v, want %g and %g", c.loss, c.exchange, s.LR, s.ProxyLR, err, c.lr, c.proxies)
 		}
 	}
 	if _, err := p.LossSpec("minicar", "nonsense", "", "", 1); err == nil {
-		t.Error("a loss that there is not")
+		t.Error("no error for an unknown loss")
 	}
 }
 

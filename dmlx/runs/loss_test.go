@@ -160,7 +160,7 @@ func TestSpecByLoss(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
-	if _, err := good.ParsedRule(); err == nil || !strings.Contains(err.Error(), "not by a rule") {
+	if _, err := good.ParsedRule(); err == nil || !strings.Contains(err.Error(), "not a rule") {
 		t.Errorf("rule of a loss: %v", err)
 	}
 	if back, err := good.WithRule(dmlx.Rule{}); err != nil || back.Loss != "" || back.Validate() != nil {

@@ -12,18 +12,19 @@ import (
 
 // RankAgreement says how well two lists of means agree in their order.
 type RankAgreement struct {
-	N int
+	N int // The number of pairs of means.
 	// Rho is Spearman's rank correlation: 1 for the same order, −1 for the opposite one.
 	Rho float64
 	// P is the probability that a random order agrees at least as well: one-sided, over all orders of up to 8 means and
 	// over random ones beyond.
 	P float64
-	// Low and High bound the middle 95 % of ρ when every mean moves by its own standard error. They are NaN where a mean
-	// is of a single seed, whose noise is not known.
+	// Low and High bound the middle 95 % of ρ when each mean varies by its standard error. They are NaN if a mean is of a
+	// single seed, since its noise is unknown.
 	Low, High float64
 }
 
-// String is "ρ = 0.80 [0.40, 1.00], n = 4, p = 0.17", without the brackets where there is no interval.
+// String formats the agreement: "ρ = 0.80 [0.40, 1.00], n = 4, p = 0.17", or without brackets if there is no
+// interval.
 func (a RankAgreement) String() string {
 	if math.IsNaN(a.Rho) {
 		return fmt.Sprintf("ρ undefined, n = %d", a.N)
@@ -39,14 +40,15 @@ func (a RankAgreement) String() string {
 	if !math.IsNaN(a.Low) {
 		interval = fmt.Sprintf(" [%s, %s]", sign(a.Low), sign(a.High))
 	}
-	return fmt.Sprintf("ρ = %s%s, n = %d, p = ", sign(a.Rho), interval, a.N) + strings.Replace(fmt.Sprintf("%.2g", a.P), "-", "−", 1)
+	p := strings.Replace(fmt.Sprintf("%.2g", a.P), "-", "−", 1)
+	return fmt.Sprintf("ρ = %s%s, n = %d, p = %s", sign(a.Rho), interval, a.N, p)
 }
 
-// CompareRanks compares the order of two lists of means, pair by pair. Pairs without a mean on either side are left out.
-// With fewer than three pairs left, or equal means throughout a side, ρ is NaN. The result is deterministic.
+// CompareRanks compares the order of two lists of means, pair by pair. Pairs with a NaN are left out. ρ is NaN for
+// fewer than three pairs, or if all means of a list are equal. The result is deterministic.
 func CompareRanks(a, b []Mean) (RankAgreement, error) {
 	if len(a) != len(b) {
-		return RankAgreement{}, fmt.Errorf("rank agreement: %d means against %d, want as many", len(a), len(b))
+		return RankAgreement{}, fmt.Errorf("rank agreement: lists of %d and %d means: want equal lengths", len(a), len(b))
 	}
 	var x, y []Mean
 	for i := range a {
@@ -76,7 +78,7 @@ func CompareRanks(a, b []Mean) (RankAgreement, error) {
 	out.P = permutationP(mx, my, out.Rho, source)
 	single := func(s Mean) bool { return s.N == 1 }
 	if slices.ContainsFunc(x, single) || slices.ContainsFunc(y, single) {
-		out.Low, out.High = math.NaN(), math.NaN() // To move the other means alone would show too little.
+		out.Low, out.High = math.NaN(), math.NaN() // Varying only the other means would make it too short.
 		return out, nil
 	}
 	noisy := func(list []Mean) []float64 {

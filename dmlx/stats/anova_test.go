@@ -16,8 +16,8 @@ func near(got, want float64) bool {
 	return math.Abs(got-want) <= 1e-7*(1+math.Abs(want)) || math.IsNaN(got) && math.IsNaN(want)
 }
 
-// A 2×2×2 grid with two runs each, y = 10 + 2d + p + ½·d·p ± 1 with d, p, t = ±1, by hand. The sums of squares are
-// 16·2², 16·1², 0, 16·½², and 16·1² of the seeds with 8 degrees of freedom. The margins are 10 ± effect.
+// Computed by hand: a 2×2×2 grid with two runs each, y = 10 + 2d + p + ½·d·p ± 1 with d, p, t = ±1.
+// Sums of squares: 16·2², 16·1², 0, 16·½², and 16·1² of the seeds with 8 degrees of freedom. Margins: 10 ± effect.
 func TestAnovaByHand(t *testing.T) {
 	var runs []Observation
 	for _, d := range []float64{1, -1} {
@@ -74,7 +74,7 @@ func TestAnovaByHand(t *testing.T) {
 	}
 }
 
-// Against statsmodels; testdata/anova.py made the numbers.
+// Comparison with statsmodels. testdata/anova.py computes the numbers.
 func TestAnovaAgainstStatsmodels(t *testing.T) {
 	raw, err := os.ReadFile("testdata/anova.json")
 	if err != nil {
@@ -151,7 +151,7 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 	}
 }
 
-// Two parts that always change together cannot be told apart: no degree of freedom, no margin, no number made up.
+// Two parts that always change together are confounded: they have no degrees of freedom and no margins.
 func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 	var runs []Observation
 	for i := range 8 {
@@ -211,7 +211,7 @@ func TestAnovaErrors(t *testing.T) {
 	}
 }
 
-// Without noise there is nothing to divide by, and no F.
+// Without noise, F is undefined.
 func TestAnovaWithoutNoise(t *testing.T) {
 	var runs []Observation
 	for i := range 16 {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Interval is a value with its 95 % confidence interval; Low and High are NaN where there is none.
+// Interval is a value with its 95 % confidence interval. Low and High are NaN if the interval is unknown.
 type Interval struct{ Value, Low, High float64 }
 
-// Point returns a value without an interval. The value may be NaN for none.
+// Point returns a value, or NaN, whose interval is unknown.
 func Point(value float64) Interval { return Interval{value, math.NaN(), math.NaN()} }
 
 // Times returns the interval in another unit: with the factor 100, a fraction becomes percent.
@@ -17,7 +17,7 @@ func (v Interval) Times(factor float64) Interval {
 	return Interval{factor * v.Value, factor * v.Low, factor * v.High}
 }
 
-// ExcludesZero tells whether zero lies outside the interval. It is false where there is no interval.
+// ExcludesZero reports whether zero lies outside the interval. It is false if the interval is unknown.
 func (v Interval) ExcludesZero() bool { return v.Low > 0 || v.High < 0 }
 
 // String formats the interval with one decimal: "1.2 [0.3, 2.1]", "1.2" without an interval, "–" without a value.

@@ -11,8 +11,8 @@ import (
 // counted and not averaged. Without a finite run the mean is NaN.
 type Mean struct {
 	Mean, Std float64
-	N         int // How many finite runs are in the mean.
-	Diverged  int // How many runs diverged and are not in it.
+	N         int // The number of finite runs in the mean.
+	Diverged  int // The number of diverged runs, which are not in the mean.
 }
 
 // MeanOf returns the mean and standard deviation of the values that are not NaN.

@@ -11,8 +11,8 @@ import (
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
-// rate and the length. A config and the images determine the numbers of a run, up to the rounding of the backend. A
-// [presets.Preset] fills in a config for a data set; a stored config is JSON.
+// rate and the length. A config and the images determine the numbers of a run, up to the rounding of the backend.
+// Package presets fills in configs for data sets. Stored configs are JSON.
 type Config struct {
 	// Rule is the identity of the rule, as [dissect.IdentityOf] returns it; empty where a loss is trained.
 	// [Config.WithRule] sets it.
@@ -64,8 +64,8 @@ type Memory struct {
 	// Precision is the precision of the network in training: "" for float32, or [BFloat16], which keeps weights, batch
 	// normalization, triplets and the gradients at the embeddings in float32 and halves the memory of the rest.
 	Precision string `json:"precision,omitempty"`
-	// MicroBatch, if not 0, is the number of images that are embedded at a time; see [microBatches]. The JSON key is a
-	// former name.
+	// MicroBatch, if not 0, is the number of images that are embedded at a time. The triplets are still those of the
+	// whole batch (gradient caching). "piece" is a former name.
 	MicroBatch int `json:"piece,omitempty"`
 	// Recompute keeps only the inputs of residual blocks for the backward pass and computes the rest again; see
 	// [backbone.Pass].
@@ -140,7 +140,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("learning rate is %g, must be a positive number", c.LR)
 	}
 	if !(c.Decay >= 0 && c.Decay <= 1) {
-		return fmt.Errorf("decay of the learning rate is %g, must be a share of the epochs, from 0 to 1", c.Decay)
+		return fmt.Errorf("learning rate decay is %g, must be a share of the epochs, from 0 to 1", c.Decay)
 	}
 	return nil
 }

@@ -31,13 +31,13 @@
 //
 // # GoMLX
 //
-// The package uses graphs, automatic differentiation and gradient checkpointing (core/graph), tensors (core/tensors),
-// and variables with compiled graphs (ml/model). It does not use the following parts, as of GoMLX 0.28.1. Versions
-// 0.28.2 of GoMLX and 0.1.3 of compute, which extend dynamic shapes and add export to ONNX, change none of it.
+// The package uses graphs with automatic differentiation (core/graph), tensors (core/tensors), and variables with
+// compiled graphs (ml/model). It does not use the following parts, as of GoMLX 0.28.1. Versions 0.28.2 of GoMLX and
+// 0.1.3 of compute extend dynamic shapes and add export to ONNX, and change nothing about these reasons:
 //
-//   - ml/train: its Trainer accumulates the gradients of a loss of each micro-batch, but here the triplets of a step
-//     span all micro-batches. A step also returns similarities of each anchor, where ml/train has metrics, and its
-//     Loop takes no context to stop it. Rules themselves work with ml/train: see the examples of package dmlx.
+//   - ml/train: its Trainer can accumulate gradients, but takes the loss of each micro-batch by itself, whereas the
+//     triplets of a step here span all micro-batches. Its Loop takes no context that could stop it. Rules themselves
+//     work with ml/train; see the examples of package dmlx.
 //   - ml/train/optimizer: SGD has one learning rate for all variables. Proxies need another one.
 //   - ml/model/checkpoint: its format is GoMLX's own, without checksums. Here other programs read the weights
 //     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.

@@ -15,10 +15,10 @@ import (
 
 // Epoch is a line of metrics.jsonl: measures of one epoch of training. Means are over the valid triplets.
 type Epoch struct {
-	Epoch int     `json:"epoch"` // From 1.
+	Epoch int     `json:"epoch"` // Counted from 1.
 	Step  int     `json:"step"`  // Steps done at its end.
 	LR    float64 `json:"lr"`
-	// Triplets is the number of valid triplets, EmptyBatches that of batches without any, which change no weights.
+	// Triplets is the number of valid triplets, EmptyBatches that of batches without any.
 	Triplets     int `json:"triplets"`
 	EmptyBatches int `json:"empty_batches"`
 	// ViolationRate is the share of the triplets with S_an > S_ap.

@@ -16,7 +16,7 @@ import (
 // Steps by micro-batches end at the weights of a graph that embeds all micro-batches and differentiates through them.
 func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 	const size, steps, classes, images, dim = 16, 2, 4, 3, 8
-	draw := func(i int) (pixels []uint8, labels []int32) {
+	randomBatch := func(i int) (pixels []uint8, labels []int32) {
 		rng := stream(1, 77, uint64(i))
 		for class := range int32(classes) {
 			for range images {
@@ -105,7 +105,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 					}
 				}
 				for i := range steps {
-					pixels, labels := draw(i)
+					pixels, labels := randomBatch(i)
 					images, err := e.upload(batch{pixels, labels}, size)
 					if err != nil {
 						t.Fatal(err)

@@ -124,7 +124,7 @@ func (c Config) validateObjective() error {
 		return err
 	}
 	if got, want := c.Objective(), same.Objective(); got != want {
-		return fmt.Errorf("%s is not in canonical form: use %s", got, want)
+		return fmt.Errorf("%s is not in canonical form: want %s", got, want)
 	}
 	l, err := losses.Parse(c.Loss)
 	if err != nil {

@@ -32,7 +32,7 @@ func tinyConfig() Config {
 // tinyHeldOut holds out one class in three, so that labels differ from class numbers.
 const tinyHeldOut = 3
 
-// tinyLossConfig is tinyConfig with a loss, for six classes of which some are held out.
+// tinyLossConfig returns tinyConfig with a loss, for six classes with some held out.
 func tinyLossConfig(t *testing.T, loss string) Config {
 	t.Helper()
 	c, err := tinyConfig().WithLoss(loss, "")
@@ -120,11 +120,11 @@ func TestStepByLoss(t *testing.T) {
 				if err := backbone.Init(weights, backbone.Small, spec.Dim, spec.Seed); err != nil {
 					t.Fatal(err)
 				}
-				draws, err := newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+				sampler, err := newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := load(set.Train, draws.batch(0))
+				b := load(set.Train, sampler.batch(0))
 				bias := variableOf(t, weights, "/fc/bias")
 				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colors *Node) *Node {
 					return backbone.Small.Embed(scope, normalizeColors(pixels, colors), spec.Dim, backbone.Pass{Training: true})
@@ -209,7 +209,7 @@ func TestFirstProxies(t *testing.T) {
 	}
 }
 
-// variableOf reads a variable of a store.
+// variableOf returns the values of a variable.
 func variableOf(t *testing.T, weights *model.Store, path string) []float32 {
 	t.Helper()
 	v := weights.GetVariable(path)
@@ -227,7 +227,7 @@ func variableOf(t *testing.T, weights *model.Store, path string) []float32 {
 	return out
 }
 
-// trainers are one on the Go backend and, where it is another, one on the backend that [backend.Open] chooses.
+// trainers returns a trainer on the Go backend, and one on the backend that [backend.Open] chooses if that differs.
 var trainers = sync.OnceValue(func() []*Trainer {
 	b, err := backend.Go()
 	if err != nil {

@@ -40,7 +40,7 @@ func TestStepsEndAtTheWeightsOfTraining(t *testing.T) {
 			}
 		}
 
-		draws, err := newSampler(set.Train.Labels, nil, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+		sampler, err := newSampler(set.Train.Labels, nil, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestStepsEndAtTheWeightsOfTraining(t *testing.T) {
 			Arch: backbone.Small, LR: spec.LR, Count: spec.Steps(), Batch: spec.Batch(), Size: 16, Mean: set.Mean, Std: set.Std,
 		}
 		for i := range spec.Steps() {
-			b := load(set.Train, draws.batch(i))
+			b := load(set.Train, sampler.batch(i))
 			steps.Pixels = append(steps.Pixels, b.pixels...)
 			for _, l := range b.labels {
 				steps.Labels = append(steps.Labels, int64(l)<<40) // Any int64 is a label.
@@ -88,7 +88,7 @@ func TestStepsEndAtTheWeightsOfTraining(t *testing.T) {
 	}
 }
 
-// values are the tensors of the small network in a safetensors file, in GoMLX's layout, by path.
+// values returns the tensors of the small network in a safetensors file, in GoMLX's layout, by path.
 func values(t *testing.T, raw []byte, dim int) map[string][]float32 {
 	t.Helper()
 	store := model.NewStore()
@@ -149,7 +149,7 @@ func readPyTorchSteps(t *testing.T) (f pytorchSteps, s Steps) {
 	return f, s
 }
 
-// congruential are n numbers of 16 bits, the high ones of a linear congruential generator.
+// congruential returns n numbers of 16 bits, the high bits of a linear congruential generator.
 func congruential(x uint64, n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -159,7 +159,7 @@ func congruential(x uint64, n int) []int {
 	return out
 }
 
-// plainWeights are parity.py's: multiples of a power of two, in a safetensors file.
+// plainWeights returns the weights of parity.py, multiples of a power of two, as a safetensors file.
 func plainWeights(t *testing.T, dim int) []byte {
 	t.Helper()
 	header := make(map[string]any)

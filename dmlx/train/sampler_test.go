@@ -135,7 +135,7 @@ func TestSamplerOfSmallClasses(t *testing.T) {
 		}
 	}
 	if len(seen) != len(labels) {
-		t.Errorf("%d of %d images were drawn", len(seen), len(labels))
+		t.Errorf("%d of %d images were sampled", len(seen), len(labels))
 	}
 }
 

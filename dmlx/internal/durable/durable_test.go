@@ -48,7 +48,9 @@ func TestNoLink(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Symlink("a", filepath.Join(dir, "l"))); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"a": false, "a/b": false, "none/l": false, "l": true, "l/b": true, "a/../l": true} {
+	for name, want := range map[string]bool{
+		"a": false, "a/b": false, "none/l": false, "l": true, "l/b": true, "a/../l": true,
+	} {
 		var link *LinkError
 		if got := errors.As(NoLink(dir, name), &link); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -59,7 +61,7 @@ func TestNoLink(t *testing.T) {
 	}
 }
 
-// What a killed process has left goes when the same file is written again; what another is writing stays.
+// Create removes what a killed process has left of the same file, and keeps what another process is writing.
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.tar")

@@ -1,4 +1,4 @@
-"""Writes anova.json: small unbalanced grids and their analysis of variance by statsmodels, to check stats.Analyse.
+"""Writes anova.json: small unbalanced grids and their analysis of variance by statsmodels, to check stats.Analyze.
 
     pip install statsmodels==0.14.4 scipy==1.14.1 pandas==2.2.3 numpy==2.1.3 && python anova.py > anova.json
 

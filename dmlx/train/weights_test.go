@@ -1,4 +1,4 @@
-package presets
+package train_test
 
 import (
 	"fmt"
@@ -14,11 +14,12 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// randomWeights is a safetensors file of a network with a head of its own size, as ImageNet's has 1000 classes.
+// randomWeights returns a safetensors file of a network whose last layer has its own size, as ImageNet's has 1000.
 func randomWeights(t *testing.T, a backbone.Arch, dim int) []byte {
 	t.Helper()
 	store := model.NewStore()
@@ -32,7 +33,7 @@ func randomWeights(t *testing.T, a backbone.Arch, dim int) []byte {
 	return raw
 }
 
-// The hub of this test serves as huggingface.co does: information with a commit, and files with an ETag.
+// The server of this test answers as huggingface.co does: information with a commit, and files with an ETag.
 func TestFetchWeights(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	raw := randomWeights(t, backbone.ResNet18, 10)
@@ -41,7 +42,8 @@ func TestFetchWeights(t *testing.T) {
 		asked = append(asked, r.Method+" "+r.URL.Path)
 		switch r.URL.Path {
 		case "/api/models/timm/resnet18.tv_in1k/revision/main":
-			fmt.Fprintf(w, `{"id": "timm/resnet18.tv_in1k", "sha": %q, "siblings": [{"rfilename": "model.safetensors"}]}`, commit)
+			fmt.Fprintf(w, `{"id": "timm/resnet18.tv_in1k", "sha": %q, "siblings": [{"rfilename": "model.safetensors"}]}`,
+				commit)
 		case "/timm/resnet18.tv_in1k/resolve/" + commit + "/model.safetensors":
 			w.Header().Set("ETag", `"etag-1"`)
 			w.Header().Set("X-Repo-Commit", commit)
@@ -55,7 +57,7 @@ func TestFetchWeights(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("DMLX_CACHE", t.TempDir())
 
-	preset, err := Parse("paper")
+	preset, err := presets.Parse("paper")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,8 @@ func TestFetchWeights(t *testing.T) {
 	if _, err := train.FetchWeights(t.Context(), backbone.ResNet18); err != nil || len(asked) != before {
 		t.Errorf("again: %v; asked for %q", err, asked[before:])
 	}
-	if spec, err = preset.Spec("CAR", dmlx.Rule{}, 1); err != nil || spec.WeightsDigest != train.DigestOf(raw) || spec.Validate() != nil {
+	spec, err = preset.Spec("CAR", dmlx.Rule{}, 1)
+	if err != nil || spec.WeightsDigest != train.DigestOf(raw) || spec.Validate() != nil {
 		t.Errorf("%+v, %v", spec, err)
 	}
 	if err := os.WriteFile(path, raw[:1000], 0o600); err != nil {
@@ -86,15 +89,18 @@ func TestFetchWeights(t *testing.T) {
 	if _, err := train.FetchWeights(t.Context(), backbone.ResNet18); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("damaged: %v", err)
 	}
-	if _, err := train.FetchWeights(t.Context(), backbone.Small); err == nil || !strings.Contains(err.Error(), "resnet18") {
+	_, err = train.FetchWeights(t.Context(), backbone.Small)
+	if err == nil || !strings.Contains(err.Error(), "resnet18") {
 		t.Errorf("small: %v", err)
 	}
-	if _, err := train.FetchWeights(t.Context(), backbone.ResNet50); err == nil || !strings.Contains(err.Error(), "put its model.safetensors at") || strings.Contains(err.Error(), "\n") {
+	_, err = train.FetchWeights(t.Context(), backbone.ResNet50)
+	if err == nil || !strings.Contains(err.Error(), "put its model.safetensors at") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("not on the hub: %v", err)
 	}
 }
 
-// A run may start from a file, whose digest is part of its spec.
+// A run can start from a file, whose digest becomes part of its spec.
 func TestStartFromFile(t *testing.T) {
 	raw := randomWeights(t, backbone.Small, 3)
 	path := filepath.Join(t.TempDir(), "w.safetensors")
@@ -103,7 +109,8 @@ func TestStartFromFile(t *testing.T) {
 	}
 	s := runstest.Tiny()
 	spec, err := s.WithStart("", path)
-	if err != nil || spec.Weights != train.Pretrained || spec.WeightsDigest != train.DigestOf(raw) || spec.Hash() == s.Hash() {
+	if err != nil || spec.Weights != train.Pretrained || spec.WeightsDigest != train.DigestOf(raw) ||
+		spec.Hash() == s.Hash() {
 		t.Fatalf("%+v, %v", spec, err)
 	}
 	store, _ := runstest.Store(t)
@@ -111,10 +118,12 @@ func TestStartFromFile(t *testing.T) {
 	if r.Spec.WeightsDigest != train.DigestOf(raw) {
 		t.Errorf("%+v", r.Spec)
 	}
-	if _, err := s.WithStart("resnet18", path); err == nil || !strings.Contains(err.Error(), "not the weights of resnet18") {
+	_, err = s.WithStart("resnet18", path)
+	if err == nil || !strings.Contains(err.Error(), "not the weights of resnet18") {
 		t.Errorf("of another network: %v", err)
 	}
-	if _, err := s.WithStart("", "nowhere"); err == nil || !strings.Contains(err.Error(), "no such file; use pretrained, random, or the path") {
+	_, err = s.WithStart("", "nowhere")
+	if err == nil || !strings.Contains(err.Error(), "no such file; use pretrained, random, or the path") {
 		t.Errorf("no file: %v", err)
 	}
 }

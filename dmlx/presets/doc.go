@@ -1,0 +1,8 @@
+// Package presets fills in the specs of runs: how large the network is, which data sets take the paper's roles, how
+// long a training is, and at which learning rate.
+//
+// [Parse] returns a [Preset] by name: smoke, quick, full or paper. [Preset.Spec] returns the spec of a rule and
+// [Preset.LossSpec] that of a loss, ready for runs.Run. Read preset.go for the sizes, rates.go for the learning rates
+// of rules and lossrates.go for those of losses. command.go goes the other way, from a spec to the command that trains
+// it.
+package presets
