@@ -63,7 +63,7 @@ func TestFlowPanel(t *testing.T) {
 	for range 4 {
 		press("play", "dim", "sphere", "steps", "20")
 	}
-	if v := p.final(); !strings.Contains(v.Note, "step 80:") || !strings.Contains(v.Alts["flow"], "from step 0 to 80") {
+	if v := p.final(); !strings.Contains(v.Note, "step 80:") || !strings.Contains(v.Alts["flow"], "From step 0 to 80") {
 		t.Errorf("what stays: %q, %q", v.Note, v.Alts["flow"])
 	}
 }
@@ -92,7 +92,7 @@ func TestFlowPanelBadInput(t *testing.T) {
 	// A flow that was not played is played at the end.
 	p = flowPage(t, Flow{Rule: parse(t, "ours"), Dim: 3})
 	p.draw(p.first())
-	if v := p.final(); !strings.Contains(v.Alts["flow"], "from step 0 to 250") {
+	if v := p.final(); !strings.Contains(v.Alts["flow"], "From step 0 to 250") {
 		t.Errorf("%q, %q", v.Alts["flow"], v.Problem)
 	}
 	if err := (Flow{Dim: 4}).Run(t.Context()); err == nil {
