@@ -307,7 +307,8 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 	}
 	return &Figure{
 		Width: vg.Points(30 + 300*float64(len(panels))), Height: vg.Points(250),
-		Alt:    "The length of the gradient of the network's weights over the learning rate, for each pair weight and data set.",
+		Alt: "The length of the gradient of the network's weights over the learning rate, " +
+			"for each pair weight and data set.",
 		panels: func(c draw.Canvas) { drawRow(c, panels, 14) },
 	}, nil
 }
