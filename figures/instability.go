@@ -30,8 +30,8 @@ type NormPanel struct {
 
 // Instability draws how pair weights depend on β, in one row for each data set: the length of G (mean and range over
 // batches), its standard deviation relative to its mean, and the share of the variance of P₋ that the pair's own
-// similarity does not explain. It tests the paper's statement that sig-ms is unstable. Lengths must be positive, at
-// least two for each β.
+// similarity does not explain. It tests the statement of the paper's appendix C that sig-ms is unstable. Lengths must
+// be positive, at least two for each β.
 func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("instability: no data sets; want at least one")
