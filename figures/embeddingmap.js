@@ -37,9 +37,9 @@ function (id, d) {
       e.setAttribute("vector-effect", "non-scaling-stroke");
       over.append(e);
     };
-    const ring = (i, pixels, colour, width) => mark("ellipse", {
+    const ring = (i, pixels, color, width) => mark("ellipse", {
       cx: d.x[i], cy: d.y[i], rx: 1e4 * pixels / picture.clientWidth, ry: 1e4 * pixels / picture.clientHeight,
-      fill: "none", stroke: colour, "stroke-width": width,
+      fill: "none", stroke: color, "stroke-width": width,
     });
     const clear = () => { at = -1; tip.style.display = "none"; over.replaceChildren(); };
     const look = i => {

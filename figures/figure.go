@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -92,6 +93,26 @@ func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
 		x = out[i].Max.X + gap
 	}
 	return out
+}
+
+// drawRows draws rows of plots of equal height. In each row the plots have the given relative widths.
+func drawRows(c draw.Canvas, rows [][]*plot.Plot, gap vg.Length, widths ...float64) {
+	height := (c.Max.Y - c.Min.Y) / vg.Length(len(rows))
+	for r, plots := range rows {
+		row := c
+		row.Max.Y -= height * vg.Length(r)
+		row.Min.Y = row.Max.Y - height + 4
+		for i, panel := range columns(row, gap, widths...) {
+			drawPlot(plots[i], panel)
+		}
+	}
+}
+
+// drawRow draws plots of equal width side by side.
+func drawRow(c draw.Canvas, plots []*plot.Plot, gap vg.Length) {
+	for i, panel := range columns(c, gap, slices.Repeat([]float64{1}, len(plots))...) {
+		drawPlot(plots[i], panel)
+	}
 }
 
 // squares splits a canvas into a row of canvases, one for each plot, whose data areas are equal squares, as large as

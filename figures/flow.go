@@ -21,7 +21,7 @@ type TripletMotion struct {
 	Rule string
 	// Anchor, Positive and Negative are embeddings of length 1.
 	Anchor, Positive, Negative [2]float64
-	// The gradients of the loss at them. Members move against them.
+	// The gradients of the rule at them. Members move against these.
 	AnchorGradient, PositiveGradient, NegativeGradient [2]float64
 }
 

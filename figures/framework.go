@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Step is the data of Figure 1: one training step of a batch of N images with embeddings of dimension D, forward and
-// back to the gradient in two ways. Matrices are row-major. All values are measured ones.
+// Step is the data of Figure 1: one measured training step of a batch of N images with embeddings of dimension D,
+// forward and back to the gradient in two ways. Matrices are row-major.
 type Step struct {
 	Images []image.Image // The first images of the batch, one class in a row.
 	PerRow int
@@ -68,7 +68,7 @@ func (s Step) check() error {
 	}{{"F", s.F, n * s.Dim}, {"S", s.S, n * n}, {"M", s.M, n * n}, {"G", s.G, n * s.Dim},
 		{"M of the loss", s.LossM, n * n}, {"∂L/∂F", s.LossG, n * s.Dim}} {
 		if len(m.values) != m.want {
-			return fail("%s has %d values, want %d", m.name, len(m.values), m.want)
+			return fail("%s has %d values; want %d", m.name, len(m.values), m.want)
 		}
 		for i, v := range m.values {
 			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
@@ -82,12 +82,12 @@ func (s Step) check() error {
 				t.Negative, n-1)
 		}
 		if sum := t.Sap + t.San + t.PairPositive + t.PairNegative + t.Weight; math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return fail("triplet %d has a weight or a similarity that is not finite", i)
+			return fail("triplet %d has an infinite or NaN weight or similarity; want finite numbers", i)
 		}
 	}
 	for _, g := range s.Stages {
 		if sum := g.Rule + g.Loss; math.IsNaN(sum) || math.IsInf(sum, 0) {
-			return fail("the gradient of %s is not finite", g.Name)
+			return fail("the gradient of %s is infinite or NaN; want finite numbers", g.Name)
 		}
 	}
 	return nil

@@ -30,8 +30,8 @@ type NormPanel struct {
 
 // Instability draws how pair weights depend on β, in one row for each data set: the length of G (mean and range over
 // batches), its standard deviation relative to its mean, and the share of the variance of P₋ that the pair's own
-// similarity does not explain. It tests the paper's statement that sig-ms is unstable. Lengths must be positive, at
-// least two for each β.
+// similarity does not explain. It tests the statement of the paper's appendix C that sig-ms is unstable. Lengths must
+// be positive, at least two for each β.
 func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("instability: no data sets; want at least one")
@@ -123,17 +123,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 		Alt: "The length of a batch's gradient under each pair weight as β grows, how much it differs between batches, " +
 			"and the share of the variance of P₋ that the pair's own similarity does not explain. " +
 			"Under sig-ms all three grow steeply with β; under sig they do not grow; lin and lin-ms have no β.",
-		panels: func(c draw.Canvas) {
-			height := (c.Max.Y - c.Min.Y) / vg.Length(len(rows))
-			for r, plots := range rows {
-				part := c
-				part.Max.Y -= height * vg.Length(r)
-				part.Min.Y = part.Max.Y - height + 4
-				for i, panel := range columns(part, 14, 1.1, 1, 1) {
-					drawPlot(plots[i], panel)
-				}
-			}
-		},
+		panels: func(c draw.Canvas) { drawRows(c, rows, 14, 1.1, 1, 1) },
 	}, nil
 }
 
@@ -317,15 +307,8 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 	}
 	return &Figure{
 		Width: vg.Points(30 + 300*float64(len(panels))), Height: vg.Points(250),
-		Alt: "The length of the gradient of the network's weights over the learning rate, for each pair weight and data set.",
-		panels: func(c draw.Canvas) {
-			widths := make([]float64, len(panels))
-			for i := range widths {
-				widths[i] = 1
-			}
-			for i, part := range columns(c, 14, widths...) {
-				drawPlot(panels[i], part)
-			}
-		},
+		Alt: "The length of the gradient of the network's weights over the learning rate, " +
+			"for each pair weight and data set.",
+		panels: func(c draw.Canvas) { drawRow(c, panels, 14) },
 	}, nil
 }

@@ -79,11 +79,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 		Alt: "Appendix. Pair weights relative to the anchor's other pairs, over the similarity of the pair itself. " +
 			"With ΔS = 0.1 the weight of a near negative is more than 2.5 times that with ΔS = 0 under sig-ms " +
 			"and 1.1 times that under lin-ms; the weight of a positive falls a little under both.",
-		panels: func(c draw.Canvas) {
-			parts := columns(c, 14, 1, 1)
-			drawPlot(positive, parts[0])
-			drawPlot(negative, parts[1])
-		},
+		panels: func(c draw.Canvas) { drawRow(c, []*plot.Plot{positive, negative}, 14) },
 	}, nil
 }
 

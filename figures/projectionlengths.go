@@ -180,17 +180,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 			"over the similarity of the pair. At the positive and the negative, the cosine direction has no part " +
 			"along d_⊥ at S = ±1, and the Euclidean one grows with S. " +
 			"The orthogonal directions have none at a negative that lies between anchor and positive.",
-		panels: func(c draw.Canvas) {
-			height := (c.Max.Y - c.Min.Y) / 2
-			for row, plots := range rows {
-				part := c
-				part.Max.Y -= height * vg.Length(row)
-				part.Min.Y = part.Max.Y - height + 4
-				for i, panel := range columns(part, 10, 1.1, 1, 1) {
-					drawPlot(plots[i], panel)
-				}
-			}
-		},
+		panels: func(c draw.Canvas) { drawRows(c, rows[:], 10, 1.1, 1, 1) },
 	}, nil
 }
 

@@ -166,9 +166,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 			names.Max.Y = c.Min.Y + vg.Length(14*((len(groups)+1)/2))
 			drawRunNames(names, groups)
 			c.Min.Y = names.Max.Y + 8
-			for i, part := range columns(c, 10, 1, 1, 1, 1) {
-				drawPlot(plots[i], part)
-			}
+			drawRow(c, plots, 10)
 		},
 	}, nil
 }

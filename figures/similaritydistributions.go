@@ -95,15 +95,7 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 	return &Figure{
 		Width: vg.Points(290*float64(len(sets)) + 30), Height: vg.Points(226), Alt: strings.Join(words, " "),
 		Provenance: provenance,
-		panels: func(c draw.Canvas) {
-			widths := make([]float64, len(panels))
-			for i := range widths {
-				widths[i] = 1
-			}
-			for i, part := range columns(c, 16, widths...) {
-				drawPlot(panels[i], part)
-			}
-		},
+		panels:     func(c draw.Canvas) { drawRow(c, panels, 16) },
 	}, nil
 }
 

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// How far a channel may be off, of 255, where a colour fills an area, which must not show bands, and where it is rare: no eye
-	// sees it on the edge of a letter.
+	// The largest change of a channel, of 255: small for colors that fill areas, which must not show bands, and larger
+	// for rare colors, which are on the edges of letters.
 	compactTolerance     = 3
 	compactRareTolerance = 12
-	// A colour is rare below this share of a picture, and where rare colours have more than this share of it, it is no drawing.
+	// A color with a smaller share of the picture is rare. A picture with a larger share of rare colors is not a drawing.
 	compactRare  = 2e-4
 	compactEdges = 0.1
 )
 
-// compact writes the PNG file of a drawing with a palette: its frequent colours as they are, or nearly, those on soft edges by one
-// that is close. It then takes a third of the room in a notebook. Other pictures stay as they are.
+// compact rewrites the PNG file of a drawing with a palette, which takes a third of the space in a notebook. Frequent
+// colors change little or not at all; those of soft edges are replaced by close ones. Files that are not drawings are
+// returned unchanged.
 func compact(data []byte) []byte {
 	decoded, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -34,7 +35,7 @@ func compact(data []byte) []byte {
 	for i := 0; i < len(img.Pix); i += 4 {
 		counts[[4]uint8(img.Pix[i:])]++
 	}
-	colours := slices.SortedFunc(maps.Keys(counts), func(a, b [4]uint8) int {
+	colors := slices.SortedFunc(maps.Keys(counts), func(a, b [4]uint8) int {
 		return cmp.Or(counts[b]-counts[a], slices.Compare(a[:], b[:]))
 	})
 	pixels := float64(len(img.Pix) / 4)
@@ -49,8 +50,8 @@ func compact(data []byte) []byte {
 		return data
 	}
 	var kept [][4]uint8
-	index := make(map[[4]uint8]uint8, len(colours))
-	for _, c := range colours {
+	index := make(map[[4]uint8]uint8, len(colors))
+	for _, c := range colors {
 		tolerance := compactTolerance
 		if rare(c) {
 			tolerance = compactRareTolerance
@@ -84,7 +85,7 @@ func compact(data []byte) []byte {
 	return b.Bytes()
 }
 
-// nearest is the place of the colour that is the least apart from c.
+// nearest returns the index of the color closest to c.
 func nearest(kept [][4]uint8, c [4]uint8) int {
 	best := 0
 	for i, k := range kept {
@@ -95,7 +96,7 @@ func nearest(kept [][4]uint8, c [4]uint8) int {
 	return best
 }
 
-// apart is the largest difference of two colours' channels.
+// apart returns the largest difference of two colors in a channel.
 func apart(a, b [4]uint8) int {
 	most := 0
 	for i := range a {

@@ -23,7 +23,7 @@ func TestCompact(t *testing.T) {
 		return b.Bytes()
 	}
 	blue := color.NRGBA{0x00, 0x72, 0xb2, 0xff}
-	// A blue square with soft, slightly noisy edges on white: more than 256 colours.
+	// A blue square with soft, slightly noisy edges on white: more than 256 colors.
 	drawn := encode(func(x, y int) color.NRGBA {
 		d := max(x-64, 64-x, y-64, 64-y)
 		switch {
@@ -60,8 +60,8 @@ func TestCompact(t *testing.T) {
 			}
 		}
 	}
-	// The areas of a heat map keep their colours, or nearly, though there are many of them.
-	area := func(x, y int) bool { return (7*x+13*y)%61 > 0 } // The rest is dots of rare colours.
+	// The areas of a heat map keep their many colors, nearly.
+	area := func(x, y int) bool { return (7*x+13*y)%61 > 0 } // All else is dots in rare colors.
 	cells := func(x, y int) color.NRGBA {
 		if !area(x, y) {
 			return color.NRGBA{uint8(x), uint8(y), uint8(x * y), 0xff}
@@ -74,7 +74,7 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := mapped.(*image.Paletted); !ok {
-		t.Errorf("a heat map of 64 colours has no palette: %T", mapped)
+		t.Errorf("a heat map of 64 colors has no palette: %T", mapped)
 	}
 	for y := range 128 {
 		for x := range 128 {
@@ -84,9 +84,9 @@ func TestCompact(t *testing.T) {
 			}
 		}
 	}
-	// A picture with colours all over stays as it is, and so does what is none.
+	// Pictures with colors all over and other data stay unchanged.
 	many := encode(func(x, y int) color.NRGBA { return color.NRGBA{uint8(2 * x), uint8(2 * y), uint8(x ^ y), 0xff} })
-	for name, data := range map[string][]byte{"many colours": many, "none": []byte("<svg/>"), "empty": nil} {
+	for name, data := range map[string][]byte{"many colors": many, "none": []byte("<svg/>"), "empty": nil} {
 		if !bytes.Equal(compact(data), data) {
 			t.Errorf("%s: changed", name)
 		}

@@ -1,8 +1,11 @@
-// Package nb shows things in a GoNB cell: figures, tables, text, and progress updated in place.
+// Package nb shows figures, tables, text and progress in a GoNB cell.
 //
-// A cell is a main program, and this package is its main part: where something goes wrong, Show, Check and Must end the
-// cell with the error on one line. In a program that GoNB did not start, what is shown becomes text on standard error.
-// It links no XLA, so a cell that draws is built and run within a second.
+// A notebook author uses [Show] for a figure or a table, [Must] and [Check] for errors, [NewProgress] for a progress
+// line, [Context] to stop with the cell's Stop button, and [Preset] and [Store] for the settings of "dmlx lab".
+//
+// A cell is a main program, and this package acts as its main function: on an error, Show, Check and Must end the
+// cell with one line of text. Outside a notebook, output is text on standard error. The package does not link XLA, so
+// a cell that draws is built and run within a second.
 package nb
 
 import (
@@ -26,7 +29,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Show displays a figure as a picture, or a table.
+// Show displays a figure as a picture, or a table. An error ends the cell.
 func Show(o figures.Output) { Check(show(o)) }
 
 func show(o figures.Output) error {
@@ -49,7 +52,7 @@ func show(o figures.Output) error {
 	return nil
 }
 
-// textFormat picks what a terminal shows best.
+// textFormat picks the best format for a terminal.
 func textFormat(formats []string) string {
 	for _, f := range []string{"txt", "text", "md", "csv"} {
 		if slices.Contains(formats, f) {
@@ -59,7 +62,7 @@ func textFormat(formats []string) string {
 	return formats[0]
 }
 
-// showImage displays a PNG or SVG file, at a width in CSS pixels unless that is 0.
+// showImage displays a PNG or SVG file, with the given width in CSS pixels unless it is 0.
 func showImage(data []byte, alt string, width float64) error {
 	out, err := imageHTML(data, alt, width)
 	if err != nil {
@@ -69,8 +72,8 @@ func showImage(data []byte, alt string, width float64) error {
 	return nil
 }
 
-// imageHTML is a picture with its data in it: it has its size and its description, and unlike an inline SVG it is also
-// shown in a notebook that JupyterLab does not trust yet.
+// imageHTML returns an image element with embedded data, its size and its description. Unlike an inline SVG,
+// JupyterLab shows it in a notebook that is not trusted yet.
 func imageHTML(data []byte, alt string, width float64) (string, error) {
 	kind := ""
 	if _, err := png.DecodeConfig(bytes.NewReader(data)); err == nil {
@@ -78,7 +81,7 @@ func imageHTML(data []byte, alt string, width float64) (string, error) {
 	} else if start := data[:min(len(data), 1024)]; bytes.Contains(start, []byte("<svg")) {
 		kind = "image/svg+xml"
 	} else {
-		return "", fmt.Errorf("nb: the image is neither PNG nor SVG")
+		return "", fmt.Errorf("nb: the image is neither PNG nor SVG; want one of them")
 	}
 	size := ""
 	if width > 0 {
@@ -88,10 +91,10 @@ func imageHTML(data []byte, alt string, width float64) (string, error) {
 		kind, base64.StdEncoding.EncodeToString(data), html.EscapeString(alt), size), nil
 }
 
-// HTML displays markup.
+// HTML displays HTML markup.
 func HTML(markup string) { display(markup, markup) }
 
-// display shows markup in a notebook, and text elsewhere. It returns when the notebook has it.
+// display shows markup in a notebook, and text elsewhere. It returns once the notebook has received it.
 func display(markup, text string) {
 	if !gonbui.IsNotebook {
 		fmt.Fprintln(os.Stderr, text)
@@ -101,14 +104,14 @@ func display(markup, text string) {
 	gonbui.Sync()
 }
 
-// Check ends the cell if there is an error, with its first line.
+// Check ends the cell on an error and prints the first line of it.
 func Check(err error) {
 	if err != nil {
 		os.Exit(fail(os.Stderr, err))
 	}
 }
 
-// Must is a value, or the end of the cell if there is an error with it:
+// Must returns the value, or ends the cell on an error as [Check] does:
 //
 //	nb.Show(nb.Must(figures.Directions(nil)))
 func Must[T any](value T, err error) T {
@@ -122,14 +125,14 @@ func fail(w io.Writer, err error) (code int) {
 	return 1
 }
 
-// Context ends when the cell's Stop button is pressed. GoNB then gives the cell five seconds to end by itself.
+// Context returns a context that ends when the cell's Stop button is pressed. GoNB kills the cell five seconds later.
 var Context = sync.OnceValue(func() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx
 })
 
-// Preset is the preset that the notebook runs at: DMLX_PRESET, which "dmlx lab --preset" sets, else quick.
+// Preset returns the name of the notebook's preset: DMLX_PRESET, which "dmlx lab --preset" sets, or else quick.
 func Preset() string {
 	if p := os.Getenv("DMLX_PRESET"); p != "" {
 		return p
@@ -137,8 +140,8 @@ func Preset() string {
 	return "quick"
 }
 
-// Store is the folder of the run store: DMLX_STORE, which "dmlx lab" sets, else runs in the folder of the go.mod above
-// the working directory, else runs.
+// Store returns the folder of the run store: DMLX_STORE, which "dmlx lab" sets; or else runs beside the nearest
+// go.mod above the working directory; or else runs.
 func Store() string {
 	if dir := os.Getenv("DMLX_STORE"); dir != "" {
 		return dir

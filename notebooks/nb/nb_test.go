@@ -29,17 +29,18 @@ func TestImageHTML(t *testing.T) {
 			t.Errorf("%s lacks %s", got, want)
 		}
 	}
-	if got, err := imageHTML([]byte("<?xml version=\"1.0\"?>\n<svg/>"), "", 0); err != nil || !strings.Contains(got, "image/svg+xml") || strings.Contains(got, "width=") {
+	if got, err := imageHTML([]byte("<?xml version=\"1.0\"?>\n<svg/>"), "", 0); err != nil ||
+		!strings.Contains(got, "image/svg+xml") || strings.Contains(got, "width=") {
 		t.Errorf("SVG: %q, %v", got, err)
 	}
 	for _, wrong := range []string{"", "GIF89a", "\x89PNG\r\n\x1a\n"} {
 		if _, err := imageHTML([]byte(wrong), "", 0); err == nil {
-			t.Errorf("%q was taken for an image", wrong)
+			t.Errorf("%q was accepted as an image", wrong)
 		}
 	}
 }
 
-// The first update is shown at once, further ones at the pace, the last one always.
+// The first update is shown at once, later ones at intervals, and the last one always.
 func TestProgressIsThrottled(t *testing.T) {
 	var mu sync.Mutex
 	var shown []string
@@ -73,7 +74,8 @@ func TestProgressIsThrottled(t *testing.T) {
 }
 
 func TestProgressHTML(t *testing.T) {
-	if got := progressHTML("a<b", 0.25, "c&d"); !strings.Contains(got, `value="0.250"`) || !strings.Contains(got, "a&lt;b: c&amp;d") {
+	if got := progressHTML("a<b", 0.25, "c&d"); !strings.Contains(got, `value="0.250"`) ||
+		!strings.Contains(got, "a&lt;b: c&amp;d") {
 		t.Error(got)
 	}
 	if got := progressHTML("a", 1, "done"); strings.Contains(got, "<progress") {
@@ -108,7 +110,7 @@ func TestPresetAndStore(t *testing.T) {
 	}
 }
 
-// A cell that draws must not pay for linking XLA.
+// Linking XLA would make every cell that draws slow.
 func TestLinksNoXLA(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {

@@ -2,7 +2,7 @@ package nb
 
 import "github.com/gradient-surgery/dml/figures"
 
-// Picture is a figure as markup with the picture in it, as [Show] displays it: for what is updated in place.
+// Picture returns a figure as an image element, as [Show] displays it. Use it for output that is updated in place.
 func Picture(f *figures.Figure) (markup string, err error) {
 	data, err := figures.Bytes(f, "png")
 	if err != nil {

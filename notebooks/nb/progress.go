@@ -12,15 +12,14 @@ import (
 	"github.com/janpfeifer/gonb/gonbui"
 )
 
-// updateEvery and printEvery are the pace of what a reader sees change in place, and of lines in a log: a page that is
-// sent every step of a training freezes.
+// updateEvery is the interval of updates in a notebook, where one for each training step would freeze the page;
+// printEvery is that of lines in a log.
 const (
 	updateEvery = 250 * time.Millisecond
 	printEvery  = 10 * time.Second
 )
 
-// Progress is a line that tells how far something is, updated in place at most four times a second. It may be used
-// by several goroutines.
+// Progress is a progress line, updated in place at most four times a second. It is safe for concurrent use.
 type Progress struct {
 	title string
 	show  func(fraction float64, text string)
@@ -31,14 +30,17 @@ type Progress struct {
 	shown    time.Time
 	fraction float64
 	text     string
-	late     *time.Timer // Shows what came too soon after the last update.
+	late     *time.Timer // Shows an update that came too soon after the last one.
 	done     bool
 }
 
-// NewProgress starts one.
+// NewProgress starts a progress line with a title.
 func NewProgress(title string) *Progress {
 	if !gonbui.IsNotebook {
-		return newProgress(title, printEvery, func(fraction float64, text string) { printLine(os.Stderr, title, fraction, text) })
+		return newProgress(title, printEvery, func(fraction float64, text string) {
+			printLine(os.Stderr, title, fraction,
+				text)
+		})
 	}
 	id := "progress_" + gonbui.UniqueId()
 	return newProgress(title, updateEvery, func(fraction float64, text string) {
@@ -50,7 +52,7 @@ func newProgress(title string, every time.Duration, show func(float64, string)) 
 	return &Progress{title: title, show: show, every: every, start: time.Now()}
 }
 
-// Set says how far it is, from 0 to 1, and what is going on.
+// Set sets the progress, from 0 to 1, and the text beside it.
 func (p *Progress) Set(fraction float64, text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +67,7 @@ func (p *Progress) Set(fraction float64, text string) {
 		timer = time.AfterFunc(wait, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if p.late == timer { // And not overtaken while it waited for the lock.
+			if p.late == timer { // No later update came while this one waited for the lock.
 				p.update()
 			}
 		})
@@ -82,7 +84,7 @@ func (p *Progress) update() {
 	p.show(p.fraction, p.text)
 }
 
-// Done ends it and leaves a last text, by default the time it took.
+// Done ends the line with a last text, or with the time it took if text is empty.
 func (p *Progress) Done(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +100,7 @@ func (p *Progress) Done(text string) {
 	gonbui.Sync()
 }
 
-// progressHTML is the line with a bar, which goes when all is done.
+// progressHTML returns the line, with a bar until it is done.
 func progressHTML(title string, fraction float64, text string) string {
 	bar := ""
 	if fraction < 1 {

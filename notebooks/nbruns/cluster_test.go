@@ -13,7 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm/slurmtest"
 )
 
-// cluster starts a Slurm of the test's own, or skips the test where there is none.
+// cluster starts a Slurm for the test, or skips the test if Slurm is not installed.
 func cluster(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -33,7 +33,7 @@ func cluster(t *testing.T) {
 	t.Setenv("SLURM_CONF", c.Conf())
 }
 
-// A cell sends runs to a cluster, with the command that it builds, and tells how far they are.
+// A cell submits runs to a cluster, with the command that it builds, and shows their progress.
 func TestSlurm(t *testing.T) {
 	cluster(t)
 	t.Setenv("DMLX_PRESET", "smoke")

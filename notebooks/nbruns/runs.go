@@ -1,5 +1,8 @@
-// Package nbruns opens what a notebook's runs need, at the preset and on the run store that "dmlx lab" names: a data set whose
-// images have to be decoded first tells of it in the cell, and what it leaves out is said there, once.
+// Package nbruns opens the preset, the run store and the data sets of a notebook, as "dmlx lab" sets them.
+//
+// A notebook author uses [Request] to ask for a table or figure of the paper, [Preset] and [Store] for runs of their
+// own, [Slurm] to run them on a cluster and [Follow] to watch it. The cell shows the progress of decoding a data
+// set's images, and each warning about it once. Errors in the settings end the cell.
 package nbruns
 
 import (
@@ -15,7 +18,8 @@ import (
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
-// Request is that of a report, whose runs are made on the backend that open opens.
+// Request returns the request for a table or figure at [Preset] from [Store]. Missing runs are trained on the backend
+// that open opens, which is called only if there are any.
 func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request {
 	trainer := sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := open()
@@ -27,15 +31,16 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 	return paper.Request{Open: trainer, Preset: Preset(), Store: Store(), Options: o}
 }
 
-// Preset is the one that [nb.Preset] names; the cell ends if there is none.
+// Preset returns the preset that [nb.Preset] names. An unknown name ends the cell.
 func Preset() presets.Preset {
 	p := nb.Must(presets.Parse(nb.Preset()))
 	p.DataOptions = opening()
 	return p
 }
 
-// Photographs is the quick preset with photographs in the place of its fine-grained set: those of 100 of CUB's species that
-// photographs.ipynb tells of. Their digest stands for them, so that their shipped runs can be shown where they are not.
+// Photographs returns the quick preset with photographs as its fine-grained data set: 100 species of CUB, as
+// photographs.ipynb describes. The data set is identified by its digest, so that its bundled runs can be shown
+// without the photographs.
 func Photographs() presets.Preset {
 	p := nb.Must(presets.Parse("quick")).On("CUB", "")
 	p.AllowPartial = true
@@ -43,17 +48,17 @@ func Photographs() presets.Preset {
 	return p
 }
 
-// Store is the run store in the folder [nb.Store]; the cell ends if it cannot be opened.
+// Store opens the run store in the folder [nb.Store]. A failure ends the cell.
 func Store() *runs.Store {
 	s := nb.Must(runs.OpenStore(nb.Store()))
 	s.DataOptions = opening()
 	return s
 }
 
-// opening is how a cell opens data sets: Stop ends it.
+// opening returns the options with which a cell opens data sets: Stop cancels, progress and warnings go to the cell.
 var opening = sync.OnceValue(func() runs.DataOptions {
 	var line *nb.Progress
-	var warned sync.Map // A data set is opened for its digest, and again by each run on it.
+	var warned sync.Map // Each run opens its data set again.
 	return runs.DataOptions{
 		Context: nb.Context(),
 		Decoded: func(data string, done, total int) {

@@ -17,7 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// captured is what f writes to standard error.
+// captured returns what f writes to standard error.
 func captured(t *testing.T, f func()) string {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -47,7 +47,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A folder of images is decoded with a line that tells of it, and a class that is left out is named once.
+// Decoding a folder of images shows its progress; a class that is left out is named once.
 func TestOpening(t *testing.T) {
 	t.Setenv("DMLX_PRESET", "smoke")
 	t.Setenv("DMLX_STORE", t.TempDir())
@@ -70,13 +70,14 @@ func TestOpening(t *testing.T) {
 			}
 		}
 	})
-	if !strings.Contains(said, "Decoding the images of "+dir+": 100 % ") || strings.Count(said, "warning: ") != 1 || !strings.Contains(said, "lonely") {
+	if !strings.Contains(said, "Decoding the images of "+dir+": 100 % ") || strings.Count(said, "warning: ") != 1 ||
+		!strings.Contains(said, "lonely") {
 		t.Errorf("said %q", said)
 	}
 }
 
-// What the photographs' page shows is there without the photographs and without a backend.
-func TestPhotographsAreShipped(t *testing.T) {
+// The bundled runs on photographs can be shown without the photographs and without a backend.
+func TestPhotographsAreBundled(t *testing.T) {
 	t.Setenv("DMLX_DATA", t.TempDir())
 	store, err := runs.OpenStore(t.TempDir())
 	if err != nil {

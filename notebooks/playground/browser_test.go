@@ -19,7 +19,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "also write screenshots of the browser tests to this `folder`")
 
-// seen is what testdata/browser.py tells of a scenario.
+// seen is the report of testdata/browser.py on a scenario.
 type seen struct {
 	Scenario        string
 	Outside, Errors []string  // Requests to other hosts, and errors of scripts.
@@ -29,28 +29,28 @@ type seen struct {
 	Changed, Off    []string
 	Problem, Last   string // The message beside the pictures; what stays after Stop, or the last chart in words.
 	Kept            bool
-	Stills          int     // Pictures that stay.
+	Stills          int     // Pictures that stay after Stop.
 	Stopped         float64 // Seconds.
 	Controls        int     // Left after Stop.
 	Failed          int     // Cells that ended with an error.
 
-	// Of a flow: the button's label while it plays, frames a second, whether a pause is one, and the steps done after it
-	// and after another start.
+	// Of a flow: the button's label while it plays, frames per second, whether it stays paused, and the steps after a
+	// press of Step and of Restart.
 	Label              string
 	Rate               float64
 	Stays              bool
 	Stepped, Restarted int
 
-	// Of a rule of one's own: the table of its check, the triplet weights to choose from, how many states of the chart
-	// were seen, and the table of runs.
+	// Of a custom rule: the table of its check, the triplet weights to choose from, the number of charts seen, and the
+	// table of runs.
 	Table   string
 	Choices []string
 	Charts  int
 	Runs    string
 }
 
-// The panels in a real browser: a slider is moved, the picture read, Stop pressed. It needs JupyterLab as "dmlx lab" sets
-// it up, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, else python3.
+// TestInBrowser tests the panels in a real browser: it moves a slider, reads the picture and presses Stop. It needs
+// JupyterLab as "dmlx lab" installs it, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else python3.
 func TestInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts JupyterLab and a browser")
@@ -81,7 +81,8 @@ func TestInBrowser(t *testing.T) {
 		{"flow", "playground", []string{"imports", "flow"}, strings.NewReplacer()},
 		{"own", "playground", []string{"imports", "own", "check", "drawn", "training", "train"}, strings.NewReplacer()},
 		// The smoke preset, at which JupyterLab is started, would have ended before it can be stopped.
-		{"stop", "playground", []string{"imports", "own", "training", "train"}, strings.NewReplacer("nb.Preset()", `\"quick\"`)},
+		{"stop", "playground", []string{"imports", "own", "training", "train"},
+			strings.NewReplacer("nb.Preset()", `\"quick\"`)},
 		{"map", "run", []string{"imports", "runs", "train", "look", "map"}, strings.NewReplacer()},
 	} {
 		notebook = excerpt(t, n.from, filepath.Join(dir, n.name+".ipynb"), n.cells, n.edit)
@@ -131,13 +132,15 @@ func TestInBrowser(t *testing.T) {
 	t.Run("flow", func(t *testing.T) { checkFlow(t, found["flow"]) })
 	t.Run("own", func(t *testing.T) { checkOwn(t, found["own"]) })
 	t.Run("map", func(t *testing.T) {
-		// An image under the pointer, with the one that is nearest to it; nothing is left when the pointer is gone.
-		if s := found["map"]; !strings.Contains(s.Note, "query") || !strings.Contains(s.Note, "nearest:") || s.Stills != 2 || !s.Kept {
+		// The image under the pointer and its nearest one, which disappear with the pointer.
+		if s := found["map"]; !strings.Contains(s.Note, "query") || !strings.Contains(s.Note, "nearest:") || s.Stills != 2 ||
+			!s.Kept {
 			t.Errorf("pointed at: %q with %d pictures, gone afterwards: %v", s.Note, s.Stills, s.Kept)
 		}
 	})
 	t.Run("stop", func(t *testing.T) {
-		if s := found["stop"]; !strings.Contains(s.Last, "cos/lin/hinge, lr") || !strings.Contains(s.Last, "stopped after epoch") {
+		if s := found["stop"]; !strings.Contains(s.Last, "cos/lin/hinge, lr") ||
+			!strings.Contains(s.Last, "stopped after epoch") {
 			t.Errorf("a training that was stopped: %q", s.Last)
 		}
 	})
@@ -191,11 +194,12 @@ func checkRules(t *testing.T, s seen) {
 	if len(s.Times) < 5 {
 		t.Fatalf("%d redraws", len(s.Times))
 	}
-	t.Logf("%d redraws, from the slider's event to the picture on the screen: median %.0f ms, 95 %% within %.0f ms, longest %.0f ms",
+	t.Logf("%d redraws, from the slider's event to the picture on the screen: "+
+		"median %.0f ms, 95 %% within %.0f ms, longest %.0f ms",
 		len(s.Times), at(0.5), at(0.95), at(1))
 }
 
-// busy tells whether so much else runs on the machine that times say nothing.
+// busy reports whether the machine is too busy for timings.
 func busy() bool {
 	raw, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(raw), " ")
@@ -203,7 +207,7 @@ func busy() bool {
 	return err == nil && load > 2*float64(runtime.NumCPU())
 }
 
-// browserTools are Chromium and a Python that can drive it.
+// browserTools returns Chromium and a Python with playwright.
 func browserTools(t *testing.T) (chromium, python string) {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -225,7 +229,7 @@ func browserTools(t *testing.T) (chromium, python string) {
 	return chromium, python
 }
 
-// excerpt writes a notebook of some cells of another, edited and without outputs.
+// excerpt writes a notebook with some cells of another, edited and without outputs.
 func excerpt(t *testing.T, from, path string, ids []string, edit *strings.Replacer) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", from+".ipynb"))
@@ -258,7 +262,7 @@ func excerpt(t *testing.T, from, path string, ids []string, edit *strings.Replac
 	return path
 }
 
-// startLab starts JupyterLab with a run store of the test's own and returns its address.
+// startLab starts JupyterLab with a separate run store and returns its address.
 func startLab(t *testing.T, root, store, notebook string) (url string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "dmlx")
@@ -269,7 +273,7 @@ func startLab(t *testing.T, root, store, notebook string) (url string) {
 	}
 	doctor := exec.Command(program, "doctor", "--json")
 	doctor.Dir = root
-	out, _ := doctor.Output() // It fails if anything is missing, and tells all the same.
+	out, _ := doctor.Output() // It fails if anything is missing, but still prints its report.
 	var state struct{ Lab struct{ Ready bool } }
 	if json.Unmarshal(out, &state) != nil || !state.Lab.Ready {
 		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")

@@ -16,17 +16,17 @@ import (
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
 
-// Flow shows embeddings on the unit circle or sphere that move by a rule, frame by frame: gradient descent on the
-// embeddings themselves. The rule can be changed under way.
+// Flow shows embeddings that move on the unit circle or sphere by gradient descent on the embeddings themselves. The
+// rule can be changed at any time.
 type Flow struct {
-	// Rule is what the panel begins with. Parts of it that are the user's own can be chosen beside the paper's.
+	// Rule is the rule at first. Its custom parts can be chosen beside the paper's.
 	Rule dmlx.Rule
-	// Dim is the dimension to begin with, 2, the default, or 3.
+	// Dim is the dimension at first: 2, the default, or 3.
 	Dim int
 }
 
-// Run shows the panel until the context ends or someone presses End; a picture of the start and the last step stays.
-// Where no browser answers, it shows how the rule goes by itself.
+// Run shows the panel until the context ends or End is pressed; a picture of the start and the last step stays. If no
+// browser answers, it shows 250 steps of the rule.
 func (f Flow) Run(ctx context.Context) error {
 	b, err := backend.Go()
 	if err != nil {
@@ -36,7 +36,7 @@ func (f Flow) Run(ctx context.Context) error {
 		f.Dim = 2
 	}
 	if f.Dim != 2 && f.Dim != 3 {
-		return fmt.Errorf("a flow in %d dimensions cannot be drawn; want 2 or 3", f.Dim)
+		return fmt.Errorf("flow: %d dimensions; want 2 or 3", f.Dim)
 	}
 	p, end := f.page(b)
 	defer end()
@@ -44,19 +44,23 @@ func (f Flow) Run(ctx context.Context) error {
 }
 
 const (
-	flowImages = 6  // Of each class.
-	trail      = 14 // Earlier frames whose path is drawn.
-	// A flow that nobody has played is shown at these steps.
+	flowImages = 6  // Per class.
+	trail      = 14 // Number of earlier frames in a path.
+	// Steps shown of a flow that was not played.
 	summaryFirst, summaryLast = 25, 250
 )
 
 func (f Flow) page(b compute.Backend) (p page, end func()) {
 	choices := partsWith(f.Rule)
 	controls := append(choices.controls(f.Rule),
-		control{Name: "dim", Label: "embeddings on", Options: []string{"circle", "sphere"}, Value: []string{"circle", "sphere"}[f.Dim-2]},
-		slider("classes", "classes", 2, 14, 1, 4), slider("noise", "noise", 0, 2, 0.05, 0.7), slider("start", "start", 1, 20, 1, 1),
-		slider("rate", "rate", 0.001, 0.2, 0.001, 0.03), slider("steps", "steps a frame", 1, 20, 1, 1), slider("turn", "turn", -180, 180, 5, 20),
-		control{Name: "play", Label: "Play", Toggle: "Pause", Button: true}, control{Name: "step", Label: "Step", Button: true},
+		control{Name: "dim", Label: "embeddings on", Options: []string{"circle", "sphere"},
+			Value: []string{"circle", "sphere"}[f.Dim-2]},
+		slider("classes", "classes", 2, 14, 1, 4), slider("noise", "noise", 0, 2, 0.05, 0.7),
+		slider("start", "start", 1, 20, 1, 1),
+		slider("rate", "rate", 0.001, 0.2, 0.001, 0.03), slider("steps", "steps a frame", 1, 20, 1, 1),
+		slider("turn", "turn", -180, 180, 5, 20),
+		control{Name: "play", Label: "Play", Toggle: "Pause", Button: true},
+		control{Name: "step", Label: "Step", Button: true},
 		control{Name: "restart", Label: "Restart", Button: true})
 	s := &stream{backend: b}
 	draw := func(e event, fs func(r dmlx.Rule) (*figures.Figure, error)) view {
@@ -76,7 +80,7 @@ func (f Flow) page(b compute.Backend) (p page, end func()) {
 			v.Problem, v.Pictures = err.Error(), nil
 			return v
 		}
-		v.Note = fmt.Sprintf("%s, step %d: mean S_ap %.3f, mean S_an %.3f, negatives nearer than positives %.0f %%",
+		v.Note = fmt.Sprintf("%s, step %d: mean S_ap %.3f, mean S_an %.3f, negative nearer in %.0f %% of triplets",
 			r.Name(), s.now.Step, s.now.Sap, s.now.San, 100*s.now.Violations)
 		return v
 	}
@@ -97,17 +101,17 @@ func (f Flow) page(b compute.Backend) (p page, end func()) {
 	}, s.close
 }
 
-// stream is a flow that goes on while its rule is changed.
+// stream is a flow that continues when its rule changes.
 type stream struct {
 	backend compute.Backend
-	start   [4]string // The values that decide where it starts.
-	rule    string    // The rule that flow is of.
+	start   [4]string // The values that determine the start.
+	rule    string    // The name of flow's rule.
 	flow    *dissect.Flow
 	labels  []int64
 	first   dissect.FlowState
 	now     dissect.FlowState
 	before  [][]float32
-	offset  int // Steps of the flows before this one.
+	offset  int // Steps before the rule last changed.
 	history figures.History
 }
 
@@ -118,7 +122,7 @@ func (s *stream) close() {
 	}
 }
 
-// follow does what an event asks for.
+// follow applies an event.
 func (s *stream) follow(e event, r dmlx.Rule) error {
 	start := [4]string{e.Values["dim"], e.Values["classes"], e.Values["noise"], e.Values["start"]}
 	if s.flow == nil || start != s.start || slices.Contains(e.Press, "restart") {
@@ -152,7 +156,7 @@ func (s *stream) follow(e event, r dmlx.Rule) error {
 	return s.advance(int(steps), rate)
 }
 
-// begin makes a flow; if that fails the old one stays.
+// begin starts a flow; on an error the old one stays.
 func (s *stream) begin(from dissect.Embeddings, r dmlx.Rule) error {
 	flow, err := dissect.NewFlow(s.backend, from, r.Traced())
 	if err != nil {
@@ -173,22 +177,23 @@ func (s *stream) advance(steps int, rate float64) error {
 	return err
 }
 
-// arrive notes where the flow is.
+// arrive records the state of the flow.
 func (s *stream) arrive() {
 	s.now = s.flow.State()
 	s.now.Step += s.offset
 	h := &s.history
 	h.Steps, h.Sap, h.San = append(h.Steps, s.now.Step), append(h.Sap, s.now.Sap), append(h.San, s.now.San)
-	if len(h.Steps) > 600 { // Every other one will do.
+	if len(h.Steps) > 600 { // Keeps every other point.
 		thin := figures.History{}
 		for i := 0; i < len(h.Steps); i += 2 {
-			thin.Steps, thin.Sap, thin.San = append(thin.Steps, h.Steps[i]), append(thin.Sap, h.Sap[i]), append(thin.San, h.San[i])
+			thin.Steps, thin.Sap, thin.San = append(thin.Steps, h.Steps[i]), append(thin.Sap, h.Sap[i]),
+				append(thin.San, h.San[i])
 		}
 		*h = thin
 	}
 }
 
-// startOf is where a flow begins.
+// startOf returns the embeddings at the start.
 func startOf(v values) (dissect.Embeddings, error) {
 	classes, err1 := v.number("classes")
 	noise, err2 := v.number("noise")
@@ -198,24 +203,26 @@ func startOf(v values) (dissect.Embeddings, error) {
 	}
 	dim := slices.Index([]string{"circle", "sphere"}, v["dim"]) + 2
 	if dim < 2 || classes < 1 || classes > 100 {
-		return dissect.Embeddings{}, fmt.Errorf("%s classes on a %q; want 1 to 100 on a circle or sphere", v["classes"], v["dim"])
+		return dissect.Embeddings{}, fmt.Errorf("%s classes on a %q; want 1 to 100 classes on a circle or sphere",
+			v["classes"], v["dim"])
 	}
 	return sample.Batch(int(classes), flowImages, dim, noise, uint64(seed)), nil
 }
 
 func (s *stream) swarm(at dissect.FlowState, before [][]float32, v values) figures.Swarm {
-	turn, _ := strconv.ParseFloat(v["turn"], 64) // What is no number turns nothing.
-	return figures.Swarm{Title: fmt.Sprintf("step %d", at.Step), Dim: at.Dim, Points: at.F, Labels: s.labels, Before: before, Turn: turn}
+	turn, _ := strconv.ParseFloat(v["turn"], 64) // An invalid angle is 0.
+	return figures.Swarm{Title: fmt.Sprintf("step %d", at.Step), Dim: at.Dim, Points: at.F, Labels: s.labels,
+		Before: before, Turn: turn}
 }
 
 func (s *stream) figure(v values) (*figures.Figure, error) {
 	return figures.Flow(s.history, s.swarm(s.now, s.before, v))
 }
 
-// summary is the picture that stays: the start and the last step. If nobody has played, the rule goes by itself.
+// summary draws the picture that stays: the start and the last step. A flow that was not played is played first.
 func (s *stream) summary(v values) (*figures.Figure, error) {
 	if s.flow == nil {
-		return nil, errors.New("the flow has not begun")
+		return nil, errors.New("the flow has not started")
 	}
 	if s.now.Step > 0 {
 		return figures.Flow(s.history, s.swarm(s.first, nil, v), s.swarm(s.now, s.before, v))

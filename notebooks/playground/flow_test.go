@@ -48,7 +48,7 @@ func TestFlowPanel(t *testing.T) {
 	if v := press("play", "steps", "5"); !strings.Contains(v.Note, "step 6:") {
 		t.Errorf("a frame of 5 steps: %q", v.Note)
 	}
-	// Another rule goes on from where the first one was.
+	// Another rule continues from the current state.
 	if v := press("step", "pair", "con", "triplet", "con"); !strings.HasPrefix(v.Note, "cos/con/con, step 7:") {
 		t.Errorf("another rule: %q", v.Note)
 	}
@@ -56,22 +56,24 @@ func TestFlowPanel(t *testing.T) {
 		t.Errorf("restarted: %q", v.Note)
 	}
 	press("step")
-	if v := press("", "dim", "sphere"); !strings.Contains(v.Note, "step 0:") || !strings.Contains(v.Alts["flow"], "sphere") {
+	if v := press("", "dim", "sphere"); !strings.Contains(v.Note, "step 0:") ||
+		!strings.Contains(v.Alts["flow"], "sphere") {
 		t.Errorf("another start: %q", v.Note)
 	}
 	for range 4 {
 		press("play", "dim", "sphere", "steps", "20")
 	}
-	if v := p.final(); !strings.Contains(v.Note, "step 80:") || !strings.Contains(v.Alts["flow"], "from step 0 to 80") {
+	if v := p.final(); !strings.Contains(v.Note, "step 80:") || !strings.Contains(v.Alts["flow"], "From step 0 to 80") {
 		t.Errorf("what stays: %q, %q", v.Note, v.Alts["flow"])
 	}
 }
 
 func TestFlowPanelBadInput(t *testing.T) {
-	bad := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root", Of: func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(Neg(b.Sap), -3)) }}}
+	bad := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root",
+		Of: func(b *dmlx.Batch) *Node { return Sqrt(AddScalar(Neg(b.Sap), -3)) }}}
 	p := flowPage(t, Flow{Rule: bad})
 	if v := p.draw(p.first()); v.Problem != "" {
-		t.Fatal(v.Problem) // Nothing moves yet.
+		t.Fatal(v.Problem) // No step yet.
 	}
 	e := p.first()
 	e.Press = []string{"play"}
@@ -87,10 +89,10 @@ func TestFlowPanelBadInput(t *testing.T) {
 			t.Errorf("%q was drawn", c)
 		}
 	}
-	// Without anyone to play it, a flow shows where it leads.
+	// A flow that was not played is played at the end.
 	p = flowPage(t, Flow{Rule: parse(t, "ours"), Dim: 3})
 	p.draw(p.first())
-	if v := p.final(); !strings.Contains(v.Alts["flow"], "from step 0 to 250") {
+	if v := p.final(); !strings.Contains(v.Alts["flow"], "From step 0 to 250") {
 		t.Errorf("%q, %q", v.Alts["flow"], v.Problem)
 	}
 	if err := (Flow{Dim: 4}).Run(t.Context()); err == nil {

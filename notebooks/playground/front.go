@@ -23,20 +23,20 @@ import (
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
-// control is something to change on a page: a select, a slider, or a button.
+// control is a control of a page: a select, a slider or a button.
 type control struct {
 	Name, Label    string
 	Options        []string // Of a select.
 	Min, Max, Step float64  // Of a slider.
-	Value          string   // Of a select or slider, at first.
-	Toggle         string   // The label of a button while it is on, if it can be: it then presses itself again and again.
+	Value          string   // First value of a select or slider.
+	Toggle         string   // The label of a toggle button while it is on; it then presses itself repeatedly.
 	Button         bool
 }
 
-// values are the controls' values by name, as the browser has them.
+// values are the values of the controls by name, as the browser sends them.
 type values map[string]string
 
-// number is a slider's value.
+// number returns the value of a slider.
 func (v values) number(name string) (float64, error) {
 	x, err := strconv.ParseFloat(v[name], 64)
 	if err != nil || x-x != 0 {
@@ -45,30 +45,30 @@ func (v values) number(name string) (float64, error) {
 	return x, nil
 }
 
-// event is what the browser sends when something has changed.
+// event is the browser's message after a change.
 type event struct {
-	Seq    int      `json:"seq"` // Rises by one with each event.
+	Seq    int      `json:"seq"` // Increases by one with each event.
 	Values values   `json:"values"`
 	Press  []string `json:"press"` // Buttons pressed since the last event.
 }
 
-// view is what the browser is sent to show.
+// view is the answer to the browser.
 type view struct {
-	Seq      int               `json:"seq"`      // That of the event it answers.
-	Pictures map[string]string `json:"pictures"` // SVG by name. What is not in it stays as it is.
+	Seq      int               `json:"seq"`      // Of the event that it answers.
+	Pictures map[string]string `json:"pictures"` // SVG by name. Other pictures stay.
 	Alts     map[string]string `json:"alts"`
-	// Note is a line of text, Problem what is wrong with the values; the pictures are then the last good ones.
+	// Note is a line of text. Problem says what is wrong with the values; the last good pictures then stay.
 	Note    string `json:"note"`
 	Problem string `json:"problem"`
-	// Off are the controls that have no effect with these values.
+	// Off are the controls without effect.
 	Off []string `json:"off"`
-	// Drawing is how long it took here, in milliseconds.
+	// Drawing is the time to draw the view, in milliseconds.
 	Drawing float64 `json:"drawing"`
 
-	figures map[string]*figures.Figure // What the pictures are of.
+	figures map[string]*figures.Figure // The figures of the pictures.
 }
 
-// add draws figures into the view, all at once: each is a second processor's work.
+// add draws figures into the view, concurrently.
 func (v *view) add(fs map[string]*figures.Figure) error {
 	type drawn struct {
 		name string
@@ -95,14 +95,14 @@ func (v *view) add(fs map[string]*figures.Figure) error {
 	return failure
 }
 
-// page is a panel in a cell's output: controls, and pictures that follow them.
+// page is a panel in a cell's output: controls and pictures.
 type page struct {
 	title    string
-	pictures []string // Their names, in order.
+	pictures []string // Names, in order.
 	controls []control
-	// draw makes what is to be seen. It is called by one goroutine, for the latest event.
+	// draw answers an event. It is called by one goroutine at a time.
 	draw func(event) view
-	// final, if there is one, draws what stays when the page ends.
+	// final draws the view that stays when the page ends; if nil, the last one stays.
 	final func() view
 }
 
@@ -114,24 +114,25 @@ var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 //go:embed page.js
 var pageJS string
 
-// Times that a browser is given to answer for the first time, and a notebook to take the last picture.
+// How long to wait for the first answer of a browser, and for a notebook to receive the last picture.
 const (
 	helloWait = 5 * time.Second
 	lastWait  = 700 * time.Millisecond
 )
 
-// headlessEnv is set where a notebook is executed without a browser; see "dmlx lab --execute". Elsewhere it is found out.
+// headlessEnv is set if a notebook is executed without a browser; see "dmlx lab --execute". Without it, helloWait
+// decides.
 const headlessEnv = "DMLX_HEADLESS"
 
-// link is the way to a browser; tests have one of their own.
+// link connects a page to a browser, or to a test.
 type link struct {
-	show   func(html string) // Shows a page, in place of what it has shown before.
+	show   func(html string) // Shows a page in place of the one before.
 	send   func(view)
 	events <-chan event
 }
 
-// run shows the page and follows its controls until the context ends, someone presses End, or it turns out that no
-// browser answers. Then the last good pictures stay, without the controls.
+// run shows the page and answers its controls until the context ends, End is pressed, or no browser answers. Then the
+// last good pictures stay, without the controls.
 func (p page) run(ctx context.Context) error {
 	if !gonbui.IsNotebook {
 		first := p.draw(p.first())
@@ -163,7 +164,7 @@ func (p page) run(ctx context.Context) error {
 	return err
 }
 
-// flush waits until the notebook has what it was sent; one that does not answer shall not keep the program alive.
+// flush waits until the notebook has received all output, but not for long: it may no longer answer.
 func flush() {
 	synced := make(chan struct{})
 	go func() { gonbui.Sync(); close(synced) }()
@@ -173,9 +174,9 @@ func flush() {
 	}
 }
 
-const noBrowser = "Without a browser this is a still picture. Run the cell in JupyterLab, and the controls appear."
+const noBrowser = "This picture was drawn without a browser. Run the cell in JupyterLab to see the controls."
 
-// follow is run on a link. listen is called once the page is shown.
+// follow is run with a given link. It calls listen once the page is shown.
 func (p page) follow(ctx context.Context, l link, id string, listen func()) error {
 	last := p.draw(p.first())
 	end := func(why string) error {
@@ -205,7 +206,7 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 			return end(noBrowser)
 		case e := <-l.events:
 			hello.Stop()
-			// The latest counts; events may come in any order, and buttons pressed are not to be lost.
+			// Events may arrive in any order. The latest values count, and all pressed buttons.
 			press := e.Press
 			for more := true; more; {
 				select {
@@ -235,7 +236,7 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 	}
 }
 
-// keep takes over the pictures of a later view, if it is a good one.
+// keep copies the pictures of a later view, unless it has a problem.
 func (v *view) keep(next view) {
 	if next.Problem != "" || v.Pictures == nil {
 		return
@@ -246,7 +247,7 @@ func (v *view) keep(next view) {
 	v.Note = next.Note
 }
 
-// first is the event that the page begins with.
+// first returns the event at the start.
 func (p page) first() event {
 	e := event{Values: make(values)}
 	for _, c := range p.controls {
@@ -282,20 +283,20 @@ func pictures(names []string, v view) []picture {
 	return out
 }
 
-// html is the live page with its first pictures, which also show where no script runs.
+// html returns the live page with its first pictures, which show even without scripts.
 func (p page) html(id string, first view) string {
 	var b bytes.Buffer
 	err := pageTemplate.ExecuteTemplate(&b, "live", map[string]any{
 		"ID": id, "Controls": p.controls, "Pictures": pictures(p.pictures, first), "View": first,
 		"Kernel": os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV), "Script": template.JS(pageJS),
 	})
-	if err != nil { // Of strings of this package alone.
+	if err != nil { // The template is constant.
 		return template.HTMLEscapeString(err.Error())
 	}
 	return b.String()
 }
 
-// still is what remains of a page in a saved notebook.
+// still returns the page that stays in a saved notebook.
 func still(names []string, last view, why string) string {
 	var shown []template.HTML
 	for _, name := range names {
@@ -304,13 +305,14 @@ func still(names []string, last view, why string) string {
 			continue
 		}
 		markup, err := nb.Picture(f)
-		if err != nil { // It has been drawn before.
+		if err != nil { // It was drawn before, so this does not happen.
 			markup = template.HTMLEscapeString(err.Error())
 		}
 		shown = append(shown, template.HTML(markup))
 	}
 	var b bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": shown, "Note": last.Note, "Why": why}); err != nil {
+	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": shown, "Note": last.Note,
+		"Why": why}); err != nil {
 		return template.HTMLEscapeString(err.Error())
 	}
 	return b.String()

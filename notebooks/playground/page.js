@@ -4,7 +4,7 @@
   root.dataset.started = "yes";
   const $ = (selector) => root.querySelector(selector);
   const inputs = [...root.querySelectorAll("select, input")];
-  const times = []; // Of the last redraws, from the control's change to the picture on the screen, in milliseconds.
+  const times = []; // Milliseconds from a change to the picture, of the last redraws.
   let comm = null, seq = 0, waiting = 0, changed = 0, press = [], timer = 0;
 
   const fail = (text) => {
@@ -12,11 +12,12 @@
     $(".problem").textContent = text;
   };
 
-  // One event is under way at a time; what changes meanwhile goes with the next one.
+  // Only one event is sent at a time; further changes go with the next one.
   const send = () => {
     if (waiting || !comm) return;
     if (globalThis.gonb_comm !== comm) {
-      fail("The connection to this cell's program is gone: another notebook's panel took it, or the kernel was restarted. Press Stop and run the cell again.");
+      fail("This panel lost its program: another notebook's panel took over, or the kernel was restarted. " +
+        "Press Stop and run the cell again.");
       return;
     }
     const values = {};
@@ -27,7 +28,10 @@
     comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press}));
     press = [];
     clearTimeout(timer);
-    timer = setTimeout(() => { waiting = 0; fail("The cell's program does not answer. If it has ended, run the cell again."); }, 5000);
+    timer = setTimeout(() => {
+      waiting = 0;
+      fail("The cell's program does not answer. If it has ended, run the cell again.");
+    }, 5000);
   };
   const change = (name) => {
     changed = changed || performance.now();
@@ -52,7 +56,7 @@
     }));
     for (const [old, next] of pictures) {
       if (!old) continue;
-      old.replaceWith(next); // It is decoded: no picture flickers.
+      old.replaceWith(next); // Decoded, so it does not flicker.
       if (old.src.startsWith("blob:")) URL.revokeObjectURL(old.src);
     }
     $(".problem").textContent = view.problem;
@@ -65,10 +69,10 @@
       root.dataset.times = times.map((t) => t.toFixed(0)).join(" ");
       root.dataset.seq = view.seq;
       root.dataset.state = "ready";
-      $(".time").textContent = `drawn in ${took.toFixed(0)} ms, ${view.drawing.toFixed(0)} of them by the program`;
+      $(".time").textContent = `drawn in ${took.toFixed(0)} ms (program: ${view.drawing.toFixed(0)} ms)`;
       waiting = 0;
       for (const button of root.querySelectorAll("button[data-on]")) {
-        if (view.problem) button.click(); // What does not work is not tried again and again.
+        if (view.problem) button.click(); // Stops a toggle button after a problem.
         else press.push(button.name);
       }
       if (changed || press.length) send();
@@ -93,7 +97,7 @@
       change(button.name);
     });
   }
-  root.addEventListener("keydown", (e) => e.stopPropagation()); // An arrow key moves a slider, not the notebook's cursor.
+  root.addEventListener("keydown", (e) => e.stopPropagation()); // Arrow keys move sliders, not the notebook's cursor.
   $("form").addEventListener("submit", (e) => e.preventDefault());
 
   const began = performance.now();
@@ -101,12 +105,13 @@
     const candidate = globalThis.gonb_comm;
     if (candidate && (!kernel || candidate._kernel_id === kernel)) {
       comm = candidate;
-      comm.subscribe("/dmlx/out/" + id, (_, text) => show(text).catch((error) => fail(`The pictures cannot be shown: ${error}`)));
+      comm.subscribe("/dmlx/out/" + id, (_, text) =>
+        show(text).catch((error) => fail(`Cannot show the pictures: ${error}`)));
       change();
     } else if (performance.now() - began < 20000) {
       setTimeout(connect, 50);
     } else {
-      fail("This panel belongs to a program that has ended: run the cell again.");
+      fail("The program of this panel has ended. Run the cell again.");
     }
   };
   connect();

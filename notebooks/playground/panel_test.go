@@ -32,7 +32,7 @@ func parse(t testing.TB, name string) dmlx.Rule {
 	return r
 }
 
-// with is the panel's first event with some values changed: name, value, name, value, …
+// changed returns the panel's first event with some values changed: name, value, name, value, …
 func changed(p page, pairs ...string) event {
 	e := p.first()
 	for i := 0; i < len(pairs); i += 2 {
@@ -41,7 +41,7 @@ func changed(p page, pairs ...string) event {
 	return e
 }
 
-// drawn is a picture without its words, which name the rule.
+// drawn returns a picture without its alternative text, which names the rule.
 func drawn(v view, name string) string {
 	return strings.Replace(v.Pictures[name], html.EscapeString(v.Alts[name]), "", 1)
 }
@@ -63,13 +63,18 @@ func TestPanelFollowsItsControls(t *testing.T) {
 		off     []string // Parameters without effect.
 		changes []string // The pictures that change.
 	}{
-		{[]string{"tau", "8"}, "cos/lin/cir?tau=8", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"diagram", "motion", "matrix"}},
+		{[]string{"tau", "8"}, "cos/lin/cir?tau=8", []string{"alpha", "beta", "lambda", "epsilon"},
+			[]string{"diagram", "motion", "matrix"}},
 		{[]string{"alpha", "3"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, nil},
-		{[]string{"direction", "cos-orth"}, "cos-orth/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"motion", "matrix"}},
-		{[]string{"pair", "sig-ms", "triplet", "con", "mask", "sc1"}, "cos/sig-ms/con+sc1", []string{"tau"}, []string{"diagram", "motion", "matrix"}},
-		{[]string{"pair", "lin-ms", "epsilon", "0.5"}, "cos/lin-ms/cir?epsilon=0.5&tau=2", []string{"alpha", "beta", "lambda"}, []string{"matrix"}},
+		{[]string{"direction", "cos-orth"}, "cos-orth/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"},
+			[]string{"motion", "matrix"}},
+		{[]string{"pair", "sig-ms", "triplet", "con", "mask", "sc1"}, "cos/sig-ms/con+sc1", []string{"tau"},
+			[]string{"diagram", "motion", "matrix"}},
+		{[]string{"pair", "lin-ms", "epsilon", "0.5"}, "cos/lin-ms/cir?epsilon=0.5&tau=2",
+			[]string{"alpha", "beta", "lambda"}, []string{"matrix"}},
 		{[]string{"show", "T"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"diagram"}},
-		{[]string{"noise", "2"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"diagram", "matrix"}},
+		{[]string{"noise", "2"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"},
+			[]string{"diagram", "matrix"}},
 		{[]string{"san", "0.9"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"motion"}},
 	} {
 		v := p.draw(changed(p, c.change...))
@@ -85,7 +90,8 @@ func TestPanelFollowsItsControls(t *testing.T) {
 }
 
 func TestPanelBadInput(t *testing.T) {
-	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root", Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.Sap, b.San)) }}}
+	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root",
+		Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.Sap, b.San)) }}}
 	wide := dmlx.Rule{Pair: dmlx.PairWeight{Name: "wide", Of: func(b *dmlx.Batch) (*Node, *Node) { return b.S, b.San }}}
 	for _, c := range []struct {
 		rule   dmlx.Rule
@@ -94,8 +100,8 @@ func TestPanelBadInput(t *testing.T) {
 	}{
 		{dmlx.Rule{}, []string{"tau", "much", "triplet", "cos"}, `tau is "much"; want a number`},
 		{dmlx.Rule{}, []string{"tau", "NaN", "triplet", "cos"}, "want a number"},
-		{dmlx.Rule{}, []string{"pair", "none"}, `no pair weight "none"; there are con,`},
-		{dmlx.Rule{}, []string{"show", "U"}, `no weight to show "U"`},
+		{dmlx.Rule{}, []string{"pair", "none"}, `unknown pair weight "none"; use one of con,`},
+		{dmlx.Rule{}, []string{"show", "U"}, `unknown weight to show "U"`},
 		{nan, nil, "is not finite"},
 		{wide, nil, "pair weight wide: P₊ is float32 [32 32]; want one value for each triplet, float32 [32], as b.Sap"},
 	} {
@@ -105,7 +111,7 @@ func TestPanelBadInput(t *testing.T) {
 			t.Errorf("%s with %q: %q, %d pictures; want %q", c.rule.Name(), c.change, v.Problem, len(v.Pictures), c.want)
 		}
 	}
-	// A part of the user's own can be left for one of the paper's, and the parameters are then told apart again.
+	// After a change from a custom part to one of the paper's, parameters without effect are off again.
 	p := rulePage(t, wide)
 	if v := p.draw(changed(p, "pair", "con")); v.Problem != "" || len(v.Off) != len(parameters) {
 		t.Errorf("cos/con/con: %q, off %q", v.Problem, v.Off)
@@ -123,7 +129,8 @@ func follow(ctx context.Context, p page) (b browser, ended chan error) {
 	b = browser{make(chan event, 8), make(chan view, 64), make(chan string, 8)}
 	ended = make(chan error, 1)
 	go func() {
-		ended <- p.follow(ctx, link{func(s string) { b.pages <- s }, func(v view) { b.views <- v }, b.events}, "id", func() {})
+		ended <- p.follow(ctx, link{func(s string) { b.pages <- s }, func(v view) { b.views <- v }, b.events}, "id",
+			func() {})
 	}()
 	return b, ended
 }
@@ -138,7 +145,7 @@ func within[T any](t *testing.T, c <-chan T, what string) (x T) {
 	return x
 }
 
-// The last good pictures stay on the page's end, whatever came after them.
+// When the page ends, the last good pictures stay.
 func TestLastGoodPictureStays(t *testing.T) {
 	for _, how := range []string{"stop", "end"} {
 		p := rulePage(t, parse(t, "cos/con/cos"))
@@ -146,7 +153,8 @@ func TestLastGoodPictureStays(t *testing.T) {
 		defer stop()
 		b, ended := follow(ctx, p)
 		live := within(t, b.pages, "page")
-		for _, want := range []string{`<select name="pair">`, `name="tau" min="0" max="16"`, `data-picture="matrix"`, "<script>", `role="alert"`} {
+		for _, want := range []string{`<select name="pair">`, `name="tau" min="0" max="16"`, `data-picture="matrix"`,
+			"<script>", `role="alert"`} {
 			if !strings.Contains(live, want) {
 				t.Errorf("the page lacks %s", want)
 			}
@@ -172,7 +180,8 @@ func TestLastGoodPictureStays(t *testing.T) {
 			b.events <- event{Seq: 3, Press: []string{"end"}}
 		}
 		last := within(t, b.pages, "last page")
-		if strings.Contains(last, "<script") || !strings.Contains(last, "cos/con/cos?tau=5") || strings.Count(last, "<img") != len(p.pictures) {
+		if strings.Contains(last, "<script") || !strings.Contains(last, "cos/con/cos?tau=5") ||
+			strings.Count(last, "<img") != len(p.pictures) {
 			t.Errorf("%s: the last page has %d pictures: %.300s", how, strings.Count(last, "<img"), last)
 		}
 		if err := within(t, ended, "end"); err != nil {
@@ -181,7 +190,7 @@ func TestLastGoodPictureStays(t *testing.T) {
 	}
 }
 
-// Events that come while one is drawn are drawn as one, the latest.
+// Of the events that arrive during drawing, the latest is drawn.
 func TestLatestEventCounts(t *testing.T) {
 	p := rulePage(t, parse(t, "cos/con/cos"))
 	drawing, go_ := make(chan bool), make(chan bool)
@@ -207,7 +216,7 @@ func TestLatestEventCounts(t *testing.T) {
 	}
 }
 
-// How long a change takes to be drawn here; the browser adds the way there and back. Run with -bench Redraw.
+// BenchmarkRedraw measures drawing without the browser.
 func BenchmarkRedraw(b *testing.B) {
 	for _, name := range []string{"cos/lin/cir", "cos-orth/sig-ms/cos+sc1"} {
 		b.Run(strings.ReplaceAll(name, "/", "_"), func(b *testing.B) {
@@ -235,7 +244,8 @@ func BenchmarkRedraw(b *testing.B) {
 func TestWithoutBrowser(t *testing.T) {
 	t.Setenv(headlessEnv, "1")
 	b, ended := follow(t.Context(), rulePage(t, parse(t, "ours")))
-	if page := within(t, b.pages, "page"); strings.Contains(page, "<script") || strings.Count(page, "<img") != 3 || !strings.Contains(page, noBrowser) {
+	if page := within(t, b.pages, "page"); strings.Contains(page, "<script") || strings.Count(page, "<img") != 3 ||
+		!strings.Contains(page, noBrowser) {
 		t.Errorf("%.300s", page)
 	}
 	if err := within(t, ended, "end"); err != nil {
@@ -243,7 +253,8 @@ func TestWithoutBrowser(t *testing.T) {
 	}
 	bad := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "p", Of: func(*dmlx.Batch) *Node { panic("not today") }}}
 	_, ended = follow(t.Context(), rulePage(t, bad))
-	if err := within(t, ended, "end"); err == nil || !strings.Contains(err.Error(), "not today") || !strings.Contains(err.Error(), "panel_test.go, line ") {
+	if err := within(t, ended, "end"); err == nil || !strings.Contains(err.Error(), "not today") ||
+		!strings.Contains(err.Error(), "panel_test.go, line ") {
 		t.Errorf("a rule that panics: %v", err)
 	}
 }

@@ -1,9 +1,11 @@
-// Package playground is a panel in a notebook's cell on which a gradient rule is changed by hand and what it does is seen
-// at once, and what leads from there to a rule of one's own: a check of it, and its training beside others.
+// Package playground shows interactive panels in a notebook's cell.
 //
-// A cell's program stays alive while its panel is used, until Stop or the panel's End. What is drawn comes from package
-// dmlx on the Go backend and from package figures, so that it is and looks as everywhere else. In a program that GoNB did
-// not start, panels say in words what they would show.
+// [Panel] shows at once what a change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks
+// a rule of your own, and [Training] trains it beside others.
+//
+// The cell's program runs while its panel is used, until Stop or the panel's End button. Pictures come from packages
+// dmlx, on the Go backend, and figures, as everywhere else. Outside a notebook, panels print the alternative texts of
+// their pictures.
 package playground
 
 import (
@@ -25,17 +27,17 @@ import (
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
 
-// Panel shows what a rule does to triplets, and lets its parts and parameters be changed.
+// Panel shows what a rule does to triplets. Controls change its parts and parameters.
 type Panel struct {
-	// Rule is what the panel begins with. Parts of it that are the user's own can be chosen beside the paper's.
+	// Rule is the rule at first. Its custom parts can be chosen beside the paper's.
 	Rule dmlx.Rule
-	// Batch is whose triplets and gradient matrix are shown. Without rows it is 8 classes of 4 images, whose noise can
-	// be changed.
+	// Batch is the batch whose triplets and gradient matrix are shown. If it is empty, it has 8 classes of 4 images, and
+	// a slider sets their noise.
 	Batch dissect.Embeddings
 }
 
-// Run shows the panel until the context ends or someone presses End; the last pictures stay. Where no browser answers,
-// as in a notebook that is executed without one, it shows them once.
+// Run shows the panel until the context ends or End is pressed; the last pictures stay. If no browser answers, as
+// when a notebook is executed without one, it shows the first pictures.
 func (p Panel) Run(ctx context.Context) error {
 	b, err := backend.Go()
 	if err != nil {
@@ -44,7 +46,7 @@ func (p Panel) Run(ctx context.Context) error {
 	return p.page(b).run(ctx)
 }
 
-// parts are the choices of a rule's parts.
+// parts are the parts to choose from.
 type parts struct {
 	directions []dmlx.Direction
 	pairs      []dmlx.PairWeight
@@ -52,12 +54,13 @@ type parts struct {
 	masks      []dmlx.Mask
 }
 
-// noMask is the choice of no mask.
+// noMask is the choice without a mask.
 const noMask = "none"
 
-// partsWith are the paper's parts and those of the user's own in a rule, which stand for the paper's of the same name.
+// partsWith returns the paper's parts and the custom parts of a rule, which replace parts of the same name.
 func partsWith(r dmlx.Rule) parts {
-	p := parts{slices.Clone(dmlx.Directions), slices.Clone(dmlx.PairWeights), slices.Clone(dmlx.TripletWeights), slices.Clone(dmlx.Masks)}
+	p := parts{slices.Clone(dmlx.Directions), slices.Clone(dmlx.PairWeights), slices.Clone(dmlx.TripletWeights),
+		slices.Clone(dmlx.Masks)}
 	if (dmlx.Rule{Direction: r.Direction}).Custom() {
 		r.Direction.Name = cmp.Or(r.Direction.Name, "custom")
 		p.directions = with(p.directions, r.Direction, directionName)
@@ -100,40 +103,49 @@ func choose[T any](kind, name string, in []T, nameOf func(T) string) (T, error) 
 		return in[i], nil
 	}
 	var zero T
-	return zero, fmt.Errorf("no %s %q; there are %s", kind, name, strings.Join(names(in, nameOf), ", "))
+	return zero, fmt.Errorf("unknown %s %q; use one of %s", kind, name, strings.Join(names(in, nameOf), ", "))
 }
 
-// parameter is a number in a rule's options that a slider sets.
+// parameter is an option of a rule with its slider.
 type parameter struct {
 	name, label    string
 	min, max, step float64
 	value          func(dmlx.Options) float64
 	set            func(*dmlx.Options, *float64)
-	// of are the names of the paper's pair and triplet weights that depend on it.
+	// of are the paper's pair weights (P) and triplet weights (T) that depend on it.
 	of []string
 }
 
 var parameters = []parameter{
-	{"tau", "τ", 0, 16, 0.1, dmlx.Options.TauValue, func(o *dmlx.Options, v *float64) { o.Tau = v }, []string{"T cos", "T cir"}},
-	{"alpha", "α", 0, 20, 0.1, dmlx.Options.AlphaValue, func(o *dmlx.Options, v *float64) { o.Alpha = v }, []string{"P sig", "P sig-ms"}},
-	{"beta", "β", 0, 60, 0.5, dmlx.Options.BetaValue, func(o *dmlx.Options, v *float64) { o.Beta = v }, []string{"P sig", "P sig-ms"}},
-	{"lambda", "λ", 0, 1, 0.01, dmlx.Options.LambdaValue, func(o *dmlx.Options, v *float64) { o.Lambda = v }, []string{"P sig", "P sig-ms"}},
-	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v }, []string{"P lin-ms", "P sig-ms"}},
+	{"tau", "τ", 0, 16, 0.1, dmlx.Options.TauValue, func(o *dmlx.Options, v *float64) { o.Tau = v },
+		[]string{"T cos", "T cir"}},
+	{"alpha", "α", 0, 20, 0.1, dmlx.Options.AlphaValue, func(o *dmlx.Options, v *float64) { o.Alpha = v },
+		[]string{"P sig", "P sig-ms"}},
+	{"beta", "β", 0, 60, 0.5, dmlx.Options.BetaValue, func(o *dmlx.Options, v *float64) { o.Beta = v },
+		[]string{"P sig", "P sig-ms"}},
+	{"lambda", "λ", 0, 1, 0.01, dmlx.Options.LambdaValue, func(o *dmlx.Options, v *float64) { o.Lambda = v },
+		[]string{"P sig", "P sig-ms"}},
+	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v },
+		[]string{"P lin-ms", "P sig-ms"}},
 }
 
-// controls are those of a rule.
+// controls returns the controls of a rule.
 func (p parts) controls(r dmlx.Rule) []control {
-	name := func(there bool, name, otherwise string) string {
-		if !there {
+	name := func(set bool, name, otherwise string) string {
+		if !set {
 			return otherwise
 		}
 		return cmp.Or(name, "custom")
 	}
 	out := []control{
-		{Name: "direction", Label: "direction", Options: names(p.directions, directionName), Value: name(r.Direction.Of != nil, r.Direction.Name, dmlx.DirectionCos.Name)},
-		{Name: "pair", Label: "pair weight", Options: names(p.pairs, pairName), Value: name(r.Pair.Of != nil, r.Pair.Name, dmlx.PairCon.Name)},
-		{Name: "triplet", Label: "triplet weight", Options: names(p.triplets, tripletName), Value: name(r.Triplet.Of != nil, r.Triplet.Name, dmlx.TripletCon.Name)},
-		{Name: "mask", Label: "mask", Options: append([]string{noMask}, names(p.masks, maskName)...), Value: name(r.Mask.Of != nil, r.Mask.Name, noMask)},
+		{Name: "direction", Label: "direction", Options: names(p.directions, directionName),
+			Value: name(r.Direction.Of != nil, r.Direction.Name, dmlx.DirectionCos.Name)},
+		{Name: "pair", Label: "pair weight", Options: names(p.pairs, pairName),
+			Value: name(r.Pair.Of != nil, r.Pair.Name, dmlx.PairCon.Name)},
+		{Name: "triplet", Label: "triplet weight", Options: names(p.triplets, tripletName),
+			Value: name(r.Triplet.Of != nil, r.Triplet.Name, dmlx.TripletCon.Name)},
+		{Name: "mask", Label: "mask", Options: append([]string{noMask}, names(p.masks, maskName)...),
+			Value: name(r.Mask.Of != nil, r.Mask.Name, noMask)},
 	}
 	for _, k := range parameters {
 		out = append(out, slider(k.name, k.label, k.min, k.max, k.step, k.value(r.Options)))
@@ -142,11 +154,12 @@ func (p parts) controls(r dmlx.Rule) []control {
 }
 
 func slider(name, label string, low, high, step, value float64) control {
-	return control{Name: name, Label: label, Min: low, Max: high, Step: step, Value: strconv.FormatFloat(value, 'g', -1, 64)}
+	return control{Name: name, Label: label, Min: low, Max: high, Step: step,
+		Value: strconv.FormatFloat(value, 'g', -1, 64)}
 }
 
-// rule is the rule that the controls' values say, with the options of base where there is no control for them, and
-// the parameters that have no effect on it.
+// rule returns the rule of the controls' values and the parameters without effect on it. Options without a control are
+// those of base.
 func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err error) {
 	var e [4]error
 	r.Direction, e[0] = choose("direction", v["direction"], p.directions, directionName)
@@ -166,7 +179,7 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 		}
 		if !r.Custom() && !slices.Contains(k.of, "P "+r.Pair.Name) && !slices.Contains(k.of, "T "+r.Triplet.Name) {
 			off = append(off, k.name)
-			k.set(&r.Options, nil) // So that the rule's name does not list it.
+			k.set(&r.Options, nil) // Keeps it out of the rule's name.
 			continue
 		}
 		k.set(&r.Options, &x)
@@ -174,7 +187,7 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 	return r, off, nil
 }
 
-// shownWeight is a weight that the triplet diagram can show, made of P₊, P₋ and T at each point.
+// shownWeight is a weight for the triplet diagram, from P₊, P₋ and T at each point.
 type shownWeight struct {
 	name  string
 	title figures.Markup
@@ -189,7 +202,7 @@ var weightShown = []shownWeight{
 
 func shownName(w shownWeight) string { return w.name }
 
-// gridSide is the number of points a side at which the diagram's weights are computed; in between colours are blended.
+// gridSide is the number of points on each side of the diagram at which weights are computed.
 const gridSide = 81
 
 func (p Panel) page(b compute.Backend) page {
@@ -201,7 +214,8 @@ func (p Panel) page(b compute.Backend) page {
 	if p.Batch.N == 0 {
 		controls = append(controls, slider("noise", "batch: noise", 0, 3, 0.05, 1))
 	}
-	return page{title: "a rule's weights, motion and gradient matrix", pictures: []string{"diagram", "motion", "matrix"}, controls: controls,
+	return page{title: "a rule's weights, motion and gradient matrix", pictures: []string{"diagram", "motion", "matrix"},
+		controls: controls,
 		draw: func(e event) view {
 			r, off, err := choices.rule(e.Values, p.Rule.Options)
 			v := view{Off: off}
@@ -219,7 +233,7 @@ func (p Panel) page(b compute.Backend) page {
 		}}
 }
 
-// figures draws what a rule does.
+// figures draws the diagram, the motion and the gradient matrix of a rule.
 func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*figures.Figure, error) {
 	batch := p.Batch
 	if batch.N == 0 {
@@ -248,7 +262,7 @@ func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*fi
 	return map[string]*figures.Figure{"diagram": diagram, "motion": motion, "matrix": matrix}, nil
 }
 
-// diagramOf draws the weight chosen over S_ap × S_an, and a batch's triplets.
+// diagramOf draws the chosen weight over S_ap × S_an, with a batch's triplets.
 func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissection) (*figures.Figure, error) {
 	w, err := choose("weight to show", show, weightShown, shownName)
 	if err != nil {
@@ -257,13 +271,14 @@ func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissectio
 	sap, san := figures.SimilarityGrid(0, 1, gridSide)
 	positive, negative, triplet, err := dissect.Weights(b, r, sap, san)
 	if err != nil {
-		return nil, fmt.Errorf("the diagram shows triplets without a batch around them: %w", err)
+		return nil, fmt.Errorf("the diagram shows single triplets without a batch: %w", err)
 	}
 	field := make([]float32, len(sap))
 	for k := range field {
 		field[k] = w.of(positive[k], negative[k], triplet[k])
 		if x := float64(field[k]); math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("rule %s: %s is %v at S_ap = %.3f, S_an = %.3f; want a finite number", r.Name(), figures.Plain(w.title), x, sap[k], san[k])
+			return nil, fmt.Errorf("rule %s: %s is %v at S_ap = %.3f, S_an = %.3f; want a finite number", r.Name(),
+				figures.Plain(w.title), x, sap[k], san[k])
 		}
 	}
 	var t figures.Triplets
@@ -273,7 +288,7 @@ func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissectio
 	return figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: w.title, Values: field}, Triplets: t})
 }
 
-// motionOf draws how the rule moves one triplet on the unit circle, with the anchor on top.
+// motionOf draws how the rule moves one triplet on the unit circle, with the anchor at the top.
 func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error) {
 	sap, err := v.number("sap")
 	if err != nil {
@@ -285,7 +300,8 @@ func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error)
 	}
 	at := func(degree float64) [2]float64 { sin, cos := math.Sincos(degree); return [2]float64{sin, cos} }
 	points := [][2]float64{at(0), at(math.Acos(min(max(sap, -1), 1))), at(-math.Acos(min(max(san, -1), 1)))}
-	e := dissect.Embeddings{N: 3, Dim: 2, Labels: []int64{0, 0, 1}, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
+	e := dissect.Embeddings{N: 3, Dim: 2, Labels: []int64{0, 0, 1},
+		Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
 	for _, x := range points {
 		e.Values = append(e.Values, float32(x[0]), float32(x[1]))
 	}

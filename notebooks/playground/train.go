@@ -27,8 +27,8 @@ import (
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
 
-// Check checks a rule and sets what was found as a table. A rule that cannot be trained is an error too, which names the
-// line of the user's own function.
+// Check checks a rule and returns its findings as a table. If the rule cannot be trained, the error names the line of
+// the custom function, and the table is returned too.
 func Check(r dmlx.Rule) (*figures.Table, error) {
 	b, err := backend.Go()
 	if err != nil {
@@ -41,7 +41,7 @@ func Check(r dmlx.Rule) (*figures.Table, error) {
 	return findings(c), fault(c)
 }
 
-// fault is what makes a rule unfit for training, with the line of the user's own function.
+// fault returns the error of a rule that cannot be trained, with the line of the custom function.
 func fault(c *dissect.Checked) error {
 	i := slices.IndexFunc(c.Findings, func(f dissect.CheckFinding) bool { return f.Grade == dissect.Bad })
 	if i < 0 {
@@ -55,8 +55,9 @@ func fault(c *dissect.Checked) error {
 }
 
 func findings(c *dissect.Checked) *figures.Table {
-	t := &figures.Table{Caption: "What a check of " + plainCell(c.Rule.Name()) + " found", Columns: []figures.Column{
-		{Title: "check", Left: true}, {Title: "verdict", Left: true}, {Title: "part", Left: true}, {Title: "found", Left: true}, {Title: "line", Left: true}}}
+	t := &figures.Table{Caption: "Check of rule " + plainCell(c.Rule.Name()), Columns: []figures.Column{
+		{Title: "check", Left: true}, {Title: "verdict", Left: true}, {Title: "part", Left: true},
+		{Title: "found", Left: true}, {Title: "line", Left: true}}}
 	for _, f := range c.Findings {
 		grade := figures.Text(f.Grade.String())
 		grade.Bold = f.Grade != dissect.Good
@@ -66,10 +67,10 @@ func findings(c *dissect.Checked) *figures.Table {
 	return t
 }
 
-// plainCell is text in which no dollar sign begins a formula.
+// plainCell returns text whose dollar signs do not start a formula.
 func plainCell(s string) figures.Markup { return strings.ReplaceAll(s, "$", "＄") }
 
-// sourceLine is a line of a file, with the file's name where that means something: a cell's is a temporary one.
+// sourceLine returns a line of a file with its position, except for a cell, whose file is a temporary one.
 func sourceLine(file string, line int) string {
 	if file == "" {
 		return ""
@@ -90,36 +91,38 @@ func sourceLine(file string, line int) string {
 	return where
 }
 
-// Training trains rules one after the other, the same in all but the rule and its learning rate, and draws how they go.
+// Training trains rules one after the other and draws their progress. The runs differ only in the rule and its learning
+// rate.
 type Training struct {
-	Rules  []dmlx.Rule // Such as one of the user's own, then the ones that it is held against.
-	Preset string      // Empty: quick.
-	Data   string      // Empty: the preset's fine-grained set.
-	Seed   uint64      // 0: 1.
-	// Epochs, if not 0, is fewer than the preset's, to see sooner where it leads. Such runs are not the preset's.
+	Rules  []dmlx.Rule // For example a custom rule, then rules to compare it with.
+	Preset string      // Empty for quick.
+	Data   string      // Empty for the preset's fine-grained data set.
+	Seed   uint64      // 0 for 1.
+	// Epochs, if not 0, is a smaller number of epochs than the preset's, for a quick look. Such runs do not belong to
+	// the preset.
 	Epochs int
-	// Rates are learning rates by the rules' places, where the preset's are not to be taken. A custom rule without one
-	// has the preset's for cos/con/con over its scale (see [dissect.Checked]).
+	// Rates are learning rates by index in Rules; others are the preset's. For a custom rule that is its rate for
+	// cos/con/con divided by the rule's scale (see [dissect.Checked]).
 	Rates map[int]float64
 	Store *runs.Store
-	Open  func() (*backend.Choice, error) // Asked once there is something to train.
+	Open  func() (*backend.Choice, error) // Called if a run has to be trained.
 }
 
-// Trained is a run of a training.
+// Trained is one run of a [Training].
 type Trained struct {
 	Spec   runs.Spec
-	Result *runs.Result // nil if it has not ended.
+	Result *runs.Result // nil for a run that has not finished.
 }
 
-// stopWait is what a run is given to end by itself when it is stopped.
+// stopWait is how long a stopped run may take to end by itself.
 const stopWait = 400 * time.Millisecond
 
-// chartEvery is the pace of the chart.
+// chartEvery is the interval between redraws of the chart.
 const chartEvery = 700 * time.Millisecond
 
-// Run trains what the store does not have yet, with a chart that is redrawn in place. When the context ends, epochs that
-// are done are kept, and the same training goes on from there. Rules that fail the check are not trained: the error names
-// the first. A run that diverges is no error; its result says so.
+// Run trains the runs that the store lacks, with a chart that is redrawn in place. When the context ends, finished
+// epochs are kept, and the same training continues after them. If a rule fails the check, no rule is trained and the
+// error names the first such rule. A run that diverges is not an error; its result says so.
 func (t Training) Run(ctx context.Context) ([]Trained, error) {
 	specs, err := t.specs()
 	if err != nil {
@@ -154,9 +157,10 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 	return out, nil
 }
 
-// run makes a run. When the context ends it returns soon even if a graph is being compiled, which nothing interrupts: what
-// is left behind ends by itself before the next step, and what the store has is whole at any time.
-func (t Training) run(ctx context.Context, trainer *train.Trainer, spec runs.Spec, progress func(p runs.Progress, first bool)) (*runs.Result, error) {
+// run trains one run. When the context ends it returns soon, even during the compilation of a graph, which cannot be
+// interrupted; the run then ends by itself before its next step. The store is consistent at any time.
+func (t Training) run(ctx context.Context, trainer *train.Trainer, spec runs.Spec,
+	progress func(p runs.Progress, first bool)) (*runs.Result, error) {
 	type outcome struct {
 		r   *runs.Result
 		err error
@@ -181,11 +185,11 @@ func (t Training) run(ctx context.Context, trainer *train.Trainer, spec runs.Spe
 	case o := <-done:
 		return o.r, o.err
 	case <-time.After(stopWait):
-		return nil, fmt.Errorf("stopped; the same training goes on from the last epoch that is done: %w", ctx.Err())
+		return nil, fmt.Errorf("stopped; the same training continues after the last finished epoch: %w", ctx.Err())
 	}
 }
 
-// PresetName says which preset a run is of, or what is not as in the preset.
+// PresetName returns the preset of a run, or the size of a run that belongs to none.
 func PresetName(s runs.Spec) string {
 	if name := presets.Of(s); name != "custom" {
 		return "preset " + name
@@ -193,13 +197,13 @@ func PresetName(s runs.Spec) string {
 	return fmt.Sprintf("no preset, %d × %d steps", s.Epochs, s.StepsPerEpoch)
 }
 
-// specs are the runs, checked.
+// specs returns the specs of the runs after all checks.
 func (t Training) specs() ([]runs.Spec, error) {
 	switch {
 	case len(t.Rules) == 0:
-		return nil, errors.New("training: no rules")
+		return nil, errors.New("training: no rules; want at least one")
 	case t.Store == nil || t.Open == nil:
-		return nil, errors.New("training: want a Store for the runs and Open for a backend")
+		return nil, errors.New("training: Store or Open is nil; want a Store for the runs and Open for a backend")
 	}
 	preset, err := presets.Parse(cmp.Or(t.Preset, "quick"))
 	if err != nil {
@@ -234,7 +238,7 @@ func (t Training) specs() ([]runs.Spec, error) {
 			spec.LR = rate
 		}
 		if t.Epochs > spec.Epochs {
-			return nil, fmt.Errorf("training: %d epochs are more than the %d of preset %s", t.Epochs, spec.Epochs, preset.Name)
+			return nil, fmt.Errorf("training: %d epochs; want at most the %d of preset %s", t.Epochs, spec.Epochs, preset.Name)
 		}
 		spec.Epochs = cmp.Or(t.Epochs, spec.Epochs)
 		if err := spec.Validate(); err != nil {
@@ -245,20 +249,20 @@ func (t Training) specs() ([]runs.Spec, error) {
 	return specs, nil
 }
 
-// twoDigits rounds to two significant digits: a rate is a choice, not a measurement.
+// twoDigits rounds to two significant digits.
 func twoDigits(x float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
 	return math.Round(x/unit) * unit
 }
 
-// chart shows runs while they train: a picture in a notebook, elsewhere a line for each epoch.
+// chart shows runs while they train: as a picture in a notebook, elsewhere as a line for each epoch.
 type chart struct {
 	mu     sync.Mutex
 	id     string
-	note   string // Which preset, data and seed.
+	note   string // Preset, data, seed and backends.
 	specs  []runs.Spec
 	curves []figures.TrainingCurve
-	line   string // What is going on.
+	line   string // The current state.
 	shown  time.Time
 }
 
@@ -272,13 +276,13 @@ func newChart(specs []runs.Spec) *chart {
 	return c
 }
 
-// shortRule is a run's rule without the digest of one of the user's own.
+// shortRule returns a run's rule without the digest of a custom rule.
 func shortRule(s runs.Spec) string {
 	name, _, _ := strings.Cut(s.Rule, "#")
 	return name
 }
 
-// step tells that a run is under way; first, that an epoch has begun.
+// step shows the progress of a run. first is set at the first step of an epoch.
 func (c *chart) step(i int, p runs.Progress, first bool, store *runs.Store) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -286,7 +290,8 @@ func (c *chart) step(i int, p runs.Progress, first bool, store *runs.Store) {
 		c.read(i, store)
 		if e := c.curves[i].Epochs; len(e) > 0 && !gonbui.IsNotebook {
 			last := e[len(e)-1]
-			fmt.Fprintf(os.Stderr, "%s: epoch %d of %d: violations %.1f %%, S_ap %.3f, S_an %.3f, gradient %.3g\n", shortRule(c.specs[i]),
+			fmt.Fprintf(os.Stderr, "%s: epoch %d of %d: violations %.1f %%, S_ap %.3f, S_an %.3f, gradient %.3g\n",
+				shortRule(c.specs[i]),
 				last.Epoch, c.specs[i].Epochs, 100*last.ViolationRate, last.Sap, last.San, last.GradientNorm)
 		}
 	}
@@ -297,28 +302,29 @@ func (c *chart) step(i int, p runs.Progress, first bool, store *runs.Store) {
 	c.show(false)
 }
 
-// read reads the epochs of a run that are done.
+// read reads the finished epochs of a run.
 func (c *chart) read(i int, store *runs.Store) {
 	epochs, err := store.Metrics(c.specs[i].Hash())
 	if err != nil {
-		return // The run itself will tell.
+		return // The run itself returns the error.
 	}
 	c.curves[i].Epochs = nil
 	for _, e := range epochs {
-		if e.Sap != 0 || e.San != 0 || e.GradientNorm != 0 { // All zero: not finite, and the result says so.
+		if e.Sap != 0 || e.San != 0 || e.GradientNorm != 0 { // All zero if not finite; the result says so.
 			c.curves[i].Epochs = append(c.curves[i].Epochs,
-				figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San, GradientNorm: e.GradientNorm})
+				figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San,
+					GradientNorm: e.GradientNorm})
 		}
 	}
 }
 
-// done tells that a run has ended.
+// done shows the result of a run.
 func (c *chart) done(i int, r *runs.Result, store *runs.Store) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.read(i, store)
 	c.curves[i].Failed = r.Diverged
-	if !strings.Contains(c.note, r.Backend) { // Known with the first result; runs may be of several.
+	if !strings.Contains(c.note, r.Backend) { // Runs may come from several backends.
 		c.note += " · " + r.Backend
 	}
 	if v, measured := r.Recall[1]; measured {
@@ -328,7 +334,7 @@ func (c *chart) done(i int, r *runs.Result, store *runs.Store) {
 	c.show(true)
 }
 
-// fail tells that a run could not be made, or was stopped.
+// fail shows that a run failed or was stopped.
 func (c *chart) fail(i int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -340,7 +346,7 @@ func (c *chart) fail(i int, err error) {
 	c.show(true)
 }
 
-// show draws the chart, unless it has just done so.
+// show draws the chart, at most every chartEvery unless now is set.
 func (c *chart) show(now bool) {
 	if !gonbui.IsNotebook || !now && time.Since(c.shown) < chartEvery {
 		return
@@ -348,7 +354,7 @@ func (c *chart) show(now bool) {
 	c.shown = time.Now()
 	f, err := figures.Training(c.specs[0].Epochs, c.curves...)
 	if err != nil {
-		c.line = err.Error() // The last picture stays.
+		c.line = err.Error() // Keeps the last picture.
 		return
 	}
 	f.Provenance = c.note
@@ -357,20 +363,23 @@ func (c *chart) show(now bool) {
 		c.line = err.Error()
 		return
 	}
-	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<div class="dmlx-training" style="background:#fff">%s</div><div>%s</div>`, picture, html.EscapeString(c.line)))
+	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<div class="dmlx-training" style="background:#fff">%s</div><div>%s</div>`,
+		picture, html.EscapeString(c.line)))
 	if now {
 		flush()
 	}
 }
 
-// Runs sets runs as a table, as "dmlx runs list" does: those of a training or all of a store, the latest first.
+// Runs returns a table of runs, latest first, as "dmlx runs list" does: the given ones, or all of a store.
 func Runs(store *runs.Store, only ...Trained) (*figures.Table, error) {
 	entries, err := store.List()
 	if err != nil {
 		return nil, err
 	}
-	t := &figures.Table{Columns: []figures.Column{{Title: "run", Left: true}, {Title: "data", Left: true}, {Title: "rule", Left: true}, {Title: "seed"}, {Title: "lr"},
-		{Title: "preset", Left: true}, {Title: "R@1, %"}, {Title: "state", Left: true}, {Title: "backend", Left: true}, {Title: "date", Left: true}}}
+	t := &figures.Table{Columns: []figures.Column{{Title: "run", Left: true}, {Title: "data", Left: true},
+		{Title: "rule", Left: true}, {Title: "seed"}, {Title: "lr"},
+		{Title: "preset", Left: true}, {Title: "R@1, %"}, {Title: "state", Left: true}, {Title: "backend", Left: true},
+		{Title: "date", Left: true}}}
 	hashes := make([]string, len(only))
 	for i, r := range only {
 		hashes[i] = r.Spec.Hash()
@@ -393,7 +402,8 @@ func Runs(store *runs.Store, only ...Trained) (*figures.Table, error) {
 			}
 			on, date = r.Backend, r.Date.Format("2006-01-02 15:04")
 		}
-		row := []string{e.Hash, filepath.Base(e.Spec.Data), e.Spec.Rule, fmt.Sprint(e.Spec.Seed), fmt.Sprintf("%g", e.Spec.LR), PresetName(e.Spec), recall, state, on, date}
+		row := []string{e.Hash, filepath.Base(e.Spec.Data), e.Spec.Rule, fmt.Sprint(e.Spec.Seed),
+			fmt.Sprintf("%g", e.Spec.LR), PresetName(e.Spec), recall, state, on, date}
 		cells := make([]figures.Cell, len(row))
 		for i, s := range row {
 			cells[i] = figures.Text(plainCell(s))
@@ -401,7 +411,7 @@ func Runs(store *runs.Store, only ...Trained) (*figures.Table, error) {
 		t.Rows = append(t.Rows, cells)
 	}
 	if len(t.Rows) == 0 {
-		return nil, errors.New("no runs in the store")
+		return nil, errors.New("the store has no such runs; train some first")
 	}
 	return t, nil
 }

@@ -58,16 +58,18 @@ func TestTraining(t *testing.T) {
 			t.Errorf("run %d: %+v in %s", i, r.Result, got)
 		}
 	}
-	if !strings.Contains(got, "preset smoke") || !strings.HasPrefix(runs[0].Spec.Rule, "cos/con/hinge#") || runs[0].Spec.LR == runs[1].Spec.LR {
+	if !strings.Contains(got, "preset smoke") || !strings.HasPrefix(runs[0].Spec.Rule, "cos/con/hinge#") ||
+		runs[0].Spec.LR == runs[1].Spec.LR {
 		t.Error(got)
 	}
-	// An edited rule is another run; the old one keeps its name and is not made again.
+	// An edited rule is a new run; the old one keeps its hash and is not trained again.
 	tr.Rules[0] = hinge(2)
 	again, err := tr.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again[0].Spec.Hash() == runs[0].Spec.Hash() || again[1].Spec.Hash() != runs[1].Spec.Hash() || !again[1].Result.Date.Equal(runs[1].Result.Date) {
+	if again[0].Spec.Hash() == runs[0].Spec.Hash() || again[1].Spec.Hash() != runs[1].Spec.Hash() ||
+		!again[1].Result.Date.Equal(runs[1].Result.Date) {
 		t.Errorf("edited: %+v, then %+v", runs, again)
 	}
 	if table, err = Runs(tr.Store, again...); err != nil || len(table.Rows) != 2 {
@@ -83,7 +85,8 @@ func TestTrainingBadInput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
-	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root", Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.San, b.Sap)) }}}
+	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root",
+		Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.San, b.Sap)) }}}
 	for _, c := range []struct {
 		what   string
 		change func(*Training)
@@ -93,17 +96,18 @@ func TestTrainingBadInput(t *testing.T) {
 		{"no store", func(tr *Training) { tr.Store = nil }, "want a Store"},
 		{"NaN", func(tr *Training) { tr.Rules[0] = nan }, "triplet weight root: on a random batch, T is "},
 		{"preset", func(tr *Training) { tr.Preset = "huge" }, `no preset "huge"`},
-		{"epochs", func(tr *Training) { tr.Epochs = 99 }, "more than the 2 of preset smoke"},
+		{"epochs", func(tr *Training) { tr.Epochs = 99 }, "want at most the 2 of preset smoke"},
 		{"rate", func(tr *Training) { tr.Rates = map[int]float64{0: -1} }, "learning rate is -1"},
 		{"data", func(tr *Training) { tr.Data = "nowhere" }, "nowhere"},
 	} {
 		tr := training(t, hinge(1))
 		c.change(&tr)
-		if _, err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", c.what, err, c.want)
 		}
 	}
-	// A rule that explodes gives a result that says so, and the training goes on.
+	// A run that diverges says so in its result, and the training continues.
 	tr := training(t, hinge(1), parse(t, "cos/con/con"))
 	tr.Rates = map[int]float64{0: 1e30}
 	runs, err := tr.Run(t.Context())
@@ -113,7 +117,7 @@ func TestTrainingBadInput(t *testing.T) {
 	if table, err := Runs(tr.Store); err != nil || !strings.Contains(text(t, table), "not finite from step") {
 		t.Errorf("%v, %v", table, err)
 	}
-	// A training that is stopped keeps what is done.
+	// A stopped training keeps its finished epochs.
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	tr = training(t, hinge(1))
@@ -121,7 +125,7 @@ func TestTrainingBadInput(t *testing.T) {
 		t.Errorf("stopped: %+v, %v", runs, err)
 	}
 	if runs, err := tr.Run(t.Context()); err != nil || runs[0].Result == nil {
-		t.Errorf("then gone on with: %+v, %v", runs, err)
+		t.Errorf("continued: %+v, %v", runs, err)
 	}
 }
 
@@ -130,8 +134,10 @@ func TestCheckTable(t *testing.T) {
 	if err != nil || len(table.Rows) < 7 {
 		t.Errorf("%v, %v", table, err)
 	}
-	table, err = Check(dmlx.Rule{Pair: dmlx.PairWeight{Name: "wide", Of: func(b *dmlx.Batch) (*Node, *Node) { return b.S, b.San }}})
-	if err == nil || !strings.Contains(err.Error(), "train_test.go, line ") || !strings.Contains(text(t, table), `train_test.go`) || !strings.Contains(text(t, table), "return b.S, b.San") {
+	table, err = Check(dmlx.Rule{Pair: dmlx.PairWeight{Name: "wide",
+		Of: func(b *dmlx.Batch) (*Node, *Node) { return b.S, b.San }}})
+	if err == nil || !strings.Contains(err.Error(), "train_test.go, line ") ||
+		!strings.Contains(text(t, table), `train_test.go`) || !strings.Contains(text(t, table), "return b.S, b.San") {
 		t.Errorf("%v, %v", text(t, table), err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-// Proxies are perClass vectors for each class of a batch of [Batch]: the mean of its images with noise, relative to the length
-// that a random vector has. None for perClass 0.
+// Proxies returns perClass proxies for each class of a batch of [Batch], sorted by class: the mean of its images plus
+// Gaussian noise with standard deviation noise in each component. With perClass 0 there are none.
 func Proxies(batch dissect.Embeddings, perClass int, noise float64, seed uint64) dissect.Proxies {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	p := dissect.Proxies{Dim: batch.Dim}

@@ -1,5 +1,5 @@
-// Package sample makes the batches that the notebooks look at: embeddings whose similarities are known, so that what a
-// rule makes of them can be checked by eye.
+// Package sample generates the batches of the notebooks: embeddings with known similarities, so that the effect of a
+// rule can be checked by eye.
 package sample
 
 import (
@@ -9,16 +9,17 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-// Batch is a batch as a half-trained network might give it: random class centres, and around each its images at a
-// noise relative to the centres' length. The same arguments always give the same batch.
+// Batch returns a batch like that of a half-trained network: random class centers, and around each of them images
+// with Gaussian noise; noise 1 is as long as a center. It has classes × images rows of dimension dim, sorted by
+// class, and depends only on its arguments.
 func Batch(classes, images, dim int, noise float64, seed uint64) dissect.Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	e := dissect.Embeddings{N: classes * images, Dim: dim}
 	for class := range classes {
-		centre := gaussian(rng, dim)
+		center := gaussian(rng, dim)
 		for range images {
 			for i, x := range gaussian(rng, dim) {
-				e.Values = append(e.Values, float32(centre[i]+noise*x))
+				e.Values = append(e.Values, float32(center[i]+noise*x))
 			}
 			e.Labels = append(e.Labels, int64(class))
 		}
@@ -26,15 +27,15 @@ func Batch(classes, images, dim int, noise float64, seed uint64) dissect.Embeddi
 	return e
 }
 
-// Pairs is a batch of n triplets that share no image, in which S_ap runs over [−1, 1] in equal steps of the angle
-// without its ends, at which e^euc or e^cos has no part along d_⊥. The negatives are random.
+// Pairs returns a batch of n triplets without common images. Their S_ap covers (−1, 1) in equal steps of the angle.
+// The ends are left out, since e^euc or e^cos has no part along d_⊥ there. Negatives are random.
 func Pairs(n, dim int, seed uint64) dissect.Embeddings {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	e := dissect.Embeddings{N: 3 * n, Dim: dim}
 	for k := range n {
 		a, p := unit(gaussian(rng, dim)), gaussian(rng, dim)
 		along := dot(a, p)
-		for i := range p { // p becomes the unit vector orthogonal to a, then the one at the wanted angle.
+		for i := range p { // p becomes orthogonal to a, and below the unit vector at the angle.
 			p[i] -= along * a[i]
 		}
 		p = unit(p)
@@ -53,8 +54,8 @@ func Pairs(n, dim int, seed uint64) dissect.Embeddings {
 	return e
 }
 
-// Strengths are, for each triplet of a dissected batch in which no image is in two, the length along d_⊥ of the unit
-// vector along the gradient at the positive: what remains of it without its part along f_p (Eq. 20).
+// Strengths returns, for each triplet, the length along d_⊥ of the unit gradient at the positive, which is what
+// remains of it without its part along f_p (Eq. 20). No image may be in two triplets.
 func Strengths(d *dissect.Dissection) []float64 {
 	out := make([]float64, len(d.Triplets))
 	for i, t := range d.Triplets {
@@ -69,8 +70,8 @@ func Strengths(d *dissect.Dissection) []float64 {
 	return out
 }
 
-// Products are, for each triplet of such a batch, the inner product of the unit vector along the gradient at the negative
-// with f_a − f_p: what the orthogonal directions make zero (Eq. 7).
+// Products returns, for each triplet, the inner product of the unit gradient at the negative with f_a − f_p, which
+// the orthogonal directions make zero (Eq. 7). No image may be in two triplets.
 func Products(d *dissect.Dissection) []float64 {
 	out := make([]float64, len(d.Triplets))
 	for i, t := range d.Triplets {
@@ -104,7 +105,7 @@ func dot(a, b []float64) float64 {
 	return s
 }
 
-// unit is v at length 1, and v itself if it has none.
+// unit returns v scaled to length 1; a zero vector stays zero.
 func unit(v []float64) []float64 {
 	length := math.Sqrt(dot(v, v))
 	out := make([]float64, len(v))

@@ -10,7 +10,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-// The op's directions have the strengths that the paper derives in its appendix.
+// Directions have the strengths of the paper's appendix.
 func TestStrengths(t *testing.T) {
 	b, err := backend.Go()
 	if err != nil {
@@ -23,7 +23,7 @@ func TestStrengths(t *testing.T) {
 	}{
 		{"euc/con/con", func(s float64) float64 { return math.Sqrt((1 + s) / 2) }},
 		{"cos/con/con", func(s float64) float64 { return math.Sqrt(1 - s*s) }},
-		{"cos/lin/con", func(s float64) float64 { return math.Sqrt(1 - s*s) }}, // A weight turns nothing.
+		{"cos/lin/con", func(s float64) float64 { return math.Sqrt(1 - s*s) }}, // A pair weight changes no direction.
 	} {
 		rule, err := dmlx.ParseRule(c.rule)
 		if err != nil {

@@ -45,7 +45,7 @@ func TestLookIntoRuns(t *testing.T) {
 	}
 	// Without --out no pictures are computed, and groups of one seed are not tested.
 	if code, stdout, _ = invoke(t, "runs", "compare", runs[0], runs[2], "--store", store); code != 0 ||
-		strings.Contains(stdout, "differs by more") {
+		strings.Contains(stdout, "tested over seeds") {
 		t.Errorf("compare: %d\n%s", code, stdout)
 	}
 	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 ||

@@ -197,7 +197,7 @@ def own(n):
         charts = n.page.locator(".dmlx-training img")
         alt = charts.first.get_attribute("alt")  # Once: it may be another one a moment later.
         seen.add(alt)
-        return "waits" not in alt and "epoch " not in alt.split("network.")[-1] and n.page.locator("table").count() >= 2
+        return "waiting" not in alt and "epoch " not in alt.split("network.")[-1] and n.page.locator("table").count() >= 2
     until(trained, 400, "end of the training")
     n.idle()
     n.shot("trained")
