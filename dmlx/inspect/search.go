@@ -99,7 +99,7 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 // again: stopped and called again, it goes on. With [runs.Options.CachedOnly] it shows what is there.
 //
 // Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
-// of them, "importance" and "slices" what matters, "reference-importance" what does around the reference.
+// of them.
 func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
@@ -305,48 +305,6 @@ func addSearchFigures(r *paper.Report, s, reference *search.Search) {
 		}
 		return figures.SearchHistory(agreementLine(s), histories...)
 	})
-	m, effects, failed := analysed(s)
-	add("importance", func() (figures.Output, error) {
-		if failed != nil {
-			return nil, failed
-		}
-		return importanceFigure(s.Name, m, effects)
-	})
-	if reference != nil && len(reference.Records) > 0 {
-		add("reference-importance", func() (figures.Output, error) {
-			m, effects, err := analysed(reference)
-			if err != nil {
-				return nil, err
-			}
-			return importanceFigure(reference.Base.Rule+" on "+reference.Base.Data, m, effects)
-		})
-	}
-	add("slices", func() (figures.Output, error) {
-		if failed != nil {
-			return nil, failed
-		}
-		return figures.SearchSlices(effects, r.Provenance)
-	})
-}
-
-// analysed is what matters in a search, and as pictures show it.
-func analysed(s *search.Search) (*search.Importance, []figures.SearchEffect, error) {
-	m, err := s.Importance()
-	if err != nil {
-		return nil, nil, err
-	}
-	effects, err := searchEffects(s, m)
-	return m, effects, err
-}
-
-// importanceFigure draws what each parameter does, under a title that says how much that is worth.
-func importanceFigure(title string, m *search.Importance, effects []figures.SearchEffect) (*figures.Figure, error) {
-	if foretold := math.Round(100 * m.Explained); foretold > 0 {
-		title += fmt.Sprintf(": the forest foretells %.0f %%", foretold)
-	} else {
-		title += ": the forest foretells nothing"
-	}
-	return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials, m.Epochs))
 }
 
 // trials are a search's records by trial.
@@ -373,26 +331,4 @@ func percentOf(r search.Record) float64 {
 		return math.NaN()
 	}
 	return 100 * r.HeldOut
-}
-
-func searchEffects(s *search.Search, m *search.Importance) ([]figures.SearchEffect, error) {
-	var out []figures.SearchEffect
-	for _, e := range m.Effects {
-		p := e.Parameter
-		f := figures.SearchEffect{Name: p.Name, Share: e.Share, Choices: p.Choices, Low: p.Low, High: p.High, Log: p.Log}
-		for _, v := range e.Slice {
-			f.Slice = append(f.Slice, figures.SliceValue{Unit: v.Unit, Mean: 100 * v.Mean, Low: 100 * v.Low, High: 100 * v.High})
-		}
-		for _, r := range s.Records {
-			if value, counts := r.At[p.Name]; counts && r.Rung == 0 {
-				unit, err := p.Unit(value)
-				if err != nil {
-					return nil, err
-				}
-				f.Trials = append(f.Trials, [2]float64{unit, percentOf(r)})
-			}
-		}
-		out = append(out, f)
-	}
-	return out, nil
 }

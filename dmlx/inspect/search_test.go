@@ -99,12 +99,6 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 	if f := r.Part("history").(*figures.Figure); !strings.Contains(f.Provenance, "6 against 12 epochs: ρ 1.00, n 16") || !strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 16 trials") {
 		t.Error(f.Alt)
 	}
-	if f := r.Part("reference-importance").(*figures.Figure); !strings.Contains(f.Alt, "lr") || strings.Contains(f.Alt, "direction") {
-		t.Error(f.Alt)
-	}
-	if f := r.Part("slices").(*figures.Figure); !strings.Contains(f.Alt, "direction is best at cos-orth") {
-		t.Error(f.Alt)
-	}
 	if text, err := figures.Bytes(r.Part("finalists"), "txt"); err != nil || !strings.Contains(string(text), "cos-orth/con/") || strings.Contains(string(text), "Chosen") {
 		t.Errorf("%s, %v", text, err)
 	}

@@ -1,18 +1,3 @@
-// Package search looks for the rule, its parameters, the learning rate, the schedule and the batch that train best, by Recall@1
-// of training classes that are held out. Test classes have no say in it: what a run found on them does not enter a [Record].
-//
-// Trials come in brackets. A [Sampler] proposes a bracket's points from all that is known of the brackets before; all of its points
-// are trained for a part of the epochs, the better half of them for longer, and so on to the whole length: successive halving
-// (Jamieson and Talwalkar, AISTATS 2016; with a model, Falkner et al., BOHB, ICML 2018). A shorter run is a run of its own with the
-// whole schedule in fewer epochs, so each is kept in the store under its own hash, and a longer one does not go on from it. Rules
-// that are slow to start are at a disadvantage in that; [Search.Agreement] says how well lengths agree.
-//
-// What is tried depends on the settings alone, and not on how many runs are made at once or how often the search was stopped: a
-// bracket's points are drawn by a generator of its own seed, and from results that are complete.
-//
-// The sampler and the forest behind [Search.Importance] are written here, on gonum's distributions: of the libraries there are in
-// Go, goptuna (v0.9.0) draws from a generator that cannot be seeded, so that no search could be repeated, and does not compute the
-// densities of TPE (its logsumRows adds logarithms where it should add densities).
 package search
 
 import (
@@ -28,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // Settings decide what a search tries. All but the name are fixed when it begins.
@@ -318,22 +304,5 @@ func (s *Search) Agreement(rung int) (rho float64, n int) {
 	if len(a) < 3 {
 		return math.NaN(), len(a)
 	}
-	return stat.Correlation(ranks(a), ranks(b), nil), len(a)
-}
-
-// ranks are the places of values in their order, the mean of them for equal ones.
-func ranks(values []float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		below, equal := 0, 0
-		for _, w := range values {
-			if w < v {
-				below++
-			} else if w == v {
-				equal++
-			}
-		}
-		out[i] = float64(below) + float64(equal+1)/2
-	}
-	return out
+	return stats.Spearman(a, b), len(a)
 }

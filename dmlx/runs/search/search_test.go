@@ -351,9 +351,6 @@ func TestErrors(t *testing.T) {
 	if _, err := s.Verdict(t.Context(), nil, StandardFinals); err == nil || !strings.Contains(err.Error(), "nothing to choose") {
 		t.Error(err)
 	}
-	if _, err := s.Importance(); err == nil || !strings.Contains(err.Error(), "too few") {
-		t.Error(err)
-	}
 	if _, err := Open(st, "b"); err == nil || !strings.Contains(err.Error(), `no search "b"`) || !strings.Contains(err.Error(), "there are a") {
 		t.Error(err)
 	}
@@ -595,89 +592,6 @@ func TestNewSpace(t *testing.T) {
 		if got := strings.Join(s[s.index("images")].Choices, ","); got != want {
 			t.Errorf("%s: %s images of a class, want %s", data, got, want)
 		}
-	}
-}
-
-// The forest finds what matters in a known function: of two parameters with known variances, the shares are theirs.
-func TestImportance(t *testing.T) {
-	t.Parallel()
-	s := settings(t, "direction=cos,euc", "lr=0.01..10", "decay=0.3..1", "lambda=0..1", "pair=con,sig")
-	search := &Search{Settings: s}
-	rng := rand.New(rand.NewPCG(3, 4))
-	for i := range 400 {
-		at := s.Space.draw(rng)
-		u, err := s.Space[s.Space.index("lr")].Unit(at["lr"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := 0.5 + 0.2*u // Variance 0.04/12.
-		if at["direction"] == "cos" {
-			v += 0.1 // Variance 0.01/4.
-		}
-		search.Records = append(search.Records, Record{Trial: i, At: at, HeldOut: v})
-	}
-	m, err := search.Importance()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Explained < 0.9 || m.Trials != 400 {
-		t.Errorf("%+v", m)
-	}
-	all := 0.04/12 + 0.01/4
-	for i, e := range m.Effects {
-		want := map[string]float64{"lr": 0.04 / 12 / all, "direction": 0.01 / 4 / all}[e.Parameter.Name]
-		if math.Abs(e.Share-want) > 0.06 {
-			t.Errorf("%s has a share of %.3f, want %.3f", e.Parameter.Name, e.Share, want)
-		}
-		if e.Parameter.Name != s.Space[i].Name {
-			t.Errorf("%s in place %d", e.Parameter.Name, i)
-		}
-		if e.Parameter.Name == "lr" {
-			if first, last := e.Slice[0], e.Slice[len(e.Slice)-1]; math.Abs(last.Mean-first.Mean-0.2*8/9) > 0.02 || first.Value != "0.0147" || last.Value != "6.81" || first.Low > first.Mean {
-				t.Errorf("slice %+v", e.Slice)
-			}
-		}
-	}
-	again, err := search.Importance()
-	if err != nil || !reflect.DeepEqual(again, m) {
-		t.Error("the same history gives another importance")
-	}
-	for i := range search.Records { // Noise explains nothing.
-		search.Records[i].HeldOut = rng.Float64()
-	}
-	if m, err := search.Importance(); err != nil || m.Explained > 0.1 {
-		t.Errorf("%.2f of noise is explained, %v", m.Explained, err)
-	}
-}
-
-// Of forty trials that a sampler has drawn to where it is good, what matters most is found in most searches, if not in all.
-func TestImportanceOfFewTrials(t *testing.T) {
-	t.Parallel()
-	const seeds = 8
-	first, share := 0, 0.0
-	for seed := range uint64(seeds) {
-		s := settings(t, "direction", "pair", "triplet", "lr=0.01..5", "decay=0.3..1", "batch", "images")
-		s.Seed = seed
-		search, err := Begin(store(t), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := search.Run(t.Context(), each(known), Budget{Trials: 40}); err != nil {
-			t.Fatal(err)
-		}
-		m, err := search.Importance()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lr := m.Effects[s.Space.index("lr")].Share // The rate's variance is several times that of all others together.
-		share += lr / seeds
-		if !slices.ContainsFunc(m.Effects, func(e Effect) bool { return e.Share > lr }) {
-			first++
-		}
-	}
-	t.Logf("the rate is first in %d of %d searches, with a mean share of %.2f", first, seeds, share)
-	if first < seeds-2 || share < 0.5 {
-		t.Errorf("the rate is first in %d of %d searches, with a mean share of %.2f", first, seeds, share)
 	}
 }
 
