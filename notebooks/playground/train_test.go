@@ -80,9 +80,6 @@ func TestTraining(t *testing.T) {
 }
 
 func TestTrainingBadInput(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes more than two seconds")
-	}
 	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "root", Of: func(b *dmlx.Batch) *Node { return Sqrt(Sub(b.San, b.Sap)) }}}
 	for _, c := range []struct {
 		what   string
