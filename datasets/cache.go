@@ -19,9 +19,9 @@ import (
 )
 
 // A cache file holds the splits of one set: the pixels of each split as they are in memory, a line of JSON, and a tail
-// that says how long the JSON is. It is written under another name and renamed. A file of up to mapFrom bytes of pixels is
-// read into memory and believed only if its content has the digest that its JSON gives; a larger one is mapped, and
-// believed by its length and its JSON, since reading it whole would take longer than the first epoch needs of it.
+// that says how long the JSON is. It is written under another name and renamed. A file of up to mapFrom bytes of pixels
+// is read into memory and used only if its content has the digest that its JSON gives. A larger one is mapped and only
+// its length and its JSON are checked, because reading it whole would take longer than the first epoch needs of it.
 
 const (
 	cacheFormat = "dmlx images 2"
@@ -30,7 +30,7 @@ const (
 	// lockWait bounds the wait for another process that is drawing the same set: after it both draw it, to the same end.
 	lockWait  = 2 * time.Minute
 	lockRetry = 20 * time.Millisecond
-	// mapFrom is the size from which pixels are not held in memory, mostWithout that from which they have to be kept.
+	// Pixels of mapFrom bytes and more are mapped from the cache file; of more than mostWithout bytes they need one.
 	mapFrom     = 256 << 20
 	mostWithout = 4 << 30
 )
@@ -79,11 +79,11 @@ func (m *made) header(key string) *cacheHeader {
 type cached struct {
 	name, key string
 	o         *Options
-	patient   bool // Wait for another process however long it takes: it is decoding.
+	patient   bool // Wait for another process without a limit: decoding takes long.
 }
 
-// open is the set whose splits the cache holds, or that produce makes for it in memory. A cache that cannot be read or
-// written costs time, not the set: it is only noted.
+// open returns the set whose splits the cache holds, or else the one that produce makes in memory, and writes it to the
+// cache. A cache that cannot be read or written is noted and is no error.
 func (c *cached) open(produce func() (*made, error)) (*Set, error) {
 	return c.with(func(path string) (*made, error) {
 		m, err := produce()
@@ -100,9 +100,13 @@ func (c *cached) open(produce func() (*made, error)) (*Set, error) {
 	})
 }
 
-// openLarge is open for splits that may not fit into memory: they have all but their pixels, which decode puts, image by
-// image and in any order. The images that it marks as bad, and returns by path, are taken out of the splits.
-func (c *cached) openLarge(splits []*Images, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*Set, error) {
+// decoding puts the pixels of each image, by its number over all splits, in any order. It returns the paths of the
+// images that cannot be decoded, and for each image whether it is one of them.
+type decoding func(put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error)
+
+// openLarge is open for splits that may not fit into memory. They have everything but their pixels, which decode puts.
+// The images that it marks as bad are taken out of the splits.
+func (c *cached) openLarge(splits []*Images, decode decoding) (*Set, error) {
 	var bytes int64
 	for _, im := range splits {
 		bytes += int64(im.N) * int64(im.stride())
@@ -199,13 +203,16 @@ func pending(path string) (*renameio.PendingFile, error) {
 	return renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
 }
 
-// keeping is the error of writing so many bytes of pixels to path.
+// keeping returns the error of writing this many bytes of pixels to path.
 func keeping(path string, bytes int64, err error) error {
-	return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9, filepath.Dir(path), err)
+	return fmt.Errorf("keeping %.1f GB of pixels in %s: %w; DMLX_CACHE can name another folder", float64(bytes)/1e9,
+		filepath.Dir(path), err)
 }
 
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
-func (c *cached) buildFile(file *renameio.PendingFile, path string, splits []*Images, bytes int64, decode func(put func(i int, pixels []uint8) error) ([]string, []bool, error)) (*made, error) {
+func (c *cached) buildFile(
+	file *renameio.PendingFile, path string, splits []*Images, bytes int64, decode decoding,
+) (*made, error) {
 	defer file.Cleanup()
 	stride := splits[0].stride()
 	keep := func(err error) error { return keeping(path, bytes, err) }
@@ -264,7 +271,7 @@ func (c *cached) buildFile(file *renameio.PendingFile, path string, splits []*Im
 	return readCache(path, c.key, c.o.mapFrom)
 }
 
-// without are the splits, whose images are numbered through, less those marked as bad.
+// without returns the splits without the images marked as bad, which are numbered over all splits.
 func without(splits []*Images, bad []bool) []*Images {
 	out := make([]*Images, len(splits))
 	at := 0
@@ -338,8 +345,8 @@ func writeCache(path, key string, m *made) error {
 	return file.CloseAtomicallyReplace()
 }
 
-// readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the file;
-// it is fs.ErrNotExist if there is none.
+// readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the
+// file; it is fs.ErrNotExist if there is none.
 func readCache(path, key string, mapFrom int64) (m *made, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -363,7 +370,8 @@ func readCache(path, key string, mapFrom int64) (m *made, err error) {
 	left := pixels
 	for _, s := range header.Splits {
 		outside := func(label int64) bool { return label < 0 || label >= int64(len(s.Names)) }
-		if s.N < 0 || s.Size < minSize || s.Size > maxSize || s.N != len(s.Labels) || int64(s.N) > left/int64(s.Size*s.Size*3) ||
+		if s.N < 0 || s.Size < minSize || s.Size > maxSize || s.N != len(s.Labels) ||
+			int64(s.N) > left/int64(s.Size*s.Size*3) ||
 			slices.ContainsFunc(s.Labels, outside) {
 			return nil, errors.New("damaged header")
 		}
@@ -426,11 +434,11 @@ func readHeader(file *os.File) (*cacheHeader, int64, error) {
 	return &header, end - length, nil
 }
 
-// CacheEnv names the variable of [CacheDir].
+// CacheEnv is the environment variable with the cache folder; see [CacheDir].
 const CacheEnv = "DMLX_CACHE"
 
-// CacheDir is the one folder outside the repository that is written to, in full: what [CacheEnv] names, else dmlx in the user's
-// cache.
+// CacheDir returns the absolute path of the cache folder: the value of [CacheEnv], else dmlx in the user's cache
+// folder. Nothing else outside the repository is written to.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(CacheEnv); dir != "" {
 		return filepath.Abs(dir)

@@ -60,11 +60,13 @@ func TestCacheIsUsedAgain(t *testing.T) {
 	}
 	for _, p := range [][2]*Images{{drawn.Train, read.Train}, {drawn.Test, read.Test}, {drawn.Gallery, read.Gallery}} {
 		a, b := p[0], p[1]
-		if a.N != b.N || a.Size != b.Size || a.Pad != b.Pad || !slices.Equal(a.Pixels, b.Pixels) || !slices.Equal(a.Labels, b.Labels) || !slices.Equal(a.Names, b.Names) {
+		if a.N != b.N || a.Size != b.Size || a.Pad != b.Pad || !slices.Equal(a.Pixels, b.Pixels) ||
+			!slices.Equal(a.Labels, b.Labels) || !slices.Equal(a.Names, b.Names) {
 			t.Error("what is read is not what was drawn")
 		}
 	}
-	if drawn.Digest != read.Digest || drawn.Mean != read.Mean || drawn.Std != read.Std || drawn.TestClasses != read.TestClasses {
+	if drawn.Digest != read.Digest || drawn.Mean != read.Mean || drawn.Std != read.Std ||
+		drawn.TestClasses != read.TestClasses {
 		t.Error("digest, statistics or counts differ")
 	}
 	if len(said.lines) > 0 {
@@ -162,13 +164,15 @@ func TestUnwritableCacheIsNoError(t *testing.T) {
 	}
 }
 
-// Where no file can be made in the cache's folder, a set that memory holds is decoded into it, and a larger one says what to do.
+// Where no file can be made in the cache's folder, a set that memory holds is decoded into it, and a larger one says
+// what to do.
 func TestNoFileForPixels(t *testing.T) {
 	t.Parallel()
 	said := &notes{}
 	o := Options{Size: 8, Cache: t.TempDir(), Note: said.add, Context: t.Context(), mapFrom: 1}
 	key := strings.Repeat("k", 16)
-	c := cached{name: strings.Repeat("x", 255-len("-8-.images")-len(key)), key: key, o: &o, patient: true} // Any longer is no name of a file.
+	// Any longer is no name of a file.
+	c := cached{name: strings.Repeat("x", 255-len("-8-.images")-len(key)), key: key, o: &o, patient: true}
 	decode := func(put func(i int, pixels []uint8) error) ([]string, []bool, error) {
 		return nil, make([]bool, 2), errors.Join(put(0, make([]uint8, 192)), put(1, slices.Repeat([]uint8{9}, 192)))
 	}
@@ -179,14 +183,16 @@ func TestNoFileForPixels(t *testing.T) {
 	if err != nil || s.Train.N != 2 || s.Train.At(1)[5] != 9 || s.unmap != nil {
 		t.Fatal(err)
 	}
-	if len(said.lines) != 1 || !strings.Contains(said.lines[0], "not kept") || !strings.Contains(said.lines[0], "DMLX_CACHE") {
+	if len(said.lines) != 1 || !strings.Contains(said.lines[0], "not kept") ||
+		!strings.Contains(said.lines[0], "DMLX_CACHE") {
 		t.Errorf("said %q", said.lines)
 	}
 	_, err = c.openLarge(split(mostWithout/192+1), func(func(int, []uint8) error) ([]string, []bool, error) {
 		t.Error("decoded to nowhere")
 		return nil, nil, nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "keeping 4.3 GB of pixels in "+o.Cache) || !strings.Contains(err.Error(), "DMLX_CACHE can name another") {
+	if err == nil || !strings.Contains(err.Error(), "keeping 4.3 GB of pixels in "+o.Cache) ||
+		!strings.Contains(err.Error(), "DMLX_CACHE can name another") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -208,7 +214,8 @@ func TestLeftoversOfTheCacheAreRemoved(t *testing.T) {
 	}
 	open(t, "minishop", smallShop(dir, said))
 	base := filepath.Base(file)
-	if got := left(t, filepath.Dir(file)); !slices.Equal(got, []string{"." + base, "." + base + "x", base, base + ".lock"}) || len(said.lines) > 0 {
+	if got := left(t, filepath.Dir(file)); !slices.Equal(got,
+		[]string{"." + base, "." + base + "x", base, base + ".lock"}) || len(said.lines) > 0 {
 		t.Errorf("left %q, said %q", got, said.lines)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// supersample is how many times finer than the image a scene is drawn, each way. The rasteriser's own coverage is
+// supersample is how many times finer than the image a scene is drawn, each way. The rasterizer's own coverage is
 // already exact for one shape; the finer grid is for what coverage gets wrong where shapes meet, and for patterns.
 const supersample = 2
 
-// rgb is a colour, each channel in [0, 1].
+// rgb is a color, each channel in [0, 1].
 type rgb [3]float64
 
-// hsv is the colour of hue h (a turn is 1), saturation s and value v.
+// hsv is the color of hue h (a turn is 1), saturation s and value v.
 func hsv(h, s, v float64) rgb {
 	h = (h - math.Floor(h)) * 6
 	channel := func(n float64) float64 {
@@ -26,10 +26,10 @@ func hsv(h, s, v float64) rgb {
 	return rgb{channel(5), channel(3), channel(1)}
 }
 
-// grey is the neutral colour of value v.
-func grey(v float64) rgb { return rgb{v, v, v} }
+// gray is the neutral color of value v.
+func gray(v float64) rgb { return rgb{v, v, v} }
 
-// times scales the colour: darker for k < 1, lighter for k > 1.
+// times scales the color: darker for k < 1, lighter for k > 1.
 func (c rgb) times(k float64) rgb {
 	return rgb{clamp01(c[0] * k), clamp01(c[1] * k), clamp01(c[2] * k)}
 }
@@ -115,7 +115,7 @@ func newCanvas(size int) *canvas {
 	return cv
 }
 
-// clear paints everything in one colour.
+// clear paints everything in one color.
 func (cv *canvas) clear(c rgb) {
 	cv.ink.C = c.at(1)
 	draw.Draw(cv.img, cv.img.Rect, &cv.ink, image.Point{}, draw.Src)
@@ -195,10 +195,11 @@ func (cv *canvas) line(x0, y0, x1, y1, width float64) *canvas {
 		return cv
 	}
 	nx, ny := -dy/length*width/2, dx/length*width/2
-	return cv.polygon(corner{x0 + nx, y0 + ny, 0}, corner{x1 + nx, y1 + ny, 0}, corner{x1 - nx, y1 - ny, 0}, corner{x0 - nx, y0 - ny, 0})
+	return cv.polygon(corner{x0 + nx, y0 + ny, 0}, corner{x1 + nx, y1 + ny, 0}, corner{x1 - nx, y1 - ny, 0},
+		corner{x0 - nx, y0 - ny, 0})
 }
 
-// rasterize hands the path, which it ends, to the rasteriser, over no more pixels than the path covers.
+// rasterize hands the path, which it ends, to the rasterizer, over no more pixels than the path covers.
 func (cv *canvas) rasterize() image.Rectangle {
 	x0, y0 := float32(math.Inf(1)), float32(math.Inf(1))
 	x1, y1 := -x0, -y0
@@ -249,7 +250,7 @@ func (s *segment) points() [][2]float32 {
 	return s.p[:1]
 }
 
-// fill paints the path in one colour and ends it.
+// fill paints the path in one color and ends it.
 func (cv *canvas) fill(c rgb, alpha float64) {
 	if box := cv.rasterize(); !box.Empty() {
 		cv.ink.C = c.at(alpha)
@@ -258,9 +259,9 @@ func (cv *canvas) fill(c rgb, alpha float64) {
 	}
 }
 
-// shade paints the path with a colour of its own at each place and ends it. colour is given scene coordinates of the
+// shade paints the path with a color of its own at each place and ends it. paint is given scene coordinates of the
 // present map, and the width of a pixel in them, over which it should blur its edges.
-func (cv *canvas) shade(colour func(x, y, pixel float64) rgb) {
+func (cv *canvas) shade(paint func(x, y, pixel float64) rgb) {
 	box := cv.rasterize()
 	if box.Empty() {
 		return
@@ -276,7 +277,7 @@ func (cv *canvas) shade(colour func(x, y, pixel float64) rgb) {
 				continue
 			}
 			x, y := back.apply(float64(px)+0.5, float64(py)+0.5)
-			c := colour(x, y, pixel)
+			c := paint(x, y, pixel)
 			to := cv.img.Pix[cv.img.PixOffset(px, py):]
 			for k := range 3 {
 				to[k] = uint8(lerp(float64(to[k]), clamp01(c[k])*255, alpha) + 0.5)

@@ -19,7 +19,8 @@ import (
 
 // cars is CARS-196: photographs of 196 models of cars. It has been given out in three forms:
 //   - cars_annos.mat beside car_ims/;
-//   - a devkit with cars_train_annos.mat, cars_test_annos_withlabels.mat and cars_meta.mat, beside cars_train/ and cars_test/;
+//   - a devkit with cars_train_annos.mat, cars_test_annos_withlabels.mat and cars_meta.mat, beside cars_train/ and
+//     cars_test/;
 //   - one folder per class, perhaps below train/ and test/, which split images, not classes.
 var cars = publishedSet{
 	name: "CAR", alias: "cars", folders: carsRoots,
@@ -41,19 +42,23 @@ var cars = publishedSet{
 		page: "https://www.kaggle.com/datasets/jutrera/stanford-car-dataset-by-classes-folder",
 		// The authors' own page is gone. No size or checksum of this file is stated anywhere.
 		archive: archive{file: "CARS196.zip", url: "http://ftp.cs.stanford.edu/cs/cvgl/CARS196.zip"},
-		want:    "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/, or one folder of images per class",
+		want: "car_ims.tgz with cars_annos.mat, or the devkit with cars_train/ and cars_test/, " +
+			"or one folder of images per class",
 	},
 }
 
 // carsRoots are folders that the archives unpack in.
-var carsRoots = []string{"cars196", "CARS196", "Cars196", "stanford_cars", "StanfordCars", "cars", "car_data", "car_data/car_data"}
+var carsRoots = []string{"cars196", "CARS196", "Cars196", "stanford_cars", "StanfordCars", "cars", "car_data",
+	"car_data/car_data"}
 
 const carsAll = "cars_annos.mat"
 
 // Where the devkit's files have been seen to lie.
 var (
-	carsTrain    = []string{"devkit/cars_train_annos.mat", "cars_train_annos.mat", "car_devkit/devkit/cars_train_annos.mat"}
-	carsTest     = []string{"devkit/cars_test_annos_withlabels.mat", "cars_test_annos_withlabels.mat", "car_devkit/devkit/cars_test_annos_withlabels.mat"}
+	carsTrain = []string{"devkit/cars_train_annos.mat", "cars_train_annos.mat",
+		"car_devkit/devkit/cars_train_annos.mat"}
+	carsTest = []string{"devkit/cars_test_annos_withlabels.mat", "cars_test_annos_withlabels.mat",
+		"car_devkit/devkit/cars_test_annos_withlabels.mat"}
 	carsTestBare = []string{"devkit/cars_test_annos.mat", "cars_test_annos.mat", "car_devkit/devkit/cars_test_annos.mat"}
 	carsMeta     = []string{"devkit/cars_meta.mat", "cars_meta.mat", "car_devkit/devkit/cars_meta.mat"}
 )
@@ -118,7 +123,8 @@ func listCarsDevkit(dir string) (*Listing, error) {
 		names = m["class_names"]
 	}
 	s := newSplitter(dir, "train", "test")
-	for _, part := range []struct{ list, folder string }{{firstFile(dir, carsTrain...), "cars_train"}, {test, "cars_test"}} {
+	for _, part := range []struct{ list, folder string }{{firstFile(dir, carsTrain...), "cars_train"},
+		{test, "cars_test"}} {
 		m, err := readMat(dir, part.list)
 		if err != nil {
 			return nil, err
@@ -163,7 +169,8 @@ func carsOf(a *mat5.Array, file string) ([]carImage, error) {
 func (s *splitter) addCars(images []carImage, names *mat5.Array, places func(file string) []string) error {
 	for _, image := range images {
 		class := strconv.Itoa(image.class)
-		if names != nil && image.class <= len(names.Cells) && names.Cells[image.class-1] != nil && names.Cells[image.class-1].Text != "" {
+		if names != nil && image.class <= len(names.Cells) && names.Cells[image.class-1] != nil &&
+			names.Cells[image.class-1].Text != "" {
 			class = names.Cells[image.class-1].Text
 		}
 		split := 0
@@ -207,14 +214,15 @@ func carFolders(dir string) []string {
 			found = append(found, sub)
 		}
 	}
-	if len(found) == 0 && len(classFolders(dir, ".")) >= minClasses && !isDir(dir, "cars_train") && !isDir(dir, "car_ims") {
+	if len(found) == 0 && len(classFolders(dir, ".")) >= minClasses && !isDir(dir, "cars_train") &&
+		!isDir(dir, "car_ims") {
 		found = []string{"."}
 	}
 	return found
 }
 
-// areCars tells whether folders of classes are of this set and not of another: by the name of the folder that they are in,
-// by their number, or by names as the set's are, which end with a year.
+// areCars tells whether folders of classes are of this set and not of another: by the name of the folder that they are
+// in, by their number, or by names as the set's are, which end with a year.
 func areCars(dir string, subs []string) bool {
 	if len(subs) == 0 {
 		return false

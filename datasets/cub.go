@@ -133,7 +133,7 @@ func parsePairs(in io.Reader) ([]pair, error) {
 	return pairs, err
 }
 
-// readList opens a list of a set's folder; what parse says of it is told with its name.
+// readList opens a list of a set's folder and parses it. Errors of parse get the list's path.
 func readList(dir, name string, parse func(io.Reader) error) error {
 	file, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
@@ -149,8 +149,8 @@ func readList(dir, name string, parse func(io.Reader) error) error {
 	return nil
 }
 
-// eachLine gives the lines that are not blank, without the white space at their ends, and their numbers from 1. An error
-// is told with its line, an empty list is one.
+// eachLine calls do for each line that is not blank, without the white space at its ends, and with its number from 1.
+// An error gets the line's number. An empty list is an error.
 func eachLine(in io.Reader, do func(number int, line string) error) error {
 	scanner := bufio.NewScanner(in)
 	found := false

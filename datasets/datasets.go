@@ -1,11 +1,11 @@
-// Package datasets holds the images that networks learn from: two drawn sets, minicar and minishop; the paper's CUB, CAR,
-// SOP and In-shop in the layouts they are published in; and any folder with one sub-folder of images per class.
+// Package datasets holds the images that networks learn from: two drawn sets, minicar and minishop; the paper's CUB,
+// CAR, SOP and In-shop in the layouts they are published in; and any folder with one sub-folder of images per class.
 //
-// A drawn set needs no download: each image comes from a random stream of its own, so a set is the same however many
-// cores draw it and at whatever size; bit for bit on one kind of processor, to a rounding on another. The published sets
-// are found by [List], fetched by [Get] where that can be done, and checked against the counts of their papers. Image
-// files are decoded once, as torchvision would. Drawn and decoded sets are kept in a cache folder and read back in
-// milliseconds, large ones by mapping the file into memory.
+// A drawn set needs no download. Each image has its own random stream, so the set does not depend on the number of
+// cores or on the image size: pixels agree bit for bit on one kind of processor, and to a rounding on another. The
+// published sets are found by [List], fetched by [Get] where that can be done, and checked against the counts of their
+// papers. Image files are decoded once, as torchvision would. Drawn and decoded sets are kept in a cache folder and
+// read back in milliseconds, large ones by mapping the file into memory.
 package datasets
 
 import (
@@ -21,12 +21,12 @@ import (
 type Set struct {
 	// Name is that of a drawn or published set, or a folder's last element.
 	Name string
-	// Train is what the network learns from; Test is what retrieval is measured on: every image a query against all
-	// others, or against Gallery if that is not nil.
+	// Train is the split to train on. Test is the split for retrieval: each of its images is a query against all others,
+	// or against Gallery if that is not nil.
 	Train, Test, Gallery *Images
-	// Mean and Std are those of the training pixels, on the scale 0..1, by which colours are normalised.
+	// Mean and Std are those of the training pixels by channel, on the scale 0..1; they normalize the colors.
 	Mean, Std [3]float32
-	// TrainClasses and TestClasses are how many classes the splits have.
+	// TrainClasses and TestClasses are the numbers of classes of the splits.
 	TrainClasses, TestClasses int
 	// Digest is the SHA-256 of all sizes, labels, names and pixels, in hexadecimal.
 	Digest string
@@ -36,8 +36,8 @@ type Set struct {
 	unmap func() error // If Pixels are a file's.
 }
 
-// Close gives back the memory of a large set, whose Pixels are a mapped file, read-only, and may then not be used any
-// more. It does nothing to a small one.
+// Close unmaps the Pixels of a large set, which are a read-only mapped file; they must not be used afterward. It does
+// nothing for a small set.
 func (s *Set) Close() error {
 	if s.unmap == nil {
 		return nil
@@ -47,26 +47,26 @@ func (s *Set) Close() error {
 	return unmap()
 }
 
-// Options say how a set is opened. The zero value is a good one.
+// Options say how a set is opened. The zero value opens a set whole, at 32 pixels.
 type Options struct {
 	// Size is the side of the square images in pixels; 32 if 0.
 	Size int
 	// Cache is the folder of drawn and decoded images; [CacheDir] if empty.
 	Cache string
-	// TrainClasses and TestClasses, if not 0, keep the first so many classes only.
+	// TrainClasses and TestClasses, if not 0, keep only that many classes, the first ones.
 	TrainClasses, TestClasses int
 	// Root is where a published set lies; see [List].
 	Root string
-	// AllowPartial opens a published set that is not as it was published, with what there is.
+	// AllowPartial opens a published set with the images that are there, although it differs from the published one.
 	AllowPartial bool
-	// SkipBad leaves out images that cannot be decoded, instead of giving up; see [Set.Skipped].
+	// SkipBad leaves out images that cannot be decoded, instead of returning an error; see [Set.Skipped].
 	SkipBad bool
-	// Note, if not nil, is told in one line what a user may want to know and is no error: a damaged cache that was made
-	// anew, a class that was left out.
+	// Note, if not nil, is called with one line about each thing that a user may want to know and that is no error: a
+	// damaged cache that was made anew, a class that was left out.
 	Note func(string)
-	// Progress, if not nil, is told how many of how many images are decoded, one call at a time.
+	// Progress, if not nil, is called after each decoded image, one call at a time.
 	Progress func(done, total int)
-	// Context, if not nil, ends the decoding when it is done; nothing half-made is left.
+	// Context, if not nil, stops the decoding when it is done; no partial cache file is left.
 	Context context.Context
 
 	mapFrom int64 // In place of the constant, if not 0.
@@ -75,7 +75,7 @@ type Options struct {
 const (
 	defaultSize      = 32
 	minSize, maxSize = 8, 1024
-	minClasses       = 2 // less leaves nothing to tell apart
+	minClasses       = 2 // with fewer there are no negatives
 )
 
 // drawnSets are the sets that need no files, in the order of [Names].
@@ -88,7 +88,7 @@ var drawnSets = []struct {
 	{"minishop", shopTrainClasses, shopTestClasses, minishop},
 }
 
-// Names lists the sets that [Open] knows by name.
+// Names returns the names of the drawn sets, which [Open] makes.
 func Names() []string {
 	var names []string
 	for _, s := range drawnSets {
@@ -97,8 +97,8 @@ func Names() []string {
 	return names
 }
 
-// Open gives a set by its name, one of [Names] or [Published], or by the path of a folder, which
-//   - has one sub-folder of JPEG or PNG files per class, whose classes are split by name, the first half to train; or
+// Open returns the set of a name, one of [Names] or [Published], or of the path of a folder, which
+//   - has one sub-folder of JPEG or PNG files per class: the first half of the classes by name is to train on; or
 //   - has folders train and test, or train, query and gallery, each with one sub-folder of images per class.
 //
 // Images of files are scaled, the shorter side to Size, and cut to their middle square; see [DecodeRGB].
@@ -131,13 +131,14 @@ func Open(name string, o Options) (*Set, error) {
 	case !os.IsNotExist(err):
 		what = err.Error()
 	}
-	return nil, fmt.Errorf("datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
+	return nil, fmt.Errorf(
+		"datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
 		what, strings.Join(append(Names(), Published()...), ", "))
 }
 
-// Pretraining is the labelled images that a network learns to classify before it is fine-tuned: blobs, cars and clothes
-// of classes that neither minicar nor minishop has. TrainClasses, if not 0, bounds the classes of each of the three
-// kinds; TestClasses is ignored.
+// Pretraining returns the labeled images that a network learns to classify before it is fine-tuned: blobs, cars and
+// clothes of classes that neither minicar nor minishop has. TrainClasses, if not 0, bounds the classes of each of the
+// three kinds; TestClasses is ignored.
 func Pretraining(o Options) (*Images, error) {
 	o.TestClasses = 0
 	if err := o.complete(); err != nil {
@@ -150,7 +151,7 @@ func Pretraining(o Options) (*Images, error) {
 	return set.Train, nil
 }
 
-// complete fills in what was left 0 and refuses what cannot be.
+// complete fills in the defaults and refuses values out of range.
 func (o *Options) complete() error {
 	if o.Size == 0 {
 		o.Size = defaultSize
@@ -200,9 +201,10 @@ func openDrawn(name string, o *Options, splits [][]part) (*Set, error) {
 	})
 }
 
-// newSet puts splits (train; train, test; or train, query, gallery) together.
+// newSet returns the set of the splits: train; train and test; or train, query and gallery.
 func newSet(name string, m *made) *Set {
-	s := &Set{Name: name, Train: m.splits[0], Digest: m.digest, TrainClasses: m.splits[0].classes(), Mean: m.mean, Std: m.std,
+	s := &Set{Name: name, Train: m.splits[0], Digest: m.digest, TrainClasses: m.splits[0].classes(), Mean: m.mean,
+		Std:     m.std,
 		Skipped: m.skipped, unmap: m.unmap}
 	if len(m.splits) > 1 {
 		s.Test, s.TestClasses = m.splits[1], m.splits[1].classes()

@@ -34,12 +34,15 @@ func TestDrawnSetsAreLaidOutAsTheirRecipeSays(t *testing.T) {
 	} {
 		s := open(t, tc.name, Options{Size: 8})
 		if s.Name != tc.name || s.TrainClasses != tc.train || s.TestClasses != tc.test {
-			t.Errorf("%s: %q with %d and %d classes, want %d and %d", tc.name, s.Name, s.TrainClasses, s.TestClasses, tc.train, tc.test)
+			t.Errorf("%s: %q with %d and %d classes, want %d and %d", tc.name, s.Name, s.TrainClasses, s.TestClasses, tc.train,
+				tc.test)
 		}
 		check := func(what string, im *Images, classes, each int) {
 			t.Helper()
-			if im.N != classes*each || im.Size != 8 || len(im.Pixels) != im.N*8*8*3 || len(im.Labels) != im.N || len(im.Names) != classes {
-				t.Errorf("%s %s: %d images of size %d, %d bytes, %d labels, %d names", tc.name, what, im.N, im.Size, len(im.Pixels), len(im.Labels), len(im.Names))
+			if im.N != classes*each || im.Size != 8 || len(im.Pixels) != im.N*8*8*3 || len(im.Labels) != im.N ||
+				len(im.Names) != classes {
+				t.Errorf("%s %s: %d images of size %d, %d bytes, %d labels, %d names", tc.name, what, im.N, im.Size,
+					len(im.Pixels), len(im.Labels), len(im.Names))
 			}
 			for i, l := range im.Labels {
 				if l != int64(i/each) {
@@ -97,7 +100,8 @@ func TestNoTwoImagesAreTheSame(t *testing.T) {
 func TestClassesAreDisjoint(t *testing.T) {
 	t.Parallel()
 	cars, clothes := map[car]uint64{}, map[garment]uint64{}
-	for seed, n := range map[uint64]int{carTrainClassSeed: carTrainClasses, carTestClassSeed: carTestClasses, otherCarClassSeed: otherCarClasses} {
+	for seed, n := range map[uint64]int{carTrainClassSeed: carTrainClasses, carTestClassSeed: carTestClasses,
+		otherCarClassSeed: otherCarClasses} {
 		for c := range n {
 			k := newCar(stream(seed, uint64(c), 0), carSpread)
 			if other, ok := cars[k]; ok {
@@ -106,7 +110,8 @@ func TestClassesAreDisjoint(t *testing.T) {
 			cars[k] = seed
 		}
 	}
-	for seed, n := range map[uint64]int{shopTrainClassSeed: shopTrainClasses, shopTestClassSeed: shopTestClasses, otherShopClassSeed: otherShopClasses} {
+	for seed, n := range map[uint64]int{shopTrainClassSeed: shopTrainClasses, shopTestClassSeed: shopTestClasses,
+		otherShopClassSeed: otherShopClasses} {
 		for c := range n {
 			k := newGarment(stream(seed, uint64(c), 0), c, 0)
 			if other, ok := clothes[k]; ok {
@@ -115,7 +120,8 @@ func TestClassesAreDisjoint(t *testing.T) {
 			clothes[k] = seed
 		}
 	}
-	seeds := []int{carTrainClassSeed, carTrainImageSeed, carTestClassSeed, carTestImageSeed, shopTrainClassSeed, shopTrainImageSeed, shopTestClassSeed, shopTestImageSeed,
+	seeds := []int{carTrainClassSeed, carTrainImageSeed, carTestClassSeed, carTestImageSeed, shopTrainClassSeed,
+		shopTrainImageSeed, shopTestClassSeed, shopTestImageSeed,
 		blobClassSeed, blobImageSeed, otherCarClassSeed, otherCarImageSeed, otherShopClassSeed, otherShopImageSeed}
 	slices.Sort(seeds)
 	if len(slices.Compact(slices.Clone(seeds))) != len(seeds) {
@@ -137,7 +143,8 @@ func TestFewerClassesAreTheFirst(t *testing.T) {
 			pairs = append(pairs, [2]*Images{small.Gallery, whole.Gallery})
 		}
 		for _, p := range pairs {
-			if !slices.Equal(p[0].Pixels, p[1].Pixels[:len(p[0].Pixels)]) || !slices.Equal(p[0].Names, p[1].Names[:len(p[0].Names)]) {
+			if !slices.Equal(p[0].Pixels, p[1].Pixels[:len(p[0].Pixels)]) ||
+				!slices.Equal(p[0].Names, p[1].Names[:len(p[0].Names)]) {
 				t.Errorf("%s: the first classes differ from the whole set's", name)
 			}
 		}
@@ -160,8 +167,8 @@ func TestDrawingDoesNotDependOnCores(t *testing.T) {
 	}
 }
 
-// Results in the run store belong to these very pixels. If a change of the drawing is meant, put the new digests here, and
-// run again what was trained on the old pictures.
+// Results in the run store belong to these very pixels. If a change of the drawing is meant, put the new digests here,
+// and run again what was trained on the old pictures.
 func TestDrawnPixelsAreAsEver(t *testing.T) {
 	t.Parallel()
 	if !unfused() {
@@ -210,8 +217,8 @@ func unfused() bool {
 	return true
 }
 
-// The same scene is drawn at every size: a large picture, box-reduced, is nearly the small one. Noise is each size's own,
-// so the mean over all pixels is what can be compared closely.
+// The same scene is drawn at every size: a large picture, box-reduced, is nearly the small one. Noise is each size's
+// own, so the mean over all pixels is what can be compared closely.
 func TestSizesShowTheSameScene(t *testing.T) {
 	t.Parallel()
 	small, large := drawParts(32, minicar(4, 0)[0]...), drawParts(96, minicar(4, 0)[0]...)
@@ -231,7 +238,7 @@ func TestSizesShowTheSameScene(t *testing.T) {
 		}
 	}
 	if mean := sum / float64(len(small.Pixels)); mean > 6 {
-		t.Errorf("32² and 96² differ by %.1f grey values on average", mean)
+		t.Errorf("32² and 96² differ by %.1f gray values on average", mean)
 	}
 }
 

@@ -2,14 +2,17 @@ package datasets
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/png"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -146,16 +149,42 @@ func TestDecodeRGBRefuses(t *testing.T) {
 		}
 		return b
 	}
+	chunk := func(name, data string) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+		b = append(append(b, name...), data...)
+		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+	}
+	const afterHeader = 33
+	withChunk := func(name, data string) []byte {
+		return slices.Insert(read("rgb.png"), afterHeader, chunk(name, data)...)
+	}
+	frame := func(width byte) string { // Number 0, of this width and of height 1.
+		return "\x00\x00\x00\x00\x00\x00\x00" + string(width) + "\x00\x00\x00\x01" + strings.Repeat("\x00", 14)
+	}
+	for _, sound := range [][]byte{withChunk("gAMA", "\x00\x01\x00\x00"), withChunk("fcTL", frame(37))} {
+		if _, err := DecodeRGB(bytes.NewReader(sound)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := slices.Replace(read("rgb.png"), 8, afterHeader,
+		chunk("IHDR", "\x00\x00\x1f\x40\x00\x00\x1f\x40\x08\x02\x00\x00\x00")...)
 	whole := read("420.jpg")
 	for name, tc := range map[string]struct {
 		file []byte
 		want string
 	}{
-		"nothing":     {nil, "neither a JPEG nor a PNG"},
-		"text":        {[]byte("<html>"), "neither a JPEG nor a PNG"},
-		"half a JPEG": {whole[:len(whole)/2], "ends early"},
-		"half a PNG":  {read("alpha.png")[:400], "damaged image"},
-		"an odd bit":  {bytes.Replace(read("rgb.png"), []byte("IDAT"), []byte("IDAT\x01"), 1), "damaged image"},
+		"nothing":               {nil, "neither a JPEG nor a PNG"},
+		"text":                  {[]byte("<html>"), "neither a JPEG nor a PNG"},
+		"half a JPEG":           {whole[:len(whole)/2], "ends early"},
+		"half a PNG":            {read("alpha.png")[:400], "damaged image"},
+		"an odd bit":            {bytes.Replace(read("rgb.png"), []byte("IDAT"), []byte("IDAT\x01"), 1), "damaged image"},
+		"a chunk of no name":    {withChunk("tR\x01S", ""), `a chunk named "tR\x01S" at byte 33`},
+		"a short chunk":         {withChunk("gAMA", "\x00\x01"), "a chunk gAMA of 2 bytes at byte 33; want 4"},
+		"frames out of turn":    {withChunk("fdAT", "\x00\x00\x00\x01"), "a chunk fdAT at byte 33 out of turn"},
+		"a frame too wide":      {withChunk("fcTL", frame(38)), "a frame at byte 33 beyond the picture's 37×29 pixels"},
+		"an unknown profile":    {withChunk("iCCP", "a\x00\x07"), "compression method 7"},
+		"a chunk without end":   {read("rgb.png")[:400], "it ends early: a chunk of 2219 bytes at byte 33 of 400"},
+		"a few bytes for a lot": {large, "it ends early: 8000×8000 pixels in 2219 bytes"},
 	} {
 		if _, err := DecodeRGB(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// openPublished gives the set that [List] finds.
+// openPublished returns the set that [List] finds.
 func openPublished(name string, o *Options) (*Set, error) {
 	l, err := List(name, o.Root)
 	if err != nil {
@@ -24,7 +24,8 @@ func openPublished(name string, o *Options) (*Set, error) {
 	}
 	for k, what := range []string{"train", "test"} {
 		if n, _ := l.Splits[k].Count(); n < minClasses {
-			return nil, fmt.Errorf("datasets: %s in %s has %s to %s on; want at least %d", name, l.Root, count(n, "class"), what, minClasses)
+			return nil, fmt.Errorf("datasets: %s in %s has %s to %s on; want at least %d", name, l.Root, count(n, "class"),
+				what, minClasses)
 		}
 	}
 	if err := o.limit(name, len(l.Splits[0].Classes), len(l.Splits[1].Classes)); err != nil {
@@ -38,7 +39,8 @@ func openPublished(name string, o *Options) (*Set, error) {
 	return set, nil
 }
 
-// openListing gives the listed images, decoded now or earlier. name is that of the cache's file.
+// openListing returns the set of the listed images, decoded now or read from the cache. name begins the cache file's
+// name.
 func openListing(name string, l *Listing, o *Options) (*Set, error) {
 	key, err := listingKey(decoders, l, o.Size)
 	if err != nil {
@@ -59,15 +61,15 @@ func openListing(name string, l *Listing, o *Options) (*Set, error) {
 		what := fmt.Sprintf("%s of %s cannot be decoded: %s", count(n, "image"), l.Root, list(set.Skipped))
 		if !o.SkipBad {
 			_ = set.Close()
-			return nil, fmt.Errorf("%s; mend them (--skip-bad leaves them out)", what)
+			return nil, fmt.Errorf("%s; repair them, or leave them out with --skip-bad", what)
 		}
 		o.Note("datasets: left out: " + what)
 	}
 	return set, nil
 }
 
-// listingKey names what decoding gives: the code that decodes, the labels, which files there are, how long and how old.
-// Reading the files instead would take as long as decoding them.
+// listingKey returns the cache key of decoded images: a hash of the decoding code, the labels, and the files' names,
+// sizes and times. Hashing the files' contents would take as long as decoding them.
 func listingKey(code fs.FS, l *Listing, size int) (string, error) {
 	abs, err := filepath.Abs(l.Root)
 	if err != nil {
@@ -90,7 +92,7 @@ func listingKey(code fs.FS, l *Listing, size int) (string, error) {
 	return hexDigest(h), nil
 }
 
-// paths are those of all splits, one after the other.
+// paths returns the paths of all splits, one after the other.
 func (l *Listing) paths() []string {
 	var all []string
 	for _, s := range l.Splits {
@@ -99,9 +101,10 @@ func (l *Listing) paths() []string {
 	return all
 }
 
-// decodeAll decodes the images on all cores and puts each, a square of o.Size, where put has it. A damaged image is an
-// error, or with o.SkipBad is one of those that it returns by path and marks.
-func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool, err error) {
+// decodeAll decodes the images on all cores and puts each, a square of o.Size. A damaged image is an error, or with
+// o.SkipBad is returned by path and marked.
+func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool,
+	err error) {
 	paths := l.paths()
 	bad = make([]bool, len(paths))
 	progress := newCounter(len(paths), o.Progress)
@@ -139,7 +142,7 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 	return skipped, bad, nil
 }
 
-// counter tells how far many workers are.
+// counter counts the work of many workers and reports it, one call at a time.
 type counter struct {
 	mu          sync.Mutex
 	done, total int
@@ -157,8 +160,8 @@ func (c *counter) add() {
 	c.tell(c.done, c.total)
 }
 
-// Damaged opens every listed image and returns those that cannot be decoded, a line each, in order. The progress and the
-// context of o are heeded.
+// Damaged opens every listed image and returns a line for each that cannot be decoded, in order. Of o, only Progress
+// and Context are used.
 func (l *Listing) Damaged(o Options) ([]string, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

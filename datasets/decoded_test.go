@@ -68,7 +68,8 @@ func TestPublishedSetsOpen(t *testing.T) {
 			if again := open(t, name, o); again.Digest != s.Digest || calls != 20 {
 				t.Errorf("decoded again, %d calls", calls)
 			}
-			if few := open(t, name, Options{Size: 16, Root: dir, AllowPartial: true, TrainClasses: 2}); few.Train.N != 8 || few.TrainClasses != 2 || few.TestClasses != 2 {
+			if few := open(t, name, Options{Size: 16, Root: dir, AllowPartial: true, TrainClasses: 2}); few.Train.N != 8 ||
+				few.TrainClasses != 2 || few.TestClasses != 2 {
 				t.Errorf("of two classes %d images", few.Train.N)
 			}
 		})
@@ -86,7 +87,8 @@ func TestMappedSetIsTheSame(t *testing.T) {
 		if held.unmap != nil || mapped.unmap == nil {
 			t.Fatal("which is mapped?")
 		}
-		if held.Digest != mapped.Digest || held.Mean != mapped.Mean || held.Std != mapped.Std || held.Train.Pad != mapped.Train.Pad {
+		if held.Digest != mapped.Digest || held.Mean != mapped.Mean || held.Std != mapped.Std ||
+			held.Train.Pad != mapped.Train.Pad {
 			t.Error("the sets differ")
 		}
 		if !slices.Equal(held.Train.Pixels, mapped.Train.Pixels) || !slices.Equal(held.Test.Pixels, mapped.Test.Pixels) {
@@ -146,16 +148,19 @@ func TestDamagedImageStopsOrIsLeftOut(t *testing.T) {
 			if s.Train.N != 11 || s.Test.N != 7 || !slices.Equal(s.Skipped, spoiled) {
 				t.Errorf("%d and %d images, without %q", s.Train.N, s.Test.N, s.Skipped)
 			}
-			if !slices.Equal(s.Train.Labels, slices.Delete(slices.Clone(whole.Train.Labels), 5, 6)) || !slices.Equal(s.Test.Labels, whole.Test.Labels[1:]) {
+			if !slices.Equal(s.Train.Labels, slices.Delete(slices.Clone(whole.Train.Labels), 5, 6)) ||
+				!slices.Equal(s.Test.Labels, whole.Test.Labels[1:]) {
 				t.Errorf("labels %v and %v", s.Train.Labels, s.Test.Labels)
 			}
-			if !slices.Equal(s.Train.At(5), whole.Train.At(6)) || !slices.Equal(s.Test.At(0), whole.Test.At(1)) || !slices.Equal(s.Test.At(6), whole.Test.At(7)) {
+			if !slices.Equal(s.Train.At(5), whole.Train.At(6)) || !slices.Equal(s.Test.At(0), whole.Test.At(1)) ||
+				!slices.Equal(s.Test.At(6), whole.Test.At(7)) {
 				t.Error("images have moved")
 			}
 			if s.Digest == whole.Digest {
 				t.Error("the digest is that of the whole set")
 			}
-			if all := strings.Join(said.lines, "\n"); !strings.Contains(all, "left out: 2 images") || !strings.Contains(all, spoiled[1]) {
+			if all := strings.Join(said.lines, "\n"); !strings.Contains(all, "left out: 2 images") ||
+				!strings.Contains(all, spoiled[1]) {
 				t.Errorf("said %q", all)
 			}
 		}
@@ -164,7 +169,8 @@ func TestDamagedImageStopsOrIsLeftOut(t *testing.T) {
 		_, err = Open("SOP", o)
 		checkError(t, err, "2 images", spoiled[0], "cannot be decoded", "--skip-bad")
 		wrong, err := l.Damaged(Options{})
-		if err != nil || len(wrong) != 2 || !strings.HasPrefix(wrong[0], spoiled[0]+": ") || !strings.Contains(wrong[1], "ends early") {
+		if err != nil || len(wrong) != 2 || !strings.HasPrefix(wrong[0], spoiled[0]+": ") ||
+			!strings.Contains(wrong[1], "ends early") {
 			t.Errorf("damaged: %q, %v", wrong, err)
 		}
 	}

@@ -20,12 +20,12 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// origin says where a published set is to be had.
+// origin says where a published set can be fetched from.
 type origin struct {
-	page    string  // What says more.
-	archive archive // What [Get] fetches; url is empty where nothing can be fetched.
-	terms   string  // Why nothing can be fetched.
-	want    string  // What has to be there in the end.
+	page    string  // the set's web page
+	archive archive // the file that [Get] fetches; url is empty where there is none
+	terms   string  // why nothing can be fetched
+	want    string  // the files that the set consists of
 }
 
 // archive is a file to be fetched. Size and MD5 are 0 and empty where none is published.
@@ -35,15 +35,17 @@ type archive struct {
 	md5       string
 }
 
-// advice says in a clause how to come by the set.
+// advice returns a clause that says how to get the set.
 func (o *origin) advice(alias, root string) string {
 	if o.archive.url != "" {
-		return fmt.Sprintf("get it by dmlx data get %s, or unpack %s from %s into %s (%s can name another folder)", alias, o.want, o.page, root, DataEnv)
+		return fmt.Sprintf("get it by dmlx data get %s, or unpack %s from %s into %s (%s can name another folder)", alias,
+			o.want, o.page, root, DataEnv)
 	}
-	return fmt.Sprintf("%s; get %s from %s and put them into %s (%s can name another folder)", o.terms, o.want, o.page, root, DataEnv)
+	return fmt.Sprintf("%s; get %s from %s and put them into %s (%s can name another folder)", o.terms, o.want, o.page,
+		root, DataEnv)
 }
 
-// Source says where a published set is to be had.
+// Source says where a published set can be fetched from.
 type Source struct {
 	Name  string `json:"name"`            // as in the paper
 	Alias string `json:"alias"`           // on the command line
@@ -55,7 +57,7 @@ type Source struct {
 	Terms string `json:"terms,omitempty"` // why it cannot be fetched, if so
 }
 
-// Sources tell where the published sets are to be had.
+// Sources returns where the published sets can be fetched from, in the order of [Published].
 func Sources() []Source {
 	var all []Source
 	for _, s := range publishedSets {
@@ -65,18 +67,18 @@ func Sources() []Source {
 	return all
 }
 
-// GetOptions say how [Get] fetches a set. The zero value is a good one.
+// GetOptions say how [Get] fetches a set. The zero value fetches it into [DataDir].
 type GetOptions struct {
 	// Dir is the folder of the published sets; [DataDir] if empty. The set comes to lie in a folder of its name there.
 	Dir string
 	// URL, if not empty, is another address of the set's archive. Its checksum, where one is published, is the same.
 	URL string
-	// Keep leaves the archive that was fetched beside what it unpacks to. One that was there before is always left, and so
-	// is one that does not unpack to the set as published.
+	// Keep keeps the fetched archive beside the set. An archive that was there before is always kept, and so is one whose
+	// content differs from the published set.
 	Keep bool
-	// Note, if not nil, is told in one line what a user may want to know.
+	// Note, if not nil, is called with one line about each thing that a user may want to know.
 	Note func(string)
-	// Progress, if not nil, is told what is being done and how many bytes of how many are; total is 0 if it is not known.
+	// Progress, if not nil, is called with the present step and its bytes so far; total is 0 if it is not known.
 	Progress func(what string, done, total int64)
 	// Client fetches; http.DefaultClient if nil.
 	Client *http.Client
@@ -93,8 +95,9 @@ const (
 	maxEntries  = 1 << 20
 )
 
-// Get fetches a published set's archive, goes on with one that was fetched in part, checks its size and checksum where
-// they are published, and unpacks it. Nothing is in the set's place until all of it is. A set that is there is only listed.
+// Get fetches a published set's archive, checks its size and checksum where they are published, unpacks it and returns
+// the set's listing. A fetch that was interrupted goes on where it ended. The set's folder appears only when it is
+// complete. A set that is there already is only listed.
 func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 	set := published(name)
 	if set == nil {
@@ -132,7 +135,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 			return nil, fmt.Errorf("what is in %s is damaged: %w; to fetch it anew, remove it first", dir, err)
 		}
 		if len(l.Differs) > 0 {
-			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root, strings.Join(l.Differs, "; "))
+			return nil, fmt.Errorf("what is in %s is not as published: %s; to fetch it anew, remove it first", l.Root,
+				strings.Join(l.Differs, "; "))
 		}
 		o.Note(fmt.Sprintf("%s is in %s already", s.name, l.Root))
 		return l, nil
@@ -148,7 +152,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		return nil, errors.New(s.origin.advice(s.alias, o.Dir))
 	}
 	target := filepath.Join(o.Dir, s.name)
-	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || os.Remove(target) != nil) { // An empty folder is in nobody's way.
+	// An empty folder is in nobody's way.
+	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || os.Remove(target) != nil) {
 		return nil, fmt.Errorf("%s is there and is neither the set nor an empty folder: move it away", target)
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -166,7 +171,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	}()
 
 	mark := file + ".fetched"
-	ours := true // The archive was fetched by this call, or by one that was stopped behind that.
+	ours := true // The archive was fetched by this call, or by one that was stopped after it.
 	if _, err := os.Stat(file); err == nil {
 		ours = marked(file, mark)
 		what := fmt.Sprintf("%s is there already", file)
@@ -196,8 +201,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		}
 		_ = os.Remove(part + ".json")
 	}
-	// What is wrong with a file that was fetched would be wrong the next time too, so that it is removed; any other is the
-	// user's.
+	// A fetched file that is broken would fail the next time too, so it is removed. Any other file is the user's.
 	unfit := func(err error) error {
 		err = fmt.Errorf("%s: %w", file, err)
 		switch {
@@ -226,7 +230,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		return nil, err
 	}
 	defer os.RemoveAll(aside)
-	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, func(done, total int64) { o.Progress("unpacking", done, total) }); err != nil {
+	tell := func(done, total int64) { o.Progress("unpacking", done, total) }
+	if err := unpack(ctx, file, aside, limits{maxUnpacked, maxEntries}, tell); err != nil {
 		return nil, unfit(err)
 	}
 	if _, err := s.locate(aside); err != nil {
@@ -259,8 +264,8 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	return l, nil
 }
 
-// version is what a mark says of the archive beside it that was fetched, and that no other file of its name is likely to
-// have. Renaming does not change it.
+// version tells a fetched archive from another file of its name. A mark beside the archive holds it. Renaming the
+// archive does not change it.
 type version struct {
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
@@ -274,7 +279,8 @@ func versionOf(name string) (version, error) {
 	return version{info.Size(), info.ModTime()}, nil
 }
 
-// writeMark marks an archive as fetched, which is to have its name only then: one without a mark is the user's.
+// writeMark marks an archive as fetched. It is written before the archive gets its name, because an archive without a
+// mark is the user's.
 func writeMark(mark, archive string) error {
 	v, err := versionOf(archive)
 	if err != nil {
@@ -283,12 +289,13 @@ func writeMark(mark, archive string) error {
 	return writeJSON(mark, v)
 }
 
-// marked tells whether it is the archive that was marked.
+// marked tells whether an archive is the one that was marked.
 func marked(archive, mark string) bool {
 	var v version
 	now, err := versionOf(archive)
 	content, readErr := os.ReadFile(mark)
-	return err == nil && readErr == nil && json.Unmarshal(content, &v) == nil && v.Size == now.Size && v.Modified.Equal(now.Modified)
+	return err == nil && readErr == nil && json.Unmarshal(content, &v) == nil && v.Size == now.Size &&
+		v.Modified.Equal(now.Modified)
 }
 
 // removeStale removes the folders that [os.MkdirTemp] made in dir with this beginning, or the files made so.
@@ -298,7 +305,8 @@ func removeStale(dir, beginning string, folders bool) error {
 		return err
 	}
 	for _, e := range entries {
-		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() == folders && number != "" && strings.Trim(number, "0123456789") == "" {
+		if number, ours := strings.CutPrefix(e.Name(), beginning); ours && e.IsDir() == folders && number != "" &&
+			strings.Trim(number, "0123456789") == "" {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -307,7 +315,7 @@ func removeStale(dir, beginning string, folders bool) error {
 	return nil
 }
 
-// check compares a file with what is published of it. One that differs is broken.
+// check compares a file with its published size and checksum. One that differs is broken.
 func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	if a.md5 == "" {
 		o.Note(fmt.Sprintf("no checksum of %s is published: only those inside it are checked", a.file))
@@ -342,7 +350,7 @@ func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	return broken{fmt.Errorf("it is not the published file: it has %s", differs)}
 }
 
-// gone is an answer of a server that another attempt would not change.
+// gone is an error that another attempt would not change.
 type gone struct{ error }
 
 // validator says which version of a file its first part is of.
@@ -398,7 +406,7 @@ func fetch(ctx context.Context, a archive, part string, o *GetOptions) error {
 	}
 }
 
-// fetchOnce asks for what is missing, and tells whether all is there.
+// fetchOnce asks for the missing rest of a file, and tells whether the file is complete then.
 func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (done bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -448,7 +456,8 @@ func fetchOnce(ctx context.Context, a archive, file *os.File, o *GetOptions) (do
 		have = 0
 	case code == http.StatusPartialContent:
 		var from, to int64
-		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); n < 2 || from != have {
+		if n, _ := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &from, &to, &total); n < 2 ||
+			from != have {
 			return false, errors.Join(file.Truncate(0), errors.New("the server sent another part than was asked for"))
 		}
 	case code == http.StatusRequestedRangeNotSatisfiable: // Nothing after what there is: all, or another file.
@@ -518,7 +527,7 @@ func writeJSON(name string, v any) error {
 	return renameio.WriteFile(name, content, 0o644, renameio.WithTempDir(filepath.Dir(name)))
 }
 
-// tally counts what is read, and ends when ctx does.
+// tally counts the bytes that are read, and stops when ctx is done.
 type tally struct {
 	in   io.Reader
 	ctx  context.Context

@@ -138,7 +138,8 @@ func sum(content []byte) string {
 }
 
 func getOptions(dir string, n *notes) *GetOptions {
-	return &GetOptions{Dir: dir, Note: n.add, Progress: func(string, int64, int64) {}, Client: http.DefaultClient, pause: time.Millisecond, stall: 10 * time.Second}
+	return &GetOptions{Dir: dir, Note: n.add, Progress: func(string, int64, int64) {}, Client: http.DefaultClient,
+		pause: time.Millisecond, stall: 10 * time.Second}
 }
 
 // left are the names in a folder.
@@ -167,7 +168,8 @@ func TestGet(t *testing.T) {
 			}
 			// The connection breaks three times.
 			h := newHost(t, content, 1000, 1000, 500)
-			set := whole(*published(setOf(form)), archive{file: "a.archive", url: h.URL, size: int64(len(content)), md5: sum(content)})
+			set := whole(*published(setOf(form)), archive{file: "a.archive", url: h.URL, size: int64(len(content)),
+				md5: sum(content)})
 			dir, said := filepath.Join(t.TempDir(), "data"), &notes{}
 			o := getOptions(dir, said)
 			o.Keep = form == "sop"
@@ -234,7 +236,8 @@ func TestGetGoesOn(t *testing.T) {
 		"too long": {func(h *host, part string) error {
 			return os.WriteFile(part, make([]byte, len(h.content)+5), 0o644)
 		}, []string{"", fmt.Sprintf("bytes=%d-", len(content)+5), ""}},
-		"all of it": {func(h *host, part string) error { return os.WriteFile(part, h.content, 0o644) }, []string{"", fmt.Sprintf("bytes=%d-", len(content))}},
+		"all of it": {func(h *host, part string) error { return os.WriteFile(part, h.content, 0o644) },
+			[]string{"", fmt.Sprintf("bytes=%d-", len(content))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -421,7 +424,8 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 		}
 		_, err := set.get(ctx, o)
 		checkErrorOf(t, err, "stopped while unpacking; the same command goes on")
-		if got := left(t, dir); !errors.Is(err, context.Canceled) || !slices.Equal(got, []string{".SOP-mine", "a", "a.fetched"}) {
+		if got := left(t, dir); !errors.Is(err, context.Canceled) ||
+			!slices.Equal(got, []string{".SOP-mine", "a", "a.fetched"}) {
 			t.Errorf("%v, left: %q", err, got)
 		}
 		if _, err := set.get(t.Context(), getOptions(dir, &notes{})); err != nil {
@@ -437,13 +441,15 @@ func TestStoppedUnpackingGoesOn(t *testing.T) {
 func TestGetTakesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dir, said := t.TempDir(), &notes{}
-	if err := os.WriteFile(filepath.Join(dir, sop.origin.archive.file), zipball(t, fixture(t, "sop", fixtures.Size{})), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, sop.origin.archive.file), zipball(t, fixture(t, "sop", fixtures.Size{})),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	set := of(sop, archive{file: sop.origin.archive.file})
 	o := getOptions(dir, said)
 	o.URL = "http://localhost/x"
-	if _, err := set.get(t.Context(), o); err != nil || !strings.Contains(strings.Join(said.lines, "\n"), "remove it to fetch http://localhost/x") {
+	if _, err := set.get(t.Context(), o); err != nil ||
+		!strings.Contains(strings.Join(said.lines, "\n"), "remove it to fetch http://localhost/x") {
 		t.Errorf("%v, said %q", err, said.lines)
 	}
 }
@@ -510,17 +516,24 @@ func TestEvilArchives(t *testing.T) {
 		content []byte
 		want    string
 	}{
-		"tar up":         {tarball(t, dir, &tar.Header{Name: "../evil.txt", Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}), "leads out"},
-		"tar inner up":   {tarball(t, dir, &tar.Header{Name: "a/../../evil.txt", Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}), "leads out"},
-		"tar absolute":   {tarball(t, dir, &tar.Header{Name: "/tmp/evil.txt", Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}), "leads out"},
-		"tar link":       {tarball(t, dir, &tar.Header{Name: "out", Linkname: "../..", Typeflag: tar.TypeSymlink}), "is a link"},
-		"tar inner link": {tarball(t, dir, &tar.Header{Name: "in", Linkname: "Ebay_train.txt", Typeflag: tar.TypeSymlink}), "is a link"},
-		"tar hard link":  {tarball(t, dir, &tar.Header{Name: "out", Linkname: "/etc/passwd", Typeflag: tar.TypeLink}), "is a link"},
-		"tar device":     {tarball(t, dir, &tar.Header{Name: "null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}), "device"},
-		"zip up":         {zipball(t, dir, &zip.FileHeader{Name: "../evil.txt"}), "leads out"},
-		"zip backslash":  {zipball(t, dir, &zip.FileHeader{Name: `..\evil.txt`}), "leads out"},
-		"zip drive":      {zipball(t, dir, &zip.FileHeader{Name: `C:evil.txt`}), "leads out"},
-		"zip link":       {zipball(t, dir, link), "is a link"},
+		"tar up": {tarball(t, dir, &tar.Header{Name: "../evil.txt", Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}),
+			"leads out"},
+		"tar inner up": {tarball(t, dir, &tar.Header{Name: "a/../../evil.txt", Mode: 0o644, Size: 3,
+			Typeflag: tar.TypeReg}), "leads out"},
+		"tar absolute": {tarball(t, dir, &tar.Header{Name: "/tmp/evil.txt", Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}),
+			"leads out"},
+		"tar link": {tarball(t, dir, &tar.Header{Name: "out", Linkname: "../..", Typeflag: tar.TypeSymlink}),
+			"is a link"},
+		"tar inner link": {tarball(t, dir, &tar.Header{Name: "in", Linkname: "Ebay_train.txt", Typeflag: tar.TypeSymlink}),
+			"is a link"},
+		"tar hard link": {tarball(t, dir, &tar.Header{Name: "out", Linkname: "/etc/passwd", Typeflag: tar.TypeLink}),
+			"is a link"},
+		"tar device": {tarball(t, dir, &tar.Header{Name: "null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}),
+			"device"},
+		"zip up":        {zipball(t, dir, &zip.FileHeader{Name: "../evil.txt"}), "leads out"},
+		"zip backslash": {zipball(t, dir, &zip.FileHeader{Name: `..\evil.txt`}), "leads out"},
+		"zip drive":     {zipball(t, dir, &zip.FileHeader{Name: `C:evil.txt`}), "leads out"},
+		"zip link":      {zipball(t, dir, link), "is a link"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -552,6 +565,40 @@ func TestEvilArchives(t *testing.T) {
 		if err := unpack(ctx, file, t.TempDir(), limits{1 << 20, 1000}, none); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// An archive with paths that no folder can hold is broken: it is removed, so that the next attempt fetches another.
+func TestPathsThatExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	dir := fixture(t, "sop", fixtures.Size{})
+	file := func(name string) *tar.Header {
+		return &tar.Header{Name: name, Mode: 0o644, Size: 3, Typeflag: tar.TypeReg}
+	}
+	folder := &tar.Header{Name: "a/", Mode: 0o755, Typeflag: tar.TypeDir}
+	zipped := func(name string) *zip.FileHeader { return &zip.FileHeader{Name: name} }
+	for name, tc := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"a file, then a folder":   {tarball(t, dir, file("a"), file("a/b")), `"a" is a file in it and a folder`},
+		"a folder, then a file":   {tarball(t, dir, file("a/b"), file("a")), `"a" is a folder in it and a file`},
+		"a file, then its folder": {tarball(t, dir, file("a"), folder), `"a" is a file in it and a folder`},
+		"a file, then far below":  {tarball(t, dir, file("a"), file("a/b/c/d")), `"a" is a file in it and a folder`},
+		"of a zip":                {zipball(t, dir, zipped("a"), zipped("a/b")), `"a" is a file in it and a folder`},
+		"a name that is too long": {tarball(t, dir, file(strings.Repeat("a", 300))), "no file can have the path"},
+		"a folder of such a name": {tarball(t, dir, file(strings.Repeat("a", 300)+"/b")), "no file can have the path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			to := t.TempDir()
+			set := of(sop, archive{file: "a.zip", url: newHost(t, tc.content).URL})
+			_, err := set.get(t.Context(), getOptions(to, &notes{}))
+			checkErrorOf(t, err, "damaged archive", tc.want, "it was removed")
+			if got := left(t, to); len(got) > 0 {
+				t.Errorf("left: %q", got)
+			}
+		})
 	}
 }
 
@@ -601,7 +648,8 @@ func TestSourcesAreSaid(t *testing.T) {
 		t.Fatalf("%d sources", len(all))
 	}
 	for _, s := range all {
-		if name, ok := PublishedName(s.Alias); !ok || name != s.Name || s.Page == "" || s.Want == "" || (s.URL == "") != (s.Terms != "") {
+		if name, ok := PublishedName(s.Alias); !ok || name != s.Name || s.Page == "" || s.Want == "" ||
+			(s.URL == "") != (s.Terms != "") {
 			t.Errorf("%+v", s)
 		}
 		if s.MD5 != "" && len(s.MD5) != 32 {

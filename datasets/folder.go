@@ -15,7 +15,7 @@ type class struct {
 	files []string
 }
 
-// openFolder gives the folder's images, split by class or as its sub-folders say.
+// openFolder returns the set of a folder's images, split by class or by its sub-folders.
 func openFolder(dir string, o *Options) (*Set, error) {
 	dir = filepath.Clean(dir)
 	set, err := readFolder(dir, o)
@@ -82,7 +82,7 @@ func folderListing(dir string, splits [][]class) (*Listing, error) {
 	return l, nil
 }
 
-// listSplits finds the classes of train and test, or of train, query and gallery, and says what it leaves out.
+// listSplits returns the classes of train and test, or of train, query and gallery, and notes what it leaves out.
 func listSplits(dir string, o *Options) ([][]class, error) {
 	has := func(name string) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -114,20 +114,22 @@ func listSplits(dir string, o *Options) ([][]class, error) {
 		}
 		classes = dropLone(dir, classes, o)
 		if len(classes) < 2*minClasses {
-			return nil, fmt.Errorf("%s has %s with at least 2 images; want at least %d, half of them to test on", dir, count(len(classes), "class"), 2*minClasses)
+			return nil, fmt.Errorf("%s has %s with at least 2 images; want at least %d, half of them to test on", dir,
+				count(len(classes), "class"), 2*minClasses)
 		}
 		half := len(classes) / 2
 		splits = [][]class{classes[:half], classes[half:]}
 	}
 
-	// An image without another of its class can neither be a positive nor be found; as a gallery's it still distracts.
+	// An image without another of its class has no positive and cannot be found. In a gallery it is still a distractor.
 	splits[0] = dropLone(filepath.Join(dir, "train"), splits[0], o)
 	if len(splits) == 2 {
 		splits[1] = dropLone(filepath.Join(dir, "test"), splits[1], o)
 	}
 	for k, what := range []string{"train", "test"} {
 		if n := len(splits[k]); n < minClasses {
-			return nil, fmt.Errorf("%s has %s to %s on; want at least %d, each of at least 2 images", dir, count(n, "class"), what, minClasses)
+			return nil, fmt.Errorf("%s has %s to %s on; want at least %d, each of at least 2 images", dir, count(n, "class"),
+				what, minClasses)
 		}
 	}
 	if err := o.limit(dir, len(splits[0]), len(splits[1])); err != nil {
@@ -151,7 +153,8 @@ func listSplits(dir string, o *Options) ([][]class, error) {
 	return splits, nil
 }
 
-// listClasses lists dir's sub-folders that hold images. Hidden files, which editors and archives leave, are passed over.
+// listClasses lists dir's sub-folders that hold images. Hidden files, which editors and archives leave, are passed
+// over.
 func listClasses(dir string, o *Options) ([]class, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -232,7 +235,8 @@ func isImage(name string) bool {
 }
 
 func isOtherImage(name string) bool {
-	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"}, strings.ToLower(filepath.Ext(name)))
+	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"},
+		strings.ToLower(filepath.Ext(name)))
 }
 
 // dropLone leaves out classes of a single image.
@@ -252,7 +256,7 @@ func dropLone(dir string, classes []class, o *Options) []class {
 	return kept
 }
 
-// common are the classes of a that have a namesake in b.
+// common returns the classes of a whose names b has too.
 func common(a, b []class) []class {
 	names := map[string]bool{}
 	for _, c := range b {
@@ -267,7 +271,7 @@ func common(a, b []class) []class {
 	return both
 }
 
-// count is "1 class", "2 classes", "1 image", …
+// count returns "1 class", "2 classes", "1 image", …
 func count(n int, what string) string {
 	switch {
 	case n == 1:
@@ -279,7 +283,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// list is the first few names.
+// list returns the first names and the number of the others.
 func list(names []string) string {
 	const most = 5
 	if len(names) > most {

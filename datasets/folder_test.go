@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// fill is a picture of one colour.
+// fill is a picture of one color.
 func fill(w, h int, c color.Color) *image.RGBA {
 	im := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -69,7 +69,8 @@ func TestFolderIsSplitByName(t *testing.T) {
 	t.Parallel()
 	dir, said := tree(t, t.TempDir(), 3, "cat", "ant", "eel", "bee", "dog"), &notes{}
 	// What archives, editors and systems leave about is passed over.
-	for _, name := range []string{".DS_Store", "._ant", "readme.txt", "ant/._0.png", "ant/.hidden.jpg", "ant/notes.txt", "ant/Thumbs.db", ".git/x.png"} {
+	for _, name := range []string{".DS_Store", "._ant", "readme.txt", "ant/._0.png", "ant/.hidden.jpg", "ant/notes.txt",
+		"ant/Thumbs.db", ".git/x.png"} {
 		write(t, dir, name, "no image")
 	}
 	write(t, dir, "dog/upper.JPG", fill(9, 9, color.White))
@@ -81,7 +82,8 @@ func TestFolderIsSplitByName(t *testing.T) {
 	if !slices.Equal(s.Train.Names, []string{"ant", "bee"}) || !slices.Equal(s.Test.Names, []string{"cat", "dog", "eel"}) {
 		t.Errorf("classes %v and %v", s.Train.Names, s.Test.Names)
 	}
-	if !slices.Equal(s.Train.Labels, []int64{0, 0, 0, 1, 1, 1}) || !slices.Equal(s.Test.Labels, []int64{0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2}) {
+	if !slices.Equal(s.Train.Labels, []int64{0, 0, 0, 1, 1, 1}) ||
+		!slices.Equal(s.Test.Labels, []int64{0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2}) {
 		t.Errorf("labels %v and %v", s.Train.Labels, s.Test.Labels)
 	}
 	if got := [3]uint8(s.Train.At(4)); got != [3]uint8{120, 40, 128} { // bee's second
@@ -92,6 +94,28 @@ func TestFolderIsSplitByName(t *testing.T) {
 	}
 	if s := open(t, dir, Options{Size: 8, TrainClasses: 2, TestClasses: 2}); s.Test.N != 8 {
 		t.Errorf("two test classes of %d images", s.Test.N)
+	}
+}
+
+// No path is taken for a pattern: r[1], which as a pattern is r1, is not read from its neighbor, nor is its cache.
+func TestFolderNamedAsAPattern(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	const patterned, plain = "r[1]", "r1"
+	for i, name := range []string{plain, patterned, "*?", `[a`} {
+		dir := filepath.Join(above, name)
+		for _, class := range []string{"a[b]", "c*", "d", "e"} {
+			for k := range 2 {
+				write(t, dir, fmt.Sprintf("%s/%d[1].png", class, k), fill(9, 9, color.RGBA{uint8(10 + i), 0, 0, 255}))
+			}
+		}
+		o := Options{Size: 8, Cache: filepath.Join(above, "cache", name)}
+		for _, when := range []string{"first", "from the cache"} {
+			s := open(t, dir, o)
+			if s.Name != name || !slices.Equal(s.Train.Names, []string{"a[b]", "c*"}) || s.Train.At(0)[0] != uint8(10+i) {
+				t.Errorf("%s, %s: %s of classes %q with %d", name, when, s.Name, s.Train.Names, s.Train.At(0)[0])
+			}
+		}
 	}
 }
 
@@ -107,7 +131,9 @@ func TestFolderWithSplits(t *testing.T) {
 		t.Errorf("classes %v and %v", s.Train.Names, s.Test.Names)
 	}
 	all := strings.Join(said.lines, "\n")
-	for _, want := range []string{"train: left out, with a single image: lone", "train: left out, images of other formats and folders within classes: 2", "test: left out, with a single image: lone", "1 class both to train and to test on"} {
+	for _, want := range []string{"train: left out, with a single image: lone",
+		"train: left out, images of other formats and folders within classes: 2",
+		"test: left out, with a single image: lone", "1 class both to train and to test on"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q does not say %q", all, want)
 		}
@@ -136,9 +162,9 @@ func TestFolderWithQueriesAndGallery(t *testing.T) {
 
 func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	t.Parallel()
-	grey := image.NewGray(image.Rect(0, 0, 20, 12))
-	for i := range grey.Pix {
-		grey.Pix[i] = 90
+	gray := image.NewGray(image.Rect(0, 0, 20, 12))
+	for i := range gray.Pix {
+		gray.Pix[i] = 90
 	}
 	deep := image.NewNRGBA64(image.Rect(0, 0, 10, 10))
 	for y := range 10 {
@@ -157,12 +183,12 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 		write(t, dir, class+"/"+name, im)
 		want[class+"/"+name] = rgb
 	}
-	put("a", "grey.jpg", grey, [3]int{90, 90, 90})
-	put("a", "grey.png", grey, [3]int{90, 90, 90})
+	put("a", "gray.jpg", gray, [3]int{90, 90, 90})
+	put("a", "gray.png", gray, [3]int{90, 90, 90})
 	put("b", "deep.png", deep, [3]int{0x12, 0x56, 0x9a})
 	put("b", "palette.png", palette, [3]int{10, 200, 30})
 	put("c", "clear.png", transparent, [3]int{200, 40, 90}) // As the peers: alpha is dropped.
-	put("c", "colour.jpg", fill(31, 17, color.RGBA{200, 40, 90, 255}), [3]int{200, 40, 90})
+	put("c", "color.jpg", fill(31, 17, color.RGBA{200, 40, 90, 255}), [3]int{200, 40, 90})
 	put("d", "cmyk.jpg", string(cmyk(t)), [3]int{154, 51, 205})
 	// The content counts, not the name.
 	var b bytes.Buffer
@@ -173,7 +199,8 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	s := open(t, dir, Options{Size: 8})
 	for _, split := range []*Images{s.Train, s.Test} {
 		for i := range split.N {
-			name := []string{"grey.jpg", "grey.png", "deep.png", "palette.png", "clear.png", "colour.jpg", "cmyk.jpg", "png.jpg"}[i+map[bool]int{true: 4}[split == s.Test]]
+			name := []string{"gray.jpg", "gray.png", "deep.png", "palette.png", "clear.png", "color.jpg", "cmyk.jpg",
+				"png.jpg"}[i+map[bool]int{true: 4}[split == s.Test]]
 			w := want[split.Names[split.Labels[i]]+"/"+name]
 			for p, px := 0, split.At(i); p < len(px); p += 3 {
 				for k := range 3 {
@@ -186,15 +213,15 @@ func TestEveryKindOfImageBecomesRGB(t *testing.T) {
 	}
 }
 
-// cmyk is a JPEG of four components, made of a grey one by hand, since the standard library writes none: an 8×8 image whose
-// ink is (in Adobe's inverted form) constant.
+// cmyk is a JPEG of four components, made of a gray one by hand, since the standard library writes none: an 8×8 image
+// whose ink is (in Adobe's inverted form) constant.
 func cmyk(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	b.Write([]byte{0xff, 0xd8})
-	// APP14: Adobe, no colour transform.
+	// APP14: Adobe, no color transform.
 	b.Write([]byte{0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, 0})
-	// A quantisation table of eights: one unit of a DC coefficient is one grey value.
+	// A quantisation table of eights: one unit of a DC coefficient is one gray value.
 	b.Write([]byte{0xff, 0xdb, 0, 67, 0})
 	b.Write(bytes.Repeat([]byte{8}, 64))
 	// Frame of 8×8, four components without subsampling.
@@ -236,8 +263,8 @@ func cmyk(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The shorter side is scaled to Size and the middle kept: of a wide picture its left and right ends are cut. As they are
-// cut after scaling, a trace of them is left on the edge.
+// The shorter side is scaled to Size and the middle kept: of a wide picture its left and right ends are cut. As they
+// are cut after scaling, a trace of them is left on the edge.
 func TestMiddleSquareIsKept(t *testing.T) {
 	t.Parallel()
 	wide, tall := fill(60, 20, color.RGBA{255, 0, 0, 255}), fill(20, 60, color.RGBA{255, 0, 0, 255})
@@ -287,7 +314,8 @@ func TestFolderCacheFollowsTheFiles(t *testing.T) {
 	}
 	cacheFile(t, cache)
 	write(t, dir, "a/0.png", fill(12, 9, color.RGBA{1, 2, 3, 255}))
-	if changed := open(t, dir, Options{Size: 8, Cache: cache}); changed.Digest == first.Digest || [3]uint8(changed.Train.At(0)) != [3]uint8{1, 2, 3} {
+	if changed := open(t, dir, Options{Size: 8, Cache: cache}); changed.Digest == first.Digest ||
+		[3]uint8(changed.Train.At(0)) != [3]uint8{1, 2, 3} {
 		t.Error("a changed file was answered from the cache")
 	}
 }
@@ -301,9 +329,12 @@ func TestFolderRefuses(t *testing.T) {
 		want []string
 	}{
 		{"empty", func(t *testing.T, dir string) {}, Options{}, []string{"no sub-folders with JPEG or PNG files"}},
-		{"loose", func(t *testing.T, dir string) { write(t, dir, "a.png", fill(9, 9, color.White)) }, Options{}, []string{"has images but no sub-folders", "one sub-folder per class"}},
-		{"too few", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c") }, Options{}, []string{"3 classes", "at least 4"}},
-		{"all lone", func(t *testing.T, dir string) { tree(t, dir, 1, "a", "b", "c", "d") }, Options{}, []string{"0 classes with at least 2 images"}},
+		{"loose", func(t *testing.T, dir string) { write(t, dir, "a.png", fill(9, 9, color.White)) }, Options{},
+			[]string{"has images but no sub-folders", "one sub-folder per class"}},
+		{"too few", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c") }, Options{},
+			[]string{"3 classes", "at least 4"}},
+		{"all lone", func(t *testing.T, dir string) { tree(t, dir, 1, "a", "b", "c", "d") }, Options{},
+			[]string{"0 classes with at least 2 images"}},
 		{"damaged", func(t *testing.T, dir string) {
 			tree(t, dir, 2, "a", "b", "c", "d")
 			var b bytes.Buffer
@@ -329,14 +360,19 @@ func TestFolderRefuses(t *testing.T) {
 			binary.BigEndian.PutUint32(content[29:], crc32.ChecksumIEEE(content[12:29]))
 			write(t, dir, "a/big.png", string(content))
 		}, Options{}, []string{"big.png", "65535×65535"}},
-		{"only train", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b") }, Options{}, []string{"beside train there must be test, or query and gallery"}},
-		{"both", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "query/c", "gallery/c") }, Options{}, []string{"test folder and a query or gallery folder"}},
-		{"one class to train on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "test/c") }, Options{}, []string{"1 class to train on", "at least 2"}},
-		{"one class to test on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b", "test/c") }, Options{}, []string{"1 class to test on"}},
+		{"only train", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b") }, Options{},
+			[]string{"beside train there must be test, or query and gallery"}},
+		{"both", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "query/c", "gallery/c") }, Options{},
+			[]string{"test folder and a query or gallery folder"}},
+		{"one class to train on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "test/b", "test/c") },
+			Options{}, []string{"1 class to train on", "at least 2"}},
+		{"one class to test on", func(t *testing.T, dir string) { tree(t, dir, 2, "train/a", "train/b", "test/c") },
+			Options{}, []string{"1 class to test on"}},
 		{"nothing to find", func(t *testing.T, dir string) {
 			tree(t, dir, 2, "train/a", "train/b", "query/c", "query/d", "gallery/e")
 		}, Options{}, []string{"no class is in both query and gallery"}},
-		{"too many asked for", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c", "d") }, Options{TrainClasses: 3}, []string{"3 training classes wanted", "has 2"}},
+		{"too many asked for", func(t *testing.T, dir string) { tree(t, dir, 2, "a", "b", "c", "d") },
+			Options{TrainClasses: 3}, []string{"3 training classes wanted", "has 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -25,23 +25,23 @@ type Images struct {
 	Labels []int64
 	// Names are the classes' names: Names[label].
 	Names []string
-	// Pad is the colour that [Images.Augmented] puts where there is no image. [Open] sets it to the training set's mean
-	// colour, so that padding is zero, to within rounding, once colours are normalised.
+	// Pad is the color that [Images.Augmented] puts where there is no image. [Open] sets it to the training set's mean
+	// color, so that padding is zero, to within rounding, once colors are normalized.
 	Pad [3]uint8
 }
 
 // stride is the number of bytes of an image.
 func (im *Images) stride() int { return im.Size * im.Size * 3 }
 
-// At is image i, [Size, Size, 3]: a part of Pixels, not a copy.
+// At returns image i, [Size, Size, 3]: a part of Pixels, not a copy.
 func (im *Images) At(i int) []uint8 {
 	n := im.stride()
 	return im.Pixels[i*n : (i+1)*n : (i+1)*n]
 }
 
-// Augmented writes image i into dst [Size·Size·3], mirrored if flip, then moved: dst's pixel (x, y) is the image's
-// (x + dx, y + dy), and Pad where that lies outside. With dx and dy uniform in −p … p it is the random crop of the image
-// padded by p on each side.
+// Augmented writes image i into dst [Size·Size·3], mirrored if flip is set, then moved: dst's pixel (x, y) is the
+// image's (x + dx, y + dy), and Pad where that lies outside. With dx and dy uniform in −p … p it is the random crop of
+// the image padded by p on each side.
 func (im *Images) Augmented(dst []uint8, i, dx, dy int, flip bool) {
 	src := im.At(i)
 	dst = dst[:len(src)]
@@ -76,7 +76,7 @@ func (im *Images) pad(pixels []uint8) {
 	}
 }
 
-// Thumbnail is a copy of image i as an image.Image.
+// Thumbnail returns a copy of image i as an image.Image.
 func (im *Images) Thumbnail(i int) image.Image {
 	out := image.NewNRGBA(image.Rect(0, 0, im.Size, im.Size))
 	for p, k := im.At(i), 0; k < len(p)/3; k++ {
@@ -85,8 +85,8 @@ func (im *Images) Thumbnail(i int) image.Image {
 	return out
 }
 
-// ContactSheet is the images of these indices side by side, cols in a row, on white. A place is left blank for an index
-// that im does not have, so −1 makes a gap.
+// ContactSheet returns a picture of the images of these indices side by side, cols in a row, on white. An index that im
+// does not have leaves its place blank, so −1 makes a gap.
 func ContactSheet(im *Images, indices []int, cols int) image.Image {
 	cols = max(1, min(cols, len(indices)))
 	gap := max(1, im.Size/16)
@@ -99,14 +99,15 @@ func ContactSheet(im *Images, indices []int, cols int) image.Image {
 			continue
 		}
 		at := image.Pt(gap+k%cols*cell, gap+k/cols*cell)
-		draw.Draw(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(im.Size, im.Size))}, im.Thumbnail(i), image.Point{}, draw.Src)
+		draw.Draw(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(im.Size, im.Size))}, im.Thumbnail(i), image.Point{},
+			draw.Src)
 	}
 	return sheet
 }
 
-// Stats is the mean and the standard deviation of each channel over all pixels, on the scale 0..1. They come from exact
-// counts of the 256 values, so neither order nor machine changes them. A channel of one value only has deviation 1: it
-// can be divided by.
+// Stats returns the mean and the standard deviation of each channel over all pixels, on the scale 0..1. They come from
+// exact counts of the 256 values, so they do not depend on order or machine. The deviation of a channel of a single
+// value is 1, so that it can be divided by.
 func (im *Images) Stats() (mean, std [3]float32) {
 	var counts [3][256]int64
 	for p := im.Pixels; len(p) >= 3; p = p[3:] {
@@ -134,15 +135,15 @@ func (im *Images) Stats() (mean, std [3]float32) {
 	return mean, std
 }
 
-// classes is how many classes have images.
+// classes returns the number of classes that have images.
 func (im *Images) classes() int { return distinct(im.Labels, len(im.Names)) }
 
-// digest is what the splits hold: sizes, labels, names and pixels.
+// digest returns the SHA-256 of the splits' sizes, labels, names and pixels, in hexadecimal.
 func digest(splits []*Images) string {
 	h := newHash()
 	for _, im := range splits {
 		fmt.Fprintf(h, "%d %d %q\n", im.N, im.Size, im.Names)
-		// A hash never fails to take what it is given.
+		// Writing to a hash does not fail.
 		_ = binary.Write(h, binary.LittleEndian, im.Labels)
 		h.Write(im.Pixels)
 	}

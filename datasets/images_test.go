@@ -57,7 +57,7 @@ func TestAugmented(t *testing.T) {
 	}
 }
 
-func TestPaddingIsZeroOnceNormalised(t *testing.T) {
+func TestPaddingIsZeroOnceNormalized(t *testing.T) {
 	t.Parallel()
 	s := open(t, "minishop", Options{Size: 16, TrainClasses: 10, TestClasses: 2})
 	for _, im := range []*Images{s.Train, s.Test, s.Gallery} {
@@ -141,7 +141,7 @@ func TestCanvas(t *testing.T) {
 	t.Parallel()
 	cv := newCanvas(32)
 	ink := func(paint func()) float64 {
-		cv.clear(grey(0))
+		cv.clear(gray(0))
 		paint()
 		sum := 0.0
 		for i := 0; i < len(cv.img.Pix); i += 4 {
@@ -149,23 +149,23 @@ func TestCanvas(t *testing.T) {
 		}
 		return 4 * sum / float64(64*64) // the picture's area is 4
 	}
-	white := func(x, y, pixel float64) rgb { return grey(1) }
+	white := func(x, y, pixel float64) rgb { return gray(1) }
 	for _, tc := range []struct {
 		name  string
 		paint func()
 		want  float64
 	}{
-		{"rectangle", func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).fill(grey(1), 1) }, 0.5},
-		{"half transparent", func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).fill(grey(1), 0.5) }, 0.25},
+		{"rectangle", func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).fill(gray(1), 1) }, 0.5},
+		{"half transparent", func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).fill(gray(1), 0.5) }, 0.25},
 		{"shaded", func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).shade(white) }, 0.5},
 		// A parabola in a right angle cuts off a third of the triangle's half: r²/6 at each corner.
-		{"rounded", func() { cv.rect(-0.5, -0.5, 0.5, 0.5, 0.3).fill(grey(1), 1) }, 1 - 4*0.09/6},
-		{"ellipse", func() { cv.ellipse(0.1, 0.2, 0.5, 0.3).fill(grey(1), 1) }, math.Pi * 0.15},
-		{"line", func() { cv.line(-0.3, -0.4, 0.3, 0.4, 0.1).fill(grey(1), 1) }, 0.1},
-		{"rotated", func() { cv.within(rotation(0.3), func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).fill(grey(1), 1) }) }, 0.5},
-		{"cut at the edge", func() { cv.rect(0.5, 0.5, 3, 3, 0).fill(grey(1), 1) }, 0.25},
-		{"outside", func() { cv.rect(2, 2, 3, 3, 0).fill(grey(1), 1) }, 0},
-		{"of no length", func() { cv.line(0, 0, 0, 0, 1).fill(grey(1), 1) }, 0},
+		{"rounded", func() { cv.rect(-0.5, -0.5, 0.5, 0.5, 0.3).fill(gray(1), 1) }, 1 - 4*0.09/6},
+		{"ellipse", func() { cv.ellipse(0.1, 0.2, 0.5, 0.3).fill(gray(1), 1) }, math.Pi * 0.15},
+		{"line", func() { cv.line(-0.3, -0.4, 0.3, 0.4, 0.1).fill(gray(1), 1) }, 0.1},
+		{"rotated", func() { cv.within(rotation(0.3), func() { cv.rect(-0.5, -0.25, 0.5, 0.25, 0).fill(gray(1), 1) }) }, 0.5},
+		{"cut at the edge", func() { cv.rect(0.5, 0.5, 3, 3, 0).fill(gray(1), 1) }, 0.25},
+		{"outside", func() { cv.rect(2, 2, 3, 3, 0).fill(gray(1), 1) }, 0},
+		{"of no length", func() { cv.line(0, 0, 0, 0, 1).fill(gray(1), 1) }, 0},
 	} {
 		if got := ink(tc.paint); math.Abs(got-tc.want) > 0.01 {
 			t.Errorf("%s covers %.4f, want %.4f", tc.name, got, tc.want)
@@ -181,7 +181,8 @@ func TestCanvas(t *testing.T) {
 func TestPatternsCoverTheirShare(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range []float64{
-		plain: 0, acrossStripes: 0.45, downStripes: 0.45, diagonalStripes: 0.45, checks: 0.45, dots: math.Pi * 0.09, block: 0.5,
+		plain: 0, acrossStripes: 0.45, downStripes: 0.45, diagonalStripes: 0.45, checks: 0.45, dots: math.Pi * 0.09,
+		block: 0.5,
 	} {
 		c := cloth{pattern: pattern, period: 0.25, place: 0.5}
 		sum := 0.0
@@ -198,13 +199,14 @@ func TestPatternsCoverTheirShare(t *testing.T) {
 	}
 }
 
-func TestColours(t *testing.T) {
+func TestColors(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		h, s, v float64
 		want    rgb
 	}{
-		{0, 1, 1, rgb{1, 0, 0}}, {1.0 / 3, 1, 1, rgb{0, 1, 0}}, {-1.0 / 3, 1, 0.5, rgb{0, 0, 0.5}}, {1.0 / 6, 1, 1, rgb{1, 1, 0}}, {0.4, 0, 0.3, grey(0.3)},
+		{0, 1, 1, rgb{1, 0, 0}}, {1.0 / 3, 1, 1, rgb{0, 1, 0}}, {-1.0 / 3, 1, 0.5, rgb{0, 0, 0.5}},
+		{1.0 / 6, 1, 1, rgb{1, 1, 0}}, {0.4, 0, 0.3, gray(0.3)},
 	} {
 		got := hsv(tc.h, tc.s, tc.v)
 		for k := range got {

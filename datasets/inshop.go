@@ -12,7 +12,8 @@ import (
 // gallery of their own.
 var inshop = publishedSet{
 	name: "In-shop", alias: "inshop",
-	folders: []string{"In-shop Clothes Retrieval Benchmark", "In_shop_Clothes_Retrieval_Benchmark", "In-shop_Clothes_Retrieval_Benchmark",
+	folders: []string{"In-shop Clothes Retrieval Benchmark", "In_shop_Clothes_Retrieval_Benchmark",
+		"In-shop_Clothes_Retrieval_Benchmark",
 		"DeepFashion/In-shop Clothes Retrieval Benchmark", "inshop", "InShop", "Inshop_Clothes"},
 	counts: []counts{{"train", 3997, 25882}, {"query", 3985, 14218}, {"gallery", 3985, 12612}},
 	by:     "Liu et al., CVPR 2016",
@@ -76,10 +77,12 @@ func listInshop(dir string) (*Listing, error) {
 	}
 	l := s.listing()
 	if declared != len(rows) {
-		l.Differs = append(l.Differs, fmt.Sprintf("%s announces %d images and lists %d: it was cut short or edited", name, declared, len(rows)))
+		l.Differs = append(l.Differs, fmt.Sprintf("%s announces %d images and lists %d: it was cut short or edited", name,
+			declared, len(rows)))
 	}
 	if highRes {
-		l.Differs = append(l.Differs, fmt.Sprintf("its images are those of %s; the benchmark is on those of Img/img.zip", images))
+		l.Differs = append(l.Differs, fmt.Sprintf("its images are those of %s; the benchmark is on those of Img/img.zip",
+			images))
 	}
 	return l, nil
 }

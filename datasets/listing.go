@@ -21,7 +21,7 @@ type Listing struct {
 	Splits []Split
 	// Missing are the images that the set's lists name and its folder lacks; they are in no split.
 	Missing []string
-	// Differs says, a clause each, in what a published set is not as it was published. It is empty if all is there.
+	// Differs are the differences from the published set, a clause each. It is empty if there are none.
 	Differs []string
 }
 
@@ -33,12 +33,12 @@ type Split struct {
 	Labels  []int64  // of the images
 }
 
-// Count is the number of classes that have images, and of images.
+// Count returns the number of classes that have images, and the number of images.
 func (s *Split) Count() (classes, images int) {
 	return distinct(s.Labels, len(s.Classes)), len(s.Labels)
 }
 
-// distinct is how many of the labels 0 … n−1 occur.
+// distinct returns how many of the labels 0 … n−1 occur.
 func distinct(labels []int64, n int) int {
 	seen := make([]bool, n)
 	count := 0
@@ -74,7 +74,7 @@ type counts struct {
 // publishedSets are in the order of [Published]. Classes are split as Oh Song et al. (CVPR 2016, §5) do.
 var publishedSets = []*publishedSet{&cub, &cars, &sop, &inshop}
 
-// Published lists the paper's data sets, by the names that the paper has for them.
+// Published returns the paper's names of its data sets.
 func Published() []string {
 	names := make([]string, len(publishedSets))
 	for i, s := range publishedSets {
@@ -83,8 +83,8 @@ func Published() []string {
 	return names
 }
 
-// PublishedName is the paper's name of a set that is given by it or by its short form (cub, cars, sop, inshop), in
-// letters of any case.
+// PublishedName returns the paper's name of a set, given that name or its short form (cub, cars, sop, inshop) in any
+// case, and whether there is such a set.
 func PublishedName(name string) (string, bool) {
 	if s := published(name); s != nil {
 		return s.name, true
@@ -101,10 +101,10 @@ func published(name string) *publishedSet {
 	return nil
 }
 
-// DataEnv names the variable that says where the published sets lie; without it they are looked for in the folder data.
+// DataEnv is the environment variable with the folder of the published sets. Without it, the folder is data.
 const DataEnv = "DMLX_DATA"
 
-// DataDir is the folder in which published sets lie: what [DataEnv] names, else data.
+// DataDir returns the folder of the published sets: the value of [DataEnv], else data.
 func DataDir() string {
 	if dir := os.Getenv(DataEnv); dir != "" {
 		return dir
@@ -112,7 +112,7 @@ func DataDir() string {
 	return "data"
 }
 
-// Find is the folder of a published set below root, where [List] looks too. It is quick: no list is read.
+// Find returns the folder of a published set below root, where [List] looks too. It reads no list, so it is quick.
 func Find(name, root string) (string, error) {
 	set := published(name)
 	if set == nil {
@@ -128,9 +128,9 @@ func Find(name, root string) (string, error) {
 	return dir, nil
 }
 
-// List reads the lists of a published set and looks which of its images are there. The set lies in root, or below it in a
-// folder of its name or of the name its archive has; root is [DataDir] if empty. A set that is not as published is listed
-// as it is, and Differs says how.
+// List reads the lists of a published set and checks which of its images are there. The set lies in root, or below it
+// in a folder with its name or its archive's; root is [DataDir] if empty. A set that differs from the published one is
+// listed as it is, with the differences in Differs.
 func List(name, root string) (*Listing, error) {
 	dir, err := Find(name, root)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *publishedSet) read(dir string) (*Listing, error) {
 	return l, nil
 }
 
-// Complete is nil if a published set is as it was published, and else says in one line what is not.
+// Complete returns an error with all differences if a published set is not as it was published, else nil.
 func (l *Listing) Complete() error {
 	if len(l.Differs) == 0 {
 		return nil
@@ -167,7 +167,7 @@ func (l *Listing) Complete() error {
 	return fmt.Errorf("datasets: %s in %s is not as published%s: %s", l.Name, l.Root, by, strings.Join(l.Differs, "; "))
 }
 
-// locate finds the set's folder: one of a name that it goes by, at last root itself.
+// locate returns the set's folder: the first folder with one of its names that has its lists, or root itself.
 func (s *publishedSet) locate(root string) (string, error) {
 	var mistaken string
 	for _, base := range []string{s.name, s.alias, "."} {
@@ -193,7 +193,7 @@ func (s *publishedSet) locate(root string) (string, error) {
 	return "", errors.New(what + mistaken + s.origin.advice(s.alias, root))
 }
 
-// compare says where a listing's counts are not the published ones, and why if that can be told.
+// compare returns the differences of a listing's counts from the published ones, and their cause if it is known.
 func (s *publishedSet) compare(l *Listing) (differs []string) {
 	for i, want := range s.counts {
 		classes, images := 0, 0
@@ -206,12 +206,14 @@ func (s *publishedSet) compare(l *Listing) (differs []string) {
 		}
 	}
 	if len(l.Missing) > 0 {
-		differs = append(differs, fmt.Sprintf("%s of its lists %s not there (%s): the archive was unpacked in part, or elsewhere",
+		differs = append(differs, fmt.Sprintf(
+			"%s of its lists %s not there (%s): the archive was unpacked in part, or elsewhere",
 			count(len(l.Missing), "image"), isAre(len(l.Missing)), list(l.Missing)))
 		for _, name := range l.Missing {
 			// What macOS leaves of a file on a disk or in an archive that cannot hold its attributes.
 			if _, err := os.Stat(filepath.Join(l.Root, filepath.FromSlash(path.Dir(name)), "._"+path.Base(name))); err == nil {
-				differs = append(differs, "there are ._ files, which macOS makes, in place of images: unpack the archive again, with tar or unzip")
+				differs = append(differs,
+					"there are ._ files, which macOS makes, in place of images: unpack the archive again, with tar or unzip")
 				break
 			}
 		}
@@ -299,7 +301,7 @@ func (s *splitter) there(name string) (bool, error) {
 	return names[path.Base(name)], nil
 }
 
-// listing ends the listing.
+// listing returns the finished listing.
 func (s *splitter) listing() *Listing {
 	if len(s.l.Splits) == 3 {
 		s.l.Splits[2].Classes = s.l.Splits[1].Classes
@@ -309,7 +311,8 @@ func (s *splitter) listing() *Listing {
 
 // localPath tells whether a path of a list stays in its folder, on every system.
 func localPath(name string) bool {
-	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, `\:`) && filepath.IsLocal(filepath.FromSlash(name))
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, `\:`) &&
+		filepath.IsLocal(filepath.FromSlash(name))
 }
 
 // limit keeps the first classes of train and of test.
@@ -334,7 +337,7 @@ func (l *Listing) limit(train, test int) {
 	}
 }
 
-// isFile and isDir look at a name in a folder.
+// isFile tells whether a name below a folder is a regular file.
 func isFile(dir string, name ...string) bool {
 	info, err := os.Stat(filepath.Join(append([]string{dir}, name...)...))
 	return err == nil && info.Mode().IsRegular()

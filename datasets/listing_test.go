@@ -70,7 +70,8 @@ func TestEveryLayoutIsListed(t *testing.T) {
 				}
 			}
 			// It is not the real one, and says so.
-			if err := l.Complete(); err == nil || !strings.Contains(err.Error(), "published are") || strings.Contains(err.Error(), "\n") {
+			if err := l.Complete(); err == nil || !strings.Contains(err.Error(), "published are") ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("complete: %v", err)
 			}
 			// The same from its own folder as from above, and again.
@@ -117,7 +118,8 @@ func TestCarBoundary(t *testing.T) {
 		{numbered(196), 98},
 		{numbered(10), 5},
 		{[]string{"Acura TL Sedan 2012", "Eagle Talon Hatchback 1998", "FIAT 500 Abarth 2012"}, 2},
-		{[]string{"Eagle Talon Hatchback 1998", "Ferrari FF Coupe 2012", "Volvo 240 Sedan 1993", "smart fortwo Convertible 2012"}, 1},
+		{[]string{"Eagle Talon Hatchback 1998", "Ferrari FF Coupe 2012", "Volvo 240 Sedan 1993",
+			"smart fortwo Convertible 2012"}, 1},
 		{append(numbered(195), "FIAT"), 98},
 	} {
 		slices.Sort(tc.classes)
@@ -132,7 +134,8 @@ func TestPublishedCountsAreComplete(t *testing.T) {
 	for _, set := range publishedSets {
 		l := &Listing{Name: set.name, Root: t.TempDir()}
 		for _, c := range set.counts {
-			s := Split{Name: c.split, Classes: make([]string, c.classes), Paths: make([]string, c.images), Labels: make([]int64, c.images)}
+			s := Split{Name: c.split, Classes: make([]string, c.classes), Paths: make([]string, c.images),
+				Labels: make([]int64, c.images)}
 			for i := range s.Labels {
 				s.Labels[i] = int64(i % c.classes)
 			}
@@ -144,7 +147,8 @@ func TestPublishedCountsAreComplete(t *testing.T) {
 		last := &l.Splits[len(l.Splits)-1]
 		last.Labels = last.Labels[1:]
 		l.Differs = set.compare(l)
-		checkError(t, l.Complete(), set.name, last.Name, fmt.Sprintf("and %d images, published are", len(last.Labels)), l.Root, set.by)
+		checkError(t, l.Complete(), set.name, last.Name, fmt.Sprintf("and %d images, published are", len(last.Labels)),
+			l.Root, set.by)
 	}
 }
 
@@ -154,7 +158,8 @@ func TestLostImagesAreExplained(t *testing.T) {
 	lost := mustList(t, "cub", dir).Splits[0].Paths[0]
 	remove(t, dir, "CUB_200_2011/"+lost)
 	l := mustList(t, "cub", dir)
-	checkError(t, l.Complete(), "train has 3 classes and 11 images", "1 image of its lists is not there ("+lost+")", "in part")
+	checkError(t, l.Complete(), "train has 3 classes and 11 images", "1 image of its lists is not there ("+lost+")",
+		"in part")
 	if !slices.Equal(l.Missing, []string{lost}) || strings.Contains(l.Complete().Error(), "._") {
 		t.Errorf("missing %q: %v", l.Missing, l.Complete())
 	}
@@ -178,7 +183,8 @@ func TestPublishedCountsAddUp(t *testing.T) {
 	if got := Published(); !slices.Equal(got, []string{"CUB", "CAR", "SOP", "In-shop"}) {
 		t.Errorf("published %v", got)
 	}
-	for given, want := range map[string]string{"cub": "CUB", "Cars": "CAR", "car": "CAR", "in-shop": "In-shop", "INSHOP": "In-shop", "minicar": ""} {
+	for given, want := range map[string]string{"cub": "CUB", "Cars": "CAR", "car": "CAR", "in-shop": "In-shop",
+		"INSHOP": "In-shop", "minicar": ""} {
 		if got, ok := PublishedName(given); got != want || ok != (want != "") {
 			t.Errorf("%s is %q", given, got)
 		}
@@ -194,9 +200,11 @@ func TestSetsSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, folder := range map[string]string{"CUB": "CUB_200_2011", "CAR": "car_data", "SOP": "Stanford_Online_Products", "In-shop": "In-shop Clothes Retrieval Benchmark"} {
+	for name, folder := range map[string]string{"CUB": "CUB_200_2011", "CAR": "car_data",
+		"SOP": "Stanford_Online_Products", "In-shop": "In-shop Clothes Retrieval Benchmark"} {
 		l := mustList(t, name, dir)
-		if !strings.HasPrefix(l.Root, filepath.Join(dir, folder)) || l.Splits[0].Classes == nil || len(l.Splits[0].Paths) != 12 {
+		if !strings.HasPrefix(l.Root, filepath.Join(dir, folder)) || l.Splits[0].Classes == nil ||
+			len(l.Splits[0].Paths) != 12 {
 			t.Errorf("%s is in %s, with %d images", name, l.Root, len(l.Splits[0].Paths))
 		}
 	}
@@ -237,7 +245,8 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		spoil      func(t *testing.T, dir string)
 		want       []string
 	}{
-		{"nothing", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011") }, []string{"the data set CUB is not in the folder", "dmlx data get cub", "CUB_200_2011.tgz", "vision.caltech.edu"}},
+		{"nothing", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011") },
+			[]string{"the data set CUB is not in the folder", "dmlx data get cub", "CUB_200_2011.tgz", "vision.caltech.edu"}},
 		{"of 2010", "cub", func(t *testing.T, dir string) {
 			remove(t, dir, "CUB_200_2011")
 			write(t, dir, "lists/files.txt", "001.Black_footed_Albatross/x.jpg\n")
@@ -249,11 +258,18 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 			}
 			write(t, dir, "CUB_200_2011/images.txt", b.String())
 		}, []string{"6033 images", "CUB-200 of 2010"}},
-		{"no labels", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011/image_class_labels.txt") }, []string{"no file image_class_labels.txt"}},
-		{"no classes", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011/classes.txt") }, []string{"no file classes.txt"}},
-		{"empty list", "cub", func(t *testing.T, dir string) { write(t, dir, "CUB_200_2011/images.txt", "") }, []string{"images.txt", "empty"}},
-		{"number twice", "cub", func(t *testing.T, dir string) { replace(t, dir, "CUB_200_2011/images.txt", "\n2 ", "\n1 ") }, []string{"images.txt", "line 2", "number 1 is there twice"}},
-		{"no number", "cub", func(t *testing.T, dir string) { replace(t, dir, "CUB_200_2011/images.txt", "\n2 ", "\nx ") }, []string{"line 2", "want a number and a value"}},
+		{"no labels", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011/image_class_labels.txt") },
+			[]string{"no file image_class_labels.txt"}},
+		{"no classes", "cub", func(t *testing.T, dir string) { remove(t, dir, "CUB_200_2011/classes.txt") },
+			[]string{"no file classes.txt"}},
+		{"empty list", "cub", func(t *testing.T, dir string) { write(t, dir, "CUB_200_2011/images.txt", "") },
+			[]string{"images.txt", "empty"}},
+		{"number twice", "cub", func(t *testing.T, dir string) {
+			replace(t, dir, "CUB_200_2011/images.txt", "\n2 ",
+				"\n1 ")
+		}, []string{"images.txt", "line 2", "number 1 is there twice"}},
+		{"no number", "cub", func(t *testing.T, dir string) { replace(t, dir, "CUB_200_2011/images.txt", "\n2 ", "\nx ") },
+			[]string{"line 2", "want a number and a value"}},
 		{"no class of an image", "cub", func(t *testing.T, dir string) {
 			replace(t, dir, "CUB_200_2011/image_class_labels.txt", "\n2 ", "\n777 ")
 		}, []string{"no class for image 2"}},
@@ -275,11 +291,13 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		{"a short row", "sop", func(t *testing.T, dir string) {
 			replace(t, dir, "Stanford_Online_Products/Ebay_train.txt", "\n1 1 2 ", "\n1 1 ")
 		}, []string{"line 2", "want image_id, class_id"}},
-		{"one list", "sop", func(t *testing.T, dir string) { remove(t, dir, "Stanford_Online_Products/Ebay_test.txt") }, []string{"no file Ebay_test.txt"}},
+		{"one list", "sop", func(t *testing.T, dir string) { remove(t, dir, "Stanford_Online_Products/Ebay_test.txt") },
+			[]string{"no file Ebay_test.txt"}},
 		{"a class in both", "sop", func(t *testing.T, dir string) {
 			replace(t, dir, "Stanford_Online_Products/Ebay_test.txt", " 11319 ", " 1 ")
 		}, []string{"class 1 is in Ebay_train.txt and in Ebay_test.txt"}},
-		{"no annotations", "cars", func(t *testing.T, dir string) { remove(t, dir, "cars196/cars_annos.mat") }, []string{"images but neither cars_annos.mat"}},
+		{"no annotations", "cars", func(t *testing.T, dir string) { remove(t, dir, "cars196/cars_annos.mat") },
+			[]string{"images but neither cars_annos.mat"}},
 		{"cut short", "cars", func(t *testing.T, dir string) {
 			content, err := os.ReadFile(filepath.Join(dir, "cars196", "cars_annos.mat"))
 			if err != nil {
@@ -294,12 +312,14 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 			write(t, dir, "cars196/cars_annos.mat", matFile(t, &mat5.Array{Name: "x", Numbers: []float64{1}}))
 		}, []string{"cars_annos.mat", "no structure annotations"}},
 		{"class 197", "cars", func(t *testing.T, dir string) {
-			write(t, dir, "cars196/cars_annos.mat", matFile(t, &mat5.Array{Name: "annotations", Structs: []map[string]*mat5.Array{
-				{"relative_im_path": {Text: "a.jpg"}, "class": {Numbers: []float64{197}}}}}))
+			write(t, dir, "cars196/cars_annos.mat", matFile(t,
+				&mat5.Array{Name: "annotations", Structs: []map[string]*mat5.Array{
+					{"relative_im_path": {Text: "a.jpg"}, "class": {Numbers: []float64{197}}}}}))
 		}, []string{"class 197; want 1 to 196"}},
 		{"half a class", "cars", func(t *testing.T, dir string) {
-			write(t, dir, "cars196/cars_annos.mat", matFile(t, &mat5.Array{Name: "annotations", Structs: []map[string]*mat5.Array{
-				{"relative_im_path": {Text: "a.jpg"}, "class": {Numbers: []float64{1.5}}}}}))
+			write(t, dir, "cars196/cars_annos.mat", matFile(t,
+				&mat5.Array{Name: "annotations", Structs: []map[string]*mat5.Array{
+					{"relative_im_path": {Text: "a.jpg"}, "class": {Numbers: []float64{1.5}}}}}))
 		}, []string{"class 1.5"}},
 		{"without labels", "cars-devkit", func(t *testing.T, dir string) {
 			remove(t, dir, "stanford_cars/cars_test_annos_withlabels.mat")
@@ -308,9 +328,14 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 			remove(t, dir, "stanford_cars/cars_test_annos_withlabels.mat")
 			remove(t, dir, "stanford_cars/devkit/cars_test_annos.mat")
 		}, []string{"no file cars_test_annos_withlabels.mat"}},
-		{"no list", "inshop", func(t *testing.T, dir string) { remove(t, dir, shop+"Eval") }, []string{"no Eval/list_eval_partition.txt", "agreement", "Img/img.zip", "InShopRetrieval"}},
-		{"no images", "inshop", func(t *testing.T, dir string) { remove(t, dir, shop+"Img") }, []string{"no folder Img/img", "img.zip"}},
-		{"no count", "inshop", func(t *testing.T, dir string) { replace(t, dir, shop+"Eval/list_eval_partition.txt", "20\n", "") }, []string{"line 1", "want the number of images"}},
+		{"no list", "inshop", func(t *testing.T, dir string) { remove(t, dir, shop+"Eval") },
+			[]string{"no Eval/list_eval_partition.txt", "agreement", "Img/img.zip", "InShopRetrieval"}},
+		{"no images", "inshop", func(t *testing.T, dir string) { remove(t, dir, shop+"Img") },
+			[]string{"no folder Img/img", "img.zip"}},
+		{"no count", "inshop", func(t *testing.T, dir string) {
+			replace(t, dir, shop+"Eval/list_eval_partition.txt", "20\n",
+				"")
+		}, []string{"line 1", "want the number of images"}},
 		{"an odd status", "inshop", func(t *testing.T, dir string) {
 			replace(t, dir, shop+"Eval/list_eval_partition.txt", "gallery", "galery")
 		}, []string{`"galery"; want train, query or gallery`}},
@@ -330,7 +355,8 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 	checkError(t, err, `no published set "mnist"`, "CUB, CAR, SOP, In-shop")
 	_, err = List("cub", filepath.Join(t.TempDir(), "none"))
 	checkError(t, err, "there is no folder", "none")
-	if dir, err := Find("sop", fixture(t, "sop", fixtures.Size{})); err != nil || filepath.Base(dir) != "Stanford_Online_Products" {
+	if dir, err := Find("sop", fixture(t, "sop", fixtures.Size{})); err != nil ||
+		filepath.Base(dir) != "Stanford_Online_Products" {
 		t.Errorf("found %s, %v", dir, err)
 	}
 	_, err = Find("mnist", "")
@@ -352,18 +378,21 @@ func TestPartialSets(t *testing.T) {
 	const shop = "In-shop Clothes Retrieval Benchmark/"
 	dir := fixture(t, "inshop", fixtures.Size{})
 	replace(t, dir, shop+"Eval/list_eval_partition.txt", "20\n", "52712\n")
-	if err := os.Rename(filepath.Join(dir, shop, "Img", "img"), filepath.Join(dir, shop, "Img", "img_highres")); err != nil {
+	if err := os.Rename(filepath.Join(dir, shop, "Img", "img"),
+		filepath.Join(dir, shop, "Img", "img_highres")); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, dir, shop+"Img/img_highres/WOMEN/Dresses/id_00000001")
 	l := mustList(t, "inshop", dir)
-	checkError(t, l.Complete(), "announces 52712 images and lists 20", "img_highres", "4 images of its lists are not there", "unpacked in part")
+	checkError(t, l.Complete(), "announces 52712 images and lists 20", "img_highres",
+		"4 images of its lists are not there", "unpacked in part")
 	if c, n := l.Splits[0].Count(); c != 2 || n != 8 || len(l.Splits[0].Classes) != 3 {
 		t.Errorf("%d classes, %d images", c, n)
 	}
 	// In a folder of its own once more, and the list at the root.
 	dir = fixture(t, "inshop", fixtures.Size{})
-	for _, move := range [][2]string{{"Img/img", "Img/x"}, {"Img/x", "Img/img/img"}, {"Eval/list_eval_partition.txt", "list_eval_partition.txt"}} {
+	for _, move := range [][2]string{{"Img/img", "Img/x"}, {"Img/x", "Img/img/img"},
+		{"Eval/list_eval_partition.txt", "list_eval_partition.txt"}} {
 		to := filepath.Join(dir, shop, filepath.FromSlash(move[1]))
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
@@ -434,7 +463,8 @@ func FuzzParsePairs(f *testing.F) {
 	fuzzLists(f, func(in io.Reader) (int, error) {
 		pairs, err := parsePairs(in)
 		return len(pairs), err
-	}, "1 001.Black_footed_Albatross/x.jpg\n2 y\n", "1\n", "", "1 a\n1 b\n", "-1 a\n", "1 \x00\n", "99999999999999999999 a")
+	}, "1 001.Black_footed_Albatross/x.jpg\n2 y\n", "1\n", "", "1 a\n1 b\n", "-1 a\n", "1 \x00\n",
+		"99999999999999999999 a")
 }
 
 func FuzzParseSOP(f *testing.F) {
@@ -450,7 +480,8 @@ func FuzzParseInshop(f *testing.F) {
 	fuzzLists(f, func(in io.Reader) (int, error) {
 		_, rows, err := parseInshop(in)
 		return len(rows), err
-	}, "1\n"+header+"img/a.jpg    id_1  train\n", "1\n", "x\n"+header, "1\n"+header+"a b c\n", "2\n"+header+"img/a b gallery\n")
+	}, "1\n"+header+"img/a.jpg    id_1  train\n", "1\n", "x\n"+header, "1\n"+header+"a b c\n",
+		"2\n"+header+"img/a b gallery\n")
 }
 
 // What a list of cars holds makes a listing or an error, whatever it is.

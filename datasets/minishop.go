@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// How hard minishop is: classes stand well apart in cut, colour and pattern; light and pose vary enough that a net which
+// How hard minishop is: classes stand well apart in cut, color and pattern; light and pose vary enough that a net which
 // is trained on them still errs on one query in six.
 var (
-	shopColours = colourJitter{Hue: 0.05, Value: 0.25}
-	// shopContrast is how much a pattern's colour at least differs from the cloth's in lightness.
+	shopColors = colorJitter{Hue: 0.05, Value: 0.25}
+	// shopContrast is how much a pattern's color at least differs from the cloth's in lightness.
 	shopContrast = 0.15
 	// shopHueJitter is how far a class' hue strays from the even spread that classes of the same cut and pattern have.
 	shopHueJitter = 0.04
@@ -29,7 +29,7 @@ const (
 )
 
 // minishop is a set of clothes, like In-shop in that classes are many, well separated and small: 240 classes × 6 images
-// to train on, 240 others × 3 queries and 3 gallery images to test. A class is a cut with measures of its own, a colour
+// to train on, 240 others × 3 queries and 3 gallery images to test. A class is a cut with measures of its own, a color
 // and a pattern.
 func minishop(trainClasses, testClasses int) [][]part {
 	query := shopPart("test", shopTestClasses, shopQueries, shopTestClassSeed, shopTestImageSeed).first(testClasses)
@@ -57,10 +57,10 @@ func shopPart(split string, classes, images int, classSeed, imageSeed uint64) pa
 	}
 }
 
-// colourJitter is how much a class' colours vary between its images: hue in turns, value relative, each ±.
-type colourJitter struct{ Hue, Value float64 }
+// colorJitter is how much a class' colors vary between its images: hue in turns, value relative, each ±.
+type colorJitter struct{ Hue, Value float64 }
 
-// cloth is a class' colours and pattern.
+// cloth is a class' colors and pattern.
 type cloth struct {
 	hue, saturation, value    float64
 	hue2, saturation2, value2 float64 // of the pattern
@@ -69,7 +69,7 @@ type cloth struct {
 	place                     float64 // where the pattern begins
 }
 
-// newCloth draws a cloth of the given hue and pattern. The pattern's colour is drawn until its lightness differs enough.
+// newCloth draws a cloth of the given hue and pattern. The pattern's color is drawn until its lightness differs enough.
 func newCloth(d dice, hue float64, pattern int) cloth {
 	c := cloth{hue: hue, saturation: d.between(0.35, 0.95), value: d.between(0.3, 0.95), pattern: pattern}
 	for range 50 {
@@ -82,8 +82,8 @@ func newCloth(d dice, hue float64, pattern int) cloth {
 	return c
 }
 
-// colours are the cloth's two colours in one image.
-func (c *cloth) colours(d dice, j colourJitter) (ground, figure rgb) {
+// colors are the cloth's two colors in one image.
+func (c *cloth) colors(d dice, j colorJitter) (ground, figure rgb) {
 	hue, value := d.within(j.Hue), 1+d.within(j.Value)
 	return hsv(c.hue+hue, c.saturation, min(1, c.value*value)), hsv(c.hue2+hue, c.saturation2, min(1, c.value2*value))
 }
@@ -99,7 +99,7 @@ const (
 	patterns
 )
 
-// cover is how much of the pattern's colour lies at (x, y): 0 … 1, its edges blurred over a pixel.
+// cover is how much of the pattern's color lies at (x, y): 0 … 1, its edges blurred over a pixel.
 func (c *cloth) cover(x, y, pixel float64) float64 {
 	switch c.pattern {
 	case acrossStripes:
@@ -165,8 +165,12 @@ var cuts = []struct {
 	{"tank", true, false, 0.16, func(g *garment, p *tailor) { p.tank(lerp(0.15, 0.6, g.m[length])) }},
 	{"dress", true, true, 0.04, func(g *garment, p *tailor) { p.dress(lerp(0.45, 0.9, g.m[length])) }},
 	{"skirt", false, true, 0.12, func(g *garment, p *tailor) { p.skirt(lerp(0.05, 0.75, g.m[length])) }},
-	{"trousers", false, false, -0.1, func(g *garment, p *tailor) { p.trousers(lerp(0.62, 0.9, g.m[length]), lerp(0.13, 0.26, g.m[sleeve])) }},
-	{"shorts", false, true, 0.22, func(g *garment, p *tailor) { p.trousers(lerp(-0.1, 0.3, g.m[length]), lerp(0.24, 0.36, g.m[sleeve])) }},
+	{"trousers", false, false, -0.1, func(g *garment, p *tailor) {
+		p.trousers(lerp(0.62, 0.9, g.m[length]), lerp(0.13, 0.26, g.m[sleeve]))
+	}},
+	{"shorts", false, true, 0.22, func(g *garment, p *tailor) {
+		p.trousers(lerp(-0.1, 0.3, g.m[length]), lerp(0.24, 0.36, g.m[sleeve]))
+	}},
 	{"coat", true, true, 0.06, func(g *garment, p *tailor) {
 		bottom := lerp(0.45, 0.85, g.m[length])
 		p.top(bottom, lerp(0.85, 1.1, g.m[sleeve]), lerp(0.16, 0.24, g.m[sleeve]))
@@ -181,7 +185,8 @@ func newGarment(d dice, c int, startHue float64) garment {
 	cut := c % len(cuts)
 	pattern := c / len(cuts) % patterns
 	g := garment{cut: cut}
-	g.cloth = newCloth(d, startHue+golden*float64(c/(len(cuts)*patterns))+0.37*float64(c%(len(cuts)*patterns))+d.within(shopHueJitter), pattern)
+	round, place := float64(c/(len(cuts)*patterns)), float64(c%(len(cuts)*patterns))
+	g.cloth = newCloth(d, startHue+golden*round+0.37*place+d.within(shopHueJitter), pattern)
 	for k := range g.m {
 		g.m[k] = d.Float64()
 	}
@@ -190,18 +195,19 @@ func newGarment(d dice, c int, startHue float64) garment {
 
 // paint draws the garment from the front, on a wearer or not.
 func (g *garment) paint(cv *canvas, d dice) {
-	ground, figure := g.colours(d, shopColours)
+	ground, figure := g.colors(d, shopColors)
 	skin := hsv(d.between(0.04, 0.09), d.between(0.25, 0.6), d.between(0.45, 0.95))
 	hair := hsv(d.between(0.03, 0.12), d.between(0.2, 0.7), d.between(0.08, 0.6))
 	head, legs := d.chance(shopSkin), d.chance(shopSkin)
 	k := cuts[g.cut]
 	p := &tailor{
 		cv: cv, g: g, thread: ground.times(0.5),
-		colour: func(x, y, pixel float64) rgb { return ground.mix(figure, g.cover(x, y, pixel)) },
+		color: func(x, y, pixel float64) rgb { return ground.mix(figure, g.cover(x, y, pixel)) },
 	}
 	if legs && k.legs {
 		for _, side := range []float64{-1, 1} {
-			cv.polygon(corner{side * 0.03, -0.1, 0}, corner{side * 0.25, -0.1, 0}, corner{side * 0.2, 1.2, 0}, corner{side * 0.07, 1.2, 0}).fill(skin, 1)
+			cv.polygon(corner{side * 0.03, -0.1, 0}, corner{side * 0.25, -0.1, 0}, corner{side * 0.2, 1.2, 0},
+				corner{side * 0.07, 1.2, 0}).fill(skin, 1)
 		}
 	}
 	if head && k.head {
@@ -219,7 +225,7 @@ type tailor struct {
 	cv     *canvas
 	g      *garment
 	thread rgb
-	colour func(x, y, pixel float64) rgb
+	color  func(x, y, pixel float64) rgb
 }
 
 // both adds an outline, given as its right half from the top down, mirrored to its left, and shades it.
@@ -230,7 +236,7 @@ func (p *tailor) both(half ...corner) {
 			whole = append(whole, corner{-half[k].x, half[k].y, half[k].radius})
 		}
 	}
-	p.cv.polygon(whole...).shade(p.colour)
+	p.cv.polygon(whole...).shade(p.color)
 }
 
 const shoulderY = -0.62
@@ -252,11 +258,13 @@ func (p *tailor) top(bottom, sleeveLength, sleeveWidth float64) {
 		x, y := s-0.02, shoulderY+0.07
 		ex, ey := x+dx*sleeveLength, y+dy*sleeveLength
 		wx, wy := -dy*sleeveWidth, dx*sleeveWidth
-		p.cv.polygon(corner{m * x, y - 0.04, 0.08}, corner{m * ex, ey, 0.02}, corner{m * (ex + wx), ey + wy, 0.02}, corner{m * (armpit.x - 0.06), armpit.y, 0}, corner{m * (x - 0.1), y, 0}).
-			shade(p.colour)
+		p.cv.polygon(corner{m * x, y - 0.04, 0.08}, corner{m * ex, ey, 0.02}, corner{m * (ex + wx), ey + wy, 0.02},
+			corner{m * (armpit.x - 0.06), armpit.y, 0}, corner{m * (x - 0.1), y, 0}).
+			shade(p.color)
 		p.cv.line(m*armpit.x, armpit.y, m*(s-0.005), shoulderY+0.06, 0.014).fill(p.thread, 0.6)
 	}
-	p.both(mid, side, corner{s, shoulderY + 0.05, 0.06}, armpit, corner{lerp(s, h, 0.5) - 0.03, lerp(armpit.y, bottom, 0.5), 0.1}, corner{h, bottom, 0.03})
+	p.both(mid, side, corner{s, shoulderY + 0.05, 0.06}, armpit,
+		corner{lerp(s, h, 0.5) - 0.03, lerp(armpit.y, bottom, 0.5), 0.1}, corner{h, bottom, 0.03})
 	for _, m := range []float64{-1, 1} {
 		p.cv.line(m*armpit.x, armpit.y, m*(s-0.005), shoulderY+0.06, 0.014).fill(p.thread, 0.6)
 	}
@@ -267,7 +275,8 @@ func (p *tailor) top(bottom, sleeveLength, sleeveWidth float64) {
 // collar is the rib around the neck.
 func (p *tailor) collar(mid, side corner) {
 	for _, m := range []float64{-1, 1} {
-		p.cv.polygon(corner{0, mid.y, 0.1}, corner{m * side.x, side.y, 0}, corner{m * (side.x + 0.035), side.y + 0.01, 0}, corner{0, mid.y + 0.045, 0.1}).
+		p.cv.polygon(corner{0, mid.y, 0.1}, corner{m * side.x, side.y, 0}, corner{m * (side.x + 0.035), side.y + 0.01, 0},
+			corner{0, mid.y + 0.045, 0.1}).
 			fill(p.thread, 0.85)
 	}
 }
@@ -277,7 +286,8 @@ func (p *tailor) tank(bottom float64) {
 	mid, side := p.neckline()
 	mid.y += 0.1
 	s, h := side.x+lerp(0.06, 0.16, p.g.m[shoulder]), lerp(0.28, 0.46, p.g.m[hem])
-	p.both(mid, side, corner{s, shoulderY, 0}, corner{s + 0.01, shoulderY + 0.25, 0.12}, corner{0.34, shoulderY + 0.4, 0.04}, corner{h, bottom, 0.03})
+	p.both(mid, side, corner{s, shoulderY, 0}, corner{s + 0.01, shoulderY + 0.25, 0.12},
+		corner{0.34, shoulderY + 0.4, 0.04}, corner{h, bottom, 0.03})
 	p.cv.line(-h+0.01, bottom-0.04, h-0.01, bottom-0.04, 0.012).fill(p.thread, 0.5)
 	p.collar(mid, side)
 }
@@ -287,7 +297,8 @@ func (p *tailor) dress(bottom float64) {
 	mid, side := p.neckline()
 	s, h, cap := lerp(0.26, 0.36, p.g.m[shoulder]), lerp(0.3, 0.66, p.g.m[hem]), lerp(0, 0.14, p.g.m[sleeve])
 	const waist = -0.05
-	p.both(mid, side, corner{s, shoulderY + 0.03, 0.04}, corner{s + cap, shoulderY + 0.06 + cap, 0.03}, corner{0.28, shoulderY + 0.3, 0.06}, corner{0.21, waist, 0.08}, corner{h, bottom, 0.05})
+	p.both(mid, side, corner{s, shoulderY + 0.03, 0.04}, corner{s + cap, shoulderY + 0.06 + cap, 0.03},
+		corner{0.28, shoulderY + 0.3, 0.06}, corner{0.21, waist, 0.08}, corner{h, bottom, 0.05})
 	p.cv.line(-0.22, waist, 0.22, waist, 0.05).fill(p.thread, 0.9)
 	p.collar(mid, side)
 }
@@ -297,7 +308,8 @@ const waistY = -0.55
 // skirt hangs from a waistband.
 func (p *tailor) skirt(bottom float64) {
 	w, h := lerp(0.22, 0.32, p.g.m[shoulder]), lerp(0.3, 0.72, p.g.m[hem])
-	p.both(corner{w, waistY, 0}, corner{lerp(w, h, 0.55) + 0.05*p.g.m[sleeve], lerp(waistY, bottom, 0.4), 0.15}, corner{h, bottom, 0.04})
+	p.both(corner{w, waistY, 0}, corner{lerp(w, h, 0.55) + 0.05*p.g.m[sleeve], lerp(waistY, bottom, 0.4), 0.15},
+		corner{h, bottom, 0.04})
 	for _, m := range []float64{-0.4, 0, 0.4} {
 		p.cv.line(m*w, waistY+0.12, m*h, bottom-0.02, 0.012).fill(p.thread, 0.35)
 	}
@@ -309,7 +321,8 @@ func (p *tailor) trousers(bottom, foot float64) {
 	w, hip := lerp(0.24, 0.32, p.g.m[shoulder]), lerp(0.3, 0.42, p.g.m[hem])
 	crotch := lerp(-0.2, -0.02, p.g.m[neck])
 	out := max(foot+0.05, hip-0.02)
-	p.both(corner{w, waistY, 0}, corner{hip, crotch - 0.12, 0.1}, corner{out, bottom, 0.02}, corner{out - foot, bottom, 0.02}, corner{0, crotch, 0.02})
+	p.both(corner{w, waistY, 0}, corner{hip, crotch - 0.12, 0.1}, corner{out, bottom, 0.02},
+		corner{out - foot, bottom, 0.02}, corner{0, crotch, 0.02})
 	p.cv.line(0, waistY, 0, crotch, 0.014).fill(p.thread, 0.7)
 	for _, m := range []float64{-1, 1} {
 		p.cv.line(m*(w-0.1), waistY+0.1, m*(hip-0.03), waistY+0.24, 0.014).fill(p.thread, 0.7)
@@ -326,7 +339,8 @@ func (p *tailor) band(w float64) {
 func (p *tailor) buttons(bottom float64) {
 	p.cv.line(0, shoulderY+0.15, 0, bottom, 0.016).fill(p.thread, 0.9)
 	for _, m := range []float64{-1, 1} {
-		p.cv.polygon(corner{m * 0.1, shoulderY - 0.03, 0}, corner{m * 0.22, shoulderY + 0.12, 0.02}, corner{m * 0.02, shoulderY + 0.42, 0}).fill(p.thread, 0.8)
+		p.cv.polygon(corner{m * 0.1, shoulderY - 0.03, 0}, corner{m * 0.22, shoulderY + 0.12, 0.02},
+			corner{m * 0.02, shoulderY + 0.42, 0}).fill(p.thread, 0.8)
 	}
 	for y := shoulderY + 0.5; y < bottom-0.1; y += 0.2 {
 		p.cv.ellipse(0.06, y, 0.024, 0.024).fill(p.thread, 1)

@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 )
 
-// nuisance is what differs between images of one class: how hard a drawn set is, apart from how close its classes are.
+// nuisance says how much images of one class differ, and so how hard a drawn set is beside how close its classes are.
 // Lengths are in the scene's unit, half the picture's side.
 type nuisance struct {
 	Rotation   float64 // degrees, ±
@@ -17,12 +17,12 @@ type nuisance struct {
 	Shift      float64 // ±, each way
 	Mirror     float64 // probability
 	Shapes     int     // in the background, at most
-	Pale       bool    // background: pale as in a studio, or any colour
+	Pale       bool    // background: pale as in a studio, or any color
 	Occluder   float64 // probability of something in front
 	OccluderAt [2]float64
 	Light      float64 // slope of the light across half the picture, ±
 	Level      float64 // brightness, ±
-	Cast       float64 // colour cast of each channel, ±
+	Cast       float64 // color cast of each channel, ±
 	Noise      float64 // standard deviation of a pixel's noise, at most
 }
 
@@ -30,12 +30,12 @@ type nuisance struct {
 type dice struct{ *rand.Rand }
 
 // stream is a generator of its own for each (seed, a, b), so that any class or image can be drawn alone, in any order
-// and on any core. The seeds are mixed because PCG's streams from neighbouring seeds begin alike.
+// and on any core. The seeds are mixed because PCG's streams from neighboring seeds begin alike.
 func stream(seed, a, b uint64) dice {
 	return dice{rand.New(rand.NewPCG(mix64(seed+mix64(a)), mix64(b+0x9e3779b97f4a7c15*(seed+1))))}
 }
 
-// mix64 is the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+// mix64 is the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
 func mix64(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -52,8 +52,8 @@ func (d dice) within(a float64) float64 { return d.between(-a, a) }
 // chance is true with probability p.
 func (d dice) chance(p float64) bool { return d.Float64() < p }
 
-// colour is any colour, or a pale one.
-func (d dice) colour(pale bool) rgb {
+// color is any color, or a pale one.
+func (d dice) color(pale bool) rgb {
 	h, s, v := d.Float64(), d.Float64(), d.Float64()
 	if pale {
 		return hsv(h, 0.15*s, 0.8+0.2*v)
@@ -64,7 +64,7 @@ func (d dice) colour(pale bool) rgb {
 // scene begins an image: paints its background and chooses the pose in which the object is drawn.
 func (n *nuisance) scene(cv *canvas, d dice) {
 	cv.at = cv.frame
-	cv.clear(d.colour(n.Pale))
+	cv.clear(d.color(n.Pale))
 	for range d.IntN(n.Shapes + 1) {
 		n.thing(cv, d, 1, [2]float64{0.25, 0.9})
 	}
@@ -92,11 +92,11 @@ func (n *nuisance) thing(cv *canvas, d dice, reach float64, half [2]float64) {
 		} else {
 			cv.rect(-w, -h, w, h, 0)
 		}
-		cv.fill(d.colour(n.Pale), 1)
+		cv.fill(d.color(n.Pale), 1)
 	})
 }
 
-// develop ends an image: something in front, perhaps, then light, colour cast and noise, in dst [size·size·3].
+// develop ends an image: something in front, perhaps, then light, color cast and noise, in dst [size·size·3].
 func (n *nuisance) develop(cv *canvas, d dice, dst []uint8) {
 	cv.at = cv.frame
 	if d.chance(n.Occluder) {
@@ -203,9 +203,9 @@ func drawParts(size int, parts ...part) *Images {
 	return im
 }
 
-// drawnKey names what drawing the splits gives: the code that draws, the splits' counts and settings, and the bytes of a
-// few images drawn now from each part. So no old cache answers for edited code, nor for a processor or a library that
-// rounds those images differently.
+// drawnKey returns the cache key of drawn splits: a hash of the drawing code, the splits' counts and settings, and a
+// few images of each part that are drawn now. So the cache is not used for edited code, nor on a processor or with a
+// library that rounds those images differently.
 func drawnKey(code fs.FS, name string, size int, splits ...[]part) string {
 	h := newHash()
 	hashSources(h, code)

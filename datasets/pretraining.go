@@ -14,8 +14,8 @@ const (
 	otherShopClassSeed, otherShopImageSeed = 305, 306
 )
 
-// blobRecoloured is the share of blob classes whose colours change from image to image, so that only shape tells.
-const blobRecoloured = 0.7
+// blobRecolored is the share of blob classes whose colors change from image to image, so that only shape tells.
+const blobRecolored = 0.7
 
 // pretraining is what the small net learns before it is fine-tuned: blobs, cars and clothes of other classes than those
 // of minicar and minishop.
@@ -41,11 +41,11 @@ func blobPart(classes, images int) part {
 
 // blob is a class of 2 to 4 closed curves over one another, each with a cloth of its own.
 type blob struct {
-	recoloured bool
-	outlines   []outline
+	recolored bool
+	outlines  []outline
 }
 
-// outline is r(θ) = radius (1 + Σ amplitude[k] cos((k+2) θ + phase[k])) around a centre.
+// outline is r(θ) = radius (1 + Σ amplitude[k] cos((k+2) θ + phase[k])) around a center.
 type outline struct {
 	cloth
 	x, y, radius     float64
@@ -53,7 +53,7 @@ type outline struct {
 }
 
 func newBlob(d dice) blob {
-	b := blob{recoloured: d.chance(blobRecoloured)}
+	b := blob{recolored: d.chance(blobRecolored)}
 	for k := range 2 + d.IntN(3) {
 		o := outline{cloth: newCloth(d, d.Float64(), d.IntN(patterns)), radius: d.between(0.45, 0.65)}
 		if k > 0 {
@@ -71,9 +71,9 @@ func newBlob(d dice) blob {
 func (b *blob) paint(cv *canvas, d dice) {
 	for k := range b.outlines {
 		o := &b.outlines[k]
-		ground, figure := o.colours(d, shopColours)
-		if b.recoloured {
-			ground, figure = d.colour(false), d.colour(false)
+		ground, figure := o.colors(d, shopColors)
+		if b.recolored {
+			ground, figure = d.color(false), d.color(false)
 		}
 		const corners = 48
 		var path []corner

@@ -8,12 +8,14 @@ import (
 // MaxResize is the longest side, in pixels, that [Raster.Square] scales to.
 const MaxResize = 1 << 14
 
-// Square is the picture scaled, its shorter side to resize pixels, and cut to its middle crop×crop pixels, [crop, crop, 3]:
-// torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to version 12. (Version 13 takes rows before columns
-// where that is faster, which may round differently by one.) Only what the square needs is computed.
+// Square returns the middle of the scaled picture, [crop, crop, 3]. Its shorter side is scaled to resize pixels. The
+// result is that of torchvision's Resize(resize) and CenterCrop(crop) on a Pillow image, bit for bit with Pillow up to
+// version 12. (Version 13 scales rows before columns where that is faster, which may round differently by one.)
 func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 	if crop < 1 || resize < crop || resize > MaxResize {
-		return nil, fmt.Errorf("datasets: the middle %d pixels of %d; want at least 1, at most as many as there are, and those at most %d", crop, resize, MaxResize)
+		return nil, fmt.Errorf(
+			"datasets: the middle %d pixels of %d; want at least 1, at most as many as there are, and those at most %d",
+			crop, resize, MaxResize)
 	}
 	if r.Width < 1 || r.Height < 1 || len(r.Pix) != 3*r.Width*r.Height {
 		return nil, fmt.Errorf("datasets: a picture of %d×%d pixels with %d values", r.Width, r.Height, len(r.Pix))
@@ -23,7 +25,7 @@ func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 	return dst, nil
 }
 
-// square is Square into dst.
+// square writes what Square returns into dst. It computes only what the square needs.
 func (r *Raster) square(dst []uint8, resize, size int) {
 	width, height := resize, resize
 	if r.Width < r.Height {
@@ -94,13 +96,13 @@ func triangle(in, out, from, n int) []taps {
 			all[k] = taps{from + k, []int32{1 << fixed}}
 			continue
 		}
-		centre := (float64(from+k) + 0.5) * scale
-		lo := max(0, int(centre-support+0.5))
-		hi := min(in, int(centre+support+0.5))
+		center := (float64(from+k) + 0.5) * scale
+		lo := max(0, int(center-support+0.5))
+		hi := min(in, int(center+support+0.5))
 		weights := make([]float64, hi-lo)
 		total := 0.0
 		for i := range weights {
-			weights[i] = max(0, 1-math.Abs((float64(lo+i)-centre+0.5)*(1/support)))
+			weights[i] = max(0, 1-math.Abs((float64(lo+i)-center+0.5)*(1/support)))
 			total += weights[i]
 		}
 		all[k] = taps{lo, make([]int32, len(weights))}

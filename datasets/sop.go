@@ -17,7 +17,8 @@ var sop = publishedSet{
 	origin: origin{
 		page: "https://cvgl.stanford.edu/projects/lifted_struct/",
 		// The MD5 is what pytorch-metric-learning and others check the same file by; its size is not stated anywhere.
-		archive: archive{file: "Stanford_Online_Products.zip", url: "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
+		archive: archive{file: "Stanford_Online_Products.zip",
+			url: "http://ftp.cs.stanford.edu/cs/cvgl/Stanford_Online_Products.zip",
 			md5: "7f73d41a2f44250d4779881525aea32e"},
 		want: "Stanford_Online_Products.zip",
 	},

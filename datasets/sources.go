@@ -7,13 +7,14 @@ import (
 	"io/fs"
 )
 
-// sources is the code that drawn pixels come from, decoders the code between an image file and its pixels. They go into
-// the cache's keys, so that no edit is answered from images that were made before it.
+// sources is the code that draws images, decoders the code that decodes image files. Both are hashed into the cache's
+// keys, so that images made before an edit are not used after it.
 var (
 	//go:embed canvas.go datasets.go images.go minicar.go minishop.go nuisance.go pretraining.go
 	sources embed.FS
 	//go:embed decode.go resize.go
-	//go:embed internal/jpeg/colour.go internal/jpeg/huffman.go internal/jpeg/jpeg.go internal/jpeg/scan.go internal/jpeg/transform.go
+	//go:embed internal/jpeg/color.go internal/jpeg/huffman.go internal/jpeg/jpeg.go
+	//go:embed internal/jpeg/scan.go internal/jpeg/transform.go
 	decoders embed.FS
 )
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 )
 
 // limits bound what an archive unpacks to.
@@ -61,7 +62,7 @@ func unpack(ctx context.Context, name, dir string, most limits, progress func(do
 	return broken{err}
 }
 
-// broken is what is wrong with an archive itself: another attempt at unpacking it would not help.
+// broken is a fault of an archive itself, so that another attempt at unpacking it would not help.
 type broken struct{ error }
 
 type unpacker struct {
@@ -87,7 +88,8 @@ func (u *unpacker) tar(in io.Reader) error {
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
-		if err := u.entry(h.Name, h.FileInfo().Mode(), h.Typeflag == tar.TypeLink, func() (io.Reader, error) { return entries, nil }); err != nil {
+		if err := u.entry(h.Name, h.FileInfo().Mode(), h.Typeflag == tar.TypeLink,
+			func() (io.Reader, error) { return entries, nil }); err != nil {
 			return err
 		}
 	}
@@ -157,12 +159,12 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 	}
 	switch {
 	case mode.IsDir():
-		return u.root.MkdirAll(clean, 0o755)
+		return u.named(u.root.MkdirAll(clean, 0o755), clean)
 	case !mode.IsRegular() || hardLink:
 		return fmt.Errorf("unsafe archive: %q is a link or a device; want files and folders", name)
 	}
 	if err := u.root.MkdirAll(path.Dir(clean), 0o755); err != nil {
-		return err
+		return u.named(err, path.Dir(clean))
 	}
 	in, err := open()
 	if err != nil {
@@ -170,7 +172,10 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 	}
 	out, err := u.root.OpenFile(clean, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
-		return err
+		if info, statErr := u.root.Lstat(clean); statErr == nil && info.IsDir() {
+			return fmt.Errorf("damaged archive: %q is a folder in it and a file", clean)
+		}
+		return u.named(err, clean)
 	}
 	defer out.Close()
 	n, err := io.Copy(out, io.LimitReader(in, u.left.bytes+1))
@@ -186,7 +191,25 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 	return out.Close()
 }
 
-// leftover tells whether a path is of what systems leave: AppleDouble files and folders, thumbnails.
+// named returns the archive's fault if a path cannot be made because of its name, else the disk's, which is err.
+func (u *unpacker) named(err error, name string) error {
+	if err == nil {
+		return nil
+	}
+	for above := name; above != "."; above = path.Dir(above) {
+		if info, statErr := u.root.Lstat(above); statErr == nil && !info.IsDir() {
+			return fmt.Errorf("damaged archive: %q is a file in it and a folder", above)
+		}
+	}
+	for _, cause := range []error{syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ} {
+		if errors.Is(err, cause) {
+			return fmt.Errorf("damaged archive: no file can have the path %.100q: %v", name, cause)
+		}
+	}
+	return err
+}
+
+// leftover tells whether a path is one of the files that macOS and Windows leave: AppleDouble files, thumbnails.
 func leftover(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, "._") || part == "__MACOSX" || part == ".DS_Store" || part == "Thumbs.db" {

@@ -25,7 +25,8 @@ func TestMSWeights(t *testing.T) {
 		t.Error("no curve was drawn")
 	}
 	curves[1].Negative = curves[1].Negative[1:]
-	if _, err := MSWeights(curves...); err == nil || !strings.Contains(err.Error(), "lin-ms at ΔS = 0 has 41 similarities, 41 P₊ and 40 P₋") {
+	if _, err := MSWeights(curves...); err == nil || !strings.Contains(err.Error(),
+		"lin-ms at ΔS = 0 has 41 similarities, 41 P₊ and 40 P₋") {
 		t.Errorf("a weight too few: %v", err)
 	}
 	curves[0].Positive[3] = math.Inf(1)
@@ -50,7 +51,7 @@ func TestParallelLength(t *testing.T) {
 		// Anchor and positive at ±60° of the negative: the gradient lies on the line through it.
 		{"cos-orth", NegativeMember, -0.5, 0.5, 0.5, 1},
 		{"euc-orth", NegativeMember, -0.5, 0.5, 0.5, -1},
-		// Anchor at 0°, positive at 90°, negative at −90°, all on a circle: f_a−f_p points at −45°, the gradient at 45°.
+		// Anchor 0°, positive 90°, negative −90° on a circle: f_a−f_p points to −45°, the gradient to 45°.
 		{"cos-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
 		{"euc-orth", NegativeMember, 0, 0, -1, -math.Sqrt(0.5)},
 	} {
@@ -106,7 +107,8 @@ func TestInstability(t *testing.T) {
 					size *= math.Exp(growth * beta)
 					c.Share = append(c.Share, beta/25)
 				}
-				c.Beta, c.Norms = append(c.Beta, beta), append(c.Norms, []float64{0.8 * size, size, (1.1 + 0.01*beta*float64(k+1)) * size})
+				c.Beta, c.Norms = append(c.Beta, beta), append(c.Norms,
+					[]float64{0.8 * size, size, (1.1 + 0.01*beta*float64(k+1)) * size})
 			}
 			p.Curves = append(p.Curves, c)
 		}
@@ -118,10 +120,12 @@ func TestInstability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := table.String(); !strings.Contains(got, "0.739") || !strings.Contains(got, "40 %") || !strings.Contains(got, "–") {
+	if got := table.String(); !strings.Contains(got, "0.739") || !strings.Contains(got, "40 %") ||
+		!strings.Contains(got, "–") {
 		t.Errorf("at β = 10:\n%s", got)
 	}
-	if _, err := InstabilityTable("", 3, set("minicar", 0.2)); err == nil || !strings.Contains(err.Error(), "not measured at β = 3") {
+	if _, err := InstabilityTable("", 3, set("minicar", 0.2)); err == nil ||
+		!strings.Contains(err.Error(), "not measured at β = 3") {
 		t.Errorf("at β = 3: %v", err)
 	}
 	for want, spoil := range map[string]func(*NormPanel){
@@ -145,7 +149,8 @@ func TestGradientNorms(t *testing.T) {
 		for k, pair := range []string{"sig-ms", "sig"} {
 			for i, lr := range []float64{0.1, 0.2, 0.4, 0.8} {
 				mean := 0.2 * math.Pow(1.5-0.6*float64(k), float64(i))
-				runs = append(runs, NormRun{Pair: pair, Data: data, LR: lr, Mean: mean, Largest: 1.4 * mean, Diverged: k == 0 && i == 3})
+				runs = append(runs, NormRun{Pair: pair, Data: data, LR: lr, Mean: mean, Largest: 1.4 * mean,
+					Diverged: k == 0 && i == 3})
 			}
 		}
 	}

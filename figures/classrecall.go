@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// ClassScore is how many of a class's queries are found at once.
+// ClassScore counts the queries of a class, and those of them whose nearest image is of the class.
 type ClassScore struct {
 	Name           string
 	Found, Queries int
@@ -19,18 +19,22 @@ type ClassScore struct {
 
 func (c ClassScore) percent() float64 { return 100 * float64(c.Found) / float64(c.Queries) }
 
-// worstClasses is how many classes ClassRecall names.
+// worstClasses is the number of classes that ClassRecall names.
 const worstClasses = 12
 
-// ClassRecall draws the Recall@1 of each class, the worst to the left, and names the worst with their counts.
+// ClassRecall draws the Recall@1 of each class, in percent, from the lowest on the left to the highest, and lists the
+// lowest with their counts. A dashed line is the recall over all queries. The paper has no such figure. Counts
+// outside 0 to Queries are an error.
 func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("recall by class: no class; want at least one")
+		return nil, fmt.Errorf("recall by class: no classes; want at least one")
 	}
 	found, queries, perfect := 0, 0, 0
 	for _, c := range classes {
 		if c.Queries < 1 || c.Found < 0 || c.Found > c.Queries {
-			return nil, fmt.Errorf("recall by class: %s has %d of %d queries found", c.Name, c.Found, c.Queries)
+			return nil, fmt.Errorf("recall by class: class %s has %d hits of %d queries; want 0 to all of at least one", c.Name,
+				c.Found,
+				c.Queries)
 		}
 		found, queries = found+c.Found, queries+c.Queries
 		if c.Found == c.Queries {
@@ -50,7 +54,8 @@ func ClassRecall(provenance string, classes []ClassScore) (*Figure, error) {
 	}
 	all.Add(lightGrid(), classMean(overall), classDots{points})
 	worst := classes[:min(worstClasses, len(classes))]
-	alt := fmt.Sprintf("Recall@1 of each of %d classes, sorted: %.1f %% over all queries, %d classes without a miss. The worst:", len(classes), overall, perfect)
+	alt := fmt.Sprintf("Recall@1 of each of %d classes, sorted: %.1f %% over all queries, %d classes without a miss. "+
+		"The worst:", len(classes), overall, perfect)
 	for i, c := range worst {
 		alt += fmt.Sprintf("%s %s %d of %d", map[bool]string{true: ",", false: ""}[i > 0], c.Name, c.Found, c.Queries)
 	}
@@ -71,11 +76,11 @@ func (m classMean) Plot(c draw.Canvas, p *plot.Plot) {
 	_, y := p.Transforms(&c)
 	at := y(float64(m))
 	c.StrokeLine2(stroke(quiet, 0.8, 4, 2.5), c.Min.X, at, c.Max.X, at)
-	s := aligned(style(noteSize, quiet), text.XLeft, text.YBottom) // At the left, where the worst classes leave room.
+	s := aligned(style(noteSize, quiet), text.XLeft, text.YBottom) // The lowest classes leave room at the left.
 	c.FillText(s, vg.Point{X: c.Min.X + 4, Y: at + 3}, fmt.Sprintf("all queries: %.1f %%", float64(m)))
 }
 
-// classDots are dots on stems, smaller where there are many.
+// classDots draws dots on stems. Many dots are drawn smaller.
 type classDots struct{ plotter.XYs }
 
 func (d classDots) Plot(c draw.Canvas, p *plot.Plot) {
@@ -91,7 +96,7 @@ func (d classDots) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// drawWorst lists classes with bars of their recall, and counts.
+// drawWorst lists classes with their counts and a bar for their recall.
 func drawWorst(c draw.Canvas, classes []ClassScore) {
 	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
 	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y}, fmt.Sprintf("The %d worst", len(classes)))
@@ -112,7 +117,8 @@ func drawWorst(c draw.Canvas, classes []ClassScore) {
 		at := from + (to-from)*vg.Length(k.percent()/100)
 		c.StrokeLine2(stroke(SkyBlue, 2.4), from, y, at, y)
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: at, Y: y})
-		c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: c.Max.X, Y: y}, fmt.Sprintf("%d of %d", k.Found, k.Queries))
+		c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: c.Max.X, Y: y},
+			fmt.Sprintf("%d of %d", k.Found, k.Queries))
 	}
 	c.StrokeLine2(stroke(quiet, 0.6), from, c.Max.Y-18, from, c.Max.Y-26-row*(vg.Length(len(classes))-0.4))
 }

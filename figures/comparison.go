@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/gonum/stat/distuv"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -19,7 +20,7 @@ type Entry struct {
 	Rule  string // direction/pair/triplet.
 	Data  string // The data set that ours is measured on.
 	Paper string // The paper's data set that it stands beside; empty for none.
-	Score Score
+	Score stats.Mean
 }
 
 // part is one of the three parts of a rule's name.
@@ -71,7 +72,7 @@ type Comparison struct {
 	rows       []string
 	columns    []string // One without a name if the data sets are the columns.
 	// By data set, column and row.
-	ours, theirs [][][]Score
+	ours, theirs [][][]stats.Mean
 	agreements   []Markup
 }
 
@@ -133,10 +134,10 @@ func (c *Comparison) fill(entries []Entry) error {
 		}
 	}
 	for range c.sets {
-		var ours, theirs [][]Score
+		var ours, theirs [][]stats.Mean
 		for range c.columns {
-			ours = append(ours, slices.Repeat([]Score{Missing}, len(c.rows)))
-			theirs = append(theirs, slices.Repeat([]Score{Missing}, len(c.rows)))
+			ours = append(ours, slices.Repeat([]stats.Mean{Missing}, len(c.rows)))
+			theirs = append(theirs, slices.Repeat([]stats.Mean{Missing}, len(c.rows)))
 		}
 		c.ours, c.theirs = append(c.ours, ours), append(c.theirs, theirs)
 	}
@@ -164,7 +165,7 @@ func (c *Comparison) agree() ([]Markup, error) {
 			continue
 		}
 		for j := range c.columns {
-			a, err := Agreement(c.ours[i][j], c.theirs[i][j])
+			a, err := stats.CompareRanks(c.ours[i][j], c.theirs[i][j])
 			if err != nil {
 				return nil, err
 			}
@@ -201,7 +202,7 @@ func (c *Comparison) Table() *Table {
 	for j := range titles {
 		titles[j] = c.columnLabel("", j)
 	}
-	t := c.lay(titles, func(scores [][]Score, column, row int) Cell { return Scored(scores[column][row]) }, kind.shade)
+	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell { return Scored(scores[column][row]) }, kind.shade)
 	t.Caption = fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", kind.number, kind.compared, kind.held)
 	t.Notes, t.Tint = c.agreements, kind.tint
 	return t
@@ -218,7 +219,7 @@ func (c *Comparison) Gains() *Table {
 	if len(titles) == 2 {
 		titles = append(titles, titles[1]+" − "+titles[0])
 	}
-	t := c.lay(titles, func(scores [][]Score, column, row int) Cell {
+	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell {
 		switch {
 		case column == len(c.columns):
 			return gain(scores[1][row], scores[0][row])
@@ -233,7 +234,7 @@ func (c *Comparison) Gains() *Table {
 }
 
 // gain is a − b with its interval.
-func gain(a, b Score) Cell {
+func gain(a, b stats.Mean) Cell {
 	d := a.Mean - b.Mean
 	if math.IsNaN(d) {
 		return Text("–")
@@ -255,7 +256,7 @@ func gain(a, b Score) Cell {
 
 // lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by column
 // and row; shade is given all of a data set's, unless it is nil.
-func (c *Comparison) lay(titles []Markup, cell func(scores [][]Score, column, row int) Cell, shade func(cells ...*Cell)) *Table {
+func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, column, row int) Cell, shade func(cells ...*Cell)) *Table {
 	kind := components[c.kind]
 	across := kind.columns == none
 	t := &Table{Provenance: c.provenance}
@@ -273,7 +274,7 @@ func (c *Comparison) lay(titles []Markup, cell func(scores [][]Score, column, ro
 		}
 	}
 	t.Columns = append(t.Columns, Column{Title: kind.rows.title(), Left: true})
-	group := func(name string, sets []string, scores [][][]Score) {
+	group := func(name string, sets []string, scores [][][]stats.Mean) {
 		first := 0 // Row of the data set's block.
 		for i, set := range sets {
 			if across && set == "" {
@@ -432,7 +433,7 @@ func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
 
 // whiskers are scores as points with their standard deviations, shifted within their rows.
 type whiskers struct {
-	scores []Score
+	scores []stats.Mean
 	shift  float64
 	colour color.NRGBA
 	shape  draw.GlyphDrawer

@@ -12,23 +12,25 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Projection is a measurement for Figure 2: at a pair of similarity S, the length of the unit gradients e^euc and e^cos
-// of the pair's other member along d_⊥, the direction orthogonal to that member.
+// Projection is one measurement for Figure 2. S is the similarity of a pair; Euc and Cos are the lengths of the unit
+// gradients e^euc and e^cos along d_⊥, which is orthogonal to the embedding they act on.
 type Projection struct{ S, Euc, Cos float64 }
 
-// ProjectionEuc is the closed form of the strength along d_⊥ of e^euc, √((1+S)/2) (Eq. 20 and appendix).
+// ProjectionEuc returns the length of e^euc along d_⊥ in closed form, √((1+S)/2) (Eq. 20 and appendix).
 func ProjectionEuc(s float64) float64 { return math.Sqrt(max((1+s)/2, 0)) }
 
-// ProjectionCos is the closed form of the strength along d_⊥ of e^cos, √(1−S²) (Eq. 20 and appendix).
+// ProjectionCos returns the length of e^cos along d_⊥ in closed form, √(1−S²) (Eq. 20 and appendix).
 func ProjectionCos(s float64) float64 { return math.Sqrt(max(1-s*s, 0)) }
 
-// Directions is Figure 2. Left, on the unit circle, where a step along −e^euc and −e^cos takes a positive and a
-// negative, and its parts along d_∥ and d_⊥. Right, the strength along d_⊥ against the similarity of the pair: closed
-// forms as lines, the measured points on them.
+// Directions draws Figure 2. On the left, the unit circle shows the steps along −e^euc and −e^cos of a positive
+// and a negative, with their parts along d_∥ and d_⊥. On the right, the length along d_⊥ is drawn over the
+// similarity of the pair: lines are the closed forms (Eq. 20), points are the measurements. Without measurements only
+// the lines are drawn.
 func Directions(measured []Projection) (*Figure, error) {
 	for i, m := range measured {
 		if !(m.S >= -1-1e-6 && m.S <= 1+1e-6) || math.IsNaN(m.Euc+m.Cos) || math.IsInf(m.Euc+m.Cos, 0) {
-			return nil, fmt.Errorf("figure 2: measurement %d is S %v, euc %v, cos %v; S must lie in [-1, 1] and the strengths be finite", i, m.S, m.Euc, m.Cos)
+			return nil, fmt.Errorf("figure 2: measurement %d is S %v, euc %v, cos %v; "+
+				"want S in [-1, 1] and finite lengths", i, m.S, m.Euc, m.Cos)
 		}
 	}
 	right := newPlot("Strength along $d_\\perp$", "$S$, similarity of the pair", "length of the projection on $d_\\perp$")
@@ -37,16 +39,17 @@ func Directions(measured []Projection) (*Figure, error) {
 	right.Add(lightGrid())
 	curves := []struct {
 		name   Markup
-		colour color.NRGBA
+		color  color.NRGBA
 		closed func(float64) float64
 		value  func(Projection) float64
 		dashes []vg.Length
 	}{
 		{`$\mathbf{e}^{euc}$: $\sqrt{(1+S)/2}$`, Vermilion, ProjectionEuc, func(m Projection) float64 { return m.Euc }, nil},
-		{`$\mathbf{e}^{cos}$: $\sqrt{1-S^2}$`, Blue, ProjectionCos, func(m Projection) float64 { return m.Cos }, []vg.Length{5, 2}},
+		{`$\mathbf{e}^{cos}$: $\sqrt{1-S^2}$`, Blue, ProjectionCos, func(m Projection) float64 { return m.Cos },
+			[]vg.Length{5, 2}},
 	}
 	for _, k := range curves {
-		// Steps of angle and not of S: the curves end steeply.
+		// Equal steps of the angle rather than of S, since the curves are steep at their ends.
 		const steps = 180
 		line := make(plotter.XYs, steps+1)
 		for i := range line {
@@ -57,7 +60,7 @@ func Directions(measured []Projection) (*Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.LineStyle = stroke(k.colour, 1.6, k.dashes...)
+		l.LineStyle = stroke(k.color, 1.6, k.dashes...)
 		right.Add(l)
 		right.Legend.Add(k.name, l)
 	}
@@ -77,7 +80,7 @@ func Directions(measured []Projection) (*Figure, error) {
 		if i == 1 {
 			shape = draw.BoxGlyph{}
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: k.colour, Radius: vg.Points(2.2), Shape: ringed{shape}}
+		s.GlyphStyle = draw.GlyphStyle{Color: k.color, Radius: vg.Points(2.2), Shape: ringed{shape}}
 		right.Add(s)
 	}
 	if len(measured) > 0 {
@@ -88,8 +91,10 @@ func Directions(measured []Projection) (*Figure, error) {
 	right.Legend.XOffs, right.Legend.YOffs = vg.Points(50), vg.Points(8)
 	return &Figure{
 		Width: vg.Points(580), Height: vg.Points(230),
-		Alt: "Figure 2. Left: the directions of the Euclidean and the cosine gradient at a positive and a negative on the unit circle. " +
-			"Right: their strength along d_⊥ against the similarity S: √((1+S)/2) grows with S, √(1−S²) vanishes at S = ±1.",
+		Alt: "Figure 2. Left: the directions of the Euclidean and the cosine gradient at a positive and a negative " +
+			"on the unit circle. " +
+			"Right: their strength along d_⊥ against the similarity S: √((1+S)/2) grows with S, " +
+			"√(1−S²) vanishes at S = ±1.",
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 12, 1.22, 1)
 			unitCircle(parts[0])
@@ -102,9 +107,10 @@ func Directions(measured []Projection) (*Figure, error) {
 func unitCircle(c draw.Canvas) {
 	const anchor, positive, negative = 90.0, 33.0, 156.0 // Degrees.
 	title := aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop)
-	c.FillText(title, vg.Point{X: c.Center().X, Y: c.Max.Y + title.FontExtents().Descent}, "One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$")
+	c.FillText(title, vg.Point{X: c.Center().X, Y: c.Max.Y + title.FontExtents().Descent},
+		"One step: $-\\mathbf{e}^{euc}$ and $-\\mathbf{e}^{cos}$")
 	c.Max.Y -= title.Height("x") + 2
-	// What is drawn lies in this box, in radii.
+	// The box of the drawing, in radii.
 	const left, right, bottom, top = -1.72, 1.72, -0.52, 1.42
 	radius := min((c.Max.X-c.Min.X)/(right-left), (c.Max.Y-c.Min.Y)/(top-bottom))
 	origin := vg.Point{X: c.Center().X - radius*(left+right)/2, Y: c.Center().Y - radius*(bottom+top)/2}
@@ -129,13 +135,12 @@ func unitCircle(c draw.Canvas) {
 
 	const length = 0.66
 	for _, member := range []struct {
-		degrees, sign float64 // The sign with which the member moves: to the anchor or away.
+		degrees, sign float64 // Sign is 1 for a step toward the anchor and −1 for one away from it.
 		name          string
-		parallel      float64 // Where d_∥ is drawn, outwards.
-	}{{positive, 1, "p", 1}, {negative, -1, "n", 1}} {
+	}{{positive, 1, "p"}, {negative, -1, "n"}} {
 		x, y := polar(member.degrees)
 		here := at(x, y)
-		// Tangent towards the anchor, or away from it.
+		// The tangent toward the anchor, or away from it.
 		tx, ty := -y, x
 		if dot := tx*ax + ty*ay; dot*member.sign < 0 {
 			tx, ty = -tx, -ty
@@ -149,15 +154,15 @@ func unitCircle(c draw.Canvas) {
 			c.StrokeLines(stroke(Green, 0.6, 1.5, 1.5), []vg.Point{at(x+length*e[0], y+length*e[1]), at(x+along*tx, y+along*ty)})
 		}
 		arrow(c, here, at(x+0.82*tx, y+0.82*ty), stroke(Green, 1.1))
-		arrow(c, here, at(x+0.42*member.parallel*x, y+0.42*member.parallel*y), stroke(Green, 1.1))
+		arrow(c, here, at(x+0.42*x, y+0.42*y), stroke(Green, 1.1))
 		arrow(c, here, at(x+length*ex, y+length*ey), stroke(Vermilion, 1.8))
 		arrow(c, here, at(x+length*cx, y+length*cy), stroke(Blue, 1.8))
 
-		label := func(colour color.Color, lx, ly float64, s Markup) {
-			c.FillText(aligned(style(labelSize, colour), text.XCenter, text.YCenter), at(lx, ly), s)
+		label := func(color color.Color, lx, ly float64, s Markup) {
+			c.FillText(aligned(style(labelSize, color), text.XCenter, text.YCenter), at(lx, ly), s)
 		}
 		label(Green, x+0.91*tx+0.02*x, y+0.93*ty+0.02*y, `$d_\perp$`)
-		label(Green, x+0.53*member.parallel*x, y+0.53*member.parallel*y, `$d_\parallel$`)
+		label(Green, x+0.53*x, y+0.53*y, `$d_\parallel$`)
 		side := map[bool][4]float64{true: {-0.10, -0.11, 0.15, 0.05}, false: {-0.16, 0.04, 0.17, -0.06}}[member.sign > 0]
 		label(Vermilion, x+length*ex+side[0], y+length*ey+side[1], fmt.Sprintf(`$-\mathbf{e}_%s^{euc}$`, member.name))
 		label(Blue, x+length*cx+side[2], y+length*cy+side[3], fmt.Sprintf(`$-\mathbf{e}_%s^{cos}$`, member.name))
@@ -169,7 +174,7 @@ func unitCircle(c draw.Canvas) {
 	disc(c, origin, quiet)
 }
 
-// arrow draws a line with a filled head that ends at to.
+// arrow draws a line from one point to another with a filled head.
 func arrow(c draw.Canvas, from, to vg.Point, s draw.LineStyle) {
 	d := to.Sub(from)
 	length := vg.Length(math.Hypot(float64(d.X), float64(d.Y)))
@@ -184,11 +189,11 @@ func arrow(c draw.Canvas, from, to vg.Point, s draw.LineStyle) {
 	c.FillPolygon(s.Color, []vg.Point{to, base.Add(n), base.Sub(n)})
 }
 
-func disc(c draw.Canvas, at vg.Point, colour color.Color) {
-	c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.4), Shape: draw.CircleGlyph{}}, at)
+func disc(c draw.Canvas, at vg.Point, color color.Color) {
+	c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.4), Shape: draw.CircleGlyph{}}, at)
 }
 
-// ringed is a glyph with a white rim, which keeps points apart from lines and from each other.
+// ringed is a glyph with a white rim, which separates points from lines and from each other.
 type ringed struct{ draw.GlyphDrawer }
 
 func (r ringed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
@@ -204,17 +209,18 @@ func (r ringed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 type dots []color.NRGBA
 
 func (d dots) Thumbnail(c *draw.Canvas) {
-	for i, colour := range d {
+	for i, color := range d {
 		x := c.Min.X + (c.Max.X-c.Min.X)*vg.Length(float64(i)+0.5)/vg.Length(len(d))
 		var shape draw.GlyphDrawer = draw.CircleGlyph{}
 		if i == 1 {
 			shape = draw.BoxGlyph{}
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(2.2), Shape: shape}, vg.Point{X: x, Y: c.Center().Y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: vg.Points(2.2), Shape: shape},
+			vg.Point{X: x, Y: c.Center().Y})
 	}
 }
 
-// every is a ticker with labels at multiples of step.
+// every returns ticks with labels at the multiples of step.
 func every(step, low, high float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9; i++ {

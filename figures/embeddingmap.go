@@ -24,15 +24,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// MapKind is what a point of an embedding map is.
+// MapKind is the kind of a point on an embedding map.
 type MapKind byte
 
 // The kinds of points.
 const (
-	MapRight   MapKind = 'r' // A query whose nearest item is of its class.
-	MapWrong   MapKind = 'w' // A query whose nearest item is of another.
-	MapLone    MapKind = 'l' // A query that has no match to be found.
-	MapGallery MapKind = 'g' // An item of the gallery, which is no query.
+	MapRight   MapKind = 'r' // A query whose nearest image is of its class.
+	MapWrong   MapKind = 'w' // A query whose nearest image is of another class.
+	MapLone    MapKind = 'l' // A query whose class has no other image.
+	MapGallery MapKind = 'g' // An image of the gallery that is not a query.
 )
 
 // MapPoint is an image on an embedding map.
@@ -40,53 +40,58 @@ type MapPoint struct {
 	X, Y  float64
 	Class string
 	Kind  MapKind
-	// Nearest is the place among the points of the nearest item of a query; −1 where there is none.
+	// Nearest is the index of the point nearest to a query, or −1 without one.
 	Nearest int
 }
 
-// EmbeddingMap is a map of images by their embeddings in two dimensions. It is a [Figure], and as HTML one block in which
-// the image under the pointer is shown, with its nearest one and the others of its class; without scripts it is the
-// figure. It loads nothing.
+// EmbeddingMap is a map of images by their embeddings in two dimensions. It is a [Figure]. As HTML it is one
+// self-contained block: the image under the pointer is shown with its nearest image, and the other images of its
+// class are marked. Without scripts the block is the figure.
 type EmbeddingMap struct {
 	*Figure
 	points []MapPoint
 	thumb  func(i int) image.Image
-	data   vg.Rectangle // Where the points lie on the figure.
-	limits [4]float64   // X from, to; Y from, to.
+	data   vg.Rectangle // The area of the points on the figure.
+	limits [4]float64   // Least and largest X, then Y.
 }
 
 const (
 	mapSide = vg.Length(400)
-	// mapThumbs is how many images an HTML map shows, spriteBytes how large the file of all of them may be, and mapBytes how
-	// large the map.
+	// mapThumbs is the largest number of images in an HTML map, spriteBytes the largest file of them, mapBytes the
+	// largest map.
 	mapThumbs   = 1200
 	mapBytes    = 245_000
 	spriteBytes = 90_000
 )
 
-// NewEmbeddingMap makes a map with the labels of its axes. thumb gives the picture of a point.
-func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb func(i int) image.Image) (*EmbeddingMap, error) {
+// NewEmbeddingMap returns a map with the labels x and y of its axes. Both axes have the same scale. thumb returns the
+// picture of point i.
+func NewEmbeddingMap(
+	provenance string, x, y Markup, points []MapPoint, thumb func(i int) image.Image,
+) (*EmbeddingMap, error) {
 	if len(points) == 0 || thumb == nil {
-		return nil, fmt.Errorf("map: %d points, with pictures: %v; want at least one, with its picture", len(points), thumb != nil)
+		return nil, fmt.Errorf("map: %d points, a function of pictures: %v; want at least one point and the function",
+			len(points), thumb != nil)
 	}
 	count := make(map[MapKind]int)
 	low, high := [2]float64{math.Inf(1), math.Inf(1)}, [2]float64{math.Inf(-1), math.Inf(-1)}
 	for i, p := range points {
 		if math.IsNaN(p.X+p.Y) || math.IsInf(p.X, 0) || math.IsInf(p.Y, 0) {
-			return nil, fmt.Errorf("map: point %d is at %v, %v", i, p.X, p.Y)
+			return nil, fmt.Errorf("map: point %d is at %v, %v; want finite coordinates", i, p.X, p.Y)
 		}
 		if !strings.ContainsRune("rwlg", rune(p.Kind)) {
-			return nil, fmt.Errorf("map: point %d is of the kind %q; want one of r, w, l, g", i, p.Kind)
+			return nil, fmt.Errorf("map: point %d has the kind %q; want r, w, l or g", i, p.Kind)
 		}
 		if p.Nearest >= len(points) || p.Nearest == i {
-			return nil, fmt.Errorf("map: the nearest of point %d is point %d of %d", i, p.Nearest, len(points))
+			return nil, fmt.Errorf("map: the nearest of point %d is point %d of %d; want another point, or -1", i, p.Nearest,
+				len(points))
 		}
 		count[p.Kind]++
 		for axis, v := range [2]float64{p.X, p.Y} {
 			low[axis], high[axis] = min(low[axis], v), max(high[axis], v)
 		}
 	}
-	// Both axes have one scale: a distance on the map is a distance, wherever it points.
+	// Both axes have one scale, so that distances compare in all directions.
 	half := 0.53 * max(high[0]-low[0], high[1]-low[1], 1e-9)
 	plotted := newPlot("", x, y)
 	for axis, a := range []*plot.Axis{&plotted.X, &plotted.Y} {
@@ -95,16 +100,19 @@ func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb fu
 		a.Tick.Marker = every(roundStep(half/2), a.Min, a.Max)
 	}
 	plotted.Add(lightGrid(), mapDots(points))
-	m := &EmbeddingMap{points: points, thumb: thumb, limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
+	m := &EmbeddingMap{points: points, thumb: thumb,
+		limits: [4]float64{plotted.X.Min, plotted.X.Max, plotted.Y.Min, plotted.Y.Max}}
 	const left, under, over, beside = vg.Length(40), vg.Length(32), vg.Length(18), vg.Length(8)
 	foot := margin + under
 	if provenance != "" {
 		foot += noteSize + 6
 	}
-	m.data = vg.Rectangle{Min: vg.Point{X: margin + left, Y: foot}, Max: vg.Point{X: margin + left + mapSide, Y: foot + mapSide}}
+	m.data = vg.Rectangle{Min: vg.Point{X: margin + left, Y: foot},
+		Max: vg.Point{X: margin + left + mapSide, Y: foot + mapSide}}
 	m.Figure = &Figure{
 		Width: m.data.Max.X + beside + margin, Height: m.data.Max.Y + over + margin,
-		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, %d one of another class, %d have no match.",
+		Alt: fmt.Sprintf("Map of %d embeddings. Of the queries, %d have an image of their class nearest, "+
+			"%d one of another class, %d have no match.",
 			len(points), count[MapRight], count[MapWrong], count[MapLone]),
 		Provenance: provenance,
 	}
@@ -114,7 +122,8 @@ func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb fu
 		for _, k := range []struct {
 			kind MapKind
 			name string
-		}{{MapRight, "its class is nearest"}, {MapWrong, "another class is nearest"}, {MapLone, "no match"}, {MapGallery, "gallery"}} {
+		}{{MapRight, "its class is nearest"}, {MapWrong, "another class is nearest"}, {MapLone, "no match"},
+			{MapGallery, "gallery"}} {
 			if count[k.kind] == 0 {
 				continue
 			}
@@ -129,7 +138,7 @@ func NewEmbeddingMap(provenance string, x, y Markup, points []MapPoint, thumb fu
 	return m, nil
 }
 
-// mapDots draws points, those that matter most last.
+// mapDots draws points, wrong ones last and so on top.
 type mapDots []MapPoint
 
 func (d mapDots) Plot(c draw.Canvas, p *plot.Plot) {
@@ -143,7 +152,7 @@ func (d mapDots) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// drawMapPoint draws a kind by shape and colour.
+// drawMapPoint draws a point in the shape and color of its kind.
 func drawMapPoint(c draw.Canvas, kind MapKind, at vg.Point) {
 	switch kind {
 	case MapRight:
@@ -161,7 +170,7 @@ func drawMapPoint(c draw.Canvas, kind MapKind, at vg.Point) {
 	}
 }
 
-// Formats are those of a figure, html, and txt, which is the figure in words.
+// Formats returns those of a figure, html, and txt, which is the alternative text.
 func (m *EmbeddingMap) Formats() []string { return append(m.Figure.Formats(), "html", "txt") }
 
 func (m *EmbeddingMap) bytes(format string) ([]byte, error) {
@@ -177,16 +186,16 @@ func (m *EmbeddingMap) bytes(format string) ([]byte, error) {
 //go:embed embeddingmap.js
 var mapScript string
 
-// mapData is what the script is given.
+// mapData is the input of the script.
 type mapData struct {
-	X       []int    `json:"x"` // Of 10 000 of the picture's width.
-	Y       []int    `json:"y"` // Of 10 000 of its height, downwards.
+	X       []int    `json:"x"` // In 1/10000 of the picture's width.
+	Y       []int    `json:"y"` // In 1/10000 of its height, downward.
 	Class   []int    `json:"c"`
 	Kinds   string   `json:"k"`
-	Nearest []int    `json:"n"` // Among the points shown; −1 for one that is not.
-	Other   []int    `json:"o"` // The class of the nearest; −1 where there is none.
+	Nearest []int    `json:"n"` // Index among the points shown; −1 for one that is not shown.
+	Other   []int    `json:"o"` // The class of the nearest; −1 without one.
 	Names   []string `json:"names"`
-	Columns int      `json:"columns"` // Of the sprite.
+	Columns int      `json:"columns"` // Of the sprite, as are Rows.
 	Rows    int      `json:"rows"`
 	Sprite  string   `json:"sprite"`
 }
@@ -216,7 +225,8 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 		p := m.points[i]
 		x := m.data.Min.X + (m.data.Max.X-m.data.Min.X)*vg.Length((p.X-m.limits[0])/(m.limits[1]-m.limits[0]))
 		y := m.data.Min.Y + (m.data.Max.Y-m.data.Min.Y)*vg.Length((p.Y-m.limits[2])/(m.limits[3]-m.limits[2]))
-		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))), append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
+		d.X, d.Y = append(d.X, int(math.Round(1e4*float64(x/m.Width)))),
+			append(d.Y, int(math.Round(1e4*float64(1-y/m.height()))))
 		d.Class = append(d.Class, number(p.Class))
 		kinds.WriteByte(byte(p.Kind))
 		nearest, other := -1, -1
@@ -233,13 +243,14 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := (mapBytes - len(mapScript) - len(rest) - base64.StdEncoding.EncodedLen(len(picture))) / 4 * 3 // In base 64.
+	// Base 64 takes 4 bytes for 3.
+	room := (mapBytes - len(mapScript) - len(rest) - base64.StdEncoding.EncodedLen(len(picture))) / 4 * 3
 	sprite, err := m.sprite(shown, min(room, spriteBytes))
 	if err != nil {
 		return nil, err
 	}
 	d.Sprite = "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(sprite)
-	raw, err := json.Marshal(d) // Which escapes <, so that no name ends the script.
+	raw, err := json.Marshal(d) // JSON escapes <, so no class name can end the script.
 	if err != nil {
 		return nil, err
 	}
@@ -253,14 +264,15 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 	fmt.Fprintf(&b, `<div data-map="%s" tabindex="0" style="position:relative;display:inline-block;max-width:100%%">`+
 		`<img src="data:image/png;base64,%s" alt="%s" width="%.0f" style="display:block;max-width:100%%;height:auto">`+
 		"<script>(%s)(%q, %s)</script></div>\n",
-		id, base64.StdEncoding.EncodeToString(picture), html.EscapeString(m.Alt), m.Width.Points()*96/72, strings.TrimSpace(mapScript), id, raw)
+		id, base64.StdEncoding.EncodeToString(picture), html.EscapeString(m.Alt), m.Width.Points()*96/72,
+		strings.TrimSpace(mapScript), id, raw)
 	if note != "" {
 		fmt.Fprintf(&b, `<div style="font-size:85%%;opacity:.7">%s</div>`+"\n", html.EscapeString(note))
 	}
 	return b.Bytes(), nil
 }
 
-// drawing is the figure as a PNG file of few colours.
+// drawing returns the figure as a PNG file with a small palette.
 func (m *EmbeddingMap) drawing() ([]byte, error) {
 	raw, err := m.png(144)
 	if err != nil {
@@ -285,7 +297,7 @@ func (m *EmbeddingMap) drawing() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// shown are the points whose pictures go with an HTML map: all, or so many in equal steps.
+// shown returns the points whose pictures go into an HTML map: all of them, or mapThumbs in equal steps.
 func (m *EmbeddingMap) shown() []int {
 	n := min(len(m.points), mapThumbs)
 	out := make([]int, n)
@@ -297,11 +309,12 @@ func (m *EmbeddingMap) shown() []int {
 
 func spriteColumns(n int) int { return max(1, int(math.Ceil(math.Sqrt(float64(n))))) }
 
-// sprite is all pictures as one JPEG file, as fine as there is room for in bytes.
+// sprite returns all pictures as one JPEG file, in the best quality that fits into room bytes.
 func (m *EmbeddingMap) sprite(shown []int, room int) ([]byte, error) {
 	columns := spriteColumns(len(shown))
 	rows := (len(shown) + columns - 1) / columns
-	for _, try := range []struct{ side, quality int }{{48, 75}, {32, 75}, {32, 50}, {24, 65}, {24, 50}, {24, 42}, {24, 35}, {16, 60}, {16, 35}, {8, 40}, {8, 10}} {
+	for _, try := range []struct{ side, quality int }{{48, 75}, {32, 75}, {32, 50}, {24, 65}, {24, 50}, {24, 42}, {24, 35},
+		{16, 60}, {16, 35}, {8, 40}, {8, 10}} {
 		sheet := image.NewRGBA(image.Rect(0, 0, columns*try.side, rows*try.side))
 		stddraw.Draw(sheet, sheet.Rect, image.NewUniform(paper), image.Point{}, stddraw.Src)
 		for i, p := range shown {
@@ -310,7 +323,8 @@ func (m *EmbeddingMap) sprite(shown []int, room int) ([]byte, error) {
 				return nil, fmt.Errorf("map: point %d has no picture", p)
 			}
 			at := image.Pt(i%columns*try.side, i/columns*try.side)
-			ximage.CatmullRom.Scale(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(try.side, try.side))}, img, img.Bounds(), ximage.Src, nil)
+			ximage.CatmullRom.Scale(sheet, image.Rectangle{Min: at, Max: at.Add(image.Pt(try.side, try.side))}, img,
+				img.Bounds(), ximage.Src, nil)
 		}
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, sheet, &jpeg.Options{Quality: try.quality}); err != nil {

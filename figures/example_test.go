@@ -5,10 +5,11 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// A rule's weights on a grid of similarities make a triplet diagram.
+// The weights of a rule on a grid of similarities make a triplet diagram.
 func ExampleTripletDiagram() {
 	sap, san := figures.SimilarityGrid(0, 1, 101)
 	weight := make([]float32, len(sap))
@@ -37,8 +38,8 @@ func ExamplePaper() {
 
 func ExampleCompare() {
 	c, err := figures.Compare("table2", []figures.Entry{
-		{Rule: "euc/con/con", Data: "minicar", Paper: "CAR", Score: figures.Score{Mean: 65.1, Std: 2.0, N: 3}},
-		{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", Score: figures.Score{Mean: 69.2, Std: 1.5, N: 3}},
+		{Rule: "euc/con/con", Data: "minicar", Paper: "CAR", Score: stats.Mean{Mean: 65.1, Std: 2.0, N: 3}},
+		{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", Score: stats.Mean{Mean: 69.2, Std: 1.5, N: 3}},
 	}, "an example")
 	if err != nil {
 		fmt.Println(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -21,16 +22,16 @@ type ExchangeSet struct {
 // ExchangedLoss is a loss as published and with one part exchanged.
 type ExchangedLoss struct {
 	Loss      Markup
-	Published Score
+	Published stats.Mean
 	Exchanged []Exchanged
 }
 
 // Exchanged is a loss with a part of another.
 type Exchanged struct {
 	Part  string // "pair=lin-ms"
-	Score Score
+	Score stats.Mean
 	// Gain is its mean less that of the loss as published, in points, with its 95 % interval.
-	Gain Interval
+	Gain stats.Interval
 }
 
 // label is the part as the paper writes it.
@@ -93,7 +94,7 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 						c.Text = e.Score.String()
 					}
 				}
-				c.Bold = e.Gain.Low > 0 || e.Gain.High < 0
+				c.Bold = e.Gain.ExcludesZero()
 				row = append(row, c)
 			}
 			t.Rows = append(t.Rows, row)
@@ -147,7 +148,7 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	}
 	var keys []gridLine
 	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), look{colour: exchangeColours[i%len(exchangeColours)], shape: exchangeShapes[i%len(exchangeShapes)]}})
+		keys = append(keys, gridLine{e.label(), look{color: exchangeColours[i%len(exchangeColours)], shape: exchangeShapes[i%len(exchangeShapes)]}})
 	}
 	return &Figure{
 		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt, Provenance: provenance,

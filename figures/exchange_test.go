@@ -4,21 +4,23 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 func someExchanges() []ExchangeSet {
 	gain := func(part string, at, half float64) Exchanged {
-		return Exchanged{Part: part, Score: Score{Mean: 70 + at, Std: 1, N: 3}, Gain: Interval{at, at - half, at + half}}
+		return Exchanged{Part: part, Score: stats.Mean{Mean: 70 + at, Std: 1, N: 3}, Gain: intervalOf(at, at-half, at+half)}
 	}
-	missing := Exchanged{Part: "triplet=cir", Score: Missing, Gain: Interval{math.NaN(), math.NaN(), math.NaN()}}
-	diverged := Exchanged{Part: "pair=lin-ms", Score: Score{Mean: math.NaN(), Diverged: 3}, Gain: Interval{math.NaN(), math.NaN(), math.NaN()}}
+	missing := Exchanged{Part: "triplet=cir", Score: Missing, Gain: stats.Point(math.NaN())}
+	diverged := Exchanged{Part: "pair=lin-ms", Score: stats.Mean{Mean: math.NaN(), Diverged: 3}, Gain: stats.Point(math.NaN())}
 	return []ExchangeSet{
 		{Data: "minicar", Losses: []ExchangedLoss{
-			{Loss: "InfoNCE", Published: Score{Mean: 70, Std: 1, N: 3}, Exchanged: []Exchanged{gain("direction=cos-orth", 1.2, 2), gain("pair=lin-ms", -3, 2), missing}},
-			{Loss: "Proxy-Anchor", Published: Score{Mean: 66, Std: 2, N: 3}, Exchanged: []Exchanged{gain("direction=cos-orth", 0.2, 2), diverged, gain("triplet=cir", 4, 2)}},
+			{Loss: "InfoNCE", Published: stats.Mean{Mean: 70, Std: 1, N: 3}, Exchanged: []Exchanged{gain("direction=cos-orth", 1.2, 2), gain("pair=lin-ms", -3, 2), missing}},
+			{Loss: "Proxy-Anchor", Published: stats.Mean{Mean: 66, Std: 2, N: 3}, Exchanged: []Exchanged{gain("direction=cos-orth", 0.2, 2), diverged, gain("triplet=cir", 4, 2)}},
 		}},
 		{Data: "minishop", Losses: []ExchangedLoss{
-			{Loss: "InfoNCE", Published: Score{Mean: 80, N: 1}, Exchanged: []Exchanged{gain("direction=cos-orth", -1, 1), gain("pair=lin-ms", 0, 1), gain("triplet=cir", 2, 1)}},
+			{Loss: "InfoNCE", Published: stats.Mean{Mean: 80, N: 1}, Exchanged: []Exchanged{gain("direction=cos-orth", -1, 1), gain("pair=lin-ms", 0, 1), gain("triplet=cir", 2, 1)}},
 		}},
 	}
 }
@@ -55,8 +57,8 @@ func TestExchanges(t *testing.T) {
 func TestRecommendations(t *testing.T) {
 	t.Parallel()
 	table, err := Recommendations("Ours", []Recommended{
-		{Data: "minicar", How: "by test recall", Objective: "cos/lin/cir", Of: 9, Score: Score{Mean: 71, Std: 1, N: 3}, Against: Score{Mean: 70, Std: 1, N: 3}, Gain: Interval{1, -1, 3}},
-		{Data: "minishop", How: "by test recall", Score: Missing, Against: Missing, Gain: Interval{math.NaN(), math.NaN(), math.NaN()}},
+		{Data: "minicar", How: "by test recall", Objective: "cos/lin/cir", Of: 9, Score: stats.Mean{Mean: 71, Std: 1, N: 3}, Against: stats.Mean{Mean: 70, Std: 1, N: 3}, Gain: intervalOf(1, -1, 3)},
+		{Data: "minishop", How: "by test recall", Score: Missing, Against: Missing, Gain: stats.Point(math.NaN())},
 	}, nil, "")
 	if err != nil {
 		t.Fatal(err)

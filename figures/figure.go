@@ -11,25 +11,25 @@ import (
 
 // Figure is a picture that draws itself on any canvas of gonum/plot.
 type Figure struct {
-	// Width and Height are its size where the provenance is one line at most; each more makes it higher.
+	// Width and Height are the size with a provenance of at most one line. Each further line adds to the height.
 	Width, Height vg.Length
-	// Alt says in words what is to be seen. It goes with the picture wherever the format has a place for it.
+	// Alt describes the picture in words. It is stored with the picture where the format has a place for it.
 	Alt string
-	// Provenance stands under the picture: preset, data, backend. Empty for none.
+	// Provenance is the note under the picture: preset, data, backend. It may be empty.
 	Provenance string
 
 	panels func(c draw.Canvas)
 }
 
-// Of makes a figure of one plot of the caller's.
+// Of returns a figure of one plot.
 func Of(p *plot.Plot, width, height vg.Length) *Figure {
 	return &Figure{Width: width, Height: height, Alt: p.Title.Text, panels: p.Draw}
 }
 
-// margin is left free around the panels.
+// margin is the free space around the panels.
 const margin = vg.Length(6)
 
-// Draw draws the figure on a canvas, which it fills.
+// Draw draws the figure on a canvas and fills it.
 func (f *Figure) Draw(c draw.Canvas) {
 	c.SetColor(paper)
 	c.Fill(c.Rectangle.Path())
@@ -44,16 +44,16 @@ func (f *Figure) Draw(c draw.Canvas) {
 	}
 }
 
-// height is how high the figure is with all lines of its provenance.
+// height is the figure's height with all lines of its provenance.
 func (f *Figure) height() vg.Length {
 	return f.Height + noteLine()*vg.Length(max(len(broken(f.Provenance, f.Width-2*margin))-1, 0))
 }
 
-// noteStyle is how a provenance is set, and noteLine the distance of its lines.
+// noteStyle is the text style of a provenance, and noteLine the distance of its lines.
 func noteStyle() text.Style { return aligned(style(noteSize, quiet), text.XRight, text.YBottom) }
 func noteLine() vg.Length   { return handler().Extents(noteStyle().Font).Height }
 
-// broken breaks a note into lines of at most the width, between words.
+// broken breaks a note between words into lines that are no wider than width.
 func broken(note string, width vg.Length) []string {
 	var lines []string
 	for _, word := range strings.Fields(note) {
@@ -66,7 +66,8 @@ func broken(note string, width vg.Length) []string {
 	return lines
 }
 
-// drawPlot draws a plot with its title above the middle of the data area, not of the whole with its labels.
+// drawPlot draws a plot and centers its title over the data area. gonum/plot centers it over the data and the axis
+// labels together.
 func drawPlot(p *plot.Plot, c draw.Canvas) {
 	data := p.DataCanvas(c)
 	if width := p.Title.TextStyle.Width(p.Title.Text); width > 0 {
@@ -75,7 +76,7 @@ func drawPlot(p *plot.Plot, c draw.Canvas) {
 	p.Draw(c)
 }
 
-// columns cuts a canvas into columns of the given relative widths with gaps between them.
+// columns splits a canvas into columns of the given relative widths with gaps between them.
 func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
 	total := 0.0
 	for _, w := range widths {
@@ -93,10 +94,10 @@ func columns(c draw.Canvas, gap vg.Length, widths ...float64) []draw.Canvas {
 	return out
 }
 
-// squares cuts a canvas into a row of canvases in which the data areas of plots are squares of one size, as large as
-// they get. After each plot there is room as given, for a bar of colours or a gap.
+// squares splits a canvas into a row of canvases, one for each plot, whose data areas are equal squares, as large as
+// they can be. after[i] is the free space behind plot i, for a color bar or a gap.
 func squares(c draw.Canvas, plots []*plot.Plot, after []vg.Length) []draw.Canvas {
-	around := make([]vg.Rectangle, len(plots)) // What each plot needs outside its data area.
+	around := make([]vg.Rectangle, len(plots)) // The space of each plot outside its data area.
 	room, side := c.Max.X-c.Min.X, c.Max.Y-c.Min.Y
 	for i, p := range plots {
 		data := p.DataCanvas(c)

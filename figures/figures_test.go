@@ -17,7 +17,7 @@ const goldenResolution = 72
 
 var draft = flag.String("draft", "", "also write every figure of the tests to this `folder`, as PNG, SVG and PDF")
 
-// checkGolden compares a figure with testdata/NAME_golden.png; -regen writes that anew.
+// checkGolden compares a figure with testdata/NAME_golden.png, which -regen rewrites.
 func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	t.Helper()
 	if err != nil {
@@ -48,13 +48,13 @@ func checkGolden(t *testing.T, name string, f *Figure, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A rounding error of another processor may move an edge by one grey.
+	// Rounding on another processor may change the gray of an edge.
 	ok, err := cmpimg.EqualApprox("png", got, want, 0.02)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !ok {
-		t.Errorf("%s differs from %s; look at it with -draft DIR, and if it shall be so run with -regen", name, golden)
+		t.Errorf("%s differs from %s; look at it with -draft DIR, and run with -regen to accept it", name, golden)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// weights are the values of a closed form on a grid, as a caller gets them from the rule.
+// weights returns the values of a closed form on a similarity grid.
 func weights(n int, f func(sap, san float64) float64) []float32 {
 	sap, san := SimilarityGrid(0, 1, n)
 	out := make([]float32, len(sap))
@@ -91,7 +91,10 @@ func TestTripletWeights(t *testing.T) {
 	}
 	circle := func(p, q float64) float64 { return p*(2-p) - q*q }
 	cos := Field{Title: "$T^{cos}$", Values: weights(n, func(p, q float64) float64 { return 1 / (1 + math.Exp(p-q)) })}
-	cir := Field{Title: "$T^{cir}$", Values: weights(n, func(p, q float64) float64 { return 1 / (1 + math.Exp(circle(p, q))) })}
+	cir := Field{Title: "$T^{cir}$", Values: weights(n, func(p, q float64) float64 {
+		return 1 / (1 +
+			math.Exp(circle(p, q)))
+	})}
 	masks := Masks{
 		SC1: weights(n, func(p, q float64) float64 { return acts(p >= q) }),
 		SC2: weights(n, func(p, q float64) float64 { return acts(circle(p, q) >= 0.5) }),
@@ -103,7 +106,8 @@ func TestTripletWeights(t *testing.T) {
 	f, err = SignOfSC2(masks)
 	checkGolden(t, "signofsc2", f, err)
 
-	d := Diagram{Field: Field{Title: "$P_+ T$ of cos/lin/cir", Values: weights(n, func(p, q float64) float64 { return (1 - p) / (1 + math.Exp(circle(p, q))) })}}
+	d := Diagram{Field: Field{Title: "$P_+ T$ of cos/lin/cir",
+		Values: weights(n, func(p, q float64) float64 { return (1 - p) / (1 + math.Exp(circle(p, q))) })}}
 	for i := range 40 {
 		d.Triplets.Sap = append(d.Triplets.Sap, float32(0.5+0.4*math.Sin(float64(i)*1.7)))
 		d.Triplets.San = append(d.Triplets.San, float32(0.45+0.35*math.Cos(float64(i)*2.3)))
@@ -129,7 +133,7 @@ func TestTripletWeights(t *testing.T) {
 	}
 }
 
-// oneTriplet is the gradient matrix of cos/con/con for a batch in which anchor i has positive i^1 and negative i+3.
+// oneTriplet returns the gradient matrix of cos/con/con for a batch whose anchor i has positive i^1 and negative i+5.
 func oneTriplet(n int) Matrix {
 	m := Matrix{Title: "$M$ of cos/con/con", Values: make([]float32, n*n), Labels: make([]int64, n)}
 	for a := range n {
@@ -150,7 +154,8 @@ func TestGradientMatrix(t *testing.T) {
 	f, err := GradientMatrix(m, oneTriplet(16))
 	checkGolden(t, "gradientmatrix", f, err)
 	m.Values[35] = float32(math.NaN())
-	if _, err := GradientMatrix(m); err == nil || err.Error() != `gradient matrix "M of cos/con/con": row 1, column 3 is NaN` {
+	if _, err := GradientMatrix(m); err == nil ||
+		err.Error() != `gradient matrix "M of cos/con/con": row 1, column 3 is NaN` {
 		t.Errorf("NaN: %v", err)
 	}
 	if _, err := GradientMatrix(Matrix{Values: make([]float32, 5), Labels: make([]int64, 2)}); err == nil {
@@ -164,10 +169,10 @@ func TestGradientMatrix(t *testing.T) {
 // prototype is Table 2 at a small size.
 func prototype() []Entry {
 	return []Entry{
-		{"euc/con/con", "minicar", "CAR", Score{65.1, 2.0, 3, 0}}, {"euc/con/con", "minishop", "In-shop", Score{71.2, 1.2, 3, 0}},
-		{"cos/con/con", "minicar", "CAR", Score{69.2, 1.5, 3, 0}}, {"cos/con/con", "minishop", "In-shop", Score{72.9, 1.0, 3, 0}},
-		{"euc-orth/con/con", "minicar", "CAR", Score{67.5, 0.6, 2, 1}}, {"euc-orth/con/con", "minishop", "In-shop", Score{73.6, 0.6, 3, 0}},
-		{"cos-orth/con/con", "minicar", "CAR", Score{66.9, 1.5, 3, 0}}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
+		{"euc/con/con", "minicar", "CAR", meanOf(65.1, 2.0, 3, 0)}, {"euc/con/con", "minishop", "In-shop", meanOf(71.2, 1.2, 3, 0)},
+		{"cos/con/con", "minicar", "CAR", meanOf(69.2, 1.5, 3, 0)}, {"cos/con/con", "minishop", "In-shop", meanOf(72.9, 1.0, 3, 0)},
+		{"euc-orth/con/con", "minicar", "CAR", meanOf(67.5, 0.6, 2, 1)}, {"euc-orth/con/con", "minishop", "In-shop", meanOf(73.6, 0.6, 3, 0)},
+		{"cos-orth/con/con", "minicar", "CAR", meanOf(66.9, 1.5, 3, 0)}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
 	}
 }
 
@@ -183,7 +188,8 @@ func papers(t *testing.T, table int, shift, wobble float64) []Entry {
 		s := r.Score()
 		s.Mean += shift + wobble*math.Sin(float64(7*i))
 		s.N = 3
-		out = append(out, Entry{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet, Data: map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
+		out = append(out, Entry{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet,
+			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
 			Paper: r.Dataset, Score: s})
 	}
 	return out
@@ -191,7 +197,7 @@ func papers(t *testing.T, table int, shift, wobble float64) []Entry {
 
 const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
 
-// A provenance that is longer than its figure is wide goes on in another line, for which there is room.
+// A provenance that is wider than its figure is broken, and the figure grows.
 func TestProvenanceIsBroken(t *testing.T) {
 	note := "preset quick · minicar · xla:cpu · a machine, 2 cores, linux"
 	if lines := broken(note, 1000); len(lines) != 1 || lines[0] != note {
@@ -221,7 +227,7 @@ func TestProvenanceIsBroken(t *testing.T) {
 
 func TestComparisonPlots(t *testing.T) {
 	third := papers(t, 3, -3, 1)
-	third[3].Score = Score{math.NaN(), 0, 0, 3}
+	third[3].Score = meanOf(math.NaN(), 0, 0, 3)
 	for table, entries := range map[string][]Entry{"table2": prototype(), "table3": third, "table4": papers(t, 4, -3, 1)} {
 		c, err := Compare(table, entries, somewhere)
 		if err != nil {

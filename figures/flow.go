@@ -14,23 +14,25 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// TripletMotion is a triplet on the unit circle with its composed gradient: where its members are and what a rule asks
-// of them.
+// TripletMotion is a triplet on the unit circle with the gradient that a rule composes at each of its members.
 type TripletMotion struct {
 	Title Markup
-	// Rule is the rule's name, for the words; if empty, the title is.
+	// Rule is the name of the rule for the alternative text; if empty, the title is.
 	Rule string
-	// Anchor, Positive and Negative are the embeddings, of length 1.
+	// Anchor, Positive and Negative are embeddings of length 1.
 	Anchor, Positive, Negative [2]float64
-	// The gradients at them. A gradient is descended: members move against it.
+	// The gradients of the loss at them. Members move against them.
 	AnchorGradient, PositiveGradient, NegativeGradient [2]float64
 }
 
-// motionLength is how long the arrow of a gradient of length 1 is drawn, in radii, and motionLongest the longest arrow.
+// motionLength is the length, in radii, of the arrow of a gradient of length 1, and motionLongest that of the longest
+// arrow.
 const motionLength, motionLongest = 0.9, 1.1
 
-// Motion draws how a rule moves the members of a triplet on the unit circle: against the gradient, and, as the
-// embeddings are normalised, by its part along the circle alone.
+// Motion draws how a rule moves the members of a triplet on the unit circle: arrows point against the gradients, and
+// green arrows are their parts along the circle, which are all that remains once embeddings are normalized. An arrow
+// of length 0.9 radii is a gradient of length 1; longer ones are cut at 1.1 radii. The paper has no such figure.
+// Embeddings must have length 1.
 func Motion(m TripletMotion) (*Figure, error) {
 	members := []motionMember{
 		{`$\mathbf{f}_a$`, "anchor", ink, m.Anchor, m.AnchorGradient},
@@ -39,17 +41,20 @@ func Motion(m TripletMotion) (*Figure, error) {
 	}
 	for _, k := range members {
 		if length := math.Hypot(k.at[0], k.at[1]); !(math.Abs(length-1) < 1e-3) {
-			return nil, fmt.Errorf("motion: the %s has the length %.3g; embeddings have the length 1", k.role, length)
+			return nil, fmt.Errorf("motion: the %s has length %.3g; want 1", k.role, length)
 		}
 		if length := math.Hypot(k.gradient[0], k.gradient[1]); math.IsNaN(length) || math.IsInf(length, 0) {
-			return nil, fmt.Errorf("motion: the gradient at the %s is %v, not finite", k.role, k.gradient)
+			return nil, fmt.Errorf("motion: the gradient at the %s is %v; want finite numbers", k.role, k.gradient)
 		}
 	}
 	return &Figure{
 		Width: vg.Points(250), Height: vg.Points(258),
-		Alt: fmt.Sprintf("A triplet on the unit circle and how %s moves it, as arrows: anchor by %.2f, positive by %.2f, negative by %.2f; "+
-			"green, the parts along the circle, which are what the normalisation leaves: %.2f, %.2f and %.2f.", cmp.Or(m.Rule, Plain(m.Title)),
-			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(), members[2].along()),
+		Alt: fmt.Sprintf("A triplet on the unit circle. Arrows show how %s moves it: "+
+			"anchor by %.2f, positive by %.2f, negative by %.2f. "+
+			"Green arrows are the parts along the circle: %.2f, %.2f and %.2f.",
+			cmp.Or(m.Rule, Plain(m.Title)),
+			members[0].length(), members[1].length(), members[2].length(), members[0].along(), members[1].along(),
+			members[2].along()),
 		panels: func(c draw.Canvas) { drawMotion(c, m.Title, members) },
 	}, nil
 }
@@ -57,13 +62,13 @@ func Motion(m TripletMotion) (*Figure, error) {
 type motionMember struct {
 	name         Markup
 	role         string
-	colour       color.NRGBA
+	color        color.NRGBA
 	at, gradient [2]float64
 }
 
 func (k motionMember) length() float64 { return math.Hypot(k.gradient[0], k.gradient[1]) }
 
-// along is the length of the gradient's part along the circle.
+// along returns the length of the gradient's part along the circle.
 func (k motionMember) along() float64 {
 	return math.Abs(k.at[0]*k.gradient[1] - k.at[1]*k.gradient[0])
 }
@@ -74,13 +79,14 @@ func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
 	c.Max.Y -= head.Height("x") + 4
 	note := aligned(style(noteSize, quiet), text.XCenter, text.YBottom)
 	for _, line := range []Markup{
-		fmt.Sprintf(`lengths: $\mathbf{f}_a$ %.3f, $\mathbf{f}_p$ %.3f, $\mathbf{f}_n$ %.3f`, members[0].length(), members[1].length(), members[2].length()),
+		fmt.Sprintf(`lengths: $\mathbf{f}_a$ %.3f, $\mathbf{f}_p$ %.3f, $\mathbf{f}_n$ %.3f`, members[0].length(),
+			members[1].length(), members[2].length()),
 		"arrows: against the gradient; green: its part along the circle",
 	} {
 		c.FillText(note, vg.Point{X: c.Center().X, Y: c.Min.Y}, line)
 		c.Min.Y += noteSize + 3
 	}
-	const box = 1.55 // Half the side of what is drawn, in radii.
+	const box = 1.55 // Half the side of the drawing, in radii.
 	radius := min(c.Max.X-c.Min.X, c.Max.Y-c.Min.Y) / (2 * box)
 	origin := c.Center()
 	at := func(x, y float64) vg.Point {
@@ -106,35 +112,36 @@ func drawMotion(c draw.Canvas, title Markup, members []motionMember) {
 		tx, ty := -along*y, along*x
 		c.StrokeLines(stroke(Green, 0.6, 1.5, 1.5), []vg.Point{at(x+dx, y+dy), at(x+tx, y+ty)})
 		arrow(c, at(x, y), at(x+tx, y+ty), stroke(Green, 1.1))
-		arrow(c, at(x, y), at(x+dx, y+dy), stroke(k.colour, 1.8))
+		arrow(c, at(x, y), at(x+dx, y+dy), stroke(k.color, 1.8))
 	}
 	for _, k := range members {
 		x, y := k.at[0], k.at[1]
-		disc(c, at(x, y), k.colour)
-		c.FillText(aligned(style(labelSize, k.colour), text.XCenter, text.YCenter), at(0.84*x, 0.84*y), k.name)
+		disc(c, at(x, y), k.color)
+		c.FillText(aligned(style(labelSize, k.color), text.XCenter, text.YCenter), at(0.84*x, 0.84*y), k.name)
 	}
 	disc(c, origin, quiet)
 }
 
-// Swarm is where the embeddings of a batch are on the unit circle or sphere.
+// Swarm is the embeddings of a batch on the unit circle or the unit sphere at one step.
 type Swarm struct {
 	Title  Markup
 	Dim    int       // 2 or 3.
 	Points []float32 // [N, Dim], rows of length 1.
 	Labels []int64   // [N]
-	// Before are earlier Points, the oldest first: the paths behind the points.
+	// Before are earlier Points, oldest first. They are drawn as paths behind the points.
 	Before [][]float32
-	// Turn is by how many degrees a sphere is turned about its upright axis.
+	// Turn is the rotation of a sphere about its vertical axis, in degrees.
 	Turn float64
 }
 
 func (s Swarm) check() error {
 	if s.Dim != 2 && s.Dim != 3 {
-		return fmt.Errorf("flow %q: embeddings of dimension %d; a circle has 2 and a sphere 3", Plain(s.Title), s.Dim)
+		return fmt.Errorf("flow %q: embeddings have dimension %d; want 2 (circle) or 3 (sphere)", Plain(s.Title), s.Dim)
 	}
 	for _, points := range append([][]float32{s.Points}, s.Before...) {
 		if len(points) != s.Dim*len(s.Labels) {
-			return fmt.Errorf("flow %q: %d values for %d embeddings of dimension %d", Plain(s.Title), len(points), len(s.Labels), s.Dim)
+			return fmt.Errorf("flow %q: %d values; want %d embeddings of dimension %d", Plain(s.Title), len(points),
+				len(s.Labels), s.Dim)
 		}
 		for i := range s.Labels {
 			square := 0.0
@@ -142,37 +149,37 @@ func (s Swarm) check() error {
 				square += float64(v) * float64(v)
 			}
 			if !(math.Abs(square-1) < 1e-2) {
-				return fmt.Errorf("flow %q: embedding %d has the length %.3g; embeddings have the length 1", Plain(s.Title), i, math.Sqrt(square))
+				return fmt.Errorf("flow %q: embedding %d has length %.3g; want 1", Plain(s.Title), i, math.Sqrt(square))
 			}
 		}
 	}
 	return nil
 }
 
-// seen is a point on the page, in radii from the middle, and how near it is, from −1 at the back to 1.
+// seen projects a point onto the page. x and y are in radii from the center; near runs from −1 at the back to 1.
 func (s Swarm) seen(point []float32) (x, y, near float64) {
 	if s.Dim == 2 {
 		return float64(point[0]), float64(point[1]), 1
 	}
-	const tilt = 20 * math.Pi / 180 // The camera is above the equator.
+	const tilt = 20 * math.Pi / 180 // The camera looks down from above the equator.
 	sin, cos := math.Sincos(s.Turn * math.Pi / 180)
 	px, py, pz := float64(point[0]), float64(point[1]), float64(point[2])
 	right, away := px*cos-py*sin, px*sin+py*cos
 	return right, pz*math.Cos(tilt) + away*math.Sin(tilt), pz*math.Sin(tilt) - away*math.Cos(tilt)
 }
 
-// History is how the triplets of a flow went: their mean similarities at steps, all equally long.
+// History is the mean similarities of a flow's triplets over its steps. All slices have the same length.
 type History struct {
 	Steps    []int
 	Sap, San []float64
 }
 
-// Flow draws embeddings that move by a rule: where they are at a step, each class in a colour and shape of its own with the
-// paths behind the points, for one step or several side by side; then, if there is a history, the mean similarities
-// of the triplets over its steps.
+// Flow draws embeddings that move by a rule: one panel for each swarm, in which each class has its own color and
+// shape and the paths lead to the points. If h has steps, a last panel draws the mean similarities of the triplets
+// over them. The paper has no such figure.
 func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	if len(swarms) == 0 {
-		return nil, fmt.Errorf("flow: there is nothing to draw")
+		return nil, fmt.Errorf("flow: no embeddings; want at least one swarm")
 	}
 	for _, s := range swarms {
 		if err := s.check(); err != nil {
@@ -180,11 +187,11 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 		}
 	}
 	if len(h.Sap) != len(h.Steps) || len(h.San) != len(h.Steps) {
-		return nil, fmt.Errorf("flow: %d steps but %d S_ap and %d S_an", len(h.Steps), len(h.Sap), len(h.San))
+		return nil, fmt.Errorf("flow: %d steps, %d S_ap and %d S_an; want equally many", len(h.Steps), len(h.Sap), len(h.San))
 	}
-	alt := "Embeddings on the unit circle, a colour and shape for each class."
+	alt := "Embeddings on the unit circle, a color and shape for each class."
 	if swarms[0].Dim == 3 {
-		alt = "Embeddings on the unit sphere, a colour and shape for each class."
+		alt = "Embeddings on the unit sphere, a color and shape for each class."
 	}
 	widths := slices.Repeat([]float64{1}, len(swarms))
 	var chart *plot.Plot
@@ -194,7 +201,8 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 			return nil, err
 		}
 		widths = append(widths, 1.15)
-		alt += fmt.Sprintf(" Beside them, from step %d to %d the mean S_ap goes from %.2f to %.2f, the mean S_an from %.2f to %.2f.",
+		alt += fmt.Sprintf(" From step %d to %d the mean S_ap goes from %.2f to %.2f "+
+			"and the mean S_an from %.2f to %.2f.",
 			h.Steps[0], h.Steps[n-1], h.Sap[0], h.Sap[n-1], h.San[0], h.San[n-1])
 	}
 	total := 0.0
@@ -215,13 +223,13 @@ func Flow(h History, swarms ...Swarm) (*Figure, error) {
 	}, nil
 }
 
-// The classes' colours and shapes change together from class to class: with 7 and 4 of them 28 classes can be told apart.
+// Color and shape both change from class to class, so that 7 × 4 classes can be told apart.
 var (
-	flowColours = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
-	flowShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
+	flowColors = []color.NRGBA{Vermilion, Blue, Green, Orange, Purple, SkyBlue, Black}
+	flowShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}}
 )
 
-// classes numbers the labels in the order in which they appear.
+// classes numbers the labels in order of appearance.
 func (s Swarm) classes() []int {
 	number := make(map[int64]int)
 	out := make([]int, len(s.Labels))
@@ -250,7 +258,7 @@ func (s Swarm) draw(c draw.Canvas) {
 	circle.Close()
 	c.SetLineStyle(stroke(quiet, 0.8))
 	c.Stroke(circle)
-	if s.Dim == 3 { // The equator, its far side dashed.
+	if s.Dim == 3 { // The equator; its far side is dashed.
 		for _, front := range []bool{true, false} {
 			var line []vg.Point
 			for k := range 61 {
@@ -270,7 +278,7 @@ func (s Swarm) draw(c draw.Canvas) {
 		}
 	}
 	class := s.classes()
-	order := make([]int, len(s.Labels)) // The far ones first.
+	order := make([]int, len(s.Labels)) // Far points first.
 	for i := range order {
 		order[i] = i
 	}
@@ -285,25 +293,26 @@ func (s Swarm) draw(c draw.Canvas) {
 		return 0
 	})
 	for _, i := range order {
-		colour := flowColours[class[i]%len(flowColours)]
+		color := flowColors[class[i]%len(flowColors)]
 		trail := slices.Concat(s.Before, [][]float32{s.Points})
 		for k := 1; k < len(trail); k++ {
 			from, _ := at(trail[k-1], i)
 			to, n := at(trail[k], i)
-			fade := 0.15 + 0.45*float64(k)/float64(len(trail)) // The path fades backwards in time.
+			fade := 0.15 + 0.45*float64(k)/float64(len(trail)) // Older parts of the path are fainter.
 			if n < 0 {
 				fade *= 0.5
 			}
-			c.StrokeLines(stroke(scale{paper, colour}.at(fade), 0.9), []vg.Point{from, to})
+			c.StrokeLines(stroke(scale{paper, color}.at(fade), 0.9), []vg.Point{from, to})
 		}
 	}
 	for _, i := range order {
 		p, n := at(s.Points, i)
-		colour, radius := flowColours[class[i]%len(flowColours)], vg.Points(3)
+		color, radius := flowColors[class[i]%len(flowColors)], vg.Points(3)
 		if n < 0 {
-			colour, radius = scale{paper, colour}.at(0.45), vg.Points(2.3)
+			color, radius = scale{paper, color}.at(0.45), vg.Points(2.3)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}}, p)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: color, Radius: radius, Shape: ringed{flowShapes[class[i]%len(flowShapes)]}},
+			p)
 	}
 }
 
@@ -314,7 +323,7 @@ func (h History) plot() (*plot.Plot, error) {
 	p.Y.Min, p.Y.Max = 0, 1
 	for _, v := range slices.Concat(h.Sap, h.San) {
 		if math.IsNaN(v) {
-			return nil, fmt.Errorf("flow: a mean similarity is NaN")
+			return nil, fmt.Errorf("flow: a mean similarity is NaN; want finite numbers")
 		}
 		p.Y.Min = min(p.Y.Min, math.Floor(4*v)/4)
 	}
@@ -324,7 +333,7 @@ func (h History) plot() (*plot.Plot, error) {
 	for _, k := range []struct {
 		name   Markup
 		values []float64
-		colour color.NRGBA
+		color  color.NRGBA
 		dashes []vg.Length
 	}{{"$S_{ap}$", h.Sap, Blue, nil}, {"$S_{an}$", h.San, Vermilion, []vg.Length{5, 2}}} {
 		points := make(plotter.XYs, len(h.Steps))
@@ -335,7 +344,7 @@ func (h History) plot() (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.LineStyle = stroke(k.colour, 1.6, k.dashes...)
+		l.LineStyle = stroke(k.color, 1.6, k.dashes...)
 		p.Add(l)
 		p.Legend.Add(k.name, l)
 	}

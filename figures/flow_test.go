@@ -35,7 +35,7 @@ func TestMotion(t *testing.T) {
 	}
 }
 
-// swarm is n classes of 4 on the circle or sphere that have gone k steps towards their class's middle.
+// swarm returns n classes of 4 embeddings after k steps toward the center of their class.
 func swarm(n, dim, k int) Swarm {
 	s := Swarm{Title: "step 30", Dim: dim}
 	at := func(k int) (points []float32) {
@@ -46,7 +46,8 @@ func swarm(n, dim, k int) Swarm {
 				continue
 			}
 			up := 0.8 * math.Sin(3*angle+2*off)
-			points = append(points, float32(math.Cos(angle+off)*math.Cos(up)), float32(math.Sin(angle+off)*math.Cos(up)), float32(math.Sin(up)))
+			points = append(points, float32(math.Cos(angle+off)*math.Cos(up)), float32(math.Sin(angle+off)*math.Cos(up)),
+				float32(math.Sin(up)))
 		}
 		return points
 	}

@@ -12,43 +12,43 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Step is what Figure 1 shows of one step of training: a batch on its way forward, and the two ways back to a gradient.
-// Matrices are row by row; what was measured is drawn, and nothing else.
+// Step is the data of Figure 1: one training step of a batch of N images with embeddings of dimension D, forward and
+// back to the gradient in two ways. Matrices are row-major. All values are measured ones.
 type Step struct {
-	Images []image.Image // Of the batch's first images, a class in a row.
+	Images []image.Image // The first images of the batch, one class in a row.
 	PerRow int
-	Labels []int64   // [N], members of a class next to each other.
+	Labels []int64   // [N], sorted by class.
 	Dim    int       // D
-	F      []float32 // The L2-normalised embeddings, [N, D].
-	S      []float32 // Their similarities, [N, N].
+	F      []float32 // [N, D], the L2-normalized embeddings.
+	S      []float32 // [N, N], their similarities.
 
 	Triplets []StepTriplet
 
-	// The paper's way: the rule, its gradient matrix [N, N] and its gradient at F, [N, D].
+	// Gradient surgery: the rule, its gradient matrix [N, N] and its gradient at F, [N, D].
 	Rule string
 	M, G []float32
-	// The usual way: the loss, a line or two of formula, its value, its M = ∂L/∂S + (∂L/∂S)ᵀ and ∂L/∂F by autodiff.
+	// Autodiff: the loss, its formula in one or two lines, its value, its M = ∂L/∂S + (∂L/∂S)ᵀ and ∂L/∂F.
 	Loss        string
 	Formula     []Markup
 	Value       float64
 	LossM       []float32
 	LossG       []float32
 	Constant    float64 // c in ∂L/∂F = c·G.
-	DifferenceM float64 // The largest |M of the loss − c·M| over the largest entry.
-	DifferenceG float64 // The same of ∂L/∂F and G.
+	DifferenceM float64 // The largest |M of the loss − c·M|, relative to the largest entry.
+	DifferenceG float64 // The same for ∂L/∂F and G.
 
-	// Both at the network's weights: the length of the gradient of each of its stages.
+	// Stages are the stages of the network with the length of their gradients in both ways.
 	Stages []StepStage
 }
 
-// StepTriplet is a triplet of the batch and what the rule makes of it.
+// StepTriplet is a triplet of the batch with its similarities and the rule's weights.
 type StepTriplet struct {
-	Anchor, Positive, Negative         int // Rows of the batch.
+	Anchor, Positive, Negative         int // Indices into the batch.
 	Sap, San                           float64
 	PairPositive, PairNegative, Weight float64 // P₊, P₋ and T.
 }
 
-// StepStage is a stage of the network with the length of its weights' gradient by the rule and by the loss.
+// StepStage is a stage of the network with the length of its weights' gradient under the rule and under the loss.
 type StepStage struct {
 	Name       string
 	Rule, Loss float64
@@ -58,25 +58,28 @@ func (s Step) check() error {
 	n := len(s.Labels)
 	fail := func(format string, args ...any) error { return fmt.Errorf("figure 1: "+format, args...) }
 	if n == 0 || s.Dim < 1 || len(s.Images) == 0 || s.PerRow < 1 {
-		return fail("%d labels, %d dimensions, %d images, %d in a row; want at least one of each", n, s.Dim, len(s.Images), s.PerRow)
+		return fail("%d labels, %d dimensions, %d images, %d in a row; want at least one of each",
+			n, s.Dim, len(s.Images), s.PerRow)
 	}
 	for _, m := range []struct {
 		name   string
 		values []float32
 		want   int
-	}{{"F", s.F, n * s.Dim}, {"S", s.S, n * n}, {"M", s.M, n * n}, {"G", s.G, n * s.Dim}, {"M of the loss", s.LossM, n * n}, {"∂L/∂F", s.LossG, n * s.Dim}} {
+	}{{"F", s.F, n * s.Dim}, {"S", s.S, n * n}, {"M", s.M, n * n}, {"G", s.G, n * s.Dim},
+		{"M of the loss", s.LossM, n * n}, {"∂L/∂F", s.LossG, n * s.Dim}} {
 		if len(m.values) != m.want {
 			return fail("%s has %d values, want %d", m.name, len(m.values), m.want)
 		}
 		for i, v := range m.values {
 			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
-				return fail("value %d of %s is %v", i, m.name, x)
+				return fail("value %d of %s is %v; want finite numbers", i, m.name, x)
 			}
 		}
 	}
 	for i, t := range s.Triplets {
 		if min(t.Anchor, t.Positive, t.Negative) < 0 || max(t.Anchor, t.Positive, t.Negative) >= n {
-			return fail("triplet %d is of rows %d, %d and %d of %d", i, t.Anchor, t.Positive, t.Negative, n)
+			return fail("triplet %d is of rows %d, %d and %d; want rows from 0 to %d", i, t.Anchor, t.Positive,
+				t.Negative, n-1)
 		}
 		if sum := t.Sap + t.San + t.PairPositive + t.PairNegative + t.Weight; math.IsNaN(sum) || math.IsInf(sum, 0) {
 			return fail("triplet %d has a weight or a similarity that is not finite", i)
@@ -90,12 +93,13 @@ func (s Step) check() error {
 	return nil
 }
 
-// The two ways, in colours that stand for them wherever they meet. The paper's own figure has red and blue.
-var lossWay, surgeryWay = Vermilion, Blue
+// The colors of the two ways to a gradient. The paper's own figure has red and blue.
+var lossColor, surgeryColor = Vermilion, Blue
 
-// Framework is Figure 1: a batch forward through the network to similarities and triplets, and back on two ways. A loss
-// is differentiated by machine; the paper composes direction × pair weight × triplet weight. Both are a matrix M, a
-// gradient G = M f at the embeddings, and from there one back-propagation.
+// Framework draws Figure 1: a batch goes forward through the network to similarities and triplets, and back to the
+// gradient in two ways. One differentiates a loss; the other, the paper's, composes direction × pair weight ×
+// triplet weight. Both give a matrix M, a gradient G = M f at the embeddings, and from there one back-propagation.
+// Shapes that disagree and values that are not finite are errors.
 func Framework(s Step) (*Figure, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -106,9 +110,12 @@ func Framework(s Step) (*Figure, error) {
 	}
 	return &Figure{
 		Width: vg.Points(690), Height: vg.Points(420),
-		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, the similarities S and the mined triplets. "+
-			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, and the rule %s composed of direction, pair weight and triplet weight. "+
-			"The gradient matrices M, the gradients at the embeddings and those of the network's weights are the same but for the factor %s.",
+		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
+			"the similarities S and the mined triplets. "+
+			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
+			"and the rule %s composed of direction, pair weight and triplet weight. "+
+			"The gradient matrices M, the gradients at the embeddings and those of the network's weights "+
+			"are equal up to the factor %s.",
 			len(s.Labels), s.Loss, s.Rule, number(s.Constant)),
 		panels: func(c draw.Canvas) {
 			frameworkPicture{s, fmt.Sprintf("%s × %s × %s", direction, pair, triplet)}.draw(c)
@@ -116,8 +123,8 @@ func Framework(s Step) (*Figure, error) {
 	}, nil
 }
 
-// frameworkPicture lays Figure 1 out: five columns, three rows. What is below the forward pass is a gradient at what is
-// above it.
+// frameworkPicture lays out Figure 1 in five columns and three rows: the forward pass on top, and below each quantity
+// its gradients.
 type frameworkPicture struct {
 	Step
 	parts Markup
@@ -129,10 +136,10 @@ const (
 )
 
 func (f frameworkPicture) draw(c draw.Canvas) {
-	c.Max.X -= 12 // Room for the way from the triplets to the rule.
+	c.Max.X -= 12 // Room for the arrow from the triplets to the rule.
 	row := (c.Max.Y - c.Min.Y) / 3
 	gap := (c.Max.X - c.Min.X - 5*frameworkSide) / 4
-	// cell is the panel of a column and a row, from the top left.
+	// cell returns the panel of a column and a row, counted from the top left.
 	cell := func(column, line int) draw.Canvas {
 		p := c
 		p.Min.X = c.Min.X + vg.Length(column)*(frameworkSide+gap)
@@ -144,14 +151,14 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	n, dim := len(f.Labels), f.Dim
 	sizes := func(rows, columns int) string { return fmt.Sprintf("%d × %d", rows, columns) }
 
-	// Forward.
+	// The forward pass.
 	f.images(cell(0, 0))
 	f.network(cell(1, 0))
 	frameworkHeat(cell(2, 0), n, dim, f.F, diverging, true)
 	frameworkHeat(cell(3, 0), n, n, f.S, viridis, false)
 	f.classes(cell(3, 0))
 	f.mined(cell(3, 0))
-	f.cloud(cell(4, 0))
+	f.diagram(cell(4, 0))
 	frameworkTitle(cell(0, 0), ink, "$\\mathbf{X}$, a batch", fmt.Sprintf("%d images", n))
 	frameworkTitle(cell(1, 0), ink, "network $f_\\theta$", "")
 	frameworkTitle(cell(2, 0), ink, "$\\mathbf{f}$", sizes(n, dim))
@@ -166,9 +173,9 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		frameworkArrow(c, cell(i, 0), cell(i+1, 0), ink, label)
 	}
 
-	// Back, on two ways.
+	// The two ways back.
 	for line, way := range []struct {
-		colour color.NRGBA
+		color  color.NRGBA
 		m, g   []float32
 		title  Markup
 		mTitle Markup
@@ -176,75 +183,80 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		start  func(draw.Canvas)
 		how    Markup
 	}{
-		{lossWay, f.LossM, f.LossG, "loss $L$: " + f.Loss, `$\partial L/\partial S+(\partial L/\partial S)^T$`, `$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
-		{surgeryWay, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
+		{lossColor, f.LossM, f.LossG, "loss $L$: " + f.Loss, `$\partial L/\partial S+(\partial L/\partial S)^T$`,
+			`$\partial L/\partial\mathbf{f}$`, f.formula, "autodiff"},
+		{surgeryColor, f.M, f.G, f.parts, "$M$", "$G = M\\,\\mathbf{f}$", f.bars, "scatter"},
 	} {
 		line++
 		frameworkHeat(cell(3, line), n, n, way.m, diverging, true)
 		f.classes(cell(3, line))
 		frameworkHeat(cell(2, line), n, dim, way.g, diverging, true)
 		way.start(cell(4, line))
-		frameworkTitle(cell(4, line), way.colour, way.title, "")
-		frameworkTitle(cell(3, line), way.colour, way.mTitle, "")
-		frameworkTitle(cell(2, line), way.colour, way.gTitle, "")
-		frameworkArrow(c, cell(4, line), cell(3, line), way.colour, way.how)
-		frameworkArrow(c, cell(3, line), cell(2, line), way.colour, "$\\cdot\\,\\mathbf{f}$")
+		frameworkTitle(cell(4, line), way.color, way.title, "")
+		frameworkTitle(cell(3, line), way.color, way.mTitle, "")
+		frameworkTitle(cell(2, line), way.color, way.gTitle, "")
+		frameworkArrow(c, cell(4, line), cell(3, line), way.color, way.how)
+		frameworkArrow(c, cell(3, line), cell(2, line), way.color, "$\\cdot\\,\\mathbf{f}$")
 	}
 	under(3, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceM)))
 	under(2, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceG)))
 
-	// Both ways meet at the network.
+	// Both ways end at the network.
 	stages := cell(1, 1)
 	stages.Max.Y -= row / 2
 	stages.Min.Y -= row / 2
 	f.stages(stages)
 	frameworkTitle(stages, ink, `$\|\partial L/\partial\theta\|$ by stage`, "")
-	for line, colour := range []color.NRGBA{lossWay, surgeryWay} {
+	for line, color := range []color.NRGBA{lossColor, surgeryColor} {
 		from := vg.Point{X: cell(2, line+1).Min.X - 3, Y: cell(2, line+1).Min.Y + frameworkSide/2}
-		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + (stages.Max.Y-stages.Min.Y)*vg.Length(0.22-0.44*float64(line))}
-		arrow(c, from, to, stroke(colour, 1.5))
+		height := stages.Max.Y - stages.Min.Y
+		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + height*vg.Length(0.22-0.44*float64(line))}
+		arrow(c, from, to, stroke(color, 1.5))
 	}
 	c.FillText(aligned(style(noteSize, ink), text.XCenter, text.YCenter),
 		vg.Point{X: (stages.Max.X + cell(2, 1).Min.X) / 2, Y: stages.Center().Y}, "backward")
 	f.legend(cell(0, 1), row)
-	// From the triplets down into both ways.
+	// Arrows from the triplets to both ways.
 	down := cell(4, 0)
-	arrow(c, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 12}, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 30}, stroke(lossWay, 1.5))
+	arrow(c, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 12}, vg.Point{X: down.Max.X - 18, Y: down.Min.Y - 30},
+		stroke(lossColor, 1.5))
 	right := c.Max.X + 11
 	bend := cell(4, 2)
-	c.StrokeLines(stroke(surgeryWay, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y}, {X: right, Y: down.Center().Y},
+	c.StrokeLines(stroke(surgeryColor, 1.5), []vg.Point{{X: down.Max.X + 1, Y: down.Center().Y},
+		{X: right, Y: down.Center().Y},
 		{X: right, Y: bend.Center().Y}})
-	arrow(c, vg.Point{X: right, Y: bend.Center().Y}, vg.Point{X: bend.Max.X + 1, Y: bend.Center().Y}, stroke(surgeryWay, 1.5))
+	arrow(c, vg.Point{X: right, Y: bend.Center().Y}, vg.Point{X: bend.Max.X + 1, Y: bend.Center().Y},
+		stroke(surgeryColor, 1.5))
 }
 
-// frameworkTitle sets a title above a panel, and a note to the right of it.
-func frameworkTitle(c draw.Canvas, colour color.Color, title, note Markup) {
-	s := aligned(bold(style(noteSize+1, colour)), text.XLeft, text.YBottom)
+// frameworkTitle writes a title above a panel, with a note at the right.
+func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
+	s := aligned(bold(style(noteSize+1, color)), text.XLeft, text.YBottom)
 	c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y + 4}, title)
 	if note != "" {
 		c.FillText(aligned(style(noteSize, quiet), text.XRight, text.YBottom), vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
 	}
 }
 
-// frameworkArrow joins two panels of a row, in either direction, with a label on the arrow.
-func frameworkArrow(c, from, to draw.Canvas, colour color.Color, label Markup) {
+// frameworkArrow draws an arrow between two panels of a row, in either direction, with a label.
+func frameworkArrow(c, from, to draw.Canvas, color color.Color, label Markup) {
 	y := from.Center().Y
 	a, b := from.Max.X+4, to.Min.X-4
 	if from.Min.X > to.Min.X {
 		a, b = from.Min.X-4, to.Max.X+4
 	}
-	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(colour, 1.5))
-	c.FillText(aligned(style(noteSize, colour), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
+	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(color, 1.5))
+	c.FillText(aligned(style(noteSize, color), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
 }
 
-func frameworkFrame(c draw.Canvas, colour color.Color) {
-	c.StrokeLines(stroke(colour, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+func frameworkFrame(c draw.Canvas, color color.Color) {
+	c.StrokeLines(stroke(color, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
 }
 
-// frameworkHeat draws a matrix over a panel: with a sign, from the largest magnitude below zero to that above it, else
-// from the least to the largest value.
-func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colours scale, signed bool) {
-	b := bar{low: float64(slices.Min(values)), high: float64(slices.Max(values)), colours: colours}
+// frameworkHeat draws a matrix as a heat map. The scale of a signed matrix is symmetric about zero; any other runs from
+// the least to the largest value.
+func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colors scale, signed bool) {
+	b := bar{low: float64(slices.Min(values)), high: float64(slices.Max(values)), colors: colors}
 	if signed {
 		b.high = max(b.high, -b.low)
 		b.low = -b.high
@@ -252,7 +264,8 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colours s
 	if !(b.low < b.high) {
 		b.low, b.high = b.low-0.5, b.high+0.5
 	}
-	down, across := max(1, 256/rows), max(1, 256/columns) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	// Each cell has several pixels, so that viewers that smooth images blur only its edges.
+	down, across := max(1, 256/rows), max(1, 256/columns)
 	img := image.NewNRGBA(image.Rect(0, 0, columns*across, rows*down))
 	for y := range rows * down {
 		for x := range columns * across {
@@ -263,17 +276,18 @@ func frameworkHeat(c draw.Canvas, rows, columns int, values []float32, colours s
 	frameworkFrame(c, ink)
 }
 
-// images draws the first images of the batch, as many as go into the panel.
+// images draws the first images of the batch.
 func (f frameworkPicture) images(c draw.Canvas) {
 	rows := (len(f.Images) + f.PerRow - 1) / f.PerRow
 	side := frameworkSide / vg.Length(max(rows, f.PerRow))
 	for i, img := range f.Images {
 		at := vg.Point{X: c.Min.X + side*vg.Length(i%f.PerRow), Y: c.Max.Y - side*vg.Length(i/f.PerRow+1)}
-		c.DrawImage(vg.Rectangle{Min: at.Add(vg.Point{X: 0.75, Y: 0.75}), Max: at.Add(vg.Point{X: side - 0.75, Y: side - 0.75})}, img)
+		c.DrawImage(vg.Rectangle{Min: at.Add(vg.Point{X: 0.75, Y: 0.75}),
+			Max: at.Add(vg.Point{X: side - 0.75, Y: side - 0.75})}, img)
 	}
 }
 
-// network draws the stages as what they do to an image: ever smaller, ever more channels.
+// network draws the stages as boxes that get smaller, as the images do.
 func (f frameworkPicture) network(c draw.Canvas) {
 	n := len(f.Stages)
 	if n == 0 {
@@ -283,7 +297,8 @@ func (f frameworkPicture) network(c draw.Canvas) {
 	for i, stage := range f.Stages {
 		half := frameworkSide * vg.Length(0.44*(1-0.72*float64(i)/float64(max(n-1, 1))))
 		x := c.Min.X + step*vg.Length(i)
-		r := vg.Rectangle{Min: vg.Point{X: x + 1.5, Y: c.Center().Y - half}, Max: vg.Point{X: x + step - 1.5, Y: c.Center().Y + half}}
+		r := vg.Rectangle{Min: vg.Point{X: x + 1.5, Y: c.Center().Y - half},
+			Max: vg.Point{X: x + step - 1.5, Y: c.Center().Y + half}}
 		c.SetColor(faint)
 		c.Fill(r.Path())
 		c.SetLineStyle(stroke(ink, 0.6))
@@ -294,7 +309,7 @@ func (f frameworkPicture) network(c draw.Canvas) {
 	}
 }
 
-// classes draws the lines between classes over a matrix of the batch.
+// classes draws lines between the classes on a matrix of the batch.
 func (f frameworkPicture) classes(c draw.Canvas) {
 	n := len(f.Labels)
 	for i := 1; i < n; i++ {
@@ -321,8 +336,8 @@ func (f frameworkPicture) mined(c draw.Canvas) {
 	}
 }
 
-// cloud draws the triplets by their similarities, with the diagonal above which the negative is the nearer one.
-func (f frameworkPicture) cloud(c draw.Canvas) {
+// diagram draws the triplets on the triplet diagram. Above the diagonal the negative is nearer.
+func (f frameworkPicture) diagram(c draw.Canvas) {
 	low, high := 0.0, 1.0
 	for _, t := range f.Triplets {
 		low, high = min(low, t.Sap, t.San), max(high, t.Sap, t.San)
@@ -347,9 +362,9 @@ func (f frameworkPicture) cloud(c draw.Canvas) {
 	c.FillText(aligned(s, text.XRight, text.YTop), vg.Point{X: c.Max.X, Y: c.Min.Y - 2}, number(high))
 }
 
-// formula is the red way's beginning: a number, and what it is made of.
+// formula draws the start of autodiff: the loss, its formula and its value.
 func (f frameworkPicture) formula(c draw.Canvas) {
-	frameworkFrame(c, lossWay)
+	frameworkFrame(c, lossColor)
 	lines := append(slices.Clone(f.Formula), "mean over triplets:", fmt.Sprintf("$L$ = %.4f", f.Value))
 	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	step := frameworkSide / vg.Length(len(lines)+1)
@@ -358,9 +373,9 @@ func (f frameworkPicture) formula(c draw.Canvas) {
 	}
 }
 
-// bars is the blue way's beginning: P₊, P₋ and T of each triplet, each on a scale of its own from zero.
+// bars draws the start of gradient surgery: P₊, P₋ and T of each triplet. Each has its own scale.
 func (f frameworkPicture) bars(c draw.Canvas) {
-	frameworkFrame(c, surgeryWay)
+	frameworkFrame(c, surgeryColor)
 	part := frameworkSide / 3
 	for i, p := range []struct {
 		name Markup
@@ -374,9 +389,11 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		for _, t := range f.Triplets {
 			low, high = min(low, p.of(t)), max(high, p.of(t))
 		}
-		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4}, Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
+		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4},
+			Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
 		c.FillText(aligned(style(noteSize, ink), text.XLeft, text.YBottom), vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
-		c.FillText(aligned(style(noteSize-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2}, fmt.Sprintf("%.2g", high))
+		c.FillText(aligned(style(noteSize-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2},
+			fmt.Sprintf("%.2g", high))
 		if high == low {
 			continue
 		}
@@ -384,15 +401,16 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		width := (box.Max.X - box.Min.X) / vg.Length(len(f.Triplets))
 		for k, t := range f.Triplets {
 			v := p.of(t)
-			r := vg.Rectangle{Min: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.1), Y: y(min(v, 0))}, Max: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.9), Y: y(max(v, 0))}}
-			c.SetColor(surgeryWay)
+			r := vg.Rectangle{Min: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.1), Y: y(min(v, 0))},
+				Max: vg.Point{X: box.Min.X + width*(vg.Length(k)+0.9), Y: y(max(v, 0))}}
+			c.SetColor(surgeryColor)
 			c.Fill(r.Path())
 		}
 		c.StrokeLine2(stroke(ink, 0.5), box.Min.X, y(0), box.Max.X, y(0))
 	}
 }
 
-// stages draws the length of the weights' gradient, each stage under the one above, by both ways.
+// stages draws the length of the gradient of each stage's weights in both ways.
 func (f frameworkPicture) stages(c draw.Canvas) {
 	high := 0.0
 	for _, s := range f.Stages {
@@ -409,10 +427,11 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 			x := c.Min.X + step*(vg.Length(i)+0.1+0.4*vg.Length(k))
 			top := c.Min.Y + (frameworkSide-8)*vg.Length(v/high)
 			r := vg.Rectangle{Min: vg.Point{X: x, Y: c.Min.Y}, Max: vg.Point{X: x + 0.4*step, Y: top}}
-			c.SetColor([]color.NRGBA{lossWay, surgeryWay}[k])
+			c.SetColor([]color.NRGBA{lossColor, surgeryColor}[k])
 			c.Fill(r.Path())
 		}
-		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5), Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
+		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5),
+			Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
 			fmt.Sprintf("%.2g", max(stage.Loss, stage.Rule)))
 		s := aligned(style(noteSize-0.5, ink), text.XRight, text.YCenter)
 		s.Rotation = math.Pi / 2
@@ -420,19 +439,22 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 	}
 }
 
-// legend says what the colours mean.
+// legend explains the colors.
 func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 	y := c.Max.Y - row/2 + 34
 	for _, l := range []struct {
-		colour color.NRGBA
-		bold   bool
-		text   Markup
+		color color.NRGBA
+		bold  bool
+		text  Markup
 	}{
-		{lossWay, true, "a loss, differentiated"}, {lossWay, false, "$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"}, {},
-		{surgeryWay, true, "gradient surgery"}, {surgeryWay, false, "direction × pair weight"}, {surgeryWay, false, "× triplet weight"}, {},
+		{lossColor, true, "a loss, differentiated"}, {lossColor, false,
+			"$L$ → $\\partial L/\\partial\\mathbf{f}$ by autodiff"},
+		{},
+		{surgeryColor, true, "gradient surgery"}, {surgeryColor, false, "direction × pair weight"},
+		{surgeryColor, false, "× triplet weight"}, {},
 		{ink, false, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
 	} {
-		s := aligned(style(noteSize, l.colour), text.XLeft, text.YTop)
+		s := aligned(style(noteSize, l.color), text.XLeft, text.YTop)
 		if l.bold {
 			s = bold(s)
 		}

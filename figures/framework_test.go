@@ -8,12 +8,14 @@ import (
 	"testing"
 )
 
-// twoClasses is a step with eight embeddings on the unit circle, all in closed form: cos/lin/cir with the triplets of
-// neighbours.
+// twoClasses returns a step with eight embeddings on the unit circle in closed form, under cos/lin/cir; the positive is
+// the neighbor.
 func twoClasses() Step {
 	const n, dim = 8, 2
-	s := Step{PerRow: 4, Labels: make([]int64, n), Dim: dim, Rule: "cos/lin/cir", Loss: "circle", Formula: []Markup{"log(1 + exp($z$))"},
-		Value: 0.5, Constant: 2, DifferenceM: 1.2e-7, M: make([]float32, n*n), LossM: make([]float32, n*n), G: make([]float32, n*dim), LossG: make([]float32, n*dim)}
+	s := Step{PerRow: 4, Labels: make([]int64, n), Dim: dim, Rule: "cos/lin/cir", Loss: "circle",
+		Formula: []Markup{"log(1 + exp($z$))"},
+		Value:   0.5, Constant: 2, DifferenceM: 1.2e-7, M: make([]float32, n*n), LossM: make([]float32, n*n),
+		G: make([]float32, n*dim), LossG: make([]float32, n*dim)}
 	angle := func(i int) float64 { return 0.25 * float64(i) * (1 + 0.1*float64(i%3)) }
 	for i := range n {
 		s.Labels[i] = int64(i / 4)
@@ -71,7 +73,7 @@ func TestFramework(t *testing.T) {
 			t.Errorf("want %q, not %v", want, err)
 		}
 	}
-	s := twoClasses() // Nothing was mined, and nothing moves.
+	s := twoClasses() // No triplets, and so no gradient.
 	s.Triplets, s.Stages = nil, nil
 	clear(s.M)
 	f, err = Framework(s)

@@ -12,24 +12,26 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Matrix is a batch's gradient matrix M, for which the gradient at the embeddings is G = M f.
+// Matrix is the gradient matrix M of a batch of n. The gradient at the embeddings is G = M f.
 type Matrix struct {
 	Title  Markup
 	Values []float32 // [n, n] row by row: entry (i, j) is the coefficient of f_j in the gradient of f_i.
 	Labels []int64   // [n]
 }
 
-// GradientMatrix draws gradient matrices side by side as heat maps, white at zero, on one scale of colours. Members of
-// a class stand together, in the batch's order, and lines part the classes.
+// GradientMatrix draws gradient matrices side by side as heat maps on one scale, with white at zero. Rows and columns
+// are sorted by class, in the order of the batch within a class, and lines separate the classes. Each matrix is [n,
+// n] for n labels; values must be finite. The paper has no such figure.
 func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	if len(matrices) == 0 {
-		return nil, fmt.Errorf("gradient matrix: there is none")
+		return nil, fmt.Errorf("gradient matrix: no matrices; want at least one")
 	}
 	top := 0.0
 	for _, m := range matrices {
 		n := len(m.Labels)
 		if n == 0 || len(m.Values) != n*n {
-			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want their square", Plain(m.Title), len(m.Values), n)
+			return nil, fmt.Errorf("gradient matrix %q: %d values for %d labels; want [n, n] values for n labels",
+				Plain(m.Title), len(m.Values), n)
 		}
 		for i, v := range m.Values {
 			if x := float64(v); math.IsNaN(x) || math.IsInf(x, 0) {
@@ -38,10 +40,10 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 			top = max(top, math.Abs(float64(v)))
 		}
 	}
-	if top == 0 { // No triplet moved anything.
+	if top == 0 { // A batch without triplets.
 		top = 1
 	}
-	colours := bar{low: -top, high: top, colours: diverging}
+	colors := bar{low: -top, high: top, colors: diverging}
 	var panels []*plot.Plot
 	after := make([]vg.Length, len(matrices))
 	for i, m := range matrices {
@@ -51,7 +53,7 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		none := plot.ConstantTicks{}
 		p.X.Tick.Marker, p.Y.Tick.Marker = none, none
 		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
-		p.Add(cells{m, colours})
+		p.Add(cells{m, colors})
 		panels, after[i] = append(panels, p), 14
 	}
 	after[len(after)-1] = barRoom + 8
@@ -65,12 +67,12 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 				drawPlot(panels[i], part)
 			}
 			last := len(parts) - 1
-			colours.draw(panels[last].DataCanvas(parts[last]), parts[last])
+			colors.draw(panels[last].DataCanvas(parts[last]), parts[last])
 		},
 	}, nil
 }
 
-// cells draws a matrix with the lines between its classes.
+// cells draws a matrix with lines between its classes.
 type cells struct {
 	Matrix
 	bar bar
@@ -83,7 +85,7 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
-	zoom := max(1, 384/n) // Pixels a cell: viewers that smooth an image blur a cell's edge only.
+	zoom := max(1, 384/n) // Each cell has several pixels, so that viewers that smooth images blur only its edges.
 	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
 	for y := range n * zoom {
 		for x := range n * zoom {
@@ -105,7 +107,8 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLines(stroke(ink, 0.6), frame)
 }
 
-// OverLargest is a matrix over its largest entry, so that several can be seen on one scale of colours.
+// OverLargest divides a matrix by its largest magnitude, so that several matrices can share a color scale. A zero
+// matrix stays zero.
 func OverLargest(values []float32) []float32 {
 	largest := float32(0)
 	for _, v := range values {

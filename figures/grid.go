@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -18,7 +19,7 @@ type GridSet struct {
 	Data                        string
 	Directions, Pairs, Triplets []string
 	// Scores are Recall@1 in percent by rule, direction/pair/triplet. A rule that is not in it has no run.
-	Scores map[string]Score
+	Scores map[string]stats.Mean
 	// Marks are the rules to be framed, at most three, with frames by their place: solid, dashed and dotted.
 	Marks []GridMark
 }
@@ -169,7 +170,7 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 
 func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
-	colours := bar{low: low, high: high, colours: viridis}
+	colours := bar{low: low, high: high, colors: viridis}
 	cell := func(block, row, column int) vg.Rectangle {
 		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) + gridCellWidth*vg.Length(column)
 		y := top - gridHead - gridCellHeight*vg.Length(row)

@@ -4,25 +4,35 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 var gridLevels = [3][]string{{"euc", "cos", "euc-orth", "cos-orth"}, {"con", "euc", "lin", "lin-ms", "sig", "sig-ms"},
 	{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}}
 
+func meanOf(mean, std float64, n, diverged int) stats.Mean {
+	return stats.Mean{Mean: mean, Std: std, N: n, Diverged: diverged}
+}
+
+func intervalOf(value, low, high float64) stats.Interval {
+	return stats.Interval{Value: value, Low: low, High: high}
+}
+
 // gridScores are made-up scores of the full grid; of every sixth rule there is none, one diverged and one broke down.
-func gridScores(shift float64) map[string]Score {
-	scores := make(map[string]Score)
+func gridScores(shift float64) map[string]stats.Mean {
+	scores := make(map[string]stats.Mean)
 	for i, d := range gridLevels[0] {
 		for j, p := range gridLevels[1] {
 			for k, w := range gridLevels[2] {
 				if (7*i+3*j+5*k)%6 != 0 {
-					scores[d+"/"+p+"/"+w] = Score{Mean: shift + 2*float64(i) + 3*math.Sin(float64(j)) + float64(k)/2 - float64(i*j)/4, N: 1}
+					scores[d+"/"+p+"/"+w] = stats.Mean{Mean: shift + 2*float64(i) + 3*math.Sin(float64(j)) + float64(k)/2 - float64(i*j)/4, N: 1}
 				}
 			}
 		}
 	}
-	scores["cos/sig-ms/cir"] = Score{Mean: math.NaN(), Diverged: 1}
-	scores["euc/sig-ms/cir"] = Score{Mean: 12.3, N: 1}
+	scores["cos/sig-ms/cir"] = stats.Mean{Mean: math.NaN(), Diverged: 1}
+	scores["euc/sig-ms/cir"] = stats.Mean{Mean: 12.3, N: 1}
 	return scores
 }
 
@@ -31,7 +41,7 @@ func TestGridMap(t *testing.T) {
 	sets := []GridSet{
 		{Data: "minicar", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Scores: gridScores(70), Marks: marks},
 		{Data: "minishop", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Marks: []GridMark{{}, marks[1]},
-			Scores: map[string]Score{"cos/con/con": {Mean: 80, N: 1}, "cos/lin/con": {Mean: 82, N: 1}, "euc/lin/con": {Mean: 85, N: 1}}},
+			Scores: map[string]stats.Mean{"cos/con/con": {Mean: 80, N: 1}, "cos/lin/con": {Mean: 82, N: 1}, "euc/lin/con": {Mean: 85, N: 1}}},
 	}
 	f, err := GridMap(sets, somewhere)
 	checkGolden(t, "gridmap", f, err)
@@ -59,11 +69,11 @@ func TestGridEffects(t *testing.T) {
 	for f, levels := range gridLevels {
 		for i := range levels {
 			v := 74 + 2*math.Sin(float64(3*f+2*i))
-			set.Means[f] = append(set.Means[f], Interval{v, v - 0.6, v + 0.6})
+			set.Means[f] = append(set.Means[f], intervalOf(v, v-0.6, v+0.6))
 		}
 	}
-	set.Means[2][1] = Interval{math.NaN(), math.NaN(), math.NaN()}
-	set.Means[2][3] = Interval{74.5, math.NaN(), math.NaN()}
+	set.Means[2][1] = stats.Point(math.NaN())
+	set.Means[2][3] = stats.Point(74.5)
 	other := set
 	other.Data, other.Mean = "minishop", 74.2
 	f, err := GridEffects([]GridMargins{set, other}, somewhere)
@@ -80,14 +90,14 @@ func TestGridEffects(t *testing.T) {
 func gridProfile(lines, points int, over ...string) GridProfile {
 	p := GridProfile{Lines: lines, Points: points, LineNames: gridLevels[lines], PointNames: gridLevels[points], Over: over}
 	for i := range p.LineNames {
-		var line []Interval
+		var line []stats.Interval
 		for j := range p.PointNames {
 			v := 74 + 0.8*float64(i) + 2*math.Sin(float64(j)) - 0.2*float64(i*j)
-			line = append(line, Interval{v, v - 0.5, v + 0.5})
+			line = append(line, intervalOf(v, v-0.5, v+0.5))
 		}
 		p.Means = append(p.Means, line)
 	}
-	p.Means[1][2] = Interval{math.NaN(), math.NaN(), math.NaN()}
+	p.Means[1][2] = stats.Point(math.NaN())
 	return p
 }
 
@@ -114,11 +124,11 @@ func TestGridAnova(t *testing.T) {
 	table := GridAnova([]GridVariance{{
 		Data: "minicar",
 		Effects: []GridEffect{
-			{"direction", 3, 3, 210.3, 70.1, 63.7, 3e-16, Interval{0.62, 0.5, 0.7}},
-			{"pair weight", 5, 5, 12.34, 2.468, 2.24, 0.063, Interval{0.06, 0, 0.15}},
-			{"direction × triplet weight", 0, 18, 0, nan, nan, nan, Interval{nan, nan, nan}},
+			{"direction", 3, 3, 210.3, 70.1, 63.7, 3e-16, intervalOf(0.62, 0.5, 0.7)},
+			{"pair weight", 5, 5, 12.34, 2.468, 2.24, 0.063, intervalOf(0.06, 0, 0.15)},
+			{"direction × triplet weight", 0, 18, 0, nan, nan, nan, stats.Point(nan)},
 		},
-		Error: GridEffect{"error: seeds", 52, -1, 57.2, 1.1, nan, nan, Interval{nan, nan, nan}},
+		Error: GridEffect{"error: seeds", 52, -1, 57.2, 1.1, nan, nan, stats.Point(nan)},
 		Notes: []Markup{"the error is of seeds."},
 	}}, somewhere)
 	checkText(t, "gridanova", table, nil)
@@ -141,12 +151,12 @@ func TestHolm(t *testing.T) {
 }
 
 func TestGridTables(t *testing.T) {
-	none := Interval{math.NaN(), math.NaN(), math.NaN()}
+	none := stats.Point(math.NaN())
 	rules := []GridRule{
-		{"minicar", "cos/lin/cir", "best", 1, Score{81.2, 0, 1, 0}, Score{79.5, 0.7, 2, 0}, Interval{79.5, 78.1, 80.9}, none},
-		{"minicar", "cos-orth/lin-ms/cir", "the paper's", 12, Score{78.9, 0, 1, 0}, Score{78.8, 0.2, 2, 0}, Interval{78.8, 77.4, 80.2}, Interval{0.7, -1.2, 2.6}},
-		{"minicar", "euc/sig-ms/con", "worst", 167, Score{70.0, 0, 1, 0}, Missing, none, Interval{9.5, 7.5, 11.5}},
-		{"minishop", "euc/sig-ms/cir", "best", 0, Score{math.NaN(), 0, 0, 1}, Missing, none, none},
+		{"minicar", "cos/lin/cir", "best", 1, meanOf(81.2, 0, 1, 0), meanOf(79.5, 0.7, 2, 0), intervalOf(79.5, 78.1, 80.9), none},
+		{"minicar", "cos-orth/lin-ms/cir", "the paper's", 12, meanOf(78.9, 0, 1, 0), meanOf(78.8, 0.2, 2, 0), intervalOf(78.8, 77.4, 80.2), intervalOf(0.7, -1.2, 2.6)},
+		{"minicar", "euc/sig-ms/con", "worst", 167, meanOf(70.0, 0, 1, 0), Missing, none, intervalOf(9.5, 7.5, 11.5)},
+		{"minishop", "euc/sig-ms/cir", "best", 0, meanOf(math.NaN(), 0, 0, 1), Missing, none, none},
 	}
 	ends, err := GridEnds(rules, []Markup{"a note."}, somewhere)
 	checkText(t, "gridends", ends, err)
@@ -156,7 +166,8 @@ func TestGridTables(t *testing.T) {
 	if _, err := GridChoices(rules, nil, ""); err == nil {
 		t.Error("a rule without parts was taken")
 	}
-	gap := GridGap{"minicar", "cos", "euc", gridLevels[1], []Interval{{5.7, 4.1, 7.3}, {1.2, -0.4, 2.8}, {0.8, -0.8, 2.4}, {-0.04, -1.6, 1.6}, {2.8, 1.2, 4.4}, none}, []string{"con"}}
+	gap := GridGap{"minicar", "cos", "euc", gridLevels[1], []stats.Interval{intervalOf(5.7, 4.1, 7.3), intervalOf(1.2, -0.4, 2.8),
+		intervalOf(0.8, -0.8, 2.4), intervalOf(-0.04, -1.6, 1.6), intervalOf(2.8, 1.2, 4.4), none}, []string{"con"}}
 	other := gap
 	other.Data, other.Over = "minishop", gridLevels[2]
 	gaps, err := GridGaps([]GridGap{gap, other}, somewhere)

@@ -4,42 +4,19 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
-
-// Interval is a value with its 95 % interval; NaN where there is none.
-type Interval struct{ Value, Low, High float64 }
-
-// String is "1.2 [0.3, 2.1]", without the interval if there is none; "–" for no value.
-func (v Interval) String() string {
-	switch {
-	case math.IsNaN(v.Value):
-		return "–"
-	case math.IsNaN(v.Low) || math.IsNaN(v.High):
-		return tenths(v.Value)
-	}
-	return fmt.Sprintf("%s [%s,\u00a0%s]", tenths(v.Value), tenths(v.Low), tenths(v.High))
-}
-
-// tenths is a number with one decimal and a true minus sign.
-func tenths(v float64) string {
-	s := fmt.Sprintf("%.1f", v)
-	if s == "-0.0" {
-		s = "0.0"
-	}
-	return strings.Replace(s, "-", "−", 1)
-}
 
 // GridMargins are the marginal means of the parts of a rule on a data set, in percent.
 type GridMargins struct {
 	Data string
 	// Levels are the names of directions, pair weights and triplet weights, Means theirs.
 	Levels [3][]string
-	Means  [3][]Interval
+	Means  [3][]stats.Interval
 	Mean   float64 // Of the directions' means: what the others are above or below.
 }
 
@@ -107,7 +84,7 @@ func (m gridMean) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // gridBars are values with their intervals, one a row.
-type gridBars []Interval
+type gridBars []stats.Interval
 
 func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
@@ -161,7 +138,7 @@ type GridProfile struct {
 	Lines, Points         int
 	LineNames, PointNames []string
 	Over                  []string
-	Means                 [][]Interval // By line and point.
+	Means                 [][]stats.Interval // By line and point.
 }
 
 // GridInteraction is what [GridInteractions] draws of a data set: the same profiles for each.
@@ -178,13 +155,13 @@ type gridLine struct {
 
 // gridLooks are those of directions and of triplet weights; pair weights have [pairLooks].
 var gridLooks = []look{
-	{colour: Vermilion, shape: draw.CircleGlyph{}},
-	{colour: Blue, shape: draw.BoxGlyph{}},
-	{colour: Orange, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
-	{colour: SkyBlue, shape: diamond{}, dashes: []vg.Length{4, 2}},
-	{colour: Green, shape: draw.PyramidGlyph{}, dashes: []vg.Length{1.5, 1.5}},
-	{colour: Black, shape: draw.CrossGlyph{}, dashes: []vg.Length{6, 2, 1.5, 2}},
-	{colour: Purple, shape: draw.RingGlyph{}, dashes: []vg.Length{1.5, 1.5}},
+	{color: Vermilion, shape: draw.CircleGlyph{}},
+	{color: Blue, shape: draw.BoxGlyph{}},
+	{color: Orange, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
+	{color: SkyBlue, shape: diamond{}, dashes: []vg.Length{4, 2}},
+	{color: Green, shape: draw.PyramidGlyph{}, dashes: []vg.Length{1.5, 1.5}},
+	{color: Black, shape: draw.CrossGlyph{}, dashes: []vg.Length{6, 2, 1.5, 2}},
+	{color: Purple, shape: draw.RingGlyph{}, dashes: []vg.Length{1.5, 1.5}},
 }
 
 // GridInteractions draws interactions of two parts of a rule: a line for each level of one, through its means at the
@@ -214,7 +191,7 @@ func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error
 			for j, name := range p.LineNames {
 				alt += " " + name
 				for k, at := range p.PointNames {
-					alt += fmt.Sprintf(" %s %s", at, Interval{p.Means[j][k].Value, math.NaN(), math.NaN()})
+					alt += fmt.Sprintf(" %s %s", at, stats.Point(p.Means[j][k].Value))
 				}
 				alt += ";"
 			}
@@ -327,15 +304,15 @@ func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 				continue
 			}
 			if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
-				c.StrokeLine2(stroke(look.colour, 0.7), at(k), y(v.Low), at(k), y(v.High))
+				c.StrokeLine2(stroke(look.color, 0.7), at(k), y(v.Low), at(k), y(v.High))
 			}
 			if k > 0 && !math.IsNaN(line[k-1].Value) {
-				c.StrokeLines(stroke(look.colour, 1.2, look.dashes...), []vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
+				c.StrokeLines(stroke(look.color, 1.2, look.dashes...), []vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
 			}
 		}
 		for k, v := range line {
 			if !math.IsNaN(v.Value) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.7), Shape: look.shape}, vg.Point{X: at(k), Y: y(v.Value)})
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.7), Shape: look.shape}, vg.Point{X: at(k), Y: y(v.Value)})
 			}
 		}
 	}
@@ -351,8 +328,8 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
-		c.StrokeLines(stroke(l.colour, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(2.7), Shape: l.shape}, vg.Point{X: x + 7.5, Y: y})
+		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(2.7), Shape: l.shape}, vg.Point{X: x + 7.5, Y: y})
 		c.FillText(s, vg.Point{X: x + 18, Y: y}, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}

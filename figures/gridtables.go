@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // GridEffect is a line of an analysis of variance.
@@ -12,8 +14,8 @@ type GridEffect struct {
 	Name     string
 	DF, Full int // Degrees of freedom: of the runs there are, and of a grid without gaps; −1 for the error.
 	SS, MS   float64
-	F, P     float64  // NaN where there is no test.
-	Omega    Interval // Partial ω², as a fraction; NaN where there is none.
+	F, P     float64        // NaN where there is no test.
+	Omega    stats.Interval // Partial ω², as a fraction; NaN where there is none.
 }
 
 // GridVariance is the analysis of variance of a data set's grid.
@@ -100,7 +102,7 @@ func gridDigits(v float64) string {
 }
 
 // gridShare is a share with its interval.
-func gridShare(v Interval) string {
+func gridShare(v stats.Interval) string {
 	if math.IsNaN(v.Value) {
 		return "–"
 	}
@@ -113,9 +115,9 @@ type GridRule struct {
 	Name       Markup // What it is: "best", "the paper's", …
 	Rank       int    // By the first seed, from 1; 0 if it has none.
 	// First is over the run with the seed that ranks rules, Others over runs with other seeds, in percent.
-	First, Others Score
+	First, Others stats.Mean
 	// Replicated is the mean of Others with its interval, Behind its distance to that of the best rule.
-	Replicated, Behind Interval
+	Replicated, Behind stats.Interval
 }
 
 // gridRuleColumns are shared by the tables of rules.
@@ -146,7 +148,7 @@ func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, erro
 		if err != nil {
 			return nil, err
 		}
-		t.Rows = append(t.Rows, append(row, Scored(r.Others), Text(Interval{r.Others.Mean - r.First.Mean, math.NaN(), math.NaN()}.String())))
+		t.Rows = append(t.Rows, append(row, Scored(r.Others), Text(stats.Point(r.Others.Mean-r.First.Mean).String())))
 		shaded[r.Data] = append(shaded[r.Data], i)
 		if i+1 < len(rules) && (rules[i+1].Data != r.Data || rules[i+1].Name != r.Name) {
 			t.Rules = append(t.Rules, i+1)
@@ -187,7 +189,7 @@ func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, e
 type GridGap struct {
 	Data, Better, Worse string
 	Pairs               []string
-	Gaps                []Interval
+	Gaps                []stats.Interval
 	Over                []string // Triplet weights that the means are over.
 }
 
@@ -210,7 +212,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 		row := []Cell{Text(g.Data), Text(DirectionLabel(g.Better) + " − " + DirectionLabel(g.Worse))}
 		for _, v := range g.Gaps {
 			c := Text(v.String())
-			c.Bold = v.Low > 0 || v.High < 0
+			c.Bold = v.ExcludesZero()
 			row = append(row, c)
 		}
 		over := "–"
@@ -252,12 +254,12 @@ func GridCounts(counts []GridCount, notes []Markup, provenance string) *Table {
 		{"runs that did not diverge", func(c GridCount) string { return fmt.Sprint(c.Runs) }},
 		{"runs that diverged", func(c GridCount) string { return fmt.Sprint(c.Diverged) }},
 		{"rules that diverged with the first seed", func(c GridCount) string { return fmt.Sprint(c.Broken) }},
-		{"mean of the rules by the first seed", func(c GridCount) string { return Interval{c.Mean, math.NaN(), math.NaN()}.String() }},
+		{"mean of the rules by the first seed", func(c GridCount) string { return stats.Point(c.Mean).String() }},
 		{"from worst to best", func(c GridCount) string {
 			if math.IsNaN(c.Low) {
 				return "–"
 			}
-			return tenths(c.Low) + " to " + tenths(c.High)
+			return stats.Point(c.Low).String() + " to " + stats.Point(c.High).String()
 		}},
 		{"standard deviation between rules", func(c GridCount) string { return gridDigits(c.Spread) }},
 		{"standard deviation between seeds", func(c GridCount) string { return gridDigits(c.Noise) }},

@@ -10,26 +10,28 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// PicturedTriplet is a triplet with its pictures.
+// PicturedTriplet is a triplet with its pictures and similarities.
 type PicturedTriplet struct {
 	Anchor, Positive, Negative image.Image
-	Class, NegativeClass       string // Of anchor and positive, and of the negative.
+	Class, NegativeClass       string // The class of anchor and positive, and that of the negative.
 	Sap, San                   float64
 }
 
-// HardTriplets draws triplets as pictures, anchor, nearest positive and nearest negative, with the similarities of their
-// pairs, in the order given. The nearer of the two neighbours has its similarity in bold.
+// HardTriplets draws triplets as pictures in the order given: anchor, nearest positive, nearest negative, with the
+// similarities of their pairs. The larger similarity is bold. The paper has no such figure. Similarities must lie in
+// [−1, 1].
 func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, error) {
 	if len(triplets) == 0 {
-		return nil, fmt.Errorf("triplets: none to draw; want at least one")
+		return nil, fmt.Errorf("triplets: no triplets; want at least one")
 	}
 	least, most := math.Inf(1), math.Inf(-1)
 	for i, t := range triplets {
 		if t.Anchor == nil || t.Positive == nil || t.Negative == nil {
-			return nil, fmt.Errorf("triplets: number %d lacks a picture", i+1)
+			return nil, fmt.Errorf("triplets: triplet %d lacks a picture; want three", i+1)
 		}
 		if !(math.Abs(t.Sap) <= 1.001 && math.Abs(t.San) <= 1.001) {
-			return nil, fmt.Errorf("triplets: number %d has S_ap = %v, S_an = %v; want similarities, −1 to 1", i+1, t.Sap, t.San)
+			return nil, fmt.Errorf("triplets: triplet %d has S_ap = %v, S_an = %v; want similarities in [-1, 1]",
+				i+1, t.Sap, t.San)
 		}
 		least, most = min(least, t.San-t.Sap), max(most, t.San-t.Sap)
 	}
@@ -39,7 +41,8 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 	f := &Figure{
 		Width:  2*margin + vg.Length(columns)*block + vg.Length(columns-1)*24,
 		Height: 2*margin + 14 + vg.Length(lines)*(sheetRow+8),
-		Alt: fmt.Sprintf("%d triplets as pictures: anchor, nearest positive, nearest negative. S_an − S_ap is %.3f to %.3f; where it is above 0 the negative is nearer.",
+		Alt: fmt.Sprintf("%d triplets as pictures: anchor, nearest positive, nearest negative. "+
+			"S_an − S_ap is %.3f to %.3f; where it is above 0 the negative is nearer.",
 			len(triplets), least, most),
 		Provenance: provenance,
 	}
@@ -89,7 +92,8 @@ func HardTriplets(provenance string, triplets ...PicturedTriplet) (*Pictures, er
 		p.rows = append(p.rows, []pictured{
 			{t.Anchor, "anchor, " + t.Class, nil, []string{"anchor", t.Class}},
 			{t.Positive, "positive", &yes, []string{"positive", fmt.Sprintf("$S_{ap}$ %.3f", t.Sap)}},
-			{t.Negative, "negative, " + t.NegativeClass, &no, []string{"negative", fmt.Sprintf("$S_{an}$ %.3f", t.San), t.NegativeClass}},
+			{t.Negative, "negative, " + t.NegativeClass, &no, []string{"negative", fmt.Sprintf("$S_{an}$ %.3f", t.San),
+				t.NegativeClass}},
 		})
 	}
 	return p, nil

@@ -10,30 +10,31 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// ImpliedParts are the pair weights and the triplet weight of a triplet, on a grid of similarities, [Midpoints]: those that a
-// loss implies, or those of a rule. (At S = 1 itself a loss may be at rest, or its distance without a slope.)
+// ImpliedParts are the pair weights and the triplet weight of a loss or of a rule on a grid of n similarities,
+// [Midpoints]. (Endpoints are left out: at S = 1 a loss may be zero, or its distance have no derivative.)
 type ImpliedParts struct {
 	Title Markup
-	// PairPositive is P₊ at each S_ap and PairNegative P₋ at each S_an, [n].
+	// PairPositive is P₊ at each S_ap, PairNegative is P₋ at each S_an; both [n].
 	PairPositive, PairNegative []float64
-	// Weight is T, [n, n] with S_ap along rows: at [i*n+j] that of the i-th S_ap with the j-th S_an. Its scale is of no
-	// account: it is drawn over its largest value.
+	// Weight is T, [n, n]; entry i*n+j belongs to the i-th S_ap and the j-th S_an. It is drawn relative to its largest
+	// value.
 	Weight []float64
 }
 
-// ImpliedRow is a loss beside the rule that the paper has for it, or that is near it.
+// ImpliedRow is a loss and the rule that the paper gives for it, or the nearest rule.
 type ImpliedRow struct{ Loss, Rule ImpliedParts }
 
-// ImpliedWeights draws a row for each loss: its pair weights as curves, dashed those of the rule, and the two triplet
-// weights over S_ap × S_an, each over its largest value.
+// ImpliedWeights draws a row for each loss: the pair weights as curves, dashed for the rule, and the triplet weights
+// of the loss and of the rule over S_ap × S_an, each relative to its largest value. It extends the paper's Table 1
+// to any loss. Weights must be finite.
 func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("implied weights: there is no loss")
+		return nil, fmt.Errorf("implied weights: no losses; want at least one")
 	}
-	const height, gap = vg.Length(190), vg.Length(16) // Between rows there is room for a label below and a title above.
+	const height, gap = vg.Length(190), vg.Length(16) // The gap holds a label and a title.
 	var panels [][]*plot.Plot
-	var colours bar
-	alt := "Pair weights and triplet weights that losses imply, beside those of rules:"
+	var colors bar
+	alt := "Pair weights and triplet weights of losses, beside those of rules:"
 	for i, r := range rows {
 		curves := newPlot("$P_+$ and $P_-$ of "+r.Loss.Title, "$S_{ap}$, $S_{an}$", "pair weight")
 		curves.X.Min, curves.X.Max = 0, 1
@@ -43,13 +44,14 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 		for k, p := range []ImpliedParts{r.Loss, r.Rule} {
 			n := len(p.PairPositive)
 			if n < 2 || len(p.PairNegative) != n || len(p.Weight) != n*n {
-				return nil, fmt.Errorf("implied weights %q: %d and %d pair weights and %d triplet weights; want n, n and n×n, n at least 2",
+				return nil, fmt.Errorf("implied weights %q: %d and %d pair weights, %d triplet weights; "+
+					"want n, n and n×n, n at least 2",
 					Plain(p.Title), n, len(p.PairNegative), len(p.Weight))
 			}
 			for _, w := range [][]float64{p.PairPositive, p.PairNegative, p.Weight} {
 				for _, v := range w {
 					if math.IsNaN(v) || math.IsInf(v, 0) {
-						return nil, fmt.Errorf("implied weights %q: a weight is %v", Plain(p.Title), v)
+						return nil, fmt.Errorf("implied weights %q: a weight is %v; want finite numbers", Plain(p.Title), v)
 					}
 				}
 			}
@@ -64,7 +66,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 					return nil, err
 				}
 				name := []Markup{"$P_+$", "$P_-$"}[side]
-				// Where the two are one, the broad one shows on both sides of the narrow one.
+				// Where the curves coincide, the wide one shows on both sides of the narrow one.
 				drawn.LineStyle = []draw.LineStyle{stroke(SkyBlue, 3.4), stroke(Vermilion, 1.5)}[side]
 				if k == 1 {
 					name, drawn.LineStyle = "rule", stroke(ink, 0.9, 3, 3)
@@ -76,7 +78,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			}
 		}
 		curves.Legend.Top = true
-		if curves.Y.Max == 0 { // The loss of nothing.
+		if curves.Y.Max == 0 { // All pair weights are zero.
 			curves.Y.Max = 1
 		}
 		curves.Y.Tick.Marker = every(roundStep(curves.Y.Max/4), 0, curves.Y.Max)
@@ -85,7 +87,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			colours = b
+			colors = b
 			line = append(line, panel)
 		}
 		panels = append(panels, line)
@@ -94,7 +96,7 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 	after := []vg.Length{26, 20, barRoom}
 	return &Figure{
 		Width: vg.Points(610), Height: height * vg.Length(len(rows)), Provenance: provenance,
-		Alt: alt[:len(alt)-1] + ". Curves: the loss's P+ in light blue and P- in orange, dashed those of the rule.",
+		Alt: alt[:len(alt)-1] + ". Curves: P+ of the loss in light blue, P- in orange; those of the rule are dashed.",
 		panels: func(c draw.Canvas) {
 			each := (c.Max.Y - c.Min.Y) / vg.Length(len(panels))
 			for i, line := range panels {
@@ -106,14 +108,14 @@ func ImpliedWeights(provenance string, rows ...ImpliedRow) (*Figure, error) {
 					drawPlot(line[k], part)
 				}
 				last := len(line) - 1
-				colours.draw(line[last].DataCanvas(parts[last]), parts[last])
+				colors.draw(line[last].DataCanvas(parts[last]), parts[last])
 			}
 		},
 	}, nil
 }
 
-// impliedField is T over its largest value, as a triplet diagram has it, in ten bands: their edges are lines of equal
-// weight, and a picture of flat colours is small.
+// impliedField returns T relative to its largest value as the field of a triplet diagram, in ten bands. Their edges
+// are lines of equal weight, and a picture with few colors makes a small file.
 func impliedField(p ImpliedParts) Field {
 	const side, bands = 151, 10
 	n := len(p.PairPositive)
@@ -125,7 +127,7 @@ func impliedField(p ImpliedParts) Field {
 		largest = 1
 	}
 	f := Field{Title: "$T$ of " + p.Title, Values: make([]float32, side*side)}
-	// Linear between the grid's points.
+	// Linear interpolation between grid points.
 	at := func(k int) (i int, share float64) {
 		x := min(max(float64(k)/(side-1)*float64(n)-0.5, 0), float64(n-1))
 		i = min(int(x), n-2)
@@ -143,7 +145,7 @@ func impliedField(p ImpliedParts) Field {
 	return f
 }
 
-// Midpoints are the middles of n equal parts of 0 to 1, in order.
+// Midpoints returns the centers of n equal parts of [0, 1], in order.
 func Midpoints(n int) []float32 {
 	out := make([]float32, n)
 	for i := range out {

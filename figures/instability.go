@@ -12,27 +12,29 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// NormCurve is how long the gradient G is under a pair weight, batch by batch, at rising β.
+// NormCurve is the length of the gradient G of each batch under one pair weight, as β grows.
 type NormCurve struct {
 	Name  Markup
-	Pair  string // The pair weight in a rule's name; of a loss, empty.
+	Pair  string // The pair weight's name in a rule; empty for a loss.
 	Beta  []float64
-	Norms [][]float64 // Of each β, the length of G for each batch.
-	Share []float64   // Of each β, which share of the variance of P₋ is left at equal S_an; nil if that is not known.
-	Top   []float64   // Of each β, the largest P₋ of all triplets; nil if that is not known.
+	Norms [][]float64 // [β][batch], the length of G.
+	Share []float64   // [β], the share of the variance of P₋ that remains at equal S_an; may be nil.
+	Top   []float64   // [β], the largest P₋ of all triplets; may be nil.
 }
 
-// NormPanel is the curves of a data set.
+// NormPanel is the curves of one data set.
 type NormPanel struct {
 	Data   string
 	Curves []NormCurve
 }
 
-// Instability draws for each data set what a pair weight makes of β: the length of G, mean and range over batches; its
-// standard deviation relative to its mean; and which share of the variance of P₋ the pair's own similarity leaves open.
+// Instability draws how pair weights depend on β, in one row for each data set: the length of G (mean and range over
+// batches), its standard deviation relative to its mean, and the share of the variance of P₋ that the pair's own
+// similarity does not explain. It tests the paper's statement that sig-ms is unstable. Lengths must be positive, at
+// least two for each β.
 func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("instability: no data")
+		return nil, fmt.Errorf("instability: no data sets; want at least one")
 	}
 	rows := make([][]*plot.Plot, len(sets))
 	for r, set := range sets {
@@ -46,8 +48,10 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 		norm.Y.Scale, spread.Y.Scale = plot.LogScale{}, plot.LogScale{}
 		var betas []float64
 		for k, curve := range set.Curves {
-			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) || curve.Share != nil && len(curve.Share) != len(curve.Beta) {
-				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares", Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms), len(curve.Share))
+			if len(curve.Beta) < 2 || len(curve.Norms) != len(curve.Beta) ||
+				curve.Share != nil && len(curve.Share) != len(curve.Beta) {
+				return nil, fmt.Errorf("instability: %s on %s has %d β, %d norms and %d shares; want as many of each, two or more",
+					Plain(curve.Name), set.Data, len(curve.Beta), len(curve.Norms), len(curve.Share))
 			}
 			var means, spreads, shares plotter.XYs
 			var ranges plotter.YErrors
@@ -57,7 +61,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				if err != nil || !(beta > 0) {
 					return nil, fmt.Errorf("instability: %s on %s at β = %g: %v", Plain(curve.Name), set.Data, beta, err)
 				}
-				// Curves with bars are shifted against each other so that these stand apart.
+				// Curves are shifted against each other so that their bars do not overlap.
 				x := beta * math.Pow(1.02, float64(k)-float64(len(set.Curves)-1)/2)
 				means = append(means, plotter.XY{X: x, Y: s.mean})
 				ranges = append(ranges, struct{ Low, High float64 }{s.mean - s.low, s.high - s.mean})
@@ -74,7 +78,7 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			bars.LineStyle, bars.CapWidth = stroke(look.colour, 0.8), vg.Points(3)
+			bars.LineStyle, bars.CapWidth = stroke(look.color, 0.8), vg.Points(3)
 			norm.Add(bars)
 			for _, part := range []struct {
 				plot   *plot.Plot
@@ -87,8 +91,8 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 				if err != nil {
 					return nil, err
 				}
-				l.LineStyle = stroke(look.colour, 1.4, look.dashes...)
-				s.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.2), Shape: look.shape}
+				l.LineStyle = stroke(look.color, 1.4, look.dashes...)
+				s.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
 				part.plot.Add(l, s)
 				if r == 0 && part.plot == norm {
 					norm.Legend.Add(curve.Name, l)
@@ -116,8 +120,9 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	}
 	return &Figure{
 		Width: vg.Points(570), Height: vg.Points(30 + 135*float64(len(sets))), Provenance: provenance,
-		Alt: "How long the gradient of a batch is under each pair weight as β grows, how much that differs between batches, and which share of the variance of P₋ the pair's own " +
-			"similarity does not explain: with sig-ms all three grow steeply with β, with sig they stay where they are, and lin and lin-ms have no β.",
+		Alt: "The length of a batch's gradient under each pair weight as β grows, how much it differs between batches, " +
+			"and the share of the variance of P₋ that the pair's own similarity does not explain. " +
+			"Under sig-ms all three grow steeply with β; under sig they do not grow; lin and lin-ms have no β.",
 		panels: func(c draw.Canvas) {
 			height := (c.Max.Y - c.Min.Y) / vg.Length(len(rows))
 			for r, plots := range rows {
@@ -132,12 +137,14 @@ func Instability(provenance string, sets ...NormPanel) (*Figure, error) {
 	}, nil
 }
 
-// InstabilityTable sets what [Instability] draws at one β as a table.
+// InstabilityTable returns the values of [Instability] at one β as a table.
 func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Table, error) {
 	const norm = "length of $G$ over batches"
 	t := &Table{
-		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true}, {Title: "mean", Group: norm}, {Title: "least", Group: norm},
-			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"}, {Title: "variance of $P_-$ at equal $S_{an}$"}},
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Weight", Left: true},
+			{Title: "mean", Group: norm}, {Title: "least", Group: norm},
+			{Title: "largest", Group: norm}, {Title: "std / mean", Group: norm}, {Title: "largest $P_-$"},
+			{Title: "variance of $P_-$ at equal $S_{an}$"}},
 		Caption:    fmt.Sprintf("The gradients of real batches at $\\beta$ = %s.", number(beta)),
 		Provenance: provenance,
 	}
@@ -158,7 +165,8 @@ func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Tabl
 			if k.Share != nil && !math.IsNaN(k.Share[i]) {
 				share = Text(fmt.Sprintf("%.0f %%", 100*k.Share[i]))
 			}
-			t.Rows = append(t.Rows, []Cell{Text(set.Data), Text(k.Name), Text(fmt.Sprintf("%.3f", s.mean)), Text(fmt.Sprintf("%.3f", s.low)),
+			t.Rows = append(t.Rows, []Cell{Text(set.Data), Text(k.Name), Text(fmt.Sprintf("%.3f", s.mean)),
+				Text(fmt.Sprintf("%.3f", s.low)),
 				Text(fmt.Sprintf("%.3f", s.high)), Text(fmt.Sprintf("%.3f", s.std/s.mean)), top, share})
 		}
 		t.Rules = append(t.Rules, len(t.Rows))
@@ -168,15 +176,15 @@ func InstabilityTable(provenance string, beta float64, sets ...NormPanel) (*Tabl
 
 type normStats struct{ mean, std, low, high float64 }
 
-// positiveStats of at least two finite numbers above zero, with the sample standard deviation.
+// positiveStats returns the statistics of at least two positive numbers, with the sample standard deviation.
 func positiveStats(values []float64) (normStats, error) {
 	s := normStats{low: math.Inf(1)}
 	if len(values) < 2 {
-		return s, fmt.Errorf("%d norms, want at least two", len(values))
+		return s, fmt.Errorf("%d norms; want at least two", len(values))
 	}
 	for _, v := range values {
 		if !(v > 0) || math.IsInf(v, 0) {
-			return s, fmt.Errorf("a norm is %g, want a finite number above zero", v)
+			return s, fmt.Errorf("a norm is %g; want a finite positive number", v)
 		}
 		s.mean += v / float64(len(values))
 		s.low, s.high = min(s.low, v), max(s.high, v)
@@ -186,12 +194,12 @@ func positiveStats(values []float64) (normStats, error) {
 	}
 	s.std = math.Sqrt(s.std)
 	if s.std == 0 {
-		return s, fmt.Errorf("all batches have the norm %g", s.mean)
+		return s, fmt.Errorf("all batches have the norm %g; want norms that differ", s.mean)
 	}
 	return s, nil
 }
 
-// valueTicks labels exactly these values.
+// valueTicks returns labeled ticks at the given values.
 func valueTicks(values []float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, v := range values {
@@ -200,7 +208,8 @@ func valueTicks(values []float64) plot.ConstantTicks {
 	return ticks
 }
 
-// normDecades labels the powers of ten of a logarithmic axis, or 1, 2 and 5 times them where it has few.
+// normDecades labels the powers of ten of a logarithmic axis. If the axis has few of them, it also labels 2 and 5 times
+// each.
 type normDecades struct{}
 
 func (normDecades) Ticks(low, high float64) []plot.Tick {
@@ -225,25 +234,26 @@ func (normDecades) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// NormRun is a run of a sweep over learning rates.
+// NormRun is one run of a sweep over learning rates.
 type NormRun struct {
 	Pair, Data    string
 	LR            float64
-	Mean, Largest float64 // Over the epochs, of an epoch's mean length of the gradient of all weights.
+	Mean, Largest float64 // Mean and largest over epochs of the mean length of the gradient of all weights.
 	Diverged      bool
 }
 
-// GradientNorms draws how long the gradient of the network's weights is over the learning rate, a panel for each data
-// set: the mean over a run's epochs, and a bar up to the largest. A run that diverged is a cross.
+// GradientNorms draws the length of the gradient of the network's weights over the learning rate, in one panel for
+// each data set. Points are means over the epochs of a run, bars reach up to the largest epoch, and a cross marks a
+// run that diverged. The paper has no such figure. Rates and lengths must be positive.
 func GradientNorms(runs []NormRun) (*Figure, error) {
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("gradient norms: no runs")
+		return nil, fmt.Errorf("gradient norms: no runs; want at least one")
 	}
 	var pairs, sets []string
 	var panels []*plot.Plot
 	for i, r := range runs {
 		if !(r.LR > 0 && r.Mean > 0 && r.Largest >= r.Mean) || math.IsInf(r.LR, 0) || math.IsInf(r.Largest, 0) {
-			return nil, fmt.Errorf("gradient norms: run %d is %+v; rate and norms must be finite and positive", i, r)
+			return nil, fmt.Errorf("gradient norms: run %d is %+v; want a finite positive rate and norms", i, r)
 		}
 		seriesIndex(&pairs, r.Pair)
 		if _, fresh := seriesIndex(&sets, r.Data); fresh {
@@ -280,8 +290,8 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(look.colour, 1.4, look.dashes...)
-			dots.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.2), Shape: look.shape}
+			l.LineStyle = stroke(look.color, 1.4, look.dashes...)
+			dots.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.2), Shape: look.shape}
 			bars, err := plotter.NewYErrorBars(struct {
 				plotter.XYs
 				plotter.YErrors
@@ -289,7 +299,7 @@ func GradientNorms(runs []NormRun) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			bars.LineStyle, bars.CapWidth = stroke(look.colour, 0.8), vg.Points(3)
+			bars.LineStyle, bars.CapWidth = stroke(look.color, 0.8), vg.Points(3)
 			panels[s].Add(bars, l, dots)
 			panels[s].Legend.Add(PairLabel(pair), l)
 			if len(lost) > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -19,10 +20,10 @@ type Length struct {
 	Rules []string
 	Steps []int // Rising.
 	// Scores are Recall@1 in percent by rule and number of steps.
-	Scores [][]Score
+	Scores [][]stats.Mean
 	// Paper are the paper's scores of the rules on its set PaperData, in the same role; nil if there are none.
 	PaperData string
-	Paper     []Score
+	Paper     []stats.Mean
 }
 
 func (l Length) check() error {
@@ -58,15 +59,15 @@ func checkLengths(sets []Length) error {
 // orders says how well the order of the rules at each length agrees with that at the next, and with the paper's.
 func (l Length) orders() ([]Markup, error) {
 	var out []Markup
-	at := func(j int) []Score {
-		column := make([]Score, len(l.Rules))
+	at := func(j int) []stats.Mean {
+		column := make([]stats.Mean, len(l.Rules))
 		for i := range l.Rules {
 			column[i] = l.Scores[i][j]
 		}
 		return column
 	}
 	for j := range len(l.Steps) - 1 {
-		a, err := Agreement(at(j), at(j+1))
+		a, err := stats.CompareRanks(at(j), at(j+1))
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +77,7 @@ func (l Length) orders() ([]Markup, error) {
 		return out, nil
 	}
 	for j, steps := range l.Steps {
-		a, err := Agreement(at(j), l.Paper)
+		a, err := stats.CompareRanks(at(j), l.Paper)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +193,7 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 			if !math.IsNaN(s.Mean) {
 				at := vg.Point{X: x(math.Log2(float64(l.Steps[j]))), Y: y(s.Mean)}
 				if s.Std > 0 {
-					c.StrokeLine2(stroke(look.colour, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
+					c.StrokeLine2(stroke(look.color, 0.8), at.X, y(s.Mean-s.Std), at.X, y(s.Mean+s.Std))
 				}
 				points = append(points, at)
 			}
@@ -200,11 +201,11 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		if len(points) == 0 {
 			continue
 		}
-		c.StrokeLines(stroke(look.colour, 1.2), points)
+		c.StrokeLines(stroke(look.color, 1.2), points)
 		for _, at := range points {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.colour, Radius: vg.Points(2.8), Shape: look.shape}, at)
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.8), Shape: look.shape}, at)
 		}
-		names = append(names, label{points[len(points)-1].Y, l.Rules[i], look.colour})
+		names = append(names, label{points[len(points)-1].Y, l.Rules[i], look.color})
 	}
 	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
 	const apart = vg.Length(10)

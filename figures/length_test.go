@@ -3,16 +3,18 @@ package figures
 import (
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 func someLengths() []Length {
 	return []Length{
 		{Data: "minicar", Rules: []string{"cos/con/con", "cos/lin/con", "cos/sig-ms/con"}, Steps: []int{720, 1440, 2880},
-			PaperData: "CAR", Paper: []Score{{Mean: 70, N: 5}, {Mean: 72, N: 5}, {Mean: 60, N: 5}},
-			Scores: [][]Score{{{Mean: 70, Std: 1, N: 3}, {Mean: 71, N: 1}, {Mean: 72, N: 1}}, {{Mean: 69, Std: 1, N: 3}, {Mean: 73, N: 1}, {Mean: 74, N: 1}},
+			PaperData: "CAR", Paper: []stats.Mean{{Mean: 70, N: 5}, {Mean: 72, N: 5}, {Mean: 60, N: 5}},
+			Scores: [][]stats.Mean{{{Mean: 70, Std: 1, N: 3}, {Mean: 71, N: 1}, {Mean: 72, N: 1}}, {{Mean: 69, Std: 1, N: 3}, {Mean: 73, N: 1}, {Mean: 74, N: 1}},
 				{{Mean: 60, Std: 2, N: 3}, {Mean: 62, N: 1}, Missing}}},
 		{Data: "minishop", Rules: []string{"cos/con/con", "cos/lin/con"}, Steps: []int{600, 1200},
-			Scores: [][]Score{{{Mean: 80, N: 1}, {Mean: 80.2, N: 1}}, {{Mean: 80.1, N: 1}, {Mean: 80.1, N: 1}}}},
+			Scores: [][]stats.Mean{{{Mean: 80, N: 1}, {Mean: 80.2, N: 1}}, {{Mean: 80.1, N: 1}, {Mean: 80.1, N: 1}}}},
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// blob is a picture of a class: a disc of its colour, moved by a variant.
+// blob returns a picture of a class: a disc in its color, shifted by the variant.
 func blob(class, variant int) image.Image {
 	img := image.NewNRGBA(image.Rect(0, 0, 32, 32))
-	k := flowColours[class%len(flowColours)]
+	k := flowColors[class%len(flowColors)]
 	for y := range 32 {
 		for x := range 32 {
 			c := color.NRGBA{uint8(200 + x), uint8(210 + y), 230, 255}
@@ -35,7 +37,8 @@ func TestRetrievalSheet(t *testing.T) {
 			if h == 4 {
 				name = "Chevrolet Silverado 1500 Extended Cab 2012"
 			}
-			r.Hits = append(r.Hits, RetrievalHit{Image: blob(h, k+1), Class: name, Similarity: 0.99 - 0.031*float64(k), Right: h == class})
+			r.Hits = append(r.Hits, RetrievalHit{Image: blob(h, k+1), Class: name, Similarity: 0.99 - 0.031*float64(k),
+				Right: h == class})
 		}
 		return r
 	}
@@ -45,7 +48,8 @@ func TestRetrievalSheet(t *testing.T) {
 	}
 	checkGolden(t, "retrievalsheet", f.Figure, nil)
 	page, err := Bytes(f, "html")
-	if err != nil || bytes.Count(page, []byte("<img ")) != 18 || bytes.Count(page, []byte("✗")) != 3 || bytes.Count(page, []byte(", wrong\"")) != 3 || len(page) > 40_000 {
+	if err != nil || bytes.Count(page, []byte("<img ")) != 18 || bytes.Count(page, []byte("✗")) != 3 ||
+		bytes.Count(page, []byte(", wrong\"")) != 3 || len(page) > 40_000 {
 		t.Errorf("as HTML: %d bytes, %v", len(page), err)
 	}
 	if want := "12 of 15 are of the query's class, and so is the nearest of 2 queries"; !strings.Contains(f.Alt, want) {
@@ -53,14 +57,15 @@ func TestRetrievalSheet(t *testing.T) {
 	}
 	bad := row(0, 0)
 	bad.Hits[0].Similarity = math.NaN()
-	for name, rows := range map[string][]RetrievalRow{"none": nil, "no hit": {row(1)}, "NaN": {bad}, "no picture": {{Hits: row(0, 0).Hits}}} {
+	for name, rows := range map[string][]RetrievalRow{"none": nil, "no hit": {row(1)}, "NaN": {bad},
+		"no picture": {{Hits: row(0, 0).Hits}}} {
 		if _, err := RetrievalSheet("", rows...); err == nil || !strings.HasPrefix(err.Error(), "retrieval sheet: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A picture of 256 pixels is reduced, one of 32 enlarged without new colours.
+// Large pictures are reduced; 32 pixels are enlarged without new colors.
 func TestThumb(t *testing.T) {
 	for _, side := range []int{8, 32, 50, 256} {
 		img := image.NewNRGBA(image.Rect(5, 5, 5+side, 5+side))
@@ -85,14 +90,16 @@ func TestHardTriplets(t *testing.T) {
 	var triplets []PicturedTriplet
 	for i := range 6 {
 		triplets = append(triplets, PicturedTriplet{Anchor: blob(i, 0), Positive: blob(i, 1), Negative: blob(i+1, 2),
-			Class: fmt.Sprintf("class %d", i), NegativeClass: fmt.Sprintf("class %d", i+1), Sap: 0.6 + 0.04*float64(i), San: 0.79})
+			Class: fmt.Sprintf("class %d", i), NegativeClass: fmt.Sprintf("class %d", i+1), Sap: 0.6 + 0.04*float64(i),
+			San: 0.79})
 	}
 	f, err := HardTriplets(somewhere, triplets...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkGolden(t, "hardtriplets", f.Figure, nil)
-	if page, err := Bytes(f, "html"); err != nil || bytes.Count(page, []byte("<img ")) != 18 || !bytes.Contains(page, []byte("0.790")) {
+	if page, err := Bytes(f, "html"); err != nil || bytes.Count(page, []byte("<img ")) != 18 ||
+		!bytes.Contains(page, []byte("0.790")) {
 		t.Errorf("as HTML: %v", err)
 	}
 	if want := "S_an − S_ap is -0.010 to 0.190"; !strings.Contains(f.Alt, want) {
@@ -114,7 +121,8 @@ func TestClassRecall(t *testing.T) {
 	classes[4].Name = "Mercedes-Benz 300-Class Convertible 1993"
 	f, err := ClassRecall(somewhere, classes)
 	checkGolden(t, "classrecall", f, err)
-	if !strings.Contains(f.Alt, "The worst: class 0 0 of 16, class 13 1 of 16") || classes[0].Name != "class 0" || classes[1].Found != 7 {
+	if !strings.Contains(f.Alt, "The worst: class 0 0 of 16, class 13 1 of 16") || classes[0].Name != "class 0" ||
+		classes[1].Found != 7 {
 		t.Error(f.Alt, classes[:2])
 	}
 	for _, bad := range [][]ClassScore{nil, {{"x", 1, 0}}, {{"x", 3, 2}}} {
@@ -157,7 +165,8 @@ func TestEmbeddingMap(t *testing.T) {
 		return img
 	}
 	points := mapPoints(300)
-	m, err := NewEmbeddingMap(somewhere, "first principal component (41 % of variance)", "second (17 %)", points, func(i int) image.Image { return blob(i%12, i/12) })
+	m, err := NewEmbeddingMap(somewhere, "first principal component (41 % of variance)", "second (17 %)", points,
+		func(i int) image.Image { return blob(i%12, i/12) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,11 +194,13 @@ func TestEmbeddingMap(t *testing.T) {
 	if !bytes.Contains(page, []byte("1200 of the 5000 images")) {
 		t.Error("not said that not all pictures are there")
 	}
-	if words, err := Bytes(m, "txt"); err != nil || !strings.HasPrefix(string(words), "Map of 300 embeddings. Of the queries, ") {
+	if words, err := Bytes(m, "txt"); err != nil || !strings.HasPrefix(string(words),
+		"Map of 300 embeddings. Of the queries, ") {
 		t.Errorf("%s, %v", words, err)
 	}
 	for name, change := range map[string]func(*MapPoint){
-		"NaN": func(p *MapPoint) { p.X = math.NaN() }, "kind": func(p *MapPoint) { p.Kind = 'x' }, "itself": func(p *MapPoint) { p.Nearest = 1 },
+		"NaN": func(p *MapPoint) { p.X = math.NaN() }, "kind": func(p *MapPoint) { p.Kind = 'x' },
+		"itself": func(p *MapPoint) { p.Nearest = 1 },
 		"beyond": func(p *MapPoint) { p.Nearest = 300 },
 	} {
 		bad := mapPoints(300)
@@ -203,7 +214,7 @@ func TestEmbeddingMap(t *testing.T) {
 	}
 }
 
-// checkMapPage checks that a block is small, and stands for itself.
+// checkMapPage checks that a block is small and self-contained.
 func checkMapPage(t *testing.T, page []byte) {
 	t.Helper()
 	if len(page) > 250_000 {
@@ -232,9 +243,9 @@ func runGroups() []RunGroup {
 		return out
 	}
 	return []RunGroup{
-		{"euc/con/con", [][]TrainingEpoch{curve(24, 1), curve(24, 1.1), curve(24, 0.94)}, Score{Mean: 71.9, Std: 1, N: 3}},
-		{"cos/con/con", [][]TrainingEpoch{curve(24, 0.7), curve(24, 0.75), nil}, Score{Mean: 77.6, Std: 0.8, N: 3}},
-		{"cos/lin/cir, lr 0.6", [][]TrainingEpoch{nil}, Score{Mean: 78.1, N: 1}},
+		{"euc/con/con", [][]TrainingEpoch{curve(24, 1), curve(24, 1.1), curve(24, 0.94)}, stats.Mean{Mean: 71.9, Std: 1, N: 3}},
+		{"cos/con/con", [][]TrainingEpoch{curve(24, 0.7), curve(24, 0.75), nil}, stats.Mean{Mean: 77.6, Std: 0.8, N: 3}},
+		{"cos/lin/cir, lr 0.6", [][]TrainingEpoch{nil}, stats.Mean{Mean: 78.1, N: 1}},
 	}
 }
 
@@ -252,7 +263,8 @@ func TestRunCurves(t *testing.T) {
 		t.Error("no group was drawn")
 	}
 	groups[1].Curves[1][3].Sap = math.Inf(1)
-	if _, err := RunCurves("", groups...); err == nil || !strings.Contains(err.Error(), "cos/con/con has a value in epoch 4") {
+	if _, err := RunCurves("", groups...); err == nil || !strings.Contains(err.Error(),
+		"cos/con/con has a value in epoch 4") {
 		t.Errorf("an infinite similarity: %v", err)
 	}
 	// A mean ends where the shortest run does.
@@ -264,14 +276,17 @@ func TestRunCurves(t *testing.T) {
 
 func TestRunTables(t *testing.T) {
 	names := []Markup{"euc/con/con", "cos/con/con"}
-	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1", []Score{{71.9, 1, 3, 0}, {77.6, 0.8, 2, 1}}}, RunMeasure{"MAP@R", []Score{{30.1, 0.4, 3, 0}, {35, 0, 1, 0}}})
+	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1", []stats.Mean{meanOf(71.9, 1, 3, 0), meanOf(77.6, 0.8, 2, 1)}}, RunMeasure{"MAP@R", []stats.Mean{meanOf(30.1, 0.4, 3, 0), meanOf(35, 0, 1, 0)}})
 	checkText(t, "runmetrics", table, err)
 	table, err = RunTests(somewhere, names[0],
-		RunTest{Measure: "R@1", Group: names[1], Difference: 5.71, Low: 2.2, High: 9.2, P: 0.02, Method: "paired by seed, 3 pairs"},
-		RunTest{Measure: "MAP@R", Group: names[1], Difference: -0.001, Low: -0.4, High: 0.4, P: 0.9, Method: "Welch, 3 and 2 seeds"},
-		RunTest{Measure: "R@1", Group: "cos/lin/cir", Difference: 6.2, Failed: "1 and 3 seeds: a test needs at least two of each"})
+		RunTest{Measure: "R@1", Group: names[1], Difference: 5.71, Low: 2.2, High: 9.2, P: 0.02,
+			Method: "paired by seed, 3 pairs"},
+		RunTest{Measure: "MAP@R", Group: names[1], Difference: -0.001, Low: -0.4, High: 0.4, P: 0.9,
+			Method: "Welch, 3 and 2 seeds"},
+		RunTest{Measure: "R@1", Group: "cos/lin/cir", Difference: 6.2,
+			Failed: "1 and 3 seeds: a test needs at least two of each"})
 	checkText(t, "runtests", table, err)
-	if _, err := RunMetrics("", names, RunMeasure{"R@1", []Score{{}}}); err == nil {
+	if _, err := RunMetrics("", names, RunMeasure{"R@1", []stats.Mean{{}}}); err == nil {
 		t.Error("one score for two groups")
 	}
 	if _, err := RunTests("", names[0]); err == nil {
@@ -282,31 +297,35 @@ func TestRunTables(t *testing.T) {
 	}
 }
 
-func TestCloudDifference(t *testing.T) {
+func TestDensityDifference(t *testing.T) {
 	pairs := []DensityPair{
-		{"last 5 epochs", Density{Counts: heap(200, 0.9, 0.4, 0.1)}, Density{Counts: heap(200, 0.85, 0.3, 0.12)}, [2]float64{2.4, 1.7}},
-		{"whole test set", Density{Counts: heap(200, 0.93, 0.9, 0.04)}, Density{Counts: heap(200, 0.9, 0.84, 0.05)}, [2]float64{28.1, 22.4}},
+		{"last 5 epochs", Density{Counts: heap(200, 0.9, 0.4, 0.1)}, Density{Counts: heap(200, 0.85, 0.3, 0.12)},
+			[2]float64{2.4, 1.7}},
+		{"whole test set", Density{Counts: heap(200, 0.93, 0.9, 0.04)}, Density{Counts: heap(200, 0.9, 0.84, 0.05)},
+			[2]float64{28.1, 22.4}},
 	}
-	f, err := CloudDifference(somewhere, "euc/con/con", "cos/con/con", pairs...)
-	checkGolden(t, "clouddifference", f, err)
+	f, err := DensityDifference(somewhere, "euc/con/con", "cos/con/con", pairs...)
+	checkGolden(t, "densitydifference", f, err)
 	if !strings.Contains(f.Alt, "the negative is nearer in 28.1 and 22.4 %") {
 		t.Error(f.Alt)
 	}
 	one := make([]int, 50*50)
 	one[0] = 3
 	same := DensityPair{"same", Density{Counts: one}, Density{Counts: one}, [2]float64{}}
-	if f, err = CloudDifference("", "a", "b", same); err != nil || !strings.Contains(f.Alt, "0 % of triplets lie elsewhere") {
-		t.Errorf("a cloud less itself: %v", err)
+	if f, err = DensityDifference("", "a", "b", same); err != nil ||
+		!strings.Contains(f.Alt, "0 % of triplets lie elsewhere") {
+		t.Errorf("a density less itself: %v", err)
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Error(err)
 	}
-	for name, d := range map[string]Density{"no counts": {}, "no square": {Counts: make([]int, 2501)}, "other squares": {Counts: make([]int, 49*49)},
-		"empty": {Counts: make([]int, 2500)}} {
-		if _, err := CloudDifference("", "a", "b", DensityPair{"x", d, same.First, [2]float64{}}); err == nil {
+	for name, d := range map[string]Density{"no counts": {}, "no square": {Counts: make([]int, 2501)},
+		"other squares": {Counts: make([]int, 49*49)},
+		"empty":         {Counts: make([]int, 2500)}} {
+		if _, err := DensityDifference("", "a", "b", DensityPair{"x", d, same.First, [2]float64{}}); err == nil {
 			t.Errorf("%s: drawn", name)
 		}
 	}
-	if _, err := CloudDifference("", "a", "b"); err == nil {
+	if _, err := DensityDifference("", "a", "b"); err == nil {
 		t.Error("drawn without a pair")
 	}
 }

@@ -6,55 +6,63 @@ import (
 	"strconv"
 )
 
-// PeerRow says how far a loss and its gradients are from another implementation's, relative to the largest value.
+// PeerRow is the agreement of one loss and its gradients with another implementation: the largest differences,
+// relative to the largest value.
 type PeerRow struct {
 	Loss, Peer               string
 	Value, Gradient, Proxies float64
 	HasProxies               bool
 }
 
-// PeerAgreement is the table of losses against another implementation.
+// PeerAgreement returns the table of losses against another implementation.
 func PeerAgreement(provenance string, rows []PeerRow) (*Table, error) {
 	const off = "largest difference, relative"
 	t := &Table{
 		Columns: []Column{{Title: "Loss", Left: true}, {Title: "Against", Left: true}, {Group: off, Title: "value"},
 			{Group: off, Title: "gradient"}, {Group: off, Title: "proxies' gradient"}},
-		Caption:    "Each loss and its gradient at the un-normalised embeddings, in float32, against pytorch-metric-learning's or its formula's in float64.",
+		Caption: "Each loss and its gradient at the unnormalized embeddings in float32, against " +
+			"pytorch-metric-learning or the formula in float64.",
 		Provenance: provenance,
 	}
 	for _, r := range rows {
 		for _, v := range []float64{r.Value, r.Gradient, r.Proxies} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("agreement of %s: a difference is %v", r.Loss, v)
+				return nil, fmt.Errorf("agreement of %s: a difference is %v; want finite numbers", r.Loss, v)
 			}
 		}
 		proxies := "–"
 		if r.HasProxies {
 			proxies = scientific(r.Proxies)
 		}
-		t.Rows = append(t.Rows, []Cell{Text(r.Loss), Text(r.Peer), Text(scientific(r.Value)), Text(scientific(r.Gradient)), Text(proxies)})
+		t.Rows = append(t.Rows, []Cell{Text(r.Loss), Text(r.Peer), Text(scientific(r.Value)), Text(scientific(r.Gradient)),
+			Text(proxies)})
 	}
 	return t, nil
 }
 
-// ImpliedSummary is a loss taken apart at a batch.
+// ImpliedSummary is the decomposition of a loss at one batch.
 type ImpliedSummary struct {
 	Title   Markup
-	Anchors int // Those that move a pair.
-	// PairPositive and PairNegative are the means over anchors of the sums of their pair weights, Weight that of T.
+	Anchors int // The number of anchors with a gradient.
+	// PairPositive and PairNegative are the means over anchors of the sums of their pair weights. Weight is the mean of
+	// T.
 	PairPositive, PairNegative, Weight float64
-	// Residual is the share of the gradient that is left over, Lone the share of anchors without a triplet.
+	// Residual is the share of the gradient that the decomposition leaves over. Lone is the share of anchors without a
+	// triplet.
 	Residual, Lone float64
-	// Alone is what the paper's form leaves over of a lone triplet's gradient on a grid of similarities.
+	// Alone is the share of a single triplet's gradient that the paper's form leaves over, on a grid of similarities.
 	Alone float64
 }
 
-// ImpliedSummaries is the table of losses taken apart at a batch.
+// ImpliedSummaries returns the table of the decompositions of losses at one batch.
 func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) {
 	t := &Table{
-		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: "sum of $P_+$"}, {Title: "sum of $P_-$"},
-			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"}, {Group: "left over, %", Title: "of a lone triplet"}},
-		Caption:    "What the losses imply for a batch: triplet weight and pair weights, which sum to 2 where none is negative, and the share of the gradient that they are not.",
+		Columns: []Column{{Title: "Loss", Left: true}, {Title: "anchors"}, {Title: "mean $T$"}, {Title: "sum of $P_+$"},
+			{Title: "sum of $P_-$"},
+			{Group: "left over, %", Title: "of the batch"}, {Group: "left over, %", Title: "lone anchors'"},
+			{Group: "left over, %", Title: "of a lone triplet"}},
+		Caption: "What the losses imply for a batch: triplet weight and pair weights, which sum to 2 where none is " +
+			"negative, and the share of the gradient that they do not explain.",
 		Provenance: provenance,
 	}
 	percent := func(v float64) Markup {
@@ -66,11 +74,12 @@ func ImpliedSummaries(provenance string, rows []ImpliedSummary) (*Table, error) 
 	for _, r := range rows {
 		for _, v := range []float64{r.PairPositive, r.PairNegative, r.Weight, r.Residual, r.Lone, r.Alone} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("parts of %s: a number is %v", Plain(r.Title), v)
+				return nil, fmt.Errorf("parts of %s: a value is %v; want finite numbers", Plain(r.Title), v)
 			}
 		}
 		t.Rows = append(t.Rows, []Cell{Text(r.Title), Text(strconv.Itoa(r.Anchors)), Text(scientific(r.Weight)),
-			Text(fmt.Sprintf("%.2f", r.PairPositive)), Text(fmt.Sprintf("%.2f", r.PairNegative)), Text(percent(r.Residual)), Text(percent(r.Lone)), Text(percent(r.Alone))})
+			Text(fmt.Sprintf("%.2f", r.PairPositive)), Text(fmt.Sprintf("%.2f", r.PairNegative)), Text(percent(r.Residual)),
+			Text(percent(r.Lone)), Text(percent(r.Alone))})
 	}
 	return t, nil
 }

@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// Markup is a label: plain text in which what stands between dollar signs is a formula, in a small part of LaTeX's
-// language: letters are variables, _ and ^ make a subscript and a superscript of the next letter or {group},
-// \mathbf{…} and \mathrm{…} set upright, \sqrt{…} is a root, and a few symbols have names (\tau, \perp, \le, …).
-// "$\mathbf{e}^{cos}$ of $S_{ap}$" is an example. A backslash before a dollar sign makes it an ordinary one. What
-// cannot be parsed stands as it is written: a label is never an error.
+// Markup is a label: plain text with formulas between dollar signs, in a small subset of LaTeX. Letters are
+// variables; _ and ^ make a subscript and a superscript of the next letter or {group}; \mathbf{…} and \mathrm{…}
+// set upright letters; \sqrt{…} is a root; some symbols have names, such as \tau, \perp and \le. An example is
+// "$\mathbf{e}^{cos}$ of $S_{ap}$". A backslash before a dollar sign makes it an ordinary one. Markup that cannot be
+// parsed is shown as written: a label is never an error.
 type Markup = string
 
 type face uint8
@@ -22,7 +22,7 @@ const (
 	faceMathBold               // Vectors.
 )
 
-// atom is a piece of a label in one face, or a root over its children, with what is attached to it.
+// atom is a part of a label in one face, or a root over its children, with its subscript and superscript.
 type atom struct {
 	text     string
 	face     face
@@ -31,15 +31,18 @@ type atom struct {
 }
 
 var symbols = map[string]string{
-	"alpha": "α", "beta": "β", "gamma": "γ", "Delta": "Δ", "epsilon": "ε", "lambda": "λ", "mu": "μ", "rho": "ρ", "sigma": "σ", "omega": "ω",
-	"tau": "τ", "theta": "θ", "perp": "⊥", "parallel": "‖", "partial": "∂", "pm": "±", "cdot": "·", "times": "×", "le": "≤",
-	"ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "|": "‖", ",": string(thin), ";": " ", "quad": "  ", "&": "&", "%": "%", "_": "_", "{": "{", "}": "}",
+	"alpha": "α", "beta": "β", "gamma": "γ", "Delta": "Δ", "epsilon": "ε", "lambda": "λ", "mu": "μ", "rho": "ρ",
+	"sigma": "σ", "omega": "ω",
+	"tau": "τ", "theta": "θ", "perp": "⊥", "parallel": "‖", "partial": "∂", "pm": "±", "cdot": "·",
+	"times": "×", "le": "≤",
+	"ge": "≥", "ne": "≠", "approx": "≈", "to": "→", "in": "∈", "|": "‖", ",": string(thin), ";": " ",
+	"quad": "  ", "&": "&", "%": "%", "_": "_", "{": "{", "}": "}",
 }
 
 // thin is the space between an operator and its operands.
 const thin = '\u2009'
 
-// spaced are the operators that get room on both sides between two operands.
+// spaced are the operators that get a space on both sides when they stand between two operands.
 const spaced = "=<>≤≥≠≈→+−±×"
 
 func parseMarkup(s Markup) []atom {
@@ -63,7 +66,7 @@ func parseMarkup(s Markup) []atom {
 	return out
 }
 
-// cutDollar cuts s around its first dollar sign that no backslash precedes.
+// cutDollar cuts s around its first dollar sign without a backslash.
 func cutDollar(s string) (before, after string, found bool) {
 	for i := range len(s) {
 		if s[i] == '$' && (i == 0 || s[i-1] != '\\') {
@@ -78,7 +81,7 @@ type mathParser struct {
 	at int
 }
 
-// sequence parses up to the closing rune, which it consumes; 0 is the end.
+// sequence parses up to the closing rune and consumes it. A closing rune of 0 means the end of the input.
 func (p *mathParser) sequence(variables face, closing rune) []atom {
 	var out []atom
 	for p.at < len(p.in) && p.in[p.at] != closing {
@@ -105,8 +108,7 @@ func (p *mathParser) sequence(variables face, closing rune) []atom {
 	return space(out)
 }
 
-// argument is what a script or a command takes: a group in braces or the next atom. The letters of a group of several,
-// as in S_{ap} or e^{cos}, are a word.
+// argument parses the operand of a script or a command: a group in braces or the next atom.
 func (p *mathParser) argument(variables face) []atom {
 	if p.at < len(p.in) && p.in[p.at] == '{' {
 		p.at++
@@ -167,8 +169,8 @@ func (p *mathParser) command(variables face) []atom {
 	return []atom{{text: `\` + name, face: faceMath}}
 }
 
-// space puts thin spaces around operators that stand between two operands; a sign before one operand gets none. The
-// hyphen in a name, as in e^{cos-orth}, is one again.
+// space puts thin spaces around operators between two operands. A sign before one operand gets none. In a name, such
+// as e^{cos-orth}, it turns the minus sign back into a hyphen.
 func space(atoms []atom) []atom {
 	if len(atoms) > 2 && isName(atoms) {
 		for i := range atoms {
@@ -180,14 +182,16 @@ func space(atoms []atom) []atom {
 	}
 	for i := 1; i+1 < len(atoms); i++ {
 		a := &atoms[i]
-		if a.text != "" && strings.Contains(spaced, a.text) && !strings.HasSuffix(atoms[i-1].text, string(thin)) && atoms[i-1].text != "(" {
+		if a.text != "" && strings.Contains(spaced, a.text) && !strings.HasSuffix(atoms[i-1].text, string(thin)) &&
+			atoms[i-1].text != "(" {
 			a.text = string(thin) + a.text + string(thin)
 		}
 	}
 	return atoms
 }
 
-// isName tells words such as cos-orth or sig-ms: letters and inner hyphens, and at least two letters on each side.
+// isName reports whether atoms are a name such as cos-orth or sig-ms: letters and inner hyphens, with at least two
+// letters on each side.
 func isName(atoms []atom) bool {
 	run := 0
 	for i, a := range atoms {
@@ -204,7 +208,7 @@ func isName(atoms []atom) bool {
 	return run >= 2
 }
 
-// Plain is the label as ordinary text: "e^cos of S_ap".
+// Plain returns the label as plain text: "e^cos of S_ap".
 func Plain(m Markup) string {
 	var b strings.Builder
 	writePlain(&b, parseMarkup(m))
@@ -236,7 +240,7 @@ func writePlain(b *strings.Builder, atoms []atom) {
 	}
 }
 
-// HTML is the label in HTML, escaped.
+// HTML returns the label as escaped HTML.
 func HTML(m Markup) string {
 	var b strings.Builder
 	writeHTML(&b, parseMarkup(m))
@@ -248,7 +252,7 @@ func writeHTML(b *strings.Builder, atoms []atom) {
 	for i := 0; i < len(atoms); i++ {
 		a := atoms[i]
 		text := a.text
-		for bare(a) && i+1 < len(atoms) && atoms[i+1].face == a.face && atoms[i+1].root == nil { // One tag for a run.
+		for bare(a) && i+1 < len(atoms) && atoms[i+1].face == a.face && atoms[i+1].root == nil { // One tag for several atoms.
 			i++
 			a = atoms[i]
 			text += a.text
@@ -279,10 +283,13 @@ func writeHTML(b *strings.Builder, atoms []atom) {
 
 func bare(a atom) bool { return a.root == nil && a.sub == nil && a.sup == nil }
 
-// latex is the label as LaTeX: formulas stay as they are, text is escaped.
+// latex returns the label as LaTeX: formulas stay as they are, text is escaped.
 func latex(m Markup) string {
-	escape := strings.NewReplacer(`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`,
-		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`, "≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`, "≤", `$\le$`)
+	escape := strings.NewReplacer(`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
+		`\{`, "}", `\}`,
+		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`,
+		"≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`,
+		"≤", `$\le$`)
 	var b strings.Builder
 	for m != "" {
 		before, rest, math := cutDollar(m)

@@ -11,22 +11,24 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// WeightCurve is a pair weight over the similarity of the pair, with the anchor's other pairs all less similar by Delta.
+// WeightCurve is a relative pair weight over the similarity S of its pair. All other pairs of the anchor are less
+// similar by Delta.
 type WeightCurve struct {
-	Pair               string // As in a rule's name: sig-ms, lin-ms.
+	Pair               string // The name in a rule: sig-ms or lin-ms.
 	Delta              float64
-	S                  []float64 // S_ap of Positive and S_an of Negative.
+	S                  []float64 // S_ap for Positive, S_an for Negative.
 	Positive, Negative []float64 // P₊ and P₋ at S.
 }
 
-// seriesDashes tell at which value of a parameter a curve is.
+// seriesDashes are the dashes of the first, second and third value of a parameter.
 var seriesDashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}}
 
-// MSWeights is the appendix's figure of the relative pair weights: P₊ over S_ap and P₋ over S_an. A colour is a weight, a
-// dash a ΔS.
+// MSWeights draws the appendix's figure of the relative pair weights: P₊ over S_ap on the left, P₋ over S_an on
+// the right. Color is the weight, dashes are ΔS. All slices of a curve have the same length and finite values; at
+// most three ΔS can be drawn.
 func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	if len(curves) == 0 {
-		return nil, fmt.Errorf("relative weights: no curve")
+		return nil, fmt.Errorf("relative weights: no curves; want at least one")
 	}
 	positive := newPlot("positive pair", "$S_{ap}$", "$P_+$")
 	negative := newPlot("negative pair", "$S_{an}$", "$P_-$")
@@ -34,11 +36,13 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	low, high, top := math.Inf(1), math.Inf(-1), 0.0
 	for _, k := range curves {
 		if len(k.S) < 2 || len(k.Positive) != len(k.S) || len(k.Negative) != len(k.S) {
-			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋", k.Pair, k.Delta, len(k.S), len(k.Positive), len(k.Negative))
+			return nil, fmt.Errorf("relative weights: %s at ΔS = %g has %d similarities, %d P₊ and %d P₋; "+
+				"want two or more, as many of each",
+				k.Pair, k.Delta, len(k.S), len(k.Positive), len(k.Negative))
 		}
 		dash, fresh := seriesIndex(&deltas, k.Delta)
 		if fresh && dash >= len(seriesDashes) {
-			return nil, fmt.Errorf("relative weights: more than %d ΔS", len(seriesDashes))
+			return nil, fmt.Errorf("relative weights: more than %d ΔS; their dashes would repeat", len(seriesDashes))
 		}
 		for _, side := range []struct {
 			plot   *plot.Plot
@@ -47,7 +51,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 			line := make(plotter.XYs, len(k.S))
 			for i, s := range k.S {
 				if v := side.values[i]; math.IsNaN(s+v) || math.IsInf(s+v, 0) {
-					return nil, fmt.Errorf("relative weights: %s at S = %g is %g", k.Pair, s, v)
+					return nil, fmt.Errorf("relative weights: %s at S = %g is %g; want finite numbers", k.Pair, s, v)
 				}
 				line[i] = plotter.XY{X: s, Y: side.values[i]}
 				low, high, top = min(low, s), max(high, s), max(top, side.values[i])
@@ -56,14 +60,14 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.LineStyle = stroke(pairLook(k.Pair).colour, 1.6, seriesDashes[dash]...)
+			l.LineStyle = stroke(pairLook(k.Pair).color, 1.6, seriesDashes[dash]...)
 			side.plot.Add(l)
 			if side.plot == negative {
 				side.plot.Legend.Add(fmt.Sprintf("$P^{%s}$, $\\Delta S$ = %s", k.Pair, number(k.Delta)), l)
 			}
 		}
 	}
-	for _, p := range []*plot.Plot{positive, negative} { // One scale: a weight is a weight.
+	for _, p := range []*plot.Plot{positive, negative} { // Both panels have one scale.
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, 0, 1.05*top
 		p.X.Tick.Marker, p.Y.Tick.Marker = every(roundStep((high-low)/5), low, high), every(roundStep(top/6), 0, 1.05*top)
 		p.Add(lightGrid())
@@ -72,8 +76,9 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	negative.Legend.XOffs, negative.Legend.YOffs = vg.Points(6), vg.Points(-4)
 	return &Figure{
 		Width: vg.Points(500), Height: vg.Points(210),
-		Alt: "Appendix. Pair weights relative to the anchor's other pairs, over the similarity of the pair itself: with ΔS = 0.1 the weight of a near negative rises " +
-			"to over two and a half times that with ΔS = 0 under sig-ms, and by a tenth under lin-ms; the weight of a positive falls a little under both.",
+		Alt: "Appendix. Pair weights relative to the anchor's other pairs, over the similarity of the pair itself. " +
+			"With ΔS = 0.1 the weight of a near negative is more than 2.5 times that with ΔS = 0 under sig-ms " +
+			"and 1.1 times that under lin-ms; the weight of a positive falls a little under both.",
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 14, 1, 1)
 			drawPlot(positive, parts[0])
@@ -82,7 +87,7 @@ func MSWeights(curves ...WeightCurve) (*Figure, error) {
 	}, nil
 }
 
-// seriesIndex finds a value in a list, and adds it at the end if it is not there.
+// seriesIndex returns the index of a value in a list and appends the value if the list lacks it.
 func seriesIndex[T comparable](list *[]T, value T) (at int, fresh bool) {
 	if at = slices.Index(*list, value); at >= 0 {
 		return at, false

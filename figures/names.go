@@ -9,38 +9,39 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// DirectionLabel is the paper's symbol for a direction, such as e^{cos-orth}, for its name.
+// DirectionLabel returns the paper's symbol for a direction, such as e^{cos-orth} for "cos-orth".
 func DirectionLabel(name string) Markup { return fmt.Sprintf(`$\mathbf{e^{%s}}$`, name) }
 
-// PairLabel is the paper's symbol for a pair weight, such as P^{lin-ms}.
+// PairLabel returns the paper's symbol for a pair weight, such as P^{lin-ms} for "lin-ms".
 func PairLabel(name string) Markup { return fmt.Sprintf("$P^{%s}$", name) }
 
-// look is how a line or its points are drawn: by colour, sign and dashes, so that each is enough.
+// look is the style of a line and its points. Color, shape and dashes each suffice to tell two looks apart.
 type look struct {
-	colour color.NRGBA
+	color  color.NRGBA
 	shape  draw.GlyphDrawer
 	dashes []vg.Length
 }
 
-// pairLooks are the pair weights', the same in all pictures. What is relative to other pairs is hollow and dashed.
+// pairLooks are the looks of the pair weights in all pictures. Weights relative to other pairs are dashed.
 var pairLooks = map[string]look{
-	"con":    {colour: Black, shape: draw.CircleGlyph{}},
-	"euc":    {colour: Green, shape: diamond{}, dashes: []vg.Length{6, 2, 1.5, 2}},
-	"lin":    {colour: Blue, shape: draw.BoxGlyph{}},
-	"lin-ms": {colour: SkyBlue, shape: draw.SquareGlyph{}, dashes: []vg.Length{4, 2}},
-	"sig":    {colour: Orange, shape: draw.PyramidGlyph{}},
-	"sig-ms": {colour: Vermilion, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
+	"con":    {color: Black, shape: draw.CircleGlyph{}},
+	"euc":    {color: Green, shape: diamond{}, dashes: []vg.Length{6, 2, 1.5, 2}},
+	"lin":    {color: Blue, shape: draw.BoxGlyph{}},
+	"lin-ms": {color: SkyBlue, shape: draw.SquareGlyph{}, dashes: []vg.Length{4, 2}},
+	"sig":    {color: Orange, shape: draw.PyramidGlyph{}},
+	"sig-ms": {color: Vermilion, shape: draw.TriangleGlyph{}, dashes: []vg.Length{4, 2}},
 }
 
-// pairLook is that of a pair weight by its name; what is none of the paper's shares one.
+// pairLook returns the look of a pair weight. Names outside the paper share one look.
 func pairLook(name string) look {
 	if l, ok := pairLooks[name]; ok {
 		return l
 	}
-	return look{colour: Purple, shape: draw.CrossGlyph{}, dashes: []vg.Length{1.5, 1.5}}
+	return look{color: Purple, shape: draw.CrossGlyph{}, dashes: []vg.Length{1.5, 1.5}}
 }
 
-// TripletLabel is the paper's symbol for a triplet weight with or without a mask: "cos+sc1" is T^{cos} & T^{sc1}, as in the paper's Table 4.
+// TripletLabel returns the paper's symbol for a triplet weight, with or without a mask: T^{cos} & T^{sc1} for
+// "cos+sc1", as in the paper's Table 4.
 func TripletLabel(name string) Markup {
 	parts := strings.Split(name, "+")
 	for i, p := range parts {
@@ -49,7 +50,8 @@ func TripletLabel(name string) Markup {
 	return strings.Join(parts, " & ")
 }
 
-// RuleLabels are the symbols of the parts of a rule by its name, direction/pair/triplet, without its options.
+// RuleLabels returns the symbols of the three parts of a rule, direction/pair/triplet. Options after a question mark
+// are ignored. Any other form is an error.
 func RuleLabels(rule string) (direction, pair, triplet Markup, err error) {
 	name, _, _ := strings.Cut(rule, "?")
 	parts := strings.Split(name, "/")

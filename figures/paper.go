@@ -4,9 +4,12 @@ import (
 	_ "embed"
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 //go:embed paper/results.csv
@@ -29,8 +32,8 @@ type PaperResult struct {
 	HasStd, Bold             bool
 }
 
-// Score is the number as a score, over the number of runs that the text gives.
-func (r PaperResult) Score() Score {
+// Score returns the number as a mean over the number of runs that the text gives.
+func (r PaperResult) Score() stats.Mean {
 	n := 5 // The component tables; "we run the test 5 times".
 	if r.Table == 5 {
 		n = 1
@@ -38,10 +41,16 @@ func (r PaperResult) Score() Score {
 			n = 3
 		}
 	}
-	return Score{Mean: r.Mean, Std: r.Std, N: n}
+	return stats.Mean{Mean: r.Mean, Std: r.Std, N: n}
 }
 
 var paperResults = sync.OnceValues(func() ([]PaperResult, error) { return parsePaper(paperCSV) })
+
+// AllPaperResults lists all numbers of all tables of the paper, in its order.
+func AllPaperResults() ([]PaperResult, error) {
+	all, err := paperResults()
+	return slices.Clone(all), err
+}
 
 // PaperResults lists all numbers of a table of the paper, 2 to 8, in its order. It fails for a table that has none.
 func PaperResults(table int) ([]PaperResult, error) {

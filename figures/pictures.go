@@ -13,22 +13,22 @@ import (
 	ximage "golang.org/x/image/draw"
 )
 
-// Pictures is a [Figure] made of photographs, which as HTML is small: a photograph is stored as such, and once.
+// Pictures is a [Figure] made of photographs. Its HTML stays small: each photograph is stored once, as a JPEG.
 type Pictures struct {
 	*Figure
 	rows [][]pictured
-	rule bool // A line parts the first picture of a row from the others.
+	rule bool // Whether a line separates the first picture of a row from the others.
 }
 
-// pictured is a picture with what stands under it.
+// pictured is a picture with the text under it.
 type pictured struct {
 	image image.Image
-	role  string // For those who do not see it.
-	right *bool
+	role  string // The alternative text.
+	right *bool  // Whether it is of the right class; nil if the question does not arise.
 	lines []string
 }
 
-// Formats are those of a figure, html, and txt, which is the figure in words.
+// Formats returns those of a figure, html, and txt, which is the alternative text.
 func (p *Pictures) Formats() []string { return append(p.Figure.Formats(), "html", "txt") }
 
 func (p *Pictures) bytes(format string) ([]byte, error) {
@@ -44,7 +44,8 @@ func (p *Pictures) bytes(format string) ([]byte, error) {
 func (p *Pictures) html() ([]byte, error) {
 	const side = 52 // CSS pixels.
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<div role="group" aria-label="%s" style="display:flex;flex-wrap:wrap;gap:10px 28px;font:11px/1.25 sans-serif">`+"\n", html.EscapeString(p.Alt))
+	const group = "display:flex;flex-wrap:wrap;gap:10px 28px;font:11px/1.25 sans-serif"
+	fmt.Fprintf(&b, `<div role="group" aria-label="%s" style="%s">`+"\n", html.EscapeString(p.Alt), group)
 	for _, row := range p.rows {
 		b.WriteString(`<div style="display:flex;gap:6px">`)
 		for i, k := range row {
@@ -52,18 +53,22 @@ func (p *Pictures) html() ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			frame, mark, alt, colour := "", "", k.role, ""
+			frame, mark, alt, color := "", "", k.role, ""
 			switch {
 			case k.right == nil:
 			case *k.right:
 				frame, alt = fmt.Sprintf("outline:1.5px solid %s;", css(Blue)), alt+", right"
 			default:
-				frame, alt, colour = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong", ";color:"+css(Vermilion)
-				mark = fmt.Sprintf(`<span aria-hidden="true" style="position:absolute;right:0;top:0;width:13px;text-align:center;font-weight:bold;color:#fff;background:%s">✗</span>`, css(Vermilion))
+				frame, alt, color = fmt.Sprintf("outline:3px solid %s;outline-offset:-1px;", css(Vermilion)), alt+", wrong",
+					";color:"+css(Vermilion)
+				mark = fmt.Sprintf(`<span aria-hidden="true" style="position:absolute;right:0;top:0;width:13px;`+
+					`text-align:center;font-weight:bold;color:#fff;background:%s">✗</span>`, css(Vermilion))
 			}
-			fmt.Fprintf(&b, `<div style="width:%dpx"><div style="position:relative"><img src="%s" alt="%s" width="%d" height="%d" style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
+			fmt.Fprintf(&b, `<div style="width:%dpx"><div style="position:relative">`+
+				`<img src="%s" alt="%s" width="%d" height="%d" `+
+				`style="display:block;max-width:none;image-rendering:pixelated;%s">%s</div>`,
 				side, uri, html.EscapeString(alt), side, side, frame, mark)
-			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, colour)
+			fmt.Fprintf(&b, `<div style="padding-top:3px%s">`, color)
 			for j, line := range k.lines {
 				if j > 0 {
 					b.WriteString("<br>")
@@ -84,7 +89,7 @@ func (p *Pictures) html() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// photo is a picture of at most 64 pixels as a data URI.
+// photo returns a picture, reduced to at most 64 pixels a side, as a data URI.
 func photo(img image.Image) (string, error) {
 	const most = 64
 	if b := img.Bounds(); max(b.Dx(), b.Dy()) > most {
@@ -99,5 +104,5 @@ func photo(img image.Image) (string, error) {
 	return "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// css is a colour as style sheets have it.
+// css returns a color in the notation of style sheets.
 func css(k color.NRGBA) string { return fmt.Sprintf("#%02x%02x%02x", k.R, k.G, k.B) }

@@ -12,17 +12,17 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Member is the member of a triplet at which a gradient acts, by the paper's index.
+// Member is the member of a triplet at which a gradient acts, in the paper's index.
 type Member string
 
-// The members whose gradient has one part only.
+// The members whose gradient has only one part.
 const (
 	PositiveMember Member = "p"
 	NegativeMember Member = "n"
 )
 
-// Projected is a unit gradient's parts at a member: the signed length along d_∥, the member's own embedding, and the length
-// along d_⊥, of what is left; with the similarities of the triplet.
+// Projected is a measurement of a unit gradient at a member of a triplet: its signed length along d_∥, which is the
+// member's own embedding, and its length along d_⊥, which is orthogonal to it, with the triplet's similarities.
 type Projected struct {
 	Direction               string // euc, cos, euc-orth, cos-orth.
 	Member                  Member
@@ -30,18 +30,21 @@ type Projected struct {
 	Parallel, Perpendicular float64
 }
 
-// ParallelLength is e·f of a direction's unit gradient at a member, from the triplet's similarities; along d_⊥ is
-// √(1−l²). It is that of the paper's appendix for euc and cos, with S_an where that prints S_ap for the negative of cos:
+// ParallelLength returns e·f, the length along d_∥ of a direction's unit gradient at a member, from the triplet's
+// similarities. For euc and cos it follows the paper's appendix, except that the negative of cos has S_an where the
+// paper prints S_ap:
 //
 //	euc  at p: (1−S_ap)/√(2−2S_ap) = √((1−S_ap)/2)    at n: −√((1−S_an)/2)
 //	cos  at p: −S_ap                                   at n: S_an
 //
-// and for the orthogonal ones, which it leaves out, at p the same and at n, with q = 1−S_ap−S_an+S_pn = (f_a−f_n)·(f_a−f_p):
+// The appendix leaves out the orthogonal directions. They are the same at p, and at n, with
+// q = 1−S_ap−S_an+S_pn = (f_a−f_n)·(f_a−f_p):
 //
 //	euc-orth: (S_an−1 − q(S_an−S_pn)/(2−2S_ap)) / √(2−2S_an − q²/(2−2S_ap))
 //	cos-orth: (S_an+S_pn) / √(2+2S_ap)
 //
-// NaN where the direction is not defined: a difference or a projection of length zero.
+// It returns NaN for an unknown direction, and where a difference or a projection of length zero leaves the direction
+// undefined. [PerpendicularLength] is the length along d_⊥.
 func ParallelLength(direction string, member Member, sap, san, spn float64) float64 {
 	if member == PositiveMember {
 		switch direction {
@@ -65,17 +68,20 @@ func ParallelLength(direction string, member Member, sap, san, spn float64) floa
 	return math.NaN()
 }
 
-// PerpendicularLength is √(1−l²) of a [ParallelLength].
+// PerpendicularLength returns √(1−l²) for a [ParallelLength] l.
 func PerpendicularLength(parallel float64) float64 { return math.Sqrt(max(1-parallel*parallel, 0)) }
 
-// ProjectionLengths draws the parts of the unit gradients along d_∥, above, and d_⊥, below: at the positive, at the
-// negative, and at the negative under the orthogonal directions, there for negatives as near to the positive as to the
-// anchor and for each S_ap that the measurements have. Closed forms are lines, measurements points.
+// ProjectionLengths draws the parts of the unit gradients along d_∥ (above) and d_⊥ (below) over the similarity
+// of the pair, as the paper's appendix derives them: at the positive, at the negative, and at the negative under the
+// orthogonal directions. The last panel has negatives with S_pn = S_an and one curve for each S_ap of the
+// measurements, at most three. Lines are closed forms, points are measurements.
 func ProjectionLengths(measured []Projected) (*Figure, error) {
 	var saps []float64
 	for i, m := range measured {
-		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || math.IsNaN(m.Parallel+m.Perpendicular) || math.IsInf(m.Parallel+m.Perpendicular, 0) {
-			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; similarities must lie in [-1, 1] and lengths be finite", i, m)
+		if !(max(math.Abs(m.Sap), math.Abs(m.San), math.Abs(m.Spn)) <= 1+1e-6) || math.IsNaN(m.Parallel+m.Perpendicular) ||
+			math.IsInf(m.Parallel+m.Perpendicular, 0) {
+			return nil, fmt.Errorf("projection lengths: measurement %d is %+v; "+
+				"want similarities in [-1, 1] and finite lengths", i, m)
 		}
 		if projectedOrthogonal(m) {
 			seriesIndex(&saps, math.Round(m.Sap*1000)/1000)
@@ -84,9 +90,10 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 	slices.Sort(saps)
 	slices.Reverse(saps)
 	if len(saps) > len(seriesDashes) {
-		return nil, fmt.Errorf("projection lengths: orthogonal directions at %d S_ap, at most %d", len(saps), len(seriesDashes))
+		return nil, fmt.Errorf("projection lengths: orthogonal directions at %d S_ap; want at most %d",
+			len(saps), len(seriesDashes))
 	}
-	colours := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
+	colors := map[string]color.NRGBA{"euc": Vermilion, "cos": Blue, "euc-orth": Vermilion, "cos-orth": Blue}
 	var rows [2][]*plot.Plot
 	for column, panel := range []struct {
 		title      Markup
@@ -120,10 +127,10 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					if err != nil {
 						return nil, err
 					}
-					l.LineStyle = stroke(colours[direction], 1.4, seriesDashes[d]...)
+					l.LineStyle = stroke(colors[direction], 1.4, seriesDashes[d]...)
 					p.Add(l)
 					switch {
-					case row == 0 && column == 0: // Colours mean the same in all panels.
+					case row == 0 && column == 0: // The colors are the same in all panels.
 						p.Legend.Add(fmt.Sprintf(`$\mathbf{e}^{%s}$`, direction), l)
 					case row == 0 && column == 2 && k == 0:
 						dash := *l
@@ -153,7 +160,7 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 					return nil, err
 				}
 				shape := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}}[k]
-				s.GlyphStyle = draw.GlyphStyle{Color: colours[direction], Radius: vg.Points(1.9), Shape: ringed{shape}}
+				s.GlyphStyle = draw.GlyphStyle{Color: colors[direction], Radius: vg.Points(1.9), Shape: ringed{shape}}
 				p.Add(s)
 			}
 			if row == 0 && column == 0 && len(measured) > 0 {
@@ -169,8 +176,10 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 	}
 	return &Figure{
 		Width: vg.Points(560), Height: vg.Points(290),
-		Alt: "Parts of the unit gradients along the member's own embedding, d_∥, and orthogonal to it, d_⊥, over the similarity of the pair. At the positive and the negative " +
-			"the cosine direction has no part along d_⊥ at S = ±1 and the Euclidean one grows with S. The orthogonal directions have none at a negative that lies between anchor and positive.",
+		Alt: "Parts of the unit gradients along the member's own embedding, d_∥, and orthogonal to it, d_⊥, " +
+			"over the similarity of the pair. At the positive and the negative, the cosine direction has no part " +
+			"along d_⊥ at S = ±1, and the Euclidean one grows with S. " +
+			"The orthogonal directions have none at a negative that lies between anchor and positive.",
 		panels: func(c draw.Canvas) {
 			height := (c.Max.Y - c.Min.Y) / 2
 			for row, plots := range rows {
@@ -189,8 +198,8 @@ func projectedOrthogonal(m Projected) bool {
 	return m.Direction == "euc-orth" || m.Direction == "cos-orth"
 }
 
-// projectionLine is a closed form over its whole range; sap is that of an orthogonal direction, whose negative is as near
-// to the positive as to the anchor, which bounds S_an by the length of (f_a+f_p)/2.
+// projectionLine returns a closed form over its whole range. For an orthogonal direction, sap is its S_ap and S_pn =
+// S_an, which the length of (f_a+f_p)/2 bounds; for any other direction sap is NaN.
 func projectionLine(direction string, member Member, sap float64, perpendicular bool) plotter.XYs {
 	reach := 1.0
 	if !math.IsNaN(sap) {
@@ -199,7 +208,8 @@ func projectionLine(direction string, member Member, sap float64, perpendicular 
 	const steps = 90
 	var line plotter.XYs
 	for i := range steps + 1 {
-		// Steps of angle and not of S: the curves end steeply. The very ends may not be defined.
+		// Equal steps of the angle rather than of S, since the curves are steep at their ends. At the ends themselves
+		// they may not be defined.
 		s := reach * math.Cos(math.Pi*(1-(float64(i)+1e-4)/(steps+2e-4)))
 		l := ParallelLength(direction, member, s, s, s)
 		if !math.IsNaN(sap) {

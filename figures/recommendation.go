@@ -1,14 +1,18 @@
 package figures
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
 
 // Recommended is a rule or a loss that was chosen in some way, against a reference: Recall@1 in percent.
 type Recommended struct {
-	Data, How      string // "by test recall"
-	Objective      string // "" if there was nothing to choose from.
-	Of             int    // Candidates.
-	Score, Against Score  // Of it and of the reference, with the seeds that judge.
-	Gain           Interval
+	Data, How      string     // "by test recall"
+	Objective      string     // "" if there was nothing to choose from.
+	Of             int        // Candidates.
+	Score, Against stats.Mean // Of it and of the reference, with the seeds that judge.
+	Gain           stats.Interval
 }
 
 // Recommendations is the table of what runs recommend against the reference, as "the paper's cos-orth/lin-ms/cir".
@@ -29,7 +33,7 @@ func Recommendations(reference Markup, rows []Recommended, notes []Markup, prove
 			name = "–"
 		}
 		gain := Text(r.Gain.String())
-		gain.Bold = r.Gain.Low > 0 || r.Gain.High < 0
+		gain.Bold = r.Gain.ExcludesZero()
 		t.Rows = append(t.Rows, []Cell{Text(r.Data), Text(r.How), Text(fmt.Sprint(r.Of)), Text(name), Scored(r.Score), Scored(r.Against), gain})
 		if i+1 < len(rows) && rows[i+1].Data != r.Data {
 			t.Rules = append(t.Rules, i+1)

@@ -12,43 +12,45 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// RetrievalRow is a query with what a network finds for it, the nearest first.
+// RetrievalRow is a query with the images that a network retrieves for it, nearest first.
 type RetrievalRow struct {
 	Query image.Image
 	Class string
 	Hits  []RetrievalHit
 }
 
-// RetrievalHit is an image that was found.
+// RetrievalHit is a retrieved image.
 type RetrievalHit struct {
 	Image      image.Image
 	Class      string
 	Similarity float64
-	Right      bool // It is of the query's class.
+	Right      bool // Whether it has the query's class.
 }
 
 const (
-	// sheetSide is the side of a picture: 96 pixels of a PNG file, so that pictures of 32 pixels are enlarged without a blur.
+	// sheetSide is the side of a picture: 96 pixels of a PNG file, a multiple of 32, so that small pictures stay sharp.
 	sheetSide = 96 * vg.Inch / PNGResolution
 	sheetGap  = vg.Length(6)
 	sheetRow  = sheetSide + 21
 )
 
-// RetrievalSheet draws queries, one a row, with their nearest neighbours to the right. A right one has a thin frame, a wrong
-// one a thick frame with a cross in its corner and the name of its class under it. Provenance says whose they are.
+// RetrievalSheet draws queries, one in each row, with their nearest images and similarities. A right image has a thin
+// blue frame. A wrong one has a thick orange frame with a cross in its corner, and the name of its class below. The
+// paper has no such figure.
 func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) {
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("retrieval sheet: no query; want at least one")
+		return nil, fmt.Errorf("retrieval sheet: no queries; want at least one")
 	}
 	most, right, first, all := 0, 0, 0, 0
 	for i, r := range rows {
 		if r.Query == nil || len(r.Hits) == 0 {
-			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no neighbour", i)
+			return nil, fmt.Errorf("retrieval sheet: query %d has no picture or no retrieved image; want both", i)
 		}
 		most = max(most, len(r.Hits))
 		for k, h := range r.Hits {
 			if h.Image == nil || math.IsNaN(h.Similarity) {
-				return nil, fmt.Errorf("retrieval sheet: neighbour %d of query %d has no picture, or the similarity %v", k+1, i, h.Similarity)
+				return nil, fmt.Errorf("retrieval sheet: image %d of query %d has no picture, or similarity %v; "+
+					"want a picture and a number", k+1, i, h.Similarity)
 			}
 			all++
 			if h.Right {
@@ -59,7 +61,7 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 			}
 		}
 	}
-	// Rows stand in two columns where that is room enough.
+	// Short rows are set in two columns.
 	columns := 1
 	if len(rows) > 1 && most <= 5 {
 		columns = 2
@@ -69,7 +71,8 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	f := &Figure{
 		Width:  2*margin + vg.Length(columns)*width + vg.Length(columns-1)*2*sheetGap,
 		Height: 2*margin + 16 + vg.Length(lines)*sheetRow,
-		Alt: fmt.Sprintf("%d queries with their %d nearest images each: %d of %d are of the query's class, and so is the nearest of %d queries.",
+		Alt: fmt.Sprintf("%d queries with their %d nearest images each: "+
+			"%d of %d are of the query's class, and so is the nearest of %d queries.",
 			len(rows), most, right, all, first),
 		Provenance: provenance,
 	}
@@ -121,7 +124,8 @@ func RetrievalSheet(provenance string, rows ...RetrievalRow) (*Pictures, error) 
 	return p, nil
 }
 
-// drawThumb draws a picture with its lower left corner at a point and, if right is given, its verdict as a frame.
+// drawThumb draws a picture with its lower left corner at a point. If right is not nil, the frame shows whether the
+// picture is right.
 func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
 	r := vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: sheetSide, Y: sheetSide})}
 	c.DrawImage(r, thumb(img))
@@ -137,7 +141,7 @@ func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
 		return
 	}
 	frame(stroke(Vermilion, 2.2), -0.6)
-	const size, in = 8, 1.2 // The cross.
+	const size, in = 8, 1.2 // Of the corner with the cross.
 	corner := vg.Rectangle{Min: vg.Point{X: r.Max.X - size, Y: r.Max.Y - size}, Max: r.Max}
 	c.SetColor(Vermilion)
 	c.Fill(corner.Path())
@@ -146,7 +150,7 @@ func drawThumb(c draw.Canvas, img image.Image, at vg.Point, right *bool) {
 	c.StrokeLine2(line, corner.Min.X+in, corner.Max.Y-in, corner.Max.X-in, corner.Min.Y+in)
 }
 
-// sheetText writes lines under a picture whose lower left corner is given, cut to its width.
+// sheetText writes lines below the picture with the given lower left corner, cut to its width.
 func sheetText(c draw.Canvas, at vg.Point, lines string, k color.Color) {
 	s := aligned(style(noteSize, k), text.XLeft, text.YTop)
 	y := at.Y - 2
@@ -156,7 +160,7 @@ func sheetText(c draw.Canvas, at vg.Point, lines string, k color.Color) {
 	}
 }
 
-// fitted is a text cut, with an ellipsis, to a width.
+// fitted cuts a text to a width, with an ellipsis.
 func fitted(s text.Style, line string, width vg.Length) string {
 	if s.Width(line) <= width {
 		return line
@@ -170,8 +174,8 @@ func fitted(s text.Style, line string, width vg.Length) string {
 	return "…"
 }
 
-// thumb is a picture in the pixels of a PNG file's sheetSide: small ones are enlarged a whole number of times, so that
-// their pixels stay sharp, larger ones reduced.
+// thumb scales a picture to sheetSide in pixels of a PNG file. Small pictures whose side divides it are enlarged
+// without interpolation and stay sharp.
 func thumb(img image.Image) image.Image {
 	const side = int(sheetSide * PNGResolution / vg.Inch)
 	b := img.Bounds()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
@@ -12,16 +13,16 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// RunGroup is runs that differ in their seed alone, to be set beside others.
+// RunGroup is runs that differ only in their seed.
 type RunGroup struct {
 	Name Markup
-	// Curves are the epochs of each run; a run without any is one of which only the result is there.
+	// Curves are the epochs of each run. A run without epochs counts in Recall only.
 	Curves [][]TrainingEpoch
 	// Recall is Recall@1 over the group's seeds.
-	Recall Score
+	Recall stats.Mean
 }
 
-// mean is the mean over runs of a measure in each epoch that all runs with epochs have.
+// mean returns the mean of a measure over the runs with epochs, for each epoch that all of them have.
 func (g RunGroup) mean(of func(TrainingEpoch) float64) plotter.XYs {
 	var out plotter.XYs
 	for k := 0; ; k++ {
@@ -53,19 +54,22 @@ func (g RunGroup) seen() int {
 	return n
 }
 
-// RunCurves draws the training of runs side by side, by epoch: the share of violated triplets, mean S_ap and mean S_an, and
-// the length of the gradient of all weights on a logarithmic scale. A thin line is a run, the thick one with marks its
-// group's mean over seeds.
+// RunCurves draws the training of groups of runs, by epoch: the share of violated triplets in percent, mean S_ap,
+// mean S_an, and the length of the gradient of all weights on a logarithmic scale. Thin lines are single runs; the
+// thick line with marks is the mean of a group over seeds. The paper has no such figure. It takes at most seven
+// groups, which have distinct colors, and finite values.
 func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
-	if len(groups) == 0 || len(groups) > len(flowColours) {
-		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d, which can be told apart", len(groups), len(flowColours))
+	if len(groups) == 0 || len(groups) > len(flowColors) {
+		return nil, fmt.Errorf("curves of runs: %d groups; want 1 to %d", len(groups), len(flowColors))
 	}
 	epochs, drawn := 0.0, 0
 	for _, g := range groups {
 		for _, c := range g.Curves {
 			for _, e := range c {
-				if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) || e.GradientNorm < 0 {
-					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length", Plain(g.Name), e.Epoch)
+				if sum := e.ViolationRate + e.Sap + e.San + e.GradientNorm; math.IsNaN(sum) || math.IsInf(sum, 0) ||
+					e.GradientNorm < 0 {
+					return nil, fmt.Errorf("curves of runs: %s has a value in epoch %d that is not finite, or a negative length",
+						Plain(g.Name), e.Epoch)
 				}
 				epochs = max(epochs, float64(e.Epoch))
 			}
@@ -73,9 +77,9 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 		drawn += g.seen()
 	}
 	if drawn == 0 {
-		return nil, fmt.Errorf("curves of runs: no run has its epochs; make one of them in this store")
+		return nil, fmt.Errorf("curves of runs: no run has its epochs; train one of them in this store")
 	}
-	const least = 1e-12 // A batch without triplets has no gradient.
+	const least = 1e-12 // A batch without triplets has gradient zero.
 	panels := []struct {
 		title, label Markup
 		of           func(TrainingEpoch) float64
@@ -83,7 +87,9 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 		{"$S_{an} > S_{ap}$", "share of triplets, %", func(e TrainingEpoch) float64 { return 100 * e.ViolationRate }},
 		{"$S_{ap}$", "mean similarity", func(e TrainingEpoch) float64 { return e.Sap }},
 		{"$S_{an}$", "mean similarity", func(e TrainingEpoch) float64 { return e.San }},
-		{"Gradient of all weights", "length", func(e TrainingEpoch) float64 { return math.Log10(max(e.GradientNorm, least)) }},
+		{"Gradient of all weights", "length", func(e TrainingEpoch) float64 {
+			return math.Log10(max(e.GradientNorm, least))
+		}},
 	}
 	plots := make([]*plot.Plot, len(panels))
 	for k, part := range panels {
@@ -102,7 +108,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 					if err != nil {
 						return nil, err
 					}
-					line.LineStyle = stroke(scale{paper, trainingColour(i)}.at(0.45), 0.7)
+					line.LineStyle = stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)
 					p.Add(line)
 				}
 			}
@@ -116,7 +122,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			line.LineStyle = stroke(trainingColour(i), 1.5)
+			line.LineStyle = stroke(trainingColor(i), 1.5)
 			p.Add(line, runMarks{mean, i})
 		}
 		p.X.Min, p.X.Max = 1, max(epochs, 2)
@@ -127,7 +133,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 			p.Y.Tick.Marker = every(roundStep(p.Y.Max/4), 0, p.Y.Max)
 		case 3:
 			p.Y.Min, p.Y.Max = math.Floor(low), math.Ceil(high)
-			if high-low < 0.5 { // Less than a power of ten tells nothing.
+			if high-low < 0.5 { // Too narrow for whole powers of ten.
 				p.Y.Min, p.Y.Max = low-0.1, high+0.1
 			}
 			if p.Y.Min == p.Y.Max {
@@ -167,7 +173,7 @@ func RunCurves(provenance string, groups ...RunGroup) (*Figure, error) {
 	}, nil
 }
 
-// runMarks are a group's marks on its mean, at most a dozen, so that lines stay lines.
+// runMarks draws a group's marks on its mean, at most twelve.
 type runMarks struct {
 	plotter.XYs
 	group int
@@ -182,10 +188,11 @@ func (m runMarks) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 func runGlyph(group int, radius vg.Length) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: trainingColour(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
+	return draw.GlyphStyle{Color: trainingColor(group), Radius: radius, Shape: ringed{flowShapes[group%len(flowShapes)]}}
 }
 
-// runPowers are ticks of logarithms: whole powers where there are two, else some multiples of them.
+// runPowers returns the ticks of an axis of base-10 logarithms: whole powers if there are two, else some multiples of
+// them.
 func runPowers(low, high float64) plot.ConstantTicks {
 	digits := []float64{1}
 	if math.Floor(high)-math.Ceil(low) < 1 {
@@ -202,12 +209,12 @@ func runPowers(low, high float64) plot.ConstantTicks {
 	return ticks
 }
 
-// drawRunNames is the legend, with each group's recall, in two columns.
+// drawRunNames draws the legend with each group's recall, in two columns.
 func drawRunNames(c draw.Canvas, groups []RunGroup) {
 	half := (c.Max.X - c.Min.X) / 2
 	for i, g := range groups {
 		at := vg.Point{X: c.Min.X + vg.Length(i%2)*half + 10, Y: c.Max.Y - 7 - vg.Length(i/2)*14}
-		c.StrokeLine2(stroke(trainingColour(i), 1.5), at.X-9, at.Y, at.X+9, at.Y)
+		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-9, at.Y, at.X+9, at.Y)
 		c.DrawGlyphNoClip(runGlyph(i, 2.4), at)
 		label := fmt.Sprintf("%s: Recall@1 %s %%", g.Name, g.Recall)
 		switch n := g.seen(); {
@@ -223,30 +230,32 @@ func drawRunNames(c draw.Canvas, groups []RunGroup) {
 	}
 }
 
-// RunMeasure is a measure of runs, by group in their order.
+// RunMeasure is a measure with one score for each group.
 type RunMeasure struct {
 	Name   Markup
-	Scores []Score
+	Scores []stats.Mean
 }
 
-// RunTest is the difference of a group to the first one in a measure, in the measure's unit.
+// RunTest is the difference between a group and the first group in a measure, in the measure's unit.
 type RunTest struct {
 	Measure, Group Markup
-	// Difference is the group's mean less the first group's, Low to High its 95 % interval.
+	// Difference is the group's mean less that of the first group; Low to High is its 95 % interval.
 	Difference, Low, High float64
 	P                     float64
-	Method                string // Which test it is.
-	Failed                string // Why there is none, if so.
+	Method                string // The name of the test.
+	Failed                string // The reason why there is no test; empty for none.
 }
 
-// RunMetrics sets the final measures of groups of runs with their standard deviations over seeds, a row each.
+// RunMetrics returns a table of the final measures of groups of runs, with standard deviations over seeds. Each group
+// has a row.
 func RunMetrics(provenance string, groups []Markup, measures ...RunMeasure) (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Runs", Left: true}}, Provenance: provenance,
 		Caption: "Final measures: mean and sample standard deviation over seeds.",
 	}
 	if len(groups) == 0 || len(measures) == 0 {
-		return nil, fmt.Errorf("measures of runs: %d groups, %d measures; want at least one of each", len(groups), len(measures))
+		return nil, fmt.Errorf("measures of runs: %d groups, %d measures; want at least one of each", len(groups),
+			len(measures))
 	}
 	for _, g := range groups {
 		t.Rows = append(t.Rows, []Cell{Text(g)})
@@ -263,24 +272,28 @@ func RunMetrics(provenance string, groups []Markup, measures ...RunMeasure) (*Ta
 	return t, nil
 }
 
-// RunTests sets tests over seeds, a row each.
+// RunTests returns a table of tests over seeds. Each test has a row.
 func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error) {
 	if len(tests) == 0 {
-		return nil, fmt.Errorf("tests of runs: none; want at least two groups")
+		return nil, fmt.Errorf("tests of runs: no tests; want at least two groups")
 	}
 	t := &Table{
-		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true}, {Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
+		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true},
+			{Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
 			{Title: "test", Left: true}},
-		Caption:    "What differs by more than seeds do.",
-		Notes:      []Markup{"Two-sided t tests. Bold: p < 0.05, which is so for one in twenty where nothing differs; with few seeds much that differs is not bold."},
+		Caption: "Differences between groups, tested over seeds.",
+		Notes: []Markup{"Two-sided t tests. Bold: p < 0.05. One in twenty tests of equal groups is bold by chance; " +
+			"with few seeds, real differences may not be."},
 		Provenance: provenance,
 	}
 	for i, r := range tests {
 		if r.Failed != "" {
-			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Text(runSigned(r.Difference)), Text("–"), Text("–"), Text(r.Failed)})
+			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Text(runSigned(r.Difference)), Text("–"),
+				Text("–"), Text(r.Failed)})
 		} else {
 			if math.IsNaN(r.Difference + r.Low + r.High + r.P) {
-				return nil, fmt.Errorf("tests of runs: number %d has a value that is not a number", i+1)
+				return nil, fmt.Errorf("tests of runs: test %d has a value that is NaN; "+
+					"want numbers, or a reason in Failed", i+1)
 			}
 			p := fmt.Sprintf("%.3f", r.P)
 			if r.P < 0.001 {
@@ -297,7 +310,7 @@ func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error)
 	return t, nil
 }
 
-// runSigned is a difference in points with its sign, – where it is not known.
+// runSigned writes a difference in points with its sign, or – for NaN.
 func runSigned(v float64) string {
 	switch s := fmt.Sprintf("%.2f", math.Abs(v)); {
 	case math.IsNaN(v):

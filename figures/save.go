@@ -17,17 +17,17 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Output is what can be written: a [*Figure] or a [*Table].
+// Output is a [*Figure], a [*Table] or another picture that [Save] and [Bytes] can write.
 type Output interface {
-	// Formats lists the formats it can be written in, as file name extensions without the dot.
+	// Formats lists the formats, as file name extensions without the dot.
 	Formats() []string
 	bytes(format string) ([]byte, error)
 }
 
-// Failed is an output in place of one that could not be made: writing it, in whatever format, is the error.
+// Failed returns an output that stands for a failure: writing it, in any format, returns err.
 func Failed(err error) Output { return failed{err} }
 
-// Failure is why an output cannot be written, if it is one of [Failed]; else nil.
+// Failure returns the error of an output made by [Failed], and nil for any other output.
 func Failure(o Output) error {
 	if f, ok := o.(failed); ok {
 		return f.err
@@ -40,24 +40,25 @@ type failed struct{ err error }
 func (failed) Formats() []string              { return (&Table{}).Formats() }
 func (f failed) bytes(string) ([]byte, error) { return nil, f.err }
 
-// Formats are svg, png and pdf.
+// Formats returns svg, png and pdf.
 func (f *Figure) Formats() []string { return []string{"svg", "png", "pdf"} }
 
 // PNGResolution is the resolution of PNG files, in dots per inch.
 const PNGResolution = 192
 
-// Bytes renders a figure or a table in a format, such as svg or md. An unknown one is an error that lists the others.
+// Bytes renders a figure or a table in a format, such as svg or md. The error for an unknown format lists the known
+// ones.
 func Bytes(o Output, format string) ([]byte, error) {
 	for _, f := range o.Formats() {
 		if f == format {
 			return o.bytes(format)
 		}
 	}
-	return nil, fmt.Errorf("no format %q; there are %s", format, strings.Join(o.Formats(), ", "))
+	return nil, fmt.Errorf("unknown format %q; use one of %s", format, strings.Join(o.Formats(), ", "))
 }
 
-// Save writes a figure or a table to a file in the format of the path's extension. The folder is made if there is none,
-// and the file is replaced as a whole or not at all.
+// Save writes a figure or a table to a file, in the format of the path's extension. It creates missing folders and
+// replaces the file atomically.
 func Save(o Output, path string) error {
 	data, err := Bytes(o, strings.ToLower(strings.TrimPrefix(filepath.Ext(path), ".")))
 	if err != nil {
@@ -70,14 +71,14 @@ func Save(o Output, path string) error {
 }
 
 func (f *Figure) bytes(format string) (data []byte, err error) {
-	// gonum/plot panics where it cannot draw, as on a range without end.
+	// gonum/plot panics when it cannot draw, for example on an infinite range.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("drawing: %v", r)
 		}
 	}()
 	if !(f.Width > 0 && f.Height > 0) {
-		return nil, fmt.Errorf("drawing: a figure of size %v × %v", f.Width, f.Height)
+		return nil, fmt.Errorf("drawing: the figure's size is %v × %v; want positive lengths", f.Width, f.Height)
 	}
 	switch format {
 	case "svg":
@@ -100,7 +101,7 @@ func written(c vg.CanvasWriterTo, f *Figure) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// upright is a PDF canvas that draws images the right way up: gonum/plot's turns them over.
+// upright is a PDF canvas that draws images the right way up. The one of gonum/plot flips them.
 type upright struct{ *vgpdf.Canvas }
 
 func (c upright) DrawImage(r vg.Rectangle, img image.Image) {
@@ -123,9 +124,10 @@ func (f *Figure) svg() ([]byte, error) {
 	if err := xml.EscapeText(&alt, []byte(f.Alt)); err != nil {
 		return nil, err
 	}
-	// The canvas calls its PNG images JPEG, and viewers would blur the cells of a heat map.
+	// The canvas labels its PNG images as JPEG. Without image-rendering, viewers blur the cells of a heat map.
 	data = bytes.ReplaceAll(data, []byte("data:image/jpg;base64,"), []byte("data:image/png;base64,"))
-	data = bytes.ReplaceAll(data, []byte("<image "), []byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
+	data = bytes.ReplaceAll(data, []byte("<image "),
+		[]byte(`<image preserveAspectRatio="none" style="image-rendering:pixelated" `))
 	if f.Alt != "" {
 		open := bytes.Index(data, []byte("<g "))
 		if open > 0 {

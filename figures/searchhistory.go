@@ -12,37 +12,40 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// SearchTrial is a trial of a search: a point, and what it scored at each length that it reached.
+// SearchTrial is a trial of a search with its scores at each training length that it reached.
 type SearchTrial struct {
 	Number int
-	// Scores are Recall@1 of held-out classes in percent, the shortest length first; NaN of a run that diverged.
+	// Scores are Recall@1 of held-out classes in percent, shortest length first; NaN for a run that diverged.
 	Scores []float64
 }
 
-// SearchTrials are the trials of a search in their order.
+// SearchTrials are the trials of a search, in order.
 type SearchTrials struct {
 	Title   Markup
-	Lengths []string // As "6 epochs", the shortest first.
+	Lengths []string // Such as "6 epochs", shortest first.
 	Trials  []SearchTrial
 }
 
 func (s SearchTrials) check() error {
 	if len(s.Lengths) == 0 || len(s.Lengths) > len(searchShapes) || len(s.Trials) == 0 {
-		return fmt.Errorf("history of a search: %d trials of %d lengths; want some, and at most %d lengths", len(s.Trials), len(s.Lengths), len(searchShapes))
+		return fmt.Errorf("history of a search: %d trials of %d lengths; want some, and at most %d lengths",
+			len(s.Trials), len(s.Lengths), len(searchShapes))
 	}
 	for _, t := range s.Trials {
 		if len(t.Scores) == 0 || len(t.Scores) > len(s.Lengths) {
-			return fmt.Errorf("history of a search: trial %d has %d scores for %d lengths", t.Number, len(t.Scores), len(s.Lengths))
+			return fmt.Errorf("history of a search: trial %d has %d scores for %d lengths; want 1 to %d",
+				t.Number, len(t.Scores), len(s.Lengths), len(s.Lengths))
 		}
 	}
 	return nil
 }
 
-// SearchHistory draws what each trial of a search scored, by the length of its runs, and the best so far at the whole length. A
-// panel is a search; they share the vertical scale. Crosses at the foot are runs that diverged.
+// SearchHistory draws the score of each trial of a search, by the length of its runs, and the best score so far at
+// the full length. Each search has a panel; all share the vertical scale. Crosses at the bottom are runs that
+// diverged. The paper has no such figure.
 func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error) {
 	if len(searches) == 0 {
-		return nil, fmt.Errorf("history of a search: there is none")
+		return nil, fmt.Errorf("history of a search: no searches; want at least one")
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, s := range searches {
@@ -85,9 +88,11 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 		panels, widths = append(panels, p), append(widths, 1)
 		best, at := marks.best()
 		if at >= 0 {
-			words = append(words, fmt.Sprintf("%s: %d trials, the best of %s is number %d with %.1f", Plain(s.Title), len(s.Trials), s.Lengths[len(s.Lengths)-1], at, best))
+			words = append(words, fmt.Sprintf("%s: %d trials, the best of %s is number %d with %.1f", Plain(s.Title),
+				len(s.Trials), s.Lengths[len(s.Lengths)-1], at, best))
 		} else {
-			words = append(words, fmt.Sprintf("%s: %d trials, none of %s so far", Plain(s.Title), len(s.Trials), s.Lengths[len(s.Lengths)-1]))
+			words = append(words, fmt.Sprintf("%s: %d trials, none of %s so far", Plain(s.Title), len(s.Trials),
+				s.Lengths[len(s.Lengths)-1]))
 		}
 	}
 	return &Figure{
@@ -102,25 +107,26 @@ func SearchHistory(provenance string, searches ...SearchTrials) (*Figure, error)
 	}, nil
 }
 
-// mark is a glyph as its own legend.
+// mark is a glyph in a legend.
 type mark struct{ draw.GlyphStyle }
 
 func (m mark) Thumbnail(c *draw.Canvas) { c.DrawGlyphNoClip(m.GlyphStyle, c.Center()) }
 
 type searchMarks SearchTrials
 
-// searchShapes tell lengths apart, the shortest first, and so do searchColours, the whole length first: black, and the paler the
-// shorter.
+// searchShapes are the shapes of lengths, shortest first. searchColors are their colors, longest first: black, and
+// paler for shorter ones.
 var (
-	searchShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
-	searchColours = []color.NRGBA{Black, Blue, SkyBlue, Orange}
+	searchShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.PyramidGlyph{}, draw.BoxGlyph{}}
+	searchColors = []color.NRGBA{Black, Blue, SkyBlue, Orange}
 )
 
 func (s searchMarks) glyph(length int) draw.GlyphStyle {
-	return draw.GlyphStyle{Color: searchColours[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)), Shape: searchShapes[length]}
+	return draw.GlyphStyle{Color: searchColors[len(s.Lengths)-1-length], Radius: vg.Points(2.4 + 0.5*float64(length)),
+		Shape: searchShapes[length]}
 }
 
-// best is the highest score of the whole length, and the number of the trial that has it; −1 if none has.
+// best returns the highest score at the full length and the number of its trial, which is −1 without one.
 func (s searchMarks) best() (score float64, number int) {
 	number = -1
 	for _, t := range s.Trials {
@@ -155,7 +161,8 @@ func (s searchMarks) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, t := range s.Trials {
 		for r, v := range t.Scores {
 			if math.IsNaN(v) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.6), Shape: draw.CrossGlyph{}}, vg.Point{X: x(float64(t.Number)), Y: c.Min.Y + 4})
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(2.6), Shape: draw.CrossGlyph{}},
+					vg.Point{X: x(float64(t.Number)), Y: c.Min.Y + 4})
 				continue
 			}
 			c.DrawGlyphNoClip(s.glyph(r), vg.Point{X: x(float64(t.Number)), Y: y(v)})

@@ -3,28 +3,32 @@ package figures
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// SearchFinalist is one of the best trials of a search, tried again.
+// SearchFinalist is one of the best trials of a search, repeated with fresh seeds.
 type SearchFinalist struct {
 	Trial  int
 	Rule   string
-	Values Markup  // What else of its point counts, in words.
-	Found  float64 // Its own run's recall of held-out classes, in percent, by which it was picked.
-	Again  Score   // The same with fresh seeds.
+	Values Markup     // The other parameters of its point, in words.
+	Found  float64    // Recall of held-out classes in the search, in percent.
+	Again  stats.Mean // The same with fresh seeds.
 	Chosen bool
 }
 
-// SearchFinalists sets the best trials of a search: what they scored when they were found, and again with seeds that no trial had.
+// SearchFinalists returns a table of the best trials of a search: their scores in the search, and again with fresh
+// seeds.
 func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, error) {
 	if len(finalists) == 0 {
-		return nil, fmt.Errorf("best trials of a search: there are none")
+		return nil, fmt.Errorf("best trials of a search: no trials; want at least one")
 	}
 	t := &Table{
 		Caption: "The best trials: Recall@1 of held-out training classes, in percent.",
 		Columns: []Column{{Title: "Trial"}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
 			{Title: "as found"}, {Title: "fresh seeds"}},
-		Notes: []Markup{"As found: of the one seed that all trials have. The best of many is also the luckiest, so the fresh seeds decide."},
+		Notes: []Markup{"As found: with the one seed that all trials share. The best of many trials is partly luck, " +
+			"so fresh seeds decide."},
 
 		Provenance: provenance,
 	}
@@ -42,24 +46,26 @@ func SearchFinalists(provenance string, finalists ...SearchFinalist) (*Table, er
 	return t, nil
 }
 
-// SearchTest is what is measured on the test classes at a search's end.
+// SearchTest is a result on the test classes at the end of a search.
 type SearchTest struct {
 	Name, Rule string
-	Values     Markup // Rate, schedule and batch, in words.
-	Recall     Score  // Recall@1 of the test classes, in percent.
+	Values     Markup     // Rate, schedule and batch, in words.
+	Recall     stats.Mean // Recall@1 of the test classes, in percent.
 	// Behind are the differences of each earlier test to this one, in points, with their 95 % intervals.
-	Behind []Interval
-	Method string // Of the intervals; "" if there are none.
+	Behind []stats.Interval
+	Method string // Of the intervals; empty without any.
 }
 
-// SearchVerdict sets the recall of the test classes, which had no say in the search, of what it chose beside others.
+// SearchVerdict returns a table of the recall on the test classes of the rule that the search chose and of other
+// rules. The search does not see the test classes.
 func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
 	if len(tests) == 0 {
-		return nil, fmt.Errorf("outcome of a search: nothing is measured")
+		return nil, fmt.Errorf("outcome of a search: no results; want at least one")
 	}
 	t := &Table{
 		Caption: "What the search chose, trained on all training classes: Recall@1 of the test classes, in percent.",
-		Columns: []Column{{Title: "", Left: true}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44}, {Title: "test"}},
+		Columns: []Column{{Title: "", Left: true}, {Title: "Rule", Left: true}, {Title: "Values", Left: true, Wrap: 44},
+			{Title: "test"}},
 
 		Provenance: provenance,
 	}
@@ -79,7 +85,8 @@ func SearchVerdict(provenance string, tests ...SearchTest) (*Table, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	if method != "" {
-		t.Notes = append(t.Notes, fmt.Sprintf("Differences in points with 95 %% intervals over training seeds (%s): other classes, or images drawn anew, are not in them.", method))
+		t.Notes = append(t.Notes, fmt.Sprintf("Differences in points with 95 %% intervals over training seeds (%s). "+
+			"They do not cover other classes or newly drawn images.", method))
 	}
 	return t, nil
 }

@@ -6,26 +6,28 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Distribution is how similar a set's images are to their nearest positives and negatives.
+// Distribution is the similarities of a set's images to their nearest positives and their nearest negatives.
 type Distribution struct {
 	Title Markup
-	// Positive and Negative are histograms on [−1, 1], one of each run: shares of images that sum to 1, in bins of equal width.
-	// Without any the panel is empty.
+	// Positive and Negative are histograms over [−1, 1], [run][bin]: shares of images that sum to 1, in bins of equal
+	// width. Without runs the panel is empty.
 	Positive, Negative [][]float64
 	// Overlap is the share that the two have in common, in percent over runs.
-	Overlap Score
+	Overlap stats.Mean
 }
 
-// bins is the number of bins; an error says why the histograms are none.
+// bins returns the number of bins, or an error that says what is wrong with the histograms.
 func (d Distribution) bins() (int, error) {
 	if len(d.Positive) != len(d.Negative) {
-		return 0, fmt.Errorf("figure 4, %s: %d histograms of nearest positives and %d of negatives; want one of each a run", Plain(d.Title), len(d.Positive), len(d.Negative))
+		return 0, fmt.Errorf("figure 4, %s: %d histograms of positives and %d of negatives; want one of each per run",
+			Plain(d.Title), len(d.Positive), len(d.Negative))
 	}
 	if len(d.Positive) == 0 {
 		return 0, nil
@@ -36,26 +38,29 @@ func (d Distribution) bins() (int, error) {
 			sum := 0.0
 			for _, share := range h {
 				if !(share >= 0) {
-					return 0, fmt.Errorf("figure 4, %s: run %d has a share of %v", Plain(d.Title), run, share)
+					return 0, fmt.Errorf("figure 4, %s: run %d has a share of %v; want 0 or more", Plain(d.Title), run, share)
 				}
 				sum += share
 			}
 			if len(h) != n || n < 2 || math.Abs(sum-1) > 1e-6 {
-				return 0, fmt.Errorf("figure 4, %s: run %d has %d bins that sum to %.4g; want %d that sum to 1", Plain(d.Title), run, len(h), sum, n)
+				return 0, fmt.Errorf("figure 4, %s: run %d has %d bins that sum to %.4g; want %d that sum to 1", Plain(d.Title),
+					run, len(h), sum, n)
 			}
 		}
 	}
 	return n, nil
 }
 
-// SimilarityDistributions is Figure 4: for each set the distributions of the similarities to the nearest positive, blue,
-// and to the nearest negative, orange, with what they share hatched. Lines are single runs, areas their mean.
+// SimilarityDistributions draws Figure 4: for each set, the distributions over images of the similarities to the
+// nearest positive (blue) and the nearest negative (orange), in percent of the images, with their overlap hatched.
+// Thin lines are single runs, areas their mean.
 func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("figure 4: no set")
+		return nil, fmt.Errorf("figure 4: no sets; want at least one")
 	}
-	words := []string{"Figure 4. Distributions of the similarities to the nearest positive (blue) and the nearest negative (orange)."}
-	low, high := 1.0, 0.0 // Of the range that is drawn, and of the highest bin.
+	words := []string{"Figure 4. Distributions of the similarities to the nearest positive (blue) " +
+		"and the nearest negative (orange)."}
+	low, high := 1.0, 0.0 // The least similarity drawn, and the highest bin.
 	for _, d := range sets {
 		n, err := d.bins()
 		if err != nil {
@@ -88,7 +93,8 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 		panels[i] = p
 	}
 	return &Figure{
-		Width: vg.Points(290*float64(len(sets)) + 30), Height: vg.Points(226), Alt: strings.Join(words, " "), Provenance: provenance,
+		Width: vg.Points(290*float64(len(sets)) + 30), Height: vg.Points(226), Alt: strings.Join(words, " "),
+		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			widths := make([]float64, len(panels))
 			for i := range widths {
@@ -101,7 +107,7 @@ func SimilarityDistributions(provenance string, sets ...Distribution) (*Figure, 
 	}, nil
 }
 
-// distributions draws a set's areas, lines and its key.
+// distributions draws the areas, lines and key of one set.
 type distributions Distribution
 
 func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
@@ -157,7 +163,7 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 	hatch := func(c draw.Canvas, height func(at vg.Length) vg.Length) {
 		const apart, step = vg.Length(4.5), vg.Length(0.5)
 		for from := c.Min.X - (c.Max.Y - c.Min.Y); from < c.Max.X; from += apart {
-			var line []vg.Point // Rising at 45°, as long as it is below the height.
+			var line []vg.Point // A line at 45°, where it is below the height.
 			flush := func() {
 				if len(line) > 1 {
 					c.StrokeLine2(stroke(quiet, 0.4), line[0].X, line[0].Y, line[len(line)-1].X, line[len(line)-1].Y)
@@ -179,24 +185,24 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 		s := p.X.Min + float64((at-c.Min.X)/(c.Max.X-c.Min.X))*(1-p.X.Min)
 		return y(100*shared[min(int((s+1)/2*float64(n)), n-1)]) - c.Min.Y
 	})
-	lines := func(runs [][]float64, mean []float64, colour color.NRGBA, dashes ...vg.Length) {
+	lines := func(runs [][]float64, mean []float64, color color.NRGBA, dashes ...vg.Length) {
 		for _, h := range runs {
-			c.StrokeLines(stroke(pale(colour), 0.8), steps(h))
+			c.StrokeLines(stroke(pale(color), 0.8), steps(h))
 		}
-		c.StrokeLines(stroke(colour, 1.5, dashes...), steps(mean))
+		c.StrokeLines(stroke(color, 1.5, dashes...), steps(mean))
 	}
 	lines(d.Negative, negative, Orange, 4, 1.5)
 	lines(d.Positive, positive, Blue)
 
-	// The key stands at the left, where nothing is that similar to nothing.
+	// The key is at the left: nearest images are rarely that dissimilar.
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	at := vg.Point{X: c.Min.X + 8, Y: c.Max.Y - 9}
 	for _, e := range []struct {
 		name   Markup
-		colour color.NRGBA
+		color  color.NRGBA
 		dashes []vg.Length
 	}{{"nearest positive, $S_{ap}$", Blue, nil}, {"nearest negative, $S_{an}$", Orange, []vg.Length{4, 1.5}}} {
-		c.StrokeLine2(stroke(e.colour, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
+		c.StrokeLine2(stroke(e.color, 1.5, e.dashes...), at.X, at.Y, at.X+16, at.Y)
 		c.FillText(s, vg.Point{X: at.X + 21, Y: at.Y}, e.name)
 		at.Y -= 13
 	}
@@ -209,26 +215,28 @@ func (d distributions) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // percent is a score with its unit, if it has a value.
-func percent(s Score) string {
+func percent(s stats.Mean) string {
 	if math.IsNaN(s.Mean) {
 		return s.String()
 	}
 	return s.String() + " %"
 }
 
-// OverlapRow is how much the two distributions of Figure 4 share, in percent, for a rule and a kind of images on each set.
+// OverlapRow is the overlap of the two distributions of Figure 4, in percent, for a rule and a kind of images on each
+// set.
 type OverlapRow struct {
 	Rule, Images Markup
-	Sets         []Score
+	Sets         []stats.Mean
 }
 
-// Overlaps sets the overlaps of Figure 4, with a column for each set and, for two of them, one for their difference.
+// Overlaps returns a table of the overlaps of Figure 4, with a column for each set and, for two sets, one for their
+// difference.
 func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Rule", Left: true, Merged: true}, {Title: "Images", Left: true}},
-		Caption: "Figure 4 as a number: the share that the distributions of nearest-positive and nearest-negative similarities have in common, " +
-			"in percent over seeds.",
-		Notes:      []Markup{"Σ min(p, q) over 100 bins on [−1, 1]: 100 where the two are equal, 0 where nothing is shared."},
+		Caption: "Figure 4 as a number: the overlap of the distributions of nearest-positive and nearest-negative " +
+			"similarities, in percent over seeds.",
+		Notes:      []Markup{"Σ min(p, q) over 100 bins on [−1, 1]: 100 if the two are equal, 0 if they do not overlap."},
 		Provenance: provenance,
 	}
 	for _, set := range sets {
@@ -236,7 +244,8 @@ func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, err
 	}
 	if len(sets) == 2 {
 		t.Columns = append(t.Columns, Column{Title: "difference"})
-		t.Notes = append(t.Notes, "Difference: the first set less the second, in points, in brackets its 95 % interval by Welch's t over seeds.")
+		t.Notes = append(t.Notes, "Difference: the first set less the second, in points, with its 95 % interval "+
+			"by Welch's t over seeds.")
 	}
 	for _, r := range rows {
 		if len(r.Sets) != len(sets) {

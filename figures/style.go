@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The colours of Okabe and Ito's palette, which readers with any colour vision tell apart.
+// The colors of Okabe and Ito's palette. Readers with any color vision can tell them apart.
 var (
 	Black     = color.NRGBA{0x00, 0x00, 0x00, 0xff}
 	Orange    = color.NRGBA{0xe6, 0x9f, 0x00, 0xff}
@@ -28,7 +28,7 @@ var (
 	paper     = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// scale is a continuous scale of colours over [0, 1], linear between stops at equal distances.
+// scale is a continuous color scale over [0, 1], piecewise linear between equally spaced colors.
 type scale []color.NRGBA
 
 func (s scale) at(x float64) color.NRGBA {
@@ -51,10 +51,11 @@ func hexes(values ...uint32) scale {
 }
 
 var (
-	// viridis is matplotlib's, at every 1/16.
-	viridis = hexes(0x440154, 0x481a6c, 0x472f7d, 0x414487, 0x39568c, 0x31688e, 0x2a788e, 0x23888e, 0x1f988b, 0x22a884, 0x35b779, 0x54c568,
+	// viridis is matplotlib's color map, sampled at every 1/16.
+	viridis = hexes(0x440154, 0x481a6c, 0x472f7d, 0x414487, 0x39568c, 0x31688e, 0x2a788e, 0x23888e, 0x1f988b, 0x22a884,
+		0x35b779, 0x54c568,
 		0x7ad151, 0xa5db36, 0xd2e21b, 0xe8e419, 0xfde725)
-	// diverging runs from blue through white to vermilion; white is zero.
+	// diverging runs from blue through white, which is zero, to vermilion.
 	diverging = hexes(0x053061, 0x0b5a9c, 0x4393c3, 0xa6cee3, 0xffffff, 0xfdc9a3, 0xf08a4b, 0xc84a00, 0x6b2300)
 )
 
@@ -76,7 +77,7 @@ func aligned(s text.Style, x text.XAlignment, y text.YAlignment) text.Style {
 
 func bold(s text.Style) text.Style { s.Font.Weight = xfont.WeightBold; return s }
 
-// newPlot is a plot in this package's style.
+// newPlot returns an empty plot in the style of this package.
 func newPlot(title, x, y Markup) *plot.Plot {
 	p := plot.New()
 	p.TextHandler = handler()
@@ -99,7 +100,7 @@ func newPlot(title, x, y Markup) *plot.Plot {
 		axis.Tick.Width = vg.Points(0.6)
 		axis.Tick.Length = vg.Points(3.5)
 	}
-	p.X.Tick.Label.YAlign = -1.15 // A little air under the ticks.
+	p.X.Tick.Label.YAlign = -1.15 // Keeps labels off the ticks.
 	p.X.Label.Text, p.Y.Label.Text = x, y
 	p.Legend.TextStyle = style(tickSize, ink)
 	p.Legend.ThumbnailWidth = vg.Points(18)

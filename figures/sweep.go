@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // SweepPoint is a configuration at one learning rate: Recall@1 in percent.
@@ -16,7 +18,7 @@ type SweepPoint struct {
 	LR    float64
 	// Test is over the test classes, HeldOut over training classes that were not trained on, by the same runs. [Missing]
 	// is what was not run.
-	Test, HeldOut Score
+	Test, HeldOut stats.Mean
 }
 
 // sweeps are the paper's sweeps of the learning rate: of its components' tables, two to four, one each.
@@ -50,7 +52,7 @@ type sweepRow struct {
 	rule, row, block string
 	ours, theirs     []sweepCurve
 	// main is the paper's number in the table of best rates, for rules that its sweep leaves out.
-	main []Score
+	main []stats.Mean
 }
 
 // sweepCurve is a configuration on a data set, by rising rate.
@@ -58,7 +60,7 @@ type sweepCurve []sweepValue
 
 type sweepValue struct {
 	lr            float64
-	test, heldOut Score
+	test, heldOut stats.Mean
 }
 
 // CompareSweep sets ours beside one of the paper's sweeps: "table6" of the directions, "table7" of the pair weights, "table8"
@@ -171,11 +173,11 @@ func (s *Sweep) newRow(rule string) (sweepRow, error) {
 	return r, nil
 }
 
-func testOf(v sweepValue) Score    { return v.test }
-func heldOutOf(v sweepValue) Score { return v.heldOut }
+func testOf(v sweepValue) stats.Mean    { return v.test }
+func heldOutOf(v sweepValue) stats.Mean { return v.heldOut }
 
 // made tells whether there is a result, if only that of a run that diverged.
-func made(s Score) bool { return !math.IsNaN(s.Mean) || s.Diverged > 0 }
+func made(s stats.Mean) bool { return !math.IsNaN(s.Mean) || s.Diverged > 0 }
 
 // complete tells whether all rates of a curve were run.
 func (c sweepCurve) complete() bool {
@@ -184,7 +186,7 @@ func (c sweepCurve) complete() bool {
 
 // best is the place of the rate with the highest mean by a score, the lowest such rate; −1 where the curve is not complete
 // or has no such rate. A rate at which a run diverged is never the best.
-func (c sweepCurve) best(by func(sweepValue) Score) int {
+func (c sweepCurve) best(by func(sweepValue) stats.Mean) int {
 	best := -1
 	if !c.complete() {
 		return best
@@ -346,7 +348,7 @@ func (s *Sweep) lines(t *Table, whose string, widest []int, curves func(sweepRow
 }
 
 // sweepScored is a score's cell; where all runs diverged it says so itself.
-func sweepScored(s Score) Cell {
+func sweepScored(s stats.Mean) Cell {
 	if s.N == 0 {
 		return score(s)
 	}
@@ -354,4 +356,4 @@ func sweepScored(s Score) Cell {
 }
 
 // score is a score's cell without a footnote.
-func score(s Score) Cell { return Cell{Score: &s} }
+func score(s stats.Mean) Cell { return Cell{Score: &s} }

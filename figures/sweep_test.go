@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // sweepOf are the paper's own curves of a sweep as ours, moved: all by the same, each a little. Every rate is multiplied by
@@ -18,8 +20,8 @@ func sweepOf(t *testing.T, table int, shift, wobble, factor float64) []SweepPoin
 	for i, r := range results {
 		p := SweepPoint{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet, Data: map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
 			Paper: r.Dataset, LR: math.Round(1e6*factor*r.LR) / 1e6}
-		p.Test = Score{Mean: r.Mean + shift + wobble*math.Sin(float64(7*i)), Std: 0, N: 1}
-		p.HeldOut = Score{Mean: r.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), Std: 0, N: 1}
+		p.Test = stats.Mean{Mean: r.Mean + shift + wobble*math.Sin(float64(7*i)), Std: 0, N: 1}
+		p.HeldOut = stats.Mean{Mean: r.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), Std: 0, N: 1}
 		out = append(out, p)
 	}
 	return out
@@ -34,7 +36,7 @@ func seventh(t *testing.T) []SweepPoint {
 		if strings.Contains(p.Rule, "/sig-ms/") {
 			p.LR /= 4
 			if p.Paper == "In-shop" && p.LR >= 3 {
-				p.Test, p.HeldOut = Score{math.NaN(), 0, 0, 1}, Score{math.NaN(), 0, 0, 1}
+				p.Test, p.HeldOut = meanOf(math.NaN(), 0, 0, 1), meanOf(math.NaN(), 0, 0, 1)
 			}
 		}
 		if p.Rule == "cos/euc/con" && p.LR > 0.5 && p.Paper == "CAR" || p.Rule == "euc/lin/con" {
@@ -70,7 +72,7 @@ func TestSweepFarFromThePaper(t *testing.T) {
 	points := sweepOf(t, 6, -50, 1, 3)
 	for i, p := range points {
 		if strings.HasPrefix(p.Rule, "euc-orth/") {
-			points[i].Test, points[i].HeldOut = Score{math.NaN(), 0, 0, 1}, Score{math.NaN(), 0, 0, 1}
+			points[i].Test, points[i].HeldOut = meanOf(math.NaN(), 0, 0, 1), meanOf(math.NaN(), 0, 0, 1)
 		}
 	}
 	s, err := CompareSweep("table6", points, somewhere+strings.Repeat(" · a machine of a long name, 2 cores, linux", 4))
@@ -93,14 +95,14 @@ func TestSweepTables(t *testing.T) {
 func curve(test, heldOut []float64) sweepCurve {
 	var c sweepCurve
 	for i := range test {
-		score := func(v float64) Score {
+		score := func(v float64) stats.Mean {
 			switch {
 			case math.IsInf(v, -1):
-				return Score{Mean: math.NaN(), Diverged: 1}
+				return stats.Mean{Mean: math.NaN(), Diverged: 1}
 			case math.IsNaN(v):
 				return Missing
 			}
-			return Score{Mean: v, N: 1}
+			return stats.Mean{Mean: v, N: 1}
 		}
 		c = append(c, sweepValue{0.1 * math.Pow(2, float64(i)), score(test[i]), score(heldOut[i])})
 	}
@@ -139,7 +141,7 @@ func TestSweepChoices(t *testing.T) {
 		}
 	}
 	// Between the rates 0.2 and 0.4 lies half of 0.6: as far from the upper as log 4/3 is of log 2.
-	v := sweepCurve{{0.2, Score{Mean: 60}, Missing}, {0.4, Score{Mean: 64}, Missing}, {0.6, Score{Mean: 70}, Missing}}
+	v := sweepCurve{{0.2, stats.Mean{Mean: 60}, Missing}, {0.4, stats.Mean{Mean: 64}, Missing}, {0.6, stats.Mean{Mean: 70}, Missing}}
 	if got, want := v.drop(0.5), 70-(64-4*math.Log2(4.0/3)); math.Abs(got-want) > 1e-9 {
 		t.Errorf("interpolated: %v, want %v", got, want)
 	}
@@ -193,7 +195,7 @@ func TestSweepsBestIsTheMainTable(t *testing.T) {
 }
 
 func TestSweepRejects(t *testing.T) {
-	good := SweepPoint{"cos/con/con", "minicar", "CAR", 0.1, Score{Mean: 60, N: 1}, Missing}
+	good := SweepPoint{"cos/con/con", "minicar", "CAR", 0.1, stats.Mean{Mean: 60, N: 1}, Missing}
 	change := func(f func(*SweepPoint)) []SweepPoint {
 		p := good
 		f(&p)

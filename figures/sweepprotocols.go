@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -18,7 +19,7 @@ type sweepChoice struct {
 	byTest, byHeldOut int
 	// onTest is the test recall at the rate chosen by itself, honest the one at the rate chosen on held-out classes, and
 	// paper the best that the paper prints.
-	onTest, honest, paper Score
+	onTest, honest, paper stats.Mean
 }
 
 func (c sweepChoice) made() bool { return c.byTest >= 0 && c.byHeldOut >= 0 }
@@ -101,7 +102,7 @@ func (c sweepCurve) lack() Markup {
 
 // orders says how far the order of a data set's configurations depends on the protocol and agrees with the paper's.
 func (s *Sweep) orders(set int) []Markup {
-	var onTest, honest, papers []Score
+	var onTest, honest, papers []stats.Mean
 	for _, c := range s.choices(set) {
 		if c.made() {
 			onTest, honest, papers = append(onTest, c.onTest), append(honest, c.honest), append(papers, c.paper)
@@ -110,8 +111,8 @@ func (s *Sweep) orders(set int) []Markup {
 	if onTest == nil {
 		return nil
 	}
-	of := func(a, b []Score, independent bool) string {
-		r, err := Agreement(a, b)
+	of := func(a, b []stats.Mean, independent bool) string {
+		r, err := stats.CompareRanks(a, b)
 		switch {
 		case err != nil:
 			return err.Error()
@@ -175,7 +176,7 @@ func (s *Sweep) Orders() *Figure {
 
 // sweepRanks are the configurations of a data set by falling score under each protocol. Those without one come last.
 func sweepRanks(choices []sweepChoice) (papers, onTest, honest []int) {
-	by := func(score func(sweepChoice) Score) []int {
+	by := func(score func(sweepChoice) stats.Mean) []int {
 		order := make([]int, len(choices))
 		for i := range order {
 			order[i] = i
@@ -194,7 +195,7 @@ func sweepRanks(choices []sweepChoice) (papers, onTest, honest []int) {
 		}
 		return rank
 	}
-	return by(func(c sweepChoice) Score { return c.paper }), by(func(c sweepChoice) Score { return c.onTest }), by(func(c sweepChoice) Score { return c.honest })
+	return by(func(c sweepChoice) stats.Mean { return c.paper }), by(func(c sweepChoice) stats.Mean { return c.onTest }), by(func(c sweepChoice) stats.Mean { return c.honest })
 }
 
 // ranked are the choices that were made.

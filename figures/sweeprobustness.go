@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // drop is how many points the curve is below its best where the rate is the best one times a factor; between two rates of
@@ -98,9 +100,9 @@ func (s *Sweep) Robustness() *Table {
 			}
 			return Text(points(d))
 		}
-		worst := Cell{Score: &Score{Mean: c.spread(), N: 1}}
+		worst := Cell{Score: &stats.Mean{Mean: c.spread(), N: 1}}
 		if math.IsInf(worst.Score.Mean, 0) {
-			worst.Score = &Score{Mean: math.NaN(), Diverged: 1}
+			worst.Score = &stats.Mean{Mean: math.NaN(), Diverged: 1}
 		}
 		return []Cell{Text(c.rate(best)), beyond(c.drop(0.5)), beyond(c.drop(2)), worst}
 	}

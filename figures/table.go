@@ -12,84 +12,66 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Score is the mean of a measure over seeds with its sample standard deviation, in percent. Diverged runs are counted,
-// not averaged. With no finite run the mean is NaN.
-type Score struct {
-	Mean, Std   float64
-	N, Diverged int
-}
+// Missing is the mean of runs that have not been run.
+var Missing = stats.Mean{Mean: math.NaN()}
 
-// Missing is the score of runs that were not made.
-var Missing = Score{Mean: math.NaN()}
-
-// String is the score as the paper prints it, "75.5 ± 0.2"; "–" where nothing was measured.
-func (s Score) String() string {
-	switch {
-	case math.IsNaN(s.Mean) && s.Diverged > 0:
-		return "diverged"
-	case math.IsNaN(s.Mean):
-		return "–"
-	case s.N == 1:
-		return fmt.Sprintf("%.1f", s.Mean)
-	}
-	return fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
-}
-
-// Table is a table in the paper's shape that can be written for a terminal, as Markdown, CSV, HTML and LaTeX.
+// Table is a table in the paper's layout. It can be written for a terminal and as Markdown, CSV, HTML and LaTeX.
 type Table struct {
 	Columns []Column
 	Rows    [][]Cell
-	// Rules are the numbers of rows after which there is a line.
+	// Rules are the row numbers, counted from 1, that a line follows.
 	Rules   []int
 	Caption Markup
-	// Notes stand under the table, one line each.
+	// Notes are the lines under the table.
 	Notes []Markup
-	// Provenance says which preset, data and backend made the numbers.
+	// Provenance names the preset, data and backend of the numbers.
 	Provenance string
-	// Tint is the colour of a cell of shade 1; the paper's tables have red, green or blue.
+	// Tint is the color of a cell with shade 1; the zero value is [Red]. The paper's tables use red, green and blue.
 	Tint color.NRGBA
 }
 
-// Column is a column's head. Neighbours of one Group share a second head above theirs.
+// Column is the head of a column. Adjacent columns with the same Group share a second head above theirs.
 type Column struct {
 	Title, Group Markup
-	Left         bool // Text, aligned left, and not a number.
-	// Merged sets equal cells that stand one under the other as one. CSV repeats them.
+	Left         bool // Text, aligned left; numbers are centered.
+	// Merged merges equal cells in consecutive rows. CSV repeats them.
 	Merged bool
-	// Wrap, if not 0, breaks long text after so many characters where the format does not do it itself.
+	// Wrap is the number of characters after which long text is broken, in formats that do not do so themselves; 0 is
+	// never.
 	Wrap int
 }
 
-// Cell is what stands in a table: text, or a score.
+// Cell is a cell of a table: text or a score.
 type Cell struct {
 	Text  Markup
-	Score *Score
+	Score *stats.Mean
 	Bold  bool
-	// Shade colours the cell from white, 0, to the table's tint, 1, if Shaded.
+	// If Shaded is set, Shade colors the cell, from white at 0 to the table's tint at 1.
 	Shade  float64
 	Shaded bool
-	// Colour is that of the ground behind black text where no shade is, if it is not zero.
-	Colour color.NRGBA
-	// Note is a footnote.
+	// Background is the color behind the text of a cell that is not shaded; the zero value is none.
+	Background color.NRGBA
+	// Note is the footnote of the cell.
 	Note Markup
 }
 
 // The tints of the paper's tables.
 var (
-	Red       = color.NRGBA{0xe6, 0x7c, 0x73, 0xff} // Table 2 and 6.
-	LeafGreen = color.NRGBA{0x57, 0xbb, 0x8a, 0xff} // Table 3 and 7.
-	BrightSky = color.NRGBA{0x42, 0x85, 0xf4, 0xff} // Table 4 and 8.
+	Red       = color.NRGBA{0xe6, 0x7c, 0x73, 0xff} // Tables 2 and 6.
+	LeafGreen = color.NRGBA{0x57, 0xbb, 0x8a, 0xff} // Tables 3 and 7.
+	BrightSky = color.NRGBA{0x42, 0x85, 0xf4, 0xff} // Tables 4 and 8.
 )
 
-// Text is a cell of text.
+// Text returns a cell of text.
 func Text(m Markup) Cell { return Cell{Text: m} }
 
 // Scored is a cell with a score; runs that diverged are said in a footnote.
-func Scored(s Score) Cell {
+func Scored(s stats.Mean) Cell {
 	c := Cell{Score: &s}
 	if s.Diverged > 0 {
 		c.Note = fmt.Sprintf("%d of %d runs diverged and are not in the mean.", s.Diverged, s.N+s.Diverged)
@@ -97,7 +79,7 @@ func Scored(s Score) Cell {
 	return c
 }
 
-// Shade shades the scores of some cells, as the paper does, from white at the lowest mean to the tint at the highest.
+// Shade shades the scores of some cells as the paper does, from white at the lowest mean to the tint at the highest.
 func Shade(cells ...*Cell) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, c := range cells {
@@ -112,8 +94,8 @@ func Shade(cells ...*Cell) {
 	}
 }
 
-// ShadeAroundMedian shades like [Shade] with the median of the means at half the tint, as Table 3 of the paper does: few
-// low scores do not make the others look alike.
+// ShadeAroundMedian shades like [Shade], but gives the median of the means half the tint, as the paper's Table 3
+// does. A few low scores then do not make the others look alike.
 func ShadeAroundMedian(cells ...*Cell) {
 	Shade(cells...)
 	var shades []float64
@@ -145,12 +127,12 @@ func (c Cell) markup() Markup {
 	return c.Text
 }
 
-// ground is the colour behind a cell, if it has one.
-func (t *Table) ground(c Cell) (k color.NRGBA, coloured bool) {
+// ground returns the background of a cell, if it has one.
+func (t *Table) ground(c Cell) (k color.NRGBA, colored bool) {
 	if c.Shaded {
 		return t.tint(c.Shade), true
 	}
-	return c.Colour, c.Colour != color.NRGBA{}
+	return c.Background, c.Background != color.NRGBA{}
 }
 
 func (t *Table) tint(shade float64) color.NRGBA {
@@ -161,7 +143,7 @@ func (t *Table) tint(shade float64) color.NRGBA {
 	return scale{paper, full}.at(shade)
 }
 
-// footnotes numbers the notes of cells: equal notes share a mark.
+// footnotes numbers the notes of cells. Equal notes share a mark.
 func (t *Table) footnotes() (marks map[Markup]string, notes []Markup) {
 	marks = map[Markup]string{}
 	for _, row := range t.Rows {
@@ -176,19 +158,20 @@ func (t *Table) footnotes() (marks map[Markup]string, notes []Markup) {
 }
 
 func superscript(n int) string {
-	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
+	return strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷",
+		"8", "⁸", "9", "⁹").Replace(strconv.Itoa(n))
 }
 
 func (t *Table) check() error {
 	for i, row := range t.Rows {
 		if len(row) != len(t.Columns) {
-			return fmt.Errorf("table: row %d has %d cells, there are %d columns", i, len(row), len(t.Columns))
+			return fmt.Errorf("table: row %d has %d cells; want %d, one for each column", i, len(row), len(t.Columns))
 		}
 	}
 	return nil
 }
 
-// Formats are txt for a terminal, md, csv, html and tex.
+// Formats returns txt, which is for a terminal, md, csv, html and tex.
 func (t *Table) Formats() []string { return []string{"txt", "md", "csv", "html", "tex"} }
 
 func (t *Table) bytes(format string) ([]byte, error) {
@@ -209,7 +192,7 @@ func (t *Table) bytes(format string) ([]byte, error) {
 	}
 }
 
-// String is the table for a terminal, or what is wrong with it.
+// String returns the table for a terminal, or the text of its error.
 func (t *Table) String() string {
 	b, err := t.bytes("txt")
 	if err != nil {
@@ -227,7 +210,7 @@ func (t *Table) grouped() bool {
 	return false
 }
 
-// run is how many rows the cell of a merged column stands for: 0 if it goes with the one above it.
+// run returns the number of rows that the cell of a merged column spans: 0 if it belongs to the cell above it.
 func (t *Table) run(row, column int) int {
 	if !t.Columns[column].Merged {
 		return 1
@@ -280,7 +263,7 @@ func (t *Table) terminal() []byte {
 	}
 	w.AppendHeader(row)
 	for i := 0; i < len(t.Columns); i += t.span(i) {
-		// As wide as the group's head needs: left to itself go-pretty 6.6.8 divides by zero on some widths.
+		// Columns are as wide as the group's head needs. Without a minimum, go-pretty 6.6.8 divides by zero on some widths.
 		n := t.span(i)
 		need := utf8.RuneCountInString(Plain(t.Columns[i].Group)) - (n - 1)
 		for j := i; n > 1 && j < i+n; j++ {
@@ -318,7 +301,7 @@ func (t *Table) terminal() []byte {
 
 func (t *Table) markdown() []byte {
 	marks, notes := t.footnotes()
-	// GitHub and JupyterLab set what stands between dollar signs.
+	// GitHub and JupyterLab render the formulas between dollar signs.
 	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(m) }
 	var b bytes.Buffer
 	row := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
@@ -356,7 +339,7 @@ func (t *Table) markdown() []byte {
 	return b.Bytes()
 }
 
-// csv has a column for each part of a score.
+// csv writes a column for each part of a score.
 func (t *Table) csv() ([]byte, error) {
 	scores := make([]bool, len(t.Columns))
 	for _, row := range t.Rows {
@@ -391,7 +374,8 @@ func (t *Table) csv() ([]byte, error) {
 			case c.Score != nil && math.IsNaN(c.Score.Mean):
 				record = append(record, "", "", strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
 			case c.Score != nil:
-				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N), strconv.Itoa(c.Score.Diverged))
+				record = append(record, float(c.Score.Mean), float(c.Score.Std), strconv.Itoa(c.Score.N),
+					strconv.Itoa(c.Score.Diverged))
 			case scores[i]:
 				record = append(record, text(c), "", "", "")
 			default:
@@ -406,7 +390,7 @@ func (t *Table) csv() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// html sets colours of its own on shaded cells only, so that it reads in a light and in a dark notebook.
+// html sets colors on shaded cells only, so that the table reads well in light and dark notebooks.
 func (t *Table) html() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
@@ -451,7 +435,7 @@ func (t *Table) html() []byte {
 				span = fmt.Sprintf(` rowspan="%d"`, n)
 			}
 			style := cell + align(t.Columns[j])
-			if k, coloured := t.ground(c); coloured {
+			if k, colored := t.ground(c); colored {
 				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
 			}
 			text := HTML(c.markup())
@@ -481,7 +465,7 @@ func (t *Table) span(i int) int {
 	return n
 }
 
-// latex has the paper's own shape; merged cells stand upright as there.
+// latex writes the paper's own layout, with merged cells rotated.
 func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
@@ -541,9 +525,10 @@ func (t *Table) latex() []byte {
 				text = "\\textbf{" + text + "}"
 			}
 			if mark := marks[c.Note]; mark != "" {
-				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6", "⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
+				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6",
+					"⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
 			}
-			if k, coloured := t.ground(c); coloured {
+			if k, colored := t.ground(c); colored {
 				text = fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
 			}
 			cells[j] = text
@@ -560,7 +545,8 @@ func (t *Table) latex() []byte {
 	b.WriteString("\\end{tabular}\n\\end{adjustbox}\n")
 	caption := latex(t.Caption)
 	for _, n := range notes {
-		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵", "$^5$").Replace(latex(n))
+		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵",
+			"$^5$").Replace(latex(n))
 	}
 	if caption != "" {
 		fmt.Fprintf(&b, "\\caption{%s}\n", strings.TrimSpace(caption))

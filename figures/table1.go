@@ -6,32 +6,36 @@ import (
 	"strconv"
 )
 
-// LossRow is a row of Table 1: a loss, the rule that it is taken apart into, and how the gradient of the loss by autodiff
-// compares with the rule's composed gradient G on a batch.
+// LossRow is a row of Table 1: a loss, the rule it decomposes into, and a comparison of the gradient of the loss by
+// autodiff with the rule's composed gradient G on one batch.
 type LossRow struct {
-	Loss string // As dmlx.Losses name it; other names stand as they are.
+	Loss string // A name of dmlx.Losses; other names are shown unchanged.
 	Rule string // direction/pair/triplet.
-	// Stated is the c in ∂L/∂f = c·G that follows from the formulas; 0 if there is none.
+	// Stated is the c in ∂L/∂f = c·G that follows from the formulas; 0 for none.
 	Stated float64
-	// Measured is the c for which c·G is nearest, Error the largest remaining difference over the largest |∂L/∂f|, and
-	// Cosine that of the angle between the two gradients.
+	// Measured is the c that brings c·G closest. Error is the largest remaining difference relative to the largest
+	// |∂L/∂f|. Cosine is the cosine of the angle between the two gradients.
 	Measured, Error, Cosine float64
 	Note                    Markup
 }
 
+// methods are the paper's names of losses.
 var methods = map[string]Markup{
 	"triplet-euc": "Triplet (Euclidean)", "triplet-cos": "Triplet (cosine)", "table1-circle": "Circle loss",
 	"table1-binomial": "Binomial deviance", "table1-ms": "MS loss", "table1-ms-published": "MS loss, as published",
 	"table1-dr-ms": "DR-MS loss", "table1-sct": "SC triplet loss", "table1-sct-published": "SC triplet loss, as published",
 }
 
-// Table1 is Table 1, losses taken apart into direction, pair weight and triplet weight, with what the paper does not
-// show: the gradient of each loss by autodiff beside the composed gradient.
+// Table1 returns Table 1: losses as direction, pair weight and triplet weight. It adds a check that the paper does
+// not print: the gradient of each loss by autodiff against the composed gradient.
 func Table1(rows []LossRow, provenance string) (*Table, error) {
 	t := &Table{
-		Columns: []Column{{Title: "Method", Left: true}, {Title: "Direction"}, {Title: "PairWeight"}, {Title: "TripletWeight"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ stated"}, {Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ measured"},
-			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "largest error"}, {Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "cosine"}},
+		Columns: []Column{{Title: "Method", Left: true}, {Title: "Direction"}, {Title: "PairWeight"},
+			{Title: "TripletWeight"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ stated"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "$c$ measured"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "largest error"},
+			{Group: `$\partial L/\partial\mathbf{f} = c\,G$`, Title: "cosine"}},
 		Caption:    "Table 1. Each loss as a rule, and its gradient by autodiff against the rule's composed gradient $G$.",
 		Provenance: provenance,
 	}
@@ -54,7 +58,7 @@ func Table1(rows []LossRow, provenance string) (*Table, error) {
 	return t, nil
 }
 
-// scientific is a small number with two digits, as 1.2·10⁻⁶.
+// scientific writes a small number with two digits, such as 1.2·10⁻⁶.
 func scientific(v float64) Markup {
 	if v == 0 || math.IsNaN(v) || v >= 0.001 && v < 1000 {
 		return strconv.FormatFloat(v, 'g', 2, 64)
@@ -63,7 +67,7 @@ func scientific(v float64) Markup {
 	return fmt.Sprintf(`$%.1f\cdot 10^{%d}$`, v/math.Pow(10, float64(exponent)), exponent)
 }
 
-// cosine shows how near to one a cosine is, without rounding to one what is not.
+// cosine writes a cosine without rounding one that is below 1 to 1.
 func cosine(v float64) string {
 	if s := fmt.Sprintf("%.3f", v); s != "1.000" || v > 1-1e-6 {
 		return s

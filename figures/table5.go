@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // Table5 is the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors' own
@@ -51,7 +53,7 @@ func table5(results []PaperResult) (*Table, error) {
 		if r.Direction != "" {
 			row[0], row[1] = Text("the paper's runs"), Text(fmt.Sprintf("%s (B%d)", r.Method, r.BatchSize))
 		}
-		cell := Scored(Score{Mean: r.Mean, N: 1})
+		cell := Scored(stats.Mean{Mean: r.Mean, N: 1})
 		cell.Bold = r.Bold
 		row[2+slices.Index(columns, place{r.Dataset, r.Metric})] = cell
 	}
@@ -105,10 +107,11 @@ type BatchEntry struct {
 	Data   string // Measured on.
 	Paper  string // The paper's data set in the same role; empty for none.
 	// Recall in percent by K: those that the paper prints for its data set, or all of them if there is none.
-	Recall map[int]Score
+	Recall map[int]stats.Mean
 }
 
-const paperBatch = 128 // Of the rows MS* and DR-MS*, and the smallest of Ours.
+// PaperBatch is the batch size of the rows MS* and DR-MS* of Table 5, and the smallest of Ours.
+const PaperBatch = 128
 
 // Batches is Table 5 with measured rows beside the paper's.
 type Batches struct {
@@ -127,7 +130,7 @@ type batchRow struct {
 type batchSet struct {
 	data, paper  string
 	ks           []int
-	ours, theirs [][]Score
+	ours, theirs [][]stats.Mean
 }
 
 // CompareBatches sets measured rows beside those of the paper's Table 5. Rows and data sets stand in the order of the
@@ -161,8 +164,8 @@ func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 	}
 	for i := range b.sets {
 		for range b.sets[i].ks {
-			b.sets[i].ours = append(b.sets[i].ours, slices.Repeat([]Score{Missing}, len(b.rows)))
-			b.sets[i].theirs = append(b.sets[i].theirs, slices.Repeat([]Score{Missing}, len(b.rows)))
+			b.sets[i].ours = append(b.sets[i].ours, slices.Repeat([]stats.Mean{Missing}, len(b.rows)))
+			b.sets[i].theirs = append(b.sets[i].theirs, slices.Repeat([]stats.Mean{Missing}, len(b.rows)))
 		}
 	}
 	seen := make(map[string]bool)
@@ -181,9 +184,9 @@ func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 			if s.paper == "" {
 				continue
 			}
-			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: paperBatch * e.Times, Metric: fmt.Sprintf("R@%d", k)})
+			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: PaperBatch * e.Times, Metric: fmt.Sprintf("R@%d", k)})
 			if err == nil { // Else a row that the paper does not have.
-				s.theirs[i][row] = Score{Mean: r.Mean, N: 1}
+				s.theirs[i][row] = stats.Mean{Mean: r.Mean, N: 1}
 			}
 		}
 	}
@@ -243,7 +246,7 @@ func (b *Batches) Table() (*Table, error) {
 			t.Rules = append(t.Rules, i)
 		}
 	}
-	add := func(group, title string, scores []Score) {
+	add := func(group, title string, scores []stats.Mean) {
 		t.Columns = append(t.Columns, Column{Group: group, Title: title})
 		best := math.Inf(-1)
 		for _, s := range scores {
@@ -276,7 +279,7 @@ func (b *Batches) Table() (*Table, error) {
 			for j := range theirs {
 				theirs[j].N = 0 // Printed without a deviation, so they stay where they are while ours move.
 			}
-			a, err := Agreement(s.ours[i], theirs)
+			a, err := stats.CompareRanks(s.ours[i], theirs)
 			if err != nil {
 				return nil, err
 			}
@@ -310,7 +313,7 @@ func (b *Batches) Gains() *Table {
 	for _, r := range b.rows {
 		t.Rows = append(t.Rows, []Cell{Text(r.label)})
 	}
-	add := func(group, title string, scores []Score) {
+	add := func(group, title string, scores []stats.Mean) {
 		t.Columns = append(t.Columns, Column{Group: group, Title: title})
 		for i, s := range scores {
 			c := Text(s.String())

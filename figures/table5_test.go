@@ -3,6 +3,8 @@ package figures
 import (
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 func TestTable5(t *testing.T) {
@@ -43,17 +45,19 @@ func batches() []BatchEntry {
 		method string
 		times  int
 	}{{"MS*", 1}, {"DR-MS*", 1}, {"Ours", 1}, {"Ours", 2}, {"Ours", 3}, {"Ours", 4}, {"Ours, rate scaled", 2}, {"Ours, rate scaled", 3}} {
-		at := func(mean float64) Score { return Score{Mean: mean + float64(i), Std: 0.4 + 0.1*float64(i), N: 3} }
+		at := func(mean float64) stats.Mean {
+			return stats.Mean{Mean: mean + float64(i), Std: 0.4 + 0.1*float64(i), N: 3}
+		}
 		out = append(out,
-			BatchEntry{r.method, 64 * r.times, r.times, "minicar", "CAR", map[int]Score{1: at(70), 2: at(80), 4: at(88), 8: at(90)}},
-			BatchEntry{r.method, 64 * r.times, r.times, "minishop", "In-shop", map[int]Score{1: at(78), 10: at(90), 20: at(92)}})
+			BatchEntry{r.method, 64 * r.times, r.times, "minicar", "CAR", map[int]stats.Mean{1: at(70), 2: at(80), 4: at(88), 8: at(90)}},
+			BatchEntry{r.method, 64 * r.times, r.times, "minishop", "In-shop", map[int]stats.Mean{1: at(78), 10: at(90), 20: at(92)}})
 	}
 	return out
 }
 
 func TestCompareBatches(t *testing.T) {
 	entries := batches()
-	entries[2].Recall[1] = Score{Mean: 70.5, Std: 1, N: 2, Diverged: 1}
+	entries[2].Recall[1] = stats.Mean{Mean: 70.5, Std: 1, N: 2, Diverged: 1}
 	b, err := CompareBatches(entries, somewhere)
 	if err != nil {
 		t.Fatal(err)

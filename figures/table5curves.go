@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -23,7 +24,7 @@ var batchMarks = []struct {
 type batchCurve struct {
 	method string
 	times  []int
-	scores []Score
+	scores []stats.Mean
 }
 
 // Plot draws Recall@1 over the batch: a pair of panels for each data set, ours and the paper's own runs.
@@ -66,7 +67,7 @@ func (b *Batches) Plot() *Figure {
 }
 
 // curves are the methods' scores in order of the rows, without those that were not measured.
-func (b *Batches) curves(methods []string, scores []Score) []batchCurve {
+func (b *Batches) curves(methods []string, scores []stats.Mean) []batchCurve {
 	out := make([]batchCurve, len(methods))
 	at := -1
 	for i, r := range b.rows {
@@ -81,7 +82,7 @@ func (b *Batches) curves(methods []string, scores []Score) []batchCurve {
 	return out
 }
 
-func (b *Batches) panel(title string, methods []string, scores []Score) *plot.Plot {
+func (b *Batches) panel(title string, methods []string, scores []stats.Mean) *plot.Plot {
 	p := newPlot(title, "batch, times the smallest", "Recall@1, %")
 	low, high, most := math.Inf(1), math.Inf(-1), 1
 	for i, s := range scores {

@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/cmpimg"
 )
 
-// checkText compares a table in all its formats with testdata/NAME.FORMAT.golden; -regen writes those anew.
+// checkText compares a table in all its formats with testdata/NAME.FORMAT.golden, which -regen rewrites.
 func checkText(t *testing.T, name string, table *Table, err error) {
 	t.Helper()
 	if err != nil {
@@ -61,7 +62,7 @@ func TestTable2(t *testing.T) {
 
 func TestTable3And4(t *testing.T) {
 	entries := papers(t, 3, -3, 1)
-	entries[3].Score = Score{math.NaN(), 0, 0, 3}
+	entries[3].Score = meanOf(math.NaN(), 0, 0, 3)
 	entries[4].Score.N, entries[4].Score.Diverged = 2, 1
 	for table, entries := range map[string][]Entry{"table3": entries, "table4": papers(t, 4, -3, 1)} {
 		c, err := Compare(table, entries, somewhere)
@@ -75,7 +76,8 @@ func TestTable3And4(t *testing.T) {
 			t.Fatal(err)
 		}
 		records, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
-		if err != nil || len(records) != 1+len(entries)/2 || records[2][0] != "minicar beside CAR" || records[len(records)-1][0] != "minishop beside In-shop" {
+		if err != nil || len(records) != 1+len(entries)/2 || records[2][0] != "minicar beside CAR" ||
+			records[len(records)-1][0] != "minishop beside In-shop" {
 			t.Errorf("%s: CSV %q, error %v", table, records, err)
 		}
 	}
@@ -92,17 +94,17 @@ func TestTable3And4(t *testing.T) {
 func TestGain(t *testing.T) {
 	// Two samples of three with equal spread: t(0.975, 4) = 2.776, standard error √(2/3).
 	for _, c := range []struct {
-		a, b Score
+		a, b stats.Mean
 		want string
 		bold bool
 	}{
-		{Score{Mean: 5, Std: 1, N: 3}, Score{Mean: 3, Std: 1, N: 3}, "+2.0 [−0.3, +4.3]", false},
-		{Score{Mean: 3, Std: 1, N: 3}, Score{Mean: 6, Std: 1, N: 3}, "−3.0 [−5.3, −0.7]", true},
+		{stats.Mean{Mean: 5, Std: 1, N: 3}, stats.Mean{Mean: 3, Std: 1, N: 3}, "+2.0 [−0.3, +4.3]", false},
+		{stats.Mean{Mean: 3, Std: 1, N: 3}, stats.Mean{Mean: 6, Std: 1, N: 3}, "−3.0 [−5.3, −0.7]", true},
 		// Freedom (0.25+1)²/(0.25²/3 + 1/3) = 4.41: t = 2.68.
-		{Score{Mean: 10, Std: 1, N: 4}, Score{Mean: 0, Std: 2, N: 4}, "+10.0 [+7.0, +13.0]", true},
-		{Score{Mean: 3, N: 1}, Score{Mean: 6, Std: 1, N: 3}, "−3.0", false},
-		{Score{Mean: 3, N: 3}, Score{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
-		{Missing, Score{Mean: 6, Std: 1, N: 3}, "–", false},
+		{stats.Mean{Mean: 10, Std: 1, N: 4}, stats.Mean{Mean: 0, Std: 2, N: 4}, "+10.0 [+7.0, +13.0]", true},
+		{stats.Mean{Mean: 3, N: 1}, stats.Mean{Mean: 6, Std: 1, N: 3}, "−3.0", false},
+		{stats.Mean{Mean: 3, N: 3}, stats.Mean{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
+		{Missing, stats.Mean{Mean: 6, Std: 1, N: 3}, "–", false},
 	} {
 		if got := gain(c.a, c.b); Plain(strings.ReplaceAll(got.Text, "\u00a0", " ")) != c.want || got.Bold != c.bold {
 			t.Errorf("%v − %v: %q %v, want %q", c.a, c.b, got.Text, got.Bold, c.want)
@@ -122,7 +124,8 @@ func TestCompareRefuses(t *testing.T) {
 		"held part": {"table2", []Entry{{Rule: "cos/lin/con", Data: "minicar", Paper: "CAR"}}, "lin"},
 		"no rule":   {"table3", []Entry{{Rule: "cos", Data: "minicar"}}, "direction/pair/triplet"},
 		"twice":     {"table2", append(prototype(), prototype()[0]), "twice"},
-		"two sets":  {"table2", []Entry{{Rule: "cos/con/con", Data: "minicar", Paper: "CAR"}, {Rule: "euc/con/con", Data: "minicar"}}, "beside"},
+		"two sets": {"table2", []Entry{{Rule: "cos/con/con", Data: "minicar", Paper: "CAR"},
+			{Rule: "euc/con/con", Data: "minicar"}}, "beside"},
 	} {
 		if _, err := Compare(c.table, c.entries, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v does not say %q", name, err, c.want)
@@ -135,12 +138,16 @@ func TestShadeIsThePapers(t *testing.T) {
 	for table, want := range map[string][]uint32{
 		"table2": {0xf9dedc, 0xea9088, 0xffffff, 0xe67c73}, // CAR.
 		"table3": {
-			0xffffff, 0xb0dfc8, 0xb4e1cb, 0x8cd1af, 0x95d4b5, 0x75c79f, 0x68c296, 0x57bb8a, 0xdff2e9, 0xc0e6d4, 0xbce4d1, 0xa2dabf,
-			0xffffff, 0xceecdd, 0xd0ecdf, 0xdbf1e7, 0x6cc499, 0x70c69c, 0x67c296, 0x73c79e, 0xafdfc8, 0x57bb8a, 0xd9f0e5, 0xa5dbc1,
+			0xffffff, 0xb0dfc8, 0xb4e1cb, 0x8cd1af, 0x95d4b5, 0x75c79f, 0x68c296, 0x57bb8a, 0xdff2e9, 0xc0e6d4, 0xbce4d1,
+			0xa2dabf,
+			0xffffff, 0xceecdd, 0xd0ecdf, 0xdbf1e7, 0x6cc499, 0x70c69c, 0x67c296, 0x73c79e, 0xafdfc8, 0x57bb8a, 0xd9f0e5,
+			0xa5dbc1,
 		},
 		"table4": {
-			0xfcfdff, 0x7facf8, 0xeff5ff, 0x8eb6f9, 0xaac8fb, 0x4587f5, 0xa0c2fa, 0x5b95f6, 0xffffff, 0x6098f6, 0xa9c8fa, 0x6ea1f7, 0xbfd6fc, 0x4285f4,
-			0xc9ddfc, 0x5d97f6, 0xa4c4fa, 0x4285f4, 0xd0e1fd, 0x5e97f6, 0xeff5ff, 0x76a7f7, 0xa0c2fa, 0x4d8cf5, 0xdce9fd, 0x649bf6, 0xffffff, 0x73a5f7,
+			0xfcfdff, 0x7facf8, 0xeff5ff, 0x8eb6f9, 0xaac8fb, 0x4587f5, 0xa0c2fa, 0x5b95f6, 0xffffff, 0x6098f6, 0xa9c8fa,
+			0x6ea1f7, 0xbfd6fc, 0x4285f4,
+			0xc9ddfc, 0x5d97f6, 0xa4c4fa, 0x4285f4, 0xd0e1fd, 0x5e97f6, 0xeff5ff, 0x76a7f7, 0xa0c2fa, 0x4d8cf5, 0xdce9fd,
+			0x649bf6, 0xffffff, 0x73a5f7,
 		},
 	} {
 		c, err := Compare(table, papers(t, int(table[5]-'0'), 0, 0), "")
@@ -172,11 +179,12 @@ func TestShadeIsThePapers(t *testing.T) {
 	// However few scores there are.
 	for _, c := range []struct{ means, want []float64 }{
 		{nil, nil}, {[]float64{1}, []float64{0}}, {[]float64{2, 2}, []float64{0, 0}}, {[]float64{1, 3}, []float64{0, 1}},
-		{[]float64{1, 2, 9}, []float64{0, 0.5, 1}}, {[]float64{1, 9, 9}, []float64{0, 1, 1}}, {[]float64{1, 1, 9}, []float64{0, 0, 1}},
+		{[]float64{1, 2, 9}, []float64{0, 0.5, 1}}, {[]float64{1, 9, 9}, []float64{0, 1, 1}},
+		{[]float64{1, 1, 9}, []float64{0, 0, 1}},
 	} {
 		cells := make([]*Cell, len(c.means))
 		for i, m := range c.means {
-			scored := Scored(Score{Mean: m, N: 3})
+			scored := Scored(stats.Mean{Mean: m, N: 3})
 			cells[i] = &scored
 		}
 		ShadeAroundMedian(cells...)
@@ -190,7 +198,8 @@ func TestShadeIsThePapers(t *testing.T) {
 
 func TestTable1(t *testing.T) {
 	table, err := Table1([]LossRow{
-		{Loss: "triplet-euc", Rule: "euc/euc/con", Stated: 4, Measured: 4, Error: 1.2e-6, Cosine: 1, Note: "With $m = 4$ the hinge is never at rest."},
+		{Loss: "triplet-euc", Rule: "euc/euc/con", Stated: 4, Measured: 4, Error: 1.2e-6, Cosine: 1,
+			Note: "With $m = 4$ the hinge is never at rest."},
 		{Loss: "table1-circle", Rule: "cos/lin/cir", Stated: 2, Measured: 2.0000001, Error: 3e-7, Cosine: 1},
 		{Loss: "table1-dr-ms", Rule: "cos-orth/sig-ms/con", Measured: 1.87, Error: 0.41, Cosine: 0.912},
 		{Loss: "table1-sct", Rule: "cos/con/cos+sc1", Stated: 1, Measured: 1, Error: 0, Cosine: 1},
@@ -219,11 +228,13 @@ func TestPaper(t *testing.T) {
 	if err != nil || r.Mean != 78.8 || r.Std != 0.9 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r, err = Paper(PaperResult{Table: 5, Dataset: "In-shop", BatchSize: 512, Metric: "R@20", Direction: "cos-orth", Pair: "lin-ms"})
+	r, err = Paper(PaperResult{Table: 5, Dataset: "In-shop", BatchSize: 512, Metric: "R@20", Direction: "cos-orth",
+		Pair: "lin-ms"})
 	if err != nil || r.Mean != 97.9 || r.HasStd {
 		t.Errorf("%+v, %v", r, err)
 	}
-	for _, key := range []PaperResult{{Table: 1}, {Table: 2, Dataset: "CAR"}, {Table: 2, Dataset: "CAR", Direction: "up"}} {
+	for _, key := range []PaperResult{{Table: 1}, {Table: 2, Dataset: "CAR"},
+		{Table: 2, Dataset: "CAR", Direction: "up"}} {
 		if _, err := Paper(key); err == nil {
 			t.Errorf("%+v is a number of the paper", key)
 		}
@@ -233,68 +244,14 @@ func TestPaper(t *testing.T) {
 	}
 }
 
-func TestAgreement(t *testing.T) {
-	scores := func(means ...float64) []Score {
-		out := make([]Score, len(means))
-		for i, m := range means {
-			out[i] = Score{Mean: m, N: 3}
-		}
-		return out
-	}
-	// Without noise the interval is the value itself.
-	for _, c := range []struct {
-		x, y   []float64
-		rho, p float64
-	}{
-		{[]float64{1, 2, 3, 4}, []float64{10, 20, 30, 40}, 1, 1.0 / 24},
-		{[]float64{1, 2, 3, 4}, []float64{4, 3, 2, 1}, -1, 1},
-		// Differences of rank 1, 1, 0, 0: 1 − 6·2/(4·15) = 0.8; 1 + 3 of 24 orders reach it.
-		{[]float64{1, 2, 3, 4}, []float64{2, 1, 3, 4}, 0.8, 4.0 / 24},
-		// Ties share ranks 1.5: correlation of (1.5, 1.5, 3) and (1, 2, 3) is √3/2; two of six orders.
-		{[]float64{5, 5, 6}, []float64{1, 2, 3}, math.Sqrt(3) / 2, 2.0 / 6},
-	} {
-		a, err := Agreement(scores(c.x...), scores(c.y...))
-		if err != nil || math.Abs(a.Rho-c.rho) > 1e-12 || math.Abs(a.P-c.p) > 1e-12 || math.Abs(a.Low-c.rho) > 1e-12 || math.Abs(a.High-c.rho) > 1e-12 {
-			t.Errorf("%v against %v: %+v, %v; want ρ %v, p %v", c.x, c.y, a, err, c.rho, c.p)
-		}
-	}
-	x := scores(1, 2, 3, math.NaN(), 4)
-	a, err := Agreement(x, scores(1, 2, 3, 9, 4))
-	if err != nil || a.N != 4 || a.Rho != 1 {
-		t.Errorf("with a missing mean: %+v, %v", a, err)
-	}
-	x[0].Std = 5
-	a, _ = Agreement(x, scores(1, 2, 3, 9, 4))
-	again, _ := Agreement(x, scores(1, 2, 3, 9, 4))
-	if !(a.Low < 1) || a != again {
-		t.Errorf("with noise: %+v, again %+v", a, again)
-	}
-	x[1].N = 1 // The noise of one seed is not known.
-	if a, _ = Agreement(x, scores(1, 2, 3, 9, 4)); !math.IsNaN(a.Low) || !math.IsNaN(a.High) || a.String() != "ρ = 1.00, n = 4, p = 0.042" {
-		t.Errorf("with a single seed: %v", a)
-	}
-	if a, _ := Agreement(scores(1, 1, 1), scores(1, 2, 3)); !math.IsNaN(a.Rho) {
-		t.Errorf("a constant side: %+v", a)
-	}
-	if _, err := Agreement(scores(1), scores(1, 2)); err == nil {
-		t.Error("one score was compared with two")
-	}
-	many := make([]Score, 20)
-	for i := range many {
-		many[i] = Score{Mean: float64(i), N: 1}
-	}
-	if a, _ := Agreement(many, many); a.Rho != 1 || a.P > 1e-3 {
-		t.Errorf("20 in the same order: %+v", a)
-	}
-}
-
 func TestMarkup(t *testing.T) {
 	for _, c := range []struct{ in, plain, html string }{
 		{"plain & <b>", "plain & <b>", "plain &amp; &lt;b&gt;"},
 		{"$S_{ap}$", "S_ap", "<i>S</i><sub><i>ap</i></sub>"},
 		{`$\mathbf{e}_p^{cos-orth}$`, "e_p^cos-orth", "<b>e</b><sub><i>p</i></sub><sup><i>cos</i>-<i>orth</i></sup>"},
 		{`$\sqrt{1-S^2}$`, "√(1 − S²)", "√(1\u2009−\u2009<i>S</i><sup>2</sup>)"},
-		{`$S_{ap}(2-S_{ap})$`, "S_ap(2 − S_ap)", "<i>S</i><sub><i>ap</i></sub>(2\u2009−\u2009<i>S</i><sub><i>ap</i></sub>)"},
+		{`$S_{ap}(2-S_{ap})$`, "S_ap(2 − S_ap)",
+			"<i>S</i><sub><i>ap</i></sub>(2\u2009−\u2009<i>S</i><sub><i>ap</i></sub>)"},
 		{`$-\mathbf{e}$`, "−e", "−<b>e</b>"},
 		{`$P_+$`, "P_+", "<i>P</i><sub>+</sub>"},
 		{`costs \$5`, "costs $5", "costs $5"},

@@ -13,14 +13,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// outlines sets [Markup] and draws it as filled outlines. A font that the reader lacks moves every label of an SVG, and
-// a PDF of gonum/plot has Latin letters only; embedding one face costs half a megabyte a picture. Outlines cost a few
-// kilobytes and are the same everywhere.
+// outlines sets [Markup] and draws it as filled outlines. A font that the reader lacks would shift every label of an
+// SVG, and a PDF of gonum/plot has Latin letters only. Embedding one face costs half a megabyte a picture; outlines
+// cost a few kilobytes and look the same everywhere.
 type outlines struct{ fonts *font.Cache }
 
 var _ text.Handler = outlines{}
 
-// handler sets all text of this package's figures.
+// handler returns the handler of all text in this package's figures.
 var handler = sync.OnceValue(func() outlines { return outlines{font.NewCache(liberation.Collection())} })
 
 func (h outlines) Cache() *font.Cache { return h.fonts }
@@ -43,7 +43,7 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	height := e.Height * vg.Length(len(lines)-1) // From the first baseline to the last.
 	top := at.Y + (height+e.Ascent+e.Descent)*(1+vg.Length(sty.YAlign))
 	if sty.YAlign == text.YBottom {
-		top -= e.Descent // At the bottom is the baseline: gonum/plot's axes reckon so.
+		top -= e.Descent // gonum/plot's axes take the bottom for the baseline.
 	}
 	rotated := sty.Rotation != 0
 	if rotated {
@@ -66,7 +66,7 @@ func (h outlines) Draw(c vg.Canvas, s string, sty text.Style, at vg.Point) {
 	}
 }
 
-// line is a label that is set: glyphs and bars on a baseline.
+// line is a label after layout: glyphs and bars on a baseline.
 type line struct {
 	width  vg.Length
 	glyphs []glyph
@@ -81,9 +81,9 @@ type glyph struct {
 }
 
 const (
-	scriptSize = 0.72  // of the size of what it is attached to
-	superRise  = 0.40  // of that size, above the baseline
-	subDrop    = -0.20 // below the baseline
+	scriptSize = 0.72  // Size of a script, relative to the size of its base.
+	superRise  = 0.40  // Rise of a superscript above the baseline, relative to the same.
+	subDrop    = -0.20 // Rise of a subscript, relative to the same.
 )
 
 func (h outlines) set(s string, f font.Font) line {
@@ -92,16 +92,17 @@ func (h outlines) set(s string, f font.Font) line {
 	return l
 }
 
-// place sets atoms from a point on and returns the x where they end.
+// place sets atoms from a point onward and returns the x at which they end.
 func (h outlines) place(l *line, atoms []atom, f font.Font, size vg.Length, at vg.Point) vg.Length {
 	for _, a := range atoms {
 		if a.root != nil {
 			at.X = h.placeText(l, "√", faceMath, f, size, at)
 			from := at.X
 			at.X = h.place(l, a.root, f, size, at) + 0.04*size
-			const height, thickness = 0.843, 0.045 // Where the radical of Liberation Serif ends.
+			const height, thickness = 0.843, 0.045 // The end of the radical of Liberation Serif.
 			l.bars = append(l.bars, vg.Rectangle{
-				Min: vg.Point{X: from - 0.03*size, Y: at.Y + (height-thickness)*size}, Max: vg.Point{X: at.X, Y: at.Y + height*size}})
+				Min: vg.Point{X: from - 0.03*size, Y: at.Y + (height-thickness)*size},
+				Max: vg.Point{X: at.X, Y: at.Y + height*size}})
 		}
 		at.X = h.placeText(l, a.text, a.face, f, size, at)
 		end := at.X
@@ -136,10 +137,10 @@ func (h outlines) placeText(l *line, s string, kind face, f font.Font, size vg.L
 	return at.X
 }
 
-// perpAdvance is the width of ⊥ in ems; Liberation has no such glyph, so it is drawn of bars.
+// perpAdvance is the width of ⊥ in ems. Liberation has no such glyph, so it is drawn from bars.
 const perpAdvance = 0.66
 
-// advance is a rune's width in ems.
+// advance returns the width of a rune in ems.
 func advance(f *sfnt.Font, r rune) vg.Length {
 	switch r {
 	case '⊥':
@@ -167,7 +168,8 @@ func (l line) path(origin vg.Point) vg.Path {
 		at := origin.Add(g.at)
 		if g.rune == '⊥' {
 			bar := func(x0, y0, x1, y1 vg.Length) {
-				p = rectangle(p, vg.Rectangle{Min: at.Add(vg.Point{X: x0, Y: y0}.Scale(g.size)), Max: at.Add(vg.Point{X: x1, Y: y1}.Scale(g.size))})
+				p = rectangle(p, vg.Rectangle{Min: at.Add(vg.Point{X: x0, Y: y0}.Scale(g.size)),
+					Max: at.Add(vg.Point{X: x1, Y: y1}.Scale(g.size))})
 			}
 			bar(0.06, 0, 0.60, 0.05)
 			bar(0.305, 0.05, 0.355, 0.66)
@@ -219,7 +221,7 @@ func (g glyph) path(p vg.Path, at vg.Point) vg.Path {
 	return p
 }
 
-// rectangle adds r to a path, clockwise as TrueType's outer contours are, so that overlaps stay filled.
+// rectangle appends r to a path, clockwise like the outer contours of TrueType, so that overlaps stay filled.
 func rectangle(p vg.Path, r vg.Rectangle) vg.Path {
 	p.Move(r.Min)
 	p.Line(vg.Point{X: r.Min.X, Y: r.Max.Y})

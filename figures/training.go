@@ -12,26 +12,27 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// TrainingCurve is how a run's training goes, for as long as it has gone.
+// TrainingCurve is the course of a run's training, up to the last epoch so far.
 type TrainingCurve struct {
 	Name   string
 	Epochs []TrainingEpoch
-	// Recall is Recall@1 of the test set in percent once the run has ended; NaN before.
+	// Recall is Recall@1 of the test set in percent; NaN until the run has ended.
 	Recall float64
-	// Failed says why the run has ended without one, if so.
+	// Failed is the reason why the run ended without a Recall; empty for none.
 	Failed string
 }
 
-// TrainingEpoch is what an epoch's triplets and gradients were like.
+// TrainingEpoch is the state of the triplets and the gradient in one epoch.
 type TrainingEpoch struct {
 	Epoch         int     // From 1.
 	ViolationRate float64 // The share of triplets with S_an > S_ap.
 	Sap, San      float64 // Mean similarities.
-	GradientNorm  float64 // Of all weights of the network.
+	GradientNorm  float64 // Length of the gradient of all weights of the network.
 }
 
-// Training draws runs while they train, over so many epochs: the share of triplets that are violated, their mean
-// similarities, the length of the gradient, and beside each run's name its Recall@1 or how far it is.
+// Training draws runs while they train, over the given number of epochs: the share of violated triplets in percent,
+// their mean similarities, and the length of the gradient on a logarithmic scale. A list gives each run's Recall@1 or
+// its progress. The paper has no such figure. Values must be finite.
 func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	if epochs < 1 || len(curves) == 0 {
 		return nil, fmt.Errorf("training: %d curves over %d epochs; want at least one of each", len(curves), epochs)
@@ -42,7 +43,8 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 				return nil, fmt.Errorf("training: %s has a value in epoch %d that is not finite", c.Name, e.Epoch)
 			}
 			if e.ViolationRate < 0 || e.ViolationRate > 1 {
-				return nil, fmt.Errorf("training: %s has the violation rate %v in epoch %d; want a share, 0 to 1", c.Name, e.ViolationRate, e.Epoch)
+				return nil, fmt.Errorf("training: %s has violation rate %v in epoch %d; want a share, 0 to 1",
+					c.Name, e.ViolationRate, e.Epoch)
 			}
 		}
 	}
@@ -73,7 +75,7 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 			return nil, err
 		}
 		if err := trainingLines(norms, i, c, nil, func(e TrainingEpoch) float64 {
-			v := math.Log10(max(e.GradientNorm, 1e-12)) // Rules differ by orders of magnitude.
+			v := math.Log10(max(e.GradientNorm, 1e-12)) // The lengths of different rules differ by orders of magnitude.
 			low, high = min(low, v), max(high, v)
 			return v
 		}); err != nil {
@@ -110,7 +112,7 @@ func Training(epochs int, curves ...TrainingCurve) (*Figure, error) {
 	}, nil
 }
 
-// state is a run's Recall@1, or how far it is.
+// state returns a run's Recall@1, its failure or its progress.
 func (c TrainingCurve) state(epochs int) string {
 	switch {
 	case c.Failed != "":
@@ -118,12 +120,12 @@ func (c TrainingCurve) state(epochs int) string {
 	case !math.IsNaN(c.Recall):
 		return fmt.Sprintf("R@1 %.1f %%", c.Recall)
 	case len(c.Epochs) == 0:
-		return "waits"
+		return "waiting"
 	}
 	return fmt.Sprintf("epoch %d of %d", c.Epochs[len(c.Epochs)-1].Epoch, epochs)
 }
 
-func trainingColour(i int) color.NRGBA { return flowColours[i%len(flowColours)] }
+func trainingColor(i int) color.NRGBA { return flowColors[i%len(flowColors)] }
 
 func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of func(TrainingEpoch) float64) error {
 	if len(c.Epochs) == 0 {
@@ -137,13 +139,14 @@ func trainingLines(p *plot.Plot, i int, c TrainingCurve, dashes []vg.Length, of 
 	if err != nil {
 		return err
 	}
-	line.LineStyle = stroke(trainingColour(i), 1.5, dashes...)
-	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColour(i), Radius: vg.Points(1.8), Shape: flowShapes[i%len(flowShapes)]}
+	line.LineStyle = stroke(trainingColor(i), 1.5, dashes...)
+	marks.GlyphStyle = draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(1.8),
+		Shape: flowShapes[i%len(flowShapes)]}
 	p.Add(line, marks)
 	return nil
 }
 
-// powersOfTen are ticks of an axis whose values are logarithms to the base ten.
+// powersOfTen returns the ticks of an axis of base-10 logarithms.
 func powersOfTen(low, high float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for v := low; v <= high; v++ {
@@ -152,18 +155,19 @@ func powersOfTen(low, high float64) plot.ConstantTicks {
 	return ticks
 }
 
-// drawTrainingNames lists the runs in their colours, which is the legend, with what became of them.
+// drawTrainingNames draws the legend: the runs in their colors with their states.
 func drawTrainingNames(c draw.Canvas, epochs int, curves []TrainingCurve) {
 	head := aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop)
 	c.FillText(head, vg.Point{X: c.Min.X, Y: c.Max.Y + head.FontExtents().Descent}, "Recall@1 of the test set")
 	y := c.Max.Y - head.Height("x") - 14
 	for i, k := range curves {
 		at := vg.Point{X: c.Min.X + 6, Y: y}
-		c.StrokeLine2(stroke(trainingColour(i), 1.5), at.X-6, y, at.X+6, y)
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColour(i), Radius: vg.Points(2.4), Shape: flowShapes[i%len(flowShapes)]}, at)
+		c.StrokeLine2(stroke(trainingColor(i), 1.5), at.X-6, y, at.X+6, y)
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: trainingColor(i), Radius: vg.Points(2.4),
+			Shape: flowShapes[i%len(flowShapes)]}, at)
 		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: at.X + 11, Y: y}, k.Name)
 		y -= 12
-		name := aligned(bold(style(tickSize, trainingColour(i))), text.XLeft, text.YCenter)
+		name := aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)
 		if k.Failed != "" || math.IsNaN(k.Recall) {
 			name = aligned(style(tickSize, quiet), text.XLeft, text.YCenter)
 		}

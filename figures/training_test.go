@@ -11,7 +11,8 @@ func TestTraining(t *testing.T) {
 		c := TrainingCurve{Name: name, Recall: math.NaN()}
 		for i := range epochs {
 			x := math.Exp(-float64(i) / 4)
-			c.Epochs = append(c.Epochs, TrainingEpoch{i + 1, 0.1 + 0.4*x*math.Min(scale, 1.6), 1 - 0.3*x - 0.03*scale/(1+scale), 0.5 + 0.4*x - 0.05*scale/(1+scale), scale * (0.02 + x)})
+			c.Epochs = append(c.Epochs, TrainingEpoch{i + 1, 0.1 + 0.4*x*math.Min(scale, 1.6), 1 - 0.3*x - 0.03*scale/(1+scale),
+				0.5 + 0.4*x - 0.05*scale/(1+scale), scale * (0.02 + x)})
 		}
 		return c
 	}
@@ -19,7 +20,8 @@ func TestTraining(t *testing.T) {
 	done.Recall, failed.Failed = 63.14, "diverged in epoch 3"
 	f, err := Training(8, done, under, failed, TrainingCurve{Name: "cos-orth/lin-ms/cir", Recall: math.NaN()})
 	checkGolden(t, "training", f, err)
-	for _, want := range []string{"cos/con/con: R@1 63.1 %.", "hinge: epoch 5 of 8.", "mine/con: diverged in epoch 3.", "cir: waits."} {
+	for _, want := range []string{"cos/con/con: R@1 63.1 %.", "hinge: epoch 5 of 8.", "mine/con: diverged in epoch 3.",
+		"cir: waiting."} {
 		if !strings.Contains(f.Alt, want) {
 			t.Errorf("%q lacks %q", f.Alt, want)
 		}

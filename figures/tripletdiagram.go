@@ -13,17 +13,17 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Field is a value at each point of a triplet diagram, the square of S_ap (to the right) and S_an (upwards).
+// Field is a function on a triplet diagram, the square with S_ap to the right and S_an upward.
 type Field struct {
 	Title Markup
-	// Min and Max are the range of both similarities. If both are zero it is 0 to 1.
+	// Min and Max are the range of both similarities. If both are zero, the range is 0 to 1.
 	Min, Max float64
-	// Values are those at the points of [SimilarityGrid], in its order: n×n of them. NaN is left grey.
+	// Values are n×n values at the points of [SimilarityGrid], in its order. NaN is drawn in gray.
 	Values []float32
 }
 
-// SimilarityGrid is the points of a triplet diagram: n×n triplets with S_ap and S_an from low to high in equal steps,
-// row by row: S_ap runs fastest. Weights at these points make a [Field].
+// SimilarityGrid returns the points of a triplet diagram: n×n triplets with S_ap and S_an from low to high in equal
+// steps, row by row with S_ap along rows. Weights at these points make a [Field].
 func SimilarityGrid(low, high float64, n int) (sap, san []float32) {
 	sap, san = make([]float32, n*n), make([]float32, n*n)
 	at := func(i int) float32 {
@@ -50,15 +50,16 @@ func (f Field) side() int { return int(math.Round(math.Sqrt(float64(len(f.Values
 func (f Field) check() error {
 	low, high := f.bounds()
 	if n := f.side(); n < 2 || n*n != len(f.Values) {
-		return fmt.Errorf("triplet diagram %q: %d values are no square of at least 2×2", Plain(f.Title), len(f.Values))
+		return fmt.Errorf("triplet diagram %q: %d values; want n×n, n at least 2", Plain(f.Title), len(f.Values))
 	}
 	if !(low < high) || math.IsInf(low, 0) || math.IsInf(high, 0) {
-		return fmt.Errorf("triplet diagram %q: similarities from %v to %v", Plain(f.Title), low, high)
+		return fmt.Errorf("triplet diagram %q: similarities from %v to %v; want a finite, increasing range", Plain(f.Title),
+			low, high)
 	}
 	return nil
 }
 
-// extent is the range of the finite values.
+// extent returns the range of the finite values; 0, 0 without any.
 func (f Field) extent() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range f.Values {
@@ -72,29 +73,29 @@ func (f Field) extent() (low, high float64) {
 	return low, high
 }
 
-// Dims, X, Y and Z make a Field gonum/plot's grid.
+// Dims returns n, n. Dims, X, Y and Z implement gonum/plot's plotter.GridXYZ.
 func (f Field) Dims() (columns, rows int) { n := f.side(); return n, n }
 
-// X is the S_ap of a column.
+// X returns the S_ap of a column.
 func (f Field) X(column int) float64 {
 	low, high := f.bounds()
 	return low + (high-low)*float64(column)/float64(f.side()-1)
 }
 
-// Y is the S_an of a row.
+// Y returns the S_an of a row.
 func (f Field) Y(row int) float64 { return f.X(row) }
 
-// Z is the value at a column and a row.
+// Z returns the value at a column and a row.
 func (f Field) Z(column, row int) float64 { return float64(f.Values[row*f.side()+column]) }
 
-// Triplets are the similarities of a batch's triplets, to be drawn on a diagram as points: S_ap and S_an, equally long.
+// Triplets are the similarities of a batch's triplets, drawn as points on a diagram. Both slices have the same
+// length.
 type Triplets struct{ Sap, San []float32 }
 
-// Diagram is what goes on a triplet diagram.
+// Diagram is the content of a triplet diagram.
 type Diagram struct {
 	Field Field
-	// Low and High are the values at the ends of the colours; if both are zero, the least and the largest of the field.
-	// A field with negative values gets colours with white at zero.
+	// Low and High are the values at the ends of the color scale. If both are zero, they are the range of the field.
 	Low, High float64
 	// Levels are the values along which lines are drawn; if nil, five round ones; if empty, none.
 	Levels []float64
@@ -102,41 +103,44 @@ type Diagram struct {
 	Triplets Triplets
 }
 
-// TripletDiagram draws the weight that a rule gives triplets, T, P₊T, P₋T or any other, as colours over S_ap × S_an with
-// lines of equal weight, and the triplets of a batch as points.
+// TripletDiagram draws a weight of a rule, such as T, P₊T or P₋T, in colors over S_ap × S_an, with lines of
+// equal weight, and the triplets of a batch as points. Figure 3 consists of such diagrams. A field with negative
+// values has a scale symmetric about zero.
 func TripletDiagram(d Diagram) (*Figure, error) {
-	panel, colours, err := d.plot()
+	panel, colors, err := d.plot()
 	if err != nil {
 		return nil, err
 	}
 	return &Figure{
 		Width: vg.Points(292), Height: vg.Points(252),
-		Alt: fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, and of the anchor-negative pair, S_an.", Plain(d.Field.Title)),
+		Alt: fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, "+
+			"and of the anchor-negative pair, S_an.", Plain(d.Field.Title)),
 		panels: func(c draw.Canvas) {
 			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
 			drawPlot(panel, c)
-			colours.draw(panel.DataCanvas(c), c)
+			colors.draw(panel.DataCanvas(c), c)
 		},
 	}, nil
 }
 
-// plot is the diagram without its bar of colours.
+// plot returns the diagram and its color bar.
 func (d Diagram) plot() (*plot.Plot, bar, error) {
 	if err := d.Field.check(); err != nil {
 		return nil, bar{}, err
 	}
 	if len(d.Triplets.Sap) != len(d.Triplets.San) {
-		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an", len(d.Triplets.Sap), len(d.Triplets.San))
+		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an; want equally many", len(d.Triplets.Sap),
+			len(d.Triplets.San))
 	}
-	b := bar{low: d.Low, high: d.High, colours: viridis}
+	b := bar{low: d.Low, high: d.High, colors: viridis}
 	if b.low == 0 && b.high == 0 {
 		b.low, b.high = d.Field.extent()
 	}
 	if b.low < 0 {
 		b.high = max(b.high, -b.low)
-		b.low, b.colours = -b.high, diverging
+		b.low, b.colors = -b.high, diverging
 	}
-	if !(b.low < b.high) { // One value everywhere: the middle of the colours.
+	if !(b.low < b.high) { // A constant field has the middle color.
 		b.low, b.high = b.low-0.5, b.high+0.5
 	}
 	b.levels = d.Levels
@@ -150,16 +154,16 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
 	p.Add(field{d.Field, b, d.Triplets})
 	if len(d.Triplets.Sap) > 0 {
-		p.Add(cloud(d.Triplets))
+		p.Add(tripletPoints(d.Triplets))
 	}
 	return p, b, nil
 }
 
-// field draws the colours and the lines of equal value with their values on them.
+// field draws the colors and the labeled lines of equal value.
 type field struct {
 	Field
 	bar    bar
-	points Triplets // To be drawn over it: values keep clear of them.
+	points Triplets // Drawn over the field; labels avoid them.
 }
 
 func (f field) Plot(c draw.Canvas, p *plot.Plot) {
@@ -173,9 +177,9 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	cells := smooth(img, 301)
 	c.DrawImage(c.Rectangle, cells)
 	for _, level := range f.bar.levels {
-		colour := f.contrast(level)
+		color := f.contrast(level)
 		contour := plotter.NewContour(f.Field, []float64{level}, nil)
-		contour.LineStyles = []draw.LineStyle{stroke(colour, 0.7)}
+		contour.LineStyles = []draw.LineStyle{stroke(color, 0.7)}
 		contour.Plot(c, p)
 	}
 	x, y := p.Transforms(&c)
@@ -185,7 +189,8 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 		half := vg.Point{X: s.Width(label)/2 + 1.5, Y: 4}
 		var at vg.Point
 		found := false
-		for _, aside := range []float64{0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24} { // The first place without a point, or the middle.
+		// The first place without a point, else the middle.
+		for _, aside := range []float64{0, 0.08, -0.08, 0.16, -0.16, 0.24, -0.24} {
 			column, row, ok := f.crossing(level, aside)
 			if !ok {
 				continue
@@ -203,13 +208,13 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 		if !found {
 			continue
 		}
-		redraw(c, cells, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}) // Interrupts the line under its value.
+		redraw(c, cells, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}) // Interrupts the line under its label.
 		s.Color = f.contrast(level)
 		c.FillText(s, at, label)
 	}
 }
 
-// redraw draws again the part of the image that fills c, about the rectangle r.
+// redraw draws the part of an image that fills c again, within r.
 func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
 	size := c.Size()
 	n := img.Bounds().Dx()
@@ -231,7 +236,7 @@ func redraw(c draw.Canvas, img *image.NRGBA, r vg.Rectangle) {
 	c.DrawImage(vg.Rectangle{Min: at(part.Min.X, part.Max.Y), Max: at(part.Max.X, part.Min.Y)}, copied)
 }
 
-// contrast is black or white, whichever stands out from the colour of a value.
+// contrast returns black or white, whichever contrasts more with the color of a value.
 func (f field) contrast(value float64) color.NRGBA {
 	k := f.bar.at(value)
 	if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) > 120 {
@@ -240,8 +245,8 @@ func (f field) contrast(value float64) color.NRGBA {
 	return paper
 }
 
-// crossing is where the diagonal from the top left to the bottom right, or a line so far aside of it, crosses a level, as
-// fractions of the range, well inside the frame.
+// crossing returns the point where a level crosses the diagonal from the top left to the bottom right, or a line that
+// is shifted by aside. Coordinates are fractions of the range; points near the frame do not count.
 func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 	n := f.side()
 	k := int(math.Round(aside * float64(n-1)))
@@ -263,7 +268,7 @@ func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 	return 0, 0, false
 }
 
-// clear says whether no point of the triplets reaches into a rectangle.
+// clear reports whether no triplet reaches into a rectangle.
 func (f field) clear(p *plot.Plot, c draw.Canvas, r vg.Rectangle) bool {
 	const reach = vg.Length(3)
 	x, y := p.Transforms(&c)
@@ -276,7 +281,7 @@ func (f field) clear(p *plot.Plot, c draw.Canvas, r vg.Rectangle) bool {
 	return true
 }
 
-// smooth enlarges an image, bilinear, to about the given width: viewers show the cells of an image as they are.
+// smooth enlarges an image by bilinear interpolation to the given width, since viewers do not interpolate.
 func smooth(img *image.NRGBA, width int) *image.NRGBA {
 	n := img.Bounds().Dx()
 	if n >= width {
@@ -292,17 +297,18 @@ func smooth(img *image.NRGBA, width int) *image.NRGBA {
 				v := func(i, j int) float64 { return float64(channel(img.NRGBAAt(i, j))) }
 				return uint8(math.Round((v(ix, iy)*(1-dx)+v(ix+1, iy)*dx)*(1-dy) + (v(ix, iy+1)*(1-dx)+v(ix+1, iy+1)*dx)*dy))
 			}
-			out.SetNRGBA(x, y, color.NRGBA{mix(func(k color.NRGBA) uint8 { return k.R }), mix(func(k color.NRGBA) uint8 { return k.G }),
+			out.SetNRGBA(x, y, color.NRGBA{mix(func(k color.NRGBA) uint8 { return k.R }),
+				mix(func(k color.NRGBA) uint8 { return k.G }),
 				mix(func(k color.NRGBA) uint8 { return k.B }), 0xff})
 		}
 	}
 	return out
 }
 
-// cloud draws a batch's triplets. Those outside the diagram are left out.
-type cloud Triplets
+// tripletPoints draws the triplets of a batch that lie on the diagram.
+type tripletPoints Triplets
 
-func (t cloud) Plot(c draw.Canvas, p *plot.Plot) {
+func (t tripletPoints) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	glyph := draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(1.9), Shape: ringed{draw.CircleGlyph{}}}
 	for i := range t.Sap {
@@ -313,26 +319,27 @@ func (t cloud) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// bar is a scale of values in colours.
+// bar is a color scale of values.
 type bar struct {
 	low, high float64
-	colours   scale
+	colors    scale
 	levels    []float64
 	label     Markup
 }
 
-func (b bar) at(v float64) color.NRGBA { return b.colours.at((v - b.low) / (b.high - b.low)) }
+func (b bar) at(v float64) color.NRGBA { return b.colors.at((v - b.low) / (b.high - b.low)) }
 
-// barRoom is the width that a bar takes with its gap and its numbers.
+// barRoom is the width of a bar with its gap and its numbers.
 const barRoom = vg.Length(42)
 
-// draw draws the bar to the right of a panel's data area.
+// draw draws the bar at the right of a panel's data area.
 func (b bar) draw(data, panel draw.Canvas) {
 	const gap, width, steps = vg.Length(8), vg.Length(9), 128
-	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y}, Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
+	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y},
+		Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
 	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
 	for i := range steps {
-		img.SetNRGBA(0, i, b.colours.at(1-(float64(i)+0.5)/steps))
+		img.SetNRGBA(0, i, b.colors.at(1-(float64(i)+0.5)/steps))
 	}
 	panel.DrawImage(r, img)
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
@@ -342,11 +349,12 @@ func (b bar) draw(data, panel draw.Canvas) {
 		panel.FillText(s, vg.Point{X: r.Max.X + 4.5, Y: y}, number(v))
 	}
 	if b.label != "" {
-		panel.FillText(aligned(style(tickSize, ink), text.XCenter, text.YBottom), vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: r.Max.Y + 4}, b.label)
+		panel.FillText(aligned(style(tickSize, ink), text.XCenter, text.YBottom),
+			vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: r.Max.Y + 4}, b.label)
 	}
 }
 
-// roundStep is 1, 2, 2.5 or 5 times a power of ten, the first that is not less than x.
+// roundStep returns the least number not below x that is 1, 2, 2.5 or 5 times a power of ten.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 2.5, 5} {
@@ -357,7 +365,7 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// roundLevels are about five round values strictly between two.
+// roundLevels returns about five round values strictly between low and high.
 func roundLevels(low, high float64) []float64 {
 	step := roundStep((high - low) / 6)
 	var out []float64
@@ -369,7 +377,7 @@ func roundLevels(low, high float64) []float64 {
 	return out
 }
 
-// number is a value with a true minus sign and no more digits than it needs.
+// number writes a value in three digits with a typographic minus sign.
 func number(v float64) string {
 	s := fmt.Sprintf("%.3g", math.Abs(v))
 	if v < 0 && s != "0" {

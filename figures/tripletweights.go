@@ -12,32 +12,32 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Masks are values on a [SimilarityGrid]: 1 where P₊ acts and 0 where a mask sets it to zero, as P₊ of a rule
-// with pair weight con and the mask is. SC2Printed is Eq. 19 by the letter; Figure 3 does not show it.
+// Masks are values on a [SimilarityGrid]: 1 where P₊ acts, 0 where a mask sets it to zero. They equal P₊ of a
+// rule with pair weight con and the mask. SC2Printed is Eq. 19 as printed; Figure 3 does not show it.
 type Masks struct{ SC1, SC2, SC2Printed []float32 }
 
 var (
-	sc1 = mask{name: "$T^{sc1}$", colour: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
-	sc2 = mask{name: "$T^{sc2}$", colour: Blue, line: func(u float64) (sap, san float64) {
+	sc1 = mask{name: "$T^{sc1}$", color: Vermilion, line: func(u float64) (sap, san float64) { return u, u }, label: 0.36}
+	sc2 = mask{name: "$T^{sc2}$", color: Blue, line: func(u float64) (sap, san float64) {
 		sin, cos := math.Sincos(math.Pi * (1 - u))
 		return 1 + math.Sqrt(0.5)*cos, math.Sqrt(0.5) * sin
 	}, label: 0.14, inside: true}
 )
 
-// TripletWeights is Figure 3: the triplet diagrams of T^cos and T^cir, whose lines of equal weight are straight and
-// circular, and where sc1 and sc2 let P₊ act: shaded as the masks have it, with the boundaries in closed form, S_an = S_ap
-// and (1−S_ap)² + S_an² = 0.5, as lines.
+// TripletWeights draws Figure 3: the triplet diagrams of T^cos and T^cir on one color scale, whose lines of equal
+// weight are straight and circular, and the regions where the masks sc1 and sc2 let P₊ act. The boundaries of the
+// regions are closed forms, S_an = S_ap and (1−S_ap)² + S_an² = 0.5. Fields and masks have n×n values.
 func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	lowCos, highCos := cos.extent()
 	lowCir, highCir := cir.extent()
 	var panels []*plot.Plot
-	var colours bar
-	for _, f := range []Field{cos, cir} { // One scale for both, so that they can be compared.
+	var colors bar
+	for _, f := range []Field{cos, cir} { // Both have one scale, so that they can be compared.
 		p, b, err := Diagram{Field: f, Low: min(lowCos, lowCir), High: max(highCos, highCir)}.plot()
 		if err != nil {
 			return nil, fmt.Errorf("figure 3: %w", err)
 		}
-		panels, colours = append(panels, p), b
+		panels, colors = append(panels, p), b
 	}
 	low, high := cos.bounds()
 	third, err := maskPanel("where $P_+$ acts", low, high, sc1.over(masks.SC1), sc2.over(masks.SC2))
@@ -47,40 +47,41 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	panels = append(panels, third)
 	return &Figure{
 		Width: vg.Points(645), Height: vg.Points(222),
-		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, T^cir along circles about (1, 0). " +
+		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, " +
+			"T^cir along circles about (1, 0). " +
 			"sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 about (1, 0).",
 		panels: func(c draw.Canvas) {
 			for i, part := range squares(c, panels, []vg.Length{8, barRoom, 0}) {
 				drawPlot(panels[i], part)
 				if i == 1 {
-					colours.draw(panels[i].DataCanvas(part), part)
+					colors.draw(panels[i].DataCanvas(part), part)
 				}
 			}
 		},
 	}, nil
 }
 
-// mask is where P₊ acts, with its boundary as a curve over u in [0, 1].
+// mask is the region where P₊ acts, and its boundary as a curve over u in [0, 1].
 type mask struct {
 	name   Markup
 	values []float32
-	colour color.NRGBA
+	color  color.NRGBA
 	line   func(u float64) (sap, san float64)
-	label  float64 // The u at which the name stands.
-	inside bool    // The name stands to the right of the line.
+	label  float64 // The u of the name.
+	inside bool    // Whether the name is to the right of the line.
 }
 
 func (m mask) over(values []float32) mask { m.values = values; return m }
 
-// SignOfSC2 draws sc2 as Figure 3 and the text have it beside Eq. 19 by the letter, whose inequality is the other way
-// round: where P₊ acts under each.
+// SignOfSC2 draws the region where P₊ acts under sc2 twice: by Figure 3 and the text, and by Eq. 19 as printed,
+// whose inequality is reversed.
 func SignOfSC2(masks Masks) (*Figure, error) {
 	meant, err := maskPanel("sc2 by figure and text", 0, 1, sc2.over(masks.SC2))
 	if err != nil {
 		return nil, err
 	}
 	letter := sc2.over(masks.SC2Printed)
-	letter.name, letter.colour, letter.inside = "Eq. 19", Purple, false
+	letter.name, letter.color, letter.inside = "Eq. 19", Purple, false
 	printed, err := maskPanel("sc2 as printed", 0, 1, letter)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,8 @@ func SignOfSC2(masks Masks) (*Figure, error) {
 	panels := []*plot.Plot{meant, printed}
 	return &Figure{
 		Width: vg.Points(430), Height: vg.Points(222),
-		Alt: "Where P₊ acts under sc2: by figure and text within the circle of radius √0.5 about (1, 0), by the printed equation outside of it.",
+		Alt: "Where P₊ acts under sc2: by figure and text within the circle of radius √0.5 about (1, 0), " +
+			"by the printed equation outside of it.",
 		panels: func(c draw.Canvas) {
 			for i, part := range squares(c, panels, []vg.Length{12, 0}) {
 				drawPlot(panels[i], part)
@@ -107,11 +109,12 @@ func maskPanel(title Markup, low, high float64, masks ...mask) (*plot.Plot, erro
 			return nil, err
 		}
 		if len(m.values) != len(masks[0].values) {
-			return nil, fmt.Errorf("mask %s: %d values, the first has %d", Plain(m.name), len(m.values), len(masks[0].values))
+			return nil, fmt.Errorf("mask %s: %d values; want %d, as in the first mask", Plain(m.name), len(m.values),
+				len(masks[0].values))
 		}
 		for i, v := range m.values {
 			if v != 0 && v != 1 {
-				return nil, fmt.Errorf("mask %s: value %d is %v, neither 0 nor 1", Plain(m.name), i, v)
+				return nil, fmt.Errorf("mask %s: value %d is %v; want 0 or 1", Plain(m.name), i, v)
 			}
 		}
 	}
@@ -119,7 +122,7 @@ func maskPanel(title Markup, low, high float64, masks ...mask) (*plot.Plot, erro
 	return p, nil
 }
 
-// regions draws masks one over the other: each shades where it acts.
+// regions shades the region of each mask.
 type regions []mask
 
 func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
@@ -135,7 +138,7 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 			img.SetNRGBA(column, n-1-row, paper)
 			for _, m := range r {
 				if m.values[row*n+column] == 1 {
-					img.SetNRGBA(column, n-1-row, scale{paper, m.colour}.at(0.22))
+					img.SetNRGBA(column, n-1-row, scale{paper, m.color}.at(0.22))
 				}
 			}
 		}
@@ -147,10 +150,10 @@ func (r regions) Plot(c draw.Canvas, p *plot.Plot) {
 		for i := range steps + 1 {
 			points = append(points, at(m, float64(i)/steps))
 		}
-		c.StrokeLines(stroke(m.colour, 1.7), c.ClipLinesXY(points)...)
+		c.StrokeLines(stroke(m.color, 1.7), c.ClipLinesXY(points)...)
 	}
 	for _, m := range r {
-		s, shift := aligned(style(labelSize, m.colour), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
+		s, shift := aligned(style(labelSize, m.color), text.XRight, text.YBottom), vg.Point{X: -2, Y: 1}
 		if m.inside {
 			s.XAlign, s.YAlign, shift = text.XLeft, text.YCenter, vg.Point{X: 6}
 		}

@@ -1,9 +1,10 @@
 // Package backbone holds the networks that embed images: ResNet-18 and ResNet-50 as torchvision defines them (v1.5: the
-// stride of a bottleneck sits in its 3×3 convolution) and a small residual network for CPUs, their initialisation, and
+// stride of a bottleneck sits in its 3×3 convolution) and a small residual network for CPUs, their initialization, and
 // their weights as safetensors files with PyTorch's names and layout.
 //
 // Variables live at a [model.Store]'s root under torchvision's names: "layer1.0.conv1.weight" on file is the variable
-// "weight" of the scope "/layer1/0/conv1". A convolution's kernel is [KH, KW, C, O] in memory and [O, C, KH, KW] on file.
+// "weight" of the scope "/layer1/0/conv1". A convolution's kernel is [KH, KW, C, O] in memory and [O, C, KH, KW] on
+// file.
 //
 //	err := backbone.Init(store, backbone.Small, 32, seed)
 //	exec, err := model.NewExec(b, store, func(scope *model.Scope, images *Node) *Node {
@@ -77,7 +78,7 @@ func (n network) expansion() int {
 	return 1
 }
 
-// convolution is a convolution without bias, followed by batch normalisation: conv and norm are their names.
+// convolution is a convolution without bias, followed by batch normalization: conv and norm are their names.
 type convolution struct {
 	conv, norm      string
 	kernel, in, out int
@@ -126,22 +127,24 @@ func (n network) layers() (stem convolution, blocks []block) {
 	return stem, blocks
 }
 
-// Pass says what a network is run for. The zero value is inference: batch normalisation takes its running averages.
+// Pass says what a network is run for. The zero value is inference: batch normalization takes its running averages.
 type Pass struct {
 	// Training takes the batch's statistics instead, and moves the running averages towards them.
 	Training bool
 	// Again leaves the running averages where they are: these images have been in a pass of training already.
 	Again bool
-	// Recompute computes each residual block a second time when its gradient is asked for (gradient checkpointing, Chen et
-	// al. 2016): between the passes only the blocks' inputs are kept, at the cost of another forward pass. See recompute.go.
+	// Recompute computes each residual block a second time when its gradient is asked for (gradient checkpointing, Chen
+	// et al. 2016): between the passes only the blocks' inputs are kept, at the cost of another forward pass. See
+	// recompute.go.
 	Recompute bool
 }
 
-// Features computes the network's features [N, F], float32, of images [N, H, W, 3] that are already normalised by the
+// Features computes the network's features [N, F], float32, of images [N, H, W, 3] that are already normalized by the
 // data set's mean and standard deviation.
 //
 // The images' type is that of the computation: of float32, or of bfloat16 images, for which convolutions and what goes
-// between them are bfloat16. Weights, their gradients, the statistics of batch normalisation and the features stay float32.
+// between them are bfloat16. Weights, their gradients, the statistics of batch normalization and the features stay
+// float32.
 func (a Arch) Features(scope *model.Scope, images *Node, pass Pass) *Node {
 	n, ok := networks[a]
 	if !ok {
@@ -166,7 +169,7 @@ func (a Arch) Features(scope *model.Scope, images *Node, pass Pass) *Node {
 }
 
 // Embed computes the embeddings [N, dim] of images [N, H, W, 3]: [Arch.Features] and the linear layer "fc". They are
-// not normalised.
+// not normalized.
 func (a Arch) Embed(scope *model.Scope, images *Node, dim int, pass Pass) *Node {
 	embeddings := Linear(at(scope, "fc"), a.Features(scope, images, pass))
 	embeddings.AssertDims(-1, dim)
@@ -188,7 +191,7 @@ func (b block) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	return relu(Add(x, shortcut), true)
 }
 
-// apply convolves and normalises: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
+// apply convolves and normalizes: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
 func (c convolution) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	kernel := ConvertDType(w(at(scope, c.conv), "weight"), x.DType())
 	return batchNorm(at(scope, c.norm), w, Convolution(x, kernel, c.stride, c.kernel/2), pass)

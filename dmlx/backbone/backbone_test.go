@@ -80,14 +80,14 @@ func TestInit(t *testing.T) {
 	values := func(store *model.Store, path string) []float32 {
 		return tensors.MustCopyFlatData[float32](store.GetVariable(path).MustValue())
 	}
-	initialised := func(dim int, seed uint64) *model.Store {
+	initialized := func(dim int, seed uint64) *model.Store {
 		store := model.NewStore()
 		if err := backbone.Init(store, backbone.Small, dim, seed); err != nil {
 			t.Fatal(err)
 		}
 		return store
 	}
-	a, b, other, wide := initialised(32, 1), initialised(32, 1), initialised(32, 2), initialised(64, 1)
+	a, b, other, wide := initialized(32, 1), initialized(32, 1), initialized(32, 2), initialized(64, 1)
 	for v := range a.IterVariables() {
 		if !slices.Equal(values(a, v.Path()), values(b, v.Path())) {
 			t.Errorf("%s differs between two stores of one seed", v.Path())
@@ -125,10 +125,10 @@ func TestInit(t *testing.T) {
 		t.Errorf("a head of 8 dimensions has shape %v", got)
 	}
 	if err := backbone.Init(model.NewStore(), "vgg", 32, 1); err == nil {
-		t.Error("an unknown network is initialised")
+		t.Error("an unknown network is initialized")
 	}
 	if err := backbone.Init(model.NewStore(), backbone.Small, 0, 1); err == nil {
-		t.Error("an embedding of no dimensions is initialised")
+		t.Error("an embedding of no dimensions is initialized")
 	}
 }
 
@@ -153,7 +153,9 @@ func TestTrainableIsSorted(t *testing.T) {
 }
 
 // embed runs a network at evaluation.
-func embed(t *testing.T, b compute.Backend, store *model.Store, a backbone.Arch, dim int, images *tensors.Tensor) *tensors.Tensor {
+func embed(
+	t *testing.T, b compute.Backend, store *model.Store, a backbone.Arch, dim int, images *tensors.Tensor,
+) *tensors.Tensor {
 	t.Helper()
 	exec, err := model.NewExec(b, store, func(scope *model.Scope, x *graph.Node) *graph.Node {
 		return a.Embed(scope, x, dim, backbone.Pass{})

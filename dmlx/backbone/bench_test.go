@@ -16,9 +16,7 @@ import (
 // BenchmarkStep is one training step of the small network, forward, backward and SGD, on 64 images of 32×32. The Go
 // backend wants GOEXPERIMENT=simd.
 //
-// On two cores of an AMD EPYC: 30 ms on XLA CPU and 120 ms on Go. Tried on XLA CPU without gain: the forward
-// convolution or the kernel's gradient as a matrix product of unfolded images, the strided input gradient by phases,
-// batch normalisation by autodiff. Without batch statistics a step takes as much processor time: it is the convolutions'.
+// It is mostly convolutions: without batch statistics a step takes as long. BenchmarkMethods has those one by one.
 func BenchmarkStep(b *testing.B) {
 	for name, be := range backends(b) {
 		b.Run(name, func(b *testing.B) {
@@ -45,7 +43,8 @@ func BenchmarkStep(b *testing.B) {
 func sgd(a backbone.Arch, dim int, lr float64) func(scope *model.Scope, images, targets *graph.Node) *graph.Node {
 	return func(scope *model.Scope, images, targets *graph.Node) *graph.Node {
 		g := images.Graph()
-		loss := graph.ReduceAllMean(graph.Square(graph.Sub(a.Embed(scope, images, dim, backbone.Pass{Training: true}), targets)))
+		embeddings := a.Embed(scope, images, dim, backbone.Pass{Training: true})
+		loss := graph.ReduceAllMean(graph.Square(graph.Sub(embeddings, targets)))
 		vars := backbone.Trainable(scope.Store())
 		nodes := make([]*graph.Node, len(vars))
 		for i, v := range vars {

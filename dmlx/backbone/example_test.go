@@ -37,3 +37,38 @@ func ExampleArch_Embed() {
 	fmt.Println(out[0].Shape().Dimensions)
 	// Output: [2 32]
 }
+
+// A network is saved as a safetensors file's bytes, and read back without its head.
+func ExampleDecodeWeights() {
+	store := model.NewStore()
+	if err := backbone.Init(store, backbone.Small, 32, 1); err != nil {
+		log.Fatal(err)
+	}
+	data, err := backbone.EncodeWeights(store, backbone.Small, map[string]string{"steps": "720"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	options := backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true}
+	meta, err := backbone.DecodeWeights(data, model.NewStore(), options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(meta["arch"], meta["steps"])
+	// Output: small 720
+}
+
+// A weight file's metadata say how its images are prepared.
+func ExamplePreprocessingOf() {
+	p, found, err := backbone.PreprocessingOf(backbone.ResNet18.Preprocessing().Metadata())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(found, p.Resize, p.Crop)
+	// Output: true 256 224
+}
+
+// A network's tensors have torchvision's names and PyTorch's shapes.
+func ExampleArch_Parameters() {
+	fmt.Println(backbone.ResNet18.Parameters(0)[0])
+	// Output: {conv1.weight [64 3 7 7] true}
+}

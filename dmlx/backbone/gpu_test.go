@@ -16,8 +16,8 @@ import (
 
 // What is built for a GPU alone is tested on what backends there are.
 
-// TestPoolingByPlaces compares it with the maxima and their autodiff, where no value is twice in a window; where all are, the first
-// place has the gradient.
+// TestPoolingByPlaces compares it with the maxima and their autodiff, where no value is twice in a window; where all
+// are, the first place has the gradient.
 func TestPoolingByPlaces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
@@ -30,7 +30,9 @@ func TestPoolingByPlaces(t *testing.T) {
 			x, v := standardNormal(1, 2, c.h, c.w, 3), standardNormal(2, 2, out[0], out[1], 3)
 			got := MustExecOnceN(b, func(x, v *Node) []*Node {
 				var results []*Node
-				for _, y := range []*Node{MaxPooling(x, c.size, c.stride, c.pad), poolingByPlaces(x, c.size, c.stride, c.pad, out)} {
+				for _, y := range []*Node{
+					MaxPooling(x, c.size, c.stride, c.pad), poolingByPlaces(x, c.size, c.stride, c.pad, out),
+				} {
 					results = append(results, y, Gradient(ReduceAllSum(Mul(y, v)), x)[0])
 				}
 				return results
@@ -60,12 +62,14 @@ func TestPoolingByPlaces(t *testing.T) {
 	})
 }
 
-// TestMomentsAtOnce compares them with the definition in float64, of channels far from zero, of a wide one, of one whose first row
-// lies far out, and of a constant one.
+// TestMomentsAtOnce compares them with the definition in float64, of channels far from zero, of a wide one, of one
+// whose first row lies far out, and of a constant one.
 func TestMomentsAtOnce(t *testing.T) {
 	const rows = 5000
 	rng := rand.New(rand.NewPCG(1, 1))
-	channels := []struct{ mean, deviation, first float64 }{{0, 1, 0}, {3000, 1, 0}, {-20, 1e-2, 0}, {5, 400, 0}, {1, 1, 30}, {7, 0, 0}}
+	channels := []struct{ mean, deviation, first float64 }{
+		{0, 1, 0}, {3000, 1, 0}, {-20, 1e-2, 0}, {5, 400, 0}, {1, 1, 30}, {7, 0, 0},
+	}
 	values := make([]float32, rows*len(channels))
 	for i := range values {
 		c := channels[i%len(channels)]
@@ -105,4 +109,30 @@ func standardNormal(seed uint64, dims ...int) *tensors.Tensor {
 		values[i] = float32(rng.NormFloat64())
 	}
 	return tensors.FromFlatDataAndDimensions(values, dims...)
+}
+
+// TestChooseMethods checks that a GPU convolves natively whatever the shape, and that XLA's CPU does not where it is slow.
+func TestChooseMethods(t *testing.T) {
+	product := methods{unfolded, folded, unfolded}
+	for _, c := range []struct {
+		batch, pixels, in, kernel, out, stride int
+		onCPU                                  methods
+	}{
+		{64, 16, 16, 3, 16, 1, methods{native, native, native}},
+		{64, 4, 64, 3, 128, 2, methods{native, folded, native}},
+		{64, 2, 128, 3, 128, 1, methods{unfolded, folded, native}},
+		{8, 56, 64, 3, 128, 2, methods{native, folded, native}},
+		{8, 56, 128, 3, 128, 2, methods{native, native, native}},
+		{64, 16, 16, 1, 32, 2, product},
+		{8, 7, 512, 1, 2048, 1, product},
+	} {
+		x := shapes.Make(dtypes.Float32, c.batch, c.pixels, c.pixels, c.in)
+		kernel := shapes.Make(dtypes.Float32, c.kernel, c.kernel, c.in, c.out)
+		if got := chooseMethods(xlaCPU, x, kernel, c.stride, c.kernel/2); got != c.onCPU {
+			t.Errorf("%+v: %v on the CPU", c, got)
+		}
+		if got := chooseMethods(xlaGPU, x, kernel, c.stride, c.kernel/2); got != (methods{native, native, native}) {
+			t.Errorf("%+v: %v on a GPU", c, got)
+		}
+	}
 }

@@ -18,7 +18,7 @@ import (
 type Param struct {
 	Name  string // torchvision's, as "layer1.0.conv1.weight".
 	Shape []int  // PyTorch's: a convolution's is [O, C, KH, KW], a linear layer's [O, F].
-	// Trainable is false for the running averages of batch normalisation.
+	// Trainable is false for the running averages of batch normalization.
 	Trainable bool
 }
 
@@ -62,23 +62,23 @@ func (p Param) Size() int {
 }
 
 // Init creates, or overwrites, all variables of the network with a linear layer "fc" of dim outputs: convolutions by
-// He et al.'s normal distribution on the fan out, "fc" as PyTorch's Linear, batch normalisation as the identity.
+// He et al.'s normal distribution on the fan out, "fc" as PyTorch's Linear, batch normalization as the identity.
 //
 // Values are drawn on the host and depend on the seed and the parameter's name alone, not on the backend nor on the
 // other parameters.
 func Init(store *model.Store, a Arch, dim int, seed uint64) error {
-	return initialise(store, a, dim, seed, func(string) bool { return true })
+	return initialize(store, a, dim, seed, func(string) bool { return true })
 }
 
 // InitHead creates, or overwrites, only the linear layer "fc" of dim outputs, by the rule of [Init]: a fresh head on a
 // pretrained network. If dim changes the layer's size, graphs that were compiled with the old one are void.
 func InitHead(store *model.Store, a Arch, dim int, seed uint64) error {
-	return initialise(store, a, dim, seed, isHead)
+	return initialize(store, a, dim, seed, isHead)
 }
 
 func isHead(name string) bool { return strings.HasPrefix(name, "fc.") }
 
-func initialise(store *model.Store, a Arch, dim int, seed uint64, which func(name string) bool) error {
+func initialize(store *model.Store, a Arch, dim int, seed uint64, which func(name string) bool) error {
 	if _, err := ParseArch(string(a)); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// Momentum and Epsilon are PyTorch's defaults of batch normalisation; in GoMLX's convention the momentum is 1 − 0.1.
+// Momentum and Epsilon are PyTorch's defaults of batch normalization; in GoMLX's convention the momentum is 1 − 0.1.
 const (
 	Momentum = 0.1
 	Epsilon  = 1e-5
@@ -19,7 +19,8 @@ const (
 // ReLU is max(x, 0), of any shape; its gradient at 0 is 0, as in PyTorch (GoMLX's own is 1 there).
 func ReLU(x *Node) *Node { return relu(x, false) }
 
-// relu is [ReLU]. If it is kept, a GPU reads it again for the gradient, instead of computing it from what it was computed from.
+// relu is [ReLU]. If it is kept, a GPU reads it again for the gradient, instead of computing it from what it was
+// computed from.
 func relu(x *Node, kept bool) *Node {
 	var y *Node
 	return withGradients(
@@ -36,8 +37,8 @@ func relu(x *Node, kept bool) *Node {
 		}}, x)
 }
 
-// MaxPooling takes the largest value of each size × size window of x [N, H, W, C], the border padded by pad on all sides
-// with the lowest finite float32, which stands for the −∞ of PyTorch's max_pool2d.
+// MaxPooling takes the largest value of each size × size window of x [N, H, W, C], the border padded by pad on all
+// sides with the lowest finite float32, which stands for the −∞ of PyTorch's max_pool2d.
 func MaxPooling(x *Node, size, stride, pad int) *Node {
 	x.AssertRank(4)
 	checkWindow("MaxPooling", x, size, size, stride, pad)
@@ -57,9 +58,10 @@ func MaxPooling(x *Node, size, stride, pad int) *Node {
 	return y
 }
 
-// poolingByPlaces is [MaxPooling] that keeps for its gradient where in its window each value was found, the first place of equal
-// ones, in a byte. That and the phases of [poolingGradient] move a quarter of the memory that the maxima and their autodiff do, and less
-// than half of what XLA's select-and-scatter does, which besides adds in any order. On a CPU a step of ResNet-18 takes as long either way.
+// poolingByPlaces is [MaxPooling] that keeps for its gradient where in its window each value was found, the first
+// place of equal ones, in a byte. That and the phases of [poolingGradient] move a quarter of the memory that the
+// maxima and their autodiff do, and less than half of what XLA's select-and-scatter does, which besides adds in any
+// order. On a CPU a step of ResNet-18 takes as long either way.
 func poolingByPlaces(x *Node, size, stride, pad int, out [2]int) *Node {
 	var places *Node
 	return withGradients(
@@ -80,8 +82,9 @@ func poolingByPlaces(x *Node, size, stride, pad int, out [2]int) *Node {
 		}}, x)
 }
 
-// poolingGradient is ∂L/∂x [N, H, W, C] of a maximum, from v = ∂L/∂output and the places of its values in their windows, both
-// [N, OH, OW, C], by the phases of [inputGradient]: each pixel sums up the windows that have found it.
+// poolingGradient is ∂L/∂x [N, H, W, C] of a maximum, from v = ∂L/∂output and the places of its values in their
+// windows, both [N, OH, OW, C], by the phases of [unfoldedGradient]: each pixel sums up the windows that have found
+// it.
 func poolingGradient(v, places *Node, size, stride, pad, h, w int) *Node {
 	image := byPhases(stride, h, w, func(p, q int, out [2]int) *Node {
 		firstH, tapsH, padH := phaseTaps(p, size, stride, pad)
@@ -115,12 +118,12 @@ func Linear(scope *model.Scope, x *Node) *Node {
 	return Add(DotGeneral(x, []int{1}, nil, w, []int{1}, nil), ExpandAxes(b, 0))
 }
 
-// BatchNorm normalises x [..., C] per channel (Ioffe & Szegedy 2015) with variables "weight", "bias", "running_mean"
+// BatchNorm normalizes x [..., C] per channel (Ioffe & Szegedy 2015) with variables "weight", "bias", "running_mean"
 // and "running_var", each [C], of the scope. It computes in float32 and returns x's type.
 //
-// In training it takes mean and (biased) variance of the batch, and its gradient goes through both; unless it is Again,
-// the running averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs. At inference
-// it takes the running averages.
+// In training it takes mean and (biased) variance of the batch, and its gradient goes through both; unless it is
+// Again, the running averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs.
+// At inference it takes the running averages.
 func BatchNorm(scope *model.Scope, x *Node, pass Pass) *Node {
 	return batchNorm(scope, ownWeights(x.Graph()), x, pass)
 }
@@ -138,10 +141,11 @@ func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 		return shaped(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)))
 	}
 	if rows < 2 {
-		exceptions.Panicf("backbone: batch normalisation in %s takes more than one value per channel, got %s: a larger batch or image",
+		exceptions.Panicf("backbone: batch normalization in %s of %s: want more than one value per channel, "+
+			"so a larger batch or image",
 			scope.Scope(), x.Shape())
 	}
-	y, m, v := normalise(flat, gamma, beta)
+	y, m, v := normalize(flat, gamma, beta)
 	if pass.Again {
 		return shaped(y)
 	}
@@ -154,38 +158,38 @@ func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	return shaped(y)
 }
 
-// normalise is γ (x − m)/√(v + ε) + β for x [M, C], with m and v the mean and the biased variance of its rows.
+// normalize is γ (x − m)/√(v + ε) + β for x [M, C], with m and v the mean and the biased variance of its rows.
 //
 // Its gradient is written by hand: with x̂ = (x − m)/√(v + ε),
 //
 //	∂L/∂x = γ/√(v + ε) · (g − mean(g) − x̂ mean(g x̂)),  ∂L/∂γ = Σ g x̂,  ∂L/∂β = Σ g
 //
 // in as few passes over memory as there are, which is what costs on a backend that does not fuse.
-func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
+func normalize(x, gamma, beta *Node) (y, mean, variance *Node) {
 	rows := float64(x.Shape().Dim(0))
 	row := func(perChannel *Node) *Node { return ExpandAxes(perChannel, 0) }
-	var centred, inverse *Node
+	var centered, inverse *Node
 	// Σ g and Σ g x̂, written down anew for each gradient: backends compute equal nodes once.
-	sumG := func(g *Node) *Node { return ReduceSum(g, 0) }
-	sumGX := func(g *Node) *Node { return Mul(ReduceSum(Mul(g, centred), 0), inverse) }
+	sumG := sumRows
+	sumGX := func(g *Node) *Node { return Mul(sumRows(Mul(g, centered)), inverse) }
 	y = withGradients(
 		func(in []*Node) *Node {
 			if onGPU(x) {
 				mean, variance = momentsAtOnce(in[0])
-				centred = Sub(in[0], row(mean))
+				centered = Sub(in[0], row(mean))
 			} else {
-				mean = ReduceMean(in[0], 0)
-				centred = Sub(in[0], row(mean))
-				variance = ReduceMean(Square(centred), 0)
+				mean = DivScalar(sumRows(in[0]), rows)
+				centered = Sub(in[0], row(mean))
+				variance = DivScalar(sumRows(Square(centered)), rows)
 			}
 			inverse = rsqrt(AddScalar(variance, Epsilon))
-			return Add(Mul(centred, row(Mul(in[1], inverse))), row(in[2]))
+			return Add(Mul(centered, row(Mul(in[1], inverse))), row(in[2]))
 		},
 		[]func(g *Node) *Node{
 			func(g *Node) *Node {
 				scale := Mul(gamma, inverse)
 				dx := Mul(g, row(scale))
-				dx = Sub(dx, Mul(centred, row(MulScalar(Mul(Mul(scale, inverse), sumGX(g)), 1/rows))))
+				dx = Sub(dx, Mul(centered, row(MulScalar(Mul(Mul(scale, inverse), sumGX(g)), 1/rows))))
 				return Sub(dx, row(MulScalar(Mul(scale, sumG(g)), 1/rows)))
 			},
 			sumGX,
@@ -194,9 +198,18 @@ func normalise(x, gamma, beta *Node) (y, mean, variance *Node) {
 	return y, mean, variance
 }
 
-// momentsAtOnce are the mean and the biased variance of the rows of x [M, C], each [C], in one pass over memory, of which there
-// are two in the definition: batch normalisation is a GPU's memory traffic. They are those of x − p for a row p of x, its first,
-// which is some standard deviations from the mean at most where x itself may be thousands: a square loses no digits that matter.
+// sumRows returns the sum [C] of the rows of x [M, C]. The Go backend multiplies matrices with SIMD, but adds without.
+func sumRows(x *Node) *Node {
+	if deviceOf(x) != goBackend {
+		return ReduceSum(x, 0)
+	}
+	return Reshape(MatMul(Ones(x.Graph(), shapes.Make(x.DType(), 1, x.Shape().Dim(0))), x), -1)
+}
+
+// momentsAtOnce are the mean and the biased variance of the rows of x [M, C], each [C], in one pass over memory, of
+// which there are two in the definition: batch normalization is a GPU's memory traffic. They are those of x − p for a
+// row p of x, its first, which is some standard deviations from the mean at most where x itself may be thousands: a
+// square loses no digits that matter.
 func momentsAtOnce(x *Node) (mean, variance *Node) {
 	p := Slice(x, AxisElem(0))
 	shifted := Sub(x, p)

@@ -54,6 +54,7 @@ func (a array) tensor() *tensors.Tensor {
 // layer is a layer twice: as a graph and as a plain loop in float64.
 type layer struct {
 	name   string
+	on     string // The backend that has its operations; all have where this is empty.
 	graph  func(in []*graph.Node) *graph.Node
 	host   func(in []array) array
 	inputs []array
@@ -62,12 +63,12 @@ type layer struct {
 // TestLayers compares each layer with its plain loop, and each gradient with the loop's central differences.
 func TestLayers(t *testing.T) {
 	layers := []layer{
-		{"relu", func(in []*graph.Node) *graph.Node { return backbone.ReLU(in[0]) }, hostReLU, []array{random(1, 3, 5)}},
-		{"average", func(in []*graph.Node) *graph.Node { return backbone.GlobalAveragePooling(in[0]) }, hostAverage,
+		{"relu", "", func(in []*graph.Node) *graph.Node { return backbone.ReLU(in[0]) }, hostReLU, []array{random(1, 3, 5)}},
+		{"average", "", func(in []*graph.Node) *graph.Node { return backbone.GlobalAveragePooling(in[0]) }, hostAverage,
 			[]array{random(1, 2, 3, 4, 3)}},
-		{"linear", func(in []*graph.Node) *graph.Node { return withVariables(backbone.Linear, in, "weight", "bias") },
+		{"linear", "", func(in []*graph.Node) *graph.Node { return withVariables(backbone.Linear, in, "weight", "bias") },
 			hostLinear, []array{random(1, 4, 6), random(2, 3, 6), random(3, 3)}},
-		{"batchnorm", func(in []*graph.Node) *graph.Node { return withVariables(trainingNorm, in, "weight", "bias") },
+		{"batchnorm", "", func(in []*graph.Node) *graph.Node { return withVariables(trainingNorm, in, "weight", "bias") },
 			hostBatchNorm, []array{random(1, 3, 2, 2, 4), random(2, 4), random(3, 4)}},
 	}
 	for _, c := range []struct{ n, h, w, c, kh, kw, o, stride, pad int }{
@@ -85,16 +86,24 @@ func TestLayers(t *testing.T) {
 		{1, 7, 6, 2, 3, 2, 2, 3, 0}, // pixels that no window reads
 		{1, 8, 7, 1, 2, 3, 2, 3, 1},
 	} {
-		layers = append(layers, layer{
-			fmt.Sprintf("conv %dx%d stride %d pad %d of %dx%d", c.kh, c.kw, c.stride, c.pad, c.h, c.w),
-			func(in []*graph.Node) *graph.Node { return backbone.Convolution(in[0], in[1], c.stride, c.pad) },
-			func(in []array) array { return hostConvolution(in[0], in[1], c.stride, c.pad) },
-			[]array{random(1, c.n, c.h, c.w, c.c), random(2, c.kh, c.kw, c.c, c.o)},
-		})
+		name := fmt.Sprintf("conv %dx%d stride %d pad %d of %dx%d", c.kh, c.kw, c.stride, c.pad, c.h, c.w)
+		add := func(name, on string, convolution func(x, kernel *graph.Node, stride, pad int) *graph.Node) {
+			layers = append(layers, layer{name, on,
+				func(in []*graph.Node) *graph.Node { return convolution(in[0], in[1], c.stride, c.pad) },
+				func(in []array) array { return hostConvolution(in[0], in[1], c.stride, c.pad) },
+				[]array{random(1, c.n, c.h, c.w, c.c), random(2, c.kh, c.kw, c.c, c.o)},
+			})
+		}
+		add(name, "", backbone.Convolution)
+		if c.kh%2 == 1 && c.kw%2 == 1 {
+			for methods, convolution := range backbone.Methods() {
+				add(name+" by "+methods, "xla", convolution)
+			}
+		}
 	}
 	for _, c := range []struct{ h, w, size, stride, pad int }{{6, 6, 3, 2, 1}, {5, 7, 3, 2, 1}, {4, 5, 2, 2, 0}} {
 		layers = append(layers, layer{
-			fmt.Sprintf("maxpool %d stride %d pad %d of %dx%d", c.size, c.stride, c.pad, c.h, c.w),
+			fmt.Sprintf("maxpool %d stride %d pad %d of %dx%d", c.size, c.stride, c.pad, c.h, c.w), "",
 			func(in []*graph.Node) *graph.Node { return backbone.MaxPooling(in[0], c.size, c.stride, c.pad) },
 			func(in []array) array { return hostMaxPool(in[0], c.size, c.stride, c.pad) },
 			[]array{random(1, 2, c.h, c.w, 2)},
@@ -102,6 +111,9 @@ func TestLayers(t *testing.T) {
 	}
 	for backend, b := range backends(t) {
 		for _, l := range layers {
+			if l.on != "" && l.on != b.Name() {
+				continue
+			}
 			t.Run(backend+"/"+l.name, func(t *testing.T) {
 				want := l.host(l.inputs)
 				r := random(9, want.dims...) // The loss is Σ r·output.
@@ -338,7 +350,8 @@ func TestBatchNormRunningAverages(t *testing.T) {
 				return exec.MustCall(x.tensor())[0]
 			}
 			call(backbone.Pass{Training: true, Again: true})
-			if got := tensors.MustCopyFlatData[float32](scope.GetVariable("running_mean").MustValue()); !slices.Equal(got, mean) {
+			got := tensors.MustCopyFlatData[float32](scope.GetVariable("running_mean").MustValue())
+			if !slices.Equal(got, mean) {
 				t.Errorf("the same images again move the running mean from %v to %v", mean, got)
 			}
 			call(backbone.Pass{Training: true})

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Preprocessing is how an image becomes a network's input: its shorter side is scaled to Resize pixels, the middle square
-// of Crop pixels is kept, and of its colours, on the scale 0..1, Mean is taken off and Std divided out.
+// Preprocessing is how an image becomes a network's input: its shorter side is scaled to Resize pixels, the middle
+// square of Crop pixels is kept, and of its colors, on the scale 0..1, Mean is taken off and Std divided out.
 type Preprocessing struct {
 	Resize, Crop int
 	Mean, Std    [3]float32
@@ -18,8 +18,8 @@ func Evaluation() Preprocessing {
 	return Preprocessing{EvaluationResize, EvaluationCrop, ImageNetMean, ImageNetStd}
 }
 
-// Preprocessing is how images are prepared where a weight file does not say it: as torchvision's evaluation does for the
-// ResNets, and for [Small] at the size that it is made for.
+// Preprocessing is how images are prepared where a weight file does not say it: as torchvision's evaluation does for
+// the ResNets, and for [Small] at the size that it is made for.
 func (a Arch) Preprocessing() Preprocessing {
 	p := Evaluation()
 	if a == Small {
@@ -54,8 +54,8 @@ func triple(v [3]float32) string {
 	return string(append(out, ']'))
 }
 
-// PreprocessingOf reads what [Preprocessing.Metadata] wrote; found is false where there is nothing of it. It fails where
-// a part is missing or makes no sense.
+// PreprocessingOf reads what [Preprocessing.Metadata] wrote; found is false where there is nothing of it. It fails
+// where a part is missing or makes no sense.
 func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err error) {
 	for _, key := range []string{resizeKey, cropKey, meanKey, stdKey} {
 		if _, there := meta[key]; there {
@@ -74,7 +74,8 @@ func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err e
 		}
 	}
 	if p.Crop < 1 || p.Resize < p.Crop {
-		return p, true, fmt.Errorf("metadata %s %d of %s %d: want at least 1, and no more than there are", cropKey, p.Crop, resizeKey, p.Resize)
+		return p, true, fmt.Errorf("metadata %s %d of %s %d: want at least 1 pixel and at most %s",
+			cropKey, p.Crop, resizeKey, p.Resize, resizeKey)
 	}
 	for _, f := range []struct {
 		key string

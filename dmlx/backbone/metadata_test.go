@@ -29,7 +29,8 @@ func TestPreprocessingInMetadata(t *testing.T) {
 		t.Errorf("found %v in metadata without any, %v", found, err)
 	}
 	for _, bad := range [][2]string{
-		{"resize", "x"}, {"resize", "40"}, {"crop", "0"}, {"crop", ""}, {"mean", "[1, 2]"}, {"mean", "[1, 2, NaN]"}, {"mean", "[1, 2, 3, 4]"},
+		{"resize", "x"}, {"resize", "40"}, {"crop", "0"}, {"crop", ""},
+		{"mean", "[1, 2]"}, {"mean", "[1, 2, NaN]"}, {"mean", "[1, 2, 3, 4]"},
 		{"std", "[0.1, 0, 0.1]"}, {"std", "[0.1, 0.2, 1e99]"}, {"std", "null"}, {"crop", "\x00"},
 	} {
 		m := maps.Clone(meta)
@@ -41,7 +42,8 @@ func TestPreprocessingInMetadata(t *testing.T) {
 			t.Errorf("%s %q: %v", bad[0], bad[1], err)
 		}
 	}
-	if p := Small.Preprocessing(); p.Resize != 32 || p.Crop != 32 || p.Mean != ImageNetMean || p.Std != ImageNetStd || ResNet50.Preprocessing() != Evaluation() {
+	if p := Small.Preprocessing(); p.Resize != 32 || p.Crop != 32 || p.Mean != ImageNetMean ||
+		p.Std != ImageNetStd || ResNet50.Preprocessing() != Evaluation() {
 		t.Errorf("by default small has %v, resnet50 %v", p, ResNet50.Preprocessing())
 	}
 	if _, err := Metadata(raw[:100]); err == nil {

@@ -29,10 +29,13 @@ func TestBFloat16Computes(t *testing.T) {
 				exec, err := model.NewExec(b, store, func(scope *model.Scope, images, targets *graph.Node) []*graph.Node {
 					e := backbone.Small.Embed(scope, graph.ConvertDType(images, dtype), dim, backbone.Pass{Training: true})
 					weights := []*graph.Node{e}
-					for _, path := range []string{"/conv1/weight", "/layer2/0/conv1/weight", "/layer2/0/downsample/1/weight", "/fc/weight"} {
+					for _, path := range []string{
+						"/conv1/weight", "/layer2/0/conv1/weight", "/layer2/0/downsample/1/weight", "/fc/weight",
+					} {
 						weights = append(weights, store.GetVariable(path).NodeValue(images))
 					}
-					return append([]*graph.Node{e}, graph.Gradient(graph.ReduceAllMean(graph.Square(graph.Sub(e, targets))), weights...)...)
+					loss := graph.ReduceAllMean(graph.Square(graph.Sub(e, targets)))
+					return append([]*graph.Node{e}, graph.Gradient(loss, weights...)...)
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// ImageNetMean and ImageNetStd are the means and standard deviations of ImageNet's colours, on the scale 0..1, that the
+// ImageNetMean and ImageNetStd are the means and standard deviations of ImageNet's colors, on the scale 0..1, that the
 // published weights of ResNet-18 and ResNet-50 expect.
 var (
 	ImageNetMean = [3]float32{0.485, 0.456, 0.406}
@@ -21,8 +21,8 @@ const (
 // SmallSize is the side in pixels of the images that [Small] is made for.
 const SmallSize = 32
 
-// Normalized makes pixels, uint8 [N, H, W, 3], into float32 with the mean taken off and divided by the standard deviation,
-// both on the scale 0..1.
+// Normalized makes pixels, uint8 [N, H, W, 3], into float32 with the mean taken off and divided by the standard
+// deviation, both on the scale 0..1.
 func Normalized(pixels *Node, mean, std [3]float32) *Node {
 	g := pixels.Graph()
 	row := func(v [3]float32) *Node { return Reshape(Const(g, v[:]), 1, 1, 1, 3) }

@@ -7,7 +7,7 @@ import (
 
 // recomputed is [block.apply], but for what it keeps: its gradient computes the block a second time, from its input and
 // weights, instead of holding on to what is inside. GoMLX's own Checkpoint does not reach into ops with hand-written
-// gradients, as batch normalisation is, which take nodes of the first computation.
+// gradients, as batch normalization is, which take nodes of the first computation.
 //
 // To autodiff the block is one op, so its weights are inputs of that op as x is.
 func (b block) recomputed(scope *model.Scope, x *Node, pass Pass) *Node {

@@ -23,8 +23,8 @@ type LoadOptions struct {
 	// WithoutHead leaves the file's "fc" unread, whatever its size (torchvision's has 1000 classes), and the store's as
 	// it is: see [InitHead].
 	WithoutHead bool
-	// Proxies is how many rows of a loss's proxies the file is to have beside the network, see [SetProxies]. 0 leaves those
-	// that there are unread.
+	// Proxies is how many rows of a loss's proxies the file is to have beside the network, see [SetProxies]. 0 leaves
+	// those that there are unread.
 	Proxies int
 }
 
@@ -33,12 +33,12 @@ const proxiesName = "proxies.weight"
 
 func proxies(n, dim int) Param { return Param{Name: proxiesName, Shape: []int{n, dim}} }
 
-// Proxies is the variable of a loss's proxies, nil if the store has none. [Trainable] does not list it: it has a learning
-// rate of its own.
+// Proxies is the variable of a loss's proxies, nil if the store has none. [Trainable] does not list it: it has a
+// learning rate of its own.
 func Proxies(store *model.Store) *model.Variable { return store.GetVariable(path(proxiesName)) }
 
-// SetProxies creates, or overwrites, the proxies [n, dim] of a loss, row by row. They are saved and loaded with the network,
-// as "proxies.weight".
+// SetProxies creates, or overwrites, the proxies [n, dim] of a loss, row by row. They are saved and loaded with the
+// network, as "proxies.weight".
 func SetProxies(store *model.Store, values []float32, n, dim int) error {
 	if n < 1 || dim < 1 || len(values) != n*dim {
 		return fmt.Errorf("%d values for proxies [%d, %d]: want one each, and at least one proxy", len(values), n, dim)
@@ -46,8 +46,9 @@ func SetProxies(store *model.Store, values []float32, n, dim int) error {
 	return set(store, proxies(n, dim), values)
 }
 
-// SaveWeights writes the network's variables, with "fc" and proxies if the store has them, to a safetensors file with PyTorch's names
-// and layouts in float32, and the given metadata beside "format" and "arch". What is at path is replaced in one move.
+// SaveWeights writes the network's variables, with "fc" and proxies if the store has them, to a safetensors file with
+// PyTorch's names and layouts in float32, and the given metadata beside "format" and "arch". What is at path is
+// replaced in one move.
 func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string) error {
 	data, err := EncodeWeights(store, a, meta)
 	if err != nil {
@@ -197,10 +198,6 @@ func HeadDim(data []byte) (int, error) {
 	return e.Shape[0], nil
 }
 
-// The safetensors format (github.com/huggingface/safetensors): the header's length as 8 bytes little-endian, the header
-// in JSON, and the tensors' bytes, which the header's offsets index. go-huggingface reads it only from a hub's
-// repository, and does not write it.
-
 const metadataKey = "__metadata__"
 
 // entry describes one tensor; its data lie at Offsets[0]:Offsets[1] of what follows the header.
@@ -210,7 +207,15 @@ type entry struct {
 	Offsets [2]int `json:"data_offsets"`
 }
 
-// parseSafetensors checks that each F32 tensor's extent lies in the file and fits its shape.
+// parseSafetensors returns the tensors, the metadata and the data of a safetensors file: 8 bytes with the header's
+// length (little-endian), the header in JSON, and the data, which the header's offsets index
+// (github.com/huggingface/safetensors). It fails if the header or a tensor reaches beyond the file, or if an F32
+// tensor's bytes do not fit its shape. Duplicate names (the last counts) and overlapping tensors pass, since each
+// tensor is copied by itself.
+//
+// go-huggingface v0.4.1 also has a reader. It takes a hub's repository, not bytes, as the embedded weights are. It
+// compares neither offsets with the file, so that a truncated file panics, nor extents with shapes, and it lets the
+// same duplicates and overlaps pass. It does not write.
 func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]string, body []byte, err error) {
 	fail := func(format string, args ...any) (map[string]entry, map[string]string, []byte, error) {
 		return nil, nil, nil, fmt.Errorf("not a safetensors file: "+format, args...)

@@ -16,7 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-func initialised(t *testing.T, dim int, seed uint64) *model.Store {
+func initialized(t *testing.T, dim int, seed uint64) *model.Store {
 	t.Helper()
 	store := model.NewStore()
 	if err := backbone.Init(store, backbone.Small, dim, seed); err != nil {
@@ -28,11 +28,11 @@ func initialised(t *testing.T, dim int, seed uint64) *model.Store {
 // TestWeightsRoundTrip checks that what is written is read, bit by bit, and that writing it again gives the same file.
 func TestWeightsRoundTrip(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.safetensors")
-	store := initialised(t, 5, 1)
+	store := initialized(t, 5, 1)
 	if err := backbone.SaveWeights(file, store, backbone.Small, map[string]string{"steps": "7"}); err != nil {
 		t.Fatal(err)
 	}
-	other := initialised(t, 5, 2)
+	other := initialized(t, 5, 2)
 	meta, err := backbone.LoadWeights(file, other, backbone.LoadOptions{Arch: backbone.Small, Dim: 5})
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,8 @@ func TestWeightsRoundTrip(t *testing.T) {
 	}
 	for v := range store.IterVariables() {
 		w := other.GetVariable(v.Path())
-		if !slices.Equal(tensors.MustCopyFlatData[float32](v.MustValue()), tensors.MustCopyFlatData[float32](w.MustValue())) ||
+		was, is := tensors.MustCopyFlatData[float32](v.MustValue()), tensors.MustCopyFlatData[float32](w.MustValue())
+		if !slices.Equal(was, is) ||
 			v.Trainable != w.Trainable {
 			t.Errorf("%s has changed", v.Path())
 		}
@@ -66,7 +67,7 @@ func TestWeightsRoundTrip(t *testing.T) {
 
 // TestWeightsLayout checks by hand that a kernel's value [o, c, h, w] on file is the variable's [h, w, c, o].
 func TestWeightsLayout(t *testing.T) {
-	store := initialised(t, 2, 1)
+	store := initialized(t, 2, 1)
 	data, err := backbone.EncodeWeights(store, backbone.Small, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,11 +98,11 @@ func TestWeightsLayout(t *testing.T) {
 }
 
 func TestWeightsWithAnotherHead(t *testing.T) {
-	data, err := backbone.EncodeWeights(initialised(t, 10, 1), backbone.Small, nil)
+	data, err := backbone.EncodeWeights(initialized(t, 10, 1), backbone.Small, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := initialised(t, 4, 2)
+	store := initialized(t, 4, 2)
 	head := tensors.MustCopyFlatData[float32](store.GetVariable("/fc/weight").MustValue())
 	o := backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true}
 	if _, err := backbone.DecodeWeights(data, store, o); err != nil {
@@ -113,14 +114,14 @@ func TestWeightsWithAnotherHead(t *testing.T) {
 	stem := func(s *model.Store) []float32 {
 		return tensors.MustCopyFlatData[float32](s.GetVariable("/conv1/weight").MustValue())
 	}
-	if !slices.Equal(stem(store), stem(initialised(t, 1, 1))) {
+	if !slices.Equal(stem(store), stem(initialized(t, 1, 1))) {
 		t.Error("the stem is not the file's")
 	}
 }
 
 // TestWeightsErrors checks that one error lists all that is wrong, and that nothing is loaded then.
 func TestWeightsErrors(t *testing.T) {
-	good, err := backbone.EncodeWeights(initialised(t, 4, 1), backbone.Small, nil)
+	good, err := backbone.EncodeWeights(initialized(t, 4, 1), backbone.Small, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestWeightsErrors(t *testing.T) {
 			[]string{"fc.bias of shape"}},
 		{"text", []byte("version https://git-lfs.github.com/spec/v1"), 4, []string{"not a safetensors file"}},
 	} {
-		store := initialised(t, 4, 2)
+		store := initialized(t, 4, 2)
 		before := tensors.MustCopyFlatData[float32](store.GetVariable("/conv1/weight").MustValue())
 		_, err := backbone.DecodeWeights(c.data, store, backbone.LoadOptions{Arch: backbone.Small, Dim: c.dim})
 		if c.want == nil {
@@ -207,7 +208,7 @@ func TestPretrained(t *testing.T) {
 	if !ok {
 		t.Skip("this build has no pretrained weights")
 	}
-	store := initialised(t, 32, 1)
+	store := initialized(t, 32, 1)
 	o := backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true}
 	if _, err := backbone.DecodeWeights(data, store, o); err != nil {
 		t.Error(err)

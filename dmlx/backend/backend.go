@@ -1,7 +1,7 @@
-// Package backend chooses the GoMLX backend that everything here computes on.
+// Package backend chooses the GoMLX backend.
 //
-// The choice is GOMLX_BACKEND if it is set, else XLA if it is linked and starts, else the pure-Go backend, which is
-// always there. XLA is linked by importing [github.com/gradient-surgery/dml/dmlx/backend/xla] for its side effect.
+// The choice is GOMLX_BACKEND if it is set, else XLA if it is linked and starts, else the pure-Go backend, which always
+// starts. XLA is linked by importing [github.com/gradient-surgery/dml/dmlx/backend/xla] for its side effect.
 package backend
 
 import (
@@ -16,25 +16,25 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
-	_ "github.com/gomlx/compute/gobackend" // The backend that needs no C and no plugin.
+	_ "github.com/gomlx/compute/gobackend" // The Go backend.
 
 	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 )
 
-// Choice says which backend runs and why.
+// Choice is a backend and the reason for its choice.
 type Choice struct {
 	Backend compute.Backend `json:"-"`
-	// Name is "go", "xla:cpu", "xla:cuda", …: what results carry.
+	// Name is "go", "xla:cpu", "xla:cuda", …, as in the results of runs.
 	Name string `json:"name"`
 	// Devices describes each device that the backend sees.
 	Devices []string `json:"devices"`
-	// Why says what decided, and what was tried before it.
+	// Why is the reason for the choice, with the backends that did not start.
 	Why string `json:"why"`
-	// SIMD is true if the program was built with GOEXPERIMENT=simd, which the Go backend's products need to be fast.
+	// SIMD tells whether the program was built with GOEXPERIMENT=simd, which makes the Go backend's matrix products fast.
 	SIMD bool `json:"simd"`
 }
 
-// String is the choice on one line.
+// String returns the choice on one line.
 func (c *Choice) String() string {
 	device := "no device"
 	if len(c.Devices) > 0 {
@@ -53,11 +53,11 @@ func (c *Choice) String() string {
 	return fmt.Sprintf("backend %s (%s%s): %s", c.Name, device, simd, c.Why)
 }
 
-// AutoInstall switches go-xla's own download of PJRT plugins on or off. Package xla sets it where XLA is linked.
+// AutoInstall turns go-xla's download of PJRT plugins on or off. Package xla sets it if XLA is linked.
 var AutoInstall func(on bool)
 
-// Open starts the backend: GOMLX_BACKEND if set, else XLA if linked and able to start, else Go. It fails only if
-// GOMLX_BACKEND names something that does not start: a wish is not silently replaced by something else.
+// Open starts the backend: GOMLX_BACKEND if it is set, else XLA if it is linked and starts, else Go. It returns an
+// error if the backend that GOMLX_BACKEND names does not start; it never replaces that one by another.
 func Open() (*Choice, error) {
 	if config, set := os.LookupEnv(compute.ConfigEnvVar); set && config != "" {
 		b, err := start(config)
@@ -82,20 +82,25 @@ func Open() (*Choice, error) {
 	return choice(b, "go", why), nil
 }
 
-// Go starts the pure-Go backend, whatever GOMLX_BACKEND says: for work so small that starting another costs more.
+// Go starts the pure-Go backend without regard to GOMLX_BACKEND, for work that takes less time than the start of XLA.
 func Go() (compute.Backend, error) { return start("go") }
 
-// Linked tells whether the backend of that name ("xla", "go") is part of this program.
+// Linked tells whether the backend of that name, "xla" or "go", is part of this program.
 func Linked(name string) bool { return slices.Contains(compute.List(), name) }
 
-// start is compute.NewWithConfig without its traps: a failed backend is nil, a panic is an error, the plugin's
-// download is tried only where it can be reached, and what it prints goes to standard error.
+// start calls compute.NewWithConfig. A failed backend is nil, a panic becomes an error, a plugin is downloaded only if
+// the network answers, and go-xla's messages go to standard error.
 func start(config string) (b compute.Backend, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			b, err = nil, brief.Panicked(r)
 		}
 	}()
+	if strings.HasPrefix(config, "xla") {
+		if limit := addressSpace(); limit < xlaAddressSpace {
+			return nil, fmt.Errorf("XLA needs 4 GB of address space, and ulimit -v allows %.1f GB", float64(limit)/1e9)
+		}
+	}
 	if strings.HasPrefix(config, "xla") && AutoInstall != nil && !filepath.IsAbs(strings.TrimPrefix(config, "xla:")) {
 		if needsDownload() && !reachable() {
 			AutoInstall(false)
@@ -105,13 +110,12 @@ func start(config string) (b compute.Backend, err error) {
 		defer func() { os.Stdout = stdout }()
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "go" && !strings.Contains(options, "ops_") {
-		// Operations one after the other, each on all cores: those that run at once wait for each other's workers, and on
-		// two cores a ResNet-18 has been seen to wait for ever (gomlx/compute v0.1.0).
+		// Operations run one after the other, each on all cores. Parallel operations wait for each other's workers, and
+		// gomlx/compute v0.1.0 can then hang: on two cores a ResNet-18 did.
 		config = strings.TrimSuffix("go:ops_sequential,"+options, ",")
 	}
 	if kind, options, _ := strings.Cut(config, ":"); kind == "xla" && !strings.Contains(options, "tf32") {
-		// On CUDA go-xla's matrix products have ten bits of mantissa unless told otherwise, and 2−2S of equal rows is no 0
-		// then.
+		// By default go-xla's matrix products on CUDA have a mantissa of ten bits, and 2−2S of equal rows is not 0.
 		config = "xla:" + options + ",tf32=false"
 	}
 	b, err = compute.NewWithConfig(config)
@@ -121,8 +125,12 @@ func start(config string) (b compute.Backend, err error) {
 	return b, nil
 }
 
-// needsDownload tells whether go-xla would go to the network at its start: no CPU plugin where it looks, or an NVIDIA
-// GPU without a CUDA plugin.
+// xlaAddressSpace is the address space that XLA needs to start, in bytes. With less its C code aborts the program
+// instead of returning an error: at 3 GB XLA for the CPU failed, at 4 GB it trained.
+const xlaAddressSpace = 3_900_000_000
+
+// needsDownload tells whether go-xla would download a plugin at its start: it finds no CPU plugin, or no CUDA plugin on
+// a machine with an NVIDIA GPU.
 func needsDownload() bool {
 	installed := func(kind string) bool {
 		for _, dir := range pluginDirs() {
@@ -139,7 +147,7 @@ func needsDownload() bool {
 	return !installed("cpu") || gpu && !installed("cuda")
 }
 
-// pluginDirs are the folders in which go-xla looks for plugins.
+// pluginDirs returns the folders in which go-xla looks for plugins.
 func pluginDirs() []string {
 	dirs := filepath.SplitList(os.Getenv("PJRT_PLUGIN_LIBRARY_PATH"))
 	dirs = append(dirs, "/usr/local/lib/go-xla")
@@ -150,7 +158,7 @@ func pluginDirs() []string {
 	return dirs
 }
 
-// Plugins lists the PJRT plugin files that go-xla would find.
+// Plugins returns the PJRT plugin files that go-xla finds.
 func Plugins() []string {
 	var out []string
 	for _, dir := range pluginDirs() {
@@ -164,7 +172,7 @@ func Plugins() []string {
 	return out
 }
 
-// reachable tells within seconds whether the host of the plugins answers; without it go-xla waits for minutes.
+// reachable tells within seconds whether the host of the plugins answers. Without a network go-xla waits for minutes.
 func reachable() bool {
 	conn, err := net.DialTimeout("tcp", "github.com:443", 2*time.Second)
 	if err != nil {
@@ -183,7 +191,7 @@ func choice(b compute.Backend, config, why string) *Choice {
 	return c
 }
 
-// Platform is what an XLA backend computes on: "cpu", "cuda", "rocm", "tpu" or "metal".
+// Platform returns the platform of an XLA backend: "cpu", "cuda", "rocm", "tpu" or "metal".
 func Platform(b compute.Backend) string {
 	platform := "cpu"
 	about := strings.ToLower(b.Description() + " " + strings.Join(devices(b), " "))

@@ -2,5 +2,5 @@
 
 package backend
 
-// SIMD reports whether this program was built with the vectorized kernels of the Go backend (GOEXPERIMENT=simd).
+// SIMD tells whether this program was built with the vectorized kernels of the Go backend (GOEXPERIMENT=simd).
 const SIMD = true

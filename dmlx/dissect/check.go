@@ -17,23 +17,23 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// Verdict says how a rule fares in a check.
-type Verdict int
+// Grade says how a rule fares in a check.
+type Grade int
 
-// The verdicts. A rule can be trained unless one of its findings is Bad.
+// The grades. A rule can be trained unless one of its findings is Bad.
 const (
-	Good Verdict = iota
+	Good Grade = iota
 	Doubtful
 	Bad
 )
 
-// String is the verdict in a word.
-func (v Verdict) String() string { return [...]string{"good", "doubtful", "bad"}[v] }
+// String returns the grade in a word.
+func (v Grade) String() string { return [...]string{"good", "doubtful", "bad"}[v] }
 
-// Finding is what a check found.
-type Finding struct {
+// CheckFinding is one thing that a check found.
+type CheckFinding struct {
 	Check   string // What was looked at, such as "finite".
-	Verdict Verdict
+	Grade   Grade
 	Part    string // The part that is to blame, if one is: "pair weight square".
 	Message string // What was found, with its numbers.
 	// File and Line are where the part's function is or fails, if a part is to blame that is the user's own.
@@ -42,8 +42,8 @@ type Finding struct {
 }
 
 // String is the finding on one line.
-func (f Finding) String() string {
-	s := fmt.Sprintf("%s: %s: ", f.Check, f.Verdict)
+func (f CheckFinding) String() string {
+	s := fmt.Sprintf("%s: %s: ", f.Check, f.Grade)
 	if f.Part != "" {
 		s += f.Part + ": "
 	}
@@ -57,7 +57,7 @@ func (f Finding) String() string {
 // Checked is a rule with what was found about it.
 type Checked struct {
 	Rule     dmlx.Rule
-	Findings []Finding
+	Findings []CheckFinding
 	// Scale is the length of the rule's gradient over that of cos/con/con, on a batch of random classes; 0 if it could
 	// not be measured. A rule of scale s trains at about 1/s of the learning rate of cos/con/con.
 	Scale float64
@@ -66,7 +66,7 @@ type Checked struct {
 // Err is the first Bad finding as an error, or nil.
 func (c *Checked) Err() error {
 	for _, f := range c.Findings {
-		if f.Verdict == Bad {
+		if f.Grade == Bad {
 			return fmt.Errorf("rule %s: %v", c.Rule.Name(), f)
 		}
 	}
@@ -154,8 +154,8 @@ func (c *checker) try(e Embeddings, r dmlx.Rule) (*tried, error) {
 }
 
 // add notes a finding; a part that is the user's own is located.
-func (c *checker) add(check string, v Verdict, of any, part, format string, args ...any) {
-	f := Finding{Check: check, Verdict: v, Part: part, Message: fmt.Sprintf(format, args...)}
+func (c *checker) add(check string, grade Grade, of any, part, format string, args ...any) {
+	f := CheckFinding{Check: check, Grade: grade, Part: part, Message: fmt.Sprintf(format, args...)}
 	if of != nil {
 		f.File, f.Line = graphs.Source(of)
 	}
@@ -164,7 +164,7 @@ func (c *checker) add(check string, v Verdict, of any, part, format string, args
 
 // fails notes an error that a part's function led to.
 func (c *checker) fails(check string, err error) {
-	f := Finding{Check: check, Verdict: Bad, Message: err.Error()}
+	f := CheckFinding{Check: check, Grade: Bad, Message: err.Error()}
 	var part *dmlx.PartError
 	if errors.As(err, &part) {
 		f.Part, f.Message, f.File, f.Line = part.Part, part.What, part.File, part.Line
@@ -359,11 +359,11 @@ func (c *checker) sense(e Embeddings) {
 		count++
 	}
 	up, down = up/count, down/count
-	verdict, advice := Good, ""
+	grade, advice := Good, ""
 	if up-down <= 0 {
-		verdict, advice = Doubtful, ": negatives come nearer than positives do; is a sign wrong? A gradient is descended"
+		grade, advice = Doubtful, ": negatives come nearer than positives do; is a sign wrong? A gradient is descended"
 	}
-	c.add("sense", verdict, nil, "", "after a small step the mean S_ap changes by %+.2g, the mean S_an by %+.2g%s", up,
+	c.add("sense", grade, nil, "", "after a small step the mean S_ap changes by %+.2g, the mean S_an by %+.2g%s", up,
 		down, advice)
 }
 

@@ -45,11 +45,11 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		return dmlx.Rule{Direction: dmlx.Direction{Name: "mine", Of: of}}
 	}
 	for name, c := range map[string]struct {
-		rule    dmlx.Rule
-		check   string
-		verdict Verdict
-		part    string
-		want    string
+		rule  dmlx.Rule
+		check string
+		grade Grade
+		part  string
+		want  string
 	}{
 		"panic": {triplet(func(b *dmlx.Batch) *Node { return Mul(b.Sap, b.S) }), "builds", Bad, "triplet weight mine", ""},
 		"no error": {triplet(func(*dmlx.Batch) *Node { panic("not today") }), "builds", Bad, "triplet weight mine",
@@ -103,16 +103,16 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			}
 			for _, f := range got.Findings {
 				if c.check == f.Check {
-					if f.Verdict != c.verdict || f.Part != c.part || !strings.Contains(f.Message, c.want) ||
+					if f.Grade != c.grade || f.Part != c.part || !strings.Contains(f.Message, c.want) ||
 						strings.Contains(f.Message, "\n") {
-						t.Errorf("%v; want %v: %s: %s", f, c.verdict, c.part, c.want)
+						t.Errorf("%v; want %v: %s: %s", f, c.grade, c.part, c.want)
 					}
 					if (f.Part != "") != strings.HasSuffix(f.File, "check_test.go") || f.Part != "" && f.Line == 0 {
 						t.Errorf("located at %s:%d", f.File, f.Line)
 					}
 				}
 			}
-			if (got.Err() != nil) != (c.verdict == Bad) {
+			if (got.Err() != nil) != (c.grade == Bad) {
 				t.Errorf("error %v", got.Err())
 			}
 			if !strings.Contains(got.String(), "\n"+c.check+": ") {

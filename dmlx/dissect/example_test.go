@@ -82,7 +82,7 @@ func ExampleCheck() {
 		log.Fatal(err)
 	}
 	for _, f := range checked.Findings {
-		if f.Verdict == dissect.Bad {
+		if f.Grade == dissect.Bad {
 			fmt.Println(f.Check, "-", f.Part)
 		}
 	}

@@ -107,7 +107,7 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 		for _, g := range groups {
 			s := runs.MeanOf(g, m.of)
 			there = there || s.N > 0
-			column.Scores = append(column.Scores, figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged})
+			column.Scores = append(column.Scores, s)
 		}
 		if there {
 			measures = append(measures, column)
@@ -155,7 +155,7 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 	there := false
 	for i, g := range groups {
 		s := runs.MeanOf(g, recallAt(1))
-		group := figures.RunGroup{Name: names[i], Recall: figures.Score{Mean: s.Mean, Std: s.Std, N: s.N, Diverged: s.Diverged}}
+		group := figures.RunGroup{Name: names[i], Recall: s}
 		for _, run := range g {
 			epochs, err := store.Metrics(run.Hash)
 			if err != nil {
@@ -190,7 +190,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 			for _, run := range g {
 				l, t, err := store.Densities(ctx, open, run.Hash)
 				if err != nil {
-					return nil, err
+					return nil, presets.WithCommand(err)
 				}
 				lasts, tests = append(lasts, l), append(tests, t)
 				last.Nearer[k] += 100 * l.Violations / float64(len(g))
@@ -199,7 +199,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 			of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
 			of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
 		}
-		return figures.CloudDifference(r.Provenance, names[0], names[i], last, test)
+		return figures.DensityDifference(r.Provenance, names[0], names[i], last, test)
 	}
 	for i := 1; i < len(groups); i++ {
 		name := "clouds"

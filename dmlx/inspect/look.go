@@ -30,13 +30,13 @@ const (
 func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report, error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
-		return nil, err
+		return nil, presets.WithCommand(err)
 	}
 	trainer, err := open()
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.Neighbours(ctx, trainer.Backend, lookHits)
+	found, err := l.Neighbors(ctx, trainer.Backend, lookHits)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}

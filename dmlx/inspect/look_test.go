@@ -39,9 +39,9 @@ func TestLookAndCompare(t *testing.T) {
 	q := paper.Request{Open: open, Store: store, Preset: preset, Options: runs.Options{IgnoreBundled: true}}
 	rules := []string{"euc/con/con", "cos/con/con"}
 	var hashes []string
-	for _, data := range []string{preset.Separated, preset.FineGrained} {
+	for _, data := range []string{preset.CoarseGrained, preset.FineGrained} {
 		of, seeds := rules, []uint64{1, 2}
-		if data == preset.Separated { // Only looked at.
+		if data == preset.CoarseGrained { // Only looked at.
 			of, seeds = rules[1:], seeds[:1]
 		}
 		q.Seeds = seeds
@@ -64,7 +64,7 @@ func TestLookAndCompare(t *testing.T) {
 			if name == "map" {
 				_, kinds, _ := bytes.Cut(page, []byte(`"k":"`))
 				kinds, _, found := bytes.Cut(kinds, []byte(`"`))
-				if !found || bytes.Contains(kinds, []byte(`ggg`)) != (data == preset.Separated) {
+				if !found || bytes.Contains(kinds, []byte(`ggg`)) != (data == preset.CoarseGrained) {
 					t.Errorf("%s: gallery on the map is wrong: kinds %s", data, kinds)
 				}
 			}
@@ -109,7 +109,7 @@ func TestLookAndCompare(t *testing.T) {
 	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") || !strings.Contains(text, "±") {
 		t.Error(text)
 	}
-	for name, want := range map[string]string{"curves": "has its epochs", "clouds": "without its triplets"} {
+	for name, want := range map[string]string{"curves": "has its epochs", "clouds": "its triplets are not in"} {
 		if err := figures.Failure(r.Part(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s of shipped results: %v", name, err)
 		}

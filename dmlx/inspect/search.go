@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -47,7 +48,7 @@ func (q SearchRequest) withDefaults() SearchRequest {
 		}
 	}
 	set(&q.Data, "minicar")
-	set(&q.Name, q.Preset.Name+"-"+search.NameOf(filepath.Base(q.Data)))
+	set(&q.Name, q.Preset.Name+"-"+search.CleanName(filepath.Base(q.Data)))
 	set(&q.Rule, "cos/con/con")
 	set(&q.Reference, "ours")
 	if q.Sampler == "" {
@@ -161,7 +162,7 @@ func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, ba
 		if one == nil {
 			continue
 		}
-		if err := one.Run(ctx, search.Learner(q.train(one)), q.Budget); err != nil {
+		if err := one.Run(ctx, search.TrainObjective(q.train(one)), q.Budget); err != nil {
 			return nil, nil, base, err
 		}
 	}
@@ -169,7 +170,7 @@ func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, ba
 }
 
 // train makes runs as the request says.
-func (q SearchRequest) train(s *search.Search) search.Train {
+func (q SearchRequest) train(s *search.Search) search.TrainFunc {
 	return func(ctx context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 		o := q.Options
 		if q.Show != nil {
@@ -189,7 +190,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		if len(results) < len(search.StandardFinals.Seeds) {
 			return // They are yet to be made.
 		}
-		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec), Recall: paper.Score(runs.MeanRecall(results, 1))}
+		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec), Recall: runs.MeanRecall(results, 1).Times(100)}
 		for _, before := range earlier {
 			d, err := runs.CompareSeeds(before, results, recallAt(1))
 			if err != nil { // All of one diverged.
@@ -197,17 +198,17 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 			} else {
 				t.Method = d.Method()
 			}
-			t.Behind = append(t.Behind, figures.Interval{Value: d.Difference, Low: d.Low, High: d.High})
+			t.Behind = append(t.Behind, stats.Interval{Value: d.Difference, Low: d.Low, High: d.High})
 		}
 		tests, earlier = append(tests, t), append(earlier, results)
 		r.Results = append(r.Results, results...)
 	}
-	finalists := func(part string, s *search.Search) (*search.Verdict, error) {
+	finalists := func(part string, s *search.Search) (*search.Selection, error) {
 		if len(s.Best(1)) == 0 {
 			r.Parts = append(r.Parts, paper.Part{Name: part, Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
 			return nil, nil
 		}
-		v, err := s.Verdict(ctx, q.train(s), search.StandardFinals)
+		v, err := s.Select(ctx, q.train(s), search.StandardFinals)
 		if err != nil {
 			return nil, err
 		}
@@ -218,12 +219,12 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 			if err != nil {
 				return nil, err
 			}
-			again = append(again, f.Again...)
+			again = append(again, f.Fresh...)
 			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
-				Again: paper.Score(f.HeldOut), Chosen: i == v.Chosen})
+				Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
 		}
 		r.Results = append(r.Results, again...)
-		table, err := figures.SearchFinalists(searchLine(s)+" · "+runs.MadeBy(again), rows...)
+		table, err := figures.SearchFinalists(searchLine(s)+" · "+runs.Provenance(again), rows...)
 		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
 		return v, err
 	}
@@ -256,7 +257,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
 		return nil
 	}
-	r.Provenance += " · " + runs.MadeBy(r.Results)
+	r.Provenance += " · " + runs.Provenance(r.Results)
 	r.Parts[0].Of, err = figures.SearchVerdict(r.Provenance, tests...)
 	return err
 }

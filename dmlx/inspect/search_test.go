@@ -129,7 +129,7 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 		}
 		return out, nil
 	}
-	if _, err := s.Verdict(t.Context(), put, search.StandardFinals); err != nil {
+	if _, err := s.Select(t.Context(), put, search.StandardFinals); err != nil {
 		t.Fatal(err)
 	}
 	ours, err := q.base("ours")

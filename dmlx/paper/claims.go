@@ -4,20 +4,20 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // claims audits what the paper says, on its own numbers and on the runs that are there: it makes none.
-func claims(ctx context.Context, q Request) (*Report, error) {
+func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	q.CachedOnly = true
-	paper, err := figures.PaperNumbers()
+	paper, err := claims.PaperNumbers()
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{Title: "The paper's claims, audited"}
 	all := &Table{Preset: q.Preset.Name} // The cells of all tables, for the provenance.
-	var facts []figures.Fact
+	var facts []claims.Fact
 	labels := make(map[string]string)
 	take := func(t *Table) {
 		r.add(t)
@@ -39,7 +39,7 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 		}
 		take(t)
 		for _, c := range t.Cells {
-			f := figures.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: Score(c.Recall(1))}
+			f := claims.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: c.Recall(1).Times(100)}
 			if table > 5 {
 				f.LR = c.LR
 			}
@@ -47,8 +47,8 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 			if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
 				overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
 				compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
-				facts = append(facts, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.Overlapping, Score: Score(overlap)},
-					figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: figures.CornerTest, Score: Score(compact)})
+				facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping, Score: overlap.Times(100)},
+					claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.CornerTest, Score: compact.Times(100)})
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 	}
 	for i, e := range entries {
 		for k, s := range e.Recall {
-			facts = append(facts, figures.Fact{Table: 5, Data: e.Paper, Method: e.Method, Rule: t.Cells[i].Rule, Times: e.Times,
+			facts = append(facts, claims.Fact{Table: 5, Data: e.Paper, Method: e.Method, Rule: t.Cells[i].Rule, Times: e.Times,
 				Metric: fmt.Sprintf("R@%d", k), Score: s})
 		}
 	}
@@ -75,16 +75,16 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := figures.RunNumbers(append(facts, portraits...), labels)
+	runs, err := claims.RunNumbers(append(facts, portraits...), labels)
 	if err != nil {
 		return nil, err
 	}
 	r.Provenance = all.Provenance()
-	audited := figures.Audit(paper, runs)
-	r.Parts = []Part{{"", figures.AuditTable(audited, r.Provenance)}, {"summary", figures.AuditSummary(audited, r.Provenance)},
-		{"contradicted", figures.Contradicted(audited)}}
-	for _, p := range figures.ClaimParts {
-		t := figures.AuditTable(audited, r.Provenance, p.Name)
+	audited := claims.Audit(paper, runs)
+	r.Parts = []Part{{"", claims.Table(audited, r.Provenance)}, {"summary", claims.Summary(audited, r.Provenance)},
+		{"contradicted", claims.Contradicted(audited)}}
+	for _, p := range claims.Parts {
+		t := claims.Table(audited, r.Provenance, p.Name)
 		t.Caption = p.Title
 		r.Parts = append(r.Parts, Part{p.Name, t})
 	}
@@ -92,7 +92,7 @@ func claims(ctx context.Context, q Request) (*Report, error) {
 }
 
 // portraitFacts are the shares of triplets that portraits have, in percent.
-func histogramFacts(ctx context.Context, q Request) ([]figures.Fact, error) {
+func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
 	p, _, err := histogramsOf(ctx, "claims", "", q)
 	if err != nil {
 		return nil, err
@@ -101,17 +101,17 @@ func histogramFacts(ctx context.Context, q Request) ([]figures.Fact, error) {
 	edge := func(c runs.TripletDensity) float64 { return c.Edge }
 	corner := func(c runs.TripletDensity) float64 { return c.Corner }
 	spread := func(c runs.TripletDensity) float64 { return c.Spread }
-	var out []figures.Fact
+	var out []claims.Fact
 	for _, c := range p.table.Cells {
 		for _, m := range []struct {
 			name   string
 			images imagesOf
 			of     measure
 		}{
-			{figures.EdgeLast, LastEpochs, edge}, {figures.Positive, LastEpochs, positive}, {figures.CornerTrain, wholeTrain, corner},
-			{figures.SpreadTrain, wholeTrain, spread}, {figures.SpreadTest, WholeTest, spread},
+			{claims.EdgeLast, LastEpochs, edge}, {claims.Positive, LastEpochs, positive}, {claims.CornerTrain, wholeTrain, corner},
+			{claims.SpreadTrain, wholeTrain, spread}, {claims.SpreadTest, WholeTest, spread},
 		} {
-			out = append(out, figures.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: Score(overSeeds(p.of[c.Data][c.Row], m.images, m.of))})
+			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
 		}
 	}
 	return out, nil

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 func TestClaimsAudited(t *testing.T) {
-	r, err := claims(context.Background(), request(t, "quick"))
+	r, err := auditClaims(context.Background(), request(t, "quick"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestClaimsAudited(t *testing.T) {
 
 func claimPartNames() []string {
 	var out []string
-	for _, p := range figures.ClaimParts {
+	for _, p := range claims.Parts {
 		out = append(out, p.Name)
 	}
 	return out
@@ -51,12 +52,12 @@ func claimPartNames() []string {
 // At the paper preset no run is there: the audit of the paper's own numbers still is.
 func TestClaimsWithoutRuns(t *testing.T) {
 	t.Setenv(datasets.DataEnv, t.TempDir())
-	r, err := claims(context.Background(), request(t, "paper"))
+	r, err := auditClaims(context.Background(), request(t, "paper"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := figures.Bytes(r.Part("triplets"), "md")
-	if err != nil || len(r.Results) != 0 || !strings.Contains(string(text), string(figures.NotYetRun)) || !strings.Contains(string(text), "| holds |") {
+	if err != nil || len(r.Results) != 0 || !strings.Contains(string(text), string(claims.NotYetRun)) || !strings.Contains(string(text), "| holds |") {
 		t.Errorf("%d runs, %v\n%s", len(r.Results), err, text)
 	}
 }

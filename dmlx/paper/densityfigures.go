@@ -29,7 +29,7 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 		for _, direction := range histogramDirections {
 			cells = append(cells,
 				Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
-				Cell{Row: direction, Column: p.Separated, Data: p.Separated, PaperData: "In-shop", Rule: direction + "/con/con"})
+				Cell{Row: direction, Column: p.CoarseGrained, Data: p.CoarseGrained, PaperData: "In-shop", Rule: direction + "/con/con"})
 		}
 		return cells
 	}}
@@ -37,7 +37,7 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.Separated, of: make(map[string]map[string][]*runs.Histograms)}
+	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.CoarseGrained, of: make(map[string]map[string][]*runs.Histograms)}
 	for i, c := range t.Cells {
 		if p.of[c.Data] == nil {
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
@@ -150,7 +150,7 @@ func claimTable(caption figures.Markup, provenance string, claims []histogramCla
 func (c histogramClaim) value(side claimSide) figures.Cell {
 	s := overSeeds(side.portraits, c.images, c.of)
 	if c.percent {
-		return figures.Scored(Score(s))
+		return figures.Scored(s.Times(100))
 	}
 	return figures.Text(similarity(s))
 }
@@ -159,7 +159,7 @@ func (c histogramClaim) value(side claimSide) figures.Cell {
 func similarity(s stats.Mean) figures.Markup {
 	switch {
 	case s.N == 0:
-		return Score(s).String()
+		return s.Times(100).String()
 	case s.N == 1:
 		return fmt.Sprintf("%.3f", s.Mean)
 	}

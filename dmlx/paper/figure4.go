@@ -23,7 +23,7 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 		var sets []figures.Distribution
 		for _, data := range []string{p.fine, p.separate} {
 			runs := p.of[data][direction]
-			d := figures.Distribution{Title: p.setTitle(data), Overlap: Score(overSeeds(runs, WholeTest, overlap))}
+			d := figures.Distribution{Title: p.setTitle(data), Overlap: overSeeds(runs, WholeTest, overlap).Times(100)}
 			for _, c := range shown(runs, WholeTest) {
 				d.Positive, d.Negative = append(d.Positive, c.Positive()), append(d.Negative, c.Negative())
 			}
@@ -46,7 +46,7 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 		for _, images := range []imagesOf{WholeTest, wholeTrain} {
 			row := figures.OverlapRow{Rule: label, Images: images.Name}
 			for _, data := range []string{p.fine, p.separate} {
-				row.Sets = append(row.Sets, Score(overSeeds(p.of[data][direction], images, overlap)))
+				row.Sets = append(row.Sets, overSeeds(p.of[data][direction], images, overlap).Times(100))
 			}
 			rows = append(rows, row)
 		}

@@ -27,11 +27,11 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 			for j, images := range columns {
 				titles[j] = images.Name
 				row.Panels = append(row.Panels, figures.Density{Counts: Pooled(shown(runs, images)),
-					Edge: Score(overSeeds(runs, images, edge)), Corner: Score(overSeeds(runs, images, corner))})
+					Edge: overSeeds(runs, images, edge).Times(100), Corner: overSeeds(runs, images, corner).Times(100)})
 			}
 			rows = append(rows, row)
 		}
-		return figures.TripletClouds(data+" · con/con · "+r.Provenance, titles, rows...)
+		return figures.TripletDensities(data+" · con/con · "+r.Provenance, titles, rows...)
 	}
 	fine, err := picture(p.fine)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figur
 				}
 				t.Rows = append(t.Rows, []figures.Cell{figures.Text(data), figures.Text(images.Name), figures.Text(figures.DirectionLabel(direction)),
 					figures.Text(triplets), figures.Text(similarity(of(medianSap))), figures.Text(similarity(of(medianSan))), figures.Text(similarity(of(spread))),
-					figures.Scored(Score(of(edge))), figures.Scored(Score(of(corner))), figures.Scored(Score(of(violations)))})
+					figures.Scored(of(edge).Times(100)), figures.Scored(of(corner).Times(100)), figures.Scored(of(violations).Times(100))})
 			}
 		}
 		t.Rules = append(t.Rules, len(t.Rows))

@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -21,16 +23,36 @@ const gridEnds = 10
 // paperChoice is the rule that the paper puts together from the best of its Tables 2 to 4, "Ours" in its Table 5.
 const paperChoice = "cos-orth/lin-ms/cir"
 
+// gridStudy is the full grid: all combinations of direction, pair weight and triplet weight.
+func gridStudy() Study {
+	return Study{
+		Name: "grid", Title: "All combinations of direction, pair weight and triplet weight: Recall@1", Sweep: true,
+		Cells: func(p presets.Preset) []Cell {
+			var rules []string
+			for _, r := range dmlx.Rules() {
+				if p.Name != "smoke" || inSmokeGrid(r) {
+					rules = append(rules, r.Name())
+				}
+			}
+			return setsAcross(p, rules, func(rule string) string { return rule })
+		},
+	}
+}
+
+// inSmokeGrid tells whether a rule is one of the twelve that the smoke preset tries of the grid's 168.
+func inSmokeGrid(r dmlx.Rule) bool {
+	parts := strings.Split(r.Name(), "/")
+	return slices.Contains([]string{"euc", "cos"}, parts[0]) && slices.Contains([]string{"con", "lin"}, parts[1]) &&
+		slices.Contains([]string{"con", "cos", "cir"}, parts[2])
+}
+
 // grid reproduces what the paper left open: all combinations of its directions, pair weights and triplet weights. First
 // all rules are run with one seed, then with all seeds of the preset the best and the worst of them, those of Tables 2 to 4 and
 // those that are chosen one part at a time. Then all runs there are of any seed are read.
 //
 // With [runs.Options.CachedOnly] it shows what is there: however few rules that is, it does not fail.
 func grid(ctx context.Context, q Request) (*Report, error) {
-	study, err := ParseStudy("grid")
-	if err != nil {
-		return nil, err
-	}
+	study := gridStudy()
 	several := q.Options
 	if several.Seeds == nil {
 		several.Seeds = q.Preset.Seeds
@@ -39,14 +61,14 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
 	}
 	seed := several.Seeds[0]
-	read := func() (*Table, []Grid, error) {
+	read := func() (*Table, []fullgrid.Grid, error) {
 		o := several
 		o.CachedOnly = true
 		all, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, o)
 		if err != nil {
 			return nil, nil, err
 		}
-		grids, err := Grids(all, seed)
+		grids, err := gridsOf(all, seed)
 		return all, grids, err
 	}
 	ran := 0
@@ -106,8 +128,37 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 	return r, r.showGrid(grids, endsOf(grids))
 }
 
+// Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run with
+// all seeds of the preset, since the best of many by one seed is also the luckiest. Rules named besides that the grid has
+// are run too.
+func Extremes(grids []fullgrid.Grid, n int, besides ...string) Study {
+	return Study{Name: "grid-extremes", Title: "The best and the worst combinations by one seed, with several: Recall@1",
+		Cells: func(presets.Preset) []Cell {
+			var out []Cell
+			for _, g := range grids {
+				best, worst := g.Ends(n)
+				for _, r := range g.Rules { // In the grid's order.
+					is := func(o fullgrid.Rule) bool { return o.Name == r.Name }
+					if slices.ContainsFunc(best, is) || slices.ContainsFunc(worst, is) || slices.Contains(besides, r.Name) {
+						out = append(out, Cell{Row: r.Name, Column: g.Data, Data: g.Data, PaperData: g.PaperData, Rule: r.Name, LR: r.LR})
+					}
+				}
+			}
+			return out
+		}}
+}
+
+// gridsOf reads a table of the study "grid", data set by data set.
+func gridsOf(t *Table, seed uint64) ([]fullgrid.Grid, error) {
+	cells := make([]fullgrid.Cell, len(t.Cells))
+	for i, c := range t.Cells {
+		cells[i] = fullgrid.Cell{Data: c.Data, PaperData: c.PaperData, Rule: c.Rule, LR: c.LR, Runs: c.Runs}
+	}
+	return fullgrid.Read(cells, seed)
+}
+
 // endsOf is how many rules are at an end of the grids.
-func endsOf(grids []Grid) int {
+func endsOf(grids []fullgrid.Grid) int {
 	n := gridEnds
 	for _, g := range grids {
 		n = min(n, max(1, len(g.Rules)*gridEnds/168))
@@ -117,7 +168,7 @@ func endsOf(grids []Grid) int {
 
 // gridBesides are the rules that are run with all seeds though they be at no end: those of Tables 2 to 4, and those that are chosen
 // one part at a time by the paper, by its printed tables, and part after part.
-func gridBesides(grids []Grid, p presets.Preset) ([]string, error) {
+func gridBesides(grids []fullgrid.Grid, p presets.Preset) ([]string, error) {
 	out := []string{paperChoice}
 	for _, name := range []string{"table2", "table3", "table4"} {
 		s, err := ParseStudy(name)
@@ -141,7 +192,7 @@ func gridBesides(grids []Grid, p presets.Preset) ([]string, error) {
 
 // paperOneAtATime is what the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
 func paperOneAtATime(set string) (string, error) {
-	g := Grid{Data: set}
+	g := fullgrid.Grid{Data: set}
 	for table := 2; table <= 4; table++ {
 		results, err := figures.PaperResults(table)
 		if err != nil {
@@ -153,7 +204,7 @@ func paperOneAtATime(set string) (string, error) {
 				continue
 			}
 			s := r.Score()
-			g.Rules = append(g.Rules, GridRule{Rule: rule, All: stats.Mean{Mean: s.Mean, N: s.N}})
+			g.Rules = append(g.Rules, fullgrid.Rule{Name: rule, All: stats.Mean{Mean: s.Mean, N: s.N}})
 			for levels, level := range map[*[]string]string{&g.Directions: r.Direction, &g.Pairs: r.Pair, &g.Triplets: r.Triplet} {
 				if !slices.Contains(*levels, level) {
 					*levels = append(*levels, level)
@@ -167,12 +218,8 @@ func paperOneAtATime(set string) (string, error) {
 	return g.OneAtATime()
 }
 
-func gridPercent(v stats.Interval) figures.Interval {
-	return figures.Interval{Value: 100 * v.Value, Low: 100 * v.Low, High: 100 * v.High}
-}
-
 // showGrid makes the report's parts. In place of one for which too many runs are missing it says so.
-func (r *Report) showGrid(grids []Grid, ends int) error {
+func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
 			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
@@ -209,10 +256,10 @@ func (r *Report) showGrid(grids []Grid, ends int) error {
 		gaps = append(gaps, gridGaps(g)...)
 		best, worst := g.Ends(min(ends, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
 		for _, rule := range best {
-			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Rule, ""))
+			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Name, ""))
 		}
 		for _, rule := range slices.Backward(worst) {
-			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Rule, ""))
+			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Name, ""))
 		}
 		endNotes = append(endNotes, gridRegression(g, len(best)))
 		rules, note := gridChoices(g)
@@ -237,16 +284,16 @@ func (r *Report) showGrid(grids []Grid, ends int) error {
 	return nil
 }
 
-func gridMap(g *Grid) figures.GridSet {
-	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets, Scores: make(map[string]figures.Score)}
+func gridMap(g *fullgrid.Grid) figures.GridSet {
+	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets, Scores: make(map[string]stats.Mean)}
 	for _, r := range g.Rules {
 		if r.First.N+r.First.Diverged > 0 {
-			s.Scores[r.Rule] = Score(r.First)
+			s.Scores[r.Name] = r.First.Times(100)
 		}
 	}
 	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)}, {Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
 	if ranked := g.Ranked(); len(ranked) > 0 {
-		s.Marks[0].Rule = ranked[0].Rule
+		s.Marks[0].Rule = ranked[0].Name
 	}
 	if g.At(paperChoice) != nil {
 		s.Marks[1].Rule = paperChoice
@@ -257,7 +304,7 @@ func gridMap(g *Grid) figures.GridSet {
 	return s
 }
 
-func gridCount(g *Grid) figures.GridCount {
+func gridCount(g *fullgrid.Grid) figures.GridCount {
 	c := g.Coverage()
 	sd := g.Noise().Std
 	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs, Diverged: c.Diverged, Broken: c.Broken,
@@ -275,7 +322,7 @@ func gridCount(g *Grid) figures.GridCount {
 
 // gridRates are the notes under what is there: how to read it, and which learning rates the rules had, since a difference
 // between pair weights with different rates is one of both.
-func gridRates(grids []Grid) []figures.Markup {
+func gridRates(grids []fullgrid.Grid) []figures.Markup {
 	var out []figures.Markup
 	for _, g := range grids {
 		var rates []float64
@@ -304,20 +351,20 @@ func gridRates(grids []Grid) []figures.Markup {
 			"directions and triplet weights are compared at a rate that need not be the best for each.")
 }
 
-func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
+func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, error) {
 	observations := g.Observations()
 	for i := range observations {
 		observations[i].Value *= 100
 	}
 	noise := g.Noise()
 	noise.Std *= 100
-	a, err := stats.Analyse(observations, noise)
+	a, err := stats.Analyze(observations, noise)
 	if err != nil {
 		return figures.GridVariance{}, figures.GridMargins{}, err
 	}
 	effect := func(e stats.Effect) figures.GridEffect {
 		return figures.GridEffect{Name: e.Name, DF: e.DF, Full: e.Full, SS: e.SS, MS: e.MS, F: e.F, P: e.P,
-			Omega: figures.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
+			Omega: stats.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
 	}
 	v := figures.GridVariance{Data: g.Data, Error: effect(a.Error)}
 	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
@@ -344,7 +391,7 @@ func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
 	for f, levels := range a.Margins {
 		for _, l := range levels {
 			m.Levels[f] = append(m.Levels[f], l.Level)
-			m.Means[f] = append(m.Means[f], figures.Interval{Value: l.Mean, Low: l.Low, High: l.High})
+			m.Means[f] = append(m.Means[f], stats.Interval{Value: l.Mean, Low: l.Low, High: l.High})
 		}
 	}
 	// Not the mean of all runs: in that the rules with several seeds would count several times, and the means do not.
@@ -360,18 +407,18 @@ func gridVariance(g *Grid) (figures.GridVariance, figures.GridMargins, error) {
 	return v, m, nil
 }
 
-func gridInteraction(g *Grid) (figures.GridInteraction, error) {
+func gridInteraction(g *fullgrid.Grid) (figures.GridInteraction, error) {
 	out := figures.GridInteraction{Data: g.Data}
-	for _, parts := range [][2]Factor{{ByDirection, ByPair}, {ByPair, ByTriplet}, {ByDirection, ByTriplet}} {
+	for _, parts := range [][2]fullgrid.Factor{{fullgrid.ByDirection, fullgrid.ByPair}, {fullgrid.ByPair, fullgrid.ByTriplet}, {fullgrid.ByDirection, fullgrid.ByTriplet}} {
 		p, err := g.Profile(parts[0], parts[1])
 		if err != nil {
 			return out, err
 		}
 		f := figures.GridProfile{Lines: int(parts[0]), Points: int(parts[1]), LineNames: p.Rows, PointNames: p.Columns, Over: p.Over}
 		for _, line := range p.Means {
-			var means []figures.Interval
+			var means []stats.Interval
 			for _, v := range line {
-				means = append(means, gridPercent(v))
+				means = append(means, v.Times(100))
 			}
 			f.Means = append(f.Means, means)
 		}
@@ -381,7 +428,7 @@ func gridInteraction(g *Grid) (figures.GridInteraction, error) {
 }
 
 // gridGaps are the gaps between directions that the paper says pair weights close.
-func gridGaps(g *Grid) []figures.GridGap {
+func gridGaps(g *fullgrid.Grid) []figures.GridGap {
 	var out []figures.GridGap
 	for _, pair := range [][2]string{{"cos", "euc"}, {"cos-orth", "euc-orth"}, {"euc-orth", "euc"}, {"cos-orth", "cos"}} {
 		if !slices.Contains(g.Directions, pair[0]) || !slices.Contains(g.Directions, pair[1]) {
@@ -390,27 +437,27 @@ func gridGaps(g *Grid) []figures.GridGap {
 		p, gaps := g.Gap(pair[0], pair[1])
 		gap := figures.GridGap{Data: g.Data, Better: pair[0], Worse: pair[1], Pairs: p.Columns, Over: p.Over}
 		for _, v := range gaps {
-			gap.Gaps = append(gap.Gaps, gridPercent(v))
+			gap.Gaps = append(gap.Gaps, v.Times(100))
 		}
 		out = append(out, gap)
 	}
 	return out
 }
 
-func gridRule(g *Grid, name, rule, best string) figures.GridRule {
+func gridRule(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
 	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, Rank: g.Rank(rule), First: figures.Missing, Others: figures.Missing,
-		Replicated: gridPercent(g.Replicated(rule)), Behind: gridPercent(g.Behind(rule, best))}
+		Replicated: g.Replicated(rule).Times(100), Behind: g.Behind(rule, best).Times(100)}
 	if rule == best {
-		out.Behind = figures.Interval{Value: math.NaN(), Low: math.NaN(), High: math.NaN()}
+		out.Behind = stats.Point(math.NaN())
 	}
 	if r := g.At(rule); r != nil {
-		out.First, out.Others = Score(r.First), Score(r.Others)
+		out.First, out.Others = r.First.Times(100), r.Others.Times(100)
 	}
 	return out
 }
 
 // gridRegression says in words how the ends fare with other seeds.
-func gridRegression(g *Grid, n int) figures.Markup {
+func gridRegression(g *fullgrid.Grid, n int) figures.Markup {
 	r := g.Regress(n)
 	if r.N == 0 {
 		return fmt.Sprintf("%s: no rule at one of the ends has other seeds yet.", g.Data)
@@ -425,10 +472,10 @@ func gridPoints(v float64) string {
 }
 
 // gridChoices are the best rule and those chosen one part at a time.
-func gridChoices(g *Grid) (rules []figures.GridRule, notes []figures.Markup) {
+func gridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Markup) {
 	best := ""
 	if ranked := g.Ranked(); len(ranked) > 0 {
-		best = ranked[0].Rule
+		best = ranked[0].Name
 		rules = append(rules, gridRule(g, fmt.Sprintf("best of %d with the first seed", len(ranked)), best, best))
 	}
 	add := func(name, rule string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -14,7 +15,7 @@ import (
 )
 
 // gridOf is the study "grid" at a preset with made-up runs: NaN diverged, and −1 is none.
-func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64) float64) []Grid {
+func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64) float64) []fullgrid.Grid {
 	t.Helper()
 	study, err := ParseStudy("grid")
 	if err != nil {
@@ -41,7 +42,7 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 			c.Runs = append(c.Runs, r)
 		}
 	}
-	grids, err := Grids(table, p.Seeds[0])
+	grids, err := gridsOf(table, p.Seeds[0])
 	if err != nil {
 		t.Fatal(err)
 	}

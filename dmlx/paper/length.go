@@ -2,15 +2,46 @@ package paper
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
+
+// lengthFactors are how many times the preset's epochs the rules of the study "length" are trained.
+var lengthFactors = []int{1, 2, 4}
+
+// lengthStudy trains the six pair weights with the cosine direction for once, twice and four times the preset's epochs.
+func lengthStudy() Study {
+	return Study{
+		Name: "length", Title: "Pair weights with the cosine direction, trained for longer: Recall@1", Sweep: true,
+		Cells: func(p presets.Preset) []Cell {
+			var out []Cell
+			for _, set := range onBoth(p, Cell{}) {
+				for i, w := range dmlx.PairWeights {
+					if p.Name == "smoke" && i > 1 {
+						break // Two do to see that it runs.
+					}
+					for _, times := range lengthFactors {
+						c := set
+						c.Row, c.Rule, c.Column = w.Name, "cos/"+w.Name+"/con", fmt.Sprintf("%d×", times)
+						c.Adjust = func(s *runs.Spec) { s.Epochs *= times }
+						out = append(out, c)
+					}
+				}
+			}
+			return out
+		},
+	}
+}
 
 // length shows what becomes of the order of the pair weights when they are trained for longer: how the full preset was
 // chosen.
 func length(ctx context.Context, q Request) (*Report, error) {
-	r, err := study(ctx, "length", q)
+	r, err := study(ctx, lengthStudy(), q)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +75,7 @@ func lengths(t *Table) ([]figures.Length, error) {
 			l.Rules, l.Scores, l.Paper = append(l.Rules, c.Rule), append(l.Scores, nil), append(l.Paper, paper.Score())
 		}
 		last := len(l.Rules) - 1
-		l.Scores[last] = append(l.Scores[last], Score(c.Recall(1)))
+		l.Scores[last] = append(l.Scores[last], c.Recall(1).Times(100))
 		if last == 0 {
 			l.Steps = append(l.Steps, c.Specs[0].Steps())
 		}

@@ -6,14 +6,55 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
+// studiedLosses are those of the study "losses": of pairs, of triplets with the miner of their paper, and with proxies.
+var studiedLosses = []struct{ row, loss, miner string }{
+	{"Contrastive", "contrastive", ""}, {"Triplet, semi-hard", "triplet", "semi-hard"}, {"InfoNCE", "info-nce", ""},
+	{"Multi-similarity, mined", "ms", "ms"}, {"Circle", "circle", ""},
+	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalised softmax", "norm-softmax", ""},
+}
+
+// Published is the column of the losses study for a loss as it is; the others are what [Spec.WithExchange] takes: one part of
+// each kind, the paper's choices.
+const Published = "as published"
+
+var studiedExchanges = []string{Published, "direction=cos-orth", "pair=lin-ms", "triplet=cir"}
+
+// lossCells are the cells of the study "losses": each loss, as published and with one of its parts exchanged.
+func lossCells(p presets.Preset) []Cell {
+	var out []Cell
+	for _, set := range onBoth(p, Cell{}) {
+		for _, l := range studiedLosses {
+			for _, x := range studiedExchanges {
+				// Each is a graph to compile: of smoke's there are few.
+				if p.Name == "smoke" && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) || !slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
+					continue
+				}
+				c := set
+				c.Row, c.Column, c.Loss, c.Miner = l.row, x, l.loss, l.miner
+				if x != Published {
+					c.Exchange = x
+				}
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// lossesStudy is the study "losses".
+func lossesStudy() Study {
+	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1", Cells: lossCells}
+}
+
 // losses shows what a part of another does to the losses as they were published.
 func losses(ctx context.Context, q Request) (*Report, error) {
-	r, err := study(ctx, "losses", q)
+	r, err := study(ctx, lossesStudy(), q)
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +83,12 @@ func exchanges(t *Table) []figures.ExchangeSet {
 		}
 		s := &out[len(out)-1]
 		if c.Exchange == "" {
-			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: Score(c.Recall(1))})
+			s.Losses = append(s.Losses, figures.ExchangedLoss{Loss: c.Row, Published: c.Recall(1).Times(100)})
 			continue
 		}
 		l := &s.Losses[len(s.Losses)-1]
 		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
-		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: Score(c.Recall(1)), Gain: gridPercent(gain)})
+		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100), Gain: gain.Times(100)})
 	}
 	return out
 }

@@ -66,17 +66,17 @@ type item struct {
 // items are in the paper's order.
 var items = []item{
 	{"figure1", "From loss to gradient, for a real batch", figure1},
-	{"table2", "Gradient directions", comparison("table2")},
-	{"table3", "Pair weights", comparison("table3")},
+	{"table2", "Gradient directions", table2},
+	{"table3", "Pair weights", table3},
 	{"figure4", "Nearest-positive and nearest-negative similarities", figure4},
-	{"table4", "Triplet weights", comparison("table4")},
+	{"table4", "Triplet weights", table4},
 	{"table5", "The state of the art", table5},
 	{"figure5", "Triplets by the Euclidean and by the cosine direction", figure5},
-	{"table6", "Gradient directions over learning rates", sweep("table6")},
-	{"table7", "Pair weights over learning rates", sweep("table7")},
-	{"table8", "Triplet weights over learning rates", sweep("table8")},
+	{"table6", "Gradient directions over learning rates", table6},
+	{"table7", "Pair weights over learning rates", table7},
+	{"table8", "Triplet weights over learning rates", table8},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
-	{"claims", "The paper's claims, audited", claims},
+	{"claims", "The paper's claims, audited", auditClaims},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
 	{"losses", "Losses with a part exchanged", losses},
@@ -145,12 +145,8 @@ func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
 	return out, nil
 }
 
-// study reproduces a study of experiment's and begins a report with it.
-func study(ctx context.Context, name string, q Request) (*Report, error) {
-	s, err := ParseStudy(name)
-	if err != nil {
-		return nil, err
-	}
+// study runs a study and begins a report with its table.
+func study(ctx context.Context, s Study, q Request) (*Report, error) {
 	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
 	if err != nil {
 		return nil, err

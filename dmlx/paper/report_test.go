@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -20,7 +21,7 @@ func TestEntries(t *testing.T) {
 		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{run(0.7), {Measures: train.Measures{Diverged: "NaN in epoch 1"}}}},
 	}}
 	got := entries(table)
-	want := figures.Score{Mean: 70, Std: 10, N: 3}
+	want := stats.Mean{Mean: 70, Std: 10, N: 3}
 	if len(got) != 2 || math.Abs(got[0].Score.Mean-want.Mean) > 1e-9 || math.Abs(got[0].Score.Std-want.Std) > 1e-9 || got[0].Score.N != 3 ||
 		got[0].Rule != "euc/con/con" || got[0].Data != "minicar" || got[0].Paper != "CAR" {
 		t.Errorf("%+v", got)

@@ -60,125 +60,9 @@ func (c Cell) HeldOutRecall(k int) stats.Mean {
 	})
 }
 
-// studies are the tables that can be reproduced, in the paper's order.
-var studies = []Study{
-	{
-		Name: "table2", Title: "Gradient directions, with P = con and T = con: Recall@1",
-		Cells: func(p presets.Preset) []Cell {
-			return setsAcross(p, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name }),
-				func(direction string) string { return direction + "/con/con" })
-		},
-	},
-	{
-		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
-		Cells: func(p presets.Preset) []Cell {
-			return setsDown(p, names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name }), []string{"euc", "cos"},
-				func(pair, direction string) string { return direction + "/" + pair + "/con" })
-		},
-	},
-	{
-		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
-		Cells: func(p presets.Preset) []Cell {
-			return setsDown(p, []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}, []string{"con", "lin"},
-				func(triplet, pair string) string { return "cos/" + pair + "/" + triplet })
-		},
-	},
-	{
-		Name: "table6", Title: "Gradient directions over learning rates: Recall@1", Sweep: true,
-		Cells: func(p presets.Preset) []Cell {
-			return rateSweep(p, 6, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name + "/con/con" }))
-		},
-	},
-	{
-		Name: "table7", Title: "Pair weights over learning rates: Recall@1", Sweep: true,
-		Cells: func(p presets.Preset) []Cell {
-			var rules []string
-			for _, direction := range []string{"cos", "euc"} {
-				for _, w := range dmlx.PairWeights {
-					rules = append(rules, direction+"/"+w.Name+"/con")
-				}
-			}
-			return rateSweep(p, 7, rules)
-		},
-	},
-	{
-		Name: "table8", Title: "Triplet weights over learning rates: Recall@1", Sweep: true,
-		Cells: func(p presets.Preset) []Cell {
-			var rules []string
-			for _, pair := range []string{"con", "lin"} {
-				for _, triplet := range []string{"con", "cos", "cos+sc1", "cir", "cir+sc2"} {
-					rules = append(rules, "cos/"+pair+"/"+triplet)
-				}
-			}
-			return rateSweep(p, 8, rules)
-		},
-	},
-	{
-		Name: "grid", Title: "All combinations of direction, pair weight and triplet weight: Recall@1", Sweep: true,
-		Cells: func(p presets.Preset) []Cell {
-			var rules []string
-			for _, r := range dmlx.Rules() {
-				if p.Name != "smoke" || inSmokeGrid(r) {
-					rules = append(rules, r.Name())
-				}
-			}
-			return setsAcross(p, rules, func(rule string) string { return rule })
-		},
-	},
-	{
-		Name: "length", Title: "Pair weights with the cosine direction, trained for longer: Recall@1", Sweep: true,
-		Cells: func(p presets.Preset) []Cell {
-			var out []Cell
-			for _, set := range onBoth(p, Cell{}) {
-				for i, w := range dmlx.PairWeights {
-					if p.Name == "smoke" && i > 1 {
-						break // Two do to see that it runs.
-					}
-					for _, times := range lengthFactors {
-						c := set
-						c.Row, c.Rule, c.Column = w.Name, "cos/"+w.Name+"/con", fmt.Sprintf("%d×", times)
-						c.Adjust = func(s *runs.Spec) { s.Epochs *= times }
-						out = append(out, c)
-					}
-				}
-			}
-			return out
-		},
-	},
-	{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1", Cells: lossCells},
-}
-
-// lengthFactors are how many times the preset's epochs the rules of the study "length" are trained.
-var lengthFactors = []int{1, 2, 4}
-
-// inSmokeGrid tells whether a rule is one of the twelve that the smoke preset tries of the grid's 168.
-func inSmokeGrid(r dmlx.Rule) bool {
-	parts := strings.Split(r.Name(), "/")
-	return slices.Contains([]string{"euc", "cos"}, parts[0]) && slices.Contains([]string{"con", "lin"}, parts[1]) &&
-		slices.Contains([]string{"con", "cos", "cir"}, parts[2])
-}
-
-// SweepHeldOut is which part of the training classes, one in so many, chooses the learning rates of the sweeps.
-const SweepHeldOut = 4
-
-// rateSweep makes a row of each rule on each data set, and a column of each learning rate. A run serves two ways to choose
-// a rate: by the recall on the test classes, as the paper does, and on training classes that are held out. At the paper
-// preset none are, so that its numbers are those of the paper's own protocol.
-func rateSweep(p presets.Preset, table int, rules []string) []Cell {
-	holdOut := func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
-	if p.Name == "paper" {
-		holdOut = nil
-	}
-	var out []Cell
-	for _, rule := range rules {
-		for _, c := range onBoth(p, Cell{Row: rule, Rule: rule, Adjust: holdOut}) {
-			for _, c.LR = range p.SweepRates(table, c.Data, rule) {
-				c.Column = fmt.Sprintf("%g", c.LR)
-				out = append(out, c)
-			}
-		}
-	}
-	return out
+// studies lists the studies in the paper's order.
+func studies() []Study {
+	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy(), lengthStudy(), lossesStudy()}
 }
 
 func names[T any](items []T, name func(T) string) []string {
@@ -193,45 +77,18 @@ func names[T any](items []T, name func(T) string) []string {
 func onBoth(p presets.Preset, c Cell) []Cell {
 	fine, separated := c, c
 	fine.Data, fine.PaperData = p.FineGrained, "CAR"
-	separated.Data, separated.PaperData = p.Separated, "In-shop"
+	separated.Data, separated.PaperData = p.CoarseGrained, "In-shop"
 	return []Cell{fine, separated}
-}
-
-// setsAcross makes a column of each of the preset's data sets, as in Table 2.
-func setsAcross(p presets.Preset, rows []string, rule func(row string) string) []Cell {
-	var out []Cell
-	for _, row := range rows {
-		for _, c := range onBoth(p, Cell{Row: row, Rule: rule(row)}) {
-			c.Column = c.Data
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// setsDown makes a block of rows and columns of each of the preset's data sets, one under the other, as in Tables 3 and 4.
-func setsDown(p presets.Preset, rows, columns []string, rule func(row, column string) string) []Cell {
-	var out []Cell
-	for _, set := range onBoth(p, Cell{}) {
-		for _, row := range rows {
-			for _, column := range columns {
-				c := set
-				c.Row, c.Column, c.Rule = row, column, rule(row, column)
-				out = append(out, c)
-			}
-		}
-	}
-	return out
 }
 
 // Studies lists the names that Reproduce knows.
 func Studies() []string {
-	return names(studies, func(s Study) string { return s.Name })
+	return names(studies(), func(s Study) string { return s.Name })
 }
 
 // ParseStudy finds a study by its name; the error lists those there are.
 func ParseStudy(name string) (Study, error) {
-	for _, s := range studies {
+	for _, s := range studies() {
 		if s.Name == name {
 			return s, nil
 		}
@@ -278,7 +135,7 @@ func (t *Table) Provenance() string {
 	}
 	line := "preset " + t.Preset
 	if len(results) > 0 {
-		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), runs.MadeBy(results))
+		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), runs.Provenance(results))
 	}
 	if shipped > 0 {
 		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)

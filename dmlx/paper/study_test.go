@@ -76,7 +76,7 @@ func TestFolder(t *testing.T) {
 			stop()
 		}
 	}}
-	if _, err := p.Spec(dir, dmlx.Rule{}, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped while the images of "+dir) || len(decoded) == 24 {
+	if _, err := p.Spec(dir, dmlx.Rule{}, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped while decoding the images of "+dir) || len(decoded) == 24 {
 		t.Errorf("interrupted: %v, after %d images", err, len(decoded))
 	}
 	p.Context, said, decoded = t.Context(), nil, nil
@@ -100,7 +100,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Rename(dir, elsewhere); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Inspect(r.Hash); err == nil || !strings.Contains(err.Error(), dir+", which is not there: put them back") {
+	if _, err := s.Inspect(r.Hash); err == nil || !strings.Contains(err.Error(), dir+", which does not exist: restore it") {
 		t.Errorf("looked at without its images: %v", err)
 	}
 	if err := os.Rename(elsewhere, dir); err != nil {
@@ -216,7 +216,7 @@ func TestPresetsAndStudies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, study := range studies {
+		for _, study := range studies() {
 			cells, err := study.Specs(p, nil)
 			if err != nil {
 				t.Fatal(err)

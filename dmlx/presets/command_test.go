@@ -10,38 +10,39 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// The command that trains a bundled run has the flags that tell its spec from the preset's.
+// The command of a bundled run has the flags in which its spec differs from the preset's.
 func TestCommandOfBundledRun(t *testing.T) {
 	t.Parallel()
-	shipped, err := runs.Bundled()
+	bundled, err := runs.Bundled()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var came *runs.Result
-	for _, x := range shipped {
-		if x.Spec.Data == "minicar" && x.Spec.HeldOut == 0 && Of(x.Spec) == "quick" && (came == nil || x.Hash < came.Hash) {
-			came = x
+	var run *runs.Result
+	for _, x := range bundled {
+		if x.Spec.Data == "minicar" && x.Spec.HeldOut == 0 && Of(x.Spec) == "quick" && (run == nil || x.Hash < run.Hash) {
+			run = x
 		}
 	}
-	text := WithCommand(&runs.MissingError{Text: "no files", Spec: came.Spec}).Error()
-	if want := "no files; to train it: dmlx train --preset quick --data minicar --rule '" + came.Spec.Rule + "' --seed"; !strings.HasPrefix(text, want) {
+	text := WithCommand(&runs.MissingError{Text: "no files", Spec: run.Spec}).Error()
+	want := "no files; to train it: dmlx train --preset quick --data minicar --rule '" + run.Spec.Rule + "' --seed"
+	if !strings.HasPrefix(text, want) {
 		t.Errorf("%s; want %s…", text, want)
 	}
 	p, err := Parse("quick")
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule, err := came.Spec.ParsedRule()
+	rule, err := run.Spec.ParsedRule()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := p.Spec("minicar", rule, came.Spec.Seed)
-	if again.LR = came.Spec.LR; err != nil || again.Hash() != came.Hash {
-		t.Errorf("the command makes run %s and not %s, %v", again.Hash(), came.Hash, err)
+	again, err := p.Spec("minicar", rule, run.Spec.Seed)
+	if again.LR = run.Spec.LR; err != nil || again.Hash() != run.Hash {
+		t.Errorf("the command trains run %s and not %s, %v", again.Hash(), run.Hash, err)
 	}
 }
 
-func TestMakeCommand(t *testing.T) {
+func TestTrainCommand(t *testing.T) {
 	t.Parallel()
 	p, err := Parse("quick")
 	if err != nil {
@@ -54,8 +55,10 @@ func TestMakeCommand(t *testing.T) {
 	plain := fmt.Sprintf("dmlx train --preset quick --data minicar --rule 'cos/con/con' --seed 7 --lr %g", spec.LR)
 	for want, edit := range map[string]func(*runs.Spec){
 		plain: func(*runs.Spec) {},
-		plain + " --precision bf16 --piece 8 --recompute":            func(s *runs.Spec) { s.Memory = train.Memory{Precision: train.BFloat16, MicroBatch: 8, Recompute: true} },
-		"run it again by runs.Run with its spec":               func(s *runs.Spec) { s.Decay = 0.8 },
+		plain + " --precision bf16 --micro-batch 8 --recompute": func(s *runs.Spec) {
+			s.Memory = train.Memory{Precision: train.BFloat16, MicroBatch: 8, Recompute: true}
+		},
+		"train its spec by runs.Run":                                 func(s *runs.Spec) { s.Decay = 0.8 },
 		plain + " --weights FILE, with the weights of digest 0123":   func(s *runs.Spec) { s.WeightsDigest = "0123" },
 		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *runs.Spec) { s.Data = "/some photos/birds" },
 	} {

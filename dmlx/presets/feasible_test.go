@@ -22,10 +22,10 @@ func TestFeasible(t *testing.T) {
 	}
 	for want, change := range map[string]func(*runs.Spec){
 		"learning rate is 0": func(s *runs.Spec) { s.LR = 0 },
-		"a batch of 9 classes needs as many train classes, there are 8": func(s *runs.Spec) { s.ClassesPerBatch = 9 },
-		"a batch of 8 classes needs as many train classes, there are 6": func(s *runs.Spec) { s.ClassesPerBatch, s.HeldOut = 8, 4 },
-		"no class has the 17 images per class":                          func(s *runs.Spec) { s.ImagesPerClass = 17 },
-		"leaves too little to rank":                                     func(s *runs.Spec) { s.HeldOut = 7 },
+		"a batch of 9 classes needs as many training classes, there are 8": func(s *runs.Spec) { s.ClassesPerBatch = 9 },
+		"a batch of 8 classes needs as many training classes, there are 6": func(s *runs.Spec) { s.ClassesPerBatch, s.HeldOut = 8, 4 },
+		"no class has the 17 images per class":                             func(s *runs.Spec) { s.ImagesPerClass = 17 },
+		"leaves too little to rank":                                        func(s *runs.Spec) { s.HeldOut = 7 },
 	} {
 		s := good
 		change(&s)

@@ -9,20 +9,23 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// lossSizes are the sums over anchors of T_a that losses imply with their published parameters (see composeloss.go in package dmlx): of the first
-// batch of the quick preset, with the network and proxies as they start, the mean of minicar and minishop, which differ by a
-// fifth at most. A rule with T^con has 0.5. A loss's temperature decides it, and with it what learning rate it bears.
+// lossSizes are the sums of T_a over the anchors that losses imply with their published parameters (see
+// composeloss.go in package dmlx). They were measured on the first batch of the quick preset, with the initial
+// network and proxies, as the mean of minicar and minishop, which differ by at most a fifth. The size depends mostly
+// on the temperature of a loss, and a loss with a larger size needs a smaller learning rate.
 var lossSizes = map[string]float64{
-	"contrastive": 0.57, "triplet": 2, "triplet-soft": 0.5, "n-pair": 0.89, "info-nce": 10.6, "lifted": 6.7, "lifted-general": 1.2, "margin": 0.48,
-	"ms": 0.87, "circle": 77, "binomial": 9, "nca": 1.7, "sup-con": 5.8, "proxy-nca": 2, "proxy-nca++": 17.9, "proxy-anchor": 16.7,
-	"soft-triple": 26.5, "norm-softmax": 19.8, "arcface": 59.5,
+	"contrastive": 0.57, "triplet": 2, "triplet-soft": 0.5, "n-pair": 0.89, "info-nce": 10.6, "lifted": 6.7,
+	"lifted-general": 1.2, "margin": 0.48, "ms": 0.87, "circle": 77, "binomial": 9, "nca": 1.7, "sup-con": 5.8,
+	"proxy-nca": 2, "proxy-nca++": 17.9, "proxy-anchor": 16.7, "soft-triple": 26.5, "norm-softmax": 19.8,
+	"arcface": 59.5,
 }
 
+// ruleSize is the same sum for a rule with T^con.
 const ruleSize = 0.5
 
-// How many times the rate by size losses have, and their proxies by the network's. Chosen once for all losses of a kind, by
-// Recall@1 on held-out training classes (one in four of minicar's; 256 images, so an image is 0.4 points), with one seed of
-// ten of the quick preset's 24 epochs:
+// The factors of the learning rates of losses over those by size. They were chosen once for all losses of a kind, by
+// Recall@1 on held-out training classes (one in four of minicar's; 256 images, so that one image is 0.4 points), with one
+// seed and ten of the 24 epochs of the quick preset:
 //
 //	                    once   4 times
 //	contrastive         87.9   87.9
@@ -36,16 +39,17 @@ const ruleSize = 0.5
 //	proxy-anchor        89.1   91.0                90.6   89.1
 //	norm-softmax               87.1                89.5   91.0
 //
-// So losses of pairs and triplets keep it, those with proxies have four times it for both. Test classes had no say.
+// So losses of pairs and triplets keep the rate by size. Losses with proxies have four times that rate, for the network
+// and the proxies alike. Test classes were not used.
 const (
-	pairTimes  = 1
-	proxyTimes = 4
-	ofProxies  = 1
+	pairRateFactor     = 1
+	proxyRateFactor    = 4
+	proxyToNetworkRate = 1
 )
 
-// lossRates are the learning rates of a spec's loss and of its proxies, to two digits: the preset's for the rule cos/con/con,
-// by the loss's size. With a pair weight of another family in the loss it is more, or less, by what the preset's rate for
-// cos/…/con has over that for cos/con/con.
+// lossRates returns the learning rates of a spec with a loss, for the network and the proxies, rounded to two digits.
+// The rate is that of the rule cos/con/con, divided by the relative size of the loss. A replaced pair weight changes
+// it by the ratio of the rates of cos/…/con and cos/con/con.
 func (p Preset) lossRates(s runs.Spec) (lr, proxyLR float64, err error) {
 	l, err := losses.Parse(s.Loss)
 	if err != nil {
@@ -53,7 +57,7 @@ func (p Preset) lossRates(s runs.Spec) (lr, proxyLR float64, err error) {
 	}
 	size, known := lossSizes[l.Name]
 	if !known {
-		return 0, 0, fmt.Errorf("loss %s has no learning rate yet: put its size into lossSizes", l.Name)
+		return 0, 0, fmt.Errorf("loss %s has no learning rate: add its size to lossSizes in package presets", l.Name)
 	}
 	x, err := dmlx.ParseExchange(s.Exchange)
 	if err != nil {
@@ -65,12 +69,12 @@ func (p Preset) lossRates(s runs.Spec) (lr, proxyLR float64, err error) {
 	}
 	bySize := p.Rate(s.Data, "cos/"+pair+"/con") * ruleSize / size
 	if losses.PerClass(l) == 0 {
-		return twoDigits(pairTimes * bySize), 0, nil
+		return twoDigits(pairRateFactor * bySize), 0, nil
 	}
-	return twoDigits(proxyTimes * bySize), twoDigits(ofProxies * proxyTimes * bySize), nil
+	return twoDigits(proxyRateFactor * bySize), twoDigits(proxyToNetworkRate * proxyRateFactor * bySize), nil
 }
 
 func twoDigits(v float64) float64 {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // It reads what it wrote.
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // Formatted numbers always parse.
 	return v
 }

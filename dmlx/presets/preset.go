@@ -14,37 +14,39 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Preset sizes the specs of a table: how much is done for a number.
+// Preset fills in the specs of a table. It decides the size of the networks, data sets and trainings, and so the time
+// for a number.
 type Preset struct {
 	Name string
-	// FineGrained and Separated are its data sets in the roles of the paper's CAR and In-shop.
-	FineGrained, Separated string
-	// Seeds are those of a cell of a table.
+	// FineGrained and CoarseGrained are the data sets that take the roles of the paper's CAR and In-shop.
+	FineGrained, CoarseGrained string
+	// Seeds are the seeds of a cell of a table.
 	Seeds []uint64
-	// SweepSeeds are those of a cell of a sweep or of the grid, of which there are hundreds.
+	// SweepSeeds are the seeds of a cell of a sweep or of the grid, which have hundreds of cells.
 	SweepSeeds []uint64
 
-	// Digests, by data set, are those of images that need not be here: specs on them are made without opening them, so that
-	// results of such runs can be shown where the images are not.
+	// Digests are the digests of images, by data set, that need not be on this machine. Specs for them are filled in
+	// without opening the images, so that results can be shown without them.
 	Digests map[string]string
 
-	// AllowPartial and SkipBad take published sets and folders as they are; see [Spec].
+	// AllowPartial and SkipBad accept incomplete data sets and images that cannot be read; see [runs.Spec].
 	AllowPartial, SkipBad bool
 
-	// Thrift is how its runs save memory and time.
+	// Memory says how the runs save memory and time.
 	Memory train.Memory
 
-	// Size, if not 0, is the side of its images in pixels in place of its own.
+	// Size, if not 0, overrides the side of the images in pixels.
 	Size int
-	// Opening is how Spec opens a data set whose images the spec has to know.
+	// DataOptions say how Spec opens a data set whose digest it needs.
 	runs.DataOptions
 
-	Base runs.Spec       // What all of its specs have in common.
-	Sets map[string]Size // By data set; "" is any other.
+	Base runs.Spec       // Settings that all specs share.
+	Sets map[string]Size // By data set; "" is for any other.
+	// Rate returns the learning rate of a rule, by its identity, on a data set.
 	Rate func(data, rule string) float64
 }
 
-// Size is what a preset sets per data set.
+// Size is the part of a preset that depends on the data set.
 type Size struct {
 	TrainClasses, TestClasses       int // 0: all.
 	ClassesPerBatch, ImagesPerClass int
@@ -53,9 +55,10 @@ type Size struct {
 }
 
 var presets = []Preset{
-	{ // Does it run: a few steps on a few classes, seconds a run; its numbers mean nothing.
+	{ // A test that it runs: a few steps on a few classes, seconds per run. The numbers mean nothing.
 		Name:        "smoke",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
+		FineGrained: "minicar", CoarseGrained: "minishop",
+		Seeds: []uint64{1, 2}, SweepSeeds: []uint64{1},
 		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
 		Sets: map[string]Size{
 			"minicar":  {8, 8, 4, 4, 32, 2, 4},
@@ -64,9 +67,10 @@ var presets = []Preset{
 		},
 		Rate: quickRate,
 	},
-	{ // A first look: drawn images, a small pretrained net, about half a minute a run on two cores.
+	{ // A first look: drawn images, a small pretrained network, about half a minute per run on two cores.
 		Name:        "quick",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
+		FineGrained: "minicar", CoarseGrained: "minishop",
+		Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},
 		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
 		Sets: map[string]Size{
 			"minicar":  {0, 0, 8, 8, 32, 24, 30},
@@ -75,9 +79,10 @@ var presets = []Preset{
 		},
 		Rate: quickRate,
 	},
-	{ // An order that lasts: as quick, but four times the steps and ten seeds; for a night, or a GPU.
+	{ // A reliable order of the rules: as quick, with four times the steps and ten seeds. It takes a night, or a GPU.
 		Name:        "full",
-		FineGrained: "minicar", Separated: "minishop", Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
+		FineGrained: "minicar", CoarseGrained: "minishop",
+		Seeds: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, SweepSeeds: []uint64{1, 2, 3},
 		Base: runs.Spec{Size: 32, Config: train.Config{Arch: string(backbone.Small), Weights: train.Pretrained, Pad: 2}},
 		Sets: map[string]Size{
 			"minicar":  {0, 0, 8, 8, 32, 96, 30},
@@ -86,11 +91,14 @@ var presets = []Preset{
 		},
 		Rate: quickRate,
 	},
-	{ // The paper's own setting: ResNet-18, 60 epochs of its data sets; for a GPU.
+	{ // The setting of the paper: ResNet-18, 60 epochs on the published data sets. It needs a GPU.
 		Name:        "paper",
-		FineGrained: "CAR", Separated: "In-shop", Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
-		Base: runs.Spec{Size: 256, Config: train.Config{Arch: string(backbone.ResNet18), Weights: train.Pretrained, Pad: 10}},
-		Sets: map[string]Size{ // Steps: one pass over the training images.
+		FineGrained: "CAR", CoarseGrained: "In-shop",
+		Seeds: []uint64{1, 2, 3, 4, 5}, SweepSeeds: []uint64{1, 2, 3, 4, 5},
+		Base: runs.Spec{Size: 256, Config: train.Config{
+			Arch: string(backbone.ResNet18), Weights: train.Pretrained, Pad: 10,
+		}},
+		Sets: map[string]Size{ // An epoch is one pass over the training images.
 			"CUB":     {0, 0, 16, 8, 64, 60, 45},
 			"CAR":     {0, 0, 8, 16, 64, 60, 62},
 			"SOP":     {0, 0, 32, 4, 512, 60, 465},
@@ -101,7 +109,7 @@ var presets = []Preset{
 	},
 }
 
-// Presets lists the presets' names, the smallest first.
+// Names returns the names of the presets, the smallest first.
 func Names() []string {
 	names := make([]string, len(presets))
 	for i, p := range presets {
@@ -110,7 +118,7 @@ func Names() []string {
 	return names
 }
 
-// ParsePreset finds a preset by its name; the error lists those there are.
+// Parse returns the preset with a name. The error lists the names.
 func Parse(name string) (Preset, error) {
 	for _, p := range presets {
 		if p.Name == name {
@@ -120,15 +128,17 @@ func Parse(name string) (Preset, error) {
 	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// On is the preset with data sets, named or folders of images, in the roles of the paper's CAR and In-shop; "" leaves its own.
-func (p Preset) On(fineGrained, separated string) Preset {
-	p.FineGrained, p.Separated = cmp.Or(runs.PaperName(fineGrained), p.FineGrained), cmp.Or(runs.PaperName(separated), p.Separated)
+// On returns the preset with other data sets, by name or as folders of images, in the roles of the paper's CAR and
+// In-shop; "" keeps one.
+func (p Preset) On(fineGrained, coarseGrained string) Preset {
+	p.FineGrained = cmp.Or(runs.PaperName(fineGrained), p.FineGrained)
+	p.CoarseGrained = cmp.Or(runs.PaperName(coarseGrained), p.CoarseGrained)
 	return p
 }
 
-// Spec is the preset's run of a rule on a data set, named or a folder of images. A folder is read once for its digest, and
-// so is a published set that need not be whole, unless Digests has it; its images may have to be decoded first, which
-// [Preset.DataOptions] can follow and end.
+// Spec returns the spec of a rule on a data set, by name or as a folder of images. It reads a folder for its digest,
+// and so a published set with AllowPartial or SkipBad, unless Digests has it. This may decode all images first;
+// [Preset.DataOptions] report the progress and can stop it.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
 	spec, err := p.Base.WithRule(rule)
 	if err != nil {
@@ -145,15 +155,15 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error
 	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.Dim, z.Epochs, z.StepsPerEpoch
 	spec.LR, spec.Memory = p.Rate(data, spec.Rule), p.Memory
 	if digest, err := spec.StartDigest(); err == nil {
-		spec.WeightsDigest = digest // Without weights a spec is still a value; running it says what is missing.
+		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
 	}
 	if slices.Contains(datasets.Names(), data) {
-		return spec, nil // All of it is in its name.
+		return spec, nil // The name identifies the images.
 	}
 	published := runs.IsPublished(data)
 	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
 	if published && !spec.AllowPartial && !spec.SkipBad {
-		return spec, nil // It is as published, or is not opened: its name says it too, whether it is here or not.
+		return spec, nil // The name identifies the complete set. Others are rejected when they are opened.
 	}
 	if spec.DataDigest = p.Digests[data]; spec.DataDigest != "" {
 		return spec, nil
@@ -171,7 +181,8 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error
 	return spec, nil
 }
 
-// LossSpec is the preset's run of a loss on a data set, with a miner and parts exchanged, "" for none; see [Spec.WithLoss].
+// LossSpec returns the spec of a loss on a data set, as [Preset.Spec] does for a rule. miner and exchange are "" for
+// none; see [train.Config.WithLoss] and [train.Config.WithExchange].
 func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.Spec, error) {
 	spec, err := p.Spec(data, dmlx.Rule{}, seed)
 	if err != nil {
@@ -187,15 +198,18 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.
 	return spec, err
 }
 
-// PresetOf names the preset that sizes a spec's run, or is "custom". What else a spec says does not count: its rule or loss, rates, Decay,
-// HeldOut, seed, Thrift, and which images are left out.
+// Of returns the name of the preset with the sizes of a spec, or "custom". It ignores rule, loss, learning rates,
+// Decay, HeldOut, seed, Memory, and which images are left out.
 func Of(s runs.Spec) string {
 	for _, p := range presets {
 		z, known := p.Sets[s.Data]
 		if !known {
 			z = p.Sets[""]
 		}
-		if z == (Size{s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch}) &&
+		size := Size{
+			s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
+		}
+		if z == size &&
 			s.Size == p.Base.Size && s.Arch == p.Base.Arch && s.Weights == p.Base.Weights && s.Pad == p.Base.Pad {
 			return p.Name
 		}

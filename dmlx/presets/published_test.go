@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Data sets of one's own take the places of the paper's, under the paper's names where they have one.
+// Other data sets replace the paper's. Published ones have the paper's names.
 func TestPresetOn(t *testing.T) {
 	p, err := Parse("quick")
 	if err != nil {
@@ -17,10 +17,8 @@ func TestPresetOn(t *testing.T) {
 		{"CAR", "inshop"}:   {"CAR", "In-shop"},
 		{folder, "minicar"}: {folder, "minicar"},
 	} {
-		if on := p.On(given[0], given[1]); on.FineGrained != want[0] || on.Separated != want[1] {
-			t.Errorf("%q: %s and %s", given, on.FineGrained, on.Separated)
+		if on := p.On(given[0], given[1]); on.FineGrained != want[0] || on.CoarseGrained != want[1] {
+			t.Errorf("%q: %s and %s", given, on.FineGrained, on.CoarseGrained)
 		}
 	}
 }
-
-// A published set trains by its name; one that is not whole only where that is allowed, which is then part of the run.

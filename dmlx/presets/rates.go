@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// family groups the pair weights that want learning rates of one size: a weight that shrinks as a triplet is solved
-// wants a higher one, the exponentials of sig-ms a lower one.
+// family is a group of pair weights that need learning rates of the same size. A weight that shrinks as a triplet is
+// solved needs a higher rate, and the exponentials of sig-ms a lower one.
 type family int
 
 const (
-	constant     family = iota // con, euc, and a rule of the user's own.
+	constant     family = iota // con, euc, and custom rules.
 	linear                     // lin, lin-ms, sig.
 	sigmoidMulti               // sig-ms.
 )
 
-// familyOf reads a rule's name.
+// familyOf returns the family of a rule with the given identity.
 func familyOf(rule string) family {
 	parts := strings.Split(rule, "/")
 	if len(parts) != 3 {
@@ -29,17 +29,17 @@ func familyOf(rule string) family {
 	return constant
 }
 
-// quickRates are the learning rates of the smoke and quick presets. They were fixed before any run of these presets,
-// from the grids of a prototype in another framework (three rates per family, one seed, a third of the steps), so they
-// are neither the best by test recall, as in the paper, nor tuned on held-out classes.
+// quickRates are the learning rates of the smoke, quick and full presets. They were fixed before any run of these
+// presets, from the grids of a prototype in another framework (three rates per family, one seed, a third of the
+// steps). So they are neither the best by test recall, as in the paper, nor tuned on held-out classes.
 var quickRates = map[string]map[family]float64{
 	"minicar":  {constant: 0.3, linear: 0.75, sigmoidMulti: 0.12},
 	"minishop": {constant: 1.2, linear: 2.0, sigmoidMulti: 0.4},
 }
 
-// paperRates are the rates behind the paper's main tables: of its appendix's sweeps (Tables 6–8) the ones with the
-// printed mean and standard deviation, that is, the best by test recall. Ties go to the lower rate. CUB and SOP have no
-// sweep: they take those of CAR and In-shop, the set that is like them.
+// paperRates are the learning rates of the paper's main tables: those rates of its sweeps (Tables 6–8) whose mean and
+// standard deviation the main tables print, that is, the best by test recall. Ties go to the lower rate. The paper
+// has no sweep of CUB and SOP. They use the rates of CAR and In-shop, which resemble them.
 var paperRates = map[string]map[string]float64{
 	"CAR": {
 		"euc/con/con": 0.05, "euc-orth/con/con": 0.05, "cos/con/con": 0.1, "cos-orth/con/con": 0.1,
@@ -57,7 +57,7 @@ var paperRates = map[string]map[string]float64{
 	},
 }
 
-// paperFamilyRates stand in for rules that the paper has no rate for: the middle of its grids.
+// paperFamilyRates are the rates of rules without a rate in the paper: the middle of its grids.
 var paperFamilyRates = map[string]map[family]float64{
 	"CAR":     {constant: 0.1, linear: 0.4, sigmoidMulti: 0.2},
 	"In-shop": {constant: 1, linear: 2, sigmoidMulti: 0.5},
@@ -85,14 +85,14 @@ func paperRate(data, rule string) float64 {
 	return paperFamilyRates[data][familyOf(rule)]
 }
 
-// sweepRates are the learning rates that a sweep tries for a rule, rising. Those of the paper preset are the paper's own
-// (Tables 6–8). Elsewhere they are half, once, twice and four times the rate of the rule's family. sig-ms, which breaks
-// first, gets a quarter to twice; and so do constant weights on the fine-grained set, since a first sweep of Table 6 on minicar
-// had all four best rates at its lower edge. The smoke preset takes the middle two.
+// SweepRates returns the learning rates of a sweep for a rule, in ascending order. The paper preset has those of the
+// paper (Tables 6–8). Others have half, once, twice and four times the rate of the rule's family. For sig-ms, which
+// diverges first, it is a quarter to twice, and also for constant weights on the fine-grained set, where a first
+// sweep of Table 6 on minicar had its four best rates at the lower edge. The smoke preset has only the middle two.
 func (p Preset) SweepRates(table int, data, rule string) []float64 {
 	if p.Name == "paper" {
 		switch {
-		case data == p.Separated:
+		case data == p.CoarseGrained:
 			return []float64{0.5, 1, 2, 4}
 		case table == 6:
 			return []float64{0.025, 0.05, 0.1, 0.2}

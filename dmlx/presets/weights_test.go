@@ -114,7 +114,7 @@ func TestStartFromFile(t *testing.T) {
 	if _, err := s.WithStart("resnet18", path); err == nil || !strings.Contains(err.Error(), "not the weights of resnet18") {
 		t.Errorf("of another network: %v", err)
 	}
-	if _, err := s.WithStart("", "nowhere"); err == nil || !strings.Contains(err.Error(), "no such file; there are pretrained, random, or the path") {
+	if _, err := s.WithStart("", "nowhere"); err == nil || !strings.Contains(err.Error(), "no such file; use pretrained, random, or the path") {
 		t.Errorf("no file: %v", err)
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"math"
 )
 
-// overlapBins is the number of bins on [−1, 1] of the histograms that [Overlap] compares.
+// SimilarityBins is the number of bins of [SimilarityHistogram].
 const SimilarityBins = 100
 
-// Overlap is the share that the histograms of two sets of similarities have in common: Σ min(p, q) over 100 bins on
-// [−1, 1], 1 for equal and 0 for separate ones. Values that are NaN are left out.
+// Overlap returns the overlap of the histograms of two sets of similarities, Σ min(p, q) over their bins: 1 for equal
+// and 0 for disjoint ones. NaN values are left out.
 func Overlap(a, b []float32) float64 {
 	p, q := SimilarityHistogram(a), SimilarityHistogram(b)
 	sum := 0.0
@@ -18,6 +18,8 @@ func Overlap(a, b []float32) float64 {
 	return sum
 }
 
+// SimilarityHistogram returns the share of the similarities in each of [SimilarityBins] bins on [−1, 1]. NaN values
+// are left out.
 func SimilarityHistogram(similarities []float32) (share [SimilarityBins]float64) {
 	n := 0.0
 	for _, s := range similarities {
@@ -34,8 +36,8 @@ func SimilarityHistogram(similarities []float32) (share [SimilarityBins]float64)
 	return share
 }
 
-// Compactness is the share of anchors whose nearest positive and nearest negative are both above 0.9: how far the
-// embeddings crowd together (the upper right corner of Figure 5).
+// Compactness returns the share of anchors whose similarities to the nearest positive and to the nearest negative
+// both exceed 0.9, the upper right corner of Figure 5. It measures how closely the embeddings crowd together.
 func Compactness(positive, negative []float32) float64 {
 	compact, n := 0.0, 0.0
 	for i, p := range positive {

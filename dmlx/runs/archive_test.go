@@ -296,8 +296,8 @@ func TestMovedCheckpointsAndPortraits(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved, err := to.Merge(t.Context(), from, true)
-	if err != nil || !slices.Contains(moved.Present, hash) || to.soundCheckpoint(hash) != nil {
-		t.Errorf("%+v, %v; %v", moved, err, to.soundCheckpoint(hash))
+	if err != nil || !slices.Contains(moved.Present, hash) || to.verifyCheckpoint(hash) != nil {
+		t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
 	}
 	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
 		t.Errorf("portrait %s, %v", raw, err)
@@ -343,7 +343,7 @@ func TestArchivesThatListTooMuch(t *testing.T) {
 		}
 		return (&archived{[]tar.Header{{Name: archiveManifest, Typeflag: tar.TypeReg}}, [][]byte{raw}}).bytes(t)
 	}
-	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "take more than the 274877906944 bytes that are allowed")
+	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "take more than the allowed 274877906944 bytes")
 	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1<<63 - 1}, archivedFile{Name: resultFile, Size: 1<<63 - 1}), "take more than")
 	many := make([]archivedFile, 150_000)
 	for i := range many {
@@ -351,7 +351,7 @@ func TestArchivesThatListTooMuch(t *testing.T) {
 	}
 	began := time.Now() // Each is compared with all before it: that takes minutes.
 	nothingImported(t, listing(many...), "lacks 150000 files")
-	nothingImported(t, listing(append(many, many[7])...), "or twice")
+	nothingImported(t, listing(append(many, many[7])...), "triplets/epoch-7.npy\" for run")
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -434,7 +434,7 @@ func TestMovedTriplets(t *testing.T) {
 			}
 		}
 	})
-	nothingImported(t, a.bytes(t), "the checksum of triplets/epoch-001.npy does not fit")
+	nothingImported(t, a.bytes(t), "checksum of triplets/epoch-001.npy")
 	if err := os.WriteFile(filepath.Join(from.Dir, filepath.FromSlash(damaged)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -482,17 +482,17 @@ func TestDamagedArchives(t *testing.T) {
 		"a file more": {func(a *archived) {
 			a.headers = append(a.headers, tar.Header{Name: "x", Typeflag: tar.TypeReg})
 			a.bodies = append(a.bodies, nil)
-		}, `"x" is not as its manifest says`},
+		}, `"x" does not agree with the manifest`},
 		"a file twice": {func(a *archived) {
 			a.headers = append(a.headers, a.headers[1])
 			a.bodies = append(a.bodies, a.bodies[1])
-		}, "is not as its manifest says"},
-		"a path outside":     {func(a *archived) { a.headers[1].Name = "../../x" }, `"../../x" is not as its manifest says`},
-		"a link":             {func(a *archived) { link(a) }, "is not as its manifest says"},
-		"no manifest":        {func(a *archived) { a.headers, a.bodies = a.headers[1:], a.bodies[1:] }, "does not begin with manifest.json"},
+		}, "does not agree with the manifest"},
+		"a path outside":     {func(a *archived) { a.headers[1].Name = "../../x" }, `"../../x" does not agree with the manifest`},
+		"a link":             {func(a *archived) { link(a) }, "does not agree with the manifest"},
+		"no manifest":        {func(a *archived) { a.headers, a.bodies = a.headers[1:], a.bodies[1:] }, "its first file is not manifest.json"},
 		"another format":     {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Format = 9 }) }, "format 9"},
-		"a manifest outside": {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Files[0].Name = "../../x" }) }, "no file of a run"},
-		"no run":             {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Hash = "../.." }) }, "no run, or twice"},
+		"a manifest outside": {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Files[0].Name = "../../x" }) }, "it is not an output file"},
+		"no run":             {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Hash = "../.." }) }, "it is not a hash"},
 		"another run": {func(a *archived) { // All sums fit, but the spec is another's.
 			a.reindex(t, func(x *archiveIndex) {
 				i := slices.IndexFunc(x.Runs, func(r archivedRun) bool { return r.Hash == tiny().Hash() })
@@ -501,12 +501,12 @@ func TestDamagedArchives(t *testing.T) {
 			for i, h := range a.headers[1:] {
 				a.headers[i+1].Name = strings.Replace(h.Name, tiny().Hash(), "0123456789ab", 1)
 			}
-		}, "is foreign"},
+		}, "does not belong here"},
 		"a result that is no one's": {func(a *archived) {
 			reseal(a, func(result []byte) []byte {
 				return bytes.Replace(result, []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1)
 			})
-		}, "checksum does not fit"},
+		}, "wrong checksum"},
 		"a result that rests on what is outside": {func(a *archived) {
 			reseal(a, func(result []byte) []byte {
 				r, err := parseResult(result, "")
@@ -523,7 +523,7 @@ func TestDamagedArchives(t *testing.T) {
 				}
 				return out
 			})
-		}, "which is no file of a run"},
+		}, "which is not an output file of a run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := readArchive(t, raw)

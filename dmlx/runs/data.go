@@ -9,7 +9,8 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 )
 
-// paperName is a data set as the paper writes it; another's name, or a folder's, is left.
+// PaperName returns the name of a data set as the paper writes it. Other names, and paths of folders, are returned
+// unchanged.
 func PaperName(data string) string {
 	if name, ok := datasets.PublishedName(data); ok {
 		return name
@@ -17,7 +18,7 @@ func PaperName(data string) string {
 	return data
 }
 
-// isPublished tells the paper's data sets, which cannot be part of this repository.
+// IsPublished reports whether a name is that of one of the paper's data sets, which cannot be part of this repository.
 func IsPublished(data string) bool {
 	name, ok := datasets.PublishedName(data)
 	return ok && name == data
@@ -25,27 +26,29 @@ func IsPublished(data string) bool {
 
 var (
 	setsMu sync.Mutex
-	sets   = make(map[string]*datasets.Set) // Named sets, by what decides them: a few megabytes each, or mapped.
+	sets   = make(map[string]*datasets.Set) // Named sets that are open: a few megabytes each, or memory-mapped.
 )
 
-// Opening says how a data set is opened, whose images may have to be decoded first. The zero value is a good one.
+// DataOptions control how a data set is opened. Its images may have to be decoded first. The zero value works.
 type DataOptions struct {
-	// Context, if not nil, ends the decoding when it is done. It begins anew the next time.
+	// Context, if not nil, cancels the decoding. The next call decodes all images again.
 	Context context.Context
-	// Decoded, if not nil, is told how many of how many images of a data set are decoded, one call at a time.
+	// Decoded, if not nil, is called with the number of decoded images and the number of all images, one call at a time.
 	Decoded func(data string, done, total int)
-	// Warn, if not nil, is told in one line what is no error and may not be meant: a class or an image that is left out.
+	// Warn, if not nil, receives one-line messages about things that are no error but may be a mistake, such as a class or
+	// an image that is left out.
 	Warn func(message string)
 }
 
-// ForgetData closes the data sets that are kept open, so that they are read again: their files may have changed.
+// ForgetData closes the data sets that are kept open, so that the next use reads their files again.
 func ForgetData() {
 	setsMu.Lock()
 	defer setsMu.Unlock()
 	clear(sets)
 }
 
-// openSetWith opens a spec's data set. Images that are not those of the spec are an error.
+// OpenData opens the data set of a spec. Named data sets stay open for later calls. It returns an error if the images
+// do not have the digest of the spec.
 func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses, AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
 		Context: how.Context, Note: how.Warn}
@@ -66,7 +69,7 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 		var err error
 		if set, err = datasets.Open(s.Data, o); err != nil {
 			if how.Context != nil && how.Context.Err() != nil {
-				err = fmt.Errorf("stopped while the images of %s were decoded; they are decoded from the first again: %w", s.Data, how.Context.Err())
+				err = fmt.Errorf("stopped while decoding the images of %s; the next call decodes all of them again: %w", s.Data, how.Context.Err())
 			}
 			return nil, err
 		}
@@ -75,7 +78,20 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 		}
 	}
 	if s.DataDigest != "" && s.DataDigest != set.Digest {
-		return nil, fmt.Errorf("the images of %s have changed since the spec was made: make it again", s.Data)
+		return nil, fmt.Errorf("the images of %s have changed since the spec was made: make a new spec", s.Data)
 	}
 	return set, nil
+}
+
+// Feasible returns an error if a spec cannot be trained on its data set: too few classes or images for its batches, too
+// few classes left for the evaluation, or anything that [Spec.Validate] rejects.
+func Feasible(spec Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	set, err := OpenData(spec, DataOptions{})
+	if err != nil {
+		return err
+	}
+	return spec.Config.Fits(set, spec.HeldOut)
 }

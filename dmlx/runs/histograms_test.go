@@ -179,10 +179,10 @@ func TestShippedPortraits(t *testing.T) {
 	}
 	for hash, p := range all {
 		if r := results[hash]; r == nil || r.Overlap != p.Result.Overlap || !r.Date.Equal(p.Result.Date) {
-			t.Errorf("the portrait of %s is not of the result that is shipped", hash)
+			t.Errorf("the histograms of %s are not those of the bundled result", hash)
 		}
 		if p.Recipe != HistogramsRecipe || p.Test.Overlap != p.Result.Overlap || p.Last.Triplets == 0 || p.Train.Triplets == 0 {
-			t.Errorf("the portrait of %s does not fit its result", hash)
+			t.Errorf("the histograms of %s do not fit its result", hash)
 		}
 	}
 }

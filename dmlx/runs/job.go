@@ -9,14 +9,14 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Job is a piece of work that a table or figure lacks: a run, and with it the run's portrait where that is what it shows.
-// It is a value that can be written down and done by another process or machine.
+// Job is a run to train and, if Histograms is set, its [Histograms] to compute. It is a plain value, so that another
+// process or machine can do it.
 type Job struct {
 	Spec       Spec `json:"spec"`
 	Histograms bool `json:"portrait,omitempty"`
 }
 
-// Jobs are the runs of specs, without portraits.
+// Jobs returns jobs that train specs, without histograms.
 func Jobs(specs ...Spec) []Job {
 	out := make([]Job, len(specs))
 	for i, s := range specs {
@@ -25,7 +25,7 @@ func Jobs(specs ...Spec) []Job {
 	return out
 }
 
-// Make does the job, or reads what the store has of it; see [Run].
+// Run does the job, or reads what the store has of it; see [Run].
 func (j Job) Run(ctx context.Context, trainer *train.Trainer, store *Store, progress func(Progress)) error {
 	var err error
 	if j.Histograms {
@@ -36,7 +36,7 @@ func (j Job) Run(ctx context.Context, trainer *train.Trainer, store *Store, prog
 	return err
 }
 
-// Done tells whether the store has what the job is to make. What is shipped with the program does not count.
+// Done reports whether the store has the output of the job. Bundled results do not count.
 func (j Job) Done(store *Store) (bool, error) {
 	if j.Histograms {
 		p, _, err := store.histograms(j.Spec)
@@ -46,10 +46,10 @@ func (j Job) Done(store *Store) (bool, error) {
 	return found, err
 }
 
-// Check tells why another process could not do the job from what is written down of it, if so.
+// Check returns an error if another process could not do the job from its JSON alone.
 func (j Job) Check() error {
 	if j.Spec.WeightsPath() != "" {
-		return fmt.Errorf("run %s starts from weights of a file, %s, which its spec knows by their digest alone: only a process that is given the file can make it",
+		return fmt.Errorf("run %s starts from the weights in %s, but its spec contains only their digest: train it in a process that is given the file",
 			j.Spec.Hash(), j.Spec.WeightsPath())
 	}
 	raw, err := json.Marshal(j)
@@ -61,7 +61,7 @@ func (j Job) Check() error {
 		return err
 	}
 	if err := read.Spec.Validate(); err != nil {
-		return fmt.Errorf("run %s cannot be made from its spec alone: %w", j.Spec.Hash(), err)
+		return fmt.Errorf("run %s cannot be trained from its spec alone: %w", j.Spec.Hash(), err)
 	}
 	return nil
 }

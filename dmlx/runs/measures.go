@@ -6,35 +6,27 @@ import (
 	"strings"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Over is a measure's mean over several seeds' runs. Diverged runs are counted, never averaged.
+// MeanOf returns the mean of a measure over runs with different seeds. Diverged runs are counted but not averaged; NaN
+// is left out.
 func MeanOf(runs []*Result, measure func(*Result) float64) stats.Mean {
-	var s stats.Mean
 	var values []float64
+	diverged := 0
 	for _, r := range runs {
 		if r.Diverged != "" {
-			s.Diverged++
-		} else if v := measure(r); !math.IsNaN(v) {
-			values = append(values, v)
+			diverged++
+		} else {
+			values = append(values, measure(r))
 		}
 	}
-	s.N = len(values)
-	switch s.N {
-	case 0:
-		s.Mean = math.NaN()
-	case 1:
-		s.Mean = values[0]
-	default:
-		s.Mean, s.Std = stat.MeanStdDev(values, nil)
-	}
+	s := stats.MeanOf(values)
+	s.Diverged = diverged
 	return s
 }
 
-// Recall is the mean Recall@K of several seeds' runs, of those that measured it.
+// MeanRecall returns the mean Recall@K, a fraction, over the runs that measured it.
 func MeanRecall(runs []*Result, k int) stats.Mean {
 	return MeanOf(runs, func(r *Result) float64 {
 		if v, measured := r.Recall[k]; measured {
@@ -44,7 +36,8 @@ func MeanRecall(runs []*Result, k int) stats.Mean {
 	})
 }
 
-// PooledNoise is that of groups of runs that differ in their seed alone each. Diverged runs are left out.
+// PooledNoise returns the standard deviation of a measure over seeds, pooled over groups of runs. The runs of a group
+// differ only in their seeds. Diverged runs are left out.
 func PooledNoise(groups [][]*Result, measure func(*Result) float64) stats.Noise {
 	var means []stats.Mean
 	for _, g := range groups {
@@ -53,8 +46,8 @@ func PooledNoise(groups [][]*Result, measure func(*Result) float64) stats.Noise 
 	return stats.PoolNoise(means)
 }
 
-// MadeBy says what made results, and when: backends, machines and dates.
-func MadeBy(results []*Result) string {
+// Provenance returns one line with the backends, the machines and the dates of results.
+func Provenance(results []*Result) string {
 	var backends, machines []string
 	var first, last time.Time
 	for _, r := range results {
@@ -74,6 +67,7 @@ func MadeBy(results []*Result) string {
 	return strings.Join([]string{strings.Join(backends, ", "), strings.Join(machines, "; "), dates}, " · ")
 }
 
+// AddNew returns the list with s appended, unless it already contains s.
 func AddNew(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list

@@ -13,34 +13,35 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Result is what a finished run found, and where and how. It is kept as result.json.
+// Result contains the measures of a finished run, and where and how they were computed. It is stored as result.json.
 type Result struct {
 	Hash string `json:"run"`
 	Spec Spec   `json:"spec"`
 
-	// Backend is that of the run ("go", "xla:cpu", …). It is no part of the spec: it changes rounding only.
+	// Backend is the name of the backend ("go", "xla:cpu", …). It is not part of the spec, because it changes only the
+	// rounding.
 	Backend string    `json:"backend"`
 	Machine string    `json:"machine"`
 	Date    time.Time `json:"date"`
-	Version string    `json:"version"` // Of this module, as the Go toolchain stamped it.
-	Seconds float64   `json:"seconds"` // Of training and evaluation, without those of stopped attempts' lost epochs.
-	// DataDigest is that of the images trained and tested on.
+	Version string    `json:"version"` // [Version] of the program.
+	Seconds float64   `json:"seconds"` // Of training and evaluation, without epochs that were lost when a run was stopped.
+	// DataDigest is the digest of the images that the run trained and tested on.
 	DataDigest string `json:"data_digest"`
-	// Skipped is how many images were left out because they cannot be read, as [Spec].SkipBad allows.
+	// Skipped is the number of images left out because they cannot be read; see [Spec].SkipBad.
 	Skipped int `json:"skipped,omitempty"`
 
 	train.Measures
 
-	// Files are the run directory's other files with their SHA-256.
+	// Files are the SHA-256 of the run's other files, by name.
 	Files map[string]string `json:"files,omitempty"`
-	// Sum is the SHA-256 of all the above, so that damage shows.
+	// Sum is the SHA-256 of all fields above, to detect damage.
 	Sum string `json:"sum"`
 
-	// Shipped is true for a result that came with the program: its directory is not in the store.
+	// Bundled is true for a result that comes with the program. Its directory is not in the store.
 	Bundled bool `json:"-"`
 }
 
-// seal fills Sum.
+// seal computes Sum.
 func (r *Result) seal() error {
 	sum, err := r.sum()
 	r.Sum = sum
@@ -58,11 +59,11 @@ func (r *Result) sum() (string, error) {
 	return hex.EncodeToString(h[:]), nil
 }
 
-// errNewer is that of a result with fields that this program does not know: nothing is wrong with it.
-var errNewer = errors.New("was written by a newer version of this program, which can read it")
+// errNewer is the error for a result with unknown fields: a newer program wrote it, and it is not damaged.
+var errNewer = errors.New("was written by a newer version of this program: update to read it")
 
-// parseResult reads a result and checks it against its own sum and the hash it must have, and that the files it rests on are
-// those of a run.
+// parseResult reads a result. It checks its checksum, its hash (hash "" accepts any), and that its files have the names
+// of output files.
 func parseResult(raw []byte, hash string) (*Result, error) {
 	var r Result
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -71,25 +72,25 @@ func parseResult(raw []byte, hash string) (*Result, error) {
 	switch sum, err := r.sum(); {
 	case err != nil:
 		return nil, err
-	case sum != r.Sum && !known(raw):
+	case sum != r.Sum && !knowsAllFields(raw):
 		return nil, errNewer
 	case sum != r.Sum:
-		return nil, errors.New("is damaged: its checksum does not fit")
+		return nil, errors.New("is damaged: wrong checksum")
 	case hash != "" && r.Hash != hash:
-		return nil, fmt.Errorf("is that of another run, %s", r.Hash)
+		return nil, fmt.Errorf("belongs to another run, %s", r.Hash)
 	case r.Spec.Recipe == Recipe && r.Spec.Hash() != r.Hash:
-		return nil, fmt.Errorf("is foreign: its spec has the hash %s", r.Spec.Hash())
+		return nil, fmt.Errorf("does not belong here: its spec has the hash %s", r.Spec.Hash())
 	}
 	for name := range r.Files {
 		if !archivable.MatchString(filepath.ToSlash(name)) {
-			return nil, fmt.Errorf("rests on %q, which is no file of a run", name)
+			return nil, fmt.Errorf("lists %q, which is not an output file of a run", name)
 		}
 	}
 	return &r, nil
 }
 
-// known tells whether this program knows all fields of a result.
-func known(raw []byte) bool {
+// knowsAllFields reports whether this program knows all fields of a result.
+func knowsAllFields(raw []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	return d.Decode(new(Result)) == nil

@@ -18,17 +18,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Progress is what a run reports, once a step.
+// Progress reports on a run that is being trained.
 type Progress struct {
 	Hash      string
 	Spec      Spec
-	Run, Runs int // Which of how many runs of a table, from 1; 0 for a single run.
+	Run, Runs int // Number of this run, from 1, and of all runs; 0 for a single run.
 	train.Progress
 }
 
-// Run trains and evaluates what a spec says, or reads the result if the store has it. It goes on from a checkpoint of the
-// same backend, and begins anew without one; see [Trainer.Train]. A run that diverges is a result too; see [Measures].Diverged.
-// progress, if not nil, is called after each step, while images are decoded before and embedded after, and must return soon.
+// Run returns the result of a spec from the store, or trains and evaluates it. Training resumes from a checkpoint of
+// the same backend, if there is one; see [train.Trainer.Train]. A run that diverged has a result, too; see
+// [train.Measures].Diverged.
+//
+// progress, if not nil, is called after each step, and during decoding and embedding of images. It must return quickly.
 func Run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
 	defer brief.Catch(&err)
 	return run(ctx, trainer, store, spec, progress)
@@ -39,8 +41,8 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 		return nil, err
 	}
 	hash := spec.Hash()
-	if r, err := store.read(hash); err == nil { // Without the lock, which a store that may only be read does not give.
-		r, _, err = store.found(spec, r, nil)
+	if r, err := store.read(hash); err == nil { // Without the lock, because a read-only store has none.
+		r, _, err = store.resolve(spec, r, nil)
 		return r, err
 	}
 	unlock, err := store.lock(ctx, hash)
@@ -51,11 +53,11 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
-	set, err := OpenData(spec, store.during(ctx, spec, progress))
+	set, err := OpenData(spec, store.dataOptions(ctx, spec, progress))
 	if err != nil {
 		return nil, err
 	}
-	dir, err := store.begin(spec)
+	dir, err := store.prepareDirectory(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +82,12 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 	return r, nil
 }
 
-// begin makes a run's directory, with its spec. What is damaged, or is of another run, is set aside.
-func (s *Store) begin(spec Spec) (dir string, err error) {
+// prepareDirectory creates the directory of a run and writes its spec. A directory that is damaged or belongs to
+// another run is set aside.
+func (s *Store) prepareDirectory(spec Spec) (dir string, err error) {
 	hash := spec.Hash()
 	dir = s.Path(hash)
-	if err := ownDirectory(dir, hash); err != nil {
+	if err := checkDirectory(dir, hash); err != nil {
 		var bad *unusable
 		if !errors.As(err, &bad) {
 			return "", err
@@ -103,25 +106,26 @@ func (s *Store) begin(spec Spec) (dir string, err error) {
 	return dir, nil
 }
 
-// during is how a run opens its data set.
-func (s *Store) during(ctx context.Context, spec Spec, progress func(Progress)) DataOptions {
+// dataOptions returns the options with which a run opens its data set.
+func (s *Store) dataOptions(ctx context.Context, spec Spec, progress func(Progress)) DataOptions {
 	return DataOptions{Context: ctx, Warn: s.Warn, Decoded: func(_ string, done, total int) {
 		if progress != nil {
-			progress(Progress{Hash: spec.Hash(), Spec: spec, Progress: train.Progress{Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total}})
+			p := train.Progress{Epochs: spec.Epochs, Steps: spec.Steps(), Decoded: done, Images: total}
+			progress(Progress{Hash: spec.Hash(), Spec: spec, Progress: p})
 		}
 	}}
 }
 
-// ownDirectory tells whether a directory, if it is there, is that of the run. A directory without any spec is, while it
-// has no checkpoint: it was made in the moment of a kill.
-func ownDirectory(dir, hash string) error {
-	if _, err := contents(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// checkDirectory returns an [unusable] error if a directory exists and is not that of the run. A directory without a
+// spec passes while it has no checkpoint: a process was killed just after it created the directory.
+func checkDirectory(dir, hash string) error {
+	if _, err := listFiles(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, specFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, train.CheckpointDir, train.CheckpointFile)); err == nil {
-			return &unusable{fmt.Errorf("has a checkpoint but no %s", specFile)}
+			return &unusable{fmt.Errorf("contains a checkpoint but no %s", specFile)}
 		}
 		return nil
 	} else if err != nil {
@@ -129,15 +133,15 @@ func ownDirectory(dir, hash string) error {
 	}
 	var spec Spec
 	if err := json.Unmarshal(raw, &spec); err != nil {
-		return &unusable{fmt.Errorf("has a damaged %s: %w", specFile, err)}
+		return &unusable{fmt.Errorf("contains a damaged %s: %w", specFile, err)}
 	}
 	if have := spec.Hash(); have != hash {
-		return &unusable{fmt.Errorf("is foreign: its spec has the hash %s", have)}
+		return &unusable{fmt.Errorf("does not belong here: its spec has the hash %s", have)}
 	}
 	return nil
 }
 
-// machine is the processor and how many of its cores Go uses.
+// machine returns the name of the processor, the number of cores that Go uses, and the operating system.
 func machine() string {
 	name := runtime.GOARCH
 	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -151,8 +155,8 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
 }
 
-// Version is this module's version or revision, as far as the Go toolchain has stamped it on the program: what results
-// carry.
+// Version returns this module's version or revision as the Go toolchain stamped it on the program, or "unknown".
+// Results record it.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -405,7 +405,7 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 	state := filepath.Join(train.CheckpointDir, train.CheckpointFile)
 	weights := filepath.Join(train.CheckpointDir, "weights-002.safetensors")
 	for want, damage := range map[string]func(dir string) error{
-		"was made on backend abacus": func(dir string) error {
+		"was written on backend abacus": func(dir string) error {
 			return edit(filepath.Join(dir, state), func(s string) string {
 				var c train.Checkpoint
 				if err := json.Unmarshal([]byte(s), &c); err != nil {
@@ -446,13 +446,13 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 				return string(raw)
 			})
 		},
-		"is foreign: its spec": func(dir string) error {
+		"does not belong here: its spec": func(dir string) error {
 			return edit(filepath.Join(dir, specFile), func(s string) string { return strings.Replace(s, `"seed": 1`, `"seed": 2`, 1) })
 		},
 		"a damaged spec.json": func(dir string) error {
 			return edit(filepath.Join(dir, specFile), func(string) string { return "\x00" })
 		},
-		"has a checkpoint but no spec.json": func(dir string) error { return os.Remove(filepath.Join(dir, specFile)) },
+		"contains a checkpoint but no spec.json": func(dir string) error { return os.Remove(filepath.Join(dir, specFile)) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			s, warnings := testStore(t)
@@ -530,7 +530,7 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 		t.Skip("takes more than two seconds")
 	}
 	for want, damage := range map[string]func(dir string) error{
-		"checksum does not fit": func(dir string) error {
+		"wrong checksum": func(dir string) error {
 			path := filepath.Join(dir, resultFile)
 			raw, err := os.ReadFile(path)
 			if err != nil {
@@ -538,9 +538,9 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 			}
 			return os.WriteFile(path, bytes.Replace(raw, []byte(`"map_at_r": 0.`), []byte(`"map_at_r": 0.9`), 1), 0o600)
 		},
-		"damaged: unexpected end": func(dir string) error { return os.Truncate(filepath.Join(dir, resultFile), 100) },
-		"lacks labels.npy":        func(dir string) error { return os.Remove(filepath.Join(dir, train.LabelsFile)) },
-		"checksum of embeddings":  func(dir string) error { return os.Truncate(filepath.Join(dir, train.EmbeddingsFile), 128) },
+		"damaged: unexpected end":   func(dir string) error { return os.Truncate(filepath.Join(dir, resultFile), 100) },
+		"lacks the file labels.npy": func(dir string) error { return os.Remove(filepath.Join(dir, train.LabelsFile)) },
+		"checksum of embeddings":    func(dir string) error { return os.Truncate(filepath.Join(dir, train.EmbeddingsFile), 128) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			s, warnings := testStore(t)
@@ -650,7 +650,7 @@ func TestRemoveAndFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove(r.Hash); err == nil || !strings.Contains(err.Error(), "being worked on") {
+	if err := s.Remove(r.Hash); err == nil || !strings.Contains(err.Error(), "another process works on") {
 		t.Errorf("a run in use was removed: %v", err)
 	}
 	unlock()

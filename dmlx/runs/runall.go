@@ -11,35 +11,36 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Options of [Reproduce].
+// Options control [RunAll] and [AllHistograms].
 type Options struct {
-	// Jobs is how many runs are made at once; 0 is 1. In one process they share the backend's threads, and each other's time: on
-	// two cores two at once take longer than one after the other ("dmlx bench --only jobs").
+	// Jobs is the number of runs trained at once; 0 is 1. Runs in one process share its processors: on two cores two runs
+	// at once take longer than one after the other ("dmlx bench --only jobs").
 	Jobs int
-	// Apart, if there is one, makes a job in a process of its own and returns when the store has it.
+	// RunProcess, if not nil, does a job in a process of its own and returns when the store has the result.
 	RunProcess func(ctx context.Context, job Job, progress func(Progress)) error
-	// Seeds are taken instead of the preset's.
+	// Seeds replace the seeds of the preset.
 	Seeds []uint64
-	// Fresh does without the results that are shipped with the program.
+	// IgnoreBundled trains runs even if their results are bundled with the program.
 	IgnoreBundled bool
-	// Have makes no runs: cells keep those that are there.
+	// CachedOnly trains nothing: only results that exist are returned.
 	CachedOnly bool
-	// Elsewhere, if there is one, makes what is missing in place of this process, on other machines say, and returns when the
-	// store has it. Its error is handed on as it is.
+	// Submit, if not nil, has the missing jobs done elsewhere, for example on a cluster, and returns when the store has
+	// the results. Its error is returned unchanged.
 	Submit func(context.Context, []Job) error
-	// Progress is told of each step of a run that is made, one call at a time.
+	// Progress, if not nil, is called after each training step, one call at a time.
 	Progress func(Progress)
 }
 
-// RunAll has the results of specs, in their order, and tells how many of them were made: those that the store or the program
-// has are read, the others are made as the options say, each once. With [Options.Have] those are nil.
+// RunAll returns the results of specs, in their order, and how many of them were trained. Results in the store or
+// bundled with the program are read; the others are trained as the options say, each once. With [Options].CachedOnly
+// the missing results are nil. choose opens the backend; it is called only if this process trains.
 func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options) (results []*Result, ran int, err error) {
 	find := store.Lookup
 	if o.IgnoreBundled {
 		find = store.lookup
 	}
 	results = make([]*Result, len(specs))
-	slots := make(map[string][]int) // Where the results of a missing run are wanted, by its hash.
+	slots := make(map[string][]int) // Positions of a missing run in specs, by its hash.
 	var missing []Spec
 	for i, spec := range specs {
 		r, found, err := find(spec)
@@ -59,7 +60,7 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 	if o.CachedOnly || len(missing) == 0 {
 		return results, 0, nil
 	}
-	if choose, err = o.send(ctx, store, Jobs(missing...), choose); err != nil {
+	if choose, err = o.submit(ctx, store, Jobs(missing...), choose); err != nil {
 		return nil, 0, err
 	}
 	trainer, err := choose()
@@ -67,14 +68,14 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 		return nil, 0, err
 	}
 	runs, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		err := o.work(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
+		err := o.runJob(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
 		})
 		if err != nil {
 			return nil, err
 		}
-		return made(store.lookup(missing[i]))
+		return mustBeStored(store.lookup(missing[i]))
 	})
 	if err != nil {
 		return nil, 0, err
@@ -87,20 +88,21 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 	return results, len(runs), nil
 }
 
-// made is what a job left in the store; that it is not there is an error.
-func made(r *Result, found bool, err error) (*Result, error) {
+// mustBeStored turns a result that the store lacks after its job was done into an error.
+func mustBeStored(r *Result, found bool, err error) (*Result, error) {
 	if err == nil && !found {
-		err = errors.New("it was made, but the store has no sound result of it")
+		err = errors.New("training ended, but the store has no valid result")
 	}
 	return r, err
 }
 
-// send has jobs made elsewhere, if that is wished, and then replaces choose: all is in the store, and no backend needed.
-func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error)) (func() (*train.Trainer, error), error) {
-	nothing := func() (*train.Trainer, error) { return nil, nil }
+// submit has jobs done elsewhere if the options say so. It returns the function that opens the backend for this
+// process, which opens none if other processes do the work.
+func (o Options) submit(ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error)) (func() (*train.Trainer, error), error) {
+	noBackend := func() (*train.Trainer, error) { return nil, nil }
 	if o.Submit == nil {
 		if o.RunProcess != nil {
-			return nothing, nil
+			return noBackend, nil
 		}
 		return choose, nil
 	}
@@ -111,22 +113,22 @@ func (o Options) send(ctx context.Context, store *Store, jobs []Job, choose func
 		if done, err := j.Done(store); err != nil {
 			return nil, err
 		} else if !done {
-			return nil, fmt.Errorf("run %s is not in %s, though it was to be made elsewhere", j.Spec.Hash(), store.Dir)
+			return nil, fmt.Errorf("run %s was submitted, but its result is not in %s", j.Spec.Hash(), store.Dir)
 		}
 	}
-	return nothing, nil
+	return noBackend, nil
 }
 
-// work makes a job, apart if that is wished; the store then has it.
-func (o Options) work(ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress)) error {
+// runJob does a job, in a process of its own if the options say so. The store then has its result.
+func (o Options) runJob(ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress)) error {
 	if o.RunProcess == nil || o.Submit != nil {
 		return job.Run(ctx, trainer, store, progress)
 	}
 	return o.RunProcess(ctx, job, progress)
 }
 
-// forEachSpec does a piece of work for each spec, as many at once as the options say, and hands its progress on, one call at
-// a time. The first error, which says whose it is, ends all of them.
+// forEachSpec calls do for each spec, as many at once as the options say, and passes on its progress, one call at a
+// time. The first error stops all of them; it names the spec.
 func forEachSpec[T any](ctx context.Context, o Options, specs []Spec, what string, do func(ctx context.Context, i int, progress func(Progress)) (T, error)) ([]T, error) {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, o.Jobs))

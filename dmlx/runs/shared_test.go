@@ -89,7 +89,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 				t.Fatal(err)
 			}
 			hash := tiny().Hash()
-			if e := s.Entry(hash); !strings.Contains(e.Bad, "symbolic link, which is not followed") {
+			if e := s.Entry(hash); !strings.Contains(e.Bad, "links are not followed") {
 				t.Errorf("entry %+v", e)
 			}
 			if entries, err := s.List(); err != nil || len(entries) != 1 || !strings.Contains(entries[0].Bad, "symbolic link") {
@@ -101,7 +101,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			}
 			mustRun(t, goBackend(), s, tiny())
 			sameAsReference(t, s, tiny())
-			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "symbolic link, which is not followed; set aside") {
+			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "links are not followed; set aside") {
 				t.Errorf("%q", *warnings)
 			}
 			if err := os.Rename(s.Path(hash), s.Path(hash)+".kept"); err != nil {
@@ -130,7 +130,7 @@ func inRun(s *Store, name, to string) error {
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
-	files, err := contents(dir)
+	files, err := listFiles(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,14 +262,14 @@ func TestLeftoversOfKills(t *testing.T) {
 	}
 	defer unlock()
 	old := time.Now().Add(-100 * time.Hour)
-	if err := errors.Join(os.Rename(kept, killed), os.Mkdir(s.Path(hash)+removedName, 0o755), os.Mkdir(locked+removedName, 0o755),
+	if err := errors.Join(os.Rename(kept, killed), os.Mkdir(s.Path(hash)+removedSuffix, 0o755), os.Mkdir(locked+removedSuffix, 0o755),
 		os.Symlink(kept, filepath.Join(s.Dir, importPrefix+"link")), os.Chtimes(working, old, old)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Merge(t.Context(), from, false); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{working: true, killed: false, s.Path(hash) + removedName: false, locked + removedName: true, s.Path(hash): true} {
+	for path, want := range map[string]bool{working: true, killed: false, s.Path(hash) + removedSuffix: false, locked + removedSuffix: true, s.Path(hash): true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
 		}

@@ -13,24 +13,27 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Recipe is the version of everything that a spec does not say: sampler, augmentation, schedule, the synthetic sets,
-// the layers. It is raised when one of them changes its numbers, so that no old result is served for a new recipe.
+// Recipe is the version of everything that a spec does not contain: the sampler, the augmentation, the schedule, the
+// synthetic data sets and the layers. Raise it when one of them changes its numbers, so that a new recipe never returns
+// an old result.
 const Recipe = 1
 
-// Spec says all that decides a run's numbers, up to the backend's rounding. Its hash names the run.
+// Spec contains everything that decides the numbers of a run, except for the rounding of the backend. Its hash names
+// the run.
 type Spec struct {
 	Recipe int `json:"recipe"`
 
-	// Data is a data set's name or the path of a folder of images. A folder is known by its content's digest, not by
-	// where it lies; so is a published set that AllowPartial lets differ from what was published, or of which SkipBad leaves
-	// out images that cannot be read. Size is the side of the square images. TrainClasses and TestClasses, if not 0, take fewer classes.
+	// Data is the name of a data set or the path of a folder of images. A folder is identified by DataDigest, the digest
+	// of its content, and not by its path. So is a published set that may be incomplete: AllowPartial accepts a copy that
+	// differs from the published one, SkipBad leaves out images that cannot be read. Size is the side of the square images
+	// in pixels. TrainClasses and TestClasses limit the number of classes; 0 is all.
 	Data         string `json:"data"`
 	DataDigest   string `json:"data_digest,omitempty"`
 	Size         int    `json:"size"`
 	TrainClasses int    `json:"train_classes,omitempty"`
 	TestClasses  int    `json:"test_classes,omitempty"`
-	// HeldOut, if not 0, keeps every so many-th training class out of training, to choose a learning rate by: its images
-	// are ranked against each other at the end. See [Result.HeldOutRecall].
+	// HeldOut keeps every HeldOut-th training class out of training; 0 keeps none. At the end the held-out images are
+	// ranked against each other, to choose a learning rate by. See [train.Measures].HeldOutRecall.
 	HeldOut      int  `json:"held_out,omitempty"`
 	AllowPartial bool `json:"allow_partial,omitempty"`
 	SkipBad      bool `json:"skip_bad,omitempty"`
@@ -38,26 +41,27 @@ type Spec struct {
 	train.Config
 }
 
-// Hash is 12 hexadecimal digits of the SHA-256 of the spec's canonical form, [Spec.Canonical].
+// Hash returns the first 12 hexadecimal digits of the SHA-256 of [Spec.Canonical].
 func (s Spec) Hash() string {
 	sum := sha256.Sum256(s.Canonical())
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// Canonical is the spec as one line of JSON with its keys in a fixed order and a folder by its name alone.
+// Canonical returns the spec as one line of JSON with a fixed order of keys. A folder of images is reduced to its base
+// name.
 func (s Spec) Canonical() []byte {
 	if s.DataDigest != "" {
 		s.Data = filepath.Base(s.Data)
 	}
 	out, err := json.Marshal(s)
-	if err != nil { // Only a value that Validate rejects: NaN or Inf as a learning rate.
+	if err != nil { // JSON has no NaN or Inf. Validate rejects them, so this hash names no run.
 		return fmt.Appendf(nil, "%+v", s)
 	}
 	return out
 }
 
-// Ready is [Spec.Validate] for a spec that is to be run here: of weights and a published data set that are both missing, the
-// data set, the longer errand, is told first.
+// Ready is [Spec.Validate] for a spec that is about to be trained on this machine. If both the weights and a published
+// data set are missing, the error is about the data set, because it takes longer to get.
 func (s Spec) Ready() error {
 	err := s.Validate()
 	if err != nil && IsPublished(s.Data) {
@@ -68,16 +72,16 @@ func (s Spec) Ready() error {
 	return err
 }
 
-// Validate tells what is wrong with a spec before any work is done. What depends on the data is found when it is open.
+// Validate returns an error if the spec cannot be trained on any data. [Feasible] also checks the data set.
 func (s Spec) Validate() error {
 	if s.Recipe != Recipe {
-		return fmt.Errorf("recipe %d: this program trains by recipe %d", s.Recipe, Recipe)
+		return fmt.Errorf("the spec has recipe %d, but this program trains with recipe %d", s.Recipe, Recipe)
 	}
 	if s.Data == "" {
-		return errors.New("no data set given")
+		return errors.New("the spec has no data set")
 	}
 	if (s.AllowPartial || s.SkipBad) && s.DataDigest == "" {
-		return errors.New("a data set that may lack images, without its digest: take a spec from a preset")
+		return errors.New("the spec allows missing images but has no data_digest: make the spec from a preset, which computes it")
 	}
 	err := train.AtLeast([]train.Bound{
 		{Name: "image size", Value: s.Size, Least: 8}, {Name: "train classes", Value: s.TrainClasses}, {Name: "test classes", Value: s.TestClasses},
@@ -87,7 +91,7 @@ func (s Spec) Validate() error {
 		return err
 	}
 	if s.Size > 1<<14 {
-		return fmt.Errorf("images of %d pixels: want at most %d", s.Size, 1<<14)
+		return fmt.Errorf("image size %d: want at most %d pixels", s.Size, 1<<14)
 	}
 	if s.HeldOut == 1 {
 		return errors.New("every training class is held out: hold out every second or fewer")
@@ -95,28 +99,28 @@ func (s Spec) Validate() error {
 	return s.Config.Validate()
 }
 
-// WithRule returns the spec with another rule, which may be the user's own; see [Config.WithRule].
+// WithRule returns the spec with another rule, which may be a custom one; see [train.Config.WithRule].
 func (s Spec) WithRule(r dmlx.Rule) (out Spec, err error) {
 	out = s
 	out.Config, err = s.Config.WithRule(r)
 	return out, err
 }
 
-// WithLoss returns the spec with a loss in the place of its rule; see [Config.WithLoss].
+// WithLoss returns the spec with a loss in place of its rule; see [train.Config.WithLoss].
 func (s Spec) WithLoss(loss, miner string) (out Spec, err error) {
 	out = s
 	out.Config, err = s.Config.WithLoss(loss, miner)
 	return out, err
 }
 
-// WithExchange returns the spec with parts of its loss exchanged; see [Config.WithExchange].
+// WithExchange returns the spec with parts of its loss exchanged; see [train.Config.WithExchange].
 func (s Spec) WithExchange(parts string) (out Spec, err error) {
 	out = s
 	out.Config, err = s.Config.WithExchange(parts)
 	return out, err
 }
 
-// WithStart returns the spec with another backbone or start of it; see [Config.WithStart].
+// WithStart returns the spec with another backbone or other initial weights; see [train.Config.WithStart].
 func (s Spec) WithStart(arch, weights string) (out Spec, err error) {
 	out = s
 	out.Config, err = s.Config.WithStart(arch, weights)

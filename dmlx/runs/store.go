@@ -2,10 +2,8 @@ package runs
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,55 +16,50 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
-	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Files of a run's directory.
+// Files in the directory of a run.
 const (
-	specFile = "spec.json"
-
+	specFile   = "spec.json"
 	resultFile = "result.json"
 )
 
-// Store is a folder with a directory for each run, named by the hash of its spec. Any number of processes may use it at
-// once: a run is written by the one that holds its lock, and each file appears complete or not at all.
+// Store is a folder that has a directory for each run, named by the hash of its spec. Many processes may use it at
+// once: only the process that holds the lock of a run writes it, and files are replaced atomically.
 type Store struct {
 	Dir string
-	// Opening is how [Store.Look] opens a run's data set. Its Warn is also told what was found damaged and set aside, and
-	// what [Run] finds to say of a data set, a line each.
+	// DataOptions are used to open data sets. Warn also receives a line for each damaged file that is set aside, and the
+	// warnings of [Run] about a data set.
 	DataOptions
 }
 
-// OpenStore opens a store, and makes the folder if it is not there. A store that may only be read can be read.
+// OpenStore opens a store, and creates its folder if it does not exist. A read-only store can be opened, too.
 func OpenStore(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o777); err != nil { // As the umask lets: a store may be a group's.
+	// The umask decides who may write, because a group may share a store.
+	if err := os.MkdirAll(filepath.Join(dir, locksDir), 0o777); err != nil {
 		if info, missing := os.Stat(dir); missing != nil || !info.IsDir() || !readOnly(err) {
-			return nil, fmt.Errorf("the run store cannot be made: %w", err)
+			return nil, fmt.Errorf("the run store cannot be created: %w", err)
 		}
 	}
 	return &Store{Dir: dir}, nil
 }
 
-// readOnly tells whether an error says that this process may not write where it tried to.
+// readOnly reports whether an error means that this process has no permission to write.
 func readOnly(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
-// Path is the directory of a run, whether or not it is there.
+// Path returns the directory of a run, which may not exist.
 func (s *Store) Path(hash string) string { return filepath.Join(s.Dir, hash) }
 
 func (s *Store) warn(format string, args ...any) {
@@ -75,74 +68,11 @@ func (s *Store) warn(format string, args ...any) {
 	}
 }
 
-const locksDir = ".locks" // Outside the runs, so that a run can be set aside while it is locked.
-
-// lockFile is the lock of a name. Its file is never removed, since the lock of a removed file holds no one off. It is opened
-// for writing, without which NFS gives no exclusive lock, and may be written by all that the umask lets.
-func (s *Store) lockFile(name string) *flock.Flock {
-	return flock.New(filepath.Join(s.Dir, locksDir, name), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
-}
-
-// tryLock takes a lock that is free.
-func (s *Store) tryLock(name string) (unlock func(), free bool, err error) {
-	if err := durable.NoLink(s.Dir, filepath.Join(locksDir, name)); err != nil {
-		return nil, false, err
-	}
-	l := s.lockFile(name)
-	if free, err = l.TryLock(); err != nil {
-		return nil, false, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return func() { _ = l.Unlock() }, free, nil
-}
-
-// lock waits until no other process works on the run.
-func (s *Store) lock(ctx context.Context, hash string) (unlock func(), err error) {
-	return s.waitFor(ctx, hash, "works on run "+hash)
-}
-
-// Lock waits until no other process, here or on a machine that shares the store, has the lock of a name. The system frees a
-// lock when its process ends, however it does; the server of a network file system that of a machine it no longer hears
-// of, after its lease.
-func (s *Store) Lock(ctx context.Context, name string) (unlock func(), err error) {
-	if name == "" || runName.MatchString(name) || filepath.Base(name) != name {
-		return nil, fmt.Errorf("lock %q: want a name that is no path and no run's", name)
-	}
-	return s.waitFor(ctx, name, "has the lock "+name)
-}
-
-// Locked tells whether another process has the lock of a name.
-func (s *Store) Locked(name string) (bool, error) {
-	unlock, free, err := s.tryLock(name)
-	if err == nil && free {
-		unlock()
-	}
-	return !free, err
-}
-
-func (s *Store) waitFor(ctx context.Context, name, does string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Join(s.Dir, locksDir), 0o777); err != nil {
-		return nil, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	unlock, free, err := s.tryLock(name)
-	if err != nil || free {
-		return unlock, err
-	}
-	s.warn("waiting for another process that %s", does)
-	l := s.lockFile(name)
-	if _, err := l.TryLockContext(ctx, 100*time.Millisecond); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("stopped while waiting for another process that %s: %w", does, ctx.Err())
-		}
-		return nil, fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	return func() { _ = l.Unlock() }, nil
-}
-
 // setAside renames a file or directory that cannot be used, so that it is neither used nor lost.
 func (s *Store) setAside(path string, why error) error { return durable.SetAside(path, why, s.Warn) }
 
-// Lookup finds the result of a spec: that in the store, else the one shipped with the program. A result that is damaged
-// or belongs elsewhere is set aside, with its directory, and not found.
+// Lookup returns the result of a spec from the store, or else the one bundled with the program. A result that is
+// damaged or belongs to another spec counts as not found, and its directory is set aside.
 func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
 	r, found, err := s.lookup(spec)
 	if err != nil || found {
@@ -156,38 +86,39 @@ func (s *Store) Lookup(spec Spec) (*Result, bool, error) {
 	return r, found, nil
 }
 
-// lookup is Lookup in the store alone. What another process works on is not found: it sets aside what is damaged.
+// lookup is Lookup without the bundled results. A damaged run that another process works on is left alone.
 func (s *Store) lookup(spec Spec) (*Result, bool, error) {
 	hash := spec.Hash()
 	r, err := s.read(hash)
 	var bad *unusable
 	if !errors.As(err, &bad) {
-		return s.found(spec, r, err)
+		return s.resolve(spec, r, err)
 	}
 	unlock, free, err := s.tryLock(hash)
 	if err != nil || !free {
 		return nil, false, err
 	}
 	defer unlock()
-	return s.lookupLocked(spec) // Read again: it may be another one by now.
+	return s.lookupLocked(spec) // Read again, because another process may have replaced it.
 }
 
-// lookupLocked is lookup for the process that holds the run's lock.
+// lookupLocked is lookup for a process that holds the lock of the run.
 func (s *Store) lookupLocked(spec Spec) (*Result, bool, error) {
 	hash := spec.Hash()
 	r, err := s.read(hash)
-	if errors.Is(err, fs.ErrNotExist) { // Another machine may have written it before it let go of the lock.
+	if errors.Is(err, fs.ErrNotExist) { // Another machine may have written it just before it released the lock.
 		s.Refresh(hash)
 		r, err = s.read(hash)
 	}
-	return s.found(spec, r, err)
+	return s.resolve(spec, r, err)
 }
 
 const refreshPrefix = ".refresh-"
 
-// Refresh makes sure that what other machines have written of a run is seen. The client of a network file system remembers
-// for a while, a minute on NFS, that a name is not there, until it changes the folder itself; so this makes a file in it and
-// removes it again. What cannot be written is left as it is.
+// Refresh makes files of a run visible that other machines have just written. The client of a network file system
+// caches for a while (on NFS for a minute) that a name does not exist, until it changes the folder itself. Refresh
+// therefore creates and removes a temporary file in the store and in the run's directory. It does nothing where it
+// cannot write.
 func (s *Store) Refresh(hash string) {
 	if durable.NoLink(s.Dir, hash) != nil {
 		return
@@ -200,8 +131,8 @@ func (s *Store) Refresh(hash string) {
 	}
 }
 
-// found judges what [Store.read] returned.
-func (s *Store) found(spec Spec, r *Result, err error) (*Result, bool, error) {
+// resolve turns the outcome of [Store.read] into that of a lookup, and sets damaged runs aside.
+func (s *Store) resolve(spec Spec, r *Result, err error) (*Result, bool, error) {
 	var bad *unusable
 	switch {
 	case err == nil:
@@ -215,10 +146,10 @@ func (s *Store) found(spec Spec, r *Result, err error) (*Result, bool, error) {
 	return nil, false, err
 }
 
-// unusable says why a run directory with a result is not to be trusted.
+// unusable says why the directory of a run cannot be trusted.
 type unusable struct{ error }
 
-// read reads a run's result and checks that its files are whole.
+// read reads the result of a run and verifies the checksums of its files.
 func (s *Store) read(hash string) (*Result, error) {
 	r, err := s.readSummary(hash)
 	if err != nil {
@@ -230,40 +161,40 @@ func (s *Store) read(hash string) (*Result, error) {
 			return nil, err
 		}
 		if sum != want {
-			return nil, &unusable{fmt.Errorf("is damaged: the checksum of %s does not fit", name)}
+			return nil, &unusable{fmt.Errorf("is damaged: wrong checksum of %s", name)}
 		}
 	}
 	return r, nil
 }
 
-// contents lists the files in a run's directory, by their names there with slashes. The error is an [unusable] if the
-// directory, or something in it, is a symbolic link or another thing that is no file: who may write to a store could
-// make others read or overwrite their own files by it, or wait for ever.
-func contents(dir string) (map[string]bool, error) {
+// listFiles returns the files in the directory of a run, named relative to it with slashes. It returns an [unusable]
+// error for symbolic links and special files: with them, anyone who may write to a store could make others read or
+// overwrite their own files, or wait forever.
+func listFiles(dir string) (map[string]bool, error) {
 	files := make(map[string]bool)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(dir, path) // It is below dir.
+		name, _ := filepath.Rel(dir, path) // Never fails, because path is below dir.
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && name != ".": // It was removed meanwhile.
+		case errors.Is(err, fs.ErrNotExist) && name != ".": // It was removed during the walk.
 		case err != nil:
 			return err
 		case d.Type()&fs.ModeSymlink != 0 && name == ".":
-			return &unusable{errors.New("is a symbolic link, which is not followed")}
+			return &unusable{errors.New("is a symbolic link; links are not followed")}
 		case d.Type()&fs.ModeSymlink != 0:
-			return &unusable{fmt.Errorf("has %s, a symbolic link, which is not followed", name)}
+			return &unusable{fmt.Errorf("contains the symbolic link %s; links are not followed", name)}
 		case d.Type().IsRegular():
 			files[filepath.ToSlash(name)] = true
 		case !d.IsDir():
-			return &unusable{fmt.Errorf("has %s, which is neither a file nor a folder", name)}
+			return &unusable{fmt.Errorf("contains %s, which is neither a file nor a folder", name)}
 		}
 		return nil
 	})
 	return files, err
 }
 
-// glance reads a run's result, which has its own sum, and checks that its files are there.
+// readSummary reads the result of a run, which has its own checksum, and checks that its files exist.
 func (s *Store) readSummary(hash string) (*Result, error) {
-	files, err := contents(s.Path(hash))
+	files, err := listFiles(s.Path(hash))
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +213,7 @@ func (s *Store) readSummary(hash string) (*Result, error) {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(s.Path(hash), name)); errors.Is(err, fs.ErrNotExist) {
-			return nil, &unusable{fmt.Errorf("lacks %s", name)}
+			return nil, &unusable{fmt.Errorf("lacks the file %s", name)}
 		} else if err != nil {
 			return nil, err
 		}
@@ -290,19 +221,19 @@ func (s *Store) readSummary(hash string) (*Result, error) {
 	return r, nil
 }
 
-// Entry is a run of the store as [Store.List] sees it.
+// Entry describes a run of the store, finished or not.
 type Entry struct {
 	Hash   string
 	Spec   Spec
-	Result *Result // nil while the run is not finished.
-	Epoch  int     // Epochs done, of an unfinished run.
-	Bad    string  // Why it cannot be used, if so.
+	Result *Result // nil if the run is unfinished.
+	Epoch  int     // Completed epochs of an unfinished run.
+	Bad    string  // Why the run cannot be used; "" if it can.
 }
 
 var runName = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
-// List reads all runs, the latest result first. It changes nothing. Of the files that a result rests on it looks only whether
-// they are there, since there may be a hundred thousand runs; [Store.Entry] reads them.
+// List returns all runs of the store, the latest result first. It changes nothing. To be fast for a hundred thousand
+// runs it does not verify checksums, only that files exist; [Store.Entry] verifies them.
 func (s *Store) List() ([]Entry, error) {
 	hashes, err := s.hashes()
 	if err != nil {
@@ -310,7 +241,7 @@ func (s *Store) List() ([]Entry, error) {
 	}
 	out := make([]Entry, len(hashes))
 	var group errgroup.Group
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // Some wait for the disk.
+	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // More than the processors, because some wait for the disk.
 	const share = 256
 	for from := 0; from < len(hashes); from += share {
 		group.Go(func() error {
@@ -320,7 +251,7 @@ func (s *Store) List() ([]Entry, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // None fails.
+	_ = group.Wait() // Its functions return no errors.
 	slices.SortStableFunc(out, func(a, b Entry) int {
 		date := func(e Entry) int64 {
 			if e.Result == nil {
@@ -333,7 +264,7 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// hashes lists the runs there are, in order. Symbolic links are among them, and found to be unusable.
+// hashes returns the hashes of all runs in order. It includes symbolic links, so that they are reported as unusable.
 func (s *Store) hashes() ([]string, error) {
 	dirs, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -348,7 +279,7 @@ func (s *Store) hashes() ([]string, error) {
 	return out, nil
 }
 
-// Entry looks at one run, finished or not. It changes nothing.
+// Entry describes one run and verifies its checksums. It changes nothing.
 func (s *Store) Entry(hash string) Entry { return s.entry(hash, s.read) }
 
 func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entry {
@@ -374,13 +305,14 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 	return e
 }
 
-// Find is the full hash of the one run, of the store or shipped with the program, that begins with the given digits.
+// Find returns the full hash of the run, in the store or bundled, that begins with a prefix. It returns an error if no
+// run or several runs do.
 func (s *Store) Find(prefix string) (string, error) {
 	hashes, err := s.hashes()
 	if err != nil {
 		return "", err
 	}
-	shipped, err := Bundled()
+	bundled, err := Bundled()
 	if err != nil {
 		return "", err
 	}
@@ -390,7 +322,7 @@ func (s *Store) Find(prefix string) (string, error) {
 			found = append(found, hash)
 		}
 	}
-	for hash := range shipped {
+	for hash := range bundled {
 		if strings.HasPrefix(hash, prefix) && !slices.Contains(found, hash) {
 			found = append(found, hash)
 		}
@@ -400,20 +332,20 @@ func (s *Store) Find(prefix string) (string, error) {
 	case prefix == "" || len(found) == 0:
 		return "", fmt.Errorf("no run %q in %s", prefix, s.Dir)
 	case len(found) > 1:
-		return "", fmt.Errorf("run %q is not clear: there are %s", prefix, strings.Join(found, ", "))
+		return "", fmt.Errorf("the prefix %q fits several runs: %s", prefix, strings.Join(found, ", "))
 	}
 	return found[0], nil
 }
 
-// Get reads a finished run by its hash, or a result that is shipped with the program.
+// Get returns the result of a run by its hash, from the store or else from the bundled results.
 func (s *Store) Get(hash string) (*Result, error) {
 	r, err := s.read(hash)
 	if errors.Is(err, fs.ErrNotExist) {
-		shipped, err := Bundled()
+		bundled, err := Bundled()
 		if err != nil {
 			return nil, err
 		}
-		if r, there := shipped[hash]; there {
+		if r, ok := bundled[hash]; ok {
 			return r, nil
 		}
 		return nil, fmt.Errorf("run %s is not finished", hash)
@@ -423,35 +355,13 @@ func (s *Store) Get(hash string) (*Result, error) {
 	return r, nil
 }
 
-// Metrics reads a run's epochs: none of a run that has not finished one, or that is not in the store.
-func (s *Store) Metrics(hash string) ([]train.Epoch, error) {
-	if err := durable.NoLink(s.Dir, filepath.Join(hash, train.MetricsFile)); err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(filepath.Join(s.Path(hash), train.MetricsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var out []train.Epoch
-	for line := range strings.Lines(string(raw)) {
-		var e train.Epoch
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			return nil, fmt.Errorf("run %s: %s, line %d: %w", hash, train.MetricsFile, len(out)+1, err)
-		}
-		out = append(out, e)
-	}
-	return out, nil
-}
-
-// Put keeps a result that was not made by [Run], with the files that it rests on; their sums, and its own, are filled in. It
-// fails if the store has something of that run.
+// Put adds a result that was not computed by [Run], with the files it depends on. It fills in the hash, the checksums
+// of the files and the result's own checksum. It returns an error if the store already has a directory of that run.
 func (s *Store) Put(r *Result, files map[string][]byte) error {
 	r.Hash, r.Files = r.Spec.Hash(), make(map[string]string)
 	for name, raw := range files {
 		if !archivable.MatchString(name) || name == specFile || name == resultFile {
-			return fmt.Errorf("%q is no file that a result rests on", name)
+			return fmt.Errorf("%q is not the name of an output file of a run", name)
 		}
 		sum := sha256.Sum256(raw)
 		r.Files[name] = hex.EncodeToString(sum[:])
@@ -483,27 +393,27 @@ func (s *Store) Put(r *Result, files map[string][]byte) error {
 		}
 	}
 	if err := os.Rename(dir, s.Path(r.Hash)); errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("something of run %s is in the store already", r.Hash)
+		return fmt.Errorf("the store already has a directory of run %s", r.Hash)
 	} else if err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	return nil
 }
 
-// Remove deletes a run for good. It fails while a process works on it.
+// Remove deletes a run for good. It returns an error while another process works on the run.
 func (s *Store) Remove(hash string) error {
 	if !runName.MatchString(hash) {
-		return fmt.Errorf("%q is no run", hash)
+		return fmt.Errorf("%q is not the hash of a run: want 12 hexadecimal digits", hash)
 	}
 	unlock, free, err := s.tryLock(hash)
 	if err != nil {
 		return err
 	} else if !free {
-		return fmt.Errorf("run %s is being worked on", hash)
+		return fmt.Errorf("another process works on run %s", hash)
 	}
 	defer unlock()
-	// Renamed first, so that a removal which is cut short leaves no half a run under its name.
-	dead := s.Path(hash) + removedName
+	// Renamed first, so that an interrupted removal leaves no partial run under its name.
+	dead := s.Path(hash) + removedSuffix
 	if err := os.RemoveAll(dead); err != nil {
 		return err
 	}
@@ -511,127 +421,4 @@ func (s *Store) Remove(hash string) error {
 		return err
 	}
 	return os.RemoveAll(dead)
-}
-
-//go:embed bundled
-var bundledFiles embed.FS
-
-// Shipped are the results that come with the program, by hash. They were made by [Ship] from a store.
-var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
-	out := make(map[string]*Result)
-	err := forEachBundled("bundled/*.json", "result", func(raw []byte) error {
-		r, err := parseResult(raw, "")
-		if err == nil {
-			r.Bundled = true
-			out[r.Hash] = r
-		}
-		return err
-	})
-	return out, err
-})
-
-// forEachShipped reads the lists in the shipped files of a pattern, item by item.
-func forEachBundled(pattern, what string, read func(raw []byte) error) error {
-	files, err := fs.Glob(bundledFiles, pattern)
-	if err != nil {
-		return err
-	}
-	for _, name := range files {
-		raw, err := bundledFiles.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		var list []json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		for i, raw := range list {
-			if err := read(raw); err != nil {
-				return fmt.Errorf("%s: %s %d %w", name, what, i, err)
-			}
-		}
-	}
-	return nil
-}
-
-// Ship writes results as a file for the shipped folder and tells how many: each once, a line each in the order of their
-// hashes, without the sums of the files that stay behind in the store.
-func WriteBundled(path string, results []*Result) (int, error) {
-	lines := make(map[string]string)
-	for _, r := range results {
-		c := *r
-		c.Files = nil
-		if err := c.seal(); err != nil {
-			return 0, err
-		}
-		raw, err := json.Marshal(c)
-		if err != nil {
-			return 0, err
-		}
-		lines[r.Hash] = string(raw)
-	}
-	var list []string
-	for _, hash := range slices.Sorted(maps.Keys(lines)) {
-		list = append(list, lines[hash])
-	}
-	text := "[\n" + strings.Join(list, ",\n") + "\n]\n"
-	return len(list), durable.WriteFile(path, []byte(text), 0o644)
-}
-
-// Embeddings reads a finished run's embeddings of the test set, of length 1, and those of the gallery, nil if the test set
-// is ranked against itself.
-func (s *Store) Embeddings(hash string) (test, gallery *retrieval.Embeddings, err error) {
-	r, err := s.Get(hash)
-	if err != nil {
-		return nil, nil, err
-	}
-	read := func(embeddings, labels string) (*retrieval.Embeddings, error) {
-		if r.Files[embeddings] == "" {
-			return nil, nil
-		}
-		values, shape, err := npy.ReadFloat32(filepath.Join(s.Path(hash), embeddings))
-		if err != nil {
-			return nil, err
-		}
-		classes, _, err := npy.ReadInt64(filepath.Join(s.Path(hash), labels))
-		if err != nil {
-			return nil, err
-		}
-		if len(shape) != 2 || shape[0] != len(classes) {
-			return nil, fmt.Errorf("run %s: %s of shape %v does not fit %d labels", hash, embeddings, shape, len(classes))
-		}
-		return &retrieval.Embeddings{Values: values, Dim: shape[1], Labels: classes}, nil
-	}
-	if test, err = read(train.EmbeddingsFile, train.LabelsFile); err != nil {
-		return nil, nil, err
-	}
-	if test == nil {
-		return nil, nil, fmt.Errorf("run %s has no embeddings: %s", hash, r.Diverged)
-	}
-	gallery, err = read(train.GalleryEmbeddingsFile, train.GalleryLabelsFile)
-	return test, gallery, err
-}
-
-// Triplets reads S_ap and S_an of all valid triplets of a finished run's last five epochs, in the order of training:
-// of the files that its result rests on. There are none of a run that is not finished.
-func (s *Store) Triplets(hash string) (sap, san []float32, err error) {
-	r, err := s.read(hash)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("run %s: %w", hash, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		if filepath.Dir(name) != train.TripletsDir {
-			continue
-		}
-		pairs, _, err := npy.ReadFloat32(filepath.Join(s.Path(hash), name))
-		if err != nil {
-			return nil, nil, err
-		}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			sap, san = append(sap, pairs[i]), append(san, pairs[i+1])
-		}
-	}
-	return sap, san, nil
 }

@@ -13,84 +13,87 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Observation is one run of a rule, for [Analyse].
+// Observation is one run of a rule, for [Analyze].
 type Observation struct {
-	Direction, Pair, Triplet string // Names of the rule's parts; Triplet with its mask.
+	Direction, Pair, Triplet string // The names of the rule's parts; Triplet includes the mask.
 	Value                    float64
 }
 
-// factors are the parts of a rule that an analysis of variance tells apart.
+// factors are the factors of the analysis.
 var factors = [...]string{"direction", "pair weight", "triplet weight"}
 
 func (o Observation) level(factor int) string {
 	return [...]string{o.Direction, o.Pair, o.Triplet}[factor]
 }
 
-// Anova is an analysis of variance of the full grid: how much of what differs between runs goes with the direction, the
-// pair weight and the triplet weight, each by itself and together.
+// Anova is a three-way analysis of variance of the full grid of rules: how much of the variance between runs belongs
+// to the direction, the pair weight and the triplet weight, each by itself and in interaction.
+//
+// gonum has the distributions and the linear algebra that this file uses, but no analysis of variance. In particular
+// it has neither Type II sums of squares for a grid with missing cells, nor the noncentral F distribution, which
+// intervals of ω² need. The tests compare with statsmodels.
 type Anova struct {
-	Runs, Cells int // Cells are the combinations that have a run.
-	Possible    int // Combinations of all levels.
+	Runs, Cells int // Cells is the number of combinations with a run.
+	Possible    int // The number of combinations of all levels.
 	Mean        float64
-	// Effects are the three main effects, the three two-way interactions and the three-way one, in this order.
+	// Effects are the three main effects, the three two-way interactions and the three-way interaction, in this order.
 	Effects []Effect
-	// Error is what the effects are tested against, named by ErrorTerm: how runs differ from seed to seed where that is known,
-	// else the three-way interaction, which then cannot be tested.
+	// Error is the error term that the effects are tested against, and ErrorTerm its name: the variance between seeds
+	// if it is known, else the three-way interaction, which then cannot be tested itself.
 	Error     Effect
 	ErrorTerm string
-	// Margins are the estimated marginal means by factor: direction, pair weight, triplet weight. MarginModel says from
-	// which model.
+	// Margins are the estimated marginal means of direction, pair weight and triplet weight, and MarginModel the model
+	// behind them.
 	Margins     [3][]Margin
 	MarginModel string
 }
 
 // The error terms of an [Anova], and the models of its marginal means.
 const (
-	SeedsError    = "seeds"                 // Pure error: runs of equal rules.
-	ThreeWayError = "three-way interaction" // With one seed a rule.
+	SeedsError    = "seeds"                 // Pure error: runs of the same rule.
+	ThreeWayError = "three-way interaction" // For one seed per rule.
 
 	InteractionModel = "main effects and two-way interactions"
 	AdditiveModel    = "main effects only"
 )
 
-// Effect is a line of an [Anova].
+// Effect is one row of an [Anova].
 type Effect struct {
 	Name string
-	// DF are the degrees of freedom that the runs there are can tell; Full those of a grid without gaps.
+	// DF are the degrees of freedom that the runs determine, Full those of a grid without missing cells.
 	DF, Full int
 	SS, MS   float64 // Sum of squares (Type II) and mean square; in squared units of the values.
-	// F and P are the test against the error. NaN where there is no degree of freedom, and for the error itself.
+	// F and P are the test against the error; NaN without degrees of freedom, and for the error itself.
 	F, P float64
-	// Omega is partial ω², the share of the variance of this effect and the error that is the effect's; 0 where the
-	// estimate is negative. Low and High are its 95 % interval, by the noncentral F distribution.
+	// Omega is partial ω²: the share of this effect in its variance plus that of the error, 0 if the estimate is
+	// negative. Low and High are its 95 % interval by the noncentral F distribution.
 	Omega, Low, High float64
 }
 
-// Margin is the estimated marginal mean of a level: the mean over all combinations of the other factors' levels, whether
-// they have runs or not, as the model says.
+// Margin is the estimated marginal mean of a level: the mean that the model predicts over all combinations of the
+// levels of the other factors, with or without runs.
 type Margin struct {
 	Level string
 	Runs  int
-	// Mean is NaN where the runs there are do not decide it. SE is its standard error, DF the degrees of freedom of that;
-	// Low and High are the 95 % interval by Student's t.
+	// Mean is NaN if the runs do not determine it. SE is its standard error with DF degrees of freedom. Low and High are
+	// the 95 % interval by Student's t.
 	Mean, SE  float64
 	DF        int
 	Low, High float64
 }
 
-// Analyse makes an analysis of variance by least squares, with sum-to-zero coding and sums of squares of Type II: that
-// of an effect is what it explains beyond all effects that do not contain it (Fox, Applied Regression Analysis, §8.2).
-// So it does not matter how many runs a combination has, and some may have none: what the gaps leave open is missing in
-// an effect's degrees of freedom. Diverged runs have no value and must be left out before.
+// Analyze returns the analysis of variance of runs, by least squares with sum-to-zero coding and Type II sums of
+// squares: that of an effect is the reduction of the residual beyond all effects that do not contain it (Fox, Applied
+// Regression Analysis, §8.2). So combinations may have different numbers of runs, or none, which reduces the degrees
+// of freedom of effects. Leave diverged runs out.
 //
-// seeds is how runs of equal combinations differ, in the values' unit, if that is known from elsewhere, as [Grid.Noise] is; with no
-// degrees of freedom it is taken from the observations: from combinations with several runs.
+// seeds is the noise between runs of equal rules, in the unit of the values, if it is known from other runs. With 0
+// degrees of freedom it is estimated from combinations with several runs.
 //
-// A part that is the same in all runs has no effect that could be told, and no degrees of freedom.
-//
-// It fails for values that are not finite, for runs of one combination alone, and where nothing is left over to test
-// against: no combination has two runs, and the two-way interactions explain all there is.
-func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
+// A factor with one level has no effect and no degrees of freedom. It is an error if a value is not finite, if all
+// runs are of one combination, and if nothing is left to test against: no combination has two runs, and the two-way
+// interactions explain all values.
+func Analyze(observations []Observation, seeds Noise) (*Anova, error) {
 	d, err := newDesign(observations)
 	if err != nil {
 		return nil, fmt.Errorf("analysis of variance: %w", err)
@@ -115,15 +118,17 @@ func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 		a.ErrorTerm, a.Error = ThreeWayError, Effect{SS: full.rss, DF: full.freedom, Full: d.freedom(dir | pair | triplet)}
 	}
 	e := &a.Error
-	e.SS = d.whole(e.SS)
-	e.Name, e.F, e.P, e.Omega, e.Low, e.High = a.ErrorTerm, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	e.SS = d.dropRounding(e.SS)
+	e.Name = a.ErrorTerm
+	e.untested()
 	if e.DF == 0 {
-		return nil, fmt.Errorf("analysis of variance: %d runs of %d combinations leave nothing to test against: run some combinations "+
-			"with a second seed, or more of the %d combinations", a.Runs, a.Cells, a.Possible)
+		return nil, fmt.Errorf("analysis of variance: %d runs of %d combinations leave nothing to test against: "+
+			"run some combinations with a second seed, or more of the %d combinations", a.Runs, a.Cells, a.Possible)
 	}
 	e.MS = e.SS / float64(e.DF)
 	for _, term := range terms {
-		f := Effect{Name: name(term), Full: d.freedom(term), F: math.NaN(), P: math.NaN(), Omega: math.NaN(), Low: math.NaN(), High: math.NaN(), MS: math.NaN()}
+		f := Effect{Name: termName(term), Full: d.freedom(term), MS: math.NaN()}
+		f.untested()
 		if term == dir|pair|triplet {
 			if a.ErrorTerm == ThreeWayError {
 				f.SS, f.DF = math.NaN(), 0
@@ -139,8 +144,8 @@ func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 	return a, d.margins(a, full)
 }
 
-// name is a term's: "direction × pair weight".
-func name(term uint) string {
+// termName returns the name of a term, such as "direction × pair weight".
+func termName(term uint) string {
 	out := ""
 	for i, f := range factors {
 		if term&(1<<i) == 0 {
@@ -154,7 +159,12 @@ func name(term uint) string {
 	return out
 }
 
-// test fills in what depends on the error. A grid without any noise has no F.
+// untested sets the test to NaN.
+func (f *Effect) untested() {
+	f.F, f.P, f.Omega, f.Low, f.High = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+}
+
+// test fills in the fields that depend on the error. Without any error there is no F.
 func (f *Effect) test(e Effect, runs int) {
 	if f.DF == 0 {
 		return
@@ -172,14 +182,14 @@ func (f *Effect) test(e Effect, runs int) {
 	f.Low, f.High = share(noncentrality(f.F, d1, d2, 0.975)), share(noncentrality(f.F, d1, d2, 0.025))
 }
 
-// noncentrality is the λ with which a noncentral F is at most f with probability p; 0 where none is as small (Steiger,
-// Psychological Methods 9, 2004).
+// noncentrality returns the λ for which a noncentral F is at most f with probability p, and 0 if there is none
+// (Steiger, Psychological Methods 9, 2004).
 func noncentrality(f, d1, d2, p float64) float64 {
 	if noncentralF(f, d1, d2, 0) <= p {
 		return 0
 	}
 	low, high := 0.0, 1.0
-	for high < 1e100 && noncentralF(f, d1, d2, high) > p { // Where squares are still finite.
+	for high < 1e100 && noncentralF(f, d1, d2, high) > p { // The limit keeps squares finite.
 		low, high = high, 2*high
 	}
 	for range 60 {
@@ -192,14 +202,14 @@ func noncentrality(f, d1, d2, p float64) float64 {
 	return (low + high) / 2
 }
 
-// mixtureEnds is the noncentrality up to which the distribution function of F is summed as a mixture, whose terms grow with its root;
-// at it this and the integral differ by less than 10⁻⁶ for up to a thousand runs.
-const mixtureEnds = 1e4
+// mixtureLimit is the noncentrality up to which the distribution function of F is summed as a mixture. The number of
+// terms grows with its root. At the limit, sum and integral differ by less than 10⁻⁶ for up to a thousand runs.
+const mixtureLimit = 1e4
 
-// noncentralF is the distribution function of F with d1 and d2 degrees of freedom and noncentrality λ: a mixture of
-// beta distributions with Poisson weights, summed where these weigh anything.
+// noncentralF returns the distribution function of F with d1 and d2 degrees of freedom and noncentrality λ: a mixture
+// of beta distributions with Poisson weights.
 func noncentralF(f, d1, d2, lambda float64) float64 {
-	if lambda > mixtureEnds {
+	if lambda > mixtureLimit {
 		return farNoncentralF(f, d1, d2, lambda)
 	}
 	x := d1 * f / (d1*f + d2)
@@ -208,52 +218,54 @@ func noncentralF(f, d1, d2, lambda float64) float64 {
 	}
 	poisson := distuv.Poisson{Lambda: lambda / 2}
 	sum := 0.0
-	first, last := poissonReach(lambda / 2)
+	first, last := poissonRange(lambda / 2)
 	for j := first; j <= last; j++ {
 		sum += poisson.Prob(j) * mathext.RegIncBeta(d1/2+j, d2/2, x)
 	}
 	return sum
 }
 
-// poissonReach is where the weights of a Poisson distribution are more than rounding.
-func poissonReach(mean float64) (first, last float64) {
+// poissonRange returns the range where the weights of a Poisson distribution exceed rounding.
+func poissonRange(mean float64) (first, last float64) {
 	reach := 12*math.Sqrt(mean) + 30
 	return math.Floor(max(0, mean-reach)), math.Floor(mean + reach)
 }
 
-// farNoncentralF is noncentralF for a large λ. F is then the ratio of a noncentral χ² that is nearly the square of a normal variable,
-// of which it has mean and variance here, to a χ² whose distribution is integrated over it. With d1 = 1 it is exact.
+// farNoncentralF returns noncentralF for a large λ. F is then the ratio of a noncentral χ² to a χ². The former is
+// nearly the square of a normal variable with the same mean and variance, exactly so for d1 = 1. The distribution
+// function of the latter is integrated over that variable.
 func farNoncentralF(f, d1, d2, lambda float64) float64 {
 	mean, halved := d1+lambda, d1+2*lambda // The variance is twice that.
 	square := halved / (mean + math.Sqrt(mean*mean-halved))
-	centre, spread := math.Sqrt(mean-square), math.Sqrt(square)
+	center, spread := math.Sqrt(mean-square), math.Sqrt(square)
 	sum, weights := 0.0, 0.0
 	for i := -32; i <= 32; i++ {
 		z := float64(i) / 4
-		weight, x := math.Exp(-z*z/2), centre+spread*z
+		weight, x := math.Exp(-z*z/2), center+spread*z
 		sum += weight * mathext.GammaIncRegComp(d2/2, d2*x*x/(2*d1*f))
 		weights += weight
 	}
 	return sum / weights
 }
 
-// design is the runs in a form that models are fitted to.
+// design holds the runs in the form that models are fitted to.
 type design struct {
 	levels [3][]string // By factor, in order of appearance.
-	at     [][3]int    // By run: its levels' numbers.
-	y      []float64   // By run: its value less the mean of all.
+	at     [][3]int    // By run: the index of its level, by factor.
+	y      []float64   // By run: its value less the mean of all values.
 	mean   float64
 	cells  map[[3]int][]float64
 }
 
 func newDesign(observations []Observation) (*design, error) {
 	if len(observations) == 0 {
-		return nil, errors.New("there are no runs")
+		return nil, errors.New("no runs")
 	}
 	d := &design{cells: make(map[[3]int][]float64)}
 	for i, o := range observations {
 		if math.IsNaN(o.Value) || math.IsInf(o.Value, 0) {
-			return nil, fmt.Errorf("run %d, %s/%s/%s, has the value %v: leave diverged runs out and count them", i, o.Direction, o.Pair, o.Triplet, o.Value)
+			return nil, fmt.Errorf("run %d, %s/%s/%s, has the value %v: leave diverged runs out and count them",
+				i, o.Direction, o.Pair, o.Triplet, o.Value)
 		}
 		var at [3]int
 		for f := range factors {
@@ -269,18 +281,18 @@ func newDesign(observations []Observation) (*design, error) {
 		d.at, d.y = append(d.at, at), append(d.y, o.Value)
 	}
 	if d.freedom(1)+d.freedom(2)+d.freedom(4) == 0 {
-		return nil, fmt.Errorf("all %d runs are of %s/%s/%s: an effect needs two levels of a part or more",
+		return nil, fmt.Errorf("all %d runs are of %s/%s/%s: want at least two levels of a part",
 			len(d.y), d.levels[0][0], d.levels[1][0], d.levels[2][0])
 	}
 	d.mean = stat.Mean(d.y, nil)
 	for i := range d.y {
-		d.y[i] -= d.mean // All models have a constant; without it sums of squares keep their digits.
+		d.y[i] -= d.mean // All models have a constant. Removing the mean preserves the precision of sums of squares.
 		d.cells[d.at[i]] = append(d.cells[d.at[i]], d.y[i])
 	}
 	return d, nil
 }
 
-// freedom is a term's degrees of freedom on a grid without gaps.
+// freedom returns the degrees of freedom of a term on a grid without missing cells.
 func (d *design) freedom(term uint) int {
 	n := 1
 	for f := range factors {
@@ -291,9 +303,10 @@ func (d *design) freedom(term uint) int {
 	return n
 }
 
-// withinCells is the sum of squares of runs about the means of their combinations, and its degrees of freedom.
+// withinCells returns the sum of squares of the runs about the means of their combinations, and its degrees of
+// freedom.
 func (d *design) withinCells() (ss float64, freedom int) {
-	for _, at := range d.at { // In the order of the runs, so that the sum is the same each time.
+	for _, at := range d.at { // In the order of the runs, since that of a map would change the rounding.
 		values := d.cells[at]
 		mean := stat.Mean(values, nil)
 		share := 0.0
@@ -305,8 +318,8 @@ func (d *design) withinCells() (ss float64, freedom int) {
 	return ss, len(d.y) - len(d.cells)
 }
 
-// code is the sum-to-zero coding of a level: 1 in its own column, −1 in all for the last level.
-func (d *design) code(factor, level int) []float64 {
+// coding returns the sum-to-zero coding of a level: 1 in its own column, and −1 in all columns for the last level.
+func (d *design) coding(factor, level int) []float64 {
 	out := make([]float64, len(d.levels[factor])-1)
 	if level < len(out) {
 		out[level] = 1
@@ -318,7 +331,7 @@ func (d *design) code(factor, level int) []float64 {
 	return out
 }
 
-// row is a run's line of the model's matrix: the constant, then each term's columns.
+// row returns the row of a run in the design matrix: the constant, then the columns of each term.
 func (d *design) row(terms []uint, at [3]int) []float64 {
 	out := []float64{1}
 	for _, term := range terms {
@@ -329,7 +342,7 @@ func (d *design) row(terms []uint, at [3]int) []float64 {
 			}
 			var product []float64
 			for _, c := range columns {
-				for _, k := range d.code(f, at[f]) {
+				for _, k := range d.coding(f, at[f]) {
 					product = append(product, c*k)
 				}
 			}
@@ -340,19 +353,19 @@ func (d *design) row(terms []uint, at [3]int) []float64 {
 	return out
 }
 
-// fitted is a model by least squares.
+// fitted is a model fitted by least squares.
 type fitted struct {
 	terms   []uint
 	rank    int
 	rss     float64 // Residual sum of squares.
 	freedom int     // Of the residual.
-	// v has the right singular vectors as columns; along these, coefficients are the solution's and inverse are the
-	// reciprocal singular values.
+	// v has the right singular vectors as columns. coefficients and inverse are the solution and the reciprocal singular
+	// values along them.
 	v                     mat.Matrix
 	coefficients, inverse []float64
 }
 
-// fit fits a model by the singular value decomposition, so that columns which the gaps make dependent do no harm.
+// fit fits a model by the singular value decomposition, which copes with columns that missing cells make dependent.
 func (d *design) fit(terms []uint) (*fitted, error) {
 	n, columns := len(d.y), len(d.row(terms, d.at[0]))
 	x := mat.NewDense(n, columns, nil)
@@ -377,20 +390,20 @@ func (d *design) fit(terms []uint) (*fitted, error) {
 		f.coefficients, f.inverse = append(f.coefficients, c/values[k]), append(f.inverse, 1/values[k])
 	}
 	f.rss, f.freedom = floats.Dot(residual, residual), n-f.rank
-	f.rss = d.whole(f.rss)
+	f.rss = d.dropRounding(f.rss)
 	return f, nil
 }
 
-// whole is a sum of squares that is left over, without what is mere rounding: then all there is has been explained.
-func (d *design) whole(ss float64) float64 {
+// dropRounding returns a residual sum of squares, or 0 if it is only rounding.
+func (d *design) dropRounding(ss float64) float64 {
 	if ss < 1e-24*floats.Dot(d.y, d.y) {
 		return 0
 	}
 	return ss
 }
 
-// estimate is a linear combination of the model's coefficients, and the factor that makes the residual standard
-// deviation its standard error. ok is false if the runs there are do not decide it.
+// estimate returns a linear combination of the coefficients, and the factor between the residual standard deviation
+// and its standard error. ok is false if the runs do not determine it.
 func (f *fitted) estimate(combination []float64) (value, factor float64, ok bool) {
 	rest := slices.Clone(combination)
 	for k := range f.rank {
@@ -403,8 +416,8 @@ func (f *fitted) estimate(combination []float64) (value, factor float64, ok bool
 	return value, math.Sqrt(factor), floats.Norm(rest, 2) < 1e-8*floats.Norm(combination, 2)
 }
 
-// typeII fills in a term's sum of squares and degrees of freedom: what is gained by adding it to all terms of the model
-// that do not contain it.
+// typeII fills in the sum of squares and the degrees of freedom of a term: the reduction of the residual when it is
+// added to all terms of the model that do not contain it.
 func (d *design) typeII(f *Effect, term uint, model []uint) error {
 	var others []uint
 	for _, t := range model {
@@ -424,12 +437,12 @@ func (d *design) typeII(f *Effect, term uint, model []uint) error {
 	return nil
 }
 
-// margins fills in the marginal means: of the model with two-way interactions where the runs decide all of them, else of
-// the additive one, with that model's residual as the error.
+// margins fills in the marginal means: those of the model with two-way interactions if the runs determine all of
+// them, else those of the additive model. The error is the residual of the model.
 func (d *design) margins(a *Anova, full *fitted) error {
 	a.MarginModel = InteractionModel
 	model := full
-	if !d.decides(full) {
+	if !d.estimable(full) {
 		additive, err := d.fit([]uint{1, 2, 4})
 		if err != nil {
 			return fmt.Errorf("analysis of variance: %w", err)
@@ -449,7 +462,7 @@ func (d *design) margins(a *Anova, full *fitted) error {
 					m.Runs++
 				}
 			}
-			if value, factor, ok := model.estimate(d.margin(model.terms, f, level)); ok {
+			if value, factor, ok := model.estimate(d.marginCoefficients(model.terms, f, level)); ok {
 				m.Mean, m.SE = d.mean+value, sigma*factor
 				m.Low, m.High = m.Mean-t*m.SE, m.Mean+t*m.SE
 			}
@@ -459,11 +472,12 @@ func (d *design) margins(a *Anova, full *fitted) error {
 	return nil
 }
 
-// decides says whether the runs decide all marginal means of a model, and have something left for its error.
-func (d *design) decides(model *fitted) bool {
+// estimable reports whether the runs determine all marginal means of a model and leave degrees of freedom for its
+// error.
+func (d *design) estimable(model *fitted) bool {
 	for f, levels := range d.levels {
 		for level := range levels {
-			if _, _, ok := model.estimate(d.margin(model.terms, f, level)); !ok {
+			if _, _, ok := model.estimate(d.marginCoefficients(model.terms, f, level)); !ok {
 				return false
 			}
 		}
@@ -471,12 +485,13 @@ func (d *design) decides(model *fitted) bool {
 	return model.freedom > 0
 }
 
-// margin is a marginal mean as a combination of coefficients. In sum-to-zero coding all other columns have the mean 0.
-func (d *design) margin(terms []uint, factor, level int) []float64 {
+// marginCoefficients returns a marginal mean as a combination of coefficients. In sum-to-zero coding all columns of
+// other terms have the mean 0.
+func (d *design) marginCoefficients(terms []uint, factor, level int) []float64 {
 	out := []float64{1}
 	for _, term := range terms {
 		if term == 1<<factor {
-			out = append(out, d.code(factor, level)...)
+			out = append(out, d.coding(factor, level)...)
 		} else {
 			out = append(out, make([]float64, d.freedom(term))...)
 		}

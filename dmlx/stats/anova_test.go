@@ -16,24 +16,26 @@ func near(got, want float64) bool {
 	return math.Abs(got-want) <= 1e-7*(1+math.Abs(want)) || math.IsNaN(got) && math.IsNaN(want)
 }
 
-// By hand: a 2×2×2 grid, two runs each, y = 10 + 2d + p + ½·d·p ± 1 with d, p, t = ±1. So the sums of squares are
-// 16·2², 16·1², 0, 16·½², and 16·1² of the seeds with 8 degrees of freedom; margins are 10 ± effect.
+// A 2×2×2 grid with two runs each, y = 10 + 2d + p + ½·d·p ± 1 with d, p, t = ±1, by hand. The sums of squares are
+// 16·2², 16·1², 0, 16·½², and 16·1² of the seeds with 8 degrees of freedom. The margins are 10 ± effect.
 func TestAnovaByHand(t *testing.T) {
 	var runs []Observation
 	for _, d := range []float64{1, -1} {
 		for _, p := range []float64{1, -1} {
 			for _, w := range []float64{1, -1} {
 				for _, e := range []float64{1, -1} {
-					runs = append(runs, Observation{fmt.Sprint("d", d), fmt.Sprint("p", p), fmt.Sprint("t", w), 10 + 2*d + p + d*p/2 + e})
+					y := 10 + 2*d + p + d*p/2 + e
+					runs = append(runs, Observation{fmt.Sprint("d", d), fmt.Sprint("p", p), fmt.Sprint("t", w), y})
 				}
 			}
 		}
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Runs != 16 || a.Cells != 8 || a.Possible != 8 || !near(a.Mean, 10) || a.ErrorTerm != SeedsError || a.Error.DF != 8 || !near(a.Error.SS, 16) {
+	if a.Runs != 16 || a.Cells != 8 || a.Possible != 8 || !near(a.Mean, 10) ||
+		a.ErrorTerm != SeedsError || a.Error.DF != 8 || !near(a.Error.SS, 16) {
 		t.Errorf("%+v", a)
 	}
 	for i, want := range []struct {
@@ -41,7 +43,8 @@ func TestAnovaByHand(t *testing.T) {
 		ss, f float64
 	}{
 		{"direction", 64, 32}, {"pair weight", 16, 8}, {"triplet weight", 0, 0}, {"direction × pair weight", 4, 2},
-		{"direction × triplet weight", 0, 0}, {"pair weight × triplet weight", 0, 0}, {"direction × pair weight × triplet weight", 0, 0},
+		{"direction × triplet weight", 0, 0}, {"pair weight × triplet weight", 0, 0},
+		{"direction × pair weight × triplet weight", 0, 0},
 	} {
 		e := a.Effects[i]
 		if e.Name != want.name || !near(e.SS, want.ss) || !near(e.F, want.f) || e.DF != 1 || e.Full != 1 {
@@ -49,7 +52,8 @@ func TestAnovaByHand(t *testing.T) {
 		}
 	}
 	// F(1, 8) = 32 has p = 0.00048 (tables: 25.4 at 0.001); ω² = (F − 1)/(F − 1 + 16).
-	if e := a.Effects[0]; e.P > 0.001 || e.P < 0.0001 || !near(e.Omega, 31.0/47) || !(e.Low < e.Omega && e.Omega < e.High) || e.Low <= 0 {
+	if e := a.Effects[0]; e.P > 0.001 || e.P < 0.0001 || !near(e.Omega, 31.0/47) ||
+		!(e.Low < e.Omega && e.Omega < e.High) || e.Low <= 0 {
 		t.Errorf("%+v", e)
 	}
 	if e := a.Effects[2]; !near(e.P, 1) || e.Omega != 0 || e.Low != 0 || e.High != 0 {
@@ -59,7 +63,8 @@ func TestAnovaByHand(t *testing.T) {
 	for f, effect := range []float64{2, 1, 0} {
 		for i, sign := range []float64{1, -1} {
 			m := a.Margins[f][i]
-			if !near(m.Mean, 10+sign*effect) || !near(m.SE, math.Sqrt(16.0/9/8)) || m.Runs != 8 || m.DF != 9 || !near(m.High-m.Mean, 2.262157163*m.SE) {
+			if !near(m.Mean, 10+sign*effect) || !near(m.SE, math.Sqrt(16.0/9/8)) || m.Runs != 8 || m.DF != 9 ||
+				!near(m.High-m.Mean, 2.262157163*m.SE) {
 				t.Errorf("%s: %+v", factors[f], m)
 			}
 		}
@@ -106,7 +111,7 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 			for _, r := range set.Runs {
 				runs = append(runs, Observation{r.Direction, r.Pair, r.Triplet, r.Value})
 			}
-			a, err := Analyse(runs, Noise{})
+			a, err := Analyze(runs, Noise{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,14 +158,15 @@ func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 		d := []string{"a", "b"}[i%2]
 		runs = append(runs, Observation{d, d, []string{"x", "y"}[i/2%2], float64(i)})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a.Effects[0].DF != 0 || a.Effects[1].DF != 0 || a.Effects[2].DF != 1 || a.Possible != 8 || a.Cells != 4 {
 		t.Errorf("%+v", a.Effects)
 	}
-	if a.MarginModel != AdditiveModel || !math.IsNaN(a.Margins[0][0].Mean) || !math.IsNaN(a.Margins[1][1].Mean) || math.IsNaN(a.Margins[2][0].Mean) {
+	if a.MarginModel != AdditiveModel || !math.IsNaN(a.Margins[0][0].Mean) || !math.IsNaN(a.Margins[1][1].Mean) ||
+		math.IsNaN(a.Margins[2][0].Mean) {
 		t.Errorf("%+v", a.Margins)
 	}
 }
@@ -170,19 +176,22 @@ func TestAnovaOfTwoParts(t *testing.T) {
 	var runs []Observation
 	for i := range 8 {
 		sign := func(b int) float64 { return float64(2*(i>>b&1) - 1) }
-		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con", 10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
+		y := 10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)
+		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con", y})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, ss := range []float64{32, 8, 0, 2, 0, 0, 0} {
 		e := a.Effects[i]
-		if tested := ss > 0; !near(e.SS, ss) || (e.DF == 1) != tested || (e.Full == 1) != tested || math.IsNaN(e.F) == tested {
+		tested := ss > 0
+		if !near(e.SS, ss) || (e.DF == 1) != tested || (e.Full == 1) != tested || math.IsNaN(e.F) == tested {
 			t.Errorf("%+v, want SS %g", e, ss)
 		}
 	}
-	if a.Error.DF != 4 || !near(a.Error.SS, 8) || a.MarginModel != InteractionModel || !near(a.Margins[0][1].Mean, 12) || !near(a.Margins[2][0].Mean, 10) {
+	if a.Error.DF != 4 || !near(a.Error.SS, 8) || a.MarginModel != InteractionModel ||
+		!near(a.Margins[0][1].Mean, 12) || !near(a.Margins[2][0].Mean, 10) {
 		t.Errorf("%+v", a)
 	}
 }
@@ -190,13 +199,13 @@ func TestAnovaOfTwoParts(t *testing.T) {
 func TestAnovaErrors(t *testing.T) {
 	run := func(d, p, w string, v float64) Observation { return Observation{d, p, w, v} }
 	for want, runs := range map[string][]Observation{
-		"there are no runs":                     nil,
+		"no runs":                               nil,
 		"run 1, a/b/c, has the value NaN":       {run("a", "b", "c", 1), run("a", "b", "c", math.NaN())},
 		"run 0 has no pair weight":              {run("a", "", "c", 1)},
 		"all 2 runs are of a/b/c":               {run("a", "b", "c", 1), run("a", "b", "c", 2)},
 		"2 runs of 2 combinations leave nothin": {run("a", "b", "c", 1), run("b", "a", "d", 1)},
 	} {
-		if _, err := Analyse(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Analyze(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
 	}
@@ -209,7 +218,7 @@ func TestAnovaWithoutNoise(t *testing.T) {
 		at := func(b int) string { return fmt.Sprint(i >> b & 1) }
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i&1) + 0.7})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +227,7 @@ func TestAnovaWithoutNoise(t *testing.T) {
 	}
 }
 
-// Three equal runs have a mean that is not theirs by rounding; that is no noise. Nor is it where the seeds' noise comes from elsewhere.
+// The mean of three equal runs differs from them by rounding. That is not noise, also if the noise is given.
 func TestAnovaOfEqualTriples(t *testing.T) {
 	var runs []Observation
 	for i := range 24 {
@@ -226,7 +235,7 @@ func TestAnovaOfEqualTriples(t *testing.T) {
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i/3&1) + 0.07*float64(i/3>>1&1) + 0.7})
 	}
 	for _, seeds := range []Noise{{}, {Std: 1e-17, Freedom: 16}} {
-		a, err := Analyse(runs, seeds)
+		a, err := Analyze(runs, seeds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,9 +245,9 @@ func TestAnovaOfEqualTriples(t *testing.T) {
 	}
 }
 
-// However large an effect is, its interval takes a bounded number of terms, is where F is, and does not jump where the sum ends.
+// The interval of an effect of any size takes a bounded number of terms, contains F, and has no jump at mixtureLimit.
 func TestLargeNoncentrality(t *testing.T) {
-	if first, last := poissonReach(mixtureEnds / 2); last-first > 2000 {
+	if first, last := poissonRange(mixtureLimit / 2); last-first > 2000 {
 		t.Errorf("%g terms at most", last-first+1)
 	}
 	for _, f := range []float64{1e3, 1e6, 1e24} {
@@ -248,7 +257,9 @@ func TestLargeNoncentrality(t *testing.T) {
 				// With so large a λ, F is λ/d1 over a χ² by its degrees of freedom.
 				chi := distuv.ChiSquared{K: d2}
 				wantLow, wantHigh := d1*f*chi.Quantile(0.025)/d2, d1*f*chi.Quantile(0.975)/d2
-				if tolerance := 1e-4 + 60/f; f >= 1e6 && (math.Abs(low/wantLow-1) > tolerance || math.Abs(high/wantHigh-1) > tolerance) || !(low < d1*f && d1*f < high) {
+				tolerance := 1e-4 + 60/f
+				far := f >= 1e6 && (math.Abs(low/wantLow-1) > tolerance || math.Abs(high/wantHigh-1) > tolerance)
+				if far || !(low < d1*f && d1*f < high) {
 					t.Errorf("F(%g, %g) = %g: λ from %g to %g, want about %g to %g", d1, d2, f, low, high, wantLow, wantHigh)
 				}
 			}
@@ -257,8 +268,9 @@ func TestLargeNoncentrality(t *testing.T) {
 	for _, d1 := range []float64{1, 3, 30} {
 		for _, d2 := range []float64{2, 16, 336} {
 			for _, k := range []float64{0.9, 1, 1.1} {
-				f := k * (d1 + mixtureEnds) / d1
-				if sum, integral := noncentralF(f, d1, d2, mixtureEnds), farNoncentralF(f, d1, d2, mixtureEnds); math.Abs(sum-integral) > 1e-7 {
+				f := k * (d1 + mixtureLimit) / d1
+				sum, integral := noncentralF(f, d1, d2, mixtureLimit), farNoncentralF(f, d1, d2, mixtureLimit)
+				if math.Abs(sum-integral) > 1e-7 {
 					t.Errorf("F(%g, %g) at %g: %g as a sum, %g as an integral", d1, d2, f, sum, integral)
 				}
 			}

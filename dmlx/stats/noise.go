@@ -6,13 +6,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Noise is how much one measure of runs differs from seed to seed.
+// Noise is the standard deviation of a measure between runs that differ only in their seed.
 type Noise struct {
-	Std     float64 // Pooled over groups of runs; NaN if none has several.
+	Std     float64 // Pooled over groups of runs; NaN if no group has two runs.
 	Freedom int     // Its degrees of freedom.
 }
 
-// pool is the noise of groups of which these are the statistics.
+// PoolNoise returns the pooled standard deviation of groups of runs.
 func PoolNoise(groups []Mean) Noise {
 	var n Noise
 	sum := 0.0
@@ -26,9 +26,10 @@ func PoolNoise(groups []Mean) Noise {
 	return n
 }
 
-// around gives a value the interval that the noise gives it, when its variance is the noise's times factor.
+// Around returns a value with its interval by Student's t. The variance of the value is factor times that of the
+// noise: 1/n for a mean of n runs. The interval is unknown if the noise has no degrees of freedom.
 func (n Noise) Around(value, factor float64) Interval {
-	e := Interval{value, math.NaN(), math.NaN()}
+	e := Point(value)
 	if n.Freedom > 0 && !math.IsNaN(value) {
 		half := distuv.StudentsT{Sigma: 1, Nu: float64(n.Freedom)}.Quantile(0.975) * n.Std * math.Sqrt(factor)
 		e.Low, e.High = value-half, value+half
@@ -36,11 +37,11 @@ func (n Noise) Around(value, factor float64) Interval {
 	return e
 }
 
-// Difference is a's mean less b's with the 95 % interval that the noise gives it, as if no seed were shared; NaN without
-// runs on either side, and without an interval where there is no noise to judge by.
+// Difference returns the mean of a less that of b with its interval, as for independent runs. All is NaN if a or b
+// has no runs.
 func (n Noise) Difference(a, b Mean) Interval {
 	if a.N == 0 || b.N == 0 {
-		return Interval{math.NaN(), math.NaN(), math.NaN()}
+		return Point(math.NaN())
 	}
 	return n.Around(a.Mean-b.Mean, 1/float64(a.N)+1/float64(b.N))
 }

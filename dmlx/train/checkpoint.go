@@ -23,130 +23,41 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
+// Checkpoint is the file checkpoint/state.json: the state of a training at the end of an epoch. The folder of a
+// training holds
+//
+//	checkpoint/state.json                   this struct; written last
+//	checkpoint/weights-003.safetensors      weights and proxies after epoch 3, with PyTorch's names
+//	metrics.jsonl                           an [Epoch] a line
+//	triplets/epoch-003.npy                  S_ap and S_an of the triplets of one of the last five epochs
+//
+// Each file is written beside its place and then renamed. Since state.json comes last and names the weights by their
+// SHA-256, a training killed at any moment still has the checkpoint before. There is no state of an optimizer (plain
+// SGD has none), of the sampler or of random numbers: these depend only on the seed and the step.
+type Checkpoint struct {
+	Run        string  `json:"run"` // [Training].ID.
+	Backend    string  `json:"backend"`
+	DataDigest string  `json:"data_digest"`
+	Epoch      int     `json:"epoch"`  // The number of epochs done.
+	Epochs     []Epoch `json:"epochs"` // Their measures.
+	Seconds    float64 `json:"seconds"`
+	Diverged   string  `json:"diverged,omitempty"`
+	Weights    string  `json:"weights"`     // The name of the weights file in the same folder.
+	WeightsSum string  `json:"weights_sum"` // Its SHA-256.
+	// Triplets has the SHA-256 of the files of triplets, by their paths in the folder of the training. Checkpoints of
+	// former versions lack it.
+	Triplets map[string]string `json:"traces,omitempty"`
+	Sum      string            `json:"sum"` // SHA-256 of the JSON of all the above.
+}
+
+// The folder and file of a [Checkpoint].
 const (
 	CheckpointDir  = "checkpoint"
 	CheckpointFile = "state.json"
 )
 
-// checkpoint is checkpoint/state.json: where a run stands at the end of an epoch. It is written last and names the
-// weights that belong to it, so that a run killed between the two has the checkpoint before.
-type Checkpoint struct {
-	Run        string  `json:"run"`
-	Backend    string  `json:"backend"`
-	DataDigest string  `json:"data_digest"`
-	Epoch      int     `json:"epoch"` // Epochs done.
-	Epochs     []Epoch `json:"epochs"`
-	Seconds    float64 `json:"seconds"`
-	Diverged   string  `json:"diverged,omitempty"`
-	Weights    string  `json:"weights"`     // The file in the same directory,
-	WeightsSum string  `json:"weights_sum"` // and its SHA-256.
-	// Traces are the files of triplets that lie before it, by their names in the run's directory, with their SHA-256.
-	// Older programs wrote none down.
-	Triplets map[string]string `json:"traces,omitempty"`
-	Sum      string            `json:"sum"` // SHA-256 of all the above.
-}
-
-// flavour is the backend as far as rounding depends on it.
-func flavour(c *backend.Choice) string {
-	if c.Name == "go" && c.SIMD {
-		return "go with simd"
-	}
-	return c.Name
-}
-
-// open reads the checkpoint, or sets the first weights. A checkpoint that is damaged, or is of another run, is set aside.
-func (t *session) open() error {
-	if err := os.MkdirAll(filepath.Join(t.Dir, CheckpointDir), 0o777); err != nil {
-		return fmt.Errorf("the run store cannot be written: %w", err)
-	}
-	sweep(t.Dir)
-	fresh := Checkpoint{Run: t.ID, Backend: flavour(t.trainer.Choice), DataDigest: t.Set.Digest}
-	err := t.load(fresh)
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		if err := durable.SetAside(filepath.Join(t.Dir, CheckpointDir), brief.Error(err), t.Warn); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Join(t.Dir, CheckpointDir), 0o777); err != nil {
-			return err
-		}
-	}
-	// Nothing of an attempt that is not gone on with may pass for this run's.
-	for _, name := range []string{TripletsDir, MetricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile} {
-		if err := os.RemoveAll(filepath.Join(t.Dir, name)); err != nil {
-			return fmt.Errorf("the run store cannot be written: %w", err)
-		}
-	}
-	t.state = fresh
-	return t.initialise()
-}
-
-// initialise sets the weights, and proxies if there are any, to the run's start.
-func (t *session) initialise() error {
-	if n := t.by.proxies; n > 0 {
-		if err := backbone.SetProxies(t.step.weights, firstProxies(n, t.Dim, t.Seed), n, t.Dim); err != nil {
-			return err
-		}
-	}
-	if t.Weights == Random {
-		return backbone.Init(t.step.weights, t.step.key.arch, t.Dim, t.Seed)
-	}
-	raw, err := t.pretrained()
-	if err != nil {
-		return err
-	}
-	if digest := DigestOf(raw); digest != t.WeightsDigest {
-		return fmt.Errorf("the spec is for pretrained weights %s, this program has %s", t.WeightsDigest, digest)
-	}
-	if _, err := backbone.DecodeWeights(raw, t.step.weights, backbone.LoadOptions{Arch: t.step.key.arch, WithoutHead: true}); err != nil {
-		return fmt.Errorf("pretrained weights: %w", err)
-	}
-	return backbone.InitHead(t.step.weights, t.step.key.arch, t.Dim, t.Seed)
-}
-
-// written are the files that a training writes into its folder.
-var written = regexp.MustCompile(`^(metrics\.jsonl|(gallery_)?(embeddings|labels)\.npy|` +
-	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
-
-// sweep removes what a killed process was about to write of the files of a training, and nothing else. dir has no symbolic
-// links in it.
-func sweep(dir string) {
-	for _, sub := range []string{"", CheckpointDir, TripletsDir} {
-		durable.Sweep(filepath.Join(dir, sub), func(name string) bool { return written.MatchString(path.Join(sub, name)) })
-	}
-}
-
-// addTrace writes down the sum of an epoch's triplets.
-func (c *Checkpoint) addTriplets(dir string, epoch int) error {
-	file := tripletsPath(dir, epoch)
-	sum, err := durable.FileSum(file)
-	if err != nil {
-		return err
-	}
-	if c.Triplets == nil {
-		c.Triplets = make(map[string]string)
-	}
-	c.Triplets[path.Join(TripletsDir, filepath.Base(file))] = sum
-	return nil
-}
-
-// soundTraces tells what is wrong with the triplets before the checkpoint, as far as it has their sums.
-func (c *Checkpoint) CheckTriplets(dir string) error {
-	for _, name := range slices.Sorted(maps.Keys(c.Triplets)) {
-		if path.Dir(name) != TripletsDir || !written.MatchString(name) {
-			return fmt.Errorf("is damaged: %q is no file of triplets", name)
-		}
-		if sum, err := durable.FileSum(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
-			return fmt.Errorf("is damaged: %v", err) // Not wrapped: this file's absence is no absence of a checkpoint.
-		} else if sum != c.Triplets[name] {
-			return fmt.Errorf("is damaged: the checksum of %s does not fit", name)
-		}
-	}
-	return nil
-}
-
+// ReadCheckpoint reads the checkpoint of the training in a folder. The error is [fs.ErrNotExist] without one; other
+// errors say what is damaged, to follow the name of a file. It does not read the weights.
 func ReadCheckpoint(dir string) (*Checkpoint, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, CheckpointDir, CheckpointFile))
 	if err != nil {
@@ -162,6 +73,7 @@ func ReadCheckpoint(dir string) (*Checkpoint, error) {
 	return &c, nil
 }
 
+// Checksum returns the value that Sum must have.
 func (c Checkpoint) Checksum() string {
 	c.Sum = ""
 	raw, _ := json.Marshal(c) // Its numbers are finite.
@@ -169,102 +81,210 @@ func (c Checkpoint) Checksum() string {
 	return hex.EncodeToString(h[:])
 }
 
-// load reads the checkpoint, which must be of the run, backend and data of want. The error is fs.ErrNotExist if there is
-// none; any other tells why there is none to be used.
-func (t *session) load(want Checkpoint) error {
-	c, err := ReadCheckpoint(t.Dir)
+// CheckTriplets returns an error if a file of triplets in the folder of the training is missing or has changed.
+func (c *Checkpoint) CheckTriplets(dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Triplets)) {
+		if path.Dir(name) != TripletsDir || !trainingFiles.MatchString(name) {
+			return fmt.Errorf("is damaged: %q is not the name of a file of triplets", name)
+		}
+		if sum, err := durable.FileSum(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			return fmt.Errorf("is damaged: %v", err) // Not wrapped: fs.ErrNotExist would mean that there is no checkpoint.
+		} else if sum != c.Triplets[name] {
+			return fmt.Errorf("is damaged: the checksum of %s does not fit", name)
+		}
+	}
+	return nil
+}
+
+// addTriplets stores the SHA-256 of the triplets of an epoch.
+func (c *Checkpoint) addTriplets(dir string, epoch int) error {
+	file := tripletsPath(dir, epoch)
+	sum, err := durable.FileSum(file)
+	if err != nil {
+		return err
+	}
+	if c.Triplets == nil {
+		c.Triplets = make(map[string]string)
+	}
+	c.Triplets[path.Join(TripletsDir, filepath.Base(file))] = sum
+	return nil
+}
+
+// open loads the checkpoint of the training, or sets the initial weights if there is none. A checkpoint that is
+// damaged or belongs to another training is renamed.
+func (s *session) open() error {
+	if err := os.MkdirAll(filepath.Join(s.Dir, CheckpointDir), 0o777); err != nil {
+		return fmt.Errorf("the run store cannot be written: %w", err)
+	}
+	removeTemporaries(s.Dir)
+	initial := Checkpoint{Run: s.ID, Backend: backendVariant(s.trainer.Choice), DataDigest: s.Set.Digest}
+	err := s.load(initial)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		if err := durable.SetAside(filepath.Join(s.Dir, CheckpointDir), brief.Error(err), s.Warn); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(s.Dir, CheckpointDir), 0o777); err != nil {
+			return err
+		}
+	}
+	// Files of an earlier attempt must not be taken for those of this training.
+	for _, name := range []string{
+		TripletsDir, MetricsFile, EmbeddingsFile, LabelsFile, GalleryEmbeddingsFile, GalleryLabelsFile,
+	} {
+		if err := os.RemoveAll(filepath.Join(s.Dir, name)); err != nil {
+			return fmt.Errorf("the run store cannot be written: %w", err)
+		}
+	}
+	s.state = initial
+	return s.initialize()
+}
+
+// initialize sets the initial weights, and the proxies if there are any.
+func (s *session) initialize() error {
+	if n := s.objective.proxies; n > 0 {
+		if err := backbone.SetProxies(s.step.weights, initialProxies(n, s.Dim, s.Seed), n, s.Dim); err != nil {
+			return err
+		}
+	}
+	if s.Weights == Random {
+		return backbone.Init(s.step.weights, s.step.key.arch, s.Dim, s.Seed)
+	}
+	raw, err := s.pretrained()
+	if err != nil {
+		return err
+	}
+	if digest := DigestOf(raw); digest != s.WeightsDigest {
+		return fmt.Errorf("the spec wants pretrained weights with the digest %s, here they have %s", s.WeightsDigest, digest)
+	}
+	load := backbone.LoadOptions{Arch: s.step.key.arch, WithoutHead: true}
+	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
+		return fmt.Errorf("pretrained weights: %w", err)
+	}
+	return backbone.InitHead(s.step.weights, s.step.key.arch, s.Dim, s.Seed)
+}
+
+// load reads the checkpoint and its weights. The checkpoint must be of the ID, backend and data of want. The error is
+// [fs.ErrNotExist] if there is none; any other says why it cannot be used.
+func (s *session) load(want Checkpoint) error {
+	c, err := ReadCheckpoint(s.Dir)
 	if err != nil {
 		return err
 	}
 	switch {
 	case c.Run != want.Run:
-		return fmt.Errorf("is foreign: of run %s", c.Run)
+		return fmt.Errorf("is foreign: it belongs to run %s", c.Run)
 	case c.Backend != want.Backend:
-		return fmt.Errorf("was made on backend %s, this is %s", c.Backend, want.Backend)
+		return fmt.Errorf("was written on backend %s, this is %s", c.Backend, want.Backend)
 	case c.DataDigest != want.DataDigest:
-		return fmt.Errorf("was made on other images of %s", t.Set.Name)
-	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > t.Epochs:
-		return errors.New("is damaged: its epochs do not count up")
+		return fmt.Errorf("was written with other images of %s", s.Set.Name)
+	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > s.Epochs:
+		return errors.New("is damaged: its number of epochs is wrong")
 	}
-	raw, err := os.ReadFile(filepath.Join(t.Dir, CheckpointDir, filepath.Base(c.Weights)))
+	raw, err := os.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(c.Weights)))
 	if err != nil {
-		return fmt.Errorf("is damaged: %v", err) // Not wrapped: this file's absence is no absence of a checkpoint.
+		return fmt.Errorf("is damaged: %v", err) // Not wrapped: fs.ErrNotExist would mean that there is no checkpoint.
 	}
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	if _, err := backbone.DecodeWeights(raw, t.step.weights, backbone.LoadOptions{Arch: t.step.key.arch, Dim: t.Dim, Proxies: t.by.proxies}); err != nil {
+	load := backbone.LoadOptions{Arch: s.step.key.arch, Dim: s.Dim, Proxies: s.objective.proxies}
+	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
-	if err := c.CheckTriplets(t.Dir); err != nil {
+	if err := c.CheckTriplets(s.Dir); err != nil {
 		return err
 	}
-	if c.Triplets == nil { // Nothing was traced yet; or an older program wrote it, and the files are taken as they are.
+	if c.Triplets == nil { // No triplets yet, or the checkpoint of a former version, whose files are trusted.
 		last := c.Epoch
 		if strings.HasPrefix(c.Diverged, "not finite") {
-			last-- // That epoch left none.
+			last-- // That epoch wrote none.
 		}
-		for epoch := max(t.Epochs-tracedEpochs, 0) + 1; epoch <= last; epoch++ {
-			if err := c.addTriplets(t.Dir, epoch); err != nil {
+		for epoch := max(s.Epochs-tracedEpochs, 0) + 1; epoch <= last; epoch++ {
+			if err := c.addTriplets(s.Dir, epoch); err != nil {
 				return fmt.Errorf("is damaged: %v", err)
 			}
 		}
 	}
-	t.state = *c
-	return t.writeMetrics() // A kill may have come between the metrics and the checkpoint.
+	s.state = *c
+	return s.writeMetrics() // They may be ahead of the checkpoint if the process was killed between the two.
 }
 
-// save writes weights, metrics and state, in this order, and removes the weights before.
-func (t *session) save() error {
-	old := t.state.Weights
-	dir := filepath.Join(t.Dir, CheckpointDir)
-	t.state.Weights = fmt.Sprintf("weights-%03d.safetensors", t.state.Epoch)
-	raw, err := backbone.EncodeWeights(t.step.weights, t.step.key.arch, t.metadata())
+// save writes weights, metrics and state, in this order, and then removes the weights of the epoch before.
+func (s *session) save() error {
+	old := s.state.Weights
+	dir := filepath.Join(s.Dir, CheckpointDir)
+	s.state.Weights = fmt.Sprintf("weights-%03d.safetensors", s.state.Epoch)
+	raw, err := backbone.EncodeWeights(s.step.weights, s.step.key.arch, s.metadata())
 	if err != nil {
 		return err
 	}
 	h := sha256.Sum256(raw)
-	t.state.WeightsSum = hex.EncodeToString(h[:])
-	if err := durable.WriteFile(filepath.Join(dir, t.state.Weights), raw, 0o644); err != nil {
+	s.state.WeightsSum = hex.EncodeToString(h[:])
+	if err := durable.WriteFile(filepath.Join(dir, s.state.Weights), raw, 0o644); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
-	if err := t.writeMetrics(); err != nil {
+	if err := s.writeMetrics(); err != nil {
 		return fmt.Errorf("the metrics cannot be written: %w", err)
 	}
-	t.state.Sum = t.state.Checksum()
-	if err := durable.WriteJSON(filepath.Join(dir, CheckpointFile), t.state); err != nil {
+	s.state.Sum = s.state.Checksum()
+	if err := durable.WriteJSON(filepath.Join(dir, CheckpointFile), s.state); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
-	if old != "" && old != t.state.Weights {
-		_ = os.Remove(filepath.Join(dir, old)) // What stays does no harm.
+	if old != "" && old != s.state.Weights {
+		_ = os.Remove(filepath.Join(dir, old)) // A file that stays does no harm.
 	}
 	return nil
 }
 
-// metadata is what a user of the weights needs beside them: how images are prepared for the network, and where it comes from.
-func (t *session) metadata() map[string]string {
-	p := backbone.Preprocessing{Resize: t.Set.Train.Size, Crop: t.Set.Train.Size, Mean: t.Set.Mean, Std: t.Set.Std}
+// metadata returns what users of the weights need: the preprocessing of images, and the origin of the weights.
+func (s *session) metadata() map[string]string {
+	p := backbone.Preprocessing{Resize: s.Set.Train.Size, Crop: s.Set.Train.Size, Mean: s.Set.Mean, Std: s.Set.Std}
 	meta := p.Metadata()
-	meta["run"], meta["epoch"] = t.state.Run, strconv.Itoa(t.state.Epoch)
-	meta["data"], meta["rule"], meta["dim"] = t.Set.Name, t.Rule, strconv.Itoa(t.Dim)
-	if t.by.loss != nil {
+	meta["run"], meta["epoch"] = s.state.Run, strconv.Itoa(s.state.Epoch)
+	meta["data"], meta["rule"], meta["dim"] = s.Set.Name, s.Rule, strconv.Itoa(s.Dim)
+	if s.objective.loss != nil {
 		delete(meta, "rule")
-		meta["loss"] = strings.TrimPrefix(t.Objective(), "loss ")
+		meta["loss"] = strings.TrimPrefix(s.Objective(), "loss ")
 	}
-	if t.by.proxies > 0 { // Of the tensor "proxies.weight": the data set's label of each of its classes, in the order of rows.
-		meta["proxy_classes"], meta["proxies_per_class"] = t.proxyClasses(), strconv.Itoa(t.by.perClass)
+	if s.objective.proxies > 0 { // They describe the rows of the tensor "proxies.weight".
+		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.objective.perClass)
 	}
 	return meta
 }
 
-// writeMetrics writes all epochs so far, so that none is there twice however often the run was stopped.
-func (t *session) writeMetrics() error {
+// writeMetrics rewrites the metrics of all epochs, so that resuming duplicates no line.
+func (s *session) writeMetrics() error {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
-	for _, e := range t.state.Epochs {
+	for _, e := range s.state.Epochs {
 		if err := enc.Encode(e); err != nil {
 			return err
 		}
 	}
-	return durable.WriteFile(filepath.Join(t.Dir, MetricsFile), lines.Bytes(), 0o644)
+	return durable.WriteFile(filepath.Join(s.Dir, MetricsFile), lines.Bytes(), 0o644)
+}
+
+// backendVariant returns the backend as far as rounding depends on it.
+func backendVariant(c *backend.Choice) string {
+	if c.Name == "go" && c.SIMD {
+		return "go with simd"
+	}
+	return c.Name
+}
+
+// trainingFiles matches the files that a training writes into its folder.
+var trainingFiles = regexp.MustCompile(`^(metrics\.jsonl|(gallery_)?(embeddings|labels)\.npy|` +
+	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
+
+// removeTemporaries removes the temporary files that a killed training has left in its folder, and nothing else. No
+// path below dir may be a symbolic link.
+func removeTemporaries(dir string) {
+	for _, sub := range []string{"", CheckpointDir, TripletsDir} {
+		durable.Sweep(filepath.Join(dir, sub), func(name string) bool {
+			return trainingFiles.MatchString(path.Join(sub, name))
+		})
+	}
 }

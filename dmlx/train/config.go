@@ -3,137 +3,86 @@ package train
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-// Config says how a network is trained: by which rule or loss, from which weights, on which batches, at which rate, for how
-// long. Together with the images it decides a run's numbers, up to the backend's rounding.
+// Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
+// rate and the length. A config and the images determine the numbers of a run, up to the rounding of the backend. A
+// [presets.Preset] fills in a config for a data set; a stored config is JSON.
 type Config struct {
-	// Rule is the rule's identity; see [dissect.IdentityOf]. It is empty where a loss is trained by.
+	// Rule is the identity of the rule, as [dissect.IdentityOf] returns it; empty where a loss is trained.
+	// [Config.WithRule] sets it.
 	Rule string `json:"rule"`
 
-	// Loss is a loss by its canonical name, as [losses.Named] has it, and Miner what chooses its pairs or triplets; see
-	// [Config.WithLoss]. Exchange says which of its parts are those of another, as [dmlx.ParseExchange] reads it. ProxyLR is the
-	// learning rate of its proxies, if it has any: on the schedule of LR.
+	// Loss is the canonical name of a loss, see [losses.Named], and Miner that of the miner that selects its pairs or
+	// triplets. [Config.WithLoss] sets both. Exchange names the parts of the loss that are replaced, in the syntax of
+	// [dmlx.ParseExchange]. ProxyLR is the learning rate of the loss's proxies, 0 without proxies. It follows the
+	// schedule of LR.
 	Loss     string  `json:"loss,omitempty"`
 	Miner    string  `json:"miner,omitempty"`
 	Exchange string  `json:"exchange,omitempty"`
 	ProxyLR  float64 `json:"proxy_lr,omitempty"`
 
-	// Arch is the backbone, Weights its start: [Pretrained] or [Random]. WeightsDigest tells pretrained weights apart.
+	// Arch is the backbone and Weights its start, [Pretrained] or [Random]; [Config.WithStart] sets both. WeightsDigest
+	// identifies the pretrained weights. Dim is the dimension of the embedding.
 	Arch          string `json:"arch"`
 	Weights       string `json:"weights"`
 	WeightsDigest string `json:"weights_digest,omitempty"`
 	Dim           int    `json:"dim"`
 
-	// A batch is ImagesPerClass images of each of ClassesPerBatch classes, or of more classes where some have fewer images.
+	// A batch has ImagesPerClass images of each of ClassesPerBatch classes. Classes with fewer images give all that they
+	// have, and further classes fill the batch.
 	ClassesPerBatch int `json:"classes_per_batch"`
 	ImagesPerClass  int `json:"images_per_class"`
-	// Pad is by how many pixels images are padded before they are cropped at random to their size again.
+	// Pad is the padding in pixels before the random crop to the original size.
 	Pad int `json:"pad"`
 
-	// LR is the learning rate of plain SGD, a tenth of it from Decay of the epochs on: 0 is 0.6, and 1 is never.
+	// LR is the learning rate of plain SGD. It falls to a tenth after the share Decay of the epochs: 0 stands for 0.6,
+	// and 1 for no decay.
 	LR            float64 `json:"lr"`
 	Decay         float64 `json:"decay,omitempty"`
 	Epochs        int     `json:"epochs"`
 	StepsPerEpoch int     `json:"steps_per_epoch"`
 
-	// Seed decides the last layer's start, the batches and their augmentation.
+	// Seed determines the initial weights of the last layer (with [Random], of all layers) and of the proxies, the
+	// batches, their augmentation, and the noise of a miner that samples.
 	Seed uint64 `json:"seed"`
 
 	Memory
 
-	rule        *dmlx.Rule // As given: a custom rule cannot be made from its identity.
-	weightsFile string     // As given: the file is identified by its digest.
+	rule        *dmlx.Rule // Set by WithRule, since a custom rule cannot be parsed from its identity.
+	weightsFile string     // Set by WithStart. Not stored: the digest identifies the file.
 }
 
-// How a backbone starts.
-const (
-	Pretrained = "pretrained"
-	Random     = "random"
-)
-
-// WithRule is the spec with another rule, which may be the user's own.
-func (c Config) WithRule(r dmlx.Rule) (Config, error) {
-	id, err := dissect.IdentityOf(r)
-	if err != nil {
-		return c, err
-	}
-	c.Rule, c.rule = id, &r
-	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
-	return c, nil
+// Memory says how training saves memory and time on its device. Every option changes the numbers of a run, if only by
+// rounding, so it is part of the config. The zero value saves nothing.
+type Memory struct {
+	// Precision is the precision of the network in training: "" for float32, or [BFloat16], which keeps weights, batch
+	// normalization, triplets and the gradients at the embeddings in float32 and halves the memory of the rest.
+	Precision string `json:"precision,omitempty"`
+	// MicroBatch, if not 0, is the number of images that are embedded at a time; see [microBatches]. The JSON key is a
+	// former name.
+	MicroBatch int `json:"piece,omitempty"`
+	// Recompute keeps only the inputs of residual blocks for the backward pass and computes the rest again; see
+	// [backbone.Pass].
+	Recompute bool `json:"recompute,omitempty"`
 }
 
-// WithStart is the spec with another backbone or start of it, where they are not empty. The start is [Pretrained],
-// [Random], or the path of a safetensors file with PyTorch's names, whose head is left out.
-func (c Config) WithStart(arch, weights string) (Config, error) {
-	if arch != "" {
-		c.Arch = arch
-	}
-	switch weights {
-	case "":
-	case Pretrained, Random:
-		c.Weights, c.weightsFile = weights, ""
-	default:
-		c.Weights, c.weightsFile = Pretrained, weights
-	}
-	a, err := backbone.ParseArch(c.Arch)
-	if err != nil {
-		return c, err
-	}
-	c.Arch, c.WeightsDigest = string(a), ""
-	if c.weightsFile != "" {
-		if _, _, err := readWeights(c.weightsFile, a); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("weights %q: no such file; there are %s, %s, or the path of a safetensors file", weights, Pretrained, Random)
-			}
-			return c, err
-		}
-	}
-	if c.Weights == Pretrained {
-		if c.WeightsDigest, err = c.StartDigest(); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
+// BFloat16 is the value of [Memory].Precision for bfloat16.
+const BFloat16 = "bf16"
 
-// TheRule is the rule itself. It fails for the identity of a custom rule in a config that was not made by [Config.WithRule], and
-// for a spec that trains by a loss.
-func (c Config) ParsedRule() (dmlx.Rule, error) {
-	if c.Loss != "" {
-		return dmlx.Rule{}, fmt.Errorf("the spec trains by %s, not by a rule", c.Objective())
-	}
-	if c.rule != nil {
-		if id, err := dissect.IdentityOf(*c.rule); err == nil && id == c.Rule {
-			return *c.rule, nil
-		}
-	}
-	return dmlx.ParseRule(c.Rule)
-}
-
-// WithRuleValueOf returns the config with the rule value of another config of the same rule: a custom rule cannot be made from
-// its identity, which is all that a stored config has.
-func (c Config) WithRuleValueOf(o Config) Config {
-	c.rule = o.rule
-	return c
-}
-
-// WeightsPath returns the path of the weights given to [Config.WithStart], "" if they are not of a file.
-func (c Config) WeightsPath() string { return c.weightsFile }
-
-// Batch is the number of images of a batch.
+// Batch returns the number of images in a batch.
 func (c Config) Batch() int { return c.ClassesPerBatch * c.ImagesPerClass }
 
-// Steps is the number of steps of the run.
+// Steps returns the number of steps of the whole training.
 func (c Config) Steps() int { return c.Epochs * c.StepsPerEpoch }
 
-// Rate returns the learning rate in an epoch, counted from 0: LR, and LR/10 from 60 % of the epochs on (§4.1), or from Decay.
+// Rate returns the learning rate of an epoch, counted from 0: LR, and LR/10 after the share Decay of the epochs, by
+// default 60 % (§4.1).
 func (c Config) Rate(epoch int) float64 {
 	late := 10*epoch >= 6*c.Epochs
 	if c.Decay != 0 {
@@ -145,15 +94,14 @@ func (c Config) Rate(epoch int) float64 {
 	return c.LR
 }
 
-// HasTriplets tells why the batches cannot have a triplet, if so: a run of it would move nothing.
-func (c Config) HasTriplets() error {
-	if c.Loss == "" && (c.ClassesPerBatch < 2 || c.ImagesPerClass < 2) {
-		return fmt.Errorf("a batch of %d classes × %d images has no triplets: want two of each at least", c.ClassesPerBatch, c.ImagesPerClass)
-	}
-	return nil
+// proxyRate returns the learning rate of the proxies in an epoch, counted from 0.
+func (c Config) proxyRate(epoch int) float64 {
+	c.LR = c.ProxyLR
+	return c.Rate(epoch)
 }
 
-// Validate tells what is wrong with a config before any work is done. What depends on the data is found when training begins.
+// Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data
+// set.
 func (c Config) Validate() error {
 	if err := c.validateObjective(); err != nil {
 		return err
@@ -165,22 +113,25 @@ func (c Config) Validate() error {
 		if _, err := c.pretrained(); err != nil {
 			return err
 		}
-		return errors.New("pretrained weights without their digest: take a spec from a preset")
+		return errors.New("pretrained weights have no digest: set them by Config.WithStart, or take the spec from a preset")
 	}
 	if c.Weights != Pretrained && c.Weights != Random {
 		return fmt.Errorf("weights %q: there are %s, %s", c.Weights, Pretrained, Random)
 	}
 	err := AtLeast([]Bound{
-		{"embedding dimension", c.Dim, 1}, {"classes per batch", c.ClassesPerBatch, 1}, {"images per class", c.ImagesPerClass, 1},
-		{"padding", c.Pad, 0}, {"epochs", c.Epochs, 1}, {"steps per epoch", c.StepsPerEpoch, 1},
+		{"embedding dimension", c.Dim, 1}, {"padding", c.Pad, 0},
+		{"classes per batch", c.ClassesPerBatch, 1}, {"images per class", c.ImagesPerClass, 1},
+		{"epochs", c.Epochs, 1}, {"steps per epoch", c.StepsPerEpoch, 1},
 	})
 	if err != nil {
 		return err
 	}
-	const most = 1 << 30 // Images, numbers of an embedding, steps: far beyond any use, and no product of two overflows.
-	if c.Dim > 1<<16 || c.ClassesPerBatch > most/c.ImagesPerClass || c.Epochs > most/c.StepsPerEpoch {
-		return fmt.Errorf("batches of %d × %d, dimension %d, %d epochs of %d steps: want at most %d dimensions, %d images a batch and steps in all",
-			c.ClassesPerBatch, c.ImagesPerClass, c.Dim, c.Epochs, c.StepsPerEpoch, 1<<16, most)
+	// The limits are far beyond any use. They keep products of two settings from overflowing.
+	const maxDim, most = 1 << 16, 1 << 30
+	if c.Dim > maxDim || c.ClassesPerBatch > most/c.ImagesPerClass || c.Epochs > most/c.StepsPerEpoch {
+		return fmt.Errorf("batches of %d × %d, dimension %d, %d epochs of %d steps: "+
+			"want at most %d dimensions, %d images in a batch and %d steps in all",
+			c.ClassesPerBatch, c.ImagesPerClass, c.Dim, c.Epochs, c.StepsPerEpoch, maxDim, most, most)
 	}
 	if err := c.Memory.validate(c.Batch()); err != nil {
 		return err
@@ -189,18 +140,48 @@ func (c Config) Validate() error {
 		return fmt.Errorf("learning rate is %g, must be a positive number", c.LR)
 	}
 	if !(c.Decay >= 0 && c.Decay <= 1) {
-		return fmt.Errorf("the learning rate's decay is %g, must be a share of the epochs, from 0 to 1", c.Decay)
+		return fmt.Errorf("decay of the learning rate is %g, must be a share of the epochs, from 0 to 1", c.Decay)
 	}
 	return nil
 }
 
-// bound is an integer setting by its name, and the least that it may be.
+func (m Memory) validate(batch int) error {
+	if m.Precision != "" && m.Precision != BFloat16 {
+		return fmt.Errorf("precision %q is unknown: use %s, or leave it empty for float32", m.Precision, BFloat16)
+	}
+	if m.MicroBatch != 0 && (m.MicroBatch < 2 || batch%m.MicroBatch != 0) {
+		return fmt.Errorf("micro-batches of %d images: want a divisor of the batch of %d, at least 2", m.MicroBatch, batch)
+	}
+	return nil
+}
+
+// HasTriplets returns an error if no batch of a rule can have a triplet. Such a training would change nothing.
+func (c Config) HasTriplets() error {
+	if c.Loss == "" && (c.ClassesPerBatch < 2 || c.ImagesPerClass < 2) {
+		return fmt.Errorf("a batch of %d classes × %d images has no triplets: want at least two of each",
+			c.ClassesPerBatch, c.ImagesPerClass)
+	}
+	return nil
+}
+
+// Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
+// (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
+func (c Config) Fits(set *datasets.Set, heldOutEvery int) error {
+	without, err := HeldOutClasses(set.Train.Labels, heldOutEvery)
+	if err != nil {
+		return fmt.Errorf("%s: %w", set.Name, err)
+	}
+	_, err = c.sampler(set, without)
+	return err
+}
+
+// Bound is the name and value of an integer setting, with the least value that is allowed.
 type Bound struct {
 	Name         string
 	Value, Least int
 }
 
-// atLeast returns an error that names the first setting below its bound.
+// AtLeast returns an error that names the first setting below its bound.
 func AtLeast(settings []Bound) error {
 	for _, s := range settings {
 		if s.Value < s.Least {

@@ -12,31 +12,35 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// microBatches are the graphs of a step whose batch is embedded a piece at a time, so that its memory is a piece's, while its
-// triplets are those of the whole batch (gradient caching: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size
-// under Memory Limited Setup"). All pieces are embedded; the gradient at the embeddings is taken over all of them; then each
-// piece is embedded again, with its rows of that gradient behind it, and the gradients of the weights are added up.
+// microBatches are the graphs of a step that embeds one micro-batch at a time. Its memory is that of a micro-batch,
+// but its triplets are those of the whole batch (gradient caching: Gao et al. 2021, "Scaling Deep Contrastive
+// Learning Batch Size under Memory Limited Setup"):
 //
-// Batch normalisation takes the statistics of a piece, which is why it is part of a spec. Its running averages move by
-// every piece, in the first pass.
+//   - embed all micro-batches without keeping what the backward pass needs;
+//   - compute the gradient of the objective at all embeddings of the batch;
+//   - embed each micro-batch again and propagate its rows of that gradient to the weights, adding up the results;
+//   - update the weights.
+//
+// Batch normalization uses the statistics of a micro-batch, so Memory.MicroBatch is part of a config. Its running
+// averages are updated in the first pass, once for each micro-batch.
 type microBatches struct {
-	size     int
-	embed    *model.Exec // Pixels of a piece and colors → its embeddings, not normalised.
-	gradient *model.Exec // All embeddings, and what is the batch's → the outcome, and the gradient at each piece.
-	back     *model.Exec // Pixels and colors of a piece, and the gradient at it; adds to the sums.
-	descend  *model.Exec // The learning rate and the outcome → the outcome; changes the weights and clears the sums.
+	size       int
+	embed      *model.Exec // Pixels of a micro-batch, colors → embeddings before normalization.
+	gradient   *model.Exec // All embeddings, [batchInputs] → outcome, gradient at each micro-batch.
+	accumulate *model.Exec // Pixels of a micro-batch, colors, its gradient; adds to the sums.
+	update     *model.Exec // Learning rate, outcome → outcome; updates weights, clears sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
-	p, b, by := &microBatches{size: e.key.memory.MicroBatch}, e.key.backend, e.objective
+	p, b, obj := &microBatches{size: e.key.memory.MicroBatch}, e.key.backend, e.objective
 	var errs [4]error
 	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
 		return e.key.embed(scope, pixels, colors, backbone.Pass{Training: true})
 	})
 	p.gradient, errs[1] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) []*Node {
 		n := slices.IndexFunc(in, func(x *Node) bool { return x.Rank() != 2 })
-		whole, batch := Concatenate(in[:n], 0), by.batchInputs(in[n:])
-		o := newLossGraph(scope.Store(), by, whole, batch)
+		whole, batch := Concatenate(in[:n], 0), obj.batchInputs(in[n:])
+		o := newLossGraph(scope.Store(), obj, whole, batch)
 		at := []*Node{whole}
 		if o.proxies != nil {
 			at = append(at, o.proxies.NodeValue(whole))
@@ -44,46 +48,47 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		gradients := Gradient(o.total, at...)
 		rest := ScalarZero(whole.Graph(), whole.DType())
 		if o.proxies != nil {
-			descend([]*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate}, gradients[1:])
-			rest = squared(gradients[1:])
+			applySGD([]*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate}, gradients[1:])
+			rest = squaredNorm(gradients[1:])
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
 	})
-	p.back, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
+	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
 		x := e.key.embed(scope, pixels, colors, backbone.Pass{Training: true, Again: true})
 		variables := backbone.Trainable(scope.Store())
 		for i, g := range Gradient(ReduceAllSum(Mul(x, gradient)), nodesOf(variables, x)...) {
-			sum := sumOf(scope, variables[i])
+			sum := gradientSum(scope, variables[i])
 			sum.SetNodeValue(Add(sum.NodeValue(x), g))
 		}
 		return ScalarZero(x.Graph(), x.DType())
 	})
-	p.descend, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, rate, outcome *Node) *Node {
+	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, rate, outcome *Node) *Node {
 		variables := backbone.Trainable(scope.Store())
 		sums := make([]*model.Variable, len(variables))
 		for i, v := range variables {
-			sums[i] = sumOf(scope, v)
+			sums[i] = gradientSum(scope, v)
 		}
 		gradients := nodesOf(sums, rate)
-		descend(variables, nodesOf(variables, rate), slices.Repeat([]*Node{rate}, len(variables)), gradients)
+		applySGD(variables, nodesOf(variables, rate), slices.Repeat([]*Node{rate}, len(variables)), gradients)
 		for i, s := range sums {
 			s.SetNodeValue(ZerosLike(gradients[i]))
 		}
 		last := outcome.Shape().Dim(0) - 1
-		norm := Sqrt(Add(Slice(outcome, AxisRangeToEnd(last)), Reshape(squared(gradients), 1)))
+		norm := Sqrt(Add(Slice(outcome, AxisRangeToEnd(last)), Reshape(squaredNorm(gradients), 1)))
 		return Concatenate([]*Node{Slice(outcome, AxisRange(0, last)), norm}, 0)
 	})
 	return p, errors.Join(errs[:]...)
 }
 
-// sumOf is the variable in which a weight's gradients are added up; it begins with zeros.
-func sumOf(scope *model.Scope, weight *model.Variable) *model.Variable {
+// gradientSum returns the variable that adds up the gradients of a weight over micro-batches. It starts at zero.
+func gradientSum(scope *model.Scope, weight *model.Variable) *model.Variable {
 	name := strings.ReplaceAll(weight.Path(), "/", ".")
-	return scope.Store().RootScope().At("sums").VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
+	sums := scope.Store().RootScope().At("sums")
+	return sums.VariableWithValue(name, tensors.FromShape(weight.Shape())).SetTrainable(false)
 }
 
-// step is [compiledStep.run].
-func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor, err error) {
+// run performs a step as [compiledStep.run] does.
+func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor, err error) {
 	embeddings := make([]*tensors.Tensor, len(v.images))
 	defer free(embeddings)
 	var in []any
@@ -93,20 +98,20 @@ func (p *microBatches) run(by objective, v stepValues) (outcome *tensors.Tensor,
 		}
 		in = append(in, embeddings[i])
 	}
-	out, err := p.gradient.Call(append(in, v.of(by)...)...)
+	out, err := p.gradient.Call(append(in, v.batchValues(obj)...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer free(out)
 	for i, x := range v.images {
-		if _, err := p.back.Call1(x, v.colors, out[1+i]); err != nil {
+		if _, err := p.accumulate.Call1(x, v.colors, out[1+i]); err != nil {
 			return nil, err
 		}
 	}
-	return p.descend.Call1(v.rate, out[0])
+	return p.update.Call1(v.rate, out[0])
 }
 
-// free frees memory early; a failure leaves it to the garbage collector.
+// free frees tensors early. The garbage collector frees those that fail.
 func free(all []*tensors.Tensor) {
 	for _, t := range all {
 		if t != nil {
@@ -116,7 +121,7 @@ func free(all []*tensors.Tensor) {
 }
 
 func (p *microBatches) free() {
-	for _, exec := range []*model.Exec{p.embed, p.gradient, p.back, p.descend} {
+	for _, exec := range []*model.Exec{p.embed, p.gradient, p.accumulate, p.update} {
 		exec.Finalize()
 	}
 }

@@ -12,20 +12,53 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
-// WithLoss is the config with a loss in the place of its rule: the loss by its name as [losses.Parse] reads it, and the miner
-// of its pairs or triplets as [miners.Parse] does, or "". Both are kept under their canonical names. A loss with proxies
-// wants their learning rate in ProxyLR; one without wants 0 there.
+// WithRule returns the config with a rule, built in or custom, and without a loss.
+func (c Config) WithRule(r dmlx.Rule) (Config, error) {
+	id, err := dissect.IdentityOf(r)
+	if err != nil {
+		return c, err
+	}
+	c.Rule, c.rule = id, &r
+	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
+	return c, nil
+}
+
+// ParsedRule returns the rule of the config. It fails if the config has a loss, and if it has the identity of a
+// custom rule that was not set by [Config.WithRule], as after reading it from a file.
+func (c Config) ParsedRule() (dmlx.Rule, error) {
+	if c.Loss != "" {
+		return dmlx.Rule{}, fmt.Errorf("the objective is %s, not a rule", c.Objective())
+	}
+	if c.rule != nil {
+		if id, err := dissect.IdentityOf(*c.rule); err == nil && id == c.Rule {
+			return *c.rule, nil
+		}
+	}
+	return dmlx.ParseRule(c.Rule)
+}
+
+// WithRuleValueOf returns the config with the rule value of o, which has the same rule. A stored config has only the
+// identity of its rule, and a custom rule cannot be parsed from that.
+func (c Config) WithRuleValueOf(o Config) Config {
+	c.rule = o.rule
+	return c
+}
+
+// WithLoss returns the config with a loss and without a rule. loss is a name that [losses.Parse] reads; miner is one
+// that [miners.Parse] reads and selects the pairs or triplets of the loss, and "" or "all" for no miner. Both are
+// stored under their canonical names. The caller sets ProxyLR if the loss has proxies.
 func (c Config) WithLoss(loss, miner string) (Config, error) {
 	l, err := losses.Parse(loss)
 	if err != nil {
 		return c, err
 	}
 	if miner == "all" {
-		miner = "" // Which is what a loss does by itself.
+		miner = "" // A loss without a miner takes all pairs or triplets.
 	}
 	if miner != "" {
 		if _, err := miners.Parse(miner); err != nil {
@@ -43,7 +76,8 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 	return c, nil
 }
 
-// WithExchange is the config with parts of its loss exchanged, as [dmlx.ParseExchange] reads them; "" for none.
+// WithExchange returns the config with parts of its loss replaced, in the syntax of [dmlx.ParseExchange]; "" replaces
+// none.
 func (c Config) WithExchange(parts string) (Config, error) {
 	x, err := dmlx.ParseExchange(parts)
 	if err != nil {
@@ -53,8 +87,8 @@ func (c Config) WithExchange(parts string) (Config, error) {
 	return c, nil
 }
 
-// Objective says in one line what the spec trains by: its rule, or "loss " and its loss with the miner, if it has one, and
-// the parts that are exchanged: "loss ms, miner ms, pair=lin-ms".
+// Objective returns in one line what is trained: the rule, or "loss " and the loss with its miner and its exchanged
+// parts, if any: "loss ms, miner ms, pair=lin-ms".
 func (c Config) Objective() string {
 	if c.Loss == "" {
 		return c.Rule
@@ -69,17 +103,18 @@ func (c Config) Objective() string {
 	return text
 }
 
-// validateObjective tells what is wrong with what a spec trains by.
+// validateObjective reports what is wrong with the rule or loss.
 func (c Config) validateObjective() error {
 	if c.Loss == "" {
 		if c.Miner != "" || c.Exchange != "" || c.ProxyLR != 0 {
-			return fmt.Errorf("a miner, an exchange of parts and a learning rate of proxies belong to a loss, the spec has the rule %q", c.Rule)
+			return fmt.Errorf("the objective is the rule %q: Miner, Exchange and ProxyLR must be empty, they belong to a loss",
+				c.Rule)
 		}
 		_, err := c.ParsedRule()
 		return err
 	}
 	if c.Rule != "" {
-		return fmt.Errorf("the spec has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
+		return fmt.Errorf("the objective has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
 	}
 	same, err := c.WithLoss(c.Loss, c.Miner)
 	if err == nil {
@@ -89,7 +124,7 @@ func (c Config) validateObjective() error {
 		return err
 	}
 	if got, want := c.Objective(), same.Objective(); got != want {
-		return fmt.Errorf("%s is not named as runs are known by: want %s", got, want)
+		return fmt.Errorf("%s is not in canonical form: use %s", got, want)
 	}
 	l, err := losses.Parse(c.Loss)
 	if err != nil {
@@ -99,72 +134,68 @@ func (c Config) validateObjective() error {
 	case has && (!(c.ProxyLR > 0) || math.IsInf(c.ProxyLR, 0)):
 		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", c.Loss, c.ProxyLR)
 	case !has && c.ProxyLR != 0:
-		return fmt.Errorf("loss %s has no proxies, and so no learning rate of theirs", c.Loss)
+		return fmt.Errorf("loss %s has no proxies: ProxyLR must be 0", c.Loss)
 	}
 	return nil
 }
 
-// proxyRate is the learning rate of the proxies in an epoch, on the schedule of the network's.
-func (c Config) proxyRate(epoch int) float64 {
-	c.LR = c.ProxyLR
-	return c.Rate(epoch)
-}
-
-// objective is what a step of training descends: a rule, or a loss with what belongs to it.
+// objective is the parsed form of what [Config.Objective] names: a rule, or a loss with its miner and exchanged
+// parts.
 type objective struct {
 	rule     dmlx.Rule
 	loss     *losses.Named // nil for a rule.
 	miner    miners.Miner  // nil for all pairs and triplets.
 	perClass int           // Proxies of a class.
-	proxies  int           // All of them.
-	noise    bool          // Whether the miner draws.
+	proxies  int           // Proxies of all classes.
+	noise    bool          // Whether the miner samples at random.
 	exchange dmlx.Exchange
 }
 
-// newObjective reads what a spec trains by, for so many classes.
-func newObjective(s Config, classes int) (by objective, err error) {
+// newObjective parses the objective of a config for a number of training classes.
+func newObjective(s Config, classes int) (obj objective, err error) {
 	if s.Loss == "" {
-		by.rule, err = s.ParsedRule()
-		return by, err
+		obj.rule, err = s.ParsedRule()
+		return obj, err
 	}
-	if by.loss, err = losses.Parse(s.Loss); err != nil {
-		return by, err
+	if obj.loss, err = losses.Parse(s.Loss); err != nil {
+		return obj, err
 	}
-	by.perClass = losses.PerClass(by.loss)
-	by.proxies = by.perClass * classes
-	if by.exchange, err = dmlx.ParseExchange(s.Exchange); err != nil {
-		return by, err
+	obj.perClass = losses.PerClass(obj.loss)
+	obj.proxies = obj.perClass * classes
+	if obj.exchange, err = dmlx.ParseExchange(s.Exchange); err != nil {
+		return obj, err
 	}
-	by.exchange.PerAnchor = max(s.ImagesPerClass, by.perClass) // An anchor has no more positives, be they images or proxies.
+	obj.exchange.PerAnchor = max(s.ImagesPerClass, obj.perClass) // The most positives of an anchor, images or proxies.
 	if s.Miner == "" {
-		return by, nil
+		return obj, nil
 	}
-	if by.miner, err = miners.Parse(s.Miner); err != nil {
-		return by, err
+	if obj.miner, err = miners.Parse(s.Miner); err != nil {
+		return obj, err
 	}
-	switch m := by.miner.(type) {
+	switch m := obj.miner.(type) {
 	case miners.DistanceWeighted:
-		by.noise = true
+		obj.noise = true
 	case miners.SemiHardNegatives:
-		m.PerAnchor = s.ImagesPerClass - 1 // A batch has no more of a class.
-		by.miner = m
+		m.PerAnchor = s.ImagesPerClass - 1 // The most positives of an anchor.
+		obj.miner = m
 	}
-	return by, nil
+	return obj, nil
 }
 
-// surgery gives the normalised embeddings, and proxies or nil, with the loss's gradient behind them, of embeddings x [B, D]
-// with labels that count the classes from 0, int32 [B]. noise is for a miner that draws, uniform in [0, 1), [B, B].
-func (by objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
+// surgery returns the normalized embeddings f, and the proxies p or nil, as nodes whose gradient is that of the loss.
+// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), [B, B], is for a
+// miner that samples.
+func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 	var classes *Node
 	if proxies != nil {
-		rows := make([]int32, by.proxies)
+		rows := make([]int32, obj.proxies)
 		for i := range rows {
-			rows[i] = int32(i / by.perClass)
+			rows[i] = int32(i / obj.perClass)
 		}
 		classes = Const(x.Graph(), rows)
 	}
-	loss := by.loss.Of
-	switch m := by.miner.(type) {
+	loss := obj.loss.Of
+	switch m := obj.miner.(type) {
 	case nil:
 	case miners.DistanceWeighted:
 		m.Noise = noise
@@ -173,30 +204,31 @@ func (by objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 		loss = miners.With(m, loss)
 	}
 	c := dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, proxies, classes), loss)
-	if by.exchange.String() != "" {
-		c = c.Exchange(by.exchange)
+	if obj.exchange.String() != "" {
+		c = c.Exchange(obj.exchange)
 	}
 	return c.Surgery()
 }
 
-// numbering counts the classes that are trained on from 0, in the order of their labels: the rows of their proxies.
-func numbering(labels []int64, without map[int64]bool) map[int64]int32 {
-	there := make(map[int64]bool)
+// numberClasses numbers the classes that are trained on from 0, in the order of their labels. The numbers are the
+// rows of their proxies.
+func numberClasses(labels []int64, without map[int64]bool) map[int64]int32 {
+	present := make(map[int64]bool)
 	for _, l := range labels {
 		if !without[l] {
-			there[l] = true
+			present[l] = true
 		}
 	}
-	out := make(map[int64]int32, len(there))
-	for i, l := range slices.Sorted(maps.Keys(there)) {
+	out := make(map[int64]int32, len(present))
+	for i, l := range slices.Sorted(maps.Keys(present)) {
 		out[l] = int32(i)
 	}
 	return out
 }
 
-// firstProxies are where a run's proxies start: unit vectors [n, dim] in any direction. A row depends on the seed and its
-// number alone.
-func firstProxies(n, dim int, seed uint64) []float32 {
+// initialProxies returns unit vectors [n, dim] of uniformly distributed directions. A row depends only on the seed
+// and its number.
+func initialProxies(n, dim int, seed uint64) []float32 {
 	out := make([]float32, 0, n*dim)
 	for i := range n {
 		rng, square := stream(seed, streamProxies, uint64(i)), 0.0
@@ -214,8 +246,8 @@ func firstProxies(n, dim int, seed uint64) []float32 {
 	return out
 }
 
-// noise is what a miner draws from in a step, [size, size].
-func noise(size, step int, seed uint64) *tensors.Tensor {
+// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [size, size].
+func minerNoise(size, step int, seed uint64) *tensors.Tensor {
 	rng := stream(seed, streamMiner, uint64(step))
 	return tensors.FromFlatDataAndDimensions(uniform(rng, size*size), size, size)
 }
@@ -228,10 +260,10 @@ func uniform(rng *rand.Rand, n int) []float32 {
 	return out
 }
 
-// proxyClasses are the data set's labels of the classes that have proxies, in the order of their rows.
-func (t *session) proxyClasses() string {
-	labels := make([]string, len(t.classes))
-	for label, i := range t.classes {
+// proxyClasses returns the labels of the classes that have proxies, in the order of the proxies' rows.
+func (s *session) proxyClasses() string {
+	labels := make([]string, len(s.classes))
+	for label, i := range s.classes {
 		labels[i] = fmt.Sprint(label)
 	}
 	return "[" + strings.Join(labels, ", ") + "]"

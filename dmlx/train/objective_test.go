@@ -20,13 +20,16 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
-// tinyConfig trains for a second on any backend.
+// tinyConfig returns a config that trains in a second on any backend.
 func tinyConfig() Config {
-	return Config{Rule: "cos/con/con", Arch: "small", Weights: Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
-		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}
+	return Config{
+		Rule: "cos/con/con", Arch: "small", Weights: Random, Dim: 8,
+		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
+		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
+	}
 }
 
-// tinyHeldOut holds one class in three out, so that labels are no row numbers.
+// tinyHeldOut holds out one class in three, so that labels differ from class numbers.
 const tinyHeldOut = 3
 
 // tinyLossConfig is tinyConfig with a loss, for six classes of which some are held out.
@@ -52,17 +55,18 @@ func tinySet(t *testing.T, classes int) *datasets.Set {
 	return set
 }
 
-// trainTiny trains in a folder of its own, which it returns.
+// trainTiny trains in a temporary folder and returns the folder.
 func trainTiny(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, heldOut int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if _, err := trainer.Train(t.Context(), Training{Config: c, ID: "tiny", Set: set, HeldOut: heldOut, Dir: dir}); err != nil {
+	training := Training{Config: c, ID: "tiny", Set: set, HeldOut: heldOut, Dir: dir}
+	if _, err := trainer.Train(t.Context(), training); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// lastWeights are the bytes of the weights that a training in a folder ended with.
+// lastWeights returns the file of the weights at the end of the training in a folder.
 func lastWeights(t *testing.T, dir string) []byte {
 	t.Helper()
 	state, err := ReadCheckpoint(dir)
@@ -76,7 +80,7 @@ func lastWeights(t *testing.T, dir string) []byte {
 	return raw
 }
 
-// A step moves the proxies, and the bias of the last layer, as the loss's dissection says, by rates of their own.
+// A step changes the proxies and the bias of the last layer by the gradient of dissect.Loss times their learning rates.
 func TestStepByLoss(t *testing.T) {
 	for _, name := range []string{"proxy-anchor", "soft-triple?centers=2", "ms?beta=20"} {
 		spec := tinyLossConfig(t, name)
@@ -97,13 +101,13 @@ func TestStepByLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				classes := numbering(set.Train.Labels, without)
+				classes := numberClasses(set.Train.Labels, without)
 				if len(classes) != 4 {
 					t.Fatalf("classes %v, want 4 of 6", classes)
 				}
 				p := dissect.Proxies{}
 				if perClass > 0 {
-					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: firstProxies(4*perClass, spec.Dim, spec.Seed)}
+					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: initialProxies(4*perClass, spec.Dim, spec.Seed)}
 					p.Classes = make([]int64, p.N)
 					for label, i := range classes {
 						for k := range perClass {
@@ -129,7 +133,9 @@ func TestStepByLoss(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer exec.Finalize()
-				x, err := exec.Call1(tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), set.Train.Size, set.Train.Size, 3), colors(set))
+				size := set.Train.Size
+				pixels := tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), size, size, 3)
+				x, err := exec.Call1(pixels, colorScale(set))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -142,7 +148,8 @@ func TestStepByLoss(t *testing.T) {
 					t.Fatal(err)
 				}
 				after := model.NewStore()
-				if _, err := backbone.DecodeWeights(lastWeights(t, dir), after, backbone.LoadOptions{Arch: backbone.Small, Dim: spec.Dim, Proxies: p.N}); err != nil {
+				load := backbone.LoadOptions{Arch: backbone.Small, Dim: spec.Dim, Proxies: p.N}
+				if _, err := backbone.DecodeWeights(lastWeights(t, dir), after, load); err != nil {
 					t.Fatal(err)
 				}
 				near := func(what string, got, want float64) {
@@ -184,11 +191,11 @@ func TestStepByLoss(t *testing.T) {
 
 func TestFirstProxies(t *testing.T) {
 	t.Parallel()
-	few, many := firstProxies(3, 8, 7), firstProxies(5, 8, 7)
+	few, many := initialProxies(3, 8, 7), initialProxies(5, 8, 7)
 	if !reflect.DeepEqual(few, many[:24]) {
-		t.Error("a proxy depends on how many there are")
+		t.Error("a proxy depends on the number of proxies")
 	}
-	if reflect.DeepEqual(few, firstProxies(3, 8, 8)) || reflect.DeepEqual(many[:8], many[8:16]) {
+	if reflect.DeepEqual(few, initialProxies(3, 8, 8)) || reflect.DeepEqual(many[:8], many[8:16]) {
 		t.Error("proxies are alike")
 	}
 	for i := range 5 {

@@ -19,19 +19,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
-// PretrainOptions say how the small network learns to see, before any metric learning. The zero value is the recipe
-// behind the weights in this repository.
+// PretrainOptions are the options of [Pretrain]. The zero value is the recipe of the weights in this repository.
 type PretrainOptions struct {
 	Epochs   int            // 0: 26.
 	Batch    int            // 0: 128.
-	Seed     uint64         // Of weights, order and augmentation.
-	Progress func(Progress) // Told of each step; its ViolationRate is the share of images classified wrongly.
+	Seed     uint64         // Of the weights, the order of images and their augmentation.
+	Progress func(Progress) // Called after each step; ViolationRate is the classification error.
 
-	classes int // Tests take fewer.
+	classes int // Fewer classes, for tests.
 }
 
-// What [Pretrain] does with a gradient: Nesterov's momentum, weight decay on all weights, and a learning rate that rises
-// over the first 30 % of the steps and falls to nothing, by half a cosine each (Smith's one-cycle as PyTorch has it).
+// The recipe of [Pretrain]: Nesterov momentum, weight decay on all weights, and the one-cycle schedule of Smith as
+// PyTorch implements it. The learning rate rises over the first 30 % of the steps and falls to almost 0, each by half
+// a cosine.
 const (
 	pretrainRate      = 0.2
 	pretrainMomentum  = 0.9
@@ -41,14 +41,14 @@ const (
 	pretrainPad       = 2
 )
 
-// PretrainResult is pretrained weights, and how good they are.
+// PretrainResult is the result of [Pretrain].
 type PretrainResult struct {
 	Weights []byte  // A safetensors file without a last layer.
-	Error   float64 // The share of training images classified wrongly in the last epoch.
+	Error   float64 // Share of the training images that are misclassified in the last epoch.
 	Seconds float64
 }
 
-// Pretrain trains the small network by cross-entropy on [datasets.Pretraining]: classes that no test set has.
+// Pretrain trains the small network by cross-entropy on [datasets.Pretraining], whose classes are in no test set.
 func Pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
 	r, err := pretrain(ctx, choice, o)
 	return r, brief.Error(err)
@@ -87,7 +87,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	for i, v := range variables {
 		velocities[i] = weights.VariableWithValue("/velocity"+v.Path(), tensors.FromShape(v.Shape())).SetTrainable(false)
 	}
-	step, err := model.NewExec(choice.Backend, weights, func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
+	graph := func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
 		g := pixels.Graph()
 		logits := arch.Embed(scope, normalizeColors(pixels, colors), classes, backbone.Pass{Training: true})
 		logProbabilities := LogSoftmax(logits, -1)
@@ -107,7 +107,8 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 		}
 		wrong := ReduceAllMean(ConvertDType(NotEqual(ArgMax(logits, -1, dtypes.Int32), labels), dtypes.Float32))
 		return Stack([]*Node{wrong, loss}, 0)
-	})
+	}
+	step, err := model.NewExec(choice.Backend, weights, graph)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 
 	order := &sampler{seed: o.Seed, pad: pretrainPad}
 	out := &PretrainResult{}
-	colors := colors(set)
+	colors := colorScale(set)
 	steps := o.Epochs * perEpoch
 	var pace pace
 	for epoch := range o.Epochs {
@@ -126,12 +127,12 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 				return nil, fmt.Errorf("stopped in epoch %d of %d: %w", epoch+1, o.Epochs, ctx.Err())
 			}
 			at := epoch*perEpoch + i
-			draws := make([]draw, o.Batch)
-			for k := range draws {
-				draws[k].image = perm[i*o.Batch+k]
+			samples := make([]sample, o.Batch)
+			for k := range samples {
+				samples[k].image = perm[i*o.Batch+k]
 			}
-			order.augment(draws, at)
-			b := load(im, draws)
+			order.augment(samples, at)
+			b := load(im, samples)
 			pixels := tensors.FromFlatDataAndDimensions(b.pixels, o.Batch, im.Size, im.Size, 3)
 			outcome, err := step.Call1(pixels, b.labels, colors, float32(oneCycle(at, steps)))
 			if err != nil {
@@ -153,19 +154,21 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 		}
 		out.Error = wrong / float64(perEpoch)
 	}
-	for _, name := range []string{"/fc/weight", "/fc/bias"} { // Each run has a fresh one.
+	for _, name := range []string{"/fc/weight", "/fc/bias"} { // Each training starts with a random last layer.
 		if err := weights.DeleteVariable(name); err != nil {
 			return nil, err
 		}
 	}
 	out.Weights, err = backbone.EncodeWeights(weights, arch, map[string]string{
-		"recipe": fmt.Sprintf("dmlx pretrain: %d epochs, batch %d, seed %d, backend %s", o.Epochs, o.Batch, o.Seed, choice.Name),
+		"recipe": fmt.Sprintf("dmlx pretrain: %d epochs, batch %d, seed %d, backend %s",
+			o.Epochs, o.Batch, o.Seed, choice.Name),
 	})
 	out.Seconds = time.Since(started).Seconds()
 	return out, err
 }
 
-// oneCycle is the learning rate of a step: from a 25th of its maximum up to it, and down to nearly nothing.
+// oneCycle returns the learning rate of a step: it rises from a 25th of the maximum to the maximum and falls to
+// almost 0.
 func oneCycle(step, steps int) float64 {
 	const low, end = pretrainRate / 25, pretrainRate / 25 / 1e4
 	cosine := func(from, to, share float64) float64 { return to + (from-to)/2*(1+math.Cos(math.Pi*share)) }
@@ -176,7 +179,8 @@ func oneCycle(step, steps int) float64 {
 	return cosine(pretrainRate, end, (float64(step)-top)/(float64(steps-1)-top))
 }
 
-// FeatureRecall is Recall@1 of a data set's test images by a weight file's features, before any metric learning.
+// FeatureRecall returns Recall@1 of the test images of a data set by the features of the small network with the given
+// weights, without metric learning.
 func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, data string) (float64, error) {
 	set, err := datasets.Open(data, datasets.Options{Size: 32})
 	if err != nil {

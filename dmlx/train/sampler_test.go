@@ -81,9 +81,9 @@ func TestSampler(t *testing.T) {
 		t.Error("two seeds give one batch")
 	}
 	for want, c := range map[string][2]int{
-		"needs as many train classes, there are 10":                                                   {11, 1},
-		"no class has the 13 images per class of a batch, the largest has 12":                         {2, 13},
-		"9 classes × 9 images cannot be filled: with at most 9 of each, the 10 train classes give 69": {9, 9},
+		"needs as many training classes, there are 10":                    {11, 1},
+		"no class has the 13 images per class of a batch: use at most 12": {2, 13},
+		"with at most 9 images of each, its 10 classes give 69":           {9, 9},
 	} {
 		if _, err := newSampler(labels, nil, c[0], c[1], 0, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
@@ -124,7 +124,8 @@ func TestSamplerOfSmallClasses(t *testing.T) {
 				}
 			}
 			if len(b) != 16 || len(images) != 16 || alone > 2 { // The first class and the last one.
-				t.Errorf("step %d: %d images, %d of them different, %d without another of their class", step, len(b), len(images), alone)
+				t.Errorf("step %d: %d images, %d of them different, %d without another of their class",
+					step, len(b), len(images), alone)
 			}
 		}
 		for c, n := range ofPass {

@@ -2,9 +2,7 @@ package train
 
 import (
 	"slices"
-	"sync"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -14,135 +12,42 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-// Trainer trains networks and embeds images on one backend. It keeps the steps that it has compiled, which XLA takes seconds
-// for: runs that differ in seed, data or learning rate share them, one at a time. Any number of goroutines may use it.
-type Trainer struct {
-	*backend.Choice
-
-	mu   sync.Mutex
-	idle []*compiledStep // At most maxIdle, the latest last.
-}
-
-// New returns a trainer on a backend. Close frees what it has compiled.
-func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice} }
-
-// Open returns a trainer on the backend that [backend.Open] finds.
-func Open() (*Trainer, error) {
-	choice, err := backend.Open()
-	if err != nil {
-		return nil, err
-	}
-	return New(choice), nil
-}
-
-// Close frees the compiled steps that are not in use. The trainer stays usable.
-func (t *Trainer) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.idle {
-		s.free()
-	}
-	t.idle = nil
-}
-
-// compiledStep is a compiled graph, of training or of evaluation, with the variables that it was built on.
-type compiledStep struct {
-	key          stepKey
-	objective    objective // The zero value, for evaluation.
-	weights      *model.Store
-	exec         *model.Exec // nil if there are micro-batches.
-	microBatches *microBatches
-}
-
-// stepKey is what a graph depends on, beside the shapes of its inputs.
-type stepKey struct {
-	backend compute.Backend
-	arch    backbone.Arch
-	dim     int
-	rule    string // Its identity; empty for evaluation and for a loss.
-	loss    string // As [Config.Objective] says it.
-	proxies int    // How many it has.
-	images  int    // Of a class in a batch, where a miner goes through them.
-	memory  Memory
-}
-
-// maxIdle is how many compiled steps a trainer keeps.
-const maxIdle = 8
-
-// compiled returns a kept step of the key, whose weights are to be overwritten, or builds one. The caller gives it back by
-// keep, or frees it after a failure.
-func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*compiledStep, error) {
-	key.backend = t.Backend
-	t.mu.Lock()
-	for i := len(t.idle) - 1; i >= 0; i-- {
-		if s := t.idle[i]; s.key == key {
-			t.idle = append(t.idle[:i], t.idle[i+1:]...)
-			t.mu.Unlock()
-			return s, nil
-		}
-	}
-	t.mu.Unlock()
-	s := &compiledStep{key: key, weights: model.NewStore()}
-	return s, build(s)
-}
-
-// keep keeps a step for the next run that it fits.
-func (t *Trainer) keep(s *compiledStep) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.idle = append(t.idle, s)
-	if len(t.idle) > maxIdle {
-		t.idle[0].free()
-		t.idle = append(t.idle[:0], t.idle[1:]...)
-	}
-}
-
-// free frees the memory of a step.
-func (s *compiledStep) free() {
-	if s.microBatches != nil {
-		s.microBatches.free()
-	} else {
-		s.exec.Finalize()
-	}
-	s.weights.Finalize()
-}
-
-// trainingStep returns a step that trains by an objective; see [compiledStep.run].
-func (t *Trainer) trainingStep(c Config, by objective) (*compiledStep, error) {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, rule: c.Rule, memory: c.Memory}
-	if by.loss != nil {
-		key.loss, key.proxies, key.images = c.Objective(), by.proxies, c.ImagesPerClass
-	}
-	return t.compiled(key, func(s *compiledStep) (err error) {
-		s.objective = by
-		if key.memory.MicroBatch > 0 {
-			s.microBatches, err = newMicroBatches(s)
-			return err
-		}
-		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
-			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: by.batchInputs(in[3:])}
-			_, outcome := stepGraph(scope, key, by, inputs)
-			return outcome
-		})
-		return err
-	})
-}
-
-// stepValues are what a step takes: images, as [compiledStep.upload] gives them, labels, int32 [B], colors, as [colors] gives them,
-// and the learning rate, a scalar; of a loss also the rate of its proxies, if it has any, and what its miner draws from, if
-// it does, [B, B]. The tensors stay the caller's.
+// stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], the
+// colors as [colorScale] returns them, and the learning rate, a scalar. A loss with proxies also takes their learning
+// rate, and a miner that samples takes noise [B, B]. The caller keeps the tensors.
 type stepValues struct {
 	images                         []*tensors.Tensor
 	labels                         []int32
 	colors, rate, proxyRate, noise *tensors.Tensor
 }
 
-// upload copies a batch's pixels, of images of size × size, to the device, where the steps of this engine take them: uint8
-// [B, size, size, 3], in one tensor or by pieces. It may be called while a step runs: go-xla waits for the end of each, so that what
-// is copied between them keeps a GPU waiting.
+// batchValues returns the values of [batchInputs], in their order.
+func (v stepValues) batchValues(obj objective) []any {
+	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
+	if obj.proxies > 0 {
+		in = append(in, v.proxyRate)
+	}
+	if obj.noise {
+		in = append(in, v.noise)
+	}
+	return in
+}
+
+// run performs a step and changes the weights. It returns the outcome, one vector: S_ap [B], S_an [B] and validity
+// [B] of the triplets that a rule would mine, for losses too, and then the length of the gradient of all weights and
+// proxies.
+func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
+	if e.microBatches != nil {
+		return e.microBatches.run(e.objective, v)
+	}
+	return e.exec.Call1(append([]any{v.images[0], v.colors, v.rate}, v.batchValues(e.objective)...)...)
+}
+
+// upload copies the pixels of a batch to the device: uint8 [B, size, size, 3], in one tensor or one for each
+// micro-batch. It may be called while a step runs. go-xla waits for the end of each step, so a copy between two steps
+// would leave a GPU idle.
 func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	n := len(b.labels)
 	if e.microBatches != nil {
@@ -150,8 +55,8 @@ func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	}
 	shape := shapes.Make(dtypes.Uint8, n, size, size, 3)
 	var images []*tensors.Tensor
-	for piece := range slices.Chunk(b.pixels, shape.Size()) {
-		x, err := tensors.FromRaw(e.key.backend, 0, shape, piece)
+	for pixels := range slices.Chunk(b.pixels, shape.Size()) {
+		x, err := tensors.FromRaw(e.key.backend, 0, shape, pixels)
 		if err != nil {
 			free(images)
 			return nil, err
@@ -161,53 +66,31 @@ func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	return images, nil
 }
 
-// of are the values that [batchInputs] of an objective take, in their order.
-func (v stepValues) of(by objective) []any {
-	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
-	if by.proxies > 0 {
-		in = append(in, v.proxyRate)
-	}
-	if by.noise {
-		in = append(in, v.noise)
-	}
-	return in
-}
-
-// step changes the weights and returns, as one vector, what is to be known: S_ap [B], S_an [B] and validity [B] of the
-// triplets that a rule mines, whatever is trained by, and the length of the gradient of all weights, with that of the
-// proxies.
-func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
-	if e.microBatches != nil {
-		return e.microBatches.run(e.objective, v)
-	}
-	return e.exec.Call1(append([]any{v.images[0], v.colors, v.rate}, v.of(e.objective)...)...)
-}
-
-// batchInputs are what a step takes for the whole batch.
+// batchInputs are the inputs of a step that belong to the whole batch, not to a micro-batch.
 type batchInputs struct{ labels, proxyRate, noise *Node }
 
-func (by objective) batchInputs(in []*Node) (b batchInputs) {
+func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 	b.labels, in = in[0], in[1:]
-	if by.proxies > 0 {
+	if obj.proxies > 0 {
 		b.proxyRate, in = in[0], in[1:]
 	}
-	if by.noise {
+	if obj.noise {
 		b.noise = in[0]
 	}
 	return b
 }
 
-// stepInputs are what the graph of a step takes.
+// stepInputs are the inputs of the graph of a step.
 type stepInputs struct {
 	pixels, colors, rate *Node
 	batchInputs
 }
 
-// stepGraph builds a step: what it returns is the outcome, as of [compiledStep.run], beside the batch's normalised embeddings as
-// they were before the step.
-func stepGraph(scope *model.Scope, key stepKey, by objective, in stepInputs) (embeddings, outcome *Node) {
+// stepGraph builds the graph of a step. It returns the normalized embeddings of the batch before the update, [B,
+// dim], and the outcome that [compiledStep.run] describes.
+func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (embeddings, outcome *Node) {
 	raw := key.embed(scope, in.pixels, in.colors, backbone.Pass{Training: true})
-	o := newLossGraph(scope.Store(), by, raw, in.batchInputs)
+	o := newLossGraph(scope.Store(), obj, raw, in.batchInputs)
 	variables := backbone.Trainable(scope.Store())
 	rates := slices.Repeat([]*Node{in.rate}, len(variables))
 	if o.proxies != nil {
@@ -215,11 +98,11 @@ func stepGraph(scope *model.Scope, key stepKey, by objective, in stepInputs) (em
 	}
 	nodes := nodesOf(variables, raw)
 	gradients := Gradient(o.total, nodes...)
-	descend(variables, nodes, rates, gradients)
-	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squared(gradients)), 1)), 0)
+	applySGD(variables, nodes, rates, gradients)
+	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 }
 
-// embed computes the embeddings [B, dim] of pixels, uint8 [B, H, W, 3], not normalised.
+// embed returns the embeddings [B, dim] of pixels, uint8 [B, H, W, 3], before normalization.
 func (k stepKey) embed(scope *model.Scope, pixels, colors *Node, pass backbone.Pass) *Node {
 	images := normalizeColors(pixels, colors)
 	if k.memory.Precision == BFloat16 {
@@ -229,26 +112,26 @@ func (k stepKey) embed(scope *model.Scope, pixels, colors *Node, pass backbone.P
 	return k.arch.Embed(scope, images, k.dim, pass)
 }
 
-// lossGraph is the scalar whose gradient a step takes, with what is read off the batch.
+// lossGraph is a scalar with the gradient of the objective, and what a step reports about the batch.
 type lossGraph struct {
-	embeddings *Node           // The batch's, normalised, [B, dim].
-	outcome    []*Node         // S_ap, S_an and validity of its triplets, [B] each.
-	total      *Node           // A scalar whose value means nothing; its gradient is the rule's or the loss's.
-	proxies    *model.Variable // nil if there are none.
+	embeddings *Node           // Normalized, [B, dim].
+	outcome    []*Node         // S_ap, S_an and validity of the triplets, [B] each.
+	total      *Node           // A scalar. Only its gradient has a meaning: that of the rule or loss.
+	proxies    *model.Variable // nil without proxies.
 }
 
-// newLossGraph puts the rule's or the loss's gradient behind embeddings x [B, dim] as the network gives them.
-func newLossGraph(store *model.Store, by objective, x *Node, in batchInputs) (o lossGraph) {
+// newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
+func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
 	var batch *dmlx.Batch
-	if by.loss == nil {
-		f, parts := dmlx.Surgery(x, in.labels, by.rule)
+	if obj.loss == nil {
+		f, parts := dmlx.Surgery(x, in.labels, obj.rule)
 		o.embeddings, batch, o.total = f, parts.Batch, ReduceAllSum(f)
 	} else {
 		var proxies *Node
 		if o.proxies = backbone.Proxies(store); o.proxies != nil {
 			proxies = o.proxies.NodeValue(x)
 		}
-		f, p := by.surgery(x, in.labels, proxies, in.noise)
+		f, p := obj.surgery(x, in.labels, proxies, in.noise)
 		o.embeddings, batch, o.total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
 		if p != nil {
 			o.total = Add(o.total, ReduceAllSum(p))
@@ -258,6 +141,7 @@ func newLossGraph(store *model.Store, by objective, x *Node, in batchInputs) (o 
 	return o
 }
 
+// nodesOf returns the values of variables in the graph of in.
 func nodesOf(variables []*model.Variable, in *Node) []*Node {
 	nodes := make([]*Node, len(variables))
 	for i, v := range variables {
@@ -266,35 +150,25 @@ func nodesOf(variables []*model.Variable, in *Node) []*Node {
 	return nodes
 }
 
-// descend moves variables against their gradients.
-func descend(variables []*model.Variable, nodes, rates, gradients []*Node) {
+// applySGD subtracts rate × gradient from each variable. The rates are one per variable, since proxies have their
+// own.
+func applySGD(variables []*model.Variable, nodes, rates, gradients []*Node) {
 	for i, v := range variables {
 		v.SetNodeValue(Sub(nodes[i], Mul(rates[i], gradients[i])))
 	}
 }
 
-// squared is the squared length of all gradients together, a scalar.
-func squared(gradients []*Node) *Node {
-	flat := make([]*Node, len(gradients)) // One reduction compiles in half the time of one per variable.
+// squaredNorm returns the sum of the squares of all gradients, a scalar.
+func squaredNorm(gradients []*Node) *Node {
+	flat := make([]*Node, len(gradients)) // One reduction compiles twice as fast as one per variable.
 	for i, gradient := range gradients {
 		flat[i] = Reshape(gradient, -1)
 	}
 	return ReduceAllSum(Square(Concatenate(flat, 0)))
 }
 
-// evaluationStep returns a step that takes pixels and colors and returns the normalized embeddings [B, dim].
-func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
-	return t.compiled(key, func(s *compiledStep) (err error) {
-		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-			return dmlx.Normalize(key.embed(scope, pixels, colors, backbone.Pass{}))
-		})
-		return err
-	})
-}
-
-// colors is how a data set's pixels are normalised: scale and shift of each channel, float32 [2, 3].
-func colors(set *datasets.Set) *tensors.Tensor {
+// colorScale returns the scale and shift that normalize the color channels of a data set, float32 [2, 3].
+func colorScale(set *datasets.Set) *tensors.Tensor {
 	values := make([]float32, 6)
 	for c := range 3 {
 		values[c], values[3+c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
@@ -302,7 +176,7 @@ func colors(set *datasets.Set) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(values, 2, 3)
 }
 
-// normalizeColors makes pixels 0…255 [N, H, W, 3] into float32 of mean 0 and variance 1 over the training set.
+// normalizeColors converts pixels 0…255 [N, H, W, 3] to float32 with mean 0 and variance 1 over the training set.
 func normalizeColors(pixels, colors *Node) *Node {
 	row := func(i int) *Node { return Reshape(Slice(colors, AxisElem(i)), 1, 1, 1, 3) }
 	return Add(Mul(ConvertDType(pixels, dtypes.Float32), row(0)), row(1))

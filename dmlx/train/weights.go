@@ -21,79 +21,84 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// published is where the weights are that networks start from and this program does not bring: torchvision's
-// IMAGENET1K_V1, as timm publishes them on the Hugging Face hub.
-var published = map[backbone.Arch]string{
-	backbone.ResNet18: "timm/resnet18.tv_in1k",
-	backbone.ResNet50: "timm/resnet50.tv_in1k",
+// The values of [Config].Weights.
+const (
+	Pretrained = "pretrained" // ImageNet or bundled weights, or those of a file; the last layer is random.
+	Random     = "random"     // All layers are random.
+)
+
+// WithStart returns the config with another backbone and other initial weights; "" leaves either as it is. weights is
+// [Pretrained], [Random], or the path of a safetensors file with PyTorch's names, whose last layer is ignored. It
+// reads the weights to set WeightsDigest.
+func (c Config) WithStart(arch, weights string) (Config, error) {
+	if arch != "" {
+		c.Arch = arch
+	}
+	switch weights {
+	case "":
+	case Pretrained, Random:
+		c.Weights, c.weightsFile = weights, ""
+	default:
+		c.Weights, c.weightsFile = Pretrained, weights
+	}
+	a, err := backbone.ParseArch(c.Arch)
+	if err != nil {
+		return c, err
+	}
+	c.Arch, c.WeightsDigest = string(a), ""
+	if c.weightsFile != "" {
+		if _, err := readWeights(c.weightsFile, a); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("weights %q: no such file; use %s, %s, or the path of a safetensors file",
+					weights, Pretrained, Random)
+			}
+			return c, err
+		}
+	}
+	if c.Weights == Pretrained {
+		if c.WeightsDigest, err = c.StartDigest(); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }
 
-// WeightsFile is where a network's pretrained weights are looked for, whether or not they are there: resnet18.safetensors
-// in the folder weights of [datasets.CacheDir]. The small network's are part of the program.
-func WeightsFile(a backbone.Arch) (string, error) {
-	dir, err := datasets.CacheDir()
+// WeightsPath returns the path of the file given to [Config.WithStart], or "" without one.
+func (c Config) WeightsPath() string { return c.weightsFile }
+
+// StartDigest returns the digest of the pretrained weights that the config starts from, as they are on this machine
+// now.
+func (c Config) StartDigest() (string, error) {
+	key := digestKey{arch: c.Arch, path: c.weightsFile}
+	if _, embedded := backbone.Pretrained(); key.path == "" && !(c.Arch == string(backbone.Small) && embedded) {
+		key.path, _ = WeightsFile(backbone.Arch(c.Arch))
+	}
+	if info, err := os.Stat(key.path); err == nil {
+		key.size, key.changed = info.Size(), info.ModTime()
+	}
+	if digest, known := digestCache.Load(key); known {
+		return digest.(string), nil
+	}
+	raw, err := c.pretrained()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "weights", string(a)+".safetensors"), nil
+	digest := DigestOf(raw)
+	digestCache.Store(key, digest)
+	return digest, nil
 }
 
-// FetchWeights downloads a network's published weights to [WeightsFile] and gives the path; if they are there it only
-// looks at them. The download goes through the Hugging Face cache, and on where it was stopped.
-func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error) {
-	source, ok := published[a]
-	if !ok {
-		return "", fmt.Errorf("no published weights of %s: there are those of %s and %s", a, backbone.ResNet18, backbone.ResNet50)
-	}
-	path, err = WeightsFile(a)
-	if err != nil {
-		return "", err
-	}
-	if _, err := os.Stat(path); err == nil {
-		_, _, err := readWeights(path, a)
-		return path, err
-	}
-	repo := hub.New(source).WithProgressBar(false)
-	repo.Verbosity = 0
-	file, err := repo.DownloadFileCtx(ctx, "model.safetensors")
-	if err != nil {
-		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means", source, brief.Error(err), path)
-	}
-	raw, _, err := readWeights(file, a)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", err
-	}
-	return path, durable.WriteFile(path, raw, 0o644)
+// digestCache remembers the digests of files, since each of the hundreds of specs of a table asks for one. A file
+// that has changed has another key.
+var digestCache sync.Map // digestKey → string
+
+type digestKey struct {
+	arch, path string
+	size       int64
+	changed    time.Time
 }
 
-// readWeights reads a safetensors file with its digest, and checks that it has the network's tensors in front of the head.
-func readWeights(path string, a backbone.Arch) (raw []byte, digest string, err error) {
-	raw, err = os.ReadFile(path)
-	if err != nil {
-		return nil, "", err
-	}
-	store := model.NewStore()
-	defer store.Finalize()
-	if _, err := backbone.DecodeWeights(raw, store, backbone.LoadOptions{Arch: a, WithoutHead: true}); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", path, err)
-	}
-	return raw, DigestOf(raw), nil
-}
-
-// digestOf is the first digits of a file's SHA-256.
-func DigestOf(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])[:12]
-}
-
-// PretrainedWeights are the published weights of a network, a safetensors file: the small network's are part of the program,
-// others have to be at [WeightsFile].
-func PretrainedWeights(a backbone.Arch) ([]byte, error) { return Config{Arch: string(a)}.pretrained() }
-
-// pretrained gives the weights that a spec with [Pretrained] starts from, as a safetensors file.
+// pretrained returns the weights that a config with [Pretrained] starts from, as a safetensors file.
 func (c Config) pretrained() (raw []byte, err error) {
 	a := backbone.Arch(c.Arch)
 	path := c.weightsFile
@@ -107,38 +112,81 @@ func (c Config) pretrained() (raw []byte, err error) {
 	}
 	raw, err = os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && c.weightsFile == "" {
-		return nil, fmt.Errorf("no pretrained weights of %s here: `dmlx weights get %s` downloads those of ImageNet to %s; "+
-			"--weights takes a safetensors file of your own, or %q", a, a, path, Random)
+		return nil, fmt.Errorf("no pretrained weights of %s: `dmlx weights get %s` downloads ImageNet weights to %s; "+
+			"or give --weights a safetensors file of your own or %q", a, a, path, Random)
 	}
 	return raw, err
 }
 
-// digests remembers those of weight files: each spec of a table asks for one.
-var digests sync.Map // digestKey → string
+// PretrainedWeights returns the pretrained weights of a network as a safetensors file. Those of the small network are
+// part of the program; others are read from [WeightsFile].
+func PretrainedWeights(a backbone.Arch) ([]byte, error) { return Config{Arch: string(a)}.pretrained() }
 
-type digestKey struct {
-	arch, path string
-	size       int64
-	changed    time.Time
-}
-
-// StartDigest returns the digest of the weights that the config starts from now; it tells them apart.
-func (c Config) StartDigest() (string, error) {
-	key := digestKey{arch: c.Arch, path: c.weightsFile}
-	if _, embedded := backbone.Pretrained(); key.path == "" && !(c.Arch == string(backbone.Small) && embedded) {
-		key.path, _ = WeightsFile(backbone.Arch(c.Arch))
-	}
-	if info, err := os.Stat(key.path); err == nil {
-		key.size, key.changed = info.Size(), info.ModTime()
-	}
-	if digest, known := digests.Load(key); known {
-		return digest.(string), nil
-	}
-	raw, err := c.pretrained()
+// WeightsFile returns the path where the pretrained weights of a network belong, whether or not the file exists:
+// weights/resnet18.safetensors in [datasets.CacheDir], for example.
+func WeightsFile(a backbone.Arch) (string, error) {
+	dir, err := datasets.CacheDir()
 	if err != nil {
 		return "", err
 	}
-	digest := DigestOf(raw)
-	digests.Store(key, digest)
-	return digest, nil
+	return filepath.Join(dir, "weights", string(a)+".safetensors"), nil
+}
+
+// publishedWeights are the repositories of weights that are not part of the program: torchvision's IMAGENET1K_V1, as
+// timm publishes them on the Hugging Face hub.
+var publishedWeights = map[backbone.Arch]string{
+	backbone.ResNet18: "timm/resnet18.tv_in1k",
+	backbone.ResNet50: "timm/resnet50.tv_in1k",
+}
+
+// FetchWeights downloads the published weights of a network to [WeightsFile] and returns the path. It only checks a
+// file that exists. The download goes through the Hugging Face cache and resumes after an interruption.
+func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error) {
+	source, ok := publishedWeights[a]
+	if !ok {
+		return "", fmt.Errorf("no published weights of %s: only %s and %s have some", a, backbone.ResNet18, backbone.ResNet50)
+	}
+	path, err = WeightsFile(a)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err == nil {
+		_, err := readWeights(path, a)
+		return path, err
+	}
+	repo := hub.New(source).WithProgressBar(false)
+	repo.Verbosity = 0
+	file, err := repo.DownloadFileCtx(ctx, "model.safetensors")
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means",
+			source, brief.Error(err), path)
+	}
+	raw, err := readWeights(file, a)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return path, durable.WriteFile(path, raw, 0o644)
+}
+
+// readWeights reads a safetensors file and checks that it has all tensors of the network but those of the last layer.
+func readWeights(path string, a backbone.Arch) (raw []byte, err error) {
+	raw, err = os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	if _, err := backbone.DecodeWeights(raw, store, backbone.LoadOptions{Arch: a, WithoutHead: true}); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return raw, nil
+}
+
+// DigestOf returns the digest that identifies a weight file: the first 12 hexadecimal digits of its SHA-256.
+func DigestOf(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:12]
 }

@@ -43,7 +43,7 @@ func Check(r dmlx.Rule) (*figures.Table, error) {
 
 // fault is what makes a rule unfit for training, with the line of the user's own function.
 func fault(c *dissect.Checked) error {
-	i := slices.IndexFunc(c.Findings, func(f dissect.Finding) bool { return f.Verdict == dissect.Bad })
+	i := slices.IndexFunc(c.Findings, func(f dissect.CheckFinding) bool { return f.Grade == dissect.Bad })
 	if i < 0 {
 		return nil
 	}
@@ -58,9 +58,9 @@ func findings(c *dissect.Checked) *figures.Table {
 	t := &figures.Table{Caption: "What a check of " + plainCell(c.Rule.Name()) + " found", Columns: []figures.Column{
 		{Title: "check", Left: true}, {Title: "verdict", Left: true}, {Title: "part", Left: true}, {Title: "found", Left: true}, {Title: "line", Left: true}}}
 	for _, f := range c.Findings {
-		verdict := figures.Text(f.Verdict.String())
-		verdict.Bold = f.Verdict != dissect.Good
-		t.Rows = append(t.Rows, []figures.Cell{figures.Text(f.Check), verdict, figures.Text(plainCell(cmp.Or(f.Part, "–"))),
+		grade := figures.Text(f.Grade.String())
+		grade.Bold = f.Grade != dissect.Good
+		t.Rows = append(t.Rows, []figures.Cell{figures.Text(f.Check), grade, figures.Text(plainCell(cmp.Or(f.Part, "–"))),
 			figures.Text(plainCell(f.Message)), figures.Text(plainCell(cmp.Or(sourceLine(f.File, f.Line), "–")))})
 	}
 	return t

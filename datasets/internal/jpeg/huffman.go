@@ -2,7 +2,8 @@ package jpeg
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
+	"slices"
 )
 
 // lookBits is the length of the codes that one look into a table decodes.
@@ -12,20 +13,24 @@ const lookBits = 9
 type huffman struct {
 	look    [1 << lookBits]uint16 // length in the high byte, symbol in the low; 0 where codes are longer
 	most    [18]int32             // the largest code of a length, -1 for none; beyond 16, all are
-	first   [17]int32             // what a code of a length is off its symbol's place
+	first   [17]int32             // added to a code of a length, it gives its symbol's place
 	symbols [256]uint8
+	largest uint8 // of the symbols
 }
 
 func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
 	h := &huffman{}
 	copy(h.symbols[:], symbols)
+	if len(symbols) > 0 {
+		h.largest = slices.Max(symbols)
+	}
 	code, place := int32(0), int32(0)
 	h.most[0] = -1
 	for i, count := range counts {
 		length := i + 1
 		h.first[length] = place - code
-		if code+int32(count) > 1<<length {
-			return nil, errors.New("a damaged Huffman table: too many codes")
+		if count > 0 && code+int32(count) >= 1<<length { // The code of ones alone is no code: ITU-T T.81 C.2.
+			return nil, fmt.Errorf("a damaged Huffman table: too many codes of up to %d bits", length)
 		}
 		for range count {
 			if length <= lookBits {
@@ -45,7 +50,8 @@ func newHuffman(counts [16]uint8, symbols []byte) (*huffman, error) {
 	return h, nil
 }
 
-// bits reads the data of a scan bit by bit, up to the next marker. Beyond it there are zeros; over tells when they were used.
+// bits reads the data of a scan bit by bit, up to the next marker, and zeros beyond it. over tells whether zeros were
+// used.
 type bits struct {
 	data   []byte
 	at     int
@@ -82,8 +88,11 @@ func (b *bits) fill() {
 	}
 }
 
-// over tells that more bits were taken than there are, or that a code did not exist.
+// over tells whether more bits were taken than there are, or a code did not exist.
 func (b *bits) over() bool { return b.bad || b.n < b.beyond }
+
+// unread returns the number of whole bytes that were fetched and not taken.
+func (b *bits) unread() int { return max(0, b.n-b.beyond) / 8 }
 
 // take reads up to 16 bits that are held.
 func (b *bits) take(count int) int32 {
@@ -91,7 +100,7 @@ func (b *bits) take(count int) int32 {
 	return int32(b.held>>b.n) & (1<<count - 1)
 }
 
-// bit reads one.
+// bit reads one bit.
 func (b *bits) bit() bool {
 	if b.n == 0 {
 		b.fill()
@@ -100,7 +109,7 @@ func (b *bits) bit() bool {
 	return b.held>>b.n&1 != 0
 }
 
-// symbol decodes one and leaves at least 16 bits held.
+// symbol decodes a symbol and leaves at least 16 bits held.
 func (b *bits) symbol(h *huffman) uint8 {
 	if b.n < 32 {
 		b.fill()
@@ -119,7 +128,7 @@ func (b *bits) symbol(h *huffman) uint8 {
 	return 0
 }
 
-// signed reads a number of so many bits, ITU-T T.81 F.2.2.1: of the first half of them it is negative.
+// signed reads a number of count bits, ITU-T T.81 F.2.2.1: the lower half of the values stand for negative numbers.
 func (b *bits) signed(count int) int32 {
 	v := b.take(count)
 	if v < 1<<count>>1 {

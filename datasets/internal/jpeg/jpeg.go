@@ -1,10 +1,14 @@
-// Package jpeg decodes JPEG files to the very values that libjpeg-turbo gives, and so Pillow and torchvision: a network's
-// features move in the second digit with the rounding of its images. The standard library's image/jpeg rounds the inverse
-// cosine transform elsewhere, which is as right, but differs in a value of forty.
+// Package jpeg decodes JPEG files to exactly the pixels that libjpeg-turbo gives, and so Pillow and torchvision.
+//
+// No library serves. A network's features move in the second digit with the rounding of its images, and the standard
+// library's image/jpeg rounds the inverse cosine transform at another place and repeats chroma samples where libjpeg
+// interpolates: TestStandardLibraryDiffers counts the values. Bindings to libjpeg-turbo need cgo, which this module
+// does without.
 //
 // Baseline, extended sequential and progressive files of 8 bits and Huffman codes are read, with one, three or four
-// components. What libjpeg warns of and goes on, data that end early or codes that do not exist, is an error here: a
-// picture that is partly invented is no image to train on.
+// components. Whatever libjpeg warns about before it goes on is an error here, because it then invents a part of the
+// picture: data that end early, invalid codes, extraneous bytes, scans out of turn. Progressive files whose scans do
+// not bring all coefficients are an error too, because libjpeg smooths them.
 package jpeg
 
 import (
@@ -14,20 +18,24 @@ import (
 	"io"
 )
 
-// Decode gives the picture in a file as Pillow's Image.open(file).convert("RGB") does: red, green and blue of its pixels, row by
-// row. A picture of more than maxPixels pixels is refused before memory is taken for it. A file that ends early is
-// [io.ErrUnexpectedEOF].
+// Decode returns the picture in a file as Pillow's Image.open(file).convert("RGB") does: red, green and blue of its
+// pixels, row by row. A picture of more than maxPixels pixels, or of more than the file's bytes can hold, is refused
+// before memory is taken for it; so is one of more than 100 scans. A file that ends early is [io.ErrUnexpectedEOF].
 func Decode(file []byte, maxPixels int) (width, height int, rgb []uint8, err error) {
 	d := decoder{file: file, maxPixels: maxPixels}
 	if err := d.decode(); err != nil {
 		return 0, 0, nil, err
 	}
-	return d.width, d.height, d.rgb(), nil
+	rgb, err = d.rgb()
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	return d.width, d.height, rgb, nil
 }
 
 type decoder struct {
 	file      []byte
-	at        int // where the next marker is looked for
+	at        int // where the next marker begins
 	maxPixels int
 
 	width, height int // in pixels
@@ -35,6 +43,7 @@ type decoder struct {
 	components    []component
 	across, down  int // the finest sampling factors
 	restart       int // MCUs between restart markers, 0 for none
+	scans         int // so far
 	quant         [4]*[64]int32
 	dc, ac        [4]*huffman
 
@@ -43,7 +52,7 @@ type decoder struct {
 	adobeTransform uint8
 }
 
-// component is one of the frame's planes of samples.
+// component is one of the frame's planes: luma, chroma, or ink.
 type component struct {
 	id           uint8
 	across, down int // sampling factors
@@ -54,8 +63,15 @@ type component struct {
 	blocksWide, blocksTall int     // of what is stored: whole MCUs
 	stride                 int     // of samples
 	samples                []uint8 // [8·blocksTall, stride]
-	coefficients           []int16 // of progressive files, [blocksTall, blocksWide, 64], in natural order
+	// Of progressive files:
+	coefficients []int16  // [blocksTall, blocksWide, 64], in natural order
+	set          []uint64 // [blocksTall, blocksWide], which of them are not 0, in zigzag order, all but the first
+	low          [64]int8 // the lowest bit that scans have brought of a coefficient, in zigzag order; -1 for none
 }
+
+// maxScans bounds the passes over a picture: a scan of a few bytes can skip all of its blocks. No table of libjpeg's
+// cjpeg has more (MAX_SCANS of its rdswitch.c); its usual ones have 6 and 10.
+const maxScans = 100
 
 // Markers of JPEG, ITU-T T.81 table B.1.
 const (
@@ -72,7 +88,7 @@ const (
 	dri   = 0xdd
 	app0  = 0xe0
 	app14 = 0xee
-	tem   = 0x01
+	com   = 0xfe
 )
 
 func (d *decoder) decode() error {
@@ -88,11 +104,14 @@ func (d *decoder) decode() error {
 		switch {
 		case marker == eoi:
 			return d.finish()
-		case marker == tem || rst0 <= marker && marker <= rst7:
+		case rst0 <= marker && marker <= rst7:
 			continue // They stand alone.
 		case marker == soi:
-			return errors.New("a second start of image")
+			return fmt.Errorf("a second start of image at byte %d", d.at-2)
+		case marker < sof0 || marker == 0xde || marker == 0xdf || 0xf0 <= marker && marker < com:
+			return fmt.Errorf("marker %#x at byte %d, which no JPEG of these kinds has", marker, d.at-2)
 		}
+		begin := d.at
 		segment, err := d.segment()
 		if err != nil {
 			return err
@@ -113,35 +132,49 @@ func (d *decoder) decode() error {
 		case sos:
 			err = d.scan(segment)
 		case app0:
-			d.jfif = d.jfif || len(segment) >= 5 && string(segment[:5]) == "JFIF\x00"
+			if len(segment) >= 14 && string(segment[:5]) == "JFIF\x00" {
+				if d.jfif = true; segment[5] != 1 {
+					err = fmt.Errorf("JFIF version %d; want 1", segment[5])
+				}
+			}
 		case app14:
 			if len(segment) >= 12 && string(segment[:5]) == "Adobe" {
 				d.adobe, d.adobeTransform = true, segment[11]
 			}
 		default:
-			// Lossless, hierarchical and arithmetic frames: SOF3 and on, but DHT, JPG and DAC among them.
-			if 0xc0 < marker && marker <= 0xcf && marker != 0xc8 && marker != 0xcc {
-				return fmt.Errorf("an unsupported kind of JPEG, SOF%d", marker-0xc0)
+			// Lossless, hierarchical and arithmetic frames, SOF3 and on, and what belongs to them alone.
+			if sof0 < marker && marker <= 0xcf {
+				err = fmt.Errorf("an unsupported kind of JPEG, SOF%d", marker-sof0)
 			}
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w (segment at byte %d)", err, begin-2)
 		}
 	}
 }
 
-// marker finds the next marker. Bytes before it are passed over, as libjpeg does with a warning.
+// marker reads the next marker. Bytes of 0xff may stand before it (ITU-T T.81 B.1.1.2); any others are an error.
 func (d *decoder) marker() (uint8, error) {
-	for ; d.at+1 < len(d.file); d.at++ {
-		if d.file[d.at] == 0xff && d.file[d.at+1] != 0 && d.file[d.at+1] != 0xff {
-			d.at += 2
-			return d.file[d.at-1], nil
-		}
+	begin := d.at
+	for d.at < len(d.file) && d.file[d.at] == 0xff {
+		d.at++
 	}
-	return 0, io.ErrUnexpectedEOF
+	switch {
+	case d.at >= len(d.file):
+		return 0, io.ErrUnexpectedEOF
+	case d.at == begin || d.file[d.at] == 0:
+		return 0, errExtra(begin)
+	}
+	d.at++
+	return d.file[d.at-1], nil
 }
 
-// segment is what follows a marker.
+// errExtra is the error for bytes that belong to nothing.
+func errExtra(at int) error {
+	return fmt.Errorf("extraneous bytes at byte %d; want a marker there (jpegtran writes such a file anew)", at)
+}
+
+// segment reads the segment behind a marker, without its length.
 func (d *decoder) segment() ([]byte, error) {
 	if d.at+2 > len(d.file) {
 		return nil, io.ErrUnexpectedEOF
@@ -189,17 +222,34 @@ func (d *decoder) frame(s []byte) error {
 		d.across, d.down = max(d.across, c.across), max(d.down, c.down)
 	}
 	wide, tall := ceil(d.width, 8*d.across), ceil(d.height, 8*d.down)
+	least := 0 // Bits that hold the picture: at least one code a block in progressive files, two in others.
+	for i := range components {
+		c := &components[i]
+		c.width, c.height = ceil(d.width*c.across, d.across), ceil(d.height*c.down, d.down)
+		least += ceil(c.width, 8) * ceil(c.height, 8)
+	}
+	if !d.progressive {
+		least *= 2
+	}
+	if have := len(d.file) - d.at; least > 8*have { // Before memory is taken for them.
+		return fmt.Errorf("%w: %d×%d pixels take %d bytes or more and it has %d more",
+			io.ErrUnexpectedEOF, d.width, d.height, ceil(least, 8), have)
+	}
 	for i := range components {
 		c := &components[i]
 		if d.across%c.across != 0 || d.down%c.down != 0 {
-			return fmt.Errorf("component %d: sampling %d×%d beside %d×%d is unsupported", i+1, c.across, c.down, d.across, d.down)
+			return fmt.Errorf("component %d: sampling %d×%d beside %d×%d is unsupported", i+1, c.across, c.down, d.across,
+				d.down)
 		}
-		c.width, c.height = ceil(d.width*c.across, d.across), ceil(d.height*c.down, d.down)
 		c.blocksWide, c.blocksTall = wide*c.across, tall*c.down
 		c.stride = 8 * c.blocksWide
 		c.samples = make([]uint8, 8*c.blocksTall*c.stride)
 		if d.progressive {
 			c.coefficients = make([]int16, 64*c.blocksTall*c.blocksWide)
+			c.set = make([]uint64, c.blocksTall*c.blocksWide)
+			for k := range c.low {
+				c.low[k] = -1
+			}
 		}
 	}
 	d.components = components
@@ -254,7 +304,7 @@ func (d *decoder) huffmanTables(s []byte) error {
 	return nil
 }
 
-// finish transforms what has been gathered over the scans of a progressive file.
+// finish checks that the scans brought every coefficient, and transforms the coefficients of a progressive file.
 func (d *decoder) finish() error {
 	if d.components == nil {
 		return errors.New("no picture in it")
@@ -264,17 +314,27 @@ func (d *decoder) finish() error {
 		if c.quant == nil {
 			return fmt.Errorf("component %d is in no scan", i+1)
 		}
+		for k, low := range c.low {
+			switch {
+			case low < 0:
+				return fmt.Errorf("its scans end early: none has coefficient %d of component %d", k, i+1)
+			case low > 0:
+				return fmt.Errorf("its scans end early: none has the lowest %d bits of coefficient %d of component %d",
+					low, k, i+1)
+			}
+		}
 		for n := 0; 64*n < len(c.coefficients); n++ {
 			var b block
 			for i, v := range c.coefficients[64*n:][:64] {
 				if v != 0 {
-					b.values[i] = int32(v) * c.quant[i]
-					b.set |= 1 << i
+					b.put(i, int32(v)*c.quant[i])
 				}
 			}
-			c.transform(n%c.blocksWide, n/c.blocksWide, &b)
+			if !c.transform(n%c.blocksWide, n/c.blocksWide, &b) {
+				return errRange
+			}
 		}
-		c.coefficients = nil
+		c.coefficients, c.set = nil, nil
 	}
 	return nil
 }

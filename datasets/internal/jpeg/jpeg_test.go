@@ -6,11 +6,13 @@ import (
 	"image"
 	"image/color"
 	stdjpeg "image/jpeg"
+	"image/png"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,11 +20,11 @@ import (
 const room = 1 << 20
 
 // picture is a JPEG of noise by the standard library's encoder.
-func picture(t testing.TB, grey bool, width, height, quality int) []byte {
+func picture(t testing.TB, gray bool, width, height, quality int) []byte {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	var im image.Image
-	if grey {
+	if gray {
 		g := image.NewGray(image.Rect(0, 0, width, height))
 		for i := range g.Pix {
 			g.Pix[i] = uint8(random.IntN(256))
@@ -59,10 +61,12 @@ func TestTransform(t *testing.T) {
 			if trial < 8 {
 				k = 0
 			}
-			b.put(k, random.Int32N(41)-20, quant)
+			b.put(k, (random.Int32N(41)-20)*quant[k])
 		}
 		c := component{stride: 16, samples: make([]uint8, 16*16)}
-		c.transform(1, 1, &b)
+		if !c.transform(1, 1, &b) {
+			t.Fatalf("trial %d: beyond the ranges", trial)
+		}
 		for y := range 8 {
 			for x := range 8 {
 				sum := 0.
@@ -75,11 +79,13 @@ func TestTransform(t *testing.T) {
 						if v == 0 {
 							w /= math.Sqrt2
 						}
-						sum += w * float64(b.values[8*v+u]) * math.Cos(float64(2*x+1)*float64(u)*math.Pi/16) * math.Cos(float64(2*y+1)*float64(v)*math.Pi/16)
+						w *= math.Cos(float64(2*x+1)*float64(u)*math.Pi/16) * math.Cos(float64(2*y+1)*float64(v)*math.Pi/16)
+						sum += w * float64(b.values[8*v+u])
 					}
 				}
 				want := max(0, min(sum+128, 255))
-				if got := float64(c.samples[(8+y)*16+8+x]); math.Abs(got-want) > 0.75 { // 0.5 by rounding at the end, the rest by rounding between.
+				// 0.5 by rounding at the end, the rest by rounding between.
+				if got := float64(c.samples[(8+y)*16+8+x]); math.Abs(got-want) > 0.75 {
 					t.Fatalf("trial %d, (%d, %d): %v, want %v", trial, x, y, got, want)
 				}
 			}
@@ -91,10 +97,10 @@ func TestTransform(t *testing.T) {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		grey                   bool
+		gray                   bool
 		width, height, quality int
 	}{{true, 1, 1, 90}, {true, 33, 17, 50}, {false, 8, 8, 90}, {false, 61, 40, 100}, {false, 40, 61, 10}} {
-		file := picture(t, tc.grey, tc.width, tc.height, tc.quality)
+		file := picture(t, tc.gray, tc.width, tc.height, tc.quality)
 		width, height, rgb, err := Decode(file, room)
 		if err != nil || width != tc.width || height != tc.height || len(rgb) != 3*width*height {
 			t.Fatalf("%+v: %d×%d, %v", tc, width, height, err)
@@ -145,38 +151,63 @@ func TestDecodeRefuses(t *testing.T) {
 		return append(bytes.Clone(whole[:i]), whole[i+n:]...)
 	}
 	frame := whole[at(t, whole, sof0)-2:][:19]
-	scan := at(t, whole, sos) + 12 // Its data.
+	scan, end := at(t, whole, sos)+12, len(whole)-2 // Its data.
+	insert := func(at int, more ...uint8) []byte { return slices.Concat(whole[:at], more, whole[at:]) }
+	jfif := func(version uint8) []uint8 {
+		return append([]uint8{0xff, app0, 0, 16, 'J', 'F', 'I', 'F', 0, version}, make([]uint8, 8)...)
+	}
+	adobe := func(transform uint8) []uint8 {
+		return append([]uint8{0xff, app14, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0}, transform)
+	}
 	for name, tc := range map[string]struct {
 		file []byte
 		want string
 	}{
-		"nothing":                  {nil, "no JPEG marker"},
-		"no picture":               {[]byte{0xff, soi, 0xff, eoi}, "no picture"},
-		"two starts":               {append([]byte{0xff, soi}, whole...), "second start"},
-		"two frames":               {append(append(bytes.Clone(whole[:2]), frame...), whole[2:]...), "second frame"},
-		"arithmetic codes":         {edit(sof0, -1, 0xc9), "SOF9"},
-		"lossless":                 {edit(sof0, -1, 0xc3), "SOF3"},
-		"12 bits":                  {edit(sof0, 2, 12), "12 bits"},
-		"no height":                {edit(sof0, 3, 0, 0), "40×0 pixels"},
-		"large":                    {edit(sof0, 3, 255, 255, 255, 255), "65535×65535 pixels"},
-		"two components":           {edit(sof0, 7, 2), "wrong length"},
-		"no sampling":              {edit(sof0, 9, 0x02), "sampling 0×2"},
-		"odd sampling":             {edit(sof0, 9, 0x33, 0, 2, 0x22), "unsupported"},
-		"components alike":         {edit(sof0, 11, 1), "two components 1"},
-		"a scan first":             {without(sof0), "before the frame"},
-		"no Huffman tables":        {without(dht), "Huffman table is missing"},
-		"no quantization tables":   {without(dqt), "quantization table is missing"},
-		"no scan":                  {append(bytes.Clone(whole[:at(t, whole, sos)-2]), 0xff, eoi), "in no scan"},
-		"an unknown component":     {edit(sos, 3, 9), "component 9"},
-		"a component twice":        {edit(sos, 5, 1), "component 1 twice"},
-		"an unknown table":         {edit(sos, 4, 0x33), "Huffman table is missing"},
-		"a damaged table":          {edit(dht, 3, 3), "too many codes"},
-		"a table of two kinds":     {edit(dht, 2, 0x20), "damaged Huffman"},
-		"steps of 4 bytes":         {edit(dqt, 2, 0x20), "damaged quantization"},
-		"a segment of nothing":     {edit(dqt, 0, 0, 1), "a segment of 1 bytes"},
-		"no code":                  {edit(sos, 12, bytes.Repeat([]uint8{0xfe}, 60)...), "damaged data"},
-		"no restart marker":        {append(append(bytes.Clone(whole[:2]), 0xff, dri, 0, 4, 0, 1), whole[2:]...), "damaged data"},
-		"a marker in the data":     {append(append(bytes.Clone(whole[:scan+50]), 0xff, rst0), whole[scan+50:]...), "damaged data"},
+		"nothing":                {nil, "no JPEG marker"},
+		"no picture":             {[]byte{0xff, soi, 0xff, eoi}, "no picture"},
+		"two starts":             {append([]byte{0xff, soi}, whole...), "second start"},
+		"two frames":             {append(append(bytes.Clone(whole[:2]), frame...), whole[2:]...), "second frame"},
+		"arithmetic codes":       {edit(sof0, -1, 0xc9), "SOF9"},
+		"lossless":               {edit(sof0, -1, 0xc3), "SOF3"},
+		"12 bits":                {edit(sof0, 2, 12), "12 bits"},
+		"no height":              {edit(sof0, 3, 0, 0), "40×0 pixels"},
+		"large":                  {edit(sof0, 3, 255, 255, 255, 255), "65535×65535 pixels"},
+		"two components":         {edit(sof0, 7, 2), "wrong length"},
+		"no sampling":            {edit(sof0, 9, 0x02), "sampling 0×2"},
+		"odd sampling":           {edit(sof0, 9, 0x33, 0, 2, 0x22), "unsupported"},
+		"components alike":       {edit(sof0, 11, 1), "two components 1"},
+		"a scan first":           {without(sof0), "before the frame"},
+		"no Huffman tables":      {without(dht), "Huffman table is missing"},
+		"no quantization tables": {without(dqt), "quantization table is missing"},
+		"no scan":                {append(bytes.Clone(whole[:at(t, whole, sos)-2]), 0xff, eoi), "in no scan"},
+		"an unknown component":   {edit(sos, 3, 9), "component 9"},
+		"a component twice":      {edit(sos, 5, 1), "component 1 twice"},
+		"an unknown table":       {edit(sos, 4, 0x33), "Huffman table is missing"},
+		"a damaged table":        {edit(dht, 3, 3), "too many codes"},
+		"a table of two kinds":   {edit(dht, 2, 0x20), "damaged Huffman"},
+		"steps of 4 bytes":       {edit(dqt, 2, 0x20), "damaged quantization"},
+		"a segment of nothing":   {edit(dqt, 0, 0, 1), "a segment of 1 bytes"},
+		"no code":                {edit(sos, 12, bytes.Repeat([]uint8{0xfe}, 60)...), "damaged data"},
+		"no restart marker":      {insert(2, 0xff, dri, 0, 4, 0, 1), "extraneous bytes"},
+		"a marker in the data":   {insert(scan+50, 0xff, rst0), "damaged data"},
+		// What libjpeg warns about or Pillow refuses.
+		"a byte after the data":   {insert(end, 0), "extraneous bytes at byte"},
+		"more after the data":     {insert(end, make([]uint8, 20)...), "extraneous bytes at byte"},
+		"a stuffed byte after it": {insert(end, 0xff, 0), "extraneous bytes at byte"},
+		"bytes between segments":  {insert(at(t, whole, dqt)-2, 7), "extraneous bytes at byte 2;"},
+		"JFIF 2":                  {insert(2, jfif(2)...), "JFIF version 2"},
+		"an unknown color space":  {insert(2, adobe(7)...), "color transform 7 of 3 components"},
+		"an unknown marker":       {insert(2, 0xff, 0x02, 0, 2), "marker 0x2 at byte 2"},
+		"an extension's marker":   {insert(2, 0xff, 0xf3, 0, 2), "marker 0xf3"},
+		"a hierarchical marker":   {insert(2, 0xff, 0xde, 0, 2), "marker 0xde"},
+		"DC values of 16 bits":    {edit(dht, 19, 16), "DC values of 16 bits"},
+		"a code of ones": {edit(dht, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+			"too many codes of up to 1 bits"},
+		"sequential, in part":      {edit(sos, 10, 5), "coefficients 0 to 5"},
+		"sequential, fewer bits":   {edit(sos, 11, 1), "bits 0x1"},
+		"scanned twice":            {slices.Concat(whole[:end], whole[at(t, whole, sos)-2:]), "a second scan of component 1"},
+		"coefficients too large":   {edit(dqt, 3, bytes.Repeat([]uint8{255}, 64)...), "a coefficient that no picture has"},
+		"more than its data":       {edit(sof0, 3, 3, 255, 3, 255), "1023×1023 pixels take 6144 bytes or more"},
 		"progressive, all at once": {edit(sof0, -1, sof2), "coefficients 0 to 63 of 3 components"},
 	} {
 		if _, _, _, err := Decode(tc.file, room); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -193,7 +224,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What stands between segments and after the picture is passed over, as libjpeg does.
+// Comments, fill bytes before markers and whatever follows the picture are passed over, as libjpeg does.
 func TestDecodePassesOver(t *testing.T) {
 	t.Parallel()
 	whole := picture(t, true, 20, 20, 90)
@@ -203,13 +234,149 @@ func TestDecodePassesOver(t *testing.T) {
 	}
 	end := len(whole) - 2
 	for name, file := range map[string][]byte{
-		"bytes after":        append(bytes.Clone(whole), "more"...),
-		"filling":            append(append(bytes.Clone(whole[:end]), 0xff, 0xff), whole[end:]...),
-		"bytes before a end": append(append(bytes.Clone(whole[:end]), 0xff, 0, 7), whole[end:]...),
-		"a comment":          append(append(bytes.Clone(whole[:2]), 0xff, 0xfe, 0, 4, 'o', 'k'), whole[2:]...),
+		"bytes after": append(bytes.Clone(whole), "more"...),
+		"filling":     append(append(bytes.Clone(whole[:end]), 0xff, 0xff), whole[end:]...),
+		"a comment":   append(append(bytes.Clone(whole[:2]), 0xff, 0xfe, 0, 4, 'o', 'k'), whole[2:]...),
 	} {
 		if _, _, got, err := Decode(file, room); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// pillowFile returns an image of the tests above this package, or what Pillow makes of it.
+func pillowFile(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../../testdata/pillow", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// image/jpeg's pixels differ from Pillow's, and this package's do not. It is why this package exists.
+func TestStandardLibraryDiffers(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"gray.jpg", "444.jpg", "420.jpg"} {
+		want, err := png.Decode(bytes.NewReader(pillowFile(t, name+".rgb.png")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		width, _, ours, err := Decode(pillowFile(t, name), room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := stdjpeg.Decode(bytes.NewReader(pillowFile(t, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		differ, standard := 0, 0
+		for i, v := range ours {
+			x, y := i/3%width, i/3/width
+			value := func(c color.Color) uint8 {
+				r, g, b, _ := c.RGBA()
+				return uint8([]uint32{r, g, b}[i%3] >> 8)
+			}
+			if v != value(want.At(x, y)) {
+				differ++
+			}
+			if value(theirs.At(x, y)) != value(want.At(x, y)) {
+				standard++
+			}
+		}
+		t.Logf("%s: of %d values, image/jpeg differs from Pillow in %d", name, len(ours), standard)
+		if differ > 0 {
+			t.Errorf("%s: of %d values, this package differs from Pillow in %d", name, len(ours), differ)
+		}
+		if standard == 0 {
+			t.Errorf("%s: image/jpeg gives Pillow's values: what is this package for?", name)
+		}
+	}
+}
+
+// A progressive file that ends after a scan, with the end marker set there, is refused: libjpeg smooths what it lacks.
+func TestProgressiveEndsEarly(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"progressive.jpg", "passes.jpg"} {
+		whole := pillowFile(t, name)
+		if _, _, _, err := Decode(whole, room); err != nil {
+			t.Fatal(err)
+		}
+		cuts := 0
+		for at := range whole[:len(whole)-1] {
+			if whole[at] != 0xff || whole[at+1] != sos {
+				continue
+			}
+			cuts++
+			_, _, _, err := Decode(append(bytes.Clone(whole[:at]), 0xff, eoi), room)
+			want := "its scans end early: none has "
+			if cuts == 1 {
+				want = "component 1 is in no scan"
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, cut at byte %d: error %v, want %q", name, at, err, want)
+			}
+		}
+		if cuts < 9 {
+			t.Errorf("%s: %d scans", name, cuts)
+		}
+	}
+}
+
+// passes is a progressive picture of one gray block, of scans of {first, last, high, low} whose codes are all 0 bits:
+// DC differences of 0, and blocks that end.
+func passes(scans ...[4]uint8) []byte {
+	file := []byte{0xff, soi, 0xff, dqt, 0, 67, 0}
+	file = append(file, bytes.Repeat([]uint8{1}, 64)...)
+	file = append(file, 0xff, sof2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0)
+	for class := range uint8(2) {
+		file = append(file, 0xff, dht, 0, 20, class<<4, 1)
+		file = append(file, make([]uint8, 16)...) // A code of one bit, for the symbol 0.
+	}
+	for _, s := range scans {
+		file = append(file, 0xff, sos, 0, 8, 1, 1, 0, s[0], s[1], s[2]<<4|s[3], 0)
+	}
+	return append(file, 0xff, eoi)
+}
+
+// Each bit of a coefficient comes once, from the highest to the lowest.
+func TestScansInTurn(t *testing.T) {
+	t.Parallel()
+	dc, ac := [4]uint8{0, 0, 0, 0}, [4]uint8{1, 63, 0, 0}
+	many := [][4]uint8{dc}
+	for low := uint8(2); low > 0; low-- {
+		for k := range uint8(63) {
+			many = append(many, [4]uint8{1 + k, 1 + k, 0, low - 1})
+			if low == 1 {
+				many[len(many)-1][2] = 1
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		scans [][4]uint8
+		want  string
+	}{
+		"whole":                 {[][4]uint8{dc, ac}, ""},
+		"in two bands":          {[][4]uint8{dc, {6, 63, 0, 0}, {1, 5, 0, 0}}, ""},
+		"bit by bit":            {[][4]uint8{{0, 0, 0, 2}, {1, 63, 0, 1}, {0, 0, 2, 1}, {1, 63, 1, 0}, {0, 0, 1, 0}}, ""},
+		"the first twice":       {[][4]uint8{dc, ac, dc}, "coefficient 0 of component 1 out of turn"},
+		"the others twice":      {[][4]uint8{dc, ac, ac}, "coefficient 1 of component 1 out of turn"},
+		"one of them twice":     {[][4]uint8{dc, {1, 9, 0, 0}, {9, 63, 0, 0}}, "coefficient 9 of component 1 out of turn"},
+		"the first at the end":  {[][4]uint8{ac, dc}, "before its first"},
+		"refined at once":       {[][4]uint8{dc, {1, 63, 1, 0}}, "bits 1 to 0 of coefficient 1 of component 1 out of turn"},
+		"a bit left out":        {[][4]uint8{dc, {1, 63, 0, 2}, {1, 63, 1, 0}}, "bits 1 to 0 of coefficient 1"},
+		"the last bit missing":  {[][4]uint8{dc, {1, 63, 0, 1}}, "none has the lowest 1 bits of coefficient 1"},
+		"the last coefficients": {[][4]uint8{dc, {1, 62, 0, 0}}, "none has coefficient 63 of component 1"},
+		"more than 100":         {many, "more than 100 scans"},
+		"100, and then none":    {many[:100], "none has the lowest 1 bits of coefficient 37"},
+	} {
+		_, _, rgb, err := Decode(passes(tc.scans...), room)
+		if tc.want == "" {
+			if err != nil || !bytes.Equal(rgb, bytes.Repeat([]uint8{128}, 8*8*3)) {
+				t.Errorf("%s: %v, %v", name, rgb, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
 }

@@ -13,11 +13,12 @@ type scan struct {
 	first, last  int // coefficients, in zigzag order
 	high, low    int // of progressive files, the bits of them: all above low; high is the low of the pass before, or 0
 	progressive  bool
-	blocksToSkip int // EOBRUN: how many blocks have no more to come
+	blocksToSkip int    // EOBRUN: how many blocks have no more to come
+	band         uint64 // the coefficients, as set of a component
 	block        block
 }
 
-// part is what a scan knows of a component.
+// part is the state of a component within a scan.
 type part struct {
 	*component
 	dc, ac    *huffman
@@ -25,30 +26,55 @@ type part struct {
 }
 
 var (
-	errCode  = errors.New("damaged data")
+	errCode  = errors.New("damaged data: an invalid code, or too few of them")
 	errRoom  = errors.New("damaged data: more coefficients than a block has")
 	errReset = errors.New("damaged data: no restart marker where one should be")
+	errRange = errors.New("damaged data: a coefficient that no picture has")
 )
 
+// scan reads a scan, its header and its data.
 func (d *decoder) scan(header []byte) error {
+	if d.scans++; d.scans > maxScans {
+		return fmt.Errorf("more than %d scans", maxScans)
+	}
 	s, err := d.newScan(header)
 	if err != nil {
 		return err
 	}
+	s.data, s.at = d.file, d.at
+	if err := s.blocks(d.restart); err != nil {
+		if err == io.ErrUnexpectedEOF {
+			return err
+		}
+		return fmt.Errorf("%w, before byte %d", err, s.at)
+	}
+	d.at = s.at
+	return nil
+}
+
+// blocks reads a scan's data. Restart is the number of MCUs between restart markers, 0 for none.
+func (s *scan) blocks(restart int) error {
 	wide, tall := s.parts[0].blocksWide/s.parts[0].across, s.parts[0].blocksTall/s.parts[0].down // In MCUs.
 	alone := len(s.parts) == 1
 	if alone { // An MCU is a block then, and those that only fill MCUs up are left out.
 		wide, tall = ceil(s.parts[0].width, 8), ceil(s.parts[0].height, 8)
 	}
-	s.data, s.at = d.file, d.at
-	until, next := d.restart, uint8(rst0)
+	until, next := restart, uint8(rst0)
 	for y := range tall {
-		for x := range wide {
-			if d.restart > 0 && until == 0 {
+		for x := 0; x < wide; x++ {
+			if restart > 0 && until == 0 {
 				if err := s.reset(next); err != nil {
 					return err
 				}
-				until, next = d.restart, rst0+(next-rst0+1)%8
+				until, next = restart, rst0+(next-rst0+1)%8
+			}
+			if s.blocksToSkip > 0 && s.high == 0 {
+				n := min(s.blocksToSkip, wide-x)
+				if restart > 0 {
+					n = min(n, until)
+				}
+				s.blocksToSkip, until, x = s.blocksToSkip-n, until-n, x+n-1
+				continue
 			}
 			until--
 			for i := range s.parts {
@@ -72,7 +98,14 @@ func (d *decoder) scan(header []byte) error {
 			return err
 		}
 	}
-	d.at = s.at
+	return s.end()
+}
+
+// end returns an error if data are left over.
+func (s *scan) end() error {
+	if n := s.unread(); n > 0 {
+		return errExtra(s.at - n)
+	}
 	return nil
 }
 
@@ -88,11 +121,16 @@ func (d *decoder) newScan(header []byte) (*scan, error) {
 	s := &scan{progressive: d.progressive, first: 0, last: 63}
 	if d.progressive {
 		s.first, s.last, s.high, s.low = int(end[0]), int(end[1]), int(end[2]>>4), int(end[2]&15)
+		s.band = 1<<(s.last&63)<<1 - 1<<(s.first&63)
 		dc := s.first == 0 && s.last == 0
 		ac := s.first > 0 && s.last >= s.first && s.last <= 63 && n == 1
 		if !dc && !ac || s.low > 13 || s.high > 0 && s.low != s.high-1 {
-			return nil, fmt.Errorf("a scan of coefficients %d to %d of %d components, bits %d to %d", s.first, s.last, n, s.high, s.low)
+			return nil, fmt.Errorf("a scan of coefficients %d to %d of %d components, bits %d to %d",
+				s.first, s.last, n, s.high, s.low)
 		}
+	} else if end[0] != 0 || end[1] != 63 || end[2] != 0 {
+		return nil, fmt.Errorf("a scan of coefficients %d to %d, bits %#x, in a file that is not progressive",
+			end[0], end[1], end[2])
 	}
 	blocks := 0
 	for k := range n {
@@ -111,8 +149,18 @@ func (d *decoder) newScan(header []byte) (*scan, error) {
 			}
 		}
 		p := part{component: c, dc: d.dc[tables>>4], ac: d.ac[tables&15]}
-		if s.first == 0 && s.high == 0 && p.dc == nil || s.last > 0 && p.ac == nil {
+		switch {
+		case s.first == 0 && s.high == 0 && p.dc == nil || s.last > 0 && p.ac == nil:
 			return nil, errors.New("a scan whose Huffman table is missing")
+		case s.first == 0 && s.high == 0 && p.dc.largest > 15:
+			return nil, fmt.Errorf("a damaged Huffman table: DC values of %d bits", p.dc.largest)
+		case !d.progressive && c.quant != nil:
+			return nil, fmt.Errorf("a second scan of component %d", id)
+		}
+		if d.progressive {
+			if err := s.follow(c); err != nil {
+				return nil, err
+			}
 		}
 		if c.quant == nil {
 			if c.quant = d.quant[c.table]; c.quant == nil {
@@ -128,7 +176,23 @@ func (d *decoder) newScan(header []byte) (*scan, error) {
 	return s, nil
 }
 
-// check tells of data that ended before the blocks did.
+// follow notes which bits of the component's coefficients the scan brings. Each must come once, in the order of T.81
+// G.1.1.
+func (s *scan) follow(c *component) error {
+	if s.first > 0 && c.low[0] < 0 {
+		return fmt.Errorf("a scan of coefficients %d to %d of component %d before its first", s.first, s.last, c.id)
+	}
+	for k := s.first; k <= s.last; k++ {
+		if have := int(c.low[k]); have < 0 && s.high > 0 || have >= 0 && (have == 0 || have != s.high) {
+			return fmt.Errorf("a scan of bits %d to %d of coefficient %d of component %d out of turn",
+				s.high, s.low, k, c.id)
+		}
+		c.low[k] = int8(s.low)
+	}
+	return nil
+}
+
+// check returns an error if the data ended before the blocks, or had an invalid code.
 func (s *scan) check() error {
 	switch {
 	case s.bad:
@@ -141,9 +205,12 @@ func (s *scan) check() error {
 	return errCode
 }
 
-// reset goes on after a restart marker.
+// reset reads a restart marker and begins anew behind it.
 func (s *scan) reset(marker uint8) error {
 	if err := s.check(); err != nil {
+		return err
+	}
+	if err := s.end(); err != nil {
 		return err
 	}
 	d := decoder{file: s.data, at: s.at}
@@ -162,16 +229,19 @@ func (s *scan) reset(marker uint8) error {
 	return nil
 }
 
-// decode reads what the scan has of a block.
+// decode reads the scan's coefficients of a block.
 func (s *scan) decode(p *part, x, y int) error {
 	if !s.progressive {
 		if err := s.sequential(p); err != nil {
 			return err
 		}
-		p.transform(x, y, &s.block)
+		if !p.transform(x, y, &s.block) {
+			return errRange
+		}
 		return nil
 	}
-	block := (*[64]int16)(p.coefficients[64*(y*p.blocksWide+x):])
+	at := y*p.blocksWide + x
+	block := (*[64]int16)(p.coefficients[64*at:])
 	switch {
 	case s.first == 0 && s.high == 0:
 		return s.dcFirst(p, block)
@@ -181,18 +251,17 @@ func (s *scan) decode(p *part, x, y int) error {
 		}
 		return nil
 	case s.high == 0:
-		return s.acFirst(p, block)
+		return s.acFirst(p, block, &p.set[at])
 	}
-	return s.acRefine(p, block)
+	return s.acRefine(p, block, &p.set[at])
 }
 
-// difference is the DC value's from that of the block before.
+// difference reads a DC value, which is stored as its difference from that of the block before.
 func (s *scan) difference(p *part) (int32, error) {
-	count := s.symbol(p.dc)
-	if count > 15 {
-		return 0, errCode
+	p.predicted += s.signed(int(s.symbol(p.dc)))
+	if p.predicted != int32(int16(p.predicted)) {
+		return 0, errRange
 	}
-	p.predicted += s.signed(int(count))
 	return p.predicted, nil
 }
 
@@ -203,7 +272,7 @@ func (s *scan) sequential(p *part) error {
 	if err != nil {
 		return err
 	}
-	s.block.put(0, int32(int16(dc)), p.quant)
+	s.block.put(0, dc*p.quant[0])
 	for k := 1; k < 64; k++ {
 		symbol := s.symbol(p.ac)
 		run, count := int(symbol>>4), int(symbol&15)
@@ -217,7 +286,8 @@ func (s *scan) sequential(p *part) error {
 		if k += run; k > 63 {
 			return errRoom
 		}
-		s.block.put(k, s.signed(count), p.quant)
+		i := int(natural[k&63] & 63)
+		s.block.put(i, s.signed(count)*p.quant[i])
 	}
 	return nil
 }
@@ -225,15 +295,15 @@ func (s *scan) sequential(p *part) error {
 // dcFirst, acFirst and acRefine are the passes of ITU-T T.81 G.1.2.
 func (s *scan) dcFirst(p *part, block *[64]int16) error {
 	dc, err := s.difference(p)
-	block[0] = int16(dc << s.low)
+	dc <<= s.low
+	if err == nil && dc != int32(int16(dc)) {
+		err = errRange
+	}
+	block[0] = int16(dc)
 	return err
 }
 
-func (s *scan) acFirst(p *part, block *[64]int16) error {
-	if s.blocksToSkip > 0 {
-		s.blocksToSkip--
-		return nil
-	}
+func (s *scan) acFirst(p *part, block *[64]int16, set *uint64) error {
 	for k := s.first; k <= s.last; k++ {
 		symbol := s.symbol(p.ac)
 		run, count := int(symbol>>4), int(symbol&15)
@@ -248,12 +318,21 @@ func (s *scan) acFirst(p *part, block *[64]int16) error {
 		if k += run; k > s.last {
 			return errRoom
 		}
-		block[natural[k]] = int16(s.signed(count) << s.low)
+		v := s.signed(count) << s.low
+		if v != int32(int16(v)) {
+			return errRange
+		}
+		block[natural[k]] = int16(v)
+		*set |= 1 << k
 	}
 	return nil
 }
 
-func (s *scan) acRefine(p *part, block *[64]int16) error {
+func (s *scan) acRefine(p *part, block *[64]int16, set *uint64) error {
+	if s.blocksToSkip > 0 && *set&s.band == 0 { // There is nothing to refine.
+		s.blocksToSkip--
+		return nil
+	}
 	k := s.first
 	if s.blocksToSkip == 0 {
 		for ; k <= s.last; k++ {
@@ -289,6 +368,7 @@ func (s *scan) acRefine(p *part, block *[64]int16) error {
 					return errRoom
 				}
 				block[natural[k]] = value
+				*set |= 1 << k
 			}
 		}
 	}

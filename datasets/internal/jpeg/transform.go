@@ -23,53 +23,76 @@ const (
 type block struct {
 	values [64]int32
 	set    uint64
+	beyond uint32 // has bits of 2*halfWide and up if a coefficient is beyond halfWide
 }
 
-// put sets the coefficient k in zigzag order, in steps.
-func (b *block) put(k int, v int32, steps *[64]int32) {
-	i := natural[k&63] & 63
-	b.values[i] = v * steps[i]
+// Ranges in which all of libjpeg-turbo's transforms agree. Beyond them its C code wraps around where its vector code
+// saturates, at 16 bits between the passes and at 10 in the end. Samples of 8 bits have coefficients within ±1024, so
+// that no encoder comes near.
+const (
+	halfWide   = 1 << 14 // Coefficients and what is between the passes; sums of two are of 16 bits.
+	halfSample = 1 << 9
+)
+
+// put sets the coefficient at place i, counted row by row.
+func (b *block) put(i int, v int32) {
+	b.values[i] = v
 	b.set |= 1 << i
+	b.beyond |= uint32(v + halfWide)
 }
 
-// transform writes the samples of a block: the inverse cosine transform of Loeffler, Ligtenberg and Moschytz (ICASSP 1989) in
-// the fixed point of libjpeg's jidctint.c, which rounds once after the columns and once after the rows.
-func (c *component) transform(x, y int, b *block) {
+// transform writes the samples of a block: the inverse cosine transform of Loeffler, Ligtenberg and Moschytz (ICASSP
+// 1989) in the fixed point of libjpeg's jidctint.c, which rounds once after the columns and once after the rows. It
+// returns false if numbers go beyond the ranges above.
+func (c *component) transform(x, y int, b *block) bool {
 	out := c.samples[8*(y*c.stride+x):]
 	if b.set&^1 == 0 { // Both passes keep the only coefficient but for its scale.
-		v := clip((b.values[0] + 4) >> 3)
+		s := (b.values[0] + 4) >> 3
+		v := clip(s)
 		for row := range 8 {
 			to := out[row*c.stride:][:8:8]
 			for i := range to {
 				to[i] = v
 			}
 		}
-		return
+		return b.beyond < 2*halfWide && uint32(s+halfSample) < 2*halfSample
 	}
 	var between [64]int32
+	beyond := b.beyond
 	const below = 0x0101010101010100 // The rows of the first column but for the first.
 	for i := range 8 {
 		v := b.values[i:]
 		if b.set&(below<<i) == 0 {
+			s := v[0] << keepBits
+			beyond |= uint32(s + halfWide)
 			for row := range 8 {
-				between[8*row+i] = v[0] << keepBits
+				between[8*row+i] = s
 			}
 			continue
 		}
 		const half, shift = 1 << (fixBits - keepBits - 1), fixBits - keepBits
 		s0, s1, s2, s3, s4, s5, s6, s7 := inverse(v[0], v[8], v[16], v[24], v[32], v[40], v[48], v[56])
+		s0, s1, s2, s3 = (s0+half)>>shift, (s1+half)>>shift, (s2+half)>>shift, (s3+half)>>shift
+		s4, s5, s6, s7 = (s4+half)>>shift, (s5+half)>>shift, (s6+half)>>shift, (s7+half)>>shift
+		beyond |= uint32(s0+halfWide) | uint32(s1+halfWide) | uint32(s2+halfWide) | uint32(s3+halfWide) |
+			uint32(s4+halfWide) | uint32(s5+halfWide) | uint32(s6+halfWide) | uint32(s7+halfWide)
 		to := between[i:]
-		to[0], to[8], to[16], to[24] = (s0+half)>>shift, (s1+half)>>shift, (s2+half)>>shift, (s3+half)>>shift
-		to[32], to[40], to[48], to[56] = (s4+half)>>shift, (s5+half)>>shift, (s6+half)>>shift, (s7+half)>>shift
+		to[0], to[8], to[16], to[24], to[32], to[40], to[48], to[56] = s0, s1, s2, s3, s4, s5, s6, s7
 	}
+	samples := uint32(0)
 	for row := range 8 {
 		v := between[8*row:][:8:8]
 		const half, shift = 1 << (fixBits + keepBits + 2), fixBits + keepBits + 3
 		s0, s1, s2, s3, s4, s5, s6, s7 := inverse(v[0]+half>>fixBits, v[1], v[2], v[3], v[4], v[5], v[6], v[7])
+		s0, s1, s2, s3, s4, s5, s6, s7 = s0>>shift, s1>>shift, s2>>shift, s3>>shift, s4>>shift, s5>>shift, s6>>shift,
+			s7>>shift
+		samples |= uint32(s0+halfSample) | uint32(s1+halfSample) | uint32(s2+halfSample) | uint32(s3+halfSample) |
+			uint32(s4+halfSample) | uint32(s5+halfSample) | uint32(s6+halfSample) | uint32(s7+halfSample)
 		to := out[row*c.stride:][:8:8]
-		to[0], to[1], to[2], to[3] = clip(s0>>shift), clip(s1>>shift), clip(s2>>shift), clip(s3>>shift)
-		to[4], to[5], to[6], to[7] = clip(s4>>shift), clip(s5>>shift), clip(s6>>shift), clip(s7>>shift)
+		to[0], to[1], to[2], to[3] = clip(s0), clip(s1), clip(s2), clip(s3)
+		to[4], to[5], to[6], to[7] = clip(s4), clip(s5), clip(s6), clip(s7)
 	}
+	return beyond < 2*halfWide && samples < 2*halfSample
 }
 
 // inverse is the transform of one column or row, times 2^(fixBits+3/2).
@@ -94,5 +117,5 @@ func inverse(v0, v1, v2, v3, v4, v5, v6, v7 int32) (_, _, _, _, _, _, _, _ int32
 	return e0 + o3, e1 + o2, e2 + o1, e3 + o0, e3 - o0, e2 - o1, e1 - o2, e0 - o3
 }
 
-// clip is the sample of a value about 0.
+// clip returns the sample of a value about 0.
 func clip(v int32) uint8 { return clip8(v + 128) }

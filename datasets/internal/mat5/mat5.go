@@ -1,7 +1,11 @@
-// Package mat5 reads and writes the part of MATLAB's Level 5 files (versions 5 to 7) that lists of annotations need: real
-// numbers, text, cells and structures, compressed or not, of either byte order.
+// Package mat5 reads and writes the part of MATLAB's Level 5 files (versions 5 to 7) that lists of annotations need:
+// real numbers, text, cells and structures, compressed or not, of either byte order.
 //
 // The format is that of MathWorks' "MAT-File Format", chapter 1. Sparse arrays, objects and functions are passed over.
+//
+// No library serves. The lists of CARS-196 are a structure array whose fields hold arrays, and cells of text.
+// github.com/scigolib/matlab v0.3.5, the one library that is kept up, reads a single element of data behind an array's
+// name, so neither structures nor cells.
 package mat5
 
 import (
@@ -28,10 +32,13 @@ type Array struct {
 
 const (
 	headerLength = 128
-	// maxLength bounds a file and what a compressed element unpacks to, maxDepth how deep cells and structures nest.
-	maxLength = 256 << 20
-	maxDepth  = 16
-	maxDims   = 8
+	// Limits, checked before memory is taken. A packed empty cell takes a few bits of the file and up to 1 kB of memory.
+	// The largest list that is published, CARS-196's cars_annos.mat, has 7 MB and 113,000 arrays.
+	maxLength  = 64 << 20 // bytes of a file, and bytes that its compressed elements unpack to in all
+	maxArrays  = 1 << 19  // those in cells and fields included
+	maxNumbers = 1 << 23
+	maxDepth   = 16 // of cells and structures in one another
+	maxDims    = 8
 )
 
 // Types of data elements (table 1-1) and classes of arrays (table 1-3).
@@ -58,11 +65,12 @@ const (
 	mxUINT64 = 15
 )
 
-// width is the number of bytes of a number, 0 for what is not a number.
-var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4, miDOUBLE: 8,
-	miINT64: 8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
+// width has the number of bytes of a number by its type.
+var width = map[uint32]int{miINT8: 1, miUINT8: 1, miINT16: 2, miUINT16: 2, miINT32: 4, miUINT32: 4, miSINGLE: 4,
+	miDOUBLE: 8,
+	miINT64:  8, miUINT64: 8, miUTF8: 1, miUTF16: 2}
 
-// errPassed marks an array of a class that is not read.
+// errPassed says that an array is of a class that is not read.
 var errPassed = errors.New("sparse arrays, objects and functions are not read")
 
 // Read reads the variables of a file, by name.
@@ -124,8 +132,9 @@ func Read(r io.Reader) (map[string]*Array, error) {
 }
 
 type decoder struct {
-	order    binary.ByteOrder
-	unpacked int // Bytes unpacked so far.
+	order binary.ByteOrder
+	// Bytes unpacked, arrays and numbers so far.
+	unpacked, arrayCount, numberCount int
 }
 
 func (d *decoder) inflate(data []byte) ([]byte, error) {
@@ -143,7 +152,10 @@ func (d *decoder) inflate(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-var errShort = errors.New("damaged: it ends early")
+var (
+	errShort  = errors.New("damaged: it ends early")
+	errArrays = fmt.Errorf("more than %d arrays; lists of annotations have fewer", maxArrays)
+)
 
 // element splits off the first data element: its type, its bytes and what follows it.
 func (d *decoder) element(b []byte) (kind uint32, data, after []byte, err error) {
@@ -171,11 +183,14 @@ func (d *decoder) element(b []byte) (kind uint32, data, after []byte, err error)
 
 // matrix reads the parts of an array.
 func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
-	if len(b) == 0 { // How an empty field is written.
-		return &Array{Dims: []int{0, 0}}, nil
-	}
 	if depth > maxDepth {
 		return nil, fmt.Errorf("damaged: nested more than %d deep", maxDepth)
+	}
+	if d.arrayCount++; d.arrayCount > maxArrays {
+		return nil, errArrays
+	}
+	if len(b) == 0 { // How an empty field is written.
+		return &Array{Dims: []int{0, 0}}, nil
 	}
 	kind, flags, b, err := d.element(b)
 	if err != nil {
@@ -199,7 +214,7 @@ func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
 	n := 1
 	for ; len(dims) > 0; dims = dims[4:] {
 		dim := int(int32(d.order.Uint32(dims)))
-		// No element takes less than a byte of the file.
+		// An element takes at least a byte of the file.
 		if dim < 0 || dim > 0 && n > maxLength/dim {
 			return nil, fmt.Errorf("damaged: an array with a dimension of %d", dim)
 		}
@@ -227,6 +242,9 @@ func (d *decoder) matrix(b []byte, depth int) (*Array, error) {
 func (d *decoder) cells(b []byte, n, depth int) ([]*Array, error) {
 	if n > len(b)/8 {
 		return nil, errShort
+	}
+	if n > maxArrays-d.arrayCount {
+		return nil, errArrays
 	}
 	cells := make([]*Array, n)
 	for i := range cells {
@@ -270,6 +288,9 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	if length < 1 || len(names)%length != 0 {
 		return nil, errors.New("damaged: a structure without fields' names")
 	}
+	if len(names)/length > maxArrays {
+		return nil, errArrays
+	}
 	var fields []string
 	for ; len(names) > 0; names = names[length:] {
 		name, _, _ := strings.Cut(string(names[:length]), "\x00")
@@ -280,6 +301,9 @@ func (d *decoder) structs(b []byte, n, depth int) ([]map[string]*Array, error) {
 	}
 	if n > len(b)/8/len(fields) {
 		return nil, errShort
+	}
+	if n > (maxArrays-d.arrayCount)/len(fields) {
+		return nil, errArrays
 	}
 	out := make([]map[string]*Array, n)
 	for i := range out {
@@ -302,6 +326,9 @@ func (d *decoder) numbers(b []byte, n int) ([]float64, error) {
 	w := width[kind]
 	if w == 0 || len(data) != n*w {
 		return nil, fmt.Errorf("damaged: %d bytes of type %d for %d numbers", len(data), kind, n)
+	}
+	if d.numberCount += n; d.numberCount > maxNumbers {
+		return nil, fmt.Errorf("more than %d numbers; lists of annotations have fewer", maxNumbers)
 	}
 	out := make([]float64, n)
 	for i := range out {
@@ -345,11 +372,11 @@ func (d *decoder) text(b []byte, n int) (string, error) {
 	case miUTF8:
 		return string(data), nil
 	case miINT8, miUINT8: // Latin-1, of which MATLAB's own are ASCII.
-		runes := make([]rune, len(data))
-		for i, c := range data {
-			runes[i] = rune(c)
+		var s strings.Builder
+		for _, c := range data {
+			s.WriteRune(rune(c))
 		}
-		return string(runes), nil
+		return s.String(), nil
 	case miUINT16, miUTF16:
 		units := make([]uint16, len(data)/2)
 		for i := range units {

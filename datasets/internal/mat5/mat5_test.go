@@ -2,9 +2,13 @@ package mat5
 
 import (
 	"bytes"
+	"compress/zlib"
+	"encoding/binary"
 	"math"
 	"os"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,11 +44,13 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 func checkSample(t *testing.T, got map[string]*Array) {
 	t.Helper()
 	a := got["annotations"]
-	if a == nil || len(a.Structs) != 2 || a.Structs[1]["class"].Numbers[0] != 196 || a.Structs[0]["fname"].Text != "00001.jpg" || a.Structs[1]["fname"].Text != "ab" {
+	if a == nil || len(a.Structs) != 2 || a.Structs[1]["class"].Numbers[0] != 196 ||
+		a.Structs[0]["fname"].Text != "00001.jpg" || a.Structs[1]["fname"].Text != "ab" {
 		t.Errorf("structures %+v", a)
 	}
 	c := got["class_names"]
-	if c == nil || len(c.Cells) != 2 || c.Cells[0].Text != "AM General Hummer SUV 2000" || c.Cells[1].Text != "Škoda" || !reflect.DeepEqual(c.Dims, []int{1, 2}) {
+	if c == nil || len(c.Cells) != 2 || c.Cells[0].Text != "AM General Hummer SUV 2000" || c.Cells[1].Text != "Škoda" ||
+		!reflect.DeepEqual(c.Dims, []int{1, 2}) {
 		t.Errorf("cells %+v", c)
 	}
 	if v := got["v"]; v == nil || !reflect.DeepEqual(v.Numbers, []float64{1.5, -2, math.Inf(1)}) {
@@ -75,7 +81,8 @@ func TestSciPyFilesAreRead(t *testing.T) {
 				}
 			}
 		}
-		if m := got["matrix"]; m == nil || !reflect.DeepEqual(m.Numbers, []float64{1, 4, 2, 5, 3, 6}) || !reflect.DeepEqual(m.Dims, []int{2, 3}) {
+		if m := got["matrix"]; m == nil || !reflect.DeepEqual(m.Numbers, []float64{1, 4, 2, 5, 3, 6}) ||
+			!reflect.DeepEqual(m.Dims, []int{2, 3}) {
 			t.Errorf("%s: matrix %+v", name, m)
 		}
 		if got["sparse"] != nil {
@@ -136,6 +143,62 @@ func TestReadRefuses(t *testing.T) {
 		if _, err := Read(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
+	}
+}
+
+// A file of a few kilobytes that unpacks to much more, or to a great many arrays or numbers, is refused before memory
+// is taken for them.
+func TestReadIsBounded(t *testing.T) {
+	packed := func(class byte, n int, after ...[]byte) []byte {
+		flags := element(miUINT32, []byte{class, 0, 0, 0, 0, 0, 0, 0})
+		dims := element(miINT32, binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0}, uint32(n)))
+		all := element(miMATRIX, slices.Concat(append([][]byte{flags, dims, element(miINT8, nil)}, after...)...))
+		var z bytes.Buffer
+		w := zlib.NewWriter(&z)
+		if _, err := w.Write(all); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var file bytes.Buffer
+		if err := Write(&file, false); err != nil {
+			t.Fatal(err)
+		}
+		return slices.Concat(file.Bytes(), tag(miCOMPRESSED, z.Len()), z.Bytes())
+	}
+	empty := func(n int) []byte { return bytes.Repeat(tag(miMATRIX, 0), n) }
+	names := func(length byte, n int) []byte {
+		return append(element(miINT32, []byte{length, 0, 0, 0}), element(miINT8, make([]byte, n))...)
+	}
+	for name, tc := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"bytes":   {packed(mxCHAR, 1, make([]byte, maxLength)), "unpacks to more than 67108864 bytes"},
+		"cells":   {packed(mxCELL, maxArrays, empty(maxArrays)), "more than 524288 arrays"},
+		"fields":  {packed(mxSTRUCT, maxArrays/2, names(1, 2), empty(maxArrays)), "more than 524288 arrays"},
+		"names":   {packed(mxSTRUCT, 0, names(1, maxArrays+1)), "more than 524288 arrays"},
+		"numbers": {packed(mxDOUBLE, maxNumbers+1, element(miINT8, make([]byte, maxNumbers+1))), "more than 8388608 numbers"},
+	} {
+		if len(tc.file) > 200<<10 {
+			t.Fatalf("%s: a file of %d bytes", name, len(tc.file))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Read(bytes.NewReader(tc.file))
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 512 {
+			t.Errorf("%s: took %d MB in all for %d bytes", name, took, len(tc.file))
+		}
+	}
+	// What the limits allow is read.
+	got, err := Read(bytes.NewReader(packed(mxCELL, maxArrays-1, empty(maxArrays-1))))
+	if err != nil || len(got[""].Cells) != maxArrays-1 {
+		t.Errorf("%d cells: %v", maxArrays-1, err)
 	}
 }
 

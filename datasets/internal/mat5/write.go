@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Write writes arrays to a file of version 5 (or, compressed, 7), little-endian, as tests need them: numbers as doubles,
-// text as UTF-8, fields in the order of their names.
+// Write writes arrays to a file of version 5 (or, compressed, 7), little-endian, as tests need them: numbers as
+// doubles, text as UTF-8, fields in the order of their names.
 func Write(w io.Writer, compressed bool, arrays ...*Array) error {
 	header := make([]byte, headerLength)
 	copy(header, fmt.Sprintf("%-116s", "MATLAB 5.0 MAT-file"))
@@ -46,7 +46,7 @@ func tag(kind uint32, length int) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(length))
 }
 
-// element is a data element: small if it can be, as MATLAB writes it.
+// element returns a data element, in the small format where it fits, as MATLAB writes it.
 func element(kind uint32, data []byte) []byte {
 	if n := len(data); n > 0 && n <= 4 && kind != miMATRIX {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(n)<<16|kind)

@@ -24,7 +24,7 @@ def path(name):
 
 
 def picture(width=WIDTH, height=HEIGHT):
-    """Slopes, an edge in colour and some noise."""
+    """Slopes, an edge in color and some noise."""
     rng = np.random.default_rng(1)
     y, x = np.mgrid[:height, :width].astype(float)
     red = 255 * x / width
@@ -64,7 +64,7 @@ def main():
         im.save(path(f"{name}.jpg"), quality=90, subsampling=subsampling)
     im.save(path("progressive.jpg"), quality=90, progressive=True)
     im.save(path("rgb.jpg"), quality=90, keep_rgb=True)
-    im.convert("L").save(path("grey.jpg"), quality=90)
+    im.convert("L").save(path("gray.jpg"), quality=90)
     exif = Image.Exif()
     exif[0x0112] = 6  # Turned by a quarter.
     im.save(path("turned.jpg"), quality=90, exif=exif)
@@ -89,9 +89,9 @@ def main():
         f.write(cmyk[: at + 15] + b"\2" + cmyk[at + 16 :])
 
     im.save(path("rgb.png"))
-    im.convert("L").save(path("grey.png"))
+    im.convert("L").save(path("gray.png"))
     im.convert("1").save(path("bits.png"))
-    Image.merge("LA", [im.convert("L"), alpha]).save(path("greyalpha.png"))
+    Image.merge("LA", [im.convert("L"), alpha]).save(path("grayalpha.png"))
     rgba = im.copy()
     rgba.putalpha(alpha)
     rgba.save(path("alpha.png"))
@@ -103,7 +103,7 @@ def main():
     deepalpha = np.concatenate([deep, (np.asarray(alpha).astype(np.uint16) << 8)[..., None]], -1)
     png("deepalpha.png", 6, 16, [r.astype(">u2").tobytes() for r in deepalpha])
     ramp = np.arange(WIDTH * HEIGHT, dtype=np.uint16).reshape(HEIGHT, WIDTH)
-    png("deepgrey.png", 0, 16, [r.astype(">u2").tobytes() for r in ramp])
+    png("deepgray.png", 0, 16, [r.astype(">u2").tobytes() for r in ramp])
     picture(60, 7).save(path("wide.png"))
     picture(9, 40).save(path("tall.png"))
 
@@ -112,7 +112,7 @@ def main():
         if rest not in ("jpg", "png"):
             continue
         rgb = Image.open(path(name)).convert("RGB")
-        rgb.info.clear()  # Else a transparent colour would be saved with it.
+        rgb.info.clear()  # Else a transparent color would be saved with it.
         rgb.save(path(name + ".rgb.png"), optimize=True)
         if name in ("rgb.png", "wide.png", "tall.png"):
             for size in (8, 16, 29, 50):

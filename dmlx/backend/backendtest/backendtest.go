@@ -1,4 +1,4 @@
-// Package backendtest runs tests on every backend that there is.
+// Package backendtest runs tests on the Go backend and on XLA.
 package backendtest
 
 import (
@@ -7,10 +7,10 @@ import (
 	"github.com/gomlx/compute"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The default one, where it starts.
+	_ "github.com/gradient-surgery/dml/dmlx/backend/xla" // The default backend if it starts.
 )
 
-// OnEach runs a test on the Go backend, and on the default one where that is another.
+// OnEach runs a test on the Go backend, and on the default backend if that is another one.
 func OnEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	t.Helper()
 	g, err := backend.Go()
@@ -18,7 +18,7 @@ func OnEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 		t.Fatal(err)
 	}
 	if !IsGo(g) {
-		t.Fatalf("the Go backend calls itself %q by now", g.Name())
+		t.Fatalf("the Go backend has the new name %q: change IsGo", g.Name())
 	}
 	t.Run("go", func(t *testing.T) { test(t, g) })
 	if c, err := backend.Open(); err != nil {
@@ -28,5 +28,5 @@ func OnEach(t *testing.T, test func(t *testing.T, b compute.Backend)) {
 	}
 }
 
-// IsGo tells whether a backend is the Go backend: it compiles a graph at once, where XLA takes seconds.
+// IsGo tells whether a backend is the Go backend, which compiles a graph at once; XLA takes seconds.
 func IsGo(b compute.Backend) bool { return b.Name() == "Go Backend" }

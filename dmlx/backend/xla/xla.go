@@ -2,9 +2,9 @@
 
 // Package xla links GoMLX's XLA backend (go-xla, PJRT) into a program that imports it for its side effect.
 //
-// Linking it costs about half a second of build time, so only programs that train import it: a notebook cell that
-// draws a rule runs on the Go backend. It is empty without cgo or with the build tag noxla, so that a machine without
-// a C compiler builds everything else.
+// Linking it takes about half a second of build time, so only programs that train import it; a notebook cell that draws
+// a rule runs on the Go backend. The package is empty without cgo or with the build tag noxla, so that a machine
+// without a C compiler builds everything else.
 package xla
 
 import (

@@ -17,28 +17,32 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// app is what the commands share: the common flags and where output goes.
+// app holds the common flags and the outputs of all commands.
 type app struct {
-	preset   string // As given: "" if not.
-	storeDir string // As given: "" if not.
+	preset   string // "" if not given.
+	storeDir string // "" if not given.
 	json     bool
 
 	// ctx ends when the command is interrupted.
 	ctx            context.Context
 	stdout, stderr io.Writer
-	line           *liveLine // Of stderr.
-	warned         *sync.Map // The warnings so far.
+	line           *progress.Line // On stderr.
+	warned         *sync.Map      // The warnings that were printed.
 }
 
-// logf writes a line for people to standard error.
+// logf prints a line on standard error.
 func (a *app) logf(format string, args ...any) {
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
-// print writes a result: v as one JSON object with --json, else text.
+// print prints a result: v as one JSON object with --json, else text.
 func (a *app) print(v any, text string) error {
 	if !a.json {
 		_, err := fmt.Fprintln(a.stdout, text)
@@ -50,26 +54,27 @@ func (a *app) print(v any, text string) error {
 	return enc.Encode(v)
 }
 
-// storePath is the folder of the run store: --store, else DMLX_STORE, else runs/ in this repository, else runs/ here.
+// storePath returns the folder of the run store: --store, else DMLX_STORE, else runs/ in this repository, else runs/ in
+// the working directory.
 func (a *app) storePath() string {
 	if dir := cmp.Or(a.storeDir, os.Getenv("DMLX_STORE")); dir != "" {
 		return dir
 	}
-	if root, err := moduleRoot(); err == nil {
+	if root, err := checkout.Root(); err == nil {
 		return filepath.Join(root, "runs")
 	}
 	return "runs"
 }
 
-// checkOut tells, before any work is done, whether a file can be written at each path, all different and none of those
-// that are read; "" is none.
+// checkOut checks, before any work, that a file can be written at each path, and that no path is written twice or is
+// one of those that are read. An empty path is skipped.
 func checkOut(read []string, paths ...string) error {
 	for i, path := range paths {
 		if path == "" {
 			continue
 		}
 		if slices.Contains(paths[:i], path) {
-			return usagef("%s is to be written twice: want a file for each", path)
+			return usagef("two outputs have the path %s: want a file for each", path)
 		}
 		if info, err := os.Stat(path); err == nil {
 			if info.IsDir() {
@@ -77,19 +82,19 @@ func checkOut(read []string, paths ...string) error {
 			}
 			for _, source := range read {
 				if of, err := os.Stat(source); err == nil && os.SameFile(of, info) {
-					return usagef("%s is read: want another file to write", path)
+					return usagef("%s is an input: want another file to write", path)
 				}
 			}
 		}
-		if err := tryIn(filepath.Dir(path)); err != nil { // Where it is written before it is renamed.
+		if err := tryIn(filepath.Dir(path)); err != nil { // A file is written there and then renamed.
 			return fmt.Errorf("%s cannot be written: %w", path, err)
 		}
 	}
 	return nil
 }
 
-// checkOutDir tells, before any work is done, whether files can be written in a folder that may have to be made; "" is
-// none.
+// checkOutDir checks, before any work, that files can be written in a folder, which need not exist yet. It skips an
+// empty path.
 func checkOutDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -111,10 +116,10 @@ func checkOutDir(dir string) error {
 	}
 }
 
-// tryIn makes a file in a folder, and removes it.
+// tryIn creates a file in a folder and removes it.
 func tryIn(dir string) error {
 	file, err := os.CreateTemp(dir, ".dmlx-")
-	var why *fs.PathError // Whose path is not the user's.
+	var why *fs.PathError // Its path is the temporary file's.
 	if errors.As(err, &why) {
 		return why.Err
 	} else if err != nil {
@@ -123,8 +128,37 @@ func tryIn(dir string) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// backend opens the backend to compute on and says on standard error which one and why. A Go backend without SIMD costs
-// so much time that a second line says how to build the program with it.
+// store opens the run store. Its warnings go to standard error.
+func (a *app) store() (*runs.Store, error) {
+	s, err := runs.OpenStore(a.storePath())
+	if err != nil {
+		return nil, err
+	}
+	s.DataOptions = a.dataOptions()
+	return s, nil
+}
+
+// dataOptions returns the options with which data sets are opened: an interrupt ends the decoding of their images, and
+// standard error shows its progress.
+func (a *app) dataOptions() runs.DataOptions {
+	return runs.DataOptions{Context: a.ctx, Warn: a.warn, Decoded: func(data string, done, total int) {
+		a.line.Show("%s: %s", data, runs.Progress{Progress: train.Progress{Decoded: done, Images: total}}.OnImages())
+		if done == total {
+			a.line.End()
+		}
+	}}
+}
+
+// warn prints a warning once, though a data set is opened for its digest and again by each run on it.
+func (a *app) warn(message string) {
+	if _, said := a.warned.LoadOrStore(message, true); !said {
+		a.line.End()
+		a.logf("warning: %s", message)
+	}
+}
+
+// backend opens the backend and prints its name and the reason for it on standard error. If it is a slow Go backend
+// without SIMD, a second line says how to build the program with SIMD.
 func (a *app) backend() (*train.Trainer, error) {
 	t, err := train.Open()
 	if err == nil {
@@ -134,13 +168,10 @@ func (a *app) backend() (*train.Trainer, error) {
 	return t, err
 }
 
-// buildWithSIMD is the command that builds this program with SIMD for the Go backend, in a checkout.
-const buildWithSIMD = "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx"
-
-// adviseSIMD says how to build the program with SIMD if the backend would be faster with it.
+// adviseSIMD prints how to build the program with SIMD if the backend would be faster with it.
 func (a *app) adviseSIMD(c *backend.Choice) {
 	if c.Name == "go" && !c.SIMD && runtime.GOARCH == "amd64" {
 		a.logf("With SIMD the Go backend multiplies matrices about ten times as fast. Build it in the repository: %s",
-			buildWithSIMD)
+			doctor.BuildWithSIMD)
 	}
 }

@@ -19,13 +19,13 @@ func newExport(a *app) *cobra.Command {
 	var checkpoints bool
 	cmd := &cobra.Command{
 		Use:   "export [RUN…] --out FILE",
-		Short: "Write runs to one archive, for another store: all finished ones, or those named",
-		Long: `Write runs to one archive, which dmlx runs import takes to another store: all finished runs, or those named,
-with the files that their results rest on. A name that ends in .gz or .tgz makes the archive compressed.`,
+		Short: "Write runs to an archive for another store: all finished runs, or those named",
+		Long: `Write runs to an archive, which dmlx runs import reads into another store: all finished runs, or those named,
+with the files behind their results. If the name ends in .gz or .tgz, the archive is compressed.`,
 		Example: "  dmlx runs export --out runs.tar.gz",
 		RunE: func(cmd *cobra.Command, prefixes []string) error {
 			if out == "" {
-				return usagef("--out is needed: the file to write to")
+				return usagef("no --out: want the file to write, as in --out runs.tar.gz")
 			}
 			if err := checkOut(nil, out); err != nil {
 				return err
@@ -46,7 +46,7 @@ with the files that their results rest on. A name that ends in .gz or .tgz makes
 			if err != nil {
 				return err
 			}
-			defer func() { _ = file.Cleanup() }() // Nothing, once it is in its place.
+			defer func() { _ = file.Cleanup() }() // It does nothing after the file is in its place.
 			var w io.Writer = file
 			z := gzip.NewWriter(file)
 			compressed := strings.HasSuffix(out, ".gz") || strings.HasSuffix(out, ".tgz")
@@ -69,21 +69,23 @@ with the files that their results rest on. A name that ends in .gz or .tgz makes
 			return a.print(map[string]any{"file": out, "moved": moved}, fmt.Sprintf("%d runs in %s", len(moved.Taken), out))
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "the archive's file")
-	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "with the last weights, and with unfinished runs")
+	cmd.Flags().StringVar(&out, "out", "", "archive to write")
+	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "include the last weights, and unfinished runs")
 	return cmd
 }
 
 func newImport(a *app) *cobra.Command {
 	var maxSize int64
 	cmd := &cobra.Command{
-		Use:     "import FILE…",
-		Short:   "Take the runs of archives that the store does not have; nothing is overwritten, conflicts are named",
+		Use:   "import FILE…",
+		Short: "Add the runs of archives to the store",
+		Long: `Add the runs of archives to the store. No run is overwritten; runs with other results than the store's are
+named. A damaged archive adds nothing.`,
 		Example: "  dmlx runs import runs.tar.gz",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if maxSize < 1 || maxSize > math.MaxInt64>>30 {
-				return fmt.Errorf("--max-size %d: want 1 or more, in GiB", maxSize)
+				return usagef("--max-size %d: want 1 or more GiB", maxSize)
 			}
 			return a.takeFrom(files, func(store *runs.Store, name string) (*runs.Transfer, error) {
 				f, err := os.Open(name)
@@ -96,15 +98,17 @@ func newImport(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().Int64Var(&maxSize, "max-size", runs.DefaultMaxBytes>>30,
-		"how much an archive may take in the store, in GiB")
+		"limit of the unpacked size of an archive, in GiB")
 	return cmd
 }
 
 func newMerge(a *app) *cobra.Command {
 	var checkpoints bool
 	cmd := &cobra.Command{
-		Use:     "merge FOLDER…",
-		Short:   "Take the runs of other stores that this one does not have; nothing is overwritten, conflicts are named",
+		Use:   "merge FOLDER…",
+		Short: "Add the runs of other stores to this one",
+		Long: `Add the runs of other stores to this one. No run is overwritten; runs with other results than this store's are
+named.`,
 		Example: "  dmlx runs merge /shared/runs --checkpoints",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, dirs []string) error {
@@ -112,15 +116,16 @@ func newMerge(a *app) *cobra.Command {
 				if _, err := os.Stat(dir); err != nil {
 					return nil, err
 				}
-				return store.Merge(cmd.Context(), &runs.Store{Dir: dir}, checkpoints) // As it is: it may be read-only.
+				source := &runs.Store{Dir: dir} // Not opened by OpenStore, since it may be read-only.
+				return store.Merge(cmd.Context(), source, checkpoints)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "with the last weights, and with unfinished runs")
+	cmd.Flags().BoolVar(&checkpoints, "checkpoints", false, "include the last weights, and unfinished runs")
 	return cmd
 }
 
-// takeFrom takes runs from sources one after the other, and fails at the end if there were conflicts.
+// takeFrom adds the runs of sources one after the other, and fails at the end if there were conflicts.
 func (a *app) takeFrom(sources []string, take func(*runs.Store, string) (*runs.Transfer, error)) error {
 	store, err := a.store()
 	if err != nil {
@@ -142,16 +147,16 @@ func (a *app) takeFrom(sources []string, take func(*runs.Store, string) (*runs.T
 		return err
 	}
 	if conflicts > 0 {
-		return fmt.Errorf("%d runs are in conflict: the same spec gave other numbers on the same backend, as another "+
-			"kind of processor or a build without SIMD may; those of %s are kept", conflicts, store.Dir)
+		return fmt.Errorf("%d runs are in conflict: the same spec has other results on the same backend, which another "+
+			"processor or a build without SIMD can cause; those of %s are kept", conflicts, store.Dir)
 	}
 	return nil
 }
 
-// leftOut says what an export left out.
+// leftOut warns of the runs that an export left out.
 func (a *app) leftOut(m *runs.Transfer) {
 	for _, hash := range m.Busy {
-		a.logf("warning: run %s is being worked on and left out", hash)
+		a.logf("warning: left out run %s: another process is training it", hash)
 	}
 	for _, why := range m.Unusable {
 		a.logf("warning: left out run %s", why)

@@ -39,8 +39,8 @@ func TestRunsMoveBetweenStores(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"no readable spec.json":                          {"show", "0123456789ab"},
-		"came with the program and cannot be removed":    {"remove", hash, "077c9ae1dfc0"},
-		"came with the program, without what its result": {"export", "077c9ae1dfc0", "--out", file + ".2"},
+		"bundled with the program and cannot be removed": {"remove", hash, "077c9ae1dfc0"},
+		"is only a result bundled with the program":      {"export", "077c9ae1dfc0", "--out", file + ".2"},
 	} {
 		if code, out, err := invoke(t, append([]string{"runs"}, args...)...); code != 1 || out != "" ||
 			!strings.Contains(err, want) {

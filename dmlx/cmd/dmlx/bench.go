@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -23,23 +24,23 @@ func newBench(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the speed of this machine",
-		Long: `Measure the speed of this machine. A line has the median of several repetitions, their spread (between the
-quartiles) and the best.
+		Long: `Measure the speed of this machine. Each line has the median of several repetitions, the range between their
+quartiles (spread) and the best of them.
 
-  surgery      mining, composed gradient and its way back through the normalization, of one batch
-  losses       each published loss and its gradient, of one batch
+  surgery      mining, composed gradient and backward pass through the normalization, for one batch
+  losses       each published loss and its gradient, for one batch
   step         a training step of the quick preset
-  resnet       training steps of ResNet-18 and ResNet-50, whole, in micro-batches, recomputed and in bfloat16
+  resnet       training steps of ResNet-18 and ResNet-50: plain, in micro-batches, recomputed and in bfloat16
   convolution  ResNet-18's convolutions and their gradients, layer by layer
-  input        photographs decoded and kept, and batches cut from them
-  recall       Recall@K, R-precision and MAP@R of one set
-  run          whole runs of the smoke and the quick preset, from nothing
-  jobs         several runs one after the other, and two at once in one process and in two
-  store        lists and a table from a store of 100,000 runs
-  cell         warm notebook cells (sets JupyterLab up if it is not)
+  input        photographs decoded into the cache, and batches cut from it
+  recall       Recall@K, R-precision and MAP@R of random embeddings
+  run          whole runs of the smoke and quick presets, in new processes
+  jobs         several runs one after the other, two at a time in one process, and two at a time in two processes
+  store        lists and a table of a store with 100,000 runs
+  cell         notebook cells with a warm build cache (sets up JupyterLab if necessary)
 
---peer PYTHON names an interpreter that has torch, torchvision, pytorch-metric-learning and faiss-cpu. The same is then
-measured with them in the same run, with as many threads or on the same GPU, and ratios are printed.`,
+--peer PYTHON names an interpreter with torch, torchvision, pytorch-metric-learning and faiss-cpu. The command then also
+measures these libraries, with as many threads or on the same GPU, and prints ratios.`,
 		Example: "  dmlx bench --only surgery,step\n" +
 			"  dmlx bench --only resnet,input --peer ~/torch/bin/python",
 		Args: cobra.NoArgs,
@@ -67,8 +68,8 @@ measured with them in the same run, with as many threads or on the same GPU, and
 						fmt.Fprintln(a.stdout, m)
 					}
 				},
-				Spawn: func(ctx context.Context, store *runs.Store, jobs []runs.Job, parallel int) error {
-					return a.spawn(ctx, store, jobs, parallel, nil, nil)
+				Spawn: func(ctx context.Context, store *runs.Store, list []runs.Job, parallel int) error {
+					return jobs.Spawn(ctx, store, list, parallel, nil, nil)
 				},
 				List: func(store *runs.Store) error {
 					quiet := *a
@@ -87,24 +88,24 @@ measured with them in the same run, with as many threads or on the same GPU, and
 	}
 	cmd.AddCommand(newBenchSlurm(a))
 	f := cmd.Flags()
-	f.StringSliceVar(&only, "only", nil, "what to measure: "+strings.Join(names, ", ")+" (default all)")
+	f.StringSliceVar(&only, "only", nil, "benchmarks to run: "+strings.Join(names, ", ")+" (default all)")
 	f.StringVar(&backendName, "backend", "",
-		"backend to measure, as in GOMLX_BACKEND: xla or go (default the one doctor names)")
+		"backend to measure, as in GOMLX_BACKEND: xla or go (default: the one that dmlx doctor shows)")
 	f.StringVar(&peer, "peer", "",
-		"a Python with torch, torchvision, pytorch-metric-learning and faiss-cpu to measure beside")
+		"Python interpreter with torch, torchvision, pytorch-metric-learning and faiss-cpu, for comparison")
 	return cmd
 }
 
-// newBenchSlurm measures how many runs a cluster's queue takes. It is a command of its own because nobody wants a
-// thousand jobs on a real cluster by surprise.
+// newBenchSlurm measures the throughput of a cluster. It is a command of its own so that dmlx bench never sends a
+// thousand jobs to a real cluster.
 func newBenchSlurm(a *app) *cobra.Command {
 	var results int
 	var on cluster
 	cmd := &cobra.Command{
-		Use: "slurm", Short: "Send many runs of the smoke preset through Slurm and measure their pace",
-		Long: `Send many runs of the smoke preset through Slurm and measure their pace, in a folder of the run store that is
-removed again. It fails if a run is missing or was trained twice. Without a cluster at hand, start one on this machine
-by dmlx/runs/slurm/slurmtest/slurm.sh.`,
+		Use: "slurm", Short: "Measure the throughput of Slurm with many runs of the smoke preset",
+		Long: `Measure the throughput of Slurm with many runs of the smoke preset, in a temporary folder of the run store. The
+command fails if a run is missing or was trained twice. dmlx/runs/slurm/slurmtest/slurm.sh starts a small cluster on
+this machine.`,
 		Example: "  dmlx/runs/slurm/slurmtest/slurm.sh start /tmp/slurm\n" +
 			"  SLURM_CONF=/tmp/slurm/slurm.conf dmlx bench slurm --runs 1000\n" +
 			"  dmlx/runs/slurm/slurmtest/slurm.sh stop /tmp/slurm",
@@ -132,7 +133,7 @@ by dmlx/runs/slurm/slurmtest/slurm.sh.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&results, "runs", 1000, "how many")
+	f.IntVar(&results, "runs", 1000, "number of runs")
 	on.slurmFlags(f)
 	return cmd
 }

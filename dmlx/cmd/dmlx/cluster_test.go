@@ -51,12 +51,12 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 func TestClusterFlags(t *testing.T) {
 	store := atWork(t)
 	for want, args := range map[string][]string{
-		"add --on slurm": {"--partition", "gpu"},
-		"there is slurm": {"--on", "lsf"},
-		"--have makes":   {"--on", "slurm", "--have"},
-		"--jobs is for":  {"--on", "slurm", "--jobs", "2"},
-		"out --out":      {"--on", "slurm", "--dry-run", "--out", "x"},
-		"out --ship":     {"--on", "slurm", "--dry-run", "--ship", "x.json"},
+		"add --on slurm":       {"--partition", "gpu"},
+		"want slurm":           {"--on", "lsf"},
+		"--cached-only trains": {"--on", "slurm", "--cached-only"},
+		"--jobs is for":        {"--on", "slurm", "--jobs", "2"},
+		"out --out":            {"--on", "slurm", "--dry-run", "--out", "x"},
+		"out --write-bundled":  {"--on", "slurm", "--dry-run", "--write-bundled", "x.json"},
 	} {
 		if code, _, err := invoke(t, append([]string{"reproduce", "table2", "--store", store}, args...)...); !failed(code) ||
 			!strings.Contains(err, want) {

@@ -13,11 +13,12 @@ import (
 func newData(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "List, fetch and check the paper's data sets: CUB, CAR, SOP, In-shop",
-		Long: `List, fetch and check the paper's data sets: cub, cars, sop and inshop.
+		Short: "List, download and check the paper's data sets: CUB, CAR, SOP, In-shop",
+		Long: `List, download and check the paper's data sets: cub, cars, sop and inshop.
 
-They lie in the folder data here, or in the one that ` + datasets.DataEnv + ` or --root names. Each has a folder of
-its own name or of its archive's name. Classes are split as in the paper: the first half is for training.`,
+They are in the folder data of the working directory, or in the folder that ` + datasets.DataEnv + ` or --root names.
+Each has a folder with its own name or its archive's name. Classes are split as in the paper: the first half is for
+training.`,
 		Example: "  dmlx data list\n  dmlx data get cub\n  dmlx data verify cub",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -26,47 +27,47 @@ its own name or of its archive's name. Classes are split as in the paper: the fi
 	var keep bool
 	list := &cobra.Command{
 		Use:     "list",
-		Short:   "List the sets, whether they are here, and where they are published",
+		Short:   "List the data sets, their state on this machine and their sources",
 		Example: "  dmlx data list --root /shared/data",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.listData(root) },
 	}
 	info := &cobra.Command{
 		Use:     "info cub|cars|sop|inshop",
-		Short:   "Count the classes and images of a set that are here",
+		Short:   "Count the classes and images of a data set on this machine",
 		Example: "  dmlx data info cub",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.dataInfo(args[0], root) },
 	}
 	verify := &cobra.Command{
 		Use:     "verify cub|cars|sop|inshop",
-		Short:   "Compare a set with its published counts and open every image",
+		Short:   "Check a data set: compare its counts with the published ones and open every image",
 		Example: "  dmlx data verify sop --root /shared/data",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.verifyData(cmd, args[0], root) },
 	}
 	get := &cobra.Command{
 		Use:   "get cub|cars|sop|inshop",
-		Short: "Fetch a set from where it is published and unpack it",
-		Long: "Fetch a set from where it is published, check it and unpack it.\n\n" +
-			"If the command is stopped, the same command goes on with the download. An archive that is in the folder\n" +
-			"already, under its own name, is used and stays there. An archive that was downloaded is removed as soon as the\n" +
-			"set is complete.",
+		Short: "Download a data set and unpack it",
+		Long: `Download a data set from its publisher, check it and unpack it.
+
+If the command is stopped, the same command continues the download. An archive that is already in the folder, with its
+published name, is used and kept. A downloaded archive is removed when the data set is complete.`,
 		Example: "  dmlx data get cars",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.getData(cmd, args[0], root, address, keep) },
 	}
-	get.Flags().StringVar(&address, "url", "", "another address of its archive (default: where it is published)")
-	get.Flags().BoolVar(&keep, "keep", false, "keep the archive that was fetched")
+	get.Flags().StringVar(&address, "url", "", "address of the archive (default: the publisher's)")
+	get.Flags().BoolVar(&keep, "keep", false, "keep the downloaded archive")
 	for _, sub := range []*cobra.Command{list, info, verify, get} {
 		sub.Flags().StringVar(&root, "root", "",
-			"folder of the data sets, or of this one (default "+datasets.DataEnv+", else data)")
+			"folder of the data sets, or of this one (default: "+datasets.DataEnv+", else data)")
 		cmd.AddCommand(sub)
 	}
 	return cmd
 }
 
-// splitCount is a split's part of the JSON.
+// splitCount is the JSON of a split.
 type splitCount struct {
 	Classes int `json:"classes"`
 	Images  int `json:"images"`
@@ -81,7 +82,7 @@ func splitCounts(l *datasets.Listing) map[string]splitCount {
 	return counts
 }
 
-// dataText is a listing for people.
+// dataText returns a listing as text.
 func dataText(l *datasets.Listing) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s in %s\n", l.Name, l.Root)
@@ -119,10 +120,10 @@ func (a *app) listData(root string) error {
 	var sets []set
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "set\tname\there\twhere")
+	fmt.Fprintln(w, "data set\tname\tstate\twhere, or how to get it")
 	for _, source := range datasets.Sources() {
 		s := set{Source: source}
-		state, where := "no", source.Page
+		state, where := "missing", source.Page
 		if source.URL != "" {
 			where = "dmlx data get " + source.Alias
 		}
@@ -135,7 +136,7 @@ func (a *app) listData(root string) error {
 		}
 		if err == nil {
 			s.Root, s.Splits = l.Root, splitCounts(l)
-			state, where = "yes", l.Root
+			state, where = "complete", l.Root
 			err = l.Complete()
 			s.Complete = err == nil
 			if err != nil {
@@ -159,9 +160,9 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 	}
 	line := a.line
 	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
-		line.show("%s: %d of %d images opened", l.Name, done, total)
+		line.Show("%s: %d of %d images opened", l.Name, done, total)
 	}})
-	line.end()
+	line.End()
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.Name, err)
 	}
@@ -172,8 +173,8 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 	}
 	if err := a.print(map[string]any{
 		"name": l.Name, "root": l.Root, "splits": splitCounts(l), "ok": differs == nil && len(damaged) == 0,
-		"differs": append([]string{}, l.Differs...), "missing": append([]string{},
-			l.Missing...), "damaged": append([]string{}, damaged...),
+		"differs": append([]string{}, l.Differs...), "missing": append([]string{}, l.Missing...),
+		"damaged": append([]string{}, damaged...),
 	}, dataText(l)+"\n"+verdict); err != nil {
 		return err
 	}
@@ -196,18 +197,18 @@ func (a *app) getData(cmd *cobra.Command, name, root, address string, keep bool)
 	l, err := datasets.Get(cmd.Context(), name, datasets.GetOptions{
 		Dir: root, URL: address, Keep: keep,
 		Note: func(text string) {
-			line.end()
+			line.End()
 			a.logf("%s", text)
 		},
 		Progress: func(what string, done, total int64) {
 			if total > 0 {
-				line.show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
+				line.Show("%s: %s of %s, %d %%", what, megabytes(done), megabytes(total), 100*done/total)
 			} else {
-				line.show("%s: %s", what, megabytes(done))
+				line.Show("%s: %s", what, megabytes(done))
 			}
 		},
 	})
-	line.end()
+	line.End()
 	if err != nil {
 		return err
 	}

@@ -191,6 +191,9 @@ func archiveServer(t *testing.T, form string) *httptest.Server {
 }
 
 func TestDataGet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	server := archiveServer(t, "cars")
 	dir := filepath.Join(t.TempDir(), "data")
 	// It is a fixture, and so unpacked, shown and then found to differ.

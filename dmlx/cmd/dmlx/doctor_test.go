@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 )
 
@@ -14,7 +15,7 @@ func TestDoctor(t *testing.T) {
 	t.Setenv("GOMLX_BACKEND", "go")
 	t.Setenv("DMLX_CACHE", t.TempDir())
 	code, stdout, stderr := invoke(t, "doctor", "--json")
-	var r report
+	var r doctor.Report
 	if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil {
 		t.Fatalf("code %d, %v, stderr %q, stdout %q", code, err, stderr, stdout)
 	}
@@ -59,29 +60,6 @@ func TestDoctorTellsWhatIsMissing(t *testing.T) {
 	for _, want := range []string{"the go command", "Python"} {
 		if code != 0 || !strings.Contains(stdout, "missing     "+want) {
 			t.Errorf("code %d, %q is not said to be missing:\n%s", code, want, stdout)
-		}
-	}
-}
-
-func TestNeeds(t *testing.T) {
-	r := report{CGO: true, GPU: "H200"}
-	r.backendLacks()
-	text := r.text()
-	for _, want := range []string{"a PJRT plugin", "a CUDA plugin", `pip install "jax[cuda12]"`, "GOMLX_BACKEND=xla:"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not told:\n%s", want, text)
-		}
-	}
-	r = report{}
-	if r.backendLacks(); !strings.Contains(r.text(), "a C compiler") {
-		t.Errorf("no C compiler:\n%s", r.text())
-	}
-}
-
-func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "empty", 1: "1 kB", 5 << 20: "5 MB", 3 << 29: "1.5 GB"} {
-		if got := bytesText(n); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
 }

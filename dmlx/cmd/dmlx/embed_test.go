@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	embedding "github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 )
 
@@ -79,8 +80,8 @@ func TestEmbed(t *testing.T) {
 	if _, shape := embed("--features", "gap"); shape[1] != backbone.Small.Width() {
 		t.Errorf("features of shape %v", shape)
 	}
-	if files, err := imageFiles(images); err != nil || len(files) != 3 || !strings.HasSuffix(files[0], "a/2.png") ||
-		!strings.HasSuffix(files[2], "b/1.png") {
+	if files, err := embedding.ImageFiles(images); err != nil || len(files) != 3 ||
+		!strings.HasSuffix(files[0], "a/2.png") || !strings.HasSuffix(files[2], "b/1.png") {
 		t.Errorf("%q, %v", files, err)
 	}
 	// Links are followed, to folders and to the folder itself, but not round and round.
@@ -90,7 +91,7 @@ func TestEmbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for folder, want := range map[string]int{"link": 3, "linked": 1} {
-		if files, err := imageFiles(filepath.Join(dir, folder)); err != nil || len(files) != want ||
+		if files, err := embedding.ImageFiles(filepath.Join(dir, folder)); err != nil || len(files) != want ||
 			!strings.HasPrefix(files[0], filepath.Join(dir, folder)) {
 			t.Errorf("%s: %q, %v", folder, files, err)
 		}
@@ -157,7 +158,7 @@ func TestEmbed(t *testing.T) {
 		"no JPEG or PNG":           {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
 		"--crop 50 of --resize 40": append(base, "--resize", "40", "--crop", "50"),
 		"at most 16384":            append(base, "--resize", "100000", "--crop", "99999"),
-		"want 1 to 4096":           append(base, "--resize", "16384", "--crop", "16384"),
+		"a crop of 1 to 4096":      append(base, "--resize", "16384", "--crop", "16384"),
 		"none/F.npy cannot be":     append(base, "--out", filepath.Join(dir, "none", "F.npy")),
 		"is a folder":              append(base, "--out", dir),
 		"weights get resnet18":     {"embed", "--weights", "pretrained", "--images", images, "--out", out},

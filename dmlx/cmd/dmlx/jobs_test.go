@@ -8,18 +8,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// smallSpecs are two runs of seconds.
+// smallSpecs returns two runs that take seconds.
 func smallSpecs(t *testing.T) []runs.Spec {
 	t.Helper()
 	p, err := presets.Parse("smoke")
@@ -51,7 +51,7 @@ func opened(t *testing.T, dir string) *runs.Store {
 	return s
 }
 
-// Runs in processes of their own leave, bit by bit, what runs in this one do.
+// Runs in processes of their own write the same files, bit by bit, as runs in this process.
 func TestRunsApart(t *testing.T) {
 	dir := atWork(t)
 	specs := smallSpecs(t)
@@ -60,9 +60,8 @@ func TestRunsApart(t *testing.T) {
 	if err != nil || ran != 2 {
 		t.Fatal(ran, err)
 	}
-	a := &app{}
 	var steps atomic.Int32
-	o := runs.Options{Jobs: 2, RunProcess: a.process(there, 2, nil), Progress: func(p runs.Progress) {
+	o := runs.Options{Jobs: 2, RunProcess: jobs.Process(there, 2, nil), Progress: func(p runs.Progress) {
 		if p.Runs == 2 && p.Steps == 4 {
 			steps.Add(1)
 		}
@@ -83,10 +82,10 @@ func TestRunsApart(t *testing.T) {
 		}
 	}
 	if steps.Load() == 0 {
-		t.Error("no progress was told")
+		t.Error("no progress was shown")
 	}
 
-	// Stopped, it says so; and what is wrong is told in the other process's words.
+	// The errors are an interrupt, and the other process's own.
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	long := specs[0]
@@ -102,7 +101,7 @@ func TestRunsApart(t *testing.T) {
 	}
 }
 
-// A process that makes runs for another stops when that one has gone, since nobody may wait for it any more.
+// A process that trains runs for another stops when that one is gone.
 func TestJobStopsWithItsParent(t *testing.T) {
 	store := atWork(t)
 	long := smallSpecs(t)[0]
@@ -122,32 +121,11 @@ func TestJobStopsWithItsParent(t *testing.T) {
 	}
 }
 
-func TestMachineJobs(t *testing.T) {
-	const gb = 1 << 30
-	for _, c := range []struct {
-		cores  int
-		memory uint64
-		gpus   int
-		want   int
-	}{{2, 0, 0, 1}, {1, 16 * gb, 0, 1}, {16, 64 * gb, 0, 8}, {16, 3*gb + 1, 0, 3}, {8, 1, 0, 1}, {16, 64 * gb, 1,
-		1}, {16, 64 * gb, 4, 4}} {
-		if got := machineJobs(c.cores, c.memory, c.gpus); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-	a := &app{stderr: os.Stderr}
-	for _, jobs := range []int{-1, 9999999999999999} {
-		if err := a.apart(&runs.Options{Jobs: jobs}, nil); err == nil ||
-			!strings.Contains(err.Error(), fmt.Sprint("--jobs ", jobs)) {
+func TestJobsOutOfRange(t *testing.T) {
+	for _, n := range []int{-1, 9999999999999999} {
+		if err := setJobs(&runs.Options{Jobs: n}, nil); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprint("--jobs ", n)) {
 			t.Error(err)
 		}
-	}
-	t.Setenv("GOMLX_BACKEND", "go")
-	o := runs.Options{Jobs: 1}
-	if err := a.apart(&o, opened(t, filepath.Join(t.TempDir(), "runs"))); err != nil || o.RunProcess != nil {
-		t.Error("one run at a time is made apart", err)
-	}
-	if visibleGPUs() != nil {
-		t.Error("the Go backend on a GPU")
 	}
 }

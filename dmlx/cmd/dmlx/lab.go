@@ -7,12 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 )
 
@@ -26,16 +26,18 @@ func newLab(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "lab [--execute NOTEBOOK…]",
-		Short: "Open the notebooks in JupyterLab, set up in a cache folder of its own",
+		Short: "Open the notebooks in JupyterLab, or run them",
 		Long: `Open the notebooks in JupyterLab, in your browser.
 
-The first start makes a Python environment with a pinned JupyterLab, installs GoNB and goimports, makes a Go kernel that
-uses this checkout, and compiles what notebooks use. All of it is in a cache folder (DMLX_CACHE, else dmlx in your
-user's cache); your own Jupyter and Go stay as they are. From then on it starts in seconds and needs no network.
+The first start installs everything into a cache folder (DMLX_CACHE, else dmlx in your user's cache): a Python
+environment with a pinned JupyterLab, GoNB, goimports and a Go kernel that uses this checkout. Your own Jupyter and Go
+are not changed. Later starts take seconds and need no network.
 
-With --execute, the notebooks named are run from top to bottom without a browser and saved with their outputs. If a cell
-fails, the command says which and fails, and that notebook stays as it was. A notebook's cells are programs that run
-with your rights: run only notebooks that you trust.`,
+With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
+fails, the command names it and fails, and the notebook's file is not changed.
+
+A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
+network. Run only notebooks that you trust.`,
 		Example: `  go run ./dmlx/cmd/dmlx lab
   go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
   go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
@@ -44,7 +46,7 @@ with your rights: run only notebooks that you trust.`,
 			case execute && len(args) == 0:
 				return usagef("lab --execute: name the notebooks to run")
 			case !execute && len(args) > 1:
-				return usagef("lab: opens one notebook; --execute runs several")
+				return usagef("lab opens one notebook; lab --execute runs several")
 			case timeout < 0:
 				return usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
@@ -59,7 +61,7 @@ with your rights: run only notebooks that you trust.`,
 			if err != nil {
 				return err
 			}
-			free, err := lab.FreePort(port) // Before the set-up: it may take minutes.
+			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
 			if err != nil {
 				return err
 			}
@@ -78,22 +80,22 @@ with your rights: run only notebooks that you trust.`,
 			})
 			if cmd.Context().Err() != nil {
 				a.logf("JupyterLab has stopped.")
-				return nil // It was asked to.
+				return nil // An interrupt is the normal end.
 			}
 			return err
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&noBrowser, "no-browser", false, "do not open a browser, only print the address")
-	flags.IntVar(&port, "port", 0, "port on localhost (default a free one)")
-	flags.BoolVar(&execute, "execute", false, "run the notebooks named without a browser and save their outputs")
-	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: what one cell may take, 0 for no limit")
+	flags.BoolVar(&noBrowser, "no-browser", false, "print the address without opening a browser")
+	flags.IntVar(&port, "port", 0, "port on localhost (default: any free port)")
+	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
+	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
 	return cmd
 }
 
 // lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile.
 func (a *app) lab() (*lab.Lab, error) {
-	root, err := ownCheckout()
+	root, err := checkout.Trusted()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (a *app) lab() (*lab.Lab, error) {
 	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: a.preset}, nil
 }
 
-// setUp makes what is missing, and tells the steps and the seconds they take.
+// setUp completes the set-up, and prints its steps with their seconds.
 func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 	var (
 		start time.Time
@@ -123,39 +125,13 @@ func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 			return
 		}
 		start = time.Now()
-		stop = a.ticking("setting up: " + step)
+		stop = a.line.Clock("setting up: " + step)
 	}
 	return l.Setup(ctx)
 }
 
-// ticking shows what is going on and for how many seconds, until stop is called.
-func (a *app) ticking(what string) (stop func()) {
-	line := a.line
-	start := time.Now()
-	show := func() { line.show("%s … %.0f s", what, time.Since(start).Seconds()) }
-	if line.terminal != nil {
-		show() // In a log, what takes less than a second is told when it ends.
-	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				show()
-			case <-done:
-				line.end()
-				return
-			}
-		}
-	}()
-	return sync.OnceFunc(func() { close(done); <-ended })
-}
-
 func (a *app) executeNotebooks(ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration) error {
-	for _, name := range notebooks { // A wrong name is told before the first one runs for minutes.
+	for _, name := range notebooks { // Checked before the first notebook, which may run for minutes.
 		if _, err := os.Stat(name); err != nil {
 			return err
 		}
@@ -184,9 +160,9 @@ func (a *app) executeNotebooks(ctx context.Context, l *lab.Lab, notebooks []stri
 	return nil
 }
 
-// executeNotebook runs one and tells the seconds of its cells.
+// executeNotebook runs a notebook and prints the seconds of each cell.
 func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, timeout time.Duration) error {
-	watch := func(cell int) (stop func()) { return a.ticking(fmt.Sprintf("%s: cell %d", name, cell)) }
+	watch := func(cell int) (stop func()) { return a.line.Clock(fmt.Sprintf("%s: cell %d", name, cell)) }
 	stop := watch(1)
 	defer func() { stop() }()
 	return l.Execute(ctx, name, lab.ExecuteOptions{
@@ -201,8 +177,8 @@ func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, time
 	})
 }
 
-// openedFile is what JupyterLab opens, as a slash-separated path below the checkout: the file given, else the start
-// page.
+// openedFile returns the file that JupyterLab opens, as a slash-separated path below the checkout: the argument, else
+// the start page.
 func openedFile(root string, args []string) (string, error) {
 	if len(args) == 0 {
 		if _, err := os.Stat(filepath.Join(root, "notebooks", "start.ipynb")); err == nil {
@@ -224,8 +200,8 @@ func openedFile(root string, args []string) (string, error) {
 	return filepath.ToSlash(rel), nil
 }
 
-// openBrowser tries to open an address by a page that only this user can read; done removes the page. That it fails is
-// no error: the address has been printed.
+// openBrowser opens an address in a browser by a page that only this user can read; done removes the page. A failure is
+// no error, since the address has been printed.
 func openBrowser(l *lab.Lab, url string) (done func()) {
 	page, remove, err := l.RedirectFile(url)
 	if err != nil {

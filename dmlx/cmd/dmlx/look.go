@@ -12,17 +12,17 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// newLook shows what a finished run sees in its test images.
+// newLook shows the retrieval of a finished run on its test images.
 func newLook(a *app) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "look RUN",
-		Short: "Show what a run sees: what it finds for queries, its hardest triplets, recall by class, a map",
-		Long: `Show what a finished run sees in its test images: queries with their nearest neighbors, queries that it misses,
-its hardest triplets, recall by class, and a map of the embeddings. They are printed in words, and with --out drawn into
-a folder; there the map is also a page (HTML) that shows the image under the pointer. The first digits of the run's name
-will do.`,
-		Example: "  dmlx runs look 077c9a --out looks/    # A run trained here: of the bundled ones there are only numbers.",
+		Short: "Show the retrieval of a run: queries and their neighbors, hard triplets, recall by class, a map",
+		Long: `Show the retrieval of a finished run on its test images: queries with their nearest neighbors, failed queries,
+the hardest triplets, recall by class, and a map of the embeddings. The command prints a description of each; --out
+writes the pictures to a folder, the map also as an HTML page that shows the image under the pointer. RUN is the run's
+name or its first digits. Bundled runs have no embeddings, so that they cannot be shown.`,
+		Example: "  dmlx runs look 077c9a --out pictures/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := a.store()
@@ -50,14 +50,14 @@ will do.`,
 			return a.print(v, text+filesText(files))
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG, those of images also as HTML")
+	cmd.Flags().StringVar(&out, "out", "", "folder for the pictures, as SVG, PDF and PNG, and those of images as HTML")
 	return cmd
 }
 
-// pictures puts a report's parts in words, by name, and writes them to a folder, unless that is empty, in all formats.
-// A part that cannot be shown is told of and left out.
+// pictures returns the descriptions of a report's parts by name, and writes the parts to the folder out in all formats
+// unless it is empty. A part that cannot be shown is left out with a warning.
 func (a *app) pictures(r *paper.Report, out, prefix string) (words map[string]string, files []string, err error) {
-	words, files = make(map[string]string), []string{} // An array in JSON, even if there is nothing.
+	words, files = make(map[string]string), []string{} // An array in JSON, even if empty.
 	for _, p := range r.Parts {
 		if err := figures.Failure(p.Of); err != nil {
 			words[p.Name] = fmt.Sprintf("not shown: %v", err)
@@ -83,8 +83,8 @@ func (a *app) pictures(r *paper.Report, out, prefix string) (words map[string]st
 	return words, files, nil
 }
 
-// saveAll writes a picture or table in all formats but text, which is printed, to files of a name with the format
-// behind it.
+// saveAll writes a picture or table to files with the format as extension, in all formats except text, which is
+// printed.
 func saveAll(of figures.Output, name string) (files []string, err error) {
 	for _, format := range of.Formats() {
 		if format == "txt" {
@@ -99,7 +99,7 @@ func saveAll(of figures.Output, name string) (files []string, err error) {
 	return files, nil
 }
 
-// filesText lists what was written.
+// filesText lists the files that were written.
 func filesText(files []string) string {
 	if len(files) == 0 {
 		return ""

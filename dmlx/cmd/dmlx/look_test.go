@@ -8,6 +8,9 @@ import (
 )
 
 func TestLookIntoRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
 	train := append(smallRun, "--store", store)
 	var runs []string
@@ -47,7 +50,7 @@ func TestLookIntoRuns(t *testing.T) {
 	}
 	if code, _, stderr = invoke(t, "runs", "look", "077c9ae1dfc0", "--store", store); code != 1 ||
 		!strings.Contains(stderr, "dmlx train --preset quick") {
-		t.Errorf("a shipped result: %d %s", code, stderr)
+		t.Errorf("a bundled result: %d %s", code, stderr)
 	}
 	if code, _, stderr = invoke(t, "runs", "look", "zz", "--store", store); code != 1 ||
 		!strings.Contains(stderr, "no run") {

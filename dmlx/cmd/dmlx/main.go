@@ -1,15 +1,15 @@
-// Command dmlx trains, reproduces, measures and opens the notebooks of this repository.
+// Command dmlx trains networks for retrieval, reproduces the paper's tables and opens the notebooks of this repository.
 //
 //	go run ./dmlx/cmd/dmlx lab
 //	go run ./dmlx/cmd/dmlx doctor
 //	go run ./dmlx/cmd/dmlx help
 //
-// Results go to standard output, with --json as one object; everything else goes to standard error. An error is one
+// Results go to standard output, with --json as one object. Everything else goes to standard error. An error is one
 // line. The exit code is
 //
-//	0    if the command did what it was asked to
+//	0    if the command succeeded
 //	1    if it failed, also if standard output could not be written
-//	2    if the command line is wrong: an unknown command or flag, a missing argument, a value that a flag does not take
+//	2    if the command line is wrong: an unknown command or flag, a missing argument or a bad value of a flag
 //	130  if it was interrupted (Ctrl-C); a second interrupt ends it at once
 package main
 
@@ -24,14 +24,16 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
 func main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // As nohup does.
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it.
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
@@ -39,14 +41,14 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the program without its process: it returns the exit code.
+// run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
-	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: newLiveLine(stderr), warned: new(sync.Map)}
+	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: progress.New(stderr), warned: new(sync.Map)}
 	root := newRoot(a)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	a.line.end()
+	err := presets.WithCommand(root.ExecuteContext(ctx))
+	a.line.End()
 	if err == nil {
 		err = out.err
 	}
@@ -64,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// stopped returns what an interrupted command says: that it stopped, and what else its error knows.
+// stopped returns the message of an interrupted command, with the text of its error where it says more.
 func stopped(err error) string {
 	message := strings.TrimSuffix(strings.TrimSuffix(text.OneLine(err.Error()), context.Canceled.Error()), ": ")
 	switch {
@@ -76,23 +78,26 @@ func stopped(err error) string {
 	return "stopped: " + message
 }
 
-// newRoot returns the command tree. Each command is a constructor in a file of its own.
+// newRoot returns the command tree.
 func newRoot(a *app) *cobra.Command {
 	var printVersion bool
 	root := &cobra.Command{
 		Use:   "dmlx",
-		Short: "Deep metric learning as gradients: train, reproduce, look",
-		Long: "Deep metric learning as gradients: train, reproduce, look.\n\n" +
-			"Results go to standard output, everything else to standard error. The exit code is 0 if all went well, 1 if the\n" +
-			"command failed, 2 if its command line is wrong, and 130 if it was interrupted (Ctrl-C).",
+		Short: "Deep metric learning by composed gradients: train, reproduce, inspect",
+		Long: `Deep metric learning by composed gradients: train, reproduce, inspect.
+
+Start with dmlx doctor, which shows the backend of this machine and what is missing. Results go to standard output,
+everything else to standard error. The exit code is 0 on success, 1 if the command failed, 2 if its command line is
+wrong, and 130 if it was interrupted (Ctrl-C).`,
 		Example: "  dmlx doctor\n" +
 			"  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
-			"  dmlx reproduce table2 --have",
+			"  dmlx reproduce table2 --cached-only",
 		SilenceErrors: true, // run prints them, on one line.
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmd.ValidateRequiredFlags(); err != nil { // Cobra itself does it later, when nobody can tell its errors.
+			// Cobra checks them later, and its error would count as a failure.
+			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return usage(err)
 			}
 			if a.preset == "" {
@@ -108,16 +113,16 @@ func newRoot(a *app) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVar(&printVersion, "version", false, "print the version, as dmlx version does")
+	root.Flags().BoolVar(&printVersion, "version", false, "print the version, like dmlx version")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.preset, "preset", "",
-		"size of the experiments: "+strings.Join(presets.Names(), ", ")+" (default quick)")
-	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default DMLX_STORE, else runs/ in the repository)")
-	flags.BoolVar(&a.json, "json", false, "print one JSON object on standard output")
+		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+" (default quick)")
+	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
+	flags.BoolVar(&a.json, "json", false, "print the result as one JSON object")
 	root.AddCommand(
 		newTrain(a),
 		newReproduce(a),
@@ -137,5 +142,24 @@ func newRoot(a *app) *cobra.Command {
 		newJob(a),
 	)
 	strict(root)
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(currentName(name))
+	})
 	return root
+}
+
+// currentName returns the name of a flag that may be given by its former name, which still works and which help does
+// not show.
+func currentName(flag string) string {
+	switch flag {
+	case "have":
+		return "cached-only"
+	case "fresh":
+		return "no-bundled"
+	case "ship":
+		return "write-bundled"
+	case "piece":
+		return "micro-batch"
+	}
+	return flag
 }

@@ -57,7 +57,7 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"E.npy is read: want another file": {"gradient", "--embeddings", source, "--labels", "L.npy", "--out",
+		"E.npy is an input: want another file": {"gradient", "--embeddings", source, "--labels", "L.npy", "--out",
 			filepath.Dir(source) + "/./E.npy"},
 		"lab --timeout -1s: want 0 for no limit": {"lab", "--execute", "--timeout", "-1s", "x.ipynb"},
 		"1 classes × 4 images has no triplets":   {"train", "--preset", "smoke", "--batch", "1x4"},
@@ -65,9 +65,9 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 		"proxies in place of pairs":              {"train", "--preset", "smoke", "--loss", "proxy-anchor", "--miner", "ms"},
 		"--miner hard: arcface has proxies": {"dissect", "--loss", "arcface", "--miner", "hard", "--embeddings",
 			"E.npy", "--labels", "L.npy"},
-		"m.npy is to be written twice": {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy",
+		"two outputs have the path m.npy": {"dissect", "--loss", "ms", "--embeddings", "E.npy", "--labels", "L.npy",
 			"--matrix", "m.npy", "--pairs", "m.npy"},
-		"x.npy is to be written twice": {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out",
+		"two outputs have the path x.npy": {"gradient", "--embeddings", "E.npy", "--labels", "L.npy", "--out",
 			"x.npy", "--triplets", "x.npy"},
 		"want the name of a file":          {"runs", "export", "--out", t.TempDir()},
 		"both minicar: want two data sets": {"reproduce", "table2", "--separated", "minicar"},

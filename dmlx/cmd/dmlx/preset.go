@@ -9,29 +9,29 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// presetFlags are what flags change in a preset: how it takes its data, and how its runs save memory and time.
+// presetFlags are the flags that change a preset: how its data are read and how its runs save memory.
 type presetFlags struct {
 	partial, skipBad bool
-	thrift           train.Memory
+	memory           train.Memory
 }
 
 func (p *presetFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&p.partial, "allow-partial", false, "take published sets that are not whole; it is part of the run")
-	f.BoolVar(&p.skipBad, "skip-bad", false, "leave out images that cannot be read; it is part of the run")
-	f.StringVar(&p.thrift.Precision, "precision", "",
-		"of the network in training: bf16, in half the memory (default float32)")
-	f.IntVar(&p.thrift.MicroBatch, "micro-batch", 0,
-		"images on the device at a time (default: the batch); triplets are of the whole batch, batch normalization is not")
-	f.IntVar(&p.thrift.MicroBatch, "piece", 0, "the former name of --micro-batch")
-	_ = f.MarkHidden("piece") // Fails for a flag that is not there.
-	f.BoolVar(&p.thrift.Recompute, "recompute", false,
-		"keep the inputs of residual blocks alone, and compute the rest again")
+	f.BoolVar(&p.partial, "allow-partial", false,
+		"accept an incomplete copy of a published data set (changes the run's name)")
+	f.BoolVar(&p.skipBad, "skip-bad", false, "leave out unreadable images (changes the run's name)")
+	f.StringVar(&p.memory.Precision, "precision", "",
+		"precision of the network in training: bf16 halves its memory (default float32)")
+	f.IntVar(&p.memory.MicroBatch, "micro-batch", 0,
+		"images on the device at a time; triplets are still mined in the whole batch, but batch normalization sees a "+
+			"micro-batch (default: the batch)")
+	f.BoolVar(&p.memory.Recompute, "recompute", false,
+		"keep only the inputs of residual blocks and compute the rest again: less memory, more time")
 }
 
-// preset returns the preset of --preset, by default quick, with what its flags change.
+// preset returns the preset of --preset, by default quick, changed by the flags.
 func (p presetFlags) preset(a *app) (presets.Preset, error) {
 	preset, err := presets.Parse(cmp.Or(a.preset, "quick"))
 	preset.AllowPartial, preset.SkipBad = p.partial, p.skipBad
-	preset.Memory, preset.DataOptions = p.thrift, a.opening()
+	preset.Memory, preset.DataOptions = p.memory, a.dataOptions()
 	return preset, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -15,17 +16,16 @@ func newPretrain(a *app) *cobra.Command {
 	var o train.PretrainOptions
 	cmd := &cobra.Command{
 		Use:   "pretrain",
-		Short: "Train the small network's pretrained weights again",
-		Long: "Train the small network by cross-entropy on drawn classes that are in no data set here, and write its\n" +
-			"weights.\n\n" +
-			"The weights in this repository were trained by this command without flags.",
+		Short: "Train the weights that the small network starts from",
+		Long: `Train the small network by cross-entropy on drawn classes that are in no data set, and write its weights.
+Without flags this command trains the weights that are part of the program.`,
 		Example: "  dmlx pretrain --out small.safetensors",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
-				root, err := moduleRoot()
+				root, err := checkout.Root()
 				if err != nil {
-					return fmt.Errorf("%w: say where to write with --out", err)
+					return fmt.Errorf("%w: add --out FILE", err)
 				}
 				out = filepath.Join(root, "dmlx", "backbone", "weights", "small.safetensors")
 			}
@@ -41,11 +41,11 @@ func newPretrain(a *app) *cobra.Command {
 			}
 			line := a.line
 			o.Progress = func(p train.Progress) {
-				line.show("epoch %d/%d  %.1f steps/s  wrong %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
+				line.Show("epoch %d/%d  %.1f steps/s  error %.1f %%  %s left", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate,
 					p.Left)
 			}
 			r, err := train.Pretrain(cmd.Context(), choice.Choice, o)
-			line.end()
+			line.End()
 			if err != nil {
 				return err
 			}
@@ -64,14 +64,14 @@ func newPretrain(a *app) *cobra.Command {
 			if err := durable.WriteFile(out, r.Weights, 0o644); err != nil {
 				return err
 			}
-			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training images wrong: %.1f %%; Recall@1 of its "+
-				"features: minicar %.1f, minishop %.1f",
-				out, summary.Bytes, r.Seconds, 100*r.Error, 100*summary.Recall["minicar"], 100*summary.Recall["minishop"]))
+			return a.print(summary, fmt.Sprintf("%s: %d bytes, %.1f s; training error %.1f %%; Recall@1 of the "+
+				"features: minicar %.1f, minishop %.1f", out, summary.Bytes, r.Seconds, 100*r.Error,
+				100*summary.Recall["minicar"], 100*summary.Recall["minishop"]))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&out, "out", "", "safetensors file (default: the one that is built into the program)")
-	f.IntVar(&o.Epochs, "epochs", 26, "epochs")
+	f.StringVar(&out, "out", "", "safetensors file to write (default: the file that is built into the program)")
+	f.IntVar(&o.Epochs, "epochs", 26, "number of epochs")
 	f.IntVar(&o.Batch, "batch", 128, "images per batch")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of weights, order and augmentation")
 	return cmd

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -16,9 +17,10 @@ func newRecall(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recall --embeddings E.npy --labels L.npy",
 		Short: "Measure the retrieval of embeddings: Recall@K, MAP@R, R-precision",
-		Long: "Measure the retrieval of embeddings (float32 [N, D], of any length) with labels (int64 [N]), exactly.\n\n" +
-			"Without a gallery each embedding is ranked against all others and never against itself. Queries without any\n" +
-			"match are left out of the means and counted.",
+		Long: `Measure the retrieval of embeddings, float32 [N, D] and not necessarily normalized, with labels, int64 [N].
+
+Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
+means.`,
 		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,12 +37,12 @@ func newRecall(a *app) *cobra.Command {
 					return err
 				}
 			}
-			if !cmd.Flags().Changed("k") { // As many of them as there are images to be found.
-				there := len(queries.Labels) - 1
+			if !cmd.Flags().Changed("k") { // By default no K is larger than the gallery.
+				size := len(queries.Labels) - 1
 				if gallery != nil {
-					there = len(gallery.Labels)
+					size = len(gallery.Labels)
 				}
-				ks = slices.DeleteFunc(ks, func(k int) bool { return k > there })
+				ks = slices.DeleteFunc(ks, func(k int) bool { return k > size })
 			}
 			choice, err := a.backend()
 			if err != nil {
@@ -62,17 +64,18 @@ func newRecall(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&embeddings, "embeddings", "", "NumPy file, float32 [N, D]")
 	f.StringVar(&labels, "labels", "", "NumPy file, int64 [N]")
-	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "", "NumPy file of the gallery's, if it is a set of its own")
-	f.StringVar(&galleryLabels, "gallery-labels", "", "NumPy file of the gallery's")
-	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K (by default those that the number of images allows)")
-	_ = cmd.MarkFlagRequired("embeddings") // Fails for a flag that is not there.
+	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
+		"NumPy file of the gallery, float32 [M, D] (default: the queries themselves)")
+	f.StringVar(&galleryLabels, "gallery-labels", "", "NumPy file of the gallery, int64 [M]")
+	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K, as far as the gallery is large enough")
+	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
 	_ = cmd.MarkFlagRequired("labels")
 	return cmd
 }
 
-// readEmbeddings reads a matrix and the labels of its rows.
+// readEmbeddings reads embeddings and their labels.
 func readEmbeddings(embeddings, labels string) (*retrieval.Embeddings, error) {
-	e, err := readBatch(embeddings, labels)
+	e, err := files.ReadBatch(embeddings, labels)
 	if err != nil {
 		return nil, err
 	}

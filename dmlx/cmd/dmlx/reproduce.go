@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,39 +11,42 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 func newReproduce(a *app) *cobra.Command {
 	var (
-		o        runs.Options
-		out      string
-		ship     string
-		estimate bool
+		o            runs.Options
+		out, bundled string
+		estimated    bool
+		pf           presetFlags
+		on           cluster
 
-		pf presetFlags
-		// Data sets in the place of the preset's.
-		fineGrained, separated string
-
-		on cluster
+		fineGrained, separated string // Data sets instead of the preset's.
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
-		Short: "Run what a table or figure of the paper needs and show it beside the paper's",
-		Long: "Run what a table or figure of the paper needs and show it beside the paper's:\n" +
-			strings.Join(paper.Names(), ", ") + ",\nor all of them: " + everything + `.
+		Short: "Train the runs of a table or figure of the paper and show it beside the paper's",
+		Long: `Train the runs of a table or figure of the paper and show the result beside the paper's. The names are
 
-Runs that are in the store, or bundled with the program, are read. The others are trained; each is stored as soon as it
-is done. If the command is stopped, the same command goes on. Tables share runs.
+` + text.Wrap(paper.Names()) + `
 
-With --on slurm a cluster's queue trains the missing runs, as a job array that goes on if this command is stopped
-(Ctrl-C). The same command comes back to it; see also dmlx runs queue and dmlx runs cancel. The run store must lie where
-the cluster's nodes see it.`,
+and ` + everything + ` for all of them.
+
+Runs that are in the store or bundled with the program are read, not trained. Each other run is stored as soon as it is
+trained, so that a stopped command continues where it was. Tables share runs.
+
+With --on slurm a cluster trains the missing runs, as a job array that continues if this command is stopped (Ctrl-C).
+The same command follows it again; see also dmlx runs queue and dmlx runs cancel. The run store must be in a folder that
+the cluster's nodes share.`,
 		Example: "  dmlx reproduce table2 --preset quick\n" +
-			"  dmlx reproduce table2 table3 table4 --fresh --jobs 2 --out results/\n" +
-			"  dmlx reproduce all --have\n" +
+			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
+			"  dmlx reproduce all --cached-only\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(paper.Names(), everything),
@@ -51,8 +55,8 @@ the cluster's nodes see it.`,
 			if err != nil {
 				return err
 			}
-			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.Separated {
-				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.Separated)
+			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.CoarseGrained {
+				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.CoarseGrained)
 			}
 			if slices.Contains(names, everything) {
 				names = paper.Names()
@@ -65,42 +69,42 @@ the cluster's nodes see it.`,
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
 			}
-			if estimate && (out != "" || ship != "") {
-				return usagef("--estimate makes no runs and writes nothing: leave out --out and --ship")
+			if estimated && (out != "" || bundled != "") {
+				return usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
 			}
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
-			if err := checkOut(nil, ship); err != nil {
+			if err := checkOut(nil, bundled); err != nil {
 				return err
 			}
 			store, err := a.store()
 			if err != nil {
 				return err
 			}
-			if err := a.apart(&o, store); err != nil {
+			if err := setJobs(&o, store); err != nil {
 				return err
 			}
 			choose := sync.OnceValues(a.backend)
-			if estimate {
+			if estimated {
 				if o.CachedOnly || on.on != "" {
-					return usagef("--estimate makes no runs: leave out --have and --on")
+					return usagef("--estimate trains no runs: leave out --cached-only and --on")
 				}
-				var e estimation
+				var e estimate.Estimate
 				for _, name := range names {
 					jobs, err := paper.Missing(cmd.Context(), name,
 						paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
 					if err != nil {
 						return err
 					}
-					e.add(name, jobs)
+					e.Add(name, jobs)
 				}
-				return e.print(cmd.Context(), a, choose)
+				return a.printEstimate(cmd.Context(), &e, choose)
 			}
-			sent := make(map[string]bool) // Runs that are made elsewhere, in front of the reports.
+			sent := make(map[string]bool) // Runs that the cluster trains before the reports.
 			if on.on != "" {
 				if o.CachedOnly {
-					return usagef("--have makes no runs: leave out --on")
+					return usagef("--cached-only trains no runs: leave out --on")
 				}
 				var missing []runs.Job
 				for _, name := range names {
@@ -118,19 +122,19 @@ the cluster's nodes see it.`,
 				for _, j := range missing {
 					sent[j.Spec.Hash()] = true
 				}
-				if err := o.Submit(cmd.Context(), missing); err != nil { // All of them at once, as far as they are known.
+				if err := o.Submit(cmd.Context(), missing); err != nil { // All that are known at once.
 					return err
 				}
 			}
 			line := a.line
 			var results []*runs.Result
-			var portraits []*runs.Histograms
+			var histograms []*runs.Histograms
 			var texts []string
-			sets := []reproduced{} // An array in JSON, even if there is nothing.
+			sets := []reproduced{} // An array in JSON, even if empty.
 			for _, name := range names {
-				o.Progress = paper.Overall(func(done float64, text string) { line.show("%s %3.0f %%  %s", name, 100*done, text) })
+				o.Progress = paper.Overall(func(done float64, text string) { line.Show("%s %3.0f %%  %s", name, 100*done, text) })
 				r, err := paper.Make(cmd.Context(), name, paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
-				line.end()
+				line.End()
 				if err != nil {
 					return err
 				}
@@ -140,55 +144,55 @@ the cluster's nodes see it.`,
 						delete(sent, run.Hash)
 					}
 				}
-				results, portraits = append(results, r.Results...), append(portraits, r.Histograms...)
+				results, histograms = append(results, r.Results...), append(histograms, r.Histograms...)
 				set, text, err := present(r, out)
 				if err != nil {
 					return err
 				}
 				sets, texts = append(sets, set), append(texts, text)
 			}
-			if ship != "" {
-				n, err := runs.WriteBundled(ship, results)
+			if bundled != "" {
+				n, err := runs.WriteBundled(bundled, results)
 				if err != nil {
 					return err
 				}
-				a.logf("wrote %d results to %s", n, ship)
-				if portraits != nil {
-					path := filepath.Join(filepath.Dir(ship), "portraits", filepath.Base(ship))
+				a.logf("wrote %d results to %s", n, bundled)
+				if histograms != nil {
+					path := filepath.Join(filepath.Dir(bundled), "histograms", filepath.Base(bundled))
 					if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 						return err
 					}
-					if err := runs.WriteBundledHistograms(path, portraits); err != nil {
+					if err := runs.WriteBundledHistograms(path, histograms); err != nil {
 						return err
 					}
-					a.logf("wrote the portraits of Figures 4 and 5 to %s", path)
+					a.logf("wrote the similarity histograms of Figures 4 and 5 to %s", path)
 				}
 			}
 			return a.print(map[string]any{"tables": sets}, strings.Join(texts, "\n\n"))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&fineGrained, "fine-grained", "", "data set, or folder of images, in the place of the paper's CAR, "+
-		"whose classes look alike (default: the preset's)")
-	f.StringVar(&separated, "separated", "", "data set, or folder of images, in the place of the paper's In-shop, "+
-		"whose classes are well apart (default: the preset's)")
+	f.StringVar(&fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the paper's "+
+		"CAR (default: the preset's)")
+	f.StringVar(&separated, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
+		"In-shop (default: the preset's)")
 	pf.add(f)
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
-	f.BoolVar(&o.IgnoreBundled, "fresh", false, "ignore the results that are bundled with the program")
-	f.BoolVar(&o.CachedOnly, "have", false, "train nothing: show what the store has")
-	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
+	f.BoolVar(&o.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
+	f.BoolVar(&o.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
+	f.StringVar(&out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
-	f.BoolVar(&estimate, "estimate", false,
-		"train nothing: measure some steps of the missing runs, and estimate the hours that they take here")
+	f.BoolVar(&estimated, "estimate", false,
+		"train nothing: measure a few training steps and estimate the hours that the missing runs take here")
 	on.flags(f)
-	f.StringVar(&ship, "ship", "", "file to write the results to, as the program carries them (dmlx/runs/bundled/)")
+	f.StringVar(&bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
 	return cmd
 }
 
-// everything stands for all tables and figures.
+// everything is the name for all tables and figures.
 const everything = "all"
 
-// reproduced is a table or figure as reproduce prints it with --json.
+// reproduced is the JSON of a table or figure.
 type reproduced struct {
 	Study      string     `json:"study"`
 	Preset     string     `json:"preset"`
@@ -209,19 +213,38 @@ type cellJSON struct {
 	Std      float64  `json:"std"`
 	N        int      `json:"n"`
 	Diverged int      `json:"diverged"`
-	HeldOut  *float64 `json:"held_out_recall_at_1,omitempty"` // Of a sweep.
+	HeldOut  *float64 `json:"held_out_recall_at_1,omitempty"` // Of a table that selects by held-out classes.
 	Runs     []string `json:"runs"`
 }
 
-// present turns a report into JSON and text and, if out is not empty, writes its parts there in all formats.
+// printEstimate measures the steps of the missing runs and prints the hours.
+func (a *app) printEstimate(ctx context.Context, e *estimate.Estimate, open func() (*train.Trainer, error)) error {
+	if len(e.Lines) == 0 {
+		return a.print(map[string]any{"lines": []string{}, "hours": 0}, "no run is missing")
+	}
+	t, err := open()
+	if err != nil {
+		return err
+	}
+	err = e.Measure(ctx, t.Choice, func(text string) {
+		a.line.End()
+		a.line.Show("%s", text)
+	})
+	a.line.End()
+	if err != nil {
+		return err
+	}
+	return a.print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name))
+}
+
+// present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.
 func present(r *paper.Report, out string) (reproduced, string, error) {
 	set := reproduced{Study: r.Name, Preset: r.Preset, Provenance: r.Provenance, Runs: r.Runs, Ran: r.Ran}
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
 			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N,
-				Diverged: s.Diverged,
-				Runs:     []string{}} // An array in JSON, even if there is nothing.
+				Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}
@@ -257,12 +280,12 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 		set.Files = append(set.Files, saved...)
 	}
 	if r.Runs > 0 {
-		texts = append(texts, fmt.Sprintf("%d runs, %d of them made now", r.Runs, r.Ran))
+		texts = append(texts, fmt.Sprintf("%d runs, %d of them trained now", r.Runs, r.Ran))
 	}
 	return set, strings.Join(texts, "\n"), nil
 }
 
-// describe is the part of a report as a terminal shows it: the main part, and every table; a picture in words.
+// describe returns a part of a report as text: a table, or the description of the main picture; "" for other pictures.
 func describe(p paper.Part) (string, error) {
 	if f, ok := p.Of.(*figures.Figure); ok {
 		if p.Name != "" {

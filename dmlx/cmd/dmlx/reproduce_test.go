@@ -42,7 +42,7 @@ func TestPresent(t *testing.T) {
 	if raw, err := json.Marshal(set.Cells[1]); err != nil || !strings.Contains(string(raw), `"runs":[]`) {
 		t.Errorf("a cell without runs: %s, %v", raw, err)
 	}
-	if !strings.Contains(text, "50.0 ± 0.0") || !strings.Contains(text, "3 runs, 0 of them made now") {
+	if !strings.Contains(text, "50.0 ± 0.0") || !strings.Contains(text, "3 runs, 0 of them trained now") {
 		t.Error(text)
 	}
 	var want []string
@@ -83,10 +83,10 @@ func TestReproduceOut(t *testing.T) {
 	}
 	for _, c := range []struct{ flag, path, want string }{
 		{"--out", filepath.Join(file, "a", "b"), "cannot be a folder: " + file + " is a file"},
-		{"--ship", filepath.Join(dir, "none", "a.json"), "cannot be written: no such file or directory"},
-		{"--ship", dir, dir + " is a folder: want the name of a file"},
+		{"--write-bundled", filepath.Join(dir, "none", "a.json"), "cannot be written: no such file or directory"},
+		{"--write-bundled", dir, dir + " is a folder: want the name of a file"},
 	} {
-		code, stdout, stderr := invoke(t, "reproduce", "table3", "--preset", "smoke", "--fresh", "--store",
+		code, stdout, stderr := invoke(t, "reproduce", "table3", "--preset", "smoke", "--no-bundled", "--store",
 			filepath.Join(dir, "store"), c.flag, c.path)
 		if !failed(code) || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s %s: code %d, %q, want …%s…", c.flag, c.path, code, stderr, c.want)
@@ -96,8 +96,11 @@ func TestReproduceOut(t *testing.T) {
 
 // Some steps are measured, and no run is made.
 func TestReproduceEstimate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
-	v := object(t, "reproduce", "table2", "table3", "--preset", "smoke", "--fresh", "--store", store, "--estimate")
+	v := object(t, "reproduce", "table2", "table3", "--preset", "smoke", "--no-bundled", "--store", store, "--estimate")
 	lines := v["lines"].([]any)
 	if len(lines) != 4 { // Two tables on two data sets.
 		t.Fatalf("%v", v)
@@ -120,9 +123,9 @@ func TestReproduceEstimate(t *testing.T) {
 	if made, err := filepath.Glob(filepath.Join(store, "*", "result.json")); err != nil || len(made) > 0 {
 		t.Errorf("made %q, %v", made, err)
 	}
-	for _, also := range []string{"--have", "--on=slurm", "--out=" + t.TempDir(), "--ship=x.json"} {
+	for _, also := range []string{"--cached-only", "--on=slurm", "--out=" + t.TempDir(), "--write-bundled=x.json"} {
 		if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", also); !failed(code) ||
-			!strings.Contains(stderr, "--estimate makes no runs") {
+			!strings.Contains(stderr, "--estimate trains no runs") {
 			t.Errorf("%s: code %d, %q", also, code, stderr)
 		}
 	}
@@ -130,8 +133,12 @@ func TestReproduceEstimate(t *testing.T) {
 
 // A table on data sets of one's own, in the roles of the paper's.
 func TestReproduceOwnData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
-	v := object(t, "reproduce", "table2", "--preset", "smoke", "--fresh", "--store", store, "--fine-grained", "minishop",
+	v := object(t, "reproduce", "table2", "--preset", "smoke", "--no-bundled", "--store", store,
+		"--fine-grained", "minishop",
 		"--separated", "minicar", "--estimate")
 	lines := v["lines"].([]any)
 	if len(lines) != 2 || lines[0].(map[string]any)["data"] != "minishop" ||

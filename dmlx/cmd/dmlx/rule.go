@@ -2,7 +2,7 @@ package main
 
 import "github.com/gradient-surgery/dml/dmlx"
 
-// rule reads a rule by its name and warns once of a name that the rule no longer has.
+// rule parses a rule and warns once if its name is a former one.
 func (a *app) rule(name string) (dmlx.Rule, error) {
 	if notice := dmlx.FormerName(name); notice != "" {
 		a.warn(notice)

@@ -22,8 +22,10 @@ import (
 
 func newRuns(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "runs",
-		Short:   "List, show, look into, compare and remove runs, move them between stores, and see what a cluster trains",
+		Use:   "runs",
+		Short: "List, show, compare, export and remove the runs of the store",
+		Long: `List, show, compare and remove the runs of the store, exchange them with other stores, and follow those that a
+cluster trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.listRuns() },
@@ -31,11 +33,11 @@ func newRuns(a *app) *cobra.Command {
 	var out string
 	compare := &cobra.Command{
 		Use:     "compare RUN RUN…",
-		Short:   "Show runs beside each other and where their specs differ; --out draws pictures",
+		Short:   "Compare runs: their specs, results and, over seeds, the significance of differences",
 		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
-		Long: `Show runs beside each other, and where their specs differ. Runs that differ only in their seed form one group.
-The difference of two groups is tested over seeds, paired where both have the same. --out writes their measures, tests
-and curves, and where on the triplet diagram their triplets differ.`,
+		Long: `Show runs side by side, with the parts of their specs that differ. Runs that differ only in their seed form a
+group. The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
+tests and curves, and the difference of the triplet densities on the triplet diagram.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.compareRuns(cmd.Context(), args, out) },
 	}
@@ -60,14 +62,14 @@ and curves, and where on the triplet diagram their triplets differ.`,
 		},
 		&cobra.Command{
 			Use:     "show RUN",
-			Short:   "Show a run: spec, result and epochs; the first digits of its name will do",
+			Short:   "Show a run: spec, result and epochs",
 			Example: "  dmlx runs show 077c9a",
 			Args:    cobra.ExactArgs(1),
 			RunE:    func(_ *cobra.Command, args []string) error { return a.showRun(args[0]) },
 		},
 		&cobra.Command{
 			Use:     "remove RUN…",
-			Short:   "Remove runs for good",
+			Short:   "Delete runs",
 			Example: "  dmlx runs remove 077c9a",
 			Args:    cobra.MinimumNArgs(1),
 			RunE:    func(_ *cobra.Command, args []string) error { return a.removeRuns(args) },
@@ -76,13 +78,13 @@ and curves, and where on the triplet diagram their triplets differ.`,
 	return cmd
 }
 
-// listed is a run as list prints it with --json.
+// listed is the JSON of a run in list.
 type listed struct {
 	Run    string       `json:"run"`
 	Dir    string       `json:"dir"`
 	State  string       `json:"state"` // finished, diverged, unfinished or unusable.
 	Why    string       `json:"why,omitempty"`
-	Epoch  int          `json:"epoch"` // Epochs done.
+	Epoch  int          `json:"epoch"` // Number of finished epochs.
 	Preset string       `json:"preset"`
 	Spec   runs.Spec    `json:"spec"`
 	Result *runs.Result `json:"result,omitempty"`
@@ -149,7 +151,7 @@ func (a *app) showRun(prefix string) error {
 	}
 	var text strings.Builder
 	var shown any
-	if e := store.Entry(hash); e.Bad != "" && !came(store, hash) {
+	if e := store.Entry(hash); e.Bad != "" && !bundled(store, hash) {
 		return fmt.Errorf("run %s cannot be used: %s (%s)", hash, e.Bad, store.Path(hash))
 	} else if e.Result == nil && e.Bad == "" {
 		fmt.Fprintf(&text, "%s\n\nrun %s is not finished: epoch %d of %d, in %s\n\n", e.Spec.Canonical(), hash, e.Epoch,
@@ -168,7 +170,7 @@ func (a *app) showRun(prefix string) error {
 		}
 		dir, where := store.Path(hash), store.Path(hash)
 		if r.Bundled {
-			dir, where = "", "shipped with the program"
+			dir, where = "", "bundled with the program"
 		}
 		fmt.Fprintf(&text, "%s\n%s\n\n", r.Spec.Canonical(), resultText(r, where))
 		if r.Recall != nil {
@@ -193,8 +195,8 @@ func (a *app) showRun(prefix string) error {
 	return a.print(shown, strings.TrimRight(text.String(), "\n"))
 }
 
-// compareRuns prints runs beside each other. Where groups of them can be tested over seeds, and with a folder to write
-// to, it goes on with what the report on them shows.
+// compareRuns prints runs side by side, and the report on them if out names a folder or if groups can be tested over
+// seeds.
 func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) error {
 	store, err := a.store()
 	if err != nil {
@@ -238,7 +240,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 		{"data", func(s runs.Spec) any { return s.Data }},
 		{"data digest", func(s runs.Spec) any { return s.DataDigest }},
 		{"rule or loss", func(s runs.Spec) any { return s.Objective() }},
-		{"rate of proxies", func(s runs.Spec) any { return s.ProxyLR }},
+		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
 		{"lr", func(s runs.Spec) any { return s.LR }},
 		{"decay", func(s runs.Spec) any { return s.Decay }},
 		{"seed", func(s runs.Spec) any { return s.Seed }},
@@ -250,7 +252,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 		{"padding", func(s runs.Spec) any { return s.Pad }},
 		{"steps", func(s runs.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
 		{"held out", func(s runs.Spec) any { return s.HeldOut }},
-		{"left out", func(s runs.Spec) any {
+		{"data options", func(s runs.Spec) any {
 			return fmt.Sprintf("partial %v, unreadable %v", s.AllowPartial, s.SkipBad)
 		}},
 		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
@@ -279,7 +281,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 		{"compact", "%.2f", func(r result) float64 { return r.Compact }},
 	} {
 		row(m.name, true, func(r result) string {
-			if r.Recall == nil { // Not finite, so never measured.
+			if r.Recall == nil { // It diverged and was never measured.
 				return "–"
 			}
 			return fmt.Sprintf(m.format, m.of(r))
@@ -289,17 +291,17 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	_ = w.Flush()
 	v, body := map[string]any{"runs": results}, strings.TrimRight(text.String(), "\n")
 	if groups := runs.SameButSeed(results); out == "" && (len(groups) < 2 || len(groups) == len(results)) {
-		return a.print(v, body) // No group has seeds to average or to test over.
+		return a.print(v, body) // No group has several seeds.
 	}
 	open := a.backend
 	if out == "" {
-		open = func() (*train.Trainer, error) { return nil, errors.New("pictures are made with --out") }
+		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
 	}
 	r, err := inspect.CompareRuns(ctx, open, store, hashes...)
 	if err != nil {
 		return err
 	}
-	if out == "" { // Of the pictures' data nothing is shown.
+	if out == "" { // The other parts are pictures.
 		r.Parts = slices.DeleteFunc(r.Parts, func(p paper.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
 	}
 	words, files, err := a.pictures(r, out, "compare")
@@ -313,8 +315,8 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	return a.print(v, body+filesText(files))
 }
 
-// came tells whether a run that [runs.Store.Find] found came with the program and is not in the store.
-func came(store *runs.Store, hash string) bool {
+// bundled tells whether a run that [runs.Store.Find] found is bundled with the program and not in the store.
+func bundled(store *runs.Store, hash string) bool {
 	_, err := os.Stat(store.Path(hash))
 	return errors.Is(err, fs.ErrNotExist)
 }
@@ -325,12 +327,12 @@ func (a *app) removeRuns(prefixes []string) error {
 		return err
 	}
 	hashes := make([]string, len(prefixes))
-	for i, p := range prefixes { // All are found before any is removed.
+	for i, p := range prefixes { // Find all before removing any.
 		if hashes[i], err = store.Find(p); err != nil {
 			return err
 		}
-		if came(store, hashes[i]) {
-			return fmt.Errorf("run %s came with the program and cannot be removed", hashes[i])
+		if bundled(store, hashes[i]) {
+			return fmt.Errorf("run %s is bundled with the program and cannot be removed", hashes[i])
 		}
 	}
 	slices.Sort(hashes)

@@ -29,16 +29,17 @@ func newSearch(a *app) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "search",
-		Short: "Search rules, their parameters, rates, schedules and batches on held-out training classes",
-		Long: `Search rules, their parameters, rates, schedules and batches for the best Recall@1 on held-out classes.
+		Short: "Search rules and training settings for the best Recall@1 on held-out training classes",
+		Long: `Search rules, their parameters, learning rates, schedules and batches for the best Recall@1 on held-out
+training classes.
 
-Trials come in brackets: all of a bracket are trained for a quarter of the epochs, the better half of them for half of
-the epochs, and the better half of those for all. The best trials are trained again with fresh seeds, and the best of
-them is chosen. It is trained on all training classes and measured on the test classes, which were not used before. The
-paper's own rule is measured beside it, with its rates, schedule and batch searched at the same budget. If the command
-is stopped or killed, the same command goes on.
+Trials are grouped into brackets. All trials of a bracket are trained for a quarter of the epochs, the better half for
+half of the epochs, and the better half of those for all epochs. The best trials are trained again with new seeds, and
+the best of them is chosen. It is trained on all training classes and measured on the test classes, which the search
+never uses. The paper's best rule is measured too; its rate, schedule and batch are searched with the same budget. If
+the command is stopped or killed, the same command continues the search.
 
-Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
+Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 ` + list.String(),
 		Example: "  dmlx search --data minicar --trials 40\n" +
 			"  dmlx search --data minishop --param direction --param pair --param lr=0.2..8 --hours 1\n" +
@@ -59,7 +60,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 				q.Budget.Trials = 40
 			}
 			for _, name := range []string{q.Rule, q.Reference} {
-				_, _ = a.rule(name) // The search reads them; this warns of a name that a rule no longer has.
+				_, _ = a.rule(name) // The search reads the rules itself; this only warns of former names.
 			}
 			if err := on.check(cmd.Flags()); err != nil {
 				return err
@@ -70,13 +71,13 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if q.Store, err = a.store(); err != nil {
 				return err
 			}
-			if err := a.apart(&q.Options, q.Store); err != nil {
+			if err := setJobs(&q.Options, q.Store); err != nil {
 				return err
 			}
 			if on.on != "" {
 				q.Submit = on.elsewhere(a, q.Store)
 			}
-			if on.dryRun { // What comes after the first runs depends on them.
+			if on.dryRun { // The later runs depend on the results of the first ones.
 				q.Submit = func(ctx context.Context, jobs []runs.Job) error {
 					if err := on.dry(ctx, a, q.Store, jobs); err != nil {
 						return err
@@ -87,9 +88,9 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			q.Sampler = search.Sampler(sampler)
 			q.Open = sync.OnceValues(a.backend)
 			line := a.line
-			q.Show = func(_ float64, text string) { line.show("%s", text) }
+			q.Show = func(_ float64, text string) { line.Show("%s", text) }
 			r, err := inspect.Search(cmd.Context(), q)
-			line.end()
+			line.End()
 			if on.dryRun && errors.Is(err, errDry) {
 				return nil
 			}
@@ -102,26 +103,27 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 	f := cmd.Flags()
 	f.StringVar(&q.Name, "name", "", "name of the search in the run store (default PRESET-DATA)")
 	f.StringVar(&q.Data, "data", "minicar", "data set, or a folder of images")
-	f.StringVar(&q.Rule, "rule", "cos/con/con", "rule with the parts that are not searched")
-	f.StringVar(&q.Reference, "reference", "ours", "rule to compare with, searched at the same budget; none is none")
+	f.StringVar(&q.Rule, "rule", "cos/con/con", "rule that gives the parts that are not searched")
+	f.StringVar(&q.Reference, "reference", "ours", "rule to compare with, searched with the same budget, or none")
 	f.StringArrayVar(&q.Parameters, "param", nil, "parameter to search; may be repeated (default all)")
-	f.IntVar(&q.Budget.Trials, "trials", 0, "trials, rounded up to whole brackets (default 40)")
-	f.Float64Var(&q.Budget.Hours, "hours", 0, "hours of the runs' own time, after which no bracket is begun")
-	f.StringVar(&sampler, "sampler", string(search.TPE), "how trials are proposed: "+strings.Join(search.Samplers(), ", "))
+	f.IntVar(&q.Budget.Trials, "trials", 0, "number of trials, rounded up to whole brackets (default 40)")
+	f.Float64Var(&q.Budget.Hours, "hours", 0, "hours of training after which no new bracket starts")
+	f.StringVar(&sampler, "sampler", string(search.TPE),
+		"method that proposes trials: "+strings.Join(search.Samplers(), ", "))
 	f.Uint64Var(&q.Seed, "seed", 1, "seed of the proposals and of the trials' runs")
-	f.IntVar(&q.Bracket, "bracket", 8, "trials that compete with each other")
-	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every so many-th training class")
+	f.IntVar(&q.Bracket, "bracket", 8, "trials in a bracket")
+	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every n-th training class")
 	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
 	pf.add(f)
 	on.flags(f)
-	f.StringVar(&out, "out", "", "folder to write to: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
+	f.StringVar(&out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
 
-	var showOut, ship string
+	var showOut, bundled string
 	show := &cobra.Command{
 		Use:     "show [NAME]",
-		Short:   "Show a search as far as it is, or list the searches",
-		Example: "  dmlx search show quick-minicar --out results/",
+		Short:   "Show the state of a search, or list the searches of the store",
+		Example: "  dmlx search show\n  dmlx search show quick-minicar --out results/",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := a.store()
@@ -131,7 +133,7 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if len(args) == 0 {
 				return a.listSearches(store)
 			}
-			if err := checkOut(nil, ship); err != nil {
+			if err := checkOut(nil, bundled); err != nil {
 				return err
 			}
 			r, err := inspect.Search(cmd.Context(), inspect.SearchRequest{Name: args[0],
@@ -139,27 +141,27 @@ Parameters, each as NAME with its usual range, NAME=LOW..HIGH, or NAME=A,B,…:
 			if err != nil {
 				return err
 			}
-			if ship != "" {
-				n, err := runs.WriteBundled(ship, r.Results)
+			if bundled != "" {
+				n, err := runs.WriteBundled(bundled, r.Results)
 				if err != nil {
 					return err
 				}
-				a.logf("wrote %d results to %s", n, ship)
+				a.logf("wrote %d results to %s", n, bundled)
 			}
 			return a.printSearch(r, showOut)
 		},
 	}
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
-	show.Flags().StringVar(&ship, "ship", "", "file to write the finalists' and the tests' results to, as the program "+
-		"carries them (dmlx/runs/bundled/)")
+	show.Flags().StringVar(&bundled, "write-bundled", "",
+		"file to write the results of the finalists and of the test to, in the format of dmlx/runs/bundled/")
 	cmd.AddCommand(show)
 	return cmd
 }
 
-// errDry ends a search whose first runs were only to be printed.
+// errDry ends a search after its first runs were printed.
 var errDry = errors.New("dry run")
 
-// printSearch prints a search's parts, and writes them if out is not empty.
+// printSearch prints the parts of a search, and writes them to out unless it is empty.
 func (a *app) printSearch(r *paper.Report, out string) error {
 	words, files, err := a.pictures(r, out, "search")
 	if err != nil {
@@ -175,7 +177,7 @@ func (a *app) printSearch(r *paper.Report, out string) error {
 		strings.Join(texts, "\n\n")+filesText(files))
 }
 
-// listSearches prints what searches there are.
+// listSearches prints the searches of the store.
 func (a *app) listSearches(store *runs.Store) error {
 	names, err := search.List(store)
 	if err != nil {

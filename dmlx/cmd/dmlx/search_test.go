@@ -30,6 +30,9 @@ func trialsOf(t *testing.T, store string) string {
 }
 
 func TestSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	store := atWork(t)
 	v := object(t, append(smallSearch, "--store", store)...)
 	parts := v["parts"].(map[string]any)
@@ -56,7 +59,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("searches: %s", list)
 	}
 	for want, args := range map[string][]string{
-		"was begun with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param",
+		"was started with other settings: its space has lr=0.05..0.5, not lr=0.05..0.6": {"--param", "direction", "--param",
 			"lr=0.05..0.6"},
 		`no parameter "speed"; there are direction`: {"--param", "speed"},
 		"parameter lr: range 0.2 to 0.1 is empty":   {"--param", "lr=0.2..0.1"},
@@ -73,7 +76,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%v: code %d, %q, want …%s…", args, code, stderr, want)
 		}
 	}
-	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--ship", out)
+	code, _, stderr := invoke(t, "search", "show", "smoke-minicar", "--store", store, "--write-bundled", out)
 	if code != exitUsage ||
 		!strings.Contains(stderr, out+" is a folder") {
 		t.Error(stderr)

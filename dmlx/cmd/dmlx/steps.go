@@ -7,12 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// newTrainSteps trains on batches in files, to be compared step by step; parity.py does so with PyTorch.
+// newTrainSteps trains on the batches of a file, so that parity.py can compare each step with PyTorch's.
 func newTrainSteps(a *app) *cobra.Command {
 	var (
 		arch, weights, pixels, labels, rule, out string
@@ -21,14 +23,14 @@ func newTrainSteps(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "steps --weights W.safetensors --pixels P.npy --labels L.npy --rule RULE --lr X --out DIR",
-		Short: "Train on the batches of a file, one step each, and write what each step saw",
-		Long: `Train a network from given weights on given batches, one step of plain SGD each, to compare with another
-program's steps; dmlx/cmd/dmlx/internal/peer/parity.py does that with PyTorch.
+		Short: "Train on the batches of a file, one step each, to compare with another program",
+		Long: `Train a network from given weights on given batches, with one step of plain SGD each, to compare the steps with
+another program's; dmlx/cmd/dmlx/internal/peer/parity.py compares them with PyTorch's.
 
 P.npy holds the batches, uint8 [K, B, H, H, 3]; L.npy the labels, int64 [K, B]. The weights are a safetensors file with
-torchvision's names and a linear layer "fc" of the embedding's size. DIR gets embeddings.npy, float32 [K, B, D], the
-L2-normalized embeddings of each batch before its step, in training, and weights.safetensors, the weights after the last
-step with the running averages of batch normalization.`,
+torchvision's names and a linear layer "fc" of the embedding's size. The command writes to DIR embeddings.npy, float32
+[K, B, D], the L2-normalized embeddings of each batch before its step, with batch normalization in training mode, and
+weights.safetensors, the weights and running averages after the last step.`,
 		Example: "  dmlx train steps --weights W.safetensors --pixels P.npy --labels L.npy --rule cos-orth/lin-ms/cir " +
 			"--lr 0.1 --out DIR",
 		Args: cobra.NoArgs,
@@ -41,7 +43,7 @@ step with the running averages of batch normalization.`,
 			if err != nil {
 				return err
 			}
-			net, prepare, err := networkOf(arch, weights, raw)
+			net, prepare, err := embed.Network(arch, weights, raw)
 			if err != nil {
 				return err
 			}
@@ -59,15 +61,15 @@ step with the running averages of batch normalization.`,
 				*color.to = [3]float32(color.given)
 			}
 			s := train.Steps{Arch: net, Weights: raw, Rule: r, LR: lr, Mean: prepare.Mean, Std: prepare.Std}
-			if err := readBatches(&s, pixels, labels); err != nil {
+			if err := files.ReadSteps(&s, pixels, labels); err != nil {
 				return err
 			}
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
-			embeddingsFile, weightsFile := filepath.Join(out, train.EmbeddingsFile), filepath.Join(out,
-				"weights.safetensors")
-			if _, err := os.Stat(out); err == nil { // A folder that is yet to be made holds nothing that is read.
+			embeddingsFile := filepath.Join(out, train.EmbeddingsFile)
+			weightsFile := filepath.Join(out, "weights.safetensors")
+			if _, err := os.Stat(out); err == nil { // A new folder has no input files.
 				if err := checkOut([]string{weights, pixels, labels}, embeddingsFile, weightsFile); err != nil {
 					return err
 				}
@@ -92,12 +94,12 @@ step with the running averages of batch normalization.`,
 			return a.print(map[string]any{
 				"arch": net, "rule": r.Name(), "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size,
 				"dim": end.Dim, "backend": choice.Name, "out": out,
-			}, fmt.Sprintf("%d steps of %s by %s: %s", s.Count, net, r, out))
+			}, fmt.Sprintf("%d steps of %s by %s in %s", s.Count, net, r, out))
 		},
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "the start: a safetensors file with torchvision's names")
+	f.StringVar(&weights, "weights", "", "initial weights: a safetensors file with torchvision's names")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
@@ -108,27 +110,7 @@ step with the running averages of batch normalization.`,
 		"standard deviation of the colors (default: the weights' metadata, or ImageNet's)")
 	f.StringVar(&out, "out", "", "folder to write to")
 	for _, name := range []string{"weights", "pixels", "labels", "lr", "out"} {
-		_ = cmd.MarkFlagRequired(name) // Fails for a flag that is not there.
+		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
 	}
 	return cmd
-}
-
-// readBatches reads the pixels [K, B, H, H, 3] and labels [K, B] of steps.
-func readBatches(s *train.Steps, pixels, labels string) error {
-	values, shape, err := npy.ReadUint8(pixels)
-	if err != nil {
-		return err
-	}
-	if len(shape) != 5 || shape[2] != shape[3] || shape[4] != 3 {
-		return fmt.Errorf("%s: shape %v, want [K, B, H, H, 3]", pixels, shape)
-	}
-	classes, labelShape, err := npy.ReadInt64(labels)
-	if err != nil {
-		return err
-	}
-	if len(labelShape) != 2 || labelShape[0] != shape[0] || labelShape[1] != shape[1] {
-		return fmt.Errorf("%s: shape %v, want %v for the batches of %s", labels, labelShape, shape[:2], pixels)
-	}
-	s.Count, s.Batch, s.Size, s.Pixels, s.Labels = shape[0], shape[1], shape[2], values, classes
-	return nil
 }

@@ -89,10 +89,10 @@ func TestTrainSteps(t *testing.T) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
 		}
 	}
-	// What is read is not written over.
+	// An input is not overwritten.
 	start := filepath.Join(in("a"), "weights.safetensors")
 	if code, _, stderr := invoke(t, args("a", "--weights", start)...); code != exitUsage ||
-		!strings.Contains(stderr, "weights.safetensors is read: want another file") {
+		!strings.Contains(stderr, "weights.safetensors is an input: want another file") {
 		t.Errorf("over its own start: code %d, %s", code, stderr)
 	}
 	object(t, args("d", "--weights", start)...)

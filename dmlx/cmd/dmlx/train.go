@@ -10,13 +10,15 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// trained is what train prints with --json: the result, and where the run lies.
+// trained is the JSON of train: the result and the folder of the run.
 type trained struct {
 	*runs.Result
 	Dir string `json:"dir"`
@@ -34,14 +36,17 @@ func newTrain(a *app) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "train",
-		Short: "Train a network by a rule or a loss and measure its retrieval",
-		Long: "Train a network by a rule or a loss and measure its retrieval.\n\n" +
-			"If a run is stopped, the same command goes on with it. A finished run is read from the store.\n" +
-			"Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a folder of images per class.\n" +
-			"Rules: direction/pair/triplet[+mask], or one of " + strings.Join(dmlx.Aliases(), ", ") + ".\n" +
-			"Losses: " + strings.Join(losses.Names(), ", ") + "; dmlx dissect --list says more.\n" +
-			"Parts of a loss that can be exchanged: direction=…, pair=… and triplet=…, by their names in a rule, with & " +
-			"between.",
+		Short: "Train a network by a gradient rule or a loss and measure its retrieval",
+		Long: `Train a network by a gradient rule or a loss and measure its retrieval.
+
+If a run is stopped, the same command continues it. A finished run is read from the store.
+
+Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a folder of images per class.
+Rules: direction/pair/triplet[+mask], or one of
+` + text.Wrap(dmlx.Aliases()) + `
+Losses (dmlx dissect --list describes them):
+` + text.Wrap(losses.Names()) + `
+Parts of a loss that --exchange replaces: direction, pair and triplet, with their names in a rule.`,
 		Example: "  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
 			"  dmlx train --data minicar --loss \"ms?beta=40\" --miner ms\n" +
 			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms",
@@ -56,7 +61,7 @@ func newTrain(a *app) *cobra.Command {
 			specOn := func(data string) (spec runs.Spec, err error) {
 				switch {
 				case given("loss") && given("rule"):
-					return spec, usagef("--rule and --loss: want one of them")
+					return spec, usagef("--rule and --loss are both given: want one of them")
 				case given("loss"):
 					spec, err = preset.LossSpec(data, loss, miner, exchange, seed)
 				case given("miner") || given("exchange") || given("proxy-lr"):
@@ -68,7 +73,7 @@ func newTrain(a *app) *cobra.Command {
 					}
 				}
 				if err != nil {
-					if data == "minicar" { // Which is always there: the flags are wrong.
+					if data == "minicar" { // It always exists, so a flag is wrong.
 						err = usage(err)
 					}
 					return spec, err
@@ -104,7 +109,7 @@ func newTrain(a *app) *cobra.Command {
 				}
 				return spec, usage(spec.HasTriplets())
 			}
-			// What is wrong with the flags is told before images are decoded, which may take long.
+			// Flags are checked before images are decoded, which may take long.
 			trial, err := specOn("minicar")
 			if err == nil {
 				// If both the weights and a published set are missing, Ready names the set.
@@ -126,13 +131,13 @@ func newTrain(a *app) *cobra.Command {
 	f.StringVar(&data, "data", "minicar", "data set, or a folder of images")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
 	f.StringVar(&loss, "loss", "",
-		`loss to train by instead of a rule; other parameters than the published ones follow a "?": "ms?beta=40"`)
+		`loss instead of a rule; parameters that differ from the published ones follow a "?": "ms?beta=40"`)
 	f.StringVar(&miner, "miner", "",
-		"what chooses the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
+		"miner of the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
 	f.StringVar(&exchange, "exchange", "",
 		`parts of the loss that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
 	f.Float64Var(&proxyLR, "proxy-lr", 0, "learning rate of the loss's proxies (default: the preset's for the loss)")
-	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches, their augmentation and the proxies")
+	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches, the augmentation and the proxies")
 	f.Float64Var(&lr, "lr", 0, "learning rate (default: the preset's for the rule or loss)")
 	f.IntVar(&epochs, "epochs", 0, "epochs (default: the preset's)")
 	f.IntVar(&steps, "steps", 0, "steps per epoch (default: the preset's)")
@@ -141,7 +146,7 @@ func newTrain(a *app) *cobra.Command {
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
 	f.StringVar(&weights, "weights", "",
-		"initial weights: pretrained, random, or a safetensors file with PyTorch's names (default: the preset's)")
+		"initial weights: pretrained, random, or a safetensors file with torchvision's names (default: the preset's)")
 	pf.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
@@ -163,15 +168,15 @@ func (a *app) train(cmd *cobra.Command, spec runs.Spec) error {
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	line := a.line
 	result, err := runs.Run(cmd.Context(), choice, store, spec,
-		func(p runs.Progress) { line.show("%s", training(p)) })
-	line.end()
+		func(p runs.Progress) { line.Show("%s", progress.Training(p)) })
+	line.End()
 	if err != nil {
 		return err
 	}
 	return a.print(trained{result, store.Path(result.Hash)}, resultText(result, store.Path(result.Hash)))
 }
 
-// resultText is a result for people.
+// resultText returns a result as text.
 func resultText(r *runs.Result, dir string) string {
 	var b strings.Builder
 	if r.Diverged != "" {
@@ -190,7 +195,7 @@ func resultText(r *runs.Result, dir string) string {
 		b.WriteString(")\n")
 	}
 	if r.Skipped > 0 {
-		fmt.Fprintf(&b, "images left out, since they cannot be read: %d\n", r.Skipped)
+		fmt.Fprintf(&b, "unreadable images left out: %d\n", r.Skipped)
 	}
 	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, presets.Of(r.Spec), r.Backend, r.Seconds, dir)
 	return b.String()

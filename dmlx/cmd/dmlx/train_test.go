@@ -112,7 +112,7 @@ func TestInterruptedTrainingGoesOn(t *testing.T) {
 	var stdout bytes.Buffer
 	stderr := &interrupter{at: "epoch ", stop: cancel}
 	if code := run(ctx, args, &stdout, stderr); code != 130 || stdout.Len() > 0 ||
-		!strings.HasSuffix(stderr.String(), "goes on from there\n") {
+		!strings.HasSuffix(stderr.String(), "resumes from there\n") {
 		t.Errorf("interrupted: code %d, %q, %q", code, stdout.String(), stderr.String())
 	}
 	if v := object(t, args...); v["recall"] == nil {
@@ -241,7 +241,7 @@ func TestTrainOnFolder(t *testing.T) {
 	defer cancel()
 	stderr := &interrupter{at: "images decoded", stop: cancel}
 	if code := run(ctx, args, &bytes.Buffer{}, stderr); code != 130 ||
-		!strings.HasSuffix(stderr.String(), "decoded from the first again\n") ||
+		!strings.HasSuffix(stderr.String(), "the next call decodes all of them again\n") ||
 		!strings.Contains(stderr.String(), "of 12 images decoded") {
 		t.Errorf("interrupted: code %d, %q", code, stderr.String())
 	}

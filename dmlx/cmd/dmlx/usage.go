@@ -9,19 +9,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes of the command.
+// The exit codes of the command, except 0.
 const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitInterrupted = 130 // As a shell reports an interrupt.
 )
 
-// usageError is an error of the command line, which ends the command before it does anything.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage makes an error one of the command line; nil stays nil.
+// usage turns an error into one of the command line; nil stays nil.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -36,8 +36,8 @@ func isUsage(err error) bool {
 	return is
 }
 
-// strict makes what cobra says of the arguments of a command and those below it errors of the command line. Where a
-// name of a command is expected, they suggest one.
+// strict turns cobra's errors about the arguments of a command and its subcommands into errors of the command line. An
+// unknown command gets a suggestion.
 func strict(cmd *cobra.Command) {
 	accepts := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,7 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
-// checkedWriter remembers that a write failed, which cobra's help and fmt's functions do not report.
+// checkedWriter keeps the error of a failed write, since cobra does not report that its help was lost.
 type checkedWriter struct {
 	io.Writer
 	err error // The first one.

@@ -133,18 +133,21 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// --piece, the former name of --micro-batch, goes on setting the same.
-func TestMicroBatch(t *testing.T) {
+// The former names of flags still work, and help does not show them.
+func TestFormerFlags(t *testing.T) {
 	t.Parallel()
-	for _, flag := range []string{"--micro-batch", "--piece"} {
-		cmd := &cobra.Command{Use: "x"}
-		var p presetFlags
-		p.add(cmd.Flags())
-		if err := cmd.ParseFlags([]string{flag, "8"}); err != nil || p.thrift.MicroBatch != 8 {
-			t.Errorf("%s 8: %+v, %v", flag, p.thrift, err)
+	for former, flag := range map[string]string{"--piece=8": "micro-batch", "--have": "cached-only",
+		"--fresh": "no-bundled", "--ship=x.json": "write-bundled"} {
+		cmd, _, err := newRoot(&app{stdout: io.Discard, stderr: io.Discard}).Find([]string{"reproduce"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if shown := strings.Contains(cmd.UsageString(), flag+" "); shown != (flag == "--micro-batch") {
-			t.Errorf("%s is shown in the help: %v", flag, shown)
+		if err := cmd.ParseFlags([]string{former}); err != nil || !cmd.Flags().Changed(flag) {
+			t.Errorf("%s does not set --%s: %v", former, flag, err)
+		}
+		name, _, _ := strings.Cut(former, "=")
+		if help := cmd.UsageString(); !strings.Contains(help, "--"+flag+" ") || strings.Contains(help, name+" ") {
+			t.Errorf("the help shows %s, or not --%s:\n%s", name, flag, help)
 		}
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// newWeights fetches the weights that networks start from.
+// newWeights downloads pretrained weights.
 func newWeights(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "weights",
-		Short:   "Download the weights that networks start from",
+		Short:   "Download pretrained weights of ResNets",
 		Example: "  dmlx weights get resnet18",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "get ARCH",
-		Short:   "Download torchvision's first ImageNet weights of resnet18 or resnet50 from the Hugging Face hub",
+		Short:   "Download torchvision's ImageNet weights (V1) of resnet18 or resnet50 from the Hugging Face hub",
 		Example: "  dmlx weights get resnet50",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

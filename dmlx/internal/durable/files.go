@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 )
 
+// SetAside renames a damaged file or folder, as [MoveAside] does, and warns in one line if warn is not nil. why
+// completes a sentence that begins with the path.
 func SetAside(path string, why error, warn func(string)) error {
 	to, err := MoveAside(path, "damaged")
 	if err != nil {
@@ -20,7 +22,8 @@ func SetAside(path string, why error, warn func(string)) error {
 	return nil
 }
 
-// aside renames what is at a path, to a name of its own with a word that says why.
+// MoveAside renames a file or folder to an unused name, the path with the word why and a number, and returns that
+// name.
 func MoveAside(path, why string) (to string, err error) {
 	for i := 1; ; i++ {
 		to = fmt.Sprintf("%s.%s-%d", path, why, i)
@@ -31,7 +34,7 @@ func MoveAside(path, why string) (to string, err error) {
 	}
 }
 
-// writeJSON writes v atomically as readable JSON.
+// WriteJSON writes a value as indented JSON by [WriteFile].
 func WriteJSON(path string, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -40,6 +43,7 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(raw, '\n'), 0o644)
 }
 
+// FileSum returns the SHA-256 of a file in hexadecimal digits.
 func FileSum(path string) (string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

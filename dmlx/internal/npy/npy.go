@@ -1,8 +1,10 @@
-// Package npy reads and writes the arrays that go between this project and NumPy: float32 matrices and int64 vectors,
-// and reads uint8 images.
+// Package npy reads and writes the arrays that are exchanged with NumPy: it writes float32 and int64 arrays and reads
+// these and uint8 ones.
 //
-// Headers are parsed by github.com/sbinet/npyio. What this package adds: matrices of float32, atomic writing, and that
-// a file which is too short, too long, in Fortran order or of another type is an error that says so.
+// The format is that of numpy.lib.format, versions 1.0 to 3.0. No library serves: github.com/sbinet/npyio looks for
+// 'descr', 'fortran_order' and 'shape' anywhere in a header, so that it reads headers that NumPy refuses, takes memory
+// for a header of any stated length, panics on damaged ones, and reads a short file as if it went on with zeros. This
+// package refuses whatever numpy.load refuses, and also files that are longer than their header says.
 package npy
 
 import (
@@ -10,12 +12,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strings"
-
-	"github.com/sbinet/npyio/npy"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
@@ -62,57 +61,101 @@ func ReadInt64(path string) (values []int64, shape []int, err error) { return re
 // ReadUint8 reads a uint8 array and its shape.
 func ReadUint8(path string) (values []uint8, shape []int, err error) { return read[uint8](path, "u1") }
 
-func read[T float32 | int64 | uint8](path, want string) (values []T, shape []int, err error) {
+func read[T float32 | int64 | uint8](path, want string) ([]T, []int, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	body := bytes.NewReader(raw)
-	defer func() { // npyio indexes into a damaged header without looking.
-		if r := recover(); r != nil {
-			values, shape, err = nil, nil, fmt.Errorf("%s: not a NumPy array: damaged header", path)
-		}
-	}()
-	r, err := npy.NewReader(body)
+	values, shape, err := decode[T](raw, want)
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("the file ends in its header")
-		}
-		return nil, nil, fmt.Errorf("%s: not a NumPy array: %w", path, err)
-	}
-	d := r.Header.Descr
-	switch order, kind := d.Type[:1], strings.TrimLeft(d.Type, "<>|="); {
-	case kind != want:
-		return nil, nil, fmt.Errorf("%s: holds %s values, expected %s: convert it by .astype(%q)", path, d.Type, want, want)
-	case order == ">":
-		return nil, nil, fmt.Errorf("%s: is big-endian (%s); convert it by .astype(%q)", path, d.Type, "<"+want)
-	case d.Fortran && len(d.Shape) > 1:
-		return nil, nil, fmt.Errorf("%s: is in Fortran order; convert it by numpy.ascontiguousarray", path)
-	}
-	n, have := size(d.Shape), body.Len()
-	if n < 0 || n > math.MaxInt/8 {
-		return nil, nil, fmt.Errorf("%s: its header says the shape %v, it has %d bytes of values: damaged", path, d.Shape,
-			have)
-	}
-	// npyio reads past the end of a short file as zeros, so the bytes are decoded here.
-	if need := n * binary.Size(T(0)); have != need {
-		return nil, nil, fmt.Errorf("%s: its header promises %d bytes of values, it has %d: damaged", path, need, have)
-	}
-	values = make([]T, n)
-	if err := binary.Read(body, binary.LittleEndian, values); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return values, d.Shape, nil
+	return values, shape, nil
 }
 
-// size is the number of values of a shape, −1 if there is no such shape.
+// decode reads a file's values, which must be of the wanted type, and their shape.
+func decode[T float32 | int64 | uint8](raw []byte, want string) ([]T, []int, error) {
+	h, body, err := split(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("not a NumPy array: %w", err)
+	}
+	order, kind := byte('='), h.descr
+	if kind != "" && strings.IndexByte("<>|=", kind[0]) >= 0 {
+		order, kind = kind[0], kind[1:]
+	}
+	switch {
+	case kind != want:
+		return nil, nil, fmt.Errorf("holds %q values, expected %s: convert it by .astype(%q)", h.descr, want, want)
+	case order == '>' && want != "u1":
+		return nil, nil, fmt.Errorf("is big-endian (%q); convert it by .astype(%q)", h.descr, "<"+want)
+	case h.fortran && len(h.shape) > 1:
+		return nil, nil, errors.New("is in Fortran order; convert it by numpy.ascontiguousarray")
+	}
+	n := size(h.shape)
+	if n < 0 {
+		return nil, nil, fmt.Errorf("damaged: its header says the shape %v, which no array has", h.shape)
+	}
+	if need := n * binary.Size(T(0)); len(body) != need {
+		return nil, nil, fmt.Errorf("damaged: its header promises %d bytes of values, it has %d", need, len(body))
+	}
+	values := make([]T, n)
+	if err := binary.Read(bytes.NewReader(body), binary.LittleEndian, values); err != nil {
+		return nil, nil, err
+	}
+	return values, h.shape, nil
+}
+
+// Limits of NumPy: the longest header that numpy.load takes, and the most dimensions.
+const (
+	maxHeader = 10000
+	maxDims   = 64
+)
+
+// split returns what a file's header says, and the bytes behind it.
+func split(raw []byte) (header, []byte, error) {
+	const magic = "\x93NUMPY"
+	if !bytes.HasPrefix(raw, []byte(magic)) {
+		return header{}, nil, errors.New(`it does not begin with \x93NUMPY`)
+	}
+	if len(raw) < 12 { // The shortest prefix of version 2.
+		return header{}, nil, errors.New("the file ends in its header")
+	}
+	major, minor, rest, length := raw[6], raw[7], raw[10:], int(binary.LittleEndian.Uint16(raw[8:]))
+	switch {
+	case minor != 0 || major < 1 || major > 3:
+		return header{}, nil, fmt.Errorf("format version %d.%d; want 1.0, 2.0 or 3.0", major, minor)
+	case major > 1:
+		rest, length = raw[12:], int(binary.LittleEndian.Uint32(raw[8:]))
+	}
+	if length > maxHeader {
+		return header{}, nil, fmt.Errorf("a header of %d bytes; want at most %d", length, maxHeader)
+	}
+	if length > len(rest) {
+		return header{}, nil, errors.New("the file ends in its header")
+	}
+	h, err := parseHeader(string(rest[:length]))
+	if err != nil {
+		return header{}, nil, fmt.Errorf("damaged header: %w", err)
+	}
+	return h, rest[length:], nil
+}
+
+// size is the number of values of a shape; −1 if it, with dimensions of 0 left out, is beyond what 8 bytes each can
+// have.
 func size(shape []int) int {
-	n := 1
+	n, empty := 1, false
 	for _, d := range shape {
-		if d < 0 || d > 0 && n > math.MaxInt/d {
+		switch {
+		case d == 0:
+			empty = true
+		case d < 0 || n > math.MaxInt/8/d:
 			return -1
+		default:
+			n *= d
 		}
-		n *= d
+	}
+	if empty {
+		return 0
 	}
 	return n
 }

@@ -1,13 +1,12 @@
 package npy
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/sbinet/npyio/npy"
 )
 
 func TestRoundTrip(t *testing.T) {
@@ -31,15 +30,132 @@ func TestRoundTrip(t *testing.T) {
 	if got, shape, err := ReadInt64(path); err != nil || !slices.Equal(got, labels) || !slices.Equal(shape, []int{3}) {
 		t.Fatalf("read %v %v, %v", got, shape, err)
 	}
-	f, err := os.Open(path) // Another reader agrees.
+}
+
+// The files are those of numpy.save and, of version 3.0, numpy.lib.format.write_array. What is written here is the
+// same.
+func TestNumPyFiles(t *testing.T) {
+	matrix := []float32{1, -2.5, 3e-30, 4, 5, 6}
+	got, shape, err := ReadFloat32("testdata/numpy.npy")
+	if err != nil || !slices.Equal(got, matrix) || !slices.Equal(shape, []int{2, 3}) {
+		t.Errorf("read %v %v, %v", got, shape, err)
+	}
+	vector, shape, err := ReadInt64("testdata/numpy-v3.npy")
+	if err != nil || !slices.Equal(vector, []int64{7, -1, 1 << 40}) || !slices.Equal(shape, []int{3}) {
+		t.Errorf("read %v %v, %v", vector, shape, err)
+	}
+	path := filepath.Join(t.TempDir(), "a.npy")
+	if err := WriteFloat32(path, matrix, 2, 3); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/numpy.npy")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var other []int64
-	if err := npy.Read(f, &other); err != nil || !slices.Equal(other, labels) {
-		t.Fatalf("npyio reads %v, %v", other, err)
+	if written, err := os.ReadFile(path); err != nil || len(written) != len(want) ||
+		!bytes.Equal(written[len(want)-24:], want[len(want)-24:]) {
+		t.Errorf("wrote %q, %v; NumPy writes %q", written, err, want)
 	}
+}
+
+// file returns an array's file of version 1.0 with a header of our choice.
+func file(header, body string) []byte {
+	header += strings.Repeat(" ", 117-len(header)) + "\n"
+	return []byte("\x93NUMPY\x01\x00\x76\x00" + header + body)
+}
+
+// NumPy refuses these too.
+func TestBadHeaders(t *testing.T) {
+	const body = "\x00\x01\x02\xfd\xfe\xff"
+	good := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }"
+	if v, _, err := decode[uint8](file(good, body), "u1"); err != nil || string(v) != body {
+		t.Fatalf("the sound file: %q, %v", v, err)
+	}
+	for _, same := range []string{
+		`{"shape": (2,3), "fortran_order":False, "descr":"u1"}`,
+		" {'descr':'<u1','shape':(6,),'fortran_order':True}",
+	} {
+		if v, _, err := decode[uint8](file(same, body), "u1"); err != nil || string(v) != body {
+			t.Errorf("%s: %q, %v", same, v, err)
+		}
+	}
+	for change, want := range map[[2]string]string{
+		{"{", ""}:                                        "want {",
+		{"{", "[{"}:                                      "want {",
+		{", }", ", "}:                                    "want a string",
+		{", }", ", }x"}:                                  "want nothing",
+		{"'fortran_order'", "Fortran"}:                   "want a string",
+		{"'descr': ", "'descr' "}:                        "want :",
+		{"'descr'", "'descr\\'"}:                         "want a string",
+		{"'descr'", "'desc'"}:                            `key "desc", unknown or twice`,
+		{"'shape'", "'descr'"}:                           `key "descr", unknown or twice`,
+		{", 'shape': (2, 3)", ""}:                        "a key is missing",
+		{"(2, 3), }", "(2, 3), 'x': 1}"}:                 `key "x", unknown or twice`,
+		{"False, '", "False '"}:                          "want , or }",
+		{"False", "Falsch"}:                              "want True or False",
+		{"False", "0"}:                                   "want True or False",
+		{"(2, 3)", "(6)"}:                                "want , behind the only dimension",
+		{"(2, 3)", "(2 3)"}:                              "want , or )",
+		{"(2, 3)", "[2, 3]"}:                             "want (",
+		{"(2, 3)", "(2, 3"}:                              "want a dimension",
+		{"(2, 3)", "(,)"}:                                "want a dimension",
+		{"(2, 3)", "(2, 03)"}:                            "want a dimension",
+		{"(2, 3)", "(-2, -3)"}:                           "want a dimension",
+		{"(2, 3)", "(2, 3.)"}:                            "want , or )",
+		{"(2, 3)", "(99999999999999999999,)"}:            "want a dimension",
+		{"(2, 3)", "(" + strings.Repeat("1,", 20) + ")"}: "promises 1 bytes",
+		{"(2, 3)", "(4294967296, 0, 4294967296)"}:        "which no array has",
+		{"(2, 3)", "(0, 3)"}:                             "promises 0 bytes",
+		{"|u1", "<|u1"}:                                  "expected u1",
+		{"|u1", ""}:                                      "expected u1",
+	} {
+		header := strings.Replace(good, change[0], change[1], 1)
+		if _, _, err := decode[uint8](file(header, body), "u1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", header, err, want)
+		}
+	}
+	for name, tc := range map[string]struct {
+		at   int
+		to   string
+		want string
+	}{
+		"version 1.1":   {6, "\x01\x01", "version 1.1"},
+		"version 4":     {6, "\x04", "version 4.0"},
+		"version 0":     {6, "\x00", "version 0.0"},
+		"a long header": {6, "\x02\x00\xff\xff\xff\x7f", "a header of 2147483647 bytes; want at most 10000"},
+		"a cut header":  {8, "\xff\x00", "ends in its header"},
+		"no magic":      {0, "\x92", "does not begin with"},
+	} {
+		b := file(good, body)
+		copy(b[tc.at:], tc.to)
+		if _, _, err := decode[uint8](b, "u1"); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+	}
+	dims := "{'shape': (" + strings.Repeat("1,", maxDims+1) + ")"
+	if _, err := parseHeader(dims); err == nil || !strings.Contains(err.Error(), "more than 64 dimensions") {
+		t.Errorf("too many dimensions: error %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, name := range []string{"testdata/numpy.npy", "testdata/numpy-v3.npy"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add(file("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }", "\x00\x01\x02\xfd\xfe\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		values, shape, err := decode[float32](b, "f4")
+		if err == nil && len(values) != size(shape) {
+			t.Fatalf("%d values of shape %v", len(values), shape)
+		}
+		if bytes, shape, err := decode[uint8](b, "u1"); err == nil && len(bytes) != size(shape) {
+			t.Fatalf("%d values of shape %v", len(bytes), shape)
+		}
+	})
 }
 
 func TestBadFiles(t *testing.T) {
@@ -60,7 +176,7 @@ func TestBadFiles(t *testing.T) {
 		"text":                     {[]byte("hello, this is no array at all"), "not a NumPy array"},
 		"f64":                      {[]byte(strings.Replace(string(raw), "<f4", "<f8", 1)), "expected f4"},
 		"big":                      {[]byte(strings.Replace(string(raw), "<f4", ">f4", 1)), "big-endian"},
-		"fortran":                  {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "NumPy"},
+		"fortran":                  {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "Fortran order"},
 		"negative, an odd number":  {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-9,22), }", 1)), "damaged"},
 		"negative, an even number": {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-2,-2), } ", 1)), "damaged"},
 		"huge": {[]byte(strings.Replace(string(raw), "(2,2,), }                        ",
@@ -83,10 +199,8 @@ func TestBadFiles(t *testing.T) {
 
 func TestReadUint8(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npy")
-	header := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }"
-	header += strings.Repeat(" ", 117-len(header)) + "\n"
-	if err := os.WriteFile(path, []byte("\x93NUMPY\x01\x00\x76\x00"+header+"\x00\x01\x02\xfd\xfe\xff"),
-		0o600); err != nil {
+	array := file("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }", "\x00\x01\x02\xfd\xfe\xff")
+	if err := os.WriteFile(path, array, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, shape, err := ReadUint8(path)

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// Rungs are the lengths, in epochs, at which trials are measured: the whole length, and before it a half, a quarter and so on
-// of it for a factor of 2, as many as wished but none below an epoch or twice the same. The shortest comes first.
+// Rungs returns the lengths, in epochs, at which trials are measured, the shortest first: the full length, and up to
+// count − 1 shorter ones, each the previous one divided by factor. No length is below one epoch, and none occurs twice.
 func Rungs(epochs, factor, count int) ([]int, error) {
 	if epochs < 1 || factor < 2 || count < 1 {
-		return nil, fmt.Errorf("%d rungs of %d epochs by a factor of %d: want at least 1, 1 and 2", count, epochs, factor)
+		return nil, fmt.Errorf("%d rungs of %d epochs with a factor of %d: want at least 1, 1 and 2", count, epochs, factor)
 	}
 	out := []int{epochs}
 	length := float64(epochs)
@@ -27,8 +27,8 @@ func Rungs(epochs, factor, count int) ([]int, error) {
 	return out, nil
 }
 
-// promoted are the indices of those that go on to the next rung, in their order: one in factor of all who began the bracket's
-// rung, the best, but none that diverged (−Inf). Equal scores go by who came first.
+// promoted returns the indices, in ascending order, of the trials that go on to the next rung: the best
+// len(scores)/factor, and at least one. Diverged trials (−Inf) never go on. Among equal scores the earlier trial wins.
 func promoted(scores []float64, factor int) []int {
 	order := make([]int, 0, len(scores))
 	for i, s := range scores {

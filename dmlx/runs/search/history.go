@@ -19,20 +19,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// Record is a line of a search's history: a trial at one length.
+// Record is a line of the history of a search: a trial at one length.
 type Record struct {
 	Trial  int    `json:"trial"` // From 0.
 	Rung   int    `json:"rung"`  // From 0.
 	Epochs int    `json:"epochs"`
 	At     Point  `json:"at"`
-	Run    string `json:"run"` // The hash of its spec.
-	// HeldOut is Recall@1 of the training classes that are not trained on, a fraction; meaningless of a run that diverged.
+	Run    string `json:"run"` // Hash of the spec.
+	// HeldOut is Recall@1 of the held-out training classes, a fraction. It is meaningless if the run diverged.
 	HeldOut  float64 `json:"held_out"`
 	Diverged string  `json:"diverged,omitempty"`
 	Seconds  float64 `json:"seconds"`
 }
 
-// Score is what a search maximises.
+// Score returns what a search maximizes: HeldOut, or −Inf if the run diverged.
 func (r Record) Score() float64 {
 	if r.Diverged != "" {
 		return math.Inf(-1)
@@ -40,7 +40,7 @@ func (r Record) Score() float64 {
 	return r.HeldOut
 }
 
-// dir is the folder of searches in a run store.
+// dir is the folder for searches in a run store.
 const dir = "searches"
 
 const (
@@ -52,13 +52,14 @@ var goodName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9._-]`)
 
-// NameOf makes a text, such as a folder's name, part of a search's name.
-func NameOf(text string) string { return notInNames.ReplaceAllString(text, "-") }
+// CleanName replaces the characters of a text, such as the name of a folder, that the name of a search must not
+// contain.
+func CleanName(text string) string { return notInNames.ReplaceAllString(text, "-") }
 
-// Path is the folder of a search in a run store.
+// Path returns the folder of a search in a run store.
 func Path(store *runs.Store, name string) (string, error) {
 	if !goodName.MatchString(name) {
-		return "", fmt.Errorf("%q is no name for a search: take letters, digits, and - _ . in it", name)
+		return "", fmt.Errorf("%q is not a valid name of a search: use letters, digits, and - _ . after the first character", name)
 	}
 	if err := noLinks(store, name); err != nil {
 		return "", err
@@ -66,8 +67,8 @@ func Path(store *runs.Store, name string) (string, error) {
 	return filepath.Join(store.Dir, dir, name), nil
 }
 
-// noLinks fails if the folder of a search, or one of its files, is a symbolic link: whoever may write to a store could
-// lead others elsewhere by it.
+// noLinks returns an error if the folder of a search or one of its files is a symbolic link, because anyone who may
+// write to a store could redirect others with it.
 func noLinks(store *runs.Store, name string) error {
 	for _, file := range []string{settingsFile, historyFile} {
 		if err := durable.NoLink(store.Dir, filepath.Join(dir, name, file)); err != nil {
@@ -77,7 +78,7 @@ func noLinks(store *runs.Store, name string) error {
 	return nil
 }
 
-// List names the searches in a run store, and those shipped with the program.
+// List returns the names of the searches in a run store and of those bundled with the program.
 func List(store *runs.Store) ([]string, error) {
 	kept, err := os.ReadDir(filepath.Join(store.Dir, dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -106,22 +107,22 @@ func List(store *runs.Store) ([]string, error) {
 //go:embed bundled
 var bundled embed.FS
 
-// open reads a file of a search from a run store, or from those shipped with the program; which of them is decided by whether the
-// store has the search.
-func open(folder, name, file string) ([]byte, error) {
+// readSearchFile reads a file of a search from a run store, or from the bundled searches if the store does not have the
+// search.
+func readSearchFile(folder, name, file string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(folder, settingsFile)); errors.Is(err, fs.ErrNotExist) {
 		return bundled.ReadFile(path.Join("bundled", name, file))
 	}
 	return os.ReadFile(filepath.Join(folder, file))
 }
 
-// Open reads a search from a run store, or the one shipped with the program, with its history so far.
+// Open opens a search of a run store, or else a bundled one, with its history so far.
 func Open(store *runs.Store, name string) (*Search, error) {
 	folder, err := Path(store, name)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := open(folder, name, settingsFile)
+	raw, err := readSearchFile(folder, name, settingsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		names, _ := List(store)
 		there := "none"
@@ -140,10 +141,11 @@ func Open(store *runs.Store, name string) (*Search, error) {
 		return nil, fmt.Errorf("search %s: %w", name, err)
 	}
 	s.store, s.path = store, folder
-	return &s, s.read()
+	return &s, s.readHistory()
 }
 
-// Begin starts a search in a run store, or opens the one of this name to go on with it, which must have the same settings.
+// Begin starts a search in a run store. If a search of this name exists, Begin opens it to continue it; the settings
+// must then be the same.
 func Begin(store *runs.Store, settings Settings) (*Search, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
@@ -159,7 +161,7 @@ func Begin(store *runs.Store, settings Settings) (*Search, error) {
 			return nil, err
 		}
 		if d := s.differences(settings); d != nil {
-			return nil, fmt.Errorf("search %s in %s was begun with other settings: %s; go on with those, or take another --name",
+			return nil, fmt.Errorf("search %s in %s was started with other settings: %s; use those, or another --name",
 				settings.Name, store.Dir, strings.Join(d, "; "))
 		}
 		s.base = settings.Base
@@ -167,34 +169,34 @@ func Begin(store *runs.Store, settings Settings) (*Search, error) {
 	}
 	s := &Search{Settings: settings, base: settings.Base, store: store, path: folder}
 	if known, err := Open(store, settings.Name); err == nil && known.differences(settings) == nil {
-		s.Records = known.Records // Shipped with the program: it is gone on with.
+		s.Records = known.Records // A bundled search is continued.
 	}
 	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return nil, fmt.Errorf("the search cannot be kept: %w", err)
+		return nil, fmt.Errorf("cannot store the search: %w", err)
 	}
 	raw, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	if s.Records != nil { // Before the settings, with which the search is there.
-		if err := s.save(); err != nil {
+	if s.Records != nil { // Written before the settings, because a search exists once it has settings.
+		if err := s.saveHistory(); err != nil {
 			return nil, err
 		}
 	}
 	if err := durable.WriteFile(filepath.Join(folder, settingsFile), append(raw, '\n'), 0o666); err != nil {
-		return nil, fmt.Errorf("the search cannot be kept: %w", err)
+		return nil, fmt.Errorf("cannot store the search: %w", err)
 	}
 	return s, nil
 }
 
-// differences lists how other settings differ from those of the search: as it has them, not as they are now.
+// differences lists where other settings differ from those of the search.
 func (s *Search) differences(now Settings) []string {
 	out := s.Space.differences(now.Space)
 	if out != nil {
 		out = []string{"its space has " + strings.Join(out, ", ")}
 	}
-	was, is := fields(s.Settings), fields(now)
-	for _, name := range slices.Sorted(mapKeys(was, is)) {
+	was, is := flatSettings(s.Settings), flatSettings(now)
+	for _, name := range slices.Sorted(unionKeys(was, is)) {
 		if was[name] != is[name] {
 			out = append(out, fmt.Sprintf("%s %s, not %s", name, orNone(was[name]), orNone(is[name])))
 		}
@@ -209,7 +211,7 @@ func orNone(s string) string {
 	return s
 }
 
-func mapKeys(maps ...map[string]string) func(yield func(string) bool) {
+func unionKeys(maps ...map[string]string) func(yield func(string) bool) {
 	seen := make(map[string]bool)
 	return func(yield func(string) bool) {
 		for _, m := range maps {
@@ -225,12 +227,12 @@ func mapKeys(maps ...map[string]string) func(yield func(string) bool) {
 	}
 }
 
-// fields are settings but their space, flat: those of the base spec under their own names.
-func fields(s Settings) map[string]string {
+// flatSettings returns the settings without the space as a flat map. The fields of the base spec have their own names.
+func flatSettings(s Settings) map[string]string {
 	out := make(map[string]string)
 	add := func(raw []byte) {
 		var m map[string]json.RawMessage
-		if json.Unmarshal(raw, &m) == nil { // It was just written.
+		if json.Unmarshal(raw, &m) == nil { // Never fails, because raw was just marshaled.
 			for k, v := range m {
 				out[k] = string(v)
 			}
@@ -239,7 +241,7 @@ func fields(s Settings) map[string]string {
 	add(s.Base.Canonical())
 	seed := out["seed"]
 	delete(out, "seed")
-	raw, _ := json.Marshal(s) // Check has seen its numbers.
+	raw, _ := json.Marshal(s) // Never fails, because Check rejects NaN and Inf.
 	add(raw)
 	delete(out, "base")
 	delete(out, "space")
@@ -247,10 +249,10 @@ func fields(s Settings) map[string]string {
 	return out
 }
 
-// read reads the history anew.
-func (s *Search) read() error {
+// readHistory reads the history again.
+func (s *Search) readHistory() error {
 	s.Records = nil
-	raw, err := open(s.path, s.Name, historyFile)
+	raw, err := readSearchFile(s.path, s.Name, historyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -266,8 +268,8 @@ func (s *Search) read() error {
 	return nil
 }
 
-// save writes the history anew, whole.
-func (s *Search) save() error {
+// saveHistory writes the whole history.
+func (s *Search) saveHistory() error {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	for _, r := range s.Records {
@@ -276,7 +278,7 @@ func (s *Search) save() error {
 		}
 	}
 	if err := durable.WriteFile(filepath.Join(s.path, historyFile), lines.Bytes(), 0o666); err != nil {
-		return fmt.Errorf("the history of search %s cannot be written: %w", s.Name, err)
+		return fmt.Errorf("cannot write the history of search %s: %w", s.Name, err)
 	}
 	return nil
 }

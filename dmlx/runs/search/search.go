@@ -16,27 +16,29 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Settings decide what a search tries. All but the name are fixed when it begins.
+// Settings decide which points a search tries. Except for the name, they cannot change once it has started.
 type Settings struct {
 	Name string `json:"name"`
-	// Base has the values of what is not in the space. It holds out classes.
+	// Base has the values of all parameters that are not in the space. It must hold out classes.
 	Base    runs.Spec `json:"base"`
 	Space   Space     `json:"space"`
 	Sampler Sampler   `json:"sampler"`
-	Seed    uint64    `json:"search_seed"` // Of the sampler.
-	// Of Bracket trials at a time, one in Factor goes on to the next of the Rungs, which are lengths in epochs.
+	Seed    uint64    `json:"search_seed"` // Seed of the sampler.
+	// Bracket is the number of trials that compete with each other. One in Factor of them goes on to the next of the
+	// Rungs, which are lengths in epochs.
 	Bracket int   `json:"bracket"`
 	Factor  int   `json:"factor"`
 	Rungs   []int `json:"rungs"`
 }
 
-// Check tells what is wrong with settings.
+// Check returns an error if the settings are invalid.
 func (s Settings) Check() error {
 	if err := s.Space.Check(); err != nil {
 		return err
 	}
 	if s.Base.HeldOut < 2 {
-		return fmt.Errorf("every %d-th training class is held out: a search needs some to choose by, every second or fewer", s.Base.HeldOut)
+		return fmt.Errorf("held_out is %d: want at least 2, because a search needs held-out classes to choose by",
+			s.Base.HeldOut)
 	}
 	if s.Sampler != TPE && s.Sampler != Random {
 		return fmt.Errorf("no sampler %q; there are %s", s.Sampler, strings.Join(Samplers(), ", "))
@@ -45,7 +47,7 @@ func (s Settings) Check() error {
 		return fmt.Errorf("brackets of %d trials, of which one in %d goes on: want at least 2 and 2", s.Bracket, s.Factor)
 	}
 	if len(s.Rungs) == 0 || !slices.IsSorted(s.Rungs) || s.Rungs[0] < 1 || s.Rungs[len(s.Rungs)-1] != s.Base.Epochs {
-		return fmt.Errorf("rungs of %d epochs: want rising lengths that end with all %d", s.Rungs, s.Base.Epochs)
+		return fmt.Errorf("rungs of %d epochs: want increasing lengths that end with %d", s.Rungs, s.Base.Epochs)
 	}
 	return nil
 }
@@ -53,35 +55,36 @@ func (s Settings) Check() error {
 // Search is a search with its history.
 type Search struct {
 	Settings
-	Records []Record // Bracket by bracket, in each rung by rung, in each trial by trial.
+	Records []Record // In the order of brackets, then of rungs, then of trials.
 
-	base  runs.Spec // As given by who began it here; may know a data set's place.
+	base  runs.Spec // As given to Begin: it may contain the path of a data set on this machine.
 	store *runs.Store
 	path  string
 }
 
-// Budget says when a search ends: at the first of its limits that is not 0.
+// Budget limits a search. It ends at the first limit that is not 0.
 type Budget struct {
-	Trials int     // A started bracket is finished: it rounds up.
-	Hours  float64 // Of the runs' own time, as in their results.
+	Trials int     // Rounded up to whole brackets.
+	Hours  float64 // Total time of the runs, as in their results.
 }
 
-// Outcome is what a search learns of a run.
+// Outcome contains everything that a search may know about a run.
 type Outcome struct {
 	HeldOut  float64 // Recall@1 of the held-out training classes.
 	Diverged string
 	Seconds  float64
 }
 
-// Objective trains specs, in whatever order and however many at once, and tells how they did, in the order of the specs.
+// Objective trains specs, in any order and as many at once as it likes. It returns their outcomes in the order of the
+// specs.
 type Objective func(ctx context.Context, specs []runs.Spec) ([]Outcome, error)
 
-// Learn is what a search may know of a result.
-func Learn(r *runs.Result) (Outcome, error) {
+// OutcomeOf returns the part of a result that a search may know.
+func OutcomeOf(r *runs.Result) (Outcome, error) {
 	o := Outcome{Diverged: r.Diverged, Seconds: r.Seconds}
 	v, measured := r.HeldOutRecall[1]
 	if !measured && r.Diverged == "" {
-		return o, fmt.Errorf("run %s has no recall of held-out classes", r.Hash)
+		return o, fmt.Errorf("run %s did not measure the recall of held-out classes", r.Hash)
 	}
 	if r.Diverged == "" {
 		o.HeldOut = v
@@ -89,24 +92,24 @@ func Learn(r *runs.Result) (Outcome, error) {
 	return o, nil
 }
 
-// tooFar is after how many brackets without a single finite run a search gives up.
-const tooFar = 2
+// maxDivergedBrackets is the number of brackets without a finite run after which a search gives up.
+const maxDivergedBrackets = 2
 
-// Run goes on with a search until its budget is used up. Stopped, it is gone on with by [Open] or [Begin] and Run again. One process
-// at a time does: another waits, and goes on from what there is then.
+// Run continues a search until its budget is used up. A search that was stopped is continued by [Open] or [Begin] and
+// Run. Only one process at a time runs a search. Another one waits, and then continues from the history.
 func (s *Search) Run(ctx context.Context, train Objective, b Budget) error {
 	if b.Trials <= 0 && b.Hours <= 0 {
 		return errors.New("a search needs a budget: trials, or hours, above 0")
 	}
 	if math.IsNaN(b.Hours) || b.Trials < 0 || b.Hours < 0 {
-		return fmt.Errorf("a budget of %d trials and %g hours: want numbers above 0", b.Trials, b.Hours)
+		return fmt.Errorf("budget of %d trials and %g hours: want numbers above 0", b.Trials, b.Hours)
 	}
 	unlock, err := s.store.Lock(ctx, "search-"+s.Name)
 	if err != nil {
 		return fmt.Errorf("search %s: %w", s.Name, err)
 	}
 	defer unlock()
-	if err := s.read(); err != nil {
+	if err := s.readHistory(); err != nil {
 		return err
 	}
 	for bracket := 0; ; bracket++ {
@@ -117,15 +120,15 @@ func (s *Search) Run(ctx context.Context, train Objective, b Budget) error {
 		if err := s.bracket(ctx, train, bracket); err != nil {
 			return err
 		}
-		if bracket+1 >= tooFar && !s.measured() {
+		if bracket+1 >= maxDivergedBrackets && !s.measured() {
 			last := s.Records[len(s.Records)-1]
-			return fmt.Errorf("all %d trials of search %s diverged, the last one, %s, so: %s; search lower learning rates, or other rules",
+			return fmt.Errorf("all %d trials of search %s diverged; the last one was %s: %s; search lower learning rates or other rules",
 				(bracket+1)*s.Bracket, s.Name, s.Space.Text(last.At), last.Diverged)
 		}
 	}
 }
 
-// Seconds is how long the runs of the search took.
+// Seconds returns the total time of all runs.
 func (s *Search) Seconds() float64 {
 	sum := 0.0
 	for _, r := range s.Records {
@@ -134,7 +137,7 @@ func (s *Search) Seconds() float64 {
 	return sum
 }
 
-// Trials is how many trials there are so far.
+// Trials returns the number of trials so far.
 func (s *Search) Trials() int {
 	n := 0
 	for _, r := range s.Records {
@@ -143,7 +146,7 @@ func (s *Search) Trials() int {
 	return n
 }
 
-// measured tells whether any run did not diverge.
+// measured reports whether any run did not diverge.
 func (s *Search) measured() bool {
 	return slices.ContainsFunc(s.Records, func(r Record) bool { return r.Diverged == "" })
 }
@@ -152,7 +155,7 @@ func (s *Search) began(bracket int) bool {
 	return slices.ContainsFunc(s.Records, func(r Record) bool { return r.Trial/s.Bracket == bracket })
 }
 
-// at are a bracket's records at a rung.
+// at returns the records of a bracket at a rung.
 func (s *Search) at(bracket, rung int) []Record {
 	var out []Record
 	for _, r := range s.Records {
@@ -163,13 +166,13 @@ func (s *Search) at(bracket, rung int) []Record {
 	return out
 }
 
-// bracket does what is left of a bracket.
+// bracket trains the remaining runs of a bracket.
 func (s *Search) bracket(ctx context.Context, train Objective, bracket int) error {
 	points, err := s.points(bracket)
 	if err != nil {
 		return err
 	}
-	going := make([]int, s.Bracket) // The trials that reach a rung, within the bracket.
+	going := make([]int, s.Bracket) // Indices, within the bracket, of the trials that reach a rung.
 	for i := range going {
 		going[i] = i
 	}
@@ -181,7 +184,7 @@ func (s *Search) bracket(ctx context.Context, train Objective, bracket int) erro
 			}
 		}
 		if len(done) != len(going) {
-			return fmt.Errorf("search %s: %s has %d trials of bracket %d at %d epochs, want %d: it is damaged, or of another version",
+			return fmt.Errorf("search %s: %s has %d trials of bracket %d at %d epochs, want %d: it is damaged or of another version",
 				s.Name, historyFile, len(done), bracket, s.Rungs[rung], len(going))
 		}
 		scores := make([]float64, len(done))
@@ -199,7 +202,7 @@ func (s *Search) bracket(ctx context.Context, train Objective, bracket int) erro
 	return nil
 }
 
-// points are a bracket's proposals. They depend on the brackets before it alone.
+// points returns the points of a bracket. They depend only on earlier brackets.
 func (s *Search) points(bracket int) ([]Point, error) {
 	if begun := s.at(bracket, 0); len(begun) > 0 {
 		out := make([]Point, len(begun))
@@ -209,13 +212,14 @@ func (s *Search) points(bracket int) ([]Point, error) {
 		return out, nil
 	}
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(bracket)))
-	return s.Sampler.propose(s.Space, s.tried(), s.Bracket, rng)
+	return s.Sampler.propose(s.Space, s.observations(), s.Bracket, rng)
 }
 
-// tried are the points that a sampler learns from, each with what its longest run scored and, for each length that it did not
-// reach, what those that did gained by it in the mean: so that all trials compare, and those that were stopped are not forgotten.
-func (s *Search) tried() []Tried {
-	scores := make(map[int][]float64) // Of a trial, by rung.
+// observations returns the points that a sampler learns from. The score is that of the longest run. For each length
+// that a trial did not reach, the mean gain of the trials that did is added, so that stopped trials can be compared
+// with the others.
+func (s *Search) observations() []Observation {
+	scores := make(map[int][]float64) // Scores of each trial, by rung.
 	var order []Record
 	for _, r := range s.Records {
 		if r.Rung == 0 {
@@ -223,7 +227,7 @@ func (s *Search) tried() []Tried {
 		}
 		scores[r.Trial] = append(scores[r.Trial], r.Score())
 	}
-	gains := make([]float64, len(s.Rungs)) // From a rung to the next.
+	gains := make([]float64, len(s.Rungs)) // Mean gain from each rung to the next.
 	for rung := range len(s.Rungs) - 1 {
 		var all []float64
 		for _, r := range order {
@@ -235,10 +239,10 @@ func (s *Search) tried() []Tried {
 			gains[rung] = stat.Mean(all, nil)
 		}
 	}
-	var out []Tried
+	var out []Observation
 	for _, r := range order {
 		v := scores[r.Trial]
-		out = append(out, Tried{r.At, v[len(v)-1] + floats.Sum(gains[len(v)-1:])})
+		out = append(out, Observation{r.At, v[len(v)-1] + floats.Sum(gains[len(v)-1:])})
 	}
 	return out
 }
@@ -261,16 +265,16 @@ func (s *Search) rung(ctx context.Context, train Objective, bracket, rung int, g
 		return nil, err
 	}
 	if len(outcomes) != len(specs) {
-		return nil, fmt.Errorf("search %s: the objective tells of %d runs, want %d", s.Name, len(outcomes), len(specs))
+		return nil, fmt.Errorf("search %s: the objective returned %d outcomes, want %d", s.Name, len(outcomes), len(specs))
 	}
 	for i, o := range outcomes {
 		records[i].HeldOut, records[i].Diverged, records[i].Seconds = o.HeldOut, o.Diverged, o.Seconds
 	}
 	s.Records = append(s.Records, records...)
-	return records, s.save()
+	return records, s.saveHistory()
 }
 
-// Best are the n best trials of the whole length, the best first. What diverged is not among them.
+// Best returns the n best trials of the full length, the best first, without diverged ones.
 func (s *Search) Best(n int) []Record {
 	var out []Record
 	for _, r := range s.Records {
@@ -287,8 +291,8 @@ func (s *Search) Best(n int) []Record {
 	return out[:min(n, len(out))]
 }
 
-// Agreement is Spearman's rank correlation between what trials scored at one rung and at the next, of the n that were promoted:
-// how far a short run tells what a long one will say. NaN for fewer than three.
+// Agreement returns Spearman's rank correlation between the scores of n promoted trials at a rung and at the next one:
+// how well a short run predicts a long one. It is NaN for fewer than three trials.
 func (s *Search) Agreement(rung int) (rho float64, n int) {
 	var a, b []float64
 	for _, long := range s.Records {

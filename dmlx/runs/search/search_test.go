@@ -49,7 +49,7 @@ func store(t testing.TB) *runs.Store {
 func settings(t testing.TB, given ...string) Settings {
 	t.Helper()
 	b := base(t)
-	d, err := begin(b)
+	d, err := parseDraft(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func results(specs []runs.Spec, test func(heldOut float64) float64) []*runs.Resu
 // Whatever is measured on the test classes, a search tries and chooses the same; the choice's test runs alone show it.
 func TestNeverSeesTestClasses(t *testing.T) {
 	t.Parallel()
-	run := func(test func(float64) float64) (string, *Verdict) {
+	run := func(test func(float64) float64) (string, *Selection) {
 		s, err := Begin(store(t), settings(t, knownSpace...))
 		if err != nil {
 			t.Fatal(err)
@@ -217,10 +217,10 @@ func TestNeverSeesTestClasses(t *testing.T) {
 		train := func(_ context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 			return results(specs, test), nil
 		}
-		if err := s.Run(t.Context(), Learner(train), Budget{Trials: 32}); err != nil {
+		if err := s.Run(t.Context(), TrainObjective(train), Budget{Trials: 32}); err != nil {
 			t.Fatal(err)
 		}
-		v, err := s.Verdict(t.Context(), train, StandardFinals)
+		v, err := s.Select(t.Context(), train, StandardFinals)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestNeverSeesTestClasses(t *testing.T) {
 		}
 	}
 	for _, f := range chosen.Finalists {
-		for _, r := range f.Again {
+		for _, r := range f.Fresh {
 			if r.Spec.HeldOut != 4 || r.Spec.Seed == 1 {
 				t.Errorf("tried again by %s", r.Spec.Canonical())
 			}
@@ -297,12 +297,12 @@ func TestErrors(t *testing.T) {
 		`no parameter "speed"; there are direction, pair`: "speed",
 		"is empty: want low..high":                        "lr=2..1",
 		"range 1 to 1 is empty":                           "lr=1..1",
-		"its low end must be above 0":                     "lr=0..1",
+		"must begin above 0":                              "lr=0..1",
 		"want two numbers":                                "lr=a..b",
 		"want low..high, or numbers":                      "lr=a,b",
 		`no choice "up"; there are euc, cos`:              "direction=cos,up",
 		"decay is 2, must be a share of the epochs":       "decay=0.5..2",
-		"rule cos/con/con has none":                       "tau",
+		"rule cos/con/con does not have it":               "tau",
 		`"0" is no whole number`:                          "images=0,4",
 		"has no triplets":                                 "images=64,8",
 		"a batch of 256 classes needs as many":            "batch=2048,64",
@@ -318,20 +318,20 @@ func TestErrors(t *testing.T) {
 	st := store(t)
 	good := settings(t, knownSpace...)
 	for want, change := range map[string]func(*Settings){
-		"nothing to search":    func(s *Settings) { s.Space = nil },
-		"0-th training class":  func(s *Settings) { s.Base.HeldOut = 0 },
-		`no sampler "grid"`:    func(s *Settings) { s.Sampler = "grid" },
-		"brackets of 1 trials": func(s *Settings) { s.Bracket = 1 },
-		"end with all 24":      func(s *Settings) { s.Rungs = []int{6, 12} },
-		`"../x" is no name`:    func(s *Settings) { s.Name = "../x" },
-		"which does not come":  func(s *Settings) { s.Space = Space{{Name: "tau", Low: 1, High: 2, Of: "triplet", In: []string{"cos"}}} },
-		"spaced by ratios":     func(s *Settings) { s.Space = Space{{Name: "lr", High: 2, Log: true}} },
-		"range NaN to 2":       func(s *Settings) { s.Space = Space{{Name: "lr", Low: math.NaN(), High: 2}} },
-		"lr: is there twice":   func(s *Settings) { s.Space = Space{{Name: "lr", High: 2}, {Name: "lr", High: 2}} },
-		"is tied to no value": func(s *Settings) {
+		"nothing to search":          func(s *Settings) { s.Space = nil },
+		"held_out is 0":              func(s *Settings) { s.Base.HeldOut = 0 },
+		`no sampler "grid"`:          func(s *Settings) { s.Sampler = "grid" },
+		"brackets of 1 trials":       func(s *Settings) { s.Bracket = 1 },
+		"end with 24":                func(s *Settings) { s.Rungs = []int{6, 12} },
+		`"../x" is not a valid name`: func(s *Settings) { s.Name = "../x" },
+		"which does not precede":     func(s *Settings) { s.Space = Space{{Name: "tau", Low: 1, High: 2, Of: "triplet", In: []string{"cos"}}} },
+		"must begin above 0":         func(s *Settings) { s.Space = Space{{Name: "lr", High: 2, Log: true}} },
+		"range NaN to 2":             func(s *Settings) { s.Space = Space{{Name: "lr", Low: math.NaN(), High: 2}} },
+		"lr: occurs twice":           func(s *Settings) { s.Space = Space{{Name: "lr", High: 2}, {Name: "lr", High: 2}} },
+		"lists none of its values": func(s *Settings) {
 			s.Space = Space{{Name: "pair", Choices: []string{"con"}}, {Name: "beta", High: 2, Of: "pair"}}
 		},
-		"is empty or there twi": func(s *Settings) { s.Space = Space{{Name: "pair", Choices: []string{"con", "con"}}} },
+		"is empty or occurs twi": func(s *Settings) { s.Space = Space{{Name: "pair", Choices: []string{"con", "con"}}} },
 	} {
 		s := good
 		change(&s)
@@ -348,7 +348,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("budget %v: %v", budget, err)
 		}
 	}
-	if _, err := s.Verdict(t.Context(), nil, StandardFinals); err == nil || !strings.Contains(err.Error(), "nothing to choose") {
+	if _, err := s.Select(t.Context(), nil, StandardFinals); err == nil || !strings.Contains(err.Error(), "nothing to choose") {
 		t.Error(err)
 	}
 	if _, err := Open(st, "b"); err == nil || !strings.Contains(err.Error(), `no search "b"`) || !strings.Contains(err.Error(), "there are a") {
@@ -436,7 +436,7 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	if err := os.RemoveAll(s.path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), each(known), Budget{Trials: 8}); err == nil || !strings.Contains(err.Error(), "history of search a cannot be written") {
+	if err := s.Run(t.Context(), each(known), Budget{Trials: 8}); err == nil || !strings.Contains(err.Error(), "cannot write the history of search a") {
 		t.Error(err)
 	}
 }

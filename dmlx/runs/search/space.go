@@ -12,27 +12,28 @@ import (
 // Parameter is one dimension of a [Space]: a list of choices, or a range of numbers.
 type Parameter struct {
 	Name string `json:"name"`
-	// Choices are what it can be; none for a range.
+	// Choices are its values; a range has none.
 	Choices []string `json:"choices,omitempty"`
-	// Low to High is a range, both ends included. Log spaces it by ratios.
+	// Low and High are the ends of a range, which includes both. Log means that it is sampled logarithmically.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
 	Log  bool    `json:"log,omitempty"`
-	// Of and In tie it to a parameter before it: it counts where that one has one of these values. Empty: everywhere.
+	// Of and In make it conditional on an earlier parameter: it is used only if that one has a value of In. An empty Of
+	// means always.
 	Of string   `json:"of,omitempty"`
 	In []string `json:"in,omitempty"`
 }
 
-// Space is what is searched. A parameter comes after the one that it is tied to.
+// Space is the set of points to search. A parameter follows the one that it depends on.
 type Space []Parameter
 
-// Point is a value for each parameter of a space that counts there, as it is written: a choice, or a number.
+// Point has the value of each parameter that is used, as text: a choice, or a number.
 type Point map[string]string
 
-// digits is how many significant digits the numbers of a point have: more would tell nothing, and be harder to read.
+// digits is the number of significant digits of the numbers in a point. More would not matter, and be harder to read.
 const digits = 3
 
-// Check tells what is wrong with a space.
+// Check returns an error if a space is invalid.
 func (s Space) Check() error {
 	if len(s) == 0 {
 		return errors.New("the space has no parameters: there is nothing to search")
@@ -47,21 +48,21 @@ func (s Space) Check() error {
 
 func (p Parameter) check(before Space) error {
 	if before.index(p.Name) >= 0 {
-		return errors.New("is there twice")
+		return errors.New("occurs twice")
 	}
 	if p.Of != "" {
 		i := before.index(p.Of)
 		if i < 0 {
-			return fmt.Errorf("is tied to %q, which does not come before it", p.Of)
+			return fmt.Errorf("depends on %q, which does not precede it", p.Of)
 		}
 		if len(p.In) == 0 {
-			return fmt.Errorf("is tied to no value of %s", p.Of)
+			return fmt.Errorf("depends on %s, but lists none of its values", p.Of)
 		}
 	}
 	if len(p.Choices) > 0 {
 		for i, c := range p.Choices {
 			if c == "" || slices.Contains(p.Choices[:i], c) {
-				return fmt.Errorf("choice %q is empty or there twice", c)
+				return fmt.Errorf("choice %q is empty or occurs twice", c)
 			}
 		}
 		return nil
@@ -72,7 +73,7 @@ func (p Parameter) check(before Space) error {
 	case !(p.Low < p.High):
 		return fmt.Errorf("range %g to %g is empty: want low..high, low below high, or choices a,b,…", p.Low, p.High)
 	case p.Log && p.Low <= 0:
-		return fmt.Errorf("range %g to %g: it is spaced by ratios, so its low end must be above 0", p.Low, p.High)
+		return fmt.Errorf("range %g to %g: a logarithmic range must begin above 0", p.Low, p.High)
 	}
 	return nil
 }
@@ -81,12 +82,12 @@ func (s Space) index(name string) int {
 	return slices.IndexFunc(s, func(p Parameter) bool { return p.Name == name })
 }
 
-// counts tells whether a parameter counts at a point, of which those before it are set.
+// counts reports whether a parameter is used at a point, whose earlier values are set.
 func (p Parameter) counts(at Point) bool {
 	return p.Of == "" || slices.Contains(p.In, at[p.Of])
 }
 
-// Unit is where a value lies in the range, from 0 to 1, or the number of a choice.
+// Unit returns the position of a value in its range, from 0 to 1, or the number of a choice.
 func (p Parameter) Unit(value string) (float64, error) {
 	if len(p.Choices) > 0 {
 		i := slices.Index(p.Choices, value)
@@ -109,7 +110,7 @@ func (p Parameter) Unit(value string) (float64, error) {
 	return min(max((v-low)/(high-low), 0), 1), nil // Rounding to a few digits may have left the range.
 }
 
-// value writes what Unit reads.
+// value is the inverse of Unit.
 func (p Parameter) value(unit float64) string {
 	if len(p.Choices) > 0 {
 		return p.Choices[min(max(int(unit), 0), len(p.Choices)-1)]
@@ -119,11 +120,11 @@ func (p Parameter) value(unit float64) string {
 		v = math.Exp(math.Log(p.Low) + unit*(math.Log(p.High)-math.Log(p.Low)))
 	}
 	text := strconv.FormatFloat(v, 'g', digits, 64)
-	v, _ = strconv.ParseFloat(text, 64) // It was just written.
+	v, _ = strconv.ParseFloat(text, 64) // Never fails, because text was just formatted.
 	return strconv.FormatFloat(min(max(v, p.Low), p.High), 'g', -1, 64)
 }
 
-// String is the range or the choices as [NewSpace] takes them.
+// String returns the parameter in the syntax of [NewSpace].
 func (p Parameter) String() string {
 	if len(p.Choices) > 0 {
 		return p.Name + "=" + strings.Join(p.Choices, ",")
@@ -131,7 +132,7 @@ func (p Parameter) String() string {
 	return fmt.Sprintf("%s=%g..%g", p.Name, p.Low, p.High)
 }
 
-// Text is a point on one line, its parameters in the space's order.
+// Text returns a point as one line, in the order of the space.
 func (s Space) Text(at Point) string {
 	var out []string
 	for _, p := range s {
@@ -142,7 +143,7 @@ func (s Space) Text(at Point) string {
 	return strings.Join(out, ", ")
 }
 
-// differences lists what the space has and another has not, a piece of text each.
+// differences lists where another space differs from this one.
 func (s Space) differences(o Space) []string {
 	var out []string
 	for _, p := range s {

@@ -14,19 +14,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// Status is how far a submission is.
+// Status is the progress of a submission.
 type Status struct {
-	Jobs                           int // All of it: those below.
+	Jobs                           int // All jobs: the sum of those below.
 	Done, Running, Pending, Failed int
-	Lost                           int // Neither done nor in the queue,
-	held                           int // or pending there for ever, see [place.held].
+	Lost                           int // Neither done nor in the queue.
+	held                           int // Pending jobs that Slurm holds; see [queueState.held].
 
-	Fraction float64       // What is done of all, with the epochs of runs under way, from 0 to 1.
-	Reason   string        // Why Slurm lets a task wait, if one does.
-	Left     time.Duration // At the pace seen so far; 0 while there is none.
+	Fraction float64       // Completed fraction, including the epochs of unfinished runs, from 0 to 1.
+	Reason   string        // Why a task is pending, if one is.
+	Left     time.Duration // Estimated time left; 0 while it is unknown.
 }
 
-// String is the status on one line.
+// String returns the status as one line.
 func (s Status) String() string {
 	line := fmt.Sprintf("%d of %d done, %d running, %d pending", s.Done, s.Jobs, s.Running, s.Pending)
 	if s.Reason != "" {
@@ -50,10 +50,10 @@ type Failure struct {
 	Attempts int    `json:"attempts"`
 	Host     string `json:"host"`
 	Error    string `json:"error"`
-	Log      string `json:"-"` // The file with what it printed; "" if it never began.
+	Log      string `json:"-"` // Path of the log; "" if the task never started.
 }
 
-// FailedError names the tasks of a submission that cannot be made.
+// FailedError lists the tasks of a submission that failed.
 type FailedError struct {
 	Jobs     int
 	Failures []Failure
@@ -79,59 +79,59 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("%d of %d runs failed: %s", len(e.Failures), e.Jobs, strings.Join(parts, "; "))
 }
 
-// errCancelled is why a submission ends that was cancelled.
+// errCancelled means that the submission was canceled.
 var errCancelled = errors.New("cancelled")
 
-// follower is what is known of a submission while it is followed.
+// follower is the state of a submission that is being followed.
 type follower struct {
 	*Submission
-	others map[string]*Submission // By their names, those that have some of its jobs.
-	tasks  []followed
-	looks  int
-	start  float64 // The fraction when it was first known,
-	since  time.Time
+	others  map[string]*Submission // Submissions that have some of its jobs, by name.
+	tasks   []followedTask
+	updates int
+	start   float64 // The first known fraction,
+	since   time.Time // and when it was known.
 }
 
-// followed is a task as it was last seen.
-type followed struct {
-	where   *Submission // Whose task it is in the queue,
+// followedTask is the last known state of a task.
+type followedTask struct {
+	where   *Submission // The submission that queued it,
 	n       int         // and its number there.
 	done    bool
-	place   place
+	place   queueState
 	failure *Failure
 	epoch   int
-	gone    time.Time // Since when it is neither done nor in the queue.
-	sent    int       // How often it was sent again, or released, at this epoch.
+	gone    time.Time // When it was first seen neither done nor queued.
+	sent    int       // How often it was submitted again or released at this epoch.
 }
 
 func newFollower(s *Submission) (*follower, error) {
-	f := &follower{Submission: s, others: make(map[string]*Submission), tasks: make([]followed, len(s.Tasks))}
+	f := &follower{Submission: s, others: make(map[string]*Submission), tasks: make([]followedTask, len(s.Tasks))}
 	numbers := make(map[string]map[string]int)
 	for n, t := range s.Tasks {
 		f.tasks[n].where, f.tasks[n].n = s, n
-		if t.In == "" {
+		if t.QueuedIn == "" {
 			continue
 		}
-		if f.others[t.In] == nil {
-			other, err := Open(s.store, t.In)
+		if f.others[t.QueuedIn] == nil {
+			other, err := Open(s.store, t.QueuedIn)
 			if err != nil {
 				return nil, err
 			}
-			f.others[t.In], numbers[t.In] = other, make(map[string]int)
+			f.others[t.QueuedIn], numbers[t.QueuedIn] = other, make(map[string]int)
 			for k, t := range other.Tasks {
-				for _, key := range t.covers() {
+				for _, key := range t.keys() {
 					numbers[other.ID][key] = k
 				}
 			}
 		}
-		if k, there := numbers[t.In][t.key()]; there {
-			f.tasks[n].where, f.tasks[n].n = f.others[t.In], k
+		if k, there := numbers[t.QueuedIn][t.key()]; there {
+			f.tasks[n].where, f.tasks[n].n = f.others[t.QueuedIn], k
 		}
 	}
 	return f, nil
 }
 
-// queue is that of all submissions that have some of the tasks.
+// queue asks Slurm for the tasks of all submissions involved.
 func (f *follower) queue(ctx context.Context) (queued, error) {
 	of := []*Submission{f.Submission}
 	for _, other := range f.others {
@@ -140,9 +140,9 @@ func (f *follower) queue(ctx context.Context) (queued, error) {
 	return queue(ctx, of...)
 }
 
-// look brings what is known up to date.
-func (f *follower) look(ctx context.Context) (Status, error) {
-	q, err := f.queue(ctx) // First: what leaves it before the store is looked at is done.
+// update brings the state of all tasks up to date.
+func (f *follower) update(ctx context.Context) (Status, error) {
+	q, err := f.queue(ctx) // Before the store: a task that leaves the queue in between counts as done.
 	if err != nil {
 		return Status{}, err
 	}
@@ -150,9 +150,9 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 	for n := range f.tasks {
 		t, job := &f.tasks[n], f.Tasks[n].Job
 		t.place = q.at(t.where, t.n)
-		// Of a thousand tasks that wait, few change: they are looked at now and then.
-		if pending := t.place.waits() && !t.place.runs(); !t.done && (!pending || f.looks%10 == 0) {
-			if err := f.lookAt(n); err != nil {
+		// Of a thousand pending tasks few change, so that they are checked less often.
+		if pending := t.place.active() && !t.place.running(); !t.done && (!pending || f.updates%10 == 0) {
+			if err := f.updateTask(n); err != nil {
 				return s, err
 			}
 		}
@@ -162,15 +162,15 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 			continue
 		}
 		s.Fraction += 0.99 * float64(t.epoch) / float64(max(job.Spec.Epochs, 1))
-		if t.failure != nil || t.place.waits() {
+		if t.failure != nil || t.place.active() {
 			t.gone = time.Time{}
 		}
 		switch {
 		case t.failure != nil:
 			s.Failed++
-		case t.place.runs():
+		case t.place.running():
 			s.Running++
-		case t.place.waits():
+		case t.place.active():
 			s.Pending++
 			if t.place.held() {
 				s.held++
@@ -185,7 +185,7 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 			}
 		}
 	}
-	f.looks++
+	f.updates++
 	s.Fraction /= float64(max(len(f.tasks), 1))
 	if f.since.IsZero() {
 		f.start, f.since = s.Fraction, time.Now()
@@ -195,8 +195,8 @@ func (f *follower) look(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// lookAt finds in the store how far a task is.
-func (f *follower) lookAt(n int) (err error) {
+// updateTask reads the progress of a task from the store.
+func (f *follower) updateTask(n int) (err error) {
 	t := &f.tasks[n]
 	if t.done, err = f.Tasks[n].Done(f.store); err != nil || t.done {
 		return err
@@ -207,25 +207,25 @@ func (f *follower) lookAt(n int) (err error) {
 		}
 	}
 	if e := f.store.Entry(f.Tasks[n].Hash).Epoch; e != t.epoch {
-		t.epoch, t.sent = e, 0 // It gets on, however it does.
+		t.epoch, t.sent = e, 0 // Progress resets the number of attempts.
 	}
 	return nil
 }
 
-// Status looks once at how far the submission is. One that is done is not among the [Unfinished] from then on.
+// Status returns the present status. A submission that is done is no longer among the [Unfinished] ones.
 func (s *Submission) Status(ctx context.Context) (Status, error) {
 	f, err := newFollower(s)
 	if err != nil {
 		return Status{}, err
 	}
-	st, err := f.look(ctx)
+	st, err := f.update(ctx)
 	if err == nil && st.Done == st.Jobs {
 		err = s.markFinished()
 	}
 	return st, err
 }
 
-// markFinished marks that all of the submission is done, if this user may.
+// markFinished marks the submission as done, if this user has the permission.
 func (s *Submission) markFinished() error {
 	err := s.mark(finished)
 	if s.foreign() {
@@ -234,7 +234,7 @@ func (s *Submission) markFinished() error {
 	return err
 }
 
-// Watch follows all that is queued for a store, by whomever, to its end; see [Submission.Follow].
+// Watch follows everything that is queued for a store, by any user, until the end; see [Submission.Follow].
 func Watch(ctx context.Context, store *runs.Store, o Options) error {
 	open, err := Unfinished(store)
 	if err != nil {
@@ -244,9 +244,9 @@ func Watch(ctx context.Context, store *runs.Store, o Options) error {
 	known := make(map[string]bool)
 	for _, s := range open {
 		for _, t := range s.Tasks {
-			if t.In == "" && !known[t.key()] {
+			if t.QueuedIn == "" && !known[t.key()] {
 				known[t.key()] = true
-				t.In = s.ID
+				t.QueuedIn = s.ID
 				all.Tasks = append(all.Tasks, t)
 			}
 		}
@@ -254,28 +254,30 @@ func Watch(ctx context.Context, store *runs.Store, o Options) error {
 	return all.Follow(ctx, o)
 }
 
-// patience is how many polls long what may pass is waited for: Slurm's controller is started anew now and then.
+// patience is the number of polls for which transient errors are ignored: the controller of Slurm is restarted now and
+// then.
 const patience = 30
 
-// Follow watches the submission until all its runs are in the store, and tells [Options.Progress] how far they are. Tasks that
-// vanish from the queue without a result, as those of a node that died and is not to be used again, are sent again, and those
-// that Slurm holds since they could not be started are released, as often as [Options.Retries] says without getting further. The error names the runs that failed, a [FailedError], once the others
-// are done. If ctx is done Follow ends, and the tasks go on.
+// Follow watches the submission until all its runs are in the store, and reports to [Options].Progress. Tasks that
+// vanish from the queue without a result, for example because their node died, are submitted again. Tasks that Slurm
+// holds because they could not be started are released. Both happen at most [Options].Retries times without progress.
+// When nothing is left to wait for, Follow returns a [FailedError] if runs failed. If ctx is done, Follow returns and
+// the tasks continue.
 func (s *Submission) Follow(ctx context.Context, o Options) error {
 	f, err := newFollower(s)
 	if err != nil {
 		return err
 	}
-	quiet := 0  // How many times in a row Slurm, or the store's file system, did not answer.
-	unsent := 0 // How many times in a row it did not take what was to be sent again.
+	quiet := 0  // Consecutive failures to query Slurm or the store.
+	unsent := 0 // Consecutive failures to submit tasks again.
 	for {
-		status, err := f.look(ctx)
+		status, err := f.update(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return f.left(ctx)
+			return f.stopped(ctx)
 		case err != nil && quiet < patience:
 			if quiet++; quiet == 1 {
-				o.say("asking on, though %v", err)
+				o.say("polling continues after an error: %v", err)
 			}
 		case err != nil:
 			return err
@@ -296,7 +298,7 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 					return err
 				default:
 					if unsent++; unsent == 1 {
-						o.say("trying on to send them again, though %v", err)
+						o.say("cannot submit vanished tasks yet, will try again: %v", err)
 					}
 				}
 			}
@@ -306,17 +308,17 @@ func (s *Submission) Follow(ctx context.Context, o Options) error {
 		}
 		select {
 		case <-ctx.Done():
-			return f.left(ctx)
+			return f.stopped(ctx)
 		case <-time.After(o.poll()):
 		}
 	}
 }
 
-func (f *follower) left(ctx context.Context) error {
-	return fmt.Errorf("no longer following; the runs go on: %w", ctx.Err())
+func (f *follower) stopped(ctx context.Context) error {
+	return fmt.Errorf("no longer following; the runs continue: %w", ctx.Err())
 }
 
-// end sums up a submission of which nothing is under way.
+// end sums up a submission without active tasks.
 func (f *follower) end() error {
 	e := &FailedError{Jobs: len(f.tasks)}
 	for n, t := range f.tasks {
@@ -328,7 +330,7 @@ func (f *follower) end() error {
 			e.Failures = append(e.Failures, *t.failure)
 		}
 	}
-	if f.is(manifestFile) {
+	if f.hasMark(manifestFile) {
 		if err := f.markFinished(); err != nil {
 			return err
 		}
@@ -344,9 +346,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// sendAgain sends the tasks that are gone for good.
+// sendAgain submits the tasks again that have vanished from the queue.
 func (f *follower) sendAgain(ctx context.Context, o Options) error {
-	// Between a task's end and the sight of its result lies what a network file system remembers.
+	// A network file system caches names, so that a result may become visible only some time after the task ended.
 	wait := 2 * o.poll()
 	var again []int
 	for n := range f.tasks {
@@ -358,22 +360,23 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		if done, err := f.Tasks[n].Done(f.store); err != nil {
 			return err
 		} else if done {
-			continue // It counts when it is looked at again.
+			continue // The next update counts it.
 		}
-		if f.Digest != "" && t.where != f.Submission && (t.where.is(cancelled) || t.where.foreign()) {
-			// What another has cancelled is still wanted here, and what is another user's only he may send again.
-			t.where, t.n, t.place, f.Tasks[n].In = f.Submission, n, place{}, ""
+		if f.Digest != "" && t.where != f.Submission && (t.where.hasMark(cancelled) || t.where.foreign()) {
+			// The job is still wanted here, though another submission was canceled, or another user would have to submit it.
+			t.where, t.n, t.place, f.Tasks[n].QueuedIn = f.Submission, n, queueState{}, ""
 		}
 		switch {
-		case t.where.is(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
+		case t.where.hasMark(cancelled), t.where == f.Submission && t.place.state == "CANCELLED":
 			return fmt.Errorf("%s was %w", t.where.ID, errCancelled)
 		case t.where.foreign():
-			if time.Since(t.gone) > patience*o.poll() { // Its user may be following it, too.
-				why := fmt.Sprintf("vanished from Slurm's queue%s, and submission %v", t.place.said(), t.where.mine())
+			if time.Since(t.gone) > patience*o.poll() { // Give a follower of that user time to submit it again.
+				why := fmt.Sprintf("vanished from Slurm's queue%s, and submission %v", t.place.lastState(), t.where.checkOwner())
 				t.failure = &Failure{Attempts: 1, Error: why}
 			}
 		case t.sent >= o.retries():
-			t.failure = &Failure{Attempts: t.sent + 1, Error: "vanished from Slurm's queue without a result or a word" + t.place.said()}
+			why := "vanished from Slurm's queue without a result or an error" + t.place.lastState()
+			t.failure = &Failure{Attempts: t.sent + 1, Error: why}
 		default:
 			again = append(again, n)
 		}
@@ -386,17 +389,17 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 		return err
 	}
 	defer unlock()
-	q, err := f.queue(ctx) // Another follower may have been quicker.
+	q, err := f.queue(ctx) // Another follower may have submitted them.
 	if err != nil {
 		return err
 	}
-	if err := f.keep(); err != nil {
+	if err := f.saveTakenOver(); err != nil {
 		return err
 	}
 	gone := make(map[*Submission][]int)
 	for _, n := range again {
 		t := &f.tasks[n]
-		if q.at(t.where, t.n).waits() {
+		if q.at(t.where, t.n).active() {
 			t.gone = time.Time{}
 			continue
 		}
@@ -408,11 +411,11 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 			numbers[i] = f.tasks[n].n
 		}
 		if err := s.send(ctx, numbers, o); err != nil {
-			return err // What is not sent stays gone, and is no attempt.
+			return err // These tasks stay gone, and this does not count as an attempt.
 		}
 		for _, n := range tasks {
 			t := &f.tasks[n]
-			o.say("%s had vanished from the queue%s; it was sent again", f.Tasks[n].name(), t.place.said())
+			o.say("%s had vanished from the queue%s; it was submitted again", f.Tasks[n].name(), t.place.lastState())
 			t.sent++
 			t.gone = time.Time{}
 		}
@@ -420,10 +423,11 @@ func (f *follower) sendAgain(ctx context.Context, o Options) error {
 	return nil
 }
 
-// keep writes down which tasks have been taken over from other submissions, for those who follow this one later. It wants the lock.
-func (f *follower) keep() error {
-	if !f.is(manifestFile) || f.foreign() {
-		return nil // All of it was others' until now, and it is written when it is sent; or another user's.
+// saveTakenOver writes to the manifest which tasks were taken over from other submissions, for later followers. The
+// caller must hold the lock.
+func (f *follower) saveTakenOver() error {
+	if !f.hasMark(manifestFile) || f.foreign() {
+		return nil // It has no manifest yet, which is written when tasks are submitted; or it belongs to another user.
 	}
 	known, err := Open(f.store, f.ID)
 	if err != nil {
@@ -431,10 +435,10 @@ func (f *follower) keep() error {
 	}
 	changed := false
 	for n, t := range known.Tasks {
-		if t.In == "" {
-			f.Tasks[n].In = "" // Another follower was quicker.
+		if t.QueuedIn == "" {
+			f.Tasks[n].QueuedIn = "" // Another follower took it over.
 		}
-		changed = changed || t.In != f.Tasks[n].In
+		changed = changed || t.QueuedIn != f.Tasks[n].QueuedIn
 	}
 	if !changed {
 		return nil
@@ -442,7 +446,7 @@ func (f *follower) keep() error {
 	return f.writeManifest()
 }
 
-// release gives tasks another chance that Slurm holds.
+// release releases tasks that Slurm holds.
 func (f *follower) release(ctx context.Context, o Options) {
 	for n := range f.tasks {
 		t := &f.tasks[n]
@@ -450,32 +454,34 @@ func (f *follower) release(ctx context.Context, o Options) {
 			continue
 		}
 		if t.sent >= o.retries() {
-			t.failure = &Failure{Attempts: t.sent + 1, Error: fmt.Sprintf("Slurm could not start it and holds it (%s): see slurmd's log on the nodes, then scontrol release %s", t.place.reason, t.id())}
+			why := fmt.Sprintf("Slurm could not start it and holds it (%s): see the log of slurmd on the nodes, "+
+				"then scontrol release %s", t.place.reason, t.id())
+			t.failure = &Failure{Attempts: t.sent + 1, Error: why}
 			continue
 		}
 		t.sent++
 		if _, err := run(ctx, "scontrol", "release", t.id()); err != nil && ctx.Err() == nil {
-			o.say("%v", err) // Another follower, or an administrator, may have been quicker.
+			o.say("%v", err) // Perhaps another follower or an administrator has released it.
 			continue
 		}
 		o.say("Slurm could not start %s (%s); released it", f.Tasks[n].name(), t.place.reason)
 	}
 }
 
-// id is what Slurm's commands call the task.
-func (t *followed) id() string { return fmt.Sprintf("%s_%d", t.place.array, t.n%t.where.Chunk) }
+// id returns the ID of the task for Slurm's commands.
+func (t *followedTask) id() string { return fmt.Sprintf("%s_%d", t.place.array, t.n%t.where.Chunk) }
 
-// said is Slurm's last word on a task, in brackets.
-func (p place) said() string {
+// lastState returns the last known state of a task in parentheses, or "".
+func (p queueState) lastState() string {
 	if p.state == "" {
 		return ""
 	}
 	return fmt.Sprintf(" (Slurm says %s)", p.state)
 }
 
-// failure is why a task gave up, nil if it has not.
+// failure returns the failure of a task that gave up, or nil.
 func (s *Submission) failure(task int) (*Failure, error) {
-	raw, err := os.ReadFile(s.verdict(task))
+	raw, err := os.ReadFile(s.failureFile(task))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
@@ -483,13 +489,14 @@ func (s *Submission) failure(task int) (*Failure, error) {
 	}
 	var f Failure
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", s.verdict(task), err)
+		return nil, fmt.Errorf("%s is damaged: %w", s.failureFile(task), err)
 	}
 	return &f, nil
 }
 
-// Cancel takes all of a submission's tasks out of the queue and ends those that run; what they have made is kept, and a
-// later submission goes on from there. Followers of the submission end; those of others that rely on its tasks send them anew.
+// Cancel removes all tasks of a submission from the queue and ends those that run. Their checkpoints and results are
+// kept, and a later submission continues from them. Followers of this submission end. Followers of other submissions
+// that rely on its tasks submit them again.
 func (s *Submission) Cancel(ctx context.Context) error {
 	if err := s.mark(cancelled); err != nil {
 		return err
@@ -501,7 +508,7 @@ func (s *Submission) Cancel(ctx context.Context) error {
 	jobs := make(map[string]bool)
 	for _, array := range q {
 		for _, p := range array {
-			if p.waits() && !jobs[p.array] {
+			if p.active() && !jobs[p.array] {
 				jobs[p.array] = true
 				if _, err := run(ctx, "scancel", p.array); err != nil {
 					return err

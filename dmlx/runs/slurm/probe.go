@@ -18,30 +18,29 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// notSeen is the exit code of a script that does not find the program in the store.
-const notSeen = 66
+// exitNotSeen is the exit code of a script that does not find the program in the store.
+const exitNotSeen = 66
 
-// notSame is that of a script that finds another program there.
-const notSame = 67
+// exitNotSame is the exit code of a script that finds another program there.
+const exitNotSame = 67
 
-// Files of a probe's folder.
+// Files in the folder of a probe.
 const (
-	hereFile  = "here"
-	thereFile = "there.json"
+	nonceFile  = "here"
+	answerFile = "there.json"
 )
 
-// there is what the probe finds on a node.
-type there struct {
+// probeAnswer is written by the probe on the node.
+type probeAnswer struct {
 	Nonce   string `json:"nonce"`
 	Host    string `json:"host"`
 	Backend string `json:"backend"`
 	Error   string `json:"error,omitempty"`
 }
 
-// probe finds by a job of its own whether a node can do what the array's tasks will: see the same store, write to it so that
-// it is seen here, respect its locks, and start the program and its backend.
+// probe runs a job that checks whether a node can do the tasks of the array; see [Submit].
 func (s *Submission) probe(ctx context.Context, o Options) error {
-	unlock, err := s.store.Lock(ctx, "probe") // One at a time; and the node is to find it taken.
+	unlock, err := s.store.Lock(ctx, "probe") // One probe at a time; and the node must find the lock taken.
 	if err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	}
 	defer os.RemoveAll(dir)
 	nonce := rand.Text()
-	if err := durable.WriteFile(filepath.Join(dir, hereFile), []byte(nonce), 0o644); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, nonceFile), []byte(nonce), 0o644); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, s.Sbatch...)
@@ -68,11 +67,11 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 		return err
 	}
 	id, _, _ = strings.Cut(id, ";")
-	o.say("probe: job %s looks whether the nodes see the run store", id)
+	o.say("probe: job %s checks whether the nodes see the run store", id)
 	answer, err := s.awaitProbe(ctx, o, id, dir, nonce)
 	if err != nil {
 		if ctx.Err() != nil {
-			_, _ = run(context.WithoutCancel(ctx), "scancel", id) // It ends by itself, too.
+			_, _ = run(context.WithoutCancel(ctx), "scancel", id) // Otherwise it ends by itself.
 		}
 		return err
 	}
@@ -84,12 +83,12 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	return durable.WriteFile(passed, append(raw, '\n'), 0o666)
 }
 
-// awaitProbe waits for the node's answer, or for the end of the job without one.
-func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce string) (*there, error) {
+// awaitProbe waits until the node answers, or the job ends without an answer.
+func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce string) (*probeAnswer, error) {
 	pause, ended := 200*time.Millisecond, 0
 	for {
-		var answer there
-		raw, err := os.ReadFile(filepath.Join(dir, thereFile))
+		var answer probeAnswer
+		raw, err := os.ReadFile(filepath.Join(dir, answerFile))
 		if err == nil {
 			err = json.Unmarshal(raw, &answer)
 		}
@@ -98,18 +97,19 @@ func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce s
 			return nil, fmt.Errorf("nothing was submitted: on %s, %s", answer.Host, answer.Error)
 		case err == nil && answer.Nonce == nonce:
 			return &answer, nil
-		case ended > 3: // It has had the time to be seen.
+		case ended > 3: // An answer would be visible by now.
 			return nil, s.unanswered(ctx, id)
 		}
 		job, err := run(ctx, "scontrol", "--oneliner", "show", "job", id)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		state := place{state: field(job, "JobState")}
-		if err != nil || !state.waits() {
+		state := queueState{state: field(job, "JobState")}
+		if err != nil || !state.active() {
 			ended++
-		} else if o.Progress != nil && !state.runs() {
-			o.Progress(Status{Jobs: len(s.Tasks), Pending: len(s.Tasks), Reason: "the probe waits: " + strings.Replace(field(job, "Reason"), "None", "to be scheduled", 1)})
+		} else if o.Progress != nil && !state.running() {
+			reason := "the probe waits: " + strings.Replace(field(job, "Reason"), "None", "to be scheduled", 1)
+			o.Progress(Status{Jobs: len(s.Tasks), Pending: len(s.Tasks), Reason: reason})
 		}
 		select {
 		case <-ctx.Done():
@@ -120,36 +120,38 @@ func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce s
 	}
 }
 
-// unanswered says what is known of a probe that ended without a word.
+// unanswered returns an error that explains a probe without an answer.
 func (s *Submission) unanswered(ctx context.Context, id string) error {
 	job, err := run(ctx, "scontrol", "--oneliner", "show", "job", id)
 	if err != nil {
 		return fmt.Errorf("nothing was submitted: the probe, job %s, ended without an answer: %w", id, err)
 	}
 	host, code := field(job, "NodeList"), field(job, "ExitCode")
-	if code == fmt.Sprintf("%d:0", notSeen) {
-		return fmt.Errorf("nothing was submitted: node %s does not see the run store %s: choose one on a file system that the nodes share, by --store", host, s.store.Dir)
+	if code == fmt.Sprintf("%d:0", exitNotSeen) {
+		return fmt.Errorf("nothing was submitted: node %s does not see the run store %s: choose one on a file system "+
+			"that the nodes share, with --store", host, s.store.Dir)
 	}
-	if code == fmt.Sprintf("%d:0", notSame) {
-		return fmt.Errorf("nothing was submitted: on node %s, %s is another program than the one that was put there: "+
-			"see who may write to the run store", host, s.program())
+	if code == fmt.Sprintf("%d:0", exitNotSame) {
+		return fmt.Errorf("nothing was submitted: on node %s, %s is not the program that was stored there: "+
+			"check who may write to the run store", host, s.program())
 	}
-	return fmt.Errorf("nothing was submitted: the probe, job %s on node %s, ended without an answer in the run store %s: Slurm says %s, exit code %s; the nodes may not see or write "+
-		"the store, or not start the program", id, host, s.store.Dir, field(job, "JobState"), code)
+	return fmt.Errorf("nothing was submitted: the probe, job %s on node %s, ended without an answer in the run store %s: "+
+		"Slurm says %s, exit code %s; perhaps the node cannot see or write the store, or cannot start the program",
+		id, host, s.store.Dir, field(job, "JobState"), code)
 }
 
-// Probe answers a probe on the node, by the command line
+// Probe answers a probe on the node. The command line is
 //
 //	dmlx runs probe --dir FOLDER --nonce TEXT
 func (w Worker) Probe(dir, nonce string) error {
-	answer := there{Nonce: nonce, Host: hostname()}
+	answer := probeAnswer{Nonce: nonce, Host: hostname()}
 	err := func() error {
-		raw, err := os.ReadFile(filepath.Join(dir, hereFile))
+		raw, err := os.ReadFile(filepath.Join(dir, nonceFile))
 		if err != nil {
 			return err
 		}
 		if string(raw) != nonce {
-			return fmt.Errorf("%s is another folder than where the runs were submitted", dir)
+			return fmt.Errorf("%s is not the folder of that name on the submitting machine", dir)
 		}
 		store, err := runs.OpenStore(filepath.Dir(filepath.Dir(filepath.Dir(dir))))
 		if err != nil {
@@ -158,7 +160,8 @@ func (w Worker) Probe(dir, nonce string) error {
 		if held, err := store.Locked("probe"); err != nil {
 			return err
 		} else if !held {
-			return errors.New("locks of the run store are not seen by other machines, so that a run could be made twice: mount it with them (on NFS, not nolock or local_lock)")
+			return errors.New("other machines do not see the locks of the run store, so that two could write one run: " +
+				"mount it with locks (on NFS without nolock or local_lock)")
 		}
 		choice, err := w.Open()
 		if err != nil {
@@ -172,7 +175,7 @@ func (w Worker) Probe(dir, nonce string) error {
 	}
 	raw, fault := json.Marshal(answer)
 	if fault == nil {
-		fault = durable.WriteFile(filepath.Join(dir, thereFile), raw, 0o666)
+		fault = durable.WriteFile(filepath.Join(dir, answerFile), raw, 0o666)
 	}
 	return errors.Join(err, fault)
 }

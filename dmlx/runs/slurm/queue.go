@@ -11,25 +11,26 @@ import (
 	"strings"
 )
 
-// installed tells whether Slurm's commands are here.
+// installed returns an error if the commands of Slurm are not on the PATH.
 func installed() error {
 	for _, name := range []string{"sbatch", "squeue", "scontrol", "scancel"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return fmt.Errorf("%s, a command of Slurm, is not on this machine's PATH: submit from where the cluster's jobs are submitted, or make the runs here", name)
+			return fmt.Errorf("%s, a command of Slurm, is not on the PATH of this machine: submit from a login node "+
+				"of the cluster, or train without Slurm", name)
 		}
 	}
 	return nil
 }
 
-// scriptInput is where sbatch reads a batch script that it is handed.
+// scriptInput is the file from which sbatch reads its batch script.
 const scriptInput = "/dev/stdin"
 
-// submit calls sbatch with a batch script, which lies in no file on its way.
+// submit calls sbatch with a batch script on standard input, so that no file can be replaced.
 func submit(ctx context.Context, script string, args ...string) (string, error) {
 	return call(ctx, script, "sbatch", args...)
 }
 
-// run calls one of Slurm's commands and gives what it prints. The error is what it says itself, on one line.
+// run calls a command of Slurm and returns its output. The error is the error message of the command on one line.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	return call(ctx, "", name, args...)
 }
@@ -56,7 +57,7 @@ func call(ctx context.Context, input, name string, args ...string) (string, erro
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// maxArray is how many tasks an array may have.
+// maxArray returns the largest number of tasks of an array.
 func maxArray(ctx context.Context) (int, error) {
 	config, err := run(ctx, "scontrol", "show", "config")
 	if err != nil {
@@ -74,38 +75,40 @@ func maxArray(ctx context.Context) (int, error) {
 	return 0, errors.New("scontrol show config does not say MaxArraySize")
 }
 
-// place is where a task stands in Slurm's queue. The zero value is nowhere.
-type place struct {
-	state  string // Slurm's own word: PENDING, RUNNING, …
-	reason string // Why it waits.
-	array  string // The array's job.
+// queueState is the state of a task in the queue. The zero value means that the task is not there.
+type queueState struct {
+	state  string // As Slurm names it: PENDING, RUNNING, …
+	reason string // Why it is pending.
+	array  string // The job ID of the array.
 }
 
-// ended are the states from which a task does not go on by itself.
-var ended = []string{"", "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"}
+// ended are the states of tasks that have ended.
+var ended = []string{"", "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+	"PREEMPTED", "REVOKED", "TIMEOUT"}
 
-// waiting are the states from which it does, but not yet.
-var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "SUSPENDED"}
+// waiting are the states of tasks that are queued but do not run.
+var waiting = []string{"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT",
+	"SUSPENDED"}
 
-// waits tells whether the task is queued or runs.
-func (p place) waits() bool { return !slices.Contains(ended, p.state) }
+// active reports whether the task is queued or running.
+func (p queueState) active() bool { return !slices.Contains(ended, p.state) }
 
-// held tells whether Slurm lets the task wait until someone releases it, because it could not be started where it was sent. What
-// a person holds is theirs to release.
-func (p place) held() bool {
+// held reports whether Slurm holds the task because it could not be started. Tasks that a person holds are not meant.
+func (p queueState) held() bool {
 	reason := strings.ReplaceAll(p.reason, "_", " ")
-	return p.waits() && (reason == "launch failed requeued held" || reason == "JobHoldMaxRequeue")
+	return p.active() && (reason == "launch failed requeued held" || reason == "JobHoldMaxRequeue")
 }
 
-// runs tells whether the task runs, or is about to end.
-func (p place) runs() bool {
-	return p.waits() && !slices.Contains(waiting, p.state)
+// running reports whether the task is running or about to end.
+func (p queueState) running() bool {
+	return p.active() && !slices.Contains(waiting, p.state)
 }
 
-// queued is what Slurm knows of submissions: by array's name and index; index -1 is the rest of an array that was ended as one.
-type queued map[string]map[int]place
+// queued is the state of submissions in Slurm: by the name of the array and by index. Index −1 is the rest of an array
+// that was ended as a whole.
+type queued map[string]map[int]queueState
 
-func (q queued) at(s *Submission, task int) place {
+func (q queued) at(s *Submission, task int) queueState {
 	array := q[s.arrayName(task/s.Chunk*s.Chunk)]
 	if p, known := array[task%s.Chunk]; known {
 		return p
@@ -113,7 +116,7 @@ func (q queued) at(s *Submission, task int) place {
 	return array[-1]
 }
 
-// queue asks Slurm for all tasks of submissions: those that ended are there for a while.
+// queue asks Slurm for all tasks of submissions. Slurm lists ended tasks for a while, too.
 func queue(ctx context.Context, of ...*Submission) (queued, error) {
 	var names []string
 	for _, s := range of {
@@ -122,8 +125,9 @@ func queue(ctx context.Context, of ...*Submission) (queued, error) {
 		}
 	}
 	out := make(queued)
-	for names := range slices.Chunk(names, 500) { // A command line has an end.
-		text, err := run(ctx, "squeue", "--noheader", "--array", "--states=all", "--name="+strings.Join(names, ","), "--format=%j|%F|%K|%T|%r")
+	for names := range slices.Chunk(names, 500) { // The length of a command line is limited.
+		text, err := run(ctx, "squeue", "--noheader", "--array", "--states=all", "--name="+strings.Join(names, ","),
+			"--format=%j|%F|%K|%T|%r")
 		if err != nil {
 			return nil, err
 		}
@@ -132,8 +136,8 @@ func queue(ctx context.Context, of ...*Submission) (queued, error) {
 	return out, nil
 }
 
-// read adds lines of squeue. Of a task that is there several times, having been sent again, the one that goes on counts, or
-// the latest.
+// read adds lines of squeue. If a task occurs several times because it was submitted again, the active one counts, or
+// else the latest.
 func (q queued) read(text string) {
 	for line := range strings.Lines(text) {
 		f := strings.SplitN(strings.TrimSpace(line), "|", 5)
@@ -146,17 +150,17 @@ func (q queued) read(text string) {
 		}
 		array := q[f[0]]
 		if array == nil {
-			array = make(map[int]place)
+			array = make(map[int]queueState)
 			q[f[0]] = array
 		}
-		p, old := place{f[3], f[4], f[1]}, array[index]
-		if later := number(p.array) >= number(old.array); p.waits() && !old.waits() || p.waits() == old.waits() && later {
+		p, old := queueState{f[3], f[4], f[1]}, array[index]
+		if later := number(p.array) >= number(old.array); p.active() && !old.active() || p.active() == old.active() && later {
 			array[index] = p
 		}
 	}
 }
 
 func number(text string) int {
-	n, _ := strconv.Atoi(text) // What is none is the oldest.
+	n, _ := strconv.Atoi(text) // 0 if it is not a number, which counts as the oldest.
 	return n
 }

@@ -69,7 +69,7 @@ func command(ctx context.Context, args []string) error {
 	switch strings.Join(args[:2], " ") {
 	case "runs make":
 		say("begins, restarts: " + os.Getenv("SLURM_RESTART_COUNT"))
-		return w.Make(ctx, *manifest, *task)
+		return w.Run(ctx, *manifest, *task)
 	case "runs probe":
 		return w.Probe(*dir, *nonce)
 	case "submit jobs":
@@ -568,7 +568,7 @@ func TestAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := Worker{Open: openGo}
-	err = w.Make(t.Context(), s.path(manifestFile), 0)
+	err = w.Run(t.Context(), s.path(manifestFile), 0)
 	if err == nil || !strings.Contains(err.Error(), "another program than the one that was sent") || !strings.Contains(err.Error(), real[:12]) {
 		t.Error(err)
 	}
@@ -643,7 +643,7 @@ func TestCancel(t *testing.T) {
 	t.Setenv("DMLX_TEST_SLOW", "50ms")
 	o.NoProbe = true                                      // It would wait for the tasks.
 	relies, err := Submit(t.Context(), store, jobs(4), o) // All of it is queued by the other.
-	if err != nil || len(relies.own()) > 0 {
+	if err != nil || len(relies.ownTasks()) > 0 {
 		t.Fatalf("%+v, %v", relies, err)
 	}
 	if err := open[0].Cancel(t.Context()); err != nil {
@@ -652,7 +652,7 @@ func TestCancel(t *testing.T) {
 	if err := s.Follow(t.Context(), o); !errors.Is(err, errCancelled) {
 		t.Error(err)
 	}
-	if q, err := queue(t.Context(), s); err != nil || q.at(s, 3).waits() {
+	if q, err := queue(t.Context(), s); err != nil || q.at(s, 3).active() {
 		t.Errorf("%+v, %v", q, err)
 	}
 	queued := o
@@ -663,7 +663,7 @@ func TestCancel(t *testing.T) {
 	// What was taken over is known to who follows it later, without having it in memory.
 	ctx, cancel = context.WithCancel(t.Context())
 	o.Progress = func(s Status) {
-		if s.Running > 0 && len(relies.own()) == 4 { // What was cancelled may still be ending.
+		if s.Running > 0 && len(relies.ownTasks()) == 4 { // What was cancelled may still be ending.
 			cancel()
 		}
 	}
@@ -671,7 +671,7 @@ func TestCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	later, err := Open(store, relies.ID)
-	if err != nil || len(later.own()) != 4 {
+	if err != nil || len(later.ownTasks()) != 4 {
 		t.Fatalf("%+v, %v", later, err)
 	}
 	if st, err := later.Status(t.Context()); err != nil || st.Lost > 0 {
@@ -695,7 +695,7 @@ func TestTakenOverByTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 2 {
-		s.Tasks[n].In = "another"
+		s.Tasks[n].QueuedIn = "another"
 	}
 	if err := s.write(); err != nil {
 		t.Fatal(err)
@@ -705,13 +705,13 @@ func TestTakenOverByTwo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one.Tasks[0].In, one.Tasks[1].In = "another", "another" // As it was when it began to follow.
-		one.Tasks[n].In = ""
-		if err := (&follower{Submission: one}).keep(); err != nil {
+		one.Tasks[0].QueuedIn, one.Tasks[1].QueuedIn = "another", "another" // As it was when it began to follow.
+		one.Tasks[n].QueuedIn = ""
+		if err := (&follower{Submission: one}).saveTakenOver(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s, err = Open(store, s.ID); err != nil || len(s.own()) != 3 {
+	if s, err = Open(store, s.ID); err != nil || len(s.ownTasks()) != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -735,7 +735,7 @@ func TestPortraitBringsItsRun(t *testing.T) {
 		}
 	}()
 	s, err := Plan(t.Context(), store, jobs(4), o)
-	if err != nil || len(s.own()) != 1 || s.Tasks[s.own()[0]].Spec.Seed != 4 {
+	if err != nil || len(s.ownTasks()) != 1 || s.Tasks[s.ownTasks()[0]].Spec.Seed != 4 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	f, err := newFollower(s)
@@ -749,7 +749,7 @@ func TestPortraitBringsItsRun(t *testing.T) {
 	}
 	whole := jobs(1) // A run alone brings no portrait.
 	whole[0].Histograms = true
-	if s, err = Plan(t.Context(), store, whole, o); err != nil || len(s.own()) != 1 {
+	if s, err = Plan(t.Context(), store, whole, o); err != nil || len(s.ownTasks()) != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -813,9 +813,9 @@ func TestQueue(t *testing.T) {
 	q.read("dmlx-x-0|7|0|CANCELLED|None\ndmlx-x-0|9|0|PENDING|Priority\ndmlx-x-0|8|0|FAILED|NonZeroExitCode\n" +
 		"dmlx-x-0|7|1|RUNNING|None\ndmlx-x-0|9|1|COMPLETED|None\ndmlx-x-0|7|N/A|CANCELLED|None\n" +
 		"dmlx-x-10|5|1|OUT_OF_MEMORY|None\nnonsense\n")
-	want := []place{0: {"PENDING", "Priority", "9"}, 1: {"RUNNING", "None", "7"}, 2: {"CANCELLED", "None", "7"}, 11: {"OUT_OF_MEMORY", "None", "5"}}
+	want := []queueState{0: {"PENDING", "Priority", "9"}, 1: {"RUNNING", "None", "7"}, 2: {"CANCELLED", "None", "7"}, 11: {"OUT_OF_MEMORY", "None", "5"}}
 	for n := range s.Tasks {
-		expected := place{}
+		expected := queueState{}
 		switch {
 		case n < 3 || n == 11:
 			expected = want[n]
@@ -826,18 +826,18 @@ func TestQueue(t *testing.T) {
 			t.Errorf("task %d: %+v, want %+v", n, got, expected)
 		}
 	}
-	if p := q.at(s, 0); !p.waits() || p.runs() {
+	if p := q.at(s, 0); !p.active() || p.running() {
 		t.Error("a pending task waits")
 	}
 	for reason, held := range map[string]bool{"launch failed requeued held": true, "launch_failed_requeued_held": true, "JobHoldMaxRequeue": true, "JobHeldUser": false, "Priority": false} {
-		if p := (place{"PENDING", reason, "9"}); p.held() != held {
+		if p := (queueState{"PENDING", reason, "9"}); p.held() != held {
 			t.Errorf("%s: held %v", reason, p.held())
 		}
 	}
-	if p := q.at(s, 1); !p.waits() || !p.runs() {
+	if p := q.at(s, 1); !p.active() || !p.running() {
 		t.Error("a running task runs")
 	}
-	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []array{{0, []int{0, 1, 2, 5}}, {10, []int{1}}}) || spans(got[0].indices) != "0-2,5" {
+	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []jobArray{{0, []int{0, 1, 2, 5}}, {10, []int{1}}}) || indexRanges(got[0].indices) != "0-2,5" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -890,7 +890,7 @@ func timeTooShort(t *testing.T, id, array, index string) {
 				cancel()
 			}
 		}}
-		return w.Make(ctx, s.path(manifestFile), 0)
+		return w.Run(ctx, s.path(manifestFile), 0)
 	}
 	requeued := func() int {
 		calls, err := os.ReadFile(filepath.Join(bin, "calls"))

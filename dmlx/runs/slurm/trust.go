@@ -11,27 +11,27 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// A store may be a group's, so what lies in its folder .slurm may be anyone's. The rule: what decides which commands run
-// is taken from there only if it is the current user's own.
+// A group may share a store, so that anyone in it may write to its folder .slurm. The rule: files there decide which
+// commands run only if they belong to the current user.
 //
-//   - A manifest is sent, or a task of it is made, only if it and its submission's folder are the user's, no symbolic
-//     link leads to them, only the user may write to the manifest, and no one but the user and the group to the folder.
-//     Other users' submissions are listed and their runs are waited for, but nothing of them is sent.
-//   - A batch script is made from the manifest each time it is sent. It is never read from the store.
-//   - Programs lie in a folder to which only the user may write, and the batch script, of which sbatch keeps a copy,
-//     checks that the program is the user's and has the digest that was submitted, before it starts what it has checked.
+//   - A manifest is submitted, and its tasks are done, only if it and the folder of its submission belong to the user,
+//     no symbolic link leads to them, only the user may write the manifest, and only the user and the group may write
+//     to the folder. Submissions of other users are listed and followed, but never submitted.
+//   - The batch script is generated from the manifest for each submission. It is never read from the store.
+//   - Programs are in a folder to which only the user may write. Before the batch script, of which sbatch keeps a copy,
+//     starts the program, it checks that the program belongs to the user and has the submitted digest.
 
-// submissionName is how submissions are named.
+// submissionName matches the names of submissions.
 var submissionName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]*$`)
 
-// runName is how runs are named.
+// runName matches the hashes of runs.
 var runName = regexp.MustCompile(`^[0-9a-f]{12}$`)
 
-// digestText is a SHA-256.
+// digestText matches a SHA-256.
 var digestText = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// owned tells why something is not the current user's own, if so: another's, a symbolic link, or one to which others
-// may write. forbidden are the bits of its mode that let them.
+// owned returns an error unless a file or folder belongs to the current user, is no symbolic link, and has none of the
+// forbidden permission bits.
 func owned(path string, forbidden fs.FileMode) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -49,8 +49,9 @@ func owned(path string, forbidden fs.FileMode) error {
 	return nil
 }
 
-// mine tells why a submission is not the current user's own, if so: then nothing of it may be sent or made.
-func (s *Submission) mine() error {
+// checkOwner returns an error unless the submission belongs to the current user. Only then may its tasks be submitted
+// or done.
+func (s *Submission) checkOwner() error {
 	err := durable.NoLink(s.store.Dir, filepath.Join(folder, s.ID, manifestFile))
 	if err == nil {
 		err = owned(s.dir(), 0o002)
@@ -59,15 +60,15 @@ func (s *Submission) mine() error {
 		err = owned(s.path(manifestFile), 0o022)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not yours to send: %w", s.ID, err)
+		return fmt.Errorf("%s is not yours to submit: %w", s.ID, err)
 	}
 	return nil
 }
 
-// foreign tells whether a submission that has been written is not the user's own.
-func (s *Submission) foreign() bool { return s.is(manifestFile) && s.mine() != nil }
+// foreign reports whether a submission with a manifest belongs to another user.
+func (s *Submission) foreign() bool { return s.hasMark(manifestFile) && s.checkOwner() != nil }
 
-// bin is the user's folder of programs in the store: the first user's is bin, another's has the number of the user.
+// bin returns the user's folder for programs in the store: bin for its first user, bin-UID for others.
 func (s *Submission) bin() string {
 	dir := filepath.Join(s.store.Dir, folder, "bin")
 	if info, err := os.Lstat(dir); err == nil {
@@ -78,8 +79,8 @@ func (s *Submission) bin() string {
 	return dir
 }
 
-// makeFolders makes the submission's folder and those in it. Into those in it, where Slurm writes as the user, only
-// the user may write; the group may mark the submission.
+// makeFolders creates the folder of the submission and its subfolders. Only the user may write to the subfolders, where
+// Slurm writes as the user; the group may add marks to the submission.
 func (s *Submission) makeFolders() error {
 	if err := sharedFolder(filepath.Dir(s.dir()), 0o777); err != nil {
 		return err
@@ -95,8 +96,8 @@ func (s *Submission) makeFolders() error {
 	return nil
 }
 
-// sharedFolder makes a folder as the umask lets, or takes the one that is there. It is sticky if it is the user's:
-// what is in it can be renamed or removed by its owners alone.
+// sharedFolder creates a folder with the permissions of the umask, unless it exists. If it belongs to the user it is
+// made sticky, so that only the owners of its files can rename or remove them.
 func sharedFolder(path string, perm fs.FileMode) error {
 	if err := os.MkdirAll(path, perm); err != nil {
 		return err
@@ -111,7 +112,7 @@ func sharedFolder(path string, perm fs.FileMode) error {
 	return os.Chmod(path, info.Mode().Perm()|fs.ModeSticky)
 }
 
-// ownFolder makes a folder to which only the user may write, whatever the umask is, or checks that it is one.
+// ownFolder creates a folder to which only the user may write, independent of the umask, or checks an existing one.
 func ownFolder(path string) error {
 	err := os.Mkdir(path, 0o755)
 	if err != nil && !os.IsExist(err) {

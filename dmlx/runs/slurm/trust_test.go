@@ -77,7 +77,7 @@ func TestWhatIsSentIsOnesOwn(t *testing.T) {
 			if c.sent && (!strings.Contains(text, s.Script()) || strings.Contains(text, "job.sh")) {
 				t.Errorf("its script was not handed to sbatch:\n%s", text)
 			}
-			if err := (Worker{Open: openGo}).Make(t.Context(), s.path(manifestFile), 0); (err == nil) != c.sent || err != nil && !strings.Contains(err.Error(), "is not yours to send") {
+			if err := (Worker{Open: openGo}).Run(t.Context(), s.path(manifestFile), 0); (err == nil) != c.sent || err != nil && !strings.Contains(err.Error(), "is not yours to send") {
 				t.Errorf("made: %v", err)
 			}
 			if c.sent {
@@ -112,7 +112,7 @@ func TestVanishedRunsOfOthersAreTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	own.ID += "-own"
-	own.Tasks[0].In = other.ID
+	own.Tasks[0].QueuedIn = other.ID
 	if err := own.Follow(t.Context(), Options{Poll: 5 * time.Millisecond, Retries: 1}); err == nil {
 		t.Error("no one made it")
 	}
@@ -177,7 +177,7 @@ func TestTheKeptProgram(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.mine(); err != nil {
+			if err := s.checkOwner(); err != nil {
 				t.Error(err)
 			}
 			for _, path := range []string{s.program(), filepath.Dir(s.program()), filepath.Join(store.Dir, folder, "bin"), s.path(logDir)} {
@@ -198,7 +198,7 @@ func TestTheKeptProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			var exit *exec.ExitError
-			if out, err := start(); !errors.As(err, &exit) || exit.ExitCode() != notSame || strings.Contains(out, "evil") {
+			if out, err := start(); !errors.As(err, &exit) || exit.ExitCode() != exitNotSame || strings.Contains(out, "evil") {
 				t.Errorf("a program that was replaced: %v: %s", err, out)
 			}
 			// The next submission puts it right.
@@ -214,7 +214,7 @@ func TestTheKeptProgram(t *testing.T) {
 			if err := os.Chown(s.program(), 65534, -1); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := start(); !errors.As(err, &exit) || exit.ExitCode() != notSame {
+			if out, err := start(); !errors.As(err, &exit) || exit.ExitCode() != exitNotSame {
 				t.Errorf("another's program: %v: %s", err, out)
 			}
 			before := s.program()

@@ -1,6 +1,5 @@
-// Package bench measures how fast this machine does what takes most of the time: surgery, losses, training steps, whole
-// runs, photographs, recall, the run store and notebook cells. With a Python that has them it measures PyTorch and
-// others beside it.
+// Package bench measures the speed of this machine: gradient surgery, losses, training steps, whole runs, image
+// decoding, recall, the run store and notebook cells. It can measure PyTorch and other Python libraries for comparison.
 package bench
 
 import (
@@ -51,37 +50,37 @@ func (m Measurement) String() string {
 	return line
 }
 
-// measured sums up one value or more.
+// measured returns the measurement of one or more values.
 func measured(name, size, unit string, values ...float64) Measurement {
 	values = slices.Sorted(slices.Values(values))
 	quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
 	return Measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), values[0], len(values)}
 }
 
-// Options say what to measure and what the benchmarks need of the command.
+// Options are the options of [Run], with functions of the command that the benchmarks call.
 type Options struct {
 	// Choice is the backend to measure.
 	Choice *backend.Choice
-	// Only names the benchmarks to run; none is all of them.
+	// Only names the benchmarks to run; if empty, all run.
 	Only []string
-	// Peer is a Python interpreter that has the libraries to compare with, or "".
+	// Peer is a Python interpreter with the libraries to compare with, or "".
 	Peer string
 	// Report is called with each line as soon as it is measured.
 	Report func(Measurement)
-	// Logf tells the user what goes on.
+	// Logf prints a message for the user.
 	Logf func(format string, args ...any)
-	// Spawn trains jobs in another process, several of them at once.
+	// Spawn trains jobs in another process, parallel of them at a time.
 	Spawn func(ctx context.Context, store *runs.Store, jobs []runs.Job, parallel int) error
-	// List does what "dmlx runs list" does with a store.
+	// List does the work of "dmlx runs list" on a store.
 	List func(store *runs.Store) error
-	// Lab returns the JupyterLab to run notebook cells in.
+	// Lab returns the JupyterLab that runs notebook cells.
 	Lab func() (*lab.Lab, error)
 }
 
-// session is one call of Run.
+// session is the state of one call of [Run].
 type session struct {
 	Options
-	lines []Measurement // Those so far.
+	lines []Measurement // The measurements so far.
 }
 
 func (b *session) report(m Measurement) {
@@ -89,7 +88,7 @@ func (b *session) report(m Measurement) {
 	b.Report(m)
 }
 
-// benchmarks are in the order in which they run.
+// benchmarks lists all benchmarks in the order in which they run.
 var benchmarks = []struct {
 	name string
 	run  func(*session, context.Context) error
@@ -116,8 +115,7 @@ func Names() []string {
 	return names
 }
 
-// Run measures what the options ask for. It stops at the first benchmark that fails; its error has the benchmark's
-// name.
+// Run runs the benchmarks of the options. It stops at the first that fails; its error names the benchmark.
 func Run(ctx context.Context, o Options) error {
 	b := &session{Options: o}
 	for _, of := range benchmarks {
@@ -137,8 +135,8 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// repeat times f, after one call that is not counted, for about two seconds and at least five times; what takes more
-// than ten seconds, once.
+// repeat times f for about two seconds and at least five times, after a first call that does not count. If the first
+// call takes more than ten seconds, it is the only one and counts.
 func repeat(ctx context.Context, f func() error) (milliseconds []float64, err error) {
 	first := time.Now()
 	if err := f(); err != nil {
@@ -160,7 +158,7 @@ func repeat(ctx context.Context, f func() error) (milliseconds []float64, err er
 	return milliseconds, nil
 }
 
-// repeatCall times a graph as [repeat] does: a call is not done before its outputs are here.
+// repeatCall times a graph as [repeat] does. A call ends when its outputs are on the host.
 func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds []float64, err error) {
 	return repeat(ctx, func() error {
 		out, err := exec.Call(in...)
@@ -179,7 +177,7 @@ func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds 
 	})
 }
 
-// gaussian is a batch of n embeddings in classes of 8, as an untrained network might give them.
+// gaussian returns a batch of n random embeddings in classes of 8.
 func gaussian(n, dim int) (values []float32, labels []int64) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	values, labels = make([]float32, n*dim), make([]int64, n)
@@ -192,7 +190,7 @@ func gaussian(n, dim int) (values []float32, labels []int64) {
 	return values, labels
 }
 
-// quickBatch is that of the quick preset, B and D.
+// quickBatch is the batch size B and dimension D of the quick preset.
 var quickBatch = [2]int{64, 32}
 
 const surgeryLine = "surgery forward and backward"
@@ -225,7 +223,7 @@ func (b *session) surgery(ctx context.Context) error {
 	return nil
 }
 
-// presetSpec is a run of a preset.
+// presetSpec returns a run of a preset by the paper's best rule.
 func presetSpec(preset, data string) (runs.Spec, error) {
 	p, err := presets.Parse(preset)
 	if err != nil {
@@ -238,7 +236,7 @@ func presetSpec(preset, data string) (runs.Spec, error) {
 	return p.Spec(data, rule, 1)
 }
 
-// inEmptyStore runs a spec from nothing.
+// inEmptyStore trains a spec in a new store.
 func inEmptyStore(ctx context.Context, c *backend.Choice, spec runs.Spec,
 	progress func(runs.Progress)) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
@@ -294,7 +292,7 @@ func (b *session) recall(ctx context.Context) error {
 	return nil
 }
 
-// run times whole processes: a run in this one would find graphs that are compiled.
+// run times whole processes, since this process keeps compiled graphs.
 func (b *session) run(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -330,8 +328,8 @@ func (b *session) run(ctx context.Context) error {
 	return nil
 }
 
-// importsCell comes first, as in the notebooks; diagramCell builds a rule and draws its triplet diagram. Each
-// repetition is another program.
+// importsCell is the first cell, as in the notebooks; diagramCell builds a rule and draws its triplet diagram.
+// REPETITION makes each repetition another program.
 const (
 	importsCell = `import (
 	"github.com/gradient-surgery/dml/dmlx"
@@ -358,7 +356,7 @@ func (b *session) cell(ctx context.Context) error {
 	if err := l.Setup(ctx); err != nil {
 		return err
 	}
-	// In the checkout, since the kernel finds it from the notebook's folder.
+	// The kernel finds the checkout from the notebook's folder.
 	dir, err := os.MkdirTemp(filepath.Join(l.Root, "notebooks"), ".bench-")
 	if err != nil {
 		return err
@@ -394,7 +392,7 @@ func (b *session) cell(ctx context.Context) error {
 	}
 	var times []float64
 	err = l.Execute(ctx, path, lab.ExecuteOptions{Timeout: 5 * time.Minute, Cell: func(cell, _ int, seconds float64) {
-		if cell > 3 { // The first ones fill the build cache.
+		if cell > 3 { // The first cells fill the build cache.
 			times = append(times, seconds)
 		}
 	}})
@@ -405,7 +403,7 @@ func (b *session) cell(ctx context.Context) error {
 	return nil
 }
 
-// peer measures other libraries at the same sizes on the same kind of device, and reports our times over theirs.
+// peer measures other libraries at the same sizes on the same kind of device, and reports the ratios of the times.
 func (b *session) peer(ctx context.Context) error {
 	device := "cuda"
 	if onCPU(b.Choice) {
@@ -419,22 +417,22 @@ func (b *session) peer(ctx context.Context) error {
 	}
 	var lines []struct {
 		Name, Size string
-		Ours       string // The name of our line to compare it with.
+		Ours       string // The name of this module's line to compare with.
 		Times      []float64
 	}
 	if err := json.Unmarshal(out, &lines); err != nil {
 		return fmt.Errorf("bench.py did not print its list of measurements: %w", err)
 	}
-	ours := b.lines
+	own := b.lines
 	for _, line := range lines {
 		if len(line.Times) == 0 {
 			return fmt.Errorf("bench.py printed no times for %s", line.Name)
 		}
 		peer := measured(line.Name, line.Size, "ms", line.Times...)
 		b.report(peer)
-		for _, our := range ours {
-			if our.Name == line.Ours && strings.HasSuffix(our.Size, line.Size) {
-				b.report(measured("ratio to "+line.Name, our.Size, "×", our.Value/peer.Value))
+		for _, m := range own {
+			if m.Name == line.Ours && strings.HasSuffix(m.Size, line.Size) {
+				b.report(measured("ratio to "+line.Name, m.Size, "×", m.Value/peer.Value))
 			}
 		}
 	}

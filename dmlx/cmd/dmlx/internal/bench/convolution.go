@@ -13,7 +13,7 @@ import (
 // convolutionLayer is a convolution of ResNet-18 at 224 pixels; peer/bench.py has the same.
 type convolutionLayer struct {
 	pixels, in, out, kernel, stride int
-	times                           float64 // How many there are.
+	times                           float64 // Number of such layers.
 }
 
 var convolutionLayers = []convolutionLayer{
@@ -27,8 +27,8 @@ var convolutionLayers = []convolutionLayer{
 	{7, 512, 512, 3, 1, 3},
 }
 
-// convolution times what most of a training step of ResNet-18 is: its convolutions and their gradients, layer by layer,
-// and together but for the three of single pixels. Images need no gradient.
+// convolution times the convolutions of ResNet-18 and their gradients, which take most of a training step: layer by
+// layer, and their sum without the three 1×1 convolutions. Images need no gradient.
 func (b *session) convolution(ctx context.Context) error {
 	const batch = 16
 	var total float64
@@ -42,7 +42,7 @@ func (b *session) convolution(ctx context.Context) error {
 			if l.in == 3 {
 				by = by[:1]
 			}
-			out := []*graph.Node{graph.ReduceAllSum(y)} // Sums, so that what comes to the host is small.
+			out := []*graph.Node{graph.ReduceAllSum(y)} // Sums are small to copy to the host.
 			for _, gradient := range graph.Gradient(graph.ReduceAllSum(graph.Mul(y, v)), by...) {
 				out = append(out, graph.ReduceAllSum(gradient))
 			}
@@ -65,7 +65,7 @@ func (b *session) convolution(ctx context.Context) error {
 	return nil
 }
 
-// noise is a tensor of standard normal numbers.
+// noise returns a tensor of standard normal numbers.
 func noise(n, height, width, channels int) *tensors.Tensor {
 	values, _ := gaussian(n*height*width, channels)
 	return tensors.FromFlatDataAndDimensions(values, n, height, width, channels)

@@ -19,17 +19,17 @@ import (
 const (
 	photoWidth, photoHeight  = 500, 375
 	photoClasses, photosEach = 4, 48
-	photoSide                = 256 // Of what is kept of one.
+	photoSide                = 256 // Pixels of a cached photograph.
 )
 
 const decodeLine = "photographs decoded and kept"
 
-// photoSize says how many photographs there are; the peer's line says the same.
+// photoSize describes the photographs; bench.py prints the same text.
 func photoSize() string {
 	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*photosEach, photoWidth, photoHeight, photoSide)
 }
 
-// input measures what comes before a step: photographs decoded and kept, once, and batches cut from what is kept.
+// input measures the input of training: photographs decoded into a cache, and batches cut from it.
 func (b *session) input(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// jobsBench are the ways to make several runs that are measured against each other.
+// jobsBench lists the ways to train several runs.
 //
-// What was seen on two cores of an AMD EPYC (virtual; XLA on the CPU; four runs of quick minicar, of two rules; other
-// load held off by the scheduler), in seconds of the clock, for runs of 300 steps (once, with the processor's seconds)
-// and of 120 steps (twice, the lower):
+// Measured on two virtual cores of an AMD EPYC with XLA on the CPU, for four runs of quick minicar by two rules, in
+// seconds of the clock: runs of 300 steps once, with CPU seconds in parentheses, and the faster of two repetitions with
+// runs of 120 steps:
 //
 //	                                          300 steps   120 steps
 //	one process, one at a time                51 (85)     27
@@ -27,21 +27,22 @@ import (
 //	two at once, a process each, one thread   52 (98)
 //	one process, one at a time, one thread    77 (80)
 //
-// So two at once in one process take 12 to 18 % longer than one after the other. In a process each they take no longer
-// but for what each has to compile anew, and gain nothing either: one run keeps 1.6 of two cores busy. A thread each is
-// no better, and gives other numbers, since how XLA adds up depends on how many threads it has: so threads are left as
-// they are, and a run's numbers do not depend on how many are made at once. More than two cores were not to be had for
-// measuring.
+// Two runs at a time in one process take 12 to 18 % longer than one after the other. In a process each they take about
+// as long, since one run keeps 1.6 of two cores busy and each process compiles its graphs again. One thread per process
+// is no faster, and changes the results, since the order of XLA's sums depends on the number of threads. Therefore the
+// number of threads is not changed, and results do not depend on the number of runs at a time. Machines with more cores
+// were not measured.
 var jobsBench = []struct {
 	name     string
 	jobs     int
 	separate bool
 }{
-	{"one process, one at a time", 1, false}, {"one process, two at once", 2, false}, {"two at once, a process each", 2,
-		true},
+	{"one process, one at a time", 1, false},
+	{"one process, two at once", 2, false},
+	{"two at once, a process each", 2, true},
 }
 
-// jobsEpochs is the length of its runs, in epochs of the quick preset.
+// jobsEpochs is the number of epochs of the runs.
 const jobsEpochs = 4
 
 func (b *session) jobs(ctx context.Context) error {
@@ -89,7 +90,7 @@ func (b *session) jobs(ctx context.Context) error {
 		return time.Since(start).Seconds(), err
 	}
 	seconds := make([][]float64, len(jobsBench))
-	for range 2 { // In turns, so that other load is shared.
+	for range 2 { // In turns, so that other load affects all alike.
 		for way := range jobsBench {
 			s, err := once(way)
 			if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
-// lossLine is the name of a loss's line; peer/bench.py knows it.
+// lossLine returns the name of a loss's measurement, which bench.py refers to.
 func lossLine(name string) string { return "loss " + name + " forward and backward" }
 
-// losses times each loss and its gradient at the unnormalized embeddings and proxies, of one batch.
+// losses times each loss and its gradient with respect to the unnormalized embeddings and proxies, for one batch.
 func (b *session) losses(ctx context.Context) error {
 	const n, dim = 512, 512
 	values, labels := gaussian(n, dim)

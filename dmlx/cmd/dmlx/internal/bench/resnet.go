@@ -18,10 +18,10 @@ import (
 type resnetStep struct {
 	arch            backbone.Arch
 	classes, images int
-	thrift          train.Memory
+	memory          train.Memory
 }
 
-// What a CPU does in minutes, and what the paper's setting asks of a GPU.
+// The steps that take minutes on a CPU, and those of the paper's setting on a GPU.
 var (
 	resnetOnCPU = []resnetStep{
 		{backbone.ResNet18, 4, 4, train.Memory{}},
@@ -57,7 +57,7 @@ func (b *session) resnet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		spec.Memory = s.thrift
+		spec.Memory = s.memory
 		times, peak, err := timeSteps(ctx, b.Choice, spec, 2)
 		if err != nil {
 			return err
@@ -69,8 +69,8 @@ func (b *session) resnet(ctx context.Context) error {
 	return nil
 }
 
-// someSteps returns a short run on drawn images from random weights. Its steps are as fast as any other run's of this
-// size.
+// someSteps returns a short run on drawn images from random weights. Its steps take as long as those of any other run
+// of this size.
 func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	spec, err := presetSpec("quick", "minicar")
 	if err != nil {
@@ -85,7 +85,8 @@ func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
 	return spec, nil
 }
 
-// StepText names everything that the time of a run's steps depends on, except the rule, which takes a hundredth of it.
+// StepText returns the settings that determine the time of a step. The rule is left out: it takes a hundredth of a
+// step.
 func StepText(s runs.Spec) string {
 	text := fmt.Sprintf("%s, B=%d, %d px", s.Arch, s.Batch(), s.Size)
 	if s.Precision != "" {
@@ -100,14 +101,14 @@ func StepText(s runs.Spec) string {
 	return text
 }
 
-// StepTime returns the median time in milliseconds of some training steps that are as large as those of a run.
+// StepTime returns the median time in milliseconds of a few training steps of the size of a run's.
 func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, error) {
 	s, err := someSteps(spec.Arch, spec.Size, spec.ClassesPerBatch, spec.ImagesPerClass)
 	if err != nil {
 		return 0, err
 	}
 	s.Pad, s.Dim, s.Memory = spec.Pad, spec.Dim, spec.Memory
-	s.StepsPerEpoch = 5 // On a CPU one of the paper preset takes half a minute.
+	s.StepsPerEpoch = 5 // A step of the paper preset takes half a minute on a CPU.
 	times, _, err := timeSteps(ctx, c, s, 2)
 	if err != nil {
 		return 0, err
@@ -115,8 +116,8 @@ func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, 
 	return measured("", "", "", times...).Value, nil
 }
 
-// timeSteps trains a run from nothing. It returns the milliseconds of each of its steps except the first ones, which
-// compile and fill the queue, and the most memory in MB that they took, as [watchPeak] does.
+// timeSteps trains a run in a new store. It returns the milliseconds of each step, except the first ones, which compile
+// and fill the queue, and the peak memory in MB, as [watchPeak] does.
 func timeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int) (milliseconds []float64,
 	peak float64, err error) {
 	var last time.Time
@@ -140,8 +141,8 @@ func timeSteps(ctx context.Context, c *backend.Choice, spec runs.Spec, first int
 	return milliseconds, peak, err
 }
 
-// watchPeak begins to watch this process's memory. peak returns the most that it has held since, in MB, or 0 on any
-// system but Linux.
+// watchPeak starts to watch this process's memory. peak returns the peak since then in MB, or 0 on any system other
+// than Linux.
 func watchPeak() (peak func() float64) {
 	debug.FreeOSMemory()
 	if os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) != nil {
@@ -150,10 +151,10 @@ func watchPeak() (peak func() float64) {
 	return func() float64 { return float64(host.Memory("self/status", "VmHWM")) / (1 << 20) }
 }
 
-// reportPeak reports what [watchPeak] saw, if the backend computes on the CPU: the process does not hold a GPU's
-// memory.
+// reportPeak reports the result of [watchPeak] if the backend computes on the CPU, since a GPU's memory is not the
+// process's.
 func (b *session) reportPeak(size string, peak float64) {
 	if b.Choice.Name == "xla:cpu" && peak > 0 {
-		b.report(measured("the process's memory at most", size, "MB", peak))
+		b.report(measured("peak memory of the process", size, "MB", peak))
 	}
 }

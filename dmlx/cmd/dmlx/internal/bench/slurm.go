@@ -11,9 +11,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )
 
-// Slurm sends runs of the smoke preset through Slurm and returns their pace. They lie in a folder below dir, which must
-// be on a file system that the nodes see and is removed again. It fails if a run is missing or was trained twice, or if
-// the context ends, which cancels the jobs.
+// Slurm sends runs of the smoke preset through Slurm and returns the throughput. Their store is a temporary folder in
+// dir, which the nodes must share. It fails if a run is missing or was trained twice, or if the context ends, which
+// cancels the jobs.
 func Slurm(ctx context.Context, dir string, results int,
 	send func(context.Context, *runs.Store, []runs.Job) error) ([]Measurement, error) {
 	dir, err := os.MkdirTemp(dir, ".bench-")
@@ -36,8 +36,8 @@ func Slurm(ctx context.Context, dir string, results int,
 	}
 	start := time.Now()
 	if err := send(ctx, store, runs.Jobs(specs...)); err != nil {
-		if stopped := ctx.Err(); stopped != nil { // Elsewhere the runs go on; here their folder is removed.
-			err = fmt.Errorf("stopped, and what was queued is canceled: %w", stopped)
+		if stopped := ctx.Err(); stopped != nil { // Other runs would continue, but the folder of these is removed.
+			err = fmt.Errorf("stopped; the queued runs are canceled: %w", stopped)
 		}
 		return nil, errors.Join(err, endAll(context.WithoutCancel(ctx), store))
 	}
@@ -46,15 +46,15 @@ func Slurm(ctx context.Context, dir string, results int,
 	if err != nil {
 		return nil, err
 	}
-	made, trained := 0, 0.0
+	finished, trained := 0, 0.0
 	for _, e := range entries {
 		if e.Result != nil {
-			made++
+			finished++
 			trained += e.Result.Seconds
 		}
 	}
-	if made != results || len(entries) != results {
-		return nil, fmt.Errorf("%d runs were sent, and the store has %d finished ones of %d", results, made, len(entries))
+	if finished != results || len(entries) != results {
+		return nil, fmt.Errorf("%d runs were sent, but the store has %d finished runs of %d", results, finished, len(entries))
 	}
 	size := fmt.Sprintf("%d smoke runs", results)
 	return []Measurement{
@@ -64,7 +64,7 @@ func Slurm(ctx context.Context, dir string, results int,
 	}, nil
 }
 
-// endAll cancels what is queued for a store, and waits until none of it runs; not for ever.
+// endAll cancels all submissions of a store and waits, at most half a minute each, until no run is left.
 func endAll(ctx context.Context, store *runs.Store) error {
 	open, err := slurm.Unfinished(store)
 	if err != nil {

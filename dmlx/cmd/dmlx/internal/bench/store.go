@@ -17,13 +17,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// storeRuns is how many runs the store has that is measured, and storeStudy the table that is made from it.
+// storeRuns is the number of runs in the store, and storeStudy the table that is computed from it.
 const (
 	storeRuns  = 100_000
 	storeStudy = "table3"
 )
 
-// store measures what is asked of a store of many runs, drawn ones in a folder that is removed again. They take half a
+// store measures the use of a store with many runs, in a temporary folder. Their results are drawn; they take half a
 // million small files in TMPDIR.
 func (b *session) store(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
@@ -61,7 +61,7 @@ func (b *session) store(ctx context.Context) error {
 		}},
 		{"a run by its first digits", func() error {
 			_, err := store.Find("0123")
-			if err != nil && ctx.Err() == nil { // Whether there is one is chance.
+			if err != nil && ctx.Err() == nil { // A run of this name may or may not exist.
 				err = nil
 			}
 			return err
@@ -83,7 +83,7 @@ func (b *session) store(ctx context.Context) error {
 	return nil
 }
 
-// fillStore draws runs: those of a table, and others that differ in their seeds.
+// fillStore writes drawn results of runs: those of a table, and others that differ in their seeds.
 func fillStore(ctx context.Context, store *runs.Store, preset presets.Preset, n int) error {
 	study, err := paper.ParseStudy(storeStudy)
 	if err != nil {
@@ -118,7 +118,7 @@ func fillStore(ctx context.Context, store *runs.Store, preset presets.Preset, n 
 		add(spec)
 	}
 	group, drawing := errgroup.WithContext(ctx)
-	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // They wait for the disk.
+	group.SetLimit(4 * runtime.GOMAXPROCS(0)) // They mostly wait for the disk.
 	for i, spec := range specs {
 		if drawing.Err() != nil {
 			break
@@ -129,8 +129,9 @@ func fillStore(ctx context.Context, store *runs.Store, preset presets.Preset, n 
 			for _, name := range []string{"metrics.jsonl", train.EmbeddingsFile} {
 				files[name] = fmt.Append(nil, name, i)
 			}
-			return store.Put(&runs.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: runs.Version(), DataDigest: "0", Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Measures: train.Measures{Recall: map[int]float64{1: k, 2: k, 4: k,
-				8: k}, Queries: 1000}}, files)
+			measures := train.Measures{Recall: map[int]float64{1: k, 2: k, 4: k, 8: k}, Queries: 1000}
+			return store.Put(&runs.Result{Spec: spec, Backend: "drawn", Machine: "none", Version: runs.Version(),
+				DataDigest: "0", Date: time.Unix(int64(1e9+i), 0).UTC(), Seconds: 30, Measures: measures}, files)
 		})
 	}
 	if err := group.Wait(); err != nil {

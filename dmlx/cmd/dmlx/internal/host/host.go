@@ -1,4 +1,4 @@
-// Package host reads what Linux says about this machine and this process.
+// Package host reads the memory of this machine and its settings from Linux.
 package host
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 // Memory returns a line of a file below /proc in bytes, such as "MemAvailable" of meminfo (the machine) or "VmHWM" of
-// self/status (this process). It returns 0 if there is no such line, which is so on any system but Linux.
+// self/status (this process). It returns 0 if there is no such line, as on any other system.
 func Memory(file, line string) uint64 {
 	raw, _ := os.ReadFile(filepath.Join("/proc", file))
 	for text := range strings.Lines(string(raw)) {

@@ -14,7 +14,7 @@ func TestHugePages(t *testing.T) {
 		{"always [madvise] never\n", "glibc.malloc.hugetlb=0", "no, GLIBC_TUNABLES", ""},
 		{"always [madvise] never\n", "glibc.malloc.check=1:glibc.malloc.hugetlb=1", "yes", ""},
 		{"[always] madvise never\n", "", "yes", ""},
-		{"always madvise [never]\n", "", "no, Linux gives none", ""},
+		{"always madvise [never]\n", "", "no, Linux has turned them off", ""},
 		{"", "", "not on", ""},
 	} {
 		status, ask := hugePages(c.offered, c.tunables)

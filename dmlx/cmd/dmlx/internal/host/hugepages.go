@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// TunablesEnv is read by glibc when a program starts, and never again.
+// TunablesEnv is the environment variable that glibc reads, once, when a program starts.
 const TunablesEnv = "GLIBC_TUNABLES"
 
 const hugePagesTunable = "glibc.malloc.hugetlb"
 
 // HugePages tells whether C code in this process, such as XLA's CPU plugin, gets huge pages of memory. A training step
-// of a ResNet there takes a gigabyte of new pages, and about a tenth less time if they are huge.
+// of a ResNet needs a gigabyte of new pages there, and about a tenth less time with huge pages.
 //
-// status is "yes", or "no" and why. ask is the value of GLIBC_TUNABLES with which a program gets huge pages, or "" if
-// asking changes nothing.
+// status is "yes", or "no" with the reason. ask is the value of GLIBC_TUNABLES that turns huge pages on, or "" if no
+// value does.
 func HugePages() (status, ask string) {
 	offered, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	return hugePages(string(offered), os.Getenv(TunablesEnv))
 }
 
-// hugePages is HugePages for what Linux offers, as in "always [madvise] never", and the value of GLIBC_TUNABLES.
+// hugePages returns the results of [HugePages] for the content of Linux's file, such as "always [madvise] never", and
+// the value of GLIBC_TUNABLES.
 func hugePages(offered, tunables string) (status, ask string) {
 	switch {
 	case offered == "":
@@ -29,14 +30,14 @@ func hugePages(offered, tunables string) (status, ask string) {
 	case strings.Contains(offered, "[always]"):
 		return "yes", ""
 	case !strings.Contains(offered, "[madvise]"):
-		return "no, Linux gives none", ""
+		return "no, Linux has turned them off", ""
 	}
 	for tunable := range strings.SplitSeq(tunables, ":") {
 		if value, ok := strings.CutPrefix(tunable, hugePagesTunable+"="); ok && value == "0" {
-			return "no, " + TunablesEnv + " forbids them", ""
+			return "no, " + TunablesEnv + " turns them off", ""
 		} else if ok {
 			return "yes", ""
 		}
 	}
-	return "no, Linux gives them on demand only", strings.TrimPrefix(tunables+":"+hugePagesTunable+"=1", ":")
+	return "no, Linux gives them only on request", strings.TrimPrefix(tunables+":"+hugePagesTunable+"=1", ":")
 }

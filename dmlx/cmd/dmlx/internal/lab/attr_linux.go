@@ -2,7 +2,7 @@ package lab
 
 import "syscall"
 
-// processAttributes let a process end gently with this one even if this one is killed.
+// processAttributes starts a process in a group of its own; it gets SIGTERM even if this process is killed.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

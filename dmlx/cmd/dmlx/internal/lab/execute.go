@@ -17,9 +17,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 )
 
-// ExecuteOptions are Execute's; the zero value will do.
+// ExecuteOptions are the options of [Lab.Execute]. The zero value has no limit.
 type ExecuteOptions struct {
-	Timeout time.Duration                       // What a cell may take; 0 is no limit.
+	Timeout time.Duration                       // Time limit of a cell; 0 is no limit.
 	Cell    func(cell, of int, seconds float64) // Called after each code cell; may be nil.
 }
 
@@ -28,15 +28,15 @@ type CellError struct {
 	Notebook string
 	Cell     int    // Counted over the code cells, from 1.
 	Source   string // The cell's.
-	Message  string // What it told: the compiler's or the program's words.
+	Message  string // Of the compiler or the program.
 }
 
 func (e *CellError) Error() string {
 	return fmt.Sprintf("%s: code cell %d (%s) failed: %s", e.Notebook, e.Cell, excerpt(e.Source), text.OneLine(e.Message))
 }
 
-// Execute runs a notebook from top to bottom in this checkout's kernel and saves it with its outputs. After a failure,
-// a *CellError if a cell is to blame, the file is as it was. Call Setup before.
+// Execute runs a notebook from top to bottom in this checkout's kernel and saves it with its outputs. After a failure
+// the file is unchanged; the error is a *CellError if a cell failed. Call Setup first.
 func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) error {
 	path, err := filepath.Abs(notebook)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 	return nil
 }
 
-// checkNotebook tells a wrong file before anything is started for it.
+// checkNotebook checks that a file is a notebook.
 func checkNotebook(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -106,12 +106,12 @@ func checkNotebook(path string) error {
 		Cells []json.RawMessage `json:"cells"`
 	}
 	if err := json.Unmarshal(data, &nb); err != nil || nb.Cells == nil {
-		return fmt.Errorf("%s is not a notebook", path)
+		return fmt.Errorf("%s is not a notebook: want a .ipynb file of JSON with cells", path)
 	}
 	return nil
 }
 
-// excerpt is the first line of a cell that is more than a bracket, a comment or an import.
+// excerpt returns the first line of a cell that is not just a bracket, a comment or an import.
 func excerpt(source string) string {
 	pick := ""
 	for line := range strings.Lines(source) {
@@ -129,7 +129,7 @@ func excerpt(source string) string {
 	return pick
 }
 
-// tail keeps the last part of what is written to it.
+// tail is a writer that keeps the last kilobytes.
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {

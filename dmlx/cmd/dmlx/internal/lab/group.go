@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps a terminal's interrupt away from a process, so that it is this program that stops it and what it
-// started: gently when the command's context ends, and if that does not help in stopWait, by force.
+// ownGroup starts a process in a group of its own, which a terminal's interrupt does not reach. This program stops the
+// group instead: by SIGTERM when the command's context ends, and by force after stopWait.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = processAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -23,27 +23,27 @@ type kernelSpec struct {
 	Env           map[string]string `json:"env"`
 }
 
-// newKernelSpec is GoNB with this checkout in each notebook's workspace, so that a cell imports its packages without
-// any set-up and sees edits at once. Plain errors are for reading by a program; otherwise GoNB marks up the source.
+// newKernelSpec returns the kernelspec of GoNB with this checkout in each notebook's workspace, so that cells import
+// its packages and see edits at once. With plainErrors a cell's errors are plain text; otherwise GoNB marks up the
+// source.
 func newKernelSpec(gonb, root, goFlags, experiment string, plainErrors bool) kernelSpec {
 	spec := kernelSpec{
 		Argv:        []string{gonb, "-go_work=" + root, "--kernel", "{connection_file}"},
 		DisplayName: KernelTitle,
 		Language:    "go",
-		// GoNB turns the message into the interrupt of the cell's program; a signal to itself would reach it as well
-		// but also "go build".
+		// GoNB passes the message on to the cell's program; a signal would also reach "go build".
 		InterruptMode: "message",
 		Env: map[string]string{
 			"GOPROXY": "off", // Saves the look-ups of the missing packages in every cell, 0.8 s each.
 			"GOFLAGS": kernelGoFlags(goFlags),
-			"GOWORK":  "", // The kernel makes a workspace of its own.
+			"GOWORK":  "", // The kernel creates its own workspace.
 		},
 	}
 	if plainErrors {
 		spec.Argv = append(spec.Argv, "-raw_error")
 	}
 	if runtime.GOARCH == "amd64" {
-		// A build setting that makes the Go backend's matrix products some ten times faster.
+		// It makes the Go backend's matrix products about ten times as fast.
 		if !slices.Contains(strings.Split(experiment, ","), "simd") {
 			experiment = strings.TrimPrefix(experiment+",simd", ",")
 		}
@@ -52,8 +52,8 @@ func newKernelSpec(gonb, root, goFlags, experiment string, plainErrors bool) ker
 	return spec
 }
 
-// kernelGoFlags are the user's GOFLAGS but for -mod, which a workspace refuses, and with the linker told to leave the
-// symbol table out: that halves the time in which a cell is linked.
+// kernelGoFlags returns the user's GOFLAGS without -mod, which a workspace rejects, and with the linker flag that omits
+// the symbol table, which halves the link time of a cell.
 func kernelGoFlags(user string) string {
 	var flags []string
 	for _, f := range strings.Fields(user) {
@@ -64,7 +64,7 @@ func kernelGoFlags(user string) string {
 	return strings.Join(append(flags, "-ldflags=-s"), " ")
 }
 
-// kernelPath is the entry of JUPYTER_PATH that holds the kernelspec: one to work with and one for Execute.
+// kernelPath returns the entry of JUPYTER_PATH with the kernelspec: one for JupyterLab and one for [Lab.Execute].
 func (l *Lab) kernelPath(headless bool) string {
 	if headless {
 		return filepath.Join(l.checkout(), "headless")
@@ -94,7 +94,7 @@ func (l *Lab) writeKernel(goFlags string) error {
 	return nil
 }
 
-// environ is the environment of Jupyter and the kernels.
+// environ returns the environment of Jupyter and the kernels.
 func (l *Lab) environ(headless bool) []string {
 	set := map[string]string{
 		"JUPYTER_PATH":        l.kernelPath(headless),
@@ -107,7 +107,7 @@ func (l *Lab) environ(headless bool) []string {
 			string(os.PathListSeparator)),
 	}
 	if headless {
-		set["DMLX_HEADLESS"] = "1" // Cells then wait for nobody to press a button.
+		set["DMLX_HEADLESS"] = "1" // Cells then do not wait for input.
 	}
 	// A notebook's kernel runs in the notebook's folder.
 	if data, err := filepath.Abs(datasets.DataDir()); err == nil {
@@ -125,17 +125,17 @@ func (l *Lab) environ(headless bool) []string {
 	return l.isolated(set)
 }
 
-// setupEnviron is the environment of Python and pip while they make the Python environment.
+// setupEnviron returns the environment of Python and pip during the set-up.
 func (l *Lab) setupEnviron() []string { return l.isolated(map[string]string{}) }
 
-// isolated is the user's environment without what would lead Jupyter and Python to the user's own set-up, and with what
-// is set instead. Temporary files, which GoNB's programs and pip's downloads are, go into the cache.
+// isolated returns the user's environment, with variables set and without those of the user's own Jupyter and Python.
+// Temporary files, such as GoNB's programs and pip's downloads, go into the cache.
 func (l *Lab) isolated(set map[string]string) []string {
 	set["PYTHONNOUSERSITE"], set["TMPDIR"] = "1", l.dir("tmp")
 	var env []string
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, ours := set[name]; ours || strings.HasPrefix(name, "JUPYTER") || strings.HasPrefix(name, "JPY_") ||
+		if _, replaced := set[name]; replaced || strings.HasPrefix(name, "JUPYTER") || strings.HasPrefix(name, "JPY_") ||
 			name == "PYTHONPATH" || name == "PYTHONHOME" || name == "VIRTUAL_ENV" {
 			continue
 		}

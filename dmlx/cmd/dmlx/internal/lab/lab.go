@@ -1,9 +1,9 @@
 // Package lab sets up and runs JupyterLab with a Go kernel that uses this checkout.
 //
-// Everything it makes is in one folder of the cache: a Python environment with a pinned JupyterLab, the tools of
-// go.mod's tool block (GoNB and goimports), a kernelspec for each checkout, and Jupyter's own configuration and data.
-// The user's Jupyter and Go are not changed: the environment variables that lead there are set for the processes that
-// this package starts, and nowhere else. Once set up it needs no network.
+// It writes only to one folder of the cache: a Python environment with a pinned JupyterLab, the tools of go.mod's tool
+// block (GoNB and goimports), a kernelspec for each checkout, and Jupyter's configuration and data. The user's Jupyter
+// and Go are not changed: environment variables lead the processes that this package starts to the cache. After the
+// set-up no network is needed.
 package lab
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// Kernel is the kernelspec's name, which the notebooks' metadata carry, and KernelTitle what JupyterLab shows.
+// Kernel is the name of the kernelspec in the notebooks' metadata, and KernelTitle its title in JupyterLab.
 const (
 	Kernel      = "dmlx"
 	KernelTitle = "Go (dmlx)"
@@ -38,7 +38,7 @@ var (
 	//go:embed constraints.txt
 	constraints []byte
 	//go:embed overrides.json
-	overrides []byte // JupyterLab's settings where they differ from its own: no look-ups on the network.
+	overrides []byte // Settings of JupyterLab that stop its requests to the network.
 	//go:embed warmup.ipynb
 	warmup []byte
 	//go:embed execute.py
@@ -48,9 +48,9 @@ var (
 // Lab is JupyterLab for one checkout of this module.
 type Lab struct {
 	Root  string // The checkout: the folder of go.mod.
-	Cache string // The cache folder; everything is in its sub-folder lab.
+	Cache string // The cache folder; this package writes to its subfolder lab.
 	Store string // The run store that notebooks use; "" leaves it to them.
-	// Preset is the preset that notebooks run at; "" leaves it to them.
+	// Preset is the preset of the notebooks' runs; "" leaves it to them.
 	Preset string
 
 	toolsDir string // Set by Setup.
@@ -63,37 +63,37 @@ func (l *Lab) dir(parts ...string) string {
 	return filepath.Join(append([]string{l.Cache, "lab"}, parts...)...)
 }
 
-// venv is the Python environment's folder: one for each set of pinned packages.
+// venv returns the folder of the Python environment, one for each set of pinned packages.
 func (l *Lab) venv() string { return l.dir("python-" + hash(requirements, constraints)) }
 
-// python is the environment's interpreter.
+// python returns the path of the environment's interpreter.
 func (l *Lab) python() string { return filepath.Join(l.venv(), "bin", "python") }
 
-// tools is the folder of GoNB and goimports: one for each version of them and of Go.
+// tools returns the folder of GoNB and goimports, one for each version of them and of Go.
 func (l *Lab) tools(versions string) string { return l.dir("tools-" + hash([]byte(versions))) }
 
-// checkout is the folder of what depends on where the checkout lies: kernelspec and stamps.
+// checkout returns the folder for the files that depend on the path of the checkout: kernelspecs and stamps.
 func (l *Lab) checkout() string { return l.dir("checkout-" + hash([]byte(l.Root))) }
 
-// Setup makes what is missing and returns how to run it. A second call with nothing missing takes milliseconds. It may
-// be interrupted at any time: each part is stamped when it is complete, and made anew until it is.
+// Setup installs what is missing. If nothing is missing, it takes milliseconds. It may be interrupted at any time: each
+// part gets a stamp when it is complete, and a part without a stamp is installed again.
 func (l *Lab) Setup(ctx context.Context) error {
 	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
 		return fmt.Errorf("the cache folder cannot be written: %w; set DMLX_CACHE to one that can", err)
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		return errors.New("no go command on PATH: notebook cells are compiled; install Go from https://go.dev/dl")
+		return errors.New("no go command on PATH, which compiles notebook cells: install Go from https://go.dev/dl")
 	}
 	lock := flock.New(l.dir("lock"))
 	if ok, err := lock.TryLock(); err != nil {
 		return fmt.Errorf("locking %s: %w", l.dir("lock"), err)
 	} else if !ok {
-		l.step("waiting for another set-up to end", false)
+		l.step("waiting for another set-up", false)
 		if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 			return err
 		}
-		l.step("waiting for another set-up to end", true)
+		l.step("waiting for another set-up", true)
 	}
 	defer func() { _ = lock.Unlock() }()
 	l.sweep()
@@ -115,7 +115,7 @@ func (l *Lab) Setup(ctx context.Context) error {
 	return l.setupWarm(ctx, goTool, versions)
 }
 
-// setupPython makes the Python environment.
+// setupPython creates the Python environment.
 func (l *Lab) setupPython(ctx context.Context) error {
 	dir := l.venv()
 	if l.hasPython() {
@@ -125,7 +125,7 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil { // Left by an interrupted set-up, or its Python has been removed.
+	if err := os.RemoveAll(dir); err != nil { // An interrupted set-up may have left it, or its Python is gone.
 		return err
 	}
 	step := "a Python environment with " + strings.Replace(firstRequirement("jupyterlab"), "==", " ", 1)
@@ -153,18 +153,19 @@ func (l *Lab) setupPython(ctx context.Context) error {
 }
 
 func (l *Lab) hasPython() bool {
-	_, err := os.Stat(l.python()) // A link to the Python that made it.
+	_, err := os.Stat(l.python()) // A link to the Python that created it.
 	return err == nil && stamped(l.venv(), "")
 }
 
-// pipArgs install the requirements into the environment. The user's settings of pip go on saying where packages come
-// from, but not where they go: arguments, even empty ones, go before the variables and files that may say so.
+// pipArgs returns the arguments of Python that install the requirements into the environment. The user's settings of
+// pip still choose the package index, but not the target folder: arguments, even empty ones, override variables and
+// files.
 func pipArgs(dir string) []string {
 	return []string{"-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir",
 		"--no-user", "--target=", "--prefix=" + dir, "-r", "requirements.txt", "-c", "constraints.txt"}
 }
 
-// FindPython finds a Python that can make the environment, or says what to install.
+// FindPython returns the path and version of a Python that can create the environment. Its error says what to install.
 func FindPython(ctx context.Context) (path, version string, err error) {
 	const install = "install Python 3.10 or newer with its venv module " +
 		"(Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python)"
@@ -192,11 +193,10 @@ print(version)`
 	if why == nil {
 		return "", "", errors.New("no Python on PATH: " + install)
 	}
-	return "", "", fmt.Errorf("no fitting Python (%s): %s", strings.Join(why, "; "), install)
+	return "", "", fmt.Errorf("no suitable Python (%s): %s", strings.Join(why, "; "), install)
 }
 
-// goSettings are what the tools are built from, which is Go's version and those of the modules in go.mod, and the
-// user's GOFLAGS.
+// goSettings returns the versions of Go and of the tools' modules in go.mod, one a line, and the user's GOFLAGS.
 func (l *Lab) goSettings(ctx context.Context, goTool string) (toolVersions, goFlags string, err error) {
 	out, err := l.command(ctx, l.Root, nil, goTool, "env", "GOVERSION", "GOFLAGS")
 	if err != nil {
@@ -234,8 +234,8 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 	return stamp(dir, "")
 }
 
-// setupWarm runs a notebook that uses what notebooks use, so that Go's build cache is warm, and so that a set-up that
-// does not work fails here. It is done again when the modules change.
+// setupWarm runs a notebook that imports the packages of all notebooks. This fills Go's build cache and shows that the
+// set-up works. It is run again when the modules change.
 func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 	key, err := l.warmKey(versions)
 	if err != nil {
@@ -246,8 +246,8 @@ func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 	}
 	const step = "the Go packages that notebooks use (compiled once)"
 	l.step(step, false)
-	// GoNB resolves all of go.mod's modules in a cell, where nothing is fetched, and building this program took some of
-	// them alone.
+	// GoNB resolves all modules of go.mod in a cell and downloads none, and building this program has downloaded only some
+	// of them.
 	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
 		return fmt.Errorf("go mod download failed: %w", err)
 	}
@@ -262,7 +262,7 @@ func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 	return stamp(l.checkout(), key)
 }
 
-// warmKey is the stamp of a checkout whose packages are compiled.
+// warmKey returns the stamp of a checkout whose packages are compiled.
 func (l *Lab) warmKey(versions string) (string, error) {
 	inputs := []byte(versions)
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -275,7 +275,7 @@ func (l *Lab) warmKey(versions string) (string, error) {
 	return hash(inputs, warmup), nil
 }
 
-// sweep removes old logs, and what kernels and set-ups that were killed have left in the folder for temporary files.
+// sweep removes old logs, and old temporary files of kernels and set-ups that were killed.
 func (l *Lab) sweep() {
 	const old = 7 * 24 * time.Hour
 	for dir, pattern := range map[string]string{l.dir("tmp"): "*", l.dir(): "jupyter*.log"} {
@@ -296,7 +296,7 @@ func (l *Lab) step(step string, done bool) {
 }
 
 // command runs a program of the set-up in a folder, with this program's environment if env is nil, and returns its
-// standard output. An error's text is the last line of standard error or, if nothing is there, of standard output.
+// standard output. The text of an error is the last line of standard error or, if that is empty, of standard output.
 func (l *Lab) command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
@@ -326,7 +326,7 @@ func stamped(dir, key string) bool {
 	return err == nil && string(data) == key
 }
 
-// firstRequirement is the line of requirements.txt that names a package.
+// firstRequirement returns the line of requirements.txt that names a package.
 func firstRequirement(name string) string {
 	for line := range strings.Lines(string(requirements)) {
 		if strings.HasPrefix(line, name+"==") {
@@ -336,7 +336,7 @@ func firstRequirement(name string) string {
 	return name
 }
 
-// hash names a folder after what it depends on.
+// hash returns a folder name that depends on all parts.
 func hash(parts ...[]byte) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// RedirectFile writes a page that leads a browser to an address, and returns its path and a function that removes it.
-// Only this user may read the page. A browser is started with it and not with the address, since all users of a machine
-// can read the arguments of a process and the address has the token. Call Setup before.
+// RedirectFile writes a page that redirects a browser to an address, and returns its path and a function that removes
+// it. Only this user may read the page. The browser gets the page instead of the address, since the address has the
+// token and all users of a machine can read the arguments of a process. Call Setup first.
 func (l *Lab) RedirectFile(address string) (path string, remove func(), err error) {
 	f, err := os.CreateTemp(l.dir("tmp"), "open-*.html") // Its mode is 0600.
 	if err != nil {

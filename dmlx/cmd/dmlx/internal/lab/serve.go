@@ -22,8 +22,8 @@ import (
 
 // Variables for the tests.
 var (
-	stopWait  = 15 * time.Second // What a process is given to end before it is killed.
-	startWait = time.Minute      // What JupyterLab is given to answer.
+	stopWait  = 15 * time.Second // Time for a process to end before it is killed.
+	startWait = time.Minute      // Time for JupyterLab to answer.
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 	lockPoll  = 200 * time.Millisecond
 )
 
-// FreePort is the port of localhost to serve on: the one given if it is free, or any free one if that is 0.
+// FreePort returns a port of localhost to serve on: the given one if it is free, or any free one for 0.
 func FreePort(port int) (int, error) {
 	if port < 0 || port > 65535 {
 		return 0, fmt.Errorf("port %d is not between 1 and 65535", port)
@@ -42,18 +42,18 @@ func FreePort(port int) (int, error) {
 		if errors.As(err, &system) {
 			err = system.Err
 		}
-		return 0, fmt.Errorf("port %d cannot be used: %w; give another, or none and a free one is taken", port, err)
+		return 0, fmt.Errorf("port %d cannot be used: %w; choose another, or leave out --port", port, err)
 	}
 	defer ln.Close()
 	return ln.Addr().(*net.TCPAddr).Port, nil
 }
 
-// logPath is the log of the JupyterLab on a port: several may use one cache.
+// logPath returns the log of the JupyterLab on a port, since several may share a cache.
 func (l *Lab) logPath(port int) string { return l.dir(fmt.Sprintf("jupyter-%d.log", port)) }
 
-// Serve runs JupyterLab on a port of localhost, opened on a file or folder of the checkout, until the context ends;
-// then it stops JupyterLab and its kernels. Ready is called with the address, which has the token, when JupyterLab
-// answers. Call Setup before.
+// Serve runs JupyterLab on a port of localhost until the context ends, and then stops it and its kernels. open is the
+// file or folder of the checkout that it shows. When JupyterLab answers, ready is called with the address, which has
+// the token. Call Setup first.
 func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url string)) error {
 	secret := make([]byte, 24)
 	if _, err := rand.Read(secret); err != nil {
@@ -61,7 +61,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	}
 	token := hex.EncodeToString(secret)
 	logPath := l.logPath(port)
-	// The log has the token, so that no one else may read it. An old log may be open to others.
+	// Nobody else may read the log, since it has the token. An old log may have other permissions.
 	if err := os.Remove(logPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -71,7 +71,7 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	}
 	defer logFile.Close()
 
-	run, stop := context.WithCancel(ctx) // Its end stops JupyterLab, by force in the end; cmd.Cancel alone would only ask.
+	run, stop := context.WithCancel(ctx) // Its end stops JupyterLab, if necessary by force.
 	defer stop()
 	cmd := exec.CommandContext(run, l.python(), "-m", "jupyterlab", "--no-browser",
 		"--ServerApp.ip=127.0.0.1", "--ServerApp.port="+strconv.Itoa(port), "--ServerApp.port_retries=0",
@@ -79,10 +79,10 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 		"--LabApp.extension_manager=readonly",
 		"--MultiKernelManager.default_kernel_name="+Kernel, "--KernelSpecManager.allowed_kernelspecs="+Kernel,
 		"--KernelSpecManager.ensure_native_kernel=False", "--LanguageServerManager.autodetect=False",
-		"--ServerApp.allow_root=True", // The token guards it; a container's user often is root.
+		"--ServerApp.allow_root=True", // The token protects it; a container's user is often root.
 	)
 	cmd.Dir = l.Root
-	cmd.Env = append(l.environ(false), "JUPYTER_TOKEN="+token) // Not an argument: those can be read by other users.
+	cmd.Env = append(l.environ(false), "JUPYTER_TOKEN="+token) // Not an argument, which other users can read.
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	ownGroup(cmd)
 	if err := cmd.Start(); err != nil {

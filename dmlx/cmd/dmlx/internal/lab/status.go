@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Status is what is set up, as far as the stamps tell.
+// Status is the state of the set-up according to the stamps.
 type Status struct {
 	Ready   bool   `json:"ready"`             // The next start is quick and needs no network.
 	Jupyter string `json:"jupyterlab"`        // The version that is or will be installed.
 	Python  string `json:"python,omitempty"`  // The version of the environment's Python.
-	Missing string `json:"missing,omitempty"` // The first part that is not complete.
+	Missing string `json:"missing,omitempty"` // The first incomplete part.
 }
 
-// Status looks at what Setup does, and makes nothing.
+// Status returns the state of the set-up without changing it.
 func (l *Lab) Status(ctx context.Context) Status {
 	s := Status{Jupyter: strings.TrimPrefix(firstRequirement("jupyterlab"), "jupyterlab==")}
 	if data, err := os.ReadFile(filepath.Join(l.venv(), "pyvenv.cfg")); err == nil {
@@ -31,7 +31,7 @@ func (l *Lab) Status(ctx context.Context) Status {
 	return s
 }
 
-// missing is the first part that Setup would make, or "".
+// missing returns the first part that Setup would install, or "".
 func (l *Lab) missing(ctx context.Context) string {
 	if !l.hasPython() {
 		return "the Python environment"

@@ -1,5 +1,5 @@
-// Package peer holds the Python programs that compare this module with PyTorch and JAX. Each script's first lines say
-// what it needs and how to run it. What gpu.py, parity.py and photos.py printed is kept in testdata.
+// Package peer holds the Python programs that compare this module with PyTorch and JAX. The first lines of each script
+// say how to run it. The folder testdata has the outputs of gpu.py, parity.py and photos.py.
 package peer
 
 import _ "embed" // The script.

@@ -1,4 +1,4 @@
-// Package text shortens what programs print to one line.
+// Package text fits texts into lines.
 package text
 
 import "strings"
@@ -13,4 +13,21 @@ func LastLine(output string, err error) string {
 		return last
 	}
 	return err.Error()
+}
+
+// Wrap returns names with commas between them, on indented lines that fit into a wide terminal.
+func Wrap(names []string) string {
+	const width = 110
+	lines := []string{" "}
+	for i, name := range names {
+		if i < len(names)-1 {
+			name += ","
+		}
+		if last := len(lines) - 1; len(lines[last])+1+len(name) <= width {
+			lines[last] += " " + name
+		} else {
+			lines = append(lines, "  "+name)
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -1,0 +1,172 @@
+package jpeg
+
+import "fmt"
+
+// rgb interpolates the planes and converts their colors, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
+// components, Pillow's Convert.c.
+func (d *decoder) rgb() ([]uint8, error) {
+	convert, err := d.conversion()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]uint8, 3*d.width*d.height)
+	rows := make([][]uint8, len(d.components))
+	samplers := make([]sampler, len(d.components))
+	for i := range samplers {
+		samplers[i] = newSampler(&d.components[i], d.across, d.down)
+	}
+	for y := range d.height {
+		for i := range samplers {
+			rows[i] = samplers[i].row(y)[:d.width]
+		}
+		convert(out[3*d.width*y:][:3*d.width], rows)
+	}
+	return out, nil
+}
+
+// conversion returns what converts rows of samples to RGB, chosen as jdapimin.c's default_decompress_parms does.
+func (d *decoder) conversion() (func(out []uint8, rows [][]uint8), error) {
+	switch ids := d.components; {
+	case len(ids) == 1:
+		return fromGray, nil
+	case len(ids) == 4 && (!d.adobe || d.adobeTransform == 0):
+		return fromCMYK, nil
+	case len(ids) == 4 && d.adobeTransform == 2:
+		return fromYCCK, nil
+	case len(ids) == 3 && (d.jfif || d.adobe && d.adobeTransform == 1):
+		return fromYCC, nil
+	case d.adobe && d.adobeTransform != 0:
+		return nil, fmt.Errorf("color transform %d of %d components; want 1 (of three), 2 (of four) or 0",
+			d.adobeTransform, len(ids))
+	case d.adobe, ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
+		return fromRGB, nil
+	}
+	return fromYCC, nil
+}
+
+func fromGray(out []uint8, rows [][]uint8) {
+	for x, v := range rows[0] {
+		p := out[3*x : 3*x+3 : 3*x+3]
+		p[0], p[1], p[2] = v, v, v
+	}
+}
+
+func fromRGB(out []uint8, rows [][]uint8) {
+	r, g, b := rows[0], rows[1], rows[2]
+	for x := range r {
+		p := out[3*x : 3*x+3 : 3*x+3]
+		p[0], p[1], p[2] = r[x], g[x], b[x]
+	}
+}
+
+func fromYCC(out []uint8, rows [][]uint8) {
+	luma, cb, cr := rows[0], rows[1][:len(rows[0])], rows[2][:len(rows[0])]
+	for x, y := range luma {
+		p := out[3*x : 3*x+3 : 3*x+3]
+		p[0], p[1], p[2] = yccToRGB(int32(y), int32(cb[x])-128, int32(cr[x])-128)
+	}
+}
+
+// fromCMYK takes ink as inverted, the way Adobe writes it and Pillow reads it.
+func fromCMYK(out []uint8, rows [][]uint8) {
+	for x, k := range rows[3] {
+		p := out[3*x : 3*x+3 : 3*x+3]
+		p[0], p[1], p[2] = ink(255-rows[0][x], k), ink(255-rows[1][x], k), ink(255-rows[2][x], k)
+	}
+}
+
+func fromYCCK(out []uint8, rows [][]uint8) {
+	for x, k := range rows[3] {
+		r, g, b := yccToRGB(int32(rows[0][x]), int32(rows[1][x])-128, int32(rows[2][x])-128)
+		p := out[3*x : 3*x+3 : 3*x+3]
+		p[0], p[1], p[2] = ink(r, k), ink(g, k), ink(b, k)
+	}
+}
+
+// ink returns the light that an ink and black leave, as Convert.c's cmyk2rgb does.
+func ink(v, light uint8) uint8 {
+	l := int(light)
+	t := int(v)*l + 128
+	return uint8(max(0, l-(t>>8+t)>>8))
+}
+
+// yccToRGB is jdcolor.c's conversion, in fixed point of 16 bits; cb and cr are about 0.
+func yccToRGB(y, cb, cr int32) (r, g, b uint8) {
+	const half = 1 << 15
+	return clip8(y + (91881*cr+half)>>16), clip8(y + (-22554*cb-46802*cr+half)>>16), clip8(y + (116130*cb+half)>>16)
+}
+
+// clip8 returns v limited to 0..255.
+func clip8(v int32) uint8 {
+	if uint32(v) <= 255 {
+		return uint8(v)
+	}
+	return uint8(^(v >> 31))
+}
+
+// sampler brings a plane to the picture's resolution, a row at a time.
+type sampler struct {
+	*component
+	wide, tall int // pixels to a sample
+	sums       []int
+	out        []uint8
+}
+
+func newSampler(c *component, across, down int) sampler {
+	s := sampler{component: c, wide: across / c.across, tall: down / c.down}
+	if s.wide > 1 || s.tall > 1 {
+		s.out, s.sums = make([]uint8, c.width*s.wide), make([]int, c.width)
+	}
+	return s
+}
+
+// samplesOf returns a row of the plane. Beyond the plane, the first and the last row repeat.
+func (s *sampler) samplesOf(row int) []uint8 {
+	row = max(0, min(row, s.height-1))
+	return s.samples[row*s.stride:][:s.width]
+}
+
+// row is row y of the picture: a triangle filter ("fancy upsampling") where there are two pixels to a sample,
+// repetition elsewhere. It is valid until the next.
+func (s *sampler) row(y int) []uint8 {
+	n, out := s.width, s.out
+	near := s.samplesOf(y / s.tall)
+	far := s.samplesOf(y/s.tall - 1)
+	if y%2 == 1 {
+		far = s.samplesOf(y/s.tall + 1)
+	}
+	switch {
+	case s.wide == 1 && s.tall == 1:
+		return near
+	case s.wide == 1 && s.tall == 2: // h1v2_fancy_upsample
+		bias := 1 + y%2
+		for i := range n {
+			out[i] = uint8((3*int(near[i]) + int(far[i]) + bias) >> 2)
+		}
+	case s.wide == 2 && s.tall == 1 && n > 2: // h2v1_fancy_upsample
+		for i := range n {
+			v := 3 * int(near[i])
+			out[2*i] = uint8((v + int(near[max(0, i-1)]) + 1) >> 2)
+			out[2*i+1] = uint8((v + int(near[min(n-1, i+1)]) + 2) >> 2)
+		}
+	case s.wide == 2 && s.tall == 2 && n > 2: // h2v2_fancy_upsample
+		for i := range n {
+			s.sums[i] = 3*int(near[i]) + int(far[i])
+		}
+		before := s.sums[0]
+		for i, v := range s.sums {
+			after := v
+			if i+1 < n {
+				after = s.sums[i+1]
+			}
+			out[2*i] = uint8((3*v + before + 8) >> 4)
+			out[2*i+1] = uint8((3*v + after + 7) >> 4)
+			before = v
+		}
+	default: // int_upsample
+		for i := range out {
+			out[i] = near[i/s.wide]
+		}
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package backbone
+
+import (
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+func checkWindow(op string, x *Node, height, width, stride, pad int) {
+	h, w := x.Shape().Dim(1)+2*pad, x.Shape().Dim(2)+2*pad
+	if stride < 1 || pad < 0 || pad >= height || pad >= width || height > h || width > w {
+		exceptions.Panicf("backbone: %s of x %s with a %d×%d window, stride %d, padding %d: "+
+			"want stride ≥ 1, 0 ≤ padding < window ≤ padded image",
+			op, x.Shape(), height, width, stride, pad)
+	}
+}
+
+func outputSize(size, window, stride, pad int) int { return (size+2*pad-window)/stride + 1 }
+
+// byPhases puts an image [N, h, w, C] together from the pixels of each phase, those of rows ≡ p and columns ≡ q (mod
+// stride), which of gives as [N, out[0], out[1], C]. What lies beyond h and w is cut off.
+func byPhases(stride, h, w int, of func(p, q int, out [2]int) *Node) *Node {
+	out := [2]int{(h + stride - 1) / stride, (w + stride - 1) / stride}
+	rows := make([]*Node, stride)
+	for p := range stride {
+		phases := make([]*Node, stride)
+		for q := range stride {
+			phases[q] = of(p, q, out)
+		}
+		rows[p] = interleave(phases, 2)
+	}
+	image := interleave(rows, 1)
+	if image.Shape().Dim(1) != h || image.Shape().Dim(2) != w {
+		image = Slice(image, AxisRange(), AxisRange(0, h), AxisRange(0, w))
+	}
+	return image
+}
+
+// phaseTaps gives the first tap of a phase, the number of its taps, and the padding in front of v with which row a of
+// the phase starts its window at v's row a − pad.
+func phaseTaps(phase, kernel, stride, pad int) (first, taps, before int) {
+	first = (phase + pad) % stride
+	if first < kernel {
+		taps = (kernel - first + stride - 1) / stride
+	}
+	return first, taps, taps - 1 - (phase+pad)/stride
+}
+
+// interleave puts the i-th of s equal nodes at the indices ≡ i (mod s) of the axis.
+func interleave(nodes []*Node, axis int) *Node {
+	if len(nodes) == 1 {
+		return nodes[0]
+	}
+	expanded := make([]*Node, len(nodes))
+	for i, x := range nodes {
+		expanded[i] = ExpandAxes(x, axis+1)
+	}
+	dims := slices.Clone(nodes[0].Shape().Dimensions)
+	dims[axis] *= len(nodes)
+	return Reshape(Concatenate(expanded, axis+1), dims...)
+}
+
+// columns unfolds x [N, H, W, C] into one row of window[0]·window[1]·C values per window position: [N·out[0]·out[1],
+// …]. The first window starts before[0] rows above and before[1] columns left of the image (negative: inside it),
+// which is zero outside.
+func columns(x *Node, window [2]int, stride int, before, out [2]int) *Node {
+	views := windows(x, window, stride, before, out, 0)
+	unfolded := views[0]
+	if len(views) > 1 {
+		unfolded = Concatenate(views, 3)
+	}
+	return Reshape(unfolded, -1, window[0]*window[1]*x.Shape().Dim(3))
+}
+
+// windows gives, for each place in the window (row by row), its value at every window position: [N, out[0], out[1], C].
+// Outside the image it is fill.
+func windows(x *Node, window [2]int, stride int, before, out [2]int, fill float64) []*Node {
+	var start [2]int
+	for i := range 2 {
+		axis := i + 1
+		after := (out[i]-1)*stride + window[i] - before[i] - x.Shape().Dim(axis)
+		x = border(x, axis, before[i], after, fill)
+		start[i] = max(0, -before[i])
+	}
+	span := func(axis, offset int) SliceAxisSpec {
+		from := start[axis-1] + offset
+		return AxisRange(from, from+(out[axis-1]-1)*stride+1).Stride(stride)
+	}
+	var views []*Node
+	for i := range window[0] {
+		for j := range window[1] {
+			view := x
+			if x.Shape().Dim(1) != out[0] || x.Shape().Dim(2) != out[1] {
+				view = Slice(x, AxisRange(), span(1, i), span(2, j))
+			}
+			views = append(views, view)
+		}
+	}
+	return views
+}
+
+// border adds before and after (where positive) elements of value fill at the ends of an axis: Pad, with a gradient.
+func border(x *Node, axis, before, after int, fill float64) *Node {
+	edge := func(size int) *Node {
+		dims := slices.Clone(x.Shape().Dimensions)
+		dims[axis] = size
+		return BroadcastToDims(Scalar(x.Graph(), x.DType(), fill), dims...)
+	}
+	if before > 0 {
+		x = Concatenate([]*Node{edge(before), x}, axis)
+	}
+	if after > 0 {
+		x = Concatenate([]*Node{x, edge(after)}, axis)
+	}
+	return x
+}

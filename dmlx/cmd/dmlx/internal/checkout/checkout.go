@@ -1,0 +1,94 @@
+// Package checkout finds the checkout of this module around the working directory.
+package checkout
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Module is this module's path in its go.mod.
+const Module = "github.com/gradient-surgery/dml"
+
+// Root returns the folder of this module's go.mod, at or above the working directory. Anybody who can write to a folder
+// above can put a go.mod there: use [Trusted] before you run any code from the folder.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return find(dir)
+}
+
+// find looks for this module's go.mod in dir and the folders above it.
+func find(dir string) (string, error) {
+	for d := dir; ; {
+		if isModule(filepath.Join(d, "go.mod")) {
+			return d, nil
+		}
+		up := filepath.Dir(d)
+		if up == d {
+			return "", fmt.Errorf("%s is not inside a checkout of %s", dir, Module)
+		}
+		d = up
+	}
+}
+
+func isModule(goMod string) bool {
+	f, err := os.Open(goMod)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if fields := strings.Fields(s.Text()); len(fields) == 2 && fields[0] == "module" {
+			return fields[1] == Module
+		}
+	}
+	return false
+}
+
+// Trusted returns the checkout whose code may be compiled and run: the working directory itself, or a folder above it
+// that only this user or root can write.
+func Trusted() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	here, err := os.Getwd()
+	if err != nil || here == root {
+		return root, err
+	}
+	for _, path := range []string{root, filepath.Join(root, "go.mod")} {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return "", err
+		}
+		if why := foreign(info, os.Getuid()); why != "" {
+			return "", fmt.Errorf("%s, above the working directory, is not used: %s %s; if you trust its code, run the "+
+				"command there", root, path, why)
+		}
+	}
+	return root, nil
+}
+
+// foreign says why somebody other than the user or root may have written a file or folder, or returns "".
+func foreign(info fs.FileInfo, user int) string {
+	owner := -1
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		owner = int(stat.Uid)
+	}
+	switch {
+	case owner != user && owner != 0:
+		return "belongs to another user"
+	case info.Mode()&fs.ModeSymlink != 0:
+		return "is a symbolic link"
+	case info.Mode().Perm()&0o002 != 0:
+		return "can be written by everybody"
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+package claims
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/figures"
+)
+
+func appendixClaims() []Claim {
+	relativeLess := "When its relative-similarity term $m_-^{sig}<1$ [the selected negative is relatively far] … The latter situation will not exist under the training with hard negative mining."
+	published := "However, in MS paper, the best recall@1, 78.2% of SOP uses batch size 1000. In the DR-MS paper, the best recall@1 of In-shop, 91.7%, use batch size 600."
+	batch160 := "When DR-MS uses batch size 160 (a comparable batch size to our setting), recall@1 is 88.3%."
+	instability := "We see that sig-ms weight changes dramatically on the negative pair … [$\\Delta S=0$ and $0.1$] In contrast … the variation of our lin-ms pair weight is well controlled"
+	alpha, beta, lambda := figureIn(hyperparameters, `\alpha=`), figureIn(hyperparameters, `\beta=`), figureIn(hyperparameters, `\lambda=`)
+	return []Claim{
+		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates",
+			"Tables 2 to 4: how many numbers are there at their learning rates, and are the best over them.",
+			ofPaper("Here Tables 2 to 4 have fixed rates, not the best of a sweep.", rawData)},
+		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates [the same runs in several tables]",
+			"Settings that stand in several of Tables 2 to 4 and 6 to 8: same mean and deviation.",
+			ofPaper("A run is made once here and stands in all tables.", sharedCells)},
+		{"appendix", "App. B", "Given a negative pair, when its relative-similarity term $m_-^{sig}>1$, this indicates the selected negative example is relatively closer to anchor …",
+			`$m_-^{sig}=\mathrm{exp}(-\beta(S_{an}-R_{an}))$ for a selected negative that is nearer than another.`,
+			byFormula(func() Finding {
+				m := math.Exp(-beta * (0.6 - 0.5))
+				return Finding{truth(m > 1), fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, since $m_-<1$ makes the denominator smaller; the inequality is the wrong way round.`, m)}
+			})},
+		{"appendix", "App. B", relativeLess, `The largest $m_-^{sig}$ where the selected negative is the hardest.`,
+			byFormula(func() Finding {
+				most := largest(func(s, r float64) float64 {
+					if r > s {
+						return 0
+					}
+					return math.Exp(-beta * (s - r))
+				})
+				return Finding{truth(most > 1+rounding), fmt.Sprintf("It is %.2f: with the hardest negative $m_-^{sig}$ is at most 1, so it is the only situation there is.", most)}
+			})},
+		{"appendix", "App. B", "When its relative-similarity term $m_+^{sig}<1$ [the selected positive is relatively far] … The latter situation will not exist under the training with easy positive mining.",
+			`The smallest $m_+^{sig}=\mathrm{exp}(\alpha(S_{ap}-R_{ap}))$ where the selected positive is the easiest.`,
+			byFormula(func() Finding {
+				least := -largest(func(s, r float64) float64 {
+					if r > s {
+						return math.Inf(-1)
+					}
+					return -math.Exp(alpha * (s - r))
+				})
+				return Finding{truth(least >= 1-rounding), fmt.Sprintf("It is %.2f.", least)}
+			})},
+		{"appendix", "App. C", instability, `By what factor $P_-$ grows at $S_{an}=1$ from $\Delta S=0$ to the other.`,
+			byFormula(func() Finding {
+				delta := figureIn(instability, "and $")
+				sig := func(d float64) float64 { return 1 / (math.Exp(-beta*d) + math.Exp(-beta*(1-lambda))) }
+				a, b := sig(delta)/sig(0), 1+delta
+				return Finding{truth(a > 2 && b < 1.5), fmt.Sprintf("sig-ms %.2f times, lin-ms %.2f times.", a, b)}
+			})},
+		{"appendix", "App. C", "The problem occurs when the learning rate is large as shown in Appendix Table 7.",
+			"Table 7, In-shop, as in §5.2: sig-ms loses more than sig from the lowest rate to the highest.",
+			on(func(c *comparisons) Finding { unstable(c); return c.all(0) })},
+		{"appendix", "App. C", "With a small learning rate, especially in CAR tests, the sig-ms pair weight performs better than sig pair weight.",
+			"Table 7: sig-ms above sig at the lowest rate on CAR, both directions.",
+			on(func(c *comparisons) Finding {
+				for data, d := range c.n.cells(columns3, "CAR") {
+					c.above(c.n.on(data, d), c.n.swept(7, data, d+"/sig-ms/con")[0], c.n.swept(7, data, d+"/sig/con")[0])
+				}
+				return c.all(0)
+			})},
+		{"appendix", "App. C", "But in In-shop tests, the unstable computation problem occurs and the performance of sig-ms pair weight is much worse than sig pair weight.",
+			"Table 7, In-shop: sig above sig-ms by at least 1 point at each rate, both directions.",
+			on(func(c *comparisons) Finding {
+				for data, d := range c.n.cells(columns3, "In-shop") {
+					c.overRates(7, data, d+"/sig/con", d+"/sig-ms/con", d)
+				}
+				return c.all(clearly)
+			})},
+		{"appendix", "App. C", "… the performance of lin-ms pair weight performs better and is more stable with respect to learning-rate than sig-ms pair weight.",
+			"Table 7: lin-ms above sig-ms at each rate, both directions and sets. (More stable: see §5.2.)",
+			on(func(c *comparisons) Finding {
+				for data, d := range c.n.cells(columns3, componentSets...) {
+					c.overRates(7, data, d+"/lin-ms/con", d+"/sig-ms/con", d)
+				}
+				return c.all(0)
+			})},
+		{"appendix", "App. D", `We set $\lambda=0.5$ to make the weight symmetric when similarity varies from 0 to 1`,
+			`$P^{sig}(\lambda+x)+P^{sig}(\lambda-x)=1$ for both signs.`,
+			byFormula(func() Finding {
+				p := func(k, s float64) float64 { return 1 / (1 + math.Exp(k*(s-lambda))) }
+				e := largest(func(s, _ float64) float64 {
+					return max(math.Abs(p(alpha, s)+p(alpha, 1-s)-1), math.Abs(p(-beta, s)+p(-beta, 1-s)-1))
+				})
+				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
+			})},
+		{"appendix", "App. D", "In Table 5 of the main paper, this re-implementation outperforms what is originally reported by the MS paper on CUB, CAR, and SOP with batch size 128.",
+			"Table 5: MS* above MS, all three recalls of the three sets.",
+			ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
+				c := &comparisons{n: n}
+				for _, data := range []string{"CUB", "CAR", "SOP"} {
+					for _, m := range metrics5(data) {
+						a, b := n.own("MS*", data, m), n.literature(data, m)
+						i := slices.IndexFunc(b, func(f Fact) bool { return f.Method == "MS" })
+						if len(a) == 0 || i < 0 {
+							c.missing++
+							continue
+						}
+						c.above(data+" "+m, a[0], b[i])
+					}
+				}
+				return c.all(0)
+			})},
+		{"appendix", "App. D", published, "Table 5 has the same two numbers for MS and DR-MS.",
+			ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
+				agree, found := 0, []string{}
+				for _, q := range []struct {
+					method, data string
+					said         float64
+				}{{"MS", "SOP", figureIn(published, "MS paper, the best recall@1,")}, {"DR-MS", "In-shop", figureIn(published, "of In-shop,")}} {
+					s := n.facts[Fact{Table: 5, Data: q.data, Method: q.method, Metric: "R@1"}]
+					found = append(found, fmt.Sprintf("%s, %s: %.1f", q.method, q.data, s.Mean))
+					if math.Abs(s.Mean-q.said) < slack {
+						agree++
+					}
+				}
+				return Finding{truth(agree == len(found)), strings.Join(found, "; ") + "."}
+			})},
+		{"appendix", "App. D", batch160, "Not in any table; DR-MS* at 128 stands in Table 5.",
+			func(n *Numbers) Finding {
+				if n.printed == nil {
+					return Finding{Uncheckable, "Not run here."}
+				}
+				s := n.facts[Fact{Table: 5, Data: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1, Metric: "R@1"}]
+				return Finding{Uncheckable, fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.", figures.PaperBatch, s.Mean, signed(s.Mean-figureIn(batch160, "recall@1 is")))}
+			}},
+		{"appendix", "App. E", `$l_{\perp pos}^{euc}=\sqrt{1-l_{\parallel pos}^2}=\sqrt{(1+S_{ap})/2}$`,
+			`With the printed $l_{\parallel pos}^{euc}=(1-S)/\sqrt{2-2S}$, on a grid below S = 1.`,
+			byFormula(func() Finding {
+				e := largest(func(s, _ float64) float64 {
+					if s == 1 {
+						return 0
+					}
+					l := (1 - s) / math.Sqrt(2-2*s)
+					return math.Abs(math.Sqrt(1-l*l) - math.Sqrt((1+s)/2))
+				})
+				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
+			})},
+		{"appendix", "App. E", `$l_{\parallel neg}^{cos}=\mathbf{e_n^{cos}}\mathbf{f_n}=\mathbf{f_a}\mathbf{f_m}=S_{ap}$`,
+			`Whether $l_{\perp neg}^{cos}=\sqrt{1-S_{an}^2}$, printed two lines below, follows.`,
+			byFormula(func() Finding {
+				const sap, san = 0.9, 0.5 // Any two.
+				said, printed := math.Sqrt(1-sap*sap), math.Sqrt(1-san*san)
+				return Finding{truth(math.Abs(said-printed) < rounding), fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would be %.2f and not %.2f: a slip of the pen for $S_{an}$.", sap, san, said, printed)}
+			})},
+	}
+}
+
+// componentKey is a setting of the component tables.
+type componentKey struct{ data, rule string }
+
+// rawData compares Tables 2 to 4 with the sweeps that they are taken from.
+func rawData(n *Numbers) Finding {
+	covered, best, all := 0, 0, 0
+	var absent []string
+	for _, f := range n.order {
+		if f.Table < 2 || f.Table > 4 {
+			continue
+		}
+		all++
+		top := math.Inf(-1)
+		for _, g := range n.order {
+			if g.Table > 5 && g.Data == f.Data && g.Rule == f.Rule {
+				top = max(top, n.facts[g].Mean)
+			}
+		}
+		switch {
+		case math.IsInf(top, -1):
+			if triplet := strings.Split(f.Rule, "/")[2]; !slices.Contains(absent, triplet) {
+				absent = append(absent, triplet)
+			}
+			continue
+		case top == n.facts[f].Mean:
+			best++
+		}
+		covered++
+	}
+	labels := make([]string, len(absent))
+	for i, t := range absent {
+		labels[i] = figures.TripletLabel(t)
+	}
+	f := Finding{Mixed, fmt.Sprintf("%d of %d are there", covered, all)}
+	if len(absent) > 0 {
+		f.Evidence += ", not those of " + strings.Join(labels, " and of ")
+	}
+	f.Evidence += fmt.Sprintf("; %d of the %d are the best over the rates, by test recall.", best, covered)
+	switch {
+	case covered == all && best == all:
+		f.Verdict = Holds
+	case best == 0:
+		f.Verdict = Fails
+	}
+	return f
+}
+
+// sharedCells finds settings that several tables have with different numbers.
+func sharedCells(n *Numbers) Finding {
+	byKey := make(map[componentKey][]Fact)
+	var keys []componentKey
+	for _, f := range n.order {
+		if f.Table == 5 {
+			continue
+		}
+		k := componentKey{f.Data, f.Rule}
+		if byKey[k] == nil {
+			keys = append(keys, k)
+		}
+		byKey[k] = append(byKey[k], f)
+	}
+	settings, wrong := 0, []string{}
+	for _, k := range keys {
+		// At each rate, and without one: the number of the main tables.
+		byRate := make(map[float64][]Fact)
+		for _, f := range byKey[k] {
+			byRate[f.LR] = append(byRate[f.LR], f)
+		}
+		for _, lr := range sortedKeys(byRate) {
+			facts := byRate[lr]
+			if len(facts) < 2 {
+				continue
+			}
+			settings++
+			var values []string
+			for _, f := range facts {
+				s := n.facts[f]
+				v := fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
+				if !slices.ContainsFunc(values, func(have string) bool { return strings.HasPrefix(have, v) }) {
+					values = append(values, fmt.Sprintf("%s (Table %d)", v, f.Table))
+				}
+			}
+			if len(values) > 1 {
+				at := ""
+				if lr != 0 {
+					at = fmt.Sprintf(" lr %g", lr)
+				}
+				wrong = append(wrong, fmt.Sprintf("%s %s%s: %s", k.data, k.rule, at, strings.Join(values, ", ")))
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return Finding{Holds, fmt.Sprintf("All of %d settings.", settings)}
+	}
+	return Finding{Mixed, fmt.Sprintf("%d of %d settings agree. Not: %s.", settings-len(wrong), settings, strings.Join(wrong, "; "))}
+}

@@ -1,0 +1,289 @@
+package claims
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot/cmpimg"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+const somewhere = "preset quick · minicar, minishop · xla:cpu · 3 seeds · 2026-01-01"
+
+// checkGolden compares a table in all its formats with testdata/NAME.FORMAT.golden; -regen writes those anew.
+func checkGolden(t *testing.T, name string, table *figures.Table) {
+	t.Helper()
+	for _, format := range table.Formats() {
+		got, err := figures.Bytes(table, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", name+"."+format+".golden")
+		if *cmpimg.GenerateTestData {
+			if err := os.WriteFile(golden, got, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s.%s is\n%s\nwant\n%s", name, format, got, want)
+		}
+	}
+}
+
+// finding audits and picks the claim whose quote contains some text; asks tells apart claims with one quote.
+func finding(t *testing.T, audited []Audited, quote, asks string) Audited {
+	t.Helper()
+	var found []Audited
+	for _, a := range audited {
+		if strings.Contains(a.Quote, quote) && strings.Contains(a.Asks, asks) {
+			found = append(found, a)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d claims say %q and ask %q", len(found), quote, asks)
+	}
+	return found[0]
+}
+
+// What the paper's own numbers contradict is found by code: the inconsistencies that are known, each with its number.
+func TestAuditOfThePaper(t *testing.T) {
+	paper, err := PaperNumbers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	audited := Audit(paper, nil)
+	for _, c := range []struct {
+		quote, asks string
+		want        Verdict
+		evidence    string
+	}{
+		{"all pair weights provide", "", Mixed, "18 of 20 cells; lowest −1.2"},
+		{"is greatly reduced", "", Mixed, "8 of 10"},
+		{"Both relative-similarity", "", Mixed, "lowest −0.3"},
+		{"minimal but slight boost", "", Mixed, "6 of 8"},
+		{"stable improvement to both", "", Mixed, "3 of 4"},
+		{"on all tests", "", Mixed, "1 of 3: Ours"},
+		{"best reported results", "", Mixed, "SOP R@10 SCT 92.6 best, not bold"},
+		{"beats the state of the art", "", Mixed, "8 of 9 cells; lowest −0.1 (SOP R@10, to SCT)"},
+		{"raw data", "how many", Mixed, "52 of 60 are there"},
+		{"raw data", "Settings", Mixed, "CAR euc/con/con lr 0.2: 59.2 ± 0.2 (Table 6), 59.2 ± 0.8 (Table 7)"},
+		{"positive weight below the boundary", "", Fails, "100 %"},
+		{"88.3%", "", Uncheckable, "+1.3"},
+		{"78.2%", "", Holds, "78.2"},
+		{"cosine-orthogonal direction have better", "", Holds, "8 of 8"},
+		{"current state-of-the-art approach", "", Fails, "0 of 4"},
+		{"$m_-^{sig}>1$", "", Fails, "0.37"},
+		{"$m_-^{sig}<1$", "", Fails, "at most 1"},
+		{"$m_+^{sig}<1$", "", Holds, "1.00"},
+		{"much more robust", "", Mixed, "2 of 4"},
+		{"continue to improve", "", Mixed, "of 36"},
+		{"originally reported by the MS paper", "", Mixed, "7 of 9"},
+		{"not consistent across", "", Holds, "8 of 12"},
+		{"exhaustively", "", Holds, "28 of 4 × 6 × 7 = 168"},
+		{"same as $P^{lin}$", "", Holds, "2 of 2"},
+		{"largely overlay", "", Uncheckable, "picture"},
+	} {
+		a := finding(t, audited, c.quote, c.asks)
+		if a.Paper.Verdict != c.want || !strings.Contains(a.Paper.Evidence, c.evidence) {
+			t.Errorf("%s: %s: %s; want %s with %q", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want, c.evidence)
+		}
+	}
+	checkGolden(t, "claimscontradicted", Contradicted(audited))
+	checkGolden(t, "claimssummary", Summary(audited, somewhere))
+}
+
+// Other numbers, other verdicts.
+func TestAuditTurns(t *testing.T) {
+	type edit struct {
+		key  figures.PaperResult
+		mean float64
+		std  float64
+	}
+	at := func(table int, data, direction, pair, triplet string, lr float64) figures.PaperResult {
+		return figures.PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr, Metric: "R@1"}
+	}
+	five := func(data, method, metric string, row int) figures.PaperResult {
+		return figures.PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
+	}
+	for _, c := range []struct {
+		quote, asks string
+		want        Verdict
+		edits       []edit
+	}{
+		{"all pair weights provide", "", Holds, []edit{{at(3, "CAR", "cos", "sig", "con", 0), 76, 0.2}, {at(3, "In-shop", "cos", "euc", "con", 0), 85.5, 0.2}}},
+		{"is greatly reduced", "", Holds, []edit{{at(3, "In-shop", "cos", "sig", "con", 0), 86.5, 0}, {at(3, "In-shop", "cos", "sig-ms", "con", 0), 85, 0}}},
+		{"Both relative-similarity", "", Holds, []edit{{at(7, "CAR", "euc", "sig-ms", "con", 0.05), 68.1, 1}}},
+		{"stable improvement to both", "", Holds, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 75.6, 0.3}}},
+		{"stable improvement to both", "", Fails, []edit{{at(4, "CAR", "cos", "con", "con", 0), 80, 0}, {at(4, "CAR", "cos", "lin", "con", 0), 80, 0},
+			{at(4, "In-shop", "cos", "con", "con", 0), 90, 0}, {at(4, "In-shop", "cos", "lin", "con", 0), 90, 0}}},
+		{"cosine-orthogonal direction have better", "", Mixed, []edit{{at(2, "CAR", "euc", "", "", 0), 76, 0}}},
+		{"an improvement for both datasets", "", Fails, []edit{{at(2, "CAR", "cos", "", "", 0), 77, 0}, {at(2, "In-shop", "cos", "", "", 0), 90, 0}}},
+		{"same as $P^{lin}$", "", Mixed, []edit{{at(3, "In-shop", "cos", "lin-ms", "con", 0), 88.4, 0}}},
+		{"not helpful", "", Mixed, []edit{{at(4, "In-shop", "cos", "con", "cir+sc1", 0), 86.1, 0}}},
+		{"largely from the pair weight", "", Mixed, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 77.9, 0}}},
+		{"top performer", "", Mixed, []edit{{at(3, "CAR", "cos", "lin", "con", 0), 80, 0}}},
+		{"much more robust", "", Mixed, []edit{{at(7, "CAR", "cos", "lin-ms", "con", 0.05), 78.8, 0}}},
+		{"beats the state of the art", "", Holds, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
+		{"best reported results", "", Holds, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
+		{"by a clear margin", "", Fails, []edit{{five("CUB", "MS", "R@1", 0), 63, 0}, {five("CAR", "MS", "R@1", 0), 86, 0}}},
+		{"current state-of-the-art approach", "", Mixed, []edit{{five("CUB", "MS", "R@1", 0), 61.7, 0}}},
+		{"originally reported by the MS paper", "", Holds, []edit{{five("SOP", "MS*", "R@10", 0), 90.6, 0}, {five("SOP", "MS*", "R@100", 0), 96.1, 0}}},
+		{"78.2%", "", Fails, []edit{{five("SOP", "MS", "R@1", 0), 78.3, 0}}},
+		{"raw data", "how many", Mixed, []edit{{at(2, "CAR", "cos", "", "", 0), 75.4, 0.2}}},
+	} {
+		results := slices.Clone(mustResults(t))
+		for _, e := range c.edits {
+			n := 0
+			for i, r := range results {
+				k := e.key
+				if r.Table == k.Table && r.Dataset == k.Dataset && (k.Method == "" || r.Method == k.Method) && (k.Direction == "" || r.Direction == k.Direction) &&
+					(k.Pair == "" || r.Pair == k.Pair) && (k.Triplet == "" || r.Triplet == k.Triplet) && r.LR == k.LR && r.Metric == k.Metric {
+					results[i].Mean, results[i].Std = e.mean, e.std
+					n++
+				}
+			}
+			if n != 1 {
+				t.Fatalf("%s: an edit met %d numbers", c.quote, n)
+			}
+		}
+		numbers, err := paperNumbers(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := finding(t, Audit(numbers, nil), c.quote, c.asks); a.Paper.Verdict != c.want {
+			t.Errorf("%s: %s: %s; want %s", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want)
+		}
+	}
+}
+
+func mustResults(t *testing.T) []figures.PaperResult {
+	t.Helper()
+	results, err := figures.AllPaperResults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// On runs a comparison counts where its interval says so.
+func TestAuditOfRuns(t *testing.T) {
+	labels := map[string]string{"CAR": "minicar", "In-shop": "minishop"}
+	facts := func(cos, orth float64, std float64, n int) []Fact {
+		var out []Fact
+		for _, data := range []string{"CAR", "In-shop"} {
+			out = append(out,
+				Fact{Table: 2, Data: data, Rule: "cos/con/con", Metric: "R@1", Score: stats.Mean{Mean: cos, Std: std, N: n}},
+				Fact{Table: 2, Data: data, Rule: "cos-orth/con/con", Metric: "R@1", Score: stats.Mean{Mean: orth, Std: std, N: n}})
+		}
+		return out
+	}
+	const quote = "an improvement for both datasets"
+	one := func(f []Fact, i int, s stats.Mean) []Fact { f[i].Score = s; return f }
+	for name, c := range map[string]struct {
+		facts    []Fact
+		want     Verdict
+		evidence string
+	}{
+		// t(0.975, 4) = 2.776 and a standard error of √(2/3): a half width of 2.27.
+		"beyond":        {facts(70, 73, 1, 3), Holds, "2 of 2 cells beyond noise; lowest +3.0 [+0.7,\u00a0+5.3] (minicar)"},
+		"within":        {facts(70, 72, 1, 3), WithinNoise, "0 of 2 cells beyond noise"},
+		"contrary":      {facts(73, 70, 1, 3), Fails, "2 to the contrary"},
+		"one each":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: 71, Std: 1, N: 3}), Mixed, "1 of 2"},
+		"one contrary":  {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
+		"single seeds":  {facts(70, 90, 0, 1), WithinNoise, "+20.0 (minicar)"}, // No deviation to take from anywhere.
+		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), Holds, "2 of 2"},
+		"missing":       {facts(70, 73, 1, 3)[:2], Holds, "1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
+		"diverged":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
+		"all diverged":  {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), Uncheckable, "diverged"},
+		"none":          {nil, NotYetRun, "2 cells"},
+	} {
+		numbers, err := RunNumbers(c.facts, labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := finding(t, Audit(numbers, numbers), quote, "")
+		if a.Ours.Verdict != c.want || !strings.Contains(a.Ours.Evidence, c.evidence) {
+			t.Errorf("%s: %s: %q; want %s with %q", name, a.Ours.Verdict, a.Ours.Evidence, c.want, c.evidence)
+		}
+	}
+	// That two numbers are the same is shown by an interval that lies within the bound.
+	for std, want := range map[float64]Verdict{0.1: Holds, 1: WithinNoise} {
+		var f []Fact
+		for _, rule := range []string{"euc/lin/con", "euc/lin-ms/con", "cos/lin/con", "cos/lin-ms/con"} {
+			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1", Score: stats.Mean{Mean: 80, Std: std, N: 3}})
+		}
+		numbers, err := RunNumbers(f, labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := finding(t, Audit(numbers, numbers), "same as $P^{lin}$", ""); a.Ours.Verdict != want {
+			t.Errorf("equal with deviation %g: %s: %s", std, a.Ours.Verdict, a.Ours.Evidence)
+		}
+	}
+	for want, wrong := range map[string][]Fact{
+		"twice":           append(facts(1, 2, 1, 3), facts(1, 2, 1, 3)[0]),
+		"stands for it":   {{Table: 2, Data: "SOP", Rule: "cos/con/con", Metric: "R@1"}},
+		"what stands for": {{Table: 2, Rule: "cos/con/con", Metric: "R@1"}},
+	} {
+		if _, err := RunNumbers(wrong, labels); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// Runs that are the paper's numbers find what the paper's numbers find, as far as they speak of it; without any all are
+// open. Each claim belongs to a part and can be written.
+func TestEveryClaim(t *testing.T) {
+	paper, err := PaperNumbers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, err := RunNumbers(nil, map[string]string{"CAR": "minicar", "In-shop": "minishop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	audited := Audit(paper, none)
+	shown := 0
+	for _, p := range Parts {
+		table := Table(audited, somewhere, p.Name)
+		if len(table.Rows) == 0 {
+			t.Errorf("no claims in %s", p.Name)
+		}
+		shown += len(table.Rows)
+		for _, format := range table.Formats() {
+			if _, err := figures.Bytes(table, format); err != nil {
+				t.Errorf("%s as %s: %v", p.Name, format, err)
+			}
+		}
+	}
+	if shown != len(audited) || shown != len(Table(audited, "").Rows) {
+		t.Errorf("%d of %d claims are in a part", shown, len(audited))
+	}
+	for _, a := range audited {
+		if v := a.Ours.Verdict; v != NotYetRun && v != Uncheckable {
+			t.Errorf("%s: without runs %s: %s", a.Quote, v, a.Ours.Evidence)
+		}
+		if a.Paper.Verdict == NotYetRun || a.Paper.Verdict == WithinNoise || a.Paper.Evidence == "" || strings.Contains(a.Paper.Evidence, "NaN") ||
+			strings.Contains(a.Paper.Evidence, "not run") || strings.Contains(a.Paper.Evidence, "%!") {
+			t.Errorf("%s: on the paper's numbers %s: %s", a.Quote, a.Paper.Verdict, a.Paper.Evidence)
+		}
+		if a.Section == "" || a.Asks == "" {
+			t.Errorf("%+v", a.Claim)
+		}
+	}
+	if v := figureIn("of SOP, 78.2% with 12", "SOP,"); v != 78.2 || !math.IsNaN(figureIn("nothing", "SOP")) {
+		t.Errorf("read %v", v)
+	}
+}

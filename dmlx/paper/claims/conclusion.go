@@ -1,0 +1,143 @@
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/figures"
+)
+
+func conclusionClaims() []Claim {
+	cosine := "… the cosine gradient direction has a consistently big improvement over a large set of experimental conditions."
+	column := func(data string, of []string, fact func(string) Fact) []Fact {
+		out := make([]Fact, len(of))
+		for i, name := range of {
+			out[i] = fact(name)
+		}
+		return out
+	}
+	return []Claim{
+		{"conclusion", "§7", "We do not exhaustively compute all possible combination of all the three gradient components",
+			"How many of the combinations of the components in Tables 2 to 5 stand in any of the tables.",
+			ofPaper("The full grid is run here; see its own notebook.", func(n *Numbers) Finding {
+				parts := [3]map[string]bool{{}, {}, {}}
+				rules := make(map[string]bool)
+				for _, f := range n.order {
+					if p := strings.Split(f.Rule, "/"); len(p) == 3 {
+						rules[f.Rule] = true
+						for i := range parts {
+							parts[i][p[i]] = true
+						}
+					}
+				}
+				all := len(parts[0]) * len(parts[1]) * len(parts[2])
+				return Finding{truth(len(rules) < all), fmt.Sprintf("%d of %d × %d × %d = %d.", len(rules), len(parts[0]), len(parts[1]), len(parts[2]), all)}
+			})},
+		{"conclusion", "§7", "… we keep a constant step size …",
+			"How many learning rates Tables 6 to 8 have for a set.",
+			ofPaper("Each family of pair weights has its own rate here.", func(n *Numbers) Finding {
+				rates := make(map[string][]float64)
+				for _, f := range n.order {
+					if f.LR != 0 && !slices.Contains(rates[f.Data], f.LR) {
+						rates[f.Data] = append(rates[f.Data], f.LR)
+					}
+				}
+				var what []string
+				constant := true
+				for _, data := range sortedKeys(rates) {
+					slices.Sort(rates[data])
+					constant = constant && len(rates[data]) == 1
+					what = append(what, fmt.Sprintf("%s %d, from %g to %g", data, len(rates[data]), rates[data][0], rates[data][len(rates[data])-1]))
+				}
+				return Finding{truth(constant), strings.Join(what, "; ") + ". Tables 2 to 4 take the best of them; Table 5 states none."}
+			})},
+		{"conclusion", "§8", cosine, "Table 3: cos above euc with each pair weight, on both sets.",
+			on(func(c *comparisons) Finding {
+				for data, p := range c.n.cells(claimPairs, componentSets...) {
+					c.above(c.n.on(data, figures.PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
+				}
+				return c.all(0)
+			})},
+		{"conclusion", "§8", cosine, "Table 7: the same at each learning rate.",
+			on(func(c *comparisons) Finding {
+				for data, p := range c.n.cells(claimPairs, componentSets...) {
+					c.overRates(7, data, "cos/"+p+"/con", "euc/"+p+"/con", figures.PairLabel(p))
+				}
+				return c.all(0)
+			})},
+		{"conclusion", "§8", "… our findings that the pair-weight term is very important. In contrast, we find the triplet weight term to have limited impact …",
+			"Highest less lowest of Table 3's cos column less the same of each of Table 4's columns, on both sets.",
+			on(func(c *comparisons) Finding {
+				for data, p := range c.n.cells(columns4, componentSets...) {
+					pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
+					triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
+					c.sum(c.n.on(data, "triplet weights with "+figures.PairLabel(p)), append(pairs, triplets...)...)
+				}
+				return c.all(0)
+			})},
+		{"conclusion", "§8", "… that was not consistent across datasets.",
+			"Table 4: at least one triplet weight gains over $T^{con}$ on one set and loses on the other.",
+			on(inconsistent)},
+		{"conclusion", "§8", "… gives improvements to state-of-the-art performance relative to recent work.",
+			"Table 5, R@1: Ours at 128, the batch of its re-implementations, above the best of the literature, on the four sets.",
+			againstLiterature(allSets, true, 0, func(n *Numbers, data, metric string) []Fact {
+				rows := n.own(oursMethod, data, metric)
+				return rows[:min(1, len(rows))]
+			})},
+	}
+}
+
+// inconsistent finds triplet weights whose effect has one sign on one set and the other on the other.
+func inconsistent(c *comparisons) Finding {
+	sets := c.n.sets(componentSets...)
+	if len(sets) < 2 {
+		return Finding{Uncheckable, "One of the two sets is missing."}
+	}
+	opposite, same, unclear := 0, 0, 0
+	var what []string
+	for _, p := range []string{"con", "lin"} {
+		for _, t := range claimTriplets[1:] {
+			before := len(c.list)
+			for _, data := range sets {
+				c.above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
+			}
+			if len(c.list) < before+2 {
+				continue
+			}
+			a, b := c.list[before], c.list[before+1]
+			up := func(d difference) answer { return c.isAbove(d, 0) }
+			down := func(d difference) answer { d.value = -d.value; return c.isAbove(d, 0) }
+			switch {
+			case up(a) == yes && down(b) == yes, down(a) == yes && up(b) == yes:
+				opposite++
+				if what == nil {
+					what = append(what, a.String(), b.String())
+				}
+			case up(a) == yes && up(b) == yes, down(a) == yes && down(b) == yes:
+				same++
+			default:
+				unclear++
+			}
+		}
+	}
+	n := opposite + same + unclear
+	if n == 0 {
+		return Finding{NotYetRun, fmt.Sprintf("%d cells.", c.missing)}
+	}
+	f := Finding{Evidence: fmt.Sprintf("%d of %d triplet weights", opposite, n)}
+	switch {
+	case opposite > 0:
+		f.Verdict = Holds
+		f.Evidence += ": " + strings.Join(what, ", ")
+	case unclear > 0 && c.n.measured:
+		f.Verdict = WithinNoise
+	default:
+		f.Verdict = Fails
+	}
+	if c.n.measured {
+		f.Evidence += fmt.Sprintf("; %d beyond noise with the same sign on both", same)
+	}
+	f.Evidence += "."
+	return f
+}

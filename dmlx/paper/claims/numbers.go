@@ -1,0 +1,263 @@
+package claims
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Fact is a number that claims are checked on.
+type Fact struct {
+	Table  int     // Of the paper, 2 to 8; 0 for what is in none.
+	Data   string  // The paper's data set, whichever set stands for it.
+	Method string  // Table 5 only.
+	Rule   string  // direction/pair/triplet; empty for the literature.
+	Times  int     // Table 5: the batch as a multiple of the smallest.
+	LR     float64 // Tables 6 to 8.
+	Metric string  // R@1, …; or one of the shares below.
+	Score  stats.Mean
+}
+
+// Shares of triplets in percent that are no recall, as metrics of [Fact].
+const (
+	Overlapping = "overlap"     // Of the distributions of nearest-positive and nearest-negative similarities, test set.
+	EdgeLast    = "edge, last"  // S_ap > 0.9, last five epochs of training.
+	CornerTrain = "corner"      // S_ap and S_an > 0.9, whole train set.
+	CornerTest  = "corner test" // The same, whole test set.
+	SpreadTrain = "spread"      // √(var S_ap + var S_an) times 100, whole train set.
+	SpreadTest  = "spread test" // The same, whole test set.
+	Positive    = "positive"    // Pairs with S > 0 in training, last five epochs.
+)
+
+// Numbers are what claims are checked on: those that the paper prints or those of runs.
+type Numbers struct {
+	measured bool
+	labels   map[string]string   // What stands for the paper's data sets.
+	facts    map[Fact]stats.Mean // By the fact without its score.
+	order    []Fact
+	pooled   map[string]pool       // Of measured numbers, by data set and metric.
+	printed  []figures.PaperResult // The paper's own only.
+}
+
+// pool is the deviation that cells over several seeds have in common.
+type pool struct{ variance, freedom float64 }
+
+// PaperNumbers are all that the paper prints.
+func PaperNumbers() (*Numbers, error) {
+	results, err := figures.AllPaperResults()
+	if err != nil {
+		return nil, err
+	}
+	return paperNumbers(results)
+}
+
+func paperNumbers(results []figures.PaperResult) (*Numbers, error) {
+	var facts []Fact
+	labels := make(map[string]string)
+	for _, r := range results {
+		f := Fact{Table: r.Table, Data: r.Dataset, Method: r.Method, LR: r.LR, Metric: r.Metric, Score: r.Score()}
+		if r.Direction != "" {
+			f.Rule = r.Direction + "/" + r.Pair + "/" + r.Triplet
+		}
+		if r.Table == 5 {
+			f.Score.N = 1 // Printed without a deviation.
+			f.Times = r.BatchSize / figures.PaperBatch
+		}
+		facts = append(facts, f)
+		labels[r.Dataset] = r.Dataset
+	}
+	n, err := newNumbers(facts, labels)
+	if err != nil {
+		return nil, err
+	}
+	n.printed = results
+	return n, nil
+}
+
+// RunNumbers are those of runs. labels names the data set that stands for each of the paper's.
+func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
+	n, err := newNumbers(facts, labels)
+	if err != nil {
+		return nil, err
+	}
+	n.measured, n.pooled = true, make(map[string]pool)
+	for f, s := range n.facts {
+		if s.N < 2 || f.Table > 5 { // Sweeps hold runs of rates that are far off.
+			continue
+		}
+		p := n.pooled[f.Data+" "+f.Metric]
+		p.variance += s.Std * s.Std * float64(s.N-1)
+		p.freedom += float64(s.N - 1)
+		n.pooled[f.Data+" "+f.Metric] = p
+	}
+	for k, p := range n.pooled {
+		n.pooled[k] = pool{p.variance / p.freedom, p.freedom}
+	}
+	return n, nil
+}
+
+func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
+	n := &Numbers{labels: labels, facts: make(map[Fact]stats.Mean)}
+	for _, f := range facts {
+		s := f.Score
+		f.Score = stats.Mean{}
+		if labels[f.Data] == "" {
+			return nil, fmt.Errorf("claims: a number on %q, of which no one says what stands for it", f.Data)
+		}
+		if _, there := n.facts[f]; there {
+			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g is there twice", f.Table, f.Data, f.Method, f.Rule, f.Metric, f.LR)
+		}
+		n.facts[f] = s
+		n.order = append(n.order, f)
+	}
+	return n, nil
+}
+
+// sets are the paper's data sets of those given that something stands for.
+func (n *Numbers) sets(of ...string) []string {
+	return slices.DeleteFunc(slices.Clone(of), func(s string) bool { return n.labels[s] == "" })
+}
+
+var (
+	componentSets = []string{"CAR", "In-shop"}
+	allSets       = []string{"CUB", "CAR", "SOP", "In-shop"}
+)
+
+// rates are those of a rule in a sweep, rising.
+func (n *Numbers) rates(table int, data, rule string) []float64 {
+	var out []float64
+	for _, f := range n.order {
+		if f.Table == table && f.Data == data && f.Rule == rule && f.Metric == "R@1" {
+			out = append(out, f.LR)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// best is the highest, or with sign −1 the lowest, of some numbers that are there.
+func (n *Numbers) best(sign float64, of []Fact) (Fact, bool) {
+	at, found := Fact{}, math.Inf(-1)
+	for _, f := range of {
+		if f.Metric == "" {
+			f.Metric = "R@1"
+		}
+		if s, there := n.facts[f]; there && s.N > 0 && sign*s.Mean > found {
+			at, found = f, sign*s.Mean
+		}
+	}
+	return at, !math.IsInf(found, -1)
+}
+
+// spread adds the terms of how far some numbers lie apart, highest minus lowest, times a weight. Where one is missing
+// there is no saying: it is then asked for and found missing.
+func (n *Numbers) spread(weight float64, of []Fact) []term {
+	for _, f := range of {
+		if f.Metric == "" {
+			f.Metric = "R@1"
+		}
+		if s, there := n.facts[f]; !there || s.N == 0 {
+			return []term{{weight, f}}
+		}
+	}
+	high, _ := n.best(1, of)
+	low, _ := n.best(-1, of)
+	return []term{{weight, high}, {-weight, low}}
+}
+
+// cells are all pairs of a data set that something stands for and a component.
+func (n *Numbers) cells(components []string, sets ...string) iter.Seq2[string, string] {
+	return func(yield func(data, component string) bool) {
+		for _, data := range n.sets(sets...) {
+			for _, component := range components {
+				if !yield(data, component) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// swept are a rule's numbers over the rates.
+func (n *Numbers) swept(table int, data, rule string) []Fact {
+	var out []Fact
+	for _, lr := range n.rates(table, data, rule) {
+		out = append(out, Fact{Table: table, Data: data, Rule: rule, LR: lr})
+	}
+	if out == nil { // Looked for and found missing.
+		out = []Fact{{Table: table, Data: data, Rule: rule}}
+	}
+	return out
+}
+
+// oursMethod is the name of the paper's best rule in Table 5.
+const oursMethod = "Ours"
+
+// metrics5 are the recalls that the paper prints for a data set in Table 5.
+func metrics5(data string) []string {
+	var out []string
+	results, _ := figures.AllPaperResults() // Read before, by PaperNumbers.
+	for _, r := range results {
+		if r.Table == 5 && r.Dataset == data && !slices.Contains(out, r.Metric) {
+			out = append(out, r.Metric)
+		}
+	}
+	return out
+}
+
+// literature are the rows of Table 5 that the paper copied, for a data set and metric.
+func (n *Numbers) literature(data, metric string) []Fact {
+	var out []Fact
+	for _, f := range n.order {
+		if f.Table == 5 && f.Data == data && f.Metric == metric && f.Rule == "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// own are the authors' rows of a method.
+func (n *Numbers) own(method, data, metric string) []Fact {
+	var out []Fact
+	for _, f := range n.order {
+		if f.Table == 5 && f.Data == data && f.Metric == metric && f.Method == method && f.Rule != "" {
+			out = append(out, f)
+		}
+	}
+	slices.SortFunc(out, func(a, b Fact) int { return a.Times - b.Times })
+	return out
+}
+
+// Names of the components, in the paper's order.
+var (
+	claimDirections = []string{"euc", "cos", "euc-orth", "cos-orth"}
+	claimPairs      = []string{"con", "euc", "lin", "lin-ms", "sig", "sig-ms"}
+	claimMasked     = []struct{ masked, bare string }{{"cos+sc1", "cos"}, {"cos+sc2", "cos"}, {"cir+sc1", "cir"}, {"cir+sc2", "cir"}}
+	claimTriplets   = []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}
+)
+
+// The columns of Tables 3 and 7, and of 4 and 8.
+var (
+	columns3 = []string{"euc", "cos"}
+	columns4 = []string{"con", "lin"}
+)
+
+func t2(data, direction string) Fact { return Fact{Table: 2, Data: data, Rule: direction + "/con/con"} }
+func t3(data, direction, pair string) Fact {
+	return Fact{Table: 3, Data: data, Rule: direction + "/" + pair + "/con"}
+}
+func t4(data, pair, triplet string) Fact {
+	return Fact{Table: 4, Data: data, Rule: "cos/" + pair + "/" + triplet}
+}
+
+// scored is a fact's key with the metric that tables 2 to 4 and 6 to 8 have.
+func scored(f Fact) Fact { f.Metric = "R@1"; return f }
+
+// sortedKeys are a map's keys in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

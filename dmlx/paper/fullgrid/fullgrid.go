@@ -1,0 +1,422 @@
+// Package fullgrid analyzes the grid of all directions, pair weights and triplet weights on one data set: its best rule,
+// how much of that is the luck of a seed, and what choosing one part at a time misses.
+package fullgrid
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
+
+// Grid is the study "grid" on one data set, all combinations of directions, pair weights and triplet weights, read for
+// its best rule. Values are Recall@1, as fractions. Rules without a run, and diverged runs, are gaps in it.
+type Grid struct {
+	Data, PaperData             string
+	Seed                        uint64   // By which all rules are compared: the first.
+	Directions, Pairs, Triplets []string // In the study's order.
+	Rules                       []Rule   // In the study's order, also those without a run.
+}
+
+// Rule is one rule of a [Grid].
+type Rule struct {
+	Name                     string // direction/pair/triplet.
+	Direction, Pair, Triplet string // Triplet with its mask.
+	LR                       float64
+	// First is over the run with the grid's seed, Others over those with other seeds, All over both.
+	First, Others, All stats.Mean
+
+	values []float64 // Of the runs that did not diverge.
+}
+
+// Cell is a rule on a data set with its runs of any seeds.
+type Cell struct {
+	Data, PaperData, Rule string
+	LR                    float64
+	Runs                  []*runs.Result
+}
+
+// Read sorts cells by data set. All rules are compared by the runs with one seed, the grid's; there may be runs with
+// others.
+func Read(cells []Cell, seed uint64) ([]Grid, error) {
+	var out []Grid
+	for _, c := range cells {
+		parts := strings.Split(c.Rule, "/")
+		if len(parts) != 3 {
+			return nil, fmt.Errorf("grid: rule %q, want direction/pair/triplet", c.Rule)
+		}
+		i := slices.IndexFunc(out, func(g Grid) bool { return g.Data == c.Data })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Grid{Data: c.Data, PaperData: c.PaperData, Seed: seed})
+		}
+		g := &out[i]
+		if g.At(c.Rule) != nil {
+			return nil, fmt.Errorf("grid: %s on %s is there twice", c.Rule, c.Data)
+		}
+		for f, levels := range []*[]string{&g.Directions, &g.Pairs, &g.Triplets} {
+			if !slices.Contains(*levels, parts[f]) {
+				*levels = append(*levels, parts[f])
+			}
+		}
+		r := Rule{Name: c.Rule, Direction: parts[0], Pair: parts[1], Triplet: parts[2], LR: c.LR}
+		var first, others []*runs.Result
+		for _, run := range c.Runs {
+			if run.Spec.Seed == seed {
+				first = append(first, run)
+			} else {
+				others = append(others, run)
+			}
+			if s := runs.MeanRecall([]*runs.Result{run}, 1); s.N == 1 {
+				r.values = append(r.values, s.Mean)
+			}
+		}
+		r.First, r.Others, r.All = runs.MeanRecall(first, 1), runs.MeanRecall(others, 1), runs.MeanRecall(c.Runs, 1)
+		g.Rules = append(g.Rules, r)
+	}
+	return out, nil
+}
+
+// At is a rule of the grid, nil if it has none of this name.
+func (g *Grid) At(rule string) *Rule {
+	for i := range g.Rules {
+		if g.Rules[i].Name == rule {
+			return &g.Rules[i]
+		}
+	}
+	return nil
+}
+
+// Observations are all runs that did not diverge, for [Analyse].
+func (g *Grid) Observations() []stats.Observation {
+	var out []stats.Observation
+	for _, r := range g.Rules {
+		for _, v := range r.values {
+			out = append(out, stats.Observation{Direction: r.Direction, Pair: r.Pair, Triplet: r.Triplet, Value: v})
+		}
+	}
+	return out
+}
+
+// Coverage counts what is there of a [Grid].
+type Coverage struct {
+	Rules    int // Of the grid.
+	First    int // Have a finite run with the grid's seed.
+	Several  int // Have finite runs with several seeds.
+	Runs     int // Finite runs of all seeds.
+	Diverged int // Diverged runs of all seeds: counted, never averaged.
+	Broken   int // Rules with the grid's seed diverged.
+}
+
+// Coverage says how much of the grid is there.
+func (g *Grid) Coverage() Coverage {
+	c := Coverage{Rules: len(g.Rules)}
+	for _, r := range g.Rules {
+		c.First += r.First.N
+		c.Runs += r.All.N
+		c.Diverged += r.All.Diverged
+		c.Broken += r.First.Diverged
+		if r.All.N > 1 {
+			c.Several++
+		}
+	}
+	return c
+}
+
+// Ranked are the rules by their run with the grid's seed, the best first; equal ones in the grid's order. Rules without
+// one and diverged ones have no rank.
+func (g *Grid) Ranked() []Rule {
+	var out []Rule
+	for _, r := range g.Rules {
+		if r.First.N > 0 {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Rule) int { return cmp.Compare(b.First.Mean, a.First.Mean) })
+	return out
+}
+
+// Rank is a rule's place in [Grid.Ranked], from 1; 0 if it has none.
+func (g *Grid) Rank(rule string) int {
+	return 1 + slices.IndexFunc(g.Ranked(), func(r Rule) bool { return r.Name == rule })
+}
+
+// Ends are the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer than
+// 2n. No rule is at both ends.
+func (g *Grid) Ends(n int) (best, worst []Rule) {
+	ranked := g.Ranked()
+	n = min(n, len(ranked)/2)
+	best, worst = ranked[:n:n], slices.Clone(ranked[len(ranked)-n:])
+	slices.Reverse(worst)
+	return best, worst
+}
+
+// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. The grid's own seed is left
+// out: rules that have others because it was extreme would make the noise too large. It counts only where none has two others.
+func (g *Grid) Noise() stats.Noise {
+	var others, all []stats.Mean
+	for _, r := range g.Rules {
+		others, all = append(others, r.Others), append(all, r.All)
+	}
+	if n := stats.PoolNoise(others); n.Freedom > 0 {
+		return n
+	}
+	return stats.PoolNoise(all)
+}
+
+// Reliability is the share of the variance between rules by the grid's seed that is not that seed's noise: how much of a
+// rule's distance from the mean is to be expected again with another seed. NaN if it cannot be told.
+func (g *Grid) Reliability() float64 {
+	var values []float64
+	for _, r := range g.Ranked() {
+		values = append(values, r.First.Mean)
+	}
+	sd := g.Noise().Std
+	if len(values) < 2 {
+		return math.NaN()
+	}
+	between := stat.Variance(values, nil)
+	if between == 0 {
+		return math.NaN()
+	}
+	return max(0, 1-sd*sd/between)
+}
+
+// estimate gives a value the interval that the grid's noise gives it, when its variance is that noise's times factor.
+func (g *Grid) estimate(value, factor float64) stats.Interval {
+	return g.Noise().Around(value, factor)
+}
+
+// Replicated is a rule's mean over the other seeds than the grid's: not flattered by that seed having chosen the rule. NaN
+// if there are no such runs or the grid lacks the rule.
+func (g *Grid) Replicated(rule string) stats.Interval {
+	r := g.At(rule)
+	if r == nil || r.Others.N == 0 {
+		return stats.Point(math.NaN())
+	}
+	return g.estimate(r.Others.Mean, 1/float64(r.Others.N))
+}
+
+// Behind is by how much a rule is behind another, both over the other seeds than the grid's; negative if it is ahead. The
+// interval takes their runs as independent; they share seeds, which makes it wide rather than narrow.
+func (g *Grid) Behind(rule, best string) stats.Interval {
+	a, b := g.At(rule), g.At(best)
+	switch {
+	case a == nil || b == nil || a.Others.N == 0 || b.Others.N == 0:
+		return stats.Point(math.NaN())
+	case a == b:
+		return stats.Interval{}
+	}
+	return g.estimate(b.Others.Mean-a.Others.Mean, 1/float64(a.Others.N)+1/float64(b.Others.N))
+}
+
+// Regression is how the best and the worst rules by one seed do with other seeds: means over the rules of each end.
+type Regression struct {
+	N                       int // Rules at each end.
+	BestFirst, BestOthers   float64
+	WorstFirst, WorstOthers float64
+}
+
+// Regress compares the n best and n worst rules with themselves on other seeds. Only rules count that have such runs; N
+// is 0 if an end has none.
+func (g *Grid) Regress(n int) Regression {
+	var r Regression
+	best, worst := g.Ends(n)
+	mean := func(rules []Rule) (count int, first, others float64) {
+		for _, rule := range rules {
+			if rule.Others.N > 0 {
+				count++
+				first, others = first+rule.First.Mean, others+rule.Others.Mean
+			}
+		}
+		return count, first / float64(count), others / float64(count)
+	}
+	var atBest, atWorst int
+	atBest, r.BestFirst, r.BestOthers = mean(best)
+	atWorst, r.WorstFirst, r.WorstOthers = mean(worst)
+	r.N = min(atBest, atWorst)
+	return r
+}
+
+// Kept is which share of the distance between the two ends is there on other seeds. A seed that is good or bad for all
+// rules does not change it.
+func (r Regression) Kept() float64 {
+	return (r.BestOthers - r.WorstOthers) / (r.BestFirst - r.WorstFirst)
+}
+
+// OneAtATime is the rule that Tables 2 to 4 choose, varied one part at a time as in the paper: the best direction with
+// P = con and T = con, the best pair weight over the directions euc and cos with T = con, and the best triplet weight
+// over the pair weights con and lin with the direction cos. Means are over all seeds there are. A diverged rule is not
+// chosen; a missing one is an error.
+func (g *Grid) OneAtATime() (string, error) {
+	direction, err := g.choose(g.Directions, func(d string) []string { return []string{d + "/con/con"} })
+	if err != nil {
+		return "", fmt.Errorf("table 2 on %s: %w", g.Data, err)
+	}
+	pair, err := g.choose(g.Pairs, func(p string) []string { return []string{"euc/" + p + "/con", "cos/" + p + "/con"} })
+	if err != nil {
+		return "", fmt.Errorf("table 3 on %s: %w", g.Data, err)
+	}
+	triplet, err := g.choose(g.Triplets, func(t string) []string { return []string{"cos/con/" + t, "cos/lin/" + t} })
+	if err != nil {
+		return "", fmt.Errorf("table 4 on %s: %w", g.Data, err)
+	}
+	return direction + "/" + pair + "/" + triplet, nil
+}
+
+// choose is the level with the best mean over the rules that try it.
+func (g *Grid) choose(levels []string, rules func(level string) []string) (string, error) {
+	best, top := "", math.Inf(-1)
+	for _, level := range levels {
+		sum, tried := 0.0, rules(level)
+		for _, rule := range tried {
+			r := g.At(rule)
+			if r == nil || r.All.N+r.All.Diverged == 0 {
+				return "", fmt.Errorf("there is no run of %s", rule)
+			}
+			if sum += r.All.Mean; r.All.Diverged > 0 {
+				sum = math.NaN()
+			}
+		}
+		if mean := sum / float64(len(tried)); mean > top {
+			best, top = level, mean
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("all rules diverged")
+	}
+	return best, nil
+}
+
+// Steps are the rules of the path that improves one part after the other, by the grid's seed: the best direction with
+// P = con and T = con, then the best pair weight with that direction, then the best triplet weight with both. It stops
+// before a step for which runs are missing.
+func (g *Grid) Steps() []string {
+	at := [3]string{"", "con", "con"}
+	var out []string
+	for f, levels := range [][]string{g.Directions, g.Pairs, g.Triplets} {
+		best, top := "", math.Inf(-1)
+		for _, level := range levels {
+			at[f] = level
+			r := g.At(strings.Join(at[:], "/"))
+			if r == nil || r.First.N+r.First.Diverged == 0 {
+				return out
+			}
+			if r.First.Mean > top {
+				best, top = level, r.First.Mean
+			}
+		}
+		if best == "" {
+			return out
+		}
+		at[f] = best
+		out = append(out, strings.Join(at[:], "/"))
+	}
+	return out
+}
+
+// Profile is the means of two parts of a rule over levels of the third, for a picture of their interaction.
+type Profile struct {
+	Rows, Columns []string
+	// Over are the levels of the third part that the means are over: those that all pairs with any run have in common,
+	// so that all means are over the same; if there is none, the one that most of them have.
+	Over  []string
+	Means [][]stats.Interval // By row and column; NaN where a run is missing.
+}
+
+// Factor is a part of a rule.
+type Factor int
+
+// The parts of a rule.
+const (
+	ByDirection Factor = iota
+	ByPair
+	ByTriplet
+)
+
+// Profile takes the means of two parts: rows and columns must differ.
+func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
+	if rows == columns || min(rows, columns) < ByDirection || max(rows, columns) > ByTriplet {
+		return Profile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different ones of 0 to 2", rows, columns)
+	}
+	levels := [3][]string{g.Directions, g.Pairs, g.Triplets}
+	third := ByDirection + ByPair + ByTriplet - rows - columns
+	at := func(row, column, over string) stats.Mean {
+		var name [3]string
+		name[rows], name[columns], name[third] = row, column, over
+		if r := g.At(strings.Join(name[:], "/")); r != nil {
+			return r.All
+		}
+		return stats.Mean{Mean: math.NaN()}
+	}
+	p := Profile{Rows: levels[rows], Columns: levels[columns]}
+	have := make(map[string]int) // How many pairs have a run at a level of the third part.
+	pairs := 0
+	for _, row := range p.Rows {
+		for _, column := range p.Columns {
+			any := false
+			for _, over := range levels[third] {
+				if at(row, column, over).N > 0 {
+					have[over]++
+					any = true
+				}
+			}
+			if any {
+				pairs++
+			}
+		}
+	}
+	most := ""
+	for _, over := range levels[third] {
+		if have[over] == pairs && pairs > 0 {
+			p.Over = append(p.Over, over)
+		}
+		if have[over] > have[most] {
+			most = over
+		}
+	}
+	if p.Over == nil && most != "" {
+		p.Over = []string{most}
+	}
+	for _, row := range p.Rows {
+		var line []stats.Interval
+		for _, column := range p.Columns {
+			sum, factor, n := 0.0, 0.0, float64(len(p.Over))
+			for _, over := range p.Over {
+				s := at(row, column, over)
+				sum += s.Mean
+				factor += 1 / float64(s.N)
+			}
+			line = append(line, g.estimate(sum/n, factor/n/n))
+		}
+		p.Means = append(p.Means, line)
+	}
+	return p, nil
+}
+
+// Gap is how much better a direction is than another with each pair weight; their [Profile] says over which triplet
+// weights.
+func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Interval) {
+	h := *g
+	h.Directions = []string{better, worse}
+	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool { return r.Direction != better && r.Direction != worse })
+	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
+	for j, pair := range p.Columns {
+		factor, n := 0.0, float64(len(p.Over))
+		for _, d := range h.Directions {
+			for _, over := range p.Over {
+				if r := h.At(d + "/" + pair + "/" + over); r != nil {
+					factor += 1 / float64(r.All.N)
+				}
+			}
+		}
+		gaps = append(gaps, g.estimate(p.Means[0][j].Value-p.Means[1][j].Value, factor/n/n))
+	}
+	return p, gaps
+}

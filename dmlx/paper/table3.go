@@ -1,0 +1,24 @@
+package paper
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+)
+
+// table3Study is Table 3: the six pair weights with the Euclidean and the cosine direction.
+func table3Study() Study {
+	return Study{
+		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
+		Cells: func(p presets.Preset) []Cell {
+			return setsDown(p, names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name }), []string{"euc", "cos"},
+				func(pair, direction string) string { return direction + "/" + pair + "/con" })
+		},
+	}
+}
+
+// table3 reads Recall@1 off the runs of [table3Study] and sets it beside the paper's.
+func table3(ctx context.Context, q Request) (*Report, error) {
+	return componentTable(ctx, q, table3Study())
+}

@@ -1,0 +1,23 @@
+package paper
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+)
+
+// table4Study is Table 4: the seven triplet weights with constant and linear pair weights and the cosine direction.
+func table4Study() Study {
+	return Study{
+		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
+		Cells: func(p presets.Preset) []Cell {
+			return setsDown(p, []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}, []string{"con", "lin"},
+				func(triplet, pair string) string { return "cos/" + pair + "/" + triplet })
+		},
+	}
+}
+
+// table4 reads Recall@1 off the runs of [table4Study] and sets it beside the paper's.
+func table4(ctx context.Context, q Request) (*Report, error) {
+	return componentTable(ctx, q, table4Study())
+}

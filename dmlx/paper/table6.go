@@ -1,0 +1,23 @@
+package paper
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+)
+
+// table6Study is Table 6: the four gradient directions, each at the learning rates of the preset.
+func table6Study() Study {
+	return Study{
+		Name: "table6", Title: "Gradient directions over learning rates: Recall@1", Sweep: true,
+		Cells: func(p presets.Preset) []Cell {
+			return rateSweep(p, 6, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name + "/con/con" }))
+		},
+	}
+}
+
+// table6 reads Recall@1 at each rate off the runs of [table6Study] and sets it beside the paper's.
+func table6(ctx context.Context, q Request) (*Report, error) {
+	return sweepTable(ctx, q, table6Study())
+}

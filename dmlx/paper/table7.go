@@ -1,0 +1,29 @@
+package paper
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+)
+
+// table7Study is Table 7: the six pair weights with the cosine and the Euclidean direction, each at the learning rates of the preset.
+func table7Study() Study {
+	return Study{
+		Name: "table7", Title: "Pair weights over learning rates: Recall@1", Sweep: true,
+		Cells: func(p presets.Preset) []Cell {
+			var rules []string
+			for _, direction := range []string{"cos", "euc"} {
+				for _, w := range dmlx.PairWeights {
+					rules = append(rules, direction+"/"+w.Name+"/con")
+				}
+			}
+			return rateSweep(p, 7, rules)
+		},
+	}
+}
+
+// table7 reads Recall@1 at each rate off the runs of [table7Study] and sets it beside the paper's.
+func table7(ctx context.Context, q Request) (*Report, error) {
+	return sweepTable(ctx, q, table7Study())
+}

@@ -1,0 +1,28 @@
+package paper
+
+import (
+	"context"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+)
+
+// table8Study is Table 8: five triplet weights with constant and linear pair weights, each at the learning rates of the preset.
+func table8Study() Study {
+	return Study{
+		Name: "table8", Title: "Triplet weights over learning rates: Recall@1", Sweep: true,
+		Cells: func(p presets.Preset) []Cell {
+			var rules []string
+			for _, pair := range []string{"con", "lin"} {
+				for _, triplet := range []string{"con", "cos", "cos+sc1", "cir", "cir+sc2"} {
+					rules = append(rules, "cos/"+pair+"/"+triplet)
+				}
+			}
+			return rateSweep(p, 8, rules)
+		},
+	}
+}
+
+// table8 reads Recall@1 at each rate off the runs of [table8Study] and sets it beside the paper's.
+func table8(ctx context.Context, q Request) (*Report, error) {
+	return sweepTable(ctx, q, table8Study())
+}

@@ -1,0 +1,128 @@
+package runs
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+)
+
+// bundledHistograms are the histograms that come with the program, by the hashes of their runs.
+// [WriteBundledHistograms] wrote them.
+var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
+	out := make(map[string]*Histograms)
+	err := forEachBundled("bundled/histograms/*.json", "histograms", func(raw []byte) error {
+		p, err := parseHistograms(raw)
+		if err == nil && p.Recipe == HistogramsRecipe {
+			p.Bundled, p.Result.Bundled = true, true
+			out[p.Result.Hash] = p
+		}
+		return err
+	})
+	return out, err
+})
+
+// WriteBundledHistograms writes histograms as a file for the folder bundled/histograms: one line per run, in the order
+// of the hashes, without the checksums of files that stay in the store.
+func WriteBundledHistograms(path string, all []*Histograms) error {
+	byHash := make(map[string][]byte)
+	var hashes []string
+	for _, p := range all {
+		c, r := *p, *p.Result
+		r.Files = nil
+		if err := r.seal(); err != nil {
+			return err
+		}
+		c.Result = &r
+		if err := c.seal(); err != nil {
+			return err
+		}
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		if byHash[r.Hash] == nil {
+			hashes = append(hashes, r.Hash)
+		}
+		byHash[r.Hash] = raw
+	}
+	slices.Sort(hashes)
+	lines := make([][]byte, len(hashes))
+	for i, hash := range hashes {
+		lines[i] = byHash[hash]
+	}
+	file := append([]byte("[\n"), bytes.Join(lines, []byte(",\n"))...)
+	return durable.WriteFile(path, append(file, "\n]\n"...), 0o644)
+}
+
+//go:embed bundled
+var bundledFiles embed.FS
+
+// Bundled returns the results that come with the program, by hash. [WriteBundled] wrote them.
+var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
+	out := make(map[string]*Result)
+	err := forEachBundled("bundled/*.json", "result", func(raw []byte) error {
+		r, err := parseResult(raw, "")
+		if err == nil {
+			r.Bundled = true
+			out[r.Hash] = r
+		}
+		return err
+	})
+	return out, err
+})
+
+// forEachBundled calls read for each item of the JSON lists in the bundled files that match a pattern.
+func forEachBundled(pattern, what string, read func(raw []byte) error) error {
+	files, err := fs.Glob(bundledFiles, pattern)
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		raw, err := bundledFiles.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var list []json.RawMessage
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for i, raw := range list {
+			if err := read(raw); err != nil {
+				return fmt.Errorf("%s: %s %d %w", name, what, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// WriteBundled writes results as a file for the folder bundled and returns how many it wrote: each result once, one per
+// line, in the order of the hashes, without the checksums of files that stay in the store.
+func WriteBundled(path string, results []*Result) (int, error) {
+	lines := make(map[string]string)
+	for _, r := range results {
+		c := *r
+		c.Files = nil
+		if err := c.seal(); err != nil {
+			return 0, err
+		}
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return 0, err
+		}
+		lines[r.Hash] = string(raw)
+	}
+	var list []string
+	for _, hash := range slices.Sorted(maps.Keys(lines)) {
+		list = append(list, lines[hash])
+	}
+	text := "[\n" + strings.Join(list, ",\n") + "\n]\n"
+	return len(list), durable.WriteFile(path, []byte(text), 0o644)
+}

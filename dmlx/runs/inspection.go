@@ -1,0 +1,332 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gomlx/compute"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// Inspection is a finished run with its test images and their embeddings.
+type Inspection struct {
+	Result *Result
+	Set    *datasets.Set
+	// Queries are the embeddings of Set.Test and Gallery those of Set.Gallery, in the order of the images. Gallery is nil
+	// if the test set has none; each image is then ranked against the other test images.
+	Queries, Gallery *retrieval.Embeddings
+}
+
+// Inspect opens a finished run of the store with its test images. It returns an error, which says what to do, if the
+// run is unfinished, has diverged, is only a bundled result, or if the images have changed since.
+func (s *Store) Inspect(hash string) (*Inspection, error) {
+	r, err := s.finished(hash)
+	if err != nil {
+		return nil, err
+	}
+	if r.Bundled {
+		text := fmt.Sprintf("run %s is only a result bundled with the program: its embeddings are not in %s", hash, s.Dir)
+		return nil, &MissingError{text, r.Spec}
+	}
+	l := &Inspection{Result: r}
+	if l.Queries, l.Gallery, err = s.Embeddings(hash); err != nil {
+		return nil, err
+	}
+	_, gone := os.Stat(r.Spec.Data)
+	if r.Spec.DataDigest != "" && !IsPublished(r.Spec.Data) && errors.Is(gone, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the images of run %s were in the folder %s, which does not exist: "+
+			"restore it, or make it a link to the images", hash, r.Spec.Data)
+	}
+	if l.Set, err = OpenData(r.Spec, s.DataOptions); err != nil {
+		return nil, fmt.Errorf("the images of run %s: %w", hash, err)
+	}
+	if l.Set.Digest != r.DataDigest {
+		return nil, fmt.Errorf("the images of %s have changed since run %s (digest %.12s, then %.12s): restore them, "+
+			"or remove the run (dmlx runs remove %s) and train it again", r.Spec.Data, hash, l.Set.Digest, r.DataDigest, hash)
+	}
+	for _, part := range []struct {
+		name       string
+		images     *datasets.Images
+		embeddings *retrieval.Embeddings
+	}{{"test", l.Set.Test, l.Queries}, {"gallery", l.Set.Gallery, l.Gallery}} {
+		if (part.images == nil) != (part.embeddings == nil) ||
+			part.images != nil && !slices.Equal(part.images.Labels, part.embeddings.Labels) {
+			return nil, fmt.Errorf("run %s: the %s embeddings and the images of %s have different labels",
+				hash, part.name, r.Spec.Data)
+		}
+	}
+	return l, nil
+}
+
+// finished returns the result of a run that has embeddings, from the store or bundled.
+func (s *Store) finished(hash string) (*Result, error) {
+	if e := s.Entry(hash); e.Result == nil && e.Bad == "" {
+		text := fmt.Sprintf("run %s is not finished: %d of %d epochs are done", hash, e.Epoch, e.Spec.Epochs)
+		return nil, &MissingError{text, e.Spec}
+	}
+	r, err := s.Get(hash)
+	if err != nil {
+		if _, missing := os.Stat(s.Path(hash)); errors.Is(missing, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no run %s in %s", hash, s.Dir)
+		}
+		return nil, err
+	}
+	if r.Recall == nil {
+		return nil, fmt.Errorf("run %s diverged (%s) and has no embeddings; try a lower learning rate than %g",
+			hash, r.Diverged, r.Spec.LR)
+	}
+	return r, nil
+}
+
+// MissingError means that a run, or some of its files, do not exist. Training Spec creates them.
+type MissingError struct {
+	Text string
+	Spec Spec
+}
+
+func (e *MissingError) Error() string { return e.Text }
+
+// Items returns the images that queries are ranked against: the gallery, or the test set itself.
+func (l *Inspection) Items() *datasets.Images {
+	if l.Set.Gallery != nil {
+		return l.Set.Gallery
+	}
+	return l.Set.Test
+}
+
+// Neighbors returns the k nearest items of each query, or all if there are fewer, and its hardest triplet; see
+// [retrieval.Nearest].
+func (l *Inspection) Neighbors(ctx context.Context, b compute.Backend, k int) ([]retrieval.Neighbors, error) {
+	retrievable := l.Items().N
+	if l.Gallery == nil {
+		retrievable--
+	}
+	return retrieval.Nearest(ctx, b, l.Queries, l.Gallery, min(k, retrievable))
+}
+
+// Found reports whether the nearest item of a query is of its class, as Recall@1 counts. Among equally near items the
+// lowest index is the nearest.
+func Found(n retrieval.Neighbors) bool {
+	switch p, q := n.Positive, n.Negative; {
+	case p.Index < 0:
+		return false
+	case q.Index < 0:
+		return true
+	default:
+		return p.Similarity > q.Similarity || p.Similarity == q.Similarity && p.Index < q.Index
+	}
+}
+
+// Spread returns the indices of n queries at equal steps through the test set. With missed it picks only from queries
+// that have an item of their class, but whose nearest item is of another class.
+func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
+	var from []int
+	for i, f := range found {
+		if !missed || f.Positive.Index >= 0 && !Found(f) {
+			from = append(from, i)
+		}
+	}
+	n = max(0, min(n, len(from)))
+	out := make([]int, n)
+	for i := range out {
+		out[i] = from[(2*i+1)*len(from)/(2*n)]
+	}
+	return out
+}
+
+// Hardest returns the indices of the n hardest anchors: those with the largest S_an − S_ap of the nearest negative and
+// the nearest positive, the hardest first. Ties keep their order. Queries without a positive or a negative are left
+// out.
+func Hardest(found []retrieval.Neighbors, n int) []int {
+	var out []int
+	for i, f := range found {
+		if f.Positive.Index >= 0 && f.Negative.Index >= 0 {
+			out = append(out, i)
+		}
+	}
+	by := func(i int) float32 { return found[i].Negative.Similarity - found[i].Positive.Similarity }
+	slices.SortStableFunc(out, func(i, j int) int { return cmp.Compare(by(j), by(i)) })
+	return out[:max(0, min(n, len(out)))]
+}
+
+// ClassRecall is the Recall@1 of the queries of one class.
+type ClassRecall struct {
+	Label   int64
+	Name    string
+	Queries int // Queries that have an item of their class.
+	Found   int // Queries whose nearest item is of their class.
+}
+
+// Recall returns Recall@1 as a fraction.
+func (c ClassRecall) Recall() float64 { return float64(c.Found) / float64(c.Queries) }
+
+// Classes returns the recall of each class, the worst first; ties are in the order of labels. Queries without an item
+// of their class are left out, as in the recall of the run.
+func (l *Inspection) Classes(found []retrieval.Neighbors) []ClassRecall {
+	of := make(map[int64]*ClassRecall)
+	var out []*ClassRecall
+	for i, f := range found {
+		if f.Positive.Index < 0 {
+			continue
+		}
+		label := l.Queries.Labels[i]
+		c := of[label]
+		if c == nil {
+			c = &ClassRecall{Label: label, Name: l.ClassName(label)}
+			of[label], out = c, append(out, c)
+		}
+		c.Queries++
+		if Found(f) {
+			c.Found++
+		}
+	}
+	slices.SortFunc(out, func(a, b *ClassRecall) int {
+		return cmp.Or(cmp.Compare(a.Recall(), b.Recall()), cmp.Compare(a.Label, b.Label))
+	})
+	classes := make([]ClassRecall, len(out))
+	for i, c := range out {
+		classes[i] = *c
+	}
+	return classes
+}
+
+// ClassName returns the name of a class of the test set.
+func (l *Inspection) ClassName(label int64) string {
+	if names := l.Set.Test.Names; label >= 0 && label < int64(len(names)) {
+		return names[label]
+	}
+	return fmt.Sprintf("class %d", label)
+}
+
+// Plane is the projection of embeddings on their first two principal components.
+type Plane struct {
+	Queries, Gallery [][2]float64 // In the order of the embeddings.
+	// Share is the fraction of the variance along each axis.
+	Share [2]float64
+}
+
+// Plane projects the embeddings of the test set, and those of the gallery if there is one. The sign of an axis makes
+// its largest component positive, so that equal embeddings always give the same picture.
+func (l *Inspection) Plane() (*Plane, error) {
+	d := l.Queries.Dim
+	if d < 2 {
+		return nil, fmt.Errorf("run %s has embeddings of dimension %d: a map needs at least 2", l.Result.Hash, d)
+	}
+	values := slices.Clone(l.Queries.Values)
+	if l.Gallery != nil {
+		values = append(values, l.Gallery.Values...)
+	}
+	n := len(values) / d
+	wide := make([]float64, len(values))
+	for i, v := range values {
+		wide[i] = float64(v)
+	}
+	x := mat.NewDense(n, d, wide)
+	mean := make([]float64, d)
+	for j := range d {
+		mean[j] = stat.Mean(mat.Col(nil, j, x), nil)
+	}
+	for i := range n {
+		row := x.RawRowView(i)
+		for j := range row {
+			row[j] -= mean[j]
+		}
+	}
+	// The covariance matrix is [d, d] for any number of images, unlike a decomposition of x.
+	covariance := mat.NewSymDense(d, nil)
+	covariance.SymOuterK(1/float64(max(n-1, 1)), x.T())
+	var eigen mat.EigenSym
+	if !eigen.Factorize(covariance, true) {
+		return nil, fmt.Errorf("run %s: cannot compute the principal components of its embeddings", l.Result.Hash)
+	}
+	variances := eigen.Values(nil) // Ascending.
+	var vectors mat.Dense
+	eigen.VectorsTo(&vectors)
+	total := 0.0
+	for _, v := range variances {
+		total += max(v, 0)
+	}
+	if total == 0 || math.IsNaN(total) {
+		return nil, fmt.Errorf("run %s: all its test embeddings are equal, so that they have no map", l.Result.Hash)
+	}
+	p := &Plane{}
+	points := make([][2]float64, n)
+	for axis := range 2 {
+		direction := mat.Col(nil, d-1-axis, &vectors)
+		largest := 0.0
+		for _, v := range direction {
+			if math.Abs(v) > math.Abs(largest)+1e-9 {
+				largest = v
+			}
+		}
+		for i := range n {
+			for j, v := range x.RawRowView(i) {
+				points[i][axis] += v * math.Copysign(1, largest) * direction[j]
+			}
+		}
+		p.Share[axis] = max(variances[d-1-axis], 0) / total
+	}
+	m := len(l.Queries.Labels)
+	p.Queries, p.Gallery = points[:m:m], points[m:]
+	return p, nil
+}
+
+// Densities returns the densities of the triplets of a finished run: those of the last five epochs of training, and
+// those of the whole test set. They come from its [Histograms] if there are any, or else from its directory. choose
+// opens the backend; it is called only in the second case.
+func (s *Store) Densities(ctx context.Context, choose func() (*train.Trainer, error), hash string) (last, test TripletDensity, err error) {
+	r, err := s.finished(hash)
+	if err != nil {
+		return last, test, err
+	}
+	if r.Bundled {
+		bundled, err := bundledHistograms()
+		if err != nil {
+			return last, test, err
+		}
+		if p := bundled[hash]; p != nil {
+			return p.Last, p.Test, nil
+		}
+		text := fmt.Sprintf("run %s is only a result bundled with the program: its triplets are not in %s", hash, s.Dir)
+		return last, test, &MissingError{text, r.Spec}
+	}
+	p, _, err := s.histograms(r.Spec)
+	if err != nil {
+		return last, test, err
+	}
+	if p != nil {
+		return p.Last, p.Test, nil
+	}
+	sap, san, err := s.Triplets(hash)
+	if err != nil {
+		return last, test, err
+	}
+	if len(sap) == 0 {
+		return last, test, fmt.Errorf("run %s has no triplets in %s", hash, filepath.Join(s.Path(hash), train.TripletsDir))
+	}
+	queries, gallery, err := s.Embeddings(hash)
+	if err != nil {
+		return last, test, err
+	}
+	trainer, err := choose()
+	if err != nil {
+		return last, test, err
+	}
+	m, err := retrieval.Evaluate(ctx, trainer.Backend, queries, gallery, nil)
+	if err != nil {
+		return last, test, fmt.Errorf("run %s: %w", hash, err)
+	}
+	return newTripletDensity(sap, san), newTripletDensity(m.NearestPositive, m.NearestNegative), nil
+}

@@ -1,0 +1,36 @@
+package stats_test
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
+
+// Recall@1 in percent of three seeds. NaN stands for a run without the measure.
+func ExampleMean() {
+	m := stats.MeanOf([]float64{70, 71, 72, math.NaN()})
+	fmt.Println(m, "of", m.N, "runs")
+	// Output: 71.0 ± 1.0 of 3 runs
+}
+
+// Two rules with three seeds each. The noise is pooled over both, so its 4 degrees of freedom give a shorter interval.
+func ExampleNoise() {
+	a, b := stats.MeanOf([]float64{70, 71, 72}), stats.MeanOf([]float64{74, 75, 76})
+	noise := stats.PoolNoise([]stats.Mean{a, b})
+	fmt.Printf("standard deviation %.1f with %d degrees of freedom\n", noise.Std, noise.Freedom)
+	d := noise.Difference(b, a)
+	fmt.Println("difference", d, "is not zero:", d.ExcludesZero())
+	// Output:
+	// standard deviation 1.0 with 4 degrees of freedom
+	// difference 4.0 [1.7, 6.3] is not zero: true
+}
+
+// A single run has no interval of its own. The noise of other runs gives it one.
+func ExampleInterval() {
+	fmt.Println(stats.Noise{}.Around(71, 1))
+	fmt.Println(stats.Noise{Std: 1, Freedom: 20}.Around(71, 1))
+	// Output:
+	// 71.0
+	// 71.0 [68.9, 73.1]
+}

@@ -1,0 +1,46 @@
+// Package train trains an embedding network by a rule or a loss, and evaluates it. [Trainer.Train] is the whole of it:
+// a [Training] goes in, that is a [Config], a data set and a folder, and an [Outcome] comes out.
+//
+// # Reading order
+//
+// The files follow one image from the data set to the result:
+//
+//   - batch: sampler.go selects, reads and augments the images of a step; train.go prefetches them to the device;
+//   - rule: objective.go parses the rule or the loss of a config;
+//   - gradient: newLossGraph in step.go puts the gradient of the rule, from package dmlx, behind the embeddings;
+//   - step: step.go builds the graph of a step of SGD, microbatch.go that of one with less memory, and trainer.go
+//     compiles and caches them;
+//   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
+//     training resumes;
+//   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
+//
+// pretrain.go trains the small network before any metric learning. replay.go takes steps on given batches, for
+// comparisons with other implementations.
+//
+// # Who sets what
+//
+// A Config has the rule or loss ([Config.WithRule], [Config.WithLoss]), the network and its initial weights
+// ([Config.WithStart]), and the numbers of the training. Package presets fills in configs for data sets. The caller
+// opens the images. Package runs adds the images to the config (runs.Spec), hashes both to an ID and a folder, and
+// stores the outcome. The [backend.Choice] belongs to the Trainer and is no part of a config. Only it makes equal
+// configs differ in their numbers, by rounding.
+//
+// # Checkpoints
+//
+// [Checkpoint] describes the files of a training. There is one checkpoint, at the end of the last complete epoch.
+//
+// # GoMLX
+//
+// The package uses graphs, automatic differentiation and gradient checkpointing (core/graph), tensors (core/tensors),
+// and variables with compiled graphs (ml/model). It does not use the following parts, as of GoMLX 0.28.1. Versions
+// 0.28.2 of GoMLX and 0.1.3 of compute, which extend dynamic shapes and add export to ONNX, change none of it.
+//
+//   - ml/train: its Trainer accumulates the gradients of a loss of each micro-batch, but here the triplets of a step
+//     span all micro-batches. A step also returns similarities of each anchor, where ml/train has metrics, and its
+//     Loop takes no context to stop it. Rules themselves work with ml/train: see the examples of package dmlx.
+//   - ml/train/optimizer: SGD has one learning rate for all variables. Proxies need another one.
+//   - ml/model/checkpoint: its format is GoMLX's own, without checksums. Here other programs read the weights
+//     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.
+//   - ml/dataset: OnDevice and Buffer prefetch too, but yield tensors for ml/train. If its consumer stops early,
+//     OnDevice calls the stop function of iter.Pull2 while its own goroutine may be in next, which iter forbids.
+package train

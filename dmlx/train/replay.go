@@ -1,0 +1,138 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+)
+
+// Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set, sampler
+// and schedule. They serve to compare training with another implementation, step by step.
+type Steps struct {
+	Arch    backbone.Arch
+	Weights []byte // The initial weights with the last layer: a safetensors file with PyTorch's names.
+	Rule    dmlx.Rule
+	LR      float64 // Learning rate of plain SGD.
+
+	Count, Batch, Size int // Numbers of steps and of images in a batch, and the side of an image in pixels.
+
+	Pixels    []uint8 // [Count, Batch, Size, Size, 3], 0…255.
+	Labels    []int64 // [Count, Batch]. Only equality within a batch matters.
+	Mean, Std [3]float32
+}
+
+// StepsResult is the result of [Steps.Take].
+type StepsResult struct {
+	Dim        int
+	Embeddings []float32 // Normalized embeddings of each batch before its step: [Count, Batch, Dim].
+	Weights    []byte    // The final weights and running averages: a safetensors file.
+}
+
+// Take performs the steps. It stops between two steps when ctx is done.
+func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsResult, err error) {
+	defer brief.Catch(&err)
+	dim, err := s.check()
+	if err != nil {
+		return nil, err
+	}
+	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim}
+	weights := model.NewStore()
+	defer weights.Finalize()
+	if _, err := backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim}); err != nil {
+		return nil, fmt.Errorf("weights: %w", err)
+	}
+	step := func(scope *model.Scope, pixels, labels, colors, rate *graph.Node) (*graph.Node, *graph.Node) {
+		in := stepInputs{pixels: pixels, colors: colors, rate: rate, batchInputs: batchInputs{labels: labels}}
+		return stepGraph(scope, key, objective{rule: s.Rule}, in)
+	}
+	exec, err := model.NewExec(choice.Backend, weights, step)
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Finalize()
+	colors, rate := colorScale(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
+	out = &StepsResult{Dim: dim}
+	pixels := len(s.Pixels) / s.Count
+	for i := range s.Count {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("stopped before step %d of %d: %w", i+1, s.Count, err)
+		}
+		embeddings, outcome, err := exec.Call2(
+			tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3),
+			tensors.FromFlatDataAndDimensions(s.batchLabels(i), s.Batch), colors, rate)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		f, err := tensors.CopyFlatData[float32](embeddings)
+		if err := errors.Join(err, embeddings.FinalizeAll()); err != nil {
+			return nil, err
+		}
+		var sum tally
+		if err := sum.add(outcome); err != nil {
+			return nil, err
+		}
+		if sum.notFinite > 0 {
+			return nil, fmt.Errorf("step %d is not finite: take a lower learning rate than %g", i+1, s.LR)
+		}
+		out.Embeddings = append(out.Embeddings, f...)
+	}
+	p := backbone.Preprocessing{Resize: s.Size, Crop: s.Size, Mean: s.Mean, Std: s.Std}
+	out.Weights, err = backbone.EncodeWeights(weights, s.Arch, p.Metadata())
+	return out, err
+}
+
+// batchLabels returns the labels of a step, numbered in the order of appearance, since an int64 label may not fit an
+// int32.
+func (s *Steps) batchLabels(step int) []int32 {
+	number := make(map[int64]int32)
+	out := make([]int32, s.Batch)
+	for i, label := range s.Labels[step*s.Batch : (step+1)*s.Batch] {
+		n, known := number[label]
+		if !known {
+			n = int32(len(number))
+			number[label] = n
+		}
+		out[i] = n
+	}
+	return out
+}
+
+// check reports what is wrong with the steps, and returns the dimension of the embedding.
+func (s *Steps) check() (dim int, err error) {
+	if _, err := backbone.ParseArch(string(s.Arch)); err != nil {
+		return 0, err
+	}
+	if s.Count < 1 || s.Batch < 1 || s.Size < 1 {
+		return 0, fmt.Errorf("%d steps of %d images of %d pixels: want at least one of each", s.Count, s.Batch, s.Size)
+	}
+	if want := s.Count * s.Batch; len(s.Labels) != want {
+		return 0, fmt.Errorf("%d labels for %d steps of %d images: want %d", len(s.Labels), s.Count, s.Batch, want)
+	}
+	if want := s.Count * s.Batch * s.Size * s.Size * 3; len(s.Pixels) != want {
+		return 0, fmt.Errorf("%d values of pixels for %d steps of %d images of %d×%d×3: want %d",
+			len(s.Pixels), s.Count, s.Batch, s.Size, s.Size, want)
+	}
+	if !(s.LR > 0) || math.IsInf(s.LR, 0) {
+		return 0, fmt.Errorf("learning rate is %g, must be a positive number", s.LR)
+	}
+	for c := range 3 {
+		if m, d := s.Mean[c], s.Std[c]; m-m != 0 || !(d > 0) || d-d != 0 {
+			return 0, fmt.Errorf("colors of mean %v and deviation %v: want finite ones, and deviations above 0", s.Mean, s.Std)
+		}
+	}
+	if dim, err = backbone.HeadDim(s.Weights); err != nil {
+		return 0, fmt.Errorf("weights: %w", err)
+	}
+	return dim, nil
+}

@@ -1,0 +1,139 @@
+package train
+
+import (
+	"sync"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+)
+
+// Trainer trains networks and embeds images on one backend. It caches compiled steps, since XLA takes seconds to
+// compile one: trainings that differ only in seed, data or learning rate share a step, one after the other. A trainer
+// may be used by several goroutines at once. Its zero value has no backend; use [New] or [Open].
+type Trainer struct {
+	*backend.Choice
+
+	mu   sync.Mutex
+	idle []*compiledStep // At most maxIdle, the latest last.
+}
+
+// New returns a trainer on a backend. [Trainer.Close] frees its compiled steps.
+func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice} }
+
+// Open returns a trainer on the backend that [backend.Open] chooses.
+func Open() (*Trainer, error) {
+	choice, err := backend.Open()
+	if err != nil {
+		return nil, err
+	}
+	return New(choice), nil
+}
+
+// Close frees the cached steps that are not in use. The trainer can still be used afterwards.
+func (t *Trainer) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.idle {
+		s.free()
+	}
+	t.idle = nil
+}
+
+// compiledStep is a compiled step of training or of evaluation, with the variables that its graph refers to.
+type compiledStep struct {
+	key          stepKey
+	objective    objective // Zero for evaluation.
+	weights      *model.Store
+	exec         *model.Exec // nil if there are micro-batches.
+	microBatches *microBatches
+}
+
+// stepKey holds all that a graph depends on, except the shapes of its inputs.
+type stepKey struct {
+	backend compute.Backend
+	arch    backbone.Arch
+	dim     int
+	rule    string // The identity of the rule; empty for evaluation and for a loss.
+	loss    string // The loss as [Config.Objective] names it.
+	proxies int    // The number of proxies of the loss.
+	images  int    // Images per class in a batch, which miners of a loss depend on.
+	memory  Memory
+}
+
+// maxIdle is the number of compiled steps that a trainer caches.
+const maxIdle = 8
+
+// compiled takes a step with the key from the cache, or builds one. The caller overwrites its weights, and then
+// returns it with keep, or frees it after a failure.
+func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*compiledStep, error) {
+	key.backend = t.Backend
+	t.mu.Lock()
+	for i := len(t.idle) - 1; i >= 0; i-- {
+		if s := t.idle[i]; s.key == key {
+			t.idle = append(t.idle[:i], t.idle[i+1:]...)
+			t.mu.Unlock()
+			return s, nil
+		}
+	}
+	t.mu.Unlock()
+	s := &compiledStep{key: key, weights: model.NewStore()}
+	return s, build(s)
+}
+
+// keep returns a step to the cache, and frees the oldest one if the cache is full.
+func (t *Trainer) keep(s *compiledStep) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.idle = append(t.idle, s)
+	if len(t.idle) > maxIdle {
+		t.idle[0].free()
+		t.idle = append(t.idle[:0], t.idle[1:]...)
+	}
+}
+
+// free frees the memory of a step on the device.
+func (s *compiledStep) free() {
+	if s.microBatches != nil {
+		s.microBatches.free()
+	} else {
+		s.exec.Finalize()
+	}
+	s.weights.Finalize()
+}
+
+// trainingStep returns a compiled step of training; see [compiledStep.run].
+func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, rule: c.Rule, memory: c.Memory}
+	if obj.loss != nil {
+		key.loss, key.proxies, key.images = c.Objective(), obj.proxies, c.ImagesPerClass
+	}
+	return t.compiled(key, func(s *compiledStep) (err error) {
+		s.objective = obj
+		if key.memory.MicroBatch > 0 {
+			s.microBatches, err = newMicroBatches(s)
+			return err
+		}
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
+			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+			_, outcome := stepGraph(scope, key, obj, inputs)
+			return outcome
+		})
+		return err
+	})
+}
+
+// evaluationStep returns a compiled step from pixels and colors to normalized embeddings [B, dim].
+func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	return t.compiled(key, func(s *compiledStep) (err error) {
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
+			return dmlx.Normalize(key.embed(scope, pixels, colors, backbone.Pass{}))
+		})
+		return err
+	})
+}

@@ -1,0 +1,148 @@
+package figures
+
+import (
+	"fmt"
+	"image"
+	"math"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// DensityPair is the triplet densities of two runs, or of two groups of runs.
+type DensityPair struct {
+	Title         Markup
+	First, Second Density
+	// Nearer is the share of triplets with S_an > S_ap of the first and of the second, in percent.
+	Nearer [2]float64
+}
+
+// differenceSquares is the number of squares on each axis over [−1, 1]. With few triplets, finer squares show
+// noise.
+const differenceSquares = 50
+
+// DensityDifference draws the difference of two triplet densities, as Figure 5 has them, in one panel for each pair.
+// The color of a square of 0.04 × 0.04 is the second density's share of triplets less that of the first, in
+// percentage points: blue where the first has more, orange where the second has more, white where they are equal.
+// Each panel has its own scale. The numbers are the shares of triplets above the diagonal, whose negative is nearer
+// than their positive. Counts must be n×n with n a multiple of 50.
+func DensityDifference(provenance string, first, second Markup, pairs ...DensityPair) (*Figure, error) {
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("difference of densities: no pairs; want at least one")
+	}
+	alt := fmt.Sprintf("Triplet diagrams of %s less %s, in points per square of S_ap and S_an.",
+		Plain(second), Plain(first))
+	panels := make([]*differencePanel, len(pairs))
+	low := 1.0
+	for i, pair := range pairs {
+		p := &differencePanel{values: make([]float64, differenceSquares*differenceSquares)}
+		for k, d := range []Density{pair.First, pair.Second} {
+			n := int(math.Round(math.Sqrt(float64(len(d.Counts)))))
+			if n == 0 || n*n != len(d.Counts) || n%differenceSquares != 0 {
+				return nil, fmt.Errorf("difference of densities, %s: %d counts; want n×n, n a multiple of %d",
+					Plain(pair.Title), len(d.Counts), differenceSquares)
+			}
+			total := 0.0
+			for _, count := range d.Counts {
+				if count < 0 {
+					return nil, fmt.Errorf("difference of densities, %s: a count is %d; want 0 or more", Plain(pair.Title), count)
+				}
+				total += float64(count)
+			}
+			if total == 0 {
+				return nil, fmt.Errorf("difference of densities, %s: a density has no triplets; want at least one",
+					Plain(pair.Title))
+			}
+			sign := float64(2*k - 1)
+			for cell, count := range d.Counts {
+				row, column := cell/n*differenceSquares/n, cell%n*differenceSquares/n
+				p.values[row*differenceSquares+column] += sign * 100 * float64(count) / total
+				if count > 0 {
+					low = min(low, -1+2*float64(min(row, column))/differenceSquares)
+				}
+			}
+		}
+		moved, most := 0.0, 0.01
+		for _, v := range p.values {
+			most = max(most, math.Abs(v))
+			moved += math.Abs(v) / 2
+		}
+		alt += fmt.Sprintf(" %s: %.0f %% of triplets lie elsewhere; the negative is nearer in %.1f and %.1f %%.",
+			Plain(pair.Title), moved, pair.Nearer[0], pair.Nearer[1])
+		p.bar = bar{low: -most, high: most, colors: diverging, label: "points"}
+		p.names, p.nearer = [2]Markup{first, second}, pair.Nearer
+		panels[i] = p
+	}
+	low = min(low, 0.8) // Shows at least a few squares.
+	plots := make([]*plot.Plot, len(pairs))
+	after := make([]vg.Length, len(pairs))
+	for i, pair := range pairs {
+		p := newPlot(pair.Title, "$S_{ap}$", "$S_{an}$")
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
+		p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
+		step := roundStep((1 - low) / 5)
+		p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, 1), every(step, low, 1)
+		p.Add(panels[i])
+		plots[i], after[i] = p, barRoom
+	}
+	f := &Figure{
+		Width: vg.Length(len(pairs))*vg.Points(282) + 12, Height: vg.Points(268), Alt: alt, Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			s := aligned(style(tickSize, ink), text.XLeft, text.YTop)
+			x := c.Min.X
+			for i, at := range []float64{0.2, 0.8} {
+				c.SetColor(diverging.at(at))
+				c.Fill(vg.Rectangle{Min: vg.Point{X: x, Y: c.Max.Y - 9}, Max: vg.Point{X: x + 9, Y: c.Max.Y}}.Path())
+				label := [2]string{"− more of ", "+ more of "}[i] + [2]Markup{first, second}[i]
+				c.FillText(s, vg.Point{X: x + 13, Y: c.Max.Y + 1}, label)
+				x += 13 + s.Width(label) + 18
+			}
+			c.Max.Y -= 16
+			parts := squares(c, plots, after)
+			for i, p := range plots {
+				drawPlot(p, parts[i])
+				panels[i].bar.draw(p.DataCanvas(parts[i]), parts[i])
+			}
+		},
+	}
+	if provenance != "" {
+		f.Height += noteSize + 6
+	}
+	return f, nil
+}
+
+// differencePanel is the difference of one pair.
+type differencePanel struct {
+	values []float64 // Percentage points, row by row.
+	nearer [2]float64
+	names  [2]Markup
+	bar    bar
+}
+
+func (d *differencePanel) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	low := p.X.Min
+	at := func(i int) float64 { return -1 + 2*float64(i)/differenceSquares }
+	from := int(math.Floor((low+1)/2*differenceSquares + 1e-9))
+	n := differenceSquares - from
+	zoom := max(1, 360/n) // Enlarged, so that viewers that smooth images blur only the edges of squares.
+	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
+	for row := range n * zoom {
+		for column := range n * zoom {
+			img.SetNRGBA(column, n*zoom-1-row, d.bar.at(d.values[(from+row/zoom)*differenceSquares+from+column/zoom]))
+		}
+	}
+	c.DrawImage(vg.Rectangle{Min: vg.Point{X: x(at(from)), Y: y(at(from))}, Max: c.Max}, img)
+	c.StrokeLine2(stroke(ink, 0.7, 4, 2.5), x(low), y(low), x(1), y(1))
+	c.StrokeLines(stroke(ink, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+	s := aligned(style(noteSize, ink), text.XLeft, text.YTop)
+	for i, line := range []string{
+		"negative nearer:", fmt.Sprintf("%s %.1f %%", d.names[0], d.nearer[0]),
+		fmt.Sprintf("%s %.1f %%", d.names[1], d.nearer[1]),
+	} {
+		c.FillText(s, vg.Point{X: c.Min.X + 5, Y: c.Max.Y - 4 - vg.Length(i)*10}, strings.TrimSpace(line))
+	}
+}

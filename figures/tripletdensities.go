@@ -1,0 +1,252 @@
+package figures
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"math"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Density is the number of triplets in each square of the triplet diagram over [−1, 1]².
+type Density struct {
+	// Counts are n×n counts, row by row from S_an = −1 upward, with S_ap along rows. Nil is a panel without triplets.
+	Counts []int
+	// Edge is the share of triplets with S_ap > 0.9, Corner that with S_an > 0.9 as well, in percent over runs.
+	Edge, Corner stats.Mean
+}
+
+// DensityRow is a row of panels, one for each column of the figure.
+type DensityRow struct {
+	Title  Markup
+	Panels []Density
+}
+
+// crowded is the similarity above which the figure calls two images crowded together.
+const crowded = 0.9
+
+// TripletDensities draws Figure 5: the densities of triplets on the triplet diagram, during training and of whole sets,
+// with a row for each rule and a column for each kind of triplets. Color is the share of a panel's triplets in a
+// square, on a logarithmic scale common to all panels: darker is more, white is none. The dashed diagonal is S_an =
+// S_ap; the numbers are shares of triplets in percent.
+func TripletDensities(provenance string, columns []Markup, rows ...DensityRow) (*Figure, error) {
+	if len(rows) == 0 || len(columns) == 0 {
+		return nil, fmt.Errorf("figure 5: %d rows of %d columns; want at least one of each", len(rows), len(columns))
+	}
+	words := []string{"Figure 5. Triplets on the diagram of S_ap and S_an."}
+	least, most, low := math.Inf(1), 0.0, 1.0
+	panels := make([][]densityPanel, len(rows))
+	for i, row := range rows {
+		if len(row.Panels) != len(columns) {
+			return nil, fmt.Errorf("figure 5, %s: %d panels for %d columns; want one for each", Plain(row.Title),
+				len(row.Panels), len(columns))
+		}
+		for j, d := range row.Panels {
+			p, err := d.panel()
+			if err != nil {
+				return nil, fmt.Errorf("figure 5, %s, %s: %w", Plain(row.Title), Plain(columns[j]), err)
+			}
+			for cell, share := range p.shares {
+				if share > 0 {
+					least, most = min(least, share), max(most, share)
+					low = min(low, p.similarity(cell%p.side), p.similarity(cell/p.side))
+				}
+			}
+			panels[i] = append(panels[i], p)
+			words = append(words, fmt.Sprintf("%s, %s: S_ap above 0.9 in %s, S_an as well in %s.", Plain(row.Title),
+				Plain(columns[j]), percent(d.Edge), percent(d.Corner)))
+		}
+	}
+	if most == 0 { // No panel has triplets.
+		least, most, low = 0.001, 0.1, 0
+	}
+	low = max(-1, math.Floor(low*10+1e-9)/10)
+	colors := logBar{low: math.Floor(math.Log10(least)*logSteps) / logSteps,
+		high: math.Floor(math.Log10(most)*logSteps+1) / logSteps}
+	plots := make([][]*plot.Plot, len(rows))
+	for i := range rows {
+		for j := range columns {
+			p := newPlot("", "", "")
+			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, 1, low, 1
+			p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0 // The panel draws its own frame.
+			p.X.Tick.Marker, p.Y.Tick.Marker = unlabeled(every(0.2, low, 1)), unlabeled(every(0.2, low, 1))
+			if i == 0 {
+				p.Title.Text = columns[j]
+			}
+			if i == len(rows)-1 { // Panels share their axes.
+				p.X.Label.Text, p.X.Tick.Marker = "$S_{ap}$", every(0.2, low, 1)
+			}
+			if j == 0 {
+				p.Y.Label.Text, p.Y.Tick.Marker = "$S_{an}$", every(0.2, low, 1)
+			}
+			panels[i][j].colors = colors
+			p.Add(panels[i][j])
+			plots[i] = append(plots[i], p)
+		}
+	}
+	// Squares are a whole number of PNG pixels wide, so that their edges are sharp.
+	const dot = vg.Inch / PNGResolution
+	squares := math.Round((1 - low) / 2 * 100)
+	side := dot * vg.Length(squares*max(1, math.Floor(150/squares/float64(dot))))
+	const gap, titleRoom, nameRoom, axisRoom = vg.Length(9), vg.Length(21), vg.Length(21), vg.Length(36)
+	f := &Figure{
+		Width:  2*margin + nameRoom + axisRoom + vg.Length(len(columns))*(side+gap) + barRoom,
+		Height: 2*margin + titleRoom + axisRoom + vg.Length(len(rows))*(side+gap) - gap,
+		Alt:    strings.Join(words, " "), Provenance: provenance,
+	}
+	if provenance != "" {
+		f.Height += noteSize + 6
+	}
+	f.panels = func(c draw.Canvas) {
+		var data draw.Canvas
+		for i := range rows {
+			for j, p := range plots[i] {
+				corner := vg.Point{X: c.Min.X + nameRoom + axisRoom + vg.Length(j)*(side+gap),
+					Y: c.Max.Y - titleRoom - side - vg.Length(i)*(side+gap)}
+				data = c
+				data.Rectangle = vg.Rectangle{Min: corner, Max: corner.Add(vg.Point{X: side, Y: side})}
+				drawPlot(p, around(p, c, data.Rectangle))
+			}
+			s := aligned(bold(style(titleSize+1, ink)), text.XCenter, text.YCenter)
+			s.Rotation = math.Pi / 2
+			c.FillText(s, vg.Point{X: c.Min.X + nameRoom/2, Y: data.Center().Y}, rows[i].Title)
+		}
+		data.Max.Y = c.Max.Y - titleRoom
+		colors.draw(data, c)
+	}
+	return f, nil
+}
+
+// around returns the canvas on which the data area of a plot is the given rectangle.
+func around(p *plot.Plot, c draw.Canvas, data vg.Rectangle) draw.Canvas {
+	inner := p.DataCanvas(c)
+	out := c
+	out.Min, out.Max = data.Min.Sub(inner.Min.Sub(c.Min)), data.Max.Add(c.Max.Sub(inner.Max))
+	return out
+}
+
+// unlabeled removes the labels of ticks.
+func unlabeled(ticks plot.ConstantTicks) plot.ConstantTicks {
+	for i := range ticks {
+		ticks[i].Label = " " // An empty label makes a short tick.
+	}
+	return ticks
+}
+
+// densityPanel is a density as shares, in at most 100×100 squares if its side is a multiple of 100.
+type densityPanel struct {
+	Density
+	side   int
+	shares []float64
+	colors logBar
+}
+
+func (d Density) panel() (densityPanel, error) {
+	p := densityPanel{Density: d}
+	if d.Counts == nil {
+		return p, nil
+	}
+	n := int(math.Round(math.Sqrt(float64(len(d.Counts)))))
+	if n < 2 || n*n != len(d.Counts) {
+		return p, fmt.Errorf("%d counts; want n×n, n at least 2", len(d.Counts))
+	}
+	merge := 1
+	if n > 100 && n%100 == 0 { // Merges squares that are too small to see.
+		merge = n / 100
+	}
+	p.side = n / merge
+	p.shares = make([]float64, p.side*p.side)
+	total := 0
+	for i, count := range d.Counts {
+		if count < 0 {
+			return p, fmt.Errorf("a count is %d; want 0 or more", count)
+		}
+		total += count
+		p.shares[i/n/merge*p.side+i%n/merge] += float64(count)
+	}
+	for i := range p.shares {
+		p.shares[i] /= float64(max(total, 1))
+	}
+	return p, nil
+}
+
+// similarity returns the lower edge of a row or column.
+func (d densityPanel) similarity(i int) float64 { return -1 + 2*float64(i)/float64(d.side) }
+
+func (d densityPanel) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	low := p.X.Min
+	if d.side > 0 {
+		from := int(math.Floor((low+1)/2*float64(d.side) + 1e-9))
+		n := d.side - from
+		zoom := 7 // Pixels per square, so that viewers that smooth images blur only the edges of squares.
+		img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
+		for row := range n * zoom {
+			for column := range n * zoom {
+				img.SetNRGBA(column, n*zoom-1-row, d.colors.at(d.shares[(from+row/zoom)*d.side+from+column/zoom]))
+			}
+		}
+		at := vg.Point{X: x(d.similarity(from)), Y: y(d.similarity(from))}
+		c.DrawImage(vg.Rectangle{Min: at, Max: c.Max}, img)
+	}
+	c.StrokeLine2(stroke(ink, 0.7, 4, 2.5), x(low), y(low), x(1), y(1))
+	edge := stroke(Vermilion, 0.7)
+	c.StrokeLine2(edge, x(crowded), y(low), x(crowded), y(1))
+	c.StrokeLine2(edge, x(crowded), y(crowded), x(1), y(crowded))
+	c.StrokeLines(stroke(ink, 0.6), []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}, c.Min})
+	// The numbers are below the diagonal at low S_ap, where triplets are rare.
+	s := aligned(style(noteSize, ink), text.XRight, text.YCenter)
+	for i, line := range []string{"both > 0.9:  " + percent(d.Corner), "$S_{ap}$ > 0.9:  " + percent(d.Edge)} {
+		c.FillText(s, vg.Point{X: c.Min.X + 0.76*(c.Max.X-c.Min.X), Y: c.Min.Y + 8 + 11*vg.Length(i)}, line)
+	}
+}
+
+// logBar is a color scale of shares from log₁₀ low to log₁₀ high, pale to dark in steps, with white for zero.
+// Steps can be read off the bar, and few colors make a small file.
+type logBar struct{ low, high float64 }
+
+// logSteps is the number of steps per power of ten.
+const logSteps = 4
+
+func (b logBar) at(share float64) color.NRGBA {
+	if share <= 0 {
+		return paper
+	}
+	step := math.Floor((math.Log10(share)-b.low)*logSteps + 1e-9)
+	return viridis.at(1 - (step+0.5)/((b.high-b.low)*logSteps))
+}
+
+// draw draws the bar at the right of a data area.
+func (b logBar) draw(data, c draw.Canvas) {
+	const gap, width, steps = vg.Length(8), vg.Length(9), 128
+	r := vg.Rectangle{Min: vg.Point{X: data.Max.X + gap, Y: data.Min.Y},
+		Max: vg.Point{X: data.Max.X + gap + width, Y: data.Max.Y}}
+	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
+	for i := range steps {
+		img.SetNRGBA(0, steps-1-i, b.at(math.Pow(10, b.low+(b.high-b.low)*(float64(i)+0.5)/steps)))
+	}
+	c.DrawImage(r, img)
+	s := aligned(style(noteSize, ink), text.XCenter, text.YBottom)
+	for i, line := range []string{"per square", "of triplets"} {
+		c.FillText(s, vg.Point{X: r.Max.X + 8, Y: r.Max.Y + 5 + 9*vg.Length(i)}, line)
+	}
+	s = aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	for power := -6; power <= 0; power++ {
+		for _, digit := range []float64{1, 3} {
+			v := digit * math.Pow10(power)
+			at := math.Log10(v)
+			if at < b.low || at > b.high {
+				continue
+			}
+			y := r.Min.Y + (r.Max.Y-r.Min.Y)*vg.Length((at-b.low)/(b.high-b.low))
+			c.StrokeLine2(stroke(ink, 0.6), r.Max.X, y, r.Max.X+2.5, y)
+			c.FillText(s, vg.Point{X: r.Max.X + 4.5, Y: y}, number(100*v)+" %")
+		}
+	}
+}
