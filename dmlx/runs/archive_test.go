@@ -185,6 +185,9 @@ func TestExportAndImport(t *testing.T) {
 }
 
 func TestConflicts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	from, _ := exported(t)
 	hash := tiny().Hash()
 	alter := func(s *Store, backend string) {
@@ -279,6 +282,9 @@ func TestUnfinishedRunsThatGotFurther(t *testing.T) {
 
 // To a finished run comes what it lacks.
 func TestMovedCheckpointsAndPortraits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	from, _ := exported(t)
 	hash := tiny().Hash()
 	to, _ := testStore(t)

@@ -9,6 +9,9 @@ import (
 
 // A run that saves is a run: it trains, and stopped and gone on with it ends at the same bits.
 func TestThriftyRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	plain, _ := testStore(t)
 	want := mustRun(t, goBackend(), plain, tiny())
 	for _, thrift := range []train.Memory{{MicroBatch: 2}, {Precision: train.BFloat16}, {Recompute: true}, {Precision: train.BFloat16, MicroBatch: 2, Recompute: true}} {

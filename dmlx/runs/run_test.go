@@ -237,6 +237,9 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 }
 
 func TestStoppedRunsGoOnBitByBit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for _, c := range trainers() {
 		t.Run(c.Name, func(t *testing.T) {
 			whole, _ := testStore(t)
@@ -467,6 +470,9 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 
 // A checkpoint of a program that wrote down no sums of triplets is gone on with, and lacks none of them.
 func TestOlderCheckpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	for name, want := range map[string]int{"whole": 0, "without triplets": 1} {
 		t.Run(name, func(t *testing.T) {
 			s, warnings := testStore(t)
@@ -499,6 +505,9 @@ func TestOlderCheckpoints(t *testing.T) {
 
 // What was damaged after it was checked is not sealed as sound.
 func TestTripletsDamagedDuringARun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	s, warnings := testStore(t)
 	if _, err := Run(t.Context(), goBackend(), s, tiny(), func(p Progress) {
 		if p.Step == p.Steps {

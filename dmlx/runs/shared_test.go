@@ -15,6 +15,9 @@ import (
 
 // Stores side by side whose paths are patterns of each other do not mix.
 func TestStoresThatLookLikePatterns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	dir := t.TempDir()
 	want, err := reference()
 	if err != nil {
@@ -194,6 +197,9 @@ func TestSweep(t *testing.T) {
 
 // A finished run is read where no lock can be had, and where nothing can be written.
 func TestFinishedRunsOfStoresThatAreRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	s, warnings := testStore(t)
 	want := mustRun(t, goBackend(), s, tiny())
 	lock := filepath.Join(s.Dir, locksDir, want.Hash)

@@ -62,6 +62,9 @@ func TestLocks(t *testing.T) {
 
 // On a full disk a run ends with a word about it, nothing half written counts, and it goes on once there is room.
 func TestFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two seconds")
+	}
 	dir := t.TempDir()
 	mount := func(options string) error {
 		out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "none", dir).CombinedOutput()
