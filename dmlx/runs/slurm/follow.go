@@ -88,7 +88,7 @@ type follower struct {
 	others  map[string]*Submission // Submissions that have some of its jobs, by name.
 	tasks   []followedTask
 	updates int
-	start   float64 // The first known fraction,
+	start   float64   // The first known fraction,
 	since   time.Time // and when it was known.
 }
 

@@ -346,7 +346,7 @@ func TestSendingAgainFailsOnce(t *testing.T) {
 			if err != nil || !killed {
 				t.Fatalf("killed %v, %v", killed, err)
 			}
-			if all := strings.Join(said, "\n"); !strings.Contains(all, "trying on to send them again") || !strings.Contains(all, "Unable to contact") {
+			if all := strings.Join(said, "\n"); !strings.Contains(all, "cannot submit vanished tasks yet") || !strings.Contains(all, "Unable to contact") {
 				t.Error(all)
 			}
 			if raw, err := os.ReadFile(calls); err != nil || strings.Count(string(raw), "\n") != 4 { // A probe, the array, and twice what died.
@@ -566,7 +566,7 @@ func TestAnotherProgram(t *testing.T) {
 	}
 	w := Worker{Open: openGo}
 	err = w.Run(t.Context(), s.path(manifestFile), 0)
-	if err == nil || !strings.Contains(err.Error(), "another program than the one that was sent") || !strings.Contains(err.Error(), real[:12]) {
+	if err == nil || !strings.Contains(err.Error(), "wrong program") || !strings.Contains(err.Error(), real[:12]) {
 		t.Error(err)
 	}
 	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "submit again") {
@@ -626,7 +626,7 @@ func TestCancel(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := s.Follow(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "go on") {
+	if err := s.Follow(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the runs continue") {
 		t.Fatal(err)
 	}
 	if st, err := s.Status(t.Context()); err != nil || st.Done == st.Jobs || st.Running+st.Pending == 0 {
@@ -778,7 +778,7 @@ func TestWhatSlurmRefuses(t *testing.T) {
 func TestWithoutSlurm(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	store := openStore(t, t.TempDir())
-	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on this machine's PATH") {
+	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on the PATH of this machine's PATH") {
 		t.Error(err)
 	}
 	s, err := Plan(t.Context(), store, jobs(1200), Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00", MaxParallel: 8, Sbatch: []string{"--qos=a b"}})
@@ -904,7 +904,7 @@ func timeTooShort(t *testing.T, id, array, index string) {
 			t.Errorf("turn %d: %+v, %v", i+1, f, err)
 		}
 	}
-	if err := turn(2); err == nil || !strings.Contains(err.Error(), "give it more --time") || requeued() != 3 {
+	if err := turn(2); err == nil || !strings.Contains(err.Error(), "raise it with --time") || requeued() != 3 {
 		t.Errorf("the last turn got no further: %v, requeued %d times", err, requeued())
 	}
 	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "epoch 3 of 6") {

@@ -77,7 +77,7 @@ func TestWhatIsSentIsOnesOwn(t *testing.T) {
 			if c.sent && (!strings.Contains(text, s.Script()) || strings.Contains(text, "job.sh")) {
 				t.Errorf("its script was not handed to sbatch:\n%s", text)
 			}
-			if err := (Worker{Open: openGo}).Run(t.Context(), s.path(manifestFile), 0); (err == nil) != c.sent || err != nil && !strings.Contains(err.Error(), "is not yours to send") {
+			if err := (Worker{Open: openGo}).Run(t.Context(), s.path(manifestFile), 0); (err == nil) != c.sent || err != nil && !strings.Contains(err.Error(), "is not yours to submit") {
 				t.Errorf("made: %v", err)
 			}
 			if c.sent {
@@ -135,14 +135,14 @@ func TestStrangeSubmissions(t *testing.T) {
 	if err := os.Symlink(s.ID, filepath.Join(store.Dir, folder, "linked")); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"linked": "symbolic link", "../x": "no name", "a,b": "no name"} {
+	for id, want := range map[string]string{"linked": "symbolic link", "../x": "not a valid name", "a,b": "not a valid name"} {
 		if _, err := Open(store, id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	digest := s.Digest
 	for want, change := range map[string]func(){
-		"is no run": func() { s.Tasks[0].Hash = "../../.." },
+		"in place of a hash": func() { s.Tasks[0].Hash = "../../.." },
 		"damaged":   func() { s.Digest = "../../../../../../x" },
 	} {
 		change()
