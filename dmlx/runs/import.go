@@ -80,6 +80,13 @@ func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Tran
 	return &transfer, nil
 }
 
+const (
+	importPrefix  = ".import-"
+	putPrefix     = ".put-"
+	removedSuffix = ".removed" // Follows the hash of a run that is being removed.
+	heldFile      = ".held"    // In the folder of an import; locked while the import runs.
+)
+
 // workFolder creates a temporary folder for an import inside the store, and locks it. The system releases the lock when
 // the process ends.
 func (s *Store) workFolder() (dir string, remove func(), err error) {
@@ -156,7 +163,8 @@ func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Tra
 		_ = w.CloseWithError(err) // Never fails.
 		exported <- outcome{m, err}
 	}()
-	transfer, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // No limit, because the source is a store and not a file of unknown origin.
+	// No limit, because the source is a store and not a file of unknown origin.
+	transfer, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64})
 	_ = r.CloseWithError(err)
 	out := <-exported
 	if out.error != nil && !errors.Is(out.error, err) { // The export failed first.
@@ -367,6 +375,27 @@ func (s *Store) verify(hash string) error {
 		return err
 	}
 	return s.verifyCheckpoint(hash)
+}
+
+// verifyCheckpoint returns an error if a run has no checkpoint, or a damaged one.
+func (s *Store) verifyCheckpoint(hash string) error {
+	c, err := train.ReadCheckpoint(s.Path(hash))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("contains neither a result nor a checkpoint")
+	case err != nil:
+		return err
+	case c.Run != hash:
+		return fmt.Errorf("contains a checkpoint of run %s", c.Run)
+	}
+	weights := filepath.Join(s.Path(hash), train.CheckpointDir, filepath.Base(c.Weights))
+	if sum, err := durable.FileSum(weights); err != nil || sum != c.WeightsSum {
+		return fmt.Errorf("contains a damaged checkpoint: %s is missing or has a wrong checksum", c.Weights)
+	}
+	if err := c.CheckTriplets(s.Path(hash)); err != nil {
+		return fmt.Errorf("contains a checkpoint that %w", err)
+	}
+	return nil
 }
 
 // take moves a verified run into the store, if it does not have the run yet.

@@ -11,7 +11,8 @@ import (
 func TestThriftyRuns(t *testing.T) {
 	plain, _ := testStore(t)
 	want := mustRun(t, goBackend(), plain, tiny())
-	for _, thrift := range []train.Memory{{MicroBatch: 2}, {Precision: train.BFloat16}, {Recompute: true}, {Precision: train.BFloat16, MicroBatch: 2, Recompute: true}} {
+	for _, thrift := range []train.Memory{{MicroBatch: 2}, {Precision: train.BFloat16}, {Recompute: true},
+		{Precision: train.BFloat16, MicroBatch: 2, Recompute: true}} {
 		for _, c := range trainers() {
 			if c.Name != "go" && thrift.MicroBatch == 0 { // A step compiles for seconds.
 				continue
