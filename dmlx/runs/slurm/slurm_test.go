@@ -450,7 +450,7 @@ func TestTimeEndsInARun(t *testing.T) {
 		t.Errorf("%+v, %v", st, err)
 	}
 	for n := range s.Tasks {
-		asked, turns := strings.Count(log(n), "asking for another turn"), strings.Count(log(n), "begins, restarts: ")
+		asked, turns := strings.Count(log(n), "asking to be requeued"), strings.Count(log(n), "begins, restarts: ")
 		if want := n / last; asked != want || turns != want+1 {
 			t.Errorf("task %d asked for %d turns and had %d, want %d and %d:\n%s", n, asked, turns, want, want+1, log(n))
 		}
