@@ -285,15 +285,15 @@ func TestUnfinishedRunsThatGotFurther(t *testing.T) {
 }
 
 // To a finished run comes what it lacks.
-func TestMovedCheckpointsAndPortraits(t *testing.T) {
+func TestMovedCheckpointsAndHistograms(t *testing.T) {
 	from, _ := exported(t)
 	hash := tiny().Hash()
 	to, _ := testStore(t)
 	if _, err := to.Merge(t.Context(), from, false); err != nil {
 		t.Fatal(err)
 	}
-	portrait := filepath.Join(from.Path(hash), histogramsFile)
-	if err := os.WriteFile(portrait, []byte("{}"), 0o644); err != nil {
+	histograms := filepath.Join(from.Path(hash), histogramsFile)
+	if err := os.WriteFile(histograms, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	moved, err := to.Merge(t.Context(), from, true)
@@ -301,16 +301,16 @@ func TestMovedCheckpointsAndPortraits(t *testing.T) {
 		t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
 	}
 	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
-		t.Errorf("portrait %s, %v", raw, err)
+		t.Errorf("histograms %s, %v", raw, err)
 	}
-	if err := os.WriteFile(portrait, []byte("[]"), 0o644); err != nil { // What is there stays.
+	if err := os.WriteFile(histograms, []byte("[]"), 0o644); err != nil { // What is there stays.
 		t.Fatal(err)
 	}
 	if _, err = to.Merge(t.Context(), from, true); err != nil {
 		t.Fatal(err)
 	}
 	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
-		t.Errorf("portrait %s, %v", raw, err)
+		t.Errorf("histograms %s, %v", raw, err)
 	}
 	sameAsReference(t, to, tiny())
 }

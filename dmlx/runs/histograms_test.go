@@ -46,7 +46,7 @@ func TestCloud(t *testing.T) {
 	}
 }
 
-// The margins of a cloud are the histograms that Overlap compares.
+// The margins of a density are the histograms that Overlap compares.
 func TestCloudMargins(t *testing.T) {
 	var sap, san []float32
 	for i := range 1000 {
@@ -84,9 +84,9 @@ func TestCountsJSON(t *testing.T) {
 	}
 }
 
-// The network of a portrait is the run's: it embeds the test set to the same bits, and the training set's nearest
-// neighbours are those that comparing all with all finds.
-func TestPortraitsNetwork(t *testing.T) {
+// The network behind histograms is the run's: it embeds the test set to the same bits, and the training set's nearest
+// neighbors are those that comparing all with all finds.
+func TestHistogramsNetwork(t *testing.T) {
 	for _, c := range trainers() {
 		s, _ := testStore(t)
 		r := mustRun(t, c, s, tiny())
@@ -167,7 +167,7 @@ func TestHeldOutClassesAreNotPortrayed(t *testing.T) {
 	}
 }
 
-func TestShippedPortraits(t *testing.T) {
+func TestBundledHistograms(t *testing.T) {
 	all, err := bundledHistograms()
 	if err != nil {
 		t.Fatal(err)

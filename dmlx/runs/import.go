@@ -408,18 +408,18 @@ func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 		return nil
 	}
 	defer unlock()
-	theirs, _ := from.read(hash) // nil if it is unfinished.
-	ours, err := s.read(hash)
+	imported, _ := from.read(hash) // nil if it is unfinished.
+	present, err := s.read(hash)
 	var bad *unusable
 	switch {
 	case err == nil:
 		switch {
-		case theirs == nil:
+		case imported == nil:
 			transfer.Present = append(transfer.Present, hash)
-		case sameNumbers(ours, theirs):
+		case sameNumbers(present, imported):
 			transfer.Present = append(transfer.Present, hash)
-			return s.addMissing(from, hash, ours.Sum == theirs.Sum)
-		case ours.Backend != theirs.Backend:
+			return s.addMissing(from, hash, present.Sum == imported.Sum)
+		case present.Backend != imported.Backend:
 			transfer.Differ = append(transfer.Differ, hash)
 		default:
 			transfer.Conflicts = append(transfer.Conflicts, hash)
@@ -433,7 +433,7 @@ func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 		return err
 	}
 	if _, err := os.Lstat(s.Path(hash)); err == nil {
-		if theirs == nil && epochsDone(from.Path(hash)) <= epochsDone(s.Path(hash)) {
+		if imported == nil && epochsDone(from.Path(hash)) <= epochsDone(s.Path(hash)) {
 			transfer.Present = append(transfer.Present, hash)
 			return nil
 		}

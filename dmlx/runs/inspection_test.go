@@ -36,7 +36,7 @@ func TestLook(t *testing.T) {
 		queries, right := 0, 0
 		for i, f := range found {
 			if len(f.Nearest) != retrievable {
-				t.Fatalf("%s: %d neighbours of %d", data, len(f.Nearest), retrievable)
+				t.Fatalf("%s: %d neighbors of %d", data, len(f.Nearest), retrievable)
 			}
 			if first := l.Items().Labels[f.Nearest[0].Index] == l.Queries.Labels[i]; first != Found(f) {
 				t.Errorf("%s: query %d is found: %v, its nearest is right: %v", data, i, Found(f), first)
@@ -54,7 +54,7 @@ func TestLook(t *testing.T) {
 		}
 		last, test, err := s.Densities(t.Context(), func() (*train.Trainer, error) { return goBackend(), nil }, r.Hash)
 		if err != nil || last.Triplets == 0 || test.Triplets != r.Queries || test.Overlap != r.Overlap {
-			t.Errorf("%s: clouds of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
+			t.Errorf("%s: densities of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
 		}
 		p, err := l.Plane()
 		if err != nil || len(p.Queries) != l.Set.Test.N || (len(p.Gallery) > 0) != (data == "minishop") ||

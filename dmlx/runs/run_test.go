@@ -716,7 +716,7 @@ func TestOwnRuleIsTrained(t *testing.T) {
 	}
 }
 
-func TestShippedResultsAreWhole(t *testing.T) {
+func TestBundledResultsAreWhole(t *testing.T) {
 	all, err := Bundled()
 	if err != nil {
 		t.Fatal(err)

@@ -646,7 +646,7 @@ func TestRecordJSON(t *testing.T) {
 }
 
 // The searches that come with the program are whole.
-func TestShipped(t *testing.T) {
+func TestBundled(t *testing.T) {
 	t.Parallel()
 	st := store(t)
 	names, err := List(st)

@@ -413,7 +413,7 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// A task that is told that its time ends stops, asks for another turn and goes on in it; the other tasks of its array
+// A task that is told that its time ends stops, asks to be requeued and resumes; the other tasks of its array
 // are left alone. It is the last one to start, whose job has the number of the array.
 func TestTimeEndsInARun(t *testing.T) {
 	store := withSlurm(t)
@@ -725,16 +725,16 @@ func TestTakenOverByTwo(t *testing.T) {
 	}
 }
 
-// A run that is queued with its portrait is not sent by itself.
-func TestPortraitBringsItsRun(t *testing.T) {
+// A run that is queued with its histograms is not submitted by itself.
+func TestHistogramsIncludeTheRun(t *testing.T) {
 	store := withSlurm(t)
 	o := options(nil)
 	o.NoProbe, o.Sbatch = true, []string{"--hold"} // None of it is to be made.
-	portraits := jobs(3)
-	for n := range portraits {
-		portraits[n].Histograms = n > 0
+	both := jobs(3)
+	for n := range both {
+		both[n].Histograms = n > 0
 	}
-	sent, err := Submit(t.Context(), store, portraits, o)
+	sent, err := Submit(t.Context(), store, both, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -756,7 +756,7 @@ func TestPortraitBringsItsRun(t *testing.T) {
 			t.Errorf("run %s is followed as %+v", s.Tasks[n].Hash, got)
 		}
 	}
-	whole := jobs(1) // A run alone brings no portrait.
+	whole := jobs(1) // A run alone does not include histograms.
 	whole[0].Histograms = true
 	if s, err = Plan(t.Context(), store, whole, o); err != nil || len(s.ownTasks()) != 1 {
 		t.Errorf("%+v, %v", s, err)
@@ -875,7 +875,7 @@ func TestTimeEnds(t *testing.T) {
 	}
 }
 
-// A task whose time ends before its epoch does asks for another turn once, and then says what is wrong.
+// A task whose time ends before its epoch does is requeued once, and then gives up.
 func TestTimeTooShortForAnEpoch(t *testing.T) {
 	t.Run("job", func(t *testing.T) { timeTooShort(t, "5", "", "") })
 	t.Run("array", func(t *testing.T) { timeTooShort(t, "5_7", "5", "7") }) // The job 5 is all of it.
