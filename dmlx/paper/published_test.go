@@ -77,7 +77,7 @@ func TestPublishedSetTrains(t *testing.T) {
 	}
 	t.Setenv(datasets.DataEnv, root)
 	p.Digests, partial.DataDigest = nil, ""
-	if err := partial.Validate(); err == nil || !strings.Contains(err.Error(), "without its digest") {
+	if err := partial.Validate(); err == nil || !strings.Contains(err.Error(), "no data_digest") {
 		t.Errorf("no digest: %v", err)
 	}
 

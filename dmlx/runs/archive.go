@@ -21,8 +21,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// An archive of runs is a tar file, which may be compressed with gzip. Its first file, manifest.json, lists the files of
-// each run with their sizes and checksums. The files follow, those of a run in a folder named by its hash.
+// An archive of runs is a tar file, which may be compressed with gzip. Its first file, manifest.json, lists the files
+// of each run with their sizes and checksums. The files follow, those of a run in a folder named by its hash.
 const (
 	archiveManifest = "manifest.json"
 	archiveFormat   = 1
@@ -57,8 +57,9 @@ func (x archiveIndex) sum() string {
 }
 
 // archivable matches the output files of a run that an archive may contain.
-var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|portrait\.json|(gallery_)?(embeddings|labels)\.npy|` +
-	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
+var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|portrait\.json|` +
+	`(gallery_)?(embeddings|labels)\.npy|triplets/epoch-[0-9]+\.npy|` +
+	`checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
 
 // Transfer lists what happened to each run that was to be copied from one store to another, by hash.
 type Transfer struct {
@@ -153,7 +154,8 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 	}
 	for _, run := range index.Runs {
 		for _, f := range run.Files {
-			if err := addFile(t, filepath.Join(s.Path(run.Hash), filepath.FromSlash(f.Name)), path.Join(run.Hash, f.Name), f.Size); err != nil {
+			from := filepath.Join(s.Path(run.Hash), filepath.FromSlash(f.Name))
+			if err := addFile(t, from, path.Join(run.Hash, f.Name), f.Size); err != nil {
 				return nil, err
 			}
 		}
@@ -211,36 +213,11 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 		}
 	}
 	if checkpoints && s.verifyCheckpoint(hash) == nil {
-		names = append(names, filepath.Join(train.CheckpointDir, train.CheckpointFile), filepath.Join(train.CheckpointDir, filepath.Base(c.Weights)))
+		names = append(names, filepath.Join(train.CheckpointDir, train.CheckpointFile),
+			filepath.Join(train.CheckpointDir, filepath.Base(c.Weights)))
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-const (
-	importPrefix  = ".import-"
-	putPrefix     = ".put-"
-	removedSuffix = ".removed" // After a run's hash.
-	heldFile      = ".held"    // In a folder of an import: locked while it is under way.
-)
-
-func (s *Store) verifyCheckpoint(hash string) error {
-	c, err := train.ReadCheckpoint(s.Path(hash))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("contains neither a result nor a checkpoint")
-	case err != nil:
-		return err
-	case c.Run != hash:
-		return fmt.Errorf("has a checkpoint of run %s", c.Run)
-	}
-	if sum, err := durable.FileSum(filepath.Join(s.Path(hash), train.CheckpointDir, filepath.Base(c.Weights))); err != nil || sum != c.WeightsSum {
-		return fmt.Errorf("has a damaged checkpoint: %s is not there, or its checksum does not fit", c.Weights)
-	}
-	if err := c.CheckTriplets(s.Path(hash)); err != nil {
-		return fmt.Errorf("has a checkpoint that %w", err)
-	}
-	return nil
 }
 
 // String returns a line for each kind of outcome. It names the runs that need attention.

@@ -121,7 +121,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 
 	again.Reset()
-	if moved, err := from.Export(&again, []string{finished.Hash(), finished.Hash()}, false); err != nil || len(moved.Taken) != 1 {
+	if moved, err := from.Export(&again, []string{finished.Hash(), finished.Hash()}, false); err != nil ||
+		len(moved.Taken) != 1 {
 		t.Errorf("a run named twice: %+v, %v", moved, err)
 	}
 	if index, err := readIndex(t.Context(), tar.NewReader(&again)); err != nil || len(index.Runs) != 1 {
@@ -130,7 +131,8 @@ func TestExportAndImport(t *testing.T) {
 
 	to, warnings := testStore(t)
 	old := time.Now().Add(-25 * time.Hour)
-	for name, when := range map[string]time.Time{".import-old": old, ".put-old": old, ".put-new": time.Now()} { // Of killed processes, and one at work.
+	// Of killed processes, and one at work.
+	for name, when := range map[string]time.Time{".import-old": old, ".put-old": old, ".put-new": time.Now()} {
 		dir := filepath.Join(to.Dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "full"), 0o755), os.Chtimes(dir, when, when)); err != nil {
 			t.Fatal(err)
@@ -157,13 +159,15 @@ func TestExportAndImport(t *testing.T) {
 	if !reflect.DeepEqual(outcome(t, to, second.Hash()), outcome(t, from, second.Hash())) {
 		t.Error("a run that was moved ends elsewhere")
 	}
-	if moved, err = to.Import(t.Context(), bytes.NewReader(raw), ImportOptions{}); err != nil || len(moved.Present) != 2 || len(moved.Taken) != 0 {
+	if moved, err = to.Import(t.Context(), bytes.NewReader(raw), ImportOptions{}); err != nil || len(moved.Present) != 2 ||
+		len(moved.Taken) != 0 {
 		t.Errorf("again: %+v, %v", moved, err)
 	}
 	if len(*warnings) > 0 {
 		t.Error(*warnings)
 	}
-	if left, _ := filepath.Glob(filepath.Join(to.Dir, ".[ip]*-*")); len(left) != 1 || filepath.Base(left[0]) != ".put-new" {
+	if left, _ := filepath.Glob(filepath.Join(to.Dir, ".[ip]*-*")); len(left) != 1 ||
+		filepath.Base(left[0]) != ".put-new" {
 		t.Errorf("left over: %v, want .put-new alone", left)
 	}
 
@@ -173,13 +177,15 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("merged: %+v, %v", moved, err)
 	}
 	sameAsReference(t, third, finished)
-	if _, err := os.Stat(filepath.Join(third.Path(finished.Hash()), train.CheckpointDir)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(third.Path(finished.Hash()), train.CheckpointDir)); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("a checkpoint was taken: %v", err)
 	}
 	if _, err := third.Merge(t.Context(), third, false); err == nil {
 		t.Error("merged into itself")
 	}
-	if _, err := from.Export(io.Discard, []string{"0123456789ab"}, false); err == nil || !strings.Contains(err.Error(), "not finished") {
+	if _, err := from.Export(io.Discard, []string{"0123456789ab"}, false); err == nil ||
+		!strings.Contains(err.Error(), "not finished") {
 		t.Error(err)
 	}
 }
@@ -243,7 +249,8 @@ func TestConflicts(t *testing.T) {
 	if err := os.Truncate(filepath.Join(from.Path(hash), train.EmbeddingsFile), 10); err != nil {
 		t.Fatal(err)
 	}
-	if moved, err := to.Merge(t.Context(), from, false); err != nil || len(moved.Unusable) != 1 || !strings.Contains(moved.Unusable[0], "checksum") {
+	if moved, err := to.Merge(t.Context(), from, false); err != nil || len(moved.Unusable) != 1 ||
+		!strings.Contains(moved.Unusable[0], "checksum") {
 		t.Errorf("%+v, %v", moved, err)
 	}
 }
@@ -264,12 +271,15 @@ func TestUnfinishedRunsThatGotFurther(t *testing.T) {
 		t.Fatal(err)
 	}
 	behind := filepath.Base(to.Path(hash)) + ".unfinished-1"
-	if moved, err := from.Merge(t.Context(), to, true); err != nil || !slices.Equal(moved.Present, []string{hash}) || epochsDone(from.Path(hash)) != 2 {
+	if moved, err := from.Merge(t.Context(), to, true); err != nil || !slices.Equal(moved.Present, []string{hash}) ||
+		epochsDone(from.Path(hash)) != 2 {
 		t.Errorf("what is behind: %+v, %v", moved, err)
 	}
-	for _, want := range []func(*Transfer) []string{func(m *Transfer) []string { return m.Taken }, func(m *Transfer) []string { return m.Present }} {
+	for _, want := range []func(*Transfer) []string{func(m *Transfer) []string { return m.Taken },
+		func(m *Transfer) []string { return m.Present }} {
 		moved, err := to.Merge(t.Context(), from, true)
-		if err != nil || !slices.Equal(want(moved), []string{hash}) || epochsDone(to.Path(hash)) != 2 || epochsDone(filepath.Join(to.Dir, behind)) != 1 {
+		if err != nil || !slices.Equal(want(moved), []string{hash}) || epochsDone(to.Path(hash)) != 2 ||
+			epochsDone(filepath.Join(to.Dir, behind)) != 1 {
 			t.Errorf("%+v, %v", moved, err)
 		}
 	}
@@ -281,7 +291,7 @@ func TestUnfinishedRunsThatGotFurther(t *testing.T) {
 }
 
 // To a finished run comes what it lacks.
-func TestMovedCheckpointsAndPortraits(t *testing.T) {
+func TestMovedCheckpointsAndHistograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
@@ -291,8 +301,8 @@ func TestMovedCheckpointsAndPortraits(t *testing.T) {
 	if _, err := to.Merge(t.Context(), from, false); err != nil {
 		t.Fatal(err)
 	}
-	portrait := filepath.Join(from.Path(hash), histogramsFile)
-	if err := os.WriteFile(portrait, []byte("{}"), 0o644); err != nil {
+	histograms := filepath.Join(from.Path(hash), histogramsFile)
+	if err := os.WriteFile(histograms, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	moved, err := to.Merge(t.Context(), from, true)
@@ -300,16 +310,16 @@ func TestMovedCheckpointsAndPortraits(t *testing.T) {
 		t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
 	}
 	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
-		t.Errorf("portrait %s, %v", raw, err)
+		t.Errorf("histograms %s, %v", raw, err)
 	}
-	if err := os.WriteFile(portrait, []byte("[]"), 0o644); err != nil { // What is there stays.
+	if err := os.WriteFile(histograms, []byte("[]"), 0o644); err != nil { // What is there stays.
 		t.Fatal(err)
 	}
 	if _, err = to.Merge(t.Context(), from, true); err != nil {
 		t.Fatal(err)
 	}
 	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
-		t.Errorf("portrait %s, %v", raw, err)
+		t.Errorf("histograms %s, %v", raw, err)
 	}
 	sameAsReference(t, to, tiny())
 }
@@ -343,8 +353,10 @@ func TestArchivesThatListTooMuch(t *testing.T) {
 		}
 		return (&archived{[]tar.Header{{Name: archiveManifest, Typeflag: tar.TypeReg}}, [][]byte{raw}}).bytes(t)
 	}
-	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "take more than the allowed 274877906944 bytes")
-	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1<<63 - 1}, archivedFile{Name: resultFile, Size: 1<<63 - 1}), "take more than")
+	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "take more than the allowed 274877906944 "+
+		"bytes")
+	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1<<63 - 1}, archivedFile{Name: resultFile,
+		Size: 1<<63 - 1}), "take more than")
 	many := make([]archivedFile, 150_000)
 	for i := range many {
 		many[i] = archivedFile{Name: fmt.Sprintf("triplets/epoch-%d.npy", i)}
@@ -390,16 +402,19 @@ func (c *cancelling) Read(p []byte) (int, error) {
 func TestInterruptedImport(t *testing.T) {
 	_, raw := exported(t)
 	var manifest bytes.Buffer
-	if err := tar.NewWriter(&manifest).WriteHeader(&tar.Header{Name: archiveManifest, Size: maxManifest, Mode: 0o644}); err != nil {
+	if err := tar.NewWriter(&manifest).WriteHeader(&tar.Header{Name: archiveManifest, Size: maxManifest,
+		Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}
-	for name, start := range map[string][]byte{"in the manifest": manifest.Bytes(), "in a file": raw[:len(raw)/2], "behind the end": raw} {
+	for name, start := range map[string][]byte{"in the manifest": manifest.Bytes(), "in a file": raw[:len(raw)/2],
+		"behind the end": raw} {
 		t.Run(name, func(t *testing.T) {
 			to, _ := testStore(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			r := &cancelling{start: bytes.NewReader(start), cancel: cancel}
-			if _, err := to.Import(ctx, r, ImportOptions{}); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "damaged") {
+			if _, err := to.Import(ctx, r, ImportOptions{}); !errors.Is(err, context.Canceled) ||
+				strings.Contains(err.Error(), "damaged") {
 				t.Error(err)
 			}
 			if r.read > 1<<20 {
@@ -476,9 +491,14 @@ func TestDamagedArchives(t *testing.T) {
 		damage func(a *archived)
 		want   string
 	}{
-		"a bit":             {func(a *archived) { a.bodies[at(a, "embeddings.npy")][200] ^= 1 }, "checksum of " + tiny().Hash() + "/embeddings.npy"},
-		"a bit of manifest": {func(a *archived) { a.bodies[0] = bytes.Replace(a.bodies[0], []byte(`"size":`), []byte(`"size":1`), 1) }, "checksum of manifest.json"},
-		"a file less":       {func(a *archived) { a.headers, a.bodies = a.headers[:len(a.headers)-1], a.bodies[:len(a.bodies)-1] }, "lacks 1 files"},
+		"a bit": {func(a *archived) { a.bodies[at(a, "embeddings.npy")][200] ^= 1 }, "checksum of " +
+			tiny().Hash() + "/embeddings.npy"},
+		"a bit of manifest": {func(a *archived) {
+			a.bodies[0] = bytes.Replace(a.bodies[0], []byte(`"size":`), []byte(`"size":1`), 1)
+		}, "checksum of manifest.json"},
+		"a file less": {func(a *archived) {
+			a.headers, a.bodies = a.headers[:len(a.headers)-1], a.bodies[:len(a.bodies)-1]
+		}, "lacks 1 files"},
 		"a file more": {func(a *archived) {
 			a.headers = append(a.headers, tar.Header{Name: "x", Typeflag: tar.TypeReg})
 			a.bodies = append(a.bodies, nil)
@@ -487,12 +507,19 @@ func TestDamagedArchives(t *testing.T) {
 			a.headers = append(a.headers, a.headers[1])
 			a.bodies = append(a.bodies, a.bodies[1])
 		}, "does not agree with the manifest"},
-		"a path outside":     {func(a *archived) { a.headers[1].Name = "../../x" }, `"../../x" does not agree with the manifest`},
-		"a link":             {func(a *archived) { link(a) }, "does not agree with the manifest"},
-		"no manifest":        {func(a *archived) { a.headers, a.bodies = a.headers[1:], a.bodies[1:] }, "its first file is not manifest.json"},
-		"another format":     {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Format = 9 }) }, "format 9"},
-		"a manifest outside": {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Files[0].Name = "../../x" }) }, "it is not an output file"},
-		"no run":             {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Hash = "../.." }) }, "it is not a hash"},
+		"a path outside": {func(a *archived) { a.headers[1].Name = "../../x" },
+			`"../../x" does not agree with the manifest`},
+		"a link": {func(a *archived) { link(a) }, "does not agree with the manifest"},
+		"no manifest": {func(a *archived) { a.headers, a.bodies = a.headers[1:], a.bodies[1:] },
+			"its first file is not manifest.json"},
+		"another format": {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Format = 9 }) }, "format 9"},
+		"a manifest outside": {func(a *archived) {
+			a.reindex(t, func(x *archiveIndex) {
+				x.Runs[0].Files[0].Name = "../../x"
+			})
+		}, "it is not an output file"},
+		"no run": {func(a *archived) { a.reindex(t, func(x *archiveIndex) { x.Runs[0].Hash = "../.." }) },
+			"it is not a hash"},
 		"another run": {func(a *archived) { // All sums fit, but the spec is another's.
 			a.reindex(t, func(x *archiveIndex) {
 				i := slices.IndexFunc(x.Runs, func(r archivedRun) bool { return r.Hash == tiny().Hash() })
@@ -557,7 +584,8 @@ func nothingImported(t *testing.T, raw []byte, want string) {
 	t.Helper()
 	to, _ := testStore(t)
 	moved, err := to.Import(t.Context(), bytes.NewReader(raw), ImportOptions{})
-	if err == nil || !strings.Contains(err.Error(), "nothing was imported") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "nothing was imported") || !strings.Contains(err.Error(), want) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("%+v, %v, want %q", moved, err, want)
 	}
 	left, err := os.ReadDir(to.Dir)

@@ -50,7 +50,8 @@ func ForgetData() {
 // OpenData opens the data set of a spec. Named data sets stay open for later calls. It returns an error if the images
 // do not have the digest of the spec.
 func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
-	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses, AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
+	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses,
+		AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
 		Context: how.Context, Note: how.Warn}
 	if how.Decoded != nil {
 		o.Progress = func(done, total int) { how.Decoded(s.Data, done, total) }
@@ -69,7 +70,8 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 		var err error
 		if set, err = datasets.Open(s.Data, o); err != nil {
 			if how.Context != nil && how.Context.Err() != nil {
-				err = fmt.Errorf("stopped while decoding the images of %s; the next call decodes all of them again: %w", s.Data, how.Context.Err())
+				err = fmt.Errorf("stopped while decoding the images of %s; the next call decodes all of them again: %w", s.Data,
+					how.Context.Err())
 			}
 			return nil, err
 		}

@@ -39,8 +39,8 @@ type TripletDensity struct {
 const DensityBins = 200
 
 // Counts are the numbers of triplets in the cells of the triplet diagram, [DensityBins, DensityBins] row by row from
-// S_an = −1 upwards; S_ap varies fastest. Similarities that rounding moves beyond 1 are in the last bin. The JSON is a
-// list of pairs: the distance to the next nonempty cell, and its count. Counts without triplets are nil.
+// S_an = −1 upwards; S_ap varies fastest. Similarities that rounding moves beyond 1 are in the last bin. The JSON is
+// a list of pairs: the distance to the next nonempty cell, and its count. Counts without triplets are nil.
 type Counts []int
 
 // newTripletDensity counts triplets with S_ap [n] and S_an [n]. If one of them is NaN, the anchor is lone.
@@ -106,8 +106,8 @@ func (c TripletDensity) histogram(bin func(cell int) int) []float64 {
 	return out
 }
 
-// Above returns the share of triplets in bins at or above sap and san. Multiples of 0.01 are exact: Above(0.95, −1) is
-// the share within 0.05 of the right edge.
+// Above returns the share of triplets in bins at or above sap and san. Multiples of 0.01 are exact: Above(0.95, −1)
+// is the share within 0.05 of the right edge.
 func (c TripletDensity) Above(sap, san float64) float64 {
 	const least = 1e-9 // For decimal fractions such as 0.95, which floats round down.
 	found, low, left := 0, densityBin(san+least), densityBin(sap+least)

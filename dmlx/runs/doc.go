@@ -6,7 +6,13 @@
 // this for many specs: in this process, in several processes, or on a cluster (package slurm). Package presets makes
 // specs, package paper makes the tables and figures of the paper from results.
 //
-// Each run has a directory in the store, named by its hash:
+//	store, err := runs.OpenStore("runs")
+//	preset, err := presets.Parse("quick")
+//	spec, err := preset.Spec("minicar", dmlx.Rule{Direction: dmlx.DirectionCosOrth}, 1)
+//	trainer, err := train.Open()
+//	result, err := runs.Run(ctx, trainer, store, spec, nil)
+//
+// The examples of [Store] and [RunAll] are complete programs. Each run has a directory in the store, named by its hash:
 //
 //	spec.json                          the Spec
 //	metrics.jsonl                      one line per epoch: a train.Epoch

@@ -122,7 +122,9 @@ func (s *Store) histograms(spec Spec) (p *Histograms, result *Result, err error)
 // the run is not there it is trained, even if its result is bundled, because a result alone is not enough. With
 // [Options].CachedOnly nothing is trained, and missing histograms are nil. choose opens the backend; it is called only
 // if this process has to compute.
-func AllHistograms(ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options) (all []*Histograms, ran int, err error) {
+func AllHistograms(
+	ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options,
+) (all []*Histograms, ran int, err error) {
 	bundled := map[string]*Histograms{}
 	if !o.IgnoreBundled {
 		if bundled, err = bundledHistograms(); err != nil {
@@ -167,7 +169,7 @@ func AllHistograms(ctx context.Context, choose func() (*train.Trainer, error), s
 		for i, j := range missing {
 			lacking[i] = j.Spec
 		}
-		computed, err := forEachSpec(ctx, o, lacking, "histograms of ", func(ctx context.Context, i int, progress func(Progress)) (*Histograms, error) {
+		compute := func(ctx context.Context, i int, progress func(Progress)) (*Histograms, error) {
 			err := o.runJob(ctx, trainer, store, missing[i], func(p Progress) {
 				p.Run, p.Runs = run[i], ran
 				progress(p)
@@ -180,7 +182,8 @@ func AllHistograms(ctx context.Context, choose func() (*train.Trainer, error), s
 				err = errors.New("the job ended, but the store has no valid histograms")
 			}
 			return p, err
-		})
+		}
+		computed, err := forEachSpec(ctx, o, lacking, "histograms of ", compute)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -205,7 +208,9 @@ func (s *Store) canEmbed(r *Result) bool {
 }
 
 // computeHistograms computes and stores the histograms of a run. It trains the run if the store does not have it.
-func computeHistograms(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress)) (p *Histograms, err error) {
+func computeHistograms(
+	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
+) (p *Histograms, err error) {
 	if _, err := Run(ctx, trainer, store, spec, progress); err != nil {
 		return nil, err
 	}
@@ -233,7 +238,8 @@ func computeHistograms(ctx context.Context, trainer *train.Trainer, store *Store
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.WriteFile(filepath.Join(store.Path(result.Hash), histogramsFile), append(raw, '\n'), 0o644); err != nil {
+	path := filepath.Join(store.Path(result.Hash), histogramsFile)
+	if err := durable.WriteFile(path, append(raw, '\n'), 0o644); err != nil {
 		return nil, fmt.Errorf("cannot write the histograms: %w", err)
 	}
 	return p, nil
@@ -241,7 +247,9 @@ func computeHistograms(ctx context.Context, trainer *train.Trainer, store *Store
 
 // fill computes the three densities. data is the present path of a folder of images, which may have been moved since
 // the run.
-func (p *Histograms) fill(ctx context.Context, trainer *train.Trainer, store *Store, data string, how DataOptions) error {
+func (p *Histograms) fill(
+	ctx context.Context, trainer *train.Trainer, store *Store, data string, how DataOptions,
+) error {
 	r := p.Result
 	sap, san, err := store.Triplets(r.Hash)
 	if err != nil {
@@ -279,7 +287,9 @@ func (p *Histograms) fill(ctx context.Context, trainer *train.Trainer, store *St
 }
 
 // embedTrain embeds all images that a run was trained on, with the weights of its last checkpoint.
-func embedTrain(ctx context.Context, trainer *train.Trainer, store *Store, r *Result, data string, how DataOptions) (*retrieval.Embeddings, error) {
+func embedTrain(
+	ctx context.Context, trainer *train.Trainer, store *Store, r *Result, data string, how DataOptions,
+) (*retrieval.Embeddings, error) {
 	spec := r.Spec
 	spec.Data = data
 	set, err := OpenData(spec, how)
@@ -303,7 +313,10 @@ func embedTrain(ctx context.Context, trainer *train.Trainer, store *Store, r *Re
 }
 
 // embedByLastWeights embeds images of the data set of a run with its final weights.
-func embedByLastWeights(ctx context.Context, trainer *train.Trainer, store *Store, r *Result, set *datasets.Set, im *datasets.Images, images []int) (*retrieval.Embeddings, error) {
+func embedByLastWeights(
+	ctx context.Context, trainer *train.Trainer, store *Store, r *Result, set *datasets.Set, im *datasets.Images,
+	images []int,
+) (*retrieval.Embeddings, error) {
 	weights, err := store.lastWeights(r)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ func TestCloud(t *testing.T) {
 		"edge": {c.Edge, 3. / 5}, "corner": {c.Corner, 1. / 5}, "violations": {c.Violations, 1. / 5},
 		"median S_ap": {c.MedianSap, 0.955}, "median S_an": {c.MedianSan, 0.2},
 		"above 0.9":  {c.Above(0.9, -1), 3. / 5},
-		"above both": {c.Above(0.9, 0.9), 1. / 5}, "above 0.95, 0.92": {c.Above(0.95, 0.92), 1. / 5}, "above 0.95, 0.93": {c.Above(0.95, 0.93), 0},
+		"above both": {c.Above(0.9, 0.9), 1. / 5}, "above 0.95, 0.92": {c.Above(0.95, 0.92),
+			1. / 5}, "above 0.95, 0.93": {c.Above(0.95, 0.93), 0},
 		"above 0.96": {c.Above(0.96, -1), 1. / 5}, "above all": {c.Above(-1, -1), 1},
 	} {
 		if math.Abs(v[0]-v[1]) > 1e-6 {
@@ -37,14 +38,15 @@ func TestCloud(t *testing.T) {
 	if want := math.Sqrt(0.02); math.Abs(two.Spread-want) > 1e-6 {
 		t.Errorf("spread %g, want %g", two.Spread, want)
 	}
-	for name, c := range map[string]TripletDensity{"none": newTripletDensity(nil, nil), "lone only": newTripletDensity([]float32{nan}, []float32{1}), "one": newTripletDensity([]float32{1}, []float32{1})} {
+	for name, c := range map[string]TripletDensity{"none": newTripletDensity(nil, nil),
+		"lone only": newTripletDensity([]float32{nan}, []float32{1}), "one": newTripletDensity([]float32{1}, []float32{1})} {
 		if _, err := json.Marshal(c); err != nil { // Which NaN would break.
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// The margins of a cloud are the histograms that Overlap compares.
+// The margins of a density are the histograms that Overlap compares.
 func TestCloudMargins(t *testing.T) {
 	var sap, san []float32
 	for i := range 1000 {
@@ -74,16 +76,17 @@ func TestCountsJSON(t *testing.T) {
 	if err := json.Unmarshal(raw, &back); err != nil || !slices.Equal(back, c) {
 		t.Errorf("not read back: %v", err)
 	}
-	for _, bad := range []string{"[1]", "[-1,1]", "[0,0]", "[40000,1]", "[39999,1,1,1]", "{}", "[9223372036854775807,1,9223372036854775807,1]"} {
+	for _, bad := range []string{"[1]", "[-1,1]", "[0,0]", "[40000,1]", "[39999,1,1,1]", "{}",
+		"[9223372036854775807,1,9223372036854775807,1]"} {
 		if err := json.Unmarshal([]byte(bad), &back); err == nil {
 			t.Errorf("%s was read", bad)
 		}
 	}
 }
 
-// The network of a portrait is the run's: it embeds the test set to the same bits, and the training set's nearest
-// neighbours are those that comparing all with all finds.
-func TestPortraitsNetwork(t *testing.T) {
+// The network behind histograms is the run's: it embeds the test set to the same bits, and the training set's nearest
+// neighbors are those that comparing all with all finds.
+func TestHistogramsNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
@@ -141,8 +144,10 @@ func TestPortraitsNetwork(t *testing.T) {
 			return sum
 		}
 		const halfBin = 0.011
-		if p.Train.Triplets != n || math.Abs(mean(p.Train.Positive())-positive) > halfBin || math.Abs(mean(p.Train.Negative())-negative) > halfBin {
-			t.Errorf("%s: %d triplets with means %g and %g, want %d, %g, %g", c.Name, p.Train.Triplets, mean(p.Train.Positive()), mean(p.Train.Negative()), n, positive, negative)
+		if p.Train.Triplets != n || math.Abs(mean(p.Train.Positive())-positive) > halfBin ||
+			math.Abs(mean(p.Train.Negative())-negative) > halfBin {
+			t.Errorf("%s: %d triplets with means %g and %g, want %d, %g, %g", c.Name, p.Train.Triplets, mean(p.Train.Positive()),
+				mean(p.Train.Negative()), n, positive, negative)
 		}
 	}
 }
@@ -165,7 +170,7 @@ func TestHeldOutClassesAreNotPortrayed(t *testing.T) {
 	}
 }
 
-func TestShippedPortraits(t *testing.T) {
+func TestBundledHistograms(t *testing.T) {
 	all, err := bundledHistograms()
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +186,8 @@ func TestShippedPortraits(t *testing.T) {
 		if r := results[hash]; r == nil || r.Overlap != p.Result.Overlap || !r.Date.Equal(p.Result.Date) {
 			t.Errorf("the histograms of %s are not those of the bundled result", hash)
 		}
-		if p.Recipe != HistogramsRecipe || p.Test.Overlap != p.Result.Overlap || p.Last.Triplets == 0 || p.Train.Triplets == 0 {
+		if p.Recipe != HistogramsRecipe || p.Test.Overlap != p.Result.Overlap || p.Last.Triplets == 0 ||
+			p.Train.Triplets == 0 {
 			t.Errorf("the histograms of %s do not fit its result", hash)
 		}
 	}

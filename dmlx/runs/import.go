@@ -80,6 +80,13 @@ func (s *Store) Import(ctx context.Context, r io.Reader, o ImportOptions) (*Tran
 	return &transfer, nil
 }
 
+const (
+	importPrefix  = ".import-"
+	putPrefix     = ".put-"
+	removedSuffix = ".removed" // Follows the hash of a run that is being removed.
+	heldFile      = ".held"    // In the folder of an import; locked while the import runs.
+)
+
 // workFolder creates a temporary folder for an import inside the store, and locks it. The system releases the lock when
 // the process ends.
 func (s *Store) workFolder() (dir string, remove func(), err error) {
@@ -156,7 +163,8 @@ func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Tra
 		_ = w.CloseWithError(err) // Never fails.
 		exported <- outcome{m, err}
 	}()
-	transfer, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64}) // No limit, because the source is a store and not a file of unknown origin.
+	// No limit, because the source is a store and not a file of unknown origin.
+	transfer, err := s.Import(ctx, r, ImportOptions{MaxBytes: math.MaxInt64})
 	_ = r.CloseWithError(err)
 	out := <-exported
 	if out.error != nil && !errors.Is(out.error, err) { // The export failed first.
@@ -369,6 +377,27 @@ func (s *Store) verify(hash string) error {
 	return s.verifyCheckpoint(hash)
 }
 
+// verifyCheckpoint returns an error if a run has no checkpoint, or a damaged one.
+func (s *Store) verifyCheckpoint(hash string) error {
+	c, err := train.ReadCheckpoint(s.Path(hash))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("contains neither a result nor a checkpoint")
+	case err != nil:
+		return err
+	case c.Run != hash:
+		return fmt.Errorf("contains a checkpoint of run %s", c.Run)
+	}
+	weights := filepath.Join(s.Path(hash), train.CheckpointDir, filepath.Base(c.Weights))
+	if sum, err := durable.FileSum(weights); err != nil || sum != c.WeightsSum {
+		return fmt.Errorf("contains a damaged checkpoint: %s is missing or has a wrong checksum", c.Weights)
+	}
+	if err := c.CheckTriplets(s.Path(hash)); err != nil {
+		return fmt.Errorf("contains a checkpoint that %w", err)
+	}
+	return nil
+}
+
 // take moves a verified run into the store, if it does not have the run yet.
 func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 	unlock, free, err := s.tryLock(hash)
@@ -379,18 +408,18 @@ func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 		return nil
 	}
 	defer unlock()
-	theirs, _ := from.read(hash) // nil if it is unfinished.
-	ours, err := s.read(hash)
+	imported, _ := from.read(hash) // nil if it is unfinished.
+	present, err := s.read(hash)
 	var bad *unusable
 	switch {
 	case err == nil:
 		switch {
-		case theirs == nil:
+		case imported == nil:
 			transfer.Present = append(transfer.Present, hash)
-		case sameNumbers(ours, theirs):
+		case sameNumbers(present, imported):
 			transfer.Present = append(transfer.Present, hash)
-			return s.addMissing(from, hash, ours.Sum == theirs.Sum)
-		case ours.Backend != theirs.Backend:
+			return s.addMissing(from, hash, present.Sum == imported.Sum)
+		case present.Backend != imported.Backend:
 			transfer.Differ = append(transfer.Differ, hash)
 		default:
 			transfer.Conflicts = append(transfer.Conflicts, hash)
@@ -404,7 +433,7 @@ func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 		return err
 	}
 	if _, err := os.Lstat(s.Path(hash)); err == nil {
-		if theirs == nil && epochsDone(from.Path(hash)) <= epochsDone(s.Path(hash)) {
+		if imported == nil && epochsDone(from.Path(hash)) <= epochsDone(s.Path(hash)) {
 			transfer.Present = append(transfer.Present, hash)
 			return nil
 		}

@@ -146,9 +146,9 @@ func Spread(found []retrieval.Neighbors, n int, missed bool) []int {
 	return out
 }
 
-// Hardest returns the indices of the n hardest anchors: those with the largest S_an − S_ap of the nearest negative and
-// the nearest positive, the hardest first. Ties keep their order. Queries without a positive or a negative are left
-// out.
+// Hardest returns the indices of the n hardest anchors: those with the largest S_an − S_ap of the nearest negative
+// and the nearest positive, the hardest first. Ties keep their order. Queries without a positive or a negative are
+// left out.
 func Hardest(found []retrieval.Neighbors, n int) []int {
 	var out []int
 	for i, f := range found {
@@ -286,7 +286,9 @@ func (l *Inspection) Plane() (*Plane, error) {
 // Densities returns the densities of the triplets of a finished run: those of the last five epochs of training, and
 // those of the whole test set. They come from its [Histograms] if there are any, or else from its directory. choose
 // opens the backend; it is called only in the second case.
-func (s *Store) Densities(ctx context.Context, choose func() (*train.Trainer, error), hash string) (last, test TripletDensity, err error) {
+func (s *Store) Densities(
+	ctx context.Context, choose func() (*train.Trainer, error), hash string,
+) (last, test TripletDensity, err error) {
 	r, err := s.finished(hash)
 	if err != nil {
 		return last, test, err

@@ -36,7 +36,7 @@ func TestLook(t *testing.T) {
 		queries, right := 0, 0
 		for i, f := range found {
 			if len(f.Nearest) != retrievable {
-				t.Fatalf("%s: %d neighbours of %d", data, len(f.Nearest), retrievable)
+				t.Fatalf("%s: %d neighbors of %d", data, len(f.Nearest), retrievable)
 			}
 			if first := l.Items().Labels[f.Nearest[0].Index] == l.Queries.Labels[i]; first != Found(f) {
 				t.Errorf("%s: query %d is found: %v, its nearest is right: %v", data, i, Found(f), first)
@@ -54,10 +54,11 @@ func TestLook(t *testing.T) {
 		}
 		last, test, err := s.Densities(t.Context(), func() (*train.Trainer, error) { return goBackend(), nil }, r.Hash)
 		if err != nil || last.Triplets == 0 || test.Triplets != r.Queries || test.Overlap != r.Overlap {
-			t.Errorf("%s: clouds of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
+			t.Errorf("%s: densities of %d and %d triplets, %v", data, last.Triplets, test.Triplets, err)
 		}
 		p, err := l.Plane()
-		if err != nil || len(p.Queries) != l.Set.Test.N || (len(p.Gallery) > 0) != (data == "minishop") || p.Share[0] < p.Share[1] || p.Share[0]+p.Share[1] > 1+1e-12 {
+		if err != nil || len(p.Queries) != l.Set.Test.N || (len(p.Gallery) > 0) != (data == "minishop") ||
+			p.Share[0] < p.Share[1] || p.Share[0]+p.Share[1] > 1+1e-12 {
 			t.Errorf("%s: %d and %d points, shares %v, %v", data, len(p.Queries), len(p.Gallery), p.Share, err)
 		}
 	}
@@ -102,9 +103,12 @@ func TestPicks(t *testing.T) {
 		return retrieval.Neighbor{Index: index, Similarity: s}
 	}
 	none := near(-1, float32(math.NaN()))
-	found := []retrieval.Neighbors{ // S_an − S_ap: −0.5, 0.25, lone, 0.25, 0 (the negative first), 0 (the positive first), no negative
-		{Positive: near(3, 0.9), Negative: near(2, 0.4)}, {Positive: near(3, 0.25), Negative: near(2, 0.5)}, {Positive: none, Negative: near(0, 1)},
-		{Positive: near(3, 0.5), Negative: near(2, 0.75)}, {Positive: near(3, 0.5), Negative: near(2, 0.5)}, {Positive: near(1, 0.5), Negative: near(2, 0.5)},
+	// S_an − S_ap: −0.5, 0.25, lone, 0.25, 0 (the negative first), 0 (the positive first), no negative
+	found := []retrieval.Neighbors{
+		{Positive: near(3, 0.9), Negative: near(2, 0.4)}, {Positive: near(3, 0.25), Negative: near(2, 0.5)}, {Positive: none,
+			Negative: near(0, 1)},
+		{Positive: near(3, 0.5), Negative: near(2, 0.75)}, {Positive: near(3, 0.5),
+			Negative: near(2, 0.5)}, {Positive: near(1, 0.5), Negative: near(2, 0.5)},
 		{Positive: near(3, 0.5), Negative: none},
 	}
 	var right []int
@@ -115,7 +119,8 @@ func TestPicks(t *testing.T) {
 	}
 	for name, v := range map[string][2][]int{
 		"found": {right, {0, 5, 6}}, "hardest": {Hardest(found, 3), {1, 3, 4}}, "all": {Hardest(found, 99), {1, 3, 4, 5, 0}},
-		"missed": {Spread(found, 2, true), {1, 4}}, "all missed": {Spread(found, 9, true), {1, 3, 4}}, "spread": {Spread(found, 2, false), {1, 5}},
+		"missed": {Spread(found, 2, true), {1, 4}}, "all missed": {Spread(found, 9, true),
+			{1, 3, 4}}, "spread": {Spread(found, 2, false), {1, 5}},
 		"none": {Spread(nil, 3, false), {}},
 	} {
 		if !slices.Equal(v[0], v[1]) {
@@ -195,9 +200,13 @@ func TestSeeds(t *testing.T) {
 		b    []*Result
 		want SeedTest
 	}{
-		"paired":        {b[:3], SeedTest{Paired: true, A: 3, B: 3, Difference: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567, T: -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
-		"Welch":         {b, SeedTest{A: 3, B: 4, Difference: 2.17/3 - 3.105/4, Low: -0.10599320236175257, High: 0.0001598690284191212, T: -3.3455823980638355, Freedom: 2.7459306561862356, P: 0.050350264091291244}},
-		"diverged seed": {append(slices.Clone(b[:3]), runs("x", 0, 0, 0, math.Inf(1))[3]), SeedTest{Paired: true, A: 3, B: 3, Diverged: 1, Difference: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567, T: -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
+		"paired": {b[:3], SeedTest{Paired: true, A: 3, B: 3, Difference: 2.17/3 - 2.315/3, Low: -0.0985309485137438,
+			High: 0.0018642818470770567, T: -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
+		"Welch": {b, SeedTest{A: 3, B: 4, Difference: 2.17/3 - 3.105/4, Low: -0.10599320236175257,
+			High: 0.0001598690284191212, T: -3.3455823980638355, Freedom: 2.7459306561862356, P: 0.050350264091291244}},
+		"diverged seed": {append(slices.Clone(b[:3]), runs("x", 0, 0, 0, math.Inf(1))[3]),
+			SeedTest{Paired: true, A: 3, B: 3, Diverged: 1, Difference: 2.17/3 - 2.315/3, Low: -0.0985309485137438,
+				High: 0.0018642818470770567, T: -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
 	} {
 		got, err := CompareSeeds(a, v.b, recall)
 		if err != nil {
@@ -207,7 +216,8 @@ func TestSeeds(t *testing.T) {
 		if got.Paired != w.Paired || got.A != w.A || got.B != w.B || got.Diverged != w.Diverged {
 			t.Errorf("%s: %+v", name, got)
 		}
-		for _, pair := range [][2]float64{{got.Difference, w.Difference}, {got.Low, w.Low}, {got.High, w.High}, {got.T, w.T}, {got.Freedom, w.Freedom}, {got.P, w.P}} {
+		for _, pair := range [][2]float64{{got.Difference, w.Difference}, {got.Low, w.Low}, {got.High, w.High}, {got.T, w.T},
+			{got.Freedom, w.Freedom}, {got.P, w.P}} {
 			if math.Abs(pair[0]-pair[1]) > 1e-9 {
 				t.Errorf("%s: %+v, want %+v", name, got, w)
 			}
@@ -216,7 +226,8 @@ func TestSeeds(t *testing.T) {
 	if same, err := CompareSeeds(a, a, recall); err != nil || same.P != 1 || same.T != 0 {
 		t.Errorf("a group with itself: %+v, %v", same, err)
 	}
-	if apart, err := CompareSeeds(runs("x", 0.5, 0.5), runs("y", 0.25, 0.25), recall); err != nil || apart.P != 0 || !math.IsInf(apart.T, 1) || apart.Low != 0.25 {
+	if apart, err := CompareSeeds(runs("x", 0.5, 0.5), runs("y", 0.25, 0.25), recall); err != nil || apart.P != 0 ||
+		!math.IsInf(apart.T, 1) || apart.Low != 0.25 {
 		t.Errorf("without spread: %+v, %v", apart, err)
 	}
 	for _, few := range [][]*Result{nil, b[:1], runs("z", 0.5, math.Inf(-1))} {

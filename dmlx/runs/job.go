@@ -49,7 +49,8 @@ func (j Job) Done(store *Store) (bool, error) {
 // Check returns an error if another process could not do the job from its JSON alone.
 func (j Job) Check() error {
 	if j.Spec.WeightsPath() != "" {
-		return fmt.Errorf("run %s starts from the weights in %s, but its spec contains only their digest: train it in a process that is given the file",
+		return fmt.Errorf("run %s starts from the weights in %s, but its spec contains only their digest: train it in a "+
+			"process that is given the file",
 			j.Spec.Hash(), j.Spec.WeightsPath())
 	}
 	raw, err := json.Marshal(j)

@@ -17,7 +17,8 @@ const locksDir = ".locks" // Outside the directories of runs, so that a run can 
 // lockFile returns the lock of a name. Its file is never removed, because a lock on a removed file excludes no one. It
 // is opened for writing, because NFS gives exclusive locks only then.
 func (s *Store) lockFile(name string) *flock.Flock {
-	return flock.New(filepath.Join(s.Dir, locksDir, name), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
+	return flock.New(filepath.Join(s.Dir, locksDir, name), flock.SetFlag(os.O_CREATE|os.O_RDWR),
+		flock.SetPermissions(0o666))
 }
 
 // tryLock takes a lock if it is free.

@@ -69,8 +69,10 @@ func TestRunsByLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
-	for _, by := range [][3]string{{"ms", "ms", ""}, {"triplet", "distance", ""}, {"margin", "semi-hard", ""}, {"soft-triple?centers=2", "", ""},
-		{"n-pair", "", ""}, {"proxy-anchor", "", "pair=lin-ms"}, {"triplet-soft", "easy-positive", "direction=cos-orth&triplet=cir"}} {
+	for _, by := range [][3]string{{"ms", "ms", ""}, {"triplet", "distance", ""}, {"margin", "semi-hard", ""},
+		{"soft-triple?centers=2", "", ""},
+		{"n-pair", "", ""}, {"proxy-anchor", "", "pair=lin-ms"}, {"triplet-soft", "easy-positive",
+			"direction=cos-orth&triplet=cir"}} {
 		spec := tinyLoss(t, by[0], by[1], by[2])
 		spec.LR = 0.01
 		for _, c := range trainers() {
@@ -128,7 +130,8 @@ func TestProxiesAreSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if meta["loss"] != "proxy-nca?tau=3" || meta["rule"] != "" || meta["proxy_classes"] != "[0, 1, 3, 4]" || meta["proxies_per_class"] != "1" {
+	if meta["loss"] != "proxy-nca?tau=3" || meta["rule"] != "" || meta["proxy_classes"] != "[0, 1, 3, 4]" ||
+		meta["proxies_per_class"] != "1" {
 		t.Errorf("metadata %v", meta)
 	}
 	o := backbone.LoadOptions{Arch: backbone.Small, Dim: spec.Dim}
@@ -137,11 +140,13 @@ func TestProxiesAreSaved(t *testing.T) {
 		t.Errorf("without proxies: %v", err)
 	}
 	o.Proxies = 4
-	if _, err := backbone.DecodeWeights(raw, weights, o); err != nil || len(variableOf(t, weights, "/proxies/weight")) != 4*spec.Dim {
+	if _, err := backbone.DecodeWeights(raw, weights, o); err != nil || len(variableOf(t, weights,
+		"/proxies/weight")) != 4*spec.Dim {
 		t.Errorf("with proxies: %v", err)
 	}
 	o.Proxies = 5
-	if _, err := backbone.DecodeWeights(raw, weights, o); err == nil || !strings.Contains(err.Error(), "proxies.weight is F32 [4 8], want F32 [5 8]") {
+	if _, err := backbone.DecodeWeights(raw, weights, o); err == nil ||
+		!strings.Contains(err.Error(), "proxies.weight is F32 [4 8], want F32 [5 8]") {
 		t.Errorf("proxies of another number: %v", err)
 	}
 	for _, v := range backbone.Trainable(weights) {
@@ -174,15 +179,18 @@ func TestSpecByLoss(t *testing.T) {
 		edit func(s *Spec)
 		want string
 	}{
-		"no rate of proxies":  {func(s *Spec) { s.ProxyLR = 0 }, "learning rate of the proxies of loss proxy-anchor?delta=0.2 is 0"},
-		"a rule too":          {func(s *Spec) { s.Rule = "cos/con/con" }, "want one of them"},
-		"no proxies":          {func(s *Spec) { s.Loss = "ms" }, "has no proxies"},
-		"not canonical":       {func(s *Spec) { s.Loss = "proxy-anchor?alpha=32" }, "want loss proxy-anchor"},
-		"no such loss":        {func(s *Spec) { s.Loss = "nonsense" }, "there is none of that name"},
-		"no such part":        {func(s *Spec) { s.Exchange = "pair=nonsense" }, "no pair weight"},
-		"parts astray":        {func(s *Spec) { s.Exchange = "triplet=cir&pair=lin" }, "want loss proxy-anchor?delta=0.2, pair=lin&triplet=cir"},
-		"no such miner":       {func(s *Spec) { s.Miner = "nonsense" }, "there is none of that name"},
-		"a rule with a miner": {func(s *Spec) { s.Loss, s.ProxyLR, s.Rule, s.Miner = "", 0, "cos/con/con", "ms" }, "belong to a loss"},
+		"no rate of proxies": {func(s *Spec) { s.ProxyLR = 0 }, "learning rate of the proxies of loss " +
+			"proxy-anchor?delta=0.2 is 0"},
+		"a rule too":    {func(s *Spec) { s.Rule = "cos/con/con" }, "want one of them"},
+		"no proxies":    {func(s *Spec) { s.Loss = "ms" }, "has no proxies"},
+		"not canonical": {func(s *Spec) { s.Loss = "proxy-anchor?alpha=32" }, "want loss proxy-anchor"},
+		"no such loss":  {func(s *Spec) { s.Loss = "nonsense" }, "there is none of that name"},
+		"no such part":  {func(s *Spec) { s.Exchange = "pair=nonsense" }, "no pair weight"},
+		"parts astray": {func(s *Spec) { s.Exchange = "triplet=cir&pair=lin" },
+			"want loss proxy-anchor?delta=0.2, pair=lin&triplet=cir"},
+		"no such miner": {func(s *Spec) { s.Miner = "nonsense" }, "there is none of that name"},
+		"a rule with a miner": {func(s *Spec) { s.Loss, s.ProxyLR, s.Rule, s.Miner = "", 0, "cos/con/con", "ms" },
+			"belong to a loss"},
 	} {
 		s := good
 		c.edit(&s)

@@ -8,19 +8,20 @@ import (
 )
 
 // A run that saves is a run: it trains, and stopped and gone on with it ends at the same bits.
-func TestThriftyRuns(t *testing.T) {
+func TestMemoryOptions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
 	plain, _ := testStore(t)
 	want := mustRun(t, goBackend(), plain, tiny())
-	for _, thrift := range []train.Memory{{MicroBatch: 2}, {Precision: train.BFloat16}, {Recompute: true}, {Precision: train.BFloat16, MicroBatch: 2, Recompute: true}} {
+	for _, memory := range []train.Memory{{MicroBatch: 2}, {Precision: train.BFloat16}, {Recompute: true},
+		{Precision: train.BFloat16, MicroBatch: 2, Recompute: true}} {
 		for _, c := range trainers() {
-			if c.Name != "go" && thrift.MicroBatch == 0 { // A step compiles for seconds.
+			if c.Name != "go" && memory.MicroBatch == 0 { // A step compiles for seconds.
 				continue
 			}
 			spec := tiny()
-			spec.Memory = thrift
+			spec.Memory = memory
 			t.Run(c.Name+" "+string(spec.Canonical()[len(spec.Canonical())-50:]), func(t *testing.T) {
 				t.Parallel()
 				whole, _ := testStore(t)

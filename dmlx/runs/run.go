@@ -31,12 +31,16 @@ type Progress struct {
 // [train.Measures].Diverged.
 //
 // progress, if not nil, is called after each step, and during decoding and embedding of images. It must return quickly.
-func Run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress)) (r *Result, err error) {
+func Run(
+	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
+) (r *Result, err error) {
 	defer brief.Catch(&err)
 	return run(ctx, trainer, store, spec, progress)
 }
 
-func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress)) (*Result, error) {
+func run(
+	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
+) (*Result, error) {
 	if err := spec.Ready(); err != nil {
 		return nil, err
 	}
@@ -70,7 +74,8 @@ func run(ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, p
 		return nil, err
 	}
 	r := &Result{
-		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(), Date: time.Now().UTC().Truncate(time.Second),
+		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(),
+		Date:       time.Now().UTC().Truncate(time.Second),
 		DataDigest: set.Digest, Skipped: len(set.Skipped), Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
 	}
 	if err := r.seal(); err != nil {

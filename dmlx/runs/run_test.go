@@ -195,10 +195,12 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 			}
 			if len(seen) != 9+2 || seen[8].Epoch != 3 || seen[8].Step != 9 || seen[8].Left != 0 || seen[8].OnImages() != "" {
 				t.Errorf("progress %+v", seen)
-			} else if q, g := seen[9], seen[10]; q.OnImages() != "9 of 18 images embedded" || g.Embedded != 18 || g.Step != 9 || g.Steps != 9 {
+			} else if q, g := seen[9], seen[10]; q.OnImages() != "9 of 18 images embedded" || g.Embedded != 18 || g.Step != 9 ||
+				g.Steps != 9 {
 				t.Errorf("progress at the end %+v", seen[9:])
 			}
-			for _, name := range []string{specFile, resultFile, train.MetricsFile, train.EmbeddingsFile, train.LabelsFile, train.GalleryEmbeddingsFile, train.GalleryLabelsFile} {
+			for _, name := range []string{specFile, resultFile, train.MetricsFile, train.EmbeddingsFile, train.LabelsFile,
+				train.GalleryEmbeddingsFile, train.GalleryLabelsFile} {
 				if _, err := os.Stat(filepath.Join(s.Path(r.Hash), name)); err != nil {
 					t.Error(err)
 				}
@@ -214,11 +216,13 @@ func TestRunLeavesWhatItFound(t *testing.T) {
 			if err != nil || test.Dim != 8 || len(test.Labels) != 9 || len(gallery.Labels) != 9 {
 				t.Errorf("embeddings %+v, %+v, %v", test, gallery, err)
 			}
-			if m, err := retrieval.Evaluate(t.Context(), c.Backend, test, gallery, []int{1}); err != nil || m.Recall[1] != r.Recall[1] || m.MAPAtR != r.MAPAtR {
+			if m, err := retrieval.Evaluate(t.Context(), c.Backend, test, gallery, []int{1}); err != nil ||
+				m.Recall[1] != r.Recall[1] || m.MAPAtR != r.MAPAtR {
 				t.Errorf("measured again: %+v, %v", m, err)
 			}
 			sap, san, err := s.Triplets(r.Hash)
-			if total := epochs[0].Triplets + epochs[1].Triplets + epochs[2].Triplets; err != nil || len(sap) != total || len(san) != total {
+			if total := epochs[0].Triplets + epochs[1].Triplets + epochs[2].Triplets; err != nil || len(sap) != total ||
+				len(san) != total {
 				t.Errorf("%d triplets, metrics count %d, %v", len(sap), total, err)
 			}
 			again, err := Run(t.Context(), nil, s, spec, func(Progress) { t.Error("a finished run was run again") })
@@ -308,8 +312,8 @@ func spawn(t *testing.T, s *Store, spec Spec, steps int) (*exec.Cmd, *printed) {
 	return cmd, out
 }
 
-// runWithKills runs a spec in one process after the other, each of which is killed at a moment after a random number of steps,
-// until one gets to the end.
+// runWithKills runs a spec in one process after the other, each of which is killed at a moment after a random number of
+// steps, until one gets to the end.
 func runWithKills(t *testing.T, s *Store, spec Spec) {
 	t.Helper()
 	const pause = 30 * time.Millisecond
@@ -334,7 +338,8 @@ func runWithKills(t *testing.T, s *Store, spec Spec) {
 			if t.Logf("finished after %d kills", kills); kills == 0 {
 				t.Error("no process was killed")
 			}
-			for _, dir := range []string{os.TempDir(), s.Path(spec.Hash()), filepath.Join(s.Path(spec.Hash()), train.CheckpointDir)} {
+			for _, dir := range []string{os.TempDir(), s.Path(spec.Hash()), filepath.Join(s.Path(spec.Hash()),
+				train.CheckpointDir)} {
 				if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
 					t.Errorf("left over: %v", left)
 				}
@@ -418,7 +423,9 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 			})
 		},
 		"checksum of state.json": func(dir string) error {
-			return edit(filepath.Join(dir, state), func(s string) string { return strings.Replace(s, `"epoch": 2`, `"epoch": 1`, 1) })
+			return edit(filepath.Join(dir, state), func(s string) string {
+				return strings.Replace(s, `"epoch": 2`, `"epoch": 1`, 1)
+			})
 		},
 		"is damaged: state.json": func(dir string) error {
 			return edit(filepath.Join(dir, state), func(s string) string { return s[:len(s)/2] })
@@ -431,9 +438,13 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 			return os.Truncate(filepath.Join(dir, train.TripletsDir, "epoch-001.npy"), 150)
 		},
 		"checksum of triplets/epoch-002.npy": func(dir string) error {
-			return edit(filepath.Join(dir, train.TripletsDir, "epoch-002.npy"), func(s string) string { return s[:len(s)-1] + string(s[len(s)-1]^1) })
+			return edit(filepath.Join(dir, train.TripletsDir, "epoch-002.npy"), func(s string) string {
+				return s[:len(s)-1] + string(s[len(s)-1]^1)
+			})
 		},
-		"epoch-001.npy: no such file": func(dir string) error { return os.Remove(filepath.Join(dir, train.TripletsDir, "epoch-001.npy")) },
+		"epoch-001.npy: no such file": func(dir string) error {
+			return os.Remove(filepath.Join(dir, train.TripletsDir, "epoch-001.npy"))
+		},
 		"is damaged: \"result.json\"": func(dir string) error {
 			return edit(filepath.Join(dir, state), func(s string) string {
 				var c train.Checkpoint
@@ -447,7 +458,9 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 			})
 		},
 		"does not belong here: its spec": func(dir string) error {
-			return edit(filepath.Join(dir, specFile), func(s string) string { return strings.Replace(s, `"seed": 1`, `"seed": 2`, 1) })
+			return edit(filepath.Join(dir, specFile), func(s string) string {
+				return strings.Replace(s, `"seed": 1`, `"seed": 2`, 1)
+			})
 		},
 		"a damaged spec.json": func(dir string) error {
 			return edit(filepath.Join(dir, specFile), func(string) string { return "\x00" })
@@ -511,7 +524,8 @@ func TestTripletsDamagedDuringARun(t *testing.T) {
 	s, warnings := testStore(t)
 	if _, err := Run(t.Context(), goBackend(), s, tiny(), func(p Progress) {
 		if p.Step == p.Steps {
-			if err := os.WriteFile(filepath.Join(s.Path(tiny().Hash()), train.TripletsDir, "epoch-001.npy"), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(s.Path(tiny().Hash()), train.TripletsDir, "epoch-001.npy"), nil,
+				0o600); err != nil {
 				t.Error(err)
 			}
 		}
@@ -540,7 +554,9 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 		},
 		"damaged: unexpected end":   func(dir string) error { return os.Truncate(filepath.Join(dir, resultFile), 100) },
 		"lacks the file labels.npy": func(dir string) error { return os.Remove(filepath.Join(dir, train.LabelsFile)) },
-		"checksum of embeddings":    func(dir string) error { return os.Truncate(filepath.Join(dir, train.EmbeddingsFile), 128) },
+		"checksum of embeddings": func(dir string) error {
+			return os.Truncate(filepath.Join(dir, train.EmbeddingsFile), 128)
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			s, warnings := testStore(t)
@@ -550,7 +566,7 @@ func TestFaultyResultsAreSetAside(t *testing.T) {
 			}
 			if entries, err := s.List(); err != nil || len(entries) != 1 {
 				t.Errorf("list: %+v, %v", entries, err)
-			} else if e := s.Entry(r.Hash); e.Bad == "" || entries[0].Bad != e.Bad && want != "checksum of embeddings" { // Which List does not read.
+			} else if e := s.Entry(r.Hash); e.Bad == "" || entries[0].Bad != e.Bad && want != "checksum of embeddings" {
 				t.Errorf("list: %+v, entry: %+v", entries[0], e)
 			}
 			unlock, err := s.lock(t.Context(), r.Hash)
@@ -587,7 +603,8 @@ func TestNewerResultsAreKept(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, found, err := s.Lookup(tiny()); found || err == nil || !strings.Contains(err.Error(), resultFile+" was written by a newer version") {
+	if _, found, err := s.Lookup(tiny()); found || err == nil ||
+		!strings.Contains(err.Error(), resultFile+" was written by a newer version") {
 		t.Errorf("found %v, %v", found, err)
 	}
 	if entries, err := s.List(); err != nil || len(entries) != 1 || !strings.Contains(entries[0].Bad, "newer version") {
@@ -701,9 +718,10 @@ func TestBatchesWithoutTriplets(t *testing.T) {
 
 func TestOwnRuleIsTrained(t *testing.T) {
 	s, _ := testStore(t)
-	spec, err := tiny().WithRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square", Of: func(b *dmlx.Batch) (p, n *graph.Node) {
-		return graph.Square(graph.OneMinus(b.Sap)), graph.Square(b.San)
-	}}})
+	spec, err := tiny().WithRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square",
+		Of: func(b *dmlx.Batch) (p, n *graph.Node) {
+			return graph.Square(graph.OneMinus(b.Sap)), graph.Square(b.San)
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -713,7 +731,7 @@ func TestOwnRuleIsTrained(t *testing.T) {
 	}
 }
 
-func TestShippedResultsAreWhole(t *testing.T) {
+func TestBundledResultsAreWhole(t *testing.T) {
 	all, err := Bundled()
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,9 @@ type Options struct {
 // RunAll returns the results of specs, in their order, and how many of them were trained. Results in the store or
 // bundled with the program are read; the others are trained as the options say, each once. With [Options].CachedOnly
 // the missing results are nil. choose opens the backend; it is called only if this process trains.
-func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options) (results []*Result, ran int, err error) {
+func RunAll(
+	ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options,
+) (results []*Result, ran int, err error) {
 	find := store.Lookup
 	if o.IgnoreBundled {
 		find = store.lookup
@@ -67,7 +69,7 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 	if err != nil {
 		return nil, 0, err
 	}
-	runs, err := forEachSpec(ctx, o, missing, "", func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
+	trainOne := func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
 		err := o.runJob(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
@@ -76,16 +78,17 @@ func RunAll(ctx context.Context, choose func() (*train.Trainer, error), store *S
 			return nil, err
 		}
 		return mustBeStored(store.lookup(missing[i]))
-	})
+	}
+	trained, err := forEachSpec(ctx, o, missing, "", trainOne)
 	if err != nil {
 		return nil, 0, err
 	}
-	for i, r := range runs {
+	for i, r := range trained {
 		for _, slot := range slots[missing[i].Hash()] {
 			results[slot] = r
 		}
 	}
-	return results, len(runs), nil
+	return results, len(trained), nil
 }
 
 // mustBeStored turns a result that the store lacks after its job was done into an error.
@@ -98,7 +101,9 @@ func mustBeStored(r *Result, found bool, err error) (*Result, error) {
 
 // submit has jobs done elsewhere if the options say so. It returns the function that opens the backend for this
 // process, which opens none if other processes do the work.
-func (o Options) submit(ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error)) (func() (*train.Trainer, error), error) {
+func (o Options) submit(
+	ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error),
+) (func() (*train.Trainer, error), error) {
 	noBackend := func() (*train.Trainer, error) { return nil, nil }
 	if o.Submit == nil {
 		if o.RunProcess != nil {
@@ -120,7 +125,9 @@ func (o Options) submit(ctx context.Context, store *Store, jobs []Job, choose fu
 }
 
 // runJob does a job, in a process of its own if the options say so. The store then has its result.
-func (o Options) runJob(ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress)) error {
+func (o Options) runJob(
+	ctx context.Context, trainer *train.Trainer, store *Store, job Job, progress func(Progress),
+) error {
 	if o.RunProcess == nil || o.Submit != nil {
 		return job.Run(ctx, trainer, store, progress)
 	}
@@ -129,7 +136,10 @@ func (o Options) runJob(ctx context.Context, trainer *train.Trainer, store *Stor
 
 // forEachSpec calls do for each spec, as many at once as the options say, and passes on its progress, one call at a
 // time. The first error stops all of them; it names the spec.
-func forEachSpec[T any](ctx context.Context, o Options, specs []Spec, what string, do func(ctx context.Context, i int, progress func(Progress)) (T, error)) ([]T, error) {
+func forEachSpec[T any](
+	ctx context.Context, o Options, specs []Spec, what string,
+	do func(ctx context.Context, i int, progress func(Progress)) (T, error),
+) ([]T, error) {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, o.Jobs))
 	var mu sync.Mutex

@@ -33,7 +33,8 @@ func TestStoresThatLookLikePatterns(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(s.Path(spec.Hash()), train.TripletsDir), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(s.Path(spec.Hash()), train.TripletsDir, "epoch-009.npy"), []byte("other"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(s.Path(spec.Hash()), train.TripletsDir, "epoch-009.npy"), []byte("other"),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			continue
@@ -166,7 +167,8 @@ func TestLinkedLocks(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(s.Dir, locksDir, tiny().Hash())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), goBackend(), s, tiny(), nil); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+	if _, err := Run(t.Context(), goBackend(), s, tiny(), nil); err == nil ||
+		!strings.Contains(err.Error(), "symbolic link") {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(elsewhere); err == nil {
@@ -179,8 +181,9 @@ func TestSweep(t *testing.T) {
 	s, _ := testStore(t)
 	dir := halfway(t, goBackend(), s)
 	files := map[string]bool{
-		".spec.json123": false, ".refresh-123": false, "checkpoint/.state.json5577006791947779410": false, "triplets/.epoch-001.npy1": false,
-		".bashrc": true, ".notes1": true, "checkpoint/.keep": true, ".nfs000000000123": true,
+		".spec.json123": false, ".refresh-123": false, "checkpoint/.state.json5577006791947779410": false,
+		"triplets/.epoch-001.npy1": false,
+		".bashrc":                  true, ".notes1": true, "checkpoint/.keep": true, ".nfs000000000123": true,
 	}
 	for name := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
@@ -228,7 +231,8 @@ func TestFinishedRunsOfStoresThatAreRead(t *testing.T) {
 	}
 	other := tiny()
 	other.Seed = 9
-	if _, err := Run(t.Context(), goBackend(), read, other, nil); err == nil || !strings.Contains(err.Error(), "cannot be written") {
+	if _, err := Run(t.Context(), goBackend(), read, other, nil); err == nil ||
+		!strings.Contains(err.Error(), "cannot be written") {
 		t.Error(err)
 	}
 	if len(*warnings) > 0 {
@@ -262,14 +266,16 @@ func TestLeftoversOfKills(t *testing.T) {
 	}
 	defer unlock()
 	old := time.Now().Add(-100 * time.Hour)
-	if err := errors.Join(os.Rename(kept, killed), os.Mkdir(s.Path(hash)+removedSuffix, 0o755), os.Mkdir(locked+removedSuffix, 0o755),
+	if err := errors.Join(os.Rename(kept, killed), os.Mkdir(s.Path(hash)+removedSuffix, 0o755),
+		os.Mkdir(locked+removedSuffix, 0o755),
 		os.Symlink(kept, filepath.Join(s.Dir, importPrefix+"link")), os.Chtimes(working, old, old)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Merge(t.Context(), from, false); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{working: true, killed: false, s.Path(hash) + removedSuffix: false, locked + removedSuffix: true, s.Path(hash): true} {
+	for path, want := range map[string]bool{working: true, killed: false, s.Path(hash) + removedSuffix: false, locked +
+		removedSuffix: true, s.Path(hash): true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", path, err == nil, want)
 		}

@@ -81,10 +81,12 @@ func (s Spec) Validate() error {
 		return errors.New("the spec has no data set")
 	}
 	if (s.AllowPartial || s.SkipBad) && s.DataDigest == "" {
-		return errors.New("the spec allows missing images but has no data_digest: make the spec from a preset, which computes it")
+		return errors.New("the spec allows missing images but has no data_digest: make the spec from a preset, which " +
+			"computes it")
 	}
 	err := train.AtLeast([]train.Bound{
-		{Name: "image size", Value: s.Size, Least: 8}, {Name: "train classes", Value: s.TrainClasses}, {Name: "test classes", Value: s.TestClasses},
+		{Name: "image size", Value: s.Size, Least: 8}, {Name: "train classes", Value: s.TrainClasses}, {Name: "test classes",
+			Value: s.TestClasses},
 		{Name: "held-out classes", Value: s.HeldOut},
 	})
 	if err != nil {

@@ -31,7 +31,8 @@ func TestPut(t *testing.T) {
 	other := tiny()
 	other.Seed = 9
 	for _, name := range []string{"../x", resultFile} {
-		if err := s.Put(&Result{Spec: other}, map[string][]byte{name: nil}); err == nil || !strings.Contains(err.Error(), name) {
+		if err := s.Put(&Result{Spec: other}, map[string][]byte{name: nil}); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Error(err)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 
 // tiny is a spec that runs in a second on any backend.
 func tiny() Spec {
-	return Spec{Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Config: train.Config{Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
+	return Spec{Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
+		Config: train.Config{Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2,
+			ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
 }
 
 func TestHash(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package runstest has what tests of other packages need to train: a backend, a store that warns into a list, and a run of a
-// second.
+// Package runstest has what tests of other packages need to train: a backend, a store that warns into a list, and a run
+// of a second.
 package runstest
 
 import (

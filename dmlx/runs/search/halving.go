@@ -8,7 +8,8 @@ import (
 )
 
 // Rungs returns the lengths, in epochs, at which trials are measured, the shortest first: the full length, and up to
-// count − 1 shorter ones, each the previous one divided by factor. No length is below one epoch, and none occurs twice.
+// count − 1 shorter ones, each the previous one divided by factor. No length is below one epoch, and none occurs
+// twice.
 func Rungs(epochs, factor, count int) ([]int, error) {
 	if epochs < 1 || factor < 2 || count < 1 {
 		return nil, fmt.Errorf("%d rungs of %d epochs with a factor of %d: want at least 1, 1 and 2", count, epochs, factor)
@@ -28,7 +29,8 @@ func Rungs(epochs, factor, count int) ([]int, error) {
 }
 
 // promoted returns the indices, in ascending order, of the trials that go on to the next rung: the best
-// len(scores)/factor, and at least one. Diverged trials (−Inf) never go on. Among equal scores the earlier trial wins.
+// len(scores)/factor, and at least one. Diverged trials (−Inf) never go on. Among equal scores the earlier trial
+// wins.
 func promoted(scores []float64, factor int) []int {
 	order := make([]int, 0, len(scores))
 	for i, s := range scores {

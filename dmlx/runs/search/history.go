@@ -59,7 +59,8 @@ func CleanName(text string) string { return notInNames.ReplaceAllString(text, "-
 // Path returns the folder of a search in a run store.
 func Path(store *runs.Store, name string) (string, error) {
 	if !goodName.MatchString(name) {
-		return "", fmt.Errorf("%q is not a valid name of a search: use letters, digits, and - _ . after the first character", name)
+		return "", fmt.Errorf("%q is not a valid name of a search: use letters, digits, and - _ . after the first character",
+			name)
 	}
 	if err := noLinks(store, name); err != nil {
 		return "", err

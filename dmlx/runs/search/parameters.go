@@ -33,18 +33,24 @@ type parameter struct {
 
 // parameters are in the order of a space: parts of the rule precede their options.
 var parameters = []parameter{
-	{name: "direction", part: true, about: "direction of the gradient", standard: choices(nameAll(dmlx.Directions, func(d dmlx.Direction) string { return d.Name })...),
+	{name: "direction", part: true, about: "direction of the gradient", standard: choices(nameAll(dmlx.Directions,
+		func(d dmlx.Direction) string { return d.Name })...),
 		apply: func(d *draft, v string) error { d.direction = v; return nil }},
-	{name: "pair", part: true, about: "pair weight", standard: choices(nameAll(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })...),
+	{name: "pair", part: true, about: "pair weight", standard: choices(nameAll(dmlx.PairWeights,
+		func(w dmlx.PairWeight) string { return w.Name })...),
 		apply: func(d *draft, v string) error { d.pair = v; return nil }},
-	{name: "triplet", part: true, about: "triplet weight, with its mask", standard: choices("con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"),
+	{name: "triplet", part: true, about: "triplet weight, with its mask", standard: choices("con", "cos", "cos+sc1",
+		"cos+sc2", "cir", "cir+sc1", "cir+sc2"),
 		apply: func(d *draft, v string) error { d.triplet = v; return nil }},
 	option("tau", "slope τ of T^cos and T^cir", "triplet", []string{"cos", "cir"}, logarithmic(0.25, 16)),
 	option("alpha", "slope α of P₊^sig", "pair", []string{"sig", "sig-ms"}, logarithmic(0.5, 8)),
 	option("beta", "slope β of P₋^sig", "pair", []string{"sig", "sig-ms"}, logarithmic(2, 50)),
 	option("lambda", "threshold λ of P^sig", "pair", []string{"sig", "sig-ms"}, linear(0, 1)),
-	option("epsilon", "margin ε of the relative pair weights", "pair", []string{"lin-ms", "sig-ms"}, logarithmic(0.01, 0.5)),
-	{name: "lr", about: "learning rate", standard: func(b draft) Parameter { return Parameter{Low: b.spec.LR / 8, High: b.spec.LR * 8, Log: true} },
+	option("epsilon", "margin ε of the relative pair weights", "pair", []string{"lin-ms", "sig-ms"},
+		logarithmic(0.01, 0.5)),
+	{name: "lr", about: "learning rate", standard: func(b draft) Parameter {
+		return Parameter{Low: b.spec.LR / 8, High: b.spec.LR * 8, Log: true}
+	},
 		apply: number(func(d *draft, v float64) { d.spec.LR = v })},
 	{name: "decay", about: "share of the epochs after which the learning rate falls to a tenth", standard: linear(0.3, 1),
 		apply: number(func(d *draft, v float64) { d.spec.Decay = v })},
@@ -128,11 +134,13 @@ func parseDraft(base runs.Spec) (draft, error) {
 		return draft{}, err
 	}
 	if rule.Custom() {
-		return draft{}, fmt.Errorf("rule %s has a custom part, which a search cannot store: search around a rule with the paper's parts", rule)
+		return draft{}, fmt.Errorf("rule %s has a custom part, which a search cannot store: search around a rule with "+
+			"the paper's parts", rule)
 	}
 	name, options, _ := strings.Cut(rule.Name(), "?")
 	parts := strings.Split(name, "/")
-	d := draft{spec: base, direction: parts[0], pair: parts[1], triplet: parts[2], options: make(map[string]string), batch: base.Batch(), images: base.ImagesPerClass}
+	d := draft{spec: base, direction: parts[0], pair: parts[1], triplet: parts[2], options: make(map[string]string),
+		batch: base.Batch(), images: base.ImagesPerClass}
 	keys, values, _ := query.Fields(options)
 	for i, key := range keys {
 		if key != "" {
@@ -254,12 +262,15 @@ func NewSpace(base runs.Spec, given ...string) (Space, error) {
 			}
 		}
 		if usual[k.name] && (k.name == "batch" || k.name == "images") {
-			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool { return checkBatchValue(base, append(slices.Clone(space), p), k.name, v) != nil })
+			p.Choices = slices.DeleteFunc(p.Choices, func(v string) bool {
+				return checkBatchValue(base, append(slices.Clone(space), p), k.name, v) != nil
+			})
 			if len(p.Choices) < 2 {
 				if all {
 					continue
 				}
-				return nil, fmt.Errorf("parameter %s: no other default value can be trained on the data set: give values, as in %s=A,B", k.name, k.name)
+				return nil, fmt.Errorf("parameter %s: no other default value can be trained on the data set: give values, as "+
+					"in %s=A,B", k.name, k.name)
 			}
 		}
 		space = append(space, p)

@@ -122,7 +122,8 @@ func (s *Search) Run(ctx context.Context, train Objective, b Budget) error {
 		}
 		if bracket+1 >= maxDivergedBrackets && !s.measured() {
 			last := s.Records[len(s.Records)-1]
-			return fmt.Errorf("all %d trials of search %s diverged; the last one was %s: %s; search lower learning rates or other rules",
+			return fmt.Errorf("all %d trials of search %s diverged; the last one was %s: %s; search lower learning rates or "+
+				"other rules",
 				(bracket+1)*s.Bracket, s.Name, s.Space.Text(last.At), last.Diverged)
 		}
 	}
@@ -184,7 +185,8 @@ func (s *Search) bracket(ctx context.Context, train Objective, bracket int) erro
 			}
 		}
 		if len(done) != len(going) {
-			return fmt.Errorf("search %s: %s has %d trials of bracket %d at %d epochs, want %d: it is damaged or of another version",
+			return fmt.Errorf("search %s: %s has %d trials of bracket %d at %d epochs, want %d: it is damaged or of another "+
+				"version",
 				s.Name, historyFile, len(done), bracket, s.Rungs[rung], len(going))
 		}
 		scores := make([]float64, len(done))
@@ -248,7 +250,9 @@ func (s *Search) observations() []Observation {
 }
 
 // rung trains trials at a length and adds them to the history.
-func (s *Search) rung(ctx context.Context, train Objective, bracket, rung int, going []int, points []Point) ([]Record, error) {
+func (s *Search) rung(
+	ctx context.Context, train Objective, bracket, rung int, going []int, points []Point,
+) ([]Record, error) {
 	specs := make([]runs.Spec, len(going))
 	records := make([]Record, len(going))
 	for i, k := range going {

@@ -78,8 +78,8 @@ func settings(t testing.TB, given ...string) Settings {
 	return Settings{Name: "a", Base: b, Space: space, Sampler: TPE, Seed: 1, Bracket: 8, Factor: 2, Rungs: rungs}
 }
 
-// known is a function with a known best: 0.9, for the direction cos-orth, the pair weight lin, the rate 0.2 and a decay at 0.7. It
-// diverges at rates above 5.
+// known is a function with a known best: 0.9, for the direction cos-orth, the pair weight lin, the rate 0.2 and a decay
+// at 0.7. It diverges at rates above 5.
 func known(s runs.Spec) Outcome {
 	if s.LR > 5 {
 		return Outcome{Diverged: "not finite from step 3 on"}
@@ -125,7 +125,8 @@ func TestFindsTheBest(t *testing.T) {
 	}
 	t.Logf("below the best by %.4f (TPE), %.4f (random)", shortfall[TPE], shortfall[Random])
 	if shortfall[TPE] > 0.015 || shortfall[TPE] > 0.7*shortfall[Random] {
-		t.Errorf("below the best by %.4f (TPE), %.4f (random); want at most 0.015, and 0.7 of random search's", shortfall[TPE], shortfall[Random])
+		t.Errorf("below the best by %.4f (TPE), %.4f (random); want at most 0.015, and 0.7 of random search's",
+			shortfall[TPE], shortfall[Random])
 	}
 }
 
@@ -285,7 +286,8 @@ func TestTwoThatRunOneSearch(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := both[1].Run(ctx, none, Budget{Trials: 24}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "waiting for another process") {
+	if err := both[1].Run(ctx, none, Budget{Trials: 24}); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "waiting for another process") {
 		t.Errorf("while it is locked: %v", err)
 	}
 }
@@ -324,10 +326,12 @@ func TestErrors(t *testing.T) {
 		"brackets of 1 trials":       func(s *Settings) { s.Bracket = 1 },
 		"end with 24":                func(s *Settings) { s.Rungs = []int{6, 12} },
 		`"../x" is not a valid name`: func(s *Settings) { s.Name = "../x" },
-		"which does not precede":     func(s *Settings) { s.Space = Space{{Name: "tau", Low: 1, High: 2, Of: "triplet", In: []string{"cos"}}} },
-		"must begin above 0":         func(s *Settings) { s.Space = Space{{Name: "lr", High: 2, Log: true}} },
-		"range NaN to 2":             func(s *Settings) { s.Space = Space{{Name: "lr", Low: math.NaN(), High: 2}} },
-		"lr: occurs twice":           func(s *Settings) { s.Space = Space{{Name: "lr", High: 2}, {Name: "lr", High: 2}} },
+		"which does not precede": func(s *Settings) {
+			s.Space = Space{{Name: "tau", Low: 1, High: 2, Of: "triplet", In: []string{"cos"}}}
+		},
+		"must begin above 0": func(s *Settings) { s.Space = Space{{Name: "lr", High: 2, Log: true}} },
+		"range NaN to 2":     func(s *Settings) { s.Space = Space{{Name: "lr", Low: math.NaN(), High: 2}} },
+		"lr: occurs twice":   func(s *Settings) { s.Space = Space{{Name: "lr", High: 2}, {Name: "lr", High: 2}} },
 		"lists none of its values": func(s *Settings) {
 			s.Space = Space{{Name: "pair", Choices: []string{"con"}}, {Name: "beta", High: 2, Of: "pair"}}
 		},
@@ -348,10 +352,12 @@ func TestErrors(t *testing.T) {
 			t.Errorf("budget %v: %v", budget, err)
 		}
 	}
-	if _, err := s.Select(t.Context(), nil, StandardFinals); err == nil || !strings.Contains(err.Error(), "nothing to choose") {
+	if _, err := s.Select(t.Context(), nil, StandardFinals); err == nil ||
+		!strings.Contains(err.Error(), "nothing to choose") {
 		t.Error(err)
 	}
-	if _, err := Open(st, "b"); err == nil || !strings.Contains(err.Error(), `no search "b"`) || !strings.Contains(err.Error(), "there are a") {
+	if _, err := Open(st, "b"); err == nil || !strings.Contains(err.Error(), `no search "b"`) ||
+		!strings.Contains(err.Error(), "there are a") {
 		t.Error(err)
 	}
 }
@@ -372,7 +378,8 @@ func TestOtherSettings(t *testing.T) {
 	if err == nil {
 		t.Fatal("a search goes on with other settings")
 	}
-	for _, want := range []string{"its space has direction=euc,cos,euc-orth,cos-orth, not direction=cos,euc", "also pair=", "lr=0.01..10, not lr=0.02..10",
+	for _, want := range []string{"its space has direction=euc,cos,euc-orth,cos-orth, not direction=cos,euc", "also pair=",
+		"lr=0.01..10, not lr=0.02..10",
 		"no batch", "; lr 0.3, not 0.7", "search_seed 1, not 9", "another --name"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
@@ -391,7 +398,8 @@ func TestAllDiverge(t *testing.T) {
 		calls += len(specs)
 		return each(known)(ctx, specs)
 	}, Budget{Trials: 80})
-	if err == nil || !strings.Contains(err.Error(), "all 16 trials of search a diverged") || !strings.Contains(err.Error(), "lower learning rates") {
+	if err == nil || !strings.Contains(err.Error(), "all 16 trials of search a diverged") ||
+		!strings.Contains(err.Error(), "lower learning rates") {
 		t.Errorf("%v after %d runs", err, calls)
 	}
 }
@@ -415,7 +423,8 @@ func TestDamagedHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), each(known), Budget{Trials: 8}); err == nil || !strings.Contains(err.Error(), "7 trials of bracket 0 at 6 epochs, want 8") {
+	if err := s.Run(t.Context(), each(known), Budget{Trials: 8}); err == nil ||
+		!strings.Contains(err.Error(), "7 trials of bracket 0 at 6 epochs, want 8") {
 		t.Error(err)
 	}
 	if err := os.WriteFile(path, []byte(lines[0]+"{"), 0o600); err != nil {
@@ -436,7 +445,8 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	if err := os.RemoveAll(s.path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), each(known), Budget{Trials: 8}); err == nil || !strings.Contains(err.Error(), "cannot write the history of search a") {
+	if err := s.Run(t.Context(), each(known), Budget{Trials: 8}); err == nil ||
+		!strings.Contains(err.Error(), "cannot write the history of search a") {
 		t.Error(err)
 	}
 }
@@ -446,7 +456,8 @@ func TestRungsAndPromotion(t *testing.T) {
 	for _, c := range []struct {
 		epochs, factor, count int
 		want                  []int
-	}{{24, 2, 3, []int{6, 12, 24}}, {60, 4, 2, []int{15, 60}}, {2, 2, 3, []int{1, 2}}, {1, 2, 3, []int{1}}, {24, 3, 3, []int{3, 8, 24}}, {20, 2, 1, []int{20}}} {
+	}{{24, 2, 3, []int{6, 12, 24}}, {60, 4, 2, []int{15, 60}}, {2, 2, 3, []int{1, 2}}, {1, 2, 3, []int{1}}, {24, 3, 3,
+		[]int{3, 8, 24}}, {20, 2, 1, []int{20}}} {
 		if got, err := Rungs(c.epochs, c.factor, c.count); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, %v", c, got, err)
 		}
@@ -459,7 +470,8 @@ func TestRungsAndPromotion(t *testing.T) {
 		scores []float64
 		want   []int
 	}{
-		{[]float64{1, 4, 3, 2}, []int{1, 2}}, {[]float64{1, 1, 1, 1}, []int{0, 1}}, {[]float64{worst, 1, worst, worst}, []int{1}},
+		{[]float64{1, 4, 3, 2}, []int{1, 2}}, {[]float64{1, 1, 1, 1}, []int{0, 1}}, {[]float64{worst, 1, worst, worst},
+			[]int{1}},
 		{[]float64{worst, worst}, nil}, {[]float64{5}, []int{0}}, {[]float64{2, 3, 1}, []int{1}},
 	} {
 		if got := promoted(c.scores, 2); !slices.Equal(got, c.want) {
@@ -489,7 +501,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("%s is a rate", bad)
 		}
 	}
-	if _, err := (Parameter{Name: "p", Choices: []string{"a"}}).Unit("b"); err == nil || !strings.Contains(err.Error(), "there are a") {
+	if _, err := (Parameter{Name: "p", Choices: []string{"a"}}).Unit("b"); err == nil ||
+		!strings.Contains(err.Error(), "there are a") {
 		t.Error(err)
 	}
 }
@@ -530,7 +543,8 @@ func TestTiedParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	around, err := s.Space.Around(b)
-	if names := nameAll(around, func(p Parameter) string { return p.Name + p.Of }); err != nil || !slices.Equal(names, []string{"tau", "epsilon", "lr"}) {
+	if names := nameAll(around, func(p Parameter) string { return p.Name + p.Of }); err != nil ||
+		!slices.Equal(names, []string{"tau", "epsilon", "lr"}) {
 		t.Errorf("around %s: %v, %v", b.Rule, names, err)
 	}
 	// Where all of a part's choices have it, it is tied to none.
@@ -549,16 +563,19 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	space := Space{{Name: "pair", Choices: []string{"con", "sig"}}, {Name: "lr", Low: 0.1, High: 1}, {Name: "batch", Choices: []string{"32"}}, {Name: "images", Choices: []string{"4", "6"}}}
+	space := Space{{Name: "pair", Choices: []string{"con", "sig"}}, {Name: "lr", Low: 0.1, High: 1},
+		{Name: "batch", Choices: []string{"32"}}, {Name: "images", Choices: []string{"4", "6"}}}
 	got, err := Apply(b, space, Point{"pair": "con", "lr": "0.25", "batch": "32", "images": "4"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Alpha goes with sig; the sum and the triplet weight's slope stay. 30 steps of 64 images are 60 of 32.
-	if got.Rule != "cos/con/cos?sum&tau=2" || got.LR != 0.25 || got.ClassesPerBatch != 8 || got.ImagesPerClass != 4 || got.StepsPerEpoch != 60 || got.Epochs != 24 {
+	if got.Rule != "cos/con/cos?sum&tau=2" || got.LR != 0.25 || got.ClassesPerBatch != 8 || got.ImagesPerClass != 4 ||
+		got.StepsPerEpoch != 60 || got.Epochs != 24 {
 		t.Errorf("%s", got.Canonical())
 	}
-	if got, err = Apply(b, space, Point{"images": "6"}); err != nil || got.ClassesPerBatch != 11 || got.StepsPerEpoch != 29 || got.Rule != b.Rule {
+	if got, err = Apply(b, space, Point{"images": "6"}); err != nil || got.ClassesPerBatch != 11 ||
+		got.StepsPerEpoch != 29 || got.Rule != b.Rule {
 		t.Errorf("%s, %v", got.Canonical(), err) // 64/6 is about 11 classes; 1920/66 about 29 steps.
 	}
 	if got, err = Apply(b, space, nil); err != nil || got.Hash() != b.Hash() {
@@ -613,7 +630,8 @@ func TestAgreement(t *testing.T) {
 // A record is a line of JSON that is read back as it was.
 func TestRecordJSON(t *testing.T) {
 	t.Parallel()
-	r := Record{Trial: 3, Rung: 1, Epochs: 12, At: Point{"lr": "0.3", "direction": "cos"}, Run: "0123456789ab", HeldOut: 0.1 + 0.2, Seconds: 1.5}
+	r := Record{Trial: 3, Rung: 1, Epochs: 12, At: Point{"lr": "0.3", "direction": "cos"}, Run: "0123456789ab",
+		HeldOut: 0.1 + 0.2, Seconds: 1.5}
 	raw, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -628,7 +646,7 @@ func TestRecordJSON(t *testing.T) {
 }
 
 // The searches that come with the program are whole.
-func TestShipped(t *testing.T) {
+func TestBundled(t *testing.T) {
 	t.Parallel()
 	st := store(t)
 	names, err := List(st)

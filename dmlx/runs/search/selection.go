@@ -24,9 +24,11 @@ var StandardFinals = Finals{Finalists: 4, FreshSeeds: 2, Seeds: []uint64{1, 2, 3
 // Finalist is one of the best trials with its fresh runs.
 type Finalist struct {
 	Record
-	Rule    string
-	Fresh   []*runs.Result // With fresh seeds; the same classes are held out.
-	HeldOut stats.Mean     // Over the fresh runs only: the trial's own run is biased, because it was the reason to pick it.
+	Rule  string
+	Fresh []*runs.Result // With fresh seeds; the same classes are held out.
+	// HeldOut is the mean over the fresh runs. The trial's own run is not in it, because that would be biased: it is the
+	// reason to pick the trial.
+	HeldOut stats.Mean
 }
 
 // Selection is the outcome of a search.

@@ -10,10 +10,10 @@
 //
 // The store must be on a file system that all nodes share. NFS works: a lock (flock) is held by the server there, since
 // Linux 2.6.12 as a byte-range lock, and therefore excludes other machines. When a machine dies, the server releases
-// its locks at the end of their lease (NFS 4), or when the machine restarts (NFS 3). Cached names are refreshed before a
-// run counts as missing; see [runs.Store.Refresh]. A mount without locks between machines (nolock, local_lock) does not
-// work; the probe detects it. Users who share a store need a common group, and a umask that lets the group write, such
-// as 002.
+// its locks at the end of their lease (NFS 4), or when the machine restarts (NFS 3). Cached names are refreshed before
+// a run counts as missing; see [runs.Store.Refresh]. A mount without locks between machines (nolock, local_lock) does
+// not work; the probe detects it. Users who share a store need a common group, and a umask that lets the group write,
+// such as 002.
 //
 //	jobs := runs.Jobs(specs...)
 //	err := slurm.Run(ctx, store, jobs, slurm.Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00"})

@@ -9,8 +9,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
 )
 
-// A notebook that is opened while a cluster works follows what is queued for its store. In place of printing, give the status
-// to a progress line: p.Set(s.Fraction, s.String()).
+// A notebook that is opened while a cluster works follows what is queued for its store. In place of printing, give the
+// status to a progress line: p.Set(s.Fraction, s.String()).
 func ExampleWatch() {
 	store, err := runs.OpenStore("/shared/runs")
 	if err != nil {

@@ -60,7 +60,8 @@ func (s *Submission) probe(ctx context.Context, o Options) error {
 	if err := durable.WriteFile(filepath.Join(dir, nonceFile), []byte(nonce), 0o644); err != nil {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
-	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"}, s.Sbatch...)
+	args := append([]string{"--parsable", "--job-name=dmlx-" + s.ID + "-probe", "--output=/dev/null", "--no-requeue"},
+		s.Sbatch...)
 	text := s.script("runs", "probe", "--dir", quote(dir), "--nonce", nonce)
 	id, err := submit(ctx, text, append(args, "--time=10", scriptInput)...)
 	if err != nil {

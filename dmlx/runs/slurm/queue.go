@@ -104,8 +104,8 @@ func (p queueState) running() bool {
 	return p.active() && !slices.Contains(waiting, p.state)
 }
 
-// queued is the state of submissions in Slurm: by the name of the array and by index. Index −1 is the rest of an array
-// that was ended as a whole.
+// queued is the state of submissions in Slurm: by the name of the array and by index. Index −1 is the rest of an
+// array that was ended as a whole.
 type queued map[string]map[int]queueState
 
 func (q queued) at(s *Submission, task int) queueState {

@@ -102,7 +102,8 @@ func environment() []string {
 	if dir, err := filepath.Abs(datasets.DataDir()); err == nil {
 		out = append(out, datasets.DataEnv+"="+dir)
 	}
-	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" { // Otherwise each node uses its default.
+	// Otherwise each node uses its default.
+	if dir, err := datasets.CacheDir(); err == nil && os.Getenv(datasets.CacheEnv) != "" {
 		out = append(out, datasets.CacheEnv+"="+dir)
 	}
 	for _, v := range os.Environ() {
@@ -111,7 +112,8 @@ func environment() []string {
 			continue
 		}
 		takes := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_CPP_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_"}, takes) ||
+		if slices.ContainsFunc([]string{"GOMLX_", "DMLX_", "XLA_", "PJRT_", "TF_CPP_", "TF_ENABLE_", "TF_GPU_", "TF_XLA_"},
+			takes) ||
 			slices.Contains([]string{"XDG_CACHE_HOME", "HF_HOME", "LD_LIBRARY_PATH"}, name) {
 			out = append(out, v)
 		}
@@ -132,7 +134,8 @@ func (s *Submission) script(args ...string) string {
 	}
 	fmt.Fprintf(&b, "program=%s\n", quote(s.program()))
 	fmt.Fprintf(&b, "[ -x \"$program\" ] || "+
-		"{ echo \"$(hostname) does not see $program: is the run store on a shared file system?\" >&2; exit %d; }\n", exitNotSeen)
+		"{ echo \"$(hostname) does not see $program: is the run store on a shared file system?\" >&2; exit %d; }\n",
+		exitNotSeen)
 	fmt.Fprintf(&b, "exec 9<\"$program\" || exit %d\n", exitNotSeen)
 	b.WriteString("sum=$(sha256sum <&9)\n")
 	fmt.Fprintf(&b, "[ -O /proc/self/fd/9 ] && [ \"${sum%%%% *}\" = %s ] || ", quote(s.Digest))

@@ -94,7 +94,9 @@ func options(say func(string)) Options {
 
 // spec is a run of about a second.
 func spec(seed uint64) runs.Spec {
-	return runs.Spec{Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Config: train.Config{Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed}}
+	return runs.Spec{Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
+		Config: train.Config{Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2,
+			ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 6, StepsPerEpoch: 4, Seed: seed}}
 }
 
 func jobs(n uint64) []runs.Job {
@@ -215,7 +217,8 @@ func TestAnArrayMakesWhatIsMissing(t *testing.T) {
 		t.Errorf("status %+v", last)
 	}
 	text := strings.Join(said, "\n")
-	if strings.Count(text, "probe: ") != 2 || !strings.Contains(text, "backend go") || !strings.Contains(text, "submitted 3 runs as array") {
+	if strings.Count(text, "probe: ") != 2 || !strings.Contains(text, "backend go") ||
+		!strings.Contains(text, "submitted 3 runs as array") {
 		t.Errorf("said %q", said)
 	}
 	// All of it is done, so nothing is sent; a fourth run needs no second probe.
@@ -331,7 +334,8 @@ func TestSendingAgainFailsOnce(t *testing.T) {
 	}
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")
-	text := fmt.Sprintf("#!/bin/bash\necho >>%[1]s\nif [ $(wc -l <%[1]s) = 3 ]; then echo 'Unable to contact slurm controller' >&2; exit 1; fi\nexec %[2]s \"$@\"\n", quote(calls), quote(sbatch))
+	text := fmt.Sprintf("#!/bin/bash\necho >>%[1]s\nif [ $(wc -l <%[1]s) = 3 ]; then echo 'Unable to contact slurm "+
+		"controller' >&2; exit 1; fi\nexec %[2]s \"$@\"\n", quote(calls), quote(sbatch))
 	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -349,10 +353,12 @@ func TestSendingAgainFailsOnce(t *testing.T) {
 			if err != nil || !killed {
 				t.Fatalf("killed %v, %v", killed, err)
 			}
-			if all := strings.Join(said, "\n"); !strings.Contains(all, "trying on to send them again") || !strings.Contains(all, "Unable to contact") {
+			if all := strings.Join(said, "\n"); !strings.Contains(all, "cannot submit vanished tasks yet") ||
+				!strings.Contains(all, "Unable to contact") {
 				t.Error(all)
 			}
-			if raw, err := os.ReadFile(calls); err != nil || strings.Count(string(raw), "\n") != 4 { // A probe, the array, and twice what died.
+			// A probe, the array, and twice what died.
+			if raw, err := os.ReadFile(calls); err != nil || strings.Count(string(raw), "\n") != 4 {
 				t.Errorf("sbatch was called %d times, %v", strings.Count(string(raw), "\n"), err)
 			}
 			return
@@ -386,7 +392,8 @@ func TestPreemption(t *testing.T) {
 		for n, task := range s.Tasks {
 			if taken < 0 && store.Entry(task.Hash).Epoch > 0 && !strings.Contains(log(n), fmt.Sprint("step ", spec(1).Steps())) {
 				taken = n
-				if out, err := exec.Command("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", "--wrap=sleep 1").CombinedOutput(); err != nil {
+				if out, err := exec.Command("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null",
+					"--wrap=sleep 1").CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, out)
 				}
 			}
@@ -403,13 +410,14 @@ func TestPreemption(t *testing.T) {
 		t.Fatal("no task was seen at work")
 	}
 	turns := strings.Split(log(taken), "begins, restarts: ")
-	if len(turns) != 3 || !strings.HasPrefix(turns[2], "1\n") || strings.Contains(turns[2], "step 1\n") || !strings.Contains(turns[2], "step ") {
+	if len(turns) != 3 || !strings.HasPrefix(turns[2], "1\n") || strings.Contains(turns[2], "step 1\n") ||
+		!strings.Contains(turns[2], "step ") {
 		t.Errorf("the task was to have a second turn, and not to begin anew in it:\n%s", log(taken))
 	}
 }
 
-// A task that is told that its time ends stops, asks for another turn and goes on in it; the other tasks of its array are left
-// alone. It is the last one to start, whose job has the number of the array.
+// A task that is told that its time ends stops, asks to be requeued and resumes; the other tasks of its array
+// are left alone. It is the last one to start, whose job has the number of the array.
 func TestTimeEndsInARun(t *testing.T) {
 	store := withSlurm(t)
 	t.Setenv("DMLX_TEST_SLOW", "100ms")
@@ -429,7 +437,8 @@ func TestTimeEndsInARun(t *testing.T) {
 	}
 	told := false
 	o.Progress = func(Status) {
-		if !told && strings.Contains(log(last), " step ") { // Slurm signals the batch script's process, which the program has become.
+		// Slurm signals the batch script's process, which the program has become.
+		if !told && strings.Contains(log(last), " step ") {
 			told = signalTask(store, rand.New(rand.NewPCG(1, 0)), syscall.SIGTERM, last)
 		}
 		if err := cluster.Do("hurry"); err != nil {
@@ -444,7 +453,7 @@ func TestTimeEndsInARun(t *testing.T) {
 		t.Errorf("%+v, %v", st, err)
 	}
 	for n := range s.Tasks {
-		asked, turns := strings.Count(log(n), "asking for another turn"), strings.Count(log(n), "begins, restarts: ")
+		asked, turns := strings.Count(log(n), "asking to be requeued"), strings.Count(log(n), "begins, restarts: ")
 		if want := n / last; asked != want || turns != want+1 {
 			t.Errorf("task %d asked for %d turns and had %d, want %d and %d:\n%s", n, asked, turns, want, want+1, log(n))
 		}
@@ -457,9 +466,11 @@ func signalTask(store *runs.Store, rng *rand.Rand, signal syscall.Signal, tasks 
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		raw, err := os.ReadFile(path)
-		if args := strings.Split(string(raw), "\x00"); err == nil && len(args) > 6 && strings.HasPrefix(args[0], store.Dir) && args[2] == "make" {
+		if args := strings.Split(string(raw), "\x00"); err == nil && len(args) > 6 && strings.HasPrefix(args[0], store.Dir) &&
+			args[2] == "make" {
 			task, _ := strconv.Atoi(args[6]) // runs make --manifest FILE --task N
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && (tasks == nil || slices.Contains(tasks, task)) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil &&
+				(tasks == nil || slices.Contains(tasks, task)) {
 				found = append(found, pid)
 			}
 		}
@@ -500,7 +511,8 @@ func TestHeldTask(t *testing.T) {
 		t.Fatal(err, said)
 	}
 	sameAsUndisturbed(t, store)
-	if text := strings.Join(said, "\n"); !strings.Contains(text, "Slurm could not start run") || !strings.Contains(text, "released it") {
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "Slurm could not start run") ||
+		!strings.Contains(text, "released it") {
 		t.Errorf("said %q", said)
 	}
 
@@ -514,7 +526,8 @@ func TestHeldTask(t *testing.T) {
 	if err := cluster.Do("heal-start"); err != nil {
 		t.Error(err)
 	}
-	if !errors.As(err, &failed) || len(failed.Failures) != 1 || failed.Failures[0].Attempts != 1 || !strings.Contains(err.Error(), "then scontrol release ") {
+	if !errors.As(err, &failed) || len(failed.Failures) != 1 || failed.Failures[0].Attempts != 1 ||
+		!strings.Contains(err.Error(), "then scontrol release ") {
 		t.Errorf("%v, said %q", err, said)
 	}
 	open, err := Unfinished(store)
@@ -543,7 +556,8 @@ func TestFailingRunIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := failed.Failures[0]
-	if f.Attempts != 2 || f.Task.Hash != bad.Hash() || !strings.Contains(err.Error(), "1 of 2 runs failed: run "+bad.Hash()) ||
+	if f.Attempts != 2 || f.Task.Hash != bad.Hash() ||
+		!strings.Contains(err.Error(), "1 of 2 runs failed: run "+bad.Hash()) ||
 		!strings.Contains(err.Error(), "2 attempts: ") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v\n%+v", err, f)
 	}
@@ -569,7 +583,7 @@ func TestAnotherProgram(t *testing.T) {
 	}
 	w := Worker{Open: openGo}
 	err = w.Run(t.Context(), s.path(manifestFile), 0)
-	if err == nil || !strings.Contains(err.Error(), "another program than the one that was sent") || !strings.Contains(err.Error(), real[:12]) {
+	if err == nil || !strings.Contains(err.Error(), "wrong program") || !strings.Contains(err.Error(), real[:12]) {
 		t.Error(err)
 	}
 	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "submit again") {
@@ -629,7 +643,7 @@ func TestCancel(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := s.Follow(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "go on") {
+	if err := s.Follow(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the runs continue") {
 		t.Fatal(err)
 	}
 	if st, err := s.Status(t.Context()); err != nil || st.Done == st.Jobs || st.Running+st.Pending == 0 {
@@ -657,7 +671,8 @@ func TestCancel(t *testing.T) {
 	}
 	queued := o
 	queued.Queued = true
-	if _, err := Submit(t.Context(), store, jobs(4), queued); err == nil || !strings.Contains(err.Error(), "of 4 runs are not in Slurm's queue") {
+	if _, err := Submit(t.Context(), store, jobs(4), queued); err == nil ||
+		!strings.Contains(err.Error(), "of 4 runs are not in Slurm's queue") {
 		t.Error(err)
 	}
 	// What was taken over is known to who follows it later, without having it in memory.
@@ -716,16 +731,16 @@ func TestTakenOverByTwo(t *testing.T) {
 	}
 }
 
-// A run that is queued with its portrait is not sent by itself.
-func TestPortraitBringsItsRun(t *testing.T) {
+// A run that is queued with its histograms is not submitted by itself.
+func TestHistogramsIncludeTheRun(t *testing.T) {
 	store := withSlurm(t)
 	o := options(nil)
 	o.NoProbe, o.Sbatch = true, []string{"--hold"} // None of it is to be made.
-	portraits := jobs(3)
-	for n := range portraits {
-		portraits[n].Histograms = n > 0
+	both := jobs(3)
+	for n := range both {
+		both[n].Histograms = n > 0
 	}
-	sent, err := Submit(t.Context(), store, portraits, o)
+	sent, err := Submit(t.Context(), store, both, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -747,7 +762,7 @@ func TestPortraitBringsItsRun(t *testing.T) {
 			t.Errorf("run %s is followed as %+v", s.Tasks[n].Hash, got)
 		}
 	}
-	whole := jobs(1) // A run alone brings no portrait.
+	whole := jobs(1) // A run alone does not include histograms.
 	whole[0].Histograms = true
 	if s, err = Plan(t.Context(), store, whole, o); err != nil || len(s.ownTasks()) != 1 {
 		t.Errorf("%+v, %v", s, err)
@@ -758,11 +773,13 @@ func TestWhatSlurmRefuses(t *testing.T) {
 	store := withSlurm(t)
 	o := options(nil)
 	o.Partition = "abacus"
-	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil || !strings.Contains(err.Error(), "invalid partition specified: abacus") {
+	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil ||
+		!strings.Contains(err.Error(), "invalid partition specified: abacus") {
 		t.Error(err)
 	}
 	o.NoProbe = true // Then it is the array that is refused, and nothing of it is left to be followed.
-	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil || !strings.Contains(err.Error(), "invalid partition specified: abacus") || strings.Contains(err.Error(), "\n") {
+	if _, err := Submit(t.Context(), store, jobs(1), o); err == nil ||
+		!strings.Contains(err.Error(), "invalid partition specified: abacus") || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
 	}
 	if open, err := Unfinished(store); err != nil || len(open) > 0 {
@@ -784,16 +801,20 @@ func TestWhatSlurmRefuses(t *testing.T) {
 func TestWithoutSlurm(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	store := openStore(t, t.TempDir())
-	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on this machine's PATH") {
+	if _, err := Submit(t.Context(), store, jobs(1), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on the PATH of this machine") {
 		t.Error(err)
 	}
-	s, err := Plan(t.Context(), store, jobs(1200), Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00", MaxParallel: 8, Sbatch: []string{"--qos=a b"}})
+	s, err := Plan(t.Context(), store, jobs(1200), Options{Partition: "gpu", Gres: "gpu:1", Time: "2:00:00",
+		MaxParallel: 8, Sbatch: []string{"--qos=a b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	commands := s.Commands()
-	if len(commands) != 2 || !strings.Contains(commands[0], "--array=0-999%4 ") || !strings.Contains(commands[1], "--array=0-199%4 ") ||
-		!strings.HasSuffix(commands[1], "job.sh 1000") || !strings.Contains(commands[0], " --partition=gpu --gres=gpu:1 --time=2:00:00 '--qos=a b' ") {
+	if len(commands) != 2 || !strings.Contains(commands[0], "--array=0-999%4 ") ||
+		!strings.Contains(commands[1], "--array=0-199%4 ") ||
+		!strings.HasSuffix(commands[1], "job.sh 1000") || !strings.Contains(commands[0], " --partition=gpu --gres=gpu:1 "+
+		"--time=2:00:00 '--qos=a b' ") {
 		t.Errorf("%q", commands)
 	}
 	s.MaxParallel = 1 // Each array has one at least.
@@ -802,7 +823,8 @@ func TestWithoutSlurm(t *testing.T) {
 			t.Error(c)
 		}
 	}
-	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") || !strings.Contains(text, "\nexec -a \"$program\" /proc/self/fd/9 runs make ") {
+	if text := s.Script(); !strings.HasPrefix(text, "#!/bin/bash\n") ||
+		!strings.Contains(text, "\nexec -a \"$program\" /proc/self/fd/9 runs make ") {
 		t.Error(text)
 	}
 }
@@ -813,7 +835,8 @@ func TestQueue(t *testing.T) {
 	q.read("dmlx-x-0|7|0|CANCELLED|None\ndmlx-x-0|9|0|PENDING|Priority\ndmlx-x-0|8|0|FAILED|NonZeroExitCode\n" +
 		"dmlx-x-0|7|1|RUNNING|None\ndmlx-x-0|9|1|COMPLETED|None\ndmlx-x-0|7|N/A|CANCELLED|None\n" +
 		"dmlx-x-10|5|1|OUT_OF_MEMORY|None\nnonsense\n")
-	want := []queueState{0: {"PENDING", "Priority", "9"}, 1: {"RUNNING", "None", "7"}, 2: {"CANCELLED", "None", "7"}, 11: {"OUT_OF_MEMORY", "None", "5"}}
+	want := []queueState{0: {"PENDING", "Priority", "9"}, 1: {"RUNNING", "None", "7"}, 2: {"CANCELLED", "None", "7"},
+		11: {"OUT_OF_MEMORY", "None", "5"}}
 	for n := range s.Tasks {
 		expected := queueState{}
 		switch {
@@ -829,7 +852,8 @@ func TestQueue(t *testing.T) {
 	if p := q.at(s, 0); !p.active() || p.running() {
 		t.Error("a pending task waits")
 	}
-	for reason, held := range map[string]bool{"launch failed requeued held": true, "launch_failed_requeued_held": true, "JobHoldMaxRequeue": true, "JobHeldUser": false, "Priority": false} {
+	for reason, held := range map[string]bool{"launch failed requeued held": true, "launch_failed_requeued_held": true,
+		"JobHoldMaxRequeue": true, "JobHeldUser": false, "Priority": false} {
 		if p := (queueState{"PENDING", reason, "9"}); p.held() != held {
 			t.Errorf("%s: held %v", reason, p.held())
 		}
@@ -837,7 +861,8 @@ func TestQueue(t *testing.T) {
 	if p := q.at(s, 1); !p.active() || !p.running() {
 		t.Error("a running task runs")
 	}
-	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []jobArray{{0, []int{0, 1, 2, 5}}, {10, []int{1}}}) || indexRanges(got[0].indices) != "0-2,5" {
+	if got := s.arrays([]int{11, 0, 1, 2, 5}); !reflect.DeepEqual(got, []jobArray{{0, []int{0, 1, 2, 5}}, {10,
+		[]int{1}}}) || indexRanges(got[0].indices) != "0-2,5" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -856,7 +881,7 @@ func TestTimeEnds(t *testing.T) {
 	}
 }
 
-// A task whose time ends before its epoch does asks for another turn once, and then says what is wrong.
+// A task whose time ends before its epoch does is requeued once, and then gives up.
 func TestTimeTooShortForAnEpoch(t *testing.T) {
 	t.Run("job", func(t *testing.T) { timeTooShort(t, "5", "", "") })
 	t.Run("array", func(t *testing.T) { timeTooShort(t, "5_7", "5", "7") }) // The job 5 is all of it.
@@ -910,7 +935,7 @@ func timeTooShort(t *testing.T, id, array, index string) {
 			t.Errorf("turn %d: %+v, %v", i+1, f, err)
 		}
 	}
-	if err := turn(2); err == nil || !strings.Contains(err.Error(), "give it more --time") || requeued() != 3 {
+	if err := turn(2); err == nil || !strings.Contains(err.Error(), "raise it with --time") || requeued() != 3 {
 		t.Errorf("the last turn got no further: %v, requeued %d times", err, requeued())
 	}
 	if f, err := s.failure(0); err != nil || f == nil || !strings.Contains(f.Error, "epoch 3 of 6") {
@@ -948,7 +973,8 @@ func TestFoldersAreWrittenInFull(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	for text, want := range map[string]string{"": "''", "a-b=c": "a-b=c", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'"} {
+	for text, want := range map[string]string{"": "''", "a-b=c": "a-b=c", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$HOME": "'$HOME'"} {
 		if got := quote(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}

@@ -108,7 +108,8 @@ func Submit(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) 
 		return nil, err
 	}
 	defer unlock()
-	if err := s.findQueuedElsewhere(ctx); err != nil { // Again, because someone else may have submitted jobs during the probe.
+	// Again, because someone else may have submitted jobs during the probe.
+	if err := s.findQueuedElsewhere(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.send(ctx, s.ownTasks(), o); err != nil {

@@ -77,7 +77,8 @@ func TestWhatIsSentIsOnesOwn(t *testing.T) {
 			if c.sent && (!strings.Contains(text, s.Script()) || strings.Contains(text, "job.sh")) {
 				t.Errorf("its script was not handed to sbatch:\n%s", text)
 			}
-			if err := (Worker{Open: openGo}).Run(t.Context(), s.path(manifestFile), 0); (err == nil) != c.sent || err != nil && !strings.Contains(err.Error(), "is not yours to send") {
+			if err := (Worker{Open: openGo}).Run(t.Context(), s.path(manifestFile), 0); (err == nil) != c.sent || err != nil &&
+				!strings.Contains(err.Error(), "is not yours to submit") {
 				t.Errorf("made: %v", err)
 			}
 			if c.sent {
@@ -135,15 +136,16 @@ func TestStrangeSubmissions(t *testing.T) {
 	if err := os.Symlink(s.ID, filepath.Join(store.Dir, folder, "linked")); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"linked": "symbolic link", "../x": "no name", "a,b": "no name"} {
+	for id, want := range map[string]string{"linked": "symbolic link", "../x": "not a valid name",
+		"a,b": "not a valid name"} {
 		if _, err := Open(store, id); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	digest := s.Digest
 	for want, change := range map[string]func(){
-		"is no run": func() { s.Tasks[0].Hash = "../../.." },
-		"damaged":   func() { s.Digest = "../../../../../../x" },
+		"in place of a hash": func() { s.Tasks[0].Hash = "../../.." },
+		"damaged":            func() { s.Digest = "../../../../../../x" },
 	} {
 		change()
 		if err := s.writeManifest(); err != nil {
@@ -180,7 +182,8 @@ func TestTheKeptProgram(t *testing.T) {
 			if err := s.checkOwner(); err != nil {
 				t.Error(err)
 			}
-			for _, path := range []string{s.program(), filepath.Dir(s.program()), filepath.Join(store.Dir, folder, "bin"), s.path(logDir)} {
+			for _, path := range []string{s.program(), filepath.Dir(s.program()), filepath.Join(store.Dir, folder, "bin"),
+				s.path(logDir)} {
 				if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o755 {
 					t.Errorf("%s: mode %v, %v, want 0755", path, info.Mode(), err)
 				}
@@ -191,7 +194,8 @@ func TestTheKeptProgram(t *testing.T) {
 				out, err := cmd.CombinedOutput()
 				return string(out), err
 			}
-			if out, err := start(); err != nil || !strings.Contains(out, "the program: runs make --manifest ") || !strings.HasSuffix(out, "--task 3\n") {
+			if out, err := start(); err != nil || !strings.Contains(out, "the program: runs make --manifest ") ||
+				!strings.HasSuffix(out, "--task 3\n") {
 				t.Errorf("%v: %s", err, out)
 			}
 			if err := os.WriteFile(s.program(), []byte("#!/bin/bash\necho evil\n"), 0o755); err != nil {
@@ -247,7 +251,8 @@ func TestNamesInTheEnvironment(t *testing.T) {
 	s.Environment = append(s.Environment, "DMLX_C;echo evil >&2;=1")
 	cmd := exec.Command("bash", "-s", "0") // It does not find the program.
 	cmd.Stdin = strings.NewReader(s.Script())
-	if out, _ := cmd.CombinedOutput(); strings.Contains(string(out), "evil") || !strings.Contains(string(out), "does not see") {
+	if out, _ := cmd.CombinedOutput(); strings.Contains(string(out), "evil") ||
+		!strings.Contains(string(out), "does not see") {
 		t.Errorf("%s", out)
 	}
 }
@@ -276,7 +281,8 @@ func TestPathsThatLookLikePatterns(t *testing.T) {
 			t.Error("the old program is there still")
 		}
 	}
-	if _, err := Plan(t.Context(), openStore(t, filepath.Join(dir, `a\b`)), jobs(1), options(nil)); err == nil || !strings.Contains(err.Error(), "backslash") {
+	if _, err := Plan(t.Context(), openStore(t, filepath.Join(dir, `a\b`)), jobs(1), options(nil)); err == nil ||
+		!strings.Contains(err.Error(), "backslash") {
 		t.Error(err)
 	}
 }
