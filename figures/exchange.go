@@ -56,11 +56,13 @@ func checkExchanges(sets []ExchangeSet) error {
 	for _, s := range sets {
 		for _, l := range s.Losses {
 			if len(l.Exchanged) != len(first.Exchanged) {
-				return fmt.Errorf("exchanges of %s on %s: %d, others have %d", l.Loss, s.Data, len(l.Exchanged), len(first.Exchanged))
+				return fmt.Errorf("exchanges of %s on %s: %d, others have %d", l.Loss, s.Data, len(l.Exchanged),
+					len(first.Exchanged))
 			}
 			for i, e := range l.Exchanged {
 				if e.Part != first.Exchanged[i].Part {
-					return fmt.Errorf("exchanges of %s on %s: %q where others have %q", l.Loss, s.Data, e.Part, first.Exchanged[i].Part)
+					return fmt.Errorf("exchanges of %s on %s: %q where others have %q", l.Loss, s.Data, e.Part,
+						first.Exchanged[i].Part)
 				}
 			}
 		}
@@ -75,8 +77,10 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 	}
 	t := &Table{
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Loss", Left: true}, {Title: "as published"}},
-		Caption: "Recall@1 in percent of losses as published, and the points that it changes by when one part of a loss is exchanged.",
-		Notes: append([]Markup{"In brackets: 95 % by the standard deviation over seeds, pooled over a data set's losses. Bold: zero is outside, which is so for one in " +
+		Caption: "Recall@1 in percent of losses as published, and the points that it changes by when one part of a loss " +
+			"is exchanged.",
+		Notes: append([]Markup{"In brackets: 95 % by the standard deviation over seeds, pooled over a data set's losses. " +
+			"Bold: zero is outside, which is so for one in " +
 			"twenty where nothing differs."}, notes...),
 		Provenance: provenance,
 	}
@@ -148,10 +152,12 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	}
 	var keys []gridLine
 	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), look{colour: exchangeColours[i%len(exchangeColours)], shape: exchangeShapes[i%len(exchangeShapes)]}})
+		keys = append(keys, gridLine{e.label(), look{colour: exchangeColours[i%len(exchangeColours)],
+			shape: exchangeShapes[i%len(exchangeShapes)]}})
 	}
 	return &Figure{
-		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt, Provenance: provenance,
+		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
+		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			gridKeys(columns(c, 0, 1)[0], keys)
 			c.Max.Y -= 20
@@ -178,7 +184,8 @@ func (m exchangeMarks) Plot(c draw.Canvas, p *plot.Plot) {
 			if !math.IsNaN(e.Gain.Low) && !math.IsNaN(e.Gain.High) {
 				c.StrokeLine2(stroke(colour, 1.2), x(e.Gain.Low), at, x(e.Gain.High), at)
 			}
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(3), Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Value), Y: at})
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(3),
+				Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Value), Y: at})
 		}
 	}
 }

@@ -56,7 +56,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 				s.Data, len(s.Directions), len(s.Pairs), len(s.Triplets))
 		}
 		if len(s.Marks) > len(gridFrames) {
-			return nil, fmt.Errorf("grid on %s: %d rules are marked, there are frames for %d", s.Data, len(s.Marks), len(gridFrames))
+			return nil, fmt.Errorf("grid on %s: %d rules are marked, there are frames for %d", s.Data, len(s.Marks),
+				len(gridFrames))
 		}
 		blocks := vg.Length(len(s.Directions))
 		width = max(width, gridLeft+blocks*gridCellWidth*vg.Length(len(s.Triplets))+(blocks-1)*gridGap+barRoom+8)
@@ -69,7 +70,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	s := style(noteSize, quiet)
 	return &Figure{
 		Width: max(width, s.Width(provenance)) + 2*margin, Height: height + 2*margin,
-		Alt:        "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns triplet weights." + words.String(),
+		Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
+			"triplet weights." + words.String(),
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			gridLegend(c, sets)
@@ -172,7 +174,8 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
 	colours := bar{low: low, high: high, colours: viridis}
 	cell := func(block, row, column int) vg.Rectangle {
-		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) + gridCellWidth*vg.Length(column)
+		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
+			gridCellWidth*vg.Length(column)
 		y := top - gridHead - gridCellHeight*vg.Length(row)
 		return vg.Rectangle{Min: vg.Point{X: x, Y: y - gridCellHeight}, Max: vg.Point{X: x + gridCellWidth, Y: y}}
 	}
@@ -181,10 +184,12 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	value := aligned(style(6.8, ink), text.XCenter, text.YCenter)
 	for b, direction := range s.Directions {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
-		c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), vg.Point{X: (first.Min.X + last.Max.X) / 2, Y: first.Max.Y + 6}, DirectionLabel(direction))
+		c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom),
+			vg.Point{X: (first.Min.X + last.Max.X) / 2, Y: first.Max.Y + 6}, DirectionLabel(direction))
 		for i, pair := range s.Pairs {
 			if b == 0 {
-				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCentre(cell(0, i, 0)).Y}, PairLabel(pair))
+				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
+					vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCentre(cell(0, i, 0)).Y}, PairLabel(pair))
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
@@ -228,7 +233,8 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	data.Max = cell(len(s.Directions)-1, 0, lastColumn).Max
 	colours.label = "R@1, %"
 	if cut {
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), vg.Point{X: data.Max.X + 13, Y: data.Min.Y - 3}, "and less")
+		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), vg.Point{X: data.Max.X + 13, Y: data.Min.Y - 3},
+			"and less")
 	}
 	colours.draw(data, c)
 }

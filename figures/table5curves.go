@@ -18,7 +18,8 @@ import (
 var batchMarks = []struct {
 	colour color.NRGBA
 	shape  draw.GlyphDrawer
-}{{quiet, diamond{}}, {Orange, draw.BoxGlyph{}}, {Blue, draw.CircleGlyph{}}, {Green, draw.PyramidGlyph{}}, {Purple, draw.SquareGlyph{}}, {Black, draw.CrossGlyph{}}}
+}{{quiet, diamond{}}, {Orange, draw.BoxGlyph{}}, {Blue, draw.CircleGlyph{}}, {Green, draw.PyramidGlyph{}},
+	{Purple, draw.SquareGlyph{}}, {Black, draw.CrossGlyph{}}}
 
 // batchCurve is a method's recall at its batches.
 type batchCurve struct {

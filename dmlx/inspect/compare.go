@@ -14,12 +14,14 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// CompareRuns sets finished runs side by side, by their hashes: those that differ in the seed alone are one group. Its parts:
-// "metrics", final measures with their deviations over seeds; "curves", their training; and of two groups or more "tests",
-// whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on the triplet diagram
-// they have other triplets than the first. A part whose data are not there, as those of shipped results, fails when it is
-// shown and says why. open is asked for a backend where triplets of a test set have to be found.
-func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hashes ...string) (*paper.Report, error) {
+// CompareRuns sets finished runs side by side, by their hashes: those that differ in the seed alone are one group. Its
+// parts: "metrics", final measures with their deviations over seeds; "curves", their training; and of two groups or
+// more "tests", whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on
+// the triplet diagram they have other triplets than the first. A part whose data are not there, as those of shipped
+// results, fails when it is shown and says why. open is asked for a backend where triplets of a test set have to be
+// found.
+func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
+	hashes ...string) (*paper.Report, error) {
 	r := &paper.Report{Name: "compare", Title: "Runs side by side"}
 	for _, hash := range hashes {
 		run, err := store.Get(hash)
@@ -45,9 +47,9 @@ func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store
 	return r, nil
 }
 
-// Runs are the hashes of the runs of rules on a data set at the request's preset and seeds, those of a rule one after the
-// other, made in the store where they are missing. To look into them, or at their curves, their directories are needed, which
-// results shipped with the program do not have: such a request is to be Fresh.
+// Runs are the hashes of the runs of rules on a data set at the request's preset and seeds, those of a rule one after
+// the other, made in the store where they are missing. To look into them, or at their curves, their directories are
+// needed, which results shipped with the program do not have: such a request is to be Fresh.
 func Runs(ctx context.Context, q paper.Request, data string, rules ...string) ([]string, error) {
 	study := paper.Study{Name: "runs", Title: "Runs", Cells: func(presets.Preset) []paper.Cell {
 		var cells []paper.Cell
@@ -120,7 +122,8 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 	if err != nil {
 		return err
 	}
-	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative similarities. Compact: share of anchors with both above 0.9.")
+	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative "+
+		"similarities. Compact: share of anchors with both above 0.9.")
 	r.Parts = append(r.Parts, paper.Part{Name: "metrics", Of: metrics})
 	if len(groups) < 2 {
 		return nil
@@ -131,7 +134,8 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 			if m.name != "R@1" && m.name != "MAP@R" {
 				continue // One measure of what is first, one of all that is found: more tests are more chances.
 			}
-			t := figures.RunTest{Measure: m.name, Group: names[i+1], Difference: runs.MeanOf(g, m.of).Mean - runs.MeanOf(groups[0], m.of).Mean}
+			t := figures.RunTest{Measure: m.name, Group: names[i+1],
+				Difference: runs.MeanOf(g, m.of).Mean - runs.MeanOf(groups[0], m.of).Mean}
 			if groups[0][0].DataDigest != g[0].DataDigest {
 				t.Failed = "other images"
 			} else if s, err := runs.CompareSeeds(g, groups[0], m.of); err != nil {
@@ -163,7 +167,8 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 			}
 			var curve []figures.TrainingEpoch
 			for _, e := range epochs {
-				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San, GradientNorm: e.GradientNorm})
+				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San,
+					GradientNorm: e.GradientNorm})
 			}
 			there = there || len(curve) > 0
 			group.Curves = append(group.Curves, curve)
@@ -171,7 +176,9 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 		curves = append(curves, group)
 	}
 	if !there {
-		r.Parts = append(r.Parts, paper.Part{Name: "curves", Of: figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none", store.Dir))})
+		r.Parts = append(r.Parts, paper.Part{Name: "curves",
+			Of: figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none",
+				store.Dir))})
 		return nil
 	}
 	f, err := figures.RunCurves(r.Provenance, curves...)
@@ -182,7 +189,8 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 	return nil
 }
 
-func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, groups [][]*runs.Result, names []figures.Markup) {
+func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
+	groups [][]*runs.Result, names []figures.Markup) {
 	difference := func(i int) (figures.Output, error) {
 		last, test := figures.DensityPair{Title: paper.LastEpochs.Name}, figures.DensityPair{Title: paper.WholeTest.Name}
 		for k, g := range [][]*runs.Result{groups[0], groups[i]} {

@@ -22,12 +22,13 @@ const (
 	lookTriplets = 12
 )
 
-// Look shows what a finished run of the store sees in its test images, by its hash. Its parts: "neighbours", queries in equal
-// steps through the test set with what is found for them; "missed", the same of queries whose nearest image is wrong, if
-// there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane of their principal
-// components. open is asked for a backend, which computes similarities. See [runs.Store.Inspect] for what cannot be
-// looked at.
-func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report, error) {
+// Look shows what a finished run of the store sees in its test images, by its hash. Its parts: "neighbours", queries in
+// equal steps through the test set with what is found for them; "missed", the same of queries whose nearest image is
+// wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane of
+// their principal components. open is asked for a backend, which computes similarities. See [runs.Store.Inspect] for
+// what cannot be looked at.
+func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report,
+	error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
 		return nil, err
@@ -40,13 +41,15 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}
-	r := &paper.Report{Name: "look", Preset: presets.Of(l.Result.Spec), Title: fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Objective(), l.Result.Spec.Data),
+	r := &paper.Report{Name: "look", Preset: presets.Of(l.Result.Spec),
+		Title:      fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Objective(), l.Result.Spec.Data),
 		Provenance: RunLine(l.Result), Runs: 1, Results: []*runs.Result{l.Result}}
 	for _, part := range []struct {
 		name string
 		make func(*runs.Inspection, []retrieval.Neighbors, string) (figures.Output, error)
 	}{
-		{"neighbours", neighbourSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall}, {"map", embeddingMap},
+		{"neighbours", neighbourSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall},
+		{"map", embeddingMap},
 	} {
 		out, err := part.make(l, found, r.Provenance)
 		if err != nil {
@@ -61,7 +64,8 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 
 // RunLine says in one line which run something shows.
 func RunLine(r *runs.Result) string {
-	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(), r.Spec.Data, r.Spec.Seed, r.Spec.LR,
+	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(),
+		r.Spec.Data, r.Spec.Seed, r.Spec.LR,
 		presets.Of(r.Spec), r.Backend, r.Date.Format("2006-01-02"))
 	if r.Diverged != "" {
 		line += " · " + r.Diverged
@@ -74,8 +78,8 @@ func thumbs(of *datasets.Images) func(i int) image.Image {
 	return func(i int) image.Image { return of.Thumbnail(i) }
 }
 
-// shortNames names classes without what all names begin with, up to a hyphen, a slash or a space: they stand under small
-// pictures.
+// shortNames names classes without what all names begin with, up to a hyphen, a slash or a space: they stand under
+// small pictures.
 func shortNames(l *runs.Inspection) func(label int64) string {
 	names := l.Set.Test.Names
 	prefix := ""
@@ -125,7 +129,8 @@ func hardTriplets(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 		p, n := found[a].Positive, found[a].Negative
 		triplets = append(triplets, figures.PicturedTriplet{
 			Anchor: l.Set.Test.Thumbnail(a), Positive: items.Thumbnail(p.Index), Negative: items.Thumbnail(n.Index),
-			Class: name(l.Queries.Labels[a]), NegativeClass: name(items.Labels[n.Index]), Sap: float64(p.Similarity), San: float64(n.Similarity)})
+			Class: name(l.Queries.Labels[a]), NegativeClass: name(items.Labels[n.Index]), Sap: float64(p.Similarity),
+			San: float64(n.Similarity)})
 	}
 	return figures.HardTriplets(provenance, triplets...)
 }
@@ -150,7 +155,8 @@ func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 	}
 	var points []figures.MapPoint
 	for i, at := range plane.Queries {
-		p := figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(l.Queries.Labels[i]), Kind: figures.MapWrong, Nearest: -1}
+		p := figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(l.Queries.Labels[i]), Kind: figures.MapWrong,
+			Nearest: -1}
 		switch {
 		case found[i].Positive.Index < 0:
 			p.Kind = figures.MapLone
@@ -163,7 +169,8 @@ func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 		points = append(points, p)
 	}
 	for i, at := range plane.Gallery {
-		points = append(points, figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(items.Labels[i]), Kind: figures.MapGallery, Nearest: -1})
+		points = append(points, figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(items.Labels[i]),
+			Kind: figures.MapGallery, Nearest: -1})
 	}
 	queries, gallery := thumbs(l.Set.Test), thumbs(items)
 	return figures.NewEmbeddingMap(provenance,

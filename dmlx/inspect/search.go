@@ -20,12 +20,13 @@ import (
 // SearchRequest says what to search, and with what; see [Search]. Fields that are not set have a usual value.
 type SearchRequest struct {
 	paper.Request
-	// Name is that of the search in the store: preset and data set by default. With [runs.Options.CachedOnly] it is all that is
-	// needed.
+	// Name is that of the search in the store: preset and data set by default. With [runs.Options.CachedOnly] it is all
+	// that is needed.
 	Name string
 	Data string // "minicar"
-	// Rule has the parts that are not searched, by default cos/con/con. Reference is another to compare with: its own parameters,
-	// rates and batches are searched as well, at the same budget. By default it is the paper's, "ours"; "none" is none.
+	// Rule has the parts that are not searched, by default cos/con/con. Reference is another to compare with: its own
+	// parameters, rates and batches are searched as well, at the same budget. By default it is the paper's, "ours";
+	// "none" is none.
 	Rule, Reference string
 	// Parameters are what is searched, as [search.NewSpace] takes them; none are all.
 	Parameters []string
@@ -70,7 +71,8 @@ func (q SearchRequest) withDefaults() SearchRequest {
 func referenceName(name string) string { return name + ".reference" }
 
 // settings of a search around a rule, of what space says.
-func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search.Space, error)) (search.Settings, error) {
+func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search.Space, error)) (search.Settings,
+	error) {
 	s := search.Settings{Name: name, Sampler: q.Sampler, Seed: q.Seed, Bracket: q.Bracket, Factor: 2}
 	var err error
 	if s.Base, err = q.base(rule); err != nil {
@@ -94,13 +96,15 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 	return s, err
 }
 
-// Search looks for the rule, rate, schedule and batch that train best on classes that are held out of training, chooses among the
-// best trials by fresh seeds, trains the choice on all training classes, and measures it on the test classes, beside the
-// reference rule, searched at the same budget, and beside that rule as the preset has it. What the store has of it is not done
-// again: stopped and called again, it goes on. With [runs.Options.CachedOnly] it shows what is there.
+// Search looks for the rule, rate, schedule and batch that train best on classes that are held out of training,
+// chooses among the best trials by fresh seeds, trains the choice on all training classes, and measures it on the
+// test classes, beside the reference rule, searched at the same budget, and beside that rule as the preset has it.
+// What the store has of it is not done again: stopped and called again, it goes on. With [runs.Options.CachedOnly]
+// it shows what is there.
 //
-// Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
-// of them, "importance" and "slices" what matters, "reference-importance" what does around the reference.
+// Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both
+// searches, "history" all of them, "importance" and "slices" what matters, "reference-importance" what does around
+// the reference.
 func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
@@ -112,7 +116,8 @@ func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 		}
 		if r, err := search.Open(q.Store, referenceName(q.Name)); err == nil {
 			reference, base = r, r.Base
-		} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" { // It had nothing to search.
+			// It had nothing to search.
+		} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" {
 			q.Data, q.Seed, q.HeldOut = s.Base.Data, s.Base.Seed, s.Base.HeldOut
 			q.Preset.Memory, q.Preset.AllowPartial, q.Preset.SkipBad = s.Base.Memory, s.Base.AllowPartial, s.Base.SkipBad
 			if base, err = q.base(q.Reference); err != nil {
@@ -136,10 +141,14 @@ func withoutHeldOut(s runs.Spec) runs.Spec {
 	return s
 }
 
-// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is told at once. Where
-// only the parts of a rule are searched there is nothing to search around the reference, which is then compared with as it is: by base.
+// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is
+// told at once. Where only the parts of a rule are searched there is nothing to search around the reference, which
+// is then compared with as it is: by base.
 func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, base runs.Spec, err error) {
-	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space, error) { return search.NewSpace(base, q.Parameters...) })
+	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space,
+		error) {
+		return search.NewSpace(base, q.Parameters...)
+	})
 	if err != nil {
 		return nil, nil, base, err
 	}
@@ -183,14 +192,16 @@ func (q SearchRequest) train(s *search.Search) search.Train {
 }
 
 // judge adds the tables: the finalists of both searches and the recall of the test classes.
-func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference *search.Search, base runs.Spec) error {
+func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference *search.Search,
+	base runs.Spec) error {
 	var tests []figures.SearchTest
 	var earlier [][]*runs.Result
 	add := func(name string, results []*runs.Result) {
 		if len(results) < len(search.StandardFinals.Seeds) {
 			return // They are yet to be made.
 		}
-		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec), Recall: runs.MeanRecall(results, 1).Times(100)}
+		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec),
+			Recall: runs.MeanRecall(results, 1).Times(100)}
 		for _, before := range earlier {
 			d, err := runs.CompareSeeds(before, results, recallAt(1))
 			if err != nil { // All of one diverged.
@@ -205,7 +216,8 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 	}
 	finalists := func(part string, s *search.Search) (*search.Verdict, error) {
 		if len(s.Best(1)) == 0 {
-			r.Parts = append(r.Parts, paper.Part{Name: part, Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
+			r.Parts = append(r.Parts, paper.Part{Name: part,
+				Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
 			return nil, nil
 		}
 		v, err := s.Verdict(ctx, q.train(s), search.StandardFinals)
@@ -220,7 +232,8 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 				return nil, err
 			}
 			again = append(again, f.Again...)
-			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
+			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec),
+				Found: 100 * f.Record.HeldOut,
 				Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
 		}
 		r.Results = append(r.Results, again...)
@@ -268,12 +281,15 @@ func values(s runs.Spec) string {
 	if decay == 0 {
 		decay = 0.6
 	}
-	return fmt.Sprintf("lr %g, a tenth from %.0f %%, %d×%d images, %d steps", s.LR, 100*decay, s.ClassesPerBatch, s.ImagesPerClass, s.Steps())
+	return fmt.Sprintf("lr %g, a tenth from %.0f %%, %d×%d images, %d steps", s.LR, 100*decay, s.ClassesPerBatch,
+		s.ImagesPerClass, s.Steps())
 }
 
 // searchLine is a search's provenance.
 func searchLine(s *search.Search) string {
-	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class held out", s.Name, s.Base.Data,
+	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class "+
+		"held out",
+		s.Name, s.Base.Data,
 		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
 }
 
@@ -347,7 +363,8 @@ func importanceFigure(title string, m *search.Importance, effects []figures.Sear
 	} else {
 		title += ": the forest foretells nothing"
 	}
-	return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials, m.Epochs))
+	return figures.SearchImportance(title, effects, fmt.Sprintf("%d trials at %d epochs, R² out of bag", m.Trials,
+		m.Epochs))
 }
 
 // trials are a search's records by trial.
@@ -382,7 +399,8 @@ func searchEffects(s *search.Search, m *search.Importance) ([]figures.SearchEffe
 		p := e.Parameter
 		f := figures.SearchEffect{Name: p.Name, Share: e.Share, Choices: p.Choices, Low: p.Low, High: p.High, Log: p.Log}
 		for _, v := range e.Slice {
-			f.Slice = append(f.Slice, figures.SliceValue{Unit: v.Unit, Mean: 100 * v.Mean, Low: 100 * v.Low, High: 100 * v.High})
+			f.Slice = append(f.Slice, figures.SliceValue{Unit: v.Unit, Mean: 100 * v.Mean, Low: 100 * v.Low,
+				High: 100 * v.High})
 		}
 		for _, r := range s.Records {
 			if value, counts := r.At[p.Name]; counts && r.Rung == 0 {

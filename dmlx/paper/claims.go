@@ -47,7 +47,8 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 			if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
 				overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
 				compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
-				facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping, Score: overlap.Times(100)},
+				facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping,
+					Score: overlap.Times(100)},
 					claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.CornerTest, Score: compact.Times(100)})
 			}
 		}
@@ -108,10 +109,12 @@ func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
 			images imagesOf
 			of     measure
 		}{
-			{claims.EdgeLast, LastEpochs, edge}, {claims.Positive, LastEpochs, positive}, {claims.CornerTrain, wholeTrain, corner},
+			{claims.EdgeLast, LastEpochs, edge}, {claims.Positive, LastEpochs, positive},
+			{claims.CornerTrain, wholeTrain, corner},
 			{claims.SpreadTrain, wholeTrain, spread}, {claims.SpreadTest, WholeTest, spread},
 		} {
-			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
+			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name,
+				Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
 		}
 	}
 	return out, nil

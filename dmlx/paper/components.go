@@ -21,7 +21,8 @@ func componentTable(ctx context.Context, q Request, s Study) (*Report, error) {
 	return r, nil
 }
 
-// entries are a table's cells as figures takes them: Recall@1 in percent, mean and sample standard deviation over seeds.
+// entries are a table's cells as figures takes them: Recall@1 in percent, mean and sample standard deviation over
+// seeds.
 func entries(t *Table) []figures.Entry {
 	out := make([]figures.Entry, len(t.Cells))
 	for i, c := range t.Cells {
@@ -42,7 +43,8 @@ func setsAcross(p presets.Preset, rows []string, rule func(row string) string) [
 	return out
 }
 
-// setsDown makes a block of rows and columns of each of the preset's data sets, one under the other, as in Tables 3 and 4.
+// setsDown makes a block of rows and columns of each of the preset's data sets, one under the other, as in Tables 3 and
+// 4.
 func setsDown(p presets.Preset, rows, columns []string, rule func(row, column string) string) []Cell {
 	var out []Cell
 	for _, set := range onBoth(p, Cell{}) {

@@ -12,7 +12,8 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// portraitDirections are the rules that Figures 4 and 5 look at, as Table 2 has them: the direction with constant weights.
+// portraitDirections are the rules that Figures 4 and 5 look at, as Table 2 has them: the direction with constant
+// weights.
 var histogramDirections = []string{"euc", "cos"}
 
 // portrayed is the portraits of a report's runs by data set and direction.
@@ -37,7 +38,8 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.Separated, of: make(map[string]map[string][]*runs.Histograms)}
+	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.Separated,
+		of: make(map[string]map[string][]*runs.Histograms)}
 	for i, c := range t.Cells {
 		if p.of[c.Data] == nil {
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
@@ -108,9 +110,10 @@ type histogramClaim struct {
 	says, measured figures.Markup
 	images         imagesOf
 	of             measure
-	less           bool    // The first side's is the smaller one.
-	alone, each    float64 // If not 0, runs are not compared: of the first side, or of each, the measure is to be larger than this.
-	percent        bool
+	less           bool // The first side's is the smaller one.
+	// If not 0, runs are not compared: of the first side, or of each, the measure is to be larger than this.
+	alone, each float64
+	percent     bool
 }
 
 // claimSide is runs that a claim is about.
@@ -126,15 +129,19 @@ type claimGroup struct {
 }
 
 // claimTable checks claims on groups of runs: each run of one side against each of the other.
-func claimTable(caption figures.Markup, provenance string, claims []histogramClaim, groups []claimGroup) *figures.Table {
+func claimTable(caption figures.Markup, provenance string, claims []histogramClaim,
+	groups []claimGroup) *figures.Table {
 	t := &figures.Table{
-		Columns:    []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true}, {Title: "images", Left: true}},
-		Caption:    caption,
-		Notes:      []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, of its runs. Mean ± sample standard deviation over seeds."},
+		Columns: []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true},
+			{Title: "images", Left: true}},
+		Caption: caption,
+		Notes: []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, " +
+			"of its runs. Mean ± sample standard deviation over seeds."},
 		Provenance: provenance,
 	}
 	for _, g := range groups {
-		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title}, figures.Column{Group: g.title, Title: g.sides[1].title},
+		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title},
+			figures.Column{Group: g.title, Title: g.sides[1].title},
 			figures.Column{Group: g.title, Title: "holds"})
 	}
 	for _, c := range claims {

@@ -17,8 +17,8 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet weight
-// that both depend on the triplet.
+// Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet
+// weight that both depend on the triplet.
 const (
 	stepData, stepLoss             = "minicar", "table1-circle"
 	stepClasses, stepImages        = 4, 4
@@ -61,7 +61,8 @@ func figure1(ctx context.Context, _ Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, shipped weights, before its first step · Go backend",
+	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, shipped weights, before its first step · "+
+		"Go backend",
 		stepClasses, stepImages, stepData)
 	return &Report{Provenance: f.Provenance,
 		Parts: []Part{{Of: f}}}, nil
@@ -84,8 +85,8 @@ type LossGradient struct {
 	M, G  []float32
 }
 
-// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine. M is
-// zero for a loss that is written on distances and not on S.
+// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine.
+// M is zero for a loss that is written on distances and not on S.
 func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
 	d, err := dissect.Rule(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
 	if err != nil {
@@ -114,7 +115,8 @@ func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 	for i, t := range triplets {
 		anchor[i], positive[i], negative[i], valid[i] = int32(t.Anchor), int32(t.Positive), int32(t.Negative), true
 	}
-	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative), Valid: Const(g, valid)}
+	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative),
+		Valid: Const(g, valid)}
 }
 
 // execute runs a graph once and reads its float32 results.
@@ -168,7 +170,8 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	}
 	for _, t := range d.Triplets {
 		s.Triplets = append(s.Triplets, figures.StepTriplet{Anchor: t.Anchor, Positive: t.Positive, Negative: t.Negative,
-			Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive), PairNegative: float64(t.PairNegative), Weight: float64(t.Weight)})
+			Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive),
+			PairNegative: float64(t.PairNegative), Weight: float64(t.Weight)})
 	}
 	for i, name := range Stages {
 		s.Stages = append(s.Stages, figures.StepStage{Name: name, Rule: bySurgery.Norms[i], Loss: byLoss.Norms[i]})

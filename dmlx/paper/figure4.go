@@ -12,8 +12,8 @@ import (
 // measured. Here the picture is of cos/con/con and the test images; part "euc" is the same of euc/con/con, and
 // part "overlap" has the number for both rules and also for the training images.
 //
-// A test set with query and gallery images, as In-shop and minishop have, is treated as retrieval does: the anchors are the
-// queries, and their neighbours, of either class, are images of the gallery.
+// A test set with query and gallery images, as In-shop and minishop have, is treated as retrieval does: the anchors are
+// the queries, and their neighbours, of either class, are images of the gallery.
 func figure4(ctx context.Context, q Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure4", "Nearest-positive and nearest-negative similarities", q)
 	if err != nil {
@@ -50,7 +50,8 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 			}
 			rows = append(rows, row)
 		}
-		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]}, {p.separate, p.of[p.separate][direction]}}})
+		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]},
+			{p.separate, p.of[p.separate][direction]}}})
 	}
 	overlaps, err := figures.Overlaps(r.Provenance, []figures.Markup{p.setTitle(p.fine), p.setTitle(p.separate)}, rows...)
 	if err != nil {
@@ -67,8 +68,10 @@ func medianSan(c runs.TripletDensity) float64 { return c.MedianSan }
 
 // figure4Claims are what the caption of Figure 4, §5.2 and §5.3 say, of CAR against In-shop.
 var figure4Claims = []histogramClaim{
-	{says: "on CAR the distributions are largely overlaid", measured: "overlap above 50 %", images: WholeTest, of: overlap, alone: 0.5, percent: true},
+	{says: "on CAR the distributions are largely overlaid", measured: "overlap above 50 %", images: WholeTest,
+		of: overlap, alone: 0.5, percent: true},
 	{says: "on In-shop the overlay is much less", measured: "overlap, %", images: WholeTest, of: overlap, percent: true},
 	{says: "(the same on the train set)", measured: "overlap, %", images: wholeTrain, of: overlap, percent: true},
-	{says: "images of other classes look more similar on CAR", measured: "median $S_{an}$", images: WholeTest, of: medianSan},
+	{says: "images of other classes look more similar on CAR", measured: "median $S_{an}$", images: WholeTest,
+		of: medianSan},
 }

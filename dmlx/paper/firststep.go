@@ -27,7 +27,8 @@ type ImageBatch struct {
 	Labels  []int64 // Their classes, [N].
 }
 
-// DrawBatch draws a batch as training does, without its augmentation: what it draws depends on the set and the seed alone.
+// DrawBatch draws a batch as training does, without its augmentation: what it draws depends on the set and the seed
+// alone.
 func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch, error) {
 	if classes < 1 || images < 1 {
 		return nil, fmt.Errorf("a batch of %d classes with %d images each: want at least one of both", classes, images)
@@ -49,7 +50,8 @@ func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch
 	for _, c := range rng.Perm(len(labels))[:classes] {
 		own := byLabel[labels[c]]
 		if images > len(own) {
-			return nil, fmt.Errorf("a batch with %d images of a class: class %s of %s has %d", images, set.Train.Names[labels[c]], set.Name, len(own))
+			return nil, fmt.Errorf("a batch with %d images of a class: class %s of %s has %d", images,
+				set.Train.Names[labels[c]], set.Name, len(own))
 		}
 		for _, i := range rng.Perm(len(own))[:images] {
 			b.Indices, b.Labels = append(b.Indices, own[i]), append(b.Labels, labels[c])

@@ -8,8 +8,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Portraits returns a study's table and the portraits of its runs, those of a cell in the order of its seeds; see [PortrayAll].
-func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study, preset presets.Preset, o runs.Options) (*Table, [][]*runs.Histograms, error) {
+// Portraits returns a study's table and the portraits of its runs, those of a cell in the order of its seeds; see
+// [PortrayAll].
+func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study,
+	preset presets.Preset, o runs.Options) (*Table, [][]*runs.Histograms, error) {
 	cells, err := study.Specs(preset, o.Seeds)
 	if err != nil {
 		return nil, nil, err

@@ -68,7 +68,8 @@ func lengths(t *Table) ([]figures.Length, error) {
 		l := &out[len(out)-1]
 		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != c.Rule {
 			parts := strings.Split(c.Rule, "/")
-			paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1], Triplet: parts[2]})
+			paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1],
+				Triplet: parts[2]})
 			if err != nil {
 				return nil, err
 			}

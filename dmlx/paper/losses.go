@@ -19,8 +19,8 @@ var studiedLosses = []struct{ row, loss, miner string }{
 	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalised softmax", "norm-softmax", ""},
 }
 
-// Published is the column of the losses study for a loss as it is; the others are what [Spec.WithExchange] takes: one part of
-// each kind, the paper's choices.
+// Published is the column of the losses study for a loss as it is; the others are what [Spec.WithExchange] takes: one
+// part of each kind, the paper's choices.
 const Published = "as published"
 
 var studiedExchanges = []string{Published, "direction=cos-orth", "pair=lin-ms", "triplet=cir"}
@@ -32,7 +32,8 @@ func lossCells(p presets.Preset) []Cell {
 		for _, l := range studiedLosses {
 			for _, x := range studiedExchanges {
 				// Each is a graph to compile: of smoke's there are few.
-				if p.Name == "smoke" && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) || !slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
+				if p.Name == "smoke" && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) ||
+					!slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
 					continue
 				}
 				c := set
@@ -49,7 +50,8 @@ func lossCells(p presets.Preset) []Cell {
 
 // lossesStudy is the study "losses".
 func lossesStudy() Study {
-	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1", Cells: lossCells}
+	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1",
+		Cells: lossCells}
 }
 
 // losses shows what a part of another does to the losses as they were published.
@@ -88,7 +90,8 @@ func exchanges(t *Table) []figures.ExchangeSet {
 		}
 		l := &s.Losses[len(s.Losses)-1]
 		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
-		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100), Gain: gain.Times(100)})
+		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100),
+			Gain: gain.Times(100)})
 	}
 	return out
 }
@@ -118,6 +121,7 @@ func rateNotes(t *Table) []figures.Markup {
 	for _, data := range sets {
 		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", data, strings.Join(rates[data], ", ")))
 	}
-	return append(out, "A loss has one rate for all its variants, but for a linear pair weight, which has more by as much as the paper's rules with one have over "+
+	return append(out, "A loss has one rate for all its variants, but for a linear pair weight, which has more by as "+
+		"much as the paper's rules with one have over "+
 		"those with constant weights.")
 }

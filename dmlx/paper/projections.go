@@ -86,8 +86,8 @@ func pairsOverS(n, dim int) dissect.Embeddings {
 	return s.Embeddings
 }
 
-// betweenOverS are n triplets with the given S_ap whose negatives are as near to the positive as to the anchor, S_an = S_pn,
-// from the most to the least that there is, ±√((1+S_ap)/2).
+// betweenOverS are n triplets with the given S_ap whose negatives are as near to the positive as to the anchor, S_an =
+// S_pn, from the most to the least that there is, ±√((1+S_ap)/2).
 func betweenOverS(n, dim int, sap float64) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -115,9 +115,9 @@ func anyTriplets(n, dim int) dissect.Embeddings {
 	return s.Embeddings
 }
 
-// ProjectedLengths takes the gradients at the positives and negatives of separate triplets apart: their unit vectors' parts
-// along the member's own embedding and orthogonal to it. A member without a gradient is left out. The gradients are the
-// op's; the sums here are in double precision.
+// ProjectedLengths takes the gradients at the positives and negatives of separate triplets apart: their unit vectors'
+// parts along the member's own embedding and orthogonal to it. A member without a gradient is left out. The gradients
+// are the op's; the sums here are in double precision.
 func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Direction) ([]figures.Projected, error) {
 	d, err := dissect.Rule(b, e, dmlx.Rule{Direction: direction})
 	if err != nil {
@@ -150,7 +150,8 @@ func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Di
 				rest += r * r
 			}
 			out = append(out, figures.Projected{Direction: direction.Name, Member: m.name,
-				Sap: dotProduct(row(d.F, t.Anchor), positive), San: dotProduct(row(d.F, t.Anchor), negative), Spn: dotProduct(positive, negative),
+				Sap: dotProduct(row(d.F, t.Anchor), positive), San: dotProduct(row(d.F, t.Anchor), negative),
+				Spn:      dotProduct(positive, negative),
 				Parallel: along / math.Sqrt(square) / length, Perpendicular: math.Sqrt(rest) / length})
 		}
 	}
@@ -171,7 +172,8 @@ func Projections(b compute.Backend, points int) (*figures.Figure, error) {
 	}
 	f, err := figures.ProjectionLengths(measured)
 	if err == nil {
-		f.Provenance = fmt.Sprintf("lines: closed forms · points: the op's gradients, %d dimensions, float32, Go backend", projectedDim)
+		f.Provenance = fmt.Sprintf("lines: closed forms · points: the op's gradients, %d dimensions, float32, Go backend",
+			projectedDim)
 	}
 	return f, err
 }
@@ -207,10 +209,12 @@ func projections(b compute.Backend, points int) ([]figures.Projected, error) {
 func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 	e := anyTriplets(triplets, projectedDim)
 	t := &figures.Table{
-		Columns: []figures.Column{{Title: "Direction", Left: true, Merged: true}, {Title: "at"}, {Title: `largest difference along $d_\parallel$`},
+		Columns: []figures.Column{{Title: "Direction", Left: true, Merged: true}, {Title: "at"},
+			{Title: `largest difference along $d_\parallel$`},
 			{Title: `of the squares along $d_\perp$`}, {Title: "triplets"}},
 		Caption: "The parts of the op's gradients against the closed forms, on random triplets.",
-		Notes: []figures.Markup{"Triplets in which a difference or a projection is shorter than 0.1 are left out: its direction has lost " +
+		Notes: []figures.Markup{"Triplets in which a difference or a projection is shorter than 0.1 are left out: its " +
+			"direction has lost " +
 			"digits to cancellation in single precision."},
 		Provenance: fmt.Sprintf("%d triplets in %d dimensions, float32, Go backend", triplets, projectedDim),
 	}
@@ -231,8 +235,10 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 				perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
 				count++
 			}
-			t.Rows = append(t.Rows, []figures.Cell{figures.Text(figures.DirectionLabel(direction.Name)), figures.Text(fmt.Sprintf("$%s$", member)),
-				figures.Text(fmt.Sprintf("%.1e", parallel)), figures.Text(fmt.Sprintf("%.1e", perpendicular)), figures.Text(fmt.Sprint(count))})
+			t.Rows = append(t.Rows, []figures.Cell{figures.Text(figures.DirectionLabel(direction.Name)),
+				figures.Text(fmt.Sprintf("$%s$", member)),
+				figures.Text(fmt.Sprintf("%.1e", parallel)), figures.Text(fmt.Sprintf("%.1e", perpendicular)),
+				figures.Text(fmt.Sprint(count))})
 		}
 	}
 	return t, nil

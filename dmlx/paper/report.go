@@ -110,8 +110,8 @@ func find(name string) (item, error) {
 	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Make reproduces a table or figure: runs that the store or the program has are read, the missing ones are made, each kept
-// as soon as it is done. Stopped and called again, it goes on.
+// Make reproduces a table or figure: runs that the store or the program has are read, the missing ones are made, each
+// kept as soon as it is done. Stopped and called again, it goes on.
 func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	it, err := find(name)
 	if err != nil {
@@ -131,8 +131,8 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 // errListed ends the making of a report whose missing runs are only to be listed.
 var errListed = errors.New("listed")
 
-// Missing lists the runs and portraits that a table or figure still lacks, without making them. Where what is lacking depends
-// on results, as in the grid, it is what is lacking next: once that is made there may be more.
+// Missing lists the runs and portraits that a table or figure still lacks, without making them. Where what is lacking
+// depends on results, as in the grid, it is what is lacking next: once that is made there may be more.
 func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
 	var out []runs.Job
 	q.Submit = func(_ context.Context, jobs []runs.Job) error {
@@ -188,7 +188,8 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 			done += s
 		}
 		runs := float64(max(p.Runs, 1))
-		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data, p.Spec.Seed, p.Stage())
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data,
+			p.Spec.Seed, p.Stage())
 		if made := done - resumed; made > 0 {
 			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
 			text += fmt.Sprintf(", %s left", left.Round(time.Second))

@@ -62,7 +62,8 @@ func (c Cell) HeldOutRecall(k int) stats.Mean {
 
 // studies lists the studies in the paper's order.
 func studies() []Study {
-	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy(), lengthStudy(), lossesStudy()}
+	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy(),
+		lengthStudy(), lossesStudy()}
 }
 
 func names[T any](items []T, name func(T) string) []string {
@@ -135,7 +136,8 @@ func (t *Table) Provenance() string {
 	}
 	line := "preset " + t.Preset
 	if len(results) > 0 {
-		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), runs.MadeBy(results))
+		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "),
+			runs.MadeBy(results))
 	}
 	if shipped > 0 {
 		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)
@@ -194,7 +196,8 @@ func (c *Cell) spec(p presets.Preset, seed uint64) (runs.Spec, error) {
 // Reproduce makes a study's table: runs that the store or the program has are read, the missing ones are made, each
 // kept as soon as it is done. Stopped and called again, it goes on. choose is called when the first run has to be made,
 // so that a table which is all there needs no backend.
-func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study, preset presets.Preset, o runs.Options) (*Table, error) {
+func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study,
+	preset presets.Preset, o runs.Options) (*Table, error) {
 	cells, err := study.Specs(preset, o.Seeds)
 	if err != nil {
 		return nil, err

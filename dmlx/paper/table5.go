@@ -21,13 +21,13 @@ var table5Rules = []struct{ method, rule string }{
 }
 
 // Table5 are the runs of the paper's Table 5: MS* and DR-MS* at the preset's batch, Ours at one to four times that.
-// A batch grows by classes, the images of each class stay; the images seen in training stay too, so that there are fewer
-// steps. A cell's row is the method, its column the factor, "×1" to "×4".
+// A batch grows by classes, the images of each class stay; the images seen in training stay too, so that there are
+// fewer steps. A cell's row is the method, its column the factor, "×1" to "×4".
 //
 // At the paper preset it is the paper's setting: four data sets, ResNet-50, 80 epochs, three seeds. The paper does not
 // say its rates here; the preset's are kept for all batches ("we keep a constant step size", Limitations). At other
-// presets Ours stands there a second time with a rate that grows with the batch, in the rows [ScaledRate]: fewer steps of
-// one length go less far, and what is due to that is not due to the batch.
+// presets Ours stands there a second time with a rate that grows with the batch, in the rows [ScaledRate]: fewer steps
+// of one length go less far, and what is due to that is not due to the batch.
 func Table5() Study {
 	return Study{
 		Name: "table5", Title: "The state of the art: Recall@K",
@@ -118,8 +118,8 @@ func MissingSets(cells []Cell) []error {
 	return out
 }
 
-// table5 is the comparison with the state of the art: the paper's table as printed, and its own rows run on the preset's
-// data sets. Of the paper's data sets those that are not here are left out, and notes say where to get them.
+// table5 is the comparison with the state of the art: the paper's table as printed, and its own rows run on the
+// preset's data sets. Of the paper's data sets those that are not here are left out, and notes say where to get them.
 func table5(ctx context.Context, q Request) (*Report, error) {
 	papers, err := figures.Table5()
 	if err != nil {

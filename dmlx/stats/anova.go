@@ -26,16 +26,16 @@ func (o Observation) level(factor int) string {
 	return [...]string{o.Direction, o.Pair, o.Triplet}[factor]
 }
 
-// Anova is an analysis of variance of the full grid: how much of what differs between runs goes with the direction, the
-// pair weight and the triplet weight, each by itself and together.
+// Anova is an analysis of variance of the full grid: how much of what differs between runs goes with the direction,
+// the pair weight and the triplet weight, each by itself and together.
 type Anova struct {
 	Runs, Cells int // Cells are the combinations that have a run.
 	Possible    int // Combinations of all levels.
 	Mean        float64
 	// Effects are the three main effects, the three two-way interactions and the three-way one, in this order.
 	Effects []Effect
-	// Error is what the effects are tested against, named by ErrorTerm: how runs differ from seed to seed where that is known,
-	// else the three-way interaction, which then cannot be tested.
+	// Error is what the effects are tested against, named by ErrorTerm: how runs differ from seed to seed where that is
+	// known, else the three-way interaction, which then cannot be tested.
 	Error     Effect
 	ErrorTerm string
 	// Margins are the estimated marginal means by factor: direction, pair weight, triplet weight. MarginModel says from
@@ -66,25 +66,26 @@ type Effect struct {
 	Omega, Low, High float64
 }
 
-// Margin is the estimated marginal mean of a level: the mean over all combinations of the other factors' levels, whether
-// they have runs or not, as the model says.
+// Margin is the estimated marginal mean of a level: the mean over all combinations of the other factors' levels,
+// whether they have runs or not, as the model says.
 type Margin struct {
 	Level string
 	Runs  int
-	// Mean is NaN where the runs there are do not decide it. SE is its standard error, DF the degrees of freedom of that;
-	// Low and High are the 95 % interval by Student's t.
+	// Mean is NaN where the runs there are do not decide it. SE is its standard error, DF the degrees of freedom of
+	// that; Low and High are the 95 % interval by Student's t.
 	Mean, SE  float64
 	DF        int
 	Low, High float64
 }
 
-// Analyse makes an analysis of variance by least squares, with sum-to-zero coding and sums of squares of Type II: that
-// of an effect is what it explains beyond all effects that do not contain it (Fox, Applied Regression Analysis, §8.2).
-// So it does not matter how many runs a combination has, and some may have none: what the gaps leave open is missing in
-// an effect's degrees of freedom. Diverged runs have no value and must be left out before.
+// Analyse makes an analysis of variance by least squares, with sum-to-zero coding and sums of squares of Type II:
+// that of an effect is what it explains beyond all effects that do not contain it (Fox, Applied Regression Analysis,
+// §8.2). So it does not matter how many runs a combination has, and some may have none: what the gaps leave open is
+// missing in an effect's degrees of freedom. Diverged runs have no value and must be left out before.
 //
-// seeds is how runs of equal combinations differ, in the values' unit, if that is known from elsewhere, as [Grid.Noise] is; with no
-// degrees of freedom it is taken from the observations: from combinations with several runs.
+// seeds is how runs of equal combinations differ, in the values' unit, if that is known from elsewhere, as
+// [Grid.Noise] is; with no degrees of freedom it is taken from the observations: from combinations with several
+// runs.
 //
 // A part that is the same in all runs has no effect that could be told, and no degrees of freedom.
 //
@@ -118,12 +119,14 @@ func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
 	e.SS = d.whole(e.SS)
 	e.Name, e.F, e.P, e.Omega, e.Low, e.High = a.ErrorTerm, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if e.DF == 0 {
-		return nil, fmt.Errorf("analysis of variance: %d runs of %d combinations leave nothing to test against: run some combinations "+
+		return nil, fmt.Errorf("analysis of variance: %d runs of %d combinations leave nothing to test against: run some "+
+			"combinations "+
 			"with a second seed, or more of the %d combinations", a.Runs, a.Cells, a.Possible)
 	}
 	e.MS = e.SS / float64(e.DF)
 	for _, term := range terms {
-		f := Effect{Name: name(term), Full: d.freedom(term), F: math.NaN(), P: math.NaN(), Omega: math.NaN(), Low: math.NaN(), High: math.NaN(), MS: math.NaN()}
+		f := Effect{Name: name(term), Full: d.freedom(term), F: math.NaN(), P: math.NaN(), Omega: math.NaN(),
+			Low: math.NaN(), High: math.NaN(), MS: math.NaN()}
 		if term == dir|pair|triplet {
 			if a.ErrorTerm == ThreeWayError {
 				f.SS, f.DF = math.NaN(), 0
@@ -172,8 +175,8 @@ func (f *Effect) test(e Effect, runs int) {
 	f.Low, f.High = share(noncentrality(f.F, d1, d2, 0.975)), share(noncentrality(f.F, d1, d2, 0.025))
 }
 
-// noncentrality is the λ with which a noncentral F is at most f with probability p; 0 where none is as small (Steiger,
-// Psychological Methods 9, 2004).
+// noncentrality is the λ with which a noncentral F is at most f with probability p; 0 where none is as small
+// (Steiger, Psychological Methods 9, 2004).
 func noncentrality(f, d1, d2, p float64) float64 {
 	if noncentralF(f, d1, d2, 0) <= p {
 		return 0
@@ -192,8 +195,8 @@ func noncentrality(f, d1, d2, p float64) float64 {
 	return (low + high) / 2
 }
 
-// mixtureEnds is the noncentrality up to which the distribution function of F is summed as a mixture, whose terms grow with its root;
-// at it this and the integral differ by less than 10⁻⁶ for up to a thousand runs.
+// mixtureEnds is the noncentrality up to which the distribution function of F is summed as a mixture, whose terms
+// grow with its root; at it this and the integral differ by less than 10⁻⁶ for up to a thousand runs.
 const mixtureEnds = 1e4
 
 // noncentralF is the distribution function of F with d1 and d2 degrees of freedom and noncentrality λ: a mixture of
@@ -221,8 +224,9 @@ func poissonReach(mean float64) (first, last float64) {
 	return math.Floor(max(0, mean-reach)), math.Floor(mean + reach)
 }
 
-// farNoncentralF is noncentralF for a large λ. F is then the ratio of a noncentral χ² that is nearly the square of a normal variable,
-// of which it has mean and variance here, to a χ² whose distribution is integrated over it. With d1 = 1 it is exact.
+// farNoncentralF is noncentralF for a large λ. F is then the ratio of a noncentral χ² that is nearly the square of a
+// normal variable, of which it has mean and variance here, to a χ² whose distribution is integrated over it. With d1
+// = 1 it is exact.
 func farNoncentralF(f, d1, d2, lambda float64) float64 {
 	mean, halved := d1+lambda, d1+2*lambda // The variance is twice that.
 	square := halved / (mean + math.Sqrt(mean*mean-halved))
@@ -253,7 +257,9 @@ func newDesign(observations []Observation) (*design, error) {
 	d := &design{cells: make(map[[3]int][]float64)}
 	for i, o := range observations {
 		if math.IsNaN(o.Value) || math.IsInf(o.Value, 0) {
-			return nil, fmt.Errorf("run %d, %s/%s/%s, has the value %v: leave diverged runs out and count them", i, o.Direction, o.Pair, o.Triplet, o.Value)
+			return nil, fmt.Errorf("run %d, %s/%s/%s, has the value %v: leave diverged runs out and count them", i,
+				o.Direction,
+				o.Pair, o.Triplet, o.Value)
 		}
 		var at [3]int
 		for f := range factors {
@@ -403,8 +409,8 @@ func (f *fitted) estimate(combination []float64) (value, factor float64, ok bool
 	return value, math.Sqrt(factor), floats.Norm(rest, 2) < 1e-8*floats.Norm(combination, 2)
 }
 
-// typeII fills in a term's sum of squares and degrees of freedom: what is gained by adding it to all terms of the model
-// that do not contain it.
+// typeII fills in a term's sum of squares and degrees of freedom: what is gained by adding it to all terms of the
+// model that do not contain it.
 func (d *design) typeII(f *Effect, term uint, model []uint) error {
 	var others []uint
 	for _, t := range model {
@@ -424,8 +430,8 @@ func (d *design) typeII(f *Effect, term uint, model []uint) error {
 	return nil
 }
 
-// margins fills in the marginal means: of the model with two-way interactions where the runs decide all of them, else of
-// the additive one, with that model's residual as the error.
+// margins fills in the marginal means: of the model with two-way interactions where the runs decide all of them,
+// else of the additive one, with that model's residual as the error.
 func (d *design) margins(a *Anova, full *fitted) error {
 	a.MarginModel = InteractionModel
 	model := full
@@ -471,7 +477,8 @@ func (d *design) decides(model *fitted) bool {
 	return model.freedom > 0
 }
 
-// margin is a marginal mean as a combination of coefficients. In sum-to-zero coding all other columns have the mean 0.
+// margin is a marginal mean as a combination of coefficients. In sum-to-zero coding all other columns have the mean
+// 0.
 func (d *design) margin(terms []uint, factor, level int) []float64 {
 	out := []float64{1}
 	for _, term := range terms {

@@ -24,7 +24,8 @@ func TestAnovaByHand(t *testing.T) {
 		for _, p := range []float64{1, -1} {
 			for _, w := range []float64{1, -1} {
 				for _, e := range []float64{1, -1} {
-					runs = append(runs, Observation{fmt.Sprint("d", d), fmt.Sprint("p", p), fmt.Sprint("t", w), 10 + 2*d + p + d*p/2 + e})
+					runs = append(runs, Observation{fmt.Sprint("d", d), fmt.Sprint("p", p), fmt.Sprint("t", w),
+						10 + 2*d + p + d*p/2 + e})
 				}
 			}
 		}
@@ -33,7 +34,8 @@ func TestAnovaByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Runs != 16 || a.Cells != 8 || a.Possible != 8 || !near(a.Mean, 10) || a.ErrorTerm != SeedsError || a.Error.DF != 8 || !near(a.Error.SS, 16) {
+	if a.Runs != 16 || a.Cells != 8 || a.Possible != 8 || !near(a.Mean, 10) || a.ErrorTerm != SeedsError ||
+		a.Error.DF != 8 || !near(a.Error.SS, 16) {
 		t.Errorf("%+v", a)
 	}
 	for i, want := range []struct {
@@ -41,7 +43,8 @@ func TestAnovaByHand(t *testing.T) {
 		ss, f float64
 	}{
 		{"direction", 64, 32}, {"pair weight", 16, 8}, {"triplet weight", 0, 0}, {"direction × pair weight", 4, 2},
-		{"direction × triplet weight", 0, 0}, {"pair weight × triplet weight", 0, 0}, {"direction × pair weight × triplet weight", 0, 0},
+		{"direction × triplet weight", 0, 0}, {"pair weight × triplet weight", 0, 0},
+		{"direction × pair weight × triplet weight", 0, 0},
 	} {
 		e := a.Effects[i]
 		if e.Name != want.name || !near(e.SS, want.ss) || !near(e.F, want.f) || e.DF != 1 || e.Full != 1 {
@@ -49,7 +52,8 @@ func TestAnovaByHand(t *testing.T) {
 		}
 	}
 	// F(1, 8) = 32 has p = 0.00048 (tables: 25.4 at 0.001); ω² = (F − 1)/(F − 1 + 16).
-	if e := a.Effects[0]; e.P > 0.001 || e.P < 0.0001 || !near(e.Omega, 31.0/47) || !(e.Low < e.Omega && e.Omega < e.High) || e.Low <= 0 {
+	if e := a.Effects[0]; e.P > 0.001 || e.P < 0.0001 || !near(e.Omega, 31.0/47) ||
+		!(e.Low < e.Omega && e.Omega < e.High) || e.Low <= 0 {
 		t.Errorf("%+v", e)
 	}
 	if e := a.Effects[2]; !near(e.P, 1) || e.Omega != 0 || e.Low != 0 || e.High != 0 {
@@ -59,7 +63,8 @@ func TestAnovaByHand(t *testing.T) {
 	for f, effect := range []float64{2, 1, 0} {
 		for i, sign := range []float64{1, -1} {
 			m := a.Margins[f][i]
-			if !near(m.Mean, 10+sign*effect) || !near(m.SE, math.Sqrt(16.0/9/8)) || m.Runs != 8 || m.DF != 9 || !near(m.High-m.Mean, 2.262157163*m.SE) {
+			if !near(m.Mean, 10+sign*effect) || !near(m.SE, math.Sqrt(16.0/9/8)) || m.Runs != 8 || m.DF != 9 ||
+				!near(m.High-m.Mean, 2.262157163*m.SE) {
 				t.Errorf("%s: %+v", factors[f], m)
 			}
 		}
@@ -113,7 +118,8 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 			if a.Error.DF != set.Error.DF || !near(a.Error.SS, set.Error.SS) {
 				t.Errorf("error %+v, want %+v", a.Error, set.Error)
 			}
-			if once := name == "one run a cell"; (a.ErrorTerm == ThreeWayError) != once || math.IsNaN(a.Effects[6].SS) != once {
+			if once := name == "one run a cell"; (a.ErrorTerm == ThreeWayError) != once ||
+				math.IsNaN(a.Effects[6].SS) != once {
 				t.Errorf("%s, %+v", a.ErrorTerm, a.Effects[6])
 			}
 			for i, want := range set.Effects {
@@ -127,7 +133,8 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 					}
 					continue
 				}
-				if !near(e.F, want.F) || !near(e.P, want.P) || !near(e.Low, want.Interval[0]) || !near(e.High, want.Interval[1]) {
+				if !near(e.F, want.F) || !near(e.P, want.P) || !near(e.Low, want.Interval[0]) ||
+					!near(e.High, want.Interval[1]) {
 					t.Errorf("%+v, want %+v", e, want)
 				}
 			}
@@ -160,7 +167,8 @@ func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 	if a.Effects[0].DF != 0 || a.Effects[1].DF != 0 || a.Effects[2].DF != 1 || a.Possible != 8 || a.Cells != 4 {
 		t.Errorf("%+v", a.Effects)
 	}
-	if a.MarginModel != AdditiveModel || !math.IsNaN(a.Margins[0][0].Mean) || !math.IsNaN(a.Margins[1][1].Mean) || math.IsNaN(a.Margins[2][0].Mean) {
+	if a.MarginModel != AdditiveModel || !math.IsNaN(a.Margins[0][0].Mean) || !math.IsNaN(a.Margins[1][1].Mean) ||
+		math.IsNaN(a.Margins[2][0].Mean) {
 		t.Errorf("%+v", a.Margins)
 	}
 }
@@ -170,7 +178,8 @@ func TestAnovaOfTwoParts(t *testing.T) {
 	var runs []Observation
 	for i := range 8 {
 		sign := func(b int) float64 { return float64(2*(i>>b&1) - 1) }
-		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con", 10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
+		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con",
+			10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
 	}
 	a, err := Analyse(runs, Noise{})
 	if err != nil {
@@ -178,11 +187,14 @@ func TestAnovaOfTwoParts(t *testing.T) {
 	}
 	for i, ss := range []float64{32, 8, 0, 2, 0, 0, 0} {
 		e := a.Effects[i]
-		if tested := ss > 0; !near(e.SS, ss) || (e.DF == 1) != tested || (e.Full == 1) != tested || math.IsNaN(e.F) == tested {
+		if tested := ss > 0; !near(e.SS, ss) || (e.DF == 1) != tested || (e.Full == 1) != tested ||
+			math.IsNaN(e.F) == tested {
 			t.Errorf("%+v, want SS %g", e, ss)
 		}
 	}
-	if a.Error.DF != 4 || !near(a.Error.SS, 8) || a.MarginModel != InteractionModel || !near(a.Margins[0][1].Mean, 12) || !near(a.Margins[2][0].Mean, 10) {
+	if a.Error.DF != 4 || !near(a.Error.SS, 8) || a.MarginModel != InteractionModel ||
+		!near(a.Margins[0][1].Mean, 12) ||
+		!near(a.Margins[2][0].Mean, 10) {
 		t.Errorf("%+v", a)
 	}
 }
@@ -218,7 +230,8 @@ func TestAnovaWithoutNoise(t *testing.T) {
 	}
 }
 
-// Three equal runs have a mean that is not theirs by rounding; that is no noise. Nor is it where the seeds' noise comes from elsewhere.
+// Three equal runs have a mean that is not theirs by rounding; that is no noise. Nor is it where the seeds' noise
+// comes from elsewhere.
 func TestAnovaOfEqualTriples(t *testing.T) {
 	var runs []Observation
 	for i := range 24 {
@@ -236,7 +249,8 @@ func TestAnovaOfEqualTriples(t *testing.T) {
 	}
 }
 
-// However large an effect is, its interval takes a bounded number of terms, is where F is, and does not jump where the sum ends.
+// However large an effect is, its interval takes a bounded number of terms, is where F is, and does not jump where
+// the sum ends.
 func TestLargeNoncentrality(t *testing.T) {
 	if first, last := poissonReach(mixtureEnds / 2); last-first > 2000 {
 		t.Errorf("%g terms at most", last-first+1)
@@ -248,7 +262,8 @@ func TestLargeNoncentrality(t *testing.T) {
 				// With so large a λ, F is λ/d1 over a χ² by its degrees of freedom.
 				chi := distuv.ChiSquared{K: d2}
 				wantLow, wantHigh := d1*f*chi.Quantile(0.025)/d2, d1*f*chi.Quantile(0.975)/d2
-				if tolerance := 1e-4 + 60/f; f >= 1e6 && (math.Abs(low/wantLow-1) > tolerance || math.Abs(high/wantHigh-1) > tolerance) || !(low < d1*f && d1*f < high) {
+				if tolerance := 1e-4 + 60/f; f >= 1e6 && (math.Abs(low/wantLow-1) > tolerance ||
+					math.Abs(high/wantHigh-1) > tolerance) || !(low < d1*f && d1*f < high) {
 					t.Errorf("F(%g, %g) = %g: λ from %g to %g, want about %g to %g", d1, d2, f, low, high, wantLow, wantHigh)
 				}
 			}
@@ -258,7 +273,8 @@ func TestLargeNoncentrality(t *testing.T) {
 		for _, d2 := range []float64{2, 16, 336} {
 			for _, k := range []float64{0.9, 1, 1.1} {
 				f := k * (d1 + mixtureEnds) / d1
-				if sum, integral := noncentralF(f, d1, d2, mixtureEnds), farNoncentralF(f, d1, d2, mixtureEnds); math.Abs(sum-integral) > 1e-7 {
+				if sum, integral := noncentralF(f, d1, d2, mixtureEnds),
+					farNoncentralF(f, d1, d2, mixtureEnds); math.Abs(sum-integral) > 1e-7 {
 					t.Errorf("F(%g, %g) at %g: %g as a sum, %g as an integral", d1, d2, f, sum, integral)
 				}
 			}

@@ -36,8 +36,8 @@ func (n Noise) Around(value, factor float64) Interval {
 	return e
 }
 
-// Difference is a's mean less b's with the 95 % interval that the noise gives it, as if no seed were shared; NaN without
-// runs on either side, and without an interval where there is no noise to judge by.
+// Difference is a's mean less b's with the 95 % interval that the noise gives it, as if no seed were shared; NaN
+// without runs on either side, and without an interval where there is no noise to judge by.
 func (n Noise) Difference(a, b Mean) Interval {
 	if a.N == 0 || b.N == 0 {
 		return Point(math.NaN())

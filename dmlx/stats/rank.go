@@ -39,11 +39,12 @@ func (a RankAgreement) String() string {
 	if !math.IsNaN(a.Low) {
 		interval = fmt.Sprintf(" [%s, %s]", sign(a.Low), sign(a.High))
 	}
-	return fmt.Sprintf("ρ = %s%s, n = %d, p = ", sign(a.Rho), interval, a.N) + strings.Replace(fmt.Sprintf("%.2g", a.P), "-", "−", 1)
+	return fmt.Sprintf("ρ = %s%s, n = %d, p = ", sign(a.Rho), interval, a.N) +
+		strings.Replace(fmt.Sprintf("%.2g", a.P), "-", "−", 1)
 }
 
-// CompareRanks compares the order of two lists of means, pair by pair. Pairs without a mean on either side are left out.
-// With fewer than three pairs left, or equal means throughout a side, ρ is NaN. The result is deterministic.
+// CompareRanks compares the order of two lists of means, pair by pair. Pairs without a mean on either side are left
+// out. With fewer than three pairs left, or equal means throughout a side, ρ is NaN. The result is deterministic.
 func CompareRanks(a, b []Mean) (RankAgreement, error) {
 	if len(a) != len(b) {
 		return RankAgreement{}, fmt.Errorf("rank agreement: %d means against %d, want as many", len(a), len(b))
@@ -99,8 +100,8 @@ func CompareRanks(a, b []Mean) (RankAgreement, error) {
 	return out, nil
 }
 
-// Spearman returns the rank correlation of two samples of the same length; ties share their mean rank. It is NaN where a
-// sample is constant or shorter than two. Samples of different lengths panic, as in gonum.
+// Spearman returns the rank correlation of two samples of the same length; ties share their mean rank. It is NaN where
+// a sample is constant or shorter than two. Samples of different lengths panic, as in gonum.
 func Spearman(x, y []float64) float64 { return stat.Correlation(ranks(x), ranks(y), nil) }
 
 func ranks(x []float64) []float64 {

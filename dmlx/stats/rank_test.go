@@ -26,7 +26,8 @@ func TestCompareRanks(t *testing.T) {
 		{[]float64{5, 5, 6}, []float64{1, 2, 3}, math.Sqrt(3) / 2, 2.0 / 6},
 	} {
 		a, err := CompareRanks(scores(c.x...), scores(c.y...))
-		if err != nil || math.Abs(a.Rho-c.rho) > 1e-12 || math.Abs(a.P-c.p) > 1e-12 || math.Abs(a.Low-c.rho) > 1e-12 || math.Abs(a.High-c.rho) > 1e-12 {
+		if err != nil || math.Abs(a.Rho-c.rho) > 1e-12 || math.Abs(a.P-c.p) > 1e-12 || math.Abs(a.Low-c.rho) > 1e-12 ||
+			math.Abs(a.High-c.rho) > 1e-12 {
 			t.Errorf("%v against %v: %+v, %v; want ρ %v, p %v", c.x, c.y, a, err, c.rho, c.p)
 		}
 	}
@@ -42,7 +43,8 @@ func TestCompareRanks(t *testing.T) {
 		t.Errorf("with noise: %+v, again %+v", a, again)
 	}
 	x[1].N = 1 // The noise of one seed is not known.
-	if a, _ = CompareRanks(x, scores(1, 2, 3, 9, 4)); !math.IsNaN(a.Low) || !math.IsNaN(a.High) || a.String() != "ρ = 1.00, n = 4, p = 0.042" {
+	if a, _ = CompareRanks(x, scores(1, 2, 3, 9, 4)); !math.IsNaN(a.Low) || !math.IsNaN(a.High) ||
+		a.String() != "ρ = 1.00, n = 4, p = 0.042" {
 		t.Errorf("with a single seed: %v", a)
 	}
 	if a, _ := CompareRanks(scores(1, 1, 1), scores(1, 2, 3)); !math.IsNaN(a.Rho) {

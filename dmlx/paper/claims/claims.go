@@ -12,8 +12,9 @@ type Verdict string
 // The verdicts. On printed numbers a comparison counts by its means. On measured ones it counts only where its 95 %
 // interval excludes the contrary, and is open otherwise.
 const (
-	Holds       Verdict = "holds"        // In all cells that it speaks of; for "in most cases", in more than half.
-	Fails       Verdict = "fails"        // In none, and on measured numbers to the contrary in at least one; "most": in half of them.
+	Holds Verdict = "holds" // In all cells that it speaks of; for "in most cases", in more than half.
+	// In none, and on measured numbers to the contrary in at least one; "most": in half of them.
+	Fails       Verdict = "fails"
 	Mixed       Verdict = "mixed"        // In some and not in others.
 	WithinNoise Verdict = "within noise" // Open in all cells; "most": in more than half.
 	NotYetRun   Verdict = "not yet run"  // None of its runs is there.
@@ -55,7 +56,8 @@ var Parts = []struct{ Name, Title string }{
 
 // List returns the sentences of the paper that say something measurable, in its order.
 func List() []Claim {
-	return slices.Concat(overviewClaims(), formulaClaims(), directionClaims(), pairClaims(), tripletClaims(), bestClaims(), conclusionClaims(), appendixClaims())
+	return slices.Concat(overviewClaims(), formulaClaims(), directionClaims(), pairClaims(), tripletClaims(),
+		bestClaims(), conclusionClaims(), appendixClaims())
 }
 
 // Audited is a claim with its findings.

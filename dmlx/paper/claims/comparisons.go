@@ -215,7 +215,8 @@ func (c *comparisons) overRates(table int, data, a, b string, label figures.Mark
 		return
 	}
 	for i := range ra {
-		c.above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]}, Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
+		c.above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
+			Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
 	}
 }
 

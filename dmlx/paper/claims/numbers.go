@@ -111,7 +111,8 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 			return nil, fmt.Errorf("claims: a number on %q, of which no one says what stands for it", f.Data)
 		}
 		if _, there := n.facts[f]; there {
-			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g is there twice", f.Table, f.Data, f.Method, f.Rule, f.Metric, f.LR)
+			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g is there twice", f.Table, f.Data,
+				f.Method, f.Rule, f.Metric, f.LR)
 		}
 		n.facts[f] = s
 		n.order = append(n.order, f)
@@ -238,8 +239,9 @@ func (n *Numbers) own(method, data, metric string) []Fact {
 var (
 	claimDirections = []string{"euc", "cos", "euc-orth", "cos-orth"}
 	claimPairs      = []string{"con", "euc", "lin", "lin-ms", "sig", "sig-ms"}
-	claimMasked     = []struct{ masked, bare string }{{"cos+sc1", "cos"}, {"cos+sc2", "cos"}, {"cir+sc1", "cir"}, {"cir+sc2", "cir"}}
-	claimTriplets   = []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}
+	claimMasked     = []struct{ masked, bare string }{{"cos+sc1", "cos"}, {"cos+sc2", "cos"}, {"cir+sc1", "cir"},
+		{"cir+sc2", "cir"}}
+	claimTriplets = []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}
 )
 
 // The columns of Tables 3 and 7, and of 4 and 8.

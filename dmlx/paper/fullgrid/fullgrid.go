@@ -1,5 +1,5 @@
-// Package fullgrid analyzes the grid of all directions, pair weights and triplet weights on one data set: its best rule,
-// how much of that is the luck of a seed, and what choosing one part at a time misses.
+// Package fullgrid analyzes the grid of all directions, pair weights and triplet weights on one data set: its best
+// rule, how much of that is the luck of a seed, and what choosing one part at a time misses.
 package fullgrid
 
 import (
@@ -147,8 +147,8 @@ func (g *Grid) Rank(rule string) int {
 	return 1 + slices.IndexFunc(g.Ranked(), func(r Rule) bool { return r.Name == rule })
 }
 
-// Ends are the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer than
-// 2n. No rule is at both ends.
+// Ends are the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer
+// than 2n. No rule is at both ends.
 func (g *Grid) Ends(n int) (best, worst []Rule) {
 	ranked := g.Ranked()
 	n = min(n, len(ranked)/2)
@@ -157,8 +157,9 @@ func (g *Grid) Ends(n int) (best, worst []Rule) {
 	return best, worst
 }
 
-// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. The grid's own seed is left
-// out: rules that have others because it was extreme would make the noise too large. It counts only where none has two others.
+// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. The grid's own
+// seed is left out: rules that have others because it was extreme would make the noise too large. It counts only where
+// none has two others.
 func (g *Grid) Noise() stats.Noise {
 	var others, all []stats.Mean
 	for _, r := range g.Rules {
@@ -170,8 +171,8 @@ func (g *Grid) Noise() stats.Noise {
 	return stats.PoolNoise(all)
 }
 
-// Reliability is the share of the variance between rules by the grid's seed that is not that seed's noise: how much of a
-// rule's distance from the mean is to be expected again with another seed. NaN if it cannot be told.
+// Reliability is the share of the variance between rules by the grid's seed that is not that seed's noise: how much of
+// a rule's distance from the mean is to be expected again with another seed. NaN if it cannot be told.
 func (g *Grid) Reliability() float64 {
 	var values []float64
 	for _, r := range g.Ranked() {
@@ -193,8 +194,8 @@ func (g *Grid) estimate(value, factor float64) stats.Interval {
 	return g.Noise().Around(value, factor)
 }
 
-// Replicated is a rule's mean over the other seeds than the grid's: not flattered by that seed having chosen the rule. NaN
-// if there are no such runs or the grid lacks the rule.
+// Replicated is a rule's mean over the other seeds than the grid's: not flattered by that seed having chosen the rule.
+// NaN if there are no such runs or the grid lacks the rule.
 func (g *Grid) Replicated(rule string) stats.Interval {
 	r := g.At(rule)
 	if r == nil || r.Others.N == 0 {
@@ -203,8 +204,8 @@ func (g *Grid) Replicated(rule string) stats.Interval {
 	return g.estimate(r.Others.Mean, 1/float64(r.Others.N))
 }
 
-// Behind is by how much a rule is behind another, both over the other seeds than the grid's; negative if it is ahead. The
-// interval takes their runs as independent; they share seeds, which makes it wide rather than narrow.
+// Behind is by how much a rule is behind another, both over the other seeds than the grid's; negative if it is ahead.
+// The interval takes their runs as independent; they share seeds, which makes it wide rather than narrow.
 func (g *Grid) Behind(rule, best string) stats.Interval {
 	a, b := g.At(rule), g.At(best)
 	switch {
@@ -343,7 +344,8 @@ const (
 // Profile takes the means of two parts: rows and columns must differ.
 func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 	if rows == columns || min(rows, columns) < ByDirection || max(rows, columns) > ByTriplet {
-		return Profile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different ones of 0 to 2", rows, columns)
+		return Profile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different ones of 0 to 2", rows,
+			columns)
 	}
 	levels := [3][]string{g.Directions, g.Pairs, g.Triplets}
 	third := ByDirection + ByPair + ByTriplet - rows - columns
@@ -405,7 +407,10 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Interval) {
 	h := *g
 	h.Directions = []string{better, worse}
-	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool { return r.Direction != better && r.Direction != worse })
+	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool {
+		return r.Direction != better &&
+			r.Direction != worse
+	})
 	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
 	for j, pair := range p.Columns {
 		factor, n := 0.0, float64(len(p.Over))
