@@ -443,7 +443,7 @@ func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
 type whiskers struct {
 	scores []stats.Mean
 	shift  float64
-	colour color.NRGBA
+	color color.NRGBA
 	shape  draw.GlyphDrawer
 }
 
@@ -453,15 +453,15 @@ func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
 		at := y(w.shift - float64(i))
 		if math.IsNaN(s.Mean) {
 			if s.Diverged > 0 {
-				c.FillText(aligned(style(noteSize, w.colour), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 4, Y: at},
+				c.FillText(aligned(style(noteSize, w.color), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 4, Y: at},
 					"diverged")
 			}
 			continue
 		}
 		if s.Std > 0 {
-			c.StrokeLine2(stroke(w.colour, 1.4), x(s.Mean-s.Std), at, x(s.Mean+s.Std), at)
+			c.StrokeLine2(stroke(w.color, 1.4), x(s.Mean-s.Std), at, x(s.Mean+s.Std), at)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: w.colour, Radius: vg.Points(3.2), Shape: ringed{w.shape}},
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: w.color, Radius: vg.Points(3.2), Shape: ringed{w.shape}},
 			vg.Point{X: x(s.Mean), Y: at})
 	}
 }
@@ -482,7 +482,7 @@ func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 
 type keyed struct {
 	name   Markup
-	colour color.NRGBA
+	color color.NRGBA
 	shape  draw.GlyphDrawer
 }
 
@@ -496,7 +496,7 @@ func key(c draw.Canvas, entries []keyed) {
 		at := vg.Point{X: x, Y: c.Max.Y - 6}
 		c.FillText(s, at, e.name)
 		x -= 9
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: e.colour, Radius: vg.Points(3), Shape: e.shape}, vg.Point{X: x, Y: at.Y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: e.color, Radius: vg.Points(3), Shape: e.shape}, vg.Point{X: x, Y: at.Y})
 		x -= 16
 	}
 }

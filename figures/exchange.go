@@ -111,7 +111,7 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 }
 
 var (
-	exchangeColours = []color.NRGBA{Blue, Vermilion, Green, Purple}
+	exchangeColors = []color.NRGBA{Blue, Vermilion, Green, Purple}
 	exchangeShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}}
 )
 
@@ -152,7 +152,7 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	}
 	var keys []gridLine
 	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), look{colour: exchangeColours[i%len(exchangeColours)],
+		keys = append(keys, gridLine{e.label(), look{colour: exchangeColors[i%len(exchangeColors)],
 			shape: exchangeShapes[i%len(exchangeShapes)]}})
 	}
 	return &Figure{
@@ -180,11 +180,11 @@ func (m exchangeMarks) Plot(c draw.Canvas, p *plot.Plot) {
 				continue
 			}
 			at := y(-float64(i) - 0.24*(float64(k)-float64(n-1)/2))
-			colour := exchangeColours[k%len(exchangeColours)]
+			hue := exchangeColors[k%len(exchangeColors)]
 			if !math.IsNaN(e.Gain.Low) && !math.IsNaN(e.Gain.High) {
-				c.StrokeLine2(stroke(colour, 1.2), x(e.Gain.Low), at, x(e.Gain.High), at)
+				c.StrokeLine2(stroke(hue, 1.2), x(e.Gain.Low), at, x(e.Gain.High), at)
 			}
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(3),
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: hue, Radius: vg.Points(3),
 				Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Value), Y: at})
 		}
 	}

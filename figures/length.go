@@ -187,7 +187,7 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 	type label struct {
 		at     vg.Length
 		name   string
-		colour color.NRGBA
+		color color.NRGBA
 	}
 	var names []label
 	for i, row := range l.Scores {
@@ -224,6 +224,6 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 	}
 	for _, n := range names {
-		c.FillText(aligned(style(tickSize, n.colour), text.XLeft, text.YCenter), vg.Point{X: c.Max.X + 4, Y: n.at}, n.name)
+		c.FillText(aligned(style(tickSize, n.color), text.XLeft, text.YCenter), vg.Point{X: c.Max.X + 4, Y: n.at}, n.name)
 	}
 }

@@ -231,7 +231,7 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 // sweepLine is a curve with its points and their standard deviations. Rates that were not run are left out.
 type sweepLine struct {
 	curve  sweepCurve
-	colour color.NRGBA
+	color color.NRGBA
 	shape  draw.GlyphDrawer
 	chosen bool // Mark the best rates.
 }
@@ -255,13 +255,13 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		found = found || made(v.test)
 		if math.IsNaN(v.test.Mean) {
 			if v.test.Diverged > 0 {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(3), Shape: crossed{}},
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: crossed{}},
 					vg.Point{X: x(l.curve.place(i)), Y: c.Min.Y + 6})
 			}
 			continue
 		}
 		if i > 0 && !math.IsNaN(l.curve[i-1].test.Mean) {
-			c.StrokeLines(stroke(l.colour, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
+			c.StrokeLines(stroke(l.color, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
 		}
 	}
 	for i, v := range l.curve {
@@ -269,23 +269,23 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		case math.IsNaN(v.test.Mean):
 			continue
 		case below(i):
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: radius, Shape: under{}}, mark(i))
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: under{}}, mark(i))
 			continue
 		case v.test.Std > 0:
-			c.StrokeLines(stroke(l.colour, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.test.Mean - v.test.Std)},
+			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.test.Mean - v.test.Std)},
 				{X: at(i).X, Y: y(v.test.Mean + v.test.Std)}})...)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: radius, Shape: ringed{l.shape}}, at(i))
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: ringed{l.shape}}, at(i))
 	}
 	if !l.chosen {
 		return
 	}
 	if !found {
-		c.FillText(aligned(style(noteSize, l.colour), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3},
+		c.FillText(aligned(style(noteSize, l.color), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3},
 			"not run yet")
 	}
 	if i := l.curve.best(testOf); i >= 0 {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(5), Shape: circled{}}, mark(i))
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))
 	}
 	if i := l.curve.best(heldOutOf); i >= 0 {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, mark(i))

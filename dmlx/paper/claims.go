@@ -8,7 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// claims audits what the paper says, on its own numbers and on the runs that are there: it makes none.
+// auditClaims checks the paper's claims on its own numbers and on the available runs. It trains none.
 func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	q.CachedOnly = true
 	paper, err := claims.PaperNumbers()
@@ -72,11 +72,11 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 				Metric: fmt.Sprintf("R@%d", k), Score: s})
 		}
 	}
-	portraits, err := histogramFacts(ctx, q)
+	histograms, err := histogramFacts(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := claims.RunNumbers(append(facts, portraits...), labels)
+	runs, err := claims.RunNumbers(append(facts, histograms...), labels)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	return r, nil
 }
 
-// portraitFacts are the shares of triplets that portraits have, in percent.
+// histogramFacts returns the shares of triplets that histograms have, in percent.
 func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
 	p, _, err := histogramsOf(ctx, "claims", "", q)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // figure5 draws triplet diagrams, rows euc and cos with constant weights: the triplets of the last five epochs of
-// training, and those of nearest neighbours over the whole train set and the whole test set. All seeds' triplets are
-// drawn together. The paper's are of CAR; part "separated" is the same of the other set.
+// training, and those of nearest neighbors over the whole training set and the whole test set. The triplets of all
+// seeds are drawn together. The paper's figure is of CAR; part "separated" is the same of the other data set.
 func figure5(ctx context.Context, q Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure5", "Triplets by the Euclidean and by the cosine direction", q)
 	if err != nil {
@@ -65,10 +65,10 @@ func spread(c runs.TripletDensity) float64     { return c.Spread }
 func violations(c runs.TripletDensity) float64 { return c.Violations }
 func positive(c runs.TripletDensity) float64   { return c.Above(0, 0) }
 
-// pooled adds up the counts of several runs.
-func Pooled(clouds []runs.TripletDensity) []int {
+// Pooled returns the sum of the counts of several runs.
+func Pooled(densities []runs.TripletDensity) []int {
 	var sum []int
-	for _, c := range clouds {
+	for _, c := range densities {
 		if sum == nil {
 			sum = make([]int, len(c.Counts))
 		}
@@ -79,7 +79,7 @@ func Pooled(clouds []runs.TripletDensity) []int {
 	return sum
 }
 
-// numbers sets what can be read off the clouds.
+// numbers returns the table of all measures of the densities.
 func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figures.Table {
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "Data", Left: true, Merged: true}, {Title: "Images", Left: true, Merged: true},
@@ -112,7 +112,7 @@ func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figur
 	return t
 }
 
-// figure5Claims are what §5.4 says of the Euclidean direction against the cosine one.
+// figure5Claims are the statements of §5.4 on the Euclidean direction against the cosine one.
 var figure5Claims = []histogramClaim{
 	{says: "most pairs in training have positive similarity", measured: "$S_{ap}$ and $S_{an}$ > 0, %",
 		images: LastEpochs, of: positive, each: 0.5, percent: true},
@@ -130,8 +130,8 @@ var figure5Claims = []histogramClaim{
 		percent: true},
 }
 
-// figure5Thresholds are the claims on the edge and the corner with bounds about 0.9, which is our reading of "along the
-// edge" and "very close to the corner".
+// figure5Thresholds repeats the claims on the edge and the corner with other bounds than 0.9, which is our reading of
+// "along the edge" and "very close to the corner".
 func figure5Thresholds() []histogramClaim {
 	var out []histogramClaim
 	for _, part := range []struct {

@@ -12,20 +12,21 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// studiedLosses are those of the study "losses": of pairs, of triplets with the miner of their paper, and with proxies.
+// studiedLosses are the losses of the study "losses": losses of pairs, of triplets with the miner of their paper, and
+// with proxies.
 var studiedLosses = []struct{ row, loss, miner string }{
 	{"Contrastive", "contrastive", ""}, {"Triplet, semi-hard", "triplet", "semi-hard"}, {"InfoNCE", "info-nce", ""},
 	{"Multi-similarity, mined", "ms", "ms"}, {"Circle", "circle", ""},
 	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalised softmax", "norm-softmax", ""},
 }
 
-// Published is the column of the losses study for a loss as it is; the others are what [Spec.WithExchange] takes: one
-// part of each kind, the paper's choices.
+// Published is the column for a loss as it is published. The other columns are exchanges for [runs.Spec.WithExchange]:
+// one part of each kind, the paper's choices.
 const Published = "as published"
 
 var studiedExchanges = []string{Published, "direction=cos-orth", "pair=lin-ms", "triplet=cir"}
 
-// lossCells are the cells of the study "losses": each loss, as published and with one of its parts exchanged.
+// lossCells returns the cells of the study "losses": each loss, as published and with one of its parts exchanged.
 func lossCells(p presets.Preset) []Cell {
 	var out []Cell
 	for _, set := range onBoth(p, Cell{}) {
@@ -54,7 +55,7 @@ func lossesStudy() Study {
 		Cells: lossCells}
 }
 
-// losses shows what a part of another does to the losses as they were published.
+// losses shows what exchanging one part does to published losses.
 func losses(ctx context.Context, q Request) (*Report, error) {
 	r, err := study(ctx, lossesStudy(), q)
 	if err != nil {
@@ -70,7 +71,7 @@ func losses(ctx context.Context, q Request) (*Report, error) {
 	return r, err
 }
 
-// exchanges sorts the study's cells, which stand by data set, loss and exchange, the loss as published first.
+// exchanges sorts the study's cells, which stand by data set, loss and exchange, the published loss first.
 func exchanges(t *Table) []figures.ExchangeSet {
 	groups := make(map[string][][]*runs.Result)
 	for _, c := range t.Cells {
@@ -100,7 +101,8 @@ func recallAtOne(r *runs.Result) float64 {
 	return runs.MeanRecall([]*runs.Result{r}, 1).Mean
 }
 
-// rateNotes say which learning rates the losses had, since a part is compared at them and not at the best of each.
+// rateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate
+// of each.
 func rateNotes(t *Table) []figures.Markup {
 	var out []figures.Markup
 	var sets []string
