@@ -15,10 +15,9 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// appendix reproduces what the paper's appendix says beside its tables: the relative pair weights and the statements
-// on them, the instability of sig-ms, and the projection lengths. It makes no runs; where the store has those of
-// Table 7, it shows their gradient norms too. It computes on the Go backend: the same pictures whatever backend
-// trains.
+// appendix reproduces the statements of the paper's appendix: the relative pair weights, the instability of sig-ms, and
+// the projection lengths. It trains no runs; where the store has those of Table 7, it draws their gradient norms too.
+// It computes on the Go backend, so that the pictures do not depend on the backend that trains.
 func appendix(ctx context.Context, q Request) (*Report, error) {
 	b, err := backend.Go()
 	if err != nil {
@@ -80,8 +79,8 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	return r, nil
 }
 
-// MSWeights is the appendix's figure: P^sig-ms and P^lin-ms over the similarity of the pair, with all others of the
-// anchor at the same distance ΔS = 0 and 0.1, evaluated by the op at so many points.
+// MSWeights draws the appendix's figure: P^sig-ms and P^lin-ms over the similarity of the pair, with all others of the
+// anchor at the same distance ΔS = 0 and 0.1. The op evaluates them at the given number of points.
 func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
 	var curves []figures.WeightCurve
 	for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairLinMS} {
@@ -105,8 +104,8 @@ func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
 	return f, err
 }
 
-// PublishedMS sets P₋ of sig-ms and lin-ms beside what the published MS loss does, at one S_an and growing distance
-// of the others.
+// PublishedMS returns a table of P₋ by sig-ms, by lin-ms and by the published MS loss, at one S_an and growing
+// distance of the others.
 func PublishedMS(b compute.Backend) (*figures.Table, error) {
 	const s = 0.75
 	t := &figures.Table{
@@ -140,14 +139,14 @@ func PublishedMS(b compute.Backend) (*figures.Table, error) {
 	return t, nil
 }
 
-// DataBatches are batches of a data set's training images as the network embeds them before its first step.
+// DataBatches are batches of a data set's training images with their embeddings before the first step.
 type DataBatches struct {
 	Data            string
-	Classes, Images int // Of a batch: so many classes with so many images each.
+	Classes, Images int // Of a batch: its classes, and the images of each.
 	Batches         []dissect.Embeddings
 }
 
-// Batches is how many batches of a set the appendix looks at, by the name of a preset.
+// Batches returns the number of batches of a data set that the appendix measures at a preset.
 func Batches(preset string) int {
 	if preset == "smoke" {
 		return 3
@@ -155,7 +154,7 @@ func Batches(preset string) int {
 	return 20
 }
 
-// FirstBatches embeds so many batches of each of the drawn sets, in the sizes of the quick preset.
+// FirstBatches embeds the given number of batches of each drawn data set, in the sizes of the quick preset.
 func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBatches, error) {
 	sets := []DataBatches{{Data: "minicar", Classes: 8, Images: 8}, {Data: "minishop", Classes: 16, Images: 4}}
 	n, err := FirstStep(b, stepDim, stepSeed)
@@ -187,17 +186,17 @@ func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBa
 	return sets, nil
 }
 
-// BatchesProvenance says in one line what batches a table or picture is of: network, data sets and sizes, backend.
+// BatchesProvenance describes the batches in one line: network, data sets and sizes, backend.
 func BatchesProvenance(sets []DataBatches) string {
-	line := "small network, shipped weights, before its first step"
+	line := "small network, bundled weights, before its first step"
 	for _, s := range sets {
 		line += fmt.Sprintf(" · %s: %d batches of %d × %d", s.Data, len(s.Batches), s.Classes, s.Images)
 	}
 	return line + " · Go backend"
 }
 
-// unmined makes of a batch's triplets others that are not the nearest: each anchor with its next positive in the
-// batch and a negative half a batch away.
+// unmined returns other triplets of a batch than the nearest ones: each anchor with its next positive in the batch and
+// a negative half a batch away.
 func unmined(e dissect.Embeddings) dissect.Embeddings {
 	for a := range e.N {
 		positive, negative := -1, -1
@@ -216,8 +215,8 @@ func unmined(e dissect.Embeddings) dissect.Embeddings {
 	return e
 }
 
-// RelativeStatements checks what the appendix says of m₊ and m₋ on the triplets of real batches, mined by EPHN and
-// not.
+// RelativeStatements checks the appendix's statements on m₊ and m₋ on the triplets of real batches, mined by EPHN
+// and not mined.
 func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, error) {
 	const rounding = 1e-4 // Of m recovered from a weight in single precision.
 	var mined, others []RelativeTerm
@@ -320,7 +319,7 @@ func countTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) (hits, t
 	return hits, total
 }
 
-// percentOfTerms is how many of some triplets fulfil a condition.
+// percentOfTerms returns how many of some triplets fulfill a condition, in percent.
 func percentOfTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) string {
 	hits, total := countTerms(of, among, that)
 	if total == 0 {
@@ -339,11 +338,11 @@ func smallestOfTerms(of []RelativeTerm, value func(RelativeTerm) float64) float6
 	return out
 }
 
-// instabilityBetas are the β that the gradients are measured at; the paper's is 10.
+// instabilityBetas are the values of β at which gradients are measured; the paper's is 10.
 var instabilityBetas = []float64{2, 5, 10, 20, 50}
 
-// Instability measures the length of G over batches at rising β, with all pair weights that have a β, and lin and
-// lin-ms, which do not; and that of the published MS loss's gradient.
+// Instability measures the length of G over batches at rising β: with all pair weights that have a β, with lin and
+// lin-ms, which have none, and for the gradient of the published MS loss.
 func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]figures.NormPanel, error) {
 	published, err := publishedMS()
 	if err != nil {
@@ -392,7 +391,7 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]
 	return panels, nil
 }
 
-// euclidean is the Euclidean norm.
+// euclidean returns the Euclidean norm.
 func euclidean(v []float32) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -401,9 +400,8 @@ func euclidean(v []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// SweepNorms draws the gradient norms of Table 7's runs, of the direction cos, as far as the store has them; nil if
-// it has less than two rates of any weight. Results that come with the program have none: they are of the runs'
-// directories.
+// SweepNorms draws the gradient norms of Table 7's runs with the direction cos. It returns nil if the store has fewer
+// than two rates of any weight. Bundled results have no norms: these are in the directories of runs.
 func SweepNorms(q Request) (*figures.Figure, error) {
 	if q.Store == nil {
 		return nil, nil

@@ -26,8 +26,8 @@ const (
 	stepSeed                uint64 = 1
 )
 
-// figure1 draws Figure 1 from a batch of drawn images and the network that a run of the quick preset begins with. It
-// rests on no runs, and computes on the Go backend: the same picture whatever backend trains.
+// figure1 draws Figure 1 from a batch of drawn images and the network at the start of a run of the quick preset. It
+// needs no runs. It computes on the Go backend, so that the picture does not depend on the backend that trains.
 func figure1(ctx context.Context, _ Request) (*Report, error) {
 	b, err := backend.Go()
 	if err != nil {
@@ -61,14 +61,14 @@ func figure1(ctx context.Context, _ Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, shipped weights, before its first step · "+
+	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
 		"Go backend",
 		stepClasses, stepImages, stepData)
 	return &Report{Provenance: f.Provenance,
 		Parts: []Part{{Of: f}}}, nil
 }
 
-// lossOf finds a loss of Table 1 that its rule is an exact multiple of.
+// lossOf returns a loss of Table 1 whose gradient is an exact multiple of its rule's.
 func lossOf(name string) (dmlx.Loss, error) {
 	for _, l := range dmlx.Losses {
 		if l.Name == name && l.Constant(dmlx.Options{}) != 0 {
@@ -78,15 +78,15 @@ func lossOf(name string) (dmlx.Loss, error) {
 	return dmlx.Loss{}, fmt.Errorf("no loss %q whose gradient is a rule's", name)
 }
 
-// LossGradient is what autodiff makes of a loss at a batch: its value, M = ∂L/∂S + (∂L/∂S)ᵀ [N, N], for which
-// ∂L/∂F = M F, and ∂L/∂F [N, D] itself, differentiated on its own.
+// LossGradient is a loss on a batch, differentiated by autodiff: its value, M = ∂L/∂S + (∂L/∂S)ᵀ [N, N], for
+// which ∂L/∂F = M F, and ∂L/∂F [N, D] itself, differentiated independently.
 type LossGradient struct {
 	Value float64
 	M, G  []float32
 }
 
-// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine.
-// M is zero for a loss that is written on distances and not on S.
+// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by autodiff. M
+// is zero for a loss of distances, which does not depend on S.
 func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
 	d, err := dissect.Rule(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
 	if err != nil {
@@ -119,7 +119,7 @@ func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 		Valid: Const(g, valid)}
 }
 
-// execute runs a graph once and reads its float32 results.
+// execute runs a graph once and returns its float32 results.
 func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]float32, error) {
 	out, err := graphs.Run(b, fn, args...)
 	if err != nil {
@@ -179,7 +179,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	return s, nil
 }
 
-// formulas are the losses as labels, a line each, of one triplet.
+// formulas are labels for losses, a line each, of one triplet.
 var formulas = map[string][]figures.Markup{
 	"triplet-cos":   {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
 	"table1-circle": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},

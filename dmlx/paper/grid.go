@@ -17,10 +17,11 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// gridEnds is how many of the best and of the worst rules are run with all seeds; fewer of a grid of fewer than 168.
+// gridEnds is the number of best and of worst rules that are run with all seeds. Grids of fewer than 168 rules have
+// fewer.
 const gridEnds = 10
 
-// paperChoice is the rule that the paper puts together from the best of its Tables 2 to 4, "Ours" in its Table 5.
+// paperChoice is the paper's best rule, composed from the best parts of its Tables 2 to 4: "Ours" in its Table 5.
 const paperChoice = "cos-orth/lin-ms/cir"
 
 // gridStudy is the full grid: all combinations of direction, pair weight and triplet weight.
@@ -39,18 +40,18 @@ func gridStudy() Study {
 	}
 }
 
-// inSmokeGrid tells whether a rule is one of the twelve that the smoke preset tries of the grid's 168.
+// inSmokeGrid tells whether a rule is one of the twelve of the grid's 168 that the smoke preset tries.
 func inSmokeGrid(r dmlx.Rule) bool {
 	parts := strings.Split(r.Name(), "/")
 	return slices.Contains([]string{"euc", "cos"}, parts[0]) && slices.Contains([]string{"con", "lin"}, parts[1]) &&
 		slices.Contains([]string{"con", "cos", "cir"}, parts[2])
 }
 
-// grid reproduces what the paper left open: all combinations of its directions, pair weights and triplet weights. First
-// all rules are run with one seed, then with all seeds of the preset the best and the worst of them, those of Tables 2
-// to 4 and those that are chosen one part at a time. Then all runs there are of any seed are read.
+// grid runs all combinations of the paper's directions, pair weights and triplet weights, which the paper left open.
+// First it runs all rules with one seed. Then it runs with all seeds of the preset the best and the worst of them,
+// those of Tables 2 to 4, and those that are chosen one part at a time. It then reads all available runs of any seed.
 //
-// With [runs.Options.CachedOnly] it shows what is there: however few rules that is, it does not fail.
+// With [runs.Options.CachedOnly] it shows what is available and does not fail, however few rules that are.
 func grid(ctx context.Context, q Request) (*Report, error) {
 	study := gridStudy()
 	several := q.Options
@@ -58,7 +59,7 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		several.Seeds = q.Preset.Seeds
 	}
 	if len(several.Seeds) == 0 {
-		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
+		return nil, fmt.Errorf("preset %s has no seeds: want at least one", q.Preset.Name)
 	}
 	seed := several.Seeds[0]
 	read := func() (*Table, []fullgrid.Grid, error) {
@@ -114,7 +115,7 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Missing are the rules without the first seed: no one asks for the others of all.
+	// Rules without a run of the first seed count as missing; only some rules have other seeds.
 	all.Ran, all.Runs, all.Missing = ran, all.Runs-all.Missing, 0
 	for _, c := range all.Cells {
 		if !slices.ContainsFunc(c.Runs, func(r *runs.Result) bool { return r.Spec.Seed == seed }) {
@@ -129,8 +130,8 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 }
 
 // Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run
-// with all seeds of the preset, since the best of many by one seed is also the luckiest. Rules named besides that the
-// grid has are run too.
+// with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are run too
+// if the grid has them.
 func Extremes(grids []fullgrid.Grid, n int, besides ...string) Study {
 	return Study{Name: "grid-extremes", Title: "The best and the worst combinations by one seed, with several: Recall@1",
 		Cells: func(presets.Preset) []Cell {
@@ -157,7 +158,7 @@ func gridsOf(t *Table, seed uint64) ([]fullgrid.Grid, error) {
 	return fullgrid.Read(cells, seed)
 }
 
-// endsOf is how many rules are at an end of the grids.
+// endsOf returns the number of rules at an end of the grids.
 func endsOf(grids []fullgrid.Grid) int {
 	n := gridEnds
 	for _, g := range grids {
@@ -166,8 +167,8 @@ func endsOf(grids []fullgrid.Grid) int {
 	return n
 }
 
-// gridBesides are the rules that are run with all seeds though they be at no end: those of Tables 2 to 4, and those
-// that are chosen one part at a time by the paper, by its printed tables, and part after part.
+// gridBesides returns additional rules that are run with all seeds: those of Tables 2 to 4, and those that are chosen
+// one part at a time by the paper, by its printed tables, and part after part.
 func gridBesides(grids []fullgrid.Grid, p presets.Preset) ([]string, error) {
 	out := []string{paperChoice}
 	for _, name := range []string{"table2", "table3", "table4"} {
@@ -190,7 +191,7 @@ func gridBesides(grids []fullgrid.Grid, p presets.Preset) ([]string, error) {
 	return out, nil
 }
 
-// paperOneAtATime is what the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
+// paperOneAtATime returns the rule that the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
 func paperOneAtATime(set string) (string, error) {
 	g := fullgrid.Grid{Data: set}
 	for table := 2; table <= 4; table++ {
@@ -219,7 +220,7 @@ func paperOneAtATime(set string) (string, error) {
 	return g.OneAtATime()
 }
 
-// showGrid makes the report's parts. In place of one for which too many runs are missing it says so.
+// showGrid draws the report's parts. A part for which too many runs are missing says so.
 func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
@@ -327,8 +328,8 @@ func gridCount(g *fullgrid.Grid) figures.GridCount {
 	return out
 }
 
-// gridRates are the notes under what is there: how to read it, and which learning rates the rules had, since a
-// difference between pair weights with different rates is one of both.
+// gridRates returns the notes on the coverage: how to read it, and the learning rates of the rules, since a difference
+// between pair weights with different rates is one of both.
 func gridRates(grids []fullgrid.Grid) []figures.Markup {
 	var out []figures.Markup
 	for _, g := range grids {
@@ -440,7 +441,7 @@ func gridInteraction(g *fullgrid.Grid) (figures.GridInteraction, error) {
 	return out, nil
 }
 
-// gridGaps are the gaps between directions that the paper says pair weights close.
+// gridGaps returns the gaps between directions that pair weights close, according to the paper.
 func gridGaps(g *fullgrid.Grid) []figures.GridGap {
 	var out []figures.GridGap
 	for _, pair := range [][2]string{{"cos", "euc"}, {"cos-orth", "euc-orth"}, {"euc-orth", "euc"}, {"cos-orth", "cos"}} {
@@ -470,7 +471,7 @@ func gridRule(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
 	return out
 }
 
-// gridRegression says in words how the ends fare with other seeds.
+// gridRegression says in a note how the ends do with other seeds.
 func gridRegression(g *fullgrid.Grid, n int) figures.Markup {
 	r := g.Regress(n)
 	if r.N == 0 {
@@ -482,12 +483,12 @@ func gridRegression(g *fullgrid.Grid, n int) figures.Markup {
 		gridPoints(100*(r.WorstOthers-r.WorstFirst)), r.N, 100*r.Kept())
 }
 
-// gridPoints is a difference with its sign.
+// gridPoints formats a difference with its sign.
 func gridPoints(v float64) string {
 	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 }
 
-// gridChoices are the best rule and those chosen one part at a time.
+// gridChoices returns the best rule and those chosen one part at a time.
 func gridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Markup) {
 	best := ""
 	if ranked := g.Ranked(); len(ranked) > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// recommendation is the best rule or loss of all runs that are there, on each data set, against the paper's best. It
-// makes no runs.
+// recommendation compares the best rule or loss of all available runs on each data set with the paper's best rule. It
+// trains no runs.
 func recommendation(ctx context.Context, q Request) (*Report, error) {
 	q.CachedOnly = true
 	r := &Report{Title: "The best of all runs, against the paper's"}
@@ -47,7 +47,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 	}
 	r.Runs = len(r.Results)
 	if len(q.Preset.Seeds) == 0 {
-		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
+		return nil, fmt.Errorf("preset %s has no seeds: want at least one", q.Preset.Name)
 	}
 	rule, err := dmlx.ParseRule("ours")
 	if err != nil {
@@ -106,22 +106,21 @@ func recommendationNotes(c *Recommendation) []figures.Markup {
 	return append(out, fmt.Sprintf("%s; it is judged by its runs at %g.", note, x.LR))
 }
 
-// Way is how a candidate is chosen.
+// Protocol is how a candidate is chosen.
 type Protocol int
 
-// The ways to choose, the most honest last.
+// The protocols, the most honest last.
 const (
-	// ByTestRecall takes the best mean over all seeds, and judges it by the same runs: the highest of many is too high.
+	// ByTestRecall takes the best mean over all seeds and judges it by the same runs: the maximum of many is too high.
 	ByTestRecall Protocol = iota
-	// ByOneSeed takes the best with the first seed, and judges it by the other seeds. The test classes are still those
-	// that it was chosen by.
+	// ByOneSeed takes the best with the first seed and judges it by the other seeds, on the same test classes.
 	ByOneSeed
 	// ByHeldOutClasses takes the best of runs that held training classes out, by these, and judges it on the test
 	// classes, by runs that hold none out: nothing of the test has chosen.
 	ByHeldOutClasses
 )
 
-// Choice is a rule or a loss that is chosen in one way, and how it compares with the reference.
+// Selection is a rule or a loss that a protocol chose, compared with the reference.
 type Selection struct {
 	Protocol      Protocol
 	Objective     string // "" if there is nothing to choose from.
@@ -142,12 +141,12 @@ type Recommendation struct {
 	Candidates, Replicated int     // Rules and losses with one seed and with several.
 	// By the other seeds than the first, which has chosen some of those that have several.
 	Noise      stats.Noise
-	Selections []Selection // By [Way].
+	Selections []Selection // By [Protocol].
 }
 
-// Recommend chooses among runs on a data set those of a preset's size, each rule and loss at each rate a candidate,
-// in three ways. first is the seed that [ByOneSeed] chooses by. Runs of another size have had more or less training,
-// and are left out; so are candidates of which a run diverged.
+// Recommend chooses among the runs on a data set that have a preset's size, by three protocols; each rule and loss at
+// each rate is a candidate. first is the seed that [ByOneSeed] chooses by. Runs of another size had more or less
+// training and are left out, as are candidates of which a run diverged.
 func Recommend(results []*runs.Result, preset presets.Preset, data, reference string, first uint64) (*Recommendation,
 	error) {
 	measure := func(r *runs.Result) float64 {
@@ -204,8 +203,8 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 			c.Difference = stats.Point(0) // With itself.
 		}
 	}
-	best := func(way Protocol, least int, by, judged func(uint64) bool) Selection {
-		c := Selection{Protocol: way, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()},
+	best := func(protocol Protocol, least int, by, judged func(uint64) bool) Selection {
+		c := Selection{Protocol: protocol, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()},
 			ChosenByValue: math.Inf(-1)}
 		c.Difference = stats.Point(math.NaN())
 		for _, x := range candidates {

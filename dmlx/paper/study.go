@@ -141,10 +141,10 @@ func (t *Table) Provenance() string {
 			runs.MadeBy(results))
 	}
 	if bundled > 0 {
-		line += fmt.Sprintf(" · %d of %d runs shipped with the program", bundled, t.Runs)
+		line += fmt.Sprintf(" · %d of %d runs bundled with the program", bundled, t.Runs)
 	}
 	if t.Missing > 0 {
-		line += fmt.Sprintf(" · %d of %d runs not made yet", t.Missing, t.Runs)
+		line += fmt.Sprintf(" · %d of %d runs not trained yet", t.Missing, t.Runs)
 	}
 	return line
 }

@@ -184,7 +184,7 @@ func TestReproduce(t *testing.T) {
 	}}
 	have, err := Reproduce(t.Context(), choose, s, sweep, p, runs.Options{CachedOnly: true})
 	if err != nil || have.Missing != 2 || len(have.Cells[0].Runs) != 0 ||
-		!strings.Contains(have.Provenance(), "2 of 2 runs not made yet") {
+		!strings.Contains(have.Provenance(), "2 of 2 runs not trained yet") {
 		t.Errorf("none is there: %+v, %v", have, err)
 	}
 	swept, err := Reproduce(t.Context(), choose, s, sweep, p, runs.Options{})

@@ -57,7 +57,7 @@ func TestSweepWithoutRuns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Runs == 0 || !strings.Contains(r.Provenance, "not made yet") {
+			if r.Runs == 0 || !strings.Contains(r.Provenance, "not trained yet") {
 				t.Errorf("%s: %d runs, %q", name, r.Runs, r.Provenance)
 			}
 			for _, part := range r.Parts {
