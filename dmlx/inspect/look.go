@@ -15,18 +15,18 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// How much a look shows.
+// The number of queries, of images for each and of triplets that [Look] shows.
 const (
 	lookQueries  = 8
 	lookHits     = 5
 	lookTriplets = 12
 )
 
-// Look shows what a finished run of the store sees in its test images, by its hash. Its parts: "neighbours", queries in
-// equal steps through the test set with what is found for them; "missed", the same of queries whose nearest image is
-// wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane of
-// their principal components. open is asked for a backend, which computes similarities. See [runs.Store.Inspect] for
-// what cannot be looked at.
+// Look shows how a finished run of the store, given by its hash, sees its test images. Parts: "neighbours", queries in
+// equal steps through the test set with the images found for them; "missed", the same for queries whose nearest image
+// is wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane
+// of their principal components. open returns the backend that computes similarities. [runs.Store.Inspect] says which
+// runs it cannot show.
 func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report,
 	error) {
 	l, err := store.Inspect(hash)
@@ -48,7 +48,7 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 		name string
 		make func(*runs.Inspection, []retrieval.Neighbors, string) (figures.Output, error)
 	}{
-		{"neighbours", neighbourSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall},
+		{"neighbours", neighborSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall},
 		{"map", embeddingMap},
 	} {
 		out, err := part.make(l, found, r.Provenance)
@@ -62,7 +62,7 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	return r, nil
 }
 
-// RunLine says in one line which run something shows.
+// RunLine describes a run in one line.
 func RunLine(r *runs.Result) string {
 	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(),
 		r.Spec.Data, r.Spec.Seed, r.Spec.LR,
@@ -73,13 +73,13 @@ func RunLine(r *runs.Result) string {
 	return line
 }
 
-// thumbs gives an image of a split.
+// thumbs returns a function that gives an image of a split.
 func thumbs(of *datasets.Images) func(i int) image.Image {
 	return func(i int) image.Image { return of.Thumbnail(i) }
 }
 
-// shortNames names classes without what all names begin with, up to a hyphen, a slash or a space: they stand under
-// small pictures.
+// shortNames returns class names for labels under small pictures, without the prefix that all names share up to a
+// hyphen, a slash or a space.
 func shortNames(l *runs.Inspection) func(label int64) string {
 	names := l.Set.Test.Names
 	prefix := ""
@@ -95,7 +95,7 @@ func shortNames(l *runs.Inspection) func(label int64) string {
 	return func(label int64) string { return strings.TrimPrefix(l.ClassName(label), prefix) }
 }
 
-func neighbourSheet(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
+func neighborSheet(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	return sheet(l, found, runs.Spread(found, lookQueries, false), provenance)
 }
 
@@ -149,7 +149,7 @@ func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 		return nil, err
 	}
 	items := l.Items()
-	offset := 0 // Of the items' points: behind the queries', or they are these.
+	offset := 0 // The items' points follow those of the queries, unless both are the same images.
 	if l.Gallery != nil {
 		offset = l.Set.Test.N
 	}

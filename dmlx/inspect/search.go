@@ -17,7 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// SearchRequest says what to search, and with what; see [Search]. Fields that are not set have a usual value.
+// SearchRequest says what to search, and with what; see [Search]. Unset fields have defaults.
 type SearchRequest struct {
 	paper.Request
 	// Name is that of the search in the store: preset and data set by default. With [runs.Options.CachedOnly] it is all
@@ -39,7 +39,7 @@ type SearchRequest struct {
 	Show func(fraction float64, text string)
 }
 
-// searchRungs is at how many lengths trials are measured at most: a quarter, a half, and all of the epochs.
+// searchRungs is the largest number of lengths at which trials are measured: a quarter, a half, and all of the epochs.
 const searchRungs = 3
 
 func (q SearchRequest) withDefaults() SearchRequest {
@@ -67,10 +67,10 @@ func (q SearchRequest) withDefaults() SearchRequest {
 	return q
 }
 
-// referenceName is the search that another is compared with.
+// referenceName returns the name of the search that another is compared with.
 func referenceName(name string) string { return name + ".reference" }
 
-// settings of a search around a rule, of what space says.
+// settings returns the settings of a search around a rule; space returns its search space.
 func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search.Space, error)) (search.Settings,
 	error) {
 	s := search.Settings{Name: name, Sampler: q.Sampler, Seed: q.Seed, Bracket: q.Bracket, Factor: 2}
@@ -85,7 +85,7 @@ func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search
 	return s, err
 }
 
-// base is the spec that a search around a rule begins from.
+// base returns the spec from which a search around a rule starts.
 func (q SearchRequest) base(rule string) (runs.Spec, error) {
 	r, err := dmlx.ParseRule(rule)
 	if err != nil {
@@ -96,15 +96,15 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 	return s, err
 }
 
-// Search looks for the rule, rate, schedule and batch that train best on classes that are held out of training,
-// chooses among the best trials by fresh seeds, trains the choice on all training classes, and measures it on the
-// test classes, beside the reference rule, searched at the same budget, and beside that rule as the preset has it.
-// What the store has of it is not done again: stopped and called again, it goes on. With [runs.Options.CachedOnly]
-// it shows what is there.
+// Search finds the rule, rate, schedule and batch that train best, measured on held-out training classes. It chooses
+// among the best trials by fresh seeds, trains the choice on all training classes and measures it on the test classes,
+// beside the reference rule, searched at the same budget, and beside that rule with the preset's settings. Finished
+// trials are read from the store, so that a call that was stopped can be repeated and goes on. With
+// [runs.Options.CachedOnly] it shows what is available.
 //
-// Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both
-// searches, "history" all of them, "importance" and "slices" what matters, "reference-importance" what does around
-// the reference.
+// Parts: "outcome", the recall on the test classes; "finalists" and "reference", the best trials of both searches;
+// "history", all of them; "importance" and "slices", the effects of the parameters, and "reference-importance", those
+// around the reference.
 func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
@@ -141,9 +141,9 @@ func withoutHeldOut(s runs.Spec) runs.Spec {
 	return s
 }
 
-// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is
-// told at once. Where only the parts of a rule are searched there is nothing to search around the reference, which
-// is then compared with as it is: by base.
+// run starts the searches or continues them. It starts both before it trains any run, so that errors in the request
+// appear at once. If only the parts of a rule are searched there is nothing to search around the reference, which is
+// then compared as it is, by base.
 func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, base runs.Spec, err error) {
 	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space,
 		error) {
@@ -178,7 +178,7 @@ func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, ba
 	return s, reference, base, nil
 }
 
-// train makes runs as the request says.
+// train returns the function that trains runs with the request's options.
 func (q SearchRequest) train(s *search.Search) search.Train {
 	return func(ctx context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 		o := q.Options
@@ -198,7 +198,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 	var earlier [][]*runs.Result
 	add := func(name string, results []*runs.Result) {
 		if len(results) < len(search.StandardFinals.Seeds) {
-			return // They are yet to be made.
+			return // They are not trained yet.
 		}
 		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec),
 			Recall: runs.MeanRecall(results, 1).Times(100)}
@@ -241,7 +241,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
 		return v, err
 	}
-	r.Parts = append(r.Parts, paper.Part{Name: "outcome", Of: nil}) // It comes first, and is made last.
+	r.Parts = append(r.Parts, paper.Part{Name: "outcome", Of: nil}) // It comes first and is filled in last.
 	v, err := finalists("finalists", s)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 	return err
 }
 
-// values are a spec's rate, schedule and batch in words.
+// values lists a spec's rate, schedule and batch.
 func values(s runs.Spec) string {
 	decay := s.Decay
 	if decay == 0 {
@@ -285,7 +285,7 @@ func values(s runs.Spec) string {
 		s.ImagesPerClass, s.Steps())
 }
 
-// searchLine is a search's provenance.
+// searchLine returns a search's provenance.
 func searchLine(s *search.Search) string {
 	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class "+
 		"held out",
@@ -322,7 +322,7 @@ func addSearchFigures(r *paper.Report, s, reference *search.Search) {
 		}
 		return figures.SearchHistory(agreementLine(s), histories...)
 	})
-	m, effects, failed := analysed(s)
+	m, effects, failed := analyzed(s)
 	add("importance", func() (figures.Output, error) {
 		if failed != nil {
 			return nil, failed
@@ -331,7 +331,7 @@ func addSearchFigures(r *paper.Report, s, reference *search.Search) {
 	})
 	if reference != nil && len(reference.Records) > 0 {
 		add("reference-importance", func() (figures.Output, error) {
-			m, effects, err := analysed(reference)
+			m, effects, err := analyzed(reference)
 			if err != nil {
 				return nil, err
 			}
@@ -346,8 +346,8 @@ func addSearchFigures(r *paper.Report, s, reference *search.Search) {
 	})
 }
 
-// analysed is what matters in a search, and as pictures show it.
-func analysed(s *search.Search) (*search.Importance, []figures.SearchEffect, error) {
+// analyzed returns the importance of a search's parameters and their effects for a picture.
+func analyzed(s *search.Search) (*search.Importance, []figures.SearchEffect, error) {
 	m, err := s.Importance()
 	if err != nil {
 		return nil, nil, err
@@ -356,7 +356,7 @@ func analysed(s *search.Search) (*search.Importance, []figures.SearchEffect, err
 	return m, effects, err
 }
 
-// importanceFigure draws what each parameter does, under a title that says how much that is worth.
+// importanceFigure draws the effect of each parameter, under a title that says how reliable it is.
 func importanceFigure(title string, m *search.Importance, effects []figures.SearchEffect) (*figures.Figure, error) {
 	if foretold := math.Round(100 * m.Explained); foretold > 0 {
 		title += fmt.Sprintf(": the forest foretells %.0f %%", foretold)
@@ -367,7 +367,7 @@ func importanceFigure(title string, m *search.Importance, effects []figures.Sear
 		m.Epochs))
 }
 
-// trials are a search's records by trial.
+// trials returns a search's records by trial.
 func trials(s *search.Search, title string) figures.SearchTrials {
 	out := figures.SearchTrials{Title: title}
 	for _, e := range s.Rungs {

@@ -40,7 +40,7 @@ func TestPortraitFiguresAreShipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Runs != 12 || r.Ran != 0 || len(r.Results) != 12 || !strings.Contains(r.Provenance, "12 of 12 runs shipped") {
+		if r.Runs != 12 || r.Ran != 0 || len(r.Results) != 12 || !strings.Contains(r.Provenance, "12 of 12 runs bundled") {
 			t.Errorf("%s: %d runs, %d made, %d results, %s", name, r.Runs, r.Ran, len(r.Results), r.Provenance)
 		}
 		var names []string

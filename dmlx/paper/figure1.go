@@ -134,8 +134,8 @@ func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]f
 	return values, nil
 }
 
-// Step measures all that Figure 1 shows: a batch embedded by the network, a loss's rule and the loss itself at the
-// embeddings, and what both lead to at the network's weights. The loss must be one that is written on S.
+// Step measures all that Figure 1 shows: the embeddings of a batch, a loss's rule and the loss itself at the
+// embeddings, and the gradients of both at the network's weights. The loss must be a function of S.
 func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	e, err := n.Embed(batch)
 	if err != nil {

@@ -27,11 +27,12 @@ type ImageBatch struct {
 	Labels  []int64 // Their classes, [N].
 }
 
-// DrawBatch draws a batch of classes with images of each as training does, but without augmentation. The batch depends
-// on the data set and the seed alone.
+// DrawBatch draws a batch of classes with images of each as training does, but without augmentation. The batch
+// depends on the data set and the seed alone.
 func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch, error) {
 	if classes < 1 || images < 1 {
-		return nil, fmt.Errorf("a batch of %d classes with %d images each: want at least one class and one image", classes, images)
+		return nil, fmt.Errorf("a batch of %d classes with %d images each: want at least one class and one image",
+			classes, images)
 	}
 	byLabel := make(map[int64][]int)
 	var labels []int64
@@ -60,7 +61,8 @@ func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch
 	return b, nil
 }
 
-// input returns the network's input, float32 [N, Size, Size, 3]: colors of mean 0 and variance 1 over the training set.
+// input returns the network's input, float32 [N, Size, Size, 3]: colors of mean 0 and variance 1 over the training
+// set.
 func (b *ImageBatch) input() *tensors.Tensor {
 	size := b.Set.Train.Size
 	values := make([]float32, 0, len(b.Indices)*size*size*3)
@@ -76,8 +78,8 @@ func (b *ImageBatch) labels() *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(b.Labels, len(b.Labels))
 }
 
-// Network is the small network with the bundled weights and a last layer drawn from a seed: the start of a run of the
-// quick preset. It must not be used by several goroutines at once.
+// Network is the small network with the bundled weights and a last layer drawn from a seed: the start of a run of
+// the quick preset. It must not be used by several goroutines at once.
 type Network struct {
 	backend compute.Backend
 	weights *model.Store
@@ -130,8 +132,8 @@ func (n *Network) Embed(batch *ImageBatch) (e dissect.Embeddings, err error) {
 	return dissect.Embeddings{Values: values, N: len(batch.Indices), Dim: n.dim, Labels: batch.Labels}, err
 }
 
-// GradientSource returns a scalar of the embeddings [B, D], before normalization, and the labels [B]. Its gradient with
-// respect to the network's weights is what training would descend.
+// GradientSource returns a scalar of the embeddings [B, D], before normalization, and the labels [B]. Its gradient
+// with respect to the network's weights is what training would descend.
 type GradientSource func(embeddings, labels *Node) *Node
 
 // BySurgery takes the gradient from the op: the rule's composed gradient at the normalized embeddings.

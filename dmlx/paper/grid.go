@@ -367,7 +367,7 @@ func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, 
 	}
 	noise := g.Noise()
 	noise.Std *= 100
-	a, err := stats.Analyse(observations, noise)
+	a, err := stats.Analyze(observations, noise)
 	if err != nil {
 		return figures.GridVariance{}, figures.GridMargins{}, err
 	}

@@ -100,7 +100,7 @@ func TestGrids(t *testing.T) {
 		g.Rank(ranked[7].Name) != 8 || g.Rank("cos/sig-ms/cir") != 0 {
 		t.Errorf("%d ranked, from %s to %s", len(ranked), ranked[0].Name, ranked[157].Name)
 	}
-	if a, err := stats.Analyse(g.Observations(), g.Noise()); err != nil || a.ErrorTerm != stats.SeedsError ||
+	if a, err := stats.Analyze(g.Observations(), g.Noise()); err != nil || a.ErrorTerm != stats.SeedsError ||
 		a.Error.DF != 24 || a.Effects[0].P > 1e-6 || a.Effects[0].DF != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -133,7 +133,7 @@ func TestEmptyGrid(t *testing.T) {
 	if err != nil || p.Over != nil || !math.IsNaN(p.Means[3][5].Value) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := stats.Analyse(g.Observations(), g.Noise()); err == nil {
+	if _, err := stats.Analyze(g.Observations(), g.Noise()); err == nil {
 		t.Error("analysed")
 	}
 }
@@ -229,7 +229,7 @@ func TestNoiseWithoutTheChoosingSeed(t *testing.T) {
 	if bound := 3 * 0.02 / math.Sqrt(2*float64(n.Freedom)); n.Freedom < 30 || math.Abs(n.Std-0.02) > bound {
 		t.Errorf("noise %+v, want 0.02 ± %g", n, bound)
 	}
-	if a, err := stats.Analyse(g.Observations(), n); err != nil || a.Error.DF != n.Freedom ||
+	if a, err := stats.Analyze(g.Observations(), n); err != nil || a.Error.DF != n.Freedom ||
 		math.Abs(a.Error.MS-n.Std*n.Std) > 1e-12 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -346,7 +346,7 @@ func TestGridOfShipped(t *testing.T) {
 		if c.Rules != 168 || c.First < 14 || c.Runs < 42 {
 			t.Errorf("%s: %+v", g.Data, c)
 		}
-		if a, err := stats.Analyse(g.Observations(), g.Noise()); err != nil || a.Error.DF < 14 {
+		if a, err := stats.Analyze(g.Observations(), g.Noise()); err != nil || a.Error.DF < 14 {
 			t.Errorf("%s: %+v, %v", g.Data, a, err)
 		}
 	}

@@ -115,8 +115,8 @@ const (
 	ByTestRecall Protocol = iota
 	// ByOneSeed takes the best with the first seed and judges it by the other seeds, on the same test classes.
 	ByOneSeed
-	// ByHeldOutClasses takes the best of runs that held training classes out, by these, and judges it on the test
-	// classes, by runs that hold none out: nothing of the test has chosen.
+	// ByHeldOutClasses takes the best on held-out training classes and judges it on the test classes, by runs that hold
+	// no classes out. The test classes have no part in the choice.
 	ByHeldOutClasses
 )
 

@@ -21,8 +21,9 @@ import (
 // so ΔS_ap = ΔS_an = delta exactly, and as all members of a set are alike, its size does not matter.
 func relativeProbe(s, delta float64, others int) (dissect.Embeddings, error) {
 	if !(s >= -1 && s <= 1 && s-delta >= -1 && s-delta <= 1) || others < 0 {
-		return dissect.Embeddings{}, fmt.Errorf("similarities %g and %g with %d others: want similarities in [-1, 1] and a count that is not negative",
-			s, s-delta, others)
+		return dissect.Embeddings{},
+			fmt.Errorf("similarities %g and %g with %d others: want similarities in [-1, 1] and a count that is not negative",
+				s, s-delta, others)
 	}
 	e := dissect.Embeddings{N: 3 + 2*others, Dim: 3 + 2*others,
 		Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
@@ -95,8 +96,8 @@ type RelativeTerm struct {
 	MeanPositive, MeanNegative float64
 }
 
-// RelativeTerms returns the terms of P^sig-ms for the triplets of a batch, mined or as given. The sets are counted from
-// the similarities, by Eq. 12.
+// RelativeTerms returns the terms of P^sig-ms for the triplets of a batch, mined or as given. The sets are counted
+// from the similarities, by Eq. 12.
 func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]RelativeTerm, error) {
 	d, err := dissect.Rule(b, e, dmlx.Rule{Pair: dmlx.PairSigMS, Options: o})
 	if err != nil {
@@ -153,9 +154,9 @@ func least(a, b float64) float64 {
 	return min(a, b)
 }
 
-// VarianceAtFixed returns the share of the variance of y that is left between points of similar x: half the mean square
-// of the difference between neighbors in the order of x, over the variance of y (von Neumann's ratio). Near 0, y is a
-// smooth function of x alone; at 1, x says nothing about y. NaN where y does not vary.
+// VarianceAtFixed returns the share of the variance of y that is left between points of similar x: half the mean
+// square of the difference between neighbors in the order of x, over the variance of y (von Neumann's ratio). Near
+// 0, y is a smooth function of x alone; at 1, x says nothing about y. NaN where y does not vary.
 func VarianceAtFixed(x, y []float64) float64 {
 	n := len(x)
 	order := make([]int, n)

@@ -1,6 +1,6 @@
-// Package paper reproduces the tables and figures of the paper. Each has a file that says which runs it needs, at which
-// learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads them from the
-// store, and hands their numbers to package figures; the command and the notebooks both call it.
+// Package paper reproduces the tables and figures of the paper. Each has a file that says which runs it needs, at
+// which learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads
+// them from the store, and hands their numbers to package figures; the command and the notebooks both call it.
 package paper
 
 import (
@@ -35,7 +35,8 @@ type Report struct {
 	Parts []Part
 	// Table is its study, nil if it has none or several.
 	Table *Table
-	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5 show.
+	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5
+	// show.
 	Results    []*runs.Result
 	Histograms []*runs.Histograms
 }
@@ -111,8 +112,8 @@ func find(name string) (item, error) {
 	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and each
-// is stored as soon as it is done. A call that was stopped can be repeated and goes on.
+// Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and
+// each is stored as soon as it is done. A call that was stopped can be repeated and goes on.
 func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	it, err := find(name)
 	if err != nil {
@@ -166,8 +167,8 @@ func (r *Report) add(t *Table) {
 	}
 }
 
-// Overall returns a progress function for [Request]. It calls show with the share of all runs that is done, from 0 to
-// 1, and a line of text: the current run and the estimated time that all of them still need.
+// Overall returns a progress function for [Request]. It calls show with the share of all runs that is done, from 0
+// to 1, and a line of text: the current run and the estimated time that all of them still need.
 func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 	var mu sync.Mutex
 	var started time.Time

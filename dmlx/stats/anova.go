@@ -13,21 +13,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Observation is one run of a rule, for [Analyse].
+// Observation is one run of a rule, for [Analyze].
 type Observation struct {
 	Direction, Pair, Triplet string // Names of the rule's parts; Triplet with its mask.
 	Value                    float64
 }
 
-// factors are the parts of a rule that an analysis of variance tells apart.
+// factors are the parts of a rule that an analysis of variance separates.
 var factors = [...]string{"direction", "pair weight", "triplet weight"}
 
 func (o Observation) level(factor int) string {
 	return [...]string{o.Direction, o.Pair, o.Triplet}[factor]
 }
 
-// Anova is an analysis of variance of the full grid: how much of what differs between runs goes with the direction,
-// the pair weight and the triplet weight, each by itself and together.
+// Anova is an analysis of variance of the full grid: the share of the differences between runs that goes with the
+// direction, the pair weight and the triplet weight, each by itself and together.
 type Anova struct {
 	Runs, Cells int // Cells are the combinations that have a run.
 	Possible    int // Combinations of all levels.
@@ -66,8 +66,8 @@ type Effect struct {
 	Omega, Low, High float64
 }
 
-// Margin is the estimated marginal mean of a level: the mean over all combinations of the other factors' levels,
-// whether they have runs or not, as the model says.
+// Margin is the estimated marginal mean of a level: the model's mean over all combinations of the other factors'
+// levels, with runs or without.
 type Margin struct {
 	Level string
 	Runs  int
@@ -78,20 +78,19 @@ type Margin struct {
 	Low, High float64
 }
 
-// Analyse makes an analysis of variance by least squares, with sum-to-zero coding and sums of squares of Type II:
-// that of an effect is what it explains beyond all effects that do not contain it (Fox, Applied Regression Analysis,
-// §8.2). So it does not matter how many runs a combination has, and some may have none: what the gaps leave open is
-// missing in an effect's degrees of freedom. Diverged runs have no value and must be left out before.
+// Analyze computes an analysis of variance by least squares, with sum-to-zero coding and sums of squares of Type II: an
+// effect's is what it explains beyond all effects that do not contain it (Fox, Applied Regression Analysis, §8.2).
+// Combinations may have any number of runs, also none; gaps reduce an effect's degrees of freedom. Diverged runs have
+// no value and must be left out before.
 //
-// seeds is how runs of equal combinations differ, in the values' unit, if that is known from elsewhere, as
-// [Grid.Noise] is; with no degrees of freedom it is taken from the observations: from combinations with several
-// runs.
+// seeds is the known noise between runs of equal combinations, in the values' unit. Without degrees of freedom it is
+// estimated from combinations with several runs.
 //
-// A part that is the same in all runs has no effect that could be told, and no degrees of freedom.
+// A part that is the same in all runs has no effect and no degrees of freedom.
 //
-// It fails for values that are not finite, for runs of one combination alone, and where nothing is left over to test
-// against: no combination has two runs, and the two-way interactions explain all there is.
-func Analyse(observations []Observation, seeds Noise) (*Anova, error) {
+// It fails for values that are not finite, for runs of one combination alone, and if nothing is left to test against:
+// no combination has two runs, and the two-way interactions explain everything.
+func Analyze(observations []Observation, seeds Noise) (*Anova, error) {
 	d, err := newDesign(observations)
 	if err != nil {
 		return nil, fmt.Errorf("analysis of variance: %w", err)
@@ -175,7 +174,7 @@ func (f *Effect) test(e Effect, runs int) {
 	f.Low, f.High = share(noncentrality(f.F, d1, d2, 0.975)), share(noncentrality(f.F, d1, d2, 0.025))
 }
 
-// noncentrality is the λ with which a noncentral F is at most f with probability p; 0 where none is as small
+// noncentrality returns the λ with which a noncentral F is at most f with probability p; 0 where none is as small
 // (Steiger, Psychological Methods 9, 2004).
 func noncentrality(f, d1, d2, p float64) float64 {
 	if noncentralF(f, d1, d2, 0) <= p {
@@ -199,8 +198,8 @@ func noncentrality(f, d1, d2, p float64) float64 {
 // grow with its root; at it this and the integral differ by less than 10⁻⁶ for up to a thousand runs.
 const mixtureEnds = 1e4
 
-// noncentralF is the distribution function of F with d1 and d2 degrees of freedom and noncentrality λ: a mixture of
-// beta distributions with Poisson weights, summed where these weigh anything.
+// noncentralF returns the distribution function of F with d1 and d2 degrees of freedom and noncentrality λ: a mixture
+// of beta distributions with Poisson weights, summed where these exceed rounding.
 func noncentralF(f, d1, d2, lambda float64) float64 {
 	if lambda > mixtureEnds {
 		return farNoncentralF(f, d1, d2, lambda)
@@ -218,7 +217,7 @@ func noncentralF(f, d1, d2, lambda float64) float64 {
 	return sum
 }
 
-// poissonReach is where the weights of a Poisson distribution are more than rounding.
+// poissonReach returns the range in which the weights of a Poisson distribution exceed rounding.
 func poissonReach(mean float64) (first, last float64) {
 	reach := 12*math.Sqrt(mean) + 30
 	return math.Floor(max(0, mean-reach)), math.Floor(mean + reach)
@@ -241,7 +240,7 @@ func farNoncentralF(f, d1, d2, lambda float64) float64 {
 	return sum / weights
 }
 
-// design is the runs in a form that models are fitted to.
+// design holds the runs in the form that models are fitted to.
 type design struct {
 	levels [3][]string // By factor, in order of appearance.
 	at     [][3]int    // By run: its levels' numbers.

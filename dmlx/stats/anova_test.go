@@ -30,7 +30,7 @@ func TestAnovaByHand(t *testing.T) {
 			}
 		}
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 			for _, r := range set.Runs {
 				runs = append(runs, Observation{r.Direction, r.Pair, r.Triplet, r.Value})
 			}
-			a, err := Analyse(runs, Noise{})
+			a, err := Analyze(runs, Noise{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestAnovaOfWhatCannotBeTold(t *testing.T) {
 		d := []string{"a", "b"}[i%2]
 		runs = append(runs, Observation{d, d, []string{"x", "y"}[i/2%2], float64(i)})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestAnovaOfTwoParts(t *testing.T) {
 		runs = append(runs, Observation{fmt.Sprint("d", sign(0)), fmt.Sprint("p", sign(1)), "con",
 			10 + 2*sign(0) + sign(1) + sign(0)*sign(1)/2 + sign(2)})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestAnovaErrors(t *testing.T) {
 		"all 2 runs are of a/b/c":               {run("a", "b", "c", 1), run("a", "b", "c", 2)},
 		"2 runs of 2 combinations leave nothin": {run("a", "b", "c", 1), run("b", "a", "d", 1)},
 	} {
-		if _, err := Analyse(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Analyze(runs, Noise{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)
 		}
 	}
@@ -221,7 +221,7 @@ func TestAnovaWithoutNoise(t *testing.T) {
 		at := func(b int) string { return fmt.Sprint(i >> b & 1) }
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i&1) + 0.7})
 	}
-	a, err := Analyse(runs, Noise{})
+	a, err := Analyze(runs, Noise{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestAnovaOfEqualTriples(t *testing.T) {
 		runs = append(runs, Observation{at(0), at(1), at(2), 0.1*float64(i/3&1) + 0.07*float64(i/3>>1&1) + 0.7})
 	}
 	for _, seeds := range []Noise{{}, {Std: 1e-17, Freedom: 16}} {
-		a, err := Analyse(runs, seeds)
+		a, err := Analyze(runs, seeds)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,13 +6,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Noise is how much one measure of runs differs from seed to seed.
+// Noise is the variation of one measure between seeds.
 type Noise struct {
 	Std     float64 // Pooled over groups of runs; NaN if none has several.
 	Freedom int     // Its degrees of freedom.
 }
 
-// pool is the noise of groups of which these are the statistics.
+// PoolNoise returns the standard deviation over seeds, pooled over groups of runs.
 func PoolNoise(groups []Mean) Noise {
 	var n Noise
 	sum := 0.0
@@ -26,7 +26,7 @@ func PoolNoise(groups []Mean) Noise {
 	return n
 }
 
-// around gives a value the interval that the noise gives it, when its variance is the noise's times factor.
+// Around returns a value with its 95 % interval, where the value's variance is factor times the noise's.
 func (n Noise) Around(value, factor float64) Interval {
 	e := Point(value)
 	if n.Freedom > 0 && !math.IsNaN(value) {
@@ -36,8 +36,8 @@ func (n Noise) Around(value, factor float64) Interval {
 	return e
 }
 
-// Difference is a's mean less b's with the 95 % interval that the noise gives it, as if no seed were shared; NaN
-// without runs on either side, and without an interval where there is no noise to judge by.
+// Difference returns a's mean less b's with its 95 % interval, as if no seed were shared. It is NaN without runs on
+// either side, and has no interval without noise.
 func (n Noise) Difference(a, b Mean) Interval {
 	if a.N == 0 || b.N == 0 {
 		return Point(math.NaN())

@@ -176,7 +176,7 @@ func appendixClaims() []Claim {
 // componentKey is a setting of the component tables.
 type componentKey struct{ data, rule string }
 
-// rawData compares Tables 2 to 4 with the sweeps that they are taken from.
+// rawData compares Tables 2 to 4 with the sweeps from which they are taken.
 func rawData(n *Numbers) Finding {
 	covered, best, all := 0, 0, 0
 	var absent []string
@@ -220,7 +220,7 @@ func rawData(n *Numbers) Finding {
 	return f
 }
 
-// sharedCells finds settings that several tables have with different numbers.
+// sharedCells finds settings whose numbers differ between tables.
 func sharedCells(n *Numbers) Finding {
 	byKey := make(map[componentKey][]Fact)
 	var keys []componentKey

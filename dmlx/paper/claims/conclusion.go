@@ -94,7 +94,7 @@ func conclusionClaims() []Claim {
 	}
 }
 
-// inconsistent finds triplet weights whose effect has one sign on one set and the other on the other.
+// inconsistent finds triplet weights with opposite effects on the two data sets.
 func inconsistent(c *comparisons) Finding {
 	sets := c.n.sets(componentSets...)
 	if len(sets) < 2 {

@@ -82,7 +82,7 @@ const hyperparameters = `when $\alpha=2$, $\beta=10$ and $\lambda=0.5$` // Figur
 func tCos(sap, san float64) float64 { return 1 / (1 + math.Exp(sap-san)) } // τ = 1.
 func tCir(sap, san float64) float64 { return 1 / (1 + math.Exp(sap*(2-sap)-san*san)) }
 
-// grid is similarities from 0 to 1, as in the paper's triplet diagrams.
+// similarityGrid returns similarities from 0 to 1, as in the paper's triplet diagrams.
 func similarityGrid() []float64 {
 	const steps = 100
 	out := make([]float64, steps+1)
@@ -92,7 +92,7 @@ func similarityGrid() []float64 {
 	return out
 }
 
-// largest is the largest value of a function over the grid of two similarities.
+// largest returns the largest value of a function over the grid of two similarities.
 func largest(f func(sap, san float64) float64) float64 {
 	out := math.Inf(-1)
 	for _, p := range similarityGrid() {
