@@ -60,7 +60,8 @@ const (
 
 func auditColumns() []Column {
 	return []Column{
-		{Title: "Where", Left: true}, {Title: "The paper says", Left: true, Wrap: 38}, {Title: "Checked", Left: true, Wrap: 30},
+		{Title: "Where", Left: true}, {Title: "The paper says", Left: true, Wrap: 38},
+		{Title: "Checked", Left: true, Wrap: 30},
 		{Group: onPaper, Title: "Verdict"}, {Group: onPaper, Title: "Evidence", Left: true, Wrap: 36},
 		{Group: onRuns, Title: "Verdict"}, {Group: onRuns, Title: "Evidence", Left: true, Wrap: 36},
 	}
@@ -107,9 +108,11 @@ type AuditTotal struct {
 	Paper, Ours []AuditCount
 }
 
-// AuditSummary draws the counts of verdicts by part of the paper. The last row, the sum of the others, stands below a line.
+// AuditSummary draws the counts of verdicts by part of the paper. The last row, the sum of the others, stands below a
+// line.
 func AuditSummary(rows []AuditTotal, caption Markup, provenance string) *Table {
-	t := &Table{Columns: []Column{{Title: "Part", Left: true}, {Title: "Claims"}}, Caption: caption, Provenance: provenance}
+	t := &Table{Columns: []Column{{Title: "Part", Left: true}, {Title: "Claims"}}, Caption: caption,
+		Provenance: provenance}
 	if len(rows) == 0 {
 		return t
 	}

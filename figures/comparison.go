@@ -59,8 +59,10 @@ var components = []struct {
 	shade         func(cells ...*Cell)
 }{
 	{"table2", 2, direction, none, "gradient directions", "$P^{con}$ and $T^{con}$", Red, Shade},
-	{"table3", 3, pairWeight, direction, "pair weights with the Euclidean and the cosine direction", "$T^{con}$", LeafGreen, ShadeAroundMedian},
-	{"table4", 4, tripletWeight, pairWeight, "triplet weights with constant and linear pair weights", `$\mathbf{e^{cos}}$`, BrightSky, Shade},
+	{"table3", 3, pairWeight, direction, "pair weights with the Euclidean and the cosine direction", "$T^{con}$",
+		LeafGreen, ShadeAroundMedian},
+	{"table4", 4, tripletWeight, pairWeight, "triplet weights with constant and linear pair weights",
+		`$\mathbf{e^{cos}}$`, BrightSky, Shade},
 }
 
 // Comparison is one of the paper's tables of components with ours beside the paper's numbers.
@@ -77,8 +79,8 @@ type Comparison struct {
 }
 
 // Compare sets ours, as mean ± sample standard deviation over seeds, beside the numbers of one of the paper's tables:
-// "table2", Recall@1 of the directions; "table3", of the pair weights; "table4", of the triplet weights. Rows, columns and
-// data sets stand in the order of the entries.
+// "table2", Recall@1 of the directions; "table3", of the pair weights; "table4", of the triplet weights. Rows, columns
+// and data sets stand in the order of the entries.
 func Compare(table string, entries []Entry, provenance string) (*Comparison, error) {
 	c := &Comparison{kind: -1, provenance: provenance}
 	var names []string
@@ -148,7 +150,8 @@ func (c *Comparison) fill(entries []Entry) error {
 			continue
 		}
 		parts := strings.Split(e.Rule, "/")
-		r, err := Paper(PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction], Pair: parts[pairWeight], Triplet: parts[tripletWeight]})
+		r, err := Paper(PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction],
+			Pair: parts[pairWeight], Triplet: parts[tripletWeight]})
 		if err != nil {
 			return err
 		}
@@ -169,11 +172,13 @@ func (c *Comparison) agree() ([]Markup, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, fmt.Sprintf("Order on %s%s against the paper's on %s (Spearman): %s.", set, c.columnLabel(" with ", j), c.papers[i], a))
+			out = append(out, fmt.Sprintf("Order on %s%s against the paper's on %s (Spearman): %s.", set,
+				c.columnLabel(" with ", j), c.papers[i], a))
 		}
 	}
 	if out != nil {
-		out = append(out, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several seeds. p: how often a random order agrees as well.")
+		out = append(out, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several "+
+			"seeds. p: how often a random order agrees as well.")
 	}
 	return out, nil
 }
@@ -194,15 +199,16 @@ func (c *Comparison) setLabel(set int) string {
 	return c.sets[set] + " beside " + c.papers[set]
 }
 
-// Table is the comparison in the paper's own shape, shaded as in the paper: all of a data set's cells together, ours and
-// the paper's each by themselves.
+// Table is the comparison in the paper's own shape, shaded as in the paper: all of a data set's cells together, ours
+// and the paper's each by themselves.
 func (c *Comparison) Table() *Table {
 	kind := components[c.kind]
 	titles := make([]Markup, len(c.columns))
 	for j := range titles {
 		titles[j] = c.columnLabel("", j)
 	}
-	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell { return Scored(scores[column][row]) }, kind.shade)
+	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell { return Scored(scores[column][row]) },
+		kind.shade)
 	t.Caption = fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", kind.number, kind.compared, kind.held)
 	t.Notes, t.Tint = c.agreements, kind.tint
 	return t
@@ -229,7 +235,8 @@ func (c *Comparison) Gains() *Table {
 		return gain(scores[column][row], scores[column][0])
 	}, nil)
 	t.Caption = fmt.Sprintf("Table %d as differences of Recall@1 to the first row of each column, in points.", kind.number)
-	t.Notes = []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in twenty where nothing differs."}
+	t.Notes = []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in " +
+		"twenty where nothing differs."}
 	return t
 }
 
@@ -254,9 +261,10 @@ func gain(a, b stats.Mean) Cell {
 	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d), signed(d-half), signed(d+half)), Bold: math.Abs(d) > half}
 }
 
-// lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by column
-// and row; shade is given all of a data set's, unless it is nil.
-func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, column, row int) Cell, shade func(cells ...*Cell)) *Table {
+// lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by
+// column and row; shade is given all of a data set's, unless it is nil.
+func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, column, row int) Cell,
+	shade func(cells ...*Cell)) *Table {
 	kind := components[c.kind]
 	across := kind.columns == none
 	t := &Table{Provenance: c.provenance}
@@ -313,8 +321,8 @@ func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, colum
 	return t
 }
 
-// Plot draws the comparison: a panel for each data set, and for each column of it, with ours and the paper's numbers, mean
-// and standard deviation.
+// Plot draws the comparison: a panel for each data set, and for each column of it, with ours and the paper's numbers,
+// mean and standard deviation.
 func (c *Comparison) Plot() *Figure {
 	kind := components[c.kind]
 	var panels [][]*plot.Plot // In lines.
@@ -435,7 +443,7 @@ func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
 type whiskers struct {
 	scores []stats.Mean
 	shift  float64
-	colour color.NRGBA
+	color  color.NRGBA
 	shape  draw.GlyphDrawer
 }
 
@@ -445,14 +453,16 @@ func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
 		at := y(w.shift - float64(i))
 		if math.IsNaN(s.Mean) {
 			if s.Diverged > 0 {
-				c.FillText(aligned(style(noteSize, w.colour), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 4, Y: at}, "diverged")
+				c.FillText(aligned(style(noteSize, w.color), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 4, Y: at},
+					"diverged")
 			}
 			continue
 		}
 		if s.Std > 0 {
-			c.StrokeLine2(stroke(w.colour, 1.4), x(s.Mean-s.Std), at, x(s.Mean+s.Std), at)
+			c.StrokeLine2(stroke(w.color, 1.4), x(s.Mean-s.Std), at, x(s.Mean+s.Std), at)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: w.colour, Radius: vg.Points(3.2), Shape: ringed{w.shape}}, vg.Point{X: x(s.Mean), Y: at})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: w.color, Radius: vg.Points(3.2), Shape: ringed{w.shape}},
+			vg.Point{X: x(s.Mean), Y: at})
 	}
 }
 
@@ -471,9 +481,9 @@ func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 }
 
 type keyed struct {
-	name   Markup
-	colour color.NRGBA
-	shape  draw.GlyphDrawer
+	name  Markup
+	color color.NRGBA
+	shape draw.GlyphDrawer
 }
 
 // key writes a legend in one line at the top right.
@@ -486,7 +496,7 @@ func key(c draw.Canvas, entries []keyed) {
 		at := vg.Point{X: x, Y: c.Max.Y - 6}
 		c.FillText(s, at, e.name)
 		x -= 9
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: e.colour, Radius: vg.Points(3), Shape: e.shape}, vg.Point{X: x, Y: at.Y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: e.color, Radius: vg.Points(3), Shape: e.shape}, vg.Point{X: x, Y: at.Y})
 		x -= 16
 	}
 }

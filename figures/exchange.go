@@ -56,11 +56,13 @@ func checkExchanges(sets []ExchangeSet) error {
 	for _, s := range sets {
 		for _, l := range s.Losses {
 			if len(l.Exchanged) != len(first.Exchanged) {
-				return fmt.Errorf("exchanges of %s on %s: %d, others have %d", l.Loss, s.Data, len(l.Exchanged), len(first.Exchanged))
+				return fmt.Errorf("exchanges of %s on %s: %d, others have %d", l.Loss, s.Data, len(l.Exchanged),
+					len(first.Exchanged))
 			}
 			for i, e := range l.Exchanged {
 				if e.Part != first.Exchanged[i].Part {
-					return fmt.Errorf("exchanges of %s on %s: %q where others have %q", l.Loss, s.Data, e.Part, first.Exchanged[i].Part)
+					return fmt.Errorf("exchanges of %s on %s: %q where others have %q", l.Loss, s.Data, e.Part,
+						first.Exchanged[i].Part)
 				}
 			}
 		}
@@ -75,8 +77,10 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 	}
 	t := &Table{
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Loss", Left: true}, {Title: "as published"}},
-		Caption: "Recall@1 in percent of losses as published, and the points that it changes by when one part of a loss is exchanged.",
-		Notes: append([]Markup{"In brackets: 95 % by the standard deviation over seeds, pooled over a data set's losses. Bold: zero is outside, which is so for one in " +
+		Caption: "Recall@1 in percent of losses as published, and the points that it changes by when one part of a loss " +
+			"is exchanged.",
+		Notes: append([]Markup{"In brackets: 95 % by the standard deviation over seeds, pooled over a data set's losses. " +
+			"Bold: zero is outside, which is so for one in " +
 			"twenty where nothing differs."}, notes...),
 		Provenance: provenance,
 	}
@@ -107,8 +111,8 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 }
 
 var (
-	exchangeColours = []color.NRGBA{Blue, Vermilion, Green, Purple}
-	exchangeShapes  = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}}
+	exchangeColors = []color.NRGBA{Blue, Vermilion, Green, Purple}
+	exchangeShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}}
 )
 
 // ExchangeGains draws what an exchanged part changes: a panel for each data set, a row for each loss, a mark with its
@@ -148,10 +152,12 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	}
 	var keys []gridLine
 	for i, e := range sets[0].Losses[0].Exchanged {
-		keys = append(keys, gridLine{e.label(), look{color: exchangeColours[i%len(exchangeColours)], shape: exchangeShapes[i%len(exchangeShapes)]}})
+		keys = append(keys, gridLine{e.label(), look{color: exchangeColors[i%len(exchangeColors)],
+			shape: exchangeShapes[i%len(exchangeShapes)]}})
 	}
 	return &Figure{
-		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt, Provenance: provenance,
+		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
+		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			gridKeys(columns(c, 0, 1)[0], keys)
 			c.Max.Y -= 20
@@ -174,11 +180,12 @@ func (m exchangeMarks) Plot(c draw.Canvas, p *plot.Plot) {
 				continue
 			}
 			at := y(-float64(i) - 0.24*(float64(k)-float64(n-1)/2))
-			colour := exchangeColours[k%len(exchangeColours)]
+			hue := exchangeColors[k%len(exchangeColors)]
 			if !math.IsNaN(e.Gain.Low) && !math.IsNaN(e.Gain.High) {
-				c.StrokeLine2(stroke(colour, 1.2), x(e.Gain.Low), at, x(e.Gain.High), at)
+				c.StrokeLine2(stroke(hue, 1.2), x(e.Gain.Low), at, x(e.Gain.High), at)
 			}
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: colour, Radius: vg.Points(3), Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Value), Y: at})
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: hue, Radius: vg.Points(3),
+				Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Value), Y: at})
 		}
 	}
 }

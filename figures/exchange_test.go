@@ -13,14 +13,18 @@ func someExchanges() []ExchangeSet {
 		return Exchanged{Part: part, Score: stats.Mean{Mean: 70 + at, Std: 1, N: 3}, Gain: intervalOf(at, at-half, at+half)}
 	}
 	missing := Exchanged{Part: "triplet=cir", Score: Missing, Gain: stats.Point(math.NaN())}
-	diverged := Exchanged{Part: "pair=lin-ms", Score: stats.Mean{Mean: math.NaN(), Diverged: 3}, Gain: stats.Point(math.NaN())}
+	diverged := Exchanged{Part: "pair=lin-ms", Score: stats.Mean{Mean: math.NaN(), Diverged: 3},
+		Gain: stats.Point(math.NaN())}
 	return []ExchangeSet{
 		{Data: "minicar", Losses: []ExchangedLoss{
-			{Loss: "InfoNCE", Published: stats.Mean{Mean: 70, Std: 1, N: 3}, Exchanged: []Exchanged{gain("direction=cos-orth", 1.2, 2), gain("pair=lin-ms", -3, 2), missing}},
-			{Loss: "Proxy-Anchor", Published: stats.Mean{Mean: 66, Std: 2, N: 3}, Exchanged: []Exchanged{gain("direction=cos-orth", 0.2, 2), diverged, gain("triplet=cir", 4, 2)}},
+			{Loss: "InfoNCE", Published: stats.Mean{Mean: 70, Std: 1, N: 3},
+				Exchanged: []Exchanged{gain("direction=cos-orth", 1.2, 2), gain("pair=lin-ms", -3, 2), missing}},
+			{Loss: "Proxy-Anchor", Published: stats.Mean{Mean: 66, Std: 2, N: 3},
+				Exchanged: []Exchanged{gain("direction=cos-orth", 0.2, 2), diverged, gain("triplet=cir", 4, 2)}},
 		}},
 		{Data: "minishop", Losses: []ExchangedLoss{
-			{Loss: "InfoNCE", Published: stats.Mean{Mean: 80, N: 1}, Exchanged: []Exchanged{gain("direction=cos-orth", -1, 1), gain("pair=lin-ms", 0, 1), gain("triplet=cir", 2, 1)}},
+			{Loss: "InfoNCE", Published: stats.Mean{Mean: 80, N: 1},
+				Exchanged: []Exchanged{gain("direction=cos-orth", -1, 1), gain("pair=lin-ms", 0, 1), gain("triplet=cir", 2, 1)}},
 		}},
 	}
 }
@@ -28,7 +32,8 @@ func someExchanges() []ExchangeSet {
 func TestExchanges(t *testing.T) {
 	f, err := ExchangeGains(someExchanges(), "preset quick · made-up numbers")
 	checkGolden(t, "exchanges", f, err)
-	if !strings.Contains(f.Alt, "minicar, Proxy-Anchor, triplet=cir: 4.0 [2.0") || !strings.Contains(f.Alt, "pair=lin-ms: –") {
+	if !strings.Contains(f.Alt, "minicar, Proxy-Anchor, triplet=cir: 4.0 [2.0") ||
+		!strings.Contains(f.Alt, "pair=lin-ms: –") {
 		t.Error(f.Alt)
 	}
 	table, err := Exchanges(someExchanges(), []string{"A note."}, "")
@@ -57,13 +62,15 @@ func TestExchanges(t *testing.T) {
 func TestRecommendations(t *testing.T) {
 	t.Parallel()
 	table, err := Recommendations("Ours", []Recommended{
-		{Data: "minicar", How: "by test recall", Objective: "cos/lin/cir", Of: 9, Score: stats.Mean{Mean: 71, Std: 1, N: 3}, Against: stats.Mean{Mean: 70, Std: 1, N: 3}, Gain: intervalOf(1, -1, 3)},
+		{Data: "minicar", How: "by test recall", Objective: "cos/lin/cir", Of: 9, Score: stats.Mean{Mean: 71, Std: 1, N: 3},
+			Against: stats.Mean{Mean: 70, Std: 1, N: 3}, Gain: intervalOf(1, -1, 3)},
 		{Data: "minishop", How: "by test recall", Score: Missing, Against: Missing, Gain: stats.Point(math.NaN())},
 	}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := table.String(); !strings.Contains(text, "cos/lin/cir") || !strings.Contains(text, "1.0 [−1.0") || table.Rows[0][6].Bold {
+	if text := table.String(); !strings.Contains(text, "cos/lin/cir") || !strings.Contains(text, "1.0 [−1.0") ||
+		table.Rows[0][6].Bold {
 		t.Error(text)
 	}
 	if _, err := Recommendations("Ours", nil, nil, ""); err == nil {

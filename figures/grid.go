@@ -27,9 +27,9 @@ type GridSet struct {
 // GridMark is a rule that stands out, and why. Without a rule it keeps its place.
 type GridMark struct{ Name, Rule string }
 
-// gridFrames are how marks are framed: by colour and by dashes, so that either is enough.
+// gridFrames are how marks are framed: by color and by dashes, so that either is enough.
 var gridFrames = []struct {
-	colour color.NRGBA
+	color  color.NRGBA
 	dashes []vg.Length
 }{{ink, nil}, {Vermilion, []vg.Length{3.2, 1.6}}, {Purple, []vg.Length{1.1, 1.3}}}
 
@@ -41,8 +41,8 @@ const (
 )
 
 // GridMap draws the full grid as a heat map: a block for each direction, in which a row is a pair weight and a column a
-// triplet weight, with Recall@1 in each cell; a line of blocks for each data set, each with colours of its own. Rules
-// without a run are empty, diverged ones crossed. The colours of few very low scores are those of the twentieth lowest
+// triplet weight, with Recall@1 in each cell; a line of blocks for each data set, each with colors of its own. Rules
+// without a run are empty, diverged ones crossed. The colors of few very low scores are those of the twentieth lowest
 // of a hundred, so that the others can be told apart.
 func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
@@ -56,7 +56,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 				s.Data, len(s.Directions), len(s.Pairs), len(s.Triplets))
 		}
 		if len(s.Marks) > len(gridFrames) {
-			return nil, fmt.Errorf("grid on %s: %d rules are marked, there are frames for %d", s.Data, len(s.Marks), len(gridFrames))
+			return nil, fmt.Errorf("grid on %s: %d rules are marked, there are frames for %d", s.Data, len(s.Marks),
+				len(gridFrames))
 		}
 		blocks := vg.Length(len(s.Directions))
 		width = max(width, gridLeft+blocks*gridCellWidth*vg.Length(len(s.Triplets))+(blocks-1)*gridGap+barRoom+8)
@@ -69,7 +70,8 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	s := style(noteSize, quiet)
 	return &Figure{
 		Width: max(width, s.Width(provenance)) + 2*margin, Height: height + 2*margin,
-		Alt:        "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns triplet weights." + words.String(),
+		Alt: "The full grid of rules as a heat map of Recall@1: blocks are directions, rows pair weights, columns " +
+			"triplet weights." + words.String(),
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			gridLegend(c, sets)
@@ -82,7 +84,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	}, nil
 }
 
-// reach is the range of colours.
+// reach is the range of colors.
 func (s GridSet) reach() (low, high float64, cut bool) {
 	var means []float64
 	for _, score := range s.Scores {
@@ -170,9 +172,10 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 
 func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
-	colours := bar{low: low, high: high, colors: viridis}
+	scale := bar{low: low, high: high, colors: viridis}
 	cell := func(block, row, column int) vg.Rectangle {
-		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) + gridCellWidth*vg.Length(column)
+		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
+			gridCellWidth*vg.Length(column)
 		y := top - gridHead - gridCellHeight*vg.Length(row)
 		return vg.Rectangle{Min: vg.Point{X: x, Y: y - gridCellHeight}, Max: vg.Point{X: x + gridCellWidth, Y: y}}
 	}
@@ -181,17 +184,19 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	value := aligned(style(6.8, ink), text.XCenter, text.YCenter)
 	for b, direction := range s.Directions {
 		first, last := cell(b, 0, 0), cell(b, 0, lastColumn)
-		c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom), vg.Point{X: (first.Min.X + last.Max.X) / 2, Y: first.Max.Y + 6}, DirectionLabel(direction))
+		c.FillText(aligned(style(labelSize, ink), text.XCenter, text.YBottom),
+			vg.Point{X: (first.Min.X + last.Max.X) / 2, Y: first.Max.Y + 6}, DirectionLabel(direction))
 		for i, pair := range s.Pairs {
 			if b == 0 {
-				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCentre(cell(0, i, 0)).Y}, PairLabel(pair))
+				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
+					vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCentre(cell(0, i, 0)).Y}, PairLabel(pair))
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
 				score, made := s.Scores[direction+"/"+pair+"/"+triplet]
 				switch {
 				case made && !math.IsNaN(score.Mean):
-					k := colours.at(score.Mean)
+					k := scale.at(score.Mean)
 					c.SetColor(k)
 					c.Fill(r.Path())
 					value.Color = ink
@@ -226,11 +231,12 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	data := c
 	data.Min = cell(len(s.Directions)-1, lastRow, 0).Min
 	data.Max = cell(len(s.Directions)-1, 0, lastColumn).Max
-	colours.label = "R@1, %"
+	scale.label = "R@1, %"
 	if cut {
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), vg.Point{X: data.Max.X + 13, Y: data.Min.Y - 3}, "and less")
+		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), vg.Point{X: data.Max.X + 13, Y: data.Min.Y - 3},
+			"and less")
 	}
-	colours.draw(data, c)
+	scale.draw(data, c)
 }
 
 // gridSame counts the marks of a rule.
@@ -248,11 +254,11 @@ func gridCentre(r vg.Rectangle) vg.Point {
 	return vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}
 }
 
-// gridFrame draws a frame on a light ground, so that it stands out from every colour.
+// gridFrame draws a frame on a light ground, so that it stands out from every color.
 func gridFrame(c draw.Canvas, r vg.Rectangle, kind int) {
 	corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
 	c.StrokeLines(stroke(paper, 2.8), corners)
-	c.StrokeLines(stroke(gridFrames[kind].colour, 1.6, gridFrames[kind].dashes...), corners)
+	c.StrokeLines(stroke(gridFrames[kind].color, 1.6, gridFrames[kind].dashes...), corners)
 }
 
 // gridEmpty is a cell without a run.

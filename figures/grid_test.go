@@ -26,7 +26,8 @@ func gridScores(shift float64) map[string]stats.Mean {
 		for j, p := range gridLevels[1] {
 			for k, w := range gridLevels[2] {
 				if (7*i+3*j+5*k)%6 != 0 {
-					scores[d+"/"+p+"/"+w] = stats.Mean{Mean: shift + 2*float64(i) + 3*math.Sin(float64(j)) + float64(k)/2 - float64(i*j)/4, N: 1}
+					scores[d+"/"+p+"/"+w] = stats.Mean{Mean: shift + 2*float64(i) + 3*math.Sin(float64(j)) +
+						float64(k)/2 - float64(i*j)/4, N: 1}
 				}
 			}
 		}
@@ -37,15 +38,20 @@ func gridScores(shift float64) map[string]stats.Mean {
 }
 
 func TestGridMap(t *testing.T) {
-	marks := []GridMark{{"the best", "cos-orth/lin/cir+sc2"}, {"the paper's choice", "cos-orth/lin-ms/cir"}, {"one part at a time", "cos-orth/lin/cir+sc2"}}
+	marks := []GridMark{{"the best", "cos-orth/lin/cir+sc2"}, {"the paper's choice", "cos-orth/lin-ms/cir"},
+		{"one part at a time", "cos-orth/lin/cir+sc2"}}
 	sets := []GridSet{
-		{Data: "minicar", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Scores: gridScores(70), Marks: marks},
-		{Data: "minishop", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Marks: []GridMark{{}, marks[1]},
-			Scores: map[string]stats.Mean{"cos/con/con": {Mean: 80, N: 1}, "cos/lin/con": {Mean: 82, N: 1}, "euc/lin/con": {Mean: 85, N: 1}}},
+		{Data: "minicar", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2], Scores: gridScores(70),
+			Marks: marks},
+		{Data: "minishop", Directions: gridLevels[0], Pairs: gridLevels[1], Triplets: gridLevels[2],
+			Marks: []GridMark{{}, marks[1]},
+			Scores: map[string]stats.Mean{"cos/con/con": {Mean: 80, N: 1}, "cos/lin/con": {Mean: 82, N: 1},
+				"euc/lin/con": {Mean: 85, N: 1}}},
 	}
 	f, err := GridMap(sets, somewhere)
 	checkGolden(t, "gridmap", f, err)
-	for _, want := range []string{"minicar: 138 of 168 rules, from below ", "1 diverged; the best: cos-orth/lin/cir+sc2 with ", "minishop: 3 of 168 rules, from 80.0 to 85.0 %"} {
+	for _, want := range []string{"minicar: 138 of 168 rules, from below ",
+		"1 diverged; the best: cos-orth/lin/cir+sc2 with ", "minishop: 3 of 168 rules, from 80.0 to 85.0 %"} {
 		if !strings.Contains(f.Alt, want) {
 			t.Errorf("%q lacks %q", f.Alt, want)
 		}
@@ -88,7 +94,8 @@ func TestGridEffects(t *testing.T) {
 }
 
 func gridProfile(lines, points int, over ...string) GridProfile {
-	p := GridProfile{Lines: lines, Points: points, LineNames: gridLevels[lines], PointNames: gridLevels[points], Over: over}
+	p := GridProfile{Lines: lines, Points: points, LineNames: gridLevels[lines], PointNames: gridLevels[points],
+		Over: over}
 	for i := range p.LineNames {
 		var line []stats.Interval
 		for j := range p.PointNames {
@@ -102,14 +109,16 @@ func gridProfile(lines, points int, over ...string) GridProfile {
 }
 
 func TestGridInteractions(t *testing.T) {
-	set := GridInteraction{"minicar", []GridProfile{gridProfile(0, 1, gridLevels[2]...), gridProfile(1, 2, "cos"), gridProfile(0, 2, gridLevels[1]...)}}
+	set := GridInteraction{"minicar", []GridProfile{gridProfile(0, 1, gridLevels[2]...), gridProfile(1, 2, "cos"),
+		gridProfile(0, 2, gridLevels[1]...)}}
 	other := set
 	other.Data = "minishop"
 	f, err := GridInteractions([]GridInteraction{set, other}, somewhere)
 	checkGolden(t, "gridinteractions", f, err)
 	short := gridProfile(0, 1)
 	short.Means[2] = short.Means[2][1:]
-	for name, bad := range map[string]GridProfile{"one part twice": gridProfile(1, 1), "no such part": {Lines: 0, Points: 3}, "a short line": short} {
+	for name, bad := range map[string]GridProfile{"one part twice": gridProfile(1, 1),
+		"no such part": {Lines: 0, Points: 3}, "a short line": short} {
 		if _, err := GridInteractions([]GridInteraction{{"minicar", []GridProfile{bad}}}, ""); err == nil {
 			t.Errorf("%s was drawn", name)
 		}
@@ -143,7 +152,8 @@ func TestHolm(t *testing.T) {
 	for _, c := range []struct {
 		p    []float64
 		want float64
-	}{{[]float64{0.04, 0.01, 0.03, 0.02}, 0.01}, {[]float64{0.012, 0.016, 0.024}, 0.024}, {[]float64{0.2}, -1}, {nil, -1}} {
+	}{{[]float64{0.04, 0.01, 0.03, 0.02}, 0.01}, {[]float64{0.012, 0.016, 0.024}, 0.024}, {[]float64{0.2}, -1},
+		{nil, -1}} {
 		if got := holm(c.p, 0.05); got != c.want {
 			t.Errorf("%v: %g, want %g", c.p, got, c.want)
 		}
@@ -153,8 +163,10 @@ func TestHolm(t *testing.T) {
 func TestGridTables(t *testing.T) {
 	none := stats.Point(math.NaN())
 	rules := []GridRule{
-		{"minicar", "cos/lin/cir", "best", 1, meanOf(81.2, 0, 1, 0), meanOf(79.5, 0.7, 2, 0), intervalOf(79.5, 78.1, 80.9), none},
-		{"minicar", "cos-orth/lin-ms/cir", "the paper's", 12, meanOf(78.9, 0, 1, 0), meanOf(78.8, 0.2, 2, 0), intervalOf(78.8, 77.4, 80.2), intervalOf(0.7, -1.2, 2.6)},
+		{"minicar", "cos/lin/cir", "best", 1, meanOf(81.2, 0, 1, 0), meanOf(79.5, 0.7, 2, 0), intervalOf(79.5, 78.1, 80.9),
+			none},
+		{"minicar", "cos-orth/lin-ms/cir", "the paper's", 12, meanOf(78.9, 0, 1, 0), meanOf(78.8, 0.2, 2, 0),
+			intervalOf(78.8, 77.4, 80.2), intervalOf(0.7, -1.2, 2.6)},
 		{"minicar", "euc/sig-ms/con", "worst", 167, meanOf(70.0, 0, 1, 0), Missing, none, intervalOf(9.5, 7.5, 11.5)},
 		{"minishop", "euc/sig-ms/cir", "best", 0, meanOf(math.NaN(), 0, 0, 1), Missing, none, none},
 	}
@@ -166,8 +178,9 @@ func TestGridTables(t *testing.T) {
 	if _, err := GridChoices(rules, nil, ""); err == nil {
 		t.Error("a rule without parts was taken")
 	}
-	gap := GridGap{"minicar", "cos", "euc", gridLevels[1], []stats.Interval{intervalOf(5.7, 4.1, 7.3), intervalOf(1.2, -0.4, 2.8),
-		intervalOf(0.8, -0.8, 2.4), intervalOf(-0.04, -1.6, 1.6), intervalOf(2.8, 1.2, 4.4), none}, []string{"con"}}
+	gap := GridGap{"minicar", "cos", "euc", gridLevels[1],
+		[]stats.Interval{intervalOf(5.7, 4.1, 7.3), intervalOf(1.2, -0.4, 2.8),
+			intervalOf(0.8, -0.8, 2.4), intervalOf(-0.04, -1.6, 1.6), intervalOf(2.8, 1.2, 4.4), none}, []string{"con"}}
 	other := gap
 	other.Data, other.Over = "minishop", gridLevels[2]
 	gaps, err := GridGaps([]GridGap{gap, other}, somewhere)
@@ -179,6 +192,7 @@ func TestGridTables(t *testing.T) {
 		}
 	}
 	counts := GridCounts([]GridCount{{"minicar", 168, 26, 26, 78, 2, 1, 76.1, 2.7, 71.5, 79.4, 1.1, 0.83},
-		{"minishop", 168, 0, 0, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}}, []Markup{"a note."}, somewhere)
+		{"minishop", 168, 0, 0, 0, 0, 0, math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}},
+		[]Markup{"a note."}, somewhere)
 	checkText(t, "gridcounts", counts, nil)
 }

@@ -20,8 +20,9 @@ type GridMargins struct {
 	Mean   float64 // Of the directions' means: what the others are above or below.
 }
 
-// GridEffects draws main effects: the marginal mean of each direction, pair weight and triplet weight, with its interval,
-// about the mean of the directions' means, in which every rule counts once. The panels of a data set have one scale.
+// GridEffects draws main effects: the marginal mean of each direction, pair weight and triplet weight, with its
+// interval, about the mean of the directions' means, in which every rule counts once. The panels of a data set have one
+// scale.
 func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
 		return nil, fmt.Errorf("main effects: there is no data set")
@@ -96,7 +97,8 @@ func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
 		if !math.IsNaN(v.Low) && !math.IsNaN(v.High) {
 			c.StrokeLine2(stroke(Blue, 1.4), x(v.Low), at, x(v.High), at)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: vg.Points(3.2), Shape: ringed{draw.CircleGlyph{}}}, vg.Point{X: x(v.Value), Y: at})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Blue, Radius: vg.Points(3.2), Shape: ringed{draw.CircleGlyph{}}},
+			vg.Point{X: x(v.Value), Y: at})
 	}
 }
 
@@ -307,12 +309,14 @@ func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 				c.StrokeLine2(stroke(look.color, 0.7), at(k), y(v.Low), at(k), y(v.High))
 			}
 			if k > 0 && !math.IsNaN(line[k-1].Value) {
-				c.StrokeLines(stroke(look.color, 1.2, look.dashes...), []vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
+				c.StrokeLines(stroke(look.color, 1.2, look.dashes...),
+					[]vg.Point{{X: at(k - 1), Y: y(line[k-1].Value)}, {X: at(k), Y: y(v.Value)}})
 			}
 		}
 		for k, v := range line {
 			if !math.IsNaN(v.Value) {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.7), Shape: look.shape}, vg.Point{X: at(k), Y: y(v.Value)})
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: look.color, Radius: vg.Points(2.7), Shape: look.shape},
+					vg.Point{X: at(k), Y: y(v.Value)})
 			}
 		}
 	}
@@ -329,7 +333,8 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {
 		c.StrokeLines(stroke(l.color, 1.2, l.dashes...), []vg.Point{{X: x, Y: y}, {X: x + 15, Y: y}})
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(2.7), Shape: l.shape}, vg.Point{X: x + 7.5, Y: y})
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(2.7), Shape: l.shape},
+			vg.Point{X: x + 7.5, Y: y})
 		c.FillText(s, vg.Point{X: x + 18, Y: y}, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}

@@ -26,12 +26,14 @@ type GridVariance struct {
 	Notes   []Markup // Stand under the table.
 }
 
-// GridAnova is the table of the analyses of variance of some data sets' grids. Bold is what is significant at 0.05 after
-// Holm's correction over the table's tests.
+// GridAnova is the table of the analyses of variance of some data sets' grids. Bold is what is significant at 0.05
+// after Holm's correction over the table's tests.
 func GridAnova(sets []GridVariance, provenance string) *Table {
 	t := &Table{
-		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Source", Left: true}, {Title: "df"}, {Title: "df of the full grid"},
-			{Title: "sum of squares"}, {Title: "mean square"}, {Title: "$F$"}, {Title: "$p$"}, {Title: "partial $\\omega^2$ [95 %]"}},
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Source", Left: true}, {Title: "df"},
+			{Title: "df of the full grid"},
+			{Title: "sum of squares"}, {Title: "mean square"}, {Title: "$F$"}, {Title: "$p$"},
+			{Title: "partial $\\omega^2$ [95 %]"}},
 		Caption:    "Analysis of variance of Recall@1, in points: main effects and interactions of the parts of a rule.",
 		Provenance: provenance,
 	}
@@ -46,7 +48,8 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 	significant := holm(tests, 0.05)
 	for _, s := range sets {
 		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
-			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"), Text("–"), Text("–"), Text("–")}
+			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"),
+				Text("–"), Text("–"), Text("–")}
 			if e.Full < 0 {
 				row[3] = Text("–")
 			}
@@ -68,9 +71,11 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 			t.Notes = append(t.Notes, s.Data+": "+n)
 		}
 	}
-	t.Notes = append(t.Notes, "Sums of squares are of Type II: what an effect explains beyond all that do not contain it. Where degrees of freedom are fewer than "+
+	t.Notes = append(t.Notes, "Sums of squares are of Type II: what an effect explains beyond all that do not contain "+
+		"it. Where degrees of freedom are fewer than "+
 		"those of the full grid, runs are missing, and the test is of the part that can be told.",
-		"$\\omega^2$ is the effect's share of the variance of effect and error, with a 95 % interval by the noncentral $F$ distribution. "+
+		"$\\omega^2$ is the effect's share of the variance of effect and error, with a 95 % interval by the noncentral "+
+			"$F$ distribution. "+
 			"Bold: significant at 0.05 after Holm's correction over this table.")
 	return t
 }
@@ -140,7 +145,8 @@ func (r GridRule) cells() ([]Cell, error) {
 
 // GridEnds is the table of the best and the worst rules by one seed, with what other seeds say of them.
 func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
-	t := &Table{Columns: append(gridRuleColumns(), Column{Title: "other seeds"}, Column{Title: "change"}), Tint: LeafGreen, Notes: notes, Provenance: provenance,
+	t := &Table{Columns: append(gridRuleColumns(), Column{Title: "other seeds"}, Column{Title: "change"}),
+		Tint: LeafGreen, Notes: notes, Provenance: provenance,
 		Caption: "The best and the worst rules by one seed, and what they do with others: Recall@1 in percent."}
 	shaded := make(map[string][]int)
 	for i, r := range rules {
@@ -168,7 +174,8 @@ func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, erro
 func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
 	columns := gridRuleColumns()
 	columns[1].Merged = false
-	t := &Table{Columns: append(columns, Column{Title: "other seeds [95 %]"}, Column{Title: "behind the best [95 %]"}), Notes: notes, Provenance: provenance,
+	t := &Table{Columns: append(columns, Column{Title: "other seeds [95 %]"}, Column{Title: "behind the best [95 %]"}),
+		Notes: notes, Provenance: provenance,
 		Caption: "One part at a time against the whole grid: Recall@1 in percent, distances in points."}
 	for i, r := range rules {
 		row, err := r.cells()
@@ -195,9 +202,11 @@ type GridGap struct {
 
 // GridGaps is the table of gaps between directions by pair weight. Bold gaps do not hold zero.
 func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
-	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}}, Provenance: provenance,
-		Caption: "Gaps of Recall@1 between directions by pair weight, in points.",
-		Notes:   []Markup{"In brackets: 95 % by the noise of seeds. Bold: zero is outside, which is so for one in twenty where nothing differs."}}
+	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}},
+		Provenance: provenance,
+		Caption:    "Gaps of Recall@1 between directions by pair weight, in points.",
+		Notes: []Markup{"In brackets: 95 % by the noise of seeds. Bold: zero is outside, which is so for one in twenty " +
+			"where nothing differs."}}
 	if len(gaps) == 0 {
 		return nil, fmt.Errorf("gaps: there are none")
 	}
@@ -207,7 +216,8 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 	t.Columns = append(t.Columns, Column{Title: "over", Left: true})
 	for i, g := range gaps {
 		if strings.Join(g.Pairs, " ") != strings.Join(gaps[0].Pairs, " ") || len(g.Gaps) != len(g.Pairs) {
-			return nil, fmt.Errorf("gaps on %s: %d of %d pair weights, others have %v", g.Data, len(g.Gaps), len(g.Pairs), gaps[0].Pairs)
+			return nil, fmt.Errorf("gaps on %s: %d of %d pair weights, others have %v", g.Data, len(g.Gaps), len(g.Pairs),
+				gaps[0].Pairs)
 		}
 		row := []Cell{Text(g.Data), Text(DirectionLabel(g.Better) + " − " + DirectionLabel(g.Worse))}
 		for _, v := range g.Gaps {
@@ -263,7 +273,8 @@ func GridCounts(counts []GridCount, notes []Markup, provenance string) *Table {
 		}},
 		{"standard deviation between rules", func(c GridCount) string { return gridDigits(c.Spread) }},
 		{"standard deviation between seeds", func(c GridCount) string { return gridDigits(c.Noise) }},
-		{"share of the variance between rules that is not the seed's", func(c GridCount) string { return gridDigits(c.Kept) }},
+		{"share of the variance between rules that is not the seed's",
+			func(c GridCount) string { return gridDigits(c.Kept) }},
 	}
 	for _, c := range counts {
 		t.Columns = append(t.Columns, Column{Title: c.Data})

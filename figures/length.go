@@ -28,14 +28,16 @@ type Length struct {
 
 func (l Length) check() error {
 	if len(l.Steps) == 0 || len(l.Rules) == 0 || len(l.Scores) != len(l.Rules) {
-		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores", l.Data, len(l.Rules), len(l.Steps), len(l.Scores))
+		return fmt.Errorf("lengths on %s: %d rules and %d numbers of steps, but %d rows of scores", l.Data, len(l.Rules),
+			len(l.Steps), len(l.Scores))
 	}
 	if l.Paper != nil && len(l.Paper) != len(l.Rules) {
 		return fmt.Errorf("lengths on %s: %d of the paper's scores for %d rules", l.Data, len(l.Paper), len(l.Rules))
 	}
 	for i, row := range l.Scores {
 		if len(row) != len(l.Steps) {
-			return fmt.Errorf("lengths on %s: %s has %d scores for %d numbers of steps", l.Data, l.Rules[i], len(row), len(l.Steps))
+			return fmt.Errorf("lengths on %s: %s has %d scores for %d numbers of steps", l.Data, l.Rules[i], len(row),
+				len(l.Steps))
 		}
 	}
 	if !slices.IsSorted(l.Steps) || l.Steps[0] < 1 {
@@ -71,7 +73,8 @@ func (l Length) orders() ([]Markup, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, fmt.Sprintf("Order on %s at %d steps against that at %d (Spearman): %s.", l.Data, l.Steps[j], l.Steps[j+1], a))
+		out = append(out, fmt.Sprintf("Order on %s at %d steps against that at %d (Spearman): %s.", l.Data, l.Steps[j],
+			l.Steps[j+1], a))
 	}
 	if l.Paper == nil {
 		return out, nil
@@ -81,7 +84,8 @@ func (l Length) orders() ([]Markup, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, fmt.Sprintf("Order on %s at %d steps against the paper's on %s (Spearman): %s.", l.Data, steps, l.PaperData, a))
+		out = append(out, fmt.Sprintf("Order on %s at %d steps against the paper's on %s (Spearman): %s.", l.Data, steps,
+			l.PaperData, a))
 	}
 	return out, nil
 }
@@ -101,7 +105,8 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 		most = max(most, len(l.Steps))
 	}
 	for j := range most { // The sets' numbers of steps differ: what is alike is how many times the first they are.
-		t.Columns = append(t.Columns, Column{Title: fmt.Sprintf("%g×", math.Round(float64(sets[0].Steps[j])/float64(sets[0].Steps[0])))})
+		t.Columns = append(t.Columns, Column{Title: fmt.Sprintf("%g×",
+			math.Round(float64(sets[0].Steps[j])/float64(sets[0].Steps[0])))})
 	}
 	for _, l := range sets {
 		for i, rule := range l.Rules {
@@ -122,7 +127,8 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 		}
 		t.Notes = append(t.Notes, orders...)
 	}
-	t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several seeds. p: how often a random order agrees as well.")
+	t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are "+
+		"several seeds. p: how often a random order agrees as well.")
 	return t, nil
 }
 
@@ -172,16 +178,16 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	}, nil
 }
 
-// lengthLines are the rules' lines, which differ by their pair weights, with their names at the right end, moved apart where
-// they would overlap.
+// lengthLines are the rules' lines, which differ by their pair weights, with their names at the right end, moved apart
+// where they would overlap.
 type lengthLines Length
 
 func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	type label struct {
-		at     vg.Length
-		name   string
-		colour color.NRGBA
+		at    vg.Length
+		name  string
+		color color.NRGBA
 	}
 	var names []label
 	for i, row := range l.Scores {
@@ -218,6 +224,6 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 	}
 	for _, n := range names {
-		c.FillText(aligned(style(tickSize, n.colour), text.XLeft, text.YCenter), vg.Point{X: c.Max.X + 4, Y: n.at}, n.name)
+		c.FillText(aligned(style(tickSize, n.color), text.XLeft, text.YCenter), vg.Point{X: c.Max.X + 4, Y: n.at}, n.name)
 	}
 }

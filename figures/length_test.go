@@ -11,7 +11,8 @@ func someLengths() []Length {
 	return []Length{
 		{Data: "minicar", Rules: []string{"cos/con/con", "cos/lin/con", "cos/sig-ms/con"}, Steps: []int{720, 1440, 2880},
 			PaperData: "CAR", Paper: []stats.Mean{{Mean: 70, N: 5}, {Mean: 72, N: 5}, {Mean: 60, N: 5}},
-			Scores: [][]stats.Mean{{{Mean: 70, Std: 1, N: 3}, {Mean: 71, N: 1}, {Mean: 72, N: 1}}, {{Mean: 69, Std: 1, N: 3}, {Mean: 73, N: 1}, {Mean: 74, N: 1}},
+			Scores: [][]stats.Mean{{{Mean: 70, Std: 1, N: 3}, {Mean: 71, N: 1}, {Mean: 72, N: 1}},
+				{{Mean: 69, Std: 1, N: 3}, {Mean: 73, N: 1}, {Mean: 74, N: 1}},
 				{{Mean: 60, Std: 2, N: 3}, {Mean: 62, N: 1}, Missing}}},
 		{Data: "minishop", Rules: []string{"cos/con/con", "cos/lin/con"}, Steps: []int{600, 1200},
 			Scores: [][]stats.Mean{{{Mean: 80, N: 1}, {Mean: 80.2, N: 1}}, {{Mean: 80.1, N: 1}, {Mean: 80.1, N: 1}}}},
@@ -30,8 +31,10 @@ func TestLengths(t *testing.T) {
 	}
 	text := table.String()
 	// 70, 69, 60 against 71, 73, 62: ranks 3 2 1 and 2 3 1, ρ = 1 − 6·2/(3·8) = 0.5.
-	for _, want := range []string{"4×", "60.0 ± 2.0", "at 720 steps against that at 1440 (Spearman): ρ = 0.50, n = 3", "ρ undefined, n = 2",
-		"at 720 steps against the paper's on CAR (Spearman): ρ = 0.50", "at 1440 steps against the paper's on CAR (Spearman): ρ = 1.00"} {
+	for _, want := range []string{"4×", "60.0 ± 2.0", "at 720 steps against that at 1440 (Spearman): ρ = 0.50, n = 3",
+		"ρ undefined, n = 2",
+		"at 720 steps against the paper's on CAR (Spearman): ρ = 0.50",
+		"at 1440 steps against the paper's on CAR (Spearman): ρ = 1.00"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -84,14 +84,18 @@ func Paper(key PaperResult) (PaperResult, error) {
 	for _, r := range all {
 		text := func(want, have string) bool { return want == "" || want == have }
 		number := func(want, have int) bool { return want == 0 || want == have }
-		if number(key.Row, r.Row) && text(key.Dataset, r.Dataset) && text(key.Method, r.Method) && text(key.Direction, r.Direction) &&
-			text(key.Pair, r.Pair) && text(key.Triplet, r.Triplet) && text(key.Metric, r.Metric) && text(key.Backbone, r.Backbone) &&
-			number(key.Dim, r.Dim) && number(key.BatchSize, r.BatchSize) && number(key.Epochs, r.Epochs) && (key.LR == 0 || key.LR == r.LR) {
+		if number(key.Row, r.Row) && text(key.Dataset, r.Dataset) && text(key.Method, r.Method) &&
+			text(key.Direction, r.Direction) &&
+			text(key.Pair, r.Pair) && text(key.Triplet, r.Triplet) && text(key.Metric, r.Metric) &&
+			text(key.Backbone, r.Backbone) &&
+			number(key.Dim, r.Dim) && number(key.BatchSize, r.BatchSize) && number(key.Epochs, r.Epochs) &&
+			(key.LR == 0 || key.LR == r.LR) {
 			found = append(found, r)
 		}
 	}
 	if len(found) != 1 {
-		return PaperResult{}, fmt.Errorf("the paper's table %d prints %d numbers for %s", key.Table, len(found), key.describe())
+		return PaperResult{}, fmt.Errorf("the paper's table %d prints %d numbers for %s", key.Table, len(found),
+			key.describe())
 	}
 	return found[0], nil
 }
@@ -117,7 +121,8 @@ func parsePaper(text string) ([]PaperResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the paper's numbers: %w", err)
 	}
-	const header = "table,row,dataset,method,direction,pair_weight,triplet_weight,backbone,embedding_dim,batch_size,epochs,lr,metric,mean,std,note"
+	const header = "table,row,dataset,method,direction,pair_weight,triplet_weight,backbone,embedding_dim,batch_size," +
+		"epochs,lr,metric,mean,std,note"
 	if len(records) == 0 || strings.Join(records[0], ",") != header {
 		return nil, fmt.Errorf("the paper's numbers: the columns are not %s", header)
 	}
@@ -126,12 +131,14 @@ func parsePaper(text string) ([]PaperResult, error) {
 		fail := func(column string, err error) error {
 			return fmt.Errorf("the paper's numbers: line %d, %s: %w", i+2, column, err)
 		}
-		r := PaperResult{Dataset: f[2], Method: f[3], Direction: f[4], Pair: f[5], Triplet: f[6], Backbone: f[7], Metric: f[12], HasStd: f[14] != "", Bold: f[15] == "bold"}
+		r := PaperResult{Dataset: f[2], Method: f[3], Direction: f[4], Pair: f[5], Triplet: f[6], Backbone: f[7],
+			Metric: f[12], HasStd: f[14] != "", Bold: f[15] == "bold"}
 		for _, field := range []struct {
 			name string
 			text string
 			to   *int
-		}{{"table", f[0], &r.Table}, {"row", f[1], &r.Row}, {"embedding_dim", f[8], &r.Dim}, {"batch_size", f[9], &r.BatchSize}, {"epochs", f[10], &r.Epochs}} {
+		}{{"table", f[0], &r.Table}, {"row", f[1], &r.Row}, {"embedding_dim", f[8], &r.Dim},
+			{"batch_size", f[9], &r.BatchSize}, {"epochs", f[10], &r.Epochs}} {
 			if field.text == "" {
 				continue
 			}

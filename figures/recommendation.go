@@ -21,7 +21,8 @@ func Recommendations(reference Markup, rows []Recommended, notes []Markup, prove
 		return nil, fmt.Errorf("recommendations: there are none")
 	}
 	t := &Table{
-		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Chosen", Left: true}, {Title: "of"}, {Title: "Rule or loss", Left: true},
+		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Chosen", Left: true}, {Title: "of"},
+			{Title: "Rule or loss", Left: true},
 			{Title: "R@1"}, {Title: reference}, {Title: "ahead by"}},
 		Caption:    "The best rule or loss of all that was trained to the same length, against " + reference + ".",
 		Notes:      notes,
@@ -34,7 +35,8 @@ func Recommendations(reference Markup, rows []Recommended, notes []Markup, prove
 		}
 		gain := Text(r.Gain.String())
 		gain.Bold = r.Gain.ExcludesZero()
-		t.Rows = append(t.Rows, []Cell{Text(r.Data), Text(r.How), Text(fmt.Sprint(r.Of)), Text(name), Scored(r.Score), Scored(r.Against), gain})
+		t.Rows = append(t.Rows, []Cell{Text(r.Data), Text(r.How), Text(fmt.Sprint(r.Of)), Text(name), Scored(r.Score),
+			Scored(r.Against), gain})
 		if i+1 < len(rows) && rows[i+1].Data != r.Data {
 			t.Rules = append(t.Rules, i+1)
 		}

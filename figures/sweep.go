@@ -37,8 +37,8 @@ var sweeps = []struct {
 	{"table8", 8, 4, tripletWeight, pairWeight, "triplet weights", BrightSky, tripletStatements},
 }
 
-// Sweep is one of the paper's sweeps of the learning rate with ours beside its numbers. Rates of one are not those of the
-// other: what can be compared is how a curve runs, in factors of the rate.
+// Sweep is one of the paper's sweeps of the learning rate with ours beside its numbers. Rates of one are not those of
+// the other: what can be compared is how a curve runs, in factors of the rate.
 type Sweep struct {
 	kind       int // In sweeps.
 	provenance string
@@ -63,9 +63,9 @@ type sweepValue struct {
 	test, heldOut stats.Mean
 }
 
-// CompareSweep sets ours beside one of the paper's sweeps: "table6" of the directions, "table7" of the pair weights, "table8"
-// of the triplet weights. Rows and data sets stand in the order of the points. Points of runs that were not made count:
-// a curve that lacks one has no best rate yet.
+// CompareSweep sets ours beside one of the paper's sweeps: "table6" of the directions, "table7" of the pair weights,
+// "table8" of the triplet weights. Rows and data sets stand in the order of the points. Points of runs that were not
+// made count: a curve that lacks one has no best rate yet.
 func CompareSweep(table string, points []SweepPoint, provenance string) (*Sweep, error) {
 	s := &Sweep{kind: -1, provenance: provenance}
 	var names []string
@@ -123,7 +123,10 @@ func (s *Sweep) fill(points []SweepPoint) error {
 			blocks = append(blocks, r.block)
 		}
 	}
-	slices.SortStableFunc(s.rows, func(a, b sweepRow) int { return slices.Index(blocks, a.block) - slices.Index(blocks, b.block) })
+	slices.SortStableFunc(s.rows, func(a, b sweepRow) int {
+		return slices.Index(blocks, a.block) - slices.Index(blocks,
+			b.block)
+	})
 	return nil
 }
 
@@ -184,8 +187,8 @@ func (c sweepCurve) complete() bool {
 	return len(c) > 0 && !slices.ContainsFunc(c, func(v sweepValue) bool { return !made(v.test) })
 }
 
-// best is the place of the rate with the highest mean by a score, the lowest such rate; −1 where the curve is not complete
-// or has no such rate. A rate at which a run diverged is never the best.
+// best is the place of the rate with the highest mean by a score, the lowest such rate; −1 where the curve is not
+// complete or has no such rate. A rate at which a run diverged is never the best.
 func (c sweepCurve) best(by func(sweepValue) stats.Mean) int {
 	best := -1
 	if !c.complete() {
@@ -250,12 +253,14 @@ func (s *Sweep) blockEnds() []int {
 	return ends
 }
 
-// Table is the sweep in the paper's own shape, ours above the paper's: a row for each configuration, a line of rates where
-// the grid changes, each data set of a block shaded around its median. The best rate of a row is bold.
+// Table is the sweep in the paper's own shape, ours above the paper's: a row for each configuration, a line of rates
+// where the grid changes, each data set of a block shaded around its median. The best rate of a row is bold.
 func (s *Sweep) Table() *Table {
 	kind := sweeps[s.kind]
-	t := &Table{Tint: kind.tint, Provenance: s.provenance, Columns: append([]Column{{Title: "Data", Left: true, Merged: true}}, s.heads()...),
-		Caption: fmt.Sprintf("Table %d. Recall@1 in percent of different %s with various learning rates (lr).", kind.number, kind.compared)}
+	t := &Table{Tint: kind.tint, Provenance: s.provenance,
+		Columns: append([]Column{{Title: "Data", Left: true, Merged: true}}, s.heads()...),
+		Caption: fmt.Sprintf("Table %d. Recall@1 in percent of different %s with various learning rates (lr).", kind.number,
+			kind.compared)}
 	widest := make([]int, len(s.sets))
 	for _, r := range s.rows {
 		for i := range s.sets {
@@ -271,7 +276,8 @@ func (s *Sweep) Table() *Table {
 	if slices.ContainsFunc(s.papers, func(set string) bool { return set != "" }) {
 		s.lines(t, "the paper's", widest, func(r sweepRow) []sweepCurve { return r.theirs })
 	}
-	t.Notes = []Markup{"Bold: the best rate of a row whose rates were all run. The lowest one of equals; none at which a run diverged."}
+	t.Notes = []Markup{"Bold: the best rate of a row whose rates were all run. The lowest one of equals; none at which " +
+		"a run diverged."}
 	return t
 }
 

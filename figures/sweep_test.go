@@ -8,8 +8,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// sweepOf are the paper's own curves of a sweep as ours, moved: all by the same, each a little. Every rate is multiplied by
-// a factor, as ours are on a scale of their own. Held-out recall is test recall moved otherwise.
+// sweepOf are the paper's own curves of a sweep as ours, moved: all by the same, each a little. Every rate is
+// multiplied by a factor, as ours are on a scale of their own. Held-out recall is test recall moved otherwise.
 func sweepOf(t *testing.T, table int, shift, wobble, factor float64) []SweepPoint {
 	t.Helper()
 	results, err := PaperResults(table)
@@ -18,7 +18,8 @@ func sweepOf(t *testing.T, table int, shift, wobble, factor float64) []SweepPoin
 	}
 	var out []SweepPoint
 	for i, r := range results {
-		p := SweepPoint{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet, Data: map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
+		p := SweepPoint{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet,
+			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
 			Paper: r.Dataset, LR: math.Round(1e6*factor*r.LR) / 1e6}
 		p.Test = stats.Mean{Mean: r.Mean + shift + wobble*math.Sin(float64(7*i)), Std: 0, N: 1}
 		p.HeldOut = stats.Mean{Mean: r.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), Std: 0, N: 1}
@@ -60,7 +61,8 @@ func TestSweepPictures(t *testing.T) {
 	for i := range sixth {
 		sixth[i].Test.N, sixth[i].Test.Std, sixth[i].HeldOut.N = 3, 1.2, 3
 	}
-	for table, points := range map[string][]SweepPoint{"table6": sixth, "table7": seventh(t), "table8": sweepOf(t, 8, -3, 1, 2)} {
+	for table, points := range map[string][]SweepPoint{"table6": sixth, "table7": seventh(t),
+		"table8": sweepOf(t, 8, -3, 1, 2)} {
 		s := sweepOrFail(t, table, points)
 		checkGolden(t, "sweep"+table[5:]+"curves", s.Curves(), nil)
 		checkGolden(t, "sweep"+table[5:]+"order", s.Orders(), nil)
@@ -83,9 +85,11 @@ func TestSweepFarFromThePaper(t *testing.T) {
 }
 
 func TestSweepTables(t *testing.T) {
-	for table, points := range map[string][]SweepPoint{"table6": sweepOf(t, 6, -3, 1, 3), "table7": seventh(t), "table8": sweepOf(t, 8, -3, 1, 2)} {
+	for table, points := range map[string][]SweepPoint{"table6": sweepOf(t, 6, -3, 1, 3), "table7": seventh(t),
+		"table8": sweepOf(t, 8, -3, 1, 2)} {
 		s := sweepOrFail(t, table, points)
-		for part, of := range map[string]*Table{"": s.Table(), "protocols": s.Protocols(), "robustness": s.Robustness(), "statements": s.Statements()} {
+		for part, of := range map[string]*Table{"": s.Table(), "protocols": s.Protocols(), "robustness": s.Robustness(),
+			"statements": s.Statements()} {
 			checkText(t, "sweep"+table[5:]+part, of, nil)
 		}
 	}
@@ -118,12 +122,14 @@ func TestSweepChoices(t *testing.T) {
 		half, twice     float64 // Points lost.
 		spread, nearest float64
 	}{
-		"inside":                {[]float64{60, 70, 68, 50}, []float64{80, 85, 90, 70}, 1, 2, false, 10, 2, 20, 10},
-		"at the edge":           {[]float64{60, 62, 64, 66}, []float64{90, 80, 80, 80}, 3, 0, true, 2, nan, 6, 2},
-		"the lower of equals":   {[]float64{60, 66, 66, 60}, []float64{80, 90, 90, 90}, 1, 1, false, 6, 0, 6, 6},
-		"diverged":              {[]float64{60, 70, diverged, 50}, []float64{80, 81, diverged, 70}, 1, 1, false, 10, math.Inf(1), math.Inf(1), math.Inf(1)},
-		"not all run":           {[]float64{60, 70, nan, 50}, []float64{80, 85, nan, 70}, -1, -1, false, nan, nan, nan, nan},
-		"all diverged":          {[]float64{diverged, diverged}, []float64{diverged, diverged}, -1, -1, false, nan, nan, nan, nan},
+		"inside":              {[]float64{60, 70, 68, 50}, []float64{80, 85, 90, 70}, 1, 2, false, 10, 2, 20, 10},
+		"at the edge":         {[]float64{60, 62, 64, 66}, []float64{90, 80, 80, 80}, 3, 0, true, 2, nan, 6, 2},
+		"the lower of equals": {[]float64{60, 66, 66, 60}, []float64{80, 90, 90, 90}, 1, 1, false, 6, 0, 6, 6},
+		"diverged": {[]float64{60, 70, diverged, 50}, []float64{80, 81, diverged, 70}, 1, 1, false, 10,
+			math.Inf(1), math.Inf(1), math.Inf(1)},
+		"not all run": {[]float64{60, 70, nan, 50}, []float64{80, 85, nan, 70}, -1, -1, false, nan, nan, nan, nan},
+		"all diverged": {[]float64{diverged, diverged}, []float64{diverged, diverged}, -1, -1, false, nan, nan, nan,
+			nan},
 		"nothing held out":      {[]float64{60, 70, 65}, []float64{nan, nan, nan}, 1, -1, false, 10, 5, 10, 10},
 		"no rate, so no choice": {nil, nil, -1, -1, false, nan, nan, nan, nan},
 	} {
@@ -133,15 +139,18 @@ func TestSweepChoices(t *testing.T) {
 		} else if a >= 0 && v.edge(a) != c.edge {
 			t.Errorf("%s: at the edge is %v", name, v.edge(a))
 		}
-		for what, pair := range map[string][2]float64{"half": {v.drop(0.5), c.half}, "twice": {v.drop(2), c.twice}, "spread": {v.spread(), c.spread},
-			"near": {v.nearDrop(), c.nearest}} {
-			if got, want := pair[0], pair[1]; !(math.Abs(got-want) < 1e-9 || got == want || math.IsNaN(got) && math.IsNaN(want)) {
+		for what, pair := range map[string][2]float64{"half": {v.drop(0.5), c.half}, "twice": {v.drop(2), c.twice},
+			"spread": {v.spread(), c.spread},
+			"near":   {v.nearDrop(), c.nearest}} {
+			if got, want := pair[0], pair[1]; !(math.Abs(got-want) < 1e-9 || got == want || math.IsNaN(got) &&
+				math.IsNaN(want)) {
 				t.Errorf("%s: %s loses %v, want %v", name, what, got, want)
 			}
 		}
 	}
 	// Between the rates 0.2 and 0.4 lies half of 0.6: as far from the upper as log 4/3 is of log 2.
-	v := sweepCurve{{0.2, stats.Mean{Mean: 60}, Missing}, {0.4, stats.Mean{Mean: 64}, Missing}, {0.6, stats.Mean{Mean: 70}, Missing}}
+	v := sweepCurve{{0.2, stats.Mean{Mean: 60}, Missing}, {0.4, stats.Mean{Mean: 64}, Missing},
+		{0.6, stats.Mean{Mean: 70}, Missing}}
 	if got, want := v.drop(0.5), 70-(64-4*math.Log2(4.0/3)); math.Abs(got-want) > 1e-9 {
 		t.Errorf("interpolated: %v, want %v", got, want)
 	}
@@ -165,14 +174,17 @@ func TestSweepProtocols(t *testing.T) {
 	for i, c := range s.choices(0) {
 		rank[c.row.rule] = [3]int{papers[i], onTest[i], honest[i]}
 	}
-	for rule, want := range map[string][3]int{"cos-orth/con/con": {0, 1, 0}, "cos/con/con": {1, 0, 2}, "euc/con/con": {2, 2, 1}} {
+	for rule, want := range map[string][3]int{"cos-orth/con/con": {0, 1, 0}, "cos/con/con": {1, 0, 2},
+		"euc/con/con": {2, 2, 1}} {
 		if rank[rule] != want {
 			t.Errorf("%s: ranks %v in the paper, by test and by held-out classes, want %v", rule, rank[rule], want)
 		}
 	}
 	text := s.Protocols().String()
-	for _, want := range []string{"4.5", "On minicar, 3 of 3 configurations: both choose the same rate for 2; optimism is 1.5 points in the mean and 4.5 at most; 3 change their rank; " +
-		"the rate chosen on test is at its grid's edge for 0.", "one protocol against the other ρ = −0.50, n = 3", "chosen on test ρ = 0.50, n = 3, p = 0.5; chosen on held-out classes ρ = 0.50, n = 3"} {
+	for _, want := range []string{"4.5", "On minicar, 3 of 3 configurations: both choose the same rate for 2; optimism " +
+		"is 1.5 points in the mean and 4.5 at most; 3 change their rank; " +
+		"the rate chosen on test is at its grid's edge for 0.", "one protocol against the other ρ = −0.50, n = 3",
+		"chosen on test ρ = 0.50, n = 3, p = 0.5; chosen on held-out classes ρ = 0.50, n = 3"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -213,7 +225,8 @@ func TestSweepRejects(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := CompareSweep("table2", []SweepPoint{good}, ""); err == nil || !strings.Contains(err.Error(), "table6, table7, table8") {
+	if _, err := CompareSweep("table2", []SweepPoint{good}, ""); err == nil ||
+		!strings.Contains(err.Error(), "table6, table7, table8") {
 		t.Errorf("table2: %v", err)
 	}
 	// Little, nothing, and nothing of the paper's are drawn all the same.
@@ -234,7 +247,8 @@ func TestSweepRejects(t *testing.T) {
 	}
 }
 
-// A panel shows the best of either side, however far apart the two are, and is cut only where a curve falls far below both.
+// A panel shows the best of either side, however far apart the two are, and is cut only where a curve falls far below
+// both.
 func TestSweepScale(t *testing.T) {
 	row := func(ours, theirs []float64) []sweepRow {
 		return []sweepRow{{ours: []sweepCurve{curve(ours, ours)}, theirs: []sweepCurve{curve(theirs, theirs)}}}

@@ -13,9 +13,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Curves draws the sweep: a panel for each configuration and data set, Recall@1 over the rate on a logarithmic axis, the
-// paper's curve behind ours. Each has an axis of its own, ours below and the paper's above, in which a factor of two is
-// equally long; the middles of the two grids stand above each other. The panels of a data set have one scale of recall.
+// Curves draws the sweep: a panel for each configuration and data set, Recall@1 over the rate on a logarithmic axis,
+// the paper's curve behind ours. Each has an axis of its own, ours below and the paper's above, in which a factor of
+// two is equally long; the middles of the two grids stand above each other. The panels of a data set have one scale of
+// recall.
 func (s *Sweep) Curves() *Figure {
 	kind := sweeps[s.kind]
 	octaves := s.reach()
@@ -38,8 +39,10 @@ func (s *Sweep) Curves() *Figure {
 	const height, gap, titles = vg.Length(118), vg.Length(10), vg.Length(18)
 	block := len(lines) / len(s.sets) // Lines of a data set.
 	return &Figure{
-		Width: vg.Points(max(600, 52+104*float64(most))), Height: (height+gap)*vg.Length(len(lines)) + titles*vg.Length(len(s.sets)) + 38,
-		Alt: fmt.Sprintf("Table %d as curves: Recall@1 over the learning rate of different %s, ours with the paper's behind.%s", kind.number, kind.compared,
+		Width: vg.Points(max(600, 52+104*float64(most))), Height: (height+gap)*vg.Length(len(lines)) +
+			titles*vg.Length(len(s.sets)) + 38,
+		Alt: fmt.Sprintf("Table %d as curves: Recall@1 over the learning rate of different %s, ours with the paper's "+
+			"behind.%s", kind.number, kind.compared,
 			s.words()),
 		Provenance: s.provenance,
 		panels: func(c draw.Canvas) {
@@ -48,7 +51,8 @@ func (s *Sweep) Curves() *Figure {
 			for i, line := range lines {
 				if i%block == 0 {
 					set := i / block
-					c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Max.Y}, s.setLabel(set))
+					c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Max.Y},
+						s.setLabel(set))
 					c.Max.Y -= titles
 				}
 				strip := c
@@ -62,7 +66,8 @@ func (s *Sweep) Curves() *Figure {
 
 // keys are what the curves show: a run that diverged, or a mean below the scale, only where there is one.
 func (s *Sweep) keys() []keyed {
-	entries := []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}}, {"the paper's, learning rates above", quiet, diamond{}},
+	entries := []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}},
+		{"the paper's, learning rates above", quiet, diamond{}},
 		{"best on test", Blue, circled{}}, {"best on held-out classes", Vermilion, boxed{}}}
 	diverged, below := false, false
 	for set := range s.sets {
@@ -119,15 +124,17 @@ func (s *Sweep) reach() float64 {
 	return half + 0.35
 }
 
-// sweepDepth is how many points below the highest recall of a data set a panel goes: some curves fall so deep that the others
-// would look flat. Where the best of ours and of the paper's are far apart, it goes half as far below the lower one.
+// sweepDepth is how many points below the highest recall of a data set a panel goes: some curves fall so deep that the
+// others would look flat. Where the best of ours and of the paper's are far apart, it goes half as far below the lower
+// one.
 const sweepDepth = 40
 
 // recalls is the range of all means of a data set with their deviations, cut below.
 func (s *Sweep) recalls(set int) (low, high float64) {
 	low = math.Inf(1)
 	var tops []float64 // The best of ours and of the paper's.
-	for _, of := range []func(sweepRow) sweepCurve{func(r sweepRow) sweepCurve { return r.ours[set] }, func(r sweepRow) sweepCurve { return r.theirs[set] }} {
+	for _, of := range []func(sweepRow) sweepCurve{func(r sweepRow) sweepCurve { return r.ours[set] },
+		func(r sweepRow) sweepCurve { return r.theirs[set] }} {
 		top := math.Inf(-1)
 		for _, r := range s.rows {
 			for _, v := range of(r) {
@@ -178,7 +185,8 @@ func (s *Sweep) panel(r sweepRow, set int, octaves, low, high float64, first boo
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	p.X.Tick.Marker = plot.ConstantTicks(r.ours[set].ticks())
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
-	p.Add(sweepGround{ticks, r.theirs[set]}, sweepLine{r.theirs[set], quiet, diamond{}, false}, sweepLine{r.ours[set], Blue, draw.CircleGlyph{}, true})
+	p.Add(sweepGround{ticks, r.theirs[set]}, sweepLine{r.theirs[set], quiet, diamond{}, false},
+		sweepLine{r.ours[set], Blue, draw.CircleGlyph{}, true})
 	return p
 }
 
@@ -215,14 +223,15 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(stroke(quiet, 0.5), c.Min.X, c.Max.Y, c.Max.X, c.Max.Y)
 	for _, t := range g.paper.ticks() {
 		c.StrokeLine2(stroke(quiet, 0.5), x(t.Value), c.Max.Y, x(t.Value), c.Max.Y+3)
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YBottom), vg.Point{X: x(t.Value), Y: c.Max.Y + 6}, t.Label)
+		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YBottom), vg.Point{X: x(t.Value), Y: c.Max.Y + 6},
+			t.Label)
 	}
 }
 
 // sweepLine is a curve with its points and their standard deviations. Rates that were not run are left out.
 type sweepLine struct {
 	curve  sweepCurve
-	colour color.NRGBA
+	color  color.NRGBA
 	shape  draw.GlyphDrawer
 	chosen bool // Mark the best rates.
 }
@@ -246,12 +255,13 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		found = found || made(v.test)
 		if math.IsNaN(v.test.Mean) {
 			if v.test.Diverged > 0 {
-				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(3), Shape: crossed{}}, vg.Point{X: x(l.curve.place(i)), Y: c.Min.Y + 6})
+				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: crossed{}},
+					vg.Point{X: x(l.curve.place(i)), Y: c.Min.Y + 6})
 			}
 			continue
 		}
 		if i > 0 && !math.IsNaN(l.curve[i-1].test.Mean) {
-			c.StrokeLines(stroke(l.colour, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
+			c.StrokeLines(stroke(l.color, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
 		}
 	}
 	for i, v := range l.curve {
@@ -259,21 +269,23 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		case math.IsNaN(v.test.Mean):
 			continue
 		case below(i):
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: radius, Shape: under{}}, mark(i))
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: under{}}, mark(i))
 			continue
 		case v.test.Std > 0:
-			c.StrokeLines(stroke(l.colour, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.test.Mean - v.test.Std)}, {X: at(i).X, Y: y(v.test.Mean + v.test.Std)}})...)
+			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.test.Mean - v.test.Std)},
+				{X: at(i).X, Y: y(v.test.Mean + v.test.Std)}})...)
 		}
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: radius, Shape: ringed{l.shape}}, at(i))
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: ringed{l.shape}}, at(i))
 	}
 	if !l.chosen {
 		return
 	}
 	if !found {
-		c.FillText(aligned(style(noteSize, l.colour), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3}, "not run yet")
+		c.FillText(aligned(style(noteSize, l.color), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3},
+			"not run yet")
 	}
 	if i := l.curve.best(testOf); i >= 0 {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.colour, Radius: vg.Points(5), Shape: circled{}}, mark(i))
+		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))
 	}
 	if i := l.curve.best(heldOutOf); i >= 0 {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, mark(i))
@@ -310,7 +322,8 @@ func (circled) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 
 func (boxed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	c.SetLineStyle(stroke(s.Color, 1.1))
-	c.Stroke(vg.Rectangle{Min: at.Sub(vg.Point{X: s.Radius, Y: s.Radius}), Max: at.Add(vg.Point{X: s.Radius, Y: s.Radius})}.Path())
+	c.Stroke(vg.Rectangle{Min: at.Sub(vg.Point{X: s.Radius, Y: s.Radius}),
+		Max: at.Add(vg.Point{X: s.Radius, Y: s.Radius})}.Path())
 }
 
 func (crossed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {

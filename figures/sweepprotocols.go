@@ -17,8 +17,8 @@ type sweepChoice struct {
 	row sweepRow
 	// byTest and byHeldOut are the places of the rates in the curve; −1 where there is nothing to choose yet.
 	byTest, byHeldOut int
-	// onTest is the test recall at the rate chosen by itself, honest the one at the rate chosen on held-out classes, and
-	// paper the best that the paper prints.
+	// onTest is the test recall at the rate chosen by itself, honest the one at the rate chosen on held-out classes,
+	// and paper the best that the paper prints.
 	onTest, honest, paper stats.Mean
 }
 
@@ -28,7 +28,8 @@ func (s *Sweep) choices(set int) []sweepChoice {
 	out := make([]sweepChoice, len(s.rows))
 	for i, r := range s.rows {
 		curve := r.ours[set]
-		c := sweepChoice{row: r, byTest: curve.best(testOf), byHeldOut: curve.best(heldOutOf), onTest: Missing, honest: Missing, paper: r.main[set]}
+		c := sweepChoice{row: r, byTest: curve.best(testOf), byHeldOut: curve.best(heldOutOf), onTest: Missing,
+			honest: Missing, paper: r.main[set]}
 		if k := r.theirs[set].best(testOf); k >= 0 {
 			c.paper = r.theirs[set][k].test
 		}
@@ -40,23 +41,27 @@ func (s *Sweep) choices(set int) []sweepChoice {
 	return out
 }
 
-// Protocols is the sweep under two protocols: the rate chosen by test recall, as in the paper, and the rate chosen on training
-// classes that were held out; the test recall under each and by how much the first flatters; and how far the order of the
-// configurations depends on it.
+// Protocols is the sweep under two protocols: the rate chosen by test recall, as in the paper, and the rate chosen
+// on training classes that were held out; the test recall under each and by how much the first flatters; and how far
+// the order of the configurations depends on it.
 func (s *Sweep) Protocols() *Table {
 	kind := sweeps[s.kind]
-	t := &Table{Provenance: s.provenance, Columns: append([]Column{{Title: "Data", Left: true, Merged: true}}, s.heads()...),
-		Caption: fmt.Sprintf("Table %d under two protocols: Recall@1 in percent of different %s at the rate chosen for each.", kind.number, kind.compared)}
+	t := &Table{Provenance: s.provenance, Columns: append([]Column{{Title: "Data", Left: true, Merged: true}},
+		s.heads()...),
+		Caption: fmt.Sprintf("Table %d under two protocols: Recall@1 in percent of different %s at the rate chosen for "+
+			"each.", kind.number, kind.compared)}
 	const onTest, honest, papers = "chosen on test", "chosen on held-out classes", "the paper's, chosen on test"
 	t.Columns = append(t.Columns, Column{Group: onTest, Title: "lr"}, Column{Group: onTest, Title: "test R@1"},
-		Column{Group: honest, Title: "lr"}, Column{Group: honest, Title: "held-out R@1"}, Column{Group: honest, Title: "test R@1"},
+		Column{Group: honest, Title: "lr"}, Column{Group: honest, Title: "held-out R@1"},
+		Column{Group: honest, Title: "test R@1"},
 		Column{Title: "optimism"}, Column{Group: papers, Title: "lr"}, Column{Group: papers, Title: "test R@1"})
 	edges := false
 	for set := range s.sets {
 		for _, c := range s.choices(set) {
 			row := append([]Cell{Text(s.setLabel(set))}, s.labels(c.row)...)
 			if curve := c.row.ours[set]; c.made() {
-				row = append(row, Text(curve.rate(c.byTest)), score(c.onTest), Text(curve.rate(c.byHeldOut)), score(curve[c.byHeldOut].heldOut), score(c.honest),
+				row = append(row, Text(curve.rate(c.byTest)), score(c.onTest), Text(curve.rate(c.byHeldOut)),
+					score(curve[c.byHeldOut].heldOut), score(c.honest),
 					Text(fmt.Sprintf("%.1f", c.onTest.Mean-c.honest.Mean)))
 				edges = edges || curve.edge(c.byTest) || curve.edge(c.byHeldOut)
 			} else {
@@ -76,7 +81,8 @@ func (s *Sweep) Protocols() *Table {
 	if edges {
 		t.Notes = append(t.Notes, "†: the lowest or the highest rate of its grid; a better one may lie outside.")
 	}
-	t.Notes = append(t.Notes, "Optimism: test R@1 at the rate chosen on test less that at the rate chosen on held-out classes. It is never negative.")
+	t.Notes = append(t.Notes, "Optimism: test R@1 at the rate chosen on test less that at the rate chosen on held-out "+
+		"classes. It is never negative.")
 	for set := range s.sets {
 		t.Notes = append(t.Notes, s.orders(set)...)
 	}
@@ -122,9 +128,11 @@ func (s *Sweep) orders(set int) []Markup {
 		return strings.ReplaceAll(fmt.Sprintf("ρ = %.2f, n = %d", r.Rho, r.N), "-", "−")
 	}
 	out := s.optimism(set)
-	out = append(out, fmt.Sprintf("Order on %s (Spearman): one protocol against the other %s.", s.sets[set], of(onTest, honest, false)))
+	out = append(out, fmt.Sprintf("Order on %s (Spearman): one protocol against the other %s.", s.sets[set],
+		of(onTest, honest, false)))
 	if s.papers[set] != "" {
-		out = append(out, fmt.Sprintf("Order on %s against the paper's on %s: chosen on test %s; chosen on held-out classes %s.", s.sets[set], s.papers[set],
+		out = append(out, fmt.Sprintf("Order on %s against the paper's on %s: chosen on test %s; chosen on held-out "+
+			"classes %s.", s.sets[set], s.papers[set],
 			of(onTest, papers, true), of(honest, papers, true)))
 	}
 	return out
@@ -151,17 +159,20 @@ func (s *Sweep) optimism(set int) []Markup {
 		}
 	}
 	n := len(choices)
-	return []Markup{fmt.Sprintf("On %s, %d of %d configurations: both choose the same rate for %d; optimism is %.1f points in the mean and %.1f at most; %d change their rank; "+
-		"the rate chosen on test is at its grid's edge for %d.", s.sets[set], n, len(s.rows), same, sum/float64(n), most, places, edges)}
+	return []Markup{fmt.Sprintf("On %s, %d of %d configurations: both choose the same rate for %d; optimism is %.1f "+
+		"points in the mean and %.1f at most; %d change their rank; "+
+		"the rate chosen on test is at its grid's edge for %d.", s.sets[set], n, len(s.rows), same, sum/float64(n), most,
+		places, edges)}
 }
 
-// Orders draws the order of the configurations under both protocols, and the paper's: a panel for each data set with a line
-// for each configuration that has its rates, from rank to rank.
+// Orders draws the order of the configurations under both protocols, and the paper's: a panel for each data set with
+// a line for each configuration that has its rates, from rank to rank.
 func (s *Sweep) Orders() *Figure {
 	kind := sweeps[s.kind]
 	return &Figure{
 		Width: vg.Points(330 * float64(len(s.sets))), Height: vg.Points(92 + 17*float64(len(s.rows))),
-		Alt: fmt.Sprintf("Table %d: the order of different %s in the paper, at the rates chosen on test and at those chosen on held-out classes.%s",
+		Alt: fmt.Sprintf("Table %d: the order of different %s in the paper, at the rates chosen on test and at those "+
+			"chosen on held-out classes.%s",
 			kind.number, kind.compared, s.orderWords()),
 		Provenance: s.provenance,
 		panels: func(c draw.Canvas) {
@@ -195,7 +206,9 @@ func sweepRanks(choices []sweepChoice) (papers, onTest, honest []int) {
 		}
 		return rank
 	}
-	return by(func(c sweepChoice) stats.Mean { return c.paper }), by(func(c sweepChoice) stats.Mean { return c.onTest }), by(func(c sweepChoice) stats.Mean { return c.honest })
+	return by(func(c sweepChoice) stats.Mean { return c.paper }),
+		by(func(c sweepChoice) stats.Mean { return c.onTest }),
+		by(func(c sweepChoice) stats.Mean { return c.honest })
 }
 
 // ranked are the choices that were made.
@@ -205,9 +218,11 @@ func (s *Sweep) ranked(set int) []sweepChoice {
 
 func (s *Sweep) bumps(c draw.Canvas, set int) {
 	choices := s.ranked(set)
-	c.FillText(aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Max.Y}, s.setLabel(set))
+	c.FillText(aligned(bold(style(titleSize, ink)), text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Max.Y},
+		s.setLabel(set))
 	if len(choices) == 0 {
-		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(), "no rate has been chosen on held-out classes yet")
+		c.FillText(aligned(style(labelSize, quiet), text.XCenter, text.YCenter), c.Center(),
+			"no rate has been chosen on held-out classes yet")
 		return
 	}
 	const side = vg.Length(84) // For the labels.
@@ -243,11 +258,13 @@ func (s *Sweep) bumps(c draw.Canvas, set int) {
 		}
 		if !math.IsNaN(ch.paper.Mean) {
 			c.FillText(number, vg.Point{X: xs[0], Y: y(papers[i])}, fmt.Sprintf("%.1f", ch.paper.Mean))
-			c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: xs[0] - box, Y: y(papers[i])}, label)
+			c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter), vg.Point{X: xs[0] - box, Y: y(papers[i])},
+				label)
 		}
 		c.FillText(number, vg.Point{X: xs[1], Y: y(onTest[i])}, fmt.Sprintf("%.1f", ch.onTest.Mean))
 		c.FillText(number, vg.Point{X: xs[2], Y: y(honest[i])}, fmt.Sprintf("%.1f", ch.honest.Mean))
-		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: xs[2] + box, Y: y(honest[i])}, label)
+		c.FillText(aligned(style(tickSize, ink), text.XLeft, text.YCenter), vg.Point{X: xs[2] + box, Y: y(honest[i])},
+			label)
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// drop is how many points the curve is below its best where the rate is the best one times a factor; between two rates of
-// the grid it is interpolated over the rate's logarithm. It is NaN beyond the grid and +Inf where a run diverged.
+// drop is how many points the curve is below its best where the rate is the best one times a factor; between two
+// rates of the grid it is interpolated over the rate's logarithm. It is NaN beyond the grid and +Inf where a run
+// diverged.
 func (c sweepCurve) drop(factor float64) float64 {
 	best := c.best(testOf)
 	if best < 0 {
@@ -73,12 +74,14 @@ func points(d float64) string {
 	return fmt.Sprintf("%.1f", d)
 }
 
-// Robustness is how much a configuration loses by a rate that is not its best: in points of test recall at half and at twice
-// the best rate, and at the worst of its grid.
+// Robustness is how much a configuration loses by a rate that is not its best: in points of test recall at half and
+// at twice the best rate, and at the worst of its grid.
 func (s *Sweep) Robustness() *Table {
 	kind := sweeps[s.kind]
-	t := &Table{Provenance: s.provenance, Tint: kind.tint, Columns: append([]Column{{Title: "Data", Left: true, Merged: true}}, s.heads()...),
-		Caption: fmt.Sprintf("Table %d: points of Recall@1 that different %s lose by another rate than the best.", kind.number, kind.compared)}
+	t := &Table{Provenance: s.provenance, Tint: kind.tint,
+		Columns: append([]Column{{Title: "Data", Left: true, Merged: true}}, s.heads()...),
+		Caption: fmt.Sprintf("Table %d: points of Recall@1 that different %s lose by another rate than the best.",
+			kind.number, kind.compared)}
 	group := func(name string) {
 		for _, title := range []Markup{"best lr", "at half", "at twice", "at the worst"} {
 			t.Columns = append(t.Columns, Column{Group: name, Title: title})
@@ -122,8 +125,10 @@ func (s *Sweep) Robustness() *Table {
 		t.Rules = append(t.Rules, len(t.Rows))
 	}
 	t.Notes = []Markup{
-		"†: the lowest or the highest rate of its grid. beyond: outside it; between two of its rates interpolated over the logarithm.",
-		"The worst of a grid depends on where the grid lies: compare it within a data set, among grids that are equally wide.",
+		"†: the lowest or the highest rate of its grid. beyond: outside it; between two of its rates interpolated over " +
+			"the logarithm.",
+		"The worst of a grid depends on where the grid lies: compare it within a data set, among grids that are " +
+			"equally wide.",
 	}
 	return t
 }
@@ -153,14 +158,19 @@ var (
 		{`$\mathbf{e^{cos-orth}}$ improves on $\mathbf{e^{cos}}$`, "", "cos-orth", "cos", everywhere},
 		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "euc", byWorst},
 		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "cos", byWorst},
-		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "euc-orth", byWorst},
+		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "euc-orth",
+			byWorst},
 	}
 	pairStatements = []sweepStatement{
-		{"$P^{lin-ms}$ is much more robust to different learning rates than $P^{sig-ms}$", "", "lin-ms", "sig-ms", byWorst},
-		{"$P^{lin-ms}$ is much more robust to different learning rates than $P^{sig-ms}$", "", "lin-ms", "sig-ms", byNearWorst},
+		{"$P^{lin-ms}$ is much more robust to different learning rates than $P^{sig-ms}$", "", "lin-ms", "sig-ms",
+			byWorst},
+		{"$P^{lin-ms}$ is much more robust to different learning rates than $P^{sig-ms}$", "", "lin-ms", "sig-ms",
+			byNearWorst},
 		{"$P^{lin-ms}$ gives better accuracy than $P^{sig-ms}$", "", "lin-ms", "sig-ms", byBest},
-		{"$P^{lin-ms}$ performs better than $P^{lin}$ on CAR across different learning rates", "CAR", "lin-ms", "lin", everywhere},
-		{"$P^{sig-ms}$ performs better than $P^{sig}$ on CAR across different learning rates", "CAR", "sig-ms", "sig", everywhere},
+		{"$P^{lin-ms}$ performs better than $P^{lin}$ on CAR across different learning rates", "CAR", "lin-ms", "lin",
+			everywhere},
+		{"$P^{sig-ms}$ performs better than $P^{sig}$ on CAR across different learning rates", "CAR", "sig-ms", "sig",
+			everywhere},
 		{"$P^{sig-ms}$ is much worse than $P^{sig}$ on In-shop", "In-shop", "sig", "sig-ms", byBest},
 	}
 	tripletStatements = []sweepStatement{
@@ -221,14 +231,16 @@ func (m sweepMeasure) holds(a, b sweepCurve) string {
 	if of == 0 {
 		return "– (no rate in common)"
 	}
-	return fmt.Sprintf("%s (%d\u00a0of\u00a0%d)", map[bool]string{true: "holds", false: "fails"}[better == of], better, of)
+	return fmt.Sprintf("%s (%d\u00a0of\u00a0%d)", map[bool]string{true: "holds", false: "fails"}[better == of], better,
+		of)
 }
 
-// Statements sets what the paper's text says of the sweep against its own numbers and against ours. A comparison of two means
-// holds or fails by their values alone: how far noise decides it, the curves' deviations say.
+// Statements sets what the paper's text says of the sweep against its own numbers and against ours. A comparison of
+// two means holds or fails by their values alone: how far noise decides it, the curves' deviations say.
 func (s *Sweep) Statements() *Table {
 	kind := sweeps[s.kind]
-	t := &Table{Provenance: s.provenance, Caption: fmt.Sprintf("What the paper says of Table %d's rates, by its numbers and by ours.", kind.number),
+	t := &Table{Provenance: s.provenance,
+		Caption: fmt.Sprintf("What the paper says of Table %d's rates, by its numbers and by ours.", kind.number),
 		Columns: []Column{{Title: "The paper says", Left: true}, {Title: "taken as", Left: true}}}
 	if kind.blocks != none {
 		t.Columns = append(t.Columns, Column{Title: "with", Left: true})
@@ -256,7 +268,8 @@ func (s *Sweep) Statements() *Table {
 			for set, paper := range s.papers {
 				theirs, ours := Cell{}, Cell{}
 				if st.paper == "" || st.paper == paper {
-					theirs, ours = Text(st.as.holds(s.rows[a].theirs[set], s.rows[b].theirs[set])), Text(st.as.holds(s.rows[a].ours[set], s.rows[b].ours[set]))
+					theirs, ours = Text(st.as.holds(s.rows[a].theirs[set], s.rows[b].theirs[set])),
+						Text(st.as.holds(s.rows[a].ours[set], s.rows[b].ours[set]))
 				}
 				if paper != "" {
 					row = append(row, theirs)
@@ -268,7 +281,8 @@ func (s *Sweep) Statements() *Table {
 		t.Rules = append(t.Rules, len(t.Rows))
 	}
 	t.Notes = []Markup{
-		"In brackets: the two numbers, or at how many of the rates that both were run at. A best rate at its grid's edge has only one side that it can lose on.",
+		"In brackets: the two numbers, or at how many of the rates that both were run at. A best rate at its grid's edge " +
+			"has only one side that it can lose on.",
 		"By the means alone: a difference of a point may be noise.",
 	}
 	return t

@@ -11,8 +11,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Table5 is the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors' own
-// runs, with bold where the paper has it. Where that is not the best of its column, a footnote says so.
+// Table5 is the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors'
+// own runs, with bold where the paper has it. Where that is not the best of its column, a footnote says so.
 func Table5() (*Table, error) {
 	results, err := PaperResults(5)
 	if err != nil {
@@ -24,8 +24,10 @@ func Table5() (*Table, error) {
 func table5(results []PaperResult) (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Source", Left: true, Merged: true}, {Title: "Method", Left: true}},
-		Caption: "Table 5. Recall@K in percent on four data sets, as the paper prints it: means, with no standard deviations.",
-		Notes: []Markup{"The rows above the line are copied from the literature by the paper, with other backbones, batches and training; below it are " +
+		Caption: "Table 5. Recall@K in percent on four data sets, as the paper prints it: means, with no standard " +
+			"deviations.",
+		Notes: []Markup{"The rows above the line are copied from the literature by the paper, with other backbones, " +
+			"batches and training; below it are " +
 			"its own runs with ResNet-50, 80 epochs, 3 seeds. Bold as printed."},
 	}
 	type place struct {
@@ -63,13 +65,14 @@ func table5(results []PaperResult) (*Table, error) {
 		}
 	}
 	for _, wrong := range WronglyBold(results) {
-		t.Rows[wrong.Cell.Row-1][2+slices.Index(columns, place{wrong.Cell.Dataset, wrong.Cell.Metric})].Note = wrong.String()
+		t.Rows[wrong.Cell.Row-1][2+slices.Index(columns, place{wrong.Cell.Dataset,
+			wrong.Cell.Metric})].Note = wrong.String()
 	}
 	return t, nil
 }
 
-// Misprint is a number whose type is not what its column calls for: bold though another is better, or the best and not
-// bold.
+// Misprint is a number whose type is not what its column calls for: bold though another is better, or the best and
+// not bold.
 type Misprint struct{ Cell, Best PaperResult }
 
 // String says what is wrong.
@@ -133,8 +136,8 @@ type batchSet struct {
 	ours, theirs [][]stats.Mean
 }
 
-// CompareBatches sets measured rows beside those of the paper's Table 5. Rows and data sets stand in the order of the
-// entries.
+// CompareBatches sets measured rows beside those of the paper's Table 5. Rows and data sets stand in the order of
+// the entries.
 func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 	b := &Batches{provenance: provenance}
 	if len(entries) == 0 {
@@ -184,7 +187,8 @@ func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 			if s.paper == "" {
 				continue
 			}
-			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: PaperBatch * e.Times, Metric: fmt.Sprintf("R@%d", k)})
+			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: PaperBatch * e.Times,
+				Metric: fmt.Sprintf("R@%d", k)})
 			if err == nil { // Else a row that the paper does not have.
 				s.theirs[i][row] = stats.Mean{Mean: r.Mean, N: 1}
 			}
@@ -235,7 +239,8 @@ func newBatchSet(e BatchEntry) (batchSet, error) {
 func (b *Batches) Table() (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}},
-		Caption: "Table 5. Recall@K in percent: ours, mean ± standard deviation over seeds, and the paper's own runs with batches in the same proportion. " +
+		Caption: "Table 5. Recall@K in percent: ours, mean ± standard deviation over seeds, and the paper's own runs with " +
+			"batches in the same proportion. " +
 			"Bold: the best of each column.",
 		Provenance: b.provenance,
 	}
@@ -283,11 +288,13 @@ func (b *Batches) Table() (*Table, error) {
 			if err != nil {
 				return nil, err
 			}
-			t.Notes = append(t.Notes, fmt.Sprintf("Order of R@%d on %s against the paper's on %s (Spearman): %s.", k, s.data, s.paper, a))
+			t.Notes = append(t.Notes, fmt.Sprintf("Order of R@%d on %s against the paper's on %s (Spearman): %s.", k, s.data,
+				s.paper, a))
 		}
 	}
 	if t.Notes != nil {
-		t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each of our means moves by its standard error, where there are several seeds; the paper prints none here. p: how often a random order agrees as well.")
+		t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each of our means moves by its standard error, where there "+
+			"are several seeds; the paper prints none here. p: how often a random order agrees as well.")
 	}
 	return t, nil
 }
@@ -300,13 +307,14 @@ func rounded(mean float64) float64 {
 	return math.Round(10*mean) / 10
 }
 
-// Gains are the differences of all rows to the first, in points, ours with 95 % intervals by Welch's t over seeds and
-// the paper's without, since it prints no deviations.
+// Gains are the differences of all rows to the first, in points, ours with 95 % intervals by Welch's t over seeds
+// and the paper's without, since it prints no deviations.
 func (b *Batches) Gains() *Table {
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}},
 		Caption: fmt.Sprintf("Table 5 as differences of Recall@K to %s, in points.", b.rows[0].label),
-		Notes: []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in twenty where nothing differs. " +
+		Notes: []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in twenty " +
+			"where nothing differs. " +
 			"The paper prints no standard deviations in this table, so its differences have no interval."},
 		Provenance: b.provenance,
 	}

@@ -23,7 +23,8 @@ func TestTable5(t *testing.T) {
 		t.Fatalf("%d are wrong: %v", len(wrong), wrong)
 	}
 	for _, m := range wrong {
-		if m.Cell.Dataset != "SOP" || m.Cell.Metric != "R@10" || m.Best.Method != "SCT" || m.Cell.Bold != (m.Cell.Method == "Ours") {
+		if m.Cell.Dataset != "SOP" || m.Cell.Metric != "R@10" || m.Best.Method != "SCT" ||
+			m.Cell.Bold != (m.Cell.Method == "Ours") {
 			t.Errorf("%+v: %s", m.Cell, m)
 		}
 	}
@@ -44,13 +45,16 @@ func batches() []BatchEntry {
 	for i, r := range []struct {
 		method string
 		times  int
-	}{{"MS*", 1}, {"DR-MS*", 1}, {"Ours", 1}, {"Ours", 2}, {"Ours", 3}, {"Ours", 4}, {"Ours, rate scaled", 2}, {"Ours, rate scaled", 3}} {
+	}{{"MS*", 1}, {"DR-MS*", 1}, {"Ours", 1}, {"Ours", 2}, {"Ours", 3}, {"Ours", 4}, {"Ours, rate scaled", 2},
+		{"Ours, rate scaled", 3}} {
 		at := func(mean float64) stats.Mean {
 			return stats.Mean{Mean: mean + float64(i), Std: 0.4 + 0.1*float64(i), N: 3}
 		}
 		out = append(out,
-			BatchEntry{r.method, 64 * r.times, r.times, "minicar", "CAR", map[int]stats.Mean{1: at(70), 2: at(80), 4: at(88), 8: at(90)}},
-			BatchEntry{r.method, 64 * r.times, r.times, "minishop", "In-shop", map[int]stats.Mean{1: at(78), 10: at(90), 20: at(92)}})
+			BatchEntry{r.method, 64 * r.times, r.times, "minicar", "CAR",
+				map[int]stats.Mean{1: at(70), 2: at(80), 4: at(88), 8: at(90)}},
+			BatchEntry{r.method, 64 * r.times, r.times, "minishop", "In-shop",
+				map[int]stats.Mean{1: at(78), 10: at(90), 20: at(92)}})
 	}
 	return out
 }

@@ -16,9 +16,10 @@ import (
 
 // batchMarks are the looks of the methods, in the order of the rows.
 var batchMarks = []struct {
-	colour color.NRGBA
-	shape  draw.GlyphDrawer
-}{{quiet, diamond{}}, {Orange, draw.BoxGlyph{}}, {Blue, draw.CircleGlyph{}}, {Green, draw.PyramidGlyph{}}, {Purple, draw.SquareGlyph{}}, {Black, draw.CrossGlyph{}}}
+	color color.NRGBA
+	shape draw.GlyphDrawer
+}{{quiet, diamond{}}, {Orange, draw.BoxGlyph{}}, {Blue, draw.CircleGlyph{}}, {Green, draw.PyramidGlyph{}},
+	{Purple, draw.SquareGlyph{}}, {Black, draw.CrossGlyph{}}}
 
 // batchCurve is a method's recall at its batches.
 type batchCurve struct {
@@ -38,7 +39,7 @@ func (b *Batches) Plot() *Figure {
 	var entries []keyed
 	for i, m := range methods {
 		mark := batchMarks[i%len(batchMarks)]
-		entries = append(entries, keyed{m, mark.colour, mark.shape})
+		entries = append(entries, keyed{m, mark.color, mark.shape})
 	}
 	var lines [][]*plot.Plot
 	for _, s := range b.sets {
@@ -123,14 +124,14 @@ func (l batchLines) Plot(c draw.Canvas, p *plot.Plot) {
 			at := x(float64(curve.times[k]) + shift)
 			points = append(points, vg.Point{X: at, Y: y(s.Mean)})
 			if s.Std > 0 {
-				c.StrokeLine2(stroke(mark.colour, 1.2), at, y(s.Mean-s.Std), at, y(s.Mean+s.Std))
+				c.StrokeLine2(stroke(mark.color, 1.2), at, y(s.Mean-s.Std), at, y(s.Mean+s.Std))
 			}
 		}
 		if len(points) > 1 {
-			c.StrokeLines(stroke(mark.colour, 1.2), points)
+			c.StrokeLines(stroke(mark.color, 1.2), points)
 		}
 		for _, at := range points {
-			c.DrawGlyphNoClip(draw.GlyphStyle{Color: mark.colour, Radius: vg.Points(3.2), Shape: mark.shape}, at)
+			c.DrawGlyphNoClip(draw.GlyphStyle{Color: mark.color, Radius: vg.Points(3.2), Shape: mark.shape}, at)
 		}
 	}
 }

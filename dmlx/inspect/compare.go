@@ -14,12 +14,13 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// CompareRuns sets finished runs side by side, by their hashes: those that differ in the seed alone are one group. Its parts:
-// "metrics", final measures with their deviations over seeds; "curves", their training; and of two groups or more "tests",
-// whether they differ from the first by more than seeds do, and "clouds", "clouds-2" and so on, where on the triplet diagram
-// they have other triplets than the first. A part whose data are not there, as those of shipped results, fails when it is
-// shown and says why. open is asked for a backend where triplets of a test set have to be found.
-func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hashes ...string) (*paper.Report, error) {
+// CompareRuns compares finished runs, given by their hashes. Runs that differ in the seed alone are one group. Parts:
+// "metrics", final measures with their deviations over seeds; "curves", their training; and for two groups or more
+// "tests", whether they differ from the first group by more than seeds do, and "clouds", "clouds-2" and so on, the
+// places of the triplet diagram where they have other triplets than the first. A part without its data, as for bundled
+// results, fails when it is shown and says why. open returns the backend where triplets of a test set have to be found.
+func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
+	hashes ...string) (*paper.Report, error) {
 	r := &paper.Report{Name: "compare", Title: "Runs side by side"}
 	for _, hash := range hashes {
 		run, err := store.Get(hash)
@@ -30,7 +31,7 @@ func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store
 	}
 	groups := runs.SameButSeed(r.Results)
 	if len(groups) == 0 {
-		return nil, fmt.Errorf("no runs to compare")
+		return nil, fmt.Errorf("no runs to compare: want at least one hash")
 	}
 	r.Runs = len(r.Results)
 	names := groupNames(groups)
@@ -41,13 +42,12 @@ func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store
 	if err := addCurves(r, store, groups, names); err != nil {
 		return nil, err
 	}
-	addClouds(r, ctx, open, store, groups, names)
+	addDensities(r, ctx, open, store, groups, names)
 	return r, nil
 }
 
-// Runs are the hashes of the runs of rules on a data set at the request's preset and seeds, those of a rule one after the
-// other, made in the store where they are missing. To look into them, or at their curves, their directories are needed, which
-// results shipped with the program do not have: such a request is to be Fresh.
+// Runs returns the hashes of the runs of rules on a data set at the request's preset and seeds, rule by rule. Missing
+// runs are trained. Bundled results have no directory: to look into runs, or at their curves, make the request Fresh.
 func Runs(ctx context.Context, q paper.Request, data string, rules ...string) ([]string, error) {
 	study := paper.Study{Name: "runs", Title: "Runs", Cells: func(presets.Preset) []paper.Cell {
 		var cells []paper.Cell
@@ -80,7 +80,7 @@ var runMeasures = []struct {
 	{"compact", measured(func(r *runs.Result) float64 { return r.Compact })},
 }
 
-// measured is a measure in percent, NaN of a run that was never measured.
+// measured returns a measure in percent, NaN for a run without it.
 func measured(of func(*runs.Result) float64) func(*runs.Result) float64 {
 	return func(r *runs.Result) float64 {
 		if r.Recall == nil {
@@ -114,13 +114,14 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 		}
 	}
 	if len(measures) == 0 {
-		return fmt.Errorf("all of these runs diverged: there is nothing to compare")
+		return fmt.Errorf("all of these runs diverged: want at least one that did not")
 	}
 	metrics, err := figures.RunMetrics(r.Provenance, names, measures...)
 	if err != nil {
 		return err
 	}
-	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative similarities. Compact: share of anchors with both above 0.9.")
+	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative "+
+		"similarities. Compact: share of anchors with both above 0.9.")
 	r.Parts = append(r.Parts, paper.Part{Name: "metrics", Of: metrics})
 	if len(groups) < 2 {
 		return nil
@@ -129,9 +130,10 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 	for i, g := range groups[1:] {
 		for _, m := range runMeasures {
 			if m.name != "R@1" && m.name != "MAP@R" {
-				continue // One measure of what is first, one of all that is found: more tests are more chances.
+				continue // One measure of the first hit and one of all: more tests find more by chance.
 			}
-			t := figures.RunTest{Measure: m.name, Group: names[i+1], Difference: runs.MeanOf(g, m.of).Mean - runs.MeanOf(groups[0], m.of).Mean}
+			t := figures.RunTest{Measure: m.name, Group: names[i+1],
+				Difference: runs.MeanOf(g, m.of).Mean - runs.MeanOf(groups[0], m.of).Mean}
 			if groups[0][0].DataDigest != g[0].DataDigest {
 				t.Failed = "other images"
 			} else if s, err := runs.CompareSeeds(g, groups[0], m.of); err != nil {
@@ -163,7 +165,8 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 			}
 			var curve []figures.TrainingEpoch
 			for _, e := range epochs {
-				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San, GradientNorm: e.GradientNorm})
+				curve = append(curve, figures.TrainingEpoch{Epoch: e.Epoch, ViolationRate: e.ViolationRate, Sap: e.Sap, San: e.San,
+					GradientNorm: e.GradientNorm})
 			}
 			there = there || len(curve) > 0
 			group.Curves = append(group.Curves, curve)
@@ -171,7 +174,9 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 		curves = append(curves, group)
 	}
 	if !there {
-		r.Parts = append(r.Parts, paper.Part{Name: "curves", Of: figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none", store.Dir))})
+		r.Parts = append(r.Parts, paper.Part{Name: "curves",
+			Of: figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none",
+				store.Dir))})
 		return nil
 	}
 	f, err := figures.RunCurves(r.Provenance, curves...)
@@ -182,7 +187,8 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 	return nil
 }
 
-func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, groups [][]*runs.Result, names []figures.Markup) {
+func addDensities(r *paper.Report, ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
+	groups [][]*runs.Result, names []figures.Markup) {
 	difference := func(i int) (figures.Output, error) {
 		last, test := figures.DensityPair{Title: paper.LastEpochs.Name}, figures.DensityPair{Title: paper.WholeTest.Name}
 		for k, g := range [][]*runs.Result{groups[0], groups[i]} {
@@ -214,7 +220,7 @@ func addClouds(r *paper.Report, ctx context.Context, open func() (*train.Trainer
 	}
 }
 
-// groupNames tells groups of runs apart: by their rules and, beside these, by what else differs.
+// groupNames returns names that tell groups of runs apart: their rules, and what else differs.
 func groupNames(groups [][]*runs.Result) []figures.Markup {
 	names := make([]figures.Markup, len(groups))
 	for i, g := range groups {
@@ -243,7 +249,7 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 			}
 		}
 	}
-	for i := range names { // By what is left, only the hash tells them apart.
+	for i := range names { // Only the hash tells the rest apart.
 		if slices.Index(names, names[i]) != i || slices.Contains(names[i+1:], names[i]) {
 			names[i] += ", " + groups[i][0].Hash
 		}
@@ -251,7 +257,7 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 	return names
 }
 
-// groupsLine is the provenance of groups of runs.
+// groupsLine returns the provenance of groups of runs.
 func groupsLine(groups [][]*runs.Result) string {
 	t := paper.Table{}
 	var names []string

@@ -15,19 +15,20 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// How much a look shows.
+// The number of queries, of images for each and of triplets that [Look] shows.
 const (
 	lookQueries  = 8
 	lookHits     = 5
 	lookTriplets = 12
 )
 
-// Look shows what a finished run of the store sees in its test images, by its hash. Its parts: "neighbours", queries in equal
-// steps through the test set with what is found for them; "missed", the same of queries whose nearest image is wrong, if
-// there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane of their principal
-// components. open is asked for a backend, which computes similarities. See [runs.Store.Inspect] for what cannot be
-// looked at.
-func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report, error) {
+// Look shows how a finished run of the store, given by its hash, sees its test images. Parts: "neighbours", queries in
+// equal steps through the test set with the images found for them; "missed", the same for queries whose nearest image
+// is wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane
+// of their principal components. open returns the backend that computes similarities. [runs.Store.Inspect] says which
+// runs it cannot show.
+func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report,
+	error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
 		return nil, presets.WithCommand(err)
@@ -40,13 +41,15 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}
-	r := &paper.Report{Name: "look", Preset: presets.Of(l.Result.Spec), Title: fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Objective(), l.Result.Spec.Data),
+	r := &paper.Report{Name: "look", Preset: presets.Of(l.Result.Spec),
+		Title:      fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Objective(), l.Result.Spec.Data),
 		Provenance: RunLine(l.Result), Runs: 1, Results: []*runs.Result{l.Result}}
 	for _, part := range []struct {
 		name string
 		make func(*runs.Inspection, []retrieval.Neighbors, string) (figures.Output, error)
 	}{
-		{"neighbours", neighbourSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall}, {"map", embeddingMap},
+		{"neighbours", neighborSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall},
+		{"map", embeddingMap},
 	} {
 		out, err := part.make(l, found, r.Provenance)
 		if err != nil {
@@ -59,9 +62,10 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	return r, nil
 }
 
-// RunLine says in one line which run something shows.
+// RunLine describes a run in one line.
 func RunLine(r *runs.Result) string {
-	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(), r.Spec.Data, r.Spec.Seed, r.Spec.LR,
+	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(),
+		r.Spec.Data, r.Spec.Seed, r.Spec.LR,
 		presets.Of(r.Spec), r.Backend, r.Date.Format("2006-01-02"))
 	if r.Diverged != "" {
 		line += " · " + r.Diverged
@@ -69,13 +73,13 @@ func RunLine(r *runs.Result) string {
 	return line
 }
 
-// thumbs gives an image of a split.
+// thumbs returns a function that gives an image of a split.
 func thumbs(of *datasets.Images) func(i int) image.Image {
 	return func(i int) image.Image { return of.Thumbnail(i) }
 }
 
-// shortNames names classes without what all names begin with, up to a hyphen, a slash or a space: they stand under small
-// pictures.
+// shortNames returns class names for labels under small pictures, without the prefix that all names share up to a
+// hyphen, a slash or a space.
 func shortNames(l *runs.Inspection) func(label int64) string {
 	names := l.Set.Test.Names
 	prefix := ""
@@ -91,7 +95,7 @@ func shortNames(l *runs.Inspection) func(label int64) string {
 	return func(label int64) string { return strings.TrimPrefix(l.ClassName(label), prefix) }
 }
 
-func neighbourSheet(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
+func neighborSheet(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
 	return sheet(l, found, runs.Spread(found, lookQueries, false), provenance)
 }
 
@@ -125,7 +129,8 @@ func hardTriplets(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 		p, n := found[a].Positive, found[a].Negative
 		triplets = append(triplets, figures.PicturedTriplet{
 			Anchor: l.Set.Test.Thumbnail(a), Positive: items.Thumbnail(p.Index), Negative: items.Thumbnail(n.Index),
-			Class: name(l.Queries.Labels[a]), NegativeClass: name(items.Labels[n.Index]), Sap: float64(p.Similarity), San: float64(n.Similarity)})
+			Class: name(l.Queries.Labels[a]), NegativeClass: name(items.Labels[n.Index]), Sap: float64(p.Similarity),
+			San: float64(n.Similarity)})
 	}
 	return figures.HardTriplets(provenance, triplets...)
 }
@@ -144,13 +149,14 @@ func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 		return nil, err
 	}
 	items := l.Items()
-	offset := 0 // Of the items' points: behind the queries', or they are these.
+	offset := 0 // The items' points follow those of the queries, unless both are the same images.
 	if l.Gallery != nil {
 		offset = l.Set.Test.N
 	}
 	var points []figures.MapPoint
 	for i, at := range plane.Queries {
-		p := figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(l.Queries.Labels[i]), Kind: figures.MapWrong, Nearest: -1}
+		p := figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(l.Queries.Labels[i]), Kind: figures.MapWrong,
+			Nearest: -1}
 		switch {
 		case found[i].Positive.Index < 0:
 			p.Kind = figures.MapLone
@@ -163,7 +169,8 @@ func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 		points = append(points, p)
 	}
 	for i, at := range plane.Gallery {
-		points = append(points, figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(items.Labels[i]), Kind: figures.MapGallery, Nearest: -1})
+		points = append(points, figures.MapPoint{X: at[0], Y: at[1], Class: l.ClassName(items.Labels[i]),
+			Kind: figures.MapGallery, Nearest: -1})
 	}
 	queries, gallery := thumbs(l.Set.Test), thumbs(items)
 	return figures.NewEmbeddingMap(provenance,

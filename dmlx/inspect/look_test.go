@@ -99,14 +99,16 @@ func TestLookAndCompare(t *testing.T) {
 	}
 	var shipped []string
 	for _, hash := range slices.Sorted(maps.Keys(all)) {
-		if s := all[hash].Spec; s.Data == "minicar" && s.HeldOut == 0 && presets.Of(s) == "quick" && slices.Contains([]string{"euc/sig/con", "cos/sig/con"}, s.Rule) {
+		if s := all[hash].Spec; s.Data == "minicar" && s.HeldOut == 0 && presets.Of(s) == "quick" &&
+			slices.Contains([]string{"euc/sig/con", "cos/sig/con"}, s.Rule) {
 			shipped = append(shipped, hash)
 		}
 	}
 	if r, err = CompareRuns(t.Context(), open, store, shipped...); err != nil {
 		t.Fatal(err)
 	}
-	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") || !strings.Contains(text, "±") {
+	if text := r.Part("metrics").(*figures.Table).String(); !strings.Contains(text, "euc/sig/con") ||
+		!strings.Contains(text, "±") {
 		t.Error(text)
 	}
 	for name, want := range map[string]string{"curves": "has its epochs", "clouds": "its triplets are not in"} {
@@ -114,7 +116,8 @@ func TestLookAndCompare(t *testing.T) {
 			t.Errorf("%s of shipped results: %v", name, err)
 		}
 	}
-	if _, err := Look(t.Context(), open, store, shipped[0]); err == nil || !strings.Contains(err.Error(), "dmlx train --preset quick") {
+	if _, err := Look(t.Context(), open, store, shipped[0]); err == nil ||
+		!strings.Contains(err.Error(), "dmlx train --preset quick") {
 		t.Errorf("look into a shipped result: %v", err)
 	}
 }
@@ -127,9 +130,12 @@ func TestGroupNames(t *testing.T) {
 	}
 	same := group(func(*runs.Spec) {})
 	for want, other := range map[string][]*runs.Result{
-		"cos/con/con|euc/con/con":                                             group(func(s *runs.Spec) { s.Rule = "euc/con/con" }),
-		"cos/con/con, lr 0.3|cos/con/con, lr 0.6":                             group(func(s *runs.Spec) { s.LR = 0.6 }),
-		"cos/con/con, on minicar, 24 epochs|cos/con/con, on birds, 48 epochs": group(func(s *runs.Spec) { s.Data, s.Epochs = "birds", 48 }),
+		"cos/con/con|euc/con/con":                 group(func(s *runs.Spec) { s.Rule = "euc/con/con" }),
+		"cos/con/con, lr 0.3|cos/con/con, lr 0.6": group(func(s *runs.Spec) { s.LR = 0.6 }),
+		"cos/con/con, on minicar, 24 epochs|cos/con/con, on birds, 48 epochs": group(func(s *runs.Spec) {
+			s.Data,
+				s.Epochs = "birds", 48
+		}),
 	} {
 		if got := strings.Join(groupNames([][]*runs.Result{same, other}), "|"); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -17,15 +17,16 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// SearchRequest says what to search, and with what; see [Search]. Fields that are not set have a usual value.
+// SearchRequest says what to search, and with what; see [Search]. Unset fields have defaults.
 type SearchRequest struct {
 	paper.Request
-	// Name is that of the search in the store: preset and data set by default. With [runs.Options.CachedOnly] it is all that is
-	// needed.
+	// Name is that of the search in the store: preset and data set by default. With [runs.Options.CachedOnly] it is all
+	// that is needed.
 	Name string
 	Data string // "minicar"
-	// Rule has the parts that are not searched, by default cos/con/con. Reference is another to compare with: its own parameters,
-	// rates and batches are searched as well, at the same budget. By default it is the paper's, "ours"; "none" is none.
+	// Rule has the parts that are not searched, by default cos/con/con. Reference is another to compare with: its own
+	// parameters, rates and batches are searched as well, at the same budget. By default it is the paper's, "ours";
+	// "none" is none.
 	Rule, Reference string
 	// Parameters are what is searched, as [search.NewSpace] takes them; none are all.
 	Parameters []string
@@ -38,7 +39,7 @@ type SearchRequest struct {
 	Show func(fraction float64, text string)
 }
 
-// searchRungs is at how many lengths trials are measured at most: a quarter, a half, and all of the epochs.
+// searchRungs is the largest number of lengths at which trials are measured: a quarter, a half, and all of the epochs.
 const searchRungs = 3
 
 func (q SearchRequest) withDefaults() SearchRequest {
@@ -66,11 +67,12 @@ func (q SearchRequest) withDefaults() SearchRequest {
 	return q
 }
 
-// referenceName is the search that another is compared with.
+// referenceName returns the name of the search that another is compared with.
 func referenceName(name string) string { return name + ".reference" }
 
-// settings of a search around a rule, of what space says.
-func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search.Space, error)) (search.Settings, error) {
+// settings returns the settings of a search around a rule; space returns its search space.
+func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search.Space, error)) (search.Settings,
+	error) {
 	s := search.Settings{Name: name, Sampler: q.Sampler, Seed: q.Seed, Bracket: q.Bracket, Factor: 2}
 	var err error
 	if s.Base, err = q.base(rule); err != nil {
@@ -83,7 +85,7 @@ func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search
 	return s, err
 }
 
-// base is the spec that a search around a rule begins from.
+// base returns the spec from which a search around a rule starts.
 func (q SearchRequest) base(rule string) (runs.Spec, error) {
 	r, err := dmlx.ParseRule(rule)
 	if err != nil {
@@ -94,10 +96,11 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 	return s, err
 }
 
-// Search looks for the rule, rate, schedule and batch that train best on classes that are held out of training, chooses among the
-// best trials by fresh seeds, trains the choice on all training classes, and measures it on the test classes, beside the
-// reference rule, searched at the same budget, and beside that rule as the preset has it. What the store has of it is not done
-// again: stopped and called again, it goes on. With [runs.Options.CachedOnly] it shows what is there.
+// Search finds the rule, rate, schedule and batch that train best, measured on held-out training classes. It chooses
+// among the best trials by fresh seeds, trains the choice on all training classes and measures it on the test classes,
+// beside the reference rule, searched at the same budget, and beside that rule with the preset's settings. Finished
+// trials are read from the store, so that a call that was stopped can be repeated and goes on. With
+// [runs.Options.CachedOnly] it shows what is available.
 //
 // Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
 // of them.
@@ -112,7 +115,8 @@ func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 		}
 		if r, err := search.Open(q.Store, referenceName(q.Name)); err == nil {
 			reference, base = r, r.Base
-		} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" { // It had nothing to search.
+			// It had nothing to search.
+		} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" {
 			q.Data, q.Seed, q.HeldOut = s.Base.Data, s.Base.Seed, s.Base.HeldOut
 			q.Preset.Memory, q.Preset.AllowPartial, q.Preset.SkipBad = s.Base.Memory, s.Base.AllowPartial, s.Base.SkipBad
 			if base, err = q.base(q.Reference); err != nil {
@@ -136,10 +140,14 @@ func withoutHeldOut(s runs.Spec) runs.Spec {
 	return s
 }
 
-// run begins the searches, or goes on with them. Both are begun before any run is made, so that what is wrong is told at once. Where
-// only the parts of a rule are searched there is nothing to search around the reference, which is then compared with as it is: by base.
+// run starts the searches or continues them. It starts both before it trains any run, so that errors in the request
+// appear at once. If only the parts of a rule are searched there is nothing to search around the reference, which is
+// then compared as it is, by base.
 func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, base runs.Spec, err error) {
-	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space, error) { return search.NewSpace(base, q.Parameters...) })
+	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space,
+		error) {
+		return search.NewSpace(base, q.Parameters...)
+	})
 	if err != nil {
 		return nil, nil, base, err
 	}
@@ -183,14 +191,16 @@ func (q SearchRequest) train(s *search.Search) search.TrainFunc {
 }
 
 // judge adds the tables: the finalists of both searches and the recall of the test classes.
-func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference *search.Search, base runs.Spec) error {
+func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference *search.Search,
+	base runs.Spec) error {
 	var tests []figures.SearchTest
 	var earlier [][]*runs.Result
 	add := func(name string, results []*runs.Result) {
 		if len(results) < len(search.StandardFinals.Seeds) {
-			return // They are yet to be made.
+			return // They are not trained yet.
 		}
-		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec), Recall: runs.MeanRecall(results, 1).Times(100)}
+		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec),
+			Recall: runs.MeanRecall(results, 1).Times(100)}
 		for _, before := range earlier {
 			d, err := runs.CompareSeeds(before, results, recallAt(1))
 			if err != nil { // All of one diverged.
@@ -205,7 +215,8 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 	}
 	finalists := func(part string, s *search.Search) (*search.Selection, error) {
 		if len(s.Best(1)) == 0 {
-			r.Parts = append(r.Parts, paper.Part{Name: part, Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
+			r.Parts = append(r.Parts, paper.Part{Name: part,
+				Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
 			return nil, nil
 		}
 		v, err := s.Select(ctx, q.train(s), search.StandardFinals)
@@ -228,7 +239,7 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
 		return v, err
 	}
-	r.Parts = append(r.Parts, paper.Part{Name: "outcome", Of: nil}) // It comes first, and is made last.
+	r.Parts = append(r.Parts, paper.Part{Name: "outcome", Of: nil}) // It comes first and is filled in last.
 	v, err := finalists("finalists", s)
 	if err != nil {
 		return err
@@ -262,18 +273,21 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 	return err
 }
 
-// values are a spec's rate, schedule and batch in words.
+// values lists a spec's rate, schedule and batch.
 func values(s runs.Spec) string {
 	decay := s.Decay
 	if decay == 0 {
 		decay = 0.6
 	}
-	return fmt.Sprintf("lr %g, a tenth from %.0f %%, %d×%d images, %d steps", s.LR, 100*decay, s.ClassesPerBatch, s.ImagesPerClass, s.Steps())
+	return fmt.Sprintf("lr %g, a tenth from %.0f %%, %d×%d images, %d steps", s.LR, 100*decay, s.ClassesPerBatch,
+		s.ImagesPerClass, s.Steps())
 }
 
-// searchLine is a search's provenance.
+// searchLine returns a search's provenance.
 func searchLine(s *search.Search) string {
-	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class held out", s.Name, s.Base.Data,
+	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class "+
+		"held out",
+		s.Name, s.Base.Data,
 		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
 }
 
@@ -308,7 +322,7 @@ func addSearchFigures(r *paper.Report, s, reference *search.Search) {
 	})
 }
 
-// trials are a search's records by trial.
+// trials returns a search's records by trial.
 func trials(s *search.Search, title string) figures.SearchTrials {
 	out := figures.SearchTrials{Title: title}
 	for _, e := range s.Rungs {

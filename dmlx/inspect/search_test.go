@@ -41,7 +41,10 @@ func madeUpSearch(t *testing.T, q SearchRequest) (SearchRequest, *search.Search)
 		t.Fatal(err)
 	}
 	q = q.withDefaults()
-	settings, err := q.settings(q.Name, q.Rule, func(b runs.Spec) (search.Space, error) { return search.NewSpace(b, q.Parameters...) })
+	settings, err := q.settings(q.Name, q.Rule, func(b runs.Spec) (search.Space,
+		error) {
+		return search.NewSpace(b, q.Parameters...)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,8 @@ func madeUpSearch(t *testing.T, q SearchRequest) (SearchRequest, *search.Search)
 // A search that is not done is shown as far as it is.
 func TestSearchAsFarAsItIs(t *testing.T) {
 	t.Parallel()
-	q, s := madeUpSearch(t, SearchRequest{Name: "a", Parameters: []string{"direction", "triplet", "tau", "lr", "decay"}, Budget: search.Budget{Trials: 32}})
+	q, s := madeUpSearch(t, SearchRequest{Name: "a", Parameters: []string{"direction", "triplet", "tau", "lr", "decay"},
+		Budget: search.Budget{Trials: 32}})
 	store := q.Store
 	settings, err := q.settings(referenceName("a"), q.Reference, s.Space.Around)
 	if err != nil {
@@ -73,7 +77,8 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 	if err := s.Run(t.Context(), madeUp, search.Budget{Trials: 16}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Search(t.Context(), SearchRequest{Name: "a", Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
+	r, err := Search(t.Context(), SearchRequest{Name: "a",
+		Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +101,8 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 			}
 		}
 	}
-	if f := r.Part("history").(*figures.Figure); !strings.Contains(f.Provenance, "6 against 12 epochs: ρ 1.00, n 16") || !strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 16 trials") {
+	if f := r.Part("history").(*figures.Figure); !strings.Contains(f.Provenance, "6 against 12 epochs: ρ 1.00, n 16") ||
+		!strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 16 trials") {
 		t.Error(f.Alt)
 	}
 	if text, err := figures.Bytes(r.Part("finalists"), "txt"); err != nil || !strings.Contains(string(text), "cos-orth/con/") || strings.Contains(string(text), "Chosen") {
@@ -115,13 +121,15 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 // A search over parts alone leaves nothing to search around the reference, which is compared with as the preset has it.
 func TestSearchOverPartsHasAReference(t *testing.T) {
 	t.Parallel()
-	q, s := madeUpSearch(t, SearchRequest{Name: "parts", Parameters: []string{"direction", "pair"}, Budget: search.Budget{Trials: 8}})
+	q, s := madeUpSearch(t, SearchRequest{Name: "parts", Parameters: []string{"direction", "pair"},
+		Budget: search.Budget{Trials: 8}})
 	store := q.Store
 	// All runs that are wanted beyond the trials are in the store, so that none is made.
 	put := func(_ context.Context, specs []runs.Spec) ([]*runs.Result, error) {
 		var out []*runs.Result
 		for _, spec := range specs {
-			r := &runs.Result{Spec: spec, Backend: "go", Measures: train.Measures{Recall: map[int]float64{1: 0.5 + 0.01*float64(spec.Seed%3)}, HeldOutRecall: map[int]float64{1: 0.5}}}
+			r := &runs.Result{Spec: spec, Backend: "go", Measures: train.Measures{Recall: map[int]float64{1: 0.5 +
+				0.01*float64(spec.Seed%3)}, HeldOutRecall: map[int]float64{1: 0.5}}}
 			if err := store.Put(r, nil); err != nil {
 				return nil, err
 			}
@@ -139,12 +147,14 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 	if _, err := search.Test(t.Context(), put, ours, search.StandardFinals.Seeds); err != nil {
 		t.Fatal(err)
 	}
-	for name, q := range map[string]SearchRequest{"searched": q, "shown": {Name: q.Name, Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}}} {
+	for name, q := range map[string]SearchRequest{"searched": q,
+		"shown": {Name: q.Name, Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}}} {
 		r, err := Search(t.Context(), q)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if text, err := figures.Bytes(r.Part("outcome"), "txt"); err != nil || !strings.Contains(string(text), "reference, as the preset has it") || !strings.Contains(string(text), "cos-orth/lin-ms/cir") {
+		if text, err := figures.Bytes(r.Part("outcome"), "txt"); err != nil || !strings.Contains(string(text),
+			"reference, as the preset has it") || !strings.Contains(string(text), "cos-orth/lin-ms/cir") {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
 		q.Reference = "none"
@@ -164,7 +174,8 @@ func TestSearchNameOfAFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for data, want := range map[string]string{"": "smoke-minicar", "minishop": "smoke-minishop", "/some where/my birds/": "smoke-my-birds"} {
+	for data, want := range map[string]string{"": "smoke-minicar", "minishop": "smoke-minishop",
+		"/some where/my birds/": "smoke-my-birds"} {
 		q := SearchRequest{Request: paper.Request{Preset: p}, Data: data}
 		if q = q.withDefaults(); q.Name != want {
 			t.Errorf("%q: %s, want %s", data, q.Name, want)

@@ -15,9 +15,9 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// appendix reproduces what the paper's appendix says beside its tables: the relative pair weights and the statements on
-// them, the instability of sig-ms, and the projection lengths. It makes no runs; where the store has those of Table 7, it
-// shows their gradient norms too. It computes on the Go backend: the same pictures whatever backend trains.
+// appendix reproduces the statements of the paper's appendix: the relative pair weights, the instability of sig-ms, and
+// the projection lengths. It trains no runs; where the store has those of Table 7, it draws their gradient norms too.
+// It computes on the Go backend, so that the pictures do not depend on the backend that trains.
 func appendix(ctx context.Context, q Request) (*Report, error) {
 	b, err := backend.Go()
 	if err != nil {
@@ -79,8 +79,8 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	return r, nil
 }
 
-// MSWeights is the appendix's figure: P^sig-ms and P^lin-ms over the similarity of the pair, with all others of the anchor
-// at the same distance ΔS = 0 and 0.1, evaluated by the op at so many points.
+// MSWeights draws the appendix's figure: P^sig-ms and P^lin-ms over the similarity of the pair, with all others of the
+// anchor at the same distance ΔS = 0 and 0.1. The op evaluates them at the given number of points.
 func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
 	var curves []figures.WeightCurve
 	for _, pair := range []dmlx.PairWeight{dmlx.PairSigMS, dmlx.PairLinMS} {
@@ -104,15 +104,17 @@ func MSWeights(b compute.Backend, points int) (*figures.Figure, error) {
 	return f, err
 }
 
-// PublishedMS sets P₋ of sig-ms and lin-ms beside what the published MS loss does, at one S_an and growing distance of
-// the others.
+// PublishedMS returns a table of P₋ by sig-ms, by lin-ms and by the published MS loss, at one S_an and growing
+// distance of the others.
 func PublishedMS(b compute.Backend) (*figures.Table, error) {
 	const s = 0.75
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "$\\Delta S$", Left: true}, {Title: "$P_-^{lin-ms}$"}, {Title: "$P_-^{sig-ms}$"},
-			{Title: "1 other", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"}, {Title: "3 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"},
+			{Title: "1 other", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"},
+			{Title: "3 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"},
 			{Title: "10 others", Group: "MS loss as published, $\\partial L/\\partial S_{an}$"}},
-		Caption:    fmt.Sprintf("The weight of a negative at $S_{an}$ = %g, all others of the anchor being less similar by ΔS.", s),
+		Caption: fmt.Sprintf("The weight of a negative at $S_{an}$ = %g, all others of the anchor being less similar "+
+			"by ΔS.", s),
 		Notes:      []figures.Markup{"How many others there are makes no difference to the two means."},
 		Provenance: "the op and autodiff of the loss, Go backend",
 	}
@@ -137,14 +139,14 @@ func PublishedMS(b compute.Backend) (*figures.Table, error) {
 	return t, nil
 }
 
-// DataBatches are batches of a data set's training images as the network embeds them before its first step.
+// DataBatches are batches of a data set's training images with their embeddings before the first step.
 type DataBatches struct {
 	Data            string
-	Classes, Images int // Of a batch: so many classes with so many images each.
+	Classes, Images int // Of a batch: its classes, and the images of each.
 	Batches         []dissect.Embeddings
 }
 
-// Batches is how many batches of a set the appendix looks at, by the name of a preset.
+// Batches returns the number of batches of a data set that the appendix measures at a preset.
 func Batches(preset string) int {
 	if preset == "smoke" {
 		return 3
@@ -152,7 +154,7 @@ func Batches(preset string) int {
 	return 20
 }
 
-// FirstBatches embeds so many batches of each of the drawn sets, in the sizes of the quick preset.
+// FirstBatches embeds the given number of batches of each drawn data set, in the sizes of the quick preset.
 func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBatches, error) {
 	sets := []DataBatches{{Data: "minicar", Classes: 8, Images: 8}, {Data: "minishop", Classes: 16, Images: 4}}
 	n, err := FirstStep(b, stepDim, stepSeed)
@@ -184,17 +186,17 @@ func FirstBatches(ctx context.Context, b compute.Backend, batches int) ([]DataBa
 	return sets, nil
 }
 
-// BatchesProvenance says in one line what batches a table or picture is of: network, data sets and sizes, backend.
+// BatchesProvenance describes the batches in one line: network, data sets and sizes, backend.
 func BatchesProvenance(sets []DataBatches) string {
-	line := "small network, shipped weights, before its first step"
+	line := "small network, bundled weights, before its first step"
 	for _, s := range sets {
 		line += fmt.Sprintf(" · %s: %d batches of %d × %d", s.Data, len(s.Batches), s.Classes, s.Images)
 	}
 	return line + " · Go backend"
 }
 
-// unmined makes of a batch's triplets others that are not the nearest: each anchor with its next positive in the batch
-// and a negative half a batch away.
+// unmined returns other triplets of a batch than the nearest ones: each anchor with its next positive in the batch and
+// a negative half a batch away.
 func unmined(e dissect.Embeddings) dissect.Embeddings {
 	for a := range e.N {
 		positive, negative := -1, -1
@@ -213,7 +215,8 @@ func unmined(e dissect.Embeddings) dissect.Embeddings {
 	return e
 }
 
-// RelativeStatements checks what the appendix says of m₊ and m₋ on the triplets of real batches, mined by EPHN and not.
+// RelativeStatements checks the appendix's statements on m₊ and m₋ on the triplets of real batches, mined by EPHN
+// and not mined.
 func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, error) {
 	const rounding = 1e-4 // Of m recovered from a weight in single precision.
 	var mined, others []RelativeTerm
@@ -233,7 +236,8 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 		}
 		mined = append(mined, own...)
 		empty += fmt.Sprintf("; %s: %s and %s", s.Data,
-			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }), percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
+			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Positives == 0 }),
+			percentOfTerms(own, anyTerm, func(t RelativeTerm) bool { return t.Negatives == 0 }))
 	}
 	everyone := append(append([]RelativeTerm{}, mined...), others...)
 	negatives := func(t RelativeTerm) bool { return t.Negatives > 0 }
@@ -250,10 +254,12 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 		return "fails"
 	}
 	t := &figures.Table{
-		Columns:    []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true}, {Title: ""}},
+		Columns: []figures.Column{{Title: "The appendix says", Left: true}, {Title: "The op does", Left: true},
+			{Title: ""}},
 		Caption:    "Statements on the relative-similarity term, on the triplets of real batches.",
 		Provenance: BatchesProvenance(sets),
-		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of $S-R$ over the set is positive.", len(mined), len(others)),
+		Notes: []figures.Markup{fmt.Sprintf("%d triplets mined by EPHN, %d that are not the nearest. Nearer: the mean of "+
+			"$S-R$ over the set is positive.", len(mined), len(others)),
 			"Mined triplets without a member in the set of positives and in that of negatives" + empty + "."},
 	}
 	add := func(says, does string, holds bool) {
@@ -264,26 +270,37 @@ func RelativeStatements(b compute.Backend, sets []DataBatches) (*figures.Table, 
 		return float64(hits) / float64(max(total, 1))
 	}
 	isNearer := func(t RelativeTerm) bool { return nearer(t.MeanNegative) }
-	add("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others", fmt.Sprintf("it is nearer in %s of them", percentOfTerms(everyone, above, isNearer)),
+	add("$m_-^{sig}$ > 1 indicates that the negative is nearer than the others",
+		fmt.Sprintf("it is nearer in %s of them", percentOfTerms(everyone, above, isNearer)),
 		share(everyone, above, isNearer) > 0.5)
-	add("… and its weight increases", fmt.Sprintf("it is above $P_-^{sig}$ in %s of them", percentOfTerms(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) })),
+	add("… and its weight increases", fmt.Sprintf("it is above $P_-^{sig}$ in %s of them",
+		percentOfTerms(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) })),
 		share(everyone, above, func(t RelativeTerm) bool { return t.PairNegative > weight(t) }) > 0.5)
 	isFarther := func(t RelativeTerm) bool { return t.MeanNegative < 0 }
-	add("$m_-^{sig}$ < 1 indicates that the negative is farther than the others", fmt.Sprintf("it is farther in %s of them", percentOfTerms(everyone, below, isFarther)),
+	add("$m_-^{sig}$ < 1 indicates that the negative is farther than the others",
+		fmt.Sprintf("it is farther in %s of them", percentOfTerms(everyone, below, isFarther)),
 		share(everyone, below, isFarther) > 0.5)
-	add("… and does not exist under hard negative mining", fmt.Sprintf("%s of the mined triplets with others have it; $m_-^{sig}$ > 1 has %s",
-		percentOfTerms(mined, negatives, below), percentOfTerms(mined, negatives, above)), share(mined, negatives, below) == 0)
+	add("… and does not exist under hard negative mining",
+		fmt.Sprintf("%s of the mined triplets with others have it; $m_-^{sig}$ > 1 has %s",
+			percentOfTerms(mined, negatives, below), percentOfTerms(mined, negatives, above)),
+		share(mined, negatives, below) == 0)
 	far := func(t RelativeTerm) bool { return t.MPositive > 1+rounding && positives(t) }
 	close := func(t RelativeTerm) bool { return t.MPositive < 1-rounding && positives(t) }
 	weaker := func(t RelativeTerm) bool { return t.PairPositive < pull(t) }
-	add("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others", fmt.Sprintf("it is nearer in %s of them",
-		percentOfTerms(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 })), share(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 }) > 0.5)
-	add("… and its weight decreases", fmt.Sprintf("it is below $P_+^{sig}$ in %s of them", percentOfTerms(everyone, far, weaker)), share(everyone, far, weaker) > 0.5)
-	add("$m_+^{sig}$ < 1 does not exist under easy positive mining", fmt.Sprintf("%s of the mined triplets with others have it", percentOfTerms(mined, positives, close)),
+	add("$m_+^{sig}$ > 1 indicates that the positive is nearer than the others",
+		fmt.Sprintf("it is nearer in %s of them",
+			percentOfTerms(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 })),
+		share(everyone, far, func(t RelativeTerm) bool { return t.MeanPositive > 0 }) > 0.5)
+	add("… and its weight decreases", fmt.Sprintf("it is below $P_+^{sig}$ in %s of them",
+		percentOfTerms(everyone, far, weaker)), share(everyone, far, weaker) > 0.5)
+	add("$m_+^{sig}$ < 1 does not exist under easy positive mining",
+		fmt.Sprintf("%s of the mined triplets with others have it", percentOfTerms(mined, positives, close)),
 		share(mined, positives, close) == 0)
-	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g", smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }),
+	add("under EPHN all $\\Delta S$ ≥ 0", fmt.Sprintf("the least are %.1g and %.1g",
+		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }),
 		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative })),
-		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }) >= 0 && smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative }) >= 0)
+		smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastPositive }) >= 0 &&
+			smallestOfTerms(mined, func(t RelativeTerm) float64 { return t.LeastNegative }) >= 0)
 	return t, nil
 }
 
@@ -302,7 +319,7 @@ func countTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) (hits, t
 	return hits, total
 }
 
-// percentOfTerms is how many of some triplets fulfil a condition.
+// percentOfTerms returns how many of some triplets fulfill a condition, in percent.
 func percentOfTerms(of []RelativeTerm, among, that func(RelativeTerm) bool) string {
 	hits, total := countTerms(of, among, that)
 	if total == 0 {
@@ -321,11 +338,11 @@ func smallestOfTerms(of []RelativeTerm, value func(RelativeTerm) float64) float6
 	return out
 }
 
-// instabilityBetas are the β that the gradients are measured at; the paper's is 10.
+// instabilityBetas are the values of β at which gradients are measured; the paper's is 10.
 var instabilityBetas = []float64{2, 5, 10, 20, 50}
 
-// Instability measures the length of G over batches at rising β, with all pair weights that have a β, and lin and lin-ms,
-// which do not; and that of the published MS loss's gradient.
+// Instability measures the length of G over batches at rising β: with all pair weights that have a β, with lin and
+// lin-ms, which have none, and for the gradient of the published MS loss.
 func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]figures.NormPanel, error) {
 	published, err := publishedMS()
 	if err != nil {
@@ -374,7 +391,7 @@ func Instability(ctx context.Context, b compute.Backend, sets []DataBatches) ([]
 	return panels, nil
 }
 
-// euclidean is the Euclidean norm.
+// euclidean returns the Euclidean norm.
 func euclidean(v []float32) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -383,8 +400,8 @@ func euclidean(v []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// SweepNorms draws the gradient norms of Table 7's runs, of the direction cos, as far as the store has them; nil if it has
-// less than two rates of any weight. Results that come with the program have none: they are of the runs' directories.
+// SweepNorms draws the gradient norms of Table 7's runs with the direction cos. It returns nil if the store has fewer
+// than two rates of any weight. Bundled results have no norms: these are in the directories of runs.
 func SweepNorms(q Request) (*figures.Figure, error) {
 	if q.Store == nil {
 		return nil, nil

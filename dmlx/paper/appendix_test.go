@@ -73,7 +73,8 @@ func TestRelativeTerms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := dissect.Embeddings{Dim: 2, Labels: []int64{0, 0, 0, 1, 1, 1}, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 3}, {Anchor: 0, Positive: 2, Negative: 5}}}
+	e := dissect.Embeddings{Dim: 2, Labels: []int64{0, 0, 0, 1, 1, 1},
+		Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 3}, {Anchor: 0, Positive: 2, Negative: 5}}}
 	cos := func(degrees float64) float64 { return math.Cos(degrees * math.Pi / 180) }
 	for _, degrees := range []float64{0, 25, 60, 40, 50, 120} {
 		e.Values = append(e.Values, float32(cos(degrees)), float32(math.Sin(degrees*math.Pi/180)))
@@ -143,11 +144,13 @@ func TestProjections(t *testing.T) {
 		if projected := strings.HasSuffix(l.Direction, "-orth"); projected {
 			rounding = 1e-4
 		}
-		if math.Abs(l.Parallel-want) > rounding || math.Abs(l.Perpendicular-figures.PerpendicularLength(want)) > max(rounding, 2e-3*rounding/1e-6) {
+		if math.Abs(l.Parallel-want) > rounding ||
+			math.Abs(l.Perpendicular-figures.PerpendicularLength(want)) > max(rounding, 2e-3*rounding/1e-6) {
 			t.Errorf("%+v, want %v along d_∥", l, want)
 		}
 	}
-	for curve, points := range map[string]int{"eucp": 33, "cosn": 33, "euc-orthn": 66, "cos-orthn": 66, "cos-orthp": 0} {
+	for curve, points := range map[string]int{"eucp": 33, "cosn": 33, "euc-orthn": 66, "cos-orthn": 66,
+		"cos-orthp": 0} {
 		if curves[curve] != points {
 			t.Errorf("%s: %d points, want %d", curve, curves[curve], points)
 		}
@@ -192,7 +195,8 @@ func TestAppendix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", "published", "statements", "instability", "instability-table", "projections", "projection-errors"} {
+	for _, name := range []string{"", "published", "statements", "instability", "instability-table", "projections",
+		"projection-errors"} {
 		of := r.Part(name)
 		if _, err := figures.Bytes(of, of.Formats()[0]); err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -206,7 +210,8 @@ func TestAppendix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fails, holds := strings.Count(string(statements), "fails"), strings.Count(string(statements), "holds"); fails != 4 || holds != 4 {
+	if fails, holds := strings.Count(string(statements), "fails"),
+		strings.Count(string(statements), "holds"); fails != 4 || holds != 4 {
 		t.Errorf("%d fail and %d hold:\n%s", fails, holds, statements)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,7 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// claims audits what the paper says, on its own numbers and on the runs that are there: it makes none.
+// auditClaims checks the paper's claims on its own numbers and on the available runs. It trains none.
 func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	q.CachedOnly = true
 	paper, err := claims.PaperNumbers()
@@ -47,7 +47,8 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 			if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
 				overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
 				compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
-				facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping, Score: overlap.Times(100)},
+				facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping,
+					Score: overlap.Times(100)},
 					claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.CornerTest, Score: compact.Times(100)})
 			}
 		}
@@ -71,11 +72,11 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 				Metric: fmt.Sprintf("R@%d", k), Score: s})
 		}
 	}
-	portraits, err := histogramFacts(ctx, q)
+	histograms, err := histogramFacts(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := claims.RunNumbers(append(facts, portraits...), labels)
+	runs, err := claims.RunNumbers(append(facts, histograms...), labels)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	return r, nil
 }
 
-// portraitFacts are the shares of triplets that portraits have, in percent.
+// histogramFacts returns the shares of triplets that histograms have, in percent.
 func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
 	p, _, err := histogramsOf(ctx, "claims", "", q)
 	if err != nil {
@@ -108,10 +109,12 @@ func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
 			images imagesOf
 			of     measure
 		}{
-			{claims.EdgeLast, LastEpochs, edge}, {claims.Positive, LastEpochs, positive}, {claims.CornerTrain, wholeTrain, corner},
+			{claims.EdgeLast, LastEpochs, edge}, {claims.Positive, LastEpochs, positive},
+			{claims.CornerTrain, wholeTrain, corner},
 			{claims.SpreadTrain, wholeTrain, spread}, {claims.SpreadTest, WholeTest, spread},
 		} {
-			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name, Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
+			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name,
+				Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
 		}
 	}
 	return out, nil

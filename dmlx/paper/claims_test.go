@@ -35,7 +35,8 @@ func TestClaimsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "an improvement for both datasets") && (!strings.Contains(line, "minicar") || !strings.Contains(line, "minishop")) {
+		if strings.Contains(line, "an improvement for both datasets") &&
+			(!strings.Contains(line, "minicar") || !strings.Contains(line, "minishop")) {
 			t.Errorf("Table 2 is not measured: %s", line)
 		}
 	}
@@ -57,7 +58,8 @@ func TestClaimsWithoutRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := figures.Bytes(r.Part("triplets"), "md")
-	if err != nil || len(r.Results) != 0 || !strings.Contains(string(text), string(claims.NotYetRun)) || !strings.Contains(string(text), "| holds |") {
+	if err != nil || len(r.Results) != 0 || !strings.Contains(string(text), string(claims.NotYetRun)) ||
+		!strings.Contains(string(text), "| holds |") {
 		t.Errorf("%d runs, %v\n%s", len(r.Results), err, text)
 	}
 }

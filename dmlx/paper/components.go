@@ -7,7 +7,8 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// comparison is one of Tables 2 to 4 beside the paper's: the table, the gains by its parts, and both as a picture.
+// componentTable reproduces one of Tables 2 to 4 beside the paper's numbers: the table, the gains over its first row,
+// and both as a picture.
 func componentTable(ctx context.Context, q Request, s Study) (*Report, error) {
 	r, err := study(ctx, s, q)
 	if err != nil {
@@ -21,7 +22,7 @@ func componentTable(ctx context.Context, q Request, s Study) (*Report, error) {
 	return r, nil
 }
 
-// entries are a table's cells as figures takes them: Recall@1 in percent, mean and sample standard deviation over seeds.
+// entries returns a table's cells for package figures: Recall@1 in percent, as the mean over seeds.
 func entries(t *Table) []figures.Entry {
 	out := make([]figures.Entry, len(t.Cells))
 	for i, c := range t.Cells {
@@ -30,7 +31,7 @@ func entries(t *Table) []figures.Entry {
 	return out
 }
 
-// setsAcross makes a column of each of the preset's data sets, as in Table 2.
+// setsAcross returns a row of cells for each rule, with the preset's data sets as columns, as in Table 2.
 func setsAcross(p presets.Preset, rows []string, rule func(row string) string) []Cell {
 	var out []Cell
 	for _, row := range rows {
@@ -42,7 +43,8 @@ func setsAcross(p presets.Preset, rows []string, rule func(row string) string) [
 	return out
 }
 
-// setsDown makes a block of rows and columns of each of the preset's data sets, one under the other, as in Tables 3 and 4.
+// setsDown returns a block of rows and columns for each of the preset's data sets, one under the other, as in Tables 3
+// and 4.
 func setsDown(p presets.Preset, rows, columns []string, rule func(row, column string) string) []Cell {
 	var out []Cell
 	for _, set := range onBoth(p, Cell{}) {

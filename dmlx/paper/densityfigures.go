@@ -12,17 +12,17 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// portraitDirections are the rules that Figures 4 and 5 look at, as Table 2 has them: the direction with constant weights.
+// histogramDirections are the directions of Figures 4 and 5; pair and triplet weights are constant.
 var histogramDirections = []string{"euc", "cos"}
 
-// portrayed is the portraits of a report's runs by data set and direction.
+// histogramsReport holds the histograms of a report's runs by data set and direction.
 type histogramsReport struct {
 	table          *Table
 	fine, separate string // The data sets, in the roles of CAR and In-shop.
 	of             map[string]map[string][]*runs.Histograms
 }
 
-// portray makes or reads the portraits of the runs on both sets with the directions euc and cos.
+// histogramsOf reads or computes the histograms of the runs on both data sets with the directions euc and cos.
 func histogramsOf(ctx context.Context, name, title string, q Request) (*histogramsReport, *Report, error) {
 	study := Study{Name: name, Title: title, Cells: func(p presets.Preset) []Cell {
 		var cells []Cell
@@ -33,26 +33,27 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 		}
 		return cells
 	}}
-	t, portraits, err := HistogramsOf(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+	t, histograms, err := HistogramsOf(ctx, q.Open, q.Store, study, q.Preset, q.Options)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.CoarseGrained, of: make(map[string]map[string][]*runs.Histograms)}
+	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.CoarseGrained,
+		of: make(map[string]map[string][]*runs.Histograms)}
 	for i, c := range t.Cells {
 		if p.of[c.Data] == nil {
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
 		}
-		p.of[c.Data][c.Row] = portraits[i]
+		p.of[c.Data][c.Row] = histograms[i]
 	}
 	r := &Report{Title: title, Provenance: t.Provenance(), Table: t}
 	r.add(t)
-	for _, of := range portraits {
+	for _, of := range histograms {
 		r.Histograms = append(r.Histograms, of...)
 	}
 	return p, r, nil
 }
 
-// setTitle names a data set with the paper's in the same role.
+// setTitle returns the name of a data set with that of the paper's set in the same role.
 func (p *histogramsReport) setTitle(data string) figures.Markup {
 	paper := map[string]string{p.fine: "CAR", p.separate: "In-shop"}[data]
 	if data == paper {
@@ -61,10 +62,10 @@ func (p *histogramsReport) setTitle(data string) figures.Markup {
 	return fmt.Sprintf("%s (in the role of %s)", data, paper)
 }
 
-// imagesOf is what a portrait has triplets of.
+// imagesOf selects the images whose triplets a density counts.
 type imagesOf struct {
-	Name  string
-	cloud func(*runs.Histograms) runs.TripletDensity
+	Name    string
+	density func(*runs.Histograms) runs.TripletDensity
 }
 
 var (
@@ -73,26 +74,26 @@ var (
 	WholeTest  = imagesOf{"whole test set", func(p *runs.Histograms) runs.TripletDensity { return p.Test }}
 )
 
-// shown are the clouds that are shown and averaged: those of runs that have not diverged.
-func shown(portraits []*runs.Histograms, images imagesOf) []runs.TripletDensity {
+// shown returns the densities of the runs that did not diverge.
+func shown(histograms []*runs.Histograms, images imagesOf) []runs.TripletDensity {
 	var out []runs.TripletDensity
-	for _, p := range portraits {
-		if c := images.cloud(p); p.Result.Diverged == "" && c.Triplets > 0 {
+	for _, p := range histograms {
+		if c := images.density(p); p.Result.Diverged == "" && c.Triplets > 0 {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// measure is a number read off a cloud.
+// measure is a number read off a triplet density.
 type measure func(runs.TripletDensity) float64
 
-// overSeeds is a measure's mean over runs.
-func overSeeds(portraits []*runs.Histograms, images imagesOf, m measure) stats.Mean {
+// overSeeds returns a measure's mean over runs.
+func overSeeds(histograms []*runs.Histograms, images imagesOf, m measure) stats.Mean {
 	of := make(map[*runs.Result]runs.TripletDensity)
 	var results []*runs.Result
-	for _, p := range portraits {
-		of[p.Result] = images.cloud(p)
+	for _, p := range histograms {
+		of[p.Result] = images.density(p)
 		results = append(results, p.Result)
 	}
 	return runs.MeanOf(results, func(r *runs.Result) float64 {
@@ -103,20 +104,23 @@ func overSeeds(portraits []*runs.Histograms, images imagesOf, m measure) stats.M
 	})
 }
 
-// portraitClaim is a sentence of the paper about a portrait, as a measure that is larger on one side than on the other.
+// histogramClaim is a sentence of the paper on triplet densities: a measure is larger on the first side than on the
+// second.
 type histogramClaim struct {
 	says, measured figures.Markup
 	images         imagesOf
 	of             measure
-	less           bool    // The first side's is the smaller one.
-	alone, each    float64 // If not 0, runs are not compared: of the first side, or of each, the measure is to be larger than this.
-	percent        bool
+	less           bool // The first side's is the smaller one.
+	// Bounds that replace the comparison if they are not 0: the measure of the first side, or of each side, must be
+	// larger.
+	alone, each float64
+	percent     bool
 }
 
-// claimSide is runs that a claim is about.
+// claimSide is one side of a comparison, with its runs.
 type claimSide struct {
-	title     figures.Markup
-	portraits []*runs.Histograms
+	title      figures.Markup
+	histograms []*runs.Histograms
 }
 
 // claimGroup is a column group of claims: two sides to be compared.
@@ -126,15 +130,19 @@ type claimGroup struct {
 }
 
 // claimTable checks claims on groups of runs: each run of one side against each of the other.
-func claimTable(caption figures.Markup, provenance string, claims []histogramClaim, groups []claimGroup) *figures.Table {
+func claimTable(caption figures.Markup, provenance string, claims []histogramClaim,
+	groups []claimGroup) *figures.Table {
 	t := &figures.Table{
-		Columns:    []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true}, {Title: "images", Left: true}},
-		Caption:    caption,
-		Notes:      []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, of its runs. Mean ± sample standard deviation over seeds."},
+		Columns: []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true},
+			{Title: "images", Left: true}},
+		Caption: caption,
+		Notes: []figures.Markup{"Holds: for so many of all pairs of runs, one of each side; a claim about one side, " +
+			"of its runs. Mean ± sample standard deviation over seeds."},
 		Provenance: provenance,
 	}
 	for _, g := range groups {
-		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title}, figures.Column{Group: g.title, Title: g.sides[1].title},
+		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title},
+			figures.Column{Group: g.title, Title: g.sides[1].title},
 			figures.Column{Group: g.title, Title: "holds"})
 	}
 	for _, c := range claims {
@@ -148,14 +156,14 @@ func claimTable(caption figures.Markup, provenance string, claims []histogramCla
 }
 
 func (c histogramClaim) value(side claimSide) figures.Cell {
-	s := overSeeds(side.portraits, c.images, c.of)
+	s := overSeeds(side.histograms, c.images, c.of)
 	if c.percent {
 		return figures.Scored(s.Times(100))
 	}
 	return figures.Text(similarity(s))
 }
 
-// similarity is a mean of similarities, which have more digits than percents.
+// similarity formats a mean of similarities, with more digits than percents have.
 func similarity(s stats.Mean) figures.Markup {
 	switch {
 	case s.N == 0:
@@ -166,7 +174,7 @@ func similarity(s stats.Mean) figures.Markup {
 	return fmt.Sprintf("%.3f ± %.3f", s.Mean, s.Std)
 }
 
-// holds counts for how many pairs of runs the claim is true, or for how many runs.
+// holds counts the pairs of runs, or the runs, for which the claim is true.
 func (c histogramClaim) holds(g claimGroup) figures.Markup {
 	held, all := 0, 0
 	count := func(holds bool) {
@@ -175,7 +183,7 @@ func (c histogramClaim) holds(g claimGroup) figures.Markup {
 			held++
 		}
 	}
-	first, second := shown(g.sides[0].portraits, c.images), shown(g.sides[1].portraits, c.images)
+	first, second := shown(g.sides[0].histograms, c.images), shown(g.sides[1].histograms, c.images)
 	switch {
 	case c.alone != 0:
 		for _, a := range first {

@@ -34,12 +34,13 @@ func shippedOnly(t *testing.T, name string, o runs.Options) (*Report, error) {
 
 // Both figures open from what is shipped, and every part can be written in all its formats.
 func TestPortraitFiguresAreShipped(t *testing.T) {
-	for name, parts := range map[string]string{"figure4": ",euc,overlap,claims", "figure5": ",separated,numbers,claims,thresholds"} {
+	for name, parts := range map[string]string{"figure4": ",euc,overlap,claims",
+		"figure5": ",separated,numbers,claims,thresholds"} {
 		r, err := shippedOnly(t, name, runs.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Runs != 12 || r.Ran != 0 || len(r.Results) != 12 || !strings.Contains(r.Provenance, "12 of 12 runs shipped") {
+		if r.Runs != 12 || r.Ran != 0 || len(r.Results) != 12 || !strings.Contains(r.Provenance, "12 of 12 runs bundled") {
 			t.Errorf("%s: %d runs, %d made, %d results, %s", name, r.Runs, r.Ran, len(r.Results), r.Provenance)
 		}
 		var names []string
@@ -51,7 +52,8 @@ func TestPortraitFiguresAreShipped(t *testing.T) {
 					t.Errorf("%s, part %q as %s: %v", name, p.Name, format, err)
 				}
 				if *portraitDraft != "" {
-					if err := figures.Save(p.Of, filepath.Join(*portraitDraft, fmt.Sprintf("%s-%s.%s", name, p.Name, format))); err != nil {
+					if err := figures.Save(p.Of, filepath.Join(*portraitDraft,
+						fmt.Sprintf("%s-%s.%s", name, p.Name, format))); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -60,7 +62,8 @@ func TestPortraitFiguresAreShipped(t *testing.T) {
 		if got := strings.Join(names, ","); got != parts {
 			t.Errorf("%s: parts %q, want %q", name, got, parts)
 		}
-		if _, err := shippedOnly(t, name, runs.Options{IgnoreBundled: true}); err == nil || !strings.Contains(err.Error(), "no backend here") {
+		if _, err := shippedOnly(t, name, runs.Options{IgnoreBundled: true}); err == nil ||
+			!strings.Contains(err.Error(), "no backend here") {
 			t.Errorf("%s, fresh: %v", name, err)
 		}
 		// With nothing there, all is drawn and says so.
@@ -80,7 +83,8 @@ func TestPortraitFiguresAreShipped(t *testing.T) {
 
 // portraitOf is a portrait of a run whose whole test set has one triplet and these numbers.
 func portraitOf(overlap float64, diverged string) *runs.Histograms {
-	return &runs.Histograms{Result: &runs.Result{Measures: train.Measures{Diverged: diverged}}, Test: runs.TripletDensity{Triplets: 1, Overlap: overlap, Counts: runs.Counts{1}}}
+	return &runs.Histograms{Result: &runs.Result{Measures: train.Measures{Diverged: diverged}},
+		Test: runs.TripletDensity{Triplets: 1, Overlap: overlap, Counts: runs.Counts{1}}}
 }
 
 func TestClaims(t *testing.T) {
@@ -107,14 +111,17 @@ func TestClaims(t *testing.T) {
 	if s := overSeeds(high, WholeTest, overlap); s.N != 2 || s.Diverged != 1 || math.Abs(s.Mean-0.5) > 1e-12 {
 		t.Errorf("%+v", s)
 	}
-	table := claimTable("", "", []histogramClaim{{says: "more", images: WholeTest, of: overlap, percent: true}}, []claimGroup{g})
-	if text := table.String(); !strings.Contains(text, "50.0 ± 14.1¹") || !strings.Contains(text, "1 of 3 runs diverged") {
+	table := claimTable("", "", []histogramClaim{{says: "more", images: WholeTest, of: overlap, percent: true}},
+		[]claimGroup{g})
+	if text := table.String(); !strings.Contains(text, "50.0 ± 14.1¹") ||
+		!strings.Contains(text, "1 of 3 runs diverged") {
 		t.Error(text)
 	}
 }
 
 func TestPooled(t *testing.T) {
-	if got := Pooled([]runs.TripletDensity{{Counts: runs.Counts{1, 0, 2}}, {Counts: runs.Counts{1, 1, 0}}}); fmt.Sprint(got) != "[2 1 2]" {
+	if got := Pooled([]runs.TripletDensity{{Counts: runs.Counts{1, 0, 2}},
+		{Counts: runs.Counts{1, 1, 0}}}); fmt.Sprint(got) != "[2 1 2]" {
 		t.Error(got)
 	}
 	if Pooled(nil) != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet weight
-// that both depend on the triplet.
+// Figure 1's batch and loss. The batch is small enough to look at; circle loss has a pair weight and a triplet
+// weight that both depend on the triplet.
 const (
 	stepData, stepLoss             = "minicar", "table1-circle"
 	stepClasses, stepImages        = 4, 4
@@ -26,8 +26,8 @@ const (
 	stepSeed                uint64 = 1
 )
 
-// figure1 draws Figure 1 from a batch of drawn images and the network that a run of the quick preset begins with. It
-// rests on no runs, and computes on the Go backend: the same picture whatever backend trains.
+// figure1 draws Figure 1 from a batch of drawn images and the network at the start of a run of the quick preset. It
+// needs no runs. It computes on the Go backend, so that the picture does not depend on the backend that trains.
 func figure1(ctx context.Context, _ Request) (*Report, error) {
 	b, err := backend.Go()
 	if err != nil {
@@ -61,13 +61,14 @@ func figure1(ctx context.Context, _ Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, shipped weights, before its first step · Go backend",
+	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
+		"Go backend",
 		stepClasses, stepImages, stepData)
 	return &Report{Provenance: f.Provenance,
 		Parts: []Part{{Of: f}}}, nil
 }
 
-// lossOf finds a loss of Table 1 that its rule is an exact multiple of.
+// lossOf returns a loss of Table 1 whose gradient is an exact multiple of its rule's.
 func lossOf(name string) (dmlx.Loss, error) {
 	for _, l := range dmlx.Losses {
 		if l.Name == name && l.Constant(dmlx.Options{}) != 0 {
@@ -77,15 +78,15 @@ func lossOf(name string) (dmlx.Loss, error) {
 	return dmlx.Loss{}, fmt.Errorf("no loss %q whose gradient is a rule's", name)
 }
 
-// LossGradient is what autodiff makes of a loss at a batch: its value, M = ∂L/∂S + (∂L/∂S)ᵀ [N, N], for which
-// ∂L/∂F = M F, and ∂L/∂F [N, D] itself, differentiated on its own.
+// LossGradient is a loss on a batch, differentiated by autodiff: its value, M = ∂L/∂S + (∂L/∂S)ᵀ [N, N], for
+// which ∂L/∂F = M F, and ∂L/∂F [N, D] itself, differentiated independently.
 type LossGradient struct {
 	Value float64
 	M, G  []float32
 }
 
-// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by machine. M is
-// zero for a loss that is written on distances and not on S.
+// Differentiate evaluates a loss on a batch, with its triplets mined or as given, and differentiates it by autodiff. M
+// is zero for a loss of distances, which does not depend on S.
 func Differentiate(b compute.Backend, e dissect.Embeddings, l dmlx.Loss, o dmlx.Options) (*LossGradient, error) {
 	d, err := dissect.Rule(b, e, l.Rule(o)) // Checks the embeddings, and finds the triplets.
 	if err != nil {
@@ -114,10 +115,11 @@ func tripletsOf(g *Graph, triplets []dissect.Triplet) dmlx.Triplets {
 	for i, t := range triplets {
 		anchor[i], positive[i], negative[i], valid[i] = int32(t.Anchor), int32(t.Positive), int32(t.Negative), true
 	}
-	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative), Valid: Const(g, valid)}
+	return dmlx.Triplets{Anchor: Const(g, anchor), Positive: Const(g, positive), Negative: Const(g, negative),
+		Valid: Const(g, valid)}
 }
 
-// execute runs a graph once and reads its float32 results.
+// execute runs a graph once and returns its float32 results.
 func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]float32, error) {
 	out, err := graphs.Run(b, fn, args...)
 	if err != nil {
@@ -132,8 +134,8 @@ func execute(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([][]f
 	return values, nil
 }
 
-// Step measures all that Figure 1 shows: a batch embedded by the network, a loss's rule and the loss itself at the
-// embeddings, and what both lead to at the network's weights. The loss must be one that is written on S.
+// Step measures all that Figure 1 shows: the embeddings of a batch, a loss's rule and the loss itself at the
+// embeddings, and the gradients of both at the network's weights. The loss must be a function of S.
 func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	e, err := n.Embed(batch)
 	if err != nil {
@@ -168,7 +170,8 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	}
 	for _, t := range d.Triplets {
 		s.Triplets = append(s.Triplets, figures.StepTriplet{Anchor: t.Anchor, Positive: t.Positive, Negative: t.Negative,
-			Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive), PairNegative: float64(t.PairNegative), Weight: float64(t.Weight)})
+			Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive),
+			PairNegative: float64(t.PairNegative), Weight: float64(t.Weight)})
 	}
 	for i, name := range Stages {
 		s.Stages = append(s.Stages, figures.StepStage{Name: name, Rule: bySurgery.Norms[i], Loss: byLoss.Norms[i]})
@@ -176,7 +179,7 @@ func (n *Network) Step(batch *ImageBatch, l dmlx.Loss) (*figures.Step, error) {
 	return s, nil
 }
 
-// formulas are the losses as labels, a line each, of one triplet.
+// formulas are labels for losses, a line each, of one triplet.
 var formulas = map[string][]figures.Markup{
 	"triplet-cos":   {"log(1 + exp($z$))", `$z = \tau\,(S_{an}-S_{ap})$`},
 	"table1-circle": {"log(1 + exp($z$))", `$z = \tau\,(S_{an}^2-S_{ap}(2-S_{ap}))$`},

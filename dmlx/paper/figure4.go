@@ -8,12 +8,12 @@ import (
 )
 
 // figure4 draws the distributions of nearest-positive and nearest-negative similarities over whole test sets after
-// training, fine-grained beside well separated. The paper does not say by which rule it trained, nor on which images it
-// measured. Here the picture is of cos/con/con and the test images; part "euc" is the same of euc/con/con, and
-// part "overlap" has the number for both rules and also for the training images.
+// training: the fine-grained data set beside the coarse-grained one. The paper does not say by which rule it trained,
+// nor on which images it measured. Here the main picture is of cos/con/con and the test images; part "euc" is the same
+// of euc/con/con, and part "overlap" has the numbers for both rules and also for the training images.
 //
-// A test set with query and gallery images, as In-shop and minishop have, is treated as retrieval does: the anchors are the
-// queries, and their neighbours, of either class, are images of the gallery.
+// On a test set with query and gallery images, as of In-shop and minishop, the anchors are the queries and their
+// neighbors of either class are gallery images, as in retrieval.
 func figure4(ctx context.Context, q Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure4", "Nearest-positive and nearest-negative similarities", q)
 	if err != nil {
@@ -50,7 +50,8 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 			}
 			rows = append(rows, row)
 		}
-		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]}, {p.separate, p.of[p.separate][direction]}}})
+		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]},
+			{p.separate, p.of[p.separate][direction]}}})
 	}
 	overlaps, err := figures.Overlaps(r.Provenance, []figures.Markup{p.setTitle(p.fine), p.setTitle(p.separate)}, rows...)
 	if err != nil {
@@ -65,10 +66,12 @@ func overlap(c runs.TripletDensity) float64   { return c.Overlap }
 func medianSap(c runs.TripletDensity) float64 { return c.MedianSap }
 func medianSan(c runs.TripletDensity) float64 { return c.MedianSan }
 
-// figure4Claims are what the caption of Figure 4, §5.2 and §5.3 say, of CAR against In-shop.
+// figure4Claims are the statements of the caption of Figure 4, §5.2 and §5.3, on CAR against In-shop.
 var figure4Claims = []histogramClaim{
-	{says: "on CAR the distributions are largely overlaid", measured: "overlap above 50 %", images: WholeTest, of: overlap, alone: 0.5, percent: true},
+	{says: "on CAR the distributions are largely overlaid", measured: "overlap above 50 %", images: WholeTest,
+		of: overlap, alone: 0.5, percent: true},
 	{says: "on In-shop the overlay is much less", measured: "overlap, %", images: WholeTest, of: overlap, percent: true},
 	{says: "(the same on the train set)", measured: "overlap, %", images: wholeTrain, of: overlap, percent: true},
-	{says: "images of other classes look more similar on CAR", measured: "median $S_{an}$", images: WholeTest, of: medianSan},
+	{says: "images of other classes look more similar on CAR", measured: "median $S_{an}$", images: WholeTest,
+		of: medianSan},
 }

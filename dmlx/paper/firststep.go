@@ -20,17 +20,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-// ImageBatch is a batch of a data set's training images: so many classes with so many images each, class by class.
+// ImageBatch is a batch of a data set's training images, class by class.
 type ImageBatch struct {
 	Set     *datasets.Set
 	Indices []int   // Of the images in Set.Train, [N].
 	Labels  []int64 // Their classes, [N].
 }
 
-// DrawBatch draws a batch as training does, without its augmentation: what it draws depends on the set and the seed alone.
+// DrawBatch draws a batch of classes with images of each as training does, but without augmentation. The batch
+// depends on the data set and the seed alone.
 func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch, error) {
 	if classes < 1 || images < 1 {
-		return nil, fmt.Errorf("a batch of %d classes with %d images each: want at least one of both", classes, images)
+		return nil, fmt.Errorf("a batch of %d classes with %d images each: want at least one class and one image",
+			classes, images)
 	}
 	byLabel := make(map[int64][]int)
 	var labels []int64
@@ -49,7 +51,8 @@ func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch
 	for _, c := range rng.Perm(len(labels))[:classes] {
 		own := byLabel[labels[c]]
 		if images > len(own) {
-			return nil, fmt.Errorf("a batch with %d images of a class: class %s of %s has %d", images, set.Train.Names[labels[c]], set.Name, len(own))
+			return nil, fmt.Errorf("a batch with %d images of a class: class %s of %s has %d", images,
+				set.Train.Names[labels[c]], set.Name, len(own))
 		}
 		for _, i := range rng.Perm(len(own))[:images] {
 			b.Indices, b.Labels = append(b.Indices, own[i]), append(b.Labels, labels[c])
@@ -58,8 +61,8 @@ func DrawBatch(set *datasets.Set, classes, images int, seed uint64) (*ImageBatch
 	return b, nil
 }
 
-// input is the batch as the network takes it, float32 [N, Size, Size, 3]: colours of mean 0 and variance 1 over the
-// training set.
+// input returns the network's input, float32 [N, Size, Size, 3]: colors of mean 0 and variance 1 over the training
+// set.
 func (b *ImageBatch) input() *tensors.Tensor {
 	size := b.Set.Train.Size
 	values := make([]float32, 0, len(b.Indices)*size*size*3)
@@ -75,16 +78,16 @@ func (b *ImageBatch) labels() *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(b.Labels, len(b.Labels))
 }
 
-// Network is the small network with the weights that come with the program and a last layer fresh from its seed: where
-// a run of the quick preset begins. It is not safe for use by several goroutines.
+// Network is the small network with the bundled weights and a last layer drawn from a seed: the start of a run of
+// the quick preset. It must not be used by several goroutines at once.
 type Network struct {
 	backend compute.Backend
 	weights *model.Store
 	dim     int
-	embed   *model.Exec // Made once: its graph depends on the batch's shape alone.
+	embed   *model.Exec // Compiled once: its graph depends on the batch's shape alone.
 }
 
-// FirstStep gives the network with an embedding of dim dimensions before its first step of training.
+// FirstStep returns the network with an embedding of dim dimensions before its first training step.
 func FirstStep(b compute.Backend, dim int, seed uint64) (*Network, error) {
 	raw, ok := backbone.Pretrained()
 	if !ok {
@@ -110,8 +113,8 @@ func (n *Network) Close() {
 	n.weights.Finalize()
 }
 
-// Embed gives the batch's embeddings as a step of training sees them: batch normalisation by the batch's own
-// statistics, not yet L2-normalised.
+// Embed returns the batch's embeddings as in a training step: batch normalization by the batch's own statistics, not
+// yet L2-normalized.
 func (n *Network) Embed(batch *ImageBatch) (e dissect.Embeddings, err error) {
 	if n.embed == nil {
 		n.embed, err = model.NewExec(n.backend, n.weights, func(scope *model.Scope, images *Node) *Node {
@@ -129,11 +132,11 @@ func (n *Network) Embed(batch *ImageBatch) (e dissect.Embeddings, err error) {
 	return dissect.Embeddings{Values: values, N: len(batch.Indices), Dim: n.dim, Labels: batch.Labels}, err
 }
 
-// Way is a way to a gradient: a scalar of the un-normalised embeddings [B, D] and the labels [B], whose gradient with
-// respect to the network's weights is wanted.
+// GradientSource returns a scalar of the embeddings [B, D], before normalization, and the labels [B]. Its gradient
+// with respect to the network's weights is what training would descend.
 type GradientSource func(embeddings, labels *Node) *Node
 
-// BySurgery is the paper's way: the op, with the rule's composed gradient at the normalised embeddings.
+// BySurgery takes the gradient from the op: the rule's composed gradient at the normalized embeddings.
 func BySurgery(r dmlx.Rule) GradientSource {
 	return func(embeddings, labels *Node) *Node {
 		f, _ := dmlx.Surgery(embeddings, labels, r)
@@ -141,7 +144,7 @@ func BySurgery(r dmlx.Rule) GradientSource {
 	}
 }
 
-// ByLoss is the usual way: a loss, differentiated by machine.
+// ByLoss takes the gradient of a loss by autodiff.
 func ByLoss(l dmlx.Loss, o dmlx.Options) GradientSource {
 	return func(embeddings, labels *Node) *Node {
 		f := dmlx.Normalize(embeddings)
@@ -149,7 +152,7 @@ func ByLoss(l dmlx.Loss, o dmlx.Options) GradientSource {
 	}
 }
 
-// ByGradient takes a gradient g, [B, D], at the normalised embeddings as given: that of the scalar Σ f·g.
+// ByGradient takes a given gradient g, [B, D], at the normalized embeddings: that of the scalar Σ f·g.
 func ByGradient(g []float32) GradientSource {
 	return func(embeddings, _ *Node) *Node {
 		f := dmlx.Normalize(embeddings)
@@ -157,7 +160,7 @@ func ByGradient(g []float32) GradientSource {
 	}
 }
 
-// Stages are the parts of the small network from its input on, which [WeightGradient.Norms] follows.
+// Stages are the parts of the small network from its input on, as in [WeightGradient.Norms].
 var Stages = []string{"stem", "layer1", "layer2", "layer3", "layer4", "fc"}
 
 // WeightGradient is the gradient of all weights of a network.
@@ -166,12 +169,12 @@ type WeightGradient struct {
 	Values []float32 // All of them.
 }
 
-// Difference is the largest |a − c·b| over the largest |a|: 0 where a is c times b.
+// Difference returns the largest |a − c·b| over the largest |a|: 0 if a is c times b.
 func (a *WeightGradient) Difference(b *WeightGradient, c float64) float64 {
 	return largestDifference(a.Values, b.Values, c)
 }
 
-// largestDifference is the largest |a − c·b| over the largest |a|, and 0 if both are zero.
+// largestDifference returns the largest |a − c·b| over the largest |a|, and 0 if both are zero.
 func largestDifference(a, b []float32, c float64) float64 {
 	worst, largest := 0.0, 0.0
 	for i, v := range a {
@@ -183,11 +186,11 @@ func largestDifference(a, b []float32, c float64) float64 {
 	return worst / largest
 }
 
-// Backpropagate gives the gradient of the network's weights that a way leads to. The weights stay as they are.
-func (n *Network) Backpropagate(batch *ImageBatch, way GradientSource) (g *WeightGradient, err error) {
+// Backpropagate returns the gradient of the network's weights for a source. The weights do not change.
+func (n *Network) Backpropagate(batch *ImageBatch, source GradientSource) (g *WeightGradient, err error) {
 	variables := backbone.Trainable(n.weights)
 	exec, err := model.NewExec(n.backend, n.weights, func(scope *model.Scope, images, labels *Node) []*Node {
-		scalar := way(backbone.Small.Embed(scope, images, n.dim, backbone.Pass{Training: true}), labels)
+		scalar := source(backbone.Small.Embed(scope, images, n.dim, backbone.Pass{Training: true}), labels)
 		nodes := make([]*Node, len(variables))
 		for i, v := range variables {
 			nodes[i] = v.NodeValue(images)
@@ -224,7 +227,7 @@ func (n *Network) Backpropagate(batch *ImageBatch, way GradientSource) (g *Weigh
 	return g, nil
 }
 
-// stageOf is the index in [Stages] of a variable by its path: what is in no layer is the stem's.
+// stageOf returns the index in [Stages] of a variable by its path; variables outside the layers belong to the stem.
 func stageOf(path string) int {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return max(slices.Index(Stages, first), 0)

@@ -17,10 +17,11 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// gridEnds is how many of the best and of the worst rules are run with all seeds; fewer of a grid of fewer than 168.
+// gridEnds is the number of best and of worst rules that are run with all seeds. Grids of fewer than 168 rules have
+// fewer.
 const gridEnds = 10
 
-// paperChoice is the rule that the paper puts together from the best of its Tables 2 to 4, "Ours" in its Table 5.
+// paperChoice is the paper's best rule, composed from the best parts of its Tables 2 to 4: "Ours" in its Table 5.
 const paperChoice = "cos-orth/lin-ms/cir"
 
 // gridStudy is the full grid: all combinations of direction, pair weight and triplet weight.
@@ -39,18 +40,18 @@ func gridStudy() Study {
 	}
 }
 
-// inSmokeGrid tells whether a rule is one of the twelve that the smoke preset tries of the grid's 168.
+// inSmokeGrid tells whether a rule is one of the twelve of the grid's 168 that the smoke preset tries.
 func inSmokeGrid(r dmlx.Rule) bool {
 	parts := strings.Split(r.Name(), "/")
 	return slices.Contains([]string{"euc", "cos"}, parts[0]) && slices.Contains([]string{"con", "lin"}, parts[1]) &&
 		slices.Contains([]string{"con", "cos", "cir"}, parts[2])
 }
 
-// grid reproduces what the paper left open: all combinations of its directions, pair weights and triplet weights. First
-// all rules are run with one seed, then with all seeds of the preset the best and the worst of them, those of Tables 2 to 4 and
-// those that are chosen one part at a time. Then all runs there are of any seed are read.
+// grid runs all combinations of the paper's directions, pair weights and triplet weights, which the paper left open.
+// First it runs all rules with one seed. Then it runs with all seeds of the preset the best and the worst of them,
+// those of Tables 2 to 4, and those that are chosen one part at a time. It then reads all available runs of any seed.
 //
-// With [runs.Options.CachedOnly] it shows what is there: however few rules that is, it does not fail.
+// With [runs.Options.CachedOnly] it shows what is available and does not fail, however few rules that are.
 func grid(ctx context.Context, q Request) (*Report, error) {
 	study := gridStudy()
 	several := q.Options
@@ -58,7 +59,7 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		several.Seeds = q.Preset.Seeds
 	}
 	if len(several.Seeds) == 0 {
-		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
+		return nil, fmt.Errorf("preset %s has no seeds: want at least one", q.Preset.Name)
 	}
 	seed := several.Seeds[0]
 	read := func() (*Table, []fullgrid.Grid, error) {
@@ -114,7 +115,7 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Missing are the rules without the first seed: no one asks for the others of all.
+	// Rules without a run of the first seed count as missing; only some rules have other seeds.
 	all.Ran, all.Runs, all.Missing = ran, all.Runs-all.Missing, 0
 	for _, c := range all.Cells {
 		if !slices.ContainsFunc(c.Runs, func(r *runs.Result) bool { return r.Spec.Seed == seed }) {
@@ -128,9 +129,9 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 	return r, r.showGrid(grids, endsOf(grids))
 }
 
-// Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run with
-// all seeds of the preset, since the best of many by one seed is also the luckiest. Rules named besides that the grid has
-// are run too.
+// Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run
+// with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are run too
+// if the grid has them.
 func Extremes(grids []fullgrid.Grid, n int, besides ...string) Study {
 	return Study{Name: "grid-extremes", Title: "The best and the worst combinations by one seed, with several: Recall@1",
 		Cells: func(presets.Preset) []Cell {
@@ -157,7 +158,7 @@ func gridsOf(t *Table, seed uint64) ([]fullgrid.Grid, error) {
 	return fullgrid.Read(cells, seed)
 }
 
-// endsOf is how many rules are at an end of the grids.
+// endsOf returns the number of rules at an end of the grids.
 func endsOf(grids []fullgrid.Grid) int {
 	n := gridEnds
 	for _, g := range grids {
@@ -166,7 +167,7 @@ func endsOf(grids []fullgrid.Grid) int {
 	return n
 }
 
-// gridBesides are the rules that are run with all seeds though they be at no end: those of Tables 2 to 4, and those that are chosen
+// gridBesides returns additional rules that are run with all seeds: those of Tables 2 to 4, and those that are chosen
 // one part at a time by the paper, by its printed tables, and part after part.
 func gridBesides(grids []fullgrid.Grid, p presets.Preset) ([]string, error) {
 	out := []string{paperChoice}
@@ -190,7 +191,7 @@ func gridBesides(grids []fullgrid.Grid, p presets.Preset) ([]string, error) {
 	return out, nil
 }
 
-// paperOneAtATime is what the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
+// paperOneAtATime returns the rule that the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
 func paperOneAtATime(set string) (string, error) {
 	g := fullgrid.Grid{Data: set}
 	for table := 2; table <= 4; table++ {
@@ -205,7 +206,8 @@ func paperOneAtATime(set string) (string, error) {
 			}
 			s := r.Score()
 			g.Rules = append(g.Rules, fullgrid.Rule{Name: rule, All: stats.Mean{Mean: s.Mean, N: s.N}})
-			for levels, level := range map[*[]string]string{&g.Directions: r.Direction, &g.Pairs: r.Pair, &g.Triplets: r.Triplet} {
+			for levels, level := range map[*[]string]string{&g.Directions: r.Direction, &g.Pairs: r.Pair,
+				&g.Triplets: r.Triplet} {
 				if !slices.Contains(*levels, level) {
 					*levels = append(*levels, level)
 				}
@@ -218,7 +220,7 @@ func paperOneAtATime(set string) (string, error) {
 	return g.OneAtATime()
 }
 
-// showGrid makes the report's parts. In place of one for which too many runs are missing it says so.
+// showGrid draws the report's parts. A part for which too many runs are missing says so.
 func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
@@ -275,23 +277,28 @@ func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 	add("interactions", interactions, err)
 	gapTable, err := figures.GridGaps(gaps, r.Provenance)
 	add("gaps", gapTable, err)
-	endTable, err := figures.GridEnds(endRules, append(endNotes, "The first seed chose which rules stand here, so its numbers are too good at one end and too bad at the "+
-		"other; those of the other seeds are neither."), r.Provenance)
+	endTable, err := figures.GridEnds(endRules, append(endNotes,
+		"The first seed chose which rules stand here, so its numbers are too good at one end and too bad at the "+
+			"other; those of the other seeds are neither."), r.Provenance)
 	add("ends", endTable, err)
-	choices, err := figures.GridChoices(chosen, append(chosenBy, "Rank is by the first seed. Intervals: 95 % by the standard deviation over seeds, pooled over rules. "+
-		"Bold: behind the best beyond that. Ahead of it (negative) is possible: the best is so by the first seed, distances are by the others."), r.Provenance)
+	choices, err := figures.GridChoices(chosen, append(chosenBy,
+		"Rank is by the first seed. Intervals: 95 % by the standard deviation over seeds, pooled over rules. "+
+			"Bold: behind the best beyond that. Ahead of it (negative) is possible: the best is so by the first seed, "+
+			"distances are by the others."), r.Provenance)
 	add("choices", choices, err)
 	return nil
 }
 
 func gridMap(g *fullgrid.Grid) figures.GridSet {
-	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets, Scores: make(map[string]stats.Mean)}
+	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets,
+		Scores: make(map[string]stats.Mean)}
 	for _, r := range g.Rules {
 		if r.First.N+r.First.Diverged > 0 {
 			s.Scores[r.Name] = r.First.Times(100)
 		}
 	}
-	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)}, {Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
+	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)},
+		{Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
 	if ranked := g.Ranked(); len(ranked) > 0 {
 		s.Marks[0].Rule = ranked[0].Name
 	}
@@ -307,7 +314,8 @@ func gridMap(g *fullgrid.Grid) figures.GridSet {
 func gridCount(g *fullgrid.Grid) figures.GridCount {
 	c := g.Coverage()
 	sd := g.Noise().Std
-	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs, Diverged: c.Diverged, Broken: c.Broken,
+	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs,
+		Diverged: c.Diverged, Broken: c.Broken,
 		Mean: math.NaN(), Spread: math.NaN(), Low: math.NaN(), High: math.NaN(), Noise: 100 * sd, Kept: g.Reliability()}
 	var values []float64
 	for _, r := range g.Ranked() {
@@ -320,7 +328,7 @@ func gridCount(g *fullgrid.Grid) figures.GridCount {
 	return out
 }
 
-// gridRates are the notes under what is there: how to read it, and which learning rates the rules had, since a difference
+// gridRates returns the notes on the coverage: how to read it, and the learning rates of the rules, since a difference
 // between pair weights with different rates is one of both.
 func gridRates(grids []fullgrid.Grid) []figures.Markup {
 	var out []figures.Markup
@@ -347,7 +355,8 @@ func gridRates(grids []fullgrid.Grid) []figures.Markup {
 		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", g.Data, strings.Join(parts, "; ")))
 	}
 	return append(out, "The share is of all 168 rules: of the best among themselves, which differ less, it is lower.",
-		"Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of weight and rate together; "+
+		"Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of "+
+			"weight and rate together; "+
 			"directions and triplet weights are compared at a rate that need not be the best for each.")
 }
 
@@ -370,15 +379,18 @@ func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, 
 	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
 	c := g.Coverage()
 	if a.ErrorTerm == stats.SeedsError {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from seed to seed, over the %d rules with several; without the "+
+		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from "+
+			"seed to seed, over the %d rules with several; without the "+
 			"first seed where the others are enough, since it has chosen some of them.",
 			a.Runs, a.Cells, c.Rules, c.Several))
 	} else {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules, one each, so the error is the three-way interaction together with the seeds' noise, and neither "+
+		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules, one each, so the error is the three-way "+
+			"interaction together with the seeds' noise, and neither "+
 			"can be told from the other.", a.Runs, a.Cells, c.Rules))
 	}
 	if c.Diverged > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d diverged runs are left out: their rules have gaps here, and all effects are of the rules that trained.", c.Diverged))
+		v.Notes = append(v.Notes, fmt.Sprintf("%d diverged runs are left out: their rules have gaps here, and all effects "+
+			"are of the rules that trained.", c.Diverged))
 	}
 	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
 	m := figures.GridMargins{Data: g.Data}
@@ -409,12 +421,14 @@ func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, 
 
 func gridInteraction(g *fullgrid.Grid) (figures.GridInteraction, error) {
 	out := figures.GridInteraction{Data: g.Data}
-	for _, parts := range [][2]fullgrid.Factor{{fullgrid.ByDirection, fullgrid.ByPair}, {fullgrid.ByPair, fullgrid.ByTriplet}, {fullgrid.ByDirection, fullgrid.ByTriplet}} {
+	for _, parts := range [][2]fullgrid.Factor{{fullgrid.ByDirection, fullgrid.ByPair},
+		{fullgrid.ByPair, fullgrid.ByTriplet}, {fullgrid.ByDirection, fullgrid.ByTriplet}} {
 		p, err := g.Profile(parts[0], parts[1])
 		if err != nil {
 			return out, err
 		}
-		f := figures.GridProfile{Lines: int(parts[0]), Points: int(parts[1]), LineNames: p.Rows, PointNames: p.Columns, Over: p.Over}
+		f := figures.GridProfile{Lines: int(parts[0]), Points: int(parts[1]), LineNames: p.Rows, PointNames: p.Columns,
+			Over: p.Over}
 		for _, line := range p.Means {
 			var means []stats.Interval
 			for _, v := range line {
@@ -427,7 +441,7 @@ func gridInteraction(g *fullgrid.Grid) (figures.GridInteraction, error) {
 	return out, nil
 }
 
-// gridGaps are the gaps between directions that the paper says pair weights close.
+// gridGaps returns the gaps between directions that pair weights close, according to the paper.
 func gridGaps(g *fullgrid.Grid) []figures.GridGap {
 	var out []figures.GridGap
 	for _, pair := range [][2]string{{"cos", "euc"}, {"cos-orth", "euc-orth"}, {"euc-orth", "euc"}, {"cos-orth", "cos"}} {
@@ -445,7 +459,8 @@ func gridGaps(g *fullgrid.Grid) []figures.GridGap {
 }
 
 func gridRule(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
-	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, Rank: g.Rank(rule), First: figures.Missing, Others: figures.Missing,
+	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, Rank: g.Rank(rule), First: figures.Missing,
+		Others:     figures.Missing,
 		Replicated: g.Replicated(rule).Times(100), Behind: g.Behind(rule, best).Times(100)}
 	if rule == best {
 		out.Behind = stats.Point(math.NaN())
@@ -456,22 +471,24 @@ func gridRule(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
 	return out
 }
 
-// gridRegression says in words how the ends fare with other seeds.
+// gridRegression says in a note how the ends do with other seeds.
 func gridRegression(g *fullgrid.Grid, n int) figures.Markup {
 	r := g.Regress(n)
 	if r.N == 0 {
 		return fmt.Sprintf("%s: no rule at one of the ends has other seeds yet.", g.Data)
 	}
-	return fmt.Sprintf("%s: with other seeds the best change by %s points in the mean and the worst by %s (of each end at least %d have other seeds); "+
-		"%.0f %% of the distance between the ends is kept.", g.Data, gridPoints(100*(r.BestOthers-r.BestFirst)), gridPoints(100*(r.WorstOthers-r.WorstFirst)), r.N, 100*r.Kept())
+	return fmt.Sprintf("%s: with other seeds the best change by %s points in the mean and the worst by %s (of each end "+
+		"at least %d have other seeds); "+
+		"%.0f %% of the distance between the ends is kept.", g.Data, gridPoints(100*(r.BestOthers-r.BestFirst)),
+		gridPoints(100*(r.WorstOthers-r.WorstFirst)), r.N, 100*r.Kept())
 }
 
-// gridPoints is a difference with its sign.
+// gridPoints formats a difference with its sign.
 func gridPoints(v float64) string {
 	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 }
 
-// gridChoices are the best rule and those chosen one part at a time.
+// gridChoices returns the best rule and those chosen one part at a time.
 func gridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Markup) {
 	best := ""
 	if ranked := g.Ranked(); len(ranked) > 0 {
@@ -495,7 +512,8 @@ func gridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Ma
 		add(fmt.Sprintf("the paper's Tables 2–4 on %s, each part alone", g.PaperData), rule)
 	}
 	if steps := g.Steps(); len(steps) < 3 {
-		notes = append(notes, fmt.Sprintf("%s: the path that fixes one part after the other ends after %d of 3 steps, where runs are missing.", g.Data, len(steps)))
+		notes = append(notes, fmt.Sprintf("%s: the path that fixes one part after the other ends after %d of 3 steps, "+
+			"where runs are missing.", g.Data, len(steps)))
 	} else {
 		add("one part after the other", steps[2])
 		notes = append(notes, fmt.Sprintf("%s, one part after the other: %s.", g.Data, strings.Join(steps, ", then ")))

@@ -78,7 +78,8 @@ func TestGridReport(t *testing.T) {
 		case seed > 1 && parts[0] == "euc-orth":
 			return -1
 		}
-		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) + 0.004*math.Sin(float64(7*pair+3*len(parts[2])+11*int(seed)))
+		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) +
+			0.004*math.Sin(float64(7*pair+3*len(parts[2])+11*int(seed)))
 	}
 	r := &Report{Provenance: "here"}
 	if err := r.showGrid(gridOf(t, "quick", full), 10); err != nil {
@@ -86,10 +87,12 @@ func TestGridReport(t *testing.T) {
 	}
 	out := renderGrid(t, r)
 	for part, wants := range map[string][]string{
-		"":         {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with seed 1, as shown: cos-orth/sig-ms/", "s choice: cos-orth/lin-ms/cir with"},
+		"": {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with seed 1, as shown: cos-orth/sig-ms/",
+			"s choice: cos-orth/lin-ms/cir with"},
 		"coverage": {"167 of 168", "Learning rates on minicar: 0.3 for P^con, P^euc"},
-		"anova":    {"direction × pair weight", "error: seeds", "3 diverged runs are left out", "main effects and two-way interactions"},
-		"ends":     {"10 best", "10 worst", "minicar: with other seeds the best change by"},
+		"anova": {"direction × pair weight", "error: seeds", "3 diverged runs are left out",
+			"main effects and two-way interactions"},
+		"ends": {"10 best", "10 worst", "minicar: with other seeds the best change by"},
 		"choices": {"best of 167 with the first seed", "the paper's, Ours", "our Tables 2–4", "the paper's Tables 2–4",
 			"one part after the other: cos-orth/con/con, then cos-orth/sig-ms/con, then"},
 		"gaps": {"7 triplet weights", "e^cos-orth − e^cos"},
@@ -116,7 +119,8 @@ func TestGridReportOfLittle(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		out := renderGrid(t, r)
-		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") || !strings.Contains(out["anova"], "analysis of variance: ") ||
+		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") ||
+			!strings.Contains(out["anova"], "analysis of variance: ") ||
 			!strings.Contains(out["effects"], "there is no data set") || !strings.Contains(out["effects"], "Not to be had") {
 			t.Errorf("%s: %v", name, out)
 		}
@@ -146,7 +150,8 @@ func TestGridOfWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	never := func() (*train.Trainer, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
-	r, err := Make(context.Background(), "grid", Request{Open: never, Store: store, Preset: p, Options: runs.Options{CachedOnly: true}})
+	r, err := Make(context.Background(), "grid", Request{Open: never, Store: store, Preset: p,
+		Options: runs.Options{CachedOnly: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

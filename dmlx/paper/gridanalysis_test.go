@@ -15,8 +15,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// gridTable is the study "grid" at a preset with made-up runs on its first data set: the value of a rule and a seed, NaN
-// for a diverged run, and −1 for none.
+// gridTable is the study "grid" at a preset with made-up runs on its first data set: the value of a rule and a seed,
+// NaN for a diverged run, and −1 for none.
 func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []string, seed uint64) float64) *Table {
 	t.Helper()
 	study, err := ParseStudy("grid")
@@ -34,9 +34,11 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 		}
 		for _, seed := range seeds {
 			v := value(strings.Split(c.Rule, "/"), seed)
-			r := &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}}, Measures: train.Measures{Recall: map[int]float64{1: v}}}
+			r := &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}},
+				Measures: train.Measures{Recall: map[int]float64{1: v}}}
 			if math.IsNaN(v) {
-				r = &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}}, Measures: train.Measures{Diverged: "collapsed"}}
+				r = &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}},
+					Measures: train.Measures{Diverged: "collapsed"}}
 			}
 			if v != -1 {
 				c.Runs = append(c.Runs, r)
@@ -78,11 +80,13 @@ func TestGrids(t *testing.T) {
 		return sum(func(d, p, w int) float64 { return 0.5 + 0.05*float64(d) })(parts, seed)
 	})
 	g := theGrid(t, table)
-	if len(g.Rules) != 168 || len(g.Directions) != 4 || len(g.Pairs) != 6 || len(g.Triplets) != 7 || g.Data != "minicar" || g.PaperData != "CAR" {
+	if len(g.Rules) != 168 || len(g.Directions) != 4 || len(g.Pairs) != 6 || len(g.Triplets) != 7 ||
+		g.Data != "minicar" || g.PaperData != "CAR" {
 		t.Errorf("%d rules, %v, %v, %v", len(g.Rules), g.Directions, g.Pairs, g.Triplets)
 	}
 	// 6 rules were not run; 4 diverged with all seeds; the 24 of T = con have three seeds, one of them the grid's.
-	if c := g.Coverage(); c != (fullgrid.Coverage{Rules: 168, First: 158, Several: 24, Runs: 206, Diverged: 12, Broken: 4}) {
+	if c := g.Coverage(); c != (fullgrid.Coverage{Rules: 168, First: 158, Several: 24, Runs: 206, Diverged: 12,
+		Broken: 4}) {
 		t.Errorf("%+v", c)
 	}
 	if n := len(g.Observations()); n != 206 {
@@ -92,10 +96,12 @@ func TestGrids(t *testing.T) {
 		t.Errorf("noise with %d degrees of freedom", freedom)
 	}
 	ranked := g.Ranked()
-	if len(ranked) != 158 || ranked[0].Direction != "cos-orth" || ranked[157].Direction != "euc" || g.Rank(ranked[7].Name) != 8 || g.Rank("cos/sig-ms/cir") != 0 {
+	if len(ranked) != 158 || ranked[0].Direction != "cos-orth" || ranked[157].Direction != "euc" ||
+		g.Rank(ranked[7].Name) != 8 || g.Rank("cos/sig-ms/cir") != 0 {
 		t.Errorf("%d ranked, from %s to %s", len(ranked), ranked[0].Name, ranked[157].Name)
 	}
-	if a, err := stats.Analyze(g.Observations(), g.Noise()); err != nil || a.ErrorTerm != stats.SeedsError || a.Error.DF != 24 || a.Effects[0].P > 1e-6 || a.Effects[0].DF != 3 {
+	if a, err := stats.Analyze(g.Observations(), g.Noise()); err != nil || a.ErrorTerm != stats.SeedsError ||
+		a.Error.DF != 24 || a.Effects[0].P > 1e-6 || a.Effects[0].DF != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	table.Cells = append(table.Cells, table.Cells[0])
@@ -111,11 +117,13 @@ func TestGrids(t *testing.T) {
 func TestEmptyGrid(t *testing.T) {
 	g := theGrid(t, gridTable(t, "quick", nil, nil))
 	best, worst := g.Ends(10)
-	if c := g.Coverage(); c != (fullgrid.Coverage{Rules: 168}) || len(best)+len(worst)+len(g.Ranked())+len(g.Steps()) != 0 {
+	if c := g.Coverage(); c != (fullgrid.Coverage{Rules: 168}) ||
+		len(best)+len(worst)+len(g.Ranked())+len(g.Steps()) != 0 {
 		t.Errorf("%+v, %v, %v", c, best, worst)
 	}
 	sd := g.Noise().Std
-	if !math.IsNaN(sd) || !math.IsNaN(g.Reliability()) || !math.IsNaN(g.Replicated("cos/con/con").Value) || g.Regress(10).N != 0 {
+	if !math.IsNaN(sd) || !math.IsNaN(g.Reliability()) || !math.IsNaN(g.Replicated("cos/con/con").Value) ||
+		g.Regress(10).N != 0 {
 		t.Error("there are numbers without runs")
 	}
 	if _, err := g.OneAtATime(); err == nil || err.Error() != "table 2 on minicar: there is no run of euc/con/con" {
@@ -179,7 +187,8 @@ func TestRegression(t *testing.T) {
 	if kept := g.Regress(40).Kept(); math.Abs(kept) > 0.2 {
 		t.Errorf("%g of luck is kept", kept)
 	}
-	if r := g.Reliability(); r > 0.4 { // Two variances of 168 values each: their ratio has a standard deviation of 0.15.
+	// Two variances of 168 values each: their ratio has a standard deviation of 0.15.
+	if r := g.Reliability(); r > 0.4 {
 		t.Errorf("luck is reliable: %g", r)
 	}
 	best := g.Ranked()[0]
@@ -187,12 +196,15 @@ func TestRegression(t *testing.T) {
 		t.Errorf("%+v with other seeds, %g with the first", e, best.First.Mean)
 	}
 	real := theGrid(t, gridTable(t, "quick", []uint64{1, 2}, func(parts []string, seed uint64) float64 {
-		return sum(func(d, p, w int) float64 { return 0.4 + 0.1*float64(d) + 0.02*float64(p) })(parts, 1) + 0.03*float64(seed)
+		return sum(func(d, p, w int) float64 { return 0.4 + 0.1*float64(d) + 0.02*float64(p) })(parts, 1) +
+			0.03*float64(seed)
 	}))
-	if r := real.Regress(10); r.N != 10 || math.Abs(r.Kept()-1) > 1e-9 || math.Abs(r.BestOthers-r.BestFirst-0.03) > 1e-9 {
+	if r := real.Regress(10); r.N != 10 || math.Abs(r.Kept()-1) > 1e-9 ||
+		math.Abs(r.BestOthers-r.BestFirst-0.03) > 1e-9 {
 		t.Errorf("%+v keeps %g", r, r.Kept())
 	}
-	if got := real.Behind("euc/con/con", "cos/con/con"); math.Abs(got.Value-0.1) > 0.011 || !(got.Low < got.Value && got.Value < got.High) {
+	if got := real.Behind("euc/con/con", "cos/con/con"); math.Abs(got.Value-0.1) > 0.011 ||
+		!(got.Low < got.Value && got.Value < got.High) {
 		t.Errorf("%+v", got)
 	}
 	if got := real.Behind("cos/con/con", "cos/con/con"); got != (stats.Interval{}) {
@@ -217,7 +229,8 @@ func TestNoiseWithoutTheChoosingSeed(t *testing.T) {
 	if bound := 3 * 0.02 / math.Sqrt(2*float64(n.Freedom)); n.Freedom < 30 || math.Abs(n.Std-0.02) > bound {
 		t.Errorf("noise %+v, want 0.02 ± %g", n, bound)
 	}
-	if a, err := stats.Analyze(g.Observations(), n); err != nil || a.Error.DF != n.Freedom || math.Abs(a.Error.MS-n.Std*n.Std) > 1e-12 {
+	if a, err := stats.Analyze(g.Observations(), n); err != nil || a.Error.DF != n.Freedom ||
+		math.Abs(a.Error.MS-n.Std*n.Std) > 1e-12 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -270,7 +283,8 @@ func TestProfile(t *testing.T) {
 	// Of T = cos there is one rule only: the others' means would not be over the same.
 	value := func(parts []string, seed uint64) float64 {
 		if parts[2] == "con" || parts[2] == "cir" || parts[2] == "cos" && parts[0]+parts[1] == "coscon" {
-			return 0.5 + map[string]float64{"euc": 0, "cos": 0.2, "euc-orth": 0.1, "cos-orth": 0.3}[parts[0]] + map[bool]float64{true: 0.01}[parts[2] == "cir"] +
+			return 0.5 + map[string]float64{"euc": 0, "cos": 0.2, "euc-orth": 0.1, "cos-orth": 0.3}[parts[0]] +
+				map[bool]float64{true: 0.01}[parts[2] == "cir"] +
 				0.001*float64(seed)
 		}
 		return -1
@@ -280,18 +294,23 @@ func TestProfile(t *testing.T) {
 	if err != nil || !slices.Equal(p.Over, []string{"con", "cir"}) || len(p.Means) != 6 || len(p.Means[0]) != 4 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	// The noise is that of 0.001 between two seeds, 0.001/√2, with 49 degrees of freedom; a mean is over four runs, a gap is between two such.
-	if m := p.Means[2][1]; math.Abs(m.Value-0.7065) > 1e-9 || math.Abs(m.High-m.Value-2.0096*0.001/math.Sqrt2/2) > 1e-6 {
+	// The noise is that of 0.001 between two seeds, 0.001/√2, with 49 degrees of freedom; a mean is over four runs, a
+	// gap is between two such.
+	if m := p.Means[2][1]; math.Abs(m.Value-0.7065) > 1e-9 ||
+		math.Abs(m.High-m.Value-2.0096*0.001/math.Sqrt2/2) > 1e-6 {
 		t.Errorf("%+v", m)
 	}
 	q, gaps := g.Gap("cos", "euc")
-	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Value-0.2) > 1e-9 || math.Abs(gaps[3].High-0.2-2.0096*0.001/2) > 1e-6 {
+	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Value-0.2) > 1e-9 ||
+		math.Abs(gaps[3].High-0.2-2.0096*0.001/2) > 1e-6 {
 		t.Errorf("%+v, %+v", q.Over, gaps)
 	}
-	if p, err := g.Profile(fullgrid.ByDirection, fullgrid.ByTriplet); err != nil || !slices.Equal(p.Over, []string{"con"}) || !math.IsNaN(p.Means[0][1].Value) {
+	if p, err := g.Profile(fullgrid.ByDirection, fullgrid.ByTriplet); err != nil ||
+		!slices.Equal(p.Over, []string{"con"}) || !math.IsNaN(p.Means[0][1].Value) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	for _, bad := range [][2]fullgrid.Factor{{fullgrid.ByPair, fullgrid.ByPair}, {-1, fullgrid.ByPair}, {fullgrid.ByPair, 3}} {
+	for _, bad := range [][2]fullgrid.Factor{{fullgrid.ByPair, fullgrid.ByPair}, {-1, fullgrid.ByPair},
+		{fullgrid.ByPair, 3}} {
 		if _, err := g.Profile(bad[0], bad[1]); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
@@ -313,7 +332,8 @@ func TestGridOfShipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	never := func() (*train.Trainer, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
-	table, err := Reproduce(context.Background(), never, store, study, p, runs.Options{CachedOnly: true, Seeds: p.Seeds})
+	table, err := Reproduce(context.Background(), never, store, study, p,
+		runs.Options{CachedOnly: true, Seeds: p.Seeds})
 	if err != nil {
 		t.Fatal(err)
 	}

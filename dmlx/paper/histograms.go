@@ -8,8 +8,10 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Portraits returns a study's table and the portraits of its runs, those of a cell in the order of its seeds; see [PortrayAll].
-func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study, preset presets.Preset, o runs.Options) (*Table, [][]*runs.Histograms, error) {
+// HistogramsOf returns a study's table and the similarity histograms of its runs, those of a cell in the order of its
+// seeds; see [runs.AllHistograms].
+func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study,
+	preset presets.Preset, o runs.Options) (*Table, [][]*runs.Histograms, error) {
 	cells, err := study.Specs(preset, o.Seeds)
 	if err != nil {
 		return nil, nil, err
@@ -20,7 +22,7 @@ func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), st
 		specs = append(specs, c.Specs...)
 	}
 	t.Runs = len(specs)
-	portraits, ran, err := runs.AllHistograms(ctx, choose, store, specs, o)
+	histograms, ran, err := runs.AllHistograms(ctx, choose, store, specs, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,14 +30,14 @@ func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), st
 	out := make([][]*runs.Histograms, len(cells))
 	for i := range t.Cells {
 		c := &t.Cells[i]
-		for _, p := range portraits[:len(c.Specs)] {
+		for _, p := range histograms[:len(c.Specs)] {
 			if p != nil {
 				out[i], c.Runs = append(out[i], p), append(c.Runs, p.Result)
 			} else {
 				t.Missing++
 			}
 		}
-		portraits = portraits[len(c.Specs):]
+		histograms = histograms[len(c.Specs):]
 	}
 	return t, out, nil
 }

@@ -36,7 +36,8 @@ func noBackend() (*train.Trainer, error) { return nil, errors.New("a backend was
 func TestMadeElsewhere(t *testing.T) {
 	study, p := tinyStudy(t)
 	here, _ := runstest.Store(t)
-	want, err := Reproduce(t.Context(), func() (*train.Trainer, error) { return runstest.Go(), nil }, here, study, p, runs.Options{})
+	want, err := Reproduce(t.Context(), func() (*train.Trainer, error) { return runstest.Go(), nil }, here, study, p,
+		runs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,17 +76,18 @@ func TestMadeElsewhere(t *testing.T) {
 	if got.Ran != 2 || got.Runs != 4 || !reflect.DeepEqual(got.Cells[1].Recall(1), want.Cells[1].Recall(1)) {
 		t.Errorf("made elsewhere %+v, here %+v", got, want)
 	}
-	if _, _, err := HistogramsOf(t.Context(), noBackend, s, study, p, runs.Options{Submit: func(ctx context.Context, jobs []runs.Job) error {
-		if len(jobs) != 2 || !jobs[1].Histograms {
-			t.Errorf("jobs %+v", jobs)
-		}
-		for _, j := range jobs {
-			if err := j.Run(ctx, runstest.Go(), s, nil); err != nil {
-				return err
+	if _, _, err := HistogramsOf(t.Context(), noBackend, s, study, p,
+		runs.Options{Submit: func(ctx context.Context, jobs []runs.Job) error {
+			if len(jobs) != 2 || !jobs[1].Histograms {
+				t.Errorf("jobs %+v", jobs)
 			}
-		}
-		return nil
-	}}); err != nil {
+			for _, j := range jobs {
+				if err := j.Run(ctx, runstest.Go(), s, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := Reproduce(t.Context(), noBackend, s, study, p, o); err != nil || calls != 1 {

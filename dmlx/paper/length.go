@@ -11,7 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// lengthFactors are how many times the preset's epochs the rules of the study "length" are trained.
+// lengthFactors are the multiples of the preset's epochs that the rules of the study "length" are trained for.
 var lengthFactors = []int{1, 2, 4}
 
 // lengthStudy trains the six pair weights with the cosine direction for once, twice and four times the preset's epochs.
@@ -38,8 +38,8 @@ func lengthStudy() Study {
 	}
 }
 
-// length shows what becomes of the order of the pair weights when they are trained for longer: how the full preset was
-// chosen.
+// length shows how the order of the pair weights changes with longer training. The length of the full preset was chosen
+// by it.
 func length(ctx context.Context, q Request) (*Report, error) {
 	r, err := study(ctx, lengthStudy(), q)
 	if err != nil {
@@ -58,7 +58,7 @@ func length(ctx context.Context, q Request) (*Report, error) {
 	return r, err
 }
 
-// lengths sorts a study's cells, which stand by data set, rule and length, and sets the paper's Table 3 beside them.
+// lengths sorts a study's cells, which stand by data set, rule and length, and adds the paper's Table 3.
 func lengths(t *Table) ([]figures.Length, error) {
 	var out []figures.Length
 	for _, c := range t.Cells {
@@ -68,7 +68,8 @@ func lengths(t *Table) ([]figures.Length, error) {
 		l := &out[len(out)-1]
 		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != c.Rule {
 			parts := strings.Split(c.Rule, "/")
-			paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1], Triplet: parts[2]})
+			paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1],
+				Triplet: parts[2]})
 			if err != nil {
 				return nil, err
 			}

@@ -12,27 +12,29 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// studiedLosses are those of the study "losses": of pairs, of triplets with the miner of their paper, and with proxies.
+// studiedLosses are the losses of the study "losses": losses of pairs, of triplets with the miner of their paper, and
+// with proxies.
 var studiedLosses = []struct{ row, loss, miner string }{
 	{"Contrastive", "contrastive", ""}, {"Triplet, semi-hard", "triplet", "semi-hard"}, {"InfoNCE", "info-nce", ""},
 	{"Multi-similarity, mined", "ms", "ms"}, {"Circle", "circle", ""},
 	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalised softmax", "norm-softmax", ""},
 }
 
-// Published is the column of the losses study for a loss as it is; the others are what [Spec.WithExchange] takes: one part of
-// each kind, the paper's choices.
+// Published is the column for a loss as it is published. The other columns are exchanges for [runs.Spec.WithExchange]:
+// one part of each kind, the paper's choices.
 const Published = "as published"
 
 var studiedExchanges = []string{Published, "direction=cos-orth", "pair=lin-ms", "triplet=cir"}
 
-// lossCells are the cells of the study "losses": each loss, as published and with one of its parts exchanged.
+// lossCells returns the cells of the study "losses": each loss, as published and with one of its parts exchanged.
 func lossCells(p presets.Preset) []Cell {
 	var out []Cell
 	for _, set := range onBoth(p, Cell{}) {
 		for _, l := range studiedLosses {
 			for _, x := range studiedExchanges {
 				// Each is a graph to compile: of smoke's there are few.
-				if p.Name == "smoke" && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) || !slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
+				if p.Name == "smoke" && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) ||
+					!slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
 					continue
 				}
 				c := set
@@ -49,10 +51,11 @@ func lossCells(p presets.Preset) []Cell {
 
 // lossesStudy is the study "losses".
 func lossesStudy() Study {
-	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1", Cells: lossCells}
+	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1",
+		Cells: lossCells}
 }
 
-// losses shows what a part of another does to the losses as they were published.
+// losses shows what exchanging one part does to published losses.
 func losses(ctx context.Context, q Request) (*Report, error) {
 	r, err := study(ctx, lossesStudy(), q)
 	if err != nil {
@@ -68,7 +71,7 @@ func losses(ctx context.Context, q Request) (*Report, error) {
 	return r, err
 }
 
-// exchanges sorts the study's cells, which stand by data set, loss and exchange, the loss as published first.
+// exchanges sorts the study's cells, which stand by data set, loss and exchange, the published loss first.
 func exchanges(t *Table) []figures.ExchangeSet {
 	groups := make(map[string][][]*runs.Result)
 	for _, c := range t.Cells {
@@ -88,7 +91,8 @@ func exchanges(t *Table) []figures.ExchangeSet {
 		}
 		l := &s.Losses[len(s.Losses)-1]
 		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
-		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100), Gain: gain.Times(100)})
+		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100),
+			Gain: gain.Times(100)})
 	}
 	return out
 }
@@ -97,7 +101,8 @@ func recallAtOne(r *runs.Result) float64 {
 	return runs.MeanRecall([]*runs.Result{r}, 1).Mean
 }
 
-// rateNotes say which learning rates the losses had, since a part is compared at them and not at the best of each.
+// rateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate
+// of each.
 func rateNotes(t *Table) []figures.Markup {
 	var out []figures.Markup
 	var sets []string
@@ -118,6 +123,7 @@ func rateNotes(t *Table) []figures.Markup {
 	for _, data := range sets {
 		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", data, strings.Join(rates[data], ", ")))
 	}
-	return append(out, "A loss has one rate for all its variants, but for a linear pair weight, which has more by as much as the paper's rules with one have over "+
+	return append(out, "A loss has one rate for all its variants, but for a linear pair weight, which has more by as "+
+		"much as the paper's rules with one have over "+
 		"those with constant weights.")
 }

@@ -23,16 +23,19 @@ func TestExchangesOfAStudy(t *testing.T) {
 		return c
 	}
 	table := &Table{Cells: []Cell{
-		cell("minicar", "", run(0.5), run(0.6)), cell("minicar", "pair=lin-ms", run(0.7), run(0.8)), cell("minicar", "triplet=cir"),
+		cell("minicar", "", run(0.5), run(0.6)), cell("minicar", "pair=lin-ms", run(0.7), run(0.8)),
+		cell("minicar", "triplet=cir"),
 		cell("minishop", "", run(0.5)), cell("minishop", "pair=lin-ms", run(0.25)), cell("minishop", "triplet=cir"),
 	}}
 	sets := exchanges(table)
 	if len(sets) != 2 || len(sets[0].Losses) != 1 || len(sets[0].Losses[0].Exchanged) != 2 {
 		t.Fatalf("%+v", sets)
 	}
-	// The pooled variance is 0.005 with two degrees of freedom, so the difference's 95 % are 4.302653·√0.005 to either side.
+	// The pooled variance is 0.005 with two degrees of freedom, so the difference's 95 % are 4.302653·√0.005 to either
+	// side.
 	l := sets[0].Losses[0]
-	if g := l.Exchanged[0].Gain; math.Abs(l.Published.Mean-55) > 1e-9 || math.Abs(g.Value-20) > 1e-9 || math.Abs(g.High-g.Value-430.2653*math.Sqrt(0.005)) > 1e-3 {
+	if g := l.Exchanged[0].Gain; math.Abs(l.Published.Mean-55) > 1e-9 || math.Abs(g.Value-20) > 1e-9 ||
+		math.Abs(g.High-g.Value-430.2653*math.Sqrt(0.005)) > 1e-3 {
 		t.Errorf("%+v", l)
 	}
 	if g := l.Exchanged[1].Gain; !math.IsNaN(g.Value) {

@@ -10,8 +10,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// What is missing is listed without a backend: runs of tables, portraits of the figures that show them, the first of the
-// grid's two rounds, and nothing of what the program has.
+// What is missing is listed without a backend: runs of tables, portraits of the figures that show them, the first of
+// the grid's two rounds, and nothing of what the program has.
 func TestMissing(t *testing.T) {
 	store, err := runs.OpenStore(t.TempDir())
 	if err != nil {

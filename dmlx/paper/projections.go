@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// separate is a batch of triplets that share no image: rows 3k, 3k+1 and 3k+2 are anchor, positive and negative of
+// separate returns a batch of triplets that share no image: rows 3k, 3k+1 and 3k+2 are anchor, positive and negative of
 // triplet k, so that the gradient at a positive or a negative has one part.
 type separate struct{ dissect.Embeddings }
 
@@ -29,7 +29,7 @@ func (s *separate) add(anchor, positive, negative []float64) {
 	s.N += 3
 }
 
-// orthonormal is three orthonormal vectors of dim random ones.
+// orthonormal returns three orthonormal random vectors of dimension dim.
 func orthonormal(rng *rand.Rand, dim int) (u, v, w []float64) {
 	out := make([][]float64, 3)
 	for k := range out {
@@ -37,7 +37,7 @@ func orthonormal(rng *rand.Rand, dim int) (u, v, w []float64) {
 		for i := range x {
 			x[i] = rng.NormFloat64()
 		}
-		for range 2 { // Once more takes away the rounding of the first time.
+		for range 2 { // The second pass removes the rounding of the first.
 			for _, y := range out[:k] {
 				along := dotProduct(x, y)
 				for i := range x {
@@ -62,7 +62,7 @@ func dotProduct(a, b []float64) float64 {
 	return sum
 }
 
-// turned is cos·a + sin·b at a cosine.
+// turned returns cos·a + sin·b at a cosine.
 func turned(a, b []float64, cosine float64) []float64 {
 	sine := math.Sqrt(max(1-cosine*cosine, 0))
 	out := make([]float64, len(a))
@@ -72,10 +72,10 @@ func turned(a, b []float64, cosine float64) []float64 {
 	return out
 }
 
-// evenly is cosine i of n over (−1, 1), in equal steps of the angle, without the ends.
+// evenly returns cosine i of n over (−1, 1), in equal steps of the angle, without the ends.
 func evenly(i, n int) float64 { return math.Cos(math.Pi * (float64(i) + 0.5) / float64(n)) }
 
-// pairsOverS are n triplets with S_ap = S_an from 1 to −1: for the directions that look at one pair.
+// pairsOverS returns n triplets with S_ap = S_an from 1 to −1, for the directions that depend on one pair.
 func pairsOverS(n, dim int) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -86,8 +86,8 @@ func pairsOverS(n, dim int) dissect.Embeddings {
 	return s.Embeddings
 }
 
-// betweenOverS are n triplets with the given S_ap whose negatives are as near to the positive as to the anchor, S_an = S_pn,
-// from the most to the least that there is, ±√((1+S_ap)/2).
+// betweenOverS returns n triplets with the given S_ap whose negatives are as near to the positive as to the anchor.
+// S_an = S_pn falls from the largest possible value to the smallest, ±√((1+S_ap)/2).
 func betweenOverS(n, dim int, sap float64) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -103,7 +103,7 @@ func betweenOverS(n, dim int, sap float64) dissect.Embeddings {
 	return s.Embeddings
 }
 
-// anyTriplets are n triplets in general position, near and far.
+// anyTriplets returns n triplets in general position, near and far.
 func anyTriplets(n, dim int) dissect.Embeddings {
 	var s separate
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -115,9 +115,9 @@ func anyTriplets(n, dim int) dissect.Embeddings {
 	return s.Embeddings
 }
 
-// ProjectedLengths takes the gradients at the positives and negatives of separate triplets apart: their unit vectors' parts
-// along the member's own embedding and orthogonal to it. A member without a gradient is left out. The gradients are the
-// op's; the sums here are in double precision.
+// ProjectedLengths projects the unit gradients at the positives and negatives of separate triplets on the member's own
+// embedding and on its orthogonal complement. It leaves out members without a gradient. The gradients are the op's; the
+// sums are in double precision.
 func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Direction) ([]figures.Projected, error) {
 	d, err := dissect.Rule(b, e, dmlx.Rule{Direction: direction})
 	if err != nil {
@@ -150,7 +150,8 @@ func ProjectedLengths(b compute.Backend, e dissect.Embeddings, direction dmlx.Di
 				rest += r * r
 			}
 			out = append(out, figures.Projected{Direction: direction.Name, Member: m.name,
-				Sap: dotProduct(row(d.F, t.Anchor), positive), San: dotProduct(row(d.F, t.Anchor), negative), Spn: dotProduct(positive, negative),
+				Sap: dotProduct(row(d.F, t.Anchor), positive), San: dotProduct(row(d.F, t.Anchor), negative),
+				Spn:      dotProduct(positive, negative),
 				Parallel: along / math.Sqrt(square) / length, Perpendicular: math.Sqrt(rest) / length})
 		}
 	}
@@ -163,7 +164,7 @@ var projectedAt = []float64{0.8, 0}
 const projectedDim = 16
 
 // Projections draws the parts of the op's gradients along d_∥ and d_⊥, at the positive and the negative, for all
-// directions, on the closed forms: so many measured points a curve.
+// directions, over the closed forms. points is the number of measured points of a curve.
 func Projections(b compute.Backend, points int) (*figures.Figure, error) {
 	measured, err := projections(b, points)
 	if err != nil {
@@ -171,7 +172,8 @@ func Projections(b compute.Backend, points int) (*figures.Figure, error) {
 	}
 	f, err := figures.ProjectionLengths(measured)
 	if err == nil {
-		f.Provenance = fmt.Sprintf("lines: closed forms · points: the op's gradients, %d dimensions, float32, Go backend", projectedDim)
+		f.Provenance = fmt.Sprintf("lines: closed forms · points: the op's gradients, %d dimensions, float32, Go backend",
+			projectedDim)
 	}
 	return f, err
 }
@@ -202,15 +204,17 @@ func projections(b compute.Backend, points int) ([]figures.Projected, error) {
 	return out, nil
 }
 
-// ProjectionErrors holds the op against the closed forms on triplets in general position: a row for each direction and
+// ProjectionErrors compares the op with the closed forms on triplets in general position: a row for each direction and
 // member with the largest difference along d_∥ and along d_⊥.
 func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 	e := anyTriplets(triplets, projectedDim)
 	t := &figures.Table{
-		Columns: []figures.Column{{Title: "Direction", Left: true, Merged: true}, {Title: "at"}, {Title: `largest difference along $d_\parallel$`},
+		Columns: []figures.Column{{Title: "Direction", Left: true, Merged: true}, {Title: "at"},
+			{Title: `largest difference along $d_\parallel$`},
 			{Title: `of the squares along $d_\perp$`}, {Title: "triplets"}},
 		Caption: "The parts of the op's gradients against the closed forms, on random triplets.",
-		Notes: []figures.Markup{"Triplets in which a difference or a projection is shorter than 0.1 are left out: its direction has lost " +
+		Notes: []figures.Markup{"Triplets in which a difference or a projection is shorter than 0.1 are left out: its " +
+			"direction has lost " +
 			"digits to cancellation in single precision."},
 		Provenance: fmt.Sprintf("%d triplets in %d dimensions, float32, Go backend", triplets, projectedDim),
 	}
@@ -231,14 +235,16 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 				perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
 				count++
 			}
-			t.Rows = append(t.Rows, []figures.Cell{figures.Text(figures.DirectionLabel(direction.Name)), figures.Text(fmt.Sprintf("$%s$", member)),
-				figures.Text(fmt.Sprintf("%.1e", parallel)), figures.Text(fmt.Sprintf("%.1e", perpendicular)), figures.Text(fmt.Sprint(count))})
+			t.Rows = append(t.Rows, []figures.Cell{figures.Text(figures.DirectionLabel(direction.Name)),
+				figures.Text(fmt.Sprintf("$%s$", member)),
+				figures.Text(fmt.Sprintf("%.1e", parallel)), figures.Text(fmt.Sprintf("%.1e", perpendicular)),
+				figures.Text(fmt.Sprint(count))})
 		}
 	}
 	return t, nil
 }
 
-// distinct tells a triplet whose members and projections are well apart.
+// distinct tells whether a triplet's members and projections are far enough apart to compare.
 func distinct(l figures.Projected) bool {
 	const near = 0.1
 	q := 1 - l.Sap - l.San + l.Spn

@@ -45,7 +45,8 @@ func TestPublishedSetTrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := train.New(&backend.Choice{Backend: choice, Name: "go"})
-	if _, err := runs.Run(context.Background(), c, store, whole, nil); err == nil || !strings.Contains(err.Error(), "not as published") {
+	if _, err := runs.Run(context.Background(), c, store, whole, nil); err == nil ||
+		!strings.Contains(err.Error(), "not as published") {
 		t.Errorf("a fixture was taken for whole: %v", err)
 	}
 	p.AllowPartial = true
@@ -57,7 +58,8 @@ func TestPublishedSetTrains(t *testing.T) {
 	if err != nil || r.DataDigest != partial.DataDigest || r.Queries != 12 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	table := &Table{Preset: p.Name, Runs: 1, Cells: []Cell{{Data: "CUB", Specs: []runs.Spec{partial}, Runs: []*runs.Result{r}}}}
+	table := &Table{Preset: p.Name, Runs: 1, Cells: []Cell{{Data: "CUB", Specs: []runs.Spec{partial},
+		Runs: []*runs.Result{r}}}}
 	if line := table.Provenance(); !strings.Contains(line, "CUB, in part · seeds 1") {
 		t.Error(line)
 	}
@@ -72,7 +74,8 @@ func TestPublishedSetTrains(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	away.Seed = 2
-	if _, err := runs.Run(context.Background(), c, store, away, nil); err == nil || !strings.Contains(err.Error(), "dmlx data get cub") {
+	if _, err := runs.Run(context.Background(), c, store, away, nil); err == nil ||
+		!strings.Contains(err.Error(), "dmlx data get cub") {
 		t.Errorf("a run without images: %v", err)
 	}
 	t.Setenv(datasets.DataEnv, root)

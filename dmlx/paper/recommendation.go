@@ -15,8 +15,8 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// recommendation is the best rule or loss of all runs that are there, on each data set, against the paper's best. It makes
-// no runs.
+// recommendation compares the best rule or loss of all available runs on each data set with the paper's best rule. It
+// trains no runs.
 func recommendation(ctx context.Context, q Request) (*Report, error) {
 	q.CachedOnly = true
 	r := &Report{Title: "The best of all runs, against the paper's"}
@@ -47,14 +47,15 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 	}
 	r.Runs = len(r.Results)
 	if len(q.Preset.Seeds) == 0 {
-		return nil, fmt.Errorf("preset %s has no seeds", q.Preset.Name)
+		return nil, fmt.Errorf("preset %s has no seeds: want at least one", q.Preset.Name)
 	}
 	rule, err := dmlx.ParseRule("ours")
 	if err != nil {
 		return nil, err
 	}
 	// Shares of a run count once.
-	r.Provenance = (&Table{Preset: q.Preset.Name, Cells: []Cell{{Data: q.Preset.FineGrained}, {Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
+	r.Provenance = (&Table{Preset: q.Preset.Name, Cells: []Cell{{Data: q.Preset.FineGrained},
+		{Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
 	var rows []figures.Recommended
 	var notes []figures.Markup
 	first := q.Preset.Seeds[0]
@@ -69,51 +70,57 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 			notes = append(notes, err.Error()+".")
 		}
 		for _, x := range c.Selections {
-			rows = append(rows, figures.Recommended{Data: data, How: how[x.Protocol], Objective: x.Objective, Of: x.Candidates, Score: x.Judged.Times(100),
+			rows = append(rows, figures.Recommended{Data: data, How: how[x.Protocol], Objective: x.Objective,
+				Of:      x.Candidates,
+				Score:   x.Judged.Times(100),
 				Against: x.Against.Times(100), Gain: x.Difference.Times(100)})
 		}
 		notes = append(notes, recommendationNotes(c)...)
 	}
 	notes = append(notes,
-		"The first row of a data set is chosen and judged by the same runs: the best of many is too good by chance, and its interval does not know that. The second "+
-			"is judged by other seeds, but on the test classes that it was chosen by. The third saw nothing of the test classes.",
-		"Intervals: 95 % by the standard deviation over seeds, pooled over all rules and losses with several. Bold: zero is outside.")
+		"The first row of a data set is chosen and judged by the same runs: the best of many is too good by chance, and "+
+			"its interval does not know that. The second "+
+			"is judged by other seeds, but on the test classes that it was chosen by. The third saw nothing of the test "+
+			"classes.",
+		"Intervals: 95 % by the standard deviation over seeds, pooled over all rules and losses with several. Bold: zero "+
+			"is outside.")
 	table, err := figures.Recommendations("the paper's "+rule.Name(), rows, notes, r.Provenance)
 	r.Parts = []Part{{"", table}}
 	return r, err
 }
 
 func recommendationNotes(c *Recommendation) []figures.Markup {
-	out := []figures.Markup{fmt.Sprintf("%s: %d rules and losses, %d of them with several seeds; the standard deviation over seeds is %.1f points.", c.Data,
+	out := []figures.Markup{fmt.Sprintf("%s: %d rules and losses, %d of them with several seeds; the standard "+
+		"deviation over seeds is %.1f points.", c.Data,
 		c.Candidates, c.Replicated, 100*c.Noise.Std)}
 	i := slices.IndexFunc(c.Selections, func(x Selection) bool { return x.Protocol == ByHeldOutClasses })
 	if i < 0 || c.Selections[i].Objective == "" {
 		return append(out, fmt.Sprintf("%s: no runs hold training classes out.", c.Data))
 	}
 	x := c.Selections[i]
-	note := fmt.Sprintf("%s: held-out classes chose %s at the rate %g (Recall@1 %.1f %% of them)", c.Data, x.Objective, x.ChosenLR, 100*x.ChosenByValue)
+	note := fmt.Sprintf("%s: held-out classes chose %s at the rate %g (Recall@1 %.1f %% of them)", c.Data, x.Objective,
+		x.ChosenLR, 100*x.ChosenByValue)
 	if x.LR == 0 {
 		return append(out, note+", which was not trained on all classes.")
 	}
 	return append(out, fmt.Sprintf("%s; it is judged by its runs at %g.", note, x.LR))
 }
 
-// Way is how a candidate is chosen.
+// Protocol is how a candidate is chosen.
 type Protocol int
 
-// The ways to choose, the most honest last.
+// The protocols, the most honest last.
 const (
-	// ByTestRecall takes the best mean over all seeds, and judges it by the same runs: the highest of many is too high.
+	// ByTestRecall takes the best mean over all seeds and judges it by the same runs: the maximum of many is too high.
 	ByTestRecall Protocol = iota
-	// ByOneSeed takes the best with the first seed, and judges it by the other seeds. The test classes are still those that
-	// it was chosen by.
+	// ByOneSeed takes the best with the first seed and judges it by the other seeds, on the same test classes.
 	ByOneSeed
-	// ByHeldOutClasses takes the best of runs that held training classes out, by these, and judges it on the test classes, by runs
-	// that hold none out: nothing of the test has chosen.
+	// ByHeldOutClasses takes the best on held-out training classes and judges it on the test classes, by runs that hold
+	// no classes out. The test classes have no part in the choice.
 	ByHeldOutClasses
 )
 
-// Choice is a rule or a loss that is chosen in one way, and how it compares with the reference.
+// Selection is a rule or a loss that a protocol chose, compared with the reference.
 type Selection struct {
 	Protocol      Protocol
 	Objective     string // "" if there is nothing to choose from.
@@ -129,17 +136,19 @@ type Selection struct {
 // Recommendation is what the runs on a data set recommend, against a reference.
 type Recommendation struct {
 	Data                   string
-	Reference              string      // An objective: the paper's best.
-	ReferenceLR            float64     // 0 if it has not been run.
-	Candidates, Replicated int         // Rules and losses with one seed and with several.
-	Noise                  stats.Noise // By the other seeds than the first, which has chosen some of those that have several.
-	Selections             []Selection // By [Way].
+	Reference              string  // An objective: the paper's best.
+	ReferenceLR            float64 // 0 if it has not been run.
+	Candidates, Replicated int     // Rules and losses with one seed and with several.
+	// By the other seeds than the first, which has chosen some of those that have several.
+	Noise      stats.Noise
+	Selections []Selection // By [Protocol].
 }
 
-// Recommend chooses among runs on a data set those of a preset's size, each rule and loss at each rate a candidate, in three
-// ways. first is the seed that [ByOneSeed] chooses by. Runs of another size have had more or less training, and are left out;
-// so are candidates of which a run diverged.
-func Recommend(results []*runs.Result, preset presets.Preset, data, reference string, first uint64) (*Recommendation, error) {
+// Recommend chooses among the runs on a data set that have a preset's size, by three protocols; each rule and loss at
+// each rate is a candidate. first is the seed that [ByOneSeed] chooses by. Runs of another size had more or less
+// training and are left out, as are candidates of which a run diverged.
+func Recommend(results []*runs.Result, preset presets.Preset, data, reference string, first uint64) (*Recommendation,
+	error) {
 	measure := func(r *runs.Result) float64 {
 		if v, measured := r.Recall[1]; measured {
 			return v
@@ -194,8 +203,9 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 			c.Difference = stats.Point(0) // With itself.
 		}
 	}
-	best := func(way Protocol, least int, by, judged func(uint64) bool) Selection {
-		c := Selection{Protocol: way, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
+	best := func(protocol Protocol, least int, by, judged func(uint64) bool) Selection {
+		c := Selection{Protocol: protocol, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()},
+			ChosenByValue: math.Inf(-1)}
 		c.Difference = stats.Point(math.NaN())
 		for _, x := range candidates {
 			s := runs.MeanOf(with(x.runs, by), measure)
@@ -211,7 +221,8 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		return c
 	}
 	out.Selections = []Selection{best(ByTestRecall, 2, all, all), best(ByOneSeed, 1, isFirst, others)}
-	held := Selection{Protocol: ByHeldOutClasses, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
+	held := Selection{Protocol: ByHeldOutClasses, Judged: stats.Mean{Mean: math.NaN()},
+		Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
 	held.Difference = stats.Point(math.NaN())
 	for _, g := range runs.SameButSeed(without) {
 		s := runs.MeanOf(g, func(r *runs.Result) float64 {

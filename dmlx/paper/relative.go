@@ -12,18 +12,21 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 )
 
-// relativeProbe is a batch of one anchor, row 0, its positive, row 1, and its negative, row 2, both of the similarity s,
-// and as many other positives and other negatives as others says, each of the similarity s−delta to the anchor. The
-// other positives are in 𝒫 and the other negatives in 𝒩 (Eq. 12) for any ε > 0 and delta ≥ 0:
+// relativeProbe is a batch of one anchor, row 0, its positive, row 1, and its negative, row 2, both of the
+// similarity s, and as many other positives and other negatives as others says, each of the similarity s−delta to
+// the anchor. The other positives are in 𝒫 and the other negatives in 𝒩 (Eq. 12) for any ε > 0 and delta ≥ 0:
 //
 //	R_ap = s−delta < s+ε ≤ max{S_an, R_an}+ε    R_an = s−delta > s−delta−ε = min{S_ap, R_ap}−ε
 //
 // so ΔS_ap = ΔS_an = delta exactly, and as all members of a set are alike, its size does not matter.
 func relativeProbe(s, delta float64, others int) (dissect.Embeddings, error) {
 	if !(s >= -1 && s <= 1 && s-delta >= -1 && s-delta <= 1) || others < 0 {
-		return dissect.Embeddings{}, fmt.Errorf("similarities %g and %g and %d others: want [-1, 1] and no fewer than none", s, s-delta, others)
+		return dissect.Embeddings{},
+			fmt.Errorf("similarities %g and %g with %d others: want similarities in [-1, 1] and a count that is not negative",
+				s, s-delta, others)
 	}
-	e := dissect.Embeddings{N: 3 + 2*others, Dim: 3 + 2*others, Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
+	e := dissect.Embeddings{N: 3 + 2*others, Dim: 3 + 2*others,
+		Triplets: []dissect.Triplet{{Anchor: 0, Positive: 1, Negative: 2}}}
 	e.Values = make([]float32, e.N*e.Dim)
 	e.Values[0] = 1
 	e.Labels = make([]int64, e.N)
@@ -38,9 +41,10 @@ func relativeProbe(s, delta float64, others int) (dissect.Embeddings, error) {
 	return e, nil
 }
 
-// RelativeWeights are P₊ and P₋ of a rule where S_ap = S_an = s and each of the anchor's other positives and other
-// negatives is less similar by delta. They come from the op, on a batch in which exactly that holds.
-func RelativeWeights(b compute.Backend, r dmlx.Rule, s, delta float64, others int) (positive, negative float64, err error) {
+// RelativeWeights returns P₊ and P₋ of a rule where S_ap = S_an = s and each of the anchor's other positives and
+// negatives is less similar by delta. The op computes them on a batch with exactly these similarities.
+func RelativeWeights(b compute.Backend, r dmlx.Rule, s, delta float64, others int) (positive, negative float64,
+	err error) {
 	e, err := relativeProbe(s, delta, others)
 	if err != nil {
 		return 0, 0, err
@@ -52,8 +56,8 @@ func RelativeWeights(b compute.Backend, r dmlx.Rule, s, delta float64, others in
 	return float64(d.Triplets[0].PairPositive), float64(d.Triplets[0].PairNegative), nil
 }
 
-// PublishedWeights are what [RelativeWeights] gives, for MS loss as it was published: |∂L/∂S_ap| and ∂L/∂S_an by
-// autodiff. Its sums run over 𝒫 and 𝒩 with the pair itself.
+// PublishedWeights returns the weights of [RelativeWeights] for MS loss as published: |∂L/∂S_ap| and ∂L/∂S_an
+// by autodiff. Its sums run over 𝒫 and 𝒩 with the pair itself.
 func PublishedWeights(b compute.Backend, s, delta float64, others int) (positive, negative float64, err error) {
 	e, err := relativeProbe(s, delta, others)
 	if err != nil {
@@ -70,29 +74,30 @@ func PublishedWeights(b compute.Backend, s, delta float64, others int) (positive
 	return -float64(g.M[1]), float64(g.M[2]), nil // Row 0, the anchor's; nothing is written in its column.
 }
 
-// publishedMS is MS loss with its own sums, which no rule is the gradient of.
+// publishedMS returns MS loss with its own sums; no rule is its gradient.
 func publishedMS() (dmlx.Loss, error) {
 	i := slices.IndexFunc(dmlx.Losses, func(l dmlx.Loss) bool { return l.Name == "table1-ms-published" })
 	if i < 0 {
-		return dmlx.Loss{}, fmt.Errorf("the published MS loss is not among the losses")
+		return dmlx.Loss{}, fmt.Errorf("loss table1-ms-published is not registered")
 	}
 	return dmlx.Losses[i], nil
 }
 
-// RelativeTerm is what a triplet's P^sig-ms is made of.
+// RelativeTerm holds the terms of a triplet's P^sig-ms.
 type RelativeTerm struct {
-	Sap, San                   float64
-	PairPositive               float64 // P₊
-	PairNegative               float64 // P₋
-	MPositive, MNegative       float64 // m₊^sig and m₋^sig, from the weights: 1/P less the pair's own exponential.
-	Positives, Negatives       int     // How many 𝒫 and 𝒩 hold.
-	LeastPositive              float64 // The least S_ap−R_ap over the anchor's other positives, NaN without any.
-	LeastNegative              float64 // The least S_an−R_an over the anchor's other negatives, NaN without any.
-	MeanPositive, MeanNegative float64 // The means of S_ap−R_ap over 𝒫 and S_an−R_an over 𝒩: m^lin; 0 for empty sets.
+	Sap, San             float64
+	PairPositive         float64 // P₊
+	PairNegative         float64 // P₋
+	MPositive, MNegative float64 // m₊^sig and m₋^sig, from the weights: 1/P less the pair's own exponential.
+	Positives, Negatives int     // How many 𝒫 and 𝒩 hold.
+	LeastPositive        float64 // The least S_ap−R_ap over the anchor's other positives, NaN without any.
+	LeastNegative        float64 // The least S_an−R_an over the anchor's other negatives, NaN without any.
+	// The means of S_ap−R_ap over 𝒫 and S_an−R_an over 𝒩: m^lin; 0 for empty sets.
+	MeanPositive, MeanNegative float64
 }
 
-// RelativeTerms takes P^sig-ms apart for the triplets of a batch, mined or as given. The sets are counted anew from the
-// similarities, by Eq. 12.
+// RelativeTerms returns the terms of P^sig-ms for the triplets of a batch, mined or as given. The sets are counted
+// from the similarities, by Eq. 12.
 func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]RelativeTerm, error) {
 	d, err := dissect.Rule(b, e, dmlx.Rule{Pair: dmlx.PairSigMS, Options: o})
 	if err != nil {
@@ -100,7 +105,8 @@ func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]R
 	}
 	out := make([]RelativeTerm, len(d.Triplets))
 	for i, t := range d.Triplets {
-		r := RelativeTerm{Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive), PairNegative: float64(t.PairNegative),
+		r := RelativeTerm{Sap: float64(t.Sap), San: float64(t.San), PairPositive: float64(t.PairPositive),
+			PairNegative:  float64(t.PairNegative),
 			LeastPositive: math.NaN(), LeastNegative: math.NaN()}
 		r.MPositive = 1/r.PairPositive - math.Exp(o.AlphaValue()*(r.Sap-o.LambdaValue()))
 		r.MNegative = 1/r.PairNegative - math.Exp(-o.BetaValue()*(r.San-o.LambdaValue()))
@@ -140,7 +146,7 @@ func RelativeTerms(b compute.Backend, e dissect.Embeddings, o dmlx.Options) ([]R
 	return out, nil
 }
 
-// least is the lesser of two numbers; NaN is none.
+// least returns the smaller of two numbers; NaN counts as none.
 func least(a, b float64) float64 {
 	if math.IsNaN(a) {
 		return b
@@ -148,9 +154,9 @@ func least(a, b float64) float64 {
 	return min(a, b)
 }
 
-// VarianceAtFixed is which share of the variance of y is left between points of like x: half the mean square of the
-// difference between neighbours in the order of x, over the variance of y (von Neumann's ratio). Near 0, y is a smooth
-// function of x alone; at 1, x tells nothing of y. NaN where y does not vary.
+// VarianceAtFixed returns the share of the variance of y that is left between points of similar x: half the mean
+// square of the difference between neighbors in the order of x, over the variance of y (von Neumann's ratio). Near
+// 0, y is a smooth function of x alone; at 1, x says nothing about y. NaN where y does not vary.
 func VarianceAtFixed(x, y []float64) float64 {
 	n := len(x)
 	order := make([]int, n)

@@ -1,5 +1,6 @@
-// Package report reproduces the paper's tables and figures: it asks experiment for the runs that one rests on and hands
-// what they measured to figures. The command and the notebooks show the same by the same code, [Make].
+// Package paper reproduces the tables and figures of the paper. Each has a file that says which runs it needs, at
+// which learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads
+// them from the store, and hands their numbers to package figures; the command and the notebooks both call it.
 package paper
 
 import (
@@ -17,9 +18,9 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Request says with what a table or figure is to be reproduced.
+// Request says which preset, store and backend reproduce a table or figure.
 type Request struct {
-	// Open is asked for a backend when the first run has to be made or the first graph computed.
+	// Open returns the backend. It is called when the first run has to be trained or the first graph computed.
 	Open   func() (*train.Trainer, error)
 	Store  *runs.Store
 	Preset presets.Preset
@@ -29,23 +30,24 @@ type Request struct {
 // Report is a table or figure of the paper, reproduced.
 type Report struct {
 	Name, Title, Preset, Provenance string
-	Runs, Ran                       int // How many runs it rests on, and how many of them were made for it now.
-	// Parts are what it shows, in order.
+	Runs, Ran                       int // How many runs it needs, and how many of them were trained for it now.
+	// Parts are its pictures and tables, in order.
 	Parts []Part
-	// Table is the study behind it, nil if it rests on none or on several.
+	// Table is its study, nil if it has none or several.
 	Table *Table
-	// Results are the runs that it rests on, as far as they are there, and Portraits what Figures 4 and 5 show of some.
+	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5
+	// show.
 	Results    []*runs.Result
 	Histograms []*runs.Histograms
 }
 
-// Part is one picture or table of a report. The main one has no name.
+// Part is one picture or table of a report. The main one has an empty name.
 type Part struct {
 	Name string
 	Of   figures.Output
 }
 
-// Part finds a part by its name, "" for the main one. One that is not there fails when it is shown.
+// Part returns a part by its name, "" for the main one. An unknown name gives an output that fails when it is shown.
 func (r *Report) Part(name string) figures.Output {
 	var names []string
 	for _, p := range r.Parts {
@@ -57,7 +59,7 @@ func (r *Report) Part(name string) figures.Output {
 	return figures.Failed(fmt.Errorf("%s has no part %q; there are %s", r.Name, name, strings.Join(names, ", ")))
 }
 
-// item is what can be reproduced.
+// item is a table or figure that can be reproduced.
 type item struct {
 	name, title string
 	make        func(context.Context, Request) (*Report, error)
@@ -83,7 +85,7 @@ var items = []item{
 	{"recommendation", "The best of all runs, against the paper's", recommendation},
 }
 
-// Names lists what [Make] knows.
+// Names lists the tables and figures that [Make] reproduces.
 func Names() []string {
 	out := make([]string, len(items))
 	for i, it := range items {
@@ -92,7 +94,7 @@ func Names() []string {
 	return out
 }
 
-// Check tells whether there is a table or figure of a name; the error lists those there are.
+// Check returns an error that lists the known tables and figures if the name is not one of them.
 func Check(name string) error {
 	_, err := find(name)
 	return err
@@ -105,13 +107,13 @@ func find(name string) (item, error) {
 		}
 	}
 	if slices.Contains([]string{"figure2", "figure3", "table1"}, name) {
-		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb makes it", name, name)
+		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb draws it", name, name)
 	}
 	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Make reproduces a table or figure: runs that the store or the program has are read, the missing ones are made, each kept
-// as soon as it is done. Stopped and called again, it goes on.
+// Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and
+// each is stored as soon as it is done. A call that was stopped can be repeated and goes on.
 func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	it, err := find(name)
 	if err != nil {
@@ -128,11 +130,11 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	return r, nil
 }
 
-// errListed ends the making of a report whose missing runs are only to be listed.
+// errListed ends the reproduction of a report whose missing runs are only to be listed.
 var errListed = errors.New("listed")
 
-// Missing lists the runs and portraits that a table or figure still lacks, without making them. Where what is lacking depends
-// on results, as in the grid, it is what is lacking next: once that is made there may be more.
+// Missing lists the runs and histograms that a table or figure still lacks, without training any. Where later runs
+// depend on earlier results, as in the grid, it lists the next stage alone.
 func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
 	var out []runs.Job
 	q.Submit = func(_ context.Context, jobs []runs.Job) error {
@@ -156,7 +158,7 @@ func study(ctx context.Context, s Study, q Request) (*Report, error) {
 	return r, nil
 }
 
-// add counts a study's runs to the report's.
+// add counts the runs of a study's table to the report's.
 func (r *Report) add(t *Table) {
 	r.Runs += t.Runs
 	r.Ran += t.Ran
@@ -165,13 +167,13 @@ func (r *Report) add(t *Table) {
 	}
 }
 
-// Overall makes a progress function for [Request] of one that shows how far all runs together are, from 0 to 1, with a
-// line of text: the run under way and the time that all still need.
+// Overall returns a progress function for [Request]. It calls show with the share of all runs that is done, from 0
+// to 1, and a line of text: the current run and the estimated time that all of them still need.
 func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 	var mu sync.Mutex
 	var started time.Time
 	share := make(map[int]float64) // Of each run.
-	resumed := 0.0                 // What was done before: it says nothing about the pace.
+	resumed := 0.0                 // Done before this call, so it says nothing about the pace.
 	return func(p runs.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -188,7 +190,8 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 			done += s
 		}
 		runs := float64(max(p.Runs, 1))
-		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data, p.Spec.Seed, p.Stage())
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data,
+			p.Spec.Seed, p.Stage())
 		if made := done - resumed; made > 0 {
 			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
 			text += fmt.Sprintf(", %s left", left.Round(time.Second))

@@ -18,11 +18,13 @@ func TestEntries(t *testing.T) {
 	}
 	table := &Table{Study: "table2", Cells: []Cell{
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{run(0.6), run(0.7), run(0.8)}},
-		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{run(0.7), {Measures: train.Measures{Diverged: "NaN in epoch 1"}}}},
+		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR",
+			Runs: []*runs.Result{run(0.7), {Measures: train.Measures{Diverged: "NaN in epoch 1"}}}},
 	}}
 	got := entries(table)
 	want := stats.Mean{Mean: 70, Std: 10, N: 3}
-	if len(got) != 2 || math.Abs(got[0].Score.Mean-want.Mean) > 1e-9 || math.Abs(got[0].Score.Std-want.Std) > 1e-9 || got[0].Score.N != 3 ||
+	if len(got) != 2 || math.Abs(got[0].Score.Mean-want.Mean) > 1e-9 || math.Abs(got[0].Score.Std-want.Std) > 1e-9 ||
+		got[0].Score.N != 3 ||
 		got[0].Rule != "euc/con/con" || got[0].Data != "minicar" || got[0].Paper != "CAR" {
 		t.Errorf("%+v", got)
 	}
@@ -69,7 +71,8 @@ func TestMake(t *testing.T) {
 	if _, err := Make(t.Context(), "table9", q); err == nil || !strings.Contains(err.Error(), "table2") {
 		t.Errorf("table 9: %v", err)
 	}
-	if _, err := figures.Bytes((&Report{Name: "x"}).Part("y"), "html"); err == nil || !strings.Contains(err.Error(), `x has no part "y"`) {
+	if _, err := figures.Bytes((&Report{Name: "x"}).Part("y"), "html"); err == nil ||
+		!strings.Contains(err.Error(), `x has no part "y"`) {
 		t.Errorf("a part that is not there: %v", err)
 	}
 }

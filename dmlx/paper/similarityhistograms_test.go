@@ -19,7 +19,9 @@ import (
 func portraitStudy() (Study, presets.Preset) {
 	p, _ := presets.Parse("smoke")
 	p.Base.Weights, p.Base.Size = train.Random, 16
-	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8, Epochs: 7, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
+	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2,
+		Dim: 8, Epochs: 7, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2,
+		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
 	return Study{Name: "test", Cells: func(p presets.Preset) []Cell {
 		return append(setsAcross(p, []string{"cos"}, func(string) string { return "cos/con/con" }),
 			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
@@ -35,7 +37,8 @@ func TestPortraits(t *testing.T) {
 	opened := 0
 	choose := func() (*train.Trainer, error) { opened++; return runstest.Go(), nil }
 	o := runs.Options{Jobs: 2, Seeds: []uint64{1, 2}}
-	if table, portraits, err := HistogramsOf(t.Context(), choose, s, study, preset, runs.Options{CachedOnly: true}); err != nil || opened != 0 ||
+	if table, portraits, err := HistogramsOf(t.Context(), choose, s, study, preset,
+		runs.Options{CachedOnly: true}); err != nil || opened != 0 ||
 		table.Missing != 3*len(preset.Seeds) || len(portraits[0]) != 0 {
 		t.Errorf("with what is there: %+v, %v", table, err)
 	}
@@ -53,7 +56,8 @@ func TestPortraits(t *testing.T) {
 				t.Fatal("a portrait of another run")
 			}
 			// What the run itself has measured is what its portrait shows.
-			if p.Test.Triplets != r.Queries || p.Test.Overlap != r.Overlap || p.Test.Corner != r.Compact || math.Abs(1-p.Test.Violations-r.Recall[1]) > 1e-12 {
+			if p.Test.Triplets != r.Queries || p.Test.Overlap != r.Overlap || p.Test.Corner != r.Compact ||
+				math.Abs(1-p.Test.Violations-r.Recall[1]) > 1e-12 {
 				t.Errorf("%s: test set %+v, the run %+v", cell.Data, p.Test, r)
 			}
 			epochs, err := s.Metrics(r.Hash)
@@ -74,7 +78,8 @@ func TestPortraits(t *testing.T) {
 	}
 
 	again, cached, err := HistogramsOf(t.Context(), choose, s, study, preset, o)
-	if err != nil || again.Ran != 0 || opened != 1 || cached[0][1].Sum != portraits[0][1].Sum || again.Provenance() != table.Provenance() {
+	if err != nil || again.Ran != 0 || opened != 1 || cached[0][1].Sum != portraits[0][1].Sum ||
+		again.Provenance() != table.Provenance() {
 		t.Errorf("again: %+v, opened %d times, %v", again, opened, err)
 	}
 
@@ -118,7 +123,8 @@ func TestPortraits(t *testing.T) {
 	if err := errors.Join(os.Remove(path), os.Remove(weights[0])); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := HistogramsOf(t.Context(), choose, s, study, preset, o); err == nil || !strings.Contains(err.Error(), "dmlx runs remove") {
+	if _, _, err := HistogramsOf(t.Context(), choose, s, study, preset, o); err == nil ||
+		!strings.Contains(err.Error(), "dmlx runs remove") {
 		t.Errorf("without the last weights: %v", err)
 	}
 	o.CachedOnly = true // As of a run that was imported without its weights: there is none, and that is no error.
@@ -127,7 +133,8 @@ func TestPortraits(t *testing.T) {
 		t.Errorf("what is there without the last weights: %+v, %v", have, err)
 	}
 	o.Seeds = []uint64{}
-	if _, _, err := HistogramsOf(t.Context(), choose, s, study, preset, o); err == nil || !strings.Contains(err.Error(), "no seeds") {
+	if _, _, err := HistogramsOf(t.Context(), choose, s, study, preset, o); err == nil ||
+		!strings.Contains(err.Error(), "no seeds") {
 		t.Errorf("without seeds: %v", err)
 	}
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Study is what a table of the paper compares: it only enumerates, and [Reproduce] runs.
+// Study is a table of the paper as a list of cells to compare. It only enumerates the runs; [Reproduce] trains them.
 type Study struct {
 	Name  string // "table2"
 	Title string
 	// Cells lists the table's cells, row by row, for a preset.
 	Cells func(p presets.Preset) []Cell
-	// Sweep takes the preset's fewer seeds, since it has many cells.
+	// Sweep says that the study takes the preset's fewer seeds, since it has many cells.
 	Sweep bool
 }
 
 // Cell is one cell of a table: a rule or a loss on a data set, over seeds.
 type Cell struct {
-	// Row and Column are as the table labels them. Where the data sets are no columns, as in Table 2, they are blocks:
-	// each of them has all rows and columns.
+	// Row and Column are the table's labels. Where the data sets are not the columns, each of them is a block with all
+	// rows and columns.
 	Row, Column string
 	Data, Rule  string // What is run.
-	// Loss, if it is not empty, is trained by instead of Rule, with Miner and Exchange as in [Spec].
+	// Loss, if it is not empty, replaces Rule as the objective; Miner and Exchange are those of [runs.Spec].
 	Loss, Miner, Exchange string
 	PaperData             string  // The paper's data set in the same role.
 	LR                    float64 // 0 is the preset's.
-	// Adjust, if there is one, changes the preset's spec where a cell wants more than a rule and a rate of its own.
+	// Adjust changes the preset's spec where a cell needs more than its own rule and rate; it may be nil.
 	Adjust func(*runs.Spec)
 
 	// Specs and Runs are filled in by Reproduce, one of each per seed.
@@ -42,15 +42,15 @@ type Cell struct {
 	Runs  []*runs.Result
 }
 
-// Recall is the cell's mean over seeds.
+// Recall returns the mean of Recall@k over the cell's seeds, as a fraction.
 func (c Cell) Recall(k int) stats.Mean { return runs.MeanRecall(c.Runs, k) }
 
-// Over is the mean of a measure over the cell's seeds.
+// MeanOf returns the mean of a measure over the cell's seeds.
 func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
 	return runs.MeanOf(c.Runs, measure)
 }
 
-// HeldOutRecall is the cell's mean over seeds on the training classes that were held out.
+// HeldOutRecall returns the mean over seeds of Recall@k on the held-out training classes, as a fraction.
 func (c Cell) HeldOutRecall(k int) stats.Mean {
 	return runs.MeanOf(c.Runs, func(r *runs.Result) float64 {
 		if v, measured := r.HeldOutRecall[k]; measured {
@@ -62,7 +62,8 @@ func (c Cell) HeldOutRecall(k int) stats.Mean {
 
 // studies lists the studies in the paper's order.
 func studies() []Study {
-	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy(), lengthStudy(), lossesStudy()}
+	return []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(), gridStudy(),
+		lengthStudy(), lossesStudy()}
 }
 
 func names[T any](items []T, name func(T) string) []string {
@@ -73,7 +74,8 @@ func names[T any](items []T, name func(T) string) []string {
 	return out
 }
 
-// onBoth has the cells of the preset's two data sets.
+// onBoth returns a cell on each of the preset's two data sets: the fine-grained one in the role of CAR and the
+// coarse-grained one in that of In-shop.
 func onBoth(p presets.Preset, c Cell) []Cell {
 	fine, separated := c, c
 	fine.Data, fine.PaperData = p.FineGrained, "CAR"
@@ -81,12 +83,12 @@ func onBoth(p presets.Preset, c Cell) []Cell {
 	return []Cell{fine, separated}
 }
 
-// Studies lists the names that Reproduce knows.
+// Studies lists the names of all studies.
 func Studies() []string {
 	return names(studies(), func(s Study) string { return s.Name })
 }
 
-// ParseStudy finds a study by its name; the error lists those there are.
+// ParseStudy returns a study by its name; the error lists the known ones.
 func ParseStudy(name string) (Study, error) {
 	for _, s := range studies() {
 		if s.Name == name {
@@ -100,11 +102,11 @@ func ParseStudy(name string) (Study, error) {
 type Table struct {
 	Study, Title, Preset string
 	Cells                []Cell // As the study lists them.
-	Runs, Ran            int    // How many runs it rests on, and how many of them were made for it now.
-	Missing              int    // How many of them are not there; see [Options.Have].
+	Runs, Ran            int    // How many runs it needs, and how many of them were trained for it now.
+	Missing              int    // How many of them are not available; see [runs.Options.CachedOnly].
 }
 
-// At is the cell of a data set, row and column, nil if there is none.
+// At returns the cell of a data set, row and column, nil if there is none.
 func (t *Table) At(data, row, column string) *Cell {
 	for i, c := range t.Cells {
 		if c.Data == data && c.Row == row && c.Column == column {
@@ -114,11 +116,11 @@ func (t *Table) At(data, row, column string) *Cell {
 	return nil
 }
 
-// Provenance says in one line what made the table: preset, data, seeds, backends, machines and dates.
+// Provenance describes the table's runs in one line: preset, data, seeds, backends, machines and dates.
 func (t *Table) Provenance() string {
 	var sets, seeds []string
 	var results []*runs.Result
-	shipped := 0
+	bundled := 0
 	for _, c := range t.Cells {
 		results = append(results, c.Runs...)
 		set := c.Data
@@ -129,24 +131,25 @@ func (t *Table) Provenance() string {
 		for _, r := range c.Runs {
 			seeds = runs.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
 			if r.Bundled {
-				shipped++
+				bundled++
 			}
 		}
 	}
 	line := "preset " + t.Preset
 	if len(results) > 0 {
-		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "), runs.Provenance(results))
+		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "),
+			runs.Provenance(results))
 	}
-	if shipped > 0 {
-		line += fmt.Sprintf(" · %d of %d runs shipped with the program", shipped, t.Runs)
+	if bundled > 0 {
+		line += fmt.Sprintf(" · %d of %d runs bundled with the program", bundled, t.Runs)
 	}
 	if t.Missing > 0 {
-		line += fmt.Sprintf(" · %d of %d runs not made yet", t.Missing, t.Runs)
+		line += fmt.Sprintf(" · %d of %d runs not trained yet", t.Missing, t.Runs)
 	}
 	return line
 }
 
-// Specs enumerates a study's cells with the specs of each.
+// Specs returns the study's cells with the specs of each, one per seed. Without seeds it takes the preset's.
 func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 	if seeds == nil {
 		seeds = p.Seeds
@@ -155,7 +158,7 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 		}
 	}
 	if len(seeds) == 0 {
-		return nil, fmt.Errorf("preset %s has no seeds: want one at least", p.Name)
+		return nil, fmt.Errorf("preset %s has no seeds: want at least one", p.Name)
 	}
 	cells := s.Cells(p)
 	for i := range cells {
@@ -179,7 +182,7 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 	return cells, nil
 }
 
-// spec is the preset's for what the cell trains by.
+// spec returns the preset's spec for the cell's rule or loss.
 func (c *Cell) spec(p presets.Preset, seed uint64) (runs.Spec, error) {
 	if c.Loss != "" {
 		return p.LossSpec(c.Data, c.Loss, c.Miner, c.Exchange, seed)
@@ -191,10 +194,11 @@ func (c *Cell) spec(p presets.Preset, seed uint64) (runs.Spec, error) {
 	return p.Spec(c.Data, rule, seed)
 }
 
-// Reproduce makes a study's table: runs that the store or the program has are read, the missing ones are made, each
-// kept as soon as it is done. Stopped and called again, it goes on. choose is called when the first run has to be made,
-// so that a table which is all there needs no backend.
-func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study, preset presets.Preset, o runs.Options) (*Table, error) {
+// Reproduce trains a study's missing runs and returns its table. Runs that the store or the program has are read, and
+// each new one is stored as soon as it is done. A call that was stopped can be repeated and goes on. It calls choose
+// when it has to train the first run, so that a complete table needs no backend.
+func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store *runs.Store, study Study,
+	preset presets.Preset, o runs.Options) (*Table, error) {
 	cells, err := study.Specs(preset, o.Seeds)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,8 @@ func TestFolder(t *testing.T) {
 	}
 	p, _ := presets.Parse("smoke")
 	p.Base.Weights, p.Size = train.Random, 16
-	for _, name := range []string{"class-7/none", "class-8/none"} { // Nothing in them: they are left out, and that is said.
+	// Nothing in them: they are left out, and that is said.
+	for _, name := range []string{"class-7/none", "class-8/none"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -68,15 +69,17 @@ func TestFolder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var decoded []int
 	var said []string
-	p.DataOptions = runs.DataOptions{Context: ctx, Warn: func(m string) { said = append(said, m) }, Decoded: func(data string, done, total int) {
-		if data != dir || total != 24 {
-			t.Errorf("%d of %d images of %s", done, total, data)
-		}
-		if decoded = append(decoded, done); done == 3 {
-			stop()
-		}
-	}}
-	if _, err := p.Spec(dir, dmlx.Rule{}, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped while decoding the images of "+dir) || len(decoded) == 24 {
+	p.DataOptions = runs.DataOptions{Context: ctx, Warn: func(m string) { said = append(said, m) },
+		Decoded: func(data string, done, total int) {
+			if data != dir || total != 24 {
+				t.Errorf("%d of %d images of %s", done, total, data)
+			}
+			if decoded = append(decoded, done); done == 3 {
+				stop()
+			}
+		}}
+	if _, err := p.Spec(dir, dmlx.Rule{}, 1); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "stopped while decoding the images of "+dir) || len(decoded) == 24 {
 		t.Errorf("interrupted: %v, after %d images", err, len(decoded))
 	}
 	p.Context, said, decoded = t.Context(), nil, nil
@@ -84,7 +87,8 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(decoded) != 24 || spec.Size != 16 || len(said) != 1 || !strings.Contains(said[0], "left out, without images: class-7, class-8") {
+	if len(decoded) != 24 || spec.Size != 16 || len(said) != 1 ||
+		!strings.Contains(said[0], "left out, without images: class-7, class-8") {
 		t.Errorf("%d images decoded, at %d pixels; said %q", len(decoded), spec.Size, said)
 	}
 	p.DataOptions = runs.DataOptions{}
@@ -119,7 +123,8 @@ func TestFolder(t *testing.T) {
 	if err := s.Remove(spec.Hash()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runs.Run(t.Context(), runstest.Go(), s, spec, nil); err == nil || !strings.Contains(err.Error(), "have changed") {
+	if _, err := runs.Run(t.Context(), runstest.Go(), s, spec, nil); err == nil ||
+		!strings.Contains(err.Error(), "have changed") {
 		t.Errorf("trained on other images than the spec's: %v", err)
 	}
 	changed.ImagesPerClass = 4 // class-0 has three.
@@ -127,7 +132,8 @@ func TestFolder(t *testing.T) {
 		t.Errorf("a class smaller than a batch takes of each: %v", err)
 	}
 	changed.ImagesPerClass = 5
-	if _, err := runs.Run(t.Context(), runstest.Go(), s, changed, nil); err == nil || !strings.Contains(err.Error(), "no class has the 5 images") {
+	if _, err := runs.Run(t.Context(), runstest.Go(), s, changed, nil); err == nil ||
+		!strings.Contains(err.Error(), "no class has the 5 images") {
 		t.Errorf("all classes smaller: %v", err)
 	}
 }
@@ -136,7 +142,9 @@ func TestReproduce(t *testing.T) {
 	s, _ := runstest.Store(t)
 	p, _ := presets.Parse("smoke")
 	p.Base.Weights, p.Base.Size = train.Random, 16
-	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
+	p.Sets = map[string]presets.Size{"minicar": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2,
+		Dim: 8, Epochs: 1, StepsPerEpoch: 2}, "minishop": {TrainClasses: 4, TestClasses: 3, ClassesPerBatch: 2,
+		ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}}
 	study := Study{Name: "test", Cells: func(p presets.Preset) []Cell {
 		return append(setsAcross(p, []string{"a", "a again"}, func(string) string { return "cos/con/con" }),
 			Cell{Row: "wild", Column: "minicar", Data: "minicar", Rule: "cos/con/con", LR: 1e30})
@@ -151,7 +159,8 @@ func TestReproduce(t *testing.T) {
 	if table.Runs != 10 || table.Ran != 6 || opened != 1 { // Equal cells share their runs.
 		t.Errorf("%d runs, %d made, backend opened %d times", table.Runs, table.Ran, opened)
 	}
-	if c := table.At("minishop", "a", "minishop").Recall(1); c.N != 2 || c != table.At("minishop", "a again", "minishop").Recall(1) {
+	if c := table.At("minishop", "a", "minishop").Recall(1); c.N != 2 ||
+		c != table.At("minishop", "a again", "minishop").Recall(1) {
 		t.Errorf("%+v", c)
 	}
 	if c := table.At("minicar", "wild", "minicar").Recall(1); c.N != 0 || c.Diverged != 2 {
@@ -168,18 +177,21 @@ func TestReproduce(t *testing.T) {
 		c := Cell{Row: "a", Column: "minicar", Data: "minicar", Rule: "cos/con/con"}
 		held := c
 		held.Adjust = func(s *runs.Spec) { s.HeldOut = 2 }
-		p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 2}
+		p.Sets["minicar"] = presets.Size{TrainClasses: 6, TestClasses: 3, ClassesPerBatch: 2, ImagesPerClass: 2, Dim: 8,
+			Epochs: 1, StepsPerEpoch: 2}
 		return []Cell{c, held}
 	}}
 	have, err := Reproduce(t.Context(), choose, s, sweep, p, runs.Options{CachedOnly: true})
-	if err != nil || have.Missing != 2 || len(have.Cells[0].Runs) != 0 || !strings.Contains(have.Provenance(), "2 of 2 runs not made yet") {
+	if err != nil || have.Missing != 2 || len(have.Cells[0].Runs) != 0 ||
+		!strings.Contains(have.Provenance(), "2 of 2 runs not trained yet") {
 		t.Errorf("none is there: %+v, %v", have, err)
 	}
 	swept, err := Reproduce(t.Context(), choose, s, sweep, p, runs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := swept.Cells; c[0].HeldOutRecall(1).N != 0 || c[1].HeldOutRecall(1).N != 1 || c[1].Runs[0].Hash == c[0].Runs[0].Hash {
+	if c := swept.Cells; c[0].HeldOutRecall(1).N != 0 || c[1].HeldOutRecall(1).N != 1 ||
+		c[1].Runs[0].Hash == c[0].Runs[0].Hash {
 		t.Errorf("held-out recall %+v and %+v", c[0].HeldOutRecall(1), c[1].HeldOutRecall(1))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -239,7 +251,8 @@ func TestPresetsAndStudies(t *testing.T) {
 					}
 				}
 			}
-			want := map[string]int{"table2": 8, "table3": 24, "table4": 28, "table6": 32, "table7": 96, "table8": 80, "grid": 336, "length": 36, "losses": 64}[study.Name]
+			want := map[string]int{"table2": 8, "table3": 24, "table4": 28, "table6": 32, "table7": 96, "table8": 80,
+				"grid": 336, "length": 36, "losses": 64}[study.Name]
 			switch {
 			case name != "smoke":
 			case study.Name == "grid":
@@ -275,7 +288,8 @@ func TestPresetsAndStudies(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	t.Setenv(datasets.DataEnv, t.TempDir())
-	if _, err := runs.OpenData(s, runs.DataOptions{}); err == nil || !strings.Contains(err.Error(), "cars_annos.mat") || !strings.Contains(err.Error(), datasets.DataEnv) {
+	if _, err := runs.OpenData(s, runs.DataOptions{}); err == nil || !strings.Contains(err.Error(), "cars_annos.mat") ||
+		!strings.Contains(err.Error(), datasets.DataEnv) {
 		t.Errorf("a missing data set: %v", err)
 	}
 	if _, err := p.Spec(t.TempDir()+"/no-such", dmlx.Rule{}, 1); err == nil {

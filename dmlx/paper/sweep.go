@@ -9,12 +9,13 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// SweepHeldOut is which part of the training classes, one in so many, chooses the learning rates of the sweeps.
+// SweepHeldOut is the share of training classes, one in so many, that is held out to choose the learning rates of the
+// sweeps.
 const SweepHeldOut = 4
 
-// rateSweep makes a row of each rule on each data set, and a column of each learning rate. A run serves two ways to choose
-// a rate: by the recall on the test classes, as the paper does, and on training classes that are held out. At the paper
-// preset none are, so that its numbers are those of the paper's own protocol.
+// rateSweep returns a row for each rule on each data set, with a column for each learning rate. Its runs hold training
+// classes out, so that a rate can be chosen by these or, as in the paper, by the recall on the test classes. The runs
+// of the paper preset hold none out, so that they follow the paper's own protocol.
 func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	holdOut := func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
 	if p.Name == "paper" {
@@ -32,8 +33,8 @@ func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	return out
 }
 
-// sweep is one of Tables 6 to 8, the sweeps of the learning rate: the table, its curves, the two ways to choose a rate with
-// the order under each, what another rate loses, and what the paper says of it.
+// sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate with the
+// order under each, the loss at other rates, and the paper's statements on it.
 func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 	r, err := study(ctx, of, q)
 	if err != nil {
@@ -43,16 +44,18 @@ func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Parts = []Part{{"", s.Table()}, {"curves", s.Curves()}, {"protocols", s.Protocols()}, {"order", s.Orders()}, {"robustness", s.Robustness()},
+	r.Parts = []Part{{"", s.Table()}, {"curves", s.Curves()}, {"protocols", s.Protocols()}, {"order", s.Orders()},
+		{"robustness", s.Robustness()},
 		{"statements", s.Statements()}}
 	return r, nil
 }
 
-// sweepPoints are a sweep's cells as figures takes them.
+// sweepPoints returns a sweep's cells for package figures.
 func sweepPoints(t *Table) []figures.SweepPoint {
 	out := make([]figures.SweepPoint, len(t.Cells))
 	for i, c := range t.Cells {
-		out[i] = figures.SweepPoint{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100), HeldOut: c.HeldOutRecall(1).Times(100)}
+		out[i] = figures.SweepPoint{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100),
+			HeldOut: c.HeldOutRecall(1).Times(100)}
 	}
 	return out
 }

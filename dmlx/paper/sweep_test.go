@@ -15,15 +15,18 @@ import (
 
 func TestSweepPoints(t *testing.T) {
 	run := func(test, heldOut float64) *runs.Result {
-		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: test}, HeldOutRecall: map[int]float64{1: heldOut}}}
+		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: test},
+			HeldOutRecall: map[int]float64{1: heldOut}}}
 	}
 	points := sweepPoints(&Table{Cells: []Cell{
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.3, Runs: []*runs.Result{run(0.6, 0.8), run(0.7, 0.7)}},
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.6, Runs: []*runs.Result{{Measures: train.Measures{Diverged: "NaN"}}}},
+		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.6,
+			Runs: []*runs.Result{{Measures: train.Measures{Diverged: "NaN"}}}},
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 1.2},
 	}})
 	p := points[0]
-	if p.Rule != "euc/con/con" || p.Data != "minicar" || p.Paper != "CAR" || p.LR != 0.3 || math.Abs(p.Test.Mean-65) > 1e-9 || math.Abs(p.HeldOut.Mean-75) > 1e-9 ||
+	if p.Rule != "euc/con/con" || p.Data != "minicar" || p.Paper != "CAR" || p.LR != 0.3 ||
+		math.Abs(p.Test.Mean-65) > 1e-9 || math.Abs(p.HeldOut.Mean-75) > 1e-9 ||
 		p.Test.N != 2 {
 		t.Errorf("%+v", p)
 	}
@@ -50,13 +53,14 @@ func TestSweepWithoutRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"table6", "table7", "table8"} {
-			q := Request{Open: func() (*train.Trainer, error) { return nil, errors.New("asked for a backend") }, Store: store, Preset: p}
+			q := Request{Open: func() (*train.Trainer, error) { return nil, errors.New("asked for a backend") }, Store: store,
+				Preset: p}
 			q.CachedOnly, q.IgnoreBundled = true, true
 			r, err := Make(context.Background(), name, q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Runs == 0 || !strings.Contains(r.Provenance, "not made yet") {
+			if r.Runs == 0 || !strings.Contains(r.Provenance, "not trained yet") {
 				t.Errorf("%s: %d runs, %q", name, r.Runs, r.Provenance)
 			}
 			for _, part := range r.Parts {

@@ -36,7 +36,8 @@ func TestSweepRates(t *testing.T) {
 		for _, cell := range cells {
 			if cell.Rule == c.rule && cell.Data == c.data {
 				got = append(got, cell.Specs[0].LR)
-				if held := cell.Specs[0].HeldOut; (held != 0) != (c.preset == "quick") || len(cell.Specs) != len(preset.SweepSeeds) {
+				if held := cell.Specs[0].HeldOut; (held != 0) != (c.preset == "quick") ||
+					len(cell.Specs) != len(preset.SweepSeeds) {
 					t.Errorf("%s %s: held out %d, %d seeds", c.preset, c.study, held, len(cell.Specs))
 				}
 			}

@@ -14,20 +14,20 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// The rows of Table 5 that are the authors' own runs, by the paper's names for them: Multi-similarity loss and its
-// variant with orthogonal directions by their gradients, and the paper's own rule.
+// table5Rules are the rows of Table 5 that the authors ran themselves, by the paper's names: MS* and DR-MS* are
+// multi-similarity loss and its variant with orthogonal directions, by their gradients; Ours is the paper's best rule.
 var table5Rules = []struct{ method, rule string }{
 	{"MS*", "cos/sig-ms/con"}, {"DR-MS*", "cos-orth/sig-ms/con"}, {"Ours", "cos-orth/lin-ms/cir"},
 }
 
-// Table5 are the runs of the paper's Table 5: MS* and DR-MS* at the preset's batch, Ours at one to four times that.
-// A batch grows by classes, the images of each class stay; the images seen in training stay too, so that there are fewer
+// Table5 returns the runs of Table 5: MS* and DR-MS* at the preset's batch, Ours at one to four times that. A batch
+// grows by classes; the images of each class and the images seen in training stay the same, so that there are fewer
 // steps. A cell's row is the method, its column the factor, "×1" to "×4".
 //
-// At the paper preset it is the paper's setting: four data sets, ResNet-50, 80 epochs, three seeds. The paper does not
-// say its rates here; the preset's are kept for all batches ("we keep a constant step size", Limitations). At other
-// presets Ours stands there a second time with a rate that grows with the batch, in the rows [ScaledRate]: fewer steps of
-// one length go less far, and what is due to that is not due to the batch.
+// The paper preset has the paper's setting: four data sets, ResNet-50, 80 epochs, three seeds. The paper does not give
+// its rates here; the preset's are kept for all batches ("we keep a constant step size", Limitations). At other presets
+// Ours is trained a second time with a rate that grows with the batch, in the rows [ScaledRate]: fewer steps of the
+// same size move the weights less, and that effect is not one of the batch.
 func Table5() Study {
 	return Study{
 		Name: "table5", Title: "The state of the art: Recall@K",
@@ -69,15 +69,15 @@ func Table5() Study {
 	}
 }
 
-// ScaledRate is the row of [Table5]'s cells whose rate grows with the batch.
+// ScaledRate is the row of [Table5] whose rate grows with the batch.
 const ScaledRate = "Ours, rate scaled"
 
 const paperPreset = "paper"
 
-// Table5Seeds are the seeds of a cell of Table 5: three, where the paper's other tables have five.
+// Table5Seeds returns the seeds of a cell of Table 5: three, where the paper's other tables have five.
 func Table5Seeds(p presets.Preset) []uint64 { return p.Seeds[:min(3, len(p.Seeds))] }
 
-// table5Spec makes a preset's spec one of Table 5 with a batch that is larger by a factor.
+// table5Spec changes a preset's spec to one of Table 5 with a batch that is larger by a factor.
 func table5Spec(p presets.Preset, s *runs.Spec, factor int, scaled bool) {
 	s.ClassesPerBatch *= factor
 	if scaled {
@@ -101,8 +101,8 @@ func table5Spec(p presets.Preset, s *runs.Spec, factor int, scaled bool) {
 	s.StepsPerEpoch = steps / s.Epochs
 }
 
-// MissingSets tells, for each of the paper's data sets that cells need and that is not here, where to get it and where
-// to put it. It is quick: nothing is opened.
+// MissingSets returns an error for each of the paper's data sets that cells need and that is not on this machine. The
+// error says where to get the set and where to put it. No data is opened.
 func MissingSets(cells []Cell) []error {
 	var out []error
 	var seen []string
@@ -118,8 +118,8 @@ func MissingSets(cells []Cell) []error {
 	return out
 }
 
-// table5 is the comparison with the state of the art: the paper's table as printed, and its own rows run on the preset's
-// data sets. Of the paper's data sets those that are not here are left out, and notes say where to get them.
+// table5 reproduces the comparison with the state of the art: the paper's table as printed, and its own rows run on the
+// preset's data sets. It leaves out data sets that are not on this machine; notes say where to get them.
 func table5(ctx context.Context, q Request) (*Report, error) {
 	papers, err := figures.Table5()
 	if err != nil {
@@ -166,13 +166,13 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	return r, nil
 }
 
-// batchEntries are the cells of Table 5 as figures takes them.
+// batchEntries returns the cells of Table 5 for package figures.
 func batchEntries(t *Table) ([]figures.BatchEntry, error) {
 	out := make([]figures.BatchEntry, len(t.Cells))
 	for i, c := range t.Cells {
 		e := figures.BatchEntry{Method: c.Row, Data: c.Data, Paper: c.PaperData, Recall: make(map[int]stats.Mean)}
 		if _, err := fmt.Sscanf(strings.TrimPrefix(c.Column, "×"), "%d", &e.Times); err != nil {
-			return nil, fmt.Errorf("column %q: want × and a number", c.Column)
+			return nil, fmt.Errorf("table 5: column %q, want × and a number", c.Column)
 		}
 		e.Batch = c.Specs[0].Batch()
 		for _, k := range []int{1, 2, 4, 10, 20, 100} {

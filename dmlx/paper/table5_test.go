@@ -36,7 +36,8 @@ func TestTable5WithoutData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Proxy-anchor", "Ours (B512)", "data set CUB", "data set CAR", "data set SOP", "data set In-shop"} {
+	for _, want := range []string{"Proxy-anchor", "Ours (B512)", "data set CUB", "data set CAR", "data set SOP",
+		"data set In-shop"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -63,7 +64,8 @@ func TestTable5(t *testing.T) {
 	entries, err := batchEntries(&Table{Cells: []Cell{{Row: "Ours", Column: "×3", Data: "minicar", PaperData: "CAR",
 		Specs: []runs.Spec{{Config: train.Config{ClassesPerBatch: 24, ImagesPerClass: 8}}},
 		Runs:  []*runs.Result{{Measures: train.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}}})
-	if err != nil || len(entries) != 1 || entries[0].Times != 3 || entries[0].Batch != 192 || entries[0].Recall[2].Mean != 75 {
+	if err != nil || len(entries) != 1 || entries[0].Times != 3 || entries[0].Batch != 192 ||
+		entries[0].Recall[2].Mean != 75 {
 		t.Errorf("%+v, %v", entries, err)
 	}
 	if _, err := batchEntries(&Table{Cells: []Cell{{Column: "wide"}}}); err == nil {

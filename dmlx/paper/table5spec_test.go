@@ -61,7 +61,8 @@ func TestTable5Cells(t *testing.T) {
 				}
 			case "quick": // The same number of images, to the last one.
 				if s.Steps()*s.Batch() != base.Steps()*base.Batch() {
-					t.Errorf("%s on %s sees %d images, the preset %d", c.Column, c.Data, s.Steps()*s.Batch(), base.Steps()*base.Batch())
+					t.Errorf("%s on %s sees %d images, the preset %d", c.Column, c.Data, s.Steps()*s.Batch(),
+						base.Steps()*base.Batch())
 				}
 				if share := rateStep(s); share < 0.6 || share > 0.65 {
 					t.Errorf("%s on %s: the rate falls after %g of the steps", c.Column, c.Data, share)
@@ -70,7 +71,8 @@ func TestTable5Cells(t *testing.T) {
 			default:
 				set, err := runs.OpenData(s, runs.DataOptions{})
 				if err != nil || set.TrainClasses < s.ClassesPerBatch {
-					t.Errorf("%s: %s on %s wants %d classes of %d, %v", name, c.Column, c.Data, s.ClassesPerBatch, set.TrainClasses, err)
+					t.Errorf("%s: %s on %s wants %d classes of %d, %v", name, c.Column, c.Data, s.ClassesPerBatch, set.TrainClasses,
+						err)
 				}
 			}
 		}
@@ -98,7 +100,8 @@ func TestMissingSets(t *testing.T) {
 		t.Fatalf("%d sets are missing: %v", len(missing), missing)
 	}
 	for i, name := range []string{"CUB", "CAR", "SOP", "In-shop"} {
-		if text := missing[i].Error(); !strings.Contains(text, "data set "+name) || !strings.Contains(text, "https://") || !strings.Contains(text, dir) {
+		if text := missing[i].Error(); !strings.Contains(text, "data set "+name) || !strings.Contains(text, "https://") ||
+			!strings.Contains(text, dir) {
 			t.Errorf("%s", text)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
-// table7Study is Table 7: the six pair weights with the cosine and the Euclidean direction, each at the learning rates of the preset.
+// table7Study is Table 7: the six pair weights with the cosine and the Euclidean direction, each at the learning rates
+// of the preset.
 func table7Study() Study {
 	return Study{
 		Name: "table7", Title: "Pair weights over learning rates: Recall@1", Sweep: true,

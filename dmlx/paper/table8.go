@@ -6,7 +6,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
-// table8Study is Table 8: five triplet weights with constant and linear pair weights, each at the learning rates of the preset.
+// table8Study is Table 8: five triplet weights with constant and linear pair weights, each at the learning rates of the
+// preset.
 func table8Study() Study {
 	return Study{
 		Name: "table8", Title: "Triplet weights over learning rates: Recall@1", Sweep: true,

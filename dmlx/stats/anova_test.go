@@ -118,7 +118,8 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 			if a.Error.DF != set.Error.DF || !near(a.Error.SS, set.Error.SS) {
 				t.Errorf("error %+v, want %+v", a.Error, set.Error)
 			}
-			if once := name == "one run a cell"; (a.ErrorTerm == ThreeWayError) != once || math.IsNaN(a.Effects[6].SS) != once {
+			if once := name == "one run a cell"; (a.ErrorTerm == ThreeWayError) != once ||
+				math.IsNaN(a.Effects[6].SS) != once {
 				t.Errorf("%s, %+v", a.ErrorTerm, a.Effects[6])
 			}
 			for i, want := range set.Effects {
@@ -132,7 +133,8 @@ func TestAnovaAgainstStatsmodels(t *testing.T) {
 					}
 					continue
 				}
-				if !near(e.F, want.F) || !near(e.P, want.P) || !near(e.Low, want.Interval[0]) || !near(e.High, want.Interval[1]) {
+				if !near(e.F, want.F) || !near(e.P, want.P) || !near(e.Low, want.Interval[0]) ||
+					!near(e.High, want.Interval[1]) {
 					t.Errorf("%+v, want %+v", e, want)
 				}
 			}

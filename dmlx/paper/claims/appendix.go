@@ -10,23 +10,30 @@ import (
 )
 
 func appendixClaims() []Claim {
-	relativeLess := "When its relative-similarity term $m_-^{sig}<1$ [the selected negative is relatively far] … The latter situation will not exist under the training with hard negative mining."
-	published := "However, in MS paper, the best recall@1, 78.2% of SOP uses batch size 1000. In the DR-MS paper, the best recall@1 of In-shop, 91.7%, use batch size 600."
+	relativeLess := "When its relative-similarity term $m_-^{sig}<1$ [the selected negative is relatively far] … The " +
+		"latter situation will not exist under the training with hard negative mining."
+	published := "However, in MS paper, the best recall@1, 78.2% of SOP uses batch size 1000. In the DR-MS paper, the " +
+		"best recall@1 of In-shop, 91.7%, use batch size 600."
 	batch160 := "When DR-MS uses batch size 160 (a comparable batch size to our setting), recall@1 is 88.3%."
-	instability := "We see that sig-ms weight changes dramatically on the negative pair … [$\\Delta S=0$ and $0.1$] In contrast … the variation of our lin-ms pair weight is well controlled"
-	alpha, beta, lambda := figureIn(hyperparameters, `\alpha=`), figureIn(hyperparameters, `\beta=`), figureIn(hyperparameters, `\lambda=`)
+	instability := "We see that sig-ms weight changes dramatically on the negative pair … [$\\Delta S=0$ and $0.1$] In " +
+		"contrast … the variation of our lin-ms pair weight is well controlled"
+	alpha, beta, lambda := figureIn(hyperparameters, `\alpha=`), figureIn(hyperparameters, `\beta=`),
+		figureIn(hyperparameters, `\lambda=`)
 	return []Claim{
 		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates",
 			"Tables 2 to 4: how many numbers are there at their learning rates, and are the best over them.",
 			ofPaper("Here Tables 2 to 4 have fixed rates, not the best of a sweep.", rawData)},
-		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates [the same runs in several tables]",
+		{"appendix", "App. A",
+			"Appendix … shows more raw data with various learning rates [the same runs in several tables]",
 			"Settings that stand in several of Tables 2 to 4 and 6 to 8: same mean and deviation.",
 			ofPaper("A run is made once here and stands in all tables.", sharedCells)},
-		{"appendix", "App. B", "Given a negative pair, when its relative-similarity term $m_-^{sig}>1$, this indicates the selected negative example is relatively closer to anchor …",
+		{"appendix", "App. B", "Given a negative pair, when its relative-similarity term $m_-^{sig}>1$, this indicates " +
+			"the selected negative example is relatively closer to anchor …",
 			`$m_-^{sig}=\mathrm{exp}(-\beta(S_{an}-R_{an}))$ for a selected negative that is nearer than another.`,
 			byFormula(func() Finding {
 				m := math.Exp(-beta * (0.6 - 0.5))
-				return Finding{truth(m > 1), fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, since $m_-<1$ makes the denominator smaller; the inequality is the wrong way round.`, m)}
+				return Finding{truth(m > 1), fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, `+
+					`since $m_-<1$ makes the denominator smaller; the inequality is the wrong way round.`, m)}
 			})},
 		{"appendix", "App. B", relativeLess, `The largest $m_-^{sig}$ where the selected negative is the hardest.`,
 			byFormula(func() Finding {
@@ -36,9 +43,12 @@ func appendixClaims() []Claim {
 					}
 					return math.Exp(-beta * (s - r))
 				})
-				return Finding{truth(most > 1+rounding), fmt.Sprintf("It is %.2f: with the hardest negative $m_-^{sig}$ is at most 1, so it is the only situation there is.", most)}
+				return Finding{truth(most > 1+rounding),
+					fmt.Sprintf("It is %.2f: with the hardest negative $m_-^{sig}$ is at most 1, so it is the only situation "+
+						"there is.", most)}
 			})},
-		{"appendix", "App. B", "When its relative-similarity term $m_+^{sig}<1$ [the selected positive is relatively far] … The latter situation will not exist under the training with easy positive mining.",
+		{"appendix", "App. B", "When its relative-similarity term $m_+^{sig}<1$ [the selected positive is relatively far] " +
+			"… The latter situation will not exist under the training with easy positive mining.",
 			`The smallest $m_+^{sig}=\mathrm{exp}(\alpha(S_{ap}-R_{ap}))$ where the selected positive is the easiest.`,
 			byFormula(func() Finding {
 				least := -largest(func(s, r float64) float64 {
@@ -59,7 +69,9 @@ func appendixClaims() []Claim {
 		{"appendix", "App. C", "The problem occurs when the learning rate is large as shown in Appendix Table 7.",
 			"Table 7, In-shop, as in §5.2: sig-ms loses more than sig from the lowest rate to the highest.",
 			on(func(c *comparisons) Finding { unstable(c); return c.all(0) })},
-		{"appendix", "App. C", "With a small learning rate, especially in CAR tests, the sig-ms pair weight performs better than sig pair weight.",
+		{"appendix", "App. C",
+			"With a small learning rate, especially in CAR tests, the sig-ms pair weight performs better than sig pair " +
+				"weight.",
 			"Table 7: sig-ms above sig at the lowest rate on CAR, both directions.",
 			on(func(c *comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "CAR") {
@@ -67,7 +79,8 @@ func appendixClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"appendix", "App. C", "But in In-shop tests, the unstable computation problem occurs and the performance of sig-ms pair weight is much worse than sig pair weight.",
+		{"appendix", "App. C", "But in In-shop tests, the unstable computation problem occurs and the performance of " +
+			"sig-ms pair weight is much worse than sig pair weight.",
 			"Table 7, In-shop: sig above sig-ms by at least 1 point at each rate, both directions.",
 			on(func(c *comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "In-shop") {
@@ -75,7 +88,8 @@ func appendixClaims() []Claim {
 				}
 				return c.all(clearly)
 			})},
-		{"appendix", "App. C", "… the performance of lin-ms pair weight performs better and is more stable with respect to learning-rate than sig-ms pair weight.",
+		{"appendix", "App. C", "… the performance of lin-ms pair weight performs better and is more stable with respect " +
+			"to learning-rate than sig-ms pair weight.",
 			"Table 7: lin-ms above sig-ms at each rate, both directions and sets. (More stable: see §5.2.)",
 			on(func(c *comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
@@ -92,7 +106,8 @@ func appendixClaims() []Claim {
 				})
 				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
 			})},
-		{"appendix", "App. D", "In Table 5 of the main paper, this re-implementation outperforms what is originally reported by the MS paper on CUB, CAR, and SOP with batch size 128.",
+		{"appendix", "App. D", "In Table 5 of the main paper, this re-implementation outperforms what is originally " +
+			"reported by the MS paper on CUB, CAR, and SOP with batch size 128.",
 			"Table 5: MS* above MS, all three recalls of the three sets.",
 			ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
 				c := &comparisons{n: n}
@@ -115,7 +130,8 @@ func appendixClaims() []Claim {
 				for _, q := range []struct {
 					method, data string
 					said         float64
-				}{{"MS", "SOP", figureIn(published, "MS paper, the best recall@1,")}, {"DR-MS", "In-shop", figureIn(published, "of In-shop,")}} {
+				}{{"MS", "SOP", figureIn(published, "MS paper, the best recall@1,")},
+					{"DR-MS", "In-shop", figureIn(published, "of In-shop,")}} {
 					s := n.facts[Fact{Table: 5, Data: q.data, Method: q.method, Metric: "R@1"}]
 					found = append(found, fmt.Sprintf("%s, %s: %.1f", q.method, q.data, s.Mean))
 					if math.Abs(s.Mean-q.said) < slack {
@@ -129,8 +145,10 @@ func appendixClaims() []Claim {
 				if n.printed == nil {
 					return Finding{Uncheckable, "Not run here."}
 				}
-				s := n.facts[Fact{Table: 5, Data: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1, Metric: "R@1"}]
-				return Finding{Uncheckable, fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.", figures.PaperBatch, s.Mean, signed(s.Mean-figureIn(batch160, "recall@1 is")))}
+				s := n.facts[Fact{Table: 5, Data: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1,
+					Metric: "R@1"}]
+				return Finding{Uncheckable, fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.", figures.PaperBatch, s.Mean,
+					signed(s.Mean-figureIn(batch160, "recall@1 is")))}
 			}},
 		{"appendix", "App. E", `$l_{\perp pos}^{euc}=\sqrt{1-l_{\parallel pos}^2}=\sqrt{(1+S_{ap})/2}$`,
 			`With the printed $l_{\parallel pos}^{euc}=(1-S)/\sqrt{2-2S}$, on a grid below S = 1.`,
@@ -149,7 +167,8 @@ func appendixClaims() []Claim {
 			byFormula(func() Finding {
 				const sap, san = 0.9, 0.5 // Any two.
 				said, printed := math.Sqrt(1-sap*sap), math.Sqrt(1-san*san)
-				return Finding{truth(math.Abs(said-printed) < rounding), fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would be %.2f and not %.2f: a slip of the pen for $S_{an}$.", sap, san, said, printed)}
+				return Finding{truth(math.Abs(said-printed) < rounding), fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would be "+
+					"%.2f and not %.2f: a slip of the pen for $S_{an}$.", sap, san, said, printed)}
 			})},
 	}
 }
@@ -157,7 +176,7 @@ func appendixClaims() []Claim {
 // componentKey is a setting of the component tables.
 type componentKey struct{ data, rule string }
 
-// rawData compares Tables 2 to 4 with the sweeps that they are taken from.
+// rawData compares Tables 2 to 4 with the sweeps from which they are taken.
 func rawData(n *Numbers) Finding {
 	covered, best, all := 0, 0, 0
 	var absent []string
@@ -201,7 +220,7 @@ func rawData(n *Numbers) Finding {
 	return f
 }
 
-// sharedCells finds settings that several tables have with different numbers.
+// sharedCells finds settings whose numbers differ between tables.
 func sharedCells(n *Numbers) Finding {
 	byKey := make(map[componentKey][]Fact)
 	var keys []componentKey
@@ -248,5 +267,6 @@ func sharedCells(n *Numbers) Finding {
 	if len(wrong) == 0 {
 		return Finding{Holds, fmt.Sprintf("All of %d settings.", settings)}
 	}
-	return Finding{Mixed, fmt.Sprintf("%d of %d settings agree. Not: %s.", settings-len(wrong), settings, strings.Join(wrong, "; "))}
+	return Finding{Mixed, fmt.Sprintf("%d of %d settings agree. Not: %s.", settings-len(wrong), settings,
+		strings.Join(wrong, "; "))}
 }

@@ -25,7 +25,8 @@ func bestClaims() []Claim {
 			on(func(c *comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
 					for _, d := range claimDirections[:3] {
-						c.sum(c.n.on(data, "to "+d), append(c.n.spread(1, c.n.swept(6, data, d+"/con/con")), c.n.spread(-1, c.n.swept(6, data, "cos-orth/con/con"))...)...)
+						c.sum(c.n.on(data, "to "+d), append(c.n.spread(1, c.n.swept(6, data, d+"/con/con")),
+							c.n.spread(-1, c.n.swept(6, data, "cos-orth/con/con"))...)...)
 					}
 				}
 				return c.most()
@@ -56,7 +57,8 @@ func bestClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"best", "§6", "To ensure a fair comparison, we also re-implement … MS and DR-MS results (noted as MS* and DR-MS*) with our gradient method",
+		{"best", "§6", "To ensure a fair comparison, we also re-implement … MS and DR-MS results (noted as MS* and " +
+			"DR-MS*) with our gradient method",
 			"Table 5: Ours above MS* and DR-MS* at their batch, all recalls and sets.",
 			on(func(c *comparisons) Finding {
 				for _, data := range c.n.sets(allSets...) {
@@ -88,7 +90,8 @@ func bestClaims() []Claim {
 						several = append(several, m)
 					}
 				}
-				f := Finding{truth(len(several) == len(batches)), fmt.Sprintf("%d of %d: %s.", len(several), len(batches), strings.Join(several, ", "))}
+				f := Finding{truth(len(several) == len(batches)), fmt.Sprintf("%d of %d: %s.", len(several), len(batches),
+					strings.Join(several, ", "))}
 				if f.Verdict == Fails && len(several) > 0 {
 					f.Verdict = Mixed
 				}

@@ -1,3 +1,5 @@
+// Package claims decides which sentences of the paper hold, on the numbers that the paper prints and on those of runs.
+// Each section of the paper has a file with its claims and how they are checked; package figures draws the outcome.
 package claims
 
 import (
@@ -6,21 +8,22 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Verdict says how a claim of the paper stands on some numbers.
+// Verdict says whether a claim of the paper holds on a set of numbers.
 type Verdict string
 
-// The verdicts. On printed numbers a comparison counts by its means. On measured ones it counts only where its 95 %
-// interval excludes the contrary, and is open otherwise.
+// The verdicts. On printed numbers a comparison is decided by its means. On measured numbers it is decided only if its
+// 95 % interval lies on one side, and open otherwise.
 const (
-	Holds       Verdict = "holds"        // In all cells that it speaks of; for "in most cases", in more than half.
-	Fails       Verdict = "fails"        // In none, and on measured numbers to the contrary in at least one; "most": in half of them.
+	Holds Verdict = "holds" // In all cells of the claim; a claim on "most cases" needs more than half.
+	// In no cell, and on measured numbers to the contrary in at least one; "most": to the contrary in half of them.
+	Fails       Verdict = "fails"
 	Mixed       Verdict = "mixed"        // In some and not in others.
 	WithinNoise Verdict = "within noise" // Open in all cells; "most": in more than half.
-	NotYetRun   Verdict = "not yet run"  // None of its runs is there.
-	Uncheckable Verdict = "–"            // These numbers do not speak of it.
+	NotYetRun   Verdict = "not yet run"  // None of its runs is available.
+	Uncheckable Verdict = "–"            // These numbers do not bear on it.
 )
 
-// Verdicts lists them.
+// Verdicts lists all verdicts.
 func Verdicts() []Verdict {
 	return []Verdict{Holds, Mixed, Fails, WithinNoise, NotYetRun, Uncheckable}
 }
@@ -31,7 +34,7 @@ type Finding struct {
 	Evidence figures.Markup
 }
 
-// Claim is a sentence of the paper that says something measurable.
+// Claim is a sentence of the paper with a measurable content.
 type Claim struct {
 	Part    string         // Which part of the audit it belongs to; see [Parts].
 	Section string         // "Abstract", "§5.2", "App. C", …
@@ -53,9 +56,10 @@ var Parts = []struct{ Name, Title string }{
 	{"appendix", "Appendix"},
 }
 
-// List returns the sentences of the paper that say something measurable, in its order.
+// List returns all claims, in the paper's order.
 func List() []Claim {
-	return slices.Concat(overviewClaims(), formulaClaims(), directionClaims(), pairClaims(), tripletClaims(), bestClaims(), conclusionClaims(), appendixClaims())
+	return slices.Concat(overviewClaims(), formulaClaims(), directionClaims(), pairClaims(), tripletClaims(),
+		bestClaims(), conclusionClaims(), appendixClaims())
 }
 
 // Audited is a claim with its findings.
@@ -64,7 +68,8 @@ type Audited struct {
 	Paper, Ours Finding
 }
 
-// Audit checks all claims on the paper's own numbers and on those of runs, which may be nil.
+// Audit checks all claims on the paper's own numbers and on those of runs. Without runs, which may be nil, the verdict
+// on these is [NotYetRun].
 func Audit(paper, runs *Numbers) []Audited {
 	all := List()
 	out := make([]Audited, len(all))

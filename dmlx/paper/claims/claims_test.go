@@ -112,7 +112,8 @@ func TestAuditTurns(t *testing.T) {
 		std  float64
 	}
 	at := func(table int, data, direction, pair, triplet string, lr float64) figures.PaperResult {
-		return figures.PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr, Metric: "R@1"}
+		return figures.PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr,
+			Metric: "R@1"}
 	}
 	five := func(data, method, metric string, row int) figures.PaperResult {
 		return figures.PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
@@ -122,14 +123,18 @@ func TestAuditTurns(t *testing.T) {
 		want        Verdict
 		edits       []edit
 	}{
-		{"all pair weights provide", "", Holds, []edit{{at(3, "CAR", "cos", "sig", "con", 0), 76, 0.2}, {at(3, "In-shop", "cos", "euc", "con", 0), 85.5, 0.2}}},
-		{"is greatly reduced", "", Holds, []edit{{at(3, "In-shop", "cos", "sig", "con", 0), 86.5, 0}, {at(3, "In-shop", "cos", "sig-ms", "con", 0), 85, 0}}},
+		{"all pair weights provide", "", Holds, []edit{{at(3, "CAR", "cos", "sig", "con", 0), 76, 0.2},
+			{at(3, "In-shop", "cos", "euc", "con", 0), 85.5, 0.2}}},
+		{"is greatly reduced", "", Holds, []edit{{at(3, "In-shop", "cos", "sig", "con", 0), 86.5, 0},
+			{at(3, "In-shop", "cos", "sig-ms", "con", 0), 85, 0}}},
 		{"Both relative-similarity", "", Holds, []edit{{at(7, "CAR", "euc", "sig-ms", "con", 0.05), 68.1, 1}}},
 		{"stable improvement to both", "", Holds, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 75.6, 0.3}}},
-		{"stable improvement to both", "", Fails, []edit{{at(4, "CAR", "cos", "con", "con", 0), 80, 0}, {at(4, "CAR", "cos", "lin", "con", 0), 80, 0},
+		{"stable improvement to both", "", Fails, []edit{{at(4, "CAR", "cos", "con", "con", 0), 80, 0},
+			{at(4, "CAR", "cos", "lin", "con", 0), 80, 0},
 			{at(4, "In-shop", "cos", "con", "con", 0), 90, 0}, {at(4, "In-shop", "cos", "lin", "con", 0), 90, 0}}},
 		{"cosine-orthogonal direction have better", "", Mixed, []edit{{at(2, "CAR", "euc", "", "", 0), 76, 0}}},
-		{"an improvement for both datasets", "", Fails, []edit{{at(2, "CAR", "cos", "", "", 0), 77, 0}, {at(2, "In-shop", "cos", "", "", 0), 90, 0}}},
+		{"an improvement for both datasets", "", Fails, []edit{{at(2, "CAR", "cos", "", "", 0), 77, 0},
+			{at(2, "In-shop", "cos", "", "", 0), 90, 0}}},
 		{"same as $P^{lin}$", "", Mixed, []edit{{at(3, "In-shop", "cos", "lin-ms", "con", 0), 88.4, 0}}},
 		{"not helpful", "", Mixed, []edit{{at(4, "In-shop", "cos", "con", "cir+sc1", 0), 86.1, 0}}},
 		{"largely from the pair weight", "", Mixed, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 77.9, 0}}},
@@ -139,7 +144,8 @@ func TestAuditTurns(t *testing.T) {
 		{"best reported results", "", Holds, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
 		{"by a clear margin", "", Fails, []edit{{five("CUB", "MS", "R@1", 0), 63, 0}, {five("CAR", "MS", "R@1", 0), 86, 0}}},
 		{"current state-of-the-art approach", "", Mixed, []edit{{five("CUB", "MS", "R@1", 0), 61.7, 0}}},
-		{"originally reported by the MS paper", "", Holds, []edit{{five("SOP", "MS*", "R@10", 0), 90.6, 0}, {five("SOP", "MS*", "R@100", 0), 96.1, 0}}},
+		{"originally reported by the MS paper", "", Holds, []edit{{five("SOP", "MS*", "R@10", 0), 90.6, 0},
+			{five("SOP", "MS*", "R@100", 0), 96.1, 0}}},
 		{"78.2%", "", Fails, []edit{{five("SOP", "MS", "R@1", 0), 78.3, 0}}},
 		{"raw data", "how many", Mixed, []edit{{at(2, "CAR", "cos", "", "", 0), 75.4, 0.2}}},
 	} {
@@ -148,8 +154,10 @@ func TestAuditTurns(t *testing.T) {
 			n := 0
 			for i, r := range results {
 				k := e.key
-				if r.Table == k.Table && r.Dataset == k.Dataset && (k.Method == "" || r.Method == k.Method) && (k.Direction == "" || r.Direction == k.Direction) &&
-					(k.Pair == "" || r.Pair == k.Pair) && (k.Triplet == "" || r.Triplet == k.Triplet) && r.LR == k.LR && r.Metric == k.Metric {
+				if r.Table == k.Table && r.Dataset == k.Dataset && (k.Method == "" || r.Method == k.Method) &&
+					(k.Direction == "" || r.Direction == k.Direction) &&
+					(k.Pair == "" || r.Pair == k.Pair) && (k.Triplet == "" || r.Triplet == k.Triplet) && r.LR == k.LR &&
+					r.Metric == k.Metric {
 					results[i].Mean, results[i].Std = e.mean, e.std
 					n++
 				}
@@ -204,10 +212,12 @@ func TestAuditOfRuns(t *testing.T) {
 		"one contrary":  {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
 		"single seeds":  {facts(70, 90, 0, 1), WithinNoise, "+20.0 (minicar)"}, // No deviation to take from anywhere.
 		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), Holds, "2 of 2"},
-		"missing":       {facts(70, 73, 1, 3)[:2], Holds, "1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
-		"diverged":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
-		"all diverged":  {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), Uncheckable, "diverged"},
-		"none":          {nil, NotYetRun, "2 cells"},
+		"missing": {facts(70, 73, 1, 3)[:2], Holds,
+			"1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
+		"diverged": {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
+		"all diverged": {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), Uncheckable,
+			"diverged"},
+		"none": {nil, NotYetRun, "2 cells"},
 	} {
 		numbers, err := RunNumbers(c.facts, labels)
 		if err != nil {
@@ -222,7 +232,8 @@ func TestAuditOfRuns(t *testing.T) {
 	for std, want := range map[float64]Verdict{0.1: Holds, 1: WithinNoise} {
 		var f []Fact
 		for _, rule := range []string{"euc/lin/con", "euc/lin-ms/con", "cos/lin/con", "cos/lin-ms/con"} {
-			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1", Score: stats.Mean{Mean: 80, Std: std, N: 3}})
+			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1",
+				Score: stats.Mean{Mean: 80, Std: std, N: 3}})
 		}
 		numbers, err := RunNumbers(f, labels)
 		if err != nil {
@@ -275,7 +286,8 @@ func TestEveryClaim(t *testing.T) {
 		if v := a.Ours.Verdict; v != NotYetRun && v != Uncheckable {
 			t.Errorf("%s: without runs %s: %s", a.Quote, v, a.Ours.Evidence)
 		}
-		if a.Paper.Verdict == NotYetRun || a.Paper.Verdict == WithinNoise || a.Paper.Evidence == "" || strings.Contains(a.Paper.Evidence, "NaN") ||
+		if a.Paper.Verdict == NotYetRun || a.Paper.Verdict == WithinNoise || a.Paper.Evidence == "" ||
+			strings.Contains(a.Paper.Evidence, "NaN") ||
 			strings.Contains(a.Paper.Evidence, "not run") || strings.Contains(a.Paper.Evidence, "%!") {
 			t.Errorf("%s: on the paper's numbers %s: %s", a.Quote, a.Paper.Verdict, a.Paper.Evidence)
 		}

@@ -19,7 +19,7 @@ type term struct {
 	fact   Fact
 }
 
-// difference is a sum of weighted numbers with half the width of its 95 % interval, NaN if that is not known.
+// difference is a sum of weighted numbers with half the width of its 95 % interval, NaN if that is unknown.
 type difference struct {
 	what        figures.Markup
 	value, half float64
@@ -36,19 +36,19 @@ func signed(v float64) string {
 	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 }
 
-// comparisons are those that a claim speaks of.
+// comparisons are the comparisons that decide a claim.
 type comparisons struct {
 	n    *Numbers
 	list []difference
-	// missing counts those that lack a run, diverged those that have none that is finite.
+	// missing counts comparisons that lack a run, diverged those without a finite run.
 	missing, diverged int
 }
 
-// above adds a comparison: how far one number lies above another.
+// above adds a comparison of two numbers: a less b.
 func (c *comparisons) above(what figures.Markup, a, b Fact) { c.sum(what, term{1, a}, term{-1, b}) }
 
-// sum adds a comparison of more than two numbers by its sum of terms, with the interval of Welch and Satterthwaite. A
-// measured number of a single seed takes the deviation that its data set's other cells have in common.
+// sum adds a comparison of several numbers by their weighted sum, with the interval of Welch and Satterthwaite. A
+// measured number of a single seed takes the pooled deviation of its data set's other cells.
 func (c *comparisons) sum(what figures.Markup, terms ...term) {
 	d := difference{what: what}
 	variance, parts := 0.0, 0.0
@@ -87,7 +87,7 @@ func (c *comparisons) sum(what figures.Markup, terms ...term) {
 	c.list = append(c.list, d)
 }
 
-// answer is whether a comparison is as the claim has it.
+// answer says whether a comparison agrees with the claim.
 type answer int
 
 const (
@@ -96,10 +96,10 @@ const (
 	no
 )
 
-// slack is what rounding may do to a difference of printed numbers.
+// slack absorbs rounding in a difference of printed numbers.
 const slack = 1e-9
 
-// isAbove: is the difference above a bound.
+// isAbove tells whether a difference is above a bound.
 func (c *comparisons) isAbove(d difference, bound float64) answer {
 	switch {
 	case !c.n.measured && d.value > bound+slack, c.n.measured && d.value-d.half > bound:
@@ -112,32 +112,33 @@ func (c *comparisons) isAbove(d difference, bound float64) answer {
 
 func reversed(a answer) answer { return map[answer]answer{yes: no, no: yes, open: open}[a] }
 
-// isWithin: is the difference at most so large, whatever its sign.
+// isWithin tells whether the size of a difference is at most a bound.
 func (c *comparisons) isWithin(d difference, bound float64) answer {
 	d.value = math.Abs(d.value)
 	return reversed(c.isAbove(d, bound))
 }
 
-// all is the finding on a claim about all cells: that each is above a bound.
+// all decides a claim that each cell is above a bound.
 func (c *comparisons) all(bound float64) Finding {
 	return c.judge(func(d difference) answer { return c.isAbove(d, bound) }, false)
 }
 
-// none is that on a claim that no cell is above a bound.
+// none decides a claim that no cell is above a bound.
 func (c *comparisons) none(bound float64) Finding {
 	return c.judge(func(d difference) answer { return reversed(c.isAbove(d, bound)) }, false)
 }
 
-// most is that on a claim that more than half of the cells are above 0.
+// most decides a claim that more than half of the cells are above 0.
 func (c *comparisons) most() Finding {
 	return c.judge(func(d difference) answer { return c.isAbove(d, 0) }, true)
 }
 
-// within is that on a claim that no cell is further from 0 than a bound.
+// within decides a claim that no cell is further from 0 than a bound.
 func (c *comparisons) within(bound float64) Finding {
 	return c.judge(func(d difference) answer { return c.isWithin(d, bound) }, false)
 }
 
+// judge turns the answers of all cells into a finding; most says that half of the cells are enough.
 func (c *comparisons) judge(is func(difference) answer, most bool) Finding {
 	switch {
 	case len(c.list) > 0:
@@ -166,7 +167,7 @@ func (c *comparisons) judge(is func(difference) answer, most bool) Finding {
 	return f
 }
 
-// words tell how many cells there are and the smallest and the largest.
+// words lists the number of cells and the smallest and the largest difference.
 func (c *comparisons) words(count map[answer]int) figures.Markup {
 	low := slices.MinFunc(c.list, func(a, b difference) int { return cmp.Compare(a.value, b.value) })
 	high := slices.MaxFunc(c.list, func(a, b difference) int { return cmp.Compare(a.value, b.value) })
@@ -195,11 +196,12 @@ func (c *comparisons) words(count map[answer]int) figures.Markup {
 	return text + "."
 }
 
+// on labels a cell with the data set that stands for one of the paper's.
 func (n *Numbers) on(data string, labels ...figures.Markup) figures.Markup {
 	return strings.Join(append(labels, n.labels[data]), ", ")
 }
 
-// atRate names a place in the sweeps of two rules: their rate, or both where they differ.
+// atRate labels a place in the sweeps of two rules: their rate, or both rates where they differ.
 func atRate(a, b float64) string {
 	if a == b {
 		return fmt.Sprintf("lr %g", a)
@@ -207,7 +209,7 @@ func atRate(a, b float64) string {
 	return fmt.Sprintf("lr %g and %g", a, b)
 }
 
-// overRates compares two rules of a sweep rate by rate, by their places in their ranges where those differ.
+// overRates compares two rules of a sweep rate by rate, by the order of their rates where these differ.
 func (c *comparisons) overRates(table int, data, a, b string, label figures.Markup) {
 	ra, rb := c.n.rates(table, data, a), c.n.rates(table, data, b)
 	if len(ra) == 0 || len(ra) != len(rb) {
@@ -215,16 +217,17 @@ func (c *comparisons) overRates(table int, data, a, b string, label figures.Mark
 		return
 	}
 	for i := range ra {
-		c.above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]}, Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
+		c.above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
+			Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
 	}
 }
 
 const (
-	clearly = 1.0 // Points that a "clear" or "much" difference has at least, where the check says so.
-	little  = 1.0 // Points that two numbers which are "almost the same" differ at most.
+	clearly = 1.0 // The least points of a "clear" or "much" better number.
+	little  = 1.0 // The most points between numbers that are "almost the same".
 )
 
-// ofPaper is a check that only the paper's own numbers can be put to.
+// ofPaper returns a check of the paper's own numbers alone.
 func ofPaper(why figures.Markup, check func(n *Numbers) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding {
 		if n.printed == nil {
@@ -234,7 +237,7 @@ func ofPaper(why figures.Markup, check func(n *Numbers) Finding) func(n *Numbers
 	}
 }
 
-// ofRuns is a check that only runs can be put to.
+// ofRuns returns a check of runs alone.
 func ofRuns(why figures.Markup, check func(c *comparisons) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding {
 		if !n.measured {
@@ -244,12 +247,12 @@ func ofRuns(why figures.Markup, check func(c *comparisons) Finding) func(n *Numb
 	}
 }
 
-// on is a check by comparisons that either numbers can be put to.
+// on returns a check by comparisons, of the paper's numbers or of runs.
 func on(check func(c *comparisons) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding { return check(&comparisons{n: n}) }
 }
 
-// byFormula is a check of formulas, which are the same for all.
+// byFormula returns a check of formulas, which needs no numbers.
 func byFormula(check func() Finding) func(n *Numbers) Finding {
 	return ofPaper("A matter of the formulas alone.", func(*Numbers) Finding { return check() })
 }
@@ -261,7 +264,7 @@ func truth(is bool) Verdict {
 	return Fails
 }
 
-// figureIn reads a number that a quote gives after some text.
+// figureIn reads the number that follows some text in a quote, NaN if there is none.
 func figureIn(quote, after string) float64 {
 	m := regexp.MustCompile(regexp.QuoteMeta(after) + `\D*?([0-9]+(\.[0-9]+)?)`).FindStringSubmatch(quote)
 	if m == nil {

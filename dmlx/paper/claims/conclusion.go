@@ -9,7 +9,8 @@ import (
 )
 
 func conclusionClaims() []Claim {
-	cosine := "… the cosine gradient direction has a consistently big improvement over a large set of experimental conditions."
+	cosine := "… the cosine gradient direction has a consistently big improvement over a large set of experimental " +
+		"conditions."
 	column := func(data string, of []string, fact func(string) Fact) []Fact {
 		out := make([]Fact, len(of))
 		for i, name := range of {
@@ -32,7 +33,8 @@ func conclusionClaims() []Claim {
 					}
 				}
 				all := len(parts[0]) * len(parts[1]) * len(parts[2])
-				return Finding{truth(len(rules) < all), fmt.Sprintf("%d of %d × %d × %d = %d.", len(rules), len(parts[0]), len(parts[1]), len(parts[2]), all)}
+				return Finding{truth(len(rules) < all), fmt.Sprintf("%d of %d × %d × %d = %d.", len(rules), len(parts[0]),
+					len(parts[1]), len(parts[2]), all)}
 			})},
 		{"conclusion", "§7", "… we keep a constant step size …",
 			"How many learning rates Tables 6 to 8 have for a set.",
@@ -48,9 +50,11 @@ func conclusionClaims() []Claim {
 				for _, data := range sortedKeys(rates) {
 					slices.Sort(rates[data])
 					constant = constant && len(rates[data]) == 1
-					what = append(what, fmt.Sprintf("%s %d, from %g to %g", data, len(rates[data]), rates[data][0], rates[data][len(rates[data])-1]))
+					what = append(what, fmt.Sprintf("%s %d, from %g to %g", data, len(rates[data]), rates[data][0],
+						rates[data][len(rates[data])-1]))
 				}
-				return Finding{truth(constant), strings.Join(what, "; ") + ". Tables 2 to 4 take the best of them; Table 5 states none."}
+				return Finding{truth(constant), strings.Join(what, "; ") +
+					". Tables 2 to 4 take the best of them; Table 5 states none."}
 			})},
 		{"conclusion", "§8", cosine, "Table 3: cos above euc with each pair weight, on both sets.",
 			on(func(c *comparisons) Finding {
@@ -66,7 +70,8 @@ func conclusionClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"conclusion", "§8", "… our findings that the pair-weight term is very important. In contrast, we find the triplet weight term to have limited impact …",
+		{"conclusion", "§8", "… our findings that the pair-weight term is very important. In contrast, we find the " +
+			"triplet weight term to have limited impact …",
 			"Highest less lowest of Table 3's cos column less the same of each of Table 4's columns, on both sets.",
 			on(func(c *comparisons) Finding {
 				for data, p := range c.n.cells(columns4, componentSets...) {
@@ -80,7 +85,8 @@ func conclusionClaims() []Claim {
 			"Table 4: at least one triplet weight gains over $T^{con}$ on one set and loses on the other.",
 			on(inconsistent)},
 		{"conclusion", "§8", "… gives improvements to state-of-the-art performance relative to recent work.",
-			"Table 5, R@1: Ours at 128, the batch of its re-implementations, above the best of the literature, on the four sets.",
+			"Table 5, R@1: Ours at 128, the batch of its re-implementations, above the best of the literature, on the " +
+				"four sets.",
 			againstLiterature(allSets, true, 0, func(n *Numbers, data, metric string) []Fact {
 				rows := n.own(oursMethod, data, metric)
 				return rows[:min(1, len(rows))]
@@ -88,7 +94,7 @@ func conclusionClaims() []Claim {
 	}
 }
 
-// inconsistent finds triplet weights whose effect has one sign on one set and the other on the other.
+// inconsistent finds triplet weights with opposite effects on the two data sets.
 func inconsistent(c *comparisons) Finding {
 	sets := c.n.sets(componentSets...)
 	if len(sets) < 2 {

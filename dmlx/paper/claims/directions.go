@@ -13,13 +13,15 @@ func directionClaims() []Claim {
 				if metric == SpreadTrain || metric == SpreadTest {
 					a, b = b, a
 				}
-				c.above(c.n.on(data), Fact{Data: data, Rule: a + "/con/con", Metric: metric}, Fact{Data: data, Rule: b + "/con/con", Metric: metric})
+				c.above(c.n.on(data), Fact{Data: data, Rule: a + "/con/con", Metric: metric},
+					Fact{Data: data, Rule: b + "/con/con", Metric: metric})
 			}
 			return c.all(0)
 		})
 	}
 	return []Claim{
-		{"directions", "§5.1", "… the cosine and cosine-orthogonal direction have better Recall@1 accuracy than other directions.",
+		{"directions", "§5.1",
+			"… the cosine and cosine-orthogonal direction have better Recall@1 accuracy than other directions.",
 			"Table 2: each of the two above each of the other two, on both sets.",
 			on(func(c *comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
@@ -31,7 +33,8 @@ func directionClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"directions", "§5.1", "… the cosine-orthogonal gradient direction gives an improvement for both datasets compared to the cos direction.",
+		{"directions", "§5.1",
+			"… the cosine-orthogonal gradient direction gives an improvement for both datasets compared to the cos direction.",
 			"Table 2: cos-orth above cos, on both sets.",
 			on(func(c *comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
@@ -47,7 +50,8 @@ func directionClaims() []Claim {
 				}
 				return c.all(50)
 			})},
-		{"directions", "§5.4", "The Euclidean gradient has stronger force to pull positive close and push negative away than the cosine direction when two features are close to each other.",
+		{"directions", "§5.4", "The Euclidean gradient has stronger force to pull positive close and push negative away " +
+			"than the cosine direction when two features are close to each other.",
 			`$\sqrt{(1+S)/2}$ against $\sqrt{1-S^2}$.`,
 			byFormula(func() Finding {
 				euc := func(s float64) float64 { return math.Sqrt((1 + s) / 2) }
@@ -58,19 +62,24 @@ func directionClaims() []Claim {
 						cross = s
 					}
 				}
-				return Finding{truth(cross < 1), fmt.Sprintf("Stronger above $S=%.2f$; at $S=0.9$ %.2f against %.2f.", cross, euc(0.9), cos(0.9))}
+				return Finding{truth(cross < 1), fmt.Sprintf("Stronger above $S=%.2f$; at $S=0.9$ %.2f against %.2f.", cross,
+					euc(0.9), cos(0.9))}
 			})},
-		{"directions", "§5.4", "The Euclidean direction clusters the same label feature more tightly than the cosine direction because there are more triplets along the right edge [last 5 epochs, CAR]",
+		{"directions", "§5.4", "The Euclidean direction clusters the same label feature more tightly than the cosine " +
+			"direction because there are more triplets along the right edge [last 5 epochs, CAR]",
 			`Share in percent of the last five epochs' triplets with $S_{ap}>0.9$: euc above cos.`, portrait(EdgeLast, "CAR")},
-		{"directions", "§5.4", "The Euclidean gradient has more triplets very close to the top right corner [whole training set]",
+		{"directions", "§5.4",
+			"The Euclidean gradient has more triplets very close to the top right corner [whole training set]",
 			`Share in percent with both similarities above 0.9: euc above cos.`, portrait(CornerTrain, componentSets...)},
 		{"directions", "§5.4", "The Euclidean gradient has more triplets very close to the top right corner [testing set]",
 			`The same on the test classes.`, portrait(CornerTest, componentSets...)},
 		{"directions", "§5.4", "… cosine gradient creates triplets that are more spread out [whole training set]",
-			`100 times the root of the summed variances of $S_{ap}$ and $S_{an}$: cos above euc.`, portrait(SpreadTrain, componentSets...)},
+			`100 times the root of the summed variances of $S_{ap}$ and $S_{an}$: cos above euc.`,
+			portrait(SpreadTrain, componentSets...)},
 		{"directions", "§5.4", "… cosine gradient creates triplets that are more spread out [testing set]",
 			`The same on the test classes.`, portrait(SpreadTest, componentSets...)},
-		{"directions", "§5.4", "When the Euclidean pair weight $P^{euc}$ is applied to Euclidean direction and cosine direction, the performance gap between these two methods is almost disappeared.",
+		{"directions", "§5.4", "When the Euclidean pair weight $P^{euc}$ is applied to Euclidean direction and cosine " +
+			"direction, the performance gap between these two methods is almost disappeared.",
 			"Table 3: cos less euc with $P^{euc}$ is at most 1 point.",
 			on(func(c *comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {

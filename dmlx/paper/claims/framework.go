@@ -7,7 +7,8 @@ import (
 
 func formulaClaims() []Claim {
 	return []Claim{
-		{"framework", "§3.4", `When a triplet in a correct configuration, $S_{ap}-S_{an}>0$, the triplet weight [$T^{cos}$] is small. Otherwise, the triplet weight will be large.`,
+		{"framework", "§3.4", `When a triplet in a correct configuration, $S_{ap}-S_{an}>0$, the triplet weight ` +
+			`[$T^{cos}$] is small. Otherwise, the triplet weight will be large.`,
 			`$T^{cos}$ below and above $T^{con}=0.5$ on a grid, $\tau=1$.`,
 			byFormula(func() Finding {
 				wrong := largest(func(p, q float64) float64 {
@@ -18,20 +19,23 @@ func formulaClaims() []Claim {
 				})
 				return Finding{truth(wrong == 0), fmt.Sprintf("From %.2f to %.2f; 0.5 at $S_{ap}=S_{an}$.", tCos(1, 0), tCos(0, 1))}
 			})},
-		{"framework", "§3.4", `… the equal weight line in $T^{cir}$ is circular lines with form $(S_{ap}-1)^2+S_{an}^2=\mathrm{const.}$`,
+		{"framework", "§3.4",
+			`… the equal weight line in $T^{cir}$ is circular lines with form $(S_{ap}-1)^2+S_{an}^2=\mathrm{const.}$`,
 			"Whether the exponent is 1 minus that, on a grid.",
 			byFormula(func() Finding {
 				e := largest(func(p, q float64) float64 { return math.Abs(p*(2-p) - q*q - (1 - (p-1)*(p-1) - q*q)) })
 				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
 			})},
-		{"framework", "§3.4", `The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on the corner cases [both similarities large or both small]`,
+		{"framework", "§3.4", `The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on ` +
+			`the corner cases [both similarities large or both small]`,
 			`$T^{cir}$ above $T^{cos}$ where $S_{ap}=S_{an}$, $\tau=1$.`,
 			byFormula(func() Finding {
 				most, least := math.Inf(-1), math.Inf(1)
 				for _, s := range similarityGrid() {
 					most, least = max(most, tCir(s, s)-tCos(s, s)), min(least, tCir(s, s)-tCos(s, s))
 				}
-				f := Finding{Fails, fmt.Sprintf("Nowhere. In the corners both are %.2f, in the middle $T^{cir}$ is %.2f: the corners weigh more beside what lies between them, by weighing that less.",
+				f := Finding{Fails, fmt.Sprintf("Nowhere. In the corners both are %.2f, in the middle $T^{cir}$ is %.2f: the "+
+					"corners weigh more beside what lies between them, by weighing that less.",
 					tCir(1, 1), tCir(0.5, 0.5))}
 				if most > rounding {
 					f.Verdict = Holds
@@ -40,7 +44,8 @@ func formulaClaims() []Claim {
 				}
 				return f
 			})},
-		{"framework", "Fig. 3", `… $T^{sc1}$ and $T^{sc2}$ (where the anchor-positive pair only has a positive weight below the boundary).`,
+		{"framework", "Fig. 3",
+			`… $T^{sc1}$ and $T^{sc2}$ (where the anchor-positive pair only has a positive weight below the boundary).`,
 			"What Eq. 19, as printed with >, keeps and zeroes, on a grid.",
 			byFormula(func() Finding {
 				kept, hard, zeroed, easy := 0, 0, 0, 0
@@ -61,7 +66,8 @@ func formulaClaims() []Claim {
 					}
 				}
 				share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
-				f := Finding{Fails, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ and zeroes that of %.0f %% of those with $S_{ap}-S_{an}>0.5$: the sign is the other way round.",
+				f := Finding{Fails, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ "+
+					"and zeroes that of %.0f %% of those with $S_{ap}-S_{an}>0.5$: the sign is the other way round.",
 					share(kept, hard), share(zeroed, easy))}
 				if kept == 0 && zeroed == 0 {
 					f.Verdict = Holds
@@ -76,7 +82,7 @@ const hyperparameters = `when $\alpha=2$, $\beta=10$ and $\lambda=0.5$` // Figur
 func tCos(sap, san float64) float64 { return 1 / (1 + math.Exp(sap-san)) } // τ = 1.
 func tCir(sap, san float64) float64 { return 1 / (1 + math.Exp(sap*(2-sap)-san*san)) }
 
-// grid is similarities from 0 to 1, as in the paper's triplet diagrams.
+// similarityGrid returns similarities from 0 to 1, as in the paper's triplet diagrams.
 func similarityGrid() []float64 {
 	const steps = 100
 	out := make([]float64, steps+1)
@@ -86,7 +92,7 @@ func similarityGrid() []float64 {
 	return out
 }
 
-// largest is the largest value of a function over the grid of two similarities.
+// largest returns the largest value of a function over the grid of two similarities.
 func largest(f func(sap, san float64) float64) float64 {
 	out := math.Inf(-1)
 	for _, p := range similarityGrid() {

@@ -12,7 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Fact is a number that claims are checked on.
+// Fact is a number on which claims are checked.
 type Fact struct {
 	Table  int     // Of the paper, 2 to 8; 0 for what is in none.
 	Data   string  // The paper's data set, whichever set stands for it.
@@ -24,7 +24,7 @@ type Fact struct {
 	Score  stats.Mean
 }
 
-// Shares of triplets in percent that are no recall, as metrics of [Fact].
+// Metrics of a [Fact] that are shares of triplets in percent and no recall.
 const (
 	Overlapping = "overlap"     // Of the distributions of nearest-positive and nearest-negative similarities, test set.
 	EdgeLast    = "edge, last"  // S_ap > 0.9, last five epochs of training.
@@ -35,20 +35,20 @@ const (
 	Positive    = "positive"    // Pairs with S > 0 in training, last five epochs.
 )
 
-// Numbers are what claims are checked on: those that the paper prints or those of runs.
+// Numbers are the numbers on which claims are checked: the paper's, or those of runs.
 type Numbers struct {
 	measured bool
-	labels   map[string]string   // What stands for the paper's data sets.
-	facts    map[Fact]stats.Mean // By the fact without its score.
-	order    []Fact
+	labels   map[string]string     // The data sets that stand for the paper's.
+	facts    map[Fact]stats.Mean   // By the fact without its score.
+	order    []Fact                // As given.
 	pooled   map[string]pool       // Of measured numbers, by data set and metric.
 	printed  []figures.PaperResult // The paper's own only.
 }
 
-// pool is the deviation that cells over several seeds have in common.
+// pool is the variance over seeds that the cells of a data set have in common.
 type pool struct{ variance, freedom float64 }
 
-// PaperNumbers are all that the paper prints.
+// PaperNumbers returns all numbers that the paper prints.
 func PaperNumbers() (*Numbers, error) {
 	results, err := figures.AllPaperResults()
 	if err != nil {
@@ -80,7 +80,8 @@ func paperNumbers(results []figures.PaperResult) (*Numbers, error) {
 	return n, nil
 }
 
-// RunNumbers are those of runs. labels names the data set that stands for each of the paper's.
+// RunNumbers returns the numbers of runs. labels names the data set that stands for each of the paper's. A fact that
+// occurs twice or has an unknown data set is an error.
 func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	n, err := newNumbers(facts, labels)
 	if err != nil {
@@ -108,10 +109,11 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 		s := f.Score
 		f.Score = stats.Mean{}
 		if labels[f.Data] == "" {
-			return nil, fmt.Errorf("claims: a number on %q, of which no one says what stands for it", f.Data)
+			return nil, fmt.Errorf("claims: a number on %q, but no label says which data set stands for it", f.Data)
 		}
 		if _, there := n.facts[f]; there {
-			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g is there twice", f.Table, f.Data, f.Method, f.Rule, f.Metric, f.LR)
+			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g is there twice", f.Table, f.Data,
+				f.Method, f.Rule, f.Metric, f.LR)
 		}
 		n.facts[f] = s
 		n.order = append(n.order, f)
@@ -119,7 +121,7 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	return n, nil
 }
 
-// sets are the paper's data sets of those given that something stands for.
+// sets returns those of the given data sets of the paper that another stands for.
 func (n *Numbers) sets(of ...string) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(s string) bool { return n.labels[s] == "" })
 }
@@ -129,7 +131,7 @@ var (
 	allSets       = []string{"CUB", "CAR", "SOP", "In-shop"}
 )
 
-// rates are those of a rule in a sweep, rising.
+// rates returns the learning rates of a rule in a sweep, in rising order.
 func (n *Numbers) rates(table int, data, rule string) []float64 {
 	var out []float64
 	for _, f := range n.order {
@@ -141,7 +143,7 @@ func (n *Numbers) rates(table int, data, rule string) []float64 {
 	return out
 }
 
-// best is the highest, or with sign −1 the lowest, of some numbers that are there.
+// best returns the highest of the available numbers, or with sign −1 the lowest.
 func (n *Numbers) best(sign float64, of []Fact) (Fact, bool) {
 	at, found := Fact{}, math.Inf(-1)
 	for _, f := range of {
@@ -155,8 +157,8 @@ func (n *Numbers) best(sign float64, of []Fact) (Fact, bool) {
 	return at, !math.IsInf(found, -1)
 }
 
-// spread adds the terms of how far some numbers lie apart, highest minus lowest, times a weight. Where one is missing
-// there is no saying: it is then asked for and found missing.
+// spread returns the terms of highest minus lowest of some numbers, times a weight. If one is missing it returns that
+// alone, so that the comparison counts as missing.
 func (n *Numbers) spread(weight float64, of []Fact) []term {
 	for _, f := range of {
 		if f.Metric == "" {
@@ -171,7 +173,7 @@ func (n *Numbers) spread(weight float64, of []Fact) []term {
 	return []term{{weight, high}, {-weight, low}}
 }
 
-// cells are all pairs of a data set that something stands for and a component.
+// cells iterates over all pairs of an available data set and a component.
 func (n *Numbers) cells(components []string, sets ...string) iter.Seq2[string, string] {
 	return func(yield func(data, component string) bool) {
 		for _, data := range n.sets(sets...) {
@@ -184,13 +186,13 @@ func (n *Numbers) cells(components []string, sets ...string) iter.Seq2[string, s
 	}
 }
 
-// swept are a rule's numbers over the rates.
+// swept returns a rule's numbers over the learning rates.
 func (n *Numbers) swept(table int, data, rule string) []Fact {
 	var out []Fact
 	for _, lr := range n.rates(table, data, rule) {
 		out = append(out, Fact{Table: table, Data: data, Rule: rule, LR: lr})
 	}
-	if out == nil { // Looked for and found missing.
+	if out == nil { // Its lookup fails, so that the comparison counts as missing.
 		out = []Fact{{Table: table, Data: data, Rule: rule}}
 	}
 	return out
@@ -199,7 +201,7 @@ func (n *Numbers) swept(table int, data, rule string) []Fact {
 // oursMethod is the name of the paper's best rule in Table 5.
 const oursMethod = "Ours"
 
-// metrics5 are the recalls that the paper prints for a data set in Table 5.
+// metrics5 returns the recalls that the paper prints for a data set in Table 5.
 func metrics5(data string) []string {
 	var out []string
 	results, _ := figures.AllPaperResults() // Read before, by PaperNumbers.
@@ -211,7 +213,7 @@ func metrics5(data string) []string {
 	return out
 }
 
-// literature are the rows of Table 5 that the paper copied, for a data set and metric.
+// literature returns the rows of Table 5 that the paper copied, for a data set and metric.
 func (n *Numbers) literature(data, metric string) []Fact {
 	var out []Fact
 	for _, f := range n.order {
@@ -222,7 +224,7 @@ func (n *Numbers) literature(data, metric string) []Fact {
 	return out
 }
 
-// own are the authors' rows of a method.
+// own returns the authors' rows of a method, by rising batch.
 func (n *Numbers) own(method, data, metric string) []Fact {
 	var out []Fact
 	for _, f := range n.order {
@@ -238,8 +240,9 @@ func (n *Numbers) own(method, data, metric string) []Fact {
 var (
 	claimDirections = []string{"euc", "cos", "euc-orth", "cos-orth"}
 	claimPairs      = []string{"con", "euc", "lin", "lin-ms", "sig", "sig-ms"}
-	claimMasked     = []struct{ masked, bare string }{{"cos+sc1", "cos"}, {"cos+sc2", "cos"}, {"cir+sc1", "cir"}, {"cir+sc2", "cir"}}
-	claimTriplets   = []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}
+	claimMasked     = []struct{ masked, bare string }{{"cos+sc1", "cos"}, {"cos+sc2", "cos"}, {"cir+sc1", "cir"},
+		{"cir+sc2", "cir"}}
+	claimTriplets = []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}
 )
 
 // The columns of Tables 3 and 7, and of 4 and 8.
@@ -256,8 +259,8 @@ func t4(data, pair, triplet string) Fact {
 	return Fact{Table: 4, Data: data, Rule: "cos/" + pair + "/" + triplet}
 }
 
-// scored is a fact's key with the metric that tables 2 to 4 and 6 to 8 have.
+// scored returns the key of a fact with the metric of Tables 2 to 4 and 6 to 8.
 func scored(f Fact) Fact { f.Metric = "R@1"; return f }
 
-// sortedKeys are a map's keys in order.
+// sortedKeys returns a map's keys in order.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -8,10 +8,13 @@ import (
 func overviewClaims() []Claim {
 	oursAll := func(n *Numbers, data, metric string) []Fact { return n.own(oursMethod, data, metric) }
 	return []Claim{
-		{"overview", "Abstract", "… a simple algorithm that beats the state of the art for image retrieval on the CAR, CUB and Stanford Online products datasets.",
-			"Table 5: the best of Ours over its batches above the best of the literature, all three recalls of the three sets.",
+		{"overview", "Abstract", "… a simple algorithm that beats the state of the art for image retrieval on the CAR, " +
+			"CUB and Stanford Online products datasets.",
+			"Table 5: the best of Ours over its batches above the best of the literature, all three recalls of the three " +
+				"sets.",
 			againstLiterature([]string{"CAR", "CUB", "SOP"}, false, 0, oursAll)},
-		{"overview", "§1", "… a new gradient rule that outperforms the current state-of-art result for image retrieval by a clear margin across multiple datasets",
+		{"overview", "§1", "… a new gradient rule that outperforms the current state-of-art result for image retrieval by " +
+			"a clear margin across multiple datasets",
 			"Table 5, R@1: the same by at least 1 point, on the four sets.",
 			againstLiterature(allSets, true, clearly, oursAll)},
 		{"overview", "§2", "… like the current state-of-the-art approach across many datasets [MS loss] …",
@@ -36,7 +39,8 @@ func overviewClaims() []Claim {
 }
 
 // againstLiterature compares the best of some rows with the best of the literature.
-func againstLiterature(sets []string, onlyFirst bool, bound float64, rows func(n *Numbers, data, metric string) []Fact) func(*Numbers) Finding {
+func againstLiterature(sets []string, onlyFirst bool, bound float64,
+	rows func(n *Numbers, data, metric string) []Fact) func(*Numbers) Finding {
 	return ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
 		c := &comparisons{n: n}
 		for _, data := range sets {

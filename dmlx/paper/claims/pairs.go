@@ -4,11 +4,14 @@ import "github.com/gradient-surgery/dml/figures"
 
 func pairClaims() []Claim {
 	return []Claim{
-		{"pairs", "Fig. 4", "On the CAR datasets, the nearest positive pairs distribution is largely overlay on the nearest negative pair distribution … on the In-shop datasets, the overlay area … is much less",
+		{"pairs", "Fig. 4", "On the CAR datasets, the nearest positive pairs distribution is largely overlay on the " +
+			"nearest negative pair distribution … on the In-shop datasets, the overlay area … is much less",
 			"Overlap of the two distributions in percent after training with cos/con/con: CAR's above In-shop's.",
 			ofRuns("A picture, without numbers.", func(c *comparisons) Finding {
 				if len(c.n.sets(componentSets...)) == 2 {
-					c.above(c.n.labels["CAR"]+" − "+c.n.labels["In-shop"], Fact{Data: "CAR", Rule: "cos/con/con", Metric: Overlapping}, Fact{Data: "In-shop", Rule: "cos/con/con", Metric: Overlapping})
+					c.above(c.n.labels["CAR"]+" − "+c.n.labels["In-shop"],
+						Fact{Data: "CAR", Rule: "cos/con/con", Metric: Overlapping},
+						Fact{Data: "In-shop", Rule: "cos/con/con", Metric: Overlapping})
 				}
 				return c.all(0)
 			})},
@@ -22,8 +25,10 @@ func pairClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"pairs", "§5.2", "Also, the performance gap of gradient direction $\\mathbf{e^{euc}}$ and $\\mathbf{e^{cos}}$ after applying the pair weight is greatly reduced.",
-			"Table 3: half the gap with $P^{con}$ less the gap with each other weight, whichever direction leads, is positive.",
+		{"pairs", "§5.2", "Also, the performance gap of gradient direction $\\mathbf{e^{euc}}$ and $\\mathbf{e^{cos}}$ " +
+			"after applying the pair weight is greatly reduced.",
+			"Table 3: half the gap with $P^{con}$ less the gap with each other weight, whichever direction leads, is " +
+				"positive.",
 			on(func(c *comparisons) Finding {
 				for data, p := range c.n.cells(claimPairs[1:], componentSets...) {
 					sign := 1.0
@@ -35,7 +40,8 @@ func pairClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"pairs", "§5.2", "Both relative-similarity methods $P^{lin-ms}$ and $P^{sig-ms}$ perform better than the method with only self-similarity on CAR dataset across different learning rates.",
+		{"pairs", "§5.2", "Both relative-similarity methods $P^{lin-ms}$ and $P^{sig-ms}$ perform better than the method " +
+			"with only self-similarity on CAR dataset across different learning rates.",
 			"Table 7, CAR: each above $P^{lin}$ and $P^{sig}$, at each rate, both directions.",
 			on(func(c *comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "CAR") {
@@ -72,7 +78,8 @@ func pairClaims() []Claim {
 				}
 				return c.all(clearly)
 			})},
-		{"pairs", "§5.2", "Second, in most cases, the linear and sigmoid pair weight outperforms the default Euclidean pair weight.",
+		{"pairs", "§5.2",
+			"Second, in most cases, the linear and sigmoid pair weight outperforms the default Euclidean pair weight.",
 			"Table 3: each of lin, lin-ms, sig, sig-ms above $P^{euc}$, both directions and sets: more than half.",
 			on(func(c *comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
@@ -82,11 +89,13 @@ func pairClaims() []Claim {
 				}
 				return c.most()
 			})},
-		{"pairs", "§5.2", "Third, the linear version of the multi-similarity … is much more robust to different learning rates than the sigmoid version",
+		{"pairs", "§5.2", "Third, the linear version of the multi-similarity … is much more robust to different learning " +
+			"rates than the sigmoid version",
 			"Table 7: highest less lowest recall over the rates, $P^{sig-ms}$'s less $P^{lin-ms}$'s, is positive.",
 			on(func(c *comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
-					c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")), c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
+					c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")),
+						c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
 				}
 				return c.all(0)
 			})},

@@ -27,7 +27,8 @@ func rowsOf(audited []Audited) []figures.AuditRow {
 	}
 	out := make([]figures.AuditRow, len(audited))
 	for i, a := range audited {
-		out[i] = figures.AuditRow{Part: a.Part, Section: a.Section, Quote: a.Quote, Asks: a.Asks, Paper: finding(a.Paper), Ours: finding(a.Ours)}
+		out[i] = figures.AuditRow{Part: a.Part, Section: a.Section, Quote: a.Quote, Asks: a.Asks, Paper: finding(a.Paper),
+			Ours: finding(a.Ours)}
 	}
 	return out
 }
@@ -37,10 +38,14 @@ func Table(audited []Audited, provenance string, parts ...string) *figures.Table
 	if len(parts) > 0 {
 		audited = slices.DeleteFunc(slices.Clone(audited), func(a Audited) bool { return !slices.Contains(parts, a.Part) })
 	}
-	return figures.AuditTable(rowsOf(audited), "The paper's claims, audited. Differences are in points of Recall@1 unless said otherwise.",
-		[]figures.Markup{"On the paper's numbers a cell counts by its printed means; on ours by its 95 % interval (Welch), so that holds and fails mean beyond " +
-			"the noise of the seeds, which chance still passes once in twenty cells. Brackets are that interval, of the paper's printed " +
-			"deviations too. Single seeds take the deviation that their set's other cells have in common. Where the best or the highest and " +
+	return figures.AuditTable(rowsOf(audited),
+		"The paper's claims, audited. Differences are in points of Recall@1 unless said otherwise.",
+		[]figures.Markup{"On the paper's numbers a cell counts by its printed means; on ours by its 95 % interval " +
+			"(Welch), so that holds and fails mean beyond " +
+			"the noise of the seeds, which chance still passes once in twenty cells. Brackets are that interval, of the " +
+			"paper's printed " +
+			"deviations too. Single seeds take the deviation that their set's other cells have in common. Where the best or " +
+			"the highest and " +
 			"lowest of several are compared, nothing is allowed for their being picked by the same numbers."}, provenance)
 }
 
@@ -52,7 +57,8 @@ func Contradicted(audited []Audited) *figures.Table {
 			own = append(own, a)
 		}
 	}
-	return figures.PaperAuditTable(rowsOf(own), "What the paper's own numbers contradict, wholly or in part.", "the paper's own numbers")
+	return figures.PaperAuditTable(rowsOf(own), "What the paper's own numbers contradict, wholly or in part.",
+		"the paper's own numbers")
 }
 
 // Summary returns the table that counts the verdicts by part of the paper.

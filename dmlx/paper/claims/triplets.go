@@ -13,12 +13,14 @@ func tripletClaims() []Claim {
 	masks := func(c *comparisons, sets ...string) {
 		for data, p := range c.n.cells(columns4, sets...) {
 			for _, m := range claimMasked {
-				c.above(c.n.on(data, figures.TripletLabel(m.masked), figures.PairLabel(p)), t4(data, p, m.masked), t4(data, p, m.bare))
+				c.above(c.n.on(data, figures.TripletLabel(m.masked), figures.PairLabel(p)), t4(data, p, m.masked),
+					t4(data, p, m.bare))
 			}
 		}
 	}
 	return []Claim{
-		{"triplets", "§5.3", "Comparing to the baseline … $T^{con}=0.5$, $T^{cos}$ and $T^{cir}$ has minimal but slight boost in performance",
+		{"triplets", "§5.3",
+			"Comparing to the baseline … $T^{con}=0.5$, $T^{cos}$ and $T^{cir}$ has minimal but slight boost in performance",
 			"Table 4: each above $T^{con}$, both pair weights and sets.",
 			on(func(c *comparisons) Finding { boost(c, componentSets, "cos", "cir"); return c.all(0) })},
 		{"triplets", "§5.3", "$T^{sc1}$ and $T^{sc2}$ has bigger impact on CAR data set than In-shop dataset.",
@@ -42,10 +44,12 @@ func tripletClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"triplets", "§5.3", "[On In-shop] the goal is to continue separating the images better, which is the impact of $T^{cos}$ and $T^{cir}$",
+		{"triplets", "§5.3",
+			"[On In-shop] the goal is to continue separating the images better, which is the impact of $T^{cos}$ and $T^{cir}$",
 			"Table 4, In-shop: each above $T^{con}$, both pair weights.",
 			on(func(c *comparisons) Finding { boost(c, []string{"In-shop"}, "cos", "cir"); return c.all(0) })},
-		{"triplets", "§5.3", "… the performance gain in Circle loss is largely from the pair weight not from the triplet weight.",
+		{"triplets", "§5.3",
+			"… the performance gain in Circle loss is largely from the pair weight not from the triplet weight.",
 			"Table 4: $P^{lin}$ with $T^{con}$ above $T^{cir}$ with $P^{con}$, both sets.",
 			on(func(c *comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
@@ -53,7 +57,8 @@ func tripletClaims() []Claim {
 				}
 				return c.all(0)
 			})},
-		{"triplets", "§5.3", "Selective Contrastive operator benefits the training tasks which need to separate triplets with hard negative …",
+		{"triplets", "§5.3",
+			"Selective Contrastive operator benefits the training tasks which need to separate triplets with hard negative …",
 			"Table 4, CAR: each mask above its triplet weight without it.",
 			on(func(c *comparisons) Finding { masks(c, "CAR"); return c.all(0) })},
 		{"triplets", "§5.3", "… and is not helpful for training tasks which easily separate triplets during the training.",

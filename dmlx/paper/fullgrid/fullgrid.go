@@ -1,5 +1,5 @@
-// Package fullgrid analyzes the grid of all directions, pair weights and triplet weights on one data set: its best rule,
-// how much of that is the luck of a seed, and what choosing one part at a time misses.
+// Package fullgrid analyzes the grid of all directions, pair weights and triplet weights on one data set: its best
+// rule, how much of that is the luck of a seed, and what choosing one part at a time misses.
 package fullgrid
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Grid is the study "grid" on one data set, all combinations of directions, pair weights and triplet weights, read for
-// its best rule. Values are Recall@1, as fractions. Rules without a run, and diverged runs, are gaps in it.
+// Grid is the full grid on one data set: all combinations of directions, pair weights and triplet weights. Values are
+// Recall@1, as fractions. Rules without a run, and diverged runs, are gaps.
 type Grid struct {
 	Data, PaperData             string
 	Seed                        uint64   // By which all rules are compared: the first.
@@ -83,7 +83,7 @@ func Read(cells []Cell, seed uint64) ([]Grid, error) {
 	return out, nil
 }
 
-// At is a rule of the grid, nil if it has none of this name.
+// At returns a rule of the grid by its name, nil if it has none.
 func (g *Grid) At(rule string) *Rule {
 	for i := range g.Rules {
 		if g.Rules[i].Name == rule {
@@ -93,7 +93,7 @@ func (g *Grid) At(rule string) *Rule {
 	return nil
 }
 
-// Observations are all runs that did not diverge, for [Analyse].
+// Observations returns all runs that did not diverge, for [stats.Analyse].
 func (g *Grid) Observations() []stats.Observation {
 	var out []stats.Observation
 	for _, r := range g.Rules {
@@ -104,7 +104,7 @@ func (g *Grid) Observations() []stats.Observation {
 	return out
 }
 
-// Coverage counts what is there of a [Grid].
+// Coverage counts the available runs of a [Grid].
 type Coverage struct {
 	Rules    int // Of the grid.
 	First    int // Have a finite run with the grid's seed.
@@ -114,7 +114,7 @@ type Coverage struct {
 	Broken   int // Rules with the grid's seed diverged.
 }
 
-// Coverage says how much of the grid is there.
+// Coverage counts the available runs.
 func (g *Grid) Coverage() Coverage {
 	c := Coverage{Rules: len(g.Rules)}
 	for _, r := range g.Rules {
@@ -129,8 +129,8 @@ func (g *Grid) Coverage() Coverage {
 	return c
 }
 
-// Ranked are the rules by their run with the grid's seed, the best first; equal ones in the grid's order. Rules without
-// one and diverged ones have no rank.
+// Ranked returns the rules by their run with the grid's seed, the best first; equal ones stay in the grid's order.
+// Rules without such a run and diverged ones are left out.
 func (g *Grid) Ranked() []Rule {
 	var out []Rule
 	for _, r := range g.Rules {
@@ -142,13 +142,13 @@ func (g *Grid) Ranked() []Rule {
 	return out
 }
 
-// Rank is a rule's place in [Grid.Ranked], from 1; 0 if it has none.
+// Rank returns a rule's place in [Grid.Ranked], from 1; 0 if it has none.
 func (g *Grid) Rank(rule string) int {
 	return 1 + slices.IndexFunc(g.Ranked(), func(r Rule) bool { return r.Name == rule })
 }
 
-// Ends are the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer than
-// 2n. No rule is at both ends.
+// Ends returns the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer
+// than 2n. No rule is at both ends.
 func (g *Grid) Ends(n int) (best, worst []Rule) {
 	ranked := g.Ranked()
 	n = min(n, len(ranked)/2)
@@ -157,8 +157,9 @@ func (g *Grid) Ends(n int) (best, worst []Rule) {
 	return best, worst
 }
 
-// Noise is how much one rule's runs differ from seed to seed, pooled over the rules that have several. The grid's own seed is left
-// out: rules that have others because it was extreme would make the noise too large. It counts only where none has two others.
+// Noise returns how much runs of one rule differ from seed to seed, pooled over the rules with several seeds. The
+// grid's own seed is left out: rules that have others because they were extreme would make the noise too large. It
+// counts only where no rule has two others.
 func (g *Grid) Noise() stats.Noise {
 	var others, all []stats.Mean
 	for _, r := range g.Rules {
@@ -170,8 +171,8 @@ func (g *Grid) Noise() stats.Noise {
 	return stats.PoolNoise(all)
 }
 
-// Reliability is the share of the variance between rules by the grid's seed that is not that seed's noise: how much of a
-// rule's distance from the mean is to be expected again with another seed. NaN if it cannot be told.
+// Reliability returns the share of the variance between rules by the grid's seed that is not that seed's noise: the
+// part of a rule's distance from the mean to expect with another seed. NaN if it is not determined.
 func (g *Grid) Reliability() float64 {
 	var values []float64
 	for _, r := range g.Ranked() {
@@ -188,13 +189,13 @@ func (g *Grid) Reliability() float64 {
 	return max(0, 1-sd*sd/between)
 }
 
-// estimate gives a value the interval that the grid's noise gives it, when its variance is that noise's times factor.
+// estimate returns a value with its interval, where the value's variance is factor times the grid's noise.
 func (g *Grid) estimate(value, factor float64) stats.Interval {
 	return g.Noise().Around(value, factor)
 }
 
-// Replicated is a rule's mean over the other seeds than the grid's: not flattered by that seed having chosen the rule. NaN
-// if there are no such runs or the grid lacks the rule.
+// Replicated returns a rule's mean over the other seeds than the grid's, which did not choose the rule. NaN if there
+// are no such runs or the grid lacks the rule.
 func (g *Grid) Replicated(rule string) stats.Interval {
 	r := g.At(rule)
 	if r == nil || r.Others.N == 0 {
@@ -203,8 +204,8 @@ func (g *Grid) Replicated(rule string) stats.Interval {
 	return g.estimate(r.Others.Mean, 1/float64(r.Others.N))
 }
 
-// Behind is by how much a rule is behind another, both over the other seeds than the grid's; negative if it is ahead. The
-// interval takes their runs as independent; they share seeds, which makes it wide rather than narrow.
+// Behind returns how far a rule is behind another, both over the other seeds than the grid's; negative if it is ahead.
+// The interval takes their runs as independent. They share seeds, which makes it too wide rather than too narrow.
 func (g *Grid) Behind(rule, best string) stats.Interval {
 	a, b := g.At(rule), g.At(best)
 	switch {
@@ -223,8 +224,8 @@ type Regression struct {
 	WorstFirst, WorstOthers float64
 }
 
-// Regress compares the n best and n worst rules with themselves on other seeds. Only rules count that have such runs; N
-// is 0 if an end has none.
+// Regress compares the n best and n worst rules with themselves on other seeds. Only rules with such runs count; N is 0
+// if an end has none.
 func (g *Grid) Regress(n int) Regression {
 	var r Regression
 	best, worst := g.Ends(n)
@@ -244,16 +245,16 @@ func (g *Grid) Regress(n int) Regression {
 	return r
 }
 
-// Kept is which share of the distance between the two ends is there on other seeds. A seed that is good or bad for all
-// rules does not change it.
+// Kept returns the share of the distance between the two ends that remains on other seeds. A seed that is good or bad
+// for all rules does not change it.
 func (r Regression) Kept() float64 {
 	return (r.BestOthers - r.WorstOthers) / (r.BestFirst - r.WorstFirst)
 }
 
-// OneAtATime is the rule that Tables 2 to 4 choose, varied one part at a time as in the paper: the best direction with
-// P = con and T = con, the best pair weight over the directions euc and cos with T = con, and the best triplet weight
-// over the pair weights con and lin with the direction cos. Means are over all seeds there are. A diverged rule is not
-// chosen; a missing one is an error.
+// OneAtATime returns the rule that Tables 2 to 4 choose, varied one part at a time as in the paper: the best direction
+// with P = con and T = con, the best pair weight over the directions euc and cos with T = con, and the best triplet
+// weight over the pair weights con and lin with the direction cos. Means are over all available seeds. Diverged rules
+// are not chosen; a missing one is an error.
 func (g *Grid) OneAtATime() (string, error) {
 	direction, err := g.choose(g.Directions, func(d string) []string { return []string{d + "/con/con"} })
 	if err != nil {
@@ -270,7 +271,7 @@ func (g *Grid) OneAtATime() (string, error) {
 	return direction + "/" + pair + "/" + triplet, nil
 }
 
-// choose is the level with the best mean over the rules that try it.
+// choose returns the level with the best mean over the rules that try it.
 func (g *Grid) choose(levels []string, rules func(level string) []string) (string, error) {
 	best, top := "", math.Inf(-1)
 	for _, level := range levels {
@@ -294,9 +295,9 @@ func (g *Grid) choose(levels []string, rules func(level string) []string) (strin
 	return best, nil
 }
 
-// Steps are the rules of the path that improves one part after the other, by the grid's seed: the best direction with
-// P = con and T = con, then the best pair weight with that direction, then the best triplet weight with both. It stops
-// before a step for which runs are missing.
+// Steps returns the rules of the path that improves one part after the other, by the grid's seed: the best direction
+// with P = con and T = con, then the best pair weight with that direction, then the best triplet weight with both. The
+// path ends before a step for which runs are missing.
 func (g *Grid) Steps() []string {
 	at := [3]string{"", "con", "con"}
 	var out []string
@@ -321,7 +322,7 @@ func (g *Grid) Steps() []string {
 	return out
 }
 
-// Profile is the means of two parts of a rule over levels of the third, for a picture of their interaction.
+// Profile holds the means of two parts of a rule over levels of the third, for a picture of their interaction.
 type Profile struct {
 	Rows, Columns []string
 	// Over are the levels of the third part that the means are over: those that all pairs with any run have in common,
@@ -340,10 +341,11 @@ const (
 	ByTriplet
 )
 
-// Profile takes the means of two parts: rows and columns must differ.
+// Profile returns the means of two different parts of the rules.
 func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 	if rows == columns || min(rows, columns) < ByDirection || max(rows, columns) > ByTriplet {
-		return Profile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different ones of 0 to 2", rows, columns)
+		return Profile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different ones of 0 to 2", rows,
+			columns)
 	}
 	levels := [3][]string{g.Directions, g.Pairs, g.Triplets}
 	third := ByDirection + ByPair + ByTriplet - rows - columns
@@ -400,12 +402,15 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 	return p, nil
 }
 
-// Gap is how much better a direction is than another with each pair weight; their [Profile] says over which triplet
-// weights.
+// Gap returns how much better one direction is than another with each pair weight; the [Profile] says over which
+// triplet weights.
 func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Interval) {
 	h := *g
 	h.Directions = []string{better, worse}
-	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool { return r.Direction != better && r.Direction != worse })
+	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool {
+		return r.Direction != better &&
+			r.Direction != worse
+	})
 	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
 	for j, pair := range p.Columns {
 		factor, n := 0.0, float64(len(p.Over))
