@@ -31,7 +31,7 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
-		return nil, err
+		return nil, presets.WithCommand(err)
 	}
 	trainer, err := open()
 	if err != nil {
