@@ -143,7 +143,7 @@ func (r GridRule) cells() ([]Cell, error) {
 	return []Cell{Text(r.Data), Text(r.Name), Text(rank), Text(direction), Text(pair), Text(triplet), Scored(r.First)}, nil
 }
 
-// GridEnds is the table of the best and the worst rules by one seed, with what other seeds say of them.
+// GridEnds draws the table of the best and the worst rules by one seed, with their means over other seeds.
 func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
 	t := &Table{Columns: append(gridRuleColumns(), Column{Title: "other seeds"}, Column{Title: "change"}),
 		Tint: LeafGreen, Notes: notes, Provenance: provenance,
@@ -170,7 +170,7 @@ func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, erro
 	return t, nil
 }
 
-// GridChoices is the table of rules that were chosen in some way, and how far they are from the best of the grid.
+// GridChoices draws the table of chosen rules and how far each is from the best of the grid.
 func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
 	columns := gridRuleColumns()
 	columns[1].Merged = false
@@ -240,7 +240,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 	return t, nil
 }
 
-// GridCount says how much of the grid is there on a data set.
+// GridCount is the number of available runs of the grid on a data set.
 type GridCount struct {
 	Data                   string
 	Rules, First, Several  int // Of the grid; with the first seed; with several seeds.
@@ -251,7 +251,7 @@ type GridCount struct {
 	Noise, Kept             float64
 }
 
-// GridCounts is the table of what is there of the grid.
+// GridCounts draws the table of the available runs of the grid.
 func GridCounts(counts []GridCount, notes []Markup, provenance string) *Table {
 	t := &Table{Columns: []Column{{Title: "", Left: true}}, Notes: notes, Provenance: provenance,
 		Caption: "What is there of the full grid, and how far it can be trusted: Recall@1 in percent."}

@@ -6,7 +6,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Recommended is a rule or a loss that was chosen in some way, against a reference: Recall@1 in percent.
+// Recommended is a rule or a loss that a protocol chose, against a reference: Recall@1 in percent.
 type Recommended struct {
 	Data, How      string     // "by test recall"
 	Objective      string     // "" if there was nothing to choose from.
@@ -15,7 +15,8 @@ type Recommended struct {
 	Gain           stats.Interval
 }
 
-// Recommendations is the table of what runs recommend against the reference, as "the paper's cos-orth/lin-ms/cir".
+// Recommendations draws the table of what runs recommend against the reference, such as "the paper's
+// cos-orth/lin-ms/cir".
 func Recommendations(reference Markup, rows []Recommended, notes []Markup, provenance string) (*Table, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("recommendations: there are none")

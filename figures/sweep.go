@@ -63,9 +63,9 @@ type sweepValue struct {
 	test, heldOut stats.Mean
 }
 
-// CompareSweep sets ours beside one of the paper's sweeps: "table6" of the directions, "table7" of the pair weights,
-// "table8" of the triplet weights. Rows and data sets stand in the order of the points. Points of runs that were not
-// made count: a curve that lacks one has no best rate yet.
+// CompareSweep sets our runs beside one of the paper's sweeps: "table6" of the directions, "table7" of the pair
+// weights, "table8" of the triplet weights. Rows and data sets stand in the order of the points. Points without a run
+// count: a curve that lacks one has no best rate yet.
 func CompareSweep(table string, points []SweepPoint, provenance string) (*Sweep, error) {
 	s := &Sweep{kind: -1, provenance: provenance}
 	var names []string
@@ -179,7 +179,7 @@ func (s *Sweep) newRow(rule string) (sweepRow, error) {
 func testOf(v sweepValue) stats.Mean    { return v.test }
 func heldOutOf(v sweepValue) stats.Mean { return v.heldOut }
 
-// made tells whether there is a result, if only that of a run that diverged.
+// made tells whether there is a result, also if the run diverged.
 func made(s stats.Mean) bool { return !math.IsNaN(s.Mean) || s.Diverged > 0 }
 
 // complete tells whether all rates of a curve were run.
@@ -353,7 +353,7 @@ func (s *Sweep) lines(t *Table, whose string, widest []int, curves func(sweepRow
 	}
 }
 
-// sweepScored is a score's cell; where all runs diverged it says so itself.
+// sweepScored returns a mean's cell; where all runs diverged the cell says so itself.
 func sweepScored(s stats.Mean) Cell {
 	if s.N == 0 {
 		return score(s)

@@ -244,9 +244,9 @@ func TestAuditOfRuns(t *testing.T) {
 		}
 	}
 	for want, wrong := range map[string][]Fact{
-		"twice":           append(facts(1, 2, 1, 3), facts(1, 2, 1, 3)[0]),
-		"stands for it":   {{Table: 2, Data: "SOP", Rule: "cos/con/con", Metric: "R@1"}},
-		"what stands for": {{Table: 2, Rule: "cos/con/con", Metric: "R@1"}},
+		"twice":          append(facts(1, 2, 1, 3), facts(1, 2, 1, 3)[0]),
+		"stands for it":  {{Table: 2, Data: "SOP", Rule: "cos/con/con", Metric: "R@1"}},
+		`a number on ""`: {{Table: 2, Rule: "cos/con/con", Metric: "R@1"}},
 	} {
 		if _, err := RunNumbers(wrong, labels); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
