@@ -38,7 +38,8 @@ func TestSimilarityDistributions(t *testing.T) {
 	if !strings.Contains(f.Alt, "CAR): they share 61.1 ± 0.6 %") {
 		t.Error(f.Alt)
 	}
-	if f, err = SimilarityDistributions("", Distribution{Title: "minicar", Overlap: stats.Mean{Mean: math.NaN(), Diverged: 3}}); err != nil {
+	if f, err = SimilarityDistributions("", Distribution{Title: "minicar",
+		Overlap: stats.Mean{Mean: math.NaN(), Diverged: 3}}); err != nil {
 		t.Errorf("without runs: %v", err)
 	} else if _, err := Bytes(f, "svg"); err != nil {
 		t.Errorf("without runs: %v", err)
@@ -88,7 +89,8 @@ func TestTripletDensities(t *testing.T) {
 		{DirectionLabel("euc"), []Density{{heap(200, 0.9, 0.4, 0.1), score(72.1), score(0.8)},
 			{heap(200, 0.95, 0.88, 0.03), score(94), score(51)},
 			{heap(100, 0.93, 0.9, 0.04), score(78.5), score(52.4)}}},
-		{DirectionLabel("cos"), []Density{{heap(200, 0.85, 0.3, 0.12), score(46.6), score(0.1)}, {heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
+		{DirectionLabel("cos"), []Density{{heap(200, 0.85, 0.3, 0.12), score(46.6), score(0.1)},
+			{heap(200, 0.93, 0.82, 0.05), score(86), score(27)},
 			{nil, stats.Mean{Mean: math.NaN(), Diverged: 3}, stats.Mean{Mean: math.NaN(), Diverged: 3}}}},
 	}
 	f, err := TripletDensities(somewhere, columns, rows...)

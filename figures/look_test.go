@@ -243,7 +243,8 @@ func runGroups() []RunGroup {
 		return out
 	}
 	return []RunGroup{
-		{"euc/con/con", [][]TrainingEpoch{curve(24, 1), curve(24, 1.1), curve(24, 0.94)}, stats.Mean{Mean: 71.9, Std: 1, N: 3}},
+		{"euc/con/con", [][]TrainingEpoch{curve(24, 1), curve(24, 1.1), curve(24, 0.94)},
+			stats.Mean{Mean: 71.9, Std: 1, N: 3}},
 		{"cos/con/con", [][]TrainingEpoch{curve(24, 0.7), curve(24, 0.75), nil}, stats.Mean{Mean: 77.6, Std: 0.8, N: 3}},
 		{"cos/lin/cir, lr 0.6", [][]TrainingEpoch{nil}, stats.Mean{Mean: 78.1, N: 1}},
 	}
@@ -276,7 +277,9 @@ func TestRunCurves(t *testing.T) {
 
 func TestRunTables(t *testing.T) {
 	names := []Markup{"euc/con/con", "cos/con/con"}
-	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1", []stats.Mean{meanOf(71.9, 1, 3, 0), meanOf(77.6, 0.8, 2, 1)}}, RunMeasure{"MAP@R", []stats.Mean{meanOf(30.1, 0.4, 3, 0), meanOf(35, 0, 1, 0)}})
+	table, err := RunMetrics(somewhere, names, RunMeasure{"R@1",
+		[]stats.Mean{meanOf(71.9, 1, 3, 0), meanOf(77.6, 0.8, 2, 1)}},
+		RunMeasure{"MAP@R", []stats.Mean{meanOf(30.1, 0.4, 3, 0), meanOf(35, 0, 1, 0)}})
 	checkText(t, "runmetrics", table, err)
 	table, err = RunTests(somewhere, names[0],
 		RunTest{Measure: "R@1", Group: names[1], Difference: 5.71, Low: 2.2, High: 9.2, P: 0.02,

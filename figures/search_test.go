@@ -29,7 +29,8 @@ func TestSearchFigures(t *testing.T) {
 }
 
 func TestSearchTables(t *testing.T) {
-	table, err := SearchFinalists("made-up numbers", SearchFinalist{3, "cos/con/con", "lr 0.3", 70.2, meanOf(68, 1.5, 2, 0), false},
+	table, err := SearchFinalists("made-up numbers", SearchFinalist{3, "cos/con/con", "lr 0.3", 70.2,
+		meanOf(68, 1.5, 2, 0), false},
 		SearchFinalist{9, "cos-orth/lin/cir", "lr 0.8", 70, meanOf(69.5, 0.5, 1, 1), true})
 	if err != nil {
 		t.Fatal(err)
@@ -39,10 +40,14 @@ func TestSearchTables(t *testing.T) {
 		t.Error(text)
 	}
 	none := stats.Point(math.NaN())
-	table, err = SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8", meanOf(71, 1, 3, 0), nil, ""},
-		SearchTest{"the paper's rule", "cos-orth/lin-ms/cir", "lr 0.5", meanOf(70, 1, 3, 0), []stats.Interval{intervalOf(1, -0.5, 2.5)}, "paired by seed, 3 pairs"},
-		SearchTest{"as it was", "cos-orth/lin-ms/cir", "lr 0.1", meanOf(68, 1, 3, 0), []stats.Interval{intervalOf(3, 2, 4), intervalOf(2, 1, 3)}, "paired by seed, 3 pairs"},
-		SearchTest{"diverged", "cos/sig-ms/con", "lr 9", meanOf(math.NaN(), math.NaN(), 0, 3), []stats.Interval{none, none, none}, ""})
+	table, err = SearchVerdict("made-up numbers", SearchTest{"searched", "cos-orth/lin/cir", "lr 0.8", meanOf(71, 1, 3, 0),
+		nil, ""},
+		SearchTest{"the paper's rule", "cos-orth/lin-ms/cir", "lr 0.5", meanOf(70, 1, 3, 0),
+			[]stats.Interval{intervalOf(1, -0.5, 2.5)}, "paired by seed, 3 pairs"},
+		SearchTest{"as it was", "cos-orth/lin-ms/cir", "lr 0.1", meanOf(68, 1, 3, 0),
+			[]stats.Interval{intervalOf(3, 2, 4), intervalOf(2, 1, 3)}, "paired by seed, 3 pairs"},
+		SearchTest{"diverged", "cos/sig-ms/con", "lr 9", meanOf(math.NaN(), math.NaN(), 0, 3),
+			[]stats.Interval{none, none, none}, ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,15 +60,23 @@ func TestSearchTables(t *testing.T) {
 
 func TestSearchFiguresReject(t *testing.T) {
 	for want, make := range map[string]func() error{
-		"no searches":           func() error { _, err := SearchHistory(""); return err },
-		"0 trials of 1 lengths": func() error { _, err := SearchHistory("", SearchTrials{Lengths: []string{"1"}}); return err },
+		"no searches": func() error { _, err := SearchHistory(""); return err },
+		"0 trials of 1 lengths": func() error {
+			_, err := SearchHistory("",
+				SearchTrials{Lengths: []string{"1"}})
+			return err
+		},
 		"trial 4 has 2 scores for 1": func() error {
 			_, err := SearchHistory("", SearchTrials{Lengths: []string{"1"}, Trials: []SearchTrial{{4, []float64{1, 2}}}})
 			return err
 		},
-		"no trials; want":      func() error { _, err := SearchFinalists(""); return err },
-		"no results":           func() error { _, err := SearchVerdict(""); return err },
-		"want some, and at mo": func() error { _, err := SearchHistory("", SearchTrials{Trials: []SearchTrial{{}}}); return err },
+		"no trials; want": func() error { _, err := SearchFinalists(""); return err },
+		"no results":      func() error { _, err := SearchVerdict(""); return err },
+		"want some, and at mo": func() error {
+			_, err := SearchHistory("",
+				SearchTrials{Trials: []SearchTrial{{}}})
+			return err
+		},
 	} {
 		if err := make(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want …%s…", err, want)

@@ -25,8 +25,8 @@ import (
 	"github.com/gradient-surgery/dml/notebooks/sample"
 )
 
-// TestGallery draws the README's pictures from the op, as the notebooks do, and compares them with those committed. With
-// -regen they are written anew.
+// TestGallery draws the README's pictures from the op, as the notebooks do, and compares them with those committed.
+// With -regen they are written anew.
 func TestGallery(t *testing.T) {
 	b, err := backend.Go()
 	if err != nil {
@@ -95,7 +95,8 @@ func TestGallery(t *testing.T) {
 			indices = append(indices, i/each*(set.Train.N/classes)+i%each)
 		}
 		var picture bytes.Buffer
-		if err := jpeg.Encode(&picture, datasets.ContactSheet(set.Train, indices, 2*each), &jpeg.Options{Quality: 85}); err != nil {
+		if err := jpeg.Encode(&picture, datasets.ContactSheet(set.Train, indices, 2*each),
+			&jpeg.Options{Quality: 85}); err != nil {
 			t.Fatal(err)
 		}
 		keep(name+".jpg", picture.Bytes())
@@ -114,14 +115,16 @@ func TestGallery(t *testing.T) {
 	_, tCir := pull("cos/con/cir")
 	sc1, _ := pull("cos/con/cos+sc1")
 	sc2, _ := pull("cos/con/cos+sc2")
-	f, err = figures.TripletWeights(figures.Field{Title: "$T^{cos}$", Values: tCos}, figures.Field{Title: "$T^{cir}$", Values: tCir},
+	f, err = figures.TripletWeights(figures.Field{Title: "$T^{cos}$", Values: tCos},
+		figures.Field{Title: "$T^{cir}$", Values: tCir},
 		figures.Masks{SC1: sc1, SC2: sc2})
 	draw("figure3", f, err)
 
 	batch := sample.Batch(8, 4, 32, 1, 1)
 	var matrices []figures.Matrix
 	for _, rule := range []string{"cos/con/con", "cos/lin/cir", "cos-orth/lin-ms/cir"} {
-		matrices = append(matrices, figures.Matrix{Title: "$M$ of " + rule, Values: takeApart(batch, rule).M, Labels: batch.Labels})
+		matrices = append(matrices, figures.Matrix{Title: "$M$ of " + rule, Values: takeApart(batch, rule).M,
+			Labels: batch.Labels})
 	}
 	f, err = figures.GradientMatrix(matrices...)
 	draw("matrices", f, err)
@@ -130,7 +133,8 @@ func TestGallery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "", "figure5": "", "table6": "curves"} {
+	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "",
+		"figure5": "", "table6": "curves"} {
 		data, err := figures.Bytes(shipped(t, name, quick).Part(part), "svg")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -151,7 +155,8 @@ func shipped(t *testing.T, name string, preset presets.Preset) *paper.Report {
 		t.Fatal(err)
 	}
 	missing := func() (*train.Trainer, error) {
-		return nil, fmt.Errorf("results of %s at the quick preset are missing: train them by dmlx reproduce %s --write-bundled FILE", name, name)
+		return nil, fmt.Errorf("results of %s at the quick preset are missing: train them by "+
+			"dmlx reproduce %s --write-bundled FILE", name, name)
 	}
 	r, err := paper.Make(t.Context(), name, paper.Request{Open: missing, Store: store, Preset: preset})
 	if err != nil {

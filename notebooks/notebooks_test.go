@@ -145,7 +145,8 @@ func problems(raw []byte) (found []string) {
 
 // The check finds what it looks for.
 func TestProblems(t *testing.T) {
-	const good = `{"cells": [{"cell_type": "markdown", "id": "a", "source": ["# Title"]}, {"cell_type": "code", "id": "b", "source": "x := 1", "outputs": []}],
+	const good = `{"cells": [{"cell_type": "markdown", "id": "a", "source": ["# Title"]},
+		{"cell_type": "code", "id": "b", "source": "x := 1", "outputs": []}],
 		"metadata": {"kernelspec": {"name": "dmlx", "display_name": "Go (dmlx)", "language": "go"}}, "nbformat": 4}`
 	if p := problems([]byte(good)); p != nil {
 		t.Errorf("a good notebook: %v", p)

@@ -111,7 +111,8 @@ func standardNormal(seed uint64, dims ...int) *tensors.Tensor {
 	return tensors.FromFlatDataAndDimensions(values, dims...)
 }
 
-// TestChooseMethods checks that a GPU convolves natively whatever the shape, and that XLA's CPU does not where it is slow.
+// TestChooseMethods checks that a GPU convolves natively whatever the shape, and that XLA's CPU does not where it is
+// slow.
 func TestChooseMethods(t *testing.T) {
 	product := methods{unfolded, folded, unfolded}
 	for _, c := range []struct {

@@ -102,8 +102,8 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 // trials are read from the store, so that a call that was stopped can be repeated and goes on. With
 // [runs.Options.CachedOnly] it shows what is available.
 //
-// Its parts: "outcome" is the recall of the test classes; "finalists" and "reference" are the best trials of both searches, "history" all
-// of them.
+// Its parts: "outcome" is the recall of the test classes, "finalists" and "reference" are the best trials of both
+// searches, and "history" is all of them.
 func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
 	q = q.withDefaults()
 	var s, reference *search.Search
@@ -231,7 +231,8 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 				return nil, err
 			}
 			again = append(again, f.Fresh...)
-			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec), Found: 100 * f.Record.HeldOut,
+			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec),
+				Found: 100 * f.Record.HeldOut,
 				Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
 		}
 		r.Results = append(r.Results, again...)

@@ -105,7 +105,8 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 		!strings.Contains(f.Alt, "a: 32 trials") || !strings.Contains(f.Alt, "cos-orth/lin-ms/cir: 16 trials") {
 		t.Error(f.Alt)
 	}
-	if text, err := figures.Bytes(r.Part("finalists"), "txt"); err != nil || !strings.Contains(string(text), "cos-orth/con/") || strings.Contains(string(text), "Chosen") {
+	if text, err := figures.Bytes(r.Part("finalists"), "txt"); err != nil ||
+		!strings.Contains(string(text), "cos-orth/con/") || strings.Contains(string(text), "Chosen") {
 		t.Errorf("%s, %v", text, err)
 	}
 	for _, want := range []string{"search a on minicar", "32 trials, 56 runs", "every 4-th training class held out"} {

@@ -29,7 +29,8 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 		for _, direction := range histogramDirections {
 			cells = append(cells,
 				Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
-				Cell{Row: direction, Column: p.CoarseGrained, Data: p.CoarseGrained, PaperData: "In-shop", Rule: direction + "/con/con"})
+				Cell{Row: direction, Column: p.CoarseGrained, Data: p.CoarseGrained, PaperData: "In-shop",
+					Rule: direction + "/con/con"})
 		}
 		return cells
 	}}

@@ -104,7 +104,8 @@ func TestFolder(t *testing.T) {
 	if err := os.Rename(dir, elsewhere); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Inspect(r.Hash); err == nil || !strings.Contains(err.Error(), dir+", which does not exist: restore it") {
+	if _, err := s.Inspect(r.Hash); err == nil || !strings.Contains(err.Error(),
+		dir+", which does not exist: restore it") {
 		t.Errorf("looked at without its images: %v", err)
 	}
 	if err := os.Rename(elsewhere, dir); err != nil {

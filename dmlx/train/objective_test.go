@@ -120,7 +120,8 @@ func TestStepByLoss(t *testing.T) {
 				if err := backbone.Init(weights, backbone.Small, spec.Dim, spec.Seed); err != nil {
 					t.Fatal(err)
 				}
-				sampler, err := newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad, spec.Seed)
+				sampler, err := newSampler(set.Train.Labels, without, spec.ClassesPerBatch, spec.ImagesPerClass, spec.Pad,
+					spec.Seed)
 				if err != nil {
 					t.Fatal(err)
 				}
