@@ -290,7 +290,7 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 	held := filepath.Join(dir, heldFile)
 	l := flock.New(held + ".new") // Under its name it is locked from the first moment on.
 	remove = func() {
-		_ = os.RemoveAll(dir) // What stays does no harm.
+		removeWork(dir)
 		_ = l.Unlock()
 	}
 	if _, err = l.TryLock(); err == nil {
@@ -300,6 +300,18 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 		remove()
 	}
 	return dir, remove, err
+}
+
+// removeWork removes the folder of an import, its lock last: what is left if this process is killed is found by the
+// lock. What stays does no harm.
+func removeWork(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != heldFile {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	_ = os.RemoveAll(dir)
 }
 
 // tidy removes what was killed: an import, a merge, a [Store.Put] or a [Store.Remove]. What has no lock to tell may be
@@ -323,7 +335,7 @@ func (s *Store) tidy() {
 		case !imported && !strings.HasPrefix(e.Name(), putPrefix):
 		case imported && durable.NoLink(path, heldFile) == nil && exists(filepath.Join(path, heldFile)):
 			if free, err := l.TryLock(); err == nil && free {
-				_ = os.RemoveAll(path)
+				removeWork(path)
 				_ = l.Unlock()
 			}
 		default:

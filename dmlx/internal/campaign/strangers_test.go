@@ -371,7 +371,8 @@ func evilArchive(t *try) {
 		run := &x.Runs[t.IntN(len(x.Runs))]
 		escape := pick(t, []string{"../../canary/secret", escaped, run.Hash + "/../../canary/secret",
 			run.Hash + "/../evil", "../canary/new", run.Hash + "/triplets/../../../canary/secret", "./x",
-			run.Hash + "//result.json", "..", run.Hash, ".locks/" + run.Hash, ".slurm/20260101-000000-abcd/manifest.json", run.Hash + "/.spec.json1",
+			run.Hash + "//result.json", "..", run.Hash, ".locks/" + run.Hash, ".slurm/20260101-000000-abcd/manifest.json",
+			run.Hash + "/.spec.json1",
 			run.Hash + "/triplets/epoch-001.npy\x00x", run.Hash + "\\..\\x"})
 		list := func(name string, content []byte) {
 			sum := sha256.Sum256(content)
