@@ -255,10 +255,10 @@ func prepare(t *testing.T) *campaign {
 	c.must(fixtures.Make("inshop", filepath.Join(c.dir, "data"), fixtures.Size{}))
 	c.images = filepath.Join(c.dir, "photographs")
 	c.must(drawImages(c.images))
-	bin := filepath.Join(c.dir, "bin")
+	bin, cache := filepath.Join(c.dir, "bin"), filepath.Join(c.dir, "cache")
 	c.must(os.MkdirAll(bin, 0o755))
 	for name, text := range map[string]string{ // A Slurm that knows of no job, and runs at once what it is sent.
-		"sbatch":   "bash -s 0 >/dev/null 2>&1\necho 7\n",
+		"sbatch":   "export GOMLX_BACKEND=go DMLX_CACHE=" + cache + "\nbash -s 0 >/dev/null 2>&1\necho 7\n",
 		"squeue":   "",
 		"scancel":  "",
 		"scontrol": "echo 'MaxArraySize = 1001'\n",
@@ -267,7 +267,7 @@ func prepare(t *testing.T) *campaign {
 	}
 	c.env = []string{
 		"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + filepath.Join(c.dir, "home"),
-		"TMPDIR=" + filepath.Join(c.dir, "tmp"), "GOMLX_BACKEND=go", "DMLX_CACHE=" + filepath.Join(c.dir, "cache"),
+		"TMPDIR=" + filepath.Join(c.dir, "tmp"), "GOMLX_BACKEND=go", "DMLX_CACHE=" + cache,
 		"DMLX_DATA=" + filepath.Join(c.dir, "data"), "SLURM_ARRAY_TASK_ID=0",
 	}
 	common := []string{"train", "--json", "--preset", "smoke", "--size", "16", "--batch", "2x2", "--epochs", "4",
