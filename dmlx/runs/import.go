@@ -96,7 +96,7 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 	held := filepath.Join(dir, heldFile)
 	l := flock.New(held + ".new") // Renamed once it is locked, so that the file under its name is always locked.
 	remove = func() {
-		_ = os.RemoveAll(dir) // Leftovers do no harm.
+		removeWorkFolder(dir)
 		_ = l.Unlock()
 	}
 	if _, err = l.TryLock(); err == nil {
@@ -106,6 +106,18 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 		remove()
 	}
 	return dir, remove, err
+}
+
+// removeWorkFolder removes the folder of an import, its lock last: if this process is killed, what it leaves is found by
+// the lock. Leftovers do no harm.
+func removeWorkFolder(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != heldFile {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	_ = os.RemoveAll(dir)
 }
 
 // removeLeftovers removes what killed processes have left of an import, a merge, a [Store.Put] or a [Store.Remove].
@@ -129,7 +141,7 @@ func (s *Store) removeLeftovers() {
 		case !imported && !strings.HasPrefix(e.Name(), putPrefix):
 		case imported && durable.NoLink(path, heldFile) == nil && exists(filepath.Join(path, heldFile)):
 			if free, err := l.TryLock(); err == nil && free {
-				_ = os.RemoveAll(path)
+				removeWorkFolder(path)
 				_ = l.Unlock()
 			}
 		default:

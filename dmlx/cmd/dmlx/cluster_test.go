@@ -43,7 +43,7 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 		t.Errorf("a dry run wrote %v", left)
 	}
 	if code, _, err := invoke(t, args...); code != 1 ||
-		!strings.Contains(err, "sbatch, a command of Slurm, is not on this machine's PATH") {
+		!strings.Contains(err, "sbatch, a command of Slurm, is not on the PATH of this machine") {
 		t.Errorf("%d %q", code, err)
 	}
 }

@@ -163,7 +163,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"learning rate":       {"train", "--lr", "-1"},
 		"table2, table3":      {"reproduce", "table99"},
 		"no class has the 99": {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
-		"no such file; there": {"train", "--weights", file("none")},
+		"no such file; use pretrained": {"train", "--weights", file("none")},
 		"figure2.ipynb":       {"reproduce", "figure2"},
 		"epochs is 0":         {"train", "--data", file("none"), "--epochs", "0"}, // Checked before the folder.
 		"--epochs 0":          {"pretrain", "--epochs", "0"},

@@ -1,0 +1,460 @@
+package campaign
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+)
+
+// damaged is bytes with one to three faults, never the same as before.
+func (t *try) damaged(raw []byte) []byte {
+	for {
+		out := slices.Clone(raw)
+		for range 1 + t.IntN(3) {
+			out = t.fault(out)
+		}
+		if !bytes.Equal(out, raw) {
+			return out
+		}
+	}
+}
+
+func (t *try) fault(b []byte) []byte {
+	if len(b) == 0 {
+		return []byte{byte(t.Uint32())}
+	}
+	at := t.IntN(len(b))
+	if t.IntN(3) == 0 { // Headers are at the beginning.
+		at = t.IntN(min(len(b), 256))
+	}
+	n := min(1+t.IntN(1<<t.IntN(10)), len(b)-at)
+	switch t.IntN(12) {
+	case 0, 1, 2:
+		b[at] ^= 1 << t.IntN(8)
+	case 3:
+		b[at] = pick(t, []byte{0, 1, 0x7f, 0x80, 0xff, '"', '{', '[', '-', '9'})
+	case 4:
+		clear(b[at : at+n])
+	case 5:
+		return b[:at]
+	case 6:
+		return slices.Delete(b, at, at+n)
+	case 7:
+		return slices.Insert(b, at, slices.Clone(b[at:at+n])...)
+	case 8:
+		for i := range n {
+			b[at+i] = byte(t.Uint32())
+		}
+	case 9:
+		return append(b, b[at:at+n]...)
+	case 10:
+		return t.jsonFault(b)
+	case 11:
+		if t.IntN(4) == 0 {
+			return nil
+		}
+		copy(b[at:at+n], b[t.IntN(len(b)-n+1):])
+	}
+	return b
+}
+
+// jsonFault changes a digit, or puts a strange value in the place of one.
+func (t *try) jsonFault(b []byte) []byte {
+	var digits []int
+	for i, c := range b {
+		if c >= '0' && c <= '9' {
+			digits = append(digits, i)
+		}
+	}
+	if len(digits) == 0 {
+		return b[:len(b)/2]
+	}
+	at := pick(t, digits)
+	if t.IntN(2) == 0 {
+		b[at] = '0' + (b[at]-'0'+byte(1+t.IntN(9)))%10
+		return b
+	}
+	strange := []string{"-1", "1e308", "1e999", "null", "[]", "{}", `""`, "9999999999", "0.5", strings.Repeat("[", 20000),
+		strings.Repeat("9", 400), `"../../x"`, "\x00", "\xff"}
+	return slices.Replace(b, at, at+1, []byte(pick(t, strange))...)
+}
+
+// spoil damages a file, removes it, or puts a folder in its place.
+func (t *try) spoil(path string) {
+	switch t.IntN(12) {
+	case 0:
+		t.must(os.Remove(path))
+	case 1:
+		t.must(os.Remove(path))
+		t.must(os.MkdirAll(filepath.Join(path, "x"), 0o755))
+	default:
+		raw, err := os.ReadFile(path)
+		t.must(err)
+		t.must(os.WriteFile(path, t.damaged(raw), 0o644))
+	}
+}
+
+// damageFinished spoils a file of a finished run, which is then shown, listed, exported and trained.
+func damageFinished(t *try) {
+	s := pick(t, t.specs)
+	store := t.single("runs", s)
+	file := pick(t, t.filesIn(store))
+	t.spoil(file)
+	what := "damaged " + strings.TrimPrefix(file, store+string(os.PathSeparator))
+	t.look(store, s, what)
+	t.train(store, s, what)
+}
+
+// look has commands that only read tell of a run: those that have numbers to tell must have the right ones.
+func (t *try) look(store string, s spec, what string) {
+	var shown struct {
+		Result json.RawMessage `json:"result"`
+		Runs   []struct {
+			Run    string          `json:"run"`
+			Result json.RawMessage `json:"result"`
+		} `json:"runs"`
+	}
+	served := func(raw json.RawMessage, by string) {
+		if len(raw) == 0 || string(raw) == "null" {
+			return
+		}
+		if hash, have, err := numbers(raw); err != nil || hash == s.hash && have != s.numbers {
+			t.fail(&t.Wrong, "%s: %s serves other numbers (%v): %s", what, by, err, raw)
+		}
+	}
+	tells := func(args ...string) bool {
+		r := t.run(t.with(store, args...)...)
+		return r.code == 0 && json.Unmarshal(r.stdout, &shown) == nil
+	}
+	if tells("runs", "show", s.hash, "--json") {
+		served(shown.Result, "runs show")
+	}
+	if tells("runs", "list", "--json") {
+		for _, run := range shown.Runs {
+			served(run.Result, "runs list")
+		}
+	}
+	out, to := filepath.Join(t.dir, "look.tar"), filepath.Join(t.dir, "look")
+	args := t.with(store, "runs", "export", "--out", out)
+	if t.IntN(2) == 0 {
+		args = append(args, "--checkpoints")
+	}
+	if t.run(args...).code == 0 && t.run(t.with(to, "runs", "import", out)...).code == 0 {
+		t.arrived(to, what+", exported and imported")
+	}
+}
+
+// arrived fails if a run that has got into a store has other numbers. An unfinished one is trained.
+func (t *try) arrived(store, what string) {
+	for _, hash := range runsIn(store) {
+		if !exists(filepath.Join(store, hash, "result.json")) {
+			at := slices.IndexFunc(t.specs, func(s spec) bool { return s.hash == hash })
+			if at < 0 {
+				t.fail(&t.Wrong, "%s: run %s, which no one trained", what, hash)
+			} else {
+				t.judge(t.run(t.with(store, t.specs[at].args...)...), store, t.specs[at], what)
+			}
+			continue
+		}
+		if err := t.sound(store, hash); err != nil {
+			t.fail(&t.Wrong, "%s: run %s: %v", what, hash, err)
+		}
+	}
+}
+
+// damageUnfinished spoils a file of an unfinished run, which is then gone on with.
+func damageUnfinished(t *try) {
+	k := t.IntN(len(t.stopped))
+	s, store := t.specs[t.of[k]], t.fresh("runs", t.stopped[k])
+	file := pick(t, t.filesIn(filepath.Join(store, s.hash)))
+	t.spoil(file)
+	what := "damaged " + strings.TrimPrefix(file, store+string(os.PathSeparator)) + " of an unfinished run"
+	if t.IntN(3) == 0 {
+		t.look(store, s, what)
+	}
+	t.train(store, s, what)
+}
+
+// damageArchive imports an archive with faults: all of it is right, or none of it comes in.
+func damageArchive(t *try) {
+	raw, err := os.ReadFile(t.archive[t.IntN(2) == 0])
+	t.must(err)
+	file := filepath.Join(t.dir, "runs.tar")
+	t.must(os.WriteFile(file, t.damaged(raw), 0o644))
+	t.imported(file, "a damaged archive")
+}
+
+// imported imports an archive into an empty store and looks at what has come in.
+func (t *try) imported(file, what string) {
+	before := t.bad()
+	store := filepath.Join(t.dir, "runs")
+	r := t.run(t.with(store, "runs", "import", file)...)
+	if r.code != 0 && len(runsIn(store)) > 0 {
+		t.fail(&t.Wrong, "%s was refused, and left %v", what, runsIn(store))
+	}
+	t.arrived(store, what)
+	switch {
+	case t.bad() > before:
+	case r.code != 0:
+		t.Refused++
+	default:
+		t.Identical++
+	}
+}
+
+// damageManifest spoils a submission's manifest, of which a task is then made, and all of it listed.
+func damageManifest(t *try) {
+	store := filepath.Join(t.dir, "runs")
+	manifest := t.submission(store, "20260101-000000-abcd", nil)
+	t.spoil(manifest)
+	before := t.bad()
+	t.run(t.with(store, "runs", "queue", "--json")...)
+	r := t.run("runs", "make", "--manifest", manifest, "--task", fmt.Sprint(t.IntN(2)))
+	for _, hash := range runsIn(store) {
+		if !exists(filepath.Join(store, hash, "result.json")) {
+			continue
+		}
+		if err := t.sound(store, hash); err != nil {
+			t.fail(&t.Wrong, "a damaged manifest made run %s: %v", hash, err)
+		}
+	}
+	switch {
+	case t.bad() > before:
+	case r.code != 0:
+		t.Refused++
+	default:
+		t.Identical++
+	}
+}
+
+// submission writes the manifest of two of the specs into a store, as the program would. change, if not nil, is asked
+// to change it.
+func (c *campaign) submission(store, id string, change func(map[string]any)) (manifest string) {
+	raw, err := os.ReadFile(c.program)
+	c.must(err)
+	digest := sha256.Sum256(raw)
+	var tasks []any
+	for _, s := range c.specs[:2] {
+		raw, err := os.ReadFile(filepath.Join(c.store, s.hash, "spec.json"))
+		c.must(err)
+		tasks = append(tasks, map[string]any{"spec": json.RawMessage(raw), "hash": s.hash})
+	}
+	m := map[string]any{"id": id, "date": "2026-01-01T00:00:00Z", "user": "someone", "version": "(devel)", "recipe": 1,
+		"digest": hex.EncodeToString(digest[:]), "retries": 0, "sbatch": []string{}, "max_parallel": 0, "chunk": 1000,
+		"environment": []string{"GOMLX_BACKEND=go"}, "tasks": tasks}
+	if change != nil {
+		change(m)
+	}
+	raw, err = json.MarshalIndent(m, "", "  ")
+	c.must(err)
+	dir := filepath.Join(store, ".slurm", id)
+	for _, d := range []string{"log", "failed", "stopped"} {
+		c.must(os.MkdirAll(filepath.Join(dir, d), 0o755))
+	}
+	c.must(os.WriteFile(filepath.Join(dir, "manifest.json"), raw, 0o644))
+	return filepath.Join(dir, "manifest.json")
+}
+
+// damageNPY reads a NumPy file with faults. What is read must be what the file's bytes say: the values are its end.
+func damageNPY(t *try) {
+	var files []string
+	for _, f := range t.filesIn(t.store) {
+		if strings.HasSuffix(f, ".npy") {
+			files = append(files, f)
+		}
+	}
+	raw, err := os.ReadFile(pick(t, files))
+	t.must(err)
+	raw = t.damaged(raw)
+	file := filepath.Join(t.dir, "x.npy")
+	t.must(os.WriteFile(file, raw, 0o644))
+	read := false
+	faithful := func(kind string, err error, shape []int, values, width int, at func(i int, end []byte) bool) {
+		if err != nil {
+			return
+		}
+		read = true
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		if n != values || n*width > len(raw) {
+			t.fail(&t.Wrong, "%d %s values of shape %v of %d bytes", values, kind, shape, len(raw))
+			return
+		}
+		for i, end := 0, raw[len(raw)-n*width:]; i < n; i++ {
+			if !at(i, end[i*width:]) {
+				t.fail(&t.Wrong, "%s value %d is not that of the file", kind, i)
+				return
+			}
+		}
+	}
+	floats, shape, err := npy.ReadFloat32(file)
+	faithful("float32", err, shape, len(floats), 4, func(i int, b []byte) bool {
+		return math.Float32bits(floats[i]) == binary.LittleEndian.Uint32(b)
+	})
+	labels, shape, err := npy.ReadInt64(file)
+	faithful("int64", err, shape, len(labels), 8, func(i int, b []byte) bool {
+		return labels[i] == int64(binary.LittleEndian.Uint64(b))
+	})
+	small, shape, err := npy.ReadUint8(file)
+	faithful("uint8", err, shape, len(small), 1, func(i int, b []byte) bool { return small[i] == b[0] })
+	t.wasRead(read)
+}
+
+func (t *try) wasRead(read bool) {
+	if t.bad() > 0 {
+		return
+	}
+	if read {
+		t.Identical++
+	} else {
+		t.Refused++
+	}
+}
+
+// damageImage opens a data set of which one image has faults. It is refused, or it is another set by its digest, of
+// which no run is known (which is counted as refused), or all pixels are the same.
+func damageImage(t *try) {
+	dir := t.fresh("photographs", t.images)
+	want, err := datasets.Open(dir, datasets.Options{Size: 16, Cache: filepath.Join(t.dir, "cache")})
+	t.must(err)
+	file := pick(t, t.filesIn(dir))
+	raw, err := os.ReadFile(file)
+	t.must(err)
+	t.must(os.WriteFile(file, t.damaged(raw), 0o644))
+	t.known(want, dir, datasets.Options{Size: 16, Cache: filepath.Join(t.dir, "cache-2")}, strings.HasSuffix(file, ".png"))
+}
+
+// known opens a set and compares it with another. checked says that each file has checksums of its own, so that it must
+// be refused if a pixel differs.
+func (t *try) known(want *datasets.Set, name string, o datasets.Options, checked bool) {
+	defer want.Close()
+	have, err := datasets.Open(name, o)
+	if err != nil {
+		t.Refused++
+		return
+	}
+	defer have.Close()
+	same := have.Train.N == want.Train.N && bytes.Equal(have.Train.Pixels, want.Train.Pixels) &&
+		slices.Equal(have.Train.Labels, want.Train.Labels) && slices.Equal(have.Test.Labels, want.Test.Labels) &&
+		bytes.Equal(have.Test.Pixels, want.Test.Pixels)
+	switch {
+	case !same && have.Digest == want.Digest:
+		t.fail(&t.Wrong, "other images or labels under the same digest")
+	case !same && checked:
+		t.fail(&t.Wrong, "other pixels were read of a file with checksums")
+	case have.Digest != want.Digest: // By names of classes, if by nothing else.
+		t.Refused++
+	default:
+		t.Identical++
+	}
+}
+
+// damageMAT opens a copy of CARS-196 whose list of images, a compressed MATLAB file with checksums, has faults.
+func damageMAT(t *try) {
+	root := t.dir
+	t.must(makeFixture(root))
+	o := datasets.Options{Size: 16, Root: root, AllowPartial: true, Cache: filepath.Join(t.campaign.dir, "cache")}
+	want, err := datasets.Open("cars", o)
+	t.must(err)
+	file := filepath.Join(root, "cars196", "cars_annos.mat")
+	raw, err := os.ReadFile(file)
+	t.must(err)
+	t.must(os.WriteFile(file, t.damaged(raw), 0o644))
+	o.Cache = filepath.Join(t.dir, "cache")
+	t.known(want, "cars", o, false)
+}
+
+// damageCache opens a data set whose decoded images in the cache have faults: it is the same set.
+func damageCache(t *try) {
+	o := datasets.Options{Size: 16, Cache: filepath.Join(t.dir, "cache")}
+	name := pick(t, []string{t.images, "minicar"})
+	if name == "minicar" {
+		o.TrainClasses, o.TestClasses = 2, 2
+	}
+	want, err := datasets.Open(name, o)
+	t.must(err)
+	var files []string
+	for _, f := range t.filesIn(o.Cache) {
+		if strings.HasSuffix(f, ".images") {
+			files = append(files, f)
+		}
+	}
+	t.spoil(pick(t, files))
+	refused := false
+	o.Note = func(string) { refused = true }
+	have, err := datasets.Open(name, o)
+	if err != nil || have.Digest != want.Digest || !bytes.Equal(have.Train.Pixels, want.Train.Pixels) ||
+		!bytes.Equal(have.Test.Pixels, want.Test.Pixels) || !slices.Equal(have.Train.Labels, want.Train.Labels) ||
+		!slices.Equal(have.Test.Labels, want.Test.Labels) {
+		t.fail(&t.Wrong, "a damaged cache of %s changed it: %v", name, err)
+		return
+	}
+	t.wasRead(!refused)
+}
+
+// damageSafetensors reads weights with faults. What is read must be what the file's own header says, which is read
+// once more for that.
+func damageSafetensors(t *try) {
+	var files []string
+	for _, f := range t.filesIn(t.store) {
+		if strings.HasSuffix(f, ".safetensors") {
+			files = append(files, f)
+		}
+	}
+	raw, err := os.ReadFile(pick(t, files))
+	t.must(err)
+	raw = t.damaged(raw)
+	_, _ = backbone.Metadata(raw) // They must not panic.
+	_, _ = backbone.HeadDim(raw)
+	store := model.NewStore()
+	if _, err := backbone.DecodeWeights(raw, store, backbone.LoadOptions{Arch: "small", Dim: 8}); err != nil {
+		t.Refused++
+		return
+	}
+	var header map[string]struct {
+		Offsets [2]int `json:"data_offsets"`
+	}
+	n := int(binary.LittleEndian.Uint64(raw))
+	var all map[string]json.RawMessage
+	t.must(json.Unmarshal(raw[8:8+n], &all))
+	delete(all, "__metadata__")
+	stripped, err := json.Marshal(all)
+	t.must(err)
+	t.must(json.Unmarshal(stripped, &header))
+	back, err := backbone.EncodeWeights(store, "small", nil)
+	t.must(err)
+	m := int(binary.LittleEndian.Uint64(back))
+	var again map[string]json.RawMessage
+	t.must(json.Unmarshal(back[8:8+m], &again))
+	for name, entry := range again {
+		if name == "__metadata__" {
+			continue
+		}
+		var e struct {
+			Offsets [2]int `json:"data_offsets"`
+		}
+		t.must(json.Unmarshal(entry, &e))
+		from, there := header[name]
+		if !there || !bytes.Equal(raw[8+n+from.Offsets[0]:8+n+from.Offsets[1]], back[8+m+e.Offsets[0]:8+m+e.Offsets[1]]) {
+			t.fail(&t.Wrong, "%s is not that of the file", name)
+			return
+		}
+	}
+	t.Identical++
+}

@@ -1,0 +1,253 @@
+package campaign
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// killTraining kills a training again and again at random moments, and lets it end: nothing may be set aside, and the
+// result is that of an undisturbed run.
+func killTraining(t *try) {
+	s := pick(t, t.specs)
+	store := filepath.Join(t.dir, "runs")
+	for range 1 + t.IntN(8) {
+		child := t.start(nil, t.with(store, s.args...)...)
+		wait := time.Duration(t.Int64N(int64(s.took) * 5 / 4))
+		select {
+		case <-child.done:
+		case <-time.After(wait):
+		}
+		child.kill()
+		t.judge(t.check(child.wait(), s.args...), store, s, "a training that was not killed in time")
+		if t.IntN(3) == 0 {
+			t.run(t.with(store, "runs", "list", "--json")...)
+		}
+	}
+	t.ends(store, s)
+}
+
+// ends trains a run to its end, which nothing may hinder any more.
+func (t *try) ends(store string, s spec) {
+	before := t.bad()
+	r := t.run(t.with(store, s.args...)...)
+	switch well := t.judge(r, store, s, "after the disturbance"); {
+	case r.code != 0:
+		t.fail(&t.Lost, "run %s: exit code %d\n%s", s.hash, r.code, r.stderr)
+	case !well:
+	case asideIn(store):
+		t.fail(&t.Lost, "run %s: a sound part of it was set aside\n%s", s.hash, r.stderr)
+	case t.bad() == before:
+		t.Identical++
+	}
+}
+
+// killTransfer kills an export, an import or a merge, and repeats it to its end: all runs are there then, and nothing
+// is left of what was killed.
+func killTransfer(t *try) {
+	store, out := filepath.Join(t.dir, "runs"), filepath.Join(t.dir, "runs.tar.gz")
+	kind := pick(t, []string{"export", "import", "merge"})
+	args := map[string][]string{
+		"export": t.with(t.store, "runs", "export", "--checkpoints", "--out", out),
+		"import": t.with(store, "runs", "import", t.archive[t.IntN(2) == 0]),
+		"merge":  t.with(store, "runs", "merge", t.store, "--checkpoints"),
+	}[kind]
+	for range 1 + t.IntN(6) {
+		child := t.start(nil, args...)
+		time.Sleep(time.Duration(t.Int64N(int64(60 * time.Millisecond))))
+		child.kill()
+		t.check(child.wait(), args...)
+	}
+	before := t.bad()
+	r := t.run(args...)
+	if kind == "export" && r.code == 0 {
+		if !exists(out) {
+			t.fail(&t.Lost, "an export left no archive")
+			return
+		}
+		r = t.run(t.with(store, "runs", "import", out)...)
+	}
+	if r.code != 0 {
+		t.fail(&t.Lost, "%s: exit code %d\n%s", kind, r.code, r.stderr)
+		return
+	}
+	t.whole(store, kind)
+	entries, err := os.ReadDir(store)
+	t.must(err)
+	for _, e := range entries { // One without a run is left for a day if the kill came right after it was made.
+		if strings.HasPrefix(e.Name(), ".import") && len(runsIn(filepath.Join(store, e.Name()))) > 0 {
+			t.fail(&t.Lost, "%s: %s is left of what was killed", kind, e.Name())
+		}
+	}
+	if t.bad() == before {
+		t.Identical++
+	}
+}
+
+// whole fails if a store lacks a run of the reference, or has one with other numbers.
+func (t *try) whole(store, what string) {
+	for _, s := range t.specs {
+		if err := t.sound(store, s.hash); err != nil {
+			count := &t.Wrong
+			if os.IsNotExist(err) {
+				count = &t.Lost
+			}
+			t.fail(count, "%s: run %s: %v", what, s.hash, err)
+		}
+	}
+}
+
+// fullDisk trains, exports and imports where there is room for a part, and again when there is room.
+func fullDisk(t *try) {
+	s := pick(t, t.specs)
+	mount := filepath.Join(t.dir, "disk")
+	t.must(os.MkdirAll(mount, 0o755))
+	store, room := filepath.Join(mount, "runs"), 16+t.Int64N(400) // In kB.
+	var short func(*exec.Cmd)
+	more := func() {}
+	if os.Geteuid() == 0 && syscall.Mount("campaign", mount, "tmpfs", 0, fmt.Sprintf("size=%dk", room)) == nil {
+		defer func() { _ = syscall.Unmount(mount, syscall.MNT_DETACH) }()
+		more = func() { t.must(syscall.Mount("campaign", mount, "tmpfs", syscall.MS_REMOUNT, "size=64m")) }
+	} else { // Files may not grow beyond a length.
+		short = func(cmd *exec.Cmd) {
+			limited := fmt.Sprintf("trap '' XFSZ; ulimit -f %d; exec \"$@\"", 1+t.IntN(100))
+			cmd.Args = append([]string{"bash", "-c", limited, "bash", cmd.Path}, cmd.Args[1:]...)
+			cmd.Path, cmd.Err = "/bin/bash", nil
+		}
+	}
+	kind := pick(t, []string{"train", "train", "export", "import"})
+	out := filepath.Join(mount, "runs.tar")
+	args := map[string][]string{
+		"train":  t.with(store, s.args...),
+		"export": t.with(t.store, "runs", "export", "--checkpoints", "--out", out),
+		"import": t.with(store, "runs", "import", t.archive[t.IntN(2) == 0]),
+	}[kind]
+	before := t.bad()
+	r := t.runAs(short, args...)
+	refused := r.code != 0
+	switch {
+	case kind == "train" && !refused:
+		t.judge(r, store, s, "on a full disk")
+	case kind == "import" && refused && len(runsIn(store)) > 0:
+		for _, hash := range runsIn(store) { // What has got to its place is whole.
+			if err := t.sound(store, hash); err != nil {
+				t.fail(&t.Wrong, "an import that failed left run %s: %v", hash, err)
+			}
+		}
+	case kind == "export" && refused && exists(out):
+		t.fail(&t.Wrong, "an export that failed left an archive")
+	}
+	more()
+	switch r = t.run(args...); {
+	case r.code != 0:
+		t.fail(&t.Lost, "%s, with room again: exit code %d\n%s", kind, r.code, r.stderr)
+	case kind == "train":
+		if t.judge(r, store, s, "with room again") && asideIn(store) {
+			t.fail(&t.Lost, "run %s: a sound part of it was set aside\n%s", s.hash, r.stderr)
+		}
+	case kind == "export":
+		store = filepath.Join(t.dir, "imported")
+		if r := t.run(t.with(store, "runs", "import", out)...); r.code != 0 {
+			t.fail(&t.Lost, "the export's import: exit code %d\n%s", r.code, r.stderr)
+			return
+		}
+		fallthrough
+	case kind == "import":
+		t.whole(store, kind+", with room again")
+	}
+	switch {
+	case t.bad() > before:
+	case refused:
+		t.Refused++
+	default:
+		t.Identical++
+	}
+}
+
+// manyProcesses has 8 processes use one store at once, of which some are killed.
+func manyProcesses(t *try) {
+	store := filepath.Join(t.dir, "runs")
+	chosen := []spec{pick(t, t.specs), pick(t, t.specs)}
+	if t.IntN(2) == 0 { // Two of them had begun.
+		k := t.IntN(len(t.stopped))
+		chosen[0], store = t.specs[t.of[k]], t.fresh("runs", t.stopped[k])
+	}
+	type step struct {
+		args []string
+		s    *spec
+		kill time.Duration // 0 is never.
+	}
+	plans := make([][]step, 8)
+	for p := range plans {
+		for n := range 1 + t.IntN(3) {
+			s := &chosen[t.IntN(2)]
+			own := filepath.Join(t.dir, fmt.Sprintf("own-%d-%d", p, n))
+			st := step{}
+			switch t.IntN(9) {
+			default:
+				st = step{args: t.with(store, s.args...), s: s}
+			case 0:
+				st.args = t.with(store, "runs", "list", "--json")
+			case 1:
+				st.args = t.with(store, "runs", "export", "--checkpoints", "--out", own+".tar")
+			case 2:
+				st.args = t.with(store, "runs", "import", t.archive[false])
+			case 3:
+				st.args = t.with(own, "runs", "merge", store, "--checkpoints")
+			}
+			if t.IntN(3) == 0 {
+				st.kill = 1 + time.Duration(t.Int64N(int64(4*s.took)))
+			}
+			plans[p] = append(plans[p], st)
+		}
+	}
+	before := t.bad()
+	var group sync.WaitGroup
+	for _, plan := range plans {
+		group.Go(func() {
+			for _, st := range plan {
+				child := t.start(nil, st.args...)
+				if st.kill > 0 {
+					select {
+					case <-child.done:
+					case <-time.After(st.kill):
+					}
+					child.kill()
+				}
+				r := t.check(child.wait(), st.args...)
+				if st.s != nil && !t.judge(r, store, *st.s, "among 8 processes") && st.kill == 0 && r.code != 0 {
+					t.fail(&t.Lost, "run %s among 8 processes: exit code %d\n%s", st.s.hash, r.code, r.stderr)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for _, s := range chosen {
+		r := t.run(t.with(store, s.args...)...)
+		if !t.judge(r, store, s, "after 8 processes") && r.code != 0 {
+			t.fail(&t.Lost, "run %s after 8 processes: exit code %d\n%s", s.hash, r.code, r.stderr)
+		}
+	}
+	if found := damagedIn(store); found != "" {
+		t.fail(&t.Lost, "8 processes: %s was set aside though nothing was damaged", found)
+	}
+	if t.bad() == before {
+		t.Identical++
+	}
+}
+
+// damagedIn names something that was set aside as damaged; "" if there is nothing.
+func damagedIn(store string) string {
+	entries, _ := os.ReadDir(store)
+	for _, e := range entries {
+		if strings.Contains(e.Name(), ".damaged-") {
+			return e.Name()
+		}
+	}
+	return ""
+}
