@@ -76,7 +76,7 @@ func TestSlurmWithoutOne(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir())
 	err = Slurm(Store(), slurm.Options{Program: "any"})(t.Context(), runs.Jobs(spec))
-	if err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on this machine's PATH") {
+	if err == nil || !strings.Contains(err.Error(), "sbatch, a command of Slurm, is not on the PATH of this machine") {
 		t.Error(err)
 	}
 	err = Slurm(Store(), slurm.Options{})(t.Context(), runs.Jobs(spec))

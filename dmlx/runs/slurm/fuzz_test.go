@@ -31,7 +31,7 @@ func FuzzManifest(f *testing.F) {
 	}
 	add(func() {})
 	add(func() { m.Environment = []string{"DMLX_A$(touch evil)=1", "DMLX_B='; touch evil", "=", ""} })
-	add(func() { m.Tasks[0].In, m.Chunk, m.MaxParallel = "../../x", 1, -1 })
+	add(func() { m.Tasks[0].QueuedIn, m.Chunk, m.MaxParallel = "../../x", 1, -1 })
 	add(func() { m.Tasks[0].Hash = "../../evil" })
 	f.Add([]byte(`{"id":"` + id + `","chunk":1,"digest":"` + m.Digest + `","tasks":null}`))
 	f.Add([]byte(`null`))
