@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
@@ -123,7 +123,7 @@ func (t tracer) panicked() {
 	if e, is := p.(*PartError); is {
 		panic(e)
 	}
-	e := &PartError{Part: t.part, What: brief.Error(brief.Panicked(p)).Error()}
+	e := &PartError{Part: t.part, What: errs.Error(errs.Panicked(p)).Error()}
 	if t.b.F == nil && strings.Contains(e.What, "nil pointer") {
 		e.What += "; there is no batch here, so F, S and Triplets are nil"
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Param is one tensor of a network as PyTorch knows it.
@@ -126,7 +126,7 @@ func path(name string) string { return "/" + strings.ReplaceAll(name, ".", "/") 
 
 // set puts values, in PyTorch's layout, into the parameter's variable, which is created if it is not there.
 func set(store *model.Store, p Param, values []float32) (err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	dims := p.Shape
 	if len(dims) == 4 {
 		o, c, h, w := dims[0], dims[1], dims[2], dims[3]
@@ -152,7 +152,7 @@ func set(store *model.Store, p Param, values []float32) (err error) {
 
 // get reads the parameter's values, in PyTorch's layout, from its variable; nil if there is none.
 func get(store *model.Store, p Param) (values []float32, err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	v := store.GetVariable(path(p.Name))
 	if v == nil {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // The Go backend.
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Choice is a backend and the reason for its choice.
@@ -63,7 +63,7 @@ func Open() (*Choice, error) {
 		b, err := start(config)
 		if err != nil {
 			return nil, fmt.Errorf("%s=%q does not start: %w; unset it, or set it to one of %s",
-				compute.ConfigEnvVar, config, brief.Error(err), strings.Join(compute.List(), ", "))
+				compute.ConfigEnvVar, config, errs.Error(err), strings.Join(compute.List(), ", "))
 		}
 		return choice(b, config, compute.ConfigEnvVar+" is set to "+config), nil
 	}
@@ -73,7 +73,7 @@ func Open() (*Choice, error) {
 		if err == nil {
 			return choice(b, "xla", "XLA starts"), nil
 		}
-		why = "XLA does not start: " + brief.Error(err).Error()
+		why = "XLA does not start: " + errs.Error(err).Error()
 	}
 	b, err := start("go")
 	if err != nil {
@@ -93,7 +93,7 @@ func Linked(name string) bool { return slices.Contains(compute.List(), name) }
 func start(config string) (b compute.Backend, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			b, err = nil, brief.Panicked(r)
+			b, err = nil, errs.Panicked(r)
 		}
 	}()
 	if strings.HasPrefix(config, "xla") {

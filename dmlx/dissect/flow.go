@@ -11,7 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
@@ -146,6 +146,6 @@ func (f *Flow) step(rate float64) error {
 }
 
 func caught(fn func() error) (err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	return fn()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // blockSize bounds how many similarities are held at once: 16 MiB of float32 on the device and as much on the host,
@@ -29,7 +29,7 @@ var blockSize = 4 << 20
 // The row is only valid during the call.
 func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings,
 	visit func(query int, row []float32)) (err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	if len(which) == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, w
 // round the same dot product differently in different columns.
 func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int,
 	ranked []ranking) (err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	rows := 0
 	for _, block := range blocks {
 		rows = max(rows, len(block.items))
@@ -299,5 +299,5 @@ func upTo(n int) []int {
 
 // failed keeps the first line of a GoMLX error, which carries a stack.
 func failed(err error) error {
-	return fmt.Errorf("retrieval: similarities: %w", brief.Error(err))
+	return fmt.Errorf("retrieval: similarities: %w", errs.Error(err))
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -219,7 +219,7 @@ func computeHistograms(
 		return nil, err
 	}
 	defer unlock()
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	p, result, err := store.histograms(spec)
 	if err != nil || p != nil { // Another process may have computed them meanwhile.
 		return p, err

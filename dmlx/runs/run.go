@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -34,7 +34,7 @@ type Progress struct {
 func Run(
 	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
 ) (r *Result, err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	return run(ctx, trainer, store, spec, progress)
 }
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Checkpoint is the file checkpoint/state.json: the state of a training at the end of an epoch. The folder of a
@@ -123,7 +123,7 @@ func (s *session) open() error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
-		if err := durable.SetAside(filepath.Join(s.Dir, CheckpointDir), brief.Error(err), s.Warn); err != nil {
+		if err := durable.SetAside(filepath.Join(s.Dir, CheckpointDir), errs.Error(err), s.Warn); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(filepath.Join(s.Dir, CheckpointDir), 0o777); err != nil {

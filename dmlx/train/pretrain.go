@@ -15,7 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -51,7 +51,7 @@ type PretrainResult struct {
 // Pretrain trains the small network by cross-entropy on [datasets.Pretraining], whose classes are in no test set.
 func Pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
 	r, err := pretrain(ctx, choice, o)
-	return r, brief.Error(err)
+	return r, errs.Error(err)
 }
 
 func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*PretrainResult, error) {
@@ -196,17 +196,17 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 		return arch.Features(scope, normalizeColors(pixels, colors), backbone.Pass{})
 	})
 	if err != nil {
-		return 0, brief.Error(err)
+		return 0, errs.Error(err)
 	}
 	defer exec.Finalize()
 	queries, err := embedAll(ctx, choice.Backend, exec, set, set.Test, arch.Width(), nil)
 	if err != nil {
-		return 0, brief.Error(err)
+		return 0, errs.Error(err)
 	}
 	var gallery *retrieval.Embeddings
 	if set.Gallery != nil {
 		if gallery, err = embedAll(ctx, choice.Backend, exec, set, set.Gallery, arch.Width(), nil); err != nil {
-			return 0, brief.Error(err)
+			return 0, errs.Error(err)
 		}
 	}
 	r, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})

@@ -14,7 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set, sampler
@@ -41,7 +41,7 @@ type StepsResult struct {
 
 // Take performs the steps. It stops between two steps when ctx is done.
 func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsResult, err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	dim, err := s.check()
 	if err != nil {
 		return nil, err

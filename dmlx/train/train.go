@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Training describes one training: the config, the images, and the folder of its files.
@@ -34,7 +34,7 @@ type Training struct {
 // returns the error of ctx; the next call resumes at the start of the interrupted epoch and ends with the same
 // weights. A training that diverges is no error: see [Measures].Diverged.
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	s, err := t.newSession(training)
 	if err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // The values of [Config].Weights.
@@ -159,7 +159,7 @@ func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error)
 	file, err := repo.DownloadFileCtx(ctx, "model.safetensors")
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be downloaded (%w): put its model.safetensors at %s by other means",
-			source, brief.Error(err), path)
+			source, errs.Error(err), path)
 	}
 	raw, err := readWeights(file, a)
 	if err != nil {

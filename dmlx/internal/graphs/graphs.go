@@ -12,7 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/brief"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Build wraps a function that builds a graph of the caller's parts: whatever these panic with becomes an error, since
@@ -21,7 +21,7 @@ func Build(fn func(in []*Node) []*Node) func(in []*Node) []*Node {
 	return func(in []*Node) []*Node {
 		defer func() {
 			if r := recover(); r != nil {
-				panic(brief.Panicked(r))
+				panic(errs.Panicked(r))
 			}
 		}()
 		return fn(in)
@@ -40,7 +40,7 @@ func Run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([]*tensor
 // RunEach builds one graph and runs it on several lists of arguments, all of the same shapes. It returns a list of
 // results for each.
 func RunEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (out [][]*tensors.Tensor, err error) {
-	defer brief.Catch(&err)
+	defer errs.Catch(&err)
 	exec, err := NewExec(b, Build(fn))
 	if err != nil {
 		return nil, err

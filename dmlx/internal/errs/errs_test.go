@@ -1,4 +1,4 @@
-package brief
+package errs
 
 import (
 	"errors"

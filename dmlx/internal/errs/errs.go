@@ -1,5 +1,5 @@
-// Package brief shortens errors to what a user reads: GoMLX's carry stacks below their first line.
-package brief
+// Package errs shortens errors to what a user reads: GoMLX's carry stacks below their first line.
+package errs
 
 import (
 	"fmt"
