@@ -108,8 +108,8 @@ func (s *Store) workFolder() (dir string, remove func(), err error) {
 	return dir, remove, err
 }
 
-// removeWorkFolder removes the folder of an import, its lock last: if this process is killed, what it leaves is found by
-// the lock. Leftovers do no harm.
+// removeWorkFolder removes the folder of an import, its lock last: if this process is killed, what it leaves is found
+// by the lock. Leftovers do no harm.
 func removeWorkFolder(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

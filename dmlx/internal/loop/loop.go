@@ -32,8 +32,8 @@ func (t Step) Value(v float64) *Node { return Const(t.ones.Graph(), float32(v)) 
 // shapes. It has no gradient.
 //
 // A step must not use AddScalar, OnesLike and their kind, ReduceSum or ReduceMax; use [Step.Value] and [Step.Sum]
-// instead. GoMLX keeps the scalars of a graph for reuse, and go-xla its reductions, wherever they were made, and neither
-// may pass between a loop and the graph around it.
+// instead. GoMLX keeps the scalars of a graph for reuse, and go-xla its reductions, wherever they were made, and
+// neither may pass between a loop and the graph around it.
 func Positives(positive *Node, carried, fixed []*Node, step func(t Step) []*Node) []*Node {
 	g := positive.Graph()
 	n := positive.Shape().Dimensions[1]
