@@ -94,8 +94,8 @@ type campaign struct {
 	stopped []string // Stores of one unfinished run each,
 	of      []int    // and of which spec it is.
 	archive map[bool]string
-	images  string // A folder of images, which is a data set,
-	digest  string // and its digest.
+	images  string // A folder of images, which is a data set.
+	sum     string // The program's SHA-256.
 }
 
 // spec is a run that is trained, with what must come of it.
@@ -248,6 +248,10 @@ func prepare(t *testing.T) *campaign {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	raw, err := os.ReadFile(c.program)
+	c.must(err)
+	digest := sha256.Sum256(raw)
+	c.sum = hex.EncodeToString(digest[:])
 	for _, d := range []string{"cache", "home", "tmp"} {
 		c.must(os.MkdirAll(filepath.Join(c.dir, d), 0o777))
 		c.must(os.Chmod(filepath.Join(c.dir, d), 0o777)) // Of other users, too.
@@ -291,9 +295,6 @@ func prepare(t *testing.T) *campaign {
 		}
 		s.hash, s.numbers, err = numbers(r.stdout)
 		c.must(err)
-		if i >= 2 {
-			from = time.Now()
-		}
 	}
 	c.stop()
 	for _, compressed := range []bool{false, true} {
@@ -433,6 +434,14 @@ func (p *child) ended() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// endIn waits until the child has ended, or for a while.
+func (p *child) endIn(d time.Duration) {
+	select {
+	case <-p.done:
+	case <-time.After(d):
 	}
 }
 

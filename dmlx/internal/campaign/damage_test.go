@@ -2,9 +2,7 @@ package campaign
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -244,9 +242,6 @@ func damageManifest(t *try) {
 // submission writes the manifest of two of the specs into a store, as the program would. change, if not nil, is asked
 // to change it.
 func (c *campaign) submission(store, id string, change func(map[string]any)) (manifest string) {
-	raw, err := os.ReadFile(c.program)
-	c.must(err)
-	digest := sha256.Sum256(raw)
 	var tasks []any
 	for _, s := range c.specs[:2] {
 		raw, err := os.ReadFile(filepath.Join(c.store, s.hash, "spec.json"))
@@ -254,12 +249,12 @@ func (c *campaign) submission(store, id string, change func(map[string]any)) (ma
 		tasks = append(tasks, map[string]any{"spec": json.RawMessage(raw), "hash": s.hash})
 	}
 	m := map[string]any{"id": id, "date": "2026-01-01T00:00:00Z", "user": "someone", "version": "(devel)", "recipe": 1,
-		"digest": hex.EncodeToString(digest[:]), "retries": 0, "sbatch": []string{}, "max_parallel": 0, "chunk": 1000,
+		"digest": c.sum, "retries": 0, "sbatch": []string{}, "max_parallel": 0, "chunk": 1000,
 		"environment": []string{"GOMLX_BACKEND=go"}, "tasks": tasks}
 	if change != nil {
 		change(m)
 	}
-	raw, err = json.MarshalIndent(m, "", "  ")
+	raw, err := json.MarshalIndent(m, "", "  ")
 	c.must(err)
 	dir := filepath.Join(store, ".slurm", id)
 	for _, d := range []string{"log", "failed", "stopped"} {

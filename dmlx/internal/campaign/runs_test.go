@@ -18,10 +18,14 @@ func killTraining(t *try) {
 	store := filepath.Join(t.dir, "runs")
 	for range 1 + t.IntN(8) {
 		child := t.start(nil, t.with(store, s.args...)...)
-		wait := time.Duration(t.Int64N(int64(s.took) * 5 / 4))
-		select {
-		case <-child.done:
-		case <-time.After(wait):
+		if t.IntN(2) == 0 {
+			child.endIn(time.Duration(t.Int64N(int64(s.took) * 5 / 4)))
+		} else { // In the middle of writing.
+			for n, last := t.IntN(60), ""; n >= 0 && !child.ended(); {
+				if now := sizes(filepath.Join(store, s.hash)); now != last {
+					n, last = n-1, now
+				}
+			}
 		}
 		child.kill()
 		t.judge(t.check(child.wait(), s.args...), store, s, "a training that was not killed in time")
@@ -30,6 +34,20 @@ func killTraining(t *try) {
 		}
 	}
 	t.ends(store, s)
+}
+
+// sizes is what a run's folder has, as long as it is.
+func sizes(dir string) string {
+	var out strings.Builder
+	for _, d := range []string{"", "checkpoint", "triplets"} {
+		entries, _ := os.ReadDir(filepath.Join(dir, d))
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil {
+				fmt.Fprintln(&out, e.Name(), info.Size())
+			}
+		}
+	}
+	return out.String()
 }
 
 // ends trains a run to its end, which nothing may hinder any more.
@@ -213,10 +231,7 @@ func manyProcesses(t *try) {
 			for _, st := range plan {
 				child := t.start(nil, st.args...)
 				if st.kill > 0 {
-					select {
-					case <-child.done:
-					case <-time.After(st.kill):
-					}
+					child.endIn(st.kill)
 					child.kill()
 				}
 				r := t.check(child.wait(), st.args...)

@@ -191,10 +191,7 @@ func otherOwner(t *try) {
 			}
 		}
 		child := t.start(in(stranger), t.with(store, s.args...)...)
-		select {
-		case <-child.done:
-		case <-time.After(time.Duration(t.Int64N(int64(s.took)))):
-		}
+		child.endIn(time.Duration(t.Int64N(int64(s.took))))
 		child.kill()
 		t.check(child.wait(), s.args...)
 		r := t.runAs(in(stranger-1), t.with(store, s.args...)...)
@@ -224,15 +221,13 @@ func strangersSubmission(t *try) {
 	evil := fmt.Sprintf("#!/bin/bash\ntouch %s\n", mark)
 	store := filepath.Join(t.dir, "runs")
 	id := "20260101-000000-abcd"
-	raw, err := os.ReadFile(t.program)
-	t.must(err)
-	digest := sha256.Sum256(raw)
-	program := func(name, text string) {
-		dir := filepath.Join(store, ".slurm", "bin", name[:12])
+	program := func(sum string) string {
+		dir := filepath.Join(store, ".slurm", "bin", sum[:12])
 		t.must(os.MkdirAll(dir, 0o755))
-		t.must(os.WriteFile(filepath.Join(dir, "dmlx"), []byte(text), 0o755))
+		return filepath.Join(dir, "dmlx")
 	}
-	evilSum := sha256.Sum256([]byte(evil))
+	digest := sha256.Sum256([]byte(evil))
+	evilSum := hex.EncodeToString(digest[:])
 	kinds := []string{"environment", "value", "program", "script", "identity", "group's manifest", "everyone's folder",
 		"link"}
 	if os.Geteuid() == 0 {
@@ -252,15 +247,24 @@ func strangersSubmission(t *try) {
 		case "identity":
 			m["id"] = "x; touch " + mark
 		case "group's manifest", "everyone's folder", "link", "owner of the folder", "owner of the manifest":
-			m["digest"] = hex.EncodeToString(evilSum[:])
+			m["digest"] = evilSum
 			m["sbatch"] = []string{"--wrap=touch " + mark}
 		}
 	})
 	t.must(os.WriteFile(filepath.Join(dir, "job.sh"), []byte(evil), 0o755))
-	sound := string(raw)
+	t.must(os.WriteFile(program(evilSum), []byte(evil), 0o755))
 	switch kind {
 	case "program":
-		sound = evil
+		t.must(os.WriteFile(program(t.sum), []byte(evil), 0o755))
+	case "owner of the program":
+		raw, err := os.ReadFile(t.program)
+		t.must(err)
+		t.must(os.WriteFile(program(t.sum), raw, 0o755))
+		t.must(os.Chown(program(t.sum), stranger, -1))
+	default:
+		t.must(os.Link(t.program, program(t.sum)))
+	}
+	switch kind {
 	case "group's manifest":
 		t.must(os.Chmod(manifest, 0o664))
 	case "everyone's folder":
@@ -272,12 +276,6 @@ func strangersSubmission(t *try) {
 		t.must(os.Chown(dir, stranger, -1))
 	case "owner of the manifest":
 		t.must(os.Chown(manifest, stranger, -1))
-	}
-	program(hex.EncodeToString(digest[:]), sound)
-	program(hex.EncodeToString(evilSum[:]), evil)
-	switch kind {
-	case "owner of the program":
-		t.must(os.Chown(filepath.Join(store, ".slurm", "bin", hex.EncodeToString(digest[:])[:12], "dmlx"), stranger, -1))
 	case "owner of the bin":
 		t.must(os.Chown(filepath.Join(store, ".slurm", "bin"), stranger, -1))
 	}
