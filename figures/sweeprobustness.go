@@ -70,8 +70,8 @@ func lossCells(c RateCurve) []Cell {
 	return []Cell{rateCell(c.Points[c.Best].LR, c.edge(c.Best)), lost(c.Half), lost(c.Twice), score(worst)}
 }
 
-// Statements returns the table of the paper's statements on the sweep, with the decisions by the paper's own numbers and
-// by ours. The decisions compare means alone; the deviations in the curves show what noise there is.
+// Statements returns the table of the paper's statements on the sweep, with the decisions by the paper's own numbers
+// and by ours. The decisions compare means alone; the deviations in [Sweep.Curves] show the noise.
 func (s *Sweep) Statements() *Table {
 	t := &Table{Provenance: s.Provenance,
 		Caption: fmt.Sprintf("What the paper says of Table %d's rates, by its numbers and by ours.", s.Number),

@@ -34,7 +34,7 @@ func (c Curve) ran() int {
 // diverged is never the best. It returns -1 if the curve is not complete or has no such rate.
 func (c Curve) Best() int { return c.best(func(v Value) stats.Mean { return v.Test }) }
 
-// BestHeldOut returns the index of the rate with the highest recall on held-out classes, under the rules of [Curve.Best].
+// BestHeldOut returns the index of the rate with the highest recall on held-out classes, as [Curve.Best] does.
 func (c Curve) BestHeldOut() int { return c.best(func(v Value) stats.Mean { return v.HeldOut }) }
 
 func (c Curve) best(recall func(Value) stats.Mean) int {

@@ -31,8 +31,10 @@ var (
 		{`$\mathbf{e^{cos}}$ has better accuracy than $\mathbf{e^{euc}}$`, "", "cos", "euc", recallAtEachRate},
 		{`$\mathbf{e^{cos}}$ has better accuracy than $\mathbf{e^{euc-orth}}$`, "", "cos", "euc-orth", recallAtEachRate},
 		{`$\mathbf{e^{cos-orth}}$ improves on $\mathbf{e^{cos}}$`, "", "cos-orth", "cos", recallAtEachRate},
-		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "euc", lossAtWorst},
-		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "cos", lossAtWorst},
+		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`,
+			"", "cos-orth", "euc", lossAtWorst},
+		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`,
+			"", "cos-orth", "cos", lossAtWorst},
 		{`$\mathbf{e^{cos-orth}}$ is relatively stable with respect to the learning rate`, "", "cos-orth", "euc-orth",
 			lossAtWorst},
 	}
