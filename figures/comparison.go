@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"gonum.org/v1/gonum/stat/distuv"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
@@ -240,25 +239,20 @@ func (c *Comparison) Gains() *Table {
 	return t
 }
 
-// gain is a − b with its interval.
+// gain returns the cell of a − b with its interval, in bold if the interval excludes zero.
 func gain(a, b stats.Mean) Cell {
-	d := a.Mean - b.Mean
-	if math.IsNaN(d) {
-		return Text("–")
-	}
 	signed := func(v float64) string {
 		return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 	}
-	if a.N < 2 || b.N < 2 {
-		return Text(signed(d))
+	d := stats.Difference(a, b)
+	switch {
+	case math.IsNaN(d.Value):
+		return Text("–")
+	case math.IsNaN(d.Low):
+		return Text(signed(d.Value))
 	}
-	va, vb := a.Std*a.Std/float64(a.N), b.Std*b.Std/float64(b.N)
-	half := 0.0
-	if va+vb > 0 {
-		freedom := (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
-		half = distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975) * math.Sqrt(va+vb)
-	}
-	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d), signed(d-half), signed(d+half)), Bold: math.Abs(d) > half}
+	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d.Value), signed(d.Low), signed(d.High)),
+		Bold: d.ExcludesZero()}
 }
 
 // lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by

@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -45,7 +44,7 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 			}
 		}
 	}
-	significant := holm(tests, 0.05)
+	significant := stats.Holm(tests, 0.05)
 	for _, s := range sets {
 		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
 			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"),
@@ -78,19 +77,6 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 			"$F$ distribution. "+
 			"Bold: significant at 0.05 after Holm's correction over this table.")
 	return t
-}
-
-// holm is the largest of some p that is significant by Holm's step-down procedure, −1 if none is.
-func holm(tests []float64, level float64) float64 {
-	sorted := slices.Sorted(slices.Values(tests))
-	last := -1.0
-	for i, p := range sorted {
-		if p > level/float64(len(sorted)-i) {
-			break
-		}
-		last = p
-	}
-	return last
 }
 
 // gridDigits is a size with about three digits, "–" for none.
