@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Difference returns a − b with its 95 % interval by Welch's t, which does not assume equal variances. The interval is
-// unknown if one of the means has fewer than two runs. The value is NaN if one of the means is.
+// Difference returns a − b with its 95 % interval by Welch's t, which does not assume equal variances. The interval
+// is unknown if one of the means has fewer than two runs. The value is NaN if one of the means is.
 func Difference(a, b Mean) Interval {
 	d := a.Mean - b.Mean
 	if math.IsNaN(d) || a.N < 2 || b.N < 2 {
