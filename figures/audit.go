@@ -33,7 +33,7 @@ func (t AuditTone) color() color.NRGBA {
 	return color.NRGBA{}
 }
 
-// AuditFinding is a verdict as a table shows it, with the numbers that it rests on.
+// AuditFinding is a verdict with its color and the numbers that support it.
 type AuditFinding struct {
 	Verdict  string
 	Tone     AuditTone
@@ -44,15 +44,15 @@ func (f AuditFinding) cells() []Cell {
 	return []Cell{{Text: f.Verdict, Background: f.Tone.color()}, Text(f.Evidence)}
 }
 
-// AuditRow is a claim of the paper with what its own numbers and our runs say of it.
+// AuditRow is a claim of the paper with the findings on its own numbers and on our runs.
 type AuditRow struct {
 	Part        string // Rows of one part stand together; a line separates parts.
-	Section     string // Where the paper says it: "§5.2".
-	Quote, Asks Markup // What the paper says, and how it is checked.
+	Section     string // The place in the paper: "§5.2".
+	Quote, Asks Markup // The words of the paper, and the check.
 	Paper, Ours AuditFinding
 }
 
-// Columns of an audit that stand under one head.
+// Heads of groups of columns.
 const (
 	onPaper = "on the paper's own numbers"
 	onRuns  = "on our runs"
@@ -71,7 +71,7 @@ func (r AuditRow) claim() []Cell {
 	return []Cell{Text(r.Section), Text("“" + r.Quote + "”"), Text(r.Asks)}
 }
 
-// AuditTable draws claims with their verdicts on the paper's own numbers and on our runs.
+// AuditTable returns the table of claims with their verdicts on the paper's own numbers and on our runs.
 func AuditTable(rows []AuditRow, caption Markup, notes []Markup, provenance string) *Table {
 	t := &Table{Columns: auditColumns(), Caption: caption, Notes: notes, Provenance: provenance}
 	for i, r := range rows {
@@ -84,7 +84,7 @@ func AuditTable(rows []AuditRow, caption Markup, notes []Markup, provenance stri
 	return t
 }
 
-// PaperAuditTable draws claims with their verdicts on the paper's own numbers alone.
+// PaperAuditTable returns the table of claims with their verdicts on the paper's own numbers alone.
 func PaperAuditTable(rows []AuditRow, caption Markup, provenance string) *Table {
 	t := &Table{Columns: auditColumns()[:5], Caption: caption, Provenance: provenance}
 	for _, r := range rows {
@@ -93,23 +93,23 @@ func PaperAuditTable(rows []AuditRow, caption Markup, provenance string) *Table 
 	return t
 }
 
-// AuditCount is how often a verdict was given.
+// AuditCount is the number of claims with a verdict.
 type AuditCount struct {
 	Verdict string
 	Tone    AuditTone
 	Count   int
 }
 
-// AuditTotal is a part of the paper with its number of claims and how often each verdict was given. All rows of a table
-// list the same verdicts in the same order.
+// AuditTotal is a part of the paper with its number of claims and its counts of verdicts. All rows of a table list the
+// same verdicts in the same order.
 type AuditTotal struct {
 	Title       Markup
 	Claims      int
 	Paper, Ours []AuditCount
 }
 
-// AuditSummary draws the counts of verdicts by part of the paper. The last row, the sum of the others, stands below a
-// line.
+// AuditSummary returns the table of the counts of verdicts by part of the paper. The last row, the sum of the others,
+// stands below a line.
 func AuditSummary(rows []AuditTotal, caption Markup, provenance string) *Table {
 	t := &Table{Columns: []Column{{Title: "Part", Left: true}, {Title: "Claims"}}, Caption: caption,
 		Provenance: provenance}

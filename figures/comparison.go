@@ -8,18 +8,17 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"gonum.org/v1/gonum/stat/distuv"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Entry is a measured cell of one of the paper's tables: Recall@1 in percent.
+// Entry is a cell of one of the paper's tables from our runs: Recall@1 in percent.
 type Entry struct {
 	Rule  string // direction/pair/triplet.
-	Data  string // The data set that ours is measured on.
-	Paper string // The paper's data set that it stands beside; empty for none.
+	Data  string // Our data set.
+	Paper string // The paper's data set in the same role; empty if there is none.
 	Score stats.Mean
 }
 
@@ -46,14 +45,14 @@ func (p part) label(name string) Markup {
 	}
 }
 
-// components are the paper's tables that vary a part or two of a rule and hold the others.
+// components are the paper's tables that vary one or two parts of a rule and keep the others.
 var components = []struct {
 	name   string
 	number int
-	// rows and columns are what is varied. Without a part for the columns the data sets are the columns; otherwise they
-	// are blocks, one under the other.
+	// rows and columns are the parts that are varied. Without a part for the columns, each data set is a column.
+	// Otherwise each data set is a block of rows.
 	rows, columns part
-	compared      string // As the caption says it.
+	compared      string // The things that the rows stand for, in the plural.
 	held          Markup
 	tint          color.NRGBA
 	shade         func(cells ...*Cell)
@@ -65,7 +64,7 @@ var components = []struct {
 		`$\mathbf{e^{cos}}$`, BrightSky, Shade},
 }
 
-// Comparison is one of the paper's tables of components with ours beside the paper's numbers.
+// Comparison draws one of the paper's Tables 2 to 4 with our numbers beside the paper's.
 type Comparison struct {
 	kind       int // In components.
 	provenance string
@@ -78,9 +77,10 @@ type Comparison struct {
 	agreements   []Markup
 }
 
-// Compare sets ours, as mean ± sample standard deviation over seeds, beside the numbers of one of the paper's tables:
-// "table2", Recall@1 of the directions; "table3", of the pair weights; "table4", of the triplet weights. Rows, columns
-// and data sets stand in the order of the entries.
+// Compare returns the drawings of our Recall@1, as mean ± sample standard deviation over seeds, beside one of the
+// paper's tables: "table2" of the directions, "table3" of the pair weights or "table4" of the triplet weights. Rows,
+// columns and data sets keep the order of the entries. It returns an error for another table, without entries, for
+// duplicates, and for a rule or data set that the paper's table lacks.
 func Compare(table string, entries []Entry, provenance string) (*Comparison, error) {
 	c := &Comparison{kind: -1, provenance: provenance}
 	var names []string
@@ -91,7 +91,7 @@ func Compare(table string, entries []Entry, provenance string) (*Comparison, err
 		}
 	}
 	if c.kind < 0 {
-		return nil, fmt.Errorf("no comparison %q; there are %s", table, strings.Join(names, ", "))
+		return nil, fmt.Errorf("no comparison %q: want one of %s", table, strings.Join(names, ", "))
 	}
 	if err := c.fill(entries); err != nil {
 		return nil, fmt.Errorf("%s: %w", table, err)
@@ -160,7 +160,7 @@ func (c *Comparison) fill(entries []Entry) error {
 	return nil
 }
 
-// agree says how well the orders agree, one line a column of a data set.
+// agree returns the rank correlations with the paper, a line for each column of a data set.
 func (c *Comparison) agree() ([]Markup, error) {
 	var out []Markup
 	for i, set := range c.sets {
@@ -183,7 +183,7 @@ func (c *Comparison) agree() ([]Markup, error) {
 	return out, nil
 }
 
-// columnLabel is a column's label after some text, nothing where the data sets are the columns.
+// columnLabel returns the label of a column after some text. It is empty if the data sets are the columns.
 func (c *Comparison) columnLabel(before string, column int) Markup {
 	if components[c.kind].columns == none {
 		return ""
@@ -191,7 +191,7 @@ func (c *Comparison) columnLabel(before string, column int) Markup {
 	return before + components[c.kind].columns.label(c.columns[column])
 }
 
-// setLabel is a data set of ours and the one of the paper's that it stands beside.
+// setLabel returns a data set of ours with the paper's data set beside it.
 func (c *Comparison) setLabel(set int) string {
 	if c.papers[set] == "" {
 		return c.sets[set]
@@ -199,8 +199,8 @@ func (c *Comparison) setLabel(set int) string {
 	return c.sets[set] + " beside " + c.papers[set]
 }
 
-// Table is the comparison in the paper's own shape, shaded as in the paper: all of a data set's cells together, ours
-// and the paper's each by themselves.
+// Table returns the comparison in the paper's own layout and shading. The shades of a data set are relative to its own
+// cells, separately for ours and for the paper's.
 func (c *Comparison) Table() *Table {
 	kind := components[c.kind]
 	titles := make([]Markup, len(c.columns))
@@ -214,8 +214,8 @@ func (c *Comparison) Table() *Table {
 	return t
 }
 
-// Gains is the comparison as differences in points: of each row to the first one of its column, and where there are two
-// columns of the second to the first, each with its 95 % interval by Welch's t. Bold ones do not hold zero.
+// Gains returns the table of differences in points with their 95 % intervals by Welch's t. Each row is compared to the
+// first row of its column; if there are two columns, the second is compared to the first. Bold intervals exclude zero.
 func (c *Comparison) Gains() *Table {
 	kind := components[c.kind]
 	titles := make([]Markup, len(c.columns))
@@ -240,29 +240,24 @@ func (c *Comparison) Gains() *Table {
 	return t
 }
 
-// gain is a − b with its interval.
+// gain returns the cell of a − b with its interval, in bold if the interval excludes zero.
 func gain(a, b stats.Mean) Cell {
-	d := a.Mean - b.Mean
-	if math.IsNaN(d) {
-		return Text("–")
-	}
 	signed := func(v float64) string {
 		return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 	}
-	if a.N < 2 || b.N < 2 {
-		return Text(signed(d))
+	d := stats.Difference(a, b)
+	switch {
+	case math.IsNaN(d.Value):
+		return Text("–")
+	case math.IsNaN(d.Low):
+		return Text(signed(d.Value))
 	}
-	va, vb := a.Std*a.Std/float64(a.N), b.Std*b.Std/float64(b.N)
-	half := 0.0
-	if va+vb > 0 {
-		freedom := (va + vb) * (va + vb) / (va*va/float64(a.N-1) + vb*vb/float64(b.N-1))
-		half = distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975) * math.Sqrt(va+vb)
-	}
-	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d), signed(d-half), signed(d+half)), Bold: math.Abs(d) > half}
+	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d.Value), signed(d.Low), signed(d.High)),
+		Bold: d.ExcludesZero()}
 }
 
-// lay sets cells in the paper's shape: ours, then the paper's. cell makes those of one data set, whose scores are by
-// column and row; shade is given all of a data set's, unless it is nil.
+// lay returns a table in the paper's layout: our cells, then the paper's. cell returns a cell of one data set, whose
+// scores are by column and row. shade, if not nil, gets all cells of a data set.
 func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, column, row int) Cell,
 	shade func(cells ...*Cell)) *Table {
 	kind := components[c.kind]
@@ -321,8 +316,7 @@ func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, colum
 	return t
 }
 
-// Plot draws the comparison: a panel for each data set, and for each column of it, with ours and the paper's numbers,
-// mean and standard deviation.
+// Plot draws our means and the paper's with their standard deviations, in a panel for each data set and column.
 func (c *Comparison) Plot() *Figure {
 	kind := components[c.kind]
 	var panels [][]*plot.Plot // In lines.
@@ -364,7 +358,7 @@ func (c *Comparison) Plot() *Figure {
 	}
 }
 
-// reach is the range that all scores of a data set need, so that its panels have one scale.
+// reach returns the range of all scores of a data set, whose panels have the same scale.
 func (c *Comparison) reach(set int) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, scores := range slices.Concat(c.ours[set], c.theirs[set]) {
@@ -401,7 +395,7 @@ func (c *Comparison) panel(set, column int, low, high float64) *plot.Plot {
 	return p
 }
 
-// words reads the scores out.
+// words returns the scores as a text.
 func (c *Comparison) words() string {
 	var b strings.Builder
 	for i, set := range c.sets {
@@ -423,7 +417,7 @@ func (c *Comparison) words() string {
 	return b.String()
 }
 
-// stripes are the grounds of a dot plot: a light line a row and at each step.
+// stripes draws the background of a dot plot: a light line in each row and at each step.
 type stripes struct {
 	rows int
 	step float64
@@ -439,7 +433,7 @@ func (s stripes) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// whiskers are scores as points with their standard deviations, shifted within their rows.
+// whiskers draws scores as points with their standard deviations, shifted within their rows.
 type whiskers struct {
 	scores []stats.Mean
 	shift  float64
@@ -466,6 +460,7 @@ func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
+// diamond draws a filled diamond.
 type diamond struct{}
 
 func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
@@ -480,13 +475,14 @@ func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	c.Fill(p)
 }
 
+// keyed is an entry of a legend.
 type keyed struct {
 	name  Markup
 	color color.NRGBA
 	shape draw.GlyphDrawer
 }
 
-// key writes a legend in one line at the top right.
+// key draws a legend in one line at the top right.
 func key(c draw.Canvas, entries []keyed) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	x := c.Max.X

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// ExchangeSet is how losses fare on a data set when one of their parts is exchanged: Recall@1 in percent.
+// ExchangeSet holds the Recall@1 of losses on a data set, in percent, as published and with one part exchanged.
 type ExchangeSet struct {
 	Data   string
 	Losses []ExchangedLoss
@@ -26,15 +26,15 @@ type ExchangedLoss struct {
 	Exchanged []Exchanged
 }
 
-// Exchanged is a loss with a part of another.
+// Exchanged is a loss with one part of another.
 type Exchanged struct {
 	Part  string // "pair=lin-ms"
 	Score stats.Mean
-	// Gain is its mean less that of the loss as published, in points, with its 95 % interval.
+	// Gain is its mean minus that of the loss as published, in points, with its 95 % interval.
 	Gain stats.Interval
 }
 
-// label is the part as the paper writes it.
+// label returns the part in the paper's notation.
 func (e Exchanged) label() Markup {
 	key, name, _ := strings.Cut(e.Part, "=")
 	switch key {
@@ -50,18 +50,18 @@ func (e Exchanged) label() Markup {
 
 func checkExchanges(sets []ExchangeSet) error {
 	if len(sets) == 0 || len(sets[0].Losses) == 0 {
-		return fmt.Errorf("exchanges: there are no losses")
+		return fmt.Errorf("exchanges: no losses, want at least one")
 	}
 	first := sets[0].Losses[0]
 	for _, s := range sets {
 		for _, l := range s.Losses {
 			if len(l.Exchanged) != len(first.Exchanged) {
-				return fmt.Errorf("exchanges of %s on %s: %d, others have %d", l.Loss, s.Data, len(l.Exchanged),
-					len(first.Exchanged))
+				return fmt.Errorf("exchanges of %s on %s: %d parts, want %d as for the first loss", l.Loss, s.Data,
+					len(l.Exchanged), len(first.Exchanged))
 			}
 			for i, e := range l.Exchanged {
 				if e.Part != first.Exchanged[i].Part {
-					return fmt.Errorf("exchanges of %s on %s: %q where others have %q", l.Loss, s.Data, e.Part,
+					return fmt.Errorf("exchanges of %s on %s: part %q, want %q as for the first loss", l.Loss, s.Data, e.Part,
 						first.Exchanged[i].Part)
 				}
 			}
@@ -70,7 +70,8 @@ func checkExchanges(sets []ExchangeSet) error {
 	return nil
 }
 
-// Exchanges is the table of losses as published, and of what each part of another changes.
+// Exchanges returns the table of losses as published and of the change by each exchanged part. It returns an error
+// without losses, and unless all losses have the same exchanged parts.
 func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, error) {
 	if err := checkExchanges(sets); err != nil {
 		return nil, err
@@ -115,8 +116,8 @@ var (
 	exchangeShapes = []draw.GlyphDrawer{draw.CircleGlyph{}, diamond{}, draw.TriangleGlyph{}, draw.BoxGlyph{}}
 )
 
-// ExchangeGains draws what an exchanged part changes: a panel for each data set, a row for each loss, a mark with its
-// interval for each part.
+// ExchangeGains draws the change by an exchanged part: a panel for each data set, a row for each loss, and a mark with
+// its interval for each part. It returns the errors of [Exchanges].
 func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	if err := checkExchanges(sets); err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 	}, nil
 }
 
-// exchangeMarks are a data set's changes, those of a loss a little one under the other.
+// exchangeMarks draws the changes on a data set. Those of one loss are shifted up and down.
 type exchangeMarks ExchangeSet
 
 func (m exchangeMarks) Plot(c draw.Canvas, p *plot.Plot) {

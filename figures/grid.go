@@ -18,16 +18,16 @@ import (
 type GridSet struct {
 	Data                        string
 	Directions, Pairs, Triplets []string
-	// Scores are Recall@1 in percent by rule, direction/pair/triplet. A rule that is not in it has no run.
+	// Scores is Recall@1 in percent by rule, direction/pair/triplet. A rule without a run is missing.
 	Scores map[string]stats.Mean
-	// Marks are the rules to be framed, at most three, with frames by their place: solid, dashed and dotted.
+	// Marks are the rules with a frame, at most three. The first frame is solid, the second dashed, the third dotted.
 	Marks []GridMark
 }
 
-// GridMark is a rule that stands out, and why. Without a rule it keeps its place.
+// GridMark is a rule with a frame, and its name in the legend. Without a rule only the legend shows the mark.
 type GridMark struct{ Name, Rule string }
 
-// gridFrames are how marks are framed: by color and by dashes, so that either is enough.
+// gridFrames are the frames of the marks. Color and dashes each suffice to tell two apart.
 var gridFrames = []struct {
 	color  color.NRGBA
 	dashes []vg.Length
@@ -35,18 +35,19 @@ var gridFrames = []struct {
 
 const (
 	gridCellWidth, gridCellHeight = vg.Length(22.5), vg.Length(17)
-	gridLeft, gridGap             = vg.Length(48), vg.Length(9) // For the pair weights' labels; between directions.
+	gridLeft, gridGap             = vg.Length(48), vg.Length(9) // For the pair labels; between directions.
 	gridHead, gridFoot            = vg.Length(34), vg.Length(50)
 	gridKey                       = vg.Length(20)
 )
 
-// GridMap draws the full grid as a heat map: a block for each direction, in which a row is a pair weight and a column a
-// triplet weight, with Recall@1 in each cell; a line of blocks for each data set, each with colors of its own. Rules
-// without a run are empty, diverged ones crossed. The colors of few very low scores are those of the twentieth lowest
-// of a hundred, so that the others can be told apart.
+// GridMap draws the full grid as a heat map of Recall@1. It has a line of blocks for each data set and a block for each
+// direction, in which a row is a pair weight and a column a triplet weight. Each data set has its own color scale. The
+// scale starts at the 5 % quantile, so that a few very low scores do not hide the differences between the others. Cells
+// of rules without a run are empty, those of diverged rules are crossed. GridMap returns an error without data sets,
+// for an empty part, and for more than three marks.
 func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("grid: there is no data set")
+		return nil, fmt.Errorf("grid: no data set, want at least one")
 	}
 	width, height := vg.Length(0), gridKey
 	var words strings.Builder
@@ -56,7 +57,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 				s.Data, len(s.Directions), len(s.Pairs), len(s.Triplets))
 		}
 		if len(s.Marks) > len(gridFrames) {
-			return nil, fmt.Errorf("grid on %s: %d rules are marked, there are frames for %d", s.Data, len(s.Marks),
+			return nil, fmt.Errorf("grid on %s: %d marks, want at most %d", s.Data, len(s.Marks),
 				len(gridFrames))
 		}
 		blocks := vg.Length(len(s.Directions))
@@ -84,7 +85,7 @@ func GridMap(sets []GridSet, provenance string) (*Figure, error) {
 	}, nil
 }
 
-// reach is the range of colors.
+// reach returns the range of the color scale, and whether scores below it are cut.
 func (s GridSet) reach() (low, high float64, cut bool) {
 	var means []float64
 	for _, score := range s.Scores {
@@ -138,7 +139,7 @@ func (s GridSet) words() string {
 	return out + "."
 }
 
-// gridLegend names the frames, which are the same for all data sets.
+// gridLegend draws the names of the frames, which all data sets share.
 func gridLegend(c draw.Canvas, sets []GridSet) {
 	s := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
 	x, y := c.Min.X+gridLeft, c.Max.Y-8
@@ -189,13 +190,13 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 		for i, pair := range s.Pairs {
 			if b == 0 {
 				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
-					vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCentre(cell(0, i, 0)).Y}, PairLabel(pair))
+					vg.Point{X: cell(0, i, 0).Min.X - 5, Y: gridCenter(cell(0, i, 0)).Y}, PairLabel(pair))
 			}
 			for j, triplet := range s.Triplets {
 				r := cell(b, i, j)
-				score, made := s.Scores[direction+"/"+pair+"/"+triplet]
+				score, known := s.Scores[direction+"/"+pair+"/"+triplet]
 				switch {
-				case made && !math.IsNaN(score.Mean):
+				case known && !math.IsNaN(score.Mean):
 					k := scale.at(score.Mean)
 					c.SetColor(k)
 					c.Fill(r.Path())
@@ -203,8 +204,8 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 					if 0.299*float64(k.R)+0.587*float64(k.G)+0.114*float64(k.B) < 120 {
 						value.Color = paper
 					}
-					c.FillText(value, gridCentre(r), fmt.Sprintf("%.1f", score.Mean))
-				case made && score.Diverged > 0:
+					c.FillText(value, gridCenter(r), fmt.Sprintf("%.1f", score.Mean))
+				case known && score.Diverged > 0:
 					gridCross(c, r)
 				default:
 					gridEmpty(c, r)
@@ -215,7 +216,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 			at := cell(b, lastRow, j)
 			label := aligned(style(tickSize, ink), text.XRight, text.YCenter)
 			label.Rotation = math.Pi / 2
-			c.FillText(label, vg.Point{X: gridCentre(at).X, Y: at.Min.Y - 5}, TripletLabel(triplet))
+			c.FillText(label, vg.Point{X: gridCenter(at).X, Y: at.Min.Y - 5}, TripletLabel(triplet))
 		}
 	}
 	for m, mark := range s.Marks {
@@ -223,7 +224,8 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 		b, i, j := slices.Index(s.Directions, parts[0]), slices.Index(s.Pairs, parts[1]), slices.Index(s.Triplets, parts[2])
 		if b >= 0 && i >= 0 && j >= 0 {
 			inner := cell(b, i, j)
-			inset := 1 + vg.Length(2.6)*vg.Length(gridSame(s.Marks[:m], mark.Rule)) // One frame within the other.
+			// A second frame of the same rule lies inside the first.
+			inset := 1 + vg.Length(2.6)*vg.Length(gridSame(s.Marks[:m], mark.Rule))
 			inner.Min, inner.Max = inner.Min.Add(vg.Point{X: inset, Y: inset}), inner.Max.Sub(vg.Point{X: inset, Y: inset})
 			gridFrame(c, inner, m)
 		}
@@ -239,7 +241,7 @@ func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	scale.draw(data, c)
 }
 
-// gridSame counts the marks of a rule.
+// gridSame returns the number of marks of a rule.
 func gridSame(marks []GridMark, rule string) int {
 	n := 0
 	for _, m := range marks {
@@ -250,29 +252,29 @@ func gridSame(marks []GridMark, rule string) int {
 	return n
 }
 
-func gridCentre(r vg.Rectangle) vg.Point {
+func gridCenter(r vg.Rectangle) vg.Point {
 	return vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}
 }
 
-// gridFrame draws a frame on a light ground, so that it stands out from every color.
+// gridFrame draws a frame with a light border, which keeps it visible on every color.
 func gridFrame(c draw.Canvas, r vg.Rectangle, kind int) {
 	corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
 	c.StrokeLines(stroke(paper, 2.8), corners)
 	c.StrokeLines(stroke(gridFrames[kind].color, 1.6, gridFrames[kind].dashes...), corners)
 }
 
-// gridEmpty is a cell without a run.
+// gridEmpty draws the cell of a rule without a run.
 func gridEmpty(c draw.Canvas, r vg.Rectangle) {
 	line := stroke(faint, 0.6)
 	c.StrokeLines(line, []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min})
-	c.StrokeLine2(stroke(quiet, 0.8), gridCentre(r).X-2.5, gridCentre(r).Y, gridCentre(r).X+2.5, gridCentre(r).Y)
+	c.StrokeLine2(stroke(quiet, 0.8), gridCenter(r).X-2.5, gridCenter(r).Y, gridCenter(r).X+2.5, gridCenter(r).Y)
 }
 
-// gridCross is a cell whose run diverged.
+// gridCross draws the cell of a rule whose run diverged.
 func gridCross(c draw.Canvas, r vg.Rectangle) {
 	c.SetColor(faint)
 	c.Fill(r.Path())
-	m := gridCentre(r)
+	m := gridCenter(r)
 	for _, s := range []vg.Length{1, -1} {
 		c.StrokeLines(stroke(ink, 1), []vg.Point{{X: m.X - 3.5, Y: m.Y - 3.5*s}, {X: m.X + 3.5, Y: m.Y + 3.5*s}})
 	}

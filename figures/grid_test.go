@@ -146,20 +146,6 @@ func TestGridAnova(t *testing.T) {
 	}
 }
 
-// The example of Holm's procedure: of p = 0.01, 0.02, 0.03 and 0.04 only the first is below 0.05/4, and the second is
-// not below 0.05/3.
-func TestHolm(t *testing.T) {
-	for _, c := range []struct {
-		p    []float64
-		want float64
-	}{{[]float64{0.04, 0.01, 0.03, 0.02}, 0.01}, {[]float64{0.012, 0.016, 0.024}, 0.024}, {[]float64{0.2}, -1},
-		{nil, -1}} {
-		if got := holm(c.p, 0.05); got != c.want {
-			t.Errorf("%v: %g, want %g", c.p, got, c.want)
-		}
-	}
-}
-
 func TestGridTables(t *testing.T) {
 	none := stats.Point(math.NaN())
 	rules := []GridRule{

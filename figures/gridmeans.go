@@ -11,21 +11,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// GridMargins are the marginal means of the parts of a rule on a data set, in percent.
+// GridMargins holds the marginal means of the parts of a rule on a data set, in percent.
 type GridMargins struct {
 	Data string
-	// Levels are the names of directions, pair weights and triplet weights, Means theirs.
+	// Levels are the names of the directions, pair weights and triplet weights, and Means their means.
 	Levels [3][]string
 	Means  [3][]stats.Interval
-	Mean   float64 // Of the directions' means: what the others are above or below.
+	Mean   float64 // The mean of the directions' means, to which the others are compared.
 }
 
-// GridEffects draws main effects: the marginal mean of each direction, pair weight and triplet weight, with its
-// interval, about the mean of the directions' means, in which every rule counts once. The panels of a data set have one
-// scale.
+// GridEffects draws main effects: the marginal mean of each direction, pair weight and triplet weight with its
+// interval, around the mean of the directions' means, in which every rule counts once. The panels of a data set have
+// the same scale. It returns an error without data sets, for a mean of NaN, and unless each level has a mean.
 func GridEffects(sets []GridMargins, provenance string) (*Figure, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("main effects: there is no data set")
+		return nil, fmt.Errorf("main effects: no data set, want at least one")
 	}
 	var lines [][]*plot.Plot
 	most := 1
@@ -76,7 +76,7 @@ func (s GridMargins) panel(of part, low, high float64) *plot.Plot {
 	return p
 }
 
-// gridMean is a line at the mean of all.
+// gridMean draws a line at the mean of all.
 type gridMean float64
 
 func (m gridMean) Plot(c draw.Canvas, p *plot.Plot) {
@@ -84,7 +84,7 @@ func (m gridMean) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(stroke(quiet, 0.9, 3, 2), x(float64(m)), c.Min.Y, x(float64(m)), c.Max.Y)
 }
 
-// gridBars are values with their intervals, one a row.
+// gridBars draws values with their intervals, one in each row.
 type gridBars []stats.Interval
 
 func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
@@ -102,7 +102,7 @@ func (b gridBars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// gridPanels sets plots in lines, below a key for each column of them.
+// gridPanels returns a figure of lines of plots, with a legend above each column.
 func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, provenance string) *Figure {
 	const gap = vg.Length(12)
 	head := vg.Length(0)
@@ -133,29 +133,29 @@ func gridPanels(lines [][]*plot.Plot, height vg.Length, keys [][]gridLine, alt, 
 	}
 }
 
-// GridProfile is the means of two parts of a rule, in percent, over some levels of the third.
+// GridProfile holds the means of two parts of a rule, in percent, over some levels of the third.
 type GridProfile struct {
-	// Lines and Points are the parts that make the lines, and the points along them: 0 direction, 1 pair weight, 2
-	// triplet weight.
+	// Lines is the part with a line for each level, and Points the part with a point for each level on every line: 0 for
+	// the direction, 1 for the pair weight, 2 for the triplet weight.
 	Lines, Points         int
 	LineNames, PointNames []string
-	Over                  []string
+	Over                  []string           // The levels of the third part.
 	Means                 [][]stats.Interval // By line and point.
 }
 
-// GridInteraction is what [GridInteractions] draws of a data set: the same profiles for each.
+// GridInteraction holds the profiles of a data set. All data sets have profiles of the same parts.
 type GridInteraction struct {
 	Data     string
 	Profiles []GridProfile
 }
 
-// gridLine is a line with its name.
+// gridLine is the name of a line with its style.
 type gridLine struct {
 	name Markup
 	look
 }
 
-// gridLooks are those of directions and of triplet weights; pair weights have [pairLooks].
+// gridLooks are the styles of directions and of triplet weights. Pair weights have [pairLooks].
 var gridLooks = []look{
 	{color: Vermilion, shape: draw.CircleGlyph{}},
 	{color: Blue, shape: draw.BoxGlyph{}},
@@ -166,11 +166,12 @@ var gridLooks = []look{
 	{color: Purple, shape: draw.RingGlyph{}, dashes: []vg.Length{1.5, 1.5}},
 }
 
-// GridInteractions draws interactions of two parts of a rule: a line for each level of one, through its means at the
-// levels of the other. Where parts do not interact, lines are parallel. Bars are 95 % intervals.
+// GridInteractions draws interactions of two parts of a rule. Each level of one part has a line through its means at
+// the levels of the other. Without interaction the lines are parallel. Bars are 95 % intervals. It returns an error
+// without profiles, and for data sets with different numbers of profiles.
 func GridInteractions(sets []GridInteraction, provenance string) (*Figure, error) {
 	if len(sets) == 0 || len(sets[0].Profiles) == 0 {
-		return nil, fmt.Errorf("interactions: there is no data set, or no profile of it")
+		return nil, fmt.Errorf("interactions: no profile, want at least one data set with at least one")
 	}
 	var lines [][]*plot.Plot
 	keys := make([][]gridLine, len(sets[0].Profiles))
@@ -221,7 +222,7 @@ func (p GridProfile) check() error {
 	return nil
 }
 
-// over says what the means are over.
+// over returns the levels of the third part as a text.
 func (p GridProfile) over() Markup {
 	third := part(3 - p.Lines - p.Points)
 	switch len(p.Over) {
@@ -268,7 +269,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 		ticks[i] = plot.Tick{Value: float64(i), Label: part(p.Points).label(name)}
 	}
 	out.X.Tick.Marker = ticks
-	if part(p.Points) == tripletWeight { // Too long to stand side by side.
+	if part(p.Points) == tripletWeight { // These labels are too long to stand side by side.
 		out.X.Tick.Length = 0
 		for i := range ticks {
 			ticks[i].Label += "\u00a0" // Keeps them off the axis.
@@ -281,7 +282,7 @@ func (p GridProfile) panel(data string) *plot.Plot {
 	return out
 }
 
-// gridRungs is a light line at each step.
+// gridRungs draws a light line at each step.
 type gridRungs float64
 
 func (s gridRungs) Plot(c draw.Canvas, p *plot.Plot) {
@@ -291,7 +292,7 @@ func (s gridRungs) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// gridPaths draws the lines of a profile, each a little to the side of the others, so that their bars stay apart.
+// gridPaths draws the lines of a profile, shifted sideways so that their bars do not overlap.
 type gridPaths GridProfile
 
 func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
@@ -322,7 +323,7 @@ func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// gridKeys writes the names of a column's lines above it.
+// gridKeys draws the legend of the lines above a column.
 func gridKeys(c draw.Canvas, lines []gridLine) {
 	s := aligned(style(tickSize, ink), draw.XLeft, draw.YCenter)
 	total := vg.Length(0)

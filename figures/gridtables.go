@@ -3,7 +3,6 @@ package figures
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -12,7 +11,7 @@ import (
 // GridEffect is a line of an analysis of variance.
 type GridEffect struct {
 	Name     string
-	DF, Full int // Degrees of freedom: of the runs there are, and of a grid without gaps; −1 for the error.
+	DF, Full int // Degrees of freedom of the available runs and of a grid without gaps, which is −1 for the error.
 	SS, MS   float64
 	F, P     float64        // NaN where there is no test.
 	Omega    stats.Interval // Partial ω², as a fraction; NaN where there is none.
@@ -26,8 +25,8 @@ type GridVariance struct {
 	Notes   []Markup // Stand under the table.
 }
 
-// GridAnova is the table of the analyses of variance of some data sets' grids. Bold is what is significant at 0.05
-// after Holm's correction over the table's tests.
+// GridAnova returns the table of the analyses of variance of the grids of some data sets. Bold p-values are significant
+// at 0.05 after Holm's correction over all tests of the table.
 func GridAnova(sets []GridVariance, provenance string) *Table {
 	t := &Table{
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Source", Left: true}, {Title: "df"},
@@ -45,7 +44,7 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 			}
 		}
 	}
-	significant := holm(tests, 0.05)
+	significant := stats.Holm(tests, 0.05)
 	for _, s := range sets {
 		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
 			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"),
@@ -80,20 +79,7 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 	return t
 }
 
-// holm is the largest of some p that is significant by Holm's step-down procedure, −1 if none is.
-func holm(tests []float64, level float64) float64 {
-	sorted := slices.Sorted(slices.Values(tests))
-	last := -1.0
-	for i, p := range sorted {
-		if p > level/float64(len(sorted)-i) {
-			break
-		}
-		last = p
-	}
-	return last
-}
-
-// gridDigits is a size with about three digits, "–" for none.
+// gridDigits formats a number with about three digits, and NaN as "–".
 func gridDigits(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -106,7 +92,7 @@ func gridDigits(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// gridShare is a share with its interval.
+// gridShare formats a share with its interval.
 func gridShare(v stats.Interval) string {
 	if math.IsNaN(v.Value) {
 		return "–"
@@ -114,18 +100,18 @@ func gridShare(v stats.Interval) string {
 	return fmt.Sprintf("%.2f [%.2f,\u00a0%.2f]", v.Value, v.Low, v.High)
 }
 
-// GridRule is a rule's line in a table of the grid.
+// GridRule is a row of a table of rules of the grid.
 type GridRule struct {
 	Data, Rule string
-	Name       Markup // What it is: "best", "the paper's", …
-	Rank       int    // By the first seed, from 1; 0 if it has none.
-	// First is over the run with the seed that ranks rules, Others over runs with other seeds, in percent.
+	Name       Markup // Its role in the table: "best", "the paper's", …
+	Rank       int    // By the first seed, from 1; 0 without a rank.
+	// First is of the run with the seed that ranks the rules, Others of the runs with other seeds, in percent.
 	First, Others stats.Mean
-	// Replicated is the mean of Others with its interval, Behind its distance to that of the best rule.
+	// Replicated is the mean of Others with its interval, and Behind its distance to that of the best rule.
 	Replicated, Behind stats.Interval
 }
 
-// gridRuleColumns are shared by the tables of rules.
+// gridRuleColumns returns the columns that all tables of rules share.
 func gridRuleColumns() []Column {
 	return []Column{{Title: "Data", Left: true, Merged: true}, {Title: "", Left: true, Merged: true}, {Title: "rank"},
 		{Title: "Direction"}, {Title: "PairWeight"}, {Title: "TripletWeight"}, {Title: "first seed"}}
@@ -143,7 +129,7 @@ func (r GridRule) cells() ([]Cell, error) {
 	return []Cell{Text(r.Data), Text(r.Name), Text(rank), Text(direction), Text(pair), Text(triplet), Scored(r.First)}, nil
 }
 
-// GridEnds draws the table of the best and the worst rules by one seed, with their means over other seeds.
+// GridEnds returns the table of the best and the worst rules by one seed, with their means over other seeds.
 func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
 	t := &Table{Columns: append(gridRuleColumns(), Column{Title: "other seeds"}, Column{Title: "change"}),
 		Tint: LeafGreen, Notes: notes, Provenance: provenance,
@@ -170,7 +156,7 @@ func GridEnds(rules []GridRule, notes []Markup, provenance string) (*Table, erro
 	return t, nil
 }
 
-// GridChoices draws the table of chosen rules and how far each is from the best of the grid.
+// GridChoices returns the table of chosen rules and how far each is from the best of the grid.
 func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, error) {
 	columns := gridRuleColumns()
 	columns[1].Merged = false
@@ -192,15 +178,16 @@ func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, e
 	return t, nil
 }
 
-// GridGap is how much better one direction is than another with each pair weight, in points.
+// GridGap holds the differences between two directions with each pair weight, in points.
 type GridGap struct {
 	Data, Better, Worse string
 	Pairs               []string
 	Gaps                []stats.Interval
-	Over                []string // Triplet weights that the means are over.
+	Over                []string // The triplet weights in the means.
 }
 
-// GridGaps is the table of gaps between directions by pair weight. Bold gaps do not hold zero.
+// GridGaps returns the table of the gaps between directions by pair weight. Bold gaps have intervals without zero. It
+// returns an error without gaps, and for gaps with different pair weights.
 func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}},
 		Provenance: provenance,
@@ -208,7 +195,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 		Notes: []Markup{"In brackets: 95 % by the noise of seeds. Bold: zero is outside, which is so for one in twenty " +
 			"where nothing differs."}}
 	if len(gaps) == 0 {
-		return nil, fmt.Errorf("gaps: there are none")
+		return nil, fmt.Errorf("gaps: no gap, want at least one")
 	}
 	for _, pair := range gaps[0].Pairs {
 		t.Columns = append(t.Columns, Column{Title: PairLabel(pair)})
@@ -243,15 +230,15 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 // GridCount is the number of available runs of the grid on a data set.
 type GridCount struct {
 	Data                   string
-	Rules, First, Several  int // Of the grid; with the first seed; with several seeds.
-	Runs, Diverged, Broken int // Runs that did not and that did diverge; rules that did with the first seed.
-	// Mean, Spread, Low and High are of the rules by the first seed, in percent; Noise is the standard deviation over
-	// seeds, in points; Kept is the share of the variance between rules that is not noise. NaN where they cannot be told.
+	Rules, First, Several  int // All rules of the grid, those with the first seed, and those with several seeds.
+	Runs, Diverged, Broken int // Finite runs, diverged runs, and rules that diverged with the first seed.
+	// Mean, Spread, Low and High are of the rules by the first seed, in percent. Noise is the standard deviation over
+	// seeds, in points. Kept is the share of the variance between rules that is not noise. Unknown values are NaN.
 	Mean, Spread, Low, High float64
 	Noise, Kept             float64
 }
 
-// GridCounts draws the table of the available runs of the grid.
+// GridCounts returns the table of the available runs of the grid.
 func GridCounts(counts []GridCount, notes []Markup, provenance string) *Table {
 	t := &Table{Columns: []Column{{Title: "", Left: true}}, Notes: notes, Provenance: provenance,
 		Caption: "What is there of the full grid, and how far it can be trusted: Recall@1 in percent."}

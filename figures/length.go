@@ -14,14 +14,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Length is how rules fare on a data set when they are trained for longer.
+// Length holds the Recall@1 of rules on a data set after different numbers of training steps.
 type Length struct {
 	Data  string
 	Rules []string
-	Steps []int // Rising.
+	Steps []int // Ascending.
 	// Scores are Recall@1 in percent by rule and number of steps.
 	Scores [][]stats.Mean
-	// Paper are the paper's scores of the rules on its set PaperData, in the same role; nil if there are none.
+	// Paper are the paper's scores of the rules on PaperData, its data set in the same role; nil if there are none.
 	PaperData string
 	Paper     []stats.Mean
 }
@@ -41,14 +41,14 @@ func (l Length) check() error {
 		}
 	}
 	if !slices.IsSorted(l.Steps) || l.Steps[0] < 1 {
-		return fmt.Errorf("lengths on %s: steps %d do not rise", l.Data, l.Steps)
+		return fmt.Errorf("lengths on %s: steps %d, want ascending positive numbers", l.Data, l.Steps)
 	}
 	return nil
 }
 
 func checkLengths(sets []Length) error {
 	if len(sets) == 0 {
-		return fmt.Errorf("lengths: there are no data sets")
+		return fmt.Errorf("lengths: no data set, want at least one")
 	}
 	for _, l := range sets {
 		if err := l.check(); err != nil {
@@ -58,7 +58,7 @@ func checkLengths(sets []Length) error {
 	return nil
 }
 
-// orders says how well the order of the rules at each length agrees with that at the next, and with the paper's.
+// orders returns the rank correlations of the rules at each length with those at the next, and with the paper's.
 func (l Length) orders() ([]Markup, error) {
 	var out []Markup
 	at := func(j int) []stats.Mean {
@@ -90,7 +90,9 @@ func (l Length) orders() ([]Markup, error) {
 	return out, nil
 }
 
-// LengthTable sets Recall@1 of each rule by the number of steps, with the rank correlation between the orders.
+// LengthTable returns the table of Recall@1 of each rule by the number of steps, with the rank correlations between the
+// orders. It returns an error without data sets, for steps that do not ascend, and unless each rule has a score for
+// each number of steps.
 func LengthTable(sets []Length, provenance string) (*Table, error) {
 	if err := checkLengths(sets); err != nil {
 		return nil, err
@@ -104,7 +106,7 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 	for _, l := range sets {
 		most = max(most, len(l.Steps))
 	}
-	for j := range most { // The sets' numbers of steps differ: what is alike is how many times the first they are.
+	for j := range most { // The numbers of steps differ between data sets. Their ratios to the first are the same.
 		t.Columns = append(t.Columns, Column{Title: fmt.Sprintf("%g×",
 			math.Round(float64(sets[0].Steps[j])/float64(sets[0].Steps[0])))})
 	}
@@ -132,7 +134,8 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 	return t, nil
 }
 
-// Lengths draws Recall@1 over the number of steps, a panel for each data set and a line for each rule.
+// Lengths draws Recall@1 over the number of steps, with a panel for each data set and a line for each rule. It returns
+// the errors of [LengthTable].
 func Lengths(sets []Length, provenance string) (*Figure, error) {
 	if err := checkLengths(sets); err != nil {
 		return nil, err
@@ -165,7 +168,7 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 		p.Add(lengthLines(l))
 		panels[k] = p
 	}
-	const labels = vg.Length(86) // Beside each panel, for the rules' names.
+	const labels = vg.Length(86) // Room for the names of the rules beside each panel.
 	return &Figure{
 		Width: vg.Points(330 * float64(len(sets))), Height: vg.Points(250), Provenance: provenance,
 		Alt: "Recall@1 of rules over the number of steps they are trained for. " + strings.Join(words, "; ") + ".",
@@ -178,7 +181,7 @@ func Lengths(sets []Length, provenance string) (*Figure, error) {
 	}, nil
 }
 
-// lengthLines are the rules' lines, which differ by their pair weights, with their names at the right end, moved apart
+// lengthLines draws a line for each rule in the style of its pair weight. The names stand at the right end, moved apart
 // where they would overlap.
 type lengthLines Length
 
@@ -215,7 +218,7 @@ func (l lengthLines) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	slices.SortStableFunc(names, func(a, b label) int { return int(math.Copysign(1, float64(a.at-b.at))) })
 	const apart = vg.Length(10)
-	for range 20 { // Each pair that is too near gives way by half.
+	for range 20 { // Each of two names that are too close moves by half of the missing distance.
 		for i := range len(names) - 1 {
 			if d := names[i+1].at - names[i].at; d < apart {
 				names[i].at -= (apart - d) / 2

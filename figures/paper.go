@@ -15,7 +15,7 @@ import (
 //go:embed paper/results.csv
 var paperCSV string
 
-// PaperResult is a number that the paper prints, in percent.
+// PaperResult is one number of the paper's tables, in percent.
 type PaperResult struct {
 	Table, Row int    // Row is the table's line, from 1.
 	Dataset    string // CUB, CAR, SOP, In-shop.
@@ -24,7 +24,7 @@ type PaperResult struct {
 	// in cos+sc1.
 	Direction, Pair, Triplet string
 	Backbone                 string
-	Dim, BatchSize, Epochs   int     // 0: not stated.
+	Dim, BatchSize, Epochs   int     // 0 if the paper does not say.
 	LR                       float64 // Tables 6 to 8 only, else 0.
 	Metric                   string  // R@1, …
 	Mean                     float64
@@ -32,7 +32,7 @@ type PaperResult struct {
 	HasStd, Bold             bool
 }
 
-// Score returns the number as a mean over the number of runs that the text gives.
+// Score returns the number as a mean over the number of runs that the paper's text gives.
 func (r PaperResult) Score() stats.Mean {
 	n := 5 // The component tables; "we run the test 5 times".
 	if r.Table == 5 {
@@ -46,13 +46,13 @@ func (r PaperResult) Score() stats.Mean {
 
 var paperResults = sync.OnceValues(func() ([]PaperResult, error) { return parsePaper(paperCSV) })
 
-// AllPaperResults lists all numbers of all tables of the paper, in its order.
+// AllPaperResults returns all numbers of all tables of the paper, in its order.
 func AllPaperResults() ([]PaperResult, error) {
 	all, err := paperResults()
 	return slices.Clone(all), err
 }
 
-// PaperResults lists all numbers of a table of the paper, 2 to 8, in its order. It fails for a table that has none.
+// PaperResults returns all numbers of a table of the paper, 2 to 8, in its order. It returns an error for other tables.
 func PaperResults(table int) ([]PaperResult, error) {
 	all, err := paperResults()
 	if err != nil {
@@ -65,13 +65,13 @@ func PaperResults(table int) ([]PaperResult, error) {
 		}
 	}
 	if out == nil {
-		return nil, fmt.Errorf("the paper has no numbers in a table %d; there are 2 to 8", table)
+		return nil, fmt.Errorf("the paper has no numbers in a table %d: want 2 to 8", table)
 	}
 	return out, nil
 }
 
-// Paper finds the one number that the paper prints for what is given: fields of key that are not zero must be equal;
-// Metric defaults to R@1. None, or several, is an error that says so.
+// Paper returns the one number of the paper whose fields equal all nonzero fields of key. The metric defaults to R@1.
+// It returns an error if the paper has no such number, or several.
 func Paper(key PaperResult) (PaperResult, error) {
 	if key.Metric == "" {
 		key.Metric = "R@1"
@@ -124,7 +124,7 @@ func parsePaper(text string) ([]PaperResult, error) {
 	const header = "table,row,dataset,method,direction,pair_weight,triplet_weight,backbone,embedding_dim,batch_size," +
 		"epochs,lr,metric,mean,std,note"
 	if len(records) == 0 || strings.Join(records[0], ",") != header {
-		return nil, fmt.Errorf("the paper's numbers: the columns are not %s", header)
+		return nil, fmt.Errorf("the paper's numbers: want the columns %s", header)
 	}
 	out := make([]PaperResult, 0, len(records)-1)
 	for i, f := range records[1:] {

@@ -6,20 +6,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Recommended is a rule or a loss that a protocol chose, against a reference: Recall@1 in percent.
+// Recommended is a rule or a loss that a protocol selects, beside a reference: Recall@1 in percent.
 type Recommended struct {
-	Data, How      string     // "by test recall"
-	Objective      string     // "" if there was nothing to choose from.
-	Of             int        // Candidates.
-	Score, Against stats.Mean // Of it and of the reference, with the seeds that judge.
+	Data, How      string     // How names the protocol: "by test recall".
+	Objective      string     // Empty without candidates.
+	Of             int        // The number of candidates.
+	Score, Against stats.Mean // Its recall and the reference's, over the seeds that evaluate it.
 	Gain           stats.Interval
 }
 
-// Recommendations draws the table of what runs recommend against the reference, such as "the paper's
-// cos-orth/lin-ms/cir".
+// Recommendations returns the table of the recommended rules and losses beside a reference, such as "the paper's
+// cos-orth/lin-ms/cir". It returns an error without rows.
 func Recommendations(reference Markup, rows []Recommended, notes []Markup, provenance string) (*Table, error) {
 	if len(rows) == 0 {
-		return nil, fmt.Errorf("recommendations: there are none")
+		return nil, fmt.Errorf("recommendations: no row, want at least one")
 	}
 	t := &Table{
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Chosen", Left: true}, {Title: "of"},

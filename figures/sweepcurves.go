@@ -13,23 +13,20 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Curves draws the sweep: a panel for each configuration and data set, Recall@1 over the rate on a logarithmic axis,
-// the paper's curve behind ours. Each has an axis of its own, ours below and the paper's above, in which a factor of
-// two is equally long; the middles of the two grids stand above each other. The panels of a data set have one scale of
-// recall.
+// Curves draws a panel for each rule and data set: Recall@1 over the rate on a logarithmic axis, the paper's curve
+// behind ours. Our rates are on the axis below, the paper's on the axis above. A factor of two is equally long on both,
+// and the centers of the two grids coincide. The panels of a data set have the same scale of recall.
 func (s *Sweep) Curves() *Figure {
-	kind := sweeps[s.kind]
 	octaves := s.reach()
 	var lines [][]*plot.Plot
-	for set := range s.sets {
+	for set := range s.Sets {
 		low, high := s.recalls(set)
-		first := 0
-		for _, end := range s.blockEnds() {
+		for _, block := range s.blocks() {
 			var line []*plot.Plot
-			for i, r := range s.rows[first:end] {
+			for i, r := range block {
 				line = append(line, s.panel(r, set, octaves, low, high, i == 0))
 			}
-			lines, first = append(lines, line), end
+			lines = append(lines, line)
 		}
 	}
 	most := 0
@@ -37,22 +34,20 @@ func (s *Sweep) Curves() *Figure {
 		most = max(most, len(line))
 	}
 	const height, gap, titles = vg.Length(118), vg.Length(10), vg.Length(18)
-	block := len(lines) / len(s.sets) // Lines of a data set.
+	perSet := len(lines) / len(s.Sets)
 	return &Figure{
 		Width: vg.Points(max(600, 52+104*float64(most))), Height: (height+gap)*vg.Length(len(lines)) +
-			titles*vg.Length(len(s.sets)) + 38,
+			titles*vg.Length(len(s.Sets)) + 38,
 		Alt: fmt.Sprintf("Table %d as curves: Recall@1 over the learning rate of different %s, ours with the paper's "+
-			"behind.%s", kind.number, kind.compared,
-			s.words()),
-		Provenance: s.provenance,
+			"behind.%s", s.Number, s.Compared, s.words()),
+		Provenance: s.Provenance,
 		panels: func(c draw.Canvas) {
 			key(c, s.keys())
 			c.Max.Y -= 18
 			for i, line := range lines {
-				if i%block == 0 {
-					set := i / block
+				if i%perSet == 0 {
 					c.FillText(aligned(bold(style(titleSize, ink)), text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Max.Y},
-						s.setLabel(set))
+						s.Sets[i/perSet].label())
 					c.Max.Y -= titles
 				}
 				strip := c
@@ -64,18 +59,18 @@ func (s *Sweep) Curves() *Figure {
 	}
 }
 
-// keys are what the curves show: a run that diverged, or a mean below the scale, only where there is one.
+// keys returns the legend. It names diverged runs and means below the scale only if there are some.
 func (s *Sweep) keys() []keyed {
 	entries := []keyed{{"ours, learning rates below", Blue, draw.CircleGlyph{}},
 		{"the paper's, learning rates above", quiet, diamond{}},
 		{"best on test", Blue, circled{}}, {"best on held-out classes", Vermilion, boxed{}}}
 	diverged, below := false, false
-	for set := range s.sets {
+	for set := range s.Sets {
 		low, _ := s.recalls(set)
-		for _, r := range s.rows {
-			for _, v := range slices.Concat(r.ours[set], r.theirs[set]) {
-				diverged = diverged || math.IsNaN(v.test.Mean) && v.test.Diverged > 0
-				below = below || v.test.Mean < low
+		for _, r := range s.Rows {
+			for _, v := range slices.Concat(curve(r, set).Points, paperCurve(r, set).Points) {
+				diverged = diverged || math.IsNaN(v.Recall.Mean) && v.Recall.Diverged > 0
+				below = below || v.Recall.Mean < low
 			}
 		}
 	}
@@ -88,7 +83,7 @@ func (s *Sweep) keys() []keyed {
 	return entries
 }
 
-// drawLine draws plots in a row with room for n, their data areas equally large.
+// drawLine draws plots in a row that has room for n of them. Their data areas have the same size.
 func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
 	left, inner := make([]vg.Length, len(plots)), c.Rectangle // inner is as high as the data area of each.
 	outer := make([]vg.Rectangle, len(plots))
@@ -99,7 +94,7 @@ func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
 		inner.Min.Y, inner.Max.Y = max(inner.Min.Y, data.Min.Y), min(inner.Max.Y, data.Max.Y)
 		room -= left[i]
 	}
-	room -= left[len(plots)-1] * vg.Length(n-len(plots)) // Plots that are not there would need what the last does.
+	room -= left[len(plots)-1] * vg.Length(n-len(plots)) // Absent plots count with the margin of the last one.
 	x := c.Min.X
 	for i, p := range plots {
 		part := c
@@ -111,35 +106,36 @@ func drawLine(c draw.Canvas, plots []*plot.Plot, n int, gap vg.Length) {
 	}
 }
 
-// reach is how many factors of two a panel shows to each side of a grid's middle.
+// reach returns how many factors of two a panel shows on each side of the center of a grid.
 func (s *Sweep) reach() float64 {
 	half := 0.5
-	for _, r := range s.rows {
-		for _, c := range slices.Concat(r.ours, r.theirs) {
-			if len(c) > 0 {
-				half = max(half, math.Log2(c[len(c)-1].lr/c[0].lr)/2)
+	for _, r := range s.Rows {
+		for _, cell := range r.Cells {
+			for _, p := range [][]RatePoint{cell.Ours.Points, cell.Theirs.Points} {
+				if len(p) > 0 {
+					half = max(half, math.Log2(p[len(p)-1].LR/p[0].LR)/2)
+				}
 			}
 		}
 	}
 	return half + 0.35
 }
 
-// sweepDepth is how many points below the highest recall of a data set a panel goes: some curves fall so deep that the
-// others would look flat. Where the best of ours and of the paper's are far apart, it goes half as far below the lower
-// one.
+// sweepDepth is the number of points that a panel shows below the highest recall of its data set. Some curves fall so
+// far that the others would look flat. If our best recall and the paper's are far apart, the panel shows half as many
+// points below the lower one.
 const sweepDepth = 40
 
-// recalls is the range of all means of a data set with their deviations, cut below.
+// recalls returns the range of all means of a data set with their deviations, cut below as [sweepDepth] says.
 func (s *Sweep) recalls(set int) (low, high float64) {
 	low = math.Inf(1)
-	var tops []float64 // The best of ours and of the paper's.
-	for _, of := range []func(sweepRow) sweepCurve{func(r sweepRow) sweepCurve { return r.ours[set] },
-		func(r sweepRow) sweepCurve { return r.theirs[set] }} {
+	var tops []float64 // Our best and the paper's.
+	for _, of := range []func(r SweepRow, set int) RateCurve{curve, paperCurve} {
 		top := math.Inf(-1)
-		for _, r := range s.rows {
-			for _, v := range of(r) {
-				if !math.IsNaN(v.test.Mean) {
-					low, top = min(low, v.test.Mean-v.test.Std), max(top, v.test.Mean+v.test.Std)
+		for _, r := range s.Rows {
+			for _, v := range of(r, set).Points {
+				if !math.IsNaN(v.Recall.Mean) {
+					low, top = min(low, v.Recall.Mean-v.Recall.Std), max(top, v.Recall.Mean+v.Recall.Std)
 				}
 			}
 		}
@@ -158,17 +154,23 @@ func (s *Sweep) recalls(set int) (low, high float64) {
 	return low - room, high + room
 }
 
-// place is where a rate stands: in factors of two from the middle of its curve's grid.
-func (c sweepCurve) place(i int) float64 {
-	return math.Log2(c[i].lr) - (math.Log2(c[0].lr)+math.Log2(c[len(c)-1].lr))/2
+// place returns the position of point i on the axis of rates: in factors of two from the center of the grid.
+func (c RateCurve) place(i int) float64 {
+	first, last := c.Points[0].LR, c.Points[len(c.Points)-1].LR
+	return math.Log2(c.Points[i].LR) - (math.Log2(first)+math.Log2(last))/2
 }
 
-func (s *Sweep) panel(r sweepRow, set int, octaves, low, high float64, first bool) *plot.Plot {
-	title := sweeps[s.kind].rows.label(r.row)
-	if r.block != "" {
-		title += ", " + sweeps[s.kind].blocks.label(r.block)
+// title returns the label of the row, with the label of its block.
+func (r SweepRow) title() Markup {
+	if r.Block == "" {
+		return r.Label
 	}
-	p := newPlot(title, "", "")
+	return r.Label + ", " + r.Block
+}
+
+func (s *Sweep) panel(r SweepRow, set int, octaves, low, high float64, first bool) *plot.Plot {
+	ours, theirs := curve(r, set), paperCurve(r, set)
+	p := newPlot(r.title(), "", "")
 	p.Title.TextStyle.Font.Size = tickSize
 	p.Title.Padding = vg.Points(14) // Room for the paper's rates.
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -octaves, octaves, low, high
@@ -183,19 +185,19 @@ func (s *Sweep) panel(r sweepRow, set int, octaves, low, high float64, first boo
 		}
 	}
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
-	p.X.Tick.Marker = plot.ConstantTicks(r.ours[set].ticks())
+	p.X.Tick.Marker = plot.ConstantTicks(ours.ticks())
 	p.X.Tick.Label.Color, p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = Blue, noteSize, noteSize
-	p.Add(sweepGround{ticks, r.theirs[set]}, sweepLine{r.theirs[set], quiet, diamond{}, false},
-		sweepLine{r.ours[set], Blue, draw.CircleGlyph{}, true})
+	p.Add(sweepGround{ticks, theirs}, sweepLine{theirs, quiet, diamond{}, false},
+		sweepLine{ours, Blue, draw.CircleGlyph{}, true})
 	return p
 }
 
-// ticks are the rates of a curve; one that would touch its neighbour has no label.
-func (c sweepCurve) ticks() []plot.Tick {
+// ticks returns a tick for each rate. A tick whose label would touch its neighbor's has no label.
+func (c RateCurve) ticks() []plot.Tick {
 	var out []plot.Tick
 	last := math.Inf(-1)
-	for i, v := range c {
-		t := plot.Tick{Value: c.place(i), Label: strings.TrimPrefix(fmt.Sprintf("%.3g", v.lr), "0")}
+	for i, v := range c.Points {
+		t := plot.Tick{Value: c.place(i), Label: strings.TrimPrefix(fmt.Sprintf("%.3g", v.LR), "0")}
 		if t.Value-last > 0.17*float64(len(t.Label)) {
 			last = t.Value
 		} else {
@@ -206,10 +208,10 @@ func (c sweepCurve) ticks() []plot.Tick {
 	return out
 }
 
-// sweepGround is the ground of a panel: a light line at each recall, and the paper's rates above.
+// sweepGround draws the background of a panel: a light line at each recall, and the paper's rates above.
 type sweepGround struct {
 	recalls []plot.Tick
-	paper   sweepCurve
+	paper   RateCurve
 }
 
 func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
@@ -217,7 +219,7 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 	for _, t := range g.recalls {
 		c.StrokeLine2(stroke(faint, 0.5), c.Min.X, y(t.Value), c.Max.X, y(t.Value))
 	}
-	if len(g.paper) == 0 {
+	if len(g.paper.Points) == 0 {
 		return
 	}
 	c.StrokeLine2(stroke(quiet, 0.5), c.Min.X, c.Max.Y, c.Max.X, c.Max.Y)
@@ -228,9 +230,9 @@ func (g sweepGround) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// sweepLine is a curve with its points and their standard deviations. Rates that were not run are left out.
+// sweepLine draws a curve with its points and their standard deviations. It leaves out rates that were not run.
 type sweepLine struct {
-	curve  sweepCurve
+	curve  RateCurve
 	color  color.NRGBA
 	shape  draw.GlyphDrawer
 	chosen bool // Mark the best rates.
@@ -242,38 +244,38 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 	if l.chosen {
 		width, radius = 1.5, vg.Points(2.5)
 	}
-	below := func(i int) bool { return l.curve[i].test.Mean < p.Y.Min }
-	at := func(i int) vg.Point { return vg.Point{X: x(l.curve.place(i)), Y: y(l.curve[i].test.Mean)} }
-	mark := func(i int) vg.Point { // What is below the scale stands at its end.
+	below := func(i int) bool { return l.curve.Points[i].Recall.Mean < p.Y.Min }
+	at := func(i int) vg.Point { return vg.Point{X: x(l.curve.place(i)), Y: y(l.curve.Points[i].Recall.Mean)} }
+	mark := func(i int) vg.Point { // A point below the scale stands at its lower end.
 		if below(i) {
 			return vg.Point{X: at(i).X, Y: c.Min.Y + 4}
 		}
 		return at(i)
 	}
 	found := false
-	for i, v := range l.curve {
-		found = found || made(v.test)
-		if math.IsNaN(v.test.Mean) {
-			if v.test.Diverged > 0 {
+	for i, v := range l.curve.Points {
+		found = found || !math.IsNaN(v.Recall.Mean) || v.Recall.Diverged > 0
+		if math.IsNaN(v.Recall.Mean) {
+			if v.Recall.Diverged > 0 {
 				c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(3), Shape: crossed{}},
 					vg.Point{X: x(l.curve.place(i)), Y: c.Min.Y + 6})
 			}
 			continue
 		}
-		if i > 0 && !math.IsNaN(l.curve[i-1].test.Mean) {
+		if i > 0 && !math.IsNaN(l.curve.Points[i-1].Recall.Mean) {
 			c.StrokeLines(stroke(l.color, width), c.ClipLinesY([]vg.Point{at(i - 1), at(i)})...)
 		}
 	}
-	for i, v := range l.curve {
+	for i, v := range l.curve.Points {
 		switch {
-		case math.IsNaN(v.test.Mean):
+		case math.IsNaN(v.Recall.Mean):
 			continue
 		case below(i):
 			c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: under{}}, mark(i))
 			continue
-		case v.test.Std > 0:
-			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.test.Mean - v.test.Std)},
-				{X: at(i).X, Y: y(v.test.Mean + v.test.Std)}})...)
+		case v.Recall.Std > 0:
+			c.StrokeLines(stroke(l.color, 0.8), c.ClipLinesY([]vg.Point{{X: at(i).X, Y: y(v.Recall.Mean - v.Recall.Std)},
+				{X: at(i).X, Y: y(v.Recall.Mean + v.Recall.Std)}})...)
 		}
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: radius, Shape: ringed{l.shape}}, at(i))
 	}
@@ -284,15 +286,15 @@ func (l sweepLine) Plot(c draw.Canvas, p *plot.Plot) {
 		c.FillText(aligned(style(noteSize, l.color), text.XCenter, text.YBottom), vg.Point{X: c.Center().X, Y: c.Min.Y + 3},
 			"not run yet")
 	}
-	if i := l.curve.best(testOf); i >= 0 {
+	if i := l.curve.Best; l.curve.has(i) {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.color, Radius: vg.Points(5), Shape: circled{}}, mark(i))
 	}
-	if i := l.curve.best(heldOutOf); i >= 0 {
+	if i := l.curve.BestHeldOut; l.curve.has(i) {
 		c.DrawGlyphNoClip(draw.GlyphStyle{Color: Vermilion, Radius: vg.Points(6), Shape: boxed{}}, mark(i))
 	}
 }
 
-// circled, boxed, crossed and under are a ring, a square's outline, a cross and a triangle that points down.
+// circled, boxed, crossed and under draw a ring, the outline of a square, a cross and a triangle that points down.
 type (
 	circled struct{}
 	boxed   struct{}
@@ -331,24 +333,24 @@ func (crossed) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	c.StrokeLine2(stroke(s.Color, 1.4), at.X-s.Radius, at.Y+s.Radius, at.X+s.Radius, at.Y-s.Radius)
 }
 
-// words reads the curves out.
+// words returns the curves as a text.
 func (s *Sweep) words() string {
 	var b strings.Builder
-	say := func(c sweepCurve) {
-		for i, v := range c {
+	say := func(c RateCurve) {
+		for i, v := range c.Points {
 			if i > 0 {
 				b.WriteString(",")
 			}
-			fmt.Fprintf(&b, " %s at %g", v.test, v.lr)
+			fmt.Fprintf(&b, " %s at %g", v.Recall, v.LR)
 		}
 	}
-	for i := range s.sets {
-		for _, r := range s.rows {
-			fmt.Fprintf(&b, " %s on %s:", r.rule, s.sets[i])
-			say(r.ours[i])
-			if len(r.theirs[i]) > 0 {
-				fmt.Fprintf(&b, " (paper, %s:", s.papers[i])
-				say(r.theirs[i])
+	for i, set := range s.Sets {
+		for _, r := range s.Rows {
+			fmt.Fprintf(&b, " %s on %s:", r.Rule, set.Data)
+			say(curve(r, i))
+			if len(paperCurve(r, i).Points) > 0 {
+				fmt.Fprintf(&b, " (paper, %s:", set.Paper)
+				say(paperCurve(r, i))
 				b.WriteString(")")
 			}
 			b.WriteString(".")

@@ -11,17 +11,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// Table5 is the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors'
-// own runs, with bold where the paper has it. Where that is not the best of its column, a footnote says so.
-func Table5() (*Table, error) {
+// Table5 returns the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors'
+// own runs, with bold where the paper has it. A note on a number becomes a footnote of its cell.
+func Table5(notes map[PaperResult]Markup) (*Table, error) {
 	results, err := PaperResults(5)
 	if err != nil {
 		return nil, err
 	}
-	return table5(results)
-}
-
-func table5(results []PaperResult) (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Source", Left: true, Merged: true}, {Title: "Method", Left: true}},
 		Caption: "Table 5. Recall@K in percent on four data sets, as the paper prints it: means, with no standard " +
@@ -48,7 +44,7 @@ func table5(results []PaperResult) (*Table, error) {
 	}
 	for _, r := range results {
 		if r.Row < 1 {
-			return nil, fmt.Errorf("table 5: a number without a row: %s", r.describe())
+			return nil, fmt.Errorf("table 5: %s has the row %d, want 1 or more", r.describe(), r.Row)
 		}
 		row := t.Rows[r.Row-1]
 		row[0], row[1] = Text("literature"), Text(r.Method)
@@ -56,7 +52,7 @@ func table5(results []PaperResult) (*Table, error) {
 			row[0], row[1] = Text("the paper's runs"), Text(fmt.Sprintf("%s (B%d)", r.Method, r.BatchSize))
 		}
 		cell := Scored(stats.Mean{Mean: r.Mean, N: 1})
-		cell.Bold = r.Bold
+		cell.Bold, cell.Note = r.Bold, notes[r]
 		row[2+slices.Index(columns, place{r.Dataset, r.Metric})] = cell
 	}
 	for i := 1; i < rows; i++ {
@@ -64,59 +60,25 @@ func table5(results []PaperResult) (*Table, error) {
 			t.Rules = append(t.Rules, i)
 		}
 	}
-	for _, wrong := range WronglyBold(results) {
-		t.Rows[wrong.Cell.Row-1][2+slices.Index(columns, place{wrong.Cell.Dataset,
-			wrong.Cell.Metric})].Note = wrong.String()
-	}
 	return t, nil
 }
 
-// Misprint is a number whose type is not what its column calls for: bold though another is better, or the best and
-// not bold.
-type Misprint struct{ Cell, Best PaperResult }
-
-// String says what is wrong.
-func (m Misprint) String() string {
-	if m.Cell.Bold {
-		return fmt.Sprintf("Printed bold, but %s has %.1f.", m.Best.Method, m.Best.Mean)
-	}
-	return "The best of its column, but not printed bold."
-}
-
-// WronglyBold finds the numbers of a table of several methods that are bold and not the best of their data set and
-// metric, or the best and not bold, in the table's order.
-func WronglyBold(results []PaperResult) []Misprint {
-	type column struct{ data, metric string }
-	best := make(map[column]PaperResult)
-	for _, r := range results {
-		if b, there := best[column{r.Dataset, r.Metric}]; !there || r.Mean > b.Mean {
-			best[column{r.Dataset, r.Metric}] = r
-		}
-	}
-	var out []Misprint
-	for _, r := range results {
-		if b := best[column{r.Dataset, r.Metric}]; r.Bold != (r.Mean == b.Mean) {
-			out = append(out, Misprint{r, b})
-		}
-	}
-	return out
-}
-
-// BatchEntry is a row of Table 5 that was measured, on one data set.
+// BatchEntry is a row of Table 5 on one data set, from our runs.
 type BatchEntry struct {
-	Method string // As in the paper: MS*, DR-MS*, Ours; others have nothing of the paper's beside them.
+	Method string // As in the paper: MS*, DR-MS* or Ours. Others have no row of the paper beside them.
 	Batch  int    // Images.
 	Times  int    // The batch as a multiple of the smallest one; the paper's smallest is 128.
-	Data   string // Measured on.
-	Paper  string // The paper's data set in the same role; empty for none.
-	// Recall in percent by K: those that the paper prints for its data set, or all of them if there is none.
+	Data   string // Our data set.
+	Paper  string // The paper's data set in the same role; empty if there is none.
+	// Recall is Recall@K in percent by K. The table shows each K that the paper prints for its data set, or all of them
+	// without a data set of the paper.
 	Recall map[int]stats.Mean
 }
 
 // PaperBatch is the batch size of the rows MS* and DR-MS* of Table 5, and the smallest of Ours.
 const PaperBatch = 128
 
-// Batches is Table 5 with measured rows beside the paper's.
+// Batches draws Table 5 with our rows beside the paper's.
 type Batches struct {
 	provenance string
 	rows       []batchRow
@@ -129,21 +91,22 @@ type batchRow struct {
 	label  Markup
 }
 
-// batchSet are the scores on one data set, by K and row.
+// batchSet holds the recalls on one data set by K and row.
 type batchSet struct {
 	data, paper  string
 	ks           []int
 	ours, theirs [][]stats.Mean
 }
 
-// CompareBatches sets measured rows beside those of the paper's Table 5. Rows and data sets stand in the order of
-// the entries.
+// CompareBatches returns the drawings of our rows beside those of the paper's Table 5. Rows and data sets keep the
+// order of the entries. It returns an error without entries, for duplicates, and for a data set that the paper's table
+// lacks.
 func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 	b := &Batches{provenance: provenance}
 	if len(entries) == 0 {
 		return nil, fmt.Errorf("table 5: there are no results")
 	}
-	same := true // A row's batch is the same on all data sets.
+	same := true // Whether each row has the same batch on all data sets.
 	sizes := make(map[batchRow]int)
 	for _, e := range entries {
 		key := batchRow{method: e.Method, times: e.Times}
@@ -189,7 +152,7 @@ func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
 			}
 			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: PaperBatch * e.Times,
 				Metric: fmt.Sprintf("R@%d", k)})
-			if err == nil { // Else a row that the paper does not have.
+			if err == nil { // The paper lacks some rows.
 				s.theirs[i][row] = stats.Mean{Mean: r.Mean, N: 1}
 			}
 		}
@@ -235,7 +198,7 @@ func newBatchSet(e BatchEntry) (batchSet, error) {
 	return s, nil
 }
 
-// Table has ours and then the paper's own runs, the best of each column in bold.
+// Table returns the table of our recalls and then those of the paper's own runs, the best of each column in bold.
 func (b *Batches) Table() (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}},
@@ -282,7 +245,7 @@ func (b *Batches) Table() (*Table, error) {
 			}
 			theirs := slices.Clone(s.theirs[i])
 			for j := range theirs {
-				theirs[j].N = 0 // Printed without a deviation, so they stay where they are while ours move.
+				theirs[j].N = 0 // The paper prints no deviation, so that only our means move.
 			}
 			a, err := stats.CompareRanks(s.ours[i], theirs)
 			if err != nil {
@@ -299,7 +262,7 @@ func (b *Batches) Table() (*Table, error) {
 	return t, nil
 }
 
-// rounded is a mean as it is printed, −∞ for none.
+// rounded returns a mean with the one decimal that tables show, or -Inf without a mean.
 func rounded(mean float64) float64 {
 	if math.IsNaN(mean) {
 		return math.Inf(-1)
@@ -307,8 +270,8 @@ func rounded(mean float64) float64 {
 	return math.Round(10*mean) / 10
 }
 
-// Gains are the differences of all rows to the first, in points, ours with 95 % intervals by Welch's t over seeds
-// and the paper's without, since it prints no deviations.
+// Gains returns the table of the differences of all rows to the first, in points. Ours have 95 % intervals by Welch's t
+// over seeds. The paper's have none, because it prints no deviations.
 func (b *Batches) Gains() *Table {
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}},

@@ -14,21 +14,21 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// batchMarks are the looks of the methods, in the order of the rows.
+// batchMarks are the styles of the methods, in the order of the rows.
 var batchMarks = []struct {
 	color color.NRGBA
 	shape draw.GlyphDrawer
 }{{quiet, diamond{}}, {Orange, draw.BoxGlyph{}}, {Blue, draw.CircleGlyph{}}, {Green, draw.PyramidGlyph{}},
 	{Purple, draw.SquareGlyph{}}, {Black, draw.CrossGlyph{}}}
 
-// batchCurve is a method's recall at its batches.
+// batchCurve holds the recalls of a method by the factor of its batch.
 type batchCurve struct {
 	method string
 	times  []int
 	scores []stats.Mean
 }
 
-// Plot draws Recall@1 over the batch: a pair of panels for each data set, ours and the paper's own runs.
+// Plot draws Recall@1 over the batch size, in a pair of panels for each data set: our runs and the paper's own.
 func (b *Batches) Plot() *Figure {
 	var methods []string
 	for i, r := range b.rows {
@@ -67,7 +67,7 @@ func (b *Batches) Plot() *Figure {
 	}
 }
 
-// curves are the methods' scores in order of the rows, without those that were not measured.
+// curves returns the scores of each method in the order of the rows. It leaves out scores without a run.
 func (b *Batches) curves(methods []string, scores []stats.Mean) []batchCurve {
 	out := make([]batchCurve, len(methods))
 	at := -1
@@ -108,7 +108,7 @@ func (b *Batches) panel(title string, methods []string, scores []stats.Mean) *pl
 	return p
 }
 
-// batchLines draws curves with their deviations, each a little to the side of the others.
+// batchLines draws curves with their deviations, shifted sideways so that they do not overlap.
 type batchLines []batchCurve
 
 func (l batchLines) Plot(c draw.Canvas, p *plot.Plot) {
@@ -136,7 +136,7 @@ func (l batchLines) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// words reads the scores out.
+// words returns the scores as a text.
 func (b *Batches) words() string {
 	var w strings.Builder
 	for _, s := range b.sets {

@@ -139,7 +139,8 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 			} else if s, err := runs.CompareSeeds(g, groups[0], m.of); err != nil {
 				t.Failed = err.Error()
 			} else {
-				t.Difference, t.Low, t.High, t.P, t.Method = s.Difference, s.Low, s.High, s.P, s.Method()
+				t.Difference, t.Low, t.High = s.Difference.Value, s.Difference.Low, s.Difference.High
+				t.P, t.Method = s.P, s.Method()
 			}
 			tests = append(tests, t)
 		}

@@ -204,11 +204,11 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 		for _, before := range earlier {
 			d, err := runs.CompareSeeds(before, results, recallAt(1))
 			if err != nil { // All of one diverged.
-				d = runs.SeedTest{Difference: math.NaN(), Low: math.NaN(), High: math.NaN()}
+				d.Difference = stats.Point(math.NaN())
 			} else {
 				t.Method = d.Method()
 			}
-			t.Behind = append(t.Behind, stats.Interval{Value: d.Difference, Low: d.Low, High: d.High})
+			t.Behind = append(t.Behind, d.Difference)
 		}
 		tests, earlier = append(tests, t), append(earlier, results)
 		r.Results = append(r.Results, results...)

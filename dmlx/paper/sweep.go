@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/sweeps"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/figures"
 )
 
 // SweepHeldOut is the share of training classes, one in so many, that is held out to choose the learning rates of the
@@ -40,7 +40,11 @@ func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := figures.CompareSweep(of.Name, sweepPoints(r.Table), r.Provenance)
+	sweep, err := sweeps.Read(of.Name, sweepPoints(r.Table))
+	if err != nil {
+		return nil, err
+	}
+	s, err := sweep.Figures(r.Provenance)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +54,11 @@ func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 	return r, nil
 }
 
-// sweepPoints returns a sweep's cells for package figures.
-func sweepPoints(t *Table) []figures.SweepPoint {
-	out := make([]figures.SweepPoint, len(t.Cells))
+// sweepPoints returns the cells of a sweep for package sweeps.
+func sweepPoints(t *Table) []sweeps.Point {
+	out := make([]sweeps.Point, len(t.Cells))
 	for i, c := range t.Cells {
-		out[i] = figures.SweepPoint{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100),
+		out[i] = sweeps.Point{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100),
 			HeldOut: c.HeldOutRecall(1).Times(100)}
 	}
 	return out

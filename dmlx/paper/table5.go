@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -121,7 +122,7 @@ func MissingSets(cells []Cell) []error {
 // table5 reproduces the comparison with the state of the art: the paper's table as printed, and its own rows run on the
 // preset's data sets. It leaves out data sets that are not on this machine; notes say where to get them.
 func table5(ctx context.Context, q Request) (*Report, error) {
-	papers, err := figures.Table5()
+	papers, err := PrintedTable5()
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +165,20 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	}
 	r.Parts = []Part{{"", ours}, {"picture", b.Plot()}, {"gains", b.Gains()}, {"paper", papers}}
 	return r, nil
+}
+
+// PrintedTable5 returns the paper's Table 5 as it is printed. Footnotes mark numbers that are bold and should not be,
+// or the reverse.
+func PrintedTable5() (*figures.Table, error) {
+	results, err := figures.PaperResults(5)
+	if err != nil {
+		return nil, err
+	}
+	notes := make(map[figures.PaperResult]figures.Markup)
+	for _, e := range claims.BoldErrors(results) {
+		notes[e.Cell] = e.String()
+	}
+	return figures.Table5(notes)
 }
 
 // batchEntries returns the cells of Table 5 for package figures.

@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // SameButSeed groups runs that differ only in their seeds, in the order of their first occurrence. Duplicates count
@@ -44,8 +46,8 @@ type SeedTest struct {
 	// diverged runs, which are not compared.
 	A, B     int
 	Diverged int
-	// Difference is the mean of the first group minus the mean of the second; Low and High are its 95 % interval.
-	Difference, Low, High float64
+	// Difference is the mean of the first group minus the mean of the second, with its 95 % interval.
+	Difference stats.Interval
 	// T has Freedom degrees of freedom under the null hypothesis, and P is its two-sided p-value. If the runs of each
 	// group are equal, T is infinite, or 0 with P = 1 if the groups are equal, too.
 	T, Freedom, P float64
@@ -82,14 +84,14 @@ func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, erro
 	}
 	seeds := slices.Sorted(maps.Keys(x))
 	t.Paired = slices.Equal(seeds, slices.Sorted(maps.Keys(y)))
-	var variance float64 // Of the difference of the means.
+	var difference, variance float64 // The difference of the means and its variance.
 	if t.Paired {
 		differences := make([]float64, len(seeds))
 		for i, s := range seeds {
 			differences[i] = x[s] - y[s]
 		}
 		var std float64
-		t.Difference, std = stat.MeanStdDev(differences, nil)
+		difference, std = stat.MeanStdDev(differences, nil)
 		variance = std * std / float64(t.A)
 		t.Freedom = float64(t.A - 1)
 	} else {
@@ -103,28 +105,28 @@ func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, erro
 		}
 		mx, vx, fx := mean(x)
 		my, vy, fy := mean(y)
-		t.Difference, variance = mx-my, vx+vy
+		difference, variance = mx-my, vx+vy
 		t.Freedom = fx + fy
 		if variance > 0 {
 			t.Freedom = variance * variance / (vx*vx/fx + vy*vy/fy)
 		}
 	}
-	if math.IsInf(t.Difference, 0) || math.IsNaN(t.Difference) {
+	if math.IsInf(difference, 0) || math.IsNaN(difference) {
 		return t, errors.New("the measure of a run is not finite")
 	}
 	if variance == 0 {
-		t.Low, t.High = t.Difference, t.Difference
-		if t.Difference == 0 {
+		t.Difference = stats.Interval{Value: difference, Low: difference, High: difference}
+		if difference == 0 {
 			t.P = 1
 		} else {
-			t.T = math.Inf(int(math.Copysign(1, t.Difference)))
+			t.T = math.Inf(int(math.Copysign(1, difference)))
 		}
 		return t, nil
 	}
 	student := distuv.StudentsT{Sigma: 1, Nu: t.Freedom}
 	half := student.Quantile(0.975) * math.Sqrt(variance)
-	t.Low, t.High = t.Difference-half, t.Difference+half
-	t.T = t.Difference / math.Sqrt(variance)
+	t.Difference = stats.Interval{Value: difference, Low: difference - half, High: difference + half}
+	t.T = difference / math.Sqrt(variance)
 	t.P = 2 * student.Survival(math.Abs(t.T))
 	return t, nil
 }

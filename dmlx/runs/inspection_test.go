@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -200,13 +201,16 @@ func TestSeeds(t *testing.T) {
 		b    []*Result
 		want SeedTest
 	}{
-		"paired": {b[:3], SeedTest{Paired: true, A: 3, B: 3, Difference: 2.17/3 - 2.315/3, Low: -0.0985309485137438,
-			High: 0.0018642818470770567, T: -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
-		"Welch": {b, SeedTest{A: 3, B: 4, Difference: 2.17/3 - 3.105/4, Low: -0.10599320236175257,
-			High: 0.0001598690284191212, T: -3.3455823980638355, Freedom: 2.7459306561862356, P: 0.050350264091291244}},
+		"paired": {b[:3], SeedTest{Paired: true, A: 3, B: 3,
+			Difference: stats.Interval{Value: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567},
+			T:          -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
+		"Welch": {b, SeedTest{A: 3, B: 4,
+			Difference: stats.Interval{Value: 2.17/3 - 3.105/4, Low: -0.10599320236175257, High: 0.0001598690284191212},
+			T:          -3.3455823980638355, Freedom: 2.7459306561862356, P: 0.050350264091291244}},
 		"diverged seed": {append(slices.Clone(b[:3]), runs("x", 0, 0, 0, math.Inf(1))[3]),
-			SeedTest{Paired: true, A: 3, B: 3, Diverged: 1, Difference: 2.17/3 - 2.315/3, Low: -0.0985309485137438,
-				High: 0.0018642818470770567, T: -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
+			SeedTest{Paired: true, A: 3, B: 3, Diverged: 1,
+				Difference: stats.Interval{Value: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567},
+				T:          -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
 	} {
 		got, err := CompareSeeds(a, v.b, recall)
 		if err != nil {
@@ -216,7 +220,8 @@ func TestSeeds(t *testing.T) {
 		if got.Paired != w.Paired || got.A != w.A || got.B != w.B || got.Diverged != w.Diverged {
 			t.Errorf("%s: %+v", name, got)
 		}
-		for _, pair := range [][2]float64{{got.Difference, w.Difference}, {got.Low, w.Low}, {got.High, w.High}, {got.T, w.T},
+		for _, pair := range [][2]float64{{got.Difference.Value, w.Difference.Value}, {got.Difference.Low, w.Difference.Low},
+			{got.Difference.High, w.Difference.High}, {got.T, w.T},
 			{got.Freedom, w.Freedom}, {got.P, w.P}} {
 			if math.Abs(pair[0]-pair[1]) > 1e-9 {
 				t.Errorf("%s: %+v, want %+v", name, got, w)
@@ -227,7 +232,7 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("a group with itself: %+v, %v", same, err)
 	}
 	if apart, err := CompareSeeds(runs("x", 0.5, 0.5), runs("y", 0.25, 0.25), recall); err != nil || apart.P != 0 ||
-		!math.IsInf(apart.T, 1) || apart.Low != 0.25 {
+		!math.IsInf(apart.T, 1) || apart.Difference.Low != 0.25 {
 		t.Errorf("without spread: %+v, %v", apart, err)
 	}
 	for _, few := range [][]*Result{nil, b[:1], runs("z", 0.5, math.Inf(-1))} {

@@ -123,7 +123,7 @@ func bestClaims() []Claim {
 						}
 					}
 				}
-				wrong := figures.WronglyBold(five)
+				wrong := BoldErrors(five)
 				var what []string
 				for _, m := range wrong {
 					name := m.Cell.Method

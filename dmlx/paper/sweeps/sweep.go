@@ -1,0 +1,209 @@
+// Package sweeps analyzes the sweeps of the learning rate, the paper's Tables 6 to 8 and our runs beside them.
+//
+// It selects a rate for each rule in two ways: by test recall, as the paper does, and by the recall on training classes
+// that were held out. It then computes how much the first selection flatters, how much recall other rates lose, and
+// whether the paper's statements on the rates hold. Package figures draws the results.
+package sweeps
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Point is one rule at one learning rate on one data set: Recall@1 in percent.
+type Point struct {
+	Rule  string // Direction, pair weight and triplet weight: "cos/con/con".
+	Data  string // Our data set.
+	Paper string // The paper's data set in the same role; empty if there is none.
+	LR    float64
+	// Test is on the test classes, HeldOut on training classes that were held out, both from the same runs.
+	// [figures.Missing] stands for a point without a run.
+	Test, HeldOut stats.Mean
+}
+
+// part is one of the three parts of a rule.
+type part struct {
+	at    int // Its position in the name of a rule.
+	title string
+	label func(name string) figures.Markup
+}
+
+var (
+	direction     = &part{0, "Direction", figures.DirectionLabel}
+	pairWeight    = &part{1, "PairWeight", figures.PairLabel}
+	tripletWeight = &part{2, "TripletWeight", figures.TripletLabel}
+)
+
+// kind describes one of the paper's sweeps.
+type kind struct {
+	table        string
+	number, main int   // The numbers of its table, and of the table that has the recall at the best rates.
+	rows, blocks *part // The part that the rows vary, and the one that the blocks of rows vary, or nil.
+	compared     string
+	tint         color.NRGBA
+	statements   []statement
+}
+
+var kinds = []kind{
+	{"table6", 6, 2, direction, nil, "gradient directions", figures.Red, directionStatements},
+	{"table7", 7, 3, pairWeight, direction, "pair weights", figures.LeafGreen, pairStatements},
+	{"table8", 8, 4, tripletWeight, pairWeight, "triplet weights", figures.BrightSky, tripletStatements},
+}
+
+// Sweep holds our sweep beside one of the paper's. The rates of the two are on different scales. The shapes of the
+// curves, in factors of the rate, can be compared.
+type Sweep struct {
+	kind kind
+	sets []figures.SweepSet
+	rows []row // Rows of one block are adjacent.
+}
+
+// row holds the curves of a rule by data set.
+type row struct {
+	rule, name, block string
+	ours, theirs      []Curve
+	main              []stats.Mean // From the paper's table of the best rates, for rules that its sweep leaves out.
+}
+
+// Read returns the sweep "table6" of the directions, "table7" of the pair weights or "table8" of the triplet weights.
+// Rows and data sets keep the order of the points. A point without a run counts too: its curve has no best rate yet.
+// Read returns an error for another table, for duplicate points, and for a learning rate that is not positive.
+func Read(table string, points []Point) (*Sweep, error) {
+	var names []string
+	for _, k := range kinds {
+		if k.table == table {
+			s := &Sweep{kind: k}
+			if err := s.fill(points); err != nil {
+				return nil, fmt.Errorf("%s: %w", table, err)
+			}
+			return s, nil
+		}
+		names = append(names, k.table)
+	}
+	return nil, fmt.Errorf("no sweep %q: want one of %s", table, strings.Join(names, ", "))
+}
+
+func (s *Sweep) fill(points []Point) error {
+	if len(points) == 0 {
+		return errors.New("there are no results")
+	}
+	set := func(p Point) int {
+		return slices.IndexFunc(s.sets, func(set figures.SweepSet) bool { return set.Data == p.Data })
+	}
+	for _, p := range points {
+		switch i := set(p); {
+		case i < 0:
+			s.sets = append(s.sets, figures.SweepSet{Data: p.Data, Paper: p.Paper})
+		case s.sets[i].Paper != p.Paper:
+			return fmt.Errorf("%s stands beside %q and beside %q: want one of the paper's data sets", p.Data,
+				s.sets[i].Paper, p.Paper)
+		}
+	}
+	var blocks []string
+	for _, p := range points {
+		if !(p.LR > 0) || math.IsInf(p.LR, 0) {
+			return fmt.Errorf("%s on %s has the learning rate %v; want a positive number", p.Rule, p.Data, p.LR)
+		}
+		at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == p.Rule })
+		if at < 0 {
+			r, err := s.newRow(p.Rule)
+			if err != nil {
+				return err
+			}
+			at = len(s.rows)
+			s.rows, blocks = append(s.rows, r), append(blocks, r.block)
+		}
+		curve := &s.rows[at].ours[set(p)]
+		k, found := slices.BinarySearchFunc(*curve, p.LR, func(v Value, lr float64) int { return cmp.Compare(v.LR, lr) })
+		if found {
+			return fmt.Errorf("%s on %s is there twice at the learning rate %g", p.Rule, p.Data, p.LR)
+		}
+		*curve = slices.Insert(*curve, k, Value{p.LR, p.Test, p.HeldOut})
+	}
+	slices.SortStableFunc(s.rows, func(a, b row) int {
+		return cmp.Compare(slices.Index(blocks, a.block), slices.Index(blocks, b.block))
+	})
+	return nil
+}
+
+// newRow returns the row of a rule with the paper's curves, and with empty ones for ours.
+func (s *Sweep) newRow(rule string) (row, error) {
+	parts := strings.Split(rule, "/")
+	if len(parts) != 3 {
+		return row{}, fmt.Errorf("rule %q: want direction/pair/triplet", rule)
+	}
+	r := row{rule: rule, name: parts[s.kind.rows.at], ours: make([]Curve, len(s.sets))}
+	if s.kind.blocks != nil {
+		r.block = parts[s.kind.blocks.at]
+	}
+	swept, err := figures.PaperResults(s.kind.number)
+	if err != nil {
+		return row{}, err
+	}
+	main, err := figures.PaperResults(s.kind.main)
+	if err != nil {
+		return row{}, err
+	}
+	for _, set := range s.sets {
+		is := func(p figures.PaperResult) bool {
+			return set.Paper != "" && p.Dataset == set.Paper && p.Direction+"/"+p.Pair+"/"+p.Triplet == rule
+		}
+		var curve Curve
+		for _, p := range swept {
+			if is(p) {
+				curve = append(curve, Value{p.LR, p.Score(), figures.Missing})
+			}
+		}
+		slices.SortFunc(curve, func(a, b Value) int { return cmp.Compare(a.LR, b.LR) })
+		best := figures.Missing
+		if i := slices.IndexFunc(main, is); i >= 0 {
+			best = main[i].Score()
+		}
+		r.theirs, r.main = append(r.theirs, curve), append(r.main, best)
+	}
+	return r, nil
+}
+
+// Figures returns the tables and pictures of the sweep.
+func (s *Sweep) Figures(provenance string) (*figures.Sweep, error) {
+	d := figures.SweepData{Number: s.kind.number, Compared: s.kind.compared, Tint: s.kind.tint,
+		RowTitle: s.kind.rows.title, Sets: s.sets, Statements: s.statements(), Provenance: provenance}
+	if s.kind.blocks != nil {
+		d.BlockTitle = s.kind.blocks.title
+	}
+	choices := make([][]figures.SweepChoice, len(s.sets))
+	for set := range s.sets {
+		choices[set] = s.choices(set)
+		d.Notes = append(d.Notes, s.notes(set, choices[set])...)
+	}
+	for i, r := range s.rows {
+		out := figures.SweepRow{Rule: r.rule, Label: s.kind.rows.label(r.name)}
+		if s.kind.blocks != nil {
+			out.Block = s.kind.blocks.label(r.block)
+		}
+		for set := range s.sets {
+			out.Cells = append(out.Cells, figures.SweepCell{Ours: r.ours[set].draw(), Theirs: r.theirs[set].draw(),
+				Choice: choices[set][i]})
+		}
+		d.Rows = append(d.Rows, out)
+	}
+	return figures.DrawSweep(d)
+}
+
+// draw returns the curve for package figures.
+func (c Curve) draw() figures.RateCurve {
+	out := figures.RateCurve{Best: c.Best(), BestHeldOut: c.BestHeldOut(), Half: c.Drop(0.5), Twice: c.Drop(2),
+		Worst: c.Spread()}
+	for _, v := range c {
+		out.Points = append(out.Points, figures.RatePoint{LR: v.LR, Recall: v.Test})
+	}
+	return out
+}
