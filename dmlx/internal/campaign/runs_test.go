@@ -125,7 +125,18 @@ func fullDisk(t *try) {
 	s := pick(t, t.specs)
 	mount := filepath.Join(t.dir, "disk")
 	t.must(os.MkdirAll(mount, 0o755))
-	store, room := filepath.Join(mount, "runs"), 16+t.Int64N(400) // In kB.
+	store := filepath.Join(mount, "runs")
+	room := 0 // In kB: for a part of what is to be written, or just enough.
+	for _, file := range t.filesIn(filepath.Join(t.store, s.hash)) {
+		info, err := os.Stat(file)
+		t.must(err)
+		room += 4 * int((info.Size()+4095)/4096)
+	}
+	kind := pick(t, []string{"train", "train", "export", "import"})
+	if kind != "train" { // All runs.
+		room *= len(t.specs)
+	}
+	room = 16 + t.IntN(room*3/2)
 	var short func(*exec.Cmd)
 	more := func() {}
 	if os.Geteuid() == 0 && syscall.Mount("campaign", mount, "tmpfs", 0, fmt.Sprintf("size=%dk", room)) == nil {
@@ -138,7 +149,6 @@ func fullDisk(t *try) {
 			cmd.Path, cmd.Err = "/bin/bash", nil
 		}
 	}
-	kind := pick(t, []string{"train", "train", "export", "import"})
 	out := filepath.Join(mount, "runs.tar")
 	args := map[string][]string{
 		"train":  t.with(store, s.args...),

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -367,11 +368,12 @@ func evilArchive(t *try) {
 		k := t.IntN(len(entries))
 		e := &entries[k]
 		run := &x.Runs[t.IntN(len(x.Runs))]
-		escape := pick(t, []string{"../../canary/secret", escaped, run.Hash + "/../../canary/secret",
-			run.Hash + "/../evil", "../canary/new", run.Hash + "/triplets/../../../canary/secret", "./x",
-			run.Hash + "//result.json", "..", run.Hash, ".locks/" + run.Hash, ".slurm/20260101-000000-abcd/manifest.json",
-			run.Hash + "/.spec.json1",
-			run.Hash + "/triplets/epoch-001.npy\x00x", run.Hash + "\\..\\x"})
+		escape := pick(t, []string{escaped, "./x", "..", run.Hash, ".locks/" + run.Hash, run.Hash + "//result.json",
+			".slurm/20260101-000000-abcd/manifest.json", run.Hash + "/.spec.json1", run.Hash + "\\..\\x",
+			run.Hash + "/triplets/epoch-001.npy\x00x"})
+		if t.IntN(2) == 0 {
+			escape = strings.Repeat("../", 1+t.IntN(4)) + pick(t, []string{"canary/secret", "canary/new", "runs/evil", "evil"})
+		}
 		list := func(name string, content []byte) {
 			sum := sha256.Sum256(content)
 			f := file{strings.TrimPrefix(name, run.Hash+"/"), int64(len(content)), hex.EncodeToString(sum[:])}
@@ -381,11 +383,8 @@ func evilArchive(t *try) {
 		}
 		switch kind {
 		case "escape":
-			if t.IntN(2) == 0 {
-				e.Name = escape
-			} else {
-				entries = append(entries, entry{tar.Header{Name: escape, Size: 4, Mode: 0o644}, []byte("evil")})
-			}
+			within := pick(t, []string{escape, run.Hash + "/" + escape, path.Join(run.Hash, escape)})
+			entries = append(entries, entry{tar.Header{Name: within, Size: 4, Mode: 0o644}, []byte("evil")})
 			list(escape, []byte("evil"))
 		case "link":
 			h := tar.Header{Name: pick(t, []string{run.Hash, run.Hash + "/triplets", run.Hash + "/metrics.jsonl", escape}),
@@ -489,9 +488,9 @@ func evilArchive(t *try) {
 	t.imported(archive, "an evil archive: "+strings.Join(what, ", "))
 	unharmed(strings.Join(what, ", "))
 	store := filepath.Join(t.dir, "runs")
-	for _, path := range []string{escaped, filepath.Join(t.dir, "evil"), filepath.Join(store, "evil")} {
-		if exists(path) {
-			t.fail(&t.Escapes, "%s: an archive wrote %s", what, path)
+	for _, place := range []string{escaped, filepath.Join(t.dir, "evil"), filepath.Join(store, "evil")} {
+		if exists(place) {
+			t.fail(&t.Escapes, "%s: an archive wrote %s", what, place)
 		}
 	}
 	entriesThere, _ := os.ReadDir(store)
