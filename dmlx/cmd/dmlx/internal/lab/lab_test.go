@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -602,6 +603,23 @@ func checkEnded(t *testing.T, pids string) {
 				t.Errorf("left behind: process %d", pid)
 				break
 			}
+		}
+	}
+}
+
+// The packages that the first cells import are there: they are named in text, which no compiler reads.
+func TestWarmupImports(t *testing.T) {
+	raw, err := os.ReadFile("warmup.ipynb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`github\.com/gradient-surgery/dml/([a-z/]+)`).FindAllSubmatch(raw, -1)
+	if len(found) < 4 {
+		t.Fatalf("%d imports, want at least 4", len(found))
+	}
+	for _, m := range found {
+		if _, err := os.Stat(filepath.Join("../../../../..", string(m[1]))); err != nil {
+			t.Error(err)
 		}
 	}
 }

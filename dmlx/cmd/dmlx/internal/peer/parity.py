@@ -302,7 +302,7 @@ def main():
     p.add_argument("--backends", default="xla,go:ops_sequential", help="values of GOMLX_BACKEND (default: %(default)s)")
     p.add_argument("--arch", default="resnet18,small", help="networks (default: %(default)s)")
     p.add_argument("--steps", type=int, default=10)
-    p.add_argument("--fixture", metavar="FILE", help="write the fixture of dmlx/experiment's test and end")
+    p.add_argument("--fixture", metavar="FILE", help="write the fixture of dmlx/train's test and end")
     o = p.parse_args()
     if o.fixture:
         Path(o.fixture).write_text(json.dumps(fixture()) + "\n")
