@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -100,7 +99,7 @@ func (s *Store) histograms(spec Spec) (p *Histograms, result *Result, err error)
 		return nil, nil, err
 	}
 	path := filepath.Join(s.Path(result.Hash), histogramsFile)
-	raw, err := os.ReadFile(path)
+	raw, err := durable.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, result, nil
 	} else if err != nil {
@@ -334,7 +333,7 @@ func (s *Store) lastWeights(r *Result) ([]byte, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("the checkpoint in %s %w; %s", dir, err, again)
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, train.CheckpointDir, filepath.Base(c.Weights)))
+	raw, err := durable.ReadFile(filepath.Join(dir, train.CheckpointDir, filepath.Base(c.Weights)))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the weights of the checkpoint: %w; %s", err, again)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +21,7 @@ func (s *Store) Metrics(hash string) ([]train.Epoch, error) {
 	if err := durable.NoLink(s.Dir, filepath.Join(hash, train.MetricsFile)); err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(s.Path(hash), train.MetricsFile))
+	raw, err := durable.ReadFile(filepath.Join(s.Path(hash), train.MetricsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

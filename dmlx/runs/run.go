@@ -127,7 +127,7 @@ func checkDirectory(dir, hash string) error {
 	if _, err := listFiles(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, specFile))
+	raw, err := durable.ReadFile(filepath.Join(dir, specFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, train.CheckpointDir, train.CheckpointFile)); err == nil {
 			return &unusable{fmt.Errorf("contains a checkpoint but no %s", specFile)}

@@ -281,3 +281,18 @@ func TestLeftoversOfKills(t *testing.T) {
 		}
 	}
 }
+
+// The epochs of an unfinished run are read from a file alone: from a pipe in its place they would be waited for, for ever.
+func TestMetricsOfAPipe(t *testing.T) {
+	s, _ := testStore(t)
+	hash := tiny().Hash()
+	if err := os.MkdirAll(s.Path(hash), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("mkfifo", filepath.Join(s.Path(hash), train.MetricsFile)).Run(); err != nil {
+		t.Skip("no pipes here:", err)
+	}
+	if _, err := s.Metrics(hash); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
+	}
+}

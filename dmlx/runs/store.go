@@ -198,7 +198,7 @@ func (s *Store) readSummary(hash string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(s.Path(hash), resultFile))
+	raw, err := durable.ReadFile(filepath.Join(s.Path(hash), resultFile))
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 	case err == nil:
 		e.Result, e.Spec = r, r.Spec
 	case errors.Is(err, fs.ErrNotExist):
-		raw, err := os.ReadFile(filepath.Join(s.Path(hash), specFile))
+		raw, err := durable.ReadFile(filepath.Join(s.Path(hash), specFile))
 		if err == nil {
 			err = json.Unmarshal(raw, &e.Spec)
 		}

@@ -59,7 +59,7 @@ const (
 // ReadCheckpoint reads the checkpoint of the training in a folder. The error is [fs.ErrNotExist] without one; other
 // errors say what is damaged, to follow the name of a file. It does not read the weights.
 func ReadCheckpoint(dir string) (*Checkpoint, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, CheckpointDir, CheckpointFile))
+	raw, err := durable.ReadFile(filepath.Join(dir, CheckpointDir, CheckpointFile))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (s *session) load(want Checkpoint) error {
 	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > s.Epochs:
 		return errors.New("is damaged: its number of epochs is wrong")
 	}
-	raw, err := os.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(c.Weights)))
+	raw, err := durable.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(c.Weights)))
 	if err != nil {
 		return fmt.Errorf("is damaged: %v", err) // Not wrapped: fs.ErrNotExist would mean that there is no checkpoint.
 	}

@@ -1,12 +1,14 @@
 package durable
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // SetAside renames a damaged file or folder, as [MoveAside] does, and warns in one line if warn is not nil. why
@@ -34,6 +36,27 @@ func MoveAside(path, why string) (to string, err error) {
 	}
 }
 
+// ReadFile reads a regular file, as [os.ReadFile] does. Anything else is an error: a pipe or a device that a stranger put
+// in a file's place would block the reader for ever, or never end.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // A pipe opens at once.
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	raw := make([]byte, 0, info.Size()+1)
+	buffer := bytes.NewBuffer(raw)
+	_, err = buffer.ReadFrom(f)
+	return buffer.Bytes(), err
+}
+
 // WriteJSON writes a value as indented JSON by [WriteFile].
 func WriteJSON(path string, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
@@ -45,7 +68,7 @@ func WriteJSON(path string, v any) error {
 
 // FileSum returns the SHA-256 of a file in hexadecimal digits.
 func FileSum(path string) (string, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := ReadFile(path)
 	if err != nil {
 		return "", err
 	}
