@@ -282,7 +282,7 @@ func TestLeftoversOfKills(t *testing.T) {
 	}
 }
 
-// The epochs of an unfinished run are read from a file alone: from a pipe in its place they would be waited for, for ever.
+// The epochs of an unfinished run are read from a regular file alone: a pipe in its place would never answer.
 func TestMetricsOfAPipe(t *testing.T) {
 	s, _ := testStore(t)
 	hash := tiny().Hash()
