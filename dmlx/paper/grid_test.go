@@ -121,7 +121,8 @@ func TestGridReportOfLittle(t *testing.T) {
 		out := renderGrid(t, r)
 		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") ||
 			!strings.Contains(out["anova"], "analysis of variance: ") ||
-			!strings.Contains(out["effects"], "no data set, want at least one") || !strings.Contains(out["effects"], "Not to be had") {
+			!strings.Contains(out["effects"], "no data set, want at least one") ||
+			!strings.Contains(out["effects"], "Not to be had") {
 			t.Errorf("%s: %v", name, out)
 		}
 	}
