@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: progress.New(stderr), warned: new(sync.Map)}
 	root := newRoot(a)
 	root.SetArgs(args)
-	err := presets.WithCommand(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
 	a.line.End()
 	if err == nil {
 		err = out.err
