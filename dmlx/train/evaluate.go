@@ -11,15 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -42,6 +40,7 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 		}
 	}
 	out.Seconds = s.state.Seconds + time.Since(s.started).Seconds()
+	out.Devices = s.state.withDevices(s.trainer.DeviceCount())
 	for name, sum := range s.state.Triplets { // The sums of the checkpoint, so that a file changed since then is detected.
 		out.Files[filepath.FromSlash(name)] = sum
 	}
@@ -90,14 +89,14 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 				Embedded: done, Images: total})
 		}
 	}
-	queries, err := s.embedAndWrite(ctx, e.exec, s.Set.Test, EmbeddingsFile, LabelsFile, embedded)
+	queries, err := s.embedAndWrite(ctx, e, s.Set.Test, EmbeddingsFile, LabelsFile, embedded)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
 	if s.Set.Gallery != nil {
-		gallery, err = s.embedAndWrite(ctx, e.exec, s.Set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
+		gallery, err = s.embedAndWrite(ctx, e, s.Set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
 		if err != nil {
 			return err
 		}
@@ -105,7 +104,7 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	}
 	var held *retrieval.Embeddings
 	if len(s.heldOut) > 0 {
-		if held, err = embedImages(ctx, s.trainer.Backend, e.exec, s.Set, s.Set.Train, images, s.Dim, embedded); err != nil {
+		if held, err = embedImages(ctx, e, s.Set, s.Set.Train, images, s.Dim, embedded); err != nil {
 			return err
 		}
 	}
@@ -152,9 +151,9 @@ func checkFinite(e *retrieval.Embeddings, what string) error {
 
 // embedAndWrite embeds all images of a split and writes their embeddings and labels.
 func (s *session) embedAndWrite(
-	ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int),
+	ctx context.Context, step *compiledStep, im *datasets.Images, file, labels string, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, s.trainer.Backend, exec, s.Set, im, s.Dim, embedded)
+	e, err := embedAll(ctx, step, s.Set, im, s.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +182,7 @@ func (t *Trainer) Embed(
 	var embedded *retrieval.Embeddings
 	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
 	if err == nil {
-		embedded, err = embedImages(ctx, t.Backend, e.exec, set, im, images, c.Dim, nil)
+		embedded, err = embedImages(ctx, e, set, im, images, c.Dim, nil)
 	}
 	if err != nil {
 		e.free()
@@ -193,27 +192,26 @@ func (t *Trainer) Embed(
 	return embedded, checkFinite(embedded, "training")
 }
 
-// embedRows is the number of images that are embedded at once. It is fixed so that one compiled graph serves all
-// sets.
+// embedRows is the number of images that are embedded at once, rounded up to a multiple of the devices. It is fixed so
+// that one compiled graph serves all sets.
 const embedRows = 128
 
-// embedAll embeds all images of a split. exec maps pixels and colors to embeddings [embedRows, dim]. embedded, if not
-// nil, is called with the number of images after each batch.
+// embedAll embeds all images of a split by the step of [Trainer.evaluationStep]. embedded, if not nil, is called with
+// the number of images after each batch.
 func embedAll(
-	ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int,
-	embedded func(n int),
+	ctx context.Context, step *compiledStep, set *datasets.Set, im *datasets.Images, dim int, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
 	all := make([]int, im.N)
 	for i := range all {
 		all[i] = i
 	}
-	return embedImages(ctx, b, exec, set, im, all, dim, embedded)
+	return embedImages(ctx, step, set, im, all, dim, embedded)
 }
 
 // embedImages is embedAll for the images with the given indices.
 func embedImages(
-	ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int,
-	dim int, embedded func(n int),
+	ctx context.Context, step *compiledStep, set *datasets.Set, im *datasets.Images, images []int, dim int,
+	embedded func(n int),
 ) (*retrieval.Embeddings, error) {
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
 	for _, i := range images {
@@ -221,8 +219,10 @@ func embedImages(
 	}
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	colors := colorScale(set)
-	for batch := range prefetch(copying, inBatches(b, im, images), deviceBatch.free) {
+	devices := step.mesh.Size()
+	rows := (embedRows + devices - 1) / devices * devices
+	colors := step.mesh.Replicate(colorScale(set))
+	for batch := range prefetch(copying, step.inBatches(rows, im, images), deviceBatch.free) {
 		if ctx.Err() != nil {
 			batch.free()
 			break
@@ -230,16 +230,16 @@ func embedImages(
 		if batch.err != nil {
 			return nil, batch.err
 		}
-		out, err := exec.Call1(batch.images[0], colors)
+		out, err := step.mesh.Call(step.exec, batch.images[0], colors)
 		batch.free()
 		if err != nil {
 			return nil, err
 		}
-		values, err := tensors.CopyFlatData[float32](out)
-		if err := errors.Join(err, out.FinalizeAll()); err != nil {
+		values, err := mesh.TakeRows(out[0])
+		if err != nil {
 			return nil, err
 		}
-		count := min(embedRows, len(images)-len(e.Values)/dim)
+		count := min(rows, len(images)-len(e.Values)/dim)
 		e.Values = append(e.Values, values[:count*dim]...)
 		if embedded != nil {
 			embedded(count)
@@ -251,18 +251,18 @@ func embedImages(
 	return e, nil
 }
 
-// inBatches copies images to the device, [embedRows] at a time. The last batch is filled up with images of the batch
-// before or black ones, whose embeddings the caller ignores.
-func inBatches(b compute.Backend, im *datasets.Images, images []int) iter.Seq[deviceBatch] {
+// inBatches copies images to the devices, a number of rows at a time. The last batch is filled up with images of the
+// batch before or black ones, whose embeddings the caller ignores.
+func (e *compiledStep) inBatches(rows int, im *datasets.Images, images []int) iter.Seq[deviceBatch] {
 	return func(yield func(deviceBatch) bool) {
 		one := im.Size * im.Size * 3
-		pixels := make([]uint8, embedRows*one)
-		for some := range slices.Chunk(images, embedRows) {
+		pixels := make([]uint8, rows*one)
+		for some := range slices.Chunk(images, rows) {
 			for k, i := range some {
 				copy(pixels[k*one:], im.At(i))
 			}
-			x, err := tensors.FromRaw(b, 0, shapes.Make(dtypes.Uint8, embedRows, im.Size, im.Size, 3), pixels)
-			if !yield(deviceBatch{images: []*tensors.Tensor{x}, err: err}) {
+			x, err := e.mesh.CopyRows(e.key.backend, shapes.Make(dtypes.Uint8, rows, im.Size, im.Size, 3), pixels)
+			if !yield(deviceBatch{images: []mesh.Value{x}, err: err}) {
 				return
 			}
 		}

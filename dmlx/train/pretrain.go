@@ -199,13 +199,14 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 		return 0, errs.Error(err)
 	}
 	defer exec.Finalize()
-	queries, err := embedAll(ctx, choice.Backend, exec, set, set.Test, arch.Width(), nil)
+	step := &compiledStep{key: stepKey{backend: choice.Backend}, exec: exec}
+	queries, err := embedAll(ctx, step, set, set.Test, arch.Width(), nil)
 	if err != nil {
 		return 0, errs.Error(err)
 	}
 	var gallery *retrieval.Embeddings
 	if set.Gallery != nil {
-		if gallery, err = embedAll(ctx, choice.Backend, exec, set, set.Gallery, arch.Width(), nil); err != nil {
+		if gallery, err = embedAll(ctx, step, set, set.Gallery, arch.Width(), nil); err != nil {
 			return 0, errs.Error(err)
 		}
 	}

@@ -12,20 +12,20 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], the
 // colors as [colorScale] returns them, and the learning rate, a scalar. A loss with proxies also takes their learning
-// rate, and a miner that samples takes noise [B, B]. The caller keeps the tensors.
+// rate, and a miner that samples takes noise [B, B]. All but the images are replicated. The caller keeps the tensors.
 type stepValues struct {
-	images                         []*tensors.Tensor
-	labels                         []int32
-	colors, rate, proxyRate, noise *tensors.Tensor
+	images                                 []mesh.Value
+	labels, colors, rate, proxyRate, noise mesh.Value
 }
 
 // batchValues returns the values of [batchInputs], in their order.
-func (v stepValues) batchValues(obj objective) []any {
-	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
+func (v stepValues) batchValues(obj objective) []mesh.Value {
+	in := []mesh.Value{v.labels}
 	if obj.proxies > 0 {
 		in = append(in, v.proxyRate)
 	}
@@ -42,21 +42,21 @@ func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
 	if e.microBatches != nil {
 		return e.microBatches.run(e.objective, v)
 	}
-	return e.exec.Call1(append([]any{v.images[0], v.colors, v.rate}, v.batchValues(e.objective)...)...)
+	return e.mesh.Call1(e.exec, append([]mesh.Value{v.images[0], v.colors, v.rate}, v.batchValues(e.objective)...)...)
 }
 
-// upload copies the pixels of a batch to the device: uint8 [B, size, size, 3], in one tensor or one for each
+// upload copies the pixels of a batch to the devices: uint8 [B, size, size, 3], as one value or one for each
 // micro-batch. It may be called while a step runs. go-xla waits for the end of each step, so a copy between two steps
 // would leave a GPU idle.
-func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
+func (e *compiledStep) upload(b batch, size int) ([]mesh.Value, error) {
 	n := len(b.labels)
 	if e.microBatches != nil {
 		n = e.microBatches.size
 	}
 	shape := shapes.Make(dtypes.Uint8, n, size, size, 3)
-	var images []*tensors.Tensor
+	var images []mesh.Value
 	for pixels := range slices.Chunk(b.pixels, shape.Size()) {
-		x, err := tensors.FromRaw(e.key.backend, 0, shape, pixels)
+		x, err := e.mesh.CopyRows(e.key.backend, shape, pixels)
 		if err != nil {
 			free(images)
 			return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // Training describes one training: the config, the images, and the folder of its files.
@@ -81,6 +82,9 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
 		return nil, err
 	}
+	if err := s.Config.FitsDevices(t.DeviceCount()); err != nil {
+		return nil, err
+	}
 	s.step, err = t.trainingStep(s.Config, s.objective)
 	return s, err
 }
@@ -102,11 +106,12 @@ func (s *session) train(ctx context.Context) error {
 	defer cancel()
 	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
 	var pace pace
-	colors := colorScale(s.Set)
+	replicate := s.step.mesh.Replicate
+	colors := replicate(colorScale(s.Set))
 	for epoch := s.state.Epoch; epoch < s.Epochs && s.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= s.Epochs-tracedEpochs}
-		rate := tensors.FromScalar(float32(s.Rate(epoch)))
-		proxyRate := tensors.FromScalar(float32(s.proxyRate(epoch)))
+		rate := replicate(tensors.FromScalar(float32(s.Rate(epoch))))
+		proxyRate := replicate(tensors.FromScalar(float32(s.proxyRate(epoch))))
 		var pending *tensors.Tensor
 		for i := range s.StepsPerEpoch {
 			b, more := <-batches // Closed when ctx is done.
@@ -116,9 +121,10 @@ func (s *session) train(ctx context.Context) error {
 			if b.err != nil {
 				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
 			}
-			v := stepValues{images: b.images, labels: b.labels, colors: colors, rate: rate, proxyRate: proxyRate}
+			v := stepValues{images: b.images, colors: colors, rate: rate, proxyRate: proxyRate}
+			v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
 			if s.objective.noise {
-				v.noise = minerNoise(len(b.labels), epoch*s.StepsPerEpoch+i, s.Seed)
+				v.noise = replicate(minerNoise(len(b.labels), epoch*s.StepsPerEpoch+i, s.Seed))
 			}
 			out, err := s.step.run(v)
 			b.free()
@@ -155,7 +161,7 @@ func (s *session) readBatch(step int) batch {
 	return b
 }
 
-// prepare returns the batches of the steps from … to−1 on the device. One goroutine reads images and another copies
+// prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
 // them; both end with ctx.
 func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch {
 	read := prefetch(ctx, func(yield func(batch) bool) {
@@ -174,7 +180,7 @@ func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch 
 
 // deviceBatch is a batch on the device, or the error of copying it.
 type deviceBatch struct {
-	images []*tensors.Tensor // See [compiledStep.upload].
+	images []mesh.Value // See [compiledStep.upload].
 	labels []int32
 	err    error
 }
