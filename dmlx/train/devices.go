@@ -70,8 +70,12 @@ func (c Config) FitsDevices(n int) error {
 			fit = append(fit, fmt.Sprint(d))
 		}
 	}
+	list := strings.Join(fit, ", ")
+	if last := len(fit) - 1; last > 0 {
+		list = strings.Join(fit[:last], ", ") + " or " + fit[last]
+	}
 	return fmt.Errorf("%s of %d images cannot be divided evenly among %d devices: use %s devices, or %s of a multiple of %d",
-		what, rows, n, strings.Join(fit, ", "), what, n)
+		what, rows, n, list, what, n)
 }
 
 // withDevices returns Devices of a training that goes on with n devices.

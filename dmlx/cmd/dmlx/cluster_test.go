@@ -66,7 +66,7 @@ func TestDevicesOnSlurm(t *testing.T) {
 		}
 	}
 	args[len(args)-1] = "3"
-	if code, _, err := invoke(t, args...); !failed(code) || !strings.Contains(err, "use 1, 2 devices") {
+	if code, _, err := invoke(t, args...); !failed(code) || !strings.Contains(err, "use 1 or 2 devices") {
 		t.Errorf("%d %q", code, err)
 	}
 }

@@ -140,17 +140,11 @@ var turn sync.Mutex
 // Call runs an exec and returns its outputs.
 func (m *Mesh) Call(exec *model.Exec, inputs ...Value) ([]Value, error) {
 	n := m.Size()
-	arguments := make([]any, 0, n*len(inputs)) // All inputs of the first device, then all of the next one.
-	for d := range n {
-		for _, v := range inputs {
-			arguments = append(arguments, v[d])
-		}
-	}
 	if n > 1 {
 		turn.Lock()
 		defer turn.Unlock()
 	}
-	flat, err := exec.Call(arguments...)
+	flat, err := exec.Call(m.Arguments(inputs...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +155,17 @@ func (m *Mesh) Call(exec *model.Exec, inputs ...Value) ([]Value, error) {
 		}
 	}
 	return outputs, nil
+}
+
+// Arguments returns the arguments that an exec takes: all inputs of the first device, then all of the next one.
+func (m *Mesh) Arguments(inputs ...Value) []any {
+	out := make([]any, 0, m.Size()*len(inputs))
+	for d := range m.Size() {
+		for _, v := range inputs {
+			out = append(out, v[d])
+		}
+	}
+	return out
 }
 
 // Call1 is Call for an exec with one replicated output, of which it returns the tensor of the first device.
