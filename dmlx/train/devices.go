@@ -12,8 +12,8 @@ import (
 const AllDevices = -1
 
 // OnDevices returns a trainer that divides the rows of each batch evenly among the first n devices of the backend, and
-// the images of an evaluation as well. Weights are replicated. Triplets, pairs, proxies, miners and batch statistics are
-// those of the whole batch, as on one device: n changes the rounding and nothing else. n = 0 returns t itself. The
+// the images of an evaluation as well. Weights are replicated. Triplets, pairs, proxies, miners and batch statistics
+// are those of the whole batch, as on one device: n changes the rounding and nothing else. n = 0 returns t itself. The
 // trainers share their compiled steps. The error tells how many devices there are if they are too few.
 func (t *Trainer) OnDevices(n int) (*Trainer, error) {
 	n, err := ResolveDevices(t.Choice, n)
@@ -74,8 +74,8 @@ func (c Config) FitsDevices(n int) error {
 	if last := len(fit) - 1; last > 0 {
 		list = strings.Join(fit[:last], ", ") + " or " + fit[last]
 	}
-	return fmt.Errorf("%s of %d images cannot be divided evenly among %d devices: use %s devices, or %s of a multiple of %d",
-		what, rows, n, list, what, n)
+	return fmt.Errorf("%s of %d images cannot be divided evenly among %d devices: use %s devices, or %s of a multiple "+
+		"of %d", what, rows, n, list, what, n)
 }
 
 // withDevices returns Devices of a training that goes on with n devices.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,9 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -71,7 +73,9 @@ func newEmbeddingBatch() (b embeddingBatch) {
 
 // gradients returns the gradients that objectives give to embeddings, to w, and to their proxies. A graph has many
 // objectives, since XLA takes a while for each graph.
-func gradients(t *testing.T, b compute.Backend, devices int, in embeddingBatch, objectives []objective) (out [][]float32) {
+func gradients(
+	t *testing.T, b compute.Backend, devices int, in embeddingBatch, objectives []objective,
+) (out [][]float32) {
 	t.Helper()
 	m, err := mesh.New(devices)
 	if err != nil {
@@ -104,7 +108,11 @@ func gradients(t *testing.T, b compute.Backend, devices int, in embeddingBatch, 
 			t.Fatal(err)
 		}
 		m.Shard(exec, []mesh.Layout{mesh.Rows, mesh.Replicated}, []mesh.Layout{mesh.Replicated})
-		x, err := m.CopyRows(b, tensors.FromFlatDataAndDimensions(in.x, opBatch, opDim).Shape(), unsafe.Slice((*byte)(unsafe.Pointer(&in.x[0])), 4*len(in.x)))
+		raw, err := binary.Append(nil, binary.NativeEndian, in.x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := m.CopyRows(b, shapes.Make(dtypes.Float32, opBatch, opDim), raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,8 +393,8 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, move
 	return out
 }
 
-// testResumeOnDevices stops a training on four devices, goes on with one, and then with two. The outcome says so, and the
-// weights end near those of one device. On one number of devices it ends with the same bits.
+// testResumeOnDevices stops a training on four devices, goes on with one, and then with two. The outcome says so, and
+// the weights end near those of one device. On one number of devices it ends with the same bits.
 func testResumeOnDevices(t *testing.T, trainer *Trainer) {
 	set, config := tinySet(t, 6), devicesConfig()
 	config.LR = 0.002 // Rounding of the first steps grows until the last one.
@@ -613,7 +621,8 @@ func TestTooManyDevices(t *testing.T) {
 		"micro-batches of 10 images cannot be divided evenly among 3 devices: use 1 or 2 devices": {3, 10},
 	} {
 		c.MicroBatch = fits.microBatch
-		if err := c.FitsDevices(fits.devices); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		err := c.FitsDevices(fits.devices)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", fits, err, want)
 		}
 	}
