@@ -56,6 +56,7 @@ type Config struct {
 	Memory
 
 	rule        *dmlx.Rule // Set by WithRule, since a custom rule cannot be parsed from its identity.
+	loss        *ownLoss   // Set by WithLossFunction.
 	model       *ownModel  // Set by WithModel.
 	weightsFile string     // Set by WithStart. Not stored: the digest identifies the file.
 }
