@@ -115,6 +115,21 @@ func (s Spec) WithLoss(loss, miner string) (out Spec, err error) {
 	return out, err
 }
 
+// WithLossFunction returns the spec with a loss of the user's own in place of its rule; see
+// [train.Config.WithLossFunction].
+func (s Spec) WithLossFunction(l train.LossFunction) (out Spec, err error) {
+	out = s
+	out.Config, err = s.Config.WithLossFunction(l)
+	return out, err
+}
+
+// WithModel returns the spec with a network of the user's own; see [train.Config.WithModel].
+func (s Spec) WithModel(m train.Model) (out Spec, err error) {
+	out = s
+	out.Config, err = s.Config.WithModel(m)
+	return out, err
+}
+
 // WithExchange returns the spec with parts of its loss exchanged; see [train.Config.WithExchange].
 func (s Spec) WithExchange(parts string) (out Spec, err error) {
 	out = s

@@ -20,7 +20,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
@@ -214,8 +213,8 @@ func TestTrainingOnDevices(t *testing.T) {
 	}
 	trainer := New(choice)
 	defer trainer.Close()
-	t.Run("steps", func(t *testing.T) { testStepsOnDevices(t, trainer) })
 	t.Run("resume", func(t *testing.T) { testResumeOnDevices(t, trainer) })
+	t.Run("steps", func(t *testing.T) { testStepsOnDevices(t, trainer) })
 }
 
 // devicesConfig returns a config whose batches of 16 images up to 16 devices can share.
@@ -229,18 +228,21 @@ func devicesConfig() Config {
 // control: one device again, with initial weights moved by 1e-7 of themselves, that is, by rounding. Of five seeds it
 // takes the medians: a ReLU, or a rounding to bf16, that falls on the other side makes a large difference of either.
 func testStepsOnDevices(t *testing.T, trainer *Trainer) {
-	set, base := tinySet(t, 6), devicesConfig()
+	data, base := Images(tinySet(t, 6)), devicesConfig()
 	custom := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairWeight{Name: "square",
 		Of: func(b *dmlx.Batch) (positive, negative *Node) { return Square(OneMinus(b.Sap)), Square(b.San) }}}
 	type testCase struct {
 		objective string // A rule, "custom", or "loss NAME, miner NAME".
 		memory    Memory
-		always    bool // Else only with allCases.
+		model     *Model // Of the user's own, which compiles faster than a backbone.
+		always    bool   // Else only with allCases.
 	}
+	own, dropout := perceptron([]int{16, 16, 3}, 12, 8, 0), perceptron([]int{16, 16, 3}, 12, 8, 0.2)
 	cases := []testCase{
-		{"cos-orth/lin-ms/cir", Memory{}, true},
-		{"loss proxy-anchor", Memory{MicroBatch: 8}, true},
-		{"custom", Memory{}, false},
+		{objective: "cos-orth/lin-ms/cir", always: true},
+		{objective: "loss proxy-anchor", model: &dropout, always: true},
+		{objective: "loss triplet, miner distance", memory: Memory{MicroBatch: 8}, model: &own, always: true},
+		{objective: "custom", model: &own, always: true},
 	}
 	for _, rule := range []string{"cos/con/con", "euc/euc/con", "cos/con/cos", "cos/lin/cir", "cos/sig/con",
 		"cos-orth/sig-ms/con", "cos/con/cos+sc1", "euc-orth/lin-ms/cir+sc2"} {
@@ -281,8 +283,13 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 			t.Fatal(err)
 		}
 		config.Memory = c.memory
+		if c.model != nil {
+			if config, err = config.WithModel(*c.model); err != nil {
+				t.Fatal(err)
+			}
+		}
 		counts := []int{4}
-		if c.memory == (Memory{}) {
+		if c.memory == (Memory{}) && (c.model == nil || allCases()) {
 			counts = []int{2, 4}
 		}
 		const seeds = 5
@@ -290,8 +297,8 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 		var control, apart = make([]float64, seeds), make(map[int][]float64)
 		for seed := range seeds {
 			config.Seed = uint64(seed + 1)
-			one[seed] = firstStep(t, trainer, config, set, 0)
-			control[seed] = one[seed].apart(firstStep(t, trainer, config, set, 1e-7))
+			one[seed] = firstStep(t, trainer, config, data, 0)
+			control[seed] = one[seed].apart(firstStep(t, trainer, config, data, 1e-7))
 		}
 		for _, n := range counts {
 			many, err := trainer.OnDevices(n)
@@ -300,13 +307,13 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 			}
 			for seed := range seeds {
 				config.Seed = uint64(seed + 1)
-				apart[n] = append(apart[n], one[seed].apart(firstStep(t, many, config, set, 0)))
+				apart[n] = append(apart[n], one[seed].apart(firstStep(t, many, config, data, 0)))
 			}
 		}
 		for _, n := range counts {
 			got, want := median(apart[n]), median(control)
-			t.Logf("%s %+v: %d devices %.1e (largest %.1e), control %.1e (largest %.1e)", c.objective, c.memory, n, got,
-				slices.Max(apart[n]), want, slices.Max(control))
+			t.Logf("%s %s%s %+v: %d devices %.1e (largest %.1e), control %.1e (largest %.1e)", c.objective, config.Arch, config.Model, c.memory, n,
+				got, slices.Max(apart[n]), want, slices.Max(control))
 			if !(got <= 4*want) {
 				t.Errorf("%s %+v: on %d devices the change of the weights is %.2g apart, on one with other rounding %.2g",
 					c.objective, c.memory, n, got, want)
@@ -340,9 +347,9 @@ func (a stepChange) apart(b stepChange) float64 {
 }
 
 // firstStep takes the first step of a training from its initial weights, moved by a share of themselves.
-func firstStep(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, move float64) (out stepChange) {
+func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float64) (out stepChange) {
 	t.Helper()
-	s, err := trainer.newSession(Training{Config: c, Set: set, Dir: t.TempDir()})
+	s, err := trainer.newSession(Training{Config: c, Data: data, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,14 +373,20 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, move
 		}
 		out.before = append(out.before, values...)
 	}
-	b := s.readBatch(0)
-	images, err := s.step.upload(b, set.Train.Size)
+	if err := s.step.reseed(c.Seed, 0); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.sampler.load(data.Train, s.classes, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := s.step.upload(b, data.Train.Shape())
 	if err != nil {
 		t.Fatal(err)
 	}
 	replicate := s.step.mesh.Replicate
 	in := stepValues{images: images, labels: replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels))),
-		colors: replicate(colorScale(set)), rate: replicate(tensors.FromScalar(float32(c.LR))),
+		affine: replicate(data.affine()), rate: replicate(tensors.FromScalar(float32(c.LR))),
 		proxyRate: replicate(tensors.FromScalar(float32(c.ProxyLR)))}
 	if s.objective.noise {
 		in.noise = replicate(minerNoise(len(b.labels), 0, c.Seed))
@@ -396,7 +409,7 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, move
 // testResumeOnDevices stops a training on four devices, goes on with one, and then with two. The outcome says so, and
 // the weights end near those of one device. On one number of devices it ends with the same bits.
 func testResumeOnDevices(t *testing.T, trainer *Trainer) {
-	set, config := tinySet(t, 6), devicesConfig()
+	data, config := Images(tinySet(t, 6)), devicesConfig()
 	config.LR = 0.002 // Rounding of the first steps grows until the last one.
 	// train trains an epoch on each number of devices in turn, and returns the change of the weights.
 	train := func(devices ...int) (out *Outcome, change stepChange) {
@@ -408,7 +421,7 @@ func testResumeOnDevices(t *testing.T, trainer *Trainer) {
 				t.Fatal(err)
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			training := Training{Config: config, ID: "tiny", Set: set, Dir: dir, Progress: func(p Progress) {
+			training := Training{Config: config, ID: "tiny", Data: data, Dir: dir, Progress: func(p Progress) {
 				if p.Epoch > epoch+1 && len(devices) > epoch+1 {
 					stop()
 				}
@@ -471,7 +484,7 @@ func testResumeOnDevices(t *testing.T, trainer *Trainer) {
 			}
 			c := config
 			c.Seed = uint64(seed)
-			_, err = on.Train(t.Context(), Training{Config: c, ID: "tiny", Set: set, Dir: t.TempDir()})
+			_, err = on.Train(t.Context(), Training{Config: c, ID: "tiny", Data: data, Dir: t.TempDir()})
 			return err
 		})
 	}
@@ -588,11 +601,12 @@ func compileOnDevices(t *testing.T, trainer *Trainer, batchSize, size, dim int, 
 		if err := backbone.Init(step.weights, backbone.ResNet18, dim, 1); err != nil {
 			t.Fatal(err)
 		}
-		images, err := step.upload(batch{make([]uint8, batchSize*size*size*3), make([]int32, batchSize)}, size)
+		images, err := step.upload(batch{make([]byte, batchSize*size*size*3), make([]int32, batchSize)},
+			shapes.Make(dtypes.Uint8, size, size, 3))
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := []mesh.Value{images[0], step.mesh.Replicate(colorScale(new(datasets.Set))),
+		in := []mesh.Value{images[0], step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]float32, 6), 2, 3)),
 			step.mesh.Replicate(tensors.FromScalar(float32(1))),
 			step.mesh.Replicate(tensors.FromFlatDataAndDimensions(make([]int32, batchSize), batchSize))}
 		if err := step.exec.PreCompile(step.mesh.Arguments(in...)...); err != nil {
