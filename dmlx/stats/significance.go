@@ -21,7 +21,7 @@ type Test struct {
 // variances (Welch 1947). It needs two runs of each.
 func Welch(a, b Mean) Test {
 	if a.N < 2 || b.N < 2 {
-		return untested(a.Mean - b.Mean)
+		return Untested(a.Mean - b.Mean)
 	}
 	va, vb := a.Std*a.Std/float64(a.N), b.Std*b.Std/float64(b.N)
 	freedom := float64(a.N + b.N - 2)
@@ -35,10 +35,16 @@ func Welch(a, b Mean) Test {
 // each other if each is of two runs that share their batches, and no two differences share any.
 func Paired(differences []float64) Test {
 	if len(differences) < 2 {
-		return untested(stat.Mean(differences, nil))
+		return Untested(stat.Mean(differences, nil))
 	}
 	mean, std := stat.MeanStdDev(differences, nil)
 	return student(mean, std*std/float64(len(differences)), float64(len(differences)-1))
+}
+
+// Times returns the test of a measure in another unit: with the factor 100, a fraction becomes percent.
+func (t Test) Times(factor float64) Test {
+	t.Difference = t.Difference.Times(factor)
+	return t
 }
 
 // Difference returns a − b with its 95 % interval by [Welch].
@@ -52,14 +58,15 @@ func (m Mean) Interval() Interval {
 	return student(m.Mean, m.Std*m.Std/float64(m.N), float64(m.N-1)).Difference
 }
 
-func untested(difference float64) Test {
+// Untested returns a difference without a test.
+func Untested(difference float64) Test {
 	return Test{Difference: Point(difference), T: math.NaN(), Freedom: math.NaN(), P: math.NaN()}
 }
 
 // student returns the test of a difference whose variance is estimated with some degrees of freedom.
 func student(difference, variance, freedom float64) Test {
 	if math.IsNaN(difference) || math.IsInf(difference, 0) {
-		return untested(difference)
+		return Untested(difference)
 	}
 	if variance == 0 {
 		t := Test{Difference: Interval{difference, difference, difference}, Freedom: freedom}
