@@ -48,7 +48,7 @@ func (f AuditFinding) cells() []Cell {
 type AuditRow struct {
 	Part        string // Rows of one part stand together; a line separates parts.
 	Section     string // The place in the paper: "§5.2".
-	Quote, Asks Markup // The words of the paper, and the check.
+	Quote, Asks Markup // The words of the paper, empty if there are none, and the check.
 	Paper, Ours AuditFinding
 }
 
@@ -68,7 +68,11 @@ func auditColumns() []Column {
 }
 
 func (r AuditRow) claim() []Cell {
-	return []Cell{Text(r.Section), Text("“" + r.Quote + "”"), Text(r.Asks)}
+	quote := Text("–")
+	if r.Quote != "" {
+		quote = Text("“" + r.Quote + "”")
+	}
+	return []Cell{Text(r.Section), quote, Text(r.Asks)}
 }
 
 // AuditTable returns the table of claims with their verdicts on the paper's own numbers and on our runs.

@@ -66,7 +66,7 @@ func formulaClaims() []Claim {
 					}
 				}
 				share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
-				f := Finding{Fails, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ "+
+				f := Finding{Misprint, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ "+
 					"and zeroes that of %.0f %% of those with $S_{ap}-S_{an}>0.5$: the sign is the other way round.",
 					share(kept, hard), share(zeroed, easy))}
 				if kept == 0 && zeroed == 0 {
