@@ -18,8 +18,8 @@ const (
 	Undecided            // Gray.
 )
 
-// color returns the tone's color, from Okabe and Ito's palette but pale.
-func (t AuditTone) color() color.NRGBA {
+// Color returns the tone's color, from Okabe and Ito's palette but pale.
+func (t AuditTone) Color() color.NRGBA {
 	switch t {
 	case Confirming:
 		return color.NRGBA{0xa9, 0xd3, 0xee, 0xff}
@@ -41,7 +41,7 @@ type AuditFinding struct {
 }
 
 func (f AuditFinding) cells() []Cell {
-	return []Cell{{Text: f.Verdict, Background: f.Tone.color()}, Text(f.Evidence)}
+	return []Cell{{Text: f.Verdict, Background: f.Tone.Color()}, Text(f.Evidence)}
 }
 
 // AuditRow is a claim of the paper with the findings on its own numbers and on our runs.
@@ -133,7 +133,7 @@ func AuditSummary(rows []AuditTotal, caption Markup, provenance string) *Table {
 			for _, c := range counts {
 				cell := Cell{Text: fmt.Sprint(c.Count)}
 				if c.Count > 0 {
-					cell.Background = c.Tone.color()
+					cell.Background = c.Tone.Color()
 				}
 				row = append(row, cell)
 			}

@@ -38,7 +38,7 @@ type Finding struct {
 // Claim is a sentence of the paper with a measurable content, or a check of its tables against themselves.
 type Claim struct {
 	Part    string         // Which part of the audit it belongs to; see [Parts].
-	Section string         // "Abstract", "§5.2", "App. C", …
+	Section string         // "Abstract", "§5.2", "App. C", …, with its figure if it is about one: "§5.4, Fig. 5".
 	Quote   figures.Markup // As printed, shortened; empty for a check of tables, which no sentence makes.
 	Asks    figures.Markup // How it is checked.
 
