@@ -4,7 +4,7 @@
 // Numbers of another setting are not comparable by their value. What is comparable is the sign of a difference: of a
 // number to the first row of its table, at the same learning rate (by rank), on the same data set. Both differences,
 // the paper's by its printed deviations and ours by seeds, are tested by Welch's t with Holm's correction for the
-// numbers of a table.
+// numbers of a table. Where we have one seed, its noise is that of the data set's cells with several.
 package ledger
 
 import (
@@ -57,7 +57,9 @@ type Number struct {
 	Data    string     // "" if no data set of ours stands for the paper's.
 	Ours    stats.Mean // Without runs, its N and Diverged are 0.
 	LR      float64    // Of our runs.
-	Runs    []string
+	// Noise is the standard deviation between seeds on this data set, for numbers of a single seed.
+	Noise stats.Noise
+	Runs  []string
 	// Baseline is the number that this one is compared to: the first row of its table. It is nil for that row itself.
 	Baseline *Number
 	// SameSetting says that our runs have the paper's own setting, so that values are comparable.
@@ -87,6 +89,9 @@ func Judge(numbers []*Number) []Row {
 		case n.Baseline != nil:
 			paper[i] = stats.Welch(printedMean(n.Printed), printedMean(n.Baseline.Printed))
 			ours[i] = stats.Welch(n.Ours, n.Baseline.Ours)
+			if n.pools() {
+				ours[i] = n.Noise.Test(n.Ours.Mean-n.Baseline.Ours.Mean, 1/float64(n.Ours.N)+1/float64(n.Baseline.Ours.N))
+			}
 		}
 	}
 	paperLast, ourLast := stats.Holm(p(paper), level), stats.Holm(p(ours), level)
@@ -108,6 +113,9 @@ func Judge(numbers []*Number) []Row {
 		default:
 			r.Comparable = "sign of the difference to " + label(n.Baseline.Printed)
 			r.Tolerance = "95 % by Welch's t, Holm over the table"
+			if n.pools() {
+				r.Tolerance = "95 % by the noise of seeds of the data set's other cells, Holm over the table"
+			}
 			r.PaperEffect, r.OurEffect = paper[i].Difference.String(), ours[i].Difference.String()
 			inPaper := told(paper[i], paperLast)
 			if !n.Printed.HasStd { // Only its sign is known.
@@ -130,6 +138,9 @@ func Judge(numbers []*Number) []Row {
 	}
 	return rows
 }
+
+// pools reports whether the comparison takes the noise of other cells, since one of the two numbers is of one seed.
+func (n *Number) pools() bool { return min(n.Ours.N, n.Baseline.Ours.N) == 1 && n.Noise.Freedom > 0 }
 
 // printedMean returns a printed number; one that is printed without a deviation has a single run.
 func printedMean(r figures.PaperResult) stats.Mean {

@@ -31,6 +31,8 @@ func TestJudge(t *testing.T) {
 		"noisy": {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 61, Std: 5, N: 3}}, WithinNoise,
 			"noise of seeds"},
 		"one seed": {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 70, N: 1}}, WithinNoise, "noise of seeds"},
+		"one seed, with the noise of others": {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 70, N: 1},
+			Noise: stats.Noise{Std: 1, Freedom: 20}}, Reproduced, ""},
 		"the paper's own noise": {Number{Printed: printed(69.6, 0.5), Ours: stats.Mean{Mean: 70, Std: 0.5, N: 3}},
 			WithinNoise, "the paper's own"},
 		"printed without a deviation": {Number{Printed: printed(75.5, 0), Ours: stats.Mean{Mean: 70, Std: 0.5, N: 3}},
