@@ -26,7 +26,7 @@ func ledgerOf(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	r.Parts = []Part{{"", picture}, {"summary", ledger.Summary(rows, r.Provenance)},
-		{"rows", ledger.Table(rows, r.Provenance)}}
+		{"rows", ledger.Table(rows, r.Provenance)}, {"settings", ledger.Settings()}}
 	return r, nil
 }
 
