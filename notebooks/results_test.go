@@ -3,8 +3,10 @@ package notebooks
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -13,35 +15,53 @@ import (
 	"gonum.org/v1/plot/cmpimg"
 
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// TestResults checks that every number in README.md is read off the bundled runs. The page is made from
-// testdata/README.md.tmpl, whose text has no decimal of its own: each is an expression in << >>, such as
+// TestResults checks that every number in README.md and report.md is read off the bundled runs. A page is made from a
+// template in testdata, whose text has no decimal of its own: each is an expression in << >>, such as
 //
 //	<<cell "table5" "gains" "Ours (B64)" "minicar">>   the cell of a table's part, by texts of its row and its column
 //	<<rho "table3" "minicar" "cos">>                   the rank correlation with the paper, by texts of its note
 //
-// With -regen the page is written anew.
+// With -regen the pages are written anew.
 func TestResults(t *testing.T) {
-	const source, page = "testdata/README.md.tmpl", "README.md"
+	quick, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := paper.Ledger(t.Context(), paper.Request{Store: store, Preset: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := results{of: func(name string) *paper.Report { return shipped(t, name, quick) },
+		made: make(map[string]*paper.Report), ledger: rows}
+	for _, page := range []string{"README.md", "report.md"} {
+		r.check(t, page)
+	}
+}
+
+// check makes a page from its template and compares it with the committed one.
+func (r results) check(t *testing.T, page string) {
+	source := filepath.Join("testdata", page+".tmpl")
 	raw, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := regexp.MustCompile(`(?s)<<.*?>>`).ReplaceAllString(string(raw), "")
-	if typed := regexp.MustCompile(`\d+\.\d+`).FindAllString(own, -1); typed != nil {
+	if typed := regexp.MustCompile(`(?:^|[^§\d.])\d+\.\d+`).FindAllString(own, -1); typed != nil {
 		t.Errorf("%s has the numbers %v in its text: make them expressions", source, typed)
 	}
-	quick, err := presets.Parse("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := results{of: func(name string) *paper.Report { return shipped(t, name, quick) },
-		made: make(map[string]*paper.Report)}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
 		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega, "seconds": r.seconds,
+		"places": r.places, "claims": r.claims, "findings": r.findings,
 	}).Parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +92,8 @@ func TestResults(t *testing.T) {
 type results struct {
 	of   func(name string) *paper.Report
 	made map[string]*paper.Report
+
+	ledger []ledger.Row
 }
 
 // table returns a part of a report that is a table.
@@ -199,4 +221,53 @@ func (r results) seconds() (string, error) {
 	}
 	slices.Sort(all)
 	return fmt.Sprintf("%.0f", all[len(all)/2]), nil
+}
+
+// place is a row of the report's table of verdicts.
+type place struct {
+	Name    string
+	Entries int
+	Counts  []int
+}
+
+// places returns the counts of verdicts, as the ledger's summary has them.
+func (r results) places() ([]place, error) {
+	var out []place
+	for _, row := range ledger.Summary(r.ledger, "").Rows {
+		p := place{Name: row[0].Text}
+		for _, c := range row[1:] {
+			n, err := strconv.Atoi(c.Text)
+			if err != nil {
+				return nil, err
+			}
+			p.Counts = append(p.Counts, n)
+		}
+		p.Entries, p.Counts = p.Counts[0], p.Counts[1:]
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// claims returns the number of claims in the ledger.
+func (r results) claims() int {
+	return len(slices.DeleteFunc(slices.Clone(r.ledger), func(row ledger.Row) bool {
+		return !strings.HasPrefix(row.Place, "Claim")
+	}))
+}
+
+// findings returns how many claims have a finding on the "paper" numbers or on "ours".
+func (r results) findings(on, verdict string) (int, error) {
+	n := 0
+	for _, row := range r.ledger {
+		finding := row.Ours
+		if on == "paper" {
+			finding = row.Paper
+		} else if on != "ours" {
+			return 0, fmt.Errorf("findings on %q: want paper or ours", on)
+		}
+		if strings.HasPrefix(row.Place, "Claim") && finding == verdict {
+			n++
+		}
+	}
+	return n, nil
 }
