@@ -179,7 +179,8 @@ type GridGap struct {
 	Over                []string // The triplet weights in the means.
 }
 
-// GridGaps returns the table of the gaps between directions by pair weight. It returns an error without gaps, and for gaps with different pair weights.
+// GridGaps returns the table of the gaps between directions by pair weight. It returns an error without gaps, and for
+// gaps with different pair weights.
 func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}},
 		Provenance: provenance,

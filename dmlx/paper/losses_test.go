@@ -31,8 +31,8 @@ func TestExchangesOfAStudy(t *testing.T) {
 	if len(sets) != 2 || len(sets[0].Losses) != 1 || len(sets[0].Losses[0].Exchanged) != 2 {
 		t.Fatalf("%+v", sets)
 	}
-	// Both variances are 0.005 and Welch's t has two degrees of freedom, so the difference's 95 % are 4.302653·√0.005 to either
-	// side.
+	// Both variances are 0.005 and Welch's t has two degrees of freedom, so the difference's 95 % are
+	// 4.302653·√0.005 to either side.
 	l := sets[0].Losses[0]
 	if g := l.Exchanged[0].Gain; math.Abs(l.Published.Mean-55) > 1e-9 || math.Abs(g.Difference.Value-20) > 1e-9 ||
 		math.Abs(g.Difference.High-g.Difference.Value-430.2653*math.Sqrt(0.005)) > 1e-3 {

@@ -78,7 +78,8 @@ func TestRecommend(t *testing.T) {
 	if got, err = Recommend(results, p, "minicar", "cos/con/con", 1); err != nil {
 		t.Fatal(err)
 	}
-	if d := got.Selections[ByHeldOutClasses].Difference.Difference; d.Value != 0 || !math.IsNaN(d.Low) || !math.IsNaN(d.High) {
+	if d := got.Selections[ByHeldOutClasses].Difference.Difference; d.Value != 0 || !math.IsNaN(d.Low) ||
+		!math.IsNaN(d.High) {
 		t.Errorf("with itself %+v", d)
 	}
 	if d := got.Selections[ByTestRecall].Difference.Difference; !(d.Low < d.Value && d.Value < d.High) {

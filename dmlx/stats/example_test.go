@@ -25,8 +25,9 @@ func ExampleNoise() {
 // Two rules with three seeds each, which draw other batches.
 func ExampleWelch() {
 	test := stats.Welch(stats.MeanOf([]float64{74, 75, 76}), stats.MeanOf([]float64{70, 71, 72}))
-	fmt.Printf("difference %v, p = %.3f\n", test.Difference, test.P)
-	// Output: difference 4.0 [1.7, 6.3], p = 0.008
+	d := test.Difference
+	fmt.Printf("difference %.1f, from %.1f to %.1f, p = %.3f\n", d.Value, d.Low, d.High, test.P)
+	// Output: difference 4.0, from 1.7 to 6.3, p = 0.008
 }
 
 // A single run has no interval of its own. The noise of other runs gives it one.

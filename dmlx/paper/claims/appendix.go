@@ -55,7 +55,8 @@ func appendixClaims() []Claim {
 				})
 				return Finding{truth(least >= 1-rounding), fmt.Sprintf("It is %.2f.", least)}
 			})},
-		{"appendix", "App. C, Fig. 6", instability, `By what factor $P_-$ grows at $S_{an}=1$ from $\Delta S=0$ to the other.`,
+		{"appendix", "App. C, Fig. 6", instability,
+			`By what factor $P_-$ grows at $S_{an}=1$ from $\Delta S=0$ to the other.`,
 			byFormula(func() Finding {
 				delta := figureIn(instability, "and $")
 				sig := func(d float64) float64 { return 1 / (math.Exp(-beta*d) + math.Exp(-beta*(1-lambda))) }

@@ -25,7 +25,8 @@ func TestJudge(t *testing.T) {
 		why    string
 	}{
 		"the first row itself": {*first, DifferentSetting, "first row"},
-		"same sign":            {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 70, Std: 0.5, N: 3}}, Reproduced, ""},
+		"same sign": {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 70, Std: 0.5, N: 3}}, Reproduced,
+			""},
 		"other sign": {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 50, Std: 0.5, N: 3}}, Contradicted,
 			""},
 		"noisy": {Number{Printed: printed(75.5, 0.5), Ours: stats.Mean{Mean: 61, Std: 5, N: 3}}, WithinNoise,

@@ -12,8 +12,8 @@ var settings = []struct{ what, paper, earlier, ours figures.Markup }{
 		"the shorter side to 1.1 times the size, then a random crop of the whole rectangle",
 		"the middle square first, then a random crop of it, padded by 10 pixels"},
 	{"Padding of the crop", "not said", "none", "with the mean color of the data set: zeros after normalization"},
-	{"Images of a batch", "not said", "in an epoch each image of a large class is drawn once; small classes are filled up " +
-		"by drawing again",
+	{"Images of a batch", "not said",
+		"in an epoch each image of a large class is drawn once; small classes are filled up by drawing again",
 		"a pass draws some images of each class anew, so that over the epochs some come often and others seldom"},
 	{"Positives that are copies", "not said", "similarities above 0.9999 are no positives",
 		"they are; option `skip-duplicates`"},
