@@ -26,8 +26,8 @@ func formulaClaims() []Claim {
 				e := largest(func(p, q float64) float64 { return math.Abs(p*(2-p) - q*q - (1 - (p-1)*(p-1) - q*q)) })
 				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
 			})},
-		{"framework", "§3.4, Fig. 3", `The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more ` +
-			`on the corner cases [both similarities large or both small]`,
+		{"framework", "§3.4, Fig. 3",
+			`The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on the corner cases [both similarities large or both small]`,
 			`$T^{cir}$ above $T^{cos}$ where $S_{ap}=S_{an}$, $\tau=1$.`,
 			byFormula(func() Finding {
 				most, least := math.Inf(-1), math.Inf(1)
