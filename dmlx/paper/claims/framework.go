@@ -27,7 +27,8 @@ func formulaClaims() []Claim {
 				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
 			})},
 		{"framework", "§3.4, Fig. 3",
-			`The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on the corner cases [both similarities large or both small]`,
+			`The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on the corner cases ` +
+				`[both similarities large or both small]`,
 			`$T^{cir}$ above $T^{cos}$ where $S_{ap}=S_{an}$, $\tau=1$.`,
 			byFormula(func() Finding {
 				most, least := math.Inf(-1), math.Inf(1)
