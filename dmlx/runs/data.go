@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // PaperName returns the name of a data set as the paper writes it. Other names, and paths of folders, are returned
@@ -95,5 +96,5 @@ func Feasible(spec Spec) error {
 	if err != nil {
 		return err
 	}
-	return spec.Config.Fits(set, spec.HeldOut)
+	return spec.Config.Fits(train.Images(set), spec.HeldOut)
 }

@@ -320,7 +320,7 @@ func embedByLastWeights(
 	if err != nil {
 		return nil, err
 	}
-	return trainer.Embed(ctx, r.Spec.Config, weights, set, im, images)
+	return trainer.Embed(ctx, r.Spec.Config, weights, train.Images(set), train.ImageSamples(im), images)
 }
 
 // lastWeights returns the weights of the last checkpoint of a run, a safetensors file.

@@ -65,7 +65,9 @@ func run(
 	if err != nil {
 		return nil, err
 	}
-	training := train.Training{Config: spec.Config, ID: hash, Set: set, HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn}
+	training := train.Training{
+		Config: spec.Config, ID: hash, Data: train.Images(set), HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn,
+	}
 	if progress != nil {
 		training.Progress = func(p train.Progress) { progress(Progress{Hash: hash, Spec: spec, Progress: p}) }
 	}

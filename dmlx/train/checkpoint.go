@@ -117,7 +117,7 @@ func (s *session) open() error {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	removeTemporaries(s.Dir)
-	initial := Checkpoint{Run: s.ID, Backend: backendVariant(s.trainer.Choice), DataDigest: s.Set.Digest}
+	initial := Checkpoint{Run: s.ID, Backend: backendVariant(s.trainer.Choice), DataDigest: s.Data.Digest}
 	err := s.load(initial)
 	switch {
 	case err == nil:
@@ -150,7 +150,7 @@ func (s *session) initialize() error {
 		}
 	}
 	if s.Weights == Random {
-		return backbone.Init(s.step.weights, s.step.key.arch, s.Dim, s.Seed)
+		return s.step.initialize(s.Seed)
 	}
 	raw, err := s.pretrained()
 	if err != nil {
@@ -158,6 +158,15 @@ func (s *session) initialize() error {
 	}
 	if digest := DigestOf(raw); digest != s.WeightsDigest {
 		return fmt.Errorf("the spec wants pretrained weights with the digest %s, here they have %s", s.WeightsDigest, digest)
+	}
+	if s.step.key.own != nil {
+		if err := s.step.initialize(s.Seed); err != nil {
+			return err
+		}
+		if err := s.step.decode(raw, 0); err != nil {
+			return fmt.Errorf("pretrained weights: %w", err)
+		}
+		return nil
 	}
 	load := backbone.LoadOptions{Arch: s.step.key.arch, WithoutHead: true}
 	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
@@ -179,7 +188,7 @@ func (s *session) load(want Checkpoint) error {
 	case c.Backend != want.Backend:
 		return fmt.Errorf("was written on backend %s, this is %s", c.Backend, want.Backend)
 	case c.DataDigest != want.DataDigest:
-		return fmt.Errorf("was written with other images of %s", s.Set.Name)
+		return fmt.Errorf("was written with other images of %s", s.Data.Name)
 	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > s.Epochs:
 		return errors.New("is damaged: its number of epochs is wrong")
 	}
@@ -190,8 +199,7 @@ func (s *session) load(want Checkpoint) error {
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	load := backbone.LoadOptions{Arch: s.step.key.arch, Dim: s.Dim, Proxies: s.objective.proxies}
-	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
+	if err := s.step.decode(raw, s.objective.proxies); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
 	if err := c.CheckTriplets(s.Dir); err != nil {
@@ -217,7 +225,7 @@ func (s *session) save() error {
 	old := s.state.Weights
 	dir := filepath.Join(s.Dir, CheckpointDir)
 	s.state.Weights = fmt.Sprintf("weights-%03d.safetensors", s.state.Epoch)
-	raw, err := backbone.EncodeWeights(s.step.weights, s.step.key.arch, s.metadata())
+	raw, err := s.step.encode(s.metadata())
 	if err != nil {
 		return err
 	}
@@ -241,10 +249,10 @@ func (s *session) save() error {
 
 // metadata returns what users of the weights need: the preprocessing of images, and the origin of the weights.
 func (s *session) metadata() map[string]string {
-	p := backbone.Preprocessing{Resize: s.Set.Train.Size, Crop: s.Set.Train.Size, Mean: s.Set.Mean, Std: s.Set.Std}
-	meta := p.Metadata()
+	meta := make(map[string]string)
+	maps.Copy(meta, s.Data.Metadata)
 	meta["run"], meta["epoch"] = s.state.Run, strconv.Itoa(s.state.Epoch)
-	meta["data"], meta["rule"], meta["dim"] = s.Set.Name, s.Rule, strconv.Itoa(s.Dim)
+	meta["data"], meta["rule"], meta["dim"] = s.Data.Name, s.Rule, strconv.Itoa(s.Dim)
 	if s.objective.loss != nil {
 		delete(meta, "rule")
 		meta["loss"] = strings.TrimPrefix(s.Objective(), "loss ")

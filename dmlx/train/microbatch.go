@@ -25,17 +25,17 @@ import (
 // averages are updated in the first pass, once for each micro-batch.
 type microBatches struct {
 	size       int
-	embed      *model.Exec // Pixels of a micro-batch, colors → embeddings before normalization.
+	embed      *model.Exec // Samples of a micro-batch, scale → embeddings before normalization.
 	gradient   *model.Exec // All embeddings, [batchInputs] → outcome, gradient at each micro-batch.
-	accumulate *model.Exec // Pixels of a micro-batch, colors, its gradient; adds to the sums.
+	accumulate *model.Exec // Samples of a micro-batch, scale, its gradient; adds to the sums.
 	update     *model.Exec // Learning rate, outcome → outcome; updates weights, clears sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
 	p, b, obj := &microBatches{size: e.key.memory.MicroBatch}, e.key.backend, e.objective
 	var errs [4]error
-	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-		return e.key.embed(scope, pixels, colors, backbone.Pass{Training: true})
+	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, samples, affine *Node) *Node {
+		return e.key.embed(scope, samples, affine, backbone.Pass{Training: true})
 	})
 	p.gradient, errs[1] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) []*Node {
 		n := slices.IndexFunc(in, func(x *Node) bool { return x.Rank() != 2 })
@@ -53,8 +53,8 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
 	})
-	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
-		x := e.key.embed(scope, pixels, colors, backbone.Pass{Training: true, Again: true})
+	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, samples, affine, gradient *Node) *Node {
+		x := e.key.embed(scope, samples, affine, backbone.Pass{Training: true, Again: true})
 		variables := backbone.Trainable(scope.Store())
 		for i, g := range Gradient(ReduceAllSum(Mul(x, gradient)), nodesOf(variables, x)...) {
 			sum := gradientSum(scope, variables[i])
@@ -93,7 +93,7 @@ func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor
 	defer free(embeddings)
 	var in []any
 	for i, x := range v.images {
-		if embeddings[i], err = p.embed.Call1(x, v.colors); err != nil {
+		if embeddings[i], err = p.embed.Call1(x, v.affine); err != nil {
 			return nil, err
 		}
 		in = append(in, embeddings[i])
@@ -104,7 +104,7 @@ func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor
 	}
 	defer free(out)
 	for i, x := range v.images {
-		if _, err := p.accumulate.Call1(x, v.colors, out[1+i]); err != nil {
+		if _, err := p.accumulate.Call1(x, v.affine, out[1+i]); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -33,7 +35,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
-				colors := colorScale(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
+				colors := Images(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}).affine()
 				spec := tinyConfig()
 				var err error
 				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
@@ -106,11 +108,11 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 				}
 				for i := range steps {
 					pixels, labels := randomBatch(i)
-					images, err := e.upload(batch{pixels, labels}, size)
+					images, err := e.upload(batch{pixels, labels}, shapes.Make(dtypes.Uint8, size, size, 3))
 					if err != nil {
 						t.Fatal(err)
 					}
-					v := stepValues{images: images, labels: labels, colors: colors, rate: scalar(.05), proxyRate: scalar(.5)}
+					v := stepValues{images: images, labels: labels, affine: colors, rate: scalar(.05), proxyRate: scalar(.5)}
 					got, err := e.run(v)
 					if err != nil {
 						t.Fatal(err)

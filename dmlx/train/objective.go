@@ -45,10 +45,10 @@ func (c Config) ParsedRule() (dmlx.Rule, error) {
 	return dmlx.ParseRule(c.Rule)
 }
 
-// WithRuleValueOf returns the config with the rule value of o, which has the same rule. A stored config has only the
-// identity of its rule, and a custom rule cannot be parsed from that.
-func (c Config) WithRuleValueOf(o Config) Config {
-	c.rule = o.rule
+// WithValuesOf returns the config with the functions of o, which has the same rule, loss and model. A stored config has
+// only the identities of functions of the user's own, and these cannot be parsed.
+func (c Config) WithValuesOf(o Config) Config {
+	c.rule, c.model = o.rule, o.model
 	return c
 }
 

@@ -9,18 +9,17 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], the
-// colors as [colorScale] returns them, and the learning rate, a scalar. A loss with proxies also takes their learning
-// rate, and a miner that samples takes noise [B, B]. The caller keeps the tensors.
+// stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
+// and shift of the images as [Data.affine] returns them, and the learning rate, a scalar. A loss with proxies also
+// takes their learning rate, and a miner that samples takes noise [B, B]. The caller keeps the tensors.
 type stepValues struct {
 	images                         []*tensors.Tensor
 	labels                         []int32
-	colors, rate, proxyRate, noise *tensors.Tensor
+	affine, rate, proxyRate, noise *tensors.Tensor
 }
 
 // batchValues returns the values of [batchInputs], in their order.
@@ -42,20 +41,20 @@ func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
 	if e.microBatches != nil {
 		return e.microBatches.run(e.objective, v)
 	}
-	return e.exec.Call1(append([]any{v.images[0], v.colors, v.rate}, v.batchValues(e.objective)...)...)
+	return e.exec.Call1(append([]any{v.images[0], v.affine, v.rate}, v.batchValues(e.objective)...)...)
 }
 
-// upload copies the pixels of a batch to the device: uint8 [B, size, size, 3], in one tensor or one for each
+// upload copies the samples of a batch, which have the given shape, to the device in one tensor or one for each
 // micro-batch. It may be called while a step runs. go-xla waits for the end of each step, so a copy between two steps
 // would leave a GPU idle.
-func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
+func (e *compiledStep) upload(b batch, sample shapes.Shape) ([]*tensors.Tensor, error) {
 	n := len(b.labels)
 	if e.microBatches != nil {
 		n = e.microBatches.size
 	}
-	shape := shapes.Make(dtypes.Uint8, n, size, size, 3)
+	shape := batchShape(n, sample)
 	var images []*tensors.Tensor
-	for pixels := range slices.Chunk(b.pixels, shape.Size()) {
+	for pixels := range slices.Chunk(b.samples, int(shape.ByteSize())) {
 		x, err := tensors.FromRaw(e.key.backend, 0, shape, pixels)
 		if err != nil {
 			free(images)
@@ -64,6 +63,11 @@ func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
 		images = append(images, x)
 	}
 	return images, nil
+}
+
+// batchShape returns the shape of n samples.
+func batchShape(n int, sample shapes.Shape) shapes.Shape {
+	return shapes.Make(sample.DType, append([]int{n}, sample.Dimensions...)...)
 }
 
 // batchInputs are the inputs of a step that belong to the whole batch, not to a micro-batch.
@@ -82,14 +86,14 @@ func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 
 // stepInputs are the inputs of the graph of a step.
 type stepInputs struct {
-	pixels, colors, rate *Node
+	samples, affine, rate *Node
 	batchInputs
 }
 
 // stepGraph builds the graph of a step. It returns the normalized embeddings of the batch before the update, [B,
 // dim], and the outcome that [compiledStep.run] describes.
 func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (embeddings, outcome *Node) {
-	raw := key.embed(scope, in.pixels, in.colors, backbone.Pass{Training: true})
+	raw := key.embed(scope, in.samples, in.affine, backbone.Pass{Training: true})
 	o := newLossGraph(scope.Store(), obj, raw, in.batchInputs)
 	variables := backbone.Trainable(scope.Store())
 	rates := slices.Repeat([]*Node{in.rate}, len(variables))
@@ -102,13 +106,16 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 }
 
-// embed returns the embeddings [B, dim] of pixels, uint8 [B, H, W, 3], before normalization.
-func (k stepKey) embed(scope *model.Scope, pixels, colors *Node, pass backbone.Pass) *Node {
-	images := normalizeColors(pixels, colors)
+// embed returns the embeddings [B, dim] of samples [B, ...], before normalization.
+func (k stepKey) embed(scope *model.Scope, samples, affine *Node, pass backbone.Pass) *Node {
+	images := scaled(samples, affine)
 	if k.memory.Precision == BFloat16 {
 		images = ConvertDType(images, dtypes.BFloat16)
 	}
 	pass.Recompute = k.memory.Recompute
+	if k.own != nil {
+		return k.own.embed(scope, images, pass)
+	}
 	return k.arch.Embed(scope, images, k.dim, pass)
 }
 
@@ -167,17 +174,10 @@ func squaredNorm(gradients []*Node) *Node {
 	return ReduceAllSum(Square(Concatenate(flat, 0)))
 }
 
-// colorScale returns the scale and shift that normalize the color channels of a data set, float32 [2, 3].
-func colorScale(set *datasets.Set) *tensors.Tensor {
-	values := make([]float32, 6)
-	for c := range 3 {
-		values[c], values[3+c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
-	}
-	return tensors.FromFlatDataAndDimensions(values, 2, 3)
-}
-
-// normalizeColors converts pixels 0…255 [N, H, W, 3] to float32 with mean 0 and variance 1 over the training set.
-func normalizeColors(pixels, colors *Node) *Node {
-	row := func(i int) *Node { return Reshape(Slice(colors, AxisElem(i)), 1, 1, 1, 3) }
-	return Add(Mul(ConvertDType(pixels, dtypes.Float32), row(0)), row(1))
+// scaled returns samples [N, ...] as float32, times the scale and plus the shift of [Data.affine].
+func scaled(samples, affine *Node) *Node {
+	dims := slices.Repeat([]int{1}, samples.Rank())
+	dims[len(dims)-1] = affine.Shape().Dim(1)
+	row := func(i int) *Node { return Reshape(Slice(affine, AxisElem(i)), dims...) }
+	return Add(Mul(ConvertDType(samples, dtypes.Float32), row(0)), row(1))
 }

@@ -57,12 +57,21 @@ type compiledStep struct {
 type stepKey struct {
 	backend compute.Backend
 	arch    backbone.Arch
+	model   string // The identity of a model of the user's own, in place of arch.
 	dim     int
 	rule    string // The identity of the rule; empty for evaluation and for a loss.
 	loss    string // The loss as [Config.Objective] names it.
 	proxies int    // The number of proxies of the loss.
 	images  int    // Images per class in a batch, which miners of a loss depend on.
 	memory  Memory
+
+	own *ownModel // The model. Models with equal identities are equal.
+}
+
+// same reports whether two keys are of the same graph.
+func (k stepKey) same(o stepKey) bool {
+	k.own, o.own = nil, nil
+	return k == o
 }
 
 // maxIdle is the number of compiled steps that a trainer caches.
@@ -74,7 +83,7 @@ func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*com
 	key.backend = t.Backend
 	t.mu.Lock()
 	for i := len(t.idle) - 1; i >= 0; i-- {
-		if s := t.idle[i]; s.key == key {
+		if s := t.idle[i]; s.key.same(key) {
 			t.idle = append(t.idle[:i], t.idle[i+1:]...)
 			t.mu.Unlock()
 			return s, nil
@@ -106,9 +115,54 @@ func (s *compiledStep) free() {
 	s.weights.Finalize()
 }
 
+// network returns the part of a key that belongs to the network of a config.
+func (c Config) network() stepKey {
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, model: c.Model}
+	if c.Model != "" {
+		key.own = c.model
+	}
+	return key
+}
+
+// initialize sets random weights of the network.
+func (s *compiledStep) initialize(seed uint64) error {
+	if s.key.own != nil {
+		return s.key.own.initialize(s.weights, seed)
+	}
+	return backbone.Init(s.weights, s.key.arch, s.key.dim, seed)
+}
+
+// reseed sets the random numbers of a model of the user's own, such as those of dropout, at the start of an epoch, so
+// that a checkpoint needs no state of them.
+func (s *compiledStep) reseed(seed uint64, epoch int) error {
+	if s.key.own == nil {
+		return nil
+	}
+	return s.weights.SetRNGStateFromSeed(int64(stream(seed, streamModel, uint64(epoch)).Uint64()))
+}
+
+// encode returns the weights of the network, and the proxies if there are any, as a safetensors file.
+func (s *compiledStep) encode(metadata map[string]string) ([]byte, error) {
+	if s.key.own != nil {
+		return s.key.own.encode(s.weights, metadata)
+	}
+	return backbone.EncodeWeights(s.weights, s.key.arch, metadata)
+}
+
+// decode sets the weights of the network, and so many proxies, from a safetensors file.
+func (s *compiledStep) decode(raw []byte, proxies int) error {
+	if s.key.own != nil {
+		return s.key.own.decode(raw, s.weights, proxies)
+	}
+	load := backbone.LoadOptions{Arch: s.key.arch, Dim: s.key.dim, Proxies: proxies}
+	_, err := backbone.DecodeWeights(raw, s.weights, load)
+	return err
+}
+
 // trainingStep returns a compiled step of training; see [compiledStep.run].
 func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, rule: c.Rule, memory: c.Memory}
+	key := c.network()
+	key.rule, key.memory = c.Rule, c.Memory
 	if obj.loss != nil {
 		key.loss, key.proxies, key.images = c.Objective(), obj.proxies, c.ImagesPerClass
 	}
@@ -119,7 +173,7 @@ func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 			return err
 		}
 		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
-			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+			inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
 			_, outcome := stepGraph(scope, key, obj, inputs)
 			return outcome
 		})
@@ -127,12 +181,12 @@ func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 	})
 }
 
-// evaluationStep returns a compiled step from pixels and colors to normalized embeddings [B, dim].
+// evaluationStep returns a compiled step from samples and their scale to normalized embeddings [B, dim].
 func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	key := c.network()
 	return t.compiled(key, func(s *compiledStep) (err error) {
-		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-			return dmlx.Normalize(key.embed(scope, pixels, colors, backbone.Pass{}))
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, samples, affine *Node) *Node {
+			return dmlx.Normalize(key.embed(scope, samples, affine, backbone.Pass{}))
 		})
 		return err
 	})
