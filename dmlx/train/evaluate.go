@@ -172,6 +172,10 @@ func (s *session) embedAndWrite(
 func (t *Trainer) Embed(
 	ctx context.Context, c Config, weights []byte, data *Data, of Samples, which []int,
 ) (*retrieval.Embeddings, error) {
+	c, err := c.withHeadFor(data)
+	if err != nil {
+		return nil, err
+	}
 	e, err := t.evaluationStep(c)
 	if err != nil {
 		return nil, err
