@@ -70,8 +70,9 @@ func TestLayers(t *testing.T) {
 			hostLinear, []array{random(1, 4, 6), random(2, 3, 6), random(3, 3)}},
 		{"batchnorm", "", func(in []*graph.Node) *graph.Node { return withVariables(trainingNorm, in, "weight", "bias") },
 			hostBatchNorm, []array{random(1, 3, 2, 2, 4), random(2, 4), random(3, 4)}},
-		{"frozen batchnorm", "", func(in []*graph.Node) *graph.Node { return withVariables(frozenNorm, in, "weight", "bias") },
-			hostFrozenNorm, []array{random(1, 3, 2, 2, 4), random(2, 4), random(3, 4)}},
+		{"frozen batchnorm", "",
+			func(in []*graph.Node) *graph.Node { return withVariables(frozenNorm, in, "weight", "bias") }, hostFrozenNorm,
+			[]array{random(1, 3, 2, 2, 4), random(2, 4), random(3, 4)}},
 	}
 	for _, c := range []struct{ n, h, w, c, kh, kw, o, stride, pad int }{
 		{2, 5, 4, 3, 3, 3, 2, 1, 1}, // basic block

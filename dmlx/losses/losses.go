@@ -183,8 +183,8 @@ func CheckMined(n *Named) error {
 	return nil
 }
 
-// CheckBank tells whether a loss can compare a batch with a [dmlx.Bank]: not one with proxies, and not one that uses the
-// rows of positives or the order of a batch.
+// CheckBank tells whether a loss can compare a batch with a [dmlx.Bank]: not one with proxies, and not one that uses
+// the rows of positives or the order of a batch.
 func CheckBank(n *Named) error {
 	switch n.Loss.(type) {
 	case *Lifted:

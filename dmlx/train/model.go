@@ -69,13 +69,18 @@ func (c Config) validateModel() error {
 	case c.FreezeBN != "":
 		return fmt.Errorf("the model %s: only a backbone can freeze its batch normalization; use pass.Frozen in a model "+
 			"that always does", c.Model)
-	case c.HeadLR != 0 && !slices.ContainsFunc(c.model.paths, func(p string) bool { return strings.HasPrefix(p, headScope) }):
+	case c.HeadLR != 0 && !c.model.hasHead():
 		return fmt.Errorf("the model %s has no variables in the scope %s, which the learning rate of the last layer is for",
 			c.Model, strings.TrimSuffix(headScope, "/"))
 	case c.Dim != c.model.dim:
 		return fmt.Errorf("embedding dimension is %d, but that of the model %s is %d", c.Dim, c.Model, c.model.dim)
 	}
 	return nil
+}
+
+// hasHead tells whether the model has a last layer by its name.
+func (m *ownModel) hasHead() bool {
+	return slices.ContainsFunc(m.paths, func(path string) bool { return strings.HasPrefix(path, headScope) })
 }
 
 // fitsModel reports whether a data set has the samples that the model of the config embeds.

@@ -47,7 +47,8 @@ func newSampler(labels []int64, without map[int64]bool, perBatch, perClass, pad 
 		return nil, fmt.Errorf("a batch of %d classes needs as many training classes, there are %d: "+
 			"use fewer classes per batch", perBatch, len(order))
 	}
-	s := &sampler{seed: seed, augmentation: Augmentation{Crop: PadCrop, Pad: pad, Flip: true}, perBatch: perBatch, perClass: perClass}
+	s := &sampler{seed: seed, perBatch: perBatch, perClass: perClass}
+	s.augmentation = Augmentation{Crop: PadCrop, Pad: pad, Flip: true}
 	most := 0
 	for _, l := range order {
 		s.classes = append(s.classes, byLabel[l])

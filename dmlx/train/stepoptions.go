@@ -135,8 +135,8 @@ func (o stepOptions) dmlxBank(store *model.Store, x, settings *Node) *dmlx.Bank 
 	return b
 }
 
-// enqueue adds normalized embeddings f [B, D] with labels, int32 [B], to the bank, and drops the oldest. It does nothing
-// before the bank starts.
+// enqueue adds normalized embeddings f [B, D] with labels, int32 [B], to the bank, and drops the oldest. It does
+// nothing before the bank starts.
 func (o stepOptions) enqueue(store *model.Store, f, labels, settings *Node) {
 	if o.bank == nil {
 		return
