@@ -12,7 +12,7 @@ import (
 type Bank struct {
 	F      *Node // L2-normalized embeddings, float32 [N, D].
 	Labels *Node // Their labels, integers of the type of the batch's, [N]. A negative label is an empty place.
-	// BatchGradient, if not nil, is a scalar that the gradient of the batch's own positives and negatives is multiplied by:
+	// BatchGradient, if not nil, is a scalar. The gradient of the batch's own positives and negatives is multiplied by it:
 	// with 1 and an empty bank the gradient is that without a bank.
 	BatchGradient *Node
 }

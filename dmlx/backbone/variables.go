@@ -17,14 +17,9 @@ import (
 )
 
 // EncodeVariables returns a safetensors file of float32 variables of a store, for networks that are not of this
-// package: each under its path with "." for "/", in its own layout, and proxies if the store has them. Equal values and
-// metadata give equal bytes.
+// package: each under its path with "." for "/", in its own layout. Equal values and metadata give equal bytes.
 func EncodeVariables(store *model.Store, paths []string, meta map[string]string) (data []byte, err error) {
 	defer errs.Catch(&err)
-	paths = slices.Clone(paths)
-	if Proxies(store) != nil {
-		paths = append(paths, path(proxiesName))
-	}
 	header := map[string]any{}
 	if meta = maps.Clone(meta); meta == nil {
 		meta = map[string]string{}

@@ -93,12 +93,6 @@ func (c Config) Rate(epoch int) float64 {
 	return c.RateAt(epoch * c.StepsPerEpoch)
 }
 
-// proxyRate returns the learning rate of the proxies in an epoch, counted from 0.
-func (c Config) proxyRate(epoch int) float64 {
-	c.LR = c.ProxyLR
-	return c.Rate(epoch)
-}
-
 // RateAt returns the learning rate of a step, counted from 0: LR times the factor of the schedule, and without a
 // schedule LR, and LR/10 after the share Decay of the epochs, by default 60 % (§4.1). All other learning rates have the
 // same factor.

@@ -17,7 +17,7 @@ import (
 type Epoch struct {
 	Epoch int     `json:"epoch"` // Counted from 1.
 	Step  int     `json:"step"`  // Steps done at its end.
-	LR    float64 `json:"lr"`
+	LR    float64 `json:"lr"`    // Of its last step.
 	// Triplets is the number of valid triplets, EmptyBatches that of batches without any.
 	Triplets     int `json:"triplets"`
 	EmptyBatches int `json:"empty_batches"`
@@ -105,7 +105,7 @@ const collapsedAbove = 0.95
 func (s *session) endEpoch(epoch int, sum *tally) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
-		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.Rate(epoch - 1),
+		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.RateAt(epoch*s.StepsPerEpoch - 1),
 		Triplets: sum.triplets, EmptyBatches: sum.empty, ViolationRate: sum.violationRate(),
 		Sap: mean(sum.sap, sum.triplets), San: mean(sum.san, sum.triplets), GradientNorm: mean(sum.norm, sum.steps),
 	}

@@ -84,10 +84,21 @@ func (c Config) validateModel() error {
 		return fmt.Errorf("the network is both the backbone %s and the model %s: want one of them", c.Arch, c.Model)
 	case c.model == nil || c.model.identity != c.Model:
 		return fmt.Errorf("the model %s is a function of the program that trained it: set it by Config.WithModel", c.Model)
+	case c.FreezeBN != "":
+		return fmt.Errorf("the model %s: only a backbone can freeze its batch normalization; use pass.Frozen in a model "+
+			"that always does", c.Model)
+	case c.HeadLR != 0 && !c.model.hasHead():
+		return fmt.Errorf("the model %s has no variables in the scope %s, which the learning rate of the last layer is for",
+			c.Model, strings.TrimSuffix(headScope, "/"))
 	case c.Dim != c.model.dim:
 		return fmt.Errorf("embedding dimension is %d, but that of the model %s is %d", c.Dim, c.Model, c.model.dim)
 	}
 	return nil
+}
+
+// hasHead tells whether the model has a last layer by its name.
+func (m *ownModel) hasHead() bool {
+	return slices.ContainsFunc(m.paths, func(path string) bool { return strings.HasPrefix(path, headScope) })
 }
 
 // fitsModel reports whether a data set has the samples that the model of the config embeds.
@@ -103,6 +114,10 @@ func (c Config) fitsModel(data *Data) error {
 	if c.Model == "" && !(data.Train.Shape().Rank() == 3 && data.Train.Shape().Dim(2) == 3) {
 		return fmt.Errorf("%s: samples have the shape %v, but the backbone %s embeds images, [size, size, 3]: use a model "+
 			"of your own (Config.WithModel)", data.Name, data.Train.Shape().Dimensions, c.Arch)
+	}
+	if shape := data.Train.Shape(); c.Augment != "" && c.Augment != noAugmentation && shape.Rank() != 3 {
+		return fmt.Errorf("%s: samples have the shape %v, but the augmentation %s is for images, [height, width, channels]",
+			data.Name, shape.Dimensions, c.Augment)
 	}
 	return nil
 }
@@ -159,8 +174,9 @@ func (m *ownModel) probe() (digest string, err error) {
 			if v.DType() != dtypes.Float32 {
 				return fmt.Errorf("variable %s is %s: want float32", v.Path(), v.DType())
 			}
-			if strings.HasPrefix(v.Path(), "/proxies/") || strings.HasPrefix(v.Path(), "/sums/") {
-				return fmt.Errorf("variable %s: the scopes /proxies and /sums are the trainer's: use another one", v.Path())
+			if slices.ContainsFunc(ownScopes, func(s string) bool { return strings.HasPrefix(v.Path(), s+"/") }) {
+				return fmt.Errorf("variable %s: the scopes %s are the trainer's: use another one", v.Path(),
+					strings.Join(ownScopes, ", "))
 			}
 			m.paths = append(m.paths, v.Path())
 			if v.ChangedInGraph(x.Graph()) {
@@ -197,6 +213,9 @@ func (m *ownModel) probe() (digest string, err error) {
 	}
 	return DigestOf([]byte(text)), nil
 }
+
+// ownScopes are the scopes of variables that are no weights of a network.
+var ownScopes = []string{"/proxies", "/sums", optimizerScope, bankScope}
 
 // probeBatch is the number of samples of the graph that identifies a model.
 const probeBatch = 4
@@ -274,7 +293,11 @@ func (m *ownModel) encode(store *model.Store, metadata map[string]string) ([]byt
 	for k, v := range metadata {
 		all[k] = v
 	}
-	return backbone.EncodeVariables(store, m.paths, all)
+	paths := m.paths
+	if p := backbone.Proxies(store); p != nil {
+		paths = append(slices.Clone(paths), p.Path())
+	}
+	return backbone.EncodeVariables(store, paths, all)
 }
 
 func (m *ownModel) decode(raw []byte, store *model.Store, proxies int) error {

@@ -257,13 +257,19 @@ type objective struct {
 	proxies  int           // Proxies of all classes.
 	noise    bool          // Whether the miner samples at random.
 	exchange dmlx.Exchange
+	options  stepOptions
 }
 
 // newObjective parses the objective of a config for a number of training classes.
 func newObjective(s Config, classes int) (obj objective, err error) {
-	if s.Loss == "" {
-		obj.rule, err = s.ParsedRule()
+	if obj.options, err = s.stepOptions(); err != nil {
 		return obj, err
+	}
+	if s.Loss == "" {
+		if obj.rule, err = s.ParsedRule(); err != nil {
+			return obj, err
+		}
+		return obj, obj.parseMiner(s)
 	}
 	if obj.loss, obj.perClass, err = s.lossFunc(); err != nil {
 		return obj, err
@@ -273,26 +279,44 @@ func newObjective(s Config, classes int) (obj objective, err error) {
 		return obj, err
 	}
 	obj.exchange.PerAnchor = max(s.ImagesPerClass, obj.perClass) // The most positives of an anchor, images or proxies.
-	if s.Miner == "" {
-		return obj, nil
+	return obj, obj.parseMiner(s)
+}
+
+// parseMiner sets the miner of a config, if it has one.
+func (obj *objective) parseMiner(c Config) (err error) {
+	if c.Miner == "" {
+		return nil
 	}
-	if obj.miner, err = miners.Parse(s.Miner); err != nil {
-		return obj, err
+	if obj.miner, err = miners.Parse(c.Miner); err != nil {
+		return err
 	}
 	switch m := obj.miner.(type) {
 	case miners.DistanceWeighted:
 		obj.noise = true
+		if c.Loss == "" { // A rule gathers the vectors of each triplet, also of those that are not valid.
+			m.PerAnchor = c.ImagesPerClass - 1
+			obj.miner = m
+		}
 	case miners.SemiHardNegatives:
-		m.PerAnchor = s.ImagesPerClass - 1 // The most positives of an anchor.
+		m.PerAnchor = c.ImagesPerClass - 1 // The most positives of an anchor.
 		obj.miner = m
 	}
-	return obj, nil
+	return nil
+}
+
+// minerWith returns the miner, which draws from noise if it samples.
+func (obj objective) minerWith(noise *Node) miners.Miner {
+	if m, is := obj.miner.(miners.DistanceWeighted); is {
+		m.Noise = noise
+		return m
+	}
+	return obj.miner
 }
 
 // surgery returns the normalized embeddings f, and the proxies p or nil, as nodes whose gradient is that of the loss.
-// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), [B, B], is for a
-// miner that samples.
-func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
+// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), of the shape of S,
+// is for a miner that samples. bank is nil without one.
+func (obj objective) surgery(x, labels, proxies, noise *Node, bank *dmlx.Bank) (f, p *Node) {
 	var classes *Node
 	if proxies != nil {
 		rows := make([]int32, obj.proxies)
@@ -302,15 +326,14 @@ func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 		classes = Const(x.Graph(), rows)
 	}
 	loss := obj.loss
-	switch m := obj.miner.(type) {
-	case nil:
-	case miners.DistanceWeighted:
-		m.Noise = noise
-		loss = miners.With(m, loss)
-	default:
+	if m := obj.minerWith(noise); m != nil {
 		loss = miners.With(m, loss)
 	}
-	c := dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, proxies, classes), loss)
+	batch := dmlx.NewLossBatch(x, labels, proxies, classes)
+	if bank != nil {
+		batch = dmlx.NewLossBatchWith(x, labels, bank)
+	}
+	c := dmlx.ComposeLoss(batch, loss)
 	if obj.exchange.String() != "" {
 		c = c.Exchange(obj.exchange)
 	}
@@ -353,10 +376,10 @@ func initialProxies(n, dim int, seed uint64) []float32 {
 	return out
 }
 
-// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [size, size].
-func minerNoise(size, step int, seed uint64) *tensors.Tensor {
+// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
+func minerNoise(rows, columns, step int, seed uint64) *tensors.Tensor {
 	rng := stream(seed, streamMiner, uint64(step))
-	return tensors.FromFlatDataAndDimensions(uniform(rng, size*size), size, size)
+	return tensors.FromFlatDataAndDimensions(uniform(rng, rows*columns), rows, columns)
 }
 
 func uniform(rng *rand.Rand, n int) []float32 {

@@ -110,13 +110,12 @@ func (s *session) train(ctx context.Context) error {
 	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
 	var pace pace
 	affine := s.Data.affine()
+	var rate, proxyRate scalar
 	for epoch := s.state.Epoch; epoch < s.Epochs && s.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= s.Epochs-tracedEpochs}
 		if err := s.step.reseed(s.Seed, epoch); err != nil {
 			return err
 		}
-		rate := tensors.FromScalar(float32(s.Rate(epoch)))
-		proxyRate := tensors.FromScalar(float32(s.proxyRate(epoch)))
 		var pending *tensors.Tensor
 		for i := range s.StepsPerEpoch {
 			b, more := <-batches // Closed when ctx is done.
@@ -126,9 +125,15 @@ func (s *session) train(ctx context.Context) error {
 			if b.err != nil {
 				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
 			}
-			v := stepValues{images: b.images, labels: b.labels, affine: affine, rate: rate, proxyRate: proxyRate}
+			step := epoch*s.StepsPerEpoch + i
+			v := stepValues{images: b.images, labels: b.labels, affine: affine}
+			v.rate, v.proxyRate = rate.of(s.RateAt(step)), proxyRate.of(s.scheduled(s.ProxyLR, step))
 			if s.objective.noise {
-				v.noise = minerNoise(len(b.labels), epoch*s.StepsPerEpoch+i, s.Seed)
+				n := len(b.labels)
+				v.noise = minerNoise(n, n+s.objective.options.bankRows, step, s.Seed)
+			}
+			if s.objective.options.hasSettings() {
+				v.settings = s.settings(s.objective.options, step)
 			}
 			out, err := s.step.run(v)
 			b.free()
@@ -151,6 +156,19 @@ func (s *session) train(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// scalar keeps a number as a tensor, since most learning rates stay the same for many steps.
+type scalar struct {
+	value  float64
+	tensor *tensors.Tensor
+}
+
+func (s *scalar) of(value float64) *tensors.Tensor {
+	if s.tensor == nil || s.value != value {
+		s.value, s.tensor = value, tensors.FromScalar(float32(value))
+	}
+	return s.tensor
 }
 
 // prepare returns the batches of the steps from … to−1 on the device. One goroutine reads images and another copies
