@@ -11,7 +11,7 @@ import (
 var optionUsers = map[string][]string{
 	"alpha": {PairSig.Name, PairSigMS.Name}, "beta": {PairSig.Name, PairSigMS.Name},
 	"lambda": {PairSig.Name, PairSigMS.Name}, "epsilon": {PairLinMS.Name, PairSigMS.Name},
-	"tau":         {TripletCos.Name, TripletCir.Name},
+	"tau":           {TripletCos.Name, TripletCir.Name},
 	"keep-length":   {DirectionEucOrth.Name, DirectionCosOrth.Name},
 	"negative-only": {DirectionEucOrth.Name, DirectionCosOrth.Name},
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -24,13 +25,18 @@ type Request struct {
 	Open   func() (*train.Trainer, error)
 	Store  *runs.Store
 	Preset presets.Preset
+	// Rows are the user's own: rules and losses that stand beside the paper's rows. [TakingRows] lists the tables and
+	// figures that take some.
+	Rows []presets.Objective
 	runs.Options
 }
 
 // Report is a table or figure of the paper, reproduced.
 type Report struct {
 	Name, Title, Preset, Provenance string
-	Runs, Ran                       int // How many runs it needs, and how many of them were trained for it now.
+	// Changes are the settings that differ from the preset's, in words.
+	Changes   []string
+	Runs, Ran int // How many runs it needs, and how many of them were trained for it now.
 	// Parts are its pictures and tables, in order.
 	Parts []Part
 	// Table is its study, nil if it has none or several.
@@ -119,15 +125,94 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(q.Rows) > 0 && !slices.Contains(TakingRows(), name) {
+		return nil, fmt.Errorf("%s takes no rows of your own: the tables and figures that do are %s", name,
+			strings.Join(TakingRows(), ", "))
+	}
+	q.Rows = slices.Clone(q.Rows)
+	for i := range q.Rows {
+		if q.Rows[i], err = q.Rows[i].Checked(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	r, err := it.make(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	r.Name, r.Preset = name, q.Preset.Name
+	r.Name, r.Preset, r.Changes = name, q.Preset.Name, q.Preset.Changes
 	if r.Title == "" {
 		r.Title = it.title
 	}
+	r.tellSetting(q.Preset)
 	return r, nil
+}
+
+// tellSetting writes a setting that is not a preset's of this program into the captions of the tables, and into a column
+// of their CSV.
+func (r *Report) tellSetting(p presets.Preset) {
+	if len(p.Changes) == 0 && p.Origin == "" {
+		return
+	}
+	for _, part := range r.Parts {
+		// A table that shows the paper's numbers alone names no preset.
+		if t, is := part.Of.(*figures.Table); is && strings.Contains(t.Provenance, p.String()) {
+			t.Setting = "preset " + p.String()
+			t.Caption = strings.TrimSpace(t.Caption + " Setting: " + t.Setting + ".")
+		}
+	}
+}
+
+// TakingRows lists the tables and figures that take rows of the user's own; see [Request].
+func TakingRows() []string {
+	out := []string{"figure4", "figure5"}
+	for _, s := range append(studies(), Table5()) {
+		if s.Own != nil {
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// CheckOptions returns an error if one of the options of all rules, as [presets.Preset] has them, changes no rule of the
+// tables and figures with these names. Those whose rules are not known beforehand are left out.
+func CheckOptions(p presets.Preset, rows []presets.Objective, names ...string) error {
+	for option := range strings.SplitSeq(p.RuleOptions, "&") {
+		option, _, _ = strings.Cut(option, "=")
+		used, known := option == "", false
+		for _, name := range names {
+			s, err := ParseStudy(name)
+			if name == "table5" {
+				s, err = Table5(), nil
+			}
+			if err != nil {
+				used = used || name == "figure4" || name == "figure5"
+				continue
+			}
+			if s.Own == nil {
+				rows = nil
+			}
+			if s, err = s.With(p, rows); err != nil {
+				return err
+			}
+			known = true
+			for _, c := range s.Cells(p) {
+				r := dmlx.Rule{}
+				if c.Objective != nil {
+					r = c.Objective.Rule
+				} else if c.Loss != "" {
+					continue
+				} else if r, err = dmlx.ParseRule(c.Rule); err != nil {
+					return err
+				}
+				used = used || r.Uses(option)
+			}
+		}
+		if known && !used {
+			return fmt.Errorf("the option %s changes no rule of %s", option, strings.Join(names, ", "))
+		}
+	}
+	return nil
 }
 
 // errListed ends the reproduction of a report whose missing runs are only to be listed.
@@ -147,15 +232,32 @@ func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
 	return out, nil
 }
 
-// study runs a study and begins a report with its table.
-func study(ctx context.Context, s Study, q Request) (*Report, error) {
-	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
+// study runs a study, with the rows of the request's own, and returns its report. parts draws its table. It is called
+// once without runs before the first is trained, so that what cannot be drawn is told then.
+func study(ctx context.Context, s Study, q Request, parts func(t *Table, provenance string) ([]Part, error)) (*Report,
+	error) {
+	s, err := s.With(q.Preset, q.Rows)
 	if err != nil {
 		return nil, err
 	}
+	cells, err := s.Specs(q.Preset, q.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	if !q.CachedOnly {
+		if _, err := parts(&Table{Study: s.Name, Cells: cells}, ""); err != nil {
+			return nil, err
+		}
+	}
+	t, err := Fill(ctx, q, cells)
+	if err != nil {
+		return nil, err
+	}
+	t.Study, t.Title = s.Name, s.Title
 	r := &Report{Title: t.Title, Provenance: t.Provenance(), Table: t}
 	r.add(t)
-	return r, nil
+	r.Parts, err = parts(t, r.Provenance)
+	return r, err
 }
 
 // add counts the runs of a study's table to the report's.

@@ -18,7 +18,7 @@ const SweepHeldOut = 4
 // of the paper preset hold none out, so that they follow the paper's own protocol.
 func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	holdOut := func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
-	if p.Name == "paper" {
+	if p.Like("paper") {
 		holdOut = nil
 	}
 	var out []Cell
@@ -33,25 +33,51 @@ func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	return out
 }
 
+// ownSweep returns the cells of a row of the user's own: at the rates of the table for a rule, and for a loss at half,
+// once, twice and four times its rate. A rate of its own takes the place of the rate that they are around.
+func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error) {
+	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
+		var holdOut func(*runs.Spec)
+		if !p.Like(paperPreset) {
+			holdOut = func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
+		}
+		var out []Cell
+		for _, c := range onBoth(p, Cell{Adjust: holdOut}) {
+			rates := p.SweepRates(table, c.Data, o.Rule.Name())
+			if !o.IsRule() || o.LR != 0 || o.Scale > 0 {
+				spec, err := p.ObjectiveSpec(c.Data, o, 1)
+				if err != nil {
+					return nil, err
+				}
+				if p.Rates == nil && p.LR == 0 {
+					rates = []float64{spec.LR / 2, spec.LR, 2 * spec.LR, 4 * spec.LR}
+				}
+			}
+			for _, c.LR = range rates {
+				c.Column = fmt.Sprintf("%g", c.LR)
+				out = append(out, c)
+			}
+		}
+		return out, nil
+	}
+}
+
 // sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate with the
 // order under each, the loss at other rates, and the paper's statements on it.
 func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
-	r, err := study(ctx, of, q)
-	if err != nil {
-		return nil, err
-	}
-	sweep, err := sweeps.Read(of.Name, sweepPoints(r.Table))
-	if err != nil {
-		return nil, err
-	}
-	s, err := sweep.Figures(r.Provenance)
-	if err != nil {
-		return nil, err
-	}
-	r.Parts = []Part{{"", s.Table()}, {"curves", s.Curves()}, {"protocols", s.Protocols()}, {"order", s.Orders()},
-		{"robustness", s.Robustness()},
-		{"statements", s.Statements()}}
-	return r, nil
+	return study(ctx, of, q, func(t *Table, provenance string) ([]Part, error) {
+		sweep, err := sweeps.Read(of.Name, sweepPoints(t))
+		if err != nil {
+			return nil, err
+		}
+		s, err := sweep.Figures(provenance)
+		if err != nil {
+			return nil, err
+		}
+		return []Part{{"", s.Table()}, {"curves", s.Curves()}, {"protocols", s.Protocols()}, {"order", s.Orders()},
+			{"robustness", s.Robustness()},
+			{"statements", s.Statements()}}, nil
+	})
 }
 
 // sweepPoints returns the cells of a sweep for package sweeps.
@@ -60,6 +86,9 @@ func sweepPoints(t *Table) []sweeps.Point {
 	for i, c := range t.Cells {
 		out[i] = sweeps.Point{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100),
 			HeldOut: c.HeldOutRecall(1).Times(100)}
+		if c.Objective != nil {
+			out[i].Own, out[i].Rule, out[i].Label = true, c.Objective.String(), c.Objective.Label
+		}
 	}
 	return out
 }

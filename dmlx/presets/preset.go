@@ -281,21 +281,27 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.
 	return p.adjusted(spec)
 }
 
-// Of returns the name of the preset with the sizes of a spec, or "custom". It ignores rule, loss, learning rates,
-// Decay, HeldOut, seed, Memory, and which images are left out.
+// Of returns the name of the preset with the sizes of a spec, or "custom"; see [Preset.Has].
 func Of(s runs.Spec) string {
 	for _, p := range presets {
-		z, known := p.Sets[s.Data]
-		if !known {
-			z = p.Sets[""]
-		}
-		size := Size{
-			s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
-		}
-		if z == size &&
-			s.Size == p.Base.Size && s.Arch == p.Base.Arch && s.Weights == p.Base.Weights && s.Pad == p.Base.Pad {
+		if p.Has(s) {
 			return p.Name
 		}
 	}
 	return "custom"
+}
+
+// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, HeldOut, seed,
+// Memory, and which images are left out.
+func (p Preset) Has(s runs.Spec) bool {
+	z, known := p.Sets[s.Data]
+	if !known {
+		z = p.Sets[""]
+	}
+	z, err := z.batch(p.Batch, p.ImagesPerClass)
+	size := Size{
+		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
+	}
+	return err == nil && z == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
+		s.Weights == p.Base.Weights && s.Pad == p.Base.Pad
 }
