@@ -17,14 +17,17 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
-// WithRule returns the config with a rule, built in or custom, and without a loss.
+// WithRule returns the config with a rule, built in or custom, and without a loss. It keeps the miner of a rule and
+// removes that of a loss.
 func (c Config) WithRule(r dmlx.Rule) (Config, error) {
 	id, err := dissect.IdentityOf(r)
 	if err != nil {
 		return c, err
 	}
+	if c.Loss != "" {
+		c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
+	}
 	c.Rule, c.rule = id, &r
-	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
 	return c, nil
 }
 
@@ -61,7 +64,7 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 		miner = "" // A loss without a miner takes all pairs or triplets.
 	}
 	if miner != "" {
-		if _, err := miners.Parse(miner); err != nil {
+		if miner, err = miners.Canonical(miner); err != nil {
 			return c, err
 		}
 		if err := losses.CheckMined(l); err != nil {
@@ -76,6 +79,38 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 	return c, nil
 }
 
+// WithMiner returns the config with another miner of its rule's triplets, or of its loss's pairs or triplets, under its
+// canonical name. "" stands for easy-positive with a rule, the paper's easy positives and hard negatives, and for all
+// with a loss.
+func (c Config) WithMiner(miner string) (Config, error) {
+	if c.Loss != "" {
+		exchange, proxyLR := c.Exchange, c.ProxyLR
+		c, err := c.WithLoss(c.Loss, miner)
+		c.Exchange, c.ProxyLR = exchange, proxyLR
+		return c, err
+	}
+	if miner != "" {
+		m, err := miners.Parse(miner)
+		if err != nil {
+			return c, err
+		}
+		if err := miners.CheckTriplets(m); err != nil {
+			return c, fmt.Errorf("miner %s: %w", miner, err)
+		}
+		if miner, err = miners.Canonical(miner); err != nil {
+			return c, err
+		}
+	}
+	if miner == ruleMiner {
+		miner = ""
+	}
+	c.Miner = miner
+	return c, nil
+}
+
+// ruleMiner is the name of the miner that a rule has by default. Batches mine by it themselves, see [dmlx.NewBatch].
+const ruleMiner = "easy-positive"
+
 // WithExchange returns the config with parts of its loss replaced, in the syntax of [dmlx.ParseExchange]; "" replaces
 // none.
 func (c Config) WithExchange(parts string) (Config, error) {
@@ -87,13 +122,13 @@ func (c Config) WithExchange(parts string) (Config, error) {
 	return c, nil
 }
 
-// Objective returns in one line what is trained: the rule, or "loss " and the loss with its miner and its exchanged
-// parts, if any: "loss ms, miner ms, pair=lin-ms".
+// Objective returns in one line what is trained: the rule, or "loss " and the loss, with the miner and the exchanged
+// parts, if any: "cos/con/con", "cos/lin/cir, miner hard", "loss ms, miner ms, pair=lin-ms".
 func (c Config) Objective() string {
-	if c.Loss == "" {
-		return c.Rule
+	text := c.Rule
+	if c.Loss != "" {
+		text = "loss " + c.Loss
 	}
-	text := "loss " + c.Loss
 	if c.Miner != "" {
 		text += ", miner " + c.Miner
 	}
@@ -106,11 +141,17 @@ func (c Config) Objective() string {
 // validateObjective reports what is wrong with the rule or loss.
 func (c Config) validateObjective() error {
 	if c.Loss == "" {
-		if c.Miner != "" || c.Exchange != "" || c.ProxyLR != 0 {
-			return fmt.Errorf("the objective is the rule %q: Miner, Exchange and ProxyLR must be empty, they belong to a loss",
-				c.Rule)
+		if c.Exchange != "" || c.ProxyLR != 0 {
+			return fmt.Errorf("the objective is the rule %q: Exchange and ProxyLR must be empty, they belong to a loss", c.Rule)
 		}
-		_, err := c.ParsedRule()
+		same, err := c.WithMiner(c.Miner)
+		if err != nil {
+			return err
+		}
+		if same.Miner != c.Miner {
+			return fmt.Errorf("miner %q of a rule is not in canonical form: want %q", c.Miner, same.Miner)
+		}
+		_, err = c.ParsedRule()
 		return err
 	}
 	if c.Rule != "" {

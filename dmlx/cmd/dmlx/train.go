@@ -13,7 +13,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/miners"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
@@ -27,10 +26,11 @@ type trained struct {
 func newTrain(a *app) *cobra.Command {
 	var (
 		data, rule, arch, weights, batch string
-		loss, miner, exchange            string
+		loss, exchange                   string
 		proxyLR                          float64
 		seed                             uint64
 		pf                               presetFlags
+		tf                               trainingFlags
 		lr                               float64
 		epochs, steps, dim, size         int
 	)
@@ -63,9 +63,9 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 				case given("loss") && given("rule"):
 					return spec, usagef("--rule and --loss are both given: want one of them")
 				case given("loss"):
-					spec, err = preset.LossSpec(data, loss, miner, exchange, seed)
-				case given("miner") || given("exchange") || given("proxy-lr"):
-					return spec, usagef("--miner, --exchange and --proxy-lr belong to a loss: want --loss NAME")
+					spec, err = preset.LossSpec(data, loss, tf.miner, exchange, seed)
+				case given("exchange") || given("proxy-lr"):
+					return spec, usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
 				default:
 					var r dmlx.Rule
 					if r, err = a.rule(rule); err == nil {
@@ -107,6 +107,9 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 						return spec, usagef("batch %q: want classes x images per class, as in 8x8", batch)
 					}
 				}
+				if spec.Config, err = tf.apply(spec.Config); err != nil {
+					return spec, err
+				}
 				return spec, usage(spec.HasTriplets())
 			}
 			// Flags are checked before images are decoded, which may take long.
@@ -132,8 +135,6 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
 	f.StringVar(&loss, "loss", "",
 		`loss instead of a rule; parameters that differ from the published ones follow a "?": "ms?beta=40"`)
-	f.StringVar(&miner, "miner", "",
-		"miner of the loss's pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
 	f.StringVar(&exchange, "exchange", "",
 		`parts of the loss that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
 	f.Float64Var(&proxyLR, "proxy-lr", 0, "learning rate of the loss's proxies (default: the preset's for the loss)")
@@ -148,6 +149,7 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 	f.StringVar(&weights, "weights", "",
 		"initial weights: pretrained, random, or a safetensors file with torchvision's names (default: the preset's)")
 	pf.add(f)
+	tf.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
