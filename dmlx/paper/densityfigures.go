@@ -31,19 +31,16 @@ type histogramsRow struct {
 	own   bool
 }
 
+// histogramsStudy lists the runs of Figures 4 and 5: both data sets with the directions euc and cos.
+func histogramsStudy(name, title string) Study {
+	return Study{Name: name, Title: title, Own: ownOnBoth(across), Cells: func(p presets.Preset) []Cell {
+		return setsAcross(p, histogramDirections, func(direction string) string { return direction + "/con/con" })
+	}}
+}
+
 // histogramsOf reads or computes the histograms of the runs on both data sets with the directions euc and cos.
 func histogramsOf(ctx context.Context, name, title string, q Request) (*histogramsReport, *Report, error) {
-	study := Study{Name: name, Title: title, Own: ownOnBoth(across), Cells: func(p presets.Preset) []Cell {
-		var cells []Cell
-		for _, direction := range histogramDirections {
-			cells = append(cells,
-				Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
-				Cell{Row: direction, Column: p.CoarseGrained, Data: p.CoarseGrained, PaperData: "In-shop",
-					Rule: direction + "/con/con"})
-		}
-		return cells
-	}}
-	study, err := study.With(q.Preset, q.Rows)
+	study, err := histogramsStudy(name, title).With(q.Preset, q.Rows)
 	if err != nil {
 		return nil, nil, err
 	}

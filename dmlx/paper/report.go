@@ -126,8 +126,7 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 		return nil, err
 	}
 	if len(q.Rows) > 0 && !slices.Contains(TakingRows(), name) {
-		return nil, fmt.Errorf("%s takes no rows of your own: the tables and figures that do are %s", name,
-			strings.Join(TakingRows(), ", "))
+		return nil, noRows(name)
 	}
 	q.Rows = slices.Clone(q.Rows)
 	for i := range q.Rows {
@@ -164,8 +163,8 @@ func (r *Report) tellSetting(p presets.Preset) {
 
 // TakingRows lists the tables and figures that take rows of the user's own; see [Request].
 func TakingRows() []string {
-	out := []string{"figure4", "figure5"}
-	for _, s := range append(studies(), Table5()) {
+	var out []string
+	for _, s := range allStudies() {
 		if s.Own != nil {
 			out = append(out, s.Name)
 		}
@@ -174,45 +173,57 @@ func TakingRows() []string {
 	return out
 }
 
-// CheckOptions returns an error if one of the options of all rules, as [presets.Preset] has them, changes no rule of the
-// tables and figures with these names. Those whose rules are not known beforehand are left out.
-func CheckOptions(p presets.Preset, rows []presets.Objective, names ...string) error {
-	for option := range strings.SplitSeq(p.RuleOptions, "&") {
-		option, _, _ = strings.Cut(option, "=")
-		used, known := option == "", false
-		for _, name := range names {
-			s, err := ParseStudy(name)
-			if name == "table5" {
-				s, err = Table5(), nil
-			}
-			if err != nil {
-				used = used || name == "figure4" || name == "figure5"
-				continue
-			}
-			if s.Own == nil {
-				rows = nil
-			}
-			if s, err = s.With(p, rows); err != nil {
-				return err
-			}
-			known = true
-			for _, c := range s.Cells(p) {
-				r := dmlx.Rule{}
-				if c.Objective != nil {
-					r = c.Objective.Rule
-				} else if c.Loss != "" {
-					continue
-				} else if r, err = dmlx.ParseRule(c.Rule); err != nil {
-					return err
-				}
-				used = used || r.Uses(option)
-			}
+// allStudies lists the studies with those that have more than a table of their cells.
+func allStudies() []Study {
+	return append(studies(), Table5(), histogramsStudy("figure4", ""), histogramsStudy("figure5", ""))
+}
+
+// Cells returns the cells of a table or figure with their specs, and with the rows of the request's own: what [Make]
+// trains, for [Fill]. It returns none for a report whose runs are known only from those of others, or that has none. An
+// error says what is wrong with a row, with the preset's settings or with a data set; nothing is trained.
+func Cells(name string, q Request) ([]Cell, error) {
+	if err := Check(name); err != nil {
+		return nil, err
+	}
+	all := allStudies()
+	i := slices.IndexFunc(all, func(s Study) bool { return s.Name == name })
+	if i < 0 {
+		if len(q.Rows) > 0 {
+			return nil, noRows(name)
 		}
-		if known && !used {
-			return fmt.Errorf("the option %s changes no rule of %s", option, strings.Join(names, ", "))
+		return nil, nil
+	}
+	s, err := all[i].With(q.Preset, q.Rows)
+	if err != nil {
+		return nil, err
+	}
+	if name == "table5" {
+		s.Cells = present(s.Cells)
+		if q.Seeds == nil {
+			q.Seeds = Table5Seeds(q.Preset)
 		}
 	}
-	return nil
+	cells, err := s.Specs(q.Preset, q.Seeds)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return cells, nil
+}
+
+func noRows(name string) error {
+	return fmt.Errorf("%s takes no rows of your own: the tables and figures that do are %s", name,
+		strings.Join(TakingRows(), ", "))
+}
+
+// UsesOption reports whether an option of rules, by its name, changes the rule of one of the cells.
+func UsesOption(cells []Cell, option string) bool {
+	return slices.ContainsFunc(cells, func(c Cell) bool {
+		if c.Objective != nil {
+			return c.Objective.IsRule() && c.Objective.Rule.Uses(option)
+		}
+		r, err := dmlx.ParseRule(c.Rule)
+		return err == nil && c.Loss == "" && r.Uses(option)
+	})
 }
 
 // errListed ends the reproduction of a report whose missing runs are only to be listed.

@@ -174,8 +174,7 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 		return s, nil
 	}
 	if s.Own == nil {
-		return s, fmt.Errorf("%s takes no rows of your own: the tables and figures that do are %s", s.Name,
-			strings.Join(TakingRows(), ", "))
+		return s, fmt.Errorf("%s takes no rows of your own", s.Name)
 	}
 	cells := s.Cells(p)
 	for i, o := range rows {
@@ -192,10 +191,9 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 			if c.Objective = &o; c.Row == "" {
 				c.Row = cmp.Or(o.Label, o.String())
 			}
+			c.Miner, c.Loss, c.Exchange = o.Miner, o.Loss, cmp.Or(c.Exchange, o.Exchange)
 			if o.IsRule() {
 				c.Rule = o.Rule.Name()
-			} else {
-				c.Rule, c.Loss, c.Miner, c.Exchange = "", o.Loss, o.Miner, cmp.Or(c.Exchange, o.Exchange)
 			}
 			if !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c) }) {
 				cells = insert(cells, c)
@@ -235,13 +233,14 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 		c := &cells[i]
 		rate := c.LR
 		c.Specs, c.Runs = nil, nil
+		at := p
+		if rate != 0 {
+			at.LR = rate
+		}
 		for _, seed := range seeds {
-			spec, err := c.spec(p, seed)
+			spec, err := c.spec(at, seed)
 			if err != nil {
 				return nil, err
-			}
-			if rate != 0 {
-				spec.LR = rate
 			}
 			if c.Adjust != nil {
 				c.Adjust(&spec)
@@ -257,9 +256,7 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 func (c *Cell) spec(p presets.Preset, seed uint64) (runs.Spec, error) {
 	if c.Objective != nil {
 		o := *c.Objective
-		if c.Exchange != "" {
-			o.Exchange = c.Exchange
-		}
+		o.Exchange, o.LR = cmp.Or(c.Exchange, o.Exchange), cmp.Or(c.LR, o.LR)
 		return p.ObjectiveSpec(c.Data, o, seed)
 	}
 	if c.Loss != "" {

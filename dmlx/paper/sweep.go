@@ -17,13 +17,9 @@ const SweepHeldOut = 4
 // classes out, so that a rate can be chosen by these or, as in the paper, by the recall on the test classes. The runs
 // of the paper preset hold none out, so that they follow the paper's own protocol.
 func rateSweep(p presets.Preset, table int, rules []string) []Cell {
-	holdOut := func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
-	if p.Like("paper") {
-		holdOut = nil
-	}
 	var out []Cell
 	for _, rule := range rules {
-		for _, c := range onBoth(p, Cell{Row: rule, Rule: rule, Adjust: holdOut}) {
+		for _, c := range onBoth(p, Cell{Row: rule, Rule: rule, Adjust: sweepHoldsOut(p)}) {
 			for _, c.LR = range p.SweepRates(table, c.Data, rule) {
 				c.Column = fmt.Sprintf("%g", c.LR)
 				out = append(out, c)
@@ -33,24 +29,29 @@ func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	return out
 }
 
-// ownSweep returns the cells of a row of the user's own: at the rates of the table for a rule, and for a loss at half,
-// once, twice and four times its rate. A rate of its own takes the place of the rate that they are around.
+// sweepHoldsOut returns how the runs of a sweep differ from the preset's.
+func sweepHoldsOut(p presets.Preset) func(*runs.Spec) {
+	if p.Like(paperPreset) {
+		return nil
+	}
+	return func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
+}
+
+// ownSweep returns the cells of a row of the user's own: at the rates of the table for a rule, and at half, once, twice
+// and four times its rate for a loss, a rule with functions of the user's own, and an objective with a rate.
 func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error) {
 	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
-		var holdOut func(*runs.Spec)
-		if !p.Like(paperPreset) {
-			holdOut = func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
-		}
 		var out []Cell
-		for _, c := range onBoth(p, Cell{Adjust: holdOut}) {
+		for _, c := range onBoth(p, Cell{Adjust: sweepHoldsOut(p)}) {
 			rates := p.SweepRates(table, c.Data, o.Rule.Name())
-			if !o.IsRule() || o.LR != 0 || o.Scale > 0 {
+			if (!o.IsRule() || o.LR != 0 || o.Scale > 0) && p.Rates == nil && p.LR == 0 {
 				spec, err := p.ObjectiveSpec(c.Data, o, 1)
 				if err != nil {
 					return nil, err
 				}
-				if p.Rates == nil && p.LR == 0 {
-					rates = []float64{spec.LR / 2, spec.LR, 2 * spec.LR, 4 * spec.LR}
+				rates = []float64{spec.LR / 2, spec.LR, 2 * spec.LR, 4 * spec.LR}
+				if p.Like("smoke") {
+					rates = rates[1:3]
 				}
 			}
 			for _, c.LR = range rates {

@@ -133,6 +133,13 @@ func MissingSets(cells []Cell) []error {
 	return out
 }
 
+// present returns the cells whose data sets are on this machine.
+func present(all func(presets.Preset) []Cell) func(presets.Preset) []Cell {
+	return func(p presets.Preset) []Cell {
+		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
+	}
+}
+
 // table5 reproduces the comparison with the state of the art: the paper's table as printed, and its own rows run on the
 // preset's data sets. It leaves out data sets that are not on this machine; notes say where to get them.
 func table5(ctx context.Context, q Request) (*Report, error) {
@@ -148,10 +155,7 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	for _, m := range missing {
 		papers.Notes = append(papers.Notes, "Not run: "+m.Error()+".")
 	}
-	all := s.Cells
-	s.Cells = func(p presets.Preset) []Cell {
-		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
-	}
+	s.Cells = present(s.Cells)
 	if len(s.Cells(q.Preset)) == 0 {
 		papers.Provenance = "the paper's own numbers; nothing was run"
 		return &Report{Title: s.Title, Provenance: papers.Provenance, Parts: []Part{{"", papers}}}, nil

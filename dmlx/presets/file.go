@@ -42,6 +42,14 @@ type file struct {
 	Recompute  bool   `toml:"recompute"`
 	Options    string `toml:"options"`
 
+	Optimizer  string `toml:"optimizer"`
+	Schedule   string `toml:"schedule"`
+	HeadLR     rate   `toml:"head_lr"`
+	FreezeBN   string `toml:"freeze_bn"`
+	Augment    string `toml:"augment"`
+	MemoryBank string `toml:"memory_bank"`
+	Miner      string `toml:"miner"`
+
 	// Sets are the sizes of single data sets.
 	Sets map[string]setShape `toml:"sets"`
 	// LearningRates are the rates of single rules and losses, by data set.
@@ -237,8 +245,13 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		Dim: int(f.Dim), Epochs: int(f.Epochs), StepsPerEpoch: int(f.Steps), Size: int(f.Size), Arch: f.Arch,
 		Weights:     f.Weights,
 		Memory:      train.Memory{Precision: f.Precision, MicroBatch: int(f.MicroBatch), Recompute: f.Recompute},
-		RuleOptions: f.Options})
+		RuleOptions: f.Options, Miner: f.Miner,
+		Options: train.Options{Optimizer: f.Optimizer, Schedule: f.Schedule, HeadLR: float64(f.HeadLR), FreezeBN: f.FreezeBN,
+			Augment: f.Augment, MemoryBank: f.MemoryBank}})
 	if err != nil {
+		return p, err
+	}
+	if _, err := p.ObjectiveSpec("minicar", Objective{}, 1); err != nil { // What a text of the file means is known here.
 		return p, err
 	}
 	p.Sets = maps.Clone(p.Sets)
@@ -298,7 +311,8 @@ func (f file) ownRates(p Preset) (Preset, error) {
 func unknownKey(key toml.Key) error {
 	known := []string{"name", "from", "fine_grained", "coarse_grained", "seeds", "sweep_seeds", "lr", "rates", "batch",
 		"images_per_class", "dim", "epochs", "steps", "size", "arch", "weights", "precision", "micro_batch", "recompute",
-		"options", "sets", "learning_rates"}
+		"options", "optimizer", "schedule", "head_lr", "freeze_bn", "augment", "memory_bank", "miner", "sets",
+		"learning_rates"}
 	if len(key) == 3 && key[0] == "sets" {
 		known = []string{"batch", "images_per_class", "dim", "epochs", "steps", "train_classes", "test_classes"}
 	}

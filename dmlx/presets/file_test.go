@@ -31,6 +31,7 @@ epochs = 2
 options = "tau=2"
 weights = "random"
 precision = "bf16"
+optimizer = "sgd?momentum=0.9"
 
 [sets.minishop]
 dim = 64
@@ -54,6 +55,7 @@ train_classes = 12
 	car, err := p.Spec("minicar", cir, 4)
 	if err != nil || car.Rule != "cos/lin/cir?tau=2" || car.LR != 0.5 || car.ClassesPerBatch != 4 || car.Epochs != 2 ||
 		car.ImagesPerClass != 8 || car.Weights != "random" || car.WeightsDigest != "" || car.Precision != "bf16" ||
+		car.Optimizer != "sgd?momentum=0.9" ||
 		car.Dim != 32 {
 		t.Errorf("%s, %v", car.Canonical(), err)
 	}
@@ -92,6 +94,8 @@ func TestLoadRefuses(t *testing.T) {
 		"from = \"huge\"":                "smoke, quick, full, paper",
 		"name = \"quick\"":               "none of smoke, quick",
 		"name = \"../x\"":                "want letters",
+		"optimizer = \"adamm\"":          "adam",
+		"miner = \"none\"":               "none of that name",
 		"options = \"tao=2\"":            "tau",
 		"arch = \"vgg\"":                 "resnet18",
 		"weights = \"none.safetensors\"": "no such file",
@@ -185,7 +189,7 @@ func TestParseObjective(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"cos/lin/cir?tau=2": "cos/lin/cir?tau=2", "ours": "cos-orth/lin-ms/cir", "loss ms": "loss ms",
-		"loss ms?beta=50,miner ms": "loss ms, miner ms", "loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, " +
+		"loss ms?beta=50, miner ms": "loss ms, miner ms", "cos/lin/cir, miner hard": "cos/lin/cir, miner hard", "loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, " +
 			"miner semi-hard, pair=lin-ms",
 	} {
 		o, err := ParseObjective(text)
@@ -199,7 +203,7 @@ func TestParseObjective(t *testing.T) {
 	}
 	for text, want := range map[string]string{"loss nix": "there are", "loss ms, ms": "neither a miner",
 		"loss ms, miner x": "none of that name", "loss norm-softmax, miner ms": "miner ms", "cos/lin": "want direction",
-		"loss ms, pair=x": "no pair weight", "loss": "want direction"} {
+		"loss ms, pair=x": "no pair weight", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
 		if o, err := ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
 		}

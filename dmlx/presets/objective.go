@@ -26,30 +26,53 @@ type Objective struct {
 	Scale float64
 }
 
-// ParseObjective reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms, miner ms, pair=lin-ms".
+// ParseObjective reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged parts
+// of a loss may follow: "loss ms, miner ms, pair=lin-ms".
 func ParseObjective(text string) (Objective, error) {
 	if loss, is := strings.CutPrefix(text, "loss "); is {
 		return ParseLoss(loss)
 	}
-	r, err := dmlx.ParseRule(text)
-	return Objective{Rule: r}, err
+	name, o, err := cutMiner(text)
+	if err == nil && o.Exchange != "" {
+		err = fmt.Errorf("%q: %s belongs to a loss", text, o.Exchange)
+	}
+	if err != nil {
+		return o, err
+	}
+	if o.Rule, err = dmlx.ParseRule(name); err != nil {
+		return o, err
+	}
+	return o.canonical()
 }
 
 // ParseLoss reads a loss, which a miner and exchanged parts may follow: "ms, miner ms, pair=lin-ms".
 func ParseLoss(text string) (Objective, error) {
-	fields := strings.Split(text, ",")
-	o := Objective{Loss: strings.TrimSpace(fields[0])}
+	name, o, err := cutMiner(text)
+	if err != nil {
+		return o, fmt.Errorf("loss %w", err)
+	}
+	o.Loss = name
+	return o.canonical()
+}
+
+// cutMiner cuts the miner and the exchanged parts off the name of a rule or loss.
+func cutMiner(text string) (name string, o Objective, err error) {
+	fields := strings.Split(text, ", ")
 	for _, field := range fields[1:] {
-		field = strings.TrimSpace(field)
 		if miner, is := strings.CutPrefix(field, "miner "); is && o.Miner == "" {
 			o.Miner = strings.TrimSpace(miner)
 		} else if !is && strings.Contains(field, "=") && o.Exchange == "" {
 			o.Exchange = field
 		} else {
-			return o, fmt.Errorf("loss %q: %q is neither a miner, as in \"ms, miner ms\", nor an exchanged part, as in "+
+			return "", o, fmt.Errorf("%q: %q is neither a miner, as in \"ms, miner ms\", nor an exchanged part, as in "+
 				"\"ms, pair=lin-ms\"", text, field)
 		}
 	}
+	return strings.TrimSpace(fields[0]), o, nil
+}
+
+// canonical returns the objective with canonical names.
+func (o Objective) canonical() (Objective, error) {
 	c, err := o.config(train.Config{})
 	o.Loss, o.Miner, o.Exchange = c.Loss, c.Miner, c.Exchange
 	return o, err
@@ -58,10 +81,14 @@ func ParseLoss(text string) (Objective, error) {
 // config returns the config with the objective, without a learning rate.
 func (o Objective) config(c train.Config) (train.Config, error) {
 	if o.Loss == "" {
-		if o.Miner != "" || o.Exchange != "" || o.ProxyLR != 0 {
-			return c, fmt.Errorf("rule %s: Miner, Exchange and ProxyLR must be empty, they belong to a loss", o.Rule.Name())
+		if o.Exchange != "" || o.ProxyLR != 0 {
+			return c, fmt.Errorf("rule %s: Exchange and ProxyLR must be empty, they belong to a loss", o.Rule.Name())
 		}
-		return c.WithRule(o.Rule)
+		c, err := c.WithRule(o.Rule)
+		if err != nil || o.Miner == "" {
+			return c, err
+		}
+		return c.WithMiner(o.Miner)
 	}
 	c, err := c.WithLoss(o.Loss, o.Miner)
 	if err != nil {
@@ -73,13 +100,14 @@ func (o Objective) config(c train.Config) (train.Config, error) {
 // IsRule reports whether the objective is a rule and not a loss.
 func (o Objective) IsRule() bool { return o.Loss == "" }
 
-// String returns the rule's name without a digest, or "loss " and the loss with its miner and exchanged parts, as
+// String returns the rule's name without a digest, or "loss " and the loss, with the miner and exchanged parts, as
 // [ParseObjective] reads it.
 func (o Objective) String() string {
+	c := train.Config{Loss: o.Loss, Miner: o.Miner, Exchange: o.Exchange}
 	if o.IsRule() {
-		return o.Rule.Name()
+		c.Rule = o.Rule.Name()
 	}
-	return train.Config{Loss: o.Loss, Miner: o.Miner, Exchange: o.Exchange}.Objective()
+	return c.Objective()
 }
 
 // Checked returns the objective ready to be trained, or an error that says what is wrong with it before any run is. A
@@ -106,27 +134,28 @@ func (o Objective) Checked() (Objective, error) {
 // ObjectiveSpec returns the spec of an objective on a data set, as [Preset.Spec] and [Preset.LossSpec] do. The learning
 // rate of a rule with a part of the user's own is that of cos/con/con over its Scale.
 func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (runs.Spec, error) {
+	if _, err := o.config(train.Config{}); err != nil {
+		return runs.Spec{}, err
+	}
+	custom := o.IsRule() && o.Rule.Custom() && o.Scale > 0
+	switch {
+	case o.LR != 0:
+		p.LR = o.LR
+	case p.LR == 0 && custom:
+		p.LR = twoDigits(p.Rate(runs.PaperName(data), dmlx.Rule{}.Name()) / o.Scale)
+	}
 	var spec runs.Spec
 	var err error
 	if o.IsRule() {
-		if _, err := o.config(train.Config{}); err != nil {
-			return spec, err
-		}
 		spec, err = p.Spec(data, o.Rule, seed)
 	} else {
 		spec, err = p.LossSpec(data, o.Loss, o.Miner, o.Exchange, seed)
 	}
-	if err != nil {
-		return spec, err
-	}
-	if o.Scale > 0 && o.IsRule() && o.Rule.Custom() && p.LR == 0 {
-		spec.LR = twoDigits(p.Rate(spec.Data, dmlx.Rule{}.Name()) / o.Scale)
-	}
-	if o.LR != 0 {
-		spec.LR = o.LR
+	if err == nil && o.Miner != "" { // It comes before that of the settings.
+		spec.Config, err = spec.WithMiner(o.Miner)
 	}
 	if o.ProxyLR != 0 {
 		spec.ProxyLR = o.ProxyLR
 	}
-	return spec, nil
+	return spec, err
 }

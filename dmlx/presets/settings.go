@@ -34,6 +34,9 @@ type Settings struct {
 	Memory        train.Memory
 	// RuleOptions are options of all rules that use them: "tau=2&sum".
 	RuleOptions string
+	// Options are those of training whose fields are not zero, and Miner is that of all rules and losses.
+	Options train.Options
+	Miner   string
 	// Adjust, if not nil, changes each spec last, and Adjusted says in words how.
 	Adjust   func(*runs.Spec) error
 	Adjusted []string
@@ -91,6 +94,13 @@ func (p Preset) With(s Settings) (Preset, error) {
 		p.change(s.RuleOptions != p.RuleOptions, "%s", strings.ReplaceAll(s.RuleOptions, "&", ", "))
 		p.RuleOptions = s.RuleOptions
 	}
+	if s.Options != (train.Options{}) || s.Miner != "" {
+		p.Adjust = both(p.Adjust, s.adjust)
+		if text := s.Options.Text(); text != "" {
+			p.Changes = append(p.Changes, text)
+		}
+		p.change(s.Miner != "", "miner %s", s.Miner)
+	}
 	if s.Adjust != nil {
 		p.Adjust = both(p.Adjust, s.Adjust)
 		p.Changes = append(p.Changes, s.Adjusted...)
@@ -103,6 +113,21 @@ func (p *Preset) change(is bool, format string, args ...any) {
 	if is {
 		p.Changes = append(p.Changes, fmt.Sprintf(format, args...))
 	}
+}
+
+// adjust sets the options and the miner of a spec.
+func (s Settings) adjust(spec *runs.Spec) (err error) {
+	o := spec.Options
+	for _, f := range []struct{ to, value *string }{{&o.Optimizer, &s.Options.Optimizer},
+		{&o.Schedule, &s.Options.Schedule}, {&o.FreezeBN, &s.Options.FreezeBN}, {&o.Augment, &s.Options.Augment},
+		{&o.MemoryBank, &s.Options.MemoryBank}} {
+		*f.to = cmp.Or(*f.value, *f.to)
+	}
+	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)
+	if spec.Config, err = spec.WithOptions(o); err == nil && s.Miner != "" {
+		spec.Config, err = spec.WithMiner(s.Miner)
+	}
+	return err
 }
 
 func both(first, second func(*runs.Spec) error) func(*runs.Spec) error {

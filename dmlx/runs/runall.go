@@ -105,7 +105,7 @@ func (o Options) submit(
 	ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error),
 ) (func() (*train.Trainer, error), error) {
 	noBackend := func() (*train.Trainer, error) { return nil, nil }
-	if err := o.check(ctx, store, jobs); err != nil {
+	if err := o.Check(ctx, store, jobs); err != nil {
 		return nil, err
 	}
 	if o.Submit == nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// check returns an error if one of the jobs cannot be done, before the first of them is: if its spec is not valid, has
+// Check returns an error if one of the jobs cannot be done, before the first of them is: if its spec is not valid, has
 // no triplets or does not fit its data set, or if another process cannot do it. Jobs that are done elsewhere are not
-// compared with their data set, which may be there alone.
-func (o Options) check(ctx context.Context, store *Store, jobs []Job) error {
+// compared with their data set, which may be there alone. [RunAll] and [AllHistograms] call it for the missing runs.
+func (o Options) Check(ctx context.Context, store *Store, jobs []Job) error {
 	checked := make(map[string]bool)
 	for _, j := range jobs {
 		spec := j.Spec
