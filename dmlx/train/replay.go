@@ -68,7 +68,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("stopped before step %d of %d: %w", i+1, s.Count, err)
 		}
-		embeddings, outcome, err := exec.Call2(
+		embeddings, last, err := exec.Call2(
 			tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3),
 			tensors.FromFlatDataAndDimensions(s.batchLabels(i), s.Batch), colors, rate)
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			return nil, err
 		}
 		var sum tally
-		if err := sum.add(outcome); err != nil {
+		if err := sum.add(outcome{tensor: last}); err != nil {
 			return nil, err
 		}
 		if sum.notFinite > 0 {
