@@ -136,7 +136,7 @@ func runTogether(
 }
 
 // sideBySide groups specs of which [train.Trainer.TrainTogether] trains several at once, by their positions. A group
-// has at most 16.
+// has at most 30, whose results are written together.
 func sideBySide(specs []Spec) [][]int {
 	var groups [][]int
 	last := make(map[string]int)
@@ -147,7 +147,7 @@ func sideBySide(specs []Spec) [][]int {
 		s.Seed, s.LR = 0, 0
 		key := string(s.Canonical())
 		at, known := last[key]
-		if !known || len(groups[at]) == 16 {
+		if !known || len(groups[at]) == 30 {
 			at, groups = len(groups), append(groups, nil)
 			last[key] = at
 		}
