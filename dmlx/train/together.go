@@ -196,11 +196,12 @@ func (l *lanes) train(ctx context.Context, sessions []*session) error {
 			}
 			s.started = time.Now().Add(-time.Since(s.started) / time.Duration(l.count)) // Its share.
 			group.Go(func() error {
-				if save := save || sums[k].notFinite > 0; !save {
+				save := save || sums[k].notFinite > 0
+				if !save && !s.measures(epoch) {
 					return s.endEpoch(epoch, &sums[k], false)
 				}
 				err := copyVariables(s.step.weights, l.weights, func(path string) string { return sessionPath(k, path) })
-				return errors.Join(err, s.endEpoch(epoch, &sums[k], true))
+				return errors.Join(err, s.endEpoch(epoch, &sums[k], save))
 			})
 		}
 		return group.Wait()
