@@ -57,7 +57,7 @@ func run(
 	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
-	set, err := OpenData(spec, store.dataOptions(ctx, spec, progress))
+	data, skipped, err := TrainingData(spec, store.dataOptions(ctx, spec, progress))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func run(
 		return nil, err
 	}
 	training := train.Training{
-		Config: spec.Config, ID: hash, Data: train.Images(set), HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn,
+		Config: spec.Config, ID: hash, Data: data, HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn,
 	}
 	if progress != nil {
 		training.Progress = func(p train.Progress) { progress(Progress{Hash: hash, Spec: spec, Progress: p}) }
@@ -78,7 +78,7 @@ func run(
 	r := &Result{
 		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(),
 		Date:       time.Now().UTC().Truncate(time.Second),
-		DataDigest: set.Digest, Skipped: len(set.Skipped), Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
+		DataDigest: data.Digest, Skipped: skipped, Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
 	}
 	if err := r.seal(); err != nil {
 		return nil, err

@@ -34,6 +34,8 @@ type Config struct {
 	// Model is the identity of a network of the user's own, in place of a backbone: its name and a digest.
 	// [Config.WithModel] sets it.
 	Model string `json:"model,omitempty"`
+	// Head is the head that is trained on frozen features, in place of a backbone; see [Config.WithHead].
+	Head string `json:"head,omitempty"`
 
 	// A batch has ImagesPerClass images of each of ClassesPerBatch classes. Classes with fewer images give all that they
 	// have, and further classes fill the batch.
@@ -57,6 +59,7 @@ type Config struct {
 	Options
 
 	rule        *dmlx.Rule // Set by WithRule, since a custom rule cannot be parsed from its identity.
+	loss        *ownLoss   // Set by WithLossFunction.
 	model       *ownModel  // Set by WithModel.
 	weightsFile string     // Set by WithStart. Not stored: the digest identifies the file.
 }

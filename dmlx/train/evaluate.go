@@ -16,7 +16,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -172,6 +172,10 @@ func (s *session) embedAndWrite(
 func (t *Trainer) Embed(
 	ctx context.Context, c Config, weights []byte, data *Data, of Samples, which []int,
 ) (*retrieval.Embeddings, error) {
+	c, err := c.withHeadFor(data)
+	if err != nil {
+		return nil, err
+	}
 	e, err := t.evaluationStep(c)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,10 @@ type ownModel struct {
 	identity string
 	dim      int
 	paths    []string // Of its variables.
+	random   bool     // Whether a training pass draws random numbers.
+
+	// draw sets the initial values in place of the initializers of the variables, if it is not nil.
+	draw func(store *model.Store, seed uint64) error
 }
 
 // WithModel returns the config with a network of the user's own in place of a backbone, with random initial weights
@@ -51,12 +55,26 @@ func (c Config) WithModel(m Model) (Config, error) {
 		return c, fmt.Errorf("model %s: %w", m.Name, err)
 	}
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
-	c.Model, c.Dim, c.model = own.identity, own.dim, own
+	c.Model, c.Dim, c.model, c.Head = own.identity, own.dim, own, ""
 	return c, nil
 }
 
 // validateModel reports what is wrong with the network of a config.
 func (c Config) validateModel() error {
+	if c.Head != "" {
+		h, err := ParseHead(c.Head)
+		switch {
+		case err != nil:
+			return err
+		case c.Head != h.String():
+			return fmt.Errorf("head %q is not in canonical form: want %q", c.Head, h)
+		case c.Arch != "" || c.Model != "":
+			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
+		case c.Weights != Random:
+			return fmt.Errorf("weights %q: heads start from %s ones", c.Weights, Random)
+		}
+		return nil
+	}
 	if c.Model == "" {
 		_, err := backbone.ParseArch(c.Arch)
 		return err
@@ -85,6 +103,10 @@ func (m *ownModel) hasHead() bool {
 
 // fitsModel reports whether a data set has the samples that the model of the config embeds.
 func (c Config) fitsModel(data *Data) error {
+	if c.Head != "" {
+		_, err := c.withHeadFor(data)
+		return err
+	}
 	if c.model != nil && c.Model != "" && !slices.Equal(data.Train.Shape().Dimensions, c.model.Input) {
 		return fmt.Errorf("%s: samples have the shape %v, but the model %s takes %v", data.Name,
 			data.Train.Shape().Dimensions, c.Model, c.model.Input)
@@ -146,6 +168,7 @@ func (m *ownModel) probe() (digest string, err error) {
 		outputs := []*Node{x}
 		for v := range store.IterVariables() {
 			if v.Name() == model.RNGStateVariableName {
+				m.random = v.ChangedInGraph(x.Graph())
 				continue
 			}
 			if v.DType() != dtypes.Float32 {
@@ -224,6 +247,9 @@ func (m *ownModel) embed(scope *model.Scope, x *Node, pass backbone.Pass) *Node 
 // initialize creates the variables of the model, if the store lacks them, and sets their initial values.
 func (m *ownModel) initialize(store *model.Store, seed uint64) (err error) {
 	defer errs.Catch(&err)
+	if m.draw != nil {
+		return m.draw(store, seed)
+	}
 	fresh := model.NewStore()
 	defer fresh.Finalize()
 	fresh.SetParam("/"+model.ParamInitialSeed, int64(seed))

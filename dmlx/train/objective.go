@@ -13,6 +13,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
@@ -27,7 +28,7 @@ func (c Config) WithRule(r dmlx.Rule) (Config, error) {
 	if c.Loss != "" {
 		c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
 	}
-	c.Rule, c.rule = id, &r
+	c.Rule, c.rule, c.loss = id, &r, nil
 	return c, nil
 }
 
@@ -48,7 +49,7 @@ func (c Config) ParsedRule() (dmlx.Rule, error) {
 // WithValuesOf returns the config with the functions of o, which has the same rule, loss and model. A stored config has
 // only the identities of functions of the user's own, and these cannot be parsed.
 func (c Config) WithValuesOf(o Config) Config {
-	c.rule, c.model = o.rule, o.model
+	c.rule, c.loss, c.model = o.rule, o.loss, o.model
 	return c
 }
 
@@ -60,6 +61,66 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	c.Loss, c.loss = l.String(), nil
+	return c.withLoss(losses.PerClass(l), miner)
+}
+
+// LossFunction is a loss of the user's own. [Config.WithLossFunction] trains by it.
+type LossFunction struct {
+	Name string
+	Of   dmlx.LossFunc
+	// Proxies is the number of proxies of each class that the loss has, as [dmlx.LossBatch] gives them; 0 for a loss of
+	// pairs or triplets.
+	Proxies int
+	// Miner selects the pairs or triplets of the loss; see [Config.WithLoss].
+	Miner string
+}
+
+// WithLossFunction returns the config with a loss of the user's own and without a rule. The caller sets ProxyLR if the
+// loss has proxies. Loss is set to the name and a digest of the loss's graph, so that an edited loss is another loss.
+func (c Config) WithLossFunction(l LossFunction) (Config, error) {
+	id, err := dissect.IdentityOfLoss(l.Name, l.Of, l.Proxies)
+	if err != nil {
+		return c, err
+	}
+	of := l.Of
+	l.Of = func(b *dmlx.LossBatch) *Node { // GoMLX recovers from errors alone.
+		defer func() {
+			if r := recover(); r != nil {
+				panic(errs.Panicked(r))
+			}
+		}()
+		return of(b)
+	}
+	c.Loss, c.loss = id, &ownLoss{l, id}
+	return c.withLoss(l.Proxies, l.Miner)
+}
+
+// ownLoss is a loss of the user's own with its identity.
+type ownLoss struct {
+	LossFunction
+	identity string
+}
+
+// lossFunc returns the loss of a config and its number of proxies of a class. It fails if the config has the identity
+// of a loss of the user's own that was not set by [Config.WithLossFunction], as after reading it from a file.
+func (c Config) lossFunc() (of dmlx.LossFunc, perClass int, err error) {
+	if c.loss != nil && c.loss.identity == c.Loss {
+		return c.loss.Of, c.loss.Proxies, nil
+	}
+	if strings.Contains(c.Loss, "#") {
+		return nil, 0, fmt.Errorf("loss %s is a function of the program that trained it: set it by Config.WithLossFunction",
+			c.Loss)
+	}
+	l, err := losses.Parse(c.Loss)
+	if err != nil {
+		return nil, 0, err
+	}
+	return l.Of, losses.PerClass(l), nil
+}
+
+// withLoss returns the config, whose loss is set, with a miner and without a rule.
+func (c Config) withLoss(perClass int, miner string) (_ Config, err error) {
 	if miner == "all" {
 		miner = "" // A loss without a miner takes all pairs or triplets.
 	}
@@ -67,13 +128,14 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 		if miner, err = miners.Canonical(miner); err != nil {
 			return c, err
 		}
-		if err := losses.CheckMined(l); err != nil {
-			return c, fmt.Errorf("miner %s: %w", miner, err)
+		if perClass > 0 {
+			return c, fmt.Errorf("miner %s: loss %s has proxies in place of pairs and triplets of images, of which a miner "+
+				"chooses", miner, c.Loss)
 		}
 	}
 	c.Rule, c.rule = "", nil
-	c.Loss, c.Miner, c.Exchange = l.String(), miner, ""
-	if losses.PerClass(l) == 0 {
+	c.Miner, c.Exchange = miner, ""
+	if perClass == 0 {
 		c.ProxyLR = 0
 	}
 	return c, nil
@@ -84,10 +146,13 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 // with a loss.
 func (c Config) WithMiner(miner string) (Config, error) {
 	if c.Loss != "" {
-		exchange, proxyLR := c.Exchange, c.ProxyLR
-		c, err := c.WithLoss(c.Loss, miner)
-		c.Exchange, c.ProxyLR = exchange, proxyLR
-		return c, err
+		_, perClass, err := c.lossFunc()
+		if err != nil {
+			return c, err
+		}
+		other, err := c.withLoss(perClass, miner)
+		other.Exchange = c.Exchange
+		return other, err
 	}
 	if miner != "" {
 		m, err := miners.Parse(miner)
@@ -157,7 +222,16 @@ func (c Config) validateObjective() error {
 	if c.Rule != "" {
 		return fmt.Errorf("the objective has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
 	}
-	same, err := c.WithLoss(c.Loss, c.Miner)
+	_, perClass, err := c.lossFunc()
+	if err != nil {
+		return err
+	}
+	var same Config
+	if c.loss != nil && c.loss.identity == c.Loss {
+		same, err = c.withLoss(perClass, c.Miner)
+	} else {
+		same, err = c.WithLoss(c.Loss, c.Miner)
+	}
 	if err == nil {
 		same, err = same.WithExchange(c.Exchange)
 	}
@@ -167,11 +241,7 @@ func (c Config) validateObjective() error {
 	if got, want := c.Objective(), same.Objective(); got != want {
 		return fmt.Errorf("%s is not in canonical form: want %s", got, want)
 	}
-	l, err := losses.Parse(c.Loss)
-	if err != nil {
-		return err
-	}
-	switch has := losses.PerClass(l) > 0; {
+	switch has := perClass > 0; {
 	case has && (!(c.ProxyLR > 0) || math.IsInf(c.ProxyLR, 0)):
 		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", c.Loss, c.ProxyLR)
 	case !has && c.ProxyLR != 0:
@@ -184,7 +254,7 @@ func (c Config) validateObjective() error {
 // parts.
 type objective struct {
 	rule     dmlx.Rule
-	loss     *losses.Named // nil for a rule.
+	loss     dmlx.LossFunc // nil for a rule.
 	miner    miners.Miner  // nil for all pairs and triplets.
 	perClass int           // Proxies of a class.
 	proxies  int           // Proxies of all classes.
@@ -204,10 +274,9 @@ func newObjective(s Config, classes int) (obj objective, err error) {
 		}
 		return obj, obj.parseMiner(s)
 	}
-	if obj.loss, err = losses.Parse(s.Loss); err != nil {
+	if obj.loss, obj.perClass, err = s.lossFunc(); err != nil {
 		return obj, err
 	}
-	obj.perClass = losses.PerClass(obj.loss)
 	obj.proxies = obj.perClass * classes
 	if obj.exchange, err = dmlx.ParseExchange(s.Exchange); err != nil {
 		return obj, err
@@ -259,7 +328,7 @@ func (obj objective) surgery(x, labels, proxies, noise *Node, bank *dmlx.Bank) (
 		}
 		classes = Const(x.Graph(), rows)
 	}
-	loss := obj.loss.Of
+	loss := obj.loss
 	if m := obj.minerWith(noise); m != nil {
 		loss = miners.With(m, loss)
 	}

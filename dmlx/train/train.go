@@ -69,8 +69,11 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	if err := s.fitsModel(data); err != nil {
 		return nil, err
 	}
-	labels := data.Train.Labels()
 	var err error
+	if s.Config, err = s.withHeadFor(data); err != nil {
+		return nil, err
+	}
+	labels := data.Train.Labels()
 	if s.heldOut, err = HeldOutClasses(labels, training.HeldOut); err != nil {
 		return nil, fmt.Errorf("%s: %w", data.Name, err)
 	}

@@ -120,9 +120,9 @@ func (s *compiledStep) free() {
 
 // network returns the part of a key that belongs to the network of a config.
 func (c Config) network() stepKey {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, model: c.Model}
-	if c.Model != "" {
-		key.own = c.model
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	if c.Model != "" || c.Head != "" {
+		key.own, key.model = c.model, c.model.identity
 	}
 	return key
 }

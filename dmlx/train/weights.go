@@ -42,7 +42,7 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 		c.Weights, c.weightsFile = Pretrained, weights
 	}
 	if arch != "" {
-		c.Model, c.model = "", nil
+		c.Model, c.model, c.Head = "", nil, ""
 	}
 	if c.Model != "" {
 		return c.withModelWeights()
