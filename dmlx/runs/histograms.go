@@ -149,10 +149,10 @@ func AllHistograms(
 		switch {
 		case p != nil || o.CachedOnly && !store.canEmbed(result):
 		case result != nil:
-			missing, run = append(missing, Job{Spec: spec, Histograms: true}), append(run, 0)
+			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, 0)
 		default:
 			ran++
-			missing, run = append(missing, Job{Spec: spec, Histograms: true}), append(run, ran)
+			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, ran)
 		}
 	}
 	if len(missing) > 0 {

@@ -49,6 +49,9 @@ func run(
 		r, _, err = store.resolve(spec, r, nil)
 		return r, err
 	}
+	if err := spec.FitsDevices(trainer.DeviceCount()); err != nil {
+		return nil, err
+	}
 	unlock, err := store.lock(ctx, hash)
 	if err != nil {
 		return nil, err
@@ -76,7 +79,7 @@ func run(
 		return nil, err
 	}
 	r := &Result{
-		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(),
+		Hash: hash, Spec: spec, Backend: trainer.Name, Devices: out.Devices, Machine: machine(), Version: Version(),
 		Date:       time.Now().UTC().Truncate(time.Second),
 		DataDigest: data.Digest, Skipped: skipped, Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
 	}

@@ -38,6 +38,7 @@ import (
 type Checkpoint struct {
 	Run        string  `json:"run"` // [Training].ID.
 	Backend    string  `json:"backend"`
+	Devices    []int   `json:"devices,omitempty"` // Numbers of devices; see [Outcome].
 	DataDigest string  `json:"data_digest"`
 	Epoch      int     `json:"epoch"`  // The number of epochs done.
 	Epochs     []Epoch `json:"epochs"` // Their measures.

@@ -127,6 +127,7 @@ func (s *session) endEpoch(epoch int, sum *tally) error {
 			return err
 		}
 	}
+	s.state.Devices = s.state.withDevices(s.trainer.DeviceCount())
 	s.state.Epoch = epoch
 	s.state.Epochs = append(s.state.Epochs, e)
 	s.state.Seconds += time.Since(s.started).Seconds()

@@ -11,11 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
-
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -38,6 +35,7 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 		}
 	}
 	out.Seconds = s.state.Seconds + time.Since(s.started).Seconds()
+	out.Devices = s.state.withDevices(s.trainer.DeviceCount())
 	for name, sum := range s.state.Triplets { // The sums of the checkpoint, so that a file changed since then is detected.
 		out.Files[filepath.FromSlash(name)] = sum
 	}
@@ -85,14 +83,14 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 				Embedded: done, Images: total})
 		}
 	}
-	queries, err := s.embedAndWrite(ctx, e.exec, s.Data.Test, EmbeddingsFile, LabelsFile, embedded)
+	queries, err := s.embedAndWrite(ctx, e, s.Data.Test, EmbeddingsFile, LabelsFile, embedded)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
 	if s.Data.Gallery != nil {
-		gallery, err = s.embedAndWrite(ctx, e.exec, s.Data.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
+		gallery, err = s.embedAndWrite(ctx, e, s.Data.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
 		if err != nil {
 			return err
 		}
@@ -100,7 +98,7 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	}
 	var held *retrieval.Embeddings
 	if len(s.heldOut) > 0 {
-		held, err = embedSamples(ctx, s.trainer.Backend, e.exec, s.Data, s.Data.Train, images, s.Dim, embedded)
+		held, err = embedSamples(ctx, e, s.Data, s.Data.Train, images, s.Dim, embedded)
 		if err != nil {
 			return err
 		}
@@ -148,9 +146,9 @@ func checkFinite(e *retrieval.Embeddings, what string) error {
 
 // embedAndWrite embeds all images of a split and writes their embeddings and labels.
 func (s *session) embedAndWrite(
-	ctx context.Context, exec *model.Exec, of Samples, file, labels string, embedded func(n int),
+	ctx context.Context, step *compiledStep, of Samples, file, labels string, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, s.trainer.Backend, exec, s.Data, of, s.Dim, embedded)
+	e, err := embedAll(ctx, step, s.Data, of, s.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +180,7 @@ func (t *Trainer) Embed(
 	}
 	var embedded *retrieval.Embeddings
 	if err = e.decode(weights, 0); err == nil {
-		embedded, err = embedSamples(ctx, t.Backend, e.exec, data, of, which, c.Dim, nil)
+		embedded, err = embedSamples(ctx, e, data, of, which, c.Dim, nil)
 	}
 	if err != nil {
 		e.free()
@@ -192,25 +190,25 @@ func (t *Trainer) Embed(
 	return embedded, checkFinite(embedded, "training")
 }
 
-// embedRows is the number of samples that are embedded at once. It is fixed so that one compiled graph serves all
-// sets.
+// embedRows is the number of samples that are embedded at once, rounded up to a multiple of the devices. It is fixed so
+// that one compiled graph serves all sets.
 const embedRows = 128
 
-// embedAll embeds all samples of a split of data. exec maps samples and their scale to embeddings [embedRows, dim].
-// embedded, if not nil, is called with the number of samples after each batch.
+// embedAll embeds all samples of a split of data by a step of [Trainer.evaluationStep]. embedded, if not nil, is called
+// with the number of samples after each batch.
 func embedAll(
-	ctx context.Context, b compute.Backend, exec *model.Exec, data *Data, of Samples, dim int, embedded func(n int),
+	ctx context.Context, step *compiledStep, data *Data, of Samples, dim int, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
 	all := make([]int, len(of.Labels()))
 	for i := range all {
 		all[i] = i
 	}
-	return embedSamples(ctx, b, exec, data, of, all, dim, embedded)
+	return embedSamples(ctx, step, data, of, all, dim, embedded)
 }
 
 // embedSamples is embedAll for the samples with the given indices.
 func embedSamples(
-	ctx context.Context, b compute.Backend, exec *model.Exec, data *Data, of Samples, which []int, dim int,
+	ctx context.Context, step *compiledStep, data *Data, of Samples, which []int, dim int,
 	embedded func(n int),
 ) (*retrieval.Embeddings, error) {
 	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(which)*dim)}
@@ -220,8 +218,10 @@ func embedSamples(
 	}
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	affine := data.affine()
-	for batch := range prefetch(copying, inBatches(b, of, which), deviceBatch.free) {
+	devices := step.mesh.Size()
+	rows := (embedRows + devices - 1) / devices * devices
+	affine := step.mesh.Replicate(data.affine())
+	for batch := range prefetch(copying, step.inBatches(rows, of, which), deviceBatch.free) {
 		if ctx.Err() != nil {
 			batch.free()
 			break
@@ -229,16 +229,16 @@ func embedSamples(
 		if batch.err != nil {
 			return nil, batch.err
 		}
-		out, err := exec.Call1(batch.images[0], affine)
+		out, err := step.mesh.Call(step.exec, batch.images[0], affine)
 		batch.free()
 		if err != nil {
 			return nil, err
 		}
-		values, err := tensors.CopyFlatData[float32](out)
-		if err := errors.Join(err, out.FinalizeAll()); err != nil {
+		values, err := mesh.TakeRows(out[0])
+		if err != nil {
 			return nil, err
 		}
-		count := min(embedRows, len(which)-len(e.Values)/dim)
+		count := min(rows, len(which)-len(e.Values)/dim)
 		e.Values = append(e.Values, values[:count*dim]...)
 		if embedded != nil {
 			embedded(count)
@@ -250,20 +250,20 @@ func embedSamples(
 	return e, nil
 }
 
-// inBatches copies samples to the device, [embedRows] at a time. The last batch is filled up with samples of the batch
-// before or zeros, whose embeddings the caller ignores.
-func inBatches(b compute.Backend, of Samples, which []int) iter.Seq[deviceBatch] {
+// inBatches copies samples to the devices, a number of rows at a time. The last batch is filled up with samples of the
+// batch before or zeros, whose embeddings the caller ignores.
+func (s *compiledStep) inBatches(rows int, of Samples, which []int) iter.Seq[deviceBatch] {
 	return func(yield func(deviceBatch) bool) {
-		shape := batchShape(embedRows, of.Shape())
+		shape := batchShape(rows, of.Shape())
 		one := int(of.Shape().ByteSize())
-		values := make([]byte, embedRows*one)
-		for some := range slices.Chunk(which, embedRows) {
-			var x *tensors.Tensor
+		values := make([]byte, rows*one)
+		for some := range slices.Chunk(which, rows) {
+			var x mesh.Value
 			err := of.Read(values[:len(some)*one], some, nil)
 			if err == nil {
-				x, err = tensors.FromRaw(b, 0, shape, values)
+				x, err = s.mesh.CopyRows(s.key.backend, shape, values)
 			}
-			if !yield(deviceBatch{images: []*tensors.Tensor{x}, err: err}) {
+			if !yield(deviceBatch{images: []mesh.Value{x}, err: err}) {
 				return
 			}
 		}

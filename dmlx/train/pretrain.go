@@ -192,13 +192,14 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 	}
 	defer exec.Finalize()
 	images := Images(set)
-	queries, err := embedAll(ctx, choice.Backend, exec, images, images.Test, arch.Width(), nil)
+	step := &compiledStep{key: stepKey{backend: choice.Backend}, exec: exec}
+	queries, err := embedAll(ctx, step, images, images.Test, arch.Width(), nil)
 	if err != nil {
 		return 0, errs.Error(err)
 	}
 	var gallery *retrieval.Embeddings
 	if images.Gallery != nil {
-		if gallery, err = embedAll(ctx, choice.Backend, exec, images, images.Gallery, arch.Width(), nil); err != nil {
+		if gallery, err = embedAll(ctx, step, images, images.Gallery, arch.Width(), nil); err != nil {
 			return 0, errs.Error(err)
 		}
 	}

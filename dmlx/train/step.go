@@ -11,22 +11,21 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
 // and shift of the images as [Data.affine] returns them, and the learning rate, a scalar. A loss with proxies also
 // takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of the
-// step, see [Config.settings]. The caller keeps the tensors.
+// step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
 type stepValues struct {
-	images                         []*tensors.Tensor
-	labels                         []int32
-	affine, rate, proxyRate, noise *tensors.Tensor
-	settings                       *tensors.Tensor
+	images                                           []mesh.Value
+	labels, affine, rate, proxyRate, noise, settings mesh.Value
 }
 
 // batchValues returns the values of [batchInputs], in their order.
-func (v stepValues) batchValues(obj objective) []any {
-	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
+func (v stepValues) batchValues(obj objective) []mesh.Value {
+	in := []mesh.Value{v.labels}
 	if obj.proxies > 0 {
 		in = append(in, v.proxyRate)
 	}
@@ -46,21 +45,21 @@ func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
 	if e.microBatches != nil {
 		return e.microBatches.run(e.objective, v)
 	}
-	return e.exec.Call1(append([]any{v.images[0], v.affine, v.rate}, v.batchValues(e.objective)...)...)
+	return e.mesh.Call1(e.exec, append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(e.objective)...)...)
 }
 
-// upload copies the samples of a batch, which have the given shape, to the device in one tensor or one for each
+// upload copies the samples of a batch, which have the given shape, to the devices, as one value or one for each
 // micro-batch. It may be called while a step runs. go-xla waits for the end of each step, so a copy between two steps
 // would leave a GPU idle.
-func (e *compiledStep) upload(b batch, sample shapes.Shape) ([]*tensors.Tensor, error) {
+func (e *compiledStep) upload(b batch, sample shapes.Shape) ([]mesh.Value, error) {
 	n := len(b.labels)
 	if e.microBatches != nil {
 		n = e.microBatches.size
 	}
 	shape := batchShape(n, sample)
-	var images []*tensors.Tensor
+	var images []mesh.Value
 	for pixels := range slices.Chunk(b.samples, int(shape.ByteSize())) {
-		x, err := tensors.FromRaw(e.key.backend, 0, shape, pixels)
+		x, err := e.mesh.CopyRows(e.key.backend, shape, pixels)
 		if err != nil {
 			free(images)
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // Training describes one training: the config, the data set, and the folder of its files.
@@ -88,6 +89,9 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
 		return nil, err
 	}
+	if err := s.Config.FitsDevices(t.DeviceCount()); err != nil {
+		return nil, err
+	}
 	s.step, err = t.trainingStep(s.Config, s.objective)
 	return s, err
 }
@@ -109,7 +113,8 @@ func (s *session) train(ctx context.Context) error {
 	defer cancel()
 	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
 	var pace pace
-	affine := s.Data.affine()
+	replicate := s.step.mesh.Replicate
+	affine := replicate(s.Data.affine())
 	var rate, proxyRate scalar
 	for epoch := s.state.Epoch; epoch < s.Epochs && s.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= s.Epochs-tracedEpochs}
@@ -126,14 +131,15 @@ func (s *session) train(ctx context.Context) error {
 				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
 			}
 			step := epoch*s.StepsPerEpoch + i
-			v := stepValues{images: b.images, labels: b.labels, affine: affine}
-			v.rate, v.proxyRate = rate.of(s.RateAt(step)), proxyRate.of(s.scheduled(s.ProxyLR, step))
+			v := stepValues{images: b.images, affine: affine}
+			v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
+			v.rate, v.proxyRate = rate.of(s.RateAt(step), replicate), proxyRate.of(s.scheduled(s.ProxyLR, step), replicate)
 			if s.objective.noise {
 				n := len(b.labels)
-				v.noise = minerNoise(n, n+s.objective.options.bankRows, step, s.Seed)
+				v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
 			}
 			if s.objective.options.hasSettings() {
-				v.settings = s.settings(s.objective.options, step)
+				v.settings = replicate(s.settings(s.objective.options, step))
 			}
 			out, err := s.step.run(v)
 			b.free()
@@ -158,20 +164,20 @@ func (s *session) train(ctx context.Context) error {
 	return nil
 }
 
-// scalar keeps a number as a tensor, since most learning rates stay the same for many steps.
+// scalar keeps a number as an input of a step, since most learning rates stay the same for many steps.
 type scalar struct {
-	value  float64
-	tensor *tensors.Tensor
+	value float64
+	input mesh.Value
 }
 
-func (s *scalar) of(value float64) *tensors.Tensor {
-	if s.tensor == nil || s.value != value {
-		s.value, s.tensor = value, tensors.FromScalar(float32(value))
+func (s *scalar) of(value float64, replicate func(*tensors.Tensor) mesh.Value) mesh.Value {
+	if s.input == nil || s.value != value {
+		*s = scalar{value, replicate(tensors.FromScalar(float32(value)))}
 	}
-	return s.tensor
+	return s.input
 }
 
-// prepare returns the batches of the steps from … to−1 on the device. One goroutine reads images and another copies
+// prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
 // them; both end with ctx.
 func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch {
 	type hostBatch struct {
@@ -189,7 +195,7 @@ func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch 
 	shape := s.Data.Train.Shape()
 	return prefetch(ctx, func(yield func(deviceBatch) bool) {
 		for b := range read {
-			var images []*tensors.Tensor
+			var images []mesh.Value
 			if b.err == nil {
 				images, b.err = s.step.upload(b.batch, shape)
 			}
@@ -202,7 +208,7 @@ func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch 
 
 // deviceBatch is a batch on the device, or the error of copying it.
 type deviceBatch struct {
-	images []*tensors.Tensor // See [compiledStep.upload].
+	images []mesh.Value // See [compiledStep.upload].
 	labels []int32
 	err    error
 }

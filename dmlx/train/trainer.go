@@ -10,6 +10,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // Trainer trains networks and embeds images on one backend. It caches compiled steps, since XLA takes seconds to
@@ -17,13 +18,19 @@ import (
 // may be used by several goroutines at once. Its zero value has no backend; use [New] or [Open].
 type Trainer struct {
 	*backend.Choice
+	devices int // See [Trainer.OnDevices]; 0 is 1.
+	*stepCache
+}
 
+// stepCache holds the compiled steps of trainers that differ only in the number of devices.
+type stepCache struct {
 	mu   sync.Mutex
 	idle []*compiledStep // At most maxIdle, the latest last.
 }
 
-// New returns a trainer on a backend. [Trainer.Close] frees its compiled steps.
-func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice} }
+// New returns a trainer on the first device of a backend; see [Trainer.OnDevices] for more. [Trainer.Close] frees its
+// compiled steps.
+func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice, stepCache: new(stepCache)} }
 
 // Open returns a trainer on the backend that [backend.Open] chooses.
 func Open() (*Trainer, error) {
@@ -49,6 +56,7 @@ type compiledStep struct {
 	key          stepKey
 	objective    objective // Zero for evaluation.
 	weights      *model.Store
+	mesh         *mesh.Mesh  // nil on one device.
 	exec         *model.Exec // nil if there are micro-batches.
 	microBatches *microBatches
 }
@@ -56,6 +64,7 @@ type compiledStep struct {
 // stepKey holds all that a graph depends on, except the shapes of its inputs.
 type stepKey struct {
 	backend compute.Backend
+	devices int
 	arch    backbone.Arch
 	model   string // The identity of a model of the user's own, in place of arch.
 	dim     int
@@ -83,7 +92,7 @@ const maxIdle = 8
 // compiled takes a step with the key from the cache, or builds one. The caller overwrites its weights, and then
 // returns it with keep, or frees it after a failure.
 func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*compiledStep, error) {
-	key.backend = t.Backend
+	key.backend, key.devices = t.Backend, t.DeviceCount()
 	t.mu.Lock()
 	for i := len(t.idle) - 1; i >= 0; i-- {
 		if s := t.idle[i]; s.key.same(key) {
@@ -93,7 +102,11 @@ func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*com
 		}
 	}
 	t.mu.Unlock()
-	s := &compiledStep{key: key, weights: model.NewStore()}
+	m, err := mesh.New(key.devices)
+	if err != nil {
+		return nil, err
+	}
+	s := &compiledStep{key: key, weights: model.NewStore(), mesh: m}
 	return s, build(s)
 }
 
@@ -181,6 +194,9 @@ func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 			_, outcome := stepGraph(scope, key, obj, inputs)
 			return outcome
 		})
+		if err == nil {
+			s.mesh.Shard(s.exec, []mesh.Layout{mesh.Rows, mesh.Replicated}, []mesh.Layout{mesh.Replicated})
+		}
 		return err
 	})
 }
@@ -192,6 +208,9 @@ func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
 		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, samples, affine *Node) *Node {
 			return dmlx.Normalize(key.embed(scope, samples, affine, backbone.Pass{}))
 		})
+		if err == nil {
+			s.mesh.Shard(s.exec, []mesh.Layout{mesh.Rows, mesh.Replicated}, []mesh.Layout{mesh.Rows})
+		}
 		return err
 	})
 }

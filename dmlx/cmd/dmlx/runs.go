@@ -262,7 +262,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
 	}
-	row("backend", false, func(r result) string { return r.Backend })
+	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
 	for _, k := range []int{1, 2, 4, 8} {
 		row(fmt.Sprintf("Recall@%d", k), true, func(r result) string {

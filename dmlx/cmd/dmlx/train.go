@@ -33,6 +33,7 @@ func newTrain(a *app) *cobra.Command {
 		tf                               trainingFlags
 		lr                               float64
 		epochs, steps, dim, size         int
+		devices                          int
 	)
 	cmd := &cobra.Command{
 		Use:   "train",
@@ -110,7 +111,10 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 				if spec.Config, err = tf.apply(spec.Config); err != nil {
 					return spec, err
 				}
-				return spec, usage(spec.HasTriplets())
+				if err := spec.HasTriplets(); err != nil {
+					return spec, usage(err)
+				}
+				return spec, usage(spec.FitsDevices(devices))
 			}
 			// Flags are checked before images are decoded, which may take long.
 			trial, err := specOn("minicar")
@@ -127,7 +131,7 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 			if err != nil {
 				return err
 			}
-			return a.train(cmd, spec)
+			return a.train(cmd, spec, devices)
 		},
 	}
 	f := cmd.Flags()
@@ -150,11 +154,12 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 		"initial weights: pretrained, random, or a safetensors file with torchvision's names (default: the preset's)")
 	pf.add(f)
 	tf.add(f)
+	addDevices(f, &devices)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
 
-func (a *app) train(cmd *cobra.Command, spec runs.Spec) error {
+func (a *app) train(cmd *cobra.Command, spec runs.Spec, devices int) error {
 	if err := spec.Ready(); err != nil {
 		return err
 	}
@@ -162,7 +167,7 @@ func (a *app) train(cmd *cobra.Command, spec runs.Spec) error {
 	if err != nil {
 		return err
 	}
-	choice, err := a.backend()
+	choice, err := a.backendOn(devices)
 	if err != nil {
 		return err
 	}
@@ -199,6 +204,6 @@ func resultText(r *runs.Result, dir string) string {
 	if r.Skipped > 0 {
 		fmt.Fprintf(&b, "unreadable images left out: %d\n", r.Skipped)
 	}
-	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, presets.Of(r.Spec), r.Backend, r.Seconds, dir)
+	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, presets.Of(r.Spec), r.BackendText(), r.Seconds, dir)
 	return b.String()
 }
