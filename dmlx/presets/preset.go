@@ -199,7 +199,7 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.
 }
 
 // Of returns the name of the preset with the sizes of a spec, or "custom". It ignores rule, loss, learning rates,
-// Decay, HeldOut, seed, Memory, and which images are left out.
+// Decay, Options, HeldOut, seed, Memory, and which images are left out.
 func Of(s runs.Spec) string {
 	for _, p := range presets {
 		z, known := p.Sets[s.Data]
@@ -210,7 +210,8 @@ func Of(s runs.Spec) string {
 			s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
 		}
 		if z == size &&
-			s.Size == p.Base.Size && s.Arch == p.Base.Arch && s.Weights == p.Base.Weights && s.Pad == p.Base.Pad {
+			s.Size == p.Base.Size && s.Arch == p.Base.Arch && s.Weights == p.Base.Weights &&
+			(s.Pad == p.Base.Pad || s.Augment != "") {
 			return p.Name
 		}
 	}

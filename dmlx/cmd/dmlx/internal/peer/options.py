@@ -38,7 +38,7 @@ STEPS, SIZE, DIM, RULE = 10, 32, 32, "cos/lin/cir"
 class Case:
     """What is trained with, by dmlx's flags and in PyTorch."""
 
-    def __init__(self, *flags, rate=0.01, optimizer=SGD, scheduler=None, head=1, filtered=None, prepare=lambda net: None,
+    def __init__(self, *flags, rate=0.001, optimizer=SGD, scheduler=None, head=1, filtered=None, prepare=lambda net: None,
                  objective=None):
         self.flags, self.rate, self.optimizer, self.scheduler = flags, rate, optimizer, scheduler
         self.head, self.filtered, self.prepare = head, filtered, prepare
@@ -62,11 +62,9 @@ class Case:
         optimizer = self.optimizer(list(self.groups(net)))
         scheduler = self.scheduler and self.scheduler(optimizer)
         backward = self.objective(dtype)
-        mean, std = (torch.tensor(v, dtype=dtype).view(1, 3, 1, 1) for v in (MEAN, STD))
         embeddings = []
         for batch, classes in zip(pixels, labels):
-            x = (torch.from_numpy(batch).permute(0, 3, 1, 2).to(dtype) / 255 - mean) / std
-            f = torch.nn.functional.normalize(net(x))
+            f = torch.nn.functional.normalize(net(normalized(batch, dtype)))
             optimizer.zero_grad()
             backward(f, torch.from_numpy(np.ascontiguousarray(classes)))
             optimizer.step()
@@ -92,6 +90,12 @@ class Case:
                 sys.exit(f"{self.name()}: {done.stderr.strip()}")
             end = {k: v.double() for k, v in safetensors.torch.load_file(d / "out" / "weights.safetensors").items()}
             return torch.from_numpy(np.load(d / "out" / "embeddings.npy")).double(), end
+
+
+def normalized(batch, dtype):
+    """Pixels [B, H, H, 3] as a network's input."""
+    mean, std = (torch.tensor(v, dtype=dtype).view(1, 3, 1, 1) for v in (MEAN, STD))
+    return (torch.from_numpy(batch).permute(0, 3, 1, 2).to(dtype) / 255 - mean) / std
 
 
 def by_rule(mine, bank=None):
@@ -191,8 +195,8 @@ def warm(steps, then=None):
 contrastive = losses.ContrastiveLoss(pos_margin=0, neg_margin=1)
 ms = losses.MultiSimilarityLoss(alpha=2, beta=50, base=0.5)
 CASES = [
-    Case("--optimizer", "sgd?momentum=0.9", rate=0.002, optimizer=decayed(SGD, momentum=0.9)),
-    Case("--optimizer", "sgd?momentum=0.9&nesterov&weight-decay=0.01", rate=0.002,
+    Case("--optimizer", "sgd?momentum=0.9", rate=0.0003, optimizer=decayed(SGD, momentum=0.9)),
+    Case("--optimizer", "sgd?momentum=0.9&nesterov&weight-decay=0.01", rate=0.0003,
          optimizer=decayed(SGD, momentum=0.9, nesterov=True, weight_decay=0.01)),
     Case("--optimizer", "sgd?weight-decay=0.5&filter-bias-and-bn", filtered=0.5),
     Case("--optimizer", "adam", rate=0.0001, optimizer=Adam),
@@ -204,14 +208,14 @@ CASES = [
     Case("--schedule", "step?at=0.5&factor=0.2", scheduler=lambda o: lr_scheduler.StepLR(o, 5, 0.2)),
     Case("--schedule", "cosine", scheduler=lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS)),
     Case("--schedule", "cosine?warmup=4", scheduler=warm(4, lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS - 4))),
-    Case("--schedule", "cosine?final=0.1", scheduler=lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS, eta_min=0.001)),
+    Case("--schedule", "cosine?final=0.1", scheduler=lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS, eta_min=0.0001)),
     Case("--schedule", "constant?warmup=5", scheduler=warm(5)),
     Case("--head-lr", "10x", head=10),
     Case("--head-lr", "0.05", "--optimizer", "adamw", "--schedule", "cosine?warmup=2", rate=0.0001, head=500, optimizer=AdamW,
          scheduler=warm(2, lambda o: lr_scheduler.CosineAnnealingLR(o, STEPS - 2))),
-    Case("--freeze-bn", "statistics", rate=0.05, prepare=freeze(True, False)),
+    Case("--freeze-bn", "statistics", rate=0.0003, prepare=freeze(True, False)),
     Case("--freeze-bn", "affine", prepare=freeze(False, True)),
-    Case("--freeze-bn", "all", "--optimizer", "sgd?momentum=0.9", rate=0.02, prepare=freeze(True, True),
+    Case("--freeze-bn", "all", "--optimizer", "sgd?momentum=0.9", rate=0.0001, prepare=freeze(True, True),
          optimizer=decayed(SGD, momentum=0.9)),
     *[Case("--miner", flag, objective=lambda dtype, p=p, n=n: by_rule(easy_hard(p, n))) for flag, p, n in [
         ("hard", "hard", "hard"), ("easy-positive/semi-hard", "easy", "semihard"), ("easy-positive/easy", "easy", "easy"),
@@ -225,7 +229,7 @@ CASES = [
          objective=crossed(ms, 64, miner=miners.MultiSimilarityMiner(0.1))),
     Case("--loss", "triplet?margin=0.05&power=1", "--memory-bank", "xbm?size=64",
          objective=crossed(losses.TripletMarginLoss(margin=0.05), 64)),
-    Case("--loss", "circle", "--memory-bank", "xbm?size=64", rate=0.0005, objective=crossed(losses.CircleLoss(), 64)),
+    Case("--loss", "circle", "--memory-bank", "xbm?size=64", rate=0.0001, objective=crossed(losses.CircleLoss(), 64)),
     Case("--loss", "sup-con", "--memory-bank", "xbm?size=64", objective=crossed(losses.SupConLoss(), 64)),
 ]
 
@@ -251,6 +255,9 @@ def main():
     print("  ".join(head + [f"{'dmlx ' + b:>25}" for b in backends]))
     net = draw("small", DIM, seed=1)
     pixels, labels = batches(STEPS, 4, 4, SIZE, seed=2)
+    with torch.no_grad():  # Running averages as after training, to be frozen.
+        for batch in np.concatenate([pixels] * 4):
+            net.train()(normalized(batch, torch.float32))
     start, good, plain = tensors(net, torch.float64), True, {}
     for case in CASES:
         if o.only not in case.name():
