@@ -37,14 +37,14 @@ func (o Options) checkJob(ctx context.Context, store *Store, j Job, checked map[
 	// Seeds, rules and rates do not matter to the data set.
 	s := j.Spec
 	key := fmt.Sprint(s.Data, s.DataDigest, s.Size, s.TrainClasses, s.TestClasses, s.HeldOut, s.AllowPartial, s.SkipBad,
-		s.ClassesPerBatch, s.ImagesPerClass, s.Loss == "")
+		s.ClassesPerBatch, s.ImagesPerClass, s.Loss == "", s.Model, s.Head)
 	if checked[key] {
 		return nil
 	}
 	checked[key] = true
-	set, err := OpenData(s, store.dataOptions(ctx, s, o.Progress))
+	data, _, err := TrainingData(s, store.dataOptions(ctx, s, o.Progress))
 	if err != nil {
 		return err
 	}
-	return s.Config.Fits(set, s.HeldOut)
+	return s.Config.Fits(data, s.HeldOut)
 }

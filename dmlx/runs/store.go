@@ -136,7 +136,7 @@ func (s *Store) resolve(spec Spec, r *Result, err error) (*Result, bool, error) 
 	var bad *unusable
 	switch {
 	case err == nil:
-		r.Spec.Config = r.Spec.Config.WithRuleValueOf(spec.Config)
+		r.Spec.Config = r.Spec.Config.WithValuesOf(spec.Config)
 		return r, true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil

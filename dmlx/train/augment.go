@@ -143,6 +143,14 @@ func (a Augmentation) String() string {
 	return query.Join(name, fields)
 }
 
+// augmentation returns the augmentation of the config.
+func (c Config) augmentation() (Augmentation, error) {
+	if c.Augment == "" {
+		return Augmentation{Crop: PadCrop, Pad: c.Pad, Flip: true}, nil
+	}
+	return ParseAugmentation(c.Augment, 0)
+}
+
 // cut returns the rectangle of ResizedCrop in a square of size pixels, as torchvision's get_params does: ten attempts
 // at a rectangle of a random area and ratio that fits, and then the middle.
 func (a Augmentation) cut(rng *rand.Rand, size int) datasets.Rectangle {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
@@ -33,6 +31,11 @@ type Config struct {
 	Weights       string `json:"weights"`
 	WeightsDigest string `json:"weights_digest,omitempty"`
 	Dim           int    `json:"dim"`
+	// Model is the identity of a network of the user's own, in place of a backbone: its name and a digest.
+	// [Config.WithModel] sets it.
+	Model string `json:"model,omitempty"`
+	// Head is the head that is trained on frozen features, in place of a backbone; see [Config.WithHead].
+	Head string `json:"head,omitempty"`
 
 	// A batch has ImagesPerClass images of each of ClassesPerBatch classes. Classes with fewer images give all that they
 	// have, and further classes fill the batch.
@@ -56,6 +59,8 @@ type Config struct {
 	Options
 
 	rule        *dmlx.Rule // Set by WithRule, since a custom rule cannot be parsed from its identity.
+	loss        *ownLoss   // Set by WithLossFunction.
+	model       *ownModel  // Set by WithModel.
 	weightsFile string     // Set by WithStart. Not stored: the digest identifies the file.
 }
 
@@ -88,12 +93,6 @@ func (c Config) Rate(epoch int) float64 {
 	return c.RateAt(epoch * c.StepsPerEpoch)
 }
 
-// proxyRate returns the learning rate of the proxies in an epoch, counted from 0.
-func (c Config) proxyRate(epoch int) float64 {
-	c.LR = c.ProxyLR
-	return c.Rate(epoch)
-}
-
 // RateAt returns the learning rate of a step, counted from 0: LR times the factor of the schedule, and without a
 // schedule LR, and LR/10 after the share Decay of the epochs, by default 60 % (§4.1). All other learning rates have the
 // same factor.
@@ -122,7 +121,7 @@ func (c Config) Validate() error {
 	if err := c.validateObjective(); err != nil {
 		return err
 	}
-	if _, err := backbone.ParseArch(c.Arch); err != nil {
+	if err := c.validateModel(); err != nil {
 		return err
 	}
 	if c.Weights == Pretrained && c.WeightsDigest == "" {
@@ -182,12 +181,18 @@ func (c Config) HasTriplets() error {
 
 // Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
 // (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
-func (c Config) Fits(set *datasets.Set, heldOutEvery int) error {
-	without, err := HeldOutClasses(set.Train.Labels, heldOutEvery)
-	if err != nil {
-		return fmt.Errorf("%s: %w", set.Name, err)
+func (c Config) Fits(data *Data, heldOutEvery int) error {
+	if err := data.check(); err != nil {
+		return err
 	}
-	_, err = c.sampler(set, without)
+	if err := c.fitsModel(data); err != nil {
+		return err
+	}
+	without, err := HeldOutClasses(data.Train.Labels(), heldOutEvery)
+	if err != nil {
+		return fmt.Errorf("%s: %w", data.Name, err)
+	}
+	_, err = c.sampler(data, without)
 	return err
 }
 

@@ -10,14 +10,14 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // Epoch is a line of metrics.jsonl: measures of one epoch of training. Means are over the valid triplets.
 type Epoch struct {
 	Epoch int     `json:"epoch"` // Counted from 1.
 	Step  int     `json:"step"`  // Steps done at its end.
-	LR    float64 `json:"lr"`
+	LR    float64 `json:"lr"`    // Of its last step.
 	// Triplets is the number of valid triplets, EmptyBatches that of batches without any.
 	Triplets     int `json:"triplets"`
 	EmptyBatches int `json:"empty_batches"`
@@ -105,7 +105,7 @@ const collapsedAbove = 0.95
 func (s *session) endEpoch(epoch int, sum *tally) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
-		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.Rate(epoch - 1),
+		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.RateAt(epoch*s.StepsPerEpoch - 1),
 		Triplets: sum.triplets, EmptyBatches: sum.empty, ViolationRate: sum.violationRate(),
 		Sap: mean(sum.sap, sum.triplets), San: mean(sum.san, sum.triplets), GradientNorm: mean(sum.norm, sum.steps),
 	}
@@ -127,6 +127,7 @@ func (s *session) endEpoch(epoch int, sum *tally) error {
 			return err
 		}
 	}
+	s.state.Devices = s.state.withDevices(s.trainer.DeviceCount())
 	s.state.Epoch = epoch
 	s.state.Epochs = append(s.state.Epochs, e)
 	s.state.Seconds += time.Since(s.started).Seconds()

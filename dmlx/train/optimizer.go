@@ -153,11 +153,9 @@ func (o Optimizer) adaptive() bool { return o.Name == adam || o.Name == adamW }
 
 // corrections returns the divisors of Adam's moments in a step, counted from 0: 1 − β₁ᵗ and √(1 − β₂ᵗ), t = step + 1.
 // The host computes them in float64, as PyTorch does, so that no counter is part of the state.
-func (o Optimizer) corrections(step int) *tensors.Tensor {
+func (o Optimizer) corrections(step int) (first, second float32) {
 	t := float64(step + 1)
-	return tensors.FromFlatDataAndDimensions([]float32{
-		float32(1 - math.Pow(o.Beta1, t)), float32(math.Sqrt(1 - math.Pow(o.Beta2, t))),
-	}, 2)
+	return float32(1 - math.Pow(o.Beta1, t)), float32(math.Sqrt(1 - math.Pow(o.Beta2, t)))
 }
 
 // optimizerScope is the scope of the variables of an optimizer: "/optimizer/layer1/0/conv1/weight/momentum".
@@ -179,14 +177,15 @@ func (o Optimizer) stateNames() []string {
 
 // state returns a variable that the optimizer keeps for a weight. It is zero at first.
 func state(weight *model.Variable, store *model.Store, name string) *model.Variable {
-	path := optimizerScope + weight.Path() + "/" + name
-	return store.VariableWithValue(path, tensors.FromShape(weight.Shape())).SetTrainable(false)
+	return variableOr(store, optimizerScope+weight.Path()+"/"+name, func() *tensors.Tensor {
+		return tensors.FromShape(weight.Shape())
+	})
 }
 
 // update changes variables by their gradients. nodes are their values and rates the learning rates, a scalar for each.
-// corrections are those of the step for an adaptive optimizer, and nil for others.
+// settings have the [Optimizer.corrections] of the step; only an adaptive optimizer needs them.
 func (o Optimizer) update(store *model.Store, variables []*model.Variable, nodes, rates, gradients []*Node,
-	corrections *Node) {
+	settings *Node) {
 	for i, v := range variables {
 		w, rate, g := nodes[i], rates[i], gradients[i]
 		decay := o.WeightDecay
@@ -210,9 +209,8 @@ func (o Optimizer) update(store *model.Store, variables []*model.Variable, nodes
 			}
 			first := moving(firstName, o.Beta1, MulScalar(g, 1-o.Beta1))
 			second := moving(secondName, o.Beta2, MulScalar(Square(g), 1-o.Beta2))
-			at := func(i int) *Node { return Reshape(Slice(corrections, AxisElem(i))) }
-			length := AddScalar(Div(Sqrt(second), at(1)), o.Epsilon)
-			v.SetNodeValue(Sub(w, Mul(Div(rate, at(0)), Div(first, length))))
+			length := AddScalar(Div(Sqrt(second), settingAt(settings, secondDivisor)), o.Epsilon)
+			v.SetNodeValue(Sub(w, Mul(Div(rate, settingAt(settings, firstDivisor)), Div(first, length))))
 			continue
 		case o.Momentum > 0:
 			velocity := moving(momentumName, o.Momentum, g)

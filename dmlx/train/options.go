@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
 // Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, a tenth of
@@ -230,7 +232,36 @@ func (c Config) validateMemoryBank() error {
 }
 
 // validateBankObjective returns an error if the rule or loss cannot compare with a memory.
-func (c Config) validateBankObjective() error { return nil }
+func (c Config) validateBankObjective() error {
+	if c.Loss != "" {
+		l, err := losses.Parse(c.Loss)
+		if err != nil {
+			return err
+		}
+		if err := losses.CheckBank(l); err != nil {
+			return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
+		}
+	}
+	if c.Exchange != "" {
+		return fmt.Errorf("memory bank %s: the parts %s of a loss cannot be replaced with a memory bank", c.MemoryBank,
+			c.Exchange)
+	}
+	if c.Miner == "" {
+		return nil
+	}
+	m, err := miners.Parse(c.Miner)
+	if err != nil {
+		return err
+	}
+	// These take each positive of an anchor, of which a bank has many.
+	_, semiHard := m.(miners.SemiHardNegatives)
+	_, distance := m.(miners.DistanceWeighted)
+	if semiHard || distance && c.Loss == "" {
+		return fmt.Errorf("memory bank %s: the miner %s takes all positives of an anchor, which are too many in a bank; "+
+			"use one that takes one positive, as %s or hard", c.MemoryBank, c.Miner, ruleMiner)
+	}
+	return nil
+}
 
 // Text returns the options in one line, each by its name, and "" for the zero value:
 // "optimizer adam, memory bank xbm?size=1024". It is no String, which all types that embed Options would inherit.

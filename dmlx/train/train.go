@@ -9,16 +9,16 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
-// Training describes one training: the config, the images, and the folder of its files.
+// Training describes one training: the config, the data set, and the folder of its files.
 type Training struct {
 	Config
 	// ID identifies the training in its checkpoint. Train resumes only from a checkpoint with this ID.
-	ID  string
-	Set *datasets.Set
+	ID   string
+	Data *Data
 	// HeldOut = n > 0 holds every n-th training class out of training, for a validation recall at the end.
 	HeldOut int
 	// Dir is an existing folder for the checkpoint, metrics, triplets and embeddings; see the package comment.
@@ -55,7 +55,7 @@ type session struct {
 	heldOut   map[int64]bool // Labels of the training classes that are held out.
 	sampler   *sampler
 	objective objective
-	classes   map[int64]int32 // With a loss: the number of each class that is trained on, by label.
+	classes   map[int64]int32 // The number of each class that is trained on, by label.
 	step      *compiledStep
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
@@ -63,22 +63,33 @@ type session struct {
 
 func (t *Trainer) newSession(training Training) (*session, error) {
 	s := &session{Training: training, trainer: t, started: time.Now()}
-	set := training.Set
-	var err error
-	if s.heldOut, err = HeldOutClasses(set.Train.Labels, training.HeldOut); err != nil {
-		return nil, fmt.Errorf("%s: %w", set.Name, err)
-	}
-	if s.sampler, err = training.Config.sampler(set, s.heldOut); err != nil {
+	data := training.Data
+	if err := data.check(); err != nil {
 		return nil, err
 	}
-	if !hasMatch(set) {
+	if err := s.fitsModel(data); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.Config, err = s.withHeadFor(data); err != nil {
+		return nil, err
+	}
+	labels := data.Train.Labels()
+	if s.heldOut, err = HeldOutClasses(labels, training.HeldOut); err != nil {
+		return nil, fmt.Errorf("%s: %w", data.Name, err)
+	}
+	if s.sampler, err = training.Config.sampler(data, s.heldOut); err != nil {
+		return nil, err
+	}
+	if !data.hasMatch() {
 		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
-			set.Name)
+			data.Name)
 	}
-	if s.Loss != "" {
-		s.classes = numberClasses(set.Train.Labels, s.heldOut)
-	}
+	s.classes = numberClasses(labels, s.heldOut)
 	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
+		return nil, err
+	}
+	if err := s.Config.FitsDevices(t.DeviceCount()); err != nil {
 		return nil, err
 	}
 	s.step, err = t.trainingStep(s.Config, s.objective)
@@ -102,11 +113,14 @@ func (s *session) train(ctx context.Context) error {
 	defer cancel()
 	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
 	var pace pace
-	colors := colorScale(s.Set)
+	replicate := s.step.mesh.Replicate
+	affine := replicate(s.Data.affine())
+	var rate, proxyRate scalar
 	for epoch := s.state.Epoch; epoch < s.Epochs && s.state.Diverged == ""; epoch++ {
 		sum := tally{trace: epoch >= s.Epochs-tracedEpochs}
-		rate := tensors.FromScalar(float32(s.Rate(epoch)))
-		proxyRate := tensors.FromScalar(float32(s.proxyRate(epoch)))
+		if err := s.step.reseed(s.Seed, epoch); err != nil {
+			return err
+		}
 		var pending *tensors.Tensor
 		for i := range s.StepsPerEpoch {
 			b, more := <-batches // Closed when ctx is done.
@@ -116,9 +130,17 @@ func (s *session) train(ctx context.Context) error {
 			if b.err != nil {
 				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
 			}
-			v := stepValues{images: b.images, labels: b.labels, colors: colors, rate: rate, proxyRate: proxyRate}
+			step := epoch*s.StepsPerEpoch + i
+			v := stepValues{images: b.images, affine: affine}
+			v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
+			v.rate = rate.of(s.step.mesh, s.RateAt(step))
+			v.proxyRate = proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
 			if s.objective.noise {
-				v.noise = minerNoise(len(b.labels), epoch*s.StepsPerEpoch+i, s.Seed)
+				n := len(b.labels)
+				v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
+			}
+			if s.objective.options.hasSettings() {
+				v.settings = replicate(s.settings(s.objective.options, step))
 			}
 			out, err := s.step.run(v)
 			b.free()
@@ -143,29 +165,42 @@ func (s *session) train(ctx context.Context) error {
 	return nil
 }
 
-// readBatch reads the batch of a step. Its labels are those of the data set for a rule, and class numbers for a loss.
-func (s *session) readBatch(step int) batch {
-	samples := s.sampler.batch(step)
-	b := load(s.Set.Train, samples)
-	if s.classes != nil {
-		for i, x := range samples {
-			b.labels[i] = s.classes[s.Set.Train.Labels[x.image]]
-		}
-	}
-	return b
+// scalar keeps a number on the devices, since most learning rates stay the same for many steps.
+type scalar struct {
+	value float64
+	on    mesh.Value
 }
 
-// prepare returns the batches of the steps from … to−1 on the device. One goroutine reads images and another copies
+func (s *scalar) of(m *mesh.Mesh, value float64) mesh.Value {
+	if s.on == nil || s.value != value {
+		s.value, s.on = value, m.Replicate(tensors.FromScalar(float32(value)))
+	}
+	return s.on
+}
+
+// prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
 // them; both end with ctx.
 func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch {
-	read := prefetch(ctx, func(yield func(batch) bool) {
-		for step := from; step < to && yield(s.readBatch(step)); step++ {
+	type hostBatch struct {
+		batch
+		err error
+	}
+	read := prefetch(ctx, func(yield func(hostBatch) bool) {
+		for step := from; step < to; step++ {
+			b, err := s.sampler.load(s.Data.Train, s.classes, step)
+			if !yield(hostBatch{b, err}) || err != nil {
+				return
+			}
 		}
-	}, func(batch) {})
+	}, func(hostBatch) {})
+	shape := s.Data.Train.Shape()
 	return prefetch(ctx, func(yield func(deviceBatch) bool) {
 		for b := range read {
-			images, err := s.step.upload(b, s.Set.Train.Size)
-			if !yield(deviceBatch{images, b.labels, err}) {
+			var images []mesh.Value
+			if b.err == nil {
+				images, b.err = s.step.upload(b.batch, shape)
+			}
+			if !yield(deviceBatch{images, b.labels, b.err}) {
 				return
 			}
 		}
@@ -174,7 +209,7 @@ func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch 
 
 // deviceBatch is a batch on the device, or the error of copying it.
 type deviceBatch struct {
-	images []*tensors.Tensor // See [compiledStep.upload].
+	images []mesh.Value // See [compiledStep.upload].
 	labels []int32
 	err    error
 }

@@ -217,6 +217,7 @@ the cluster's nodes share.`,
 	f.BoolVar(&estimated, "estimate", false,
 		"train nothing: measure a few training steps and estimate the hours that the missing runs take here")
 	on.flags(f)
+	addDevices(f, &o.Devices)
 	f.StringVar(&bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
 	return cmd
 }

@@ -419,7 +419,7 @@ func sideBySide(results []*runs.Result) string {
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
 	}
-	row("backend", false, func(r result) string { return r.Backend })
+	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
 	for _, k := range []int{1, 2, 4, 8} {
 		row(fmt.Sprintf("Recall@%d", k), true, func(r result) string {

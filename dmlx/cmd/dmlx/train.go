@@ -119,6 +119,9 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 				if err := spec.HasTriplets(); err != nil {
 					return usage(err)
 				}
+				if err := spec.FitsDevices(o.Devices); err != nil {
+					return usage(err)
+				}
 			}
 			several := len(specs) > 1 || on.on != "" || given("out") || given("jobs")
 			if err := on.check(cmd.Flags()); err != nil {
@@ -131,7 +134,7 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 				return err
 			}
 			if !several {
-				return a.train(cmd, specs[0])
+				return a.train(cmd, specs[0], o.Devices)
 			}
 			if err := distinct(specs); err != nil {
 				return err
@@ -155,6 +158,7 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 		"of several runs, train again those that are bundled with the program, which have no curves")
 	f.StringVar(&out, "out", "",
 		"folder for the comparison: tables as Markdown, CSV, LaTeX and HTML, curves as SVG, PDF and PNG")
+	addDevices(f, &o.Devices)
 	on.flags(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
@@ -213,7 +217,7 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	})
 }
 
-func (a *app) train(cmd *cobra.Command, spec runs.Spec) error {
+func (a *app) train(cmd *cobra.Command, spec runs.Spec, devices int) error {
 	if err := spec.Ready(); err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func (a *app) train(cmd *cobra.Command, spec runs.Spec) error {
 	if err != nil {
 		return err
 	}
-	choice, err := a.backend()
+	choice, err := a.backendOn(devices)
 	if err != nil {
 		return err
 	}
@@ -258,6 +262,6 @@ func resultText(r *runs.Result, dir string) string {
 	if r.Skipped > 0 {
 		fmt.Fprintf(&b, "unreadable images left out: %d\n", r.Skipped)
 	}
-	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, presets.Of(r.Spec), r.Backend, r.Seconds, dir)
+	fmt.Fprintf(&b, "run %s, %s, backend %s, %.1f s: %s", r.Hash, presets.Of(r.Spec), r.BackendText(), r.Seconds, dir)
 	return b.String()
 }
