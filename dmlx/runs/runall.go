@@ -35,8 +35,9 @@ type Options struct {
 }
 
 // RunAll returns the results of specs, in their order, and how many of them were trained. Results in the store or
-// bundled with the program are read; the others are trained as the options say, each once. With [Options].CachedOnly
-// the missing results are nil. choose opens the backend; it is called only if this process trains.
+// bundled with the program are read; the others are trained as the options say, each once. All of them are checked
+// before the first is trained. With [Options].CachedOnly the missing results are nil. choose opens the backend; it is
+// called only if this process trains.
 func RunAll(
 	ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options,
 ) (results []*Result, ran int, err error) {
@@ -106,9 +107,9 @@ func mustBeStored(r *Result, found bool, err error) (*Result, error) {
 	return r, err
 }
 
-// submit has jobs done elsewhere if the options say so. It returns the function that opens the backend for this
-// process, which opens none if other processes do the work. It fails if the batch of a job cannot be divided evenly
-// among the devices.
+// submit checks all jobs, and has them done elsewhere if the options say so. It returns the function that opens the
+// backend for this process, which opens none if other processes do the work. It fails if the batch of a job cannot be
+// divided evenly among the devices.
 func (o Options) submit(
 	ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error),
 ) (func() (*train.Trainer, error), error) {
@@ -118,6 +119,9 @@ func (o Options) submit(
 		}
 	}
 	noBackend := func() (*train.Trainer, error) { return nil, nil }
+	if err := o.Check(ctx, store, jobs); err != nil {
+		return nil, err
+	}
 	if o.Submit == nil {
 		if o.RunProcess != nil {
 			return noBackend, nil

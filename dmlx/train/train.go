@@ -133,7 +133,8 @@ func (s *session) train(ctx context.Context) error {
 			step := epoch*s.StepsPerEpoch + i
 			v := stepValues{images: b.images, affine: affine}
 			v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
-			v.rate, v.proxyRate = rate.of(s.RateAt(step), replicate), proxyRate.of(s.scheduled(s.ProxyLR, step), replicate)
+			v.rate = rate.of(s.step.mesh, s.RateAt(step))
+			v.proxyRate = proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
 			if s.objective.noise {
 				n := len(b.labels)
 				v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
@@ -164,17 +165,17 @@ func (s *session) train(ctx context.Context) error {
 	return nil
 }
 
-// scalar keeps a number as an input of a step, since most learning rates stay the same for many steps.
+// scalar keeps a number on the devices, since most learning rates stay the same for many steps.
 type scalar struct {
 	value float64
-	input mesh.Value
+	on    mesh.Value
 }
 
-func (s *scalar) of(value float64, replicate func(*tensors.Tensor) mesh.Value) mesh.Value {
-	if s.input == nil || s.value != value {
-		*s = scalar{value, replicate(tensors.FromScalar(float32(value)))}
+func (s *scalar) of(m *mesh.Mesh, value float64) mesh.Value {
+	if s.on == nil || s.value != value {
+		s.value, s.on = value, m.Replicate(tensors.FromScalar(float32(value)))
 	}
-	return s.input
+	return s.on
 }
 
 // prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
