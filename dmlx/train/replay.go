@@ -94,7 +94,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			settings: one.Replicate(config.settings(obj.options, i)),
 		}
 		in := append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(obj)...)
-		embeddings, outcome, err := exec.Call2(one.Arguments(in...)...)
+		embeddings, last, err := exec.Call2(one.Arguments(in...)...)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -103,7 +103,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			return nil, err
 		}
 		var sum tally
-		if err := sum.add(outcome); err != nil {
+		if err := sum.add(outcome{tensor: last}); err != nil {
 			return nil, err
 		}
 		if sum.notFinite > 0 {
