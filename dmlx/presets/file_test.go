@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -206,6 +209,23 @@ func TestParseObjective(t *testing.T) {
 		"loss ms, pair=x": "no pair weight", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
 		if o, err := ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
+		}
+	}
+}
+
+// The scale that a loss of the user's own would be measured by is near the sizes that the rates of the published losses
+// are taken from.
+func TestScaleOfLosses(t *testing.T) {
+	t.Parallel()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range losses.Names() {
+		l := must(losses.Parse(name))
+		scale, err := dissect.LossScale(b, l.Of, losses.PerClass(l))
+		if ratio := scale / (lossSizes[name] / ruleSize); err != nil || ratio < 1./6 || ratio > 2 {
+			t.Errorf("%s: %g times its size, %v", name, ratio, err)
 		}
 	}
 }
