@@ -39,6 +39,7 @@ optimizer = "sgd?momentum=0.9"
 [sets.minishop]
 dim = 64
 train_classes = 12
+images_per_class = 2
 
 [learning_rates.minicar]
 "cos/lin/cir" = 0.5
@@ -63,8 +64,12 @@ train_classes = 12
 		t.Errorf("%s, %v", car.Canonical(), err)
 	}
 	shop, err := p.Spec("minishop", dmlx.Rule{}, 4)
-	if err != nil || shop.Rule != "cos/con/con" || shop.LR != 1.2 || shop.Dim != 64 || shop.TrainClasses != 12 {
+	if err != nil || shop.Rule != "cos/con/con" || shop.LR != 1.2 || shop.Dim != 64 || shop.TrainClasses != 12 ||
+		shop.ClassesPerBatch != 16 || shop.ImagesPerClass != 2 || !p.Has(shop) || !p.Has(car) {
 		t.Errorf("%s, %v", shop.Canonical(), err)
+	}
+	if flags, err := p.With(Settings{Batch: 24}); err != nil || flags.ownBatch != nil || flags.Batch != 24 {
+		t.Errorf("%+v, %v", flags, err)
 	}
 	if loss, err := p.LossSpec("minicar", "ms", "", "", 1); err != nil || loss.LR != 0.125 {
 		t.Errorf("%s, %v", loss.Canonical(), err)
