@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -295,11 +296,10 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 	}
 	out := &Implied{}
 	form, lone := make([]float32, len(g)), make([]float32, len(g))
-	add := func(to []float32, row int, k float32, from int) {
-		for j := range dim {
-			to[row*dim+j] += k * f[from*dim+j]
-		}
+	row := func(of []float32, i int) blas32.Vector {
+		return blas32.Vector{N: dim, Inc: 1, Data: of[i*dim : (i+1)*dim]}
 	}
+	add := func(to []float32, i int, k float32, from int) { blas32.Axpy(k, row(f, from), row(to, i)) }
 	var against, all float64
 	for a := range n {
 		to := form
@@ -317,9 +317,7 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 			add(to, a, v, j)
 			add(to, j, v, a)
 			total += math.Abs(float64(v))
-			for k := range dim {
-				own[k] += v * f[j*dim+k]
-			}
+			add(own, 0, v, j)
 		}
 		if !whole || total == 0 {
 			continue
