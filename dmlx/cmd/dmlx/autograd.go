@@ -231,8 +231,8 @@ func autogradText(g autograd, d *dissect.AutogradDissection, miner string, k *co
 	case d.Ambiguity == 0:
 		fmt.Fprintf(&out, "%-25s unique, since there are no more embeddings than dimensions\n", "matrix M")
 	default:
-		fmt.Fprintf(&out, "%-25s ambiguous: %d of its numbers are free, since there are more embeddings\n%26sthan dimensions. "+
-			"This is the least one, which spreads weights over all\n%26spairs, so do not read single weights. "+
+		fmt.Fprintf(&out, "%-25s ambiguous: %d of its numbers are free, since there are more embeddings\n%26sthan "+
+			"dimensions. This is the least one, which spreads weights over all\n%26spairs, so do not read single weights. "+
 			"--help has three ways out\n", "matrix M", d.Ambiguity, "", "")
 	}
 	if g.gradient != "" {

@@ -147,21 +147,26 @@ func TestEmbed(t *testing.T) {
 	if other, _, err := npy.ReadFloat32(out); err != nil || slices.Equal(other, fewer) {
 		t.Error("the file's colors are not taken", err)
 	}
+	// A checkpoint of PyTorch tells its network by its tensors.
+	state := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
+	if v := object(t, "embed", "--weights", state, "--images", images, "--out", out); v["dim"] != 2.0 {
+		t.Errorf("with weights of torch.save: %v", v)
+	}
 	if err := os.WriteFile(filepath.Join(images, "c.png"), []byte("no image"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	base := []string{"embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out}
 	for want, bad := range map[string][]string{
-		"c.png":                    base,
-		"gap or embedding":         append(base, "--features", "fc"),
-		"not the weights of":       {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
-		"no JPEG or PNG":           {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
-		"--crop 50 of --resize 40": append(base, "--resize", "40", "--crop", "50"),
-		"at most 16384":            append(base, "--resize", "100000", "--crop", "99999"),
-		"a crop of 1 to 4096":      append(base, "--resize", "16384", "--crop", "16384"),
-		"none/F.npy cannot be":     append(base, "--out", filepath.Join(dir, "none", "F.npy")),
-		"is a folder":              append(base, "--out", dir),
-		"weights get resnet18":     {"embed", "--weights", "pretrained", "--images", images, "--out", out},
+		"c.png":                      base,
+		"gap or embedding":           append(base, "--features", "fc"),
+		"like small's: --arch small": {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
+		"no JPEG or PNG":             {"embed", "--weights", weights, "--images", t.TempDir(), "--out", out},
+		"--crop 50 of --resize 40":   append(base, "--resize", "40", "--crop", "50"),
+		"at most 16384":              append(base, "--resize", "100000", "--crop", "99999"),
+		"a crop of 1 to 4096":        append(base, "--resize", "16384", "--crop", "16384"),
+		"none/F.npy cannot be":       append(base, "--out", filepath.Join(dir, "none", "F.npy")),
+		"is a folder":                append(base, "--out", dir),
+		"weights get resnet18":       {"embed", "--weights", "pretrained", "--images", images, "--out", out},
 	} {
 		if code, _, stderr := invoke(t, bad...); !failed(code) || !strings.Contains(stderr, want) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)

@@ -39,7 +39,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 			if err != nil {
 				return usage(err)
 			}
-			raw, err := os.ReadFile(weights)
+			raw, err := durable.ReadFile(weights)
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "initial weights: a safetensors file with torchvision's names")
+	f.StringVar(&weights, "weights", "", "initial weights: a .safetensors or .pth file with torchvision's names")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")

@@ -146,7 +146,8 @@ Parts of a loss that --exchange replaces: direction, pair and triplet, with thei
 	f.StringVar(&batch, "batch", "", "classes x images per class, as in 8x8 (default: the preset's)")
 	f.StringVar(&arch, "arch", "", "backbone (default: the preset's)")
 	f.StringVar(&weights, "weights", "",
-		"initial weights: pretrained, random, or a safetensors file with torchvision's names (default: the preset's)")
+		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
+			"(default: the preset's)")
 	pf.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
