@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"image"
 	"image/color"
@@ -170,6 +171,43 @@ func TestEmbed(t *testing.T) {
 	} {
 		if code, _, stderr := invoke(t, bad...); !failed(code) || !strings.Contains(stderr, want) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
+		}
+	}
+}
+
+// A network from a file of weights, of torch.save or of a run, is exported to ONNX.
+func TestWeightsONNX(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "net.onnx")
+	state := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
+	if v := object(t, "weights", "onnx", state, "--out", out); v["arch"] != "small" || v["dim"] != 2.0 {
+		t.Errorf("%v", v)
+	}
+	embedding, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := object(t, "weights", "onnx", state, "--out", out, "--features", "gap"); v["dim"] != 128.0 {
+		t.Errorf("%v", v)
+	}
+	features, err := os.ReadFile(out)
+	if err != nil || !bytes.Contains(embedding, []byte("LpNormalization")) || bytes.Contains(features, []byte("Gemm")) {
+		t.Errorf("the files do not differ as they should: %v", err)
+	}
+	bundled := filepath.Join("..", "..", "backbone", "weights", "small.safetensors")
+	for want, args := range map[string][]string{
+		"required flag":         {state},
+		"gap or embedding":      {state, "--out", out, "--features", "fc"},
+		"no linear layer fc":    {bundled, "--out", out},
+		"is an input":           {state, "--out", state},
+		"like small's: --arch":  {state, "--out", out, "--arch", "resnet50"},
+		"is no file, and":       {"nowhere.pth", "--out", out, "--store", dir},
+		"not a safetensors":     {"embed.go", "--out", out},
+		"is not a regular file": {dir, "--out", out},
+	} {
+		if code, _, stderr := invoke(t, append([]string{"weights", "onnx"}, args...)...); !failed(code) ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%q: code %d, %s", want, code, stderr)
 		}
 	}
 }
