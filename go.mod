@@ -3,6 +3,7 @@ module github.com/gradient-surgery/dml
 go 1.26.5
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/gofrs/flock v0.13.0
 	github.com/gomlx/compute v0.1.0

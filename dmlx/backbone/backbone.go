@@ -133,6 +133,9 @@ type Pass struct {
 	Training bool
 	// Again leaves the running averages where they are: these images have been in a pass of training already.
 	Again bool
+	// Frozen normalizes by the running averages in training, too, and leaves them where they are: PyTorch's
+	// BatchNorm2d.eval. Scale and shift still have their gradients.
+	Frozen bool
 	// Recompute computes each residual block a second time when its gradient is asked for (gradient checkpointing, Chen
 	// et al. 2016): between the passes only the blocks' inputs are kept, at the cost of another forward pass. See
 	// recompute.go.
@@ -231,5 +234,17 @@ func Trainable(store *model.Store) []*model.Variable {
 		}
 	}
 	slices.SortFunc(out, func(a, b *model.Variable) int { return strings.Compare(a.Path(), b.Path()) })
+	return out
+}
+
+// WithoutNormalization returns the variables of a store that are not the scale or the shift of a [BatchNorm].
+func WithoutNormalization(store *model.Store, variables []*model.Variable) []*model.Variable {
+	var out []*model.Variable
+	for _, v := range variables {
+		scope := strings.TrimSuffix(v.Path(), v.Name())
+		if store.GetVariable(scope+"running_mean") == nil {
+			out = append(out, v)
+		}
+	}
 	return out
 }

@@ -110,15 +110,7 @@ func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, 
 		}
 		header[p.Name] = entry{DType: "F32", Shape: p.Shape, Offsets: [2]int{begin, len(data)}}
 	}
-	head, err := json.Marshal(header)
-	if err != nil {
-		return nil, err
-	}
-	for len(head)%8 != 0 { // Aligns the data; the format allows trailing spaces.
-		head = append(head, ' ')
-	}
-	out := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(head)+len(data)), uint64(len(head)))
-	return append(append(out, head...), data...), nil
+	return safetensors(header, data)
 }
 
 // DecodeWeights is [LoadWeights] for a file's bytes, as [Pretrained] gives them.

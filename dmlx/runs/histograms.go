@@ -149,10 +149,10 @@ func AllHistograms(
 		switch {
 		case p != nil || o.CachedOnly && !store.canEmbed(result):
 		case result != nil:
-			missing, run = append(missing, Job{Spec: spec, Histograms: true}), append(run, 0)
+			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, 0)
 		default:
 			ran++
-			missing, run = append(missing, Job{Spec: spec, Histograms: true}), append(run, ran)
+			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, ran)
 		}
 	}
 	if len(missing) > 0 {
@@ -320,7 +320,7 @@ func embedByLastWeights(
 	if err != nil {
 		return nil, err
 	}
-	return trainer.Embed(ctx, r.Spec.Config, weights, set, im, images)
+	return trainer.Embed(ctx, r.Spec.Config, weights, train.Images(set), train.ImageSamples(im), images)
 }
 
 // Weights returns the weights of the last checkpoint of a run: a safetensors file.

@@ -49,6 +49,9 @@ func run(
 		r, _, err = store.resolve(spec, r, nil)
 		return r, err
 	}
+	if err := spec.FitsDevices(trainer.DeviceCount()); err != nil {
+		return nil, err
+	}
 	unlock, err := store.lock(ctx, hash)
 	if err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ func run(
 	if r, found, err := store.lookupLocked(spec); err != nil || found {
 		return r, err
 	}
-	set, err := OpenData(spec, store.dataOptions(ctx, spec, progress))
+	data, skipped, err := TrainingData(spec, store.dataOptions(ctx, spec, progress))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +68,9 @@ func run(
 	if err != nil {
 		return nil, err
 	}
-	training := train.Training{Config: spec.Config, ID: hash, Set: set, HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn}
+	training := train.Training{
+		Config: spec.Config, ID: hash, Data: data, HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn,
+	}
 	if progress != nil {
 		training.Progress = func(p train.Progress) { progress(Progress{Hash: hash, Spec: spec, Progress: p}) }
 	}
@@ -74,9 +79,9 @@ func run(
 		return nil, err
 	}
 	r := &Result{
-		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(),
+		Hash: hash, Spec: spec, Backend: trainer.Name, Devices: out.Devices, Machine: machine(), Version: Version(),
 		Date:       time.Now().UTC().Truncate(time.Second),
-		DataDigest: set.Digest, Skipped: len(set.Skipped), Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
+		DataDigest: data.Digest, Skipped: skipped, Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
 	}
 	if err := r.seal(); err != nil {
 		return nil, err

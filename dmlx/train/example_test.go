@@ -38,7 +38,8 @@ func ExampleTrainer() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 
-	outcome, err := trainer.Train(context.Background(), train.Training{Config: tiny, ID: "example", Set: set, Dir: dir})
+	training := train.Training{Config: tiny, ID: "example", Data: train.Images(set), Dir: dir}
+	outcome, err := trainer.Train(context.Background(), training)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		return nil, fmt.Errorf("weights: %w", err)
 	}
 	step := func(scope *model.Scope, pixels, labels, colors, rate *graph.Node) (*graph.Node, *graph.Node) {
-		in := stepInputs{pixels: pixels, colors: colors, rate: rate, batchInputs: batchInputs{labels: labels}}
+		in := stepInputs{samples: pixels, affine: colors, rate: rate, batchInputs: batchInputs{labels: labels}}
 		return stepGraph(scope, key, objective{rule: s.Rule}, in)
 	}
 	exec, err := model.NewExec(choice.Backend, weights, step)
@@ -61,14 +61,14 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 		return nil, err
 	}
 	defer exec.Finalize()
-	colors, rate := colorScale(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
+	colors, rate := Images(&datasets.Set{Mean: s.Mean, Std: s.Std}).affine(), tensors.FromScalar(float32(s.LR))
 	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("stopped before step %d of %d: %w", i+1, s.Count, err)
 		}
-		embeddings, outcome, err := exec.Call2(
+		embeddings, last, err := exec.Call2(
 			tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3),
 			tensors.FromFlatDataAndDimensions(s.batchLabels(i), s.Batch), colors, rate)
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			return nil, err
 		}
 		var sum tally
-		if err := sum.add(outcome); err != nil {
+		if err := sum.add(outcome{tensor: last}); err != nil {
 			return nil, err
 		}
 		if sum.notFinite > 0 {

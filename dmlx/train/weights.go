@@ -41,6 +41,12 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	default:
 		c.Weights, c.weightsFile = Pretrained, weights
 	}
+	if arch != "" {
+		c.Model, c.model, c.Head = "", nil, ""
+	}
+	if c.Model != "" {
+		return c.withModelWeights()
+	}
 	a, err := backbone.ParseArch(c.Arch)
 	if err != nil {
 		return c, err
@@ -60,6 +66,29 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 			return c, err
 		}
 	}
+	return c, nil
+}
+
+// withModelWeights checks the initial weights of a model of the user's own and sets WeightsDigest.
+func (c Config) withModelWeights() (Config, error) {
+	c.WeightsDigest = ""
+	if err := c.validateModel(); err != nil || c.Weights == Random {
+		return c, err
+	}
+	if c.weightsFile == "" {
+		return c, fmt.Errorf("there are no pretrained weights of the model %s: use %s, or the path of a safetensors file",
+			c.Model, Random)
+	}
+	raw, err := durable.ReadFile(c.weightsFile)
+	if err != nil {
+		return c, err
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := c.model.decode(raw, store, 0); err != nil {
+		return c, fmt.Errorf("%s: %w", c.weightsFile, err)
+	}
+	c.WeightsDigest = DigestOf(raw)
 	return c, nil
 }
 

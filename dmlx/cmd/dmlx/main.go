@@ -103,7 +103,7 @@ wrong, and 130 if it was interrupted (Ctrl-C).`,
 			if a.preset == "" {
 				return nil
 			}
-			_, err := presets.Parse(a.preset)
+			_, err := presets.Load(a.preset)
 			return usage(err)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -120,7 +120,8 @@ wrong, and 130 if it was interrupted (Ctrl-C).`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.preset, "preset", "",
-		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+" (default quick)")
+		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+
+			", or a TOML file with a preset of your own (default quick)")
 	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
 	flags.BoolVar(&a.json, "json", false, "print the result as one JSON object")
 	root.AddCommand(

@@ -116,6 +116,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
 	pf.add(f)
 	on.flags(f)
+	addDevices(f, &q.Devices)
 	f.StringVar(&out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
 
