@@ -11,7 +11,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
@@ -20,7 +19,8 @@ import (
 type Flow struct {
 	rule   dmlx.Rule
 	labels []int64
-	exec   *Exec
+	of     *Compiled // nil once the flow is closed.
+	close  func()
 	state  FlowState
 }
 
@@ -39,33 +39,30 @@ type FlowState struct {
 // Options.Sum says, so that a flow does not slow down as the batch grows. Embeddings that are not finite or have no
 // direction, given triplets, and a part of the rule that fails are errors. The flow is to be closed.
 func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
+	c := once(b, r)
+	f, err := c.Flow(e, r.Options)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	f.close = c.Close
+	return f, nil
+}
+
+// Flow begins a flow of the rule with the given options, as [NewFlow] does. To close it does not close the rule.
+func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
 	if err := e.check(); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
-	r.Options.Sum = true
-	f := &Flow{rule: r, labels: slices.Clone(e.Labels), state: FlowState{N: e.N, Dim: e.Dim, F: e.Values}}
-	err := caught(func() (err error) {
-		f.exec, err = NewExec(b, graphs.Build(func(in []*Node) []*Node {
-			x, labels, rate := in[0], in[1], in[2]
-			at := dmlx.Normalize(x)
-			c := dmlx.Compose(dmlx.NewBatch(at, labels, r.Options), r)
-			gradient := Gradient(ReduceAllSum(dmlx.Inject(at, c.G)), x)[0]
-			// Where and not the product alone: at rate 0 nothing moves, however bad the gradient is.
-			step := Where(Equal(rate, ZerosLike(rate)), ZerosLike(x), Mul(gradient, rate))
-			next := dmlx.Normalize(Sub(at, step))
-			there := dmlx.NewBatch(next, labels, r.Options)
-			return []*Node{next, there.Sap, there.San, there.Triplets.Valid}
-		}))
-		return err
-	})
-	if err == nil {
-		err = f.step(0) // Normalizes, and finds what fails.
-	}
-	if err != nil {
-		f.Close()
+	o.Sum = true
+	r := c.rule
+	r.Options = o
+	f := &Flow{rule: r, of: c, close: func() {}, labels: slices.Clone(e.Labels),
+		state: FlowState{N: e.N, Dim: e.Dim, F: e.Values}}
+	if err := f.step(0); err != nil { // Normalizes, and finds what fails.
 		return nil, fmt.Errorf("flow of rule %s: %w", r.Name(), err)
 	}
 	return f, nil
@@ -73,9 +70,9 @@ func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
 
 // Close frees the flow's graph.
 func (f *Flow) Close() {
-	if f.exec != nil {
-		f.exec.Finalize()
-		f.exec = nil
+	if f.of != nil {
+		f.close()
+		f.of = nil
 	}
 }
 
@@ -89,7 +86,7 @@ func (f *Flow) State() FlowState {
 // Advance takes steps of gradient descent at a rate. Where a step would lead to values that are not finite, it fails
 // and the flow stays where it was before that step.
 func (f *Flow) Advance(steps int, rate float64) error {
-	if f.exec == nil {
+	if f.of == nil {
 		return errors.New("flow: it is closed")
 	}
 	if steps < 0 || !finite(float32(rate)) {
@@ -106,12 +103,19 @@ func (f *Flow) Advance(steps int, rate float64) error {
 
 func (f *Flow) step(rate float64) error {
 	s := f.state
-	var out []*tensors.Tensor
-	err := caught(func() (err error) {
-		out, err = f.exec.Call(tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim),
-			tensors.FromFlatDataAndDimensions(f.labels, s.N), float32(rate))
-		return err
-	})
+	out, err := f.of.run("flow", f.rule.Options, func(in []*Node, p *dmlx.Parameters) []*Node {
+		x, labels, rate := in[0], in[1], in[2]
+		at := dmlx.Normalize(x)
+		batch := dmlx.NewBatch(at, labels, f.rule.Options)
+		batch.Parameters = p
+		gradient := Gradient(ReduceAllSum(dmlx.Inject(at, dmlx.Compose(batch, f.rule).G)), x)[0]
+		// Where and not the product alone: at rate 0 nothing moves, however bad the gradient is.
+		step := Where(Equal(rate, ZerosLike(rate)), ZerosLike(x), Mul(gradient, rate))
+		next := dmlx.Normalize(Sub(at, step))
+		there := dmlx.NewBatch(next, labels, f.rule.Options)
+		return []*Node{next, there.Sap, there.San, there.Triplets.Valid}
+	}, tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), tensors.FromFlatDataAndDimensions(f.labels, s.N),
+		tensors.FromScalar(float32(rate)))
 	if err != nil {
 		return err
 	}
@@ -143,9 +147,4 @@ func (f *Flow) step(rate float64) error {
 	}
 	f.state = s
 	return nil
-}
-
-func caught(fn func() error) (err error) {
-	defer errs.Catch(&err)
-	return fn()
 }
