@@ -11,17 +11,18 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// Flow lets embeddings move by a rule alone, without a network behind them: gradient descent on the unit sphere under
-// the composed gradient, with triplets mined anew at each step.
+// Flow lets embeddings move by a rule or a loss alone, without a network behind them: gradient descent on the unit
+// sphere under the composed gradient, with triplets mined anew at each step.
 type Flow struct {
-	rule   dmlx.Rule
-	labels []int64
-	exec   *Exec
-	state  FlowState
+	name string // "rule …" or "the loss".
+	// run takes a step from a state. It returns the embeddings, S_ap and S_an of their triplets and which of these are
+	// valid, and the proxies of a loss that has them; nil once the flow is closed.
+	run   func(s FlowState, rate float32) ([]*tensors.Tensor, error)
+	close func()
+	state FlowState
 }
 
 // FlowState is where the embeddings of a flow are, and what its triplets are like there. Without any valid triplet the
@@ -30,6 +31,7 @@ type FlowState struct {
 	Step       int
 	N, Dim     int
 	F          []float32 // [N, Dim], rows of length 1.
+	P          []float32 // The proxies of a loss, rows of length 1; nil without any.
 	Triplets   int       // How many are valid.
 	Sap, San   float64   // Their mean similarities.
 	Violations float64   // The share of them with S_an > S_ap.
@@ -39,57 +41,117 @@ type FlowState struct {
 // Options.Sum says, so that a flow does not slow down as the batch grows. Embeddings that are not finite or have no
 // direction, given triplets, and a part of the rule that fails are errors. The flow is to be closed.
 func NewFlow(b compute.Backend, e Embeddings, r dmlx.Rule) (*Flow, error) {
+	c := once(b, r)
+	f, err := c.Flow(e, r.Options)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	f.close = c.Close
+	return f, nil
+}
+
+// Flow begins a flow of the rule with the given options, as [NewFlow] does. To close it does not close the rule.
+func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
 	if err := e.check(); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
-	r.Options.Sum = true
-	f := &Flow{rule: r, labels: slices.Clone(e.Labels), state: FlowState{N: e.N, Dim: e.Dim, F: e.Values}}
-	err := caught(func() (err error) {
-		f.exec, err = NewExec(b, graphs.Build(func(in []*Node) []*Node {
-			x, labels, rate := in[0], in[1], in[2]
-			at := dmlx.Normalize(x)
-			c := dmlx.Compose(dmlx.NewBatch(at, labels, r.Options), r)
-			gradient := Gradient(ReduceAllSum(dmlx.Inject(at, c.G)), x)[0]
-			// Where and not the product alone: at rate 0 nothing moves, however bad the gradient is.
-			step := Where(Equal(rate, ZerosLike(rate)), ZerosLike(x), Mul(gradient, rate))
-			next := dmlx.Normalize(Sub(at, step))
-			there := dmlx.NewBatch(next, labels, r.Options)
-			return []*Node{next, there.Sap, there.San, there.Triplets.Valid}
-		}))
-		return err
-	})
-	if err == nil {
-		err = f.step(0) // Normalizes, and finds what fails.
+	o.Sum = true
+	r := c.rule
+	r.Options = o
+	labels := tensors.FromFlatDataAndDimensions(slices.Clone(e.Labels), e.N)
+	return newFlow("rule "+r.Name(), FlowState{N: e.N, Dim: e.Dim, F: e.Values},
+		func(s FlowState, rate float32) ([]*tensors.Tensor, error) {
+			return c.run("flow", o, func(in []*Node, p *dmlx.Parameters) []*Node {
+				x, labels, rate := in[0], in[1], in[2]
+				at := dmlx.Normalize(x)
+				batch := dmlx.NewBatch(at, labels, o)
+				batch.Parameters = p
+				gradient := Gradient(ReduceAllSum(dmlx.Inject(at, dmlx.Compose(batch, r).G)), x)[0]
+				return flowed(descended(x, gradient, rate), labels, o)
+			}, tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), labels, tensors.FromScalar(rate))
+		})
+}
+
+// Flow begins a flow of the loss at the normalized embeddings and proxies. The gradient is the loss's times the number
+// of embeddings, as that of a rule's flow is a sum. To close it does not close the loss. Errors are those of [NewFlow]
+// and [Loss].
+func (l *CompiledLoss) Flow(e Embeddings, p Proxies) (*Flow, error) {
+	if len(e.Triplets) > 0 {
+		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("flow of rule %s: %w", r.Name(), err)
+	if err := e.check(); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	if err := p.check(e); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	labels := tensors.FromFlatDataAndDimensions(slices.Clone(e.Labels), e.N)
+	classes := slices.Clone(p.Classes)
+	return newFlow("the loss", FlowState{N: e.N, Dim: e.Dim, F: e.Values, P: p.Values},
+		func(s FlowState, rate float32) ([]*tensors.Tensor, error) {
+			args := []*tensors.Tensor{tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), labels}
+			if p.N > 0 {
+				args = append(args, tensors.FromFlatDataAndDimensions(s.P, p.N, s.Dim),
+					tensors.FromFlatDataAndDimensions(classes, p.N))
+			}
+			return l.run(lossKey{"flow", p.N > 0}, func(in []*Node) []*Node {
+				last := len(in) - 1
+				rate := MulScalar(in[last], s.N)
+				gradient, gradientP := dmlx.ComposeLoss(lossBatch(in[:last], p.N > 0), l.loss).Raw()
+				out := flowed(descended(in[0], gradient, rate), in[1], dmlx.Options{})
+				if p.N > 0 {
+					out = append(out, descended(in[2], gradientP, rate))
+				}
+				return out
+			}, append(args, tensors.FromScalar(rate)))
+		})
+}
+
+// newFlow takes no step yet, but normalizes, and finds what fails.
+func newFlow(name string, s FlowState, run func(s FlowState, rate float32) ([]*tensors.Tensor, error)) (*Flow, error) {
+	f := &Flow{name: name, run: run, close: func() {}, state: s}
+	if err := f.step(0); err != nil {
+		return nil, fmt.Errorf("flow of %s: %w", name, err)
 	}
 	return f, nil
 }
 
+// descended is x, normalized, after a step down its gradient.
+func descended(x, gradient, rate *Node) *Node {
+	// Where and not the product alone: at rate 0 nothing moves, however bad the gradient is.
+	step := Where(Equal(rate, ZerosLike(rate)), ZerosLike(x), Mul(gradient, rate))
+	return dmlx.Normalize(Sub(dmlx.Normalize(x), step))
+}
+
+// flowed are embeddings with the similarities of their triplets and which of these are valid.
+func flowed(next, labels *Node, o dmlx.Options) []*Node {
+	there := dmlx.NewBatch(next, labels, o)
+	return []*Node{next, there.Sap, there.San, there.Triplets.Valid}
+}
+
 // Close frees the flow's graph.
 func (f *Flow) Close() {
-	if f.exec != nil {
-		f.exec.Finalize()
-		f.exec = nil
+	if f.run != nil {
+		f.close()
+		f.run = nil
 	}
 }
 
 // State is where the embeddings are.
 func (f *Flow) State() FlowState {
 	s := f.state
-	s.F = slices.Clone(s.F)
+	s.F, s.P = slices.Clone(s.F), slices.Clone(s.P)
 	return s
 }
 
 // Advance takes steps of gradient descent at a rate. Where a step would lead to values that are not finite, it fails
 // and the flow stays where it was before that step.
 func (f *Flow) Advance(steps int, rate float64) error {
-	if f.exec == nil {
+	if f.run == nil {
 		return errors.New("flow: it is closed")
 	}
 	if steps < 0 || !finite(float32(rate)) {
@@ -97,7 +159,7 @@ func (f *Flow) Advance(steps int, rate float64) error {
 	}
 	for range steps {
 		if err := f.step(rate); err != nil {
-			return fmt.Errorf("flow of rule %s, step %d: %w", f.rule.Name(), f.state.Step+1, err)
+			return fmt.Errorf("flow of %s, step %d: %w", f.name, f.state.Step+1, err)
 		}
 		f.state.Step++
 	}
@@ -106,23 +168,18 @@ func (f *Flow) Advance(steps int, rate float64) error {
 
 func (f *Flow) step(rate float64) error {
 	s := f.state
-	var out []*tensors.Tensor
-	err := caught(func() (err error) {
-		out, err = f.exec.Call(tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim),
-			tensors.FromFlatDataAndDimensions(f.labels, s.N), float32(rate))
-		return err
-	})
+	out, err := f.run(s, float32(rate))
 	if err != nil {
 		return err
 	}
 	s.F = graphs.Floats(out[0])
-	for i := range s.N {
-		square := 0.0
-		for _, v := range s.F[i*s.Dim : (i+1)*s.Dim] {
-			square += float64(v) * float64(v)
-		}
-		if !(math.Abs(square-1) < 1e-3) { // NaN too.
-			return fmt.Errorf("embedding %d would not be of length 1 but %.3g", i, math.Sqrt(square))
+	if err := unitRows("embedding", s.F, s.Dim); err != nil {
+		return err
+	}
+	if len(out) > 4 {
+		s.P = graphs.Floats(out[4])
+		if err := unitRows("proxy", s.P, s.Dim); err != nil {
+			return err
 		}
 	}
 	sap, san := graphs.Floats(out[1]), graphs.Floats(out[2])
@@ -145,7 +202,15 @@ func (f *Flow) step(rate float64) error {
 	return nil
 }
 
-func caught(fn func() error) (err error) {
-	defer errs.Catch(&err)
-	return fn()
+func unitRows(what string, values []float32, dim int) error {
+	for i := range len(values) / dim {
+		square := 0.0
+		for _, v := range values[i*dim : (i+1)*dim] {
+			square += float64(v) * float64(v)
+		}
+		if !(math.Abs(square-1) < 1e-3) { // NaN too.
+			return fmt.Errorf("%s %d would not be of length 1 but %.3g", what, i, math.Sqrt(square))
+		}
+	}
+	return nil
 }

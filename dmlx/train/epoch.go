@@ -10,7 +10,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // Epoch is a line of metrics.jsonl: measures of one epoch of training. Means are over the valid triplets.

@@ -20,7 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 

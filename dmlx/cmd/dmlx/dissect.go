@@ -11,9 +11,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // newDissect computes the pair and triplet weights that a loss implies.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	embedding "github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 func TestEmbed(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // newGradient composes the gradient of a batch in files.

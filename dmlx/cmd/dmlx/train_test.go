@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // atWork gives a command an empty store and cache and the Go backend.

@@ -1,0 +1,3 @@
+package durable
+
+const nonBlock = 0 // There are no pipes.
