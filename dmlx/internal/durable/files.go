@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // SetAside renames a damaged file or folder, as [MoveAside] does, and warns in one line if warn is not nil. why
@@ -38,7 +39,7 @@ func MoveAside(path, why string) (to string, err error) {
 // ReadFile reads a regular file, as [os.ReadFile] does. Anything else is an error: a pipe or a device that a stranger
 // put in a file's place would block the reader for ever, or never end.
 func ReadFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|nonBlock, 0) // A pipe opens at once.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // A pipe opens at once.
 	if err != nil {
 		return nil, err
 	}

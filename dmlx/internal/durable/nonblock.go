@@ -1,7 +1,0 @@
-//go:build !js
-
-package durable
-
-import "syscall"
-
-const nonBlock = syscall.O_NONBLOCK

@@ -1,3 +1,0 @@
-package durable
-
-const nonBlock = 0 // There are no pipes.
