@@ -8,7 +8,7 @@ const SAMPLE = {classes: 8, images: 4, dim: 3, noise: 0.7, seed: 1};
 // Side is one rule or loss with its controls, numbers and pictures.
 class Side {
   constructor(bench, letter, text) {
-    Object.assign(this, {bench, letter, kind: "rule", problem: ""});
+    Object.assign(this, {bench, letter, kind: "rule", numbers: {}});
     const about = bench.about, part = (list) => list.map((p) => [p.name, p.name]);
     this.rule = {direction: "cos", pair: "con", triplet: "con", mask: "", options: {}};
     for (const o of about.options) this.rule.options[o.name] = o.default;
@@ -124,8 +124,14 @@ class Side {
     this.player.change(structuredClone(this.subject), this.bench.state.rate);
     this.details();
     this.bench.remember();
-    return this.update();
+    if (!moving) return this.update();
+    // Arrows take the longest. They come back when the slider rests.
+    this.numbers.arrows = null;
+    this.arrowsLater();
+    return this.update("batch", "lone", "diagram");
   }
+
+  arrowsLater = later(180, () => this.update("arrows"));
 
   details = later(150, async () => {
     try {
@@ -155,35 +161,44 @@ class Side {
     return p.start && p.steps > 0 ? {embeddings: p.F, labels: p.start.labels, n: p.start.n, dim: p.start.dim} : b;
   }
 
-  async update() {
-    const {engine, state} = this.bench, letter = this.letter, subject = this.subject, isLoss = this.kind === "loss";
+  // update asks for new numbers: those of the batch, the lone triplet, the diagram, its arrows. Other numbers stay. Those of one subject arrive
+  // together, so that all pictures show the same one.
+  async update(...wanted) {
+    const {engine, state} = this.bench, letter = this.letter, subject = this.subject;
     if (letter === "b" && !state.compare) return;
-    const lone = triplet(state.triplet);
-    if (isLoss) delete lone.triplets; // A loss finds its own.
-    const low = state.low;
+    const want = (part) => wanted.length === 0 || wanted.includes(part), grid = {...subject, low: state.low, high: 1};
+    const ask = {
+      batch: () => engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}),
+      lone: () => {
+        const lone = triplet(state.triplet);
+        if (this.kind === "loss") delete lone.triplets; // A loss finds its own.
+        return engine.latest(`lone${letter}`, "compute", {...subject, ...lone}).catch((error) => ({error}));
+      },
+      diagram: () => engine.latest(`diagram${letter}`, "diagram", grid).catch((error) => ({error})),
+      arrows: () => state.arrows ? engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).catch(() => ({})) : {},
+    };
+    const parts = Object.keys(ask).filter(want);
     try {
-      // Numbers of a subject arrive together, so that all pictures show the same one.
-      const [r, one, d, f] = await Promise.all([
-        engine.latest(`compute${letter}`, "compute", {...subject, ...this.batch}),
-        engine.latest(`one${letter}`, "compute", {...subject, ...lone}).catch((error) => ({error})),
-        engine.latest(`diagram${letter}`, "diagram", {...subject, low, high: 1}).catch((error) => ({error})),
-        state.arrows ? engine.latest(`field${letter}`, "field", {...subject, low, high: 1, side: 12, rate: 0.1}).catch(() => ({})) : {},
-      ]);
-      if (!r || !one || !d || !f) return; // A newer call is under way.
-      this.result = r;
-      this.name = r.name;
-      if (document.activeElement !== this.input) this.input.value = r.name;
-      this.show(r, one, d, f);
-      this.fail(one.error?.message || d.error?.message || r.onS || "");
+      const got = await Promise.all(parts.map((part) => ask[part]()));
+      if (got.some((r) => !r)) return; // A newer call is under way.
+      parts.forEach((part, i) => { this.numbers[part] = got[i]; });
+      const {batch, lone, diagram} = this.numbers;
+      if (!batch || !lone || !diagram) return;
+      this.result = batch;
+      this.name = batch.name;
+      if (document.activeElement !== this.input) this.input.value = batch.name;
+      this.show();
+      this.fail(lone.error?.message || diagram.error?.message || batch.onS || "");
     } catch (error) {
       this.fail(error.message);
     }
   }
 
-  show(r, one, d, f) {
+  show() {
     const {state} = this.bench, {diagram, circle, matrix, swarm} = this.pictures, [title, key] = SHOWN[state.show];
+    const {batch: r, lone: one, diagram: d, arrows: f} = this.numbers;
     Object.assign(diagram, {low: state.low, title, hue: state.show, triplets: r.triplets});
-    diagram.arrows = state.arrows && f.dsap ? f : null;
+    diagram.arrows = state.arrows && f?.dsap ? f : null;
     if (d.error) diagram.values = null;
     else {
       Object.assign(diagram, {values: d[key], side: d.side, range: null});
@@ -233,7 +248,7 @@ class Side {
     const now = performance.now();
     if (!p.playing || now - (this.followed || 0) > 200) {
       this.followed = now;
-      this.update();
+      this.update("batch");
     }
     if (!p.playing) this.bench.remember();
   }
@@ -295,12 +310,12 @@ const Bench = {
     this.compareButton = button("Compare two", () => this.setCompare(!state.compare), {"aria-pressed": "false"});
     this.playButton = button("Play", () => this.flow(!this.a.player.playing), {class: "action main"});
     this.rate = slider({label: "rate", name: "rate", help: "Size of a step of the flow", min: 0.001, max: 0.2, step: 0.001, value: state.rate,
-      on: (v) => { state.rate = v; for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.update()); }});
+      on: (v) => { state.rate = v; for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
     this.show = choice({label: "diagram", name: "show", value: state.show, options: [["pull", "pull T·P₊"], ["push", "push T·P₋"], ["weight", "weight T"]],
-      on: (v) => { state.show = v; this.each((s) => { s.levels = null; s.update(); }); this.remember(); }});
+      on: (v) => { state.show = v; this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
     this.low = choice({label: "from", name: "low", value: "0", options: [["0", "0"], ["-1", "−1"]], help: "Lowest similarity of the diagram",
-      on: (v) => { state.low = Number(v); this.each((s) => { s.levels = null; s.update(); }); this.remember(); }});
-    const arrows = this.arrows = el("input", {type: "checkbox", id: "arrows", checked: true, onchange: () => { state.arrows = arrows.checked; this.each((s) => s.update()); this.remember(); }});
+      on: (v) => { state.low = Number(v); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
+    const arrows = this.arrows = el("input", {type: "checkbox", id: "arrows", checked: true, onchange: () => { state.arrows = arrows.checked; this.each((s) => s.update("arrows")); this.remember(); }});
     const toolbar = el("div.controls.toolbar", {role: "group", "aria-label": "Flow and pictures"}, this.playButton, button("Step", () => this.each((s) => this.startFlow(s) && s.player.step())),
       button("Restart", () => this.restart()), this.rate.root, this.show.root, this.low.root, el("div.check", {}, arrows, el("label", {for: "arrows"}, "arrows")), this.compareButton);
     this.cards = el("div.cards");
@@ -394,7 +409,7 @@ const Bench = {
 
   // place moves the lone triplet to given similarities.
   place(sap, san) { placeBy(this.state.triplet, sap, san); this.dragged(); },
-  dragged() { this.each((s) => s.update()); this.remember(); },
+  dragged() { this.each((s) => s.update("lone")); this.remember(); },
 
   select(hit) {
     this.selection = hit;
@@ -447,7 +462,7 @@ const Bench = {
       else if (this.startFlow(side)) side.player.play();
     });
     this.playButton.textContent = this.a.player.playing ? "Pause" : "Play";
-    if (!on) { this.each((s) => s.update()); this.remember(); }
+    if (!on) { this.each((s) => s.update("batch")); this.remember(); }
   },
 
   stopFlow() { this.each((s) => s.player.pause()); this.playButton.textContent = "Play"; },
@@ -460,7 +475,7 @@ const Bench = {
       Object.assign(side.pictures.swarm, {before: [], history: null, basis: null});
     }
     this.remember();
-    return Promise.all(this.sides.map((s) => s.update()));
+    return Promise.all(this.sides.map((s) => s.update("batch")));
   },
 
   useSample(moving) {

@@ -3,7 +3,7 @@
 // do not see it. None of them computes a gradient: numbers come from the worker.
 
 // colorBar draws a scale at the right of a plot, with its levels.
-function colorBar(pen, x, y, h, scale, low, high, levels, title) {
+function colorBar(pen, x, y, h, scale, low, high, levels) {
   const t = Theme.get(), steps = 64;
   for (let i = 0; i < steps; i++) {
     pen.rect(x, y + h * (1 - (i + 1) / steps), 9, h / steps + 0.6, {fill: rgb(shade(scale, (i + 0.5) / steps))});
@@ -15,9 +15,9 @@ function colorBar(pen, x, y, h, scale, low, high, levels, title) {
     if (Math.abs(last - at) < 13) continue;
     last = at;
     pen.line([[x + 9, at], [x + 12, at]], {stroke: t.quiet, width: 1});
-    pen.text(number(level), x + 15, at, {size: 10.5, baseline: "middle", fill: t.quiet});
+    const text = number(level).length > 5 ? number(Number(level.toPrecision(2))) : number(level); // Room for some six characters.
+    pen.text(text, x + 15, at, {size: 10.5, baseline: "middle", fill: t.quiet});
   }
-  if (title) pen.text(title, x + 9, y - 7, {size: 11.5, align: "right", fill: t.ink});
 }
 
 // roundLevels are four to eight round values inside (low, high).
@@ -119,7 +119,7 @@ class Diagram {
         pen.lines(seen, {stroke: ink, width: 0.9, alpha: 0.75});
         if (spot) pen.text(label, spot[0], spot[1], {size: 10.5, align: "center", baseline: "middle", fill: ink});
       }
-      colorBar(pen, f.x + f.size + 10, f.y, f.size, scale, low, high, [low, ...levels, high], "");
+      colorBar(pen, f.x + f.size + 10, f.y, f.size, scale, low, high, [low, ...levels, high]);
     } else {
       pen.rect(f.x, f.y, f.size, f.size, {fill: t.field});
     }
@@ -355,7 +355,7 @@ class Matrix {
         pen.lines([[[f.x, f.y + at], [f.x + f.size, f.y + at]], [[f.x + at, f.y], [f.x + at, f.y + f.size]]], {stroke: t.ink, width: 1.2, dash: [3, 3]});
       }
       colorBar(pen, f.x + f.size + 10, f.y, f.size, t.diverging, -this.range, this.range,
-        [-this.range, -this.range / 2, 0, this.range / 2, this.range], "");
+        [-this.range, -this.range / 2, 0, this.range / 2, this.range]);
     } else {
       pen.rect(f.x, f.y, f.size, f.size, {fill: t.field});
     }

@@ -374,7 +374,7 @@ const Story = {
       const pictures = this.pictures(figure, "three"), tell = this.challenge(section), beside = el("div.beside"), readout = this.readout(figure, beside);
       const circle = new Circle(), loss = new Matrix(), rule = new Matrix(), state = {anchor: 0, positive: 1.1, negative: -0.8};
       const a = new View(pictures, circle, {name: "orthogonal-step"});
-      const views = [new View(pictures, rule, {name: "M-rule"}), new View(pictures, loss, {name: "M-ms"})];
+      const views = [new View(pictures, rule, {name: "M-rule"}), new View(pictures, loss, {name: "M-loss"})];
       triangle(a, state, () => update());
       const batch = {sample: {classes: 5, images: 4, dim: 16, noise: 1, seed: 1}};
       const direction = choice({label: "direction", name: "direction", value: "cos", options: ["euc", "cos", "euc-orth", "cos-orth"].map((d) => [d, d]), on: () => update()});
@@ -393,13 +393,13 @@ const Story = {
         timing.drawn();
         const [gx, gy] = [r.G[4], r.G[5]], [ux, uy] = [r.f[0] - r.f[2], r.f[1] - r.f[3]];
         const cosine = Math.abs(gx * ux + gy * uy) / (Math.hypot(gx, gy) * Math.hypot(ux, uy) || 1), angle = Math.acos(Math.min(cosine, 1)) * 180 / Math.PI;
-        readout(`Asymmetry of M: ${number(100 * m.skew, 1)} % for the rule, 0 % for the loss ms.`);
+        readout(`Asymmetry of M: ${number(100 * m.skew, 1)} % for the rule, 0 % for the loss.`);
         const still = Math.hypot(gx, gy) < 1e-6;
         tell(!still && angle > 89.9, still ? "The negative does not move: bring it nearer." : `The angle is ${number(angle, 1)}°${angle > 89.9 ? ". Now see M: it is not symmetric." : "."}`);
       });
       once(section, this.guard(figure, async () => {
-        const m = await this.engine.call("compute", {loss: "ms", ...batch});
-        Object.assign(loss, {values: m.M, rows: m.rows, n: m.n, labels: m.labels, range: largest(m.M), title: "M of the loss ms"});
+        const m = await this.engine.call("compute", {loss: "triplet-soft", ...batch});
+        Object.assign(loss, {values: m.M, rows: m.rows, n: m.n, labels: m.labels, range: largest(m.M), title: "M of the loss triplet-soft"});
         await update();
       }));
     },
