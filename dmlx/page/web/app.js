@@ -18,8 +18,9 @@
     apply(on);
   });
 
-  // A frame shows one part: #view=bench or #view=step3.
-  const part = /[#&]view=(\w+)/.exec(location.hash)?.[1], shown = part && document.getElementById(part);
+  // A frame shows one part: #view=bench or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
+  const state = location.hash || document.body.dataset.state || "";
+  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && document.getElementById(part);
   if (shown) {
     document.body.dataset.view = part;
     shown.classList.add("shown");
@@ -41,8 +42,8 @@
     loading.textContent = "";
     document.getElementById("version").textContent = about.version ? `Version ${about.version}.` : "";
     Story.begin(engine);
-    const linked = /[#&](a|batch)=/.test(location.hash);
-    await Bench.begin(engine, about);
+    const linked = /[#&](a|batch)=/.test(state);
+    await Bench.begin(engine, about, state);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

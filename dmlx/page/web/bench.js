@@ -76,10 +76,10 @@ class Side {
     this.loss = {name, parameters: {}};
     this.lossChoice.set(name);
     this.lossParameters.replaceChildren(...about.parameters.map((p) => {
-      const value = parameters[p.name] ?? p.default;
+      const value = p.switch ? Boolean(parameters[p.name] ?? p.default) : parameters[p.name] ?? p.default;
       this.loss.parameters[p.name] = value;
       if (p.switch) {
-        const id = `c${++ids}`, box = el("input", {type: "checkbox", id, checked: Boolean(value), onchange: () => { this.loss.parameters[p.name] = box.checked; this.changed(); }});
+        const id = `c${++ids}`, box = el("input", {type: "checkbox", id, checked: value, onchange: () => { this.loss.parameters[p.name] = box.checked; this.changed(); }});
         return el("div.check", {}, box, el("label", {for: id}, p.name));
       }
       return slider({label: p.name, name: p.name, help: p.want && `${p.name}: ${p.want}`, min: p.min, max: p.max, step: p.step, value,
@@ -177,7 +177,8 @@ class Side {
       diagram: () => engine.latest(`diagram${letter}`, "diagram", grid).catch((error) => ({error})),
       arrows: () => state.arrows ? engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).catch(() => ({})) : {},
     };
-    const parts = Object.keys(ask).filter(want);
+    const parts = Object.keys(ask).filter(want), run = this.run = {};
+    this.bench.cards.toggleAttribute("data-busy", true);
     try {
       const got = await Promise.all(parts.map((part) => ask[part]()));
       if (got.some((r) => !r)) return; // A newer call is under way.
@@ -191,6 +192,8 @@ class Side {
       this.fail(lone.error?.message || diagram.error?.message || batch.onS || "");
     } catch (error) {
       this.fail(error.message);
+    } finally {
+      if (this.run === run) this.bench.cards.toggleAttribute("data-busy", false);
     }
   }
 
@@ -288,7 +291,7 @@ class Side {
 }
 
 const Bench = {
-  async begin(engine, about) {
+  async begin(engine, about, state) {
     Object.assign(this, {engine, about});
     this.state = {compare: false, show: "pull", arrows: true, low: 0, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
     this.base = {sample: this.state.sample};
@@ -296,9 +299,7 @@ const Bench = {
     this.b = new Side(this, "b", "cos/con/con");
     this.build(document.getElementById("workbench"));
     addEventListener("hashchange", () => { if (location.hash !== this.written) this.restore(location.hash); });
-    await this.loadBatch();
-    const linked = location.hash.includes("=") && await this.restore(location.hash);
-    if (!linked) {
+    if (!await this.restore(state)) {
       await this.b.read(this.b.text);
       await this.a.read("cos/lin/cir?tau=4");
     }
@@ -487,8 +488,6 @@ const Bench = {
     return this.restart();
   },
 
-  async loadBatch() { this.base = {sample: {...this.state.sample}}; },
-
   // take reads dropped files. One with a shape (N,) has the labels.
   async take(files, as) {
     this.fileProblem.textContent = "";
@@ -551,7 +550,8 @@ const Bench = {
 
   // restore sets everything from an address.
   async restore(hash) {
-    const q = new Map(hash.replace(/^#/, "").split("&").map((f) => { const at = f.indexOf("="); try { return [f.slice(0, at), decodeURIComponent(f.slice(at + 1))]; } catch { return ["", ""]; } }));
+    const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+    const q = new Map(hash.replace(/^#/, "").split("&").map((f) => { const at = f.indexOf("="); return [f.slice(0, at), decoded(f.slice(at + 1))]; }));
     if (!q.has("a") && !q.has("batch")) return false;
     const s = this.state, finite = (v, otherwise) => v !== undefined && v !== "" && Number.isFinite(Number(v)) ? Number(v) : otherwise;
     const batch = /^(\d+)x(\d+)x(\d+),([\d.]+),(\d+)$/.exec(q.get("batch") || "");
