@@ -480,6 +480,7 @@ const Bench = {
   },
 
   useSample(moving) {
+    this.files = {};
     this.base = {sample: {...this.state.sample}};
     this.own = null;
     this.back.hidden = true;
