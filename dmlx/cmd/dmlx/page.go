@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/page"
+)
+
+// singleFile is the name of the page as one file.
+const singleFile = "dmlx.html"
+
+// newPage builds the playground's page.
+func newPage(a *app) *cobra.Command {
+	var (
+		out    string
+		single bool
+	)
+	cmd := &cobra.Command{
+		Use:   "page --out DIR",
+		Short: "Build the playground as a page that needs no kernel",
+		Long: `Build the playground as a page: what a rule or a loss does to embeddings, computed in the browser by this library
+itself. It needs no kernel and sends nothing anywhere.
+
+Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR gets
+` + singleFile + `, one file of about 4 MB that works from a disk, in a mail or in a notebook.
+
+The program in the page is compiled from this checkout, which takes about a minute the first time.`,
+		Example: `  dmlx page --out public
+  dmlx page --out . --single-file`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return usagef("page: --out names the folder for the page")
+			}
+			root, err := checkout.Trusted()
+			if err != nil {
+				return err
+			}
+			stop := a.line.Clock("building the page")
+			p, err := page.Build(cmd.Context(), root)
+			stop()
+			if err != nil {
+				return err
+			}
+			path, size := filepath.Join(out, "index.html"), 0
+			if single {
+				path = filepath.Join(out, singleFile)
+				data, err := p.SingleFile()
+				if err != nil {
+					return err
+				}
+				if err := os.MkdirAll(out, 0o755); err != nil {
+					return err
+				}
+				if err := durable.WriteFile(path, data, 0o644); err != nil {
+					return err
+				}
+				size = len(data)
+			} else {
+				if err := p.Write(out); err != nil {
+					return err
+				}
+				for _, data := range p.Files {
+					size += len(data)
+				}
+			}
+			return a.print(map[string]any{"page": path, "bytes": size}, fmt.Sprintf("%s, %.1f MB", path, float64(size)/1e6))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "", "folder for the page")
+	f.BoolVar(&single, "single-file", false, "write one file, "+singleFile+", in place of a folder of them")
+	return cmd
+}
