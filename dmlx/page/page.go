@@ -129,6 +129,18 @@ func (p *Page) Write(dir string) error {
 	return nil
 }
 
+// WriteSingleFile writes the page as one HTML file, [Page.SingleFile], atomically.
+func (p *Page) WriteSingleFile(path string) error {
+	data, err := p.SingleFile()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, data, 0o644)
+}
+
 // How index.html refers to its files.
 var (
 	styleElement  = regexp.MustCompile(`(?m)^[ \t]*<link rel="stylesheet" href="([^"/]+)">[ \t]*\n`)

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
-	"os"
+	"context"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/page"
 )
 
@@ -48,33 +46,32 @@ The program in the page is compiled from this checkout, which takes about a minu
 			if err != nil {
 				return err
 			}
-			path, size := filepath.Join(out, "index.html"), 0
+			path := filepath.Join(out, "index.html")
 			if single {
 				path = filepath.Join(out, singleFile)
-				data, err := p.SingleFile()
-				if err != nil {
-					return err
-				}
-				if err := os.MkdirAll(out, 0o755); err != nil {
-					return err
-				}
-				if err := durable.WriteFile(path, data, 0o644); err != nil {
-					return err
-				}
-				size = len(data)
+				err = p.WriteSingleFile(path)
 			} else {
-				if err := p.Write(out); err != nil {
-					return err
-				}
-				for _, data := range p.Files {
-					size += len(data)
-				}
+				err = p.Write(out)
 			}
-			return a.print(map[string]any{"page": path, "bytes": size}, fmt.Sprintf("%s, %.1f MB", path, float64(size)/1e6))
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]string{"page": path}, path)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "folder for the page")
 	f.BoolVar(&single, "single-file", false, "write one file, "+singleFile+", in place of a folder of them")
 	return cmd
+}
+
+// labPage writes the page beside the notebooks, whose cells show it.
+func (a *app) labPage(ctx context.Context, root string) {
+	p, err := page.Build(ctx, root)
+	if err == nil {
+		err = p.WriteSingleFile(filepath.Join(root, "notebooks", singleFile))
+	}
+	if err != nil && ctx.Err() == nil {
+		a.logf("The page of the playground could not be made, so the notebooks show pictures in its place: %v", err)
+	}
 }
