@@ -18,11 +18,14 @@ import (
 // sphere under the composed gradient, with triplets mined anew at each step.
 type Flow struct {
 	name string // "rule …" or "the loss".
-	// run takes a step from a state. It returns the embeddings, S_ap and S_an of their triplets and which of these are
-	// valid, and the proxies of a loss that has them; nil once the flow is closed.
-	run   func(s FlowState, rate float32) ([]*tensors.Tensor, error)
+	// run takes a step down the gradients. It returns the embeddings, S_ap and S_an of their triplets and which of these
+	// are valid, and the gradient; and for a loss with proxies, the proxies and their gradient. nil once the flow is
+	// closed.
+	run   func(s FlowState, gradient, gradientP []float32, rate float32) ([]*tensors.Tensor, error)
 	close func()
 	state FlowState
+
+	gradient, gradientP []float32 // At the state.
 }
 
 // FlowState is where the embeddings of a flow are, and what its triplets are like there. Without any valid triplet the
@@ -64,15 +67,16 @@ func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 	r.Options = o
 	labels := tensors.FromFlatDataAndDimensions(slices.Clone(e.Labels), e.N)
 	return newFlow("rule "+r.Name(), FlowState{N: e.N, Dim: e.Dim, F: e.Values},
-		func(s FlowState, rate float32) ([]*tensors.Tensor, error) {
+		func(s FlowState, gradient, _ []float32, rate float32) ([]*tensors.Tensor, error) {
 			return c.run("flow", o, func(in []*Node, p *dmlx.Parameters) []*Node {
-				x, labels, rate := in[0], in[1], in[2]
-				at := dmlx.Normalize(x)
-				batch := dmlx.NewBatch(at, labels, o)
+				next, labels := descended(in[0], in[1], in[2]), in[3]
+				f := dmlx.Normalize(next)
+				batch := dmlx.NewBatch(f, labels, o)
 				batch.Parameters = p
-				gradient := Gradient(ReduceAllSum(dmlx.Inject(at, dmlx.Compose(batch, r).G)), x)[0]
-				return flowed(descended(x, gradient, rate), labels, o)
-			}, tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), labels, tensors.FromScalar(rate))
+				raw := Gradient(ReduceAllSum(dmlx.Inject(f, dmlx.Compose(batch, r).G)), next)[0]
+				return []*Node{next, batch.Sap, batch.San, batch.Triplets.Valid, raw}
+			}, tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), tensors.FromFlatDataAndDimensions(gradient, s.N, s.Dim),
+				tensors.FromScalar(rate), labels)
 		})
 }
 
@@ -92,28 +96,35 @@ func (l *CompiledLoss) Flow(e Embeddings, p Proxies) (*Flow, error) {
 	labels := tensors.FromFlatDataAndDimensions(slices.Clone(e.Labels), e.N)
 	classes := slices.Clone(p.Classes)
 	return newFlow("the loss", FlowState{N: e.N, Dim: e.Dim, F: e.Values, P: p.Values},
-		func(s FlowState, rate float32) ([]*tensors.Tensor, error) {
-			args := []*tensors.Tensor{tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim), labels}
+		func(s FlowState, gradient, gradientP []float32, rate float32) ([]*tensors.Tensor, error) {
+			args := []*tensors.Tensor{tensors.FromFlatDataAndDimensions(s.F, s.N, s.Dim),
+				tensors.FromFlatDataAndDimensions(gradient, s.N, s.Dim), tensors.FromScalar(rate), labels}
 			if p.N > 0 {
 				args = append(args, tensors.FromFlatDataAndDimensions(s.P, p.N, s.Dim),
-					tensors.FromFlatDataAndDimensions(classes, p.N))
+					tensors.FromFlatDataAndDimensions(gradientP, p.N, s.Dim), tensors.FromFlatDataAndDimensions(classes, p.N))
 			}
 			return l.run(lossKey{"flow", p.N > 0}, func(in []*Node) []*Node {
-				last := len(in) - 1
-				rate := MulScalar(in[last], s.N)
-				gradient, gradientP := dmlx.ComposeLoss(lossBatch(in[:last], p.N > 0), l.loss).Raw()
-				out := flowed(descended(in[0], gradient, rate), in[1], dmlx.Options{})
+				rate := MulScalar(in[2], s.N)
+				batch := []*Node{descended(in[0], in[1], rate), in[3]}
 				if p.N > 0 {
-					out = append(out, descended(in[2], gradientP, rate))
+					batch = append(batch, descended(in[4], in[5], rate), in[6])
+				}
+				raw, rawP := dmlx.ComposeLoss(lossBatch(batch, p.N > 0), l.loss).Raw()
+				mined := dmlx.NewBatch(dmlx.Normalize(batch[0]), in[3], dmlx.Options{})
+				out := []*Node{batch[0], mined.Sap, mined.San, mined.Triplets.Valid, raw}
+				if p.N > 0 {
+					out = append(out, batch[2], rawP)
 				}
 				return out
-			}, append(args, tensors.FromScalar(rate)))
+			}, args)
 		})
 }
 
 // newFlow takes no step yet, but normalizes, and finds what fails.
-func newFlow(name string, s FlowState, run func(s FlowState, rate float32) ([]*tensors.Tensor, error)) (*Flow, error) {
-	f := &Flow{name: name, run: run, close: func() {}, state: s}
+func newFlow(name string, s FlowState,
+	run func(s FlowState, gradient, gradientP []float32, rate float32) ([]*tensors.Tensor, error)) (*Flow, error) {
+	f := &Flow{name: name, run: run, close: func() {}, state: s, gradient: make([]float32, len(s.F)),
+		gradientP: make([]float32, len(s.P))}
 	if err := f.step(0); err != nil {
 		return nil, fmt.Errorf("flow of %s: %w", name, err)
 	}
@@ -125,12 +136,6 @@ func descended(x, gradient, rate *Node) *Node {
 	// Where and not the product alone: at rate 0 nothing moves, however bad the gradient is.
 	step := Where(Equal(rate, ZerosLike(rate)), ZerosLike(x), Mul(gradient, rate))
 	return dmlx.Normalize(Sub(dmlx.Normalize(x), step))
-}
-
-// flowed are embeddings with the similarities of their triplets and which of these are valid.
-func flowed(next, labels *Node, o dmlx.Options) []*Node {
-	there := dmlx.NewBatch(next, labels, o)
-	return []*Node{next, there.Sap, there.San, there.Triplets.Valid}
 }
 
 // Close frees the flow's graph.
@@ -168,7 +173,7 @@ func (f *Flow) Advance(steps int, rate float64) error {
 
 func (f *Flow) step(rate float64) error {
 	s := f.state
-	out, err := f.run(s, float32(rate))
+	out, err := f.run(s, f.gradient, f.gradientP, float32(rate))
 	if err != nil {
 		return err
 	}
@@ -176,8 +181,8 @@ func (f *Flow) step(rate float64) error {
 	if err := unitRows("embedding", s.F, s.Dim); err != nil {
 		return err
 	}
-	if len(out) > 4 {
-		s.P = graphs.Floats(out[4])
+	if len(out) > 5 {
+		s.P = graphs.Floats(out[5])
 		if err := unitRows("proxy", s.P, s.Dim); err != nil {
 			return err
 		}
@@ -198,7 +203,10 @@ func (f *Flow) step(rate float64) error {
 	if n := float64(s.Triplets); n > 0 {
 		s.Sap, s.San, s.Violations = s.Sap/n, s.San/n, s.Violations/n
 	}
-	f.state = s
+	f.state, f.gradient = s, graphs.Floats(out[4])
+	if s.P != nil {
+		f.gradientP = graphs.Floats(out[6])
+	}
 	return nil
 }
 

@@ -91,3 +91,15 @@ const DMLX = (() => {
   };
   return {start};
 })();
+
+// In a frame, as a notebook's cell is one, the page tells the document around it that it is ready and how high it is.
+if (parent !== window) {
+  addEventListener("DOMContentLoaded", () => {
+    const tell = () => {
+      if (!document.body.dataset.ready) return;
+      parent.postMessage({dmlx: "ready", height: Math.ceil(document.body.getBoundingClientRect().height)}, "*");
+    };
+    new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ["data-ready"]});
+    new ResizeObserver(tell).observe(document.body);
+  });
+}
