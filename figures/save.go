@@ -144,8 +144,9 @@ func (f *Figure) svg() ([]byte, error) {
 	return data, nil
 }
 
-// svgCanvas puts images into an SVG by an encoder that is fast rather than thorough: that of gonum/plot takes most of the
-// time to draw a figure with a heat map, which a panel draws again at each move of a slider. It also labels PNG as JPEG.
+// svgCanvas puts images into an SVG by an encoder that is fast rather than thorough: that of gonum/plot takes most of
+// the time to draw a figure with a heat map, which a panel draws again at each move of a slider. It also labels PNG as
+// JPEG.
 type svgCanvas struct {
 	*vgsvg.Canvas
 	images []image.Image
@@ -182,7 +183,8 @@ func (c *svgCanvas) fill(svg []byte) ([]byte, error) {
 	return svg, nil
 }
 
-// fewColors returns an image of at most 256 colors with a palette, which makes its file smaller, and any other as it is.
+// fewColors returns an image of at most 256 colors with a palette, which makes its file smaller, and any other as it
+// is.
 func fewColors(img image.Image) image.Image {
 	b := img.Bounds()
 	from, is := img.(*image.NRGBA)
