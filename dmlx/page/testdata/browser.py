@@ -282,6 +282,8 @@ def files(page):
         until(page, "() => Bench.own && Bench.a.result.n === 24", "a chosen file is not shown")
         inputs.nth(1).set_input_files(labels)
         until(page, "() => new Set(Bench.a.result.labels).size === 6", "chosen labels are not read")
+        page.locator("#bench .batch input[name=classes]").fill("3")
+        until(page, "() => Bench.own && new Set(Bench.a.result.labels).size === 3", "no draw of three classes")
         bad = {"text.npy": b"hello", "short.npy": npy(points, "<f4", (24, 4))[:-8], "nan.npy": npy([float("nan")] + points[1:], "<f4", (24, 4)),
                "empty.npy": b"", "picture.png": b"\x89PNG"}
         for name, content in bad.items():
@@ -291,6 +293,7 @@ def files(page):
             text = page.locator("#bench .drop .problem").inner_text()
             assert "\n" not in text and len(text) < 300, f"{name}: {text}"
         page.evaluate("() => { document.querySelector('#bench .drop .problem').textContent = ''; }")
+        page.get_by_role("button", name="Back to the sample").click()
         large = file("large.npy", npy([1.0, 2.0, 3.0, 4.0] * 500000, "<f4", (1000000, 2)))
         inputs.nth(0).set_input_files(large)
         until(page, "() => document.querySelector('#bench .drop .problem').textContent || Bench.own?.n < 2000 && Bench.own?.dim === 2", "10⁶ rows lead nowhere", 20000)

@@ -358,7 +358,7 @@ const Bench = {
 
   batchPanel() {
     const state = this.state, of = (name, label, min, max, step) => this.batchSliders[name] = slider({label, name, min, max, step, value: state.sample[name],
-      on: (v) => { state.sample[name] = v; this.useSample(true); }, settle: () => this.useSample()});
+      on: (v) => { state.sample[name] = v; if (!this.own) this.useSample(true); }, settle: () => this.own ? this.readFiles(true) : this.useSample()});
     this.batchSliders = {};
     const sliders = [of("classes", "classes", 2, 16, 1), of("images", "points of each", 2, 16, 1), of("noise", "noise", 0, 3, 0.05), of("seed", "seed", 1, 50, 1)];
     this.dimension = choice({label: "embedding on", name: "dim", value: String(state.sample.dim), options: [["2", "circle (2)"], ["3", "sphere (3)"], ["8", "8 dimensions"], ["32", "32 dimensions"], ["64", "64 dimensions"]],
@@ -483,7 +483,7 @@ const Bench = {
     this.files = {};
     this.base = {sample: {...this.state.sample}};
     this.own = null;
-    this.back.hidden = true;
+    this.showOwn(false);
     this.fileNote.textContent = this.fileProblem.textContent = "";
     this.each((s) => { if (!moving) { s.range = 0; } });
     return this.restart();
@@ -507,17 +507,35 @@ const Bench = {
         this.fileNote.textContent = "Labels are read. Now add the embeddings.";
         return;
       }
-      const r = await this.engine.call("parseNpy", {embeddings: got.embeddings.bytes.slice(0), labels: got.labels ? got.labels.bytes.slice(0) : null,
-        classes: 16, images: 4, seed: this.state.sample.seed, names: {embeddings: got.embeddings.name, labels: got.labels?.name || ""}});
+      await this.readFiles(false);
+    } catch (error) {
+      this.fileProblem.textContent = error.message;
+    }
+  },
+
+  // readFiles shows the rows of the user's files, or a draw of them by the sliders.
+  async readFiles(draw) {
+    const {embeddings, labels} = this.files, {classes, images, seed} = this.state.sample;
+    try {
+      const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
+        ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
       this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim};
       this.base = this.own;
-      this.fileNote.textContent = r.note || `${r.n} rows of ${r.dim} dimensions, ${r.classes} classes.`;
-      this.back.hidden = false;
+      this.fileProblem.textContent = "";
+      this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;
+      this.showOwn(true);
       this.each((s) => { s.range = 0; });
       await this.restart();
     } catch (error) {
       this.fileProblem.textContent = error.message;
     }
+  },
+
+  // showOwn turns off what has no effect on a user's embeddings.
+  showOwn(own) {
+    this.back.hidden = !own;
+    this.batchSliders.noise.enable(!own);
+    this.dimension.select.disabled = own;
   },
 
   // remember writes the state into the address. The data of a user's files are not in it.
@@ -577,6 +595,9 @@ const Bench = {
     this.touched = true;
     this.base = {sample: {...s.sample}};
     this.own = null;
+    this.files = {};
+    this.showOwn(false);
+    this.fileNote.textContent = this.fileProblem.textContent = "";
     this.stopFlow();
     for (const side of [this.a, this.b]) {
       side.player.version++;
