@@ -101,7 +101,7 @@ def controls(page):
     for name, value in [("tau", "2"), ("alpha", "3"), ("beta", "20"), ("lambda", "0.4"), ("epsilon", "0.2")]:
         side.locator(f"input[name={name}]").fill(value)
         until(page, f"() => Bench.a.name.includes('{name}={value}')", f"{name} {value} is not in the rule's name")
-    side.locator("summary").click()
+    side.get_by_text("Conventions").click()
     side.locator("input[name=sum]").check()
     until(page, "() => Bench.a.name.includes('sum')", "the sum is not in the rule's name")
     side.locator("input[name=sum]").uncheck()
@@ -119,8 +119,9 @@ def controls(page):
     field.fill("cos/lin/cir?tau=4")
     field.press("Enter")
     until(page, "() => !document.querySelector('#bench .side .problem').textContent", "the message stays")
-    for show in ("push", "weight", "pull"):
+    for show in ("push", "weight", "pairPositive", "pairNegative", "pull"):
         page.locator("#bench select[name=show]").select_option(show)
+        assert page.evaluate("() => Bench.a.pictures.diagram.values === Bench.a.numbers.diagram[Bench.state.show]"), f"the diagram does not show {show}"
     page.locator("#bench select[name=low]").select_option("-1")
     until(page, "() => Bench.a.pictures.diagram.low === -1 && Bench.a.numbers.diagram.low === -1", "the diagram does not begin at −1")
     page.locator("#bench select[name=low]").select_option("0")
@@ -282,6 +283,8 @@ def files(page):
         until(page, "() => Bench.own && Bench.a.result.n === 24", "a chosen file is not shown")
         inputs.nth(1).set_input_files(labels)
         until(page, "() => new Set(Bench.a.result.labels).size === 6", "chosen labels are not read")
+        page.locator("#bench .batch input[name=classes]").fill("3")
+        until(page, "() => Bench.own && new Set(Bench.a.result.labels).size === 3", "no draw of three classes")
         bad = {"text.npy": b"hello", "short.npy": npy(points, "<f4", (24, 4))[:-8], "nan.npy": npy([float("nan")] + points[1:], "<f4", (24, 4)),
                "empty.npy": b"", "picture.png": b"\x89PNG"}
         for name, content in bad.items():
@@ -291,12 +294,13 @@ def files(page):
             text = page.locator("#bench .drop .problem").inner_text()
             assert "\n" not in text and len(text) < 300, f"{name}: {text}"
         page.evaluate("() => { document.querySelector('#bench .drop .problem').textContent = ''; }")
+        page.get_by_role("button", name="Back to the sample").click()
         large = file("large.npy", npy([1.0, 2.0, 3.0, 4.0] * 500000, "<f4", (1000000, 2)))
         inputs.nth(0).set_input_files(large)
         until(page, "() => document.querySelector('#bench .drop .problem').textContent || Bench.own?.n < 2000 && Bench.own?.dim === 2", "10⁶ rows lead nowhere", 20000)
         notes["a million rows"] = page.locator("#bench .drop .about").inner_text() or page.locator("#bench .drop .problem").inner_text()
-        page.get_by_role("button", name="Back to the sample").click()
-        until(page, "() => !Bench.own && Bench.a.result.n !== 24", "the page does not live on")
+        page.locator("#bench .batch input[name=classes]").fill("5")
+        until(page, "() => !Bench.own && new Set(Bench.a.result.labels).size === 5", "the page does not live on")
 
 
 def saving(page):

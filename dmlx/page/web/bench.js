@@ -2,24 +2,31 @@
 // The workbench: one or two rules or losses, a batch, and four pictures of each.
 
 const KINDS = ["diagram", "circle", "matrix", "swarm"];
-const SHOWN = {pull: ["T·P_{+}, the pull", "pull"], push: ["T·P_{−}, the push", "push"], weight: ["T, the triplet weight", "weight"]};
+// What the diagram can show: its title, its color scale, and its name in a select.
+const SHOWN = {
+  pull: ["T·P_{+}, the pull", "pull", "pull T·P₊"], push: ["T·P_{−}, the push", "push", "push T·P₋"], weight: ["T, the triplet weight", "weight", "weight T"],
+  pairPositive: ["P_{+}, the pull’s pair weight", "pull", "pair weight P₊"], pairNegative: ["P_{−}, the push’s pair weight", "push", "pair weight P₋"],
+};
 const SAMPLE = {classes: 8, images: 4, dim: 3, noise: 0.7, seed: 1};
+
+// subscripts turns S_ap into S_{ap}.
+const subscripts = (text) => text.replace(/_([a-z]+)/g, "_{$1}");
 
 // Side is one rule or loss with its controls, numbers and pictures.
 class Side {
   constructor(bench, letter, text) {
     Object.assign(this, {bench, letter, kind: "rule", numbers: {}});
-    const about = bench.about, part = (list) => list.map((p) => [p.name, p.name]);
+    const about = bench.about;
     this.rule = {direction: "cos", pair: "con", triplet: "con", mask: "", options: {}};
     for (const o of about.options) this.rule.options[o.name] = o.default;
     for (const s of about.switches) this.rule.options[s.name] = false;
     this.loss = {name: about.losses[0].name, parameters: {}};
     this.text = text;
-    this.buildControls(about, part);
+    this.buildControls(about);
     this.player = new FlowPlayer(bench.engine, {frame: () => this.moved(), problem: (line) => { this.fail(line); bench.stopFlow(); }});
   }
 
-  buildControls(about, part) {
+  buildControls(about) {
     const group = `kind${this.letter}`;
     const kind = (value, text) => el("label", {}, el("input", {type: "radio", name: group, value, checked: value === "rule", onchange: () => this.setKind(value)}), text);
     this.heading = el("h3", {}, el("span", {}, `${this.letter === "a" ? "Rule or loss" : "Compared with"}`), el("span.segments", {role: "group", "aria-label": "Kind"}, kind("rule", "Rule"), kind("loss", "Loss")));
@@ -29,9 +36,10 @@ class Side {
     this.parts = {};
     for (const [key, label, list] of [["direction", "direction", about.directions], ["pair", "pair weight", about.pairs], ["triplet", "triplet weight", about.triplets],
       ["mask", "mask", [{name: ""}, ...about.masks]]]) {
-      this.parts[key] = choice({label, name: key, value: this.rule[key], options: part(list).map(([v, t]) => [v, t || "none"]),
+      this.parts[key] = choice({label, name: key, value: this.rule[key], options: list.map((p) => [p.name, p.name || "none"]),
         on: (v) => { this.rule[key] = v; this.changed(); }});
     }
+    this.help = el("dl");
     this.sliders = {};
     for (const o of about.options) {
       this.sliders[o.name] = slider({label: o.symbol, name: o.name, help: o.help || o.title, min: o.min, max: o.max, step: o.step, value: o.default,
@@ -44,7 +52,7 @@ class Side {
       return el("div.check", {}, box, el("label", {for: id}, s.title + (s.help ? `: ${s.help}` : "")));
     });
     this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root),
-      el("details", {}, el("summary", {}, "Conventions"), ...checks));
+      el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks));
     this.lossChoice = choice({label: "loss", name: "loss", value: this.loss.name, options: about.losses.map((l) => [l.name, l.title]), on: (v) => { this.setLoss(v, {}); this.changed(); }});
     this.lossParameters = el("div.rule");
     this.lossAbout = el("p.about");
@@ -85,7 +93,7 @@ class Side {
       return slider({label: p.name, name: p.name, help: p.want && `${p.name}: ${p.want}`, min: p.min, max: p.max, step: p.step, value,
         on: (v) => { this.loss.parameters[p.name] = v; this.changed(true); }, settle: () => this.changed()}).root;
     }));
-    this.lossAbout.replaceChildren(`L = ${about.formula}. `, el("br"), about.source + ".");
+    this.lossAbout.replaceChildren("L = ", symbol(subscripts(about.formula)), ".", el("br"), `${about.source}.`);
   }
 
   get subject() { return this.kind === "rule" ? {rule: this.rule} : {loss: this.loss}; }
@@ -120,6 +128,11 @@ class Side {
       for (const o of this.bench.about.options) {
         this.sliders[o.name].enable(o.pairs?.includes(this.rule.pair) || o.triplets?.includes(this.rule.triplet) || false);
       }
+      const {directions, pairs, triplets, masks} = this.bench.about;
+      this.help.replaceChildren(...[[directions, "direction"], [pairs, "pair"], [triplets, "triplet"], [masks, "mask"]].flatMap(([list, key]) => {
+        const p = list.find((p) => p.name === this.rule[key]);
+        return p ? [el("dt", {}, p.name), el("dd", {}, symbol(subscripts(p.help)))] : [];
+      }));
     }
     this.player.change(structuredClone(this.subject), this.bench.state.rate);
     this.details();
@@ -198,13 +211,13 @@ class Side {
   }
 
   show() {
-    const {state} = this.bench, {diagram, circle, matrix, swarm} = this.pictures, [title, key] = SHOWN[state.show];
+    const {state} = this.bench, {diagram, circle, matrix, swarm} = this.pictures, [title, hue] = SHOWN[state.show];
     const {batch: r, lone: one, diagram: d, arrows: f} = this.numbers;
-    Object.assign(diagram, {low: state.low, title, hue: state.show, triplets: r.triplets});
+    Object.assign(diagram, {low: state.low, title, hue, triplets: r.triplets});
     diagram.arrows = state.arrows && f?.dsap ? f : null;
     if (d.error) diagram.values = null;
     else {
-      Object.assign(diagram, {values: d[key], side: d.side, range: null});
+      Object.assign(diagram, {values: d[state.show], side: d.side, range: null});
       this.levels = this.levels || diagram.extent();
       diagram.range = this.levels;
     }
@@ -233,7 +246,7 @@ class Side {
     const hard = t.count ? Array.from(t.sap).filter((s, k) => t.san[k] > s).length : 0;
     const {sap, san} = similarities(this.bench.state.triplet);
     this.say("diagram", `${t.count}${t.left ? ` of ${t.count + t.left}` : ""} triplets, ${hard} hard` +
-      (this.kind === "loss" ? `; loss ${number(r.value)}` : r.alone.length ? `; ${r.alone.length} anchors without` : ""));
+      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; its parts leave ${number(100 * this.numbers.diagram.residual, 1)} % of a lone triplet`) : r.alone.length ? `; ${r.alone.length} anchors without` : ""));
     this.say("circle", `S_{ap} ${number(sap, 2)}, S_{an} ${number(san, 2)}` + (one.error ? "" : `; steps: ${["a", "p", "n"].map((m, i) => `${m} ${number(Math.hypot(one.G[2 * i], one.G[2 * i + 1]), 3)}`).join(", ")}`));
     this.say("matrix", this.shape = this.kind === "loss" ? `symmetric; left over ${number(100 * r.implied.residual, 1)} %, lone anchors ${number(100 * r.implied.lone, 1)} %` :
       r.skew > 1e-4 ? `not symmetric: ${number(100 * r.skew, 1)} %` : "symmetric");
@@ -312,7 +325,7 @@ const Bench = {
     this.playButton = button("Play", () => this.flow(!this.a.player.playing), {class: "action main"});
     this.rate = slider({label: "rate", name: "rate", help: "Size of a step of the flow", min: 0.001, max: 0.2, step: 0.001, value: state.rate,
       on: (v) => { state.rate = v; for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
-    this.show = choice({label: "diagram", name: "show", value: state.show, options: [["pull", "pull T·P₊"], ["push", "push T·P₋"], ["weight", "weight T"]],
+    this.show = choice({label: "diagram", name: "show", value: state.show, options: Object.entries(SHOWN).map(([v, [, , text]]) => [v, text]),
       on: (v) => { state.show = v; this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
     this.low = choice({label: "from", name: "low", value: "0", options: [["0", "0"], ["-1", "−1"]], help: "Lowest similarity of the diagram",
       on: (v) => { state.low = Number(v); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
@@ -339,11 +352,11 @@ const Bench = {
         hit = {members: [s.anchor[k], s.positive[k], s.negative[k]]};
         if (e.type === "pointerdown") this.place(s.sap[k], s.san[k]);
       }
-      this.select(hit);
+      this.select(hit, side);
     };
     const keys = {
       diagram: (e) => this.cycle(e, side.result?.triplets.count, (k) => point({triplet: k}, e)),
-      matrix: (e) => this.walk(e, side.result?.rows),
+      matrix: (e) => this.walk(e, side),
       swarm: (e) => e.shiftKey ? turnKeys(e, picture, side.views.swarm) : this.cycle(e, side.result?.n, (i) => point({point: i}, e)),
     }[kind];
     const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: 620, keys, on: kind === "circle" ? {} : {point,
@@ -358,7 +371,7 @@ const Bench = {
 
   batchPanel() {
     const state = this.state, of = (name, label, min, max, step) => this.batchSliders[name] = slider({label, name, min, max, step, value: state.sample[name],
-      on: (v) => { state.sample[name] = v; this.useSample(true); }, settle: () => this.useSample()});
+      on: (v) => { state.sample[name] = v; if (!this.own) this.useSample(true); }, settle: () => this.own ? this.readFiles(true) : this.useSample()});
     this.batchSliders = {};
     const sliders = [of("classes", "classes", 2, 16, 1), of("images", "points of each", 2, 16, 1), of("noise", "noise", 0, 3, 0.05), of("seed", "seed", 1, 50, 1)];
     this.dimension = choice({label: "embedding on", name: "dim", value: String(state.sample.dim), options: [["2", "circle (2)"], ["3", "sphere (3)"], ["8", "8 dimensions"], ["32", "32 dimensions"], ["64", "64 dimensions"]],
@@ -412,13 +425,19 @@ const Bench = {
   place(sap, san) { placeBy(this.state.triplet, sap, san); this.dragged(); },
   dragged() { this.each((s) => s.update("lone")); this.remember(); },
 
-  select(hit) {
+  // select lights what a pointer or a key is at, in all pictures; side tells its numbers.
+  select(hit, side = this.a) {
+    if (JSON.stringify(hit) === JSON.stringify(this.selection)) return;
     this.selection = hit;
     this.light();
-    for (const side of this.sides) for (const kind of KINDS) side.views[kind].draw();
-    const text = hit && this.a.lit(hit)?.text;
-    if (text) { this.a.say("matrix", text); announce(plain(text)); }
-    else if (!hit) this.a.say("matrix", this.a.shape || "");
+    for (const s of this.sides) {
+      for (const kind of KINDS) s.views[kind].draw();
+      s.say("matrix", s.shape || "");
+    }
+    const text = hit && side.lit(hit)?.text;
+    if (!text) return;
+    side.say("matrix", text);
+    announce(plain(text));
   },
 
   light() {
@@ -439,11 +458,12 @@ const Bench = {
     return true;
   },
 
-  walk(e, rows) {
+  walk(e, side) {
     const by = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[e.key];
+    const rows = side.result?.rows;
     if (!by || !rows) return false;
     const [i, j] = this.selection?.cell || [0, -by[1]];
-    this.select({cell: [Math.min(Math.max(i + by[0], 0), rows - 1), Math.min(Math.max(j + by[1], 0), rows - 1)]});
+    this.select({cell: [Math.min(Math.max(i + by[0], 0), rows - 1), Math.min(Math.max(j + by[1], 0), rows - 1)]}, side);
     return true;
   },
 
@@ -483,7 +503,7 @@ const Bench = {
     this.files = {};
     this.base = {sample: {...this.state.sample}};
     this.own = null;
-    this.back.hidden = true;
+    this.showOwn(false);
     this.fileNote.textContent = this.fileProblem.textContent = "";
     this.each((s) => { if (!moving) { s.range = 0; } });
     return this.restart();
@@ -507,17 +527,35 @@ const Bench = {
         this.fileNote.textContent = "Labels are read. Now add the embeddings.";
         return;
       }
-      const r = await this.engine.call("parseNpy", {embeddings: got.embeddings.bytes.slice(0), labels: got.labels ? got.labels.bytes.slice(0) : null,
-        classes: 16, images: 4, seed: this.state.sample.seed, names: {embeddings: got.embeddings.name, labels: got.labels?.name || ""}});
+      await this.readFiles(false);
+    } catch (error) {
+      this.fileProblem.textContent = error.message;
+    }
+  },
+
+  // readFiles shows the rows of the user's files, or a draw of them by the sliders.
+  async readFiles(draw) {
+    const {embeddings, labels} = this.files, {classes, images, seed} = this.state.sample;
+    try {
+      const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
+        ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
       this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim};
       this.base = this.own;
-      this.fileNote.textContent = r.note || `${r.n} rows of ${r.dim} dimensions, ${r.classes} classes.`;
-      this.back.hidden = false;
+      this.fileProblem.textContent = "";
+      this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;
+      this.showOwn(true);
       this.each((s) => { s.range = 0; });
       await this.restart();
     } catch (error) {
       this.fileProblem.textContent = error.message;
     }
+  },
+
+  // showOwn turns off what has no effect on a user's embeddings.
+  showOwn(own) {
+    this.back.hidden = !own;
+    this.batchSliders.noise.enable(!own);
+    this.dimension.select.disabled = own;
   },
 
   // remember writes the state into the address. The data of a user's files are not in it.
@@ -577,6 +615,9 @@ const Bench = {
     this.touched = true;
     this.base = {sample: {...s.sample}};
     this.own = null;
+    this.files = {};
+    this.showOwn(false);
+    this.fileNote.textContent = this.fileProblem.textContent = "";
     this.stopFlow();
     for (const side of [this.a, this.b]) {
       side.player.version++;

@@ -2,6 +2,9 @@
 // The pictures. Each has data, draw(pen, width, height), at(x, y), which finds what is under a pointer, and alt, its text for readers who
 // do not see it. None of them computes a gradient: numbers come from the worker.
 
+// themed is a color by its name in the style sheet, such as positive; it follows the theme. Other colors stay.
+const themed = (color) => Theme.get()[color] || color;
+
 // colorBar draws a scale at the right of a plot, with its levels.
 function colorBar(pen, x, y, h, scale, low, high, levels) {
   const t = Theme.get(), steps = 64;
@@ -227,10 +230,15 @@ class Circle {
     this.ghosts = [];    // Angles after a step, per point, or null.
     this.length = 0.6;   // Length of an arrow of size 1, in radii.
     this.title = "";
+    this.upper = false;  // Whether only the upper part of the circle is drawn, larger.
     this.echo = null;    // {anchor, sap, san}: another triplet, as rings.
   }
 
   frame(w, h) {
+    if (this.upper) {
+      const r = Math.min(w * 0.4, (h - 22) * 0.66);
+      return {x: w / 2, y: h - 16 - r * 0.22, r};
+    }
     const r = Math.min(w, h - 22) * 0.36;
     return {x: w / 2, y: 22 + (h - 22) / 2, r};
   }
@@ -252,7 +260,11 @@ class Circle {
 
   draw(pen, w, h) {
     const t = Theme.get(), f = this.frame(w, h);
-    pen.circle(f.x, f.y, f.r, {stroke: t.quiet, width: 1.1});
+    if (this.upper) {
+      pen.line(Array.from({length: 81}, (_, i) => this.place((i - 40) * 2.55 * Math.PI / 180, w, h)), {stroke: t.quiet, width: 1.1});
+    } else {
+      pen.circle(f.x, f.y, f.r, {stroke: t.quiet, width: 1.1});
+    }
     pen.circle(f.x, f.y, 2, {fill: t.quiet});
     const anchor = this.points.find((p) => p.role === "anchor");
     for (const p of this.points) {
@@ -273,7 +285,7 @@ class Circle {
       const [x, y] = this.place(p.angle, w, h);
       for (const a of p.arrows || []) {
         const size = Math.hypot(a.x, a.y), k = this.length * f.r * Math.min(1, 1.6 / (size * this.length || 1)); // A very long arrow is cut.
-        const color = a.color || this.color(p.role), tip = [x + a.x * k, y - a.y * k];
+        const color = themed(a.color) || this.color(p.role), tip = [x + a.x * k, y - a.y * k];
         if (this.turns) {
           const ux = Math.cos(p.angle), uy = -Math.sin(p.angle), along = a.x * ux + a.y * uy; // The tangent, clockwise.
           const turn = [x + along * ux * k, y - along * uy * k];
@@ -592,11 +604,11 @@ class Curves {
       }
       for (const s of this.series) {
         const points = Array.from(s.x, (v, i) => [f.px(v), f.py(s.y[i])]).filter((p) => p.every(Number.isFinite));
-        if (s.dots) for (const p of points) pen.circle(...p, 2.6, {fill: s.color});
-        else pen.line(points, {stroke: s.color, width: s.width || 2, dash: s.dash});
+        if (s.dots) for (const p of points) pen.circle(...p, 2.6, {fill: themed(s.color)});
+        else pen.line(points, {stroke: themed(s.color), width: s.width || 2, dash: s.dash});
         if (this.marker !== null && !s.dots) {
           const i = nearest(s.x, this.marker);
-          pen.circle(f.px(this.marker), f.py(s.y[i]), 4.5, {fill: s.color, stroke: t.paper, width: 1.5});
+          pen.circle(f.px(this.marker), f.py(s.y[i]), 4.5, {fill: themed(s.color), stroke: t.paper, width: 1.5});
         }
       }
     };
@@ -629,7 +641,7 @@ class Curves {
       }
       if (!best) continue;
       taken.push(best);
-      pen.text(s.name, best.x0, best.y, {size: 12, baseline: "middle", fill: s.color, weight: 600, halo: t.paper});
+      pen.text(s.name, best.x0, best.y, {size: 12, baseline: "middle", fill: themed(s.color), weight: 600, halo: t.paper});
     }
   }
 
@@ -661,7 +673,7 @@ class Bars {
       y += row * 0.9;
       for (const b of g.bars) {
         pen.text(b.name, x + 4, y + row / 2, {size: 12, baseline: "middle", fill: t.ink});
-        pen.rect(x + label, y + row * 0.16, Math.max(room * Math.min(Math.max(b.value, 0) / this.high, 1), 0), row * 0.68, {fill: b.color});
+        pen.rect(x + label, y + row * 0.16, Math.max(room * Math.min(Math.max(b.value, 0) / this.high, 1), 0), row * 0.68, {fill: themed(b.color)});
         pen.text(number(b.value, 3), x + label + Math.max(room * Math.min(Math.max(b.value, 0) / this.high, 1), 0) + 6, y + row / 2,
           {size: 12, baseline: "middle", fill: t.ink});
         y += row;

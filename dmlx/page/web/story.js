@@ -145,12 +145,12 @@ const Story = {
       const update = this.guard(figure, async () => {
         const [euc, cos] = await Promise.all([strengths("step2euc", "euc/con/con", [state.angle]), strengths("step2cos", "cos/con/con", [state.angle])]);
         if (!euc || !cos) return;
-        const t = Theme.get(), S = Math.cos(state.angle);
+        const S = Math.cos(state.angle);
         circle.points = [{angle: 0, role: "anchor", name: "a"},
-          {angle: state.angle, role: "positive", name: "p", arrows: [{...euc[0], color: t.negative, name: "euc"}, {...cos[0], color: t.positive, name: "cos"}]}];
+          {angle: state.angle, role: "positive", name: "p", arrows: [{...euc[0], color: "negative", name: "euc"}, {...cos[0], color: "positive", name: "cos"}]}];
         const x = Array.from({length: 201}, (_, i) => -1 + i / 100);
-        curves.series = [{x, y: x.map((s) => Math.sqrt((1 + s) / 2)), color: t.negative, name: "euc", at: 0.3},
-          {x, y: x.map((s) => Math.sqrt(Math.max(1 - s * s, 0))), color: t.positive, name: "cos", at: 0.3}, ...dots];
+        curves.series = [{x, y: x.map((s) => Math.sqrt((1 + s) / 2)), color: "negative", name: "euc", at: 0.3},
+          {x, y: x.map((s) => Math.sqrt(Math.max(1 - s * s, 0))), color: "positive", name: "cos", at: 0.3}, ...dots];
         curves.marker = S;
         a.draw(); b.draw();
         timing.drawn();
@@ -160,10 +160,10 @@ const Story = {
           `Euclidean ${number(euc[0].turn, 2)}, cosine ${number(cos[0].turn, 2)}.`);
       });
       once(section, this.guard(figure, async () => {
-        const angles = Array.from({length: 25}, (_, i) => Math.PI * (i + 0.5) / 25), t = Theme.get();
+        const angles = Array.from({length: 25}, (_, i) => Math.PI * (i + 0.5) / 25);
         const [euc, cos] = [await strengths("step2a", "euc/con/con", angles), await strengths("step2b", "cos/con/con", angles)];
         const x = angles.map(Math.cos);
-        dots = [{x, y: euc.map((s) => s.turn), color: t.negative, dots: true}, {x, y: cos.map((s) => s.turn), color: t.positive, dots: true}];
+        dots = [{x, y: euc.map((s) => s.turn), color: "negative", dots: true}, {x, y: cos.map((s) => s.turn), color: "positive", dots: true}];
         await update();
       }));
     },
@@ -172,7 +172,8 @@ const Story = {
       const pictures = this.pictures(figure, "two"), tell = this.challenge(section), readout = this.readout(figure);
       const left = new Circle(), right = new Circle(), steps = 80, rate = 0.06;
       const start = Array.from({length: 10}, (_, i) => (10 + 10 * i) * Math.PI / 180);
-      const views = [new View(pictures, left, {name: "pull-euc"}), new View(pictures, right, {name: "pull-cos"})];
+      left.upper = right.upper = true;
+      const views = [new View(pictures, left, {name: "pull-euc", ratio: 0.74}), new View(pictures, right, {name: "pull-cos", ratio: 0.74})];
       right.title = "cos/con/con";
       left.turns = right.turns = false;
       left.length = right.length = 0.5;
@@ -254,10 +255,10 @@ const Story = {
       };
       const known = {}, x = Array.from({length: side}, (_, i) => i / (side - 1));
       const update = this.guard(figure, async () => {
-        const sig = await weights("sig", options), t = Theme.get();
+        const sig = await weights("sig", options);
         if (!sig) return;
         known.sig = sig;
-        const look = {con: [t.quiet, [2, 4], 0.1], euc: [t.turn, [7, 4], 0.35], lin: [t.positive, [], 0.2], sig: [t.negative, [], 0.85]};
+        const look = {con: ["quiet", [2, 4], 0.1], euc: ["turn", [7, 4], 0.35], lin: ["positive", [], 0.2], sig: ["negative", [], 0.85]};
         for (const [picture, key] of [[pull, "positive"], [push, "negative"]]) {
           picture.series = Object.entries(look).map(([name, [color, dash, at]]) => ({x, y: known[name][key], color, dash, at, name, width: name === "sig" ? 2.8 : 1.8}));
         }
@@ -281,9 +282,10 @@ const Story = {
       const pictures = this.pictures(figure, "two"), tell = this.challenge(section), readout = this.readout(figure);
       const circle = new Circle(), bars = new Bars();
       circle.title = "An anchor and its batch";
+      circle.upper = true;
       bars.title = "Pair weights of the anchor’s triplet";
       const rad = (d) => d * Math.PI / 180, first = [0, 25, 75, -40, -49, -59].map(rad), angles = [...first], labels = [0, 0, 0, 1, 2, 3];
-      const a = new View(pictures, circle, {name: "rivals"}), b = new View(pictures, bars, {name: "pair-weights"});
+      const a = new View(pictures, circle, {name: "rivals", ratio: 0.8}), b = new View(pictures, bars, {name: "pair-weights", ratio: 0.8});
       const names = ["", "", "the other positive", "", "a gray negative", "another gray negative"];
       for (const i of [2, 4, 5]) {
         a.handle({label: names[i], at: (w, h) => circle.place(angles[i], w, h), drag: (x, y, w, h) => { angles[i] = circle.angleAt(x, y, w, h); update(); },
@@ -296,15 +298,15 @@ const Story = {
         const [lin, ms] = await Promise.all([this.engine.latest("step5lin", "compute", {rule: "cos/lin/con", ...batch}),
           this.engine.latest("step5ms", "compute", {rule: "cos/lin-ms/con", ...batch})]);
         if (!lin || !ms) return;
-        const k = lin.triplets.anchor.indexOf(0), p = lin.triplets.positive[k], n = lin.triplets.negative[k], t = Theme.get();
+        const k = lin.triplets.anchor.indexOf(0), p = lin.triplets.positive[k], n = lin.triplets.negative[k];
         const S = (j) => lin.S[j]; // Of the anchor, row 0.
         const farthest = Math.min(S(1), S(2)), nearestNegative = Math.max(S(3), S(4), S(5));
         const counts = (j) => labels[j] === 0 ? S(j) < nearestNegative + 0.1 : S(j) > farthest - 0.1;
         circle.points = angles.map((angle, i) => ({angle, role: i === 0 ? "anchor" : i === p ? "positive" : i === n ? "negative" : "other",
           name: i === 0 ? "a" : i === p ? "p" : i === n ? "n" : labels[i] === 0 ? "p′" : "n′", chord: i === p || i === n || counts(i), arrows: []}));
         const bar = (r, key) => r.triplets[key][k];
-        bars.groups = [{name: "P_{−}, the push", bars: [{name: "lin", value: bar(lin, "pairNegative"), color: t.negative}, {name: "lin-ms", value: bar(ms, "pairNegative"), color: t.accent}]},
-          {name: "P_{+}, the pull", bars: [{name: "lin", value: bar(lin, "pairPositive"), color: t.positive}, {name: "lin-ms", value: bar(ms, "pairPositive"), color: t.accent}]}];
+        bars.groups = [{name: "P_{−}, the push", bars: [{name: "lin", value: bar(lin, "pairNegative"), color: "negative"}, {name: "lin-ms", value: bar(ms, "pairNegative"), color: "accent"}]},
+          {name: "P_{+}, the pull", bars: [{name: "lin", value: bar(lin, "pairPositive"), color: "positive"}, {name: "lin-ms", value: bar(ms, "pairPositive"), color: "accent"}]}];
         bars.high = 1.3;
         a.draw(); b.draw();
         timing.drawn();
