@@ -1,3 +1,7 @@
+//go:build !js
+
+// The page has no rules of the user's own, and hashes would make its program larger.
+
 package dissect
 
 import (
