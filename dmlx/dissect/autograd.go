@@ -1,3 +1,7 @@
+//go:build !js
+
+// The page takes no gradients from elsewhere, and the linear algebra would make its program larger.
+
 package dissect
 
 import (

@@ -8,7 +8,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -323,10 +323,9 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 	}
 	out := &Implied{}
 	form, lone := make([]float32, len(g)), make([]float32, len(g))
-	row := func(of []float32, i int) blas32.Vector {
-		return blas32.Vector{N: dim, Inc: 1, Data: of[i*dim : (i+1)*dim]}
+	add := func(to []float32, i int, k float32, from int) {
+		gonum.Implementation{}.Saxpy(dim, k, f[from*dim:(from+1)*dim], 1, to[i*dim:(i+1)*dim], 1)
 	}
-	add := func(to []float32, i int, k float32, from int) { blas32.Axpy(k, row(f, from), row(to, i)) }
 	var against, all float64
 	for a := range n {
 		to := form
