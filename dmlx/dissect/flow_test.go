@@ -106,3 +106,47 @@ func TestFlowBadInput(t *testing.T) {
 		}
 	})
 }
+
+// One step of a flow of a loss, embeddings and proxies, against the gradient that Loss gives.
+func TestLossFlowStep(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		e, p := proxied(12, 4, 3, 0, 1, 3)
+		proxies := func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) }
+		for _, k := range []struct {
+			p    Proxies
+			loss dmlx.LossFunc
+		}{{Proxies{}, softLoss}, {p, proxies}} {
+			l := CompileLoss(b, k.loss)
+			f, err := l.Flow(e, k.p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := f.State()
+			unit, unitP := e, k.p
+			unit.Values, unitP.Values = at.F, at.P
+			d, err := l.Loss(unit, unitP)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const rate = 0.05
+			rows := append(at.F, at.P...)
+			var want []vec
+			for i := 0; i < len(rows); i += e.Dim {
+				x := vec(float64s(rows[i : i+e.Dim]))
+				want = append(want, x.add(-rate*float64(e.N), float64s(d.Raw[i:i+e.Dim])).unit(0))
+			}
+			if err := f.Advance(1, rate); err != nil {
+				t.Fatal(err)
+			}
+			after := f.State()
+			near(t, "a step of a loss", append(after.F, after.P...), want, 1e-6)
+			before := d.Value
+			unit.Values, unitP.Values = after.F, after.P
+			if d, err = l.Loss(unit, unitP); err != nil || d.Value >= before {
+				t.Errorf("the loss goes from %v to %v, %v", before, d.Value, err)
+			}
+			f.Close()
+			l.Close()
+		}
+	})
+}
