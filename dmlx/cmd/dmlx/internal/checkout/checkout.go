@@ -2,17 +2,17 @@
 package checkout
 
 import (
-	"bufio"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
 // Module is this module's path in its go.mod.
-const Module = "github.com/gradient-surgery/dml"
+const Module = buildinfo.Module
 
 // Root returns the folder of this module's go.mod, at or above the working directory. Anybody who can write to a folder
 // above can put a go.mod there: use [Trusted] before you run any code from the folder.
@@ -27,7 +27,7 @@ func Root() (string, error) {
 // find looks for this module's go.mod in dir and the folders above it.
 func find(dir string) (string, error) {
 	for d := dir; ; {
-		if isModule(filepath.Join(d, "go.mod")) {
+		if buildinfo.IsModule(filepath.Join(d, "go.mod")) {
 			return d, nil
 		}
 		up := filepath.Dir(d)
@@ -36,20 +36,6 @@ func find(dir string) (string, error) {
 		}
 		d = up
 	}
-}
-
-func isModule(goMod string) bool {
-	f, err := os.Open(goMod)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if fields := strings.Fields(s.Text()); len(fields) == 2 && fields[0] == "module" {
-			return fields[1] == Module
-		}
-	}
-	return false
 }
 
 // Trusted returns the checkout whose code may be compiled and run: the working directory itself, or a folder above it
