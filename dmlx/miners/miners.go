@@ -10,13 +10,13 @@ package miners
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/internal/loop"
 )
@@ -60,7 +60,7 @@ func Names() []string {
 func Parse(name string) (Miner, error) {
 	i := slices.Index(Names(), name)
 	if i < 0 {
-		return nil, fmt.Errorf("miner %q: there is none of that name; there are %s", name, strings.Join(Names(), ", "))
+		return nil, errs.NoSuch(fmt.Sprintf("miner %q: there is none of that name", name), name, Names())
 	}
 	return table[i].make(), nil
 }

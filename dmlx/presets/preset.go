@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -125,7 +125,7 @@ func Parse(name string) (Preset, error) {
 			return p, nil
 		}
 	}
-	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Names(), ", "))
+	return Preset{}, errs.NoSuch(fmt.Sprintf("no preset %q", name), name, Names())
 }
 
 // On returns the preset with other data sets, by name or as folders of images, in the roles of the paper's CAR and

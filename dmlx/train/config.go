@@ -100,9 +100,8 @@ func (c Config) proxyRate(epoch int) float64 {
 	return c.Rate(epoch)
 }
 
-// Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data
-// set.
-func (c Config) Validate() error {
+// validate is [Config.Validate] with errors that are not marked.
+func (c Config) validate() error {
 	if err := c.validateObjective(); err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Option is a number or a switch that a name may set.
@@ -37,7 +39,7 @@ func Read(kind, text string, options []Option) error {
 			for i, o := range options {
 				names[i] = o.Name
 			}
-			return fmt.Errorf("no %s %q; there are %s", kind, key, strings.Join(names, ", "))
+			return errs.NoSuch(fmt.Sprintf("no %s %q", kind, key), key, names)
 		}
 		if slices.Contains(keys[:i], key) {
 			return fmt.Errorf("%s %s is given twice", kind, key)
