@@ -35,6 +35,10 @@ type app struct {
 	stdout, stderr io.Writer
 	line           *progress.Line // On stderr.
 	warned         *sync.Map      // The warnings that were printed.
+
+	opening   *sync.Once // Of the backend.
+	trainer   *train.Trainer
+	noBackend error
 }
 
 // logf prints a line on standard error.
@@ -157,15 +161,16 @@ func (a *app) warn(message string) {
 	}
 }
 
-// backend opens the backend and prints its name and the reason for it on standard error. If it is a slow Go backend
-// without SIMD, a second line says how to build the program with SIMD.
+// backend opens the backend once, and prints its name and the reason for it on standard error. If it is a slow Go
+// backend without SIMD, a second line says how to build the program with SIMD.
 func (a *app) backend() (*train.Trainer, error) {
-	t, err := train.Open()
-	if err == nil {
-		a.logf("%s", t.Choice)
-		a.adviseSIMD(t.Choice)
-	}
-	return t, err
+	a.opening.Do(func() {
+		if a.trainer, a.noBackend = train.Open(); a.noBackend == nil {
+			a.logf("%s", a.trainer.Choice)
+			a.adviseSIMD(a.trainer.Choice)
+		}
+	})
+	return a.trainer, a.noBackend
 }
 
 // adviseSIMD prints how to build the program with SIMD if the backend would be faster with it.

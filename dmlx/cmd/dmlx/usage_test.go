@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -34,6 +36,31 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"doctor", "--preset", "x"}, `"x"`},
 		{exitUsage, []string{"recall"}, "embeddings"},
 		{exitUsage, []string{"runs", "show"}, "accepts 1 arg"},
+		{exitUsage, []string{"help", "trian"}, "unknown command"},
+		{exitUsage, []string{"completion", "tcsh"}, "want bash, zsh, fish"},
+		// A name that does not exist gets the nearest one; a value that cannot be is wrong too.
+		{exitUsage, []string{"train", "--bacth", "8x8"}, "did you mean --batch?"},
+		{exitUsage, []string{"train", "--rule", "cos/lin/cirr"}, "did you mean cir?"},
+		{exitUsage, []string{"train", "--rule", "cos/lni/cir"}, "did you mean lin?"},
+		{exitUsage, []string{"train", "--rule", "cos/lin/cir?taou=2"}, "did you mean tau?"},
+		{exitUsage, []string{"train", "--rule", "our"}, "did you mean ours?"},
+		{exitUsage, []string{"train", "--loss", "triplt"}, "did you mean triplet?"},
+		{exitUsage, []string{"train", "--loss", "ms", "--miner", "hrad"}, "did you mean hard?"},
+		{exitUsage, []string{"train", "--data", "minicr"}, "did you mean minicar?"},
+		{exitUsage, []string{"train", "--arch", "resnet19"}, "did you mean resnet18?"},
+		{exitUsage, []string{"train", "--preset", "quik"}, "did you mean quick?"},
+		{exitUsage, []string{"train", "--dim", "0"}, "embedding dimension is 0"},
+		{exitUsage, []string{"train", "--size", "3"}, "image size is 3"},
+		{exitUsage, []string{"data", "verify", "cubb"}, "did you mean CUB?"},
+		{exitUsage, []string{"weights", "get", "resnet5"}, "did you mean resnet50?"},
+		{exitUsage, []string{"reproduce", "tabel2"}, "did you mean table2?"},
+		{exitUsage, []string{"search", "--sampler", "rndom"}, "did you mean random?"},
+		{exitUsage, []string{"search", "--param", "dirction"}, "did you mean direction?"},
+		{exitUsage, []string{"search", "--trials", "0"}, "needs a budget"},
+		// What a file or a machine could make right has failed.
+		{exitFailed, []string{"train", "--data", "no/folder"}, "no folder no/folder"},
+		{exitFailed, []string{"train", "--weights", "none.safetensors"}, "no such file"},
+		{exitFailed, []string{"train", "--preset", "paper", "--data", "cub"}, "CUB"},
 		{exitFailed, []string{"runs", "show", "0123"}, "0123"},
 		{exitFailed, []string{"recall", "--embeddings", "none.npy", "--labels", "none.npy"}, "none.npy"},
 	} {
@@ -41,6 +68,61 @@ func TestExitCodes(t *testing.T) {
 		if code != c.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("dmlx %s: code %d, want %d; stdout %q, stderr %q, want …%s…", c.args, code, c.code, stdout, stderr, c.want)
 		}
+	}
+}
+
+// With --json an error is an object on standard output, also if the command line cannot be read.
+func TestErrorsAsJSON(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	for _, c := range []struct {
+		code int
+		kind string
+		args []string
+	}{
+		{exitUsage, "usage", []string{"train", "--bacth", "8", "--json"}},
+		{exitUsage, "usage", []string{"--json", "trian"}},
+		{exitFailed, "failed", []string{"runs", "show", "0123", "--json=true"}},
+	} {
+		code, stdout, stderr := invoke(t, c.args...)
+		var v map[string]failure
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != c.code || len(v) != 1 {
+			t.Fatalf("dmlx %s: code %d, %v, %q", c.args, code, err, stdout)
+		}
+		f := v["error"]
+		if f.Kind != c.kind || f.ExitCode != c.code || stderr != "dmlx: "+f.Message+"\n" {
+			t.Errorf("dmlx %s: %+v, stderr %q", c.args, f, stderr)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"train", "--preset", "smoke", "--json"}, &stdout, &stderr)
+	if code != exitInterrupted || !strings.Contains(stdout.String(), `"kind": "stopped"`) {
+		t.Errorf("stopped: code %d, %q, %q", code, stdout.String(), stderr.String())
+	}
+	// A report that names the failure stands alone: standard output is one object.
+	t.Setenv("GOMLX_BACKEND", "abacus")
+	code, out, _ := invoke(t, "doctor", "--json")
+	var report map[string]any
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed || report["error"] == nil {
+		t.Errorf("doctor without a backend: code %d, %v, %q", code, err, out)
+	}
+}
+
+// A command that computes names its backend once.
+func TestBackendOnce(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	var stderr bytes.Buffer
+	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: &stderr, opening: new(sync.Once)}
+	first, err := a.backend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := a.backend(); err != nil || second != first {
+		t.Errorf("another backend: %v", err)
+	}
+	if n := strings.Count(stderr.String(), first.Choice.String()); n != 1 {
+		t.Errorf("the backend is named %d times: %q", n, stderr.String())
 	}
 }
 
@@ -123,7 +205,7 @@ func TestExamples(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := invoke(t, "version")
-	for _, want := range []string{"dmlx ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, "backends: go"} {
+	for _, want := range []string{"dmlx ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, "backends  go"} {
 		if code != 0 || stderr != "" || !strings.Contains(stdout, want) {
 			t.Errorf("no %q in %q, code %d, stderr %q", want, stdout, code, stderr)
 		}
