@@ -32,7 +32,7 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", "--execute"}, "name the notebooks"},
 		{[]string{"lab", "--execute", "none.ipynb"}, "none.ipynb"},
 		{[]string{"lab", "none.ipynb"}, "none.ipynb"},
-		{[]string{"lab", elsewhere}, "not in the repository"},
+		{[]string{"lab", elsewhere}, "the folder that JupyterLab shows"},
 		{[]string{"lab", "--no-browser", "--port", port}, "port " + port + " cannot be used: address already in use"},
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
 	} {

@@ -27,6 +27,9 @@ type Info struct {
 	Commit  string // Of git; "" if it is not known.
 	Dirty   bool   // Files differed from the commit.
 
+	// Sum is the checksum of a version that comes from Go's module cache, as in go.sum; "" for sources in a folder.
+	Sum string
+
 	// Asked is set if git was asked for the commit when the program ran, since nothing is stamped on it.
 	Asked bool
 	// Newer is set if sources were changed after the program was built, so that Commit may not be what it was built from.
@@ -68,11 +71,11 @@ func stamped(build *debug.BuildInfo) Info {
 			if m.Version == "" { // A folder.
 				break
 			}
-			return Info{Version: m.Version}
+			return Info{Version: m.Version, Sum: m.Sum}
 		}
 		return Info{Version: "(devel)"}
 	}
-	info := Info{Version: build.Main.Version}
+	info := Info{Version: build.Main.Version, Sum: build.Main.Sum}
 	if info.Version == "" { // A test.
 		info.Version = "(devel)"
 	}
