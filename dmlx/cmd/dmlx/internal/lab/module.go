@@ -34,13 +34,19 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	if err := os.MkdirAll(l.Root, 0o755); err != nil {
 		return err
 	}
-	// It works in the folder of no module, since it asks for one only.
-	env := append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-	out, err := l.command(ctx, l.dir("tmp"), env, goTool, "mod", "download", "-json", buildinfo.Module+"@"+l.Version)
-	if err != nil {
-		return fmt.Errorf("cells compile %s %s, which Go's module cache lacks and no proxy has given (%w): run lab in a "+
-			"checkout, or install the program by go install %s/dmlx/cmd/dmlx@%s", buildinfo.Module, l.Version, err,
+	env := append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") // In tmp there is no module.
+	if l.Sum != "" { // It is checked below, which needs no network.
+		env = append(env, "GONOSUMDB="+buildinfo.Module)
+	}
+	of := buildinfo.Module + "@" + l.Version
+	if _, err := l.command(ctx, l.dir("tmp"), env, goTool, "mod", "download", of); err != nil {
+		return fmt.Errorf("cells compile %s, which Go's module cache lacks and no proxy has given (%w): run lab in a "+
+			"checkout, or with a network, or install the program by go install %s/dmlx/cmd/dmlx@%s", of, err,
 			buildinfo.Module, l.Version)
+	}
+	out, err := l.command(ctx, l.dir("tmp"), env, goTool, "mod", "download", "-json", of) // The first tells errors better.
+	if err != nil {
+		return err
 	}
 	var got struct{ Dir, Sum, GoModSum string }
 	if err := json.Unmarshal(out, &got); err != nil {
