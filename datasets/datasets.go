@@ -133,7 +133,8 @@ func Open(name string, o Options) (*Set, error) {
 		what = err.Error()
 	}
 	names := append(Names(), Published()...)
-	text := fmt.Sprintf("datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
+	text := fmt.Sprintf(
+		"datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
 		what, strings.Join(names, ", "))
 	if err == nil || strings.ContainsRune(name, filepath.Separator) {
 		return nil, errors.New(text) // Of a path, not of a name.

@@ -161,6 +161,6 @@ func machine() string {
 }
 
 // Version returns this module's version or commit in the running program; results record it. If the Go toolchain has
-// stamped neither on the program, it is "checkout" and the commit that git tells of the sources' folder, with "+changes"
-// if files differ from it; without git it is "(devel)".
+// stamped neither on the program, it is "checkout" and the commit that git tells of the sources' folder, with
+// "+changes" if files differ from it; without git it is "(devel)".
 func Version() string { return buildinfo.Get().String() }

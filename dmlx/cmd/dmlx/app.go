@@ -176,7 +176,6 @@ func (a *app) backend() (*train.Trainer, error) {
 // adviseSIMD prints how to build the program with SIMD if the backend would be faster with it.
 func (a *app) adviseSIMD(c *backend.Choice) {
 	if c.Name == "go" && !c.SIMD && runtime.GOARCH == "amd64" {
-		a.logf("With SIMD the Go backend multiplies matrices about ten times as fast. Build it in the repository: %s",
-			doctor.BuildWithSIMD)
+		a.logf("With SIMD the Go backend multiplies matrices about ten times as fast: %s", doctor.BuildWithSIMD())
 	}
 }

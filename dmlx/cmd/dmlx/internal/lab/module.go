@@ -35,7 +35,7 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 		return err
 	}
 	env := append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off") // In tmp there is no module.
-	if l.Sum != "" { // It is checked below, which needs no network.
+	if l.Sum != "" {                                              // It is checked below, which needs no network.
 		env = append(env, "GONOSUMDB="+buildinfo.Module)
 	}
 	of := buildinfo.Module + "@" + l.Version

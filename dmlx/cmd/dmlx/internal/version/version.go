@@ -74,7 +74,7 @@ func Get() Version {
 
 // String returns the version on a few lines.
 func (v Version) String() string {
-	commit := cmp.Or(v.Commit, "not known: the program was built without it")
+	commit := cmp.Or(v.Commit, "not known: the build has no stamp, and git tells none")
 	if v.Dirty {
 		commit += ", with changes"
 	}
@@ -83,6 +83,10 @@ func (v Version) String() string {
 		commit += fmt.Sprintf(" (of %s now; sources were changed after the build)", v.Source)
 	case v.CommitFrom == "checkout":
 		commit += fmt.Sprintf(" (of %s now; the build has no stamp)", v.Source)
+	}
+	commit = "\ncommit    " + commit
+	if v.Commit == "" && strings.HasPrefix(v.Version, "v") {
+		commit = "" // The version names it.
 	}
 	var list []string
 	for _, m := range modules {
@@ -99,6 +103,6 @@ func (v Version) String() string {
 		simd = "with SIMD"
 	}
 	backends := strings.Replace(strings.Join(v.Backends, ", "), "go", "go "+simd, 1)
-	return fmt.Sprintf("dmlx %s\ncommit    %s\nbuilt by  %s\nmodules   %s\nbackends  %s", v.Version, commit, golang,
+	return fmt.Sprintf("dmlx %s%s\nbuilt by  %s\nmodules   %s\nbackends  %s", v.Version, commit, golang,
 		strings.Join(list, ", "), backends)
 }
