@@ -38,9 +38,9 @@ The first start installs everything into a cache folder (DMLX_CACHE, else dmlx i
 environment with a pinned JupyterLab, GoNB, goimports and a Go kernel that uses this checkout. Your own Jupyter and Go
 are not changed. Later starts take seconds and need no network.
 
-Outside a checkout, lab opens the notebooks that the program carries: it writes them to the folder ` + carried + ` of the
-working directory and never changes a file that is there. Their cells compile the program's own version of the module,
-which go install has put into Go's module cache, or the sources that it was built from.
+Outside a checkout, lab opens the notebooks that the program carries: it writes them to the folder ` + carried + `
+of the working directory and never changes a file that is there. Their cells compile the program's own version of the
+module, which go install has put into Go's module cache, or the sources that the program was built from.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
 fails, the command names it and fails, and the notebook's file is not changed.

@@ -22,6 +22,11 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(t.Context(), args, &out, &err)
+	if wantsJSON(args) && out.Len() > 0 {
+		if err := checkJSON(args, code, out.String(), false); err != nil {
+			t.Errorf("dmlx %s: %v", args, err)
+		}
+	}
 	return code, out.String(), err.String()
 }
 

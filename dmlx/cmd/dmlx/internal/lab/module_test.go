@@ -73,9 +73,10 @@ func TestSetupModule(t *testing.T) {
 }
 
 func TestSetupModuleFails(t *testing.T) {
+	const ours = "module " + buildinfo.Module + "\n"
 	for _, c := range []struct{ goMod, failure, sum, want string }{
-		{"module " + buildinfo.Module + "\n", "echo 'no such host' >&2; exit 1", "h1:abc", "no proxy has given (no such host)"},
-		{"module " + buildinfo.Module + "\n", "", "h1:other", "its sum is h1:abc, not h1:other"},
+		{ours, "echo 'no such host' >&2; exit 1", "h1:abc", "no proxy has given (no such host)"},
+		{ours, "", "h1:other", "its sum is h1:abc, not h1:other"},
 		{"module example.com/other\n", "", "h1:abc", "not that of " + buildinfo.Module},
 	} {
 		l, goTool, _ := moduleLab(t, c.goMod, c.failure)

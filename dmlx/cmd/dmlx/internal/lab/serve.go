@@ -52,8 +52,8 @@ func FreePort(port int) (int, error) {
 func (l *Lab) logPath(port int) string { return l.dir(fmt.Sprintf("jupyter-%d.log", port)) }
 
 // Serve runs JupyterLab on a port of localhost until the context ends, and then stops it and its kernels. open is the
-// file or folder that it shows, below the notebooks' folder. When JupyterLab answers, ready is called with the address, which has
-// the token. Call Setup first.
+// file or folder that it shows, below the notebooks' folder. When JupyterLab answers, ready is called with the address,
+// which has the token. Call Setup first.
 func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url string)) error {
 	secret := make([]byte, 24)
 	if _, err := rand.Read(secret); err != nil {
