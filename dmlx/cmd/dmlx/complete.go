@@ -68,13 +68,15 @@ For all users of a machine: /usr/share/bash-completion/completions/dmlx, /usr/lo
 type completer = cobra.CompletionFunc
 
 // oneOf completes the names of a fixed list.
-func oneOf(names ...string) completer {
-	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
-}
+func oneOf(names ...string) completer { return fixed(names, cobra.ShellCompDirectiveNoFileComp) }
 
 // orFile completes the names of a fixed list, and paths where none of them fits.
-func orFile(names ...string) completer {
-	return cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault)
+func orFile(names ...string) completer { return fixed(names, cobra.ShellCompDirectiveDefault) }
+
+func fixed(names []string, directive cobra.ShellCompDirective) completer {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return beginning(names, typed), directive
+	}
 }
 
 // completeFlags completes the values of flags, which mean the same in all commands, and the arguments of commands.

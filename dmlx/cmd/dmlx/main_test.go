@@ -11,7 +11,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "job" { // A process that jobs.Spawn started.
+	if len(os.Args) > 1 && os.Args[1] == "job" || // A process that jobs.Spawn started.
+		os.Getenv("DMLX_TEST_COMMAND") != "" { // A dmlx that a test has put on the PATH.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
