@@ -46,7 +46,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
 	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: progress.New(stderr), warned: new(sync.Map),
-		opening: new(sync.Once)}
+		opening: new(sync.Once), columns: columnsOf(stdout)}
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -177,6 +177,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		newCompletion(a),
 		newJob(a),
 	)
+	fitFlags(root)
 	strict(root)
 	completeFlags(root, a)
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

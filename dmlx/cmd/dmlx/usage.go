@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,6 +86,17 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef("%w; did you mean --%s?", err, near)
 	}
 	return usagef("%w; %s --help lists them", err, cmd.CommandPath())
+}
+
+// Cobra has one list of template functions for all commands. The flags of a help text are fitted to a terminal.
+func init() {
+	cobra.AddTemplateFunc("fitted", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(columnsOf(os.Stdout)) })
+}
+
+// fitFlags lets a command and those below it fit their flags to a terminal.
+func fitFlags(root *cobra.Command) {
+	template := strings.ReplaceAll(root.UsageTemplate(), ".LocalFlags.FlagUsages", "fitted .LocalFlags")
+	root.SetUsageTemplate(strings.ReplaceAll(template, ".InheritedFlags.FlagUsages", "fitted .InheritedFlags"))
 }
 
 // suggestion returns "; did you mean NAME?" if an error is about the name of a data set and another one is near. The

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/spf13/cobra"
 )
 
@@ -212,6 +214,38 @@ func TestVersion(t *testing.T) {
 	}
 	if _, short, _ := invoke(t, "--version"); short != stdout {
 		t.Errorf("--version prints %q, version %q", short, stdout)
+	}
+}
+
+// Results and flags are fitted to a terminal, and are the same as ever in a file or a pipe.
+func TestFitted(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	args := []string{"reproduce", "table4", "--cached-only"}
+	_, plain, _ := invoke(t, args...)
+	var out bytes.Buffer
+	a := &app{ctx: t.Context(), stdout: &out, stderr: io.Discard, line: progress.New(io.Discard), columns: 60,
+		warned: new(sync.Map), opening: new(sync.Once)}
+	root := newRoot(a)
+	root.SetArgs(args)
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wide := func(s string) (n int) {
+		for line := range strings.Lines(s) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 60 {
+				n++
+			}
+		}
+		return n
+	}
+	if wide(plain) < 10 || wide(out.String()) > 0 {
+		t.Errorf("%d wide lines in a pipe, %d in a terminal", wide(plain), wide(out.String()))
+	}
+	if columnsOf(&out) != 0 || columnsOf(os.Stderr) < 0 {
+		t.Error("a buffer has the width of a terminal")
+	}
+	if _, help, _ := invoke(t, "reproduce", "--help"); wide(help) < 5 || !strings.Contains(help, "Global Flags:") {
+		t.Errorf("flags in a pipe are fitted:\n%s", help)
 	}
 }
 
