@@ -223,7 +223,7 @@ func TestFitted(t *testing.T) {
 	args := []string{"reproduce", "table4", "--cached-only"}
 	_, plain, _ := invoke(t, args...)
 	var out bytes.Buffer
-	a := &app{ctx: t.Context(), stdout: &out, stderr: io.Discard, line: progress.New(io.Discard), columns: 60,
+	a := &app{ctx: t.Context(), stdout: &out, stderr: io.Discard, line: progress.New(io.Discard), columns: 80,
 		warned: new(sync.Map), opening: new(sync.Once)}
 	root := newRoot(a)
 	root.SetArgs(args)
@@ -232,7 +232,7 @@ func TestFitted(t *testing.T) {
 	}
 	wide := func(s string) (n int) {
 		for line := range strings.Lines(s) {
-			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 60 {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
 				n++
 			}
 		}
