@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -108,6 +109,30 @@ func TestErrorsAsJSON(t *testing.T) {
 	var report map[string]any
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed || report["error"] == nil {
 		t.Errorf("doctor without a backend: code %d, %v, %q", code, err, out)
+	}
+}
+
+// A command that is interrupted exits with 130, whatever it is doing.
+func TestStoppedCommands(t *testing.T) {
+	store := atWork(t)
+	t.Setenv("DMLX_STORE", store)
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	cub, dir := dataFixture(t, "cub"), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for _, args := range [][]string{
+		{"train", "--preset", "smoke"}, {"reproduce", "table2", "--preset", "smoke"},
+		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
+		{"reproduce", "table2", "--preset", "smoke", "--estimate"},
+		{"search", "--preset", "smoke", "--trials", "8"}, {"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
+		{"bench", "--only", "surgery"}, {"data", "verify", "cub", "--root", cub},
+		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(ctx, args, &stdout, &stderr)
+		if code != exitInterrupted || !strings.Contains(stderr.String(), "stopped") {
+			t.Errorf("dmlx %s: code %d, want %d: %q", args, code, exitInterrupted, stderr.String())
+		}
 	}
 }
 
