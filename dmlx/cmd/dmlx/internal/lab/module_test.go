@@ -1,8 +1,12 @@
 package lab
 
 import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,5 +118,103 @@ func TestCopy(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "go.mod")); err == nil {
 		t.Error("a file that is no notebook was copied")
+	}
+}
+
+// The real go command resolves this module's packages in the module of the cells, without a network: a proxy in a folder
+// has this checkout as a version, and Go's module cache is the proxy for all others.
+func TestCellsResolveTheModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packs the module")
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("needs go")
+	}
+	const version = "v0.99.0"
+	root, err := filepath.Abs("../../../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := exec.Command(goTool, "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := t.TempDir()
+	packModule(t, root, filepath.Join(proxy, buildinfo.Module, "@v"), version)
+	t.Setenv("GOPROXY", "file://"+proxy+",file://"+filepath.Join(strings.TrimSpace(string(old)), "cache", "download")+",off")
+	t.Setenv("GOMODCACHE", t.TempDir())
+	t.Setenv("GOFLAGS", "-modcacherw") // So that the test can remove it.
+	t.Setenv("GONOSUMDB", "*")
+	download := exec.Command(goTool, "mod", "download", "-json", buildinfo.Module+"@"+version)
+	download.Dir = proxy
+	out, err := download.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got struct{ Sum string }
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GONOSUMDB", "") // The sum that the program knows is enough.
+	t.Setenv("GOSUMDB", "sum.golang.org")
+	cache := t.TempDir()
+	l := &Lab{Cache: cache, Version: version, Sum: got.Sum, Root: ModuleRoot(cache, version)}
+	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.setupModule(t.Context(), goTool); err != nil {
+		t.Fatal(err)
+	}
+	list := exec.Command(goTool, "list", "-find", "-f", "{{.ImportPath}} {{.Module.Version}}",
+		buildinfo.Module+"/notebooks/nb", buildinfo.Module+"/dmlx/inspect", "gonum.org/v1/plot")
+	list.Dir = l.Root
+	var stderr strings.Builder
+	list.Stderr = &stderr
+	out, err = list.Output()
+	want := fmt.Sprintf("%[1]s/notebooks/nb %[2]s\n%[1]s/dmlx/inspect %[2]s\ngonum.org/v1/plot ", buildinfo.Module, version)
+	if err != nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v: %s%s", err, out, stderr.String())
+	}
+}
+
+// packModule writes a version of a module as a proxy serves it, of the files that git knows.
+func packModule(t *testing.T, root, dir, version string) {
+	t.Helper()
+	files, err := exec.Command("git", "-C", root, "ls-files", "-z", "go.mod", "go.sum", "dmlx", "datasets", "figures",
+		"notebooks/nb").Output()
+	if err != nil {
+		t.Skipf("needs a checkout of git: %v", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := zip.NewWriter(&packed)
+	for name := range strings.SplitSeq(strings.Trim(string(files), "\x00"), "\x00") {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/") {
+			continue
+		}
+		w, err := z.Create(buildinfo.Module + "@" + version + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{".zip": packed.Bytes(), ".mod": goMod,
+		".info": []byte(`{"Version": "` + version + `"}`)} {
+		if err := os.WriteFile(filepath.Join(dir, version+name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
