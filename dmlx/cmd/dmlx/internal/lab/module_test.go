@@ -121,8 +121,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// The real go command resolves this module's packages in the module of the cells, without a network: a proxy in a folder
-// has this checkout as a version, and Go's module cache is the proxy for all others.
+// The real go command resolves this module's packages in the module of the cells, without a network: a proxy in a
+// folder has this checkout as a version, and Go's module cache is the proxy for all others.
 func TestCellsResolveTheModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packs the module")
@@ -142,7 +142,8 @@ func TestCellsResolveTheModule(t *testing.T) {
 	}
 	proxy := t.TempDir()
 	packModule(t, root, filepath.Join(proxy, buildinfo.Module, "@v"), version)
-	t.Setenv("GOPROXY", "file://"+proxy+",file://"+filepath.Join(strings.TrimSpace(string(old)), "cache", "download")+",off")
+	others := filepath.Join(strings.TrimSpace(string(old)), "cache", "download")
+	t.Setenv("GOPROXY", "file://"+proxy+",file://"+others+",off")
 	t.Setenv("GOMODCACHE", t.TempDir())
 	t.Setenv("GOFLAGS", "-modcacherw") // So that the test can remove it.
 	t.Setenv("GONOSUMDB", "*")
@@ -172,7 +173,8 @@ func TestCellsResolveTheModule(t *testing.T) {
 	var stderr strings.Builder
 	list.Stderr = &stderr
 	out, err = list.Output()
-	want := fmt.Sprintf("%[1]s/notebooks/nb %[2]s\n%[1]s/dmlx/inspect %[2]s\ngonum.org/v1/plot ", buildinfo.Module, version)
+	want := fmt.Sprintf("%[1]s/notebooks/nb %[2]s\n%[1]s/dmlx/inspect %[2]s\ngonum.org/v1/plot ", buildinfo.Module,
+		version)
 	if err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("%v: %s%s", err, out, stderr.String())
 	}

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fit fits a text into the width of a terminal. A table with lines between its columns that is too wide becomes several,
-// one below the other, with the first columns in each. Other lines that are too wide are broken at spaces. Everything
-// else stays as it is. Go-pretty, which prints the tables, can only break or cut their cells.
+// Fit fits a text into the width of a terminal. A table with lines between its columns that is too wide becomes
+// several, one below the other, with the first columns in each. Other lines that are too wide are broken at spaces.
+// Everything else stays as it is. Go-pretty, which prints the tables, can only break or cut their cells.
 func Fit(text string, width int) string {
 	if width < 20 { // No table fits.
 		return text
@@ -30,8 +30,8 @@ func Fit(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// fitLine breaks a line at spaces. What follows is indented as the line is, or by four if it is the row of a table, whose
-// columns have two spaces between them.
+// fitLine breaks a line at spaces. What follows is indented as the line is, or by four if it is the row of a table,
+// whose columns have two spaces between them.
 func fitLine(line string, width int) (out []string) {
 	body := strings.TrimLeft(line, " ")
 	indent := line[:len(line)-len(body)]
