@@ -74,7 +74,7 @@ class Diagram {
   }
 
   frame(w, h) {
-    const left = 50, top = 24, room = 56;
+    const left = 50, top = 24, room = 60;
     const size = Math.max(Math.min(w - left - room, h - top - 40), 40);
     const x = left + Math.max((w - left - room - size) / 2, 0);
     const span = this.high - this.low;
@@ -150,7 +150,9 @@ class Diagram {
       const x = (x1 + x2) / 2, y = (y1 + y2) / 2;
       if (x < f.x + width / 2 + 5 || x > f.x + f.size - width / 2 - 5 || y < f.y + 9 || y > f.y + f.size - 9) continue;
       let cost = Math.abs((x - f.x) - (y - f.y));
-      for (const m of this.marks) if (Math.hypot(f.px(m.sap) - x, f.py(m.san) - y) < 26) cost += f.size;
+      for (const m of this.marks) { // A mark's name is beside it.
+        if (Math.abs(f.px(m.sap) - x) < (m.label ? 62 : 24) && Math.abs(f.py(m.san) - y) < 20) cost += f.size;
+      }
       if (this.triplets) {
         for (let k = 0; k < Math.min(this.triplets.count, 400); k++) {
           if (Math.abs(f.px(this.triplets.sap[k]) - x) < width / 2 + 4 && Math.abs(f.py(this.triplets.san[k]) - y) < 9) cost += f.size / 5;
@@ -337,7 +339,7 @@ class Matrix {
   }
 
   frame(w, h) {
-    const left = 20, top = 30, room = 62, size = Math.max(Math.min(w - left - room, h - top - 14), 40);
+    const left = 20, top = 30, room = 70, size = Math.max(Math.min(w - left - room, h - top - 14), 40);
     return {x: left + Math.max((w - left - room - size) / 2, 0), y: top, size, cell: size / Math.max(this.rows, 1)};
   }
 
