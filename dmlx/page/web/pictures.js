@@ -112,11 +112,12 @@ class Diagram {
         const cell = f.size / (this.side - 1);
         pen.image(this.image, f.x - cell / 2, f.y - cell / 2, f.size + cell, f.size + cell, true);
       });
-      const levels = roundLevels(low, high), cell = f.size / (this.side - 1);
+      const levels = roundLevels(low, high), cell = f.size / (this.side - 1), spots = [];
       for (const level of levels) {
         const ink = dark(level) ? "#ffffff" : "#1c2530";
         const line = contour(this.values, this.side, level).map((s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]));
-        const label = number(level), spot = this.labelSpot(line, f, pen.textWidth(label, 10.5));
+        const label = number(level), spot = this.labelSpot(line, f, pen.textWidth(label, 10.5), spots);
+        if (spot) spots.push(spot);
         const half = spot ? pen.textWidth(label, 10.5) / 2 + 3 : 0;
         const seen = spot ? line.filter((s) => !s.some(([x, y]) => Math.abs(x - spot[0]) < half && Math.abs(y - spot[1]) < 7)) : line;
         pen.lines(seen, {stroke: ink, width: 0.9, alpha: 0.75});
@@ -143,12 +144,13 @@ class Diagram {
     pen.text(this.title, f.x + f.size / 2, f.y - 9, {size: 12.5, align: "center", fill: t.ink, weight: 600});
   }
 
-  // labelSpot is a point of a contour for its label: near the falling diagonal, away from the frame and the marked triplets.
-  labelSpot(line, f, width) {
+  // labelSpot is a point of a contour for its label: near the falling diagonal, away from the frame, the marked triplets and other labels.
+  labelSpot(line, f, width, spots) {
     let best = null, least = Infinity;
     for (const [[x1, y1], [x2, y2]] of line) {
       const x = (x1 + x2) / 2, y = (y1 + y2) / 2;
       if (x < f.x + width / 2 + 5 || x > f.x + f.size - width / 2 - 5 || y < f.y + 9 || y > f.y + f.size - 9) continue;
+      if (spots.some(([sx, sy]) => Math.abs(sx - x) < width + 6 && Math.abs(sy - y) < 14)) continue;
       let cost = Math.abs((x - f.x) - (y - f.y));
       for (const m of this.marks) { // A mark's name is beside it.
         if (Math.abs(f.px(m.sap) - x) < (m.label ? 62 : 24) && Math.abs(f.py(m.san) - y) < 20) cost += f.size;
