@@ -240,6 +240,8 @@ def link(browser, page):
     until(other, f"() => Bench.link() === {json.dumps(one['link'])} && Bench.a.player.steps === 3", "a reload changes the state")
     other.evaluate("() => { location.hash = '#a=cos/con/con&batch=4x4x2,0.5,2'; }")
     until(other, "() => Bench.a.name === 'cos/con/con' && !Bench.state.compare && Bench.a.result.n === 16", "a new address is not read")
+    other.evaluate("() => { location.hash = '#a=loss:ms?beta=20&batch=4x4x2,0.5,2'; }")
+    until(other, "() => Bench.a.name === 'ms?beta=20' && Bench.a.kind === 'loss' && Bench.link().startsWith('#a=loss:ms?beta=20&')", "a loss in an address is not read")
     other.goto("about:blank")
     other.goto(base + "#a=cos/%zz/(&batch=9,9&triplet=x&rate=1e99&steps=-4&view=nothing")
     other.wait_for_selector("body[data-ready]")

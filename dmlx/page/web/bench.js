@@ -229,7 +229,7 @@ class Side {
       circle.title = `The lone triplet’s step × ${number(this.arrow)}`;
     }
     const {sap, san} = similarities(state.triplet);
-    diagram.marks = [{sap, san}];
+    diagram.marks = [{sap, san, open: true}];
     this.range = this.range || largest(r.M);
     Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.range, title: "M"});
     if (!this.player.playing) Object.assign(swarm, {F: r.f, n: r.n, dim: r.dim, labels: r.labels});

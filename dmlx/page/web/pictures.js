@@ -69,7 +69,7 @@ class Diagram {
     this.range = null;         // The color scale, if it is fixed.
     this.arrows = null;        // An answer of the worker's method field.
     this.triplets = null;      // {sap, san, count}
-    this.marks = [];           // {sap, san, label}: triplets to drag.
+    this.marks = [];           // {sap, san, label, open}: triplets to drag; an open one is a ring.
     this.lit = null;
   }
 
@@ -198,7 +198,8 @@ class Diagram {
     }
     for (const m of this.marks) {
       const x = f.px(Math.max(m.sap, this.low)), y = f.py(Math.max(m.san, this.low));
-      pen.circle(x, y, 7, {fill: t.accent, stroke: "#ffffff", width: 2});
+      if (m.open) pen.circle(x, y, 6.5, {fill: "#ffffff", stroke: "#16202b", width: 2.6});
+      else pen.circle(x, y, 7, {fill: t.accent, stroke: "#ffffff", width: 2});
       if (m.label) {
         const right = x < f.x + f.size * 0.7;
         pen.text(m.label, x + (right ? 12 : -12), y, {size: 12, align: right ? "left" : "right", baseline: "middle", fill: "#16202b", weight: 600,
@@ -455,7 +456,7 @@ class Swarm {
   }
 
   frame(w, h) {
-    const strip = this.history ? Math.min(64, h * 0.2) : 0, room = h - strip - 22;
+    const strip = Math.min(64, h * 0.2), room = h - strip - 22; // The strip's room is kept, so that nothing jumps when a flow begins.
     return {x: w / 2, y: 22 + room / 2, r: Math.min(w, room) / 2 - 14, strip, bottom: h};
   }
 
@@ -507,7 +508,7 @@ class Swarm {
       pen.mark(this.labels[i], at[i][0], at[i][1], size * (at[i][2] < 0 ? 0.82 : 1),
         {fill: color(i), stroke: t.paper, width: 1, alpha: lit && !strong ? 0.45 * faded(at[i][2]) : faded(at[i][2])});
     }
-    if (this.history) this.strip(pen, w, f);
+    if (this.history?.steps.length) this.strip(pen, w, f);
   }
 
   sphere(pen, f) {
@@ -561,7 +562,7 @@ class Swarm {
 
   get alt() {
     const where = this.dim === 2 ? "on the unit circle" : this.dim === 3 ? "on the unit sphere" : `in ${this.dim} dimensions, projected on a plane`;
-    const h = this.history, last = h && h.steps.length - 1;
+    const h = this.history?.steps.length ? this.history : null, last = h && h.steps.length - 1;
     return `${this.n} embeddings of ${new Set(this.labels || []).size} classes ${where}.` +
       (h ? ` After ${h.steps[last]} steps the mean S_ap is ${number(h.sap[last], 2)} and the mean S_an ${number(h.san[last], 2)}.` : "");
   }
