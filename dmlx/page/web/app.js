@@ -29,6 +29,7 @@
   }
 
   const dots = [...document.querySelectorAll(".dots a")];
+  for (const a of dots) a.setAttribute("aria-label", a.title);
   const seen = new IntersectionObserver((entries) => {
     for (const e of entries) {
       if (!e.isIntersecting) continue;
