@@ -35,8 +35,8 @@ type Page struct {
 }
 
 // Build compiles the program from the checkout of this module in a folder, by the go command on PATH, and puts the page
-// together. The first time takes about a minute; Go then keeps what it has compiled. Code of the checkout is compiled, but
-// not run.
+// together. The first time takes about a minute; Go then keeps what it has compiled. Code of the checkout is compiled,
+// but not run.
 func Build(ctx context.Context, checkout string) (*Page, error) {
 	dir, err := os.MkdirTemp("", "dmlx-page-")
 	if err != nil {
@@ -44,7 +44,8 @@ func Build(ctx context.Context, checkout string) (*Page, error) {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "main.wasm")
-	if _, err := run(ctx, checkout, "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./dmlx/page/wasm"); err != nil {
+	if _, err := run(ctx, checkout, "build", "-trimpath", "-ldflags=-s -w", "-o", program,
+		"./dmlx/page/wasm"); err != nil {
 		return nil, fmt.Errorf("the page's program does not compile: %w", err)
 	}
 	raw, err := os.ReadFile(program)
@@ -79,7 +80,8 @@ func run(ctx context.Context, dir string, args ...string) (string, error) {
 	}
 	if err != nil {
 		for line := range strings.Lines(stderr.String()) {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "go: downloading") {
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "go: downloading") {
 				return "", errors.New(line)
 			}
 		}
@@ -164,7 +166,8 @@ func (p *Page) SingleFile() ([]byte, error) {
 	var scripts bytes.Buffer
 	fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"dmlx-program\">%s</script>\n",
 		base64.StdEncoding.EncodeToString(p.Files["main.wasm.gz"]))
-	fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"dmlx-worker\">\n%s</script>\n", inElement(p.Files["worker.js"]))
+	fmt.Fprintf(&scripts, "<script type=\"text/plain\" id=\"dmlx-worker\">\n%s</script>\n",
+		inElement(p.Files["worker.js"]))
 	index = scriptElement.ReplaceAllFunc(index, func(element []byte) []byte {
 		fmt.Fprintf(&scripts, "<script>\n%s</script>\n", inElement(file(scriptElement.FindSubmatch(element)[1])))
 		return nil

@@ -98,13 +98,15 @@ func TestSingleFileIsWhole(t *testing.T) {
 // TestSingleFileElements puts a page together from awkward files.
 func TestSingleFileElements(t *testing.T) {
 	p := &Page{Files: map[string][]byte{
-		"index.html": []byte("<head>\n  <link rel=\"stylesheet\" href=\"a.css\">\n<script src=\"a.js\" defer></script>\n</head>\n" +
-			"<body>x</body></html>"),
+		"index.html": []byte("<head>\n  <link rel=\"stylesheet\" href=\"a.css\">\n<script src=\"a.js\" defer></script>\n" +
+			"</head>\n<body>x</body></html>"),
 		"a.css": []byte("b{}"), "a.js": []byte("x = '</script><!--$1'"), "worker.js": []byte("w"), "main.wasm.gz": {1},
 	}}
 	got, err := p.SingleFile()
-	want := "<head>\n<style>\nb{}</style>\n</head>\n<body>x<script type=\"text/plain\" id=\"dmlx-program\">AQ==</script>\n" +
-		"<script type=\"text/plain\" id=\"dmlx-worker\">\nw</script>\n<script>\nx = '<\\/script><\\!--$1'</script>\n</body></html>"
+	want := "<head>\n<style>\nb{}</style>\n</head>\n<body>x" +
+		"<script type=\"text/plain\" id=\"dmlx-program\">AQ==</script>\n" +
+		"<script type=\"text/plain\" id=\"dmlx-worker\">\nw</script>\n" +
+		"<script>\nx = '<\\/script><\\!--$1'</script>\n</body></html>"
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
@@ -233,8 +235,8 @@ func sample(classes, images, dim int) map[string]any {
 	return map[string]any{"classes": classes, "images": images, "dim": dim, "noise": 1, "seed": 1}
 }
 
-// TestSameBits holds the page's program in WebAssembly against the same code compiled for this machine, bit for bit: all
-// rules and losses on three batches, and diagrams.
+// TestSameBits holds the page's program in WebAssembly against the same code compiled for this machine, bit for bit:
+// all rules and losses on three batches, and diagrams.
 func TestSameBits(t *testing.T) {
 	p := build(t)
 	samples := []map[string]any{

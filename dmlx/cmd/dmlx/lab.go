@@ -33,8 +33,8 @@ The first start installs everything into a cache folder (DMLX_CACHE, else dmlx i
 environment with a pinned JupyterLab, GoNB, goimports and a Go kernel that uses this checkout. Your own Jupyter and Go
 are not changed. Later starts take seconds and need no network.
 
-Some cells show the playground as a page, which computes in the browser without a kernel: notebooks/` + singleFile + `, made anew
-at each start.
+Some cells show the playground as a page, which computes in the browser without a kernel:
+notebooks/` + singleFile + `, made anew at each start.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
 fails, the command names it and fails, and the notebook's file is not changed.

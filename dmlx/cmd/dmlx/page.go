@@ -22,11 +22,11 @@ func newPage(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "page --out DIR",
 		Short: "Build the playground as a page that needs no kernel",
-		Long: `Build the playground as a page: what a rule or a loss does to embeddings, computed in the browser by this library
-itself. It needs no kernel and sends nothing anywhere.
+		Long: `Build the playground as a page: what a rule or a loss does to embeddings, computed in the browser by this
+library itself. It needs no kernel and sends nothing anywhere.
 
-Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR gets
-` + singleFile + `, one file of about 4 MB that works from a disk, in a mail or in a notebook.
+Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR
+gets ` + singleFile + `, one file of about 4 MB that works from a disk, in a mail or in a notebook.
 
 The program in the page is compiled from this checkout, which takes about a minute the first time.`,
 		Example: `  dmlx page --out public

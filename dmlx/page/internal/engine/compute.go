@@ -353,8 +353,8 @@ func (e *Engine) flow(q *request) (Object, error) {
 		rate = *q.Rate
 	}
 	if frames < 0 || frames > mostFrames || steps < 1 || steps > mostSteps || frames*batch.N*batch.Dim > 1<<24 {
-		return nil, fmt.Errorf("a flow of %d frames of %d steps with %d points; want 0 to %d frames, 1 to %d steps, and fewer "+
-			"points for many frames", frames, steps, batch.N, mostFrames, mostSteps)
+		return nil, fmt.Errorf("a flow of %d frames of %d steps with %d points; want 0 to %d frames, 1 to %d steps, and "+
+			"fewer points for many frames", frames, steps, batch.N, mostFrames, mostSteps)
 	}
 	var f *dissect.Flow
 	var proxies dissect.Proxies

@@ -174,8 +174,8 @@ func (e *Engine) describe(*request) (Object, error) {
 		"go":     runtime.Version()}, nil
 }
 
-// slider suggests a range for a loss's parameter: from 0, or from well below the default where 0 is not allowed, to some
-// multiple of it.
+// slider suggests a range for a loss's parameter: from 0, or from well below the default where 0 is not allowed, to
+// some multiple of it.
 func slider(p losses.Setting) (low, high, step float64) {
 	switch p.Want {
 	case "1 or 2":
