@@ -194,8 +194,9 @@ class Side {
     this.bench.cards.toggleAttribute("data-busy", true);
     try {
       const got = await Promise.all(parts.map((part) => ask[part]()));
-      if (got.some((r) => !r)) return; // A newer call is under way.
-      parts.forEach((part, i) => { this.numbers[part] = got[i]; });
+      if (!got.some(Boolean)) return;
+      // What is null comes with a newer call, which is under way.
+      parts.forEach((part, i) => { this.numbers[part] = got[i] || this.numbers[part]; });
       const {batch, lone, diagram} = this.numbers;
       if (!batch || !lone || !diagram) return;
       this.result = batch;
