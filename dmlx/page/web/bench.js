@@ -194,8 +194,9 @@ class Side {
     this.bench.cards.toggleAttribute("data-busy", true);
     try {
       const got = await Promise.all(parts.map((part) => ask[part]()));
-      if (got.some((r) => !r)) return; // A newer call is under way.
-      parts.forEach((part, i) => { this.numbers[part] = got[i]; });
+      if (!got.some(Boolean)) return;
+      // What is null comes with a newer call, which is under way.
+      parts.forEach((part, i) => { this.numbers[part] = got[i] || this.numbers[part]; });
       const {batch, lone, diagram} = this.numbers;
       if (!batch || !lone || !diagram) return;
       this.result = batch;
@@ -229,7 +230,7 @@ class Side {
       circle.title = `The lone triplet’s step × ${number(this.arrow)}`;
     }
     const {sap, san} = similarities(state.triplet);
-    diagram.marks = [{sap, san}];
+    diagram.marks = [{sap, san, open: true}];
     this.range = this.range || largest(r.M);
     Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.range, title: "M"});
     if (!this.player.playing) Object.assign(swarm, {F: r.f, n: r.n, dim: r.dim, labels: r.labels});
