@@ -248,11 +248,14 @@ func (c *Comparison) agree() ([]Markup, error) {
 		}
 	}
 	if out != nil {
-		out = append(out, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are several "+
-			"seeds. p: how often a random order agrees as well.")
+		out = append(out, rankNote)
 	}
 	return out, nil
 }
+
+// rankNote says how a rank correlation is judged.
+const rankNote = "In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how often a random " +
+	"order agrees as well."
 
 // columnLabel returns the label of a column after some text. It is empty if the data sets are the columns.
 func (c *Comparison) columnLabel(before string, column int) Markup {
@@ -286,7 +289,7 @@ func (c *Comparison) Table() *Table {
 }
 
 // Gains returns the table of differences in points with their 95 % intervals by Welch's t. Each row is compared to the
-// first row of its column; if there are two columns, the second is compared to the first. Bold intervals exclude zero.
+// first row of its column; if there are two columns, the second is compared to the first.
 func (c *Comparison) Gains() *Table {
 	kind := components[c.kind]
 	titles := make([]Markup, len(c.columns))
@@ -308,25 +311,28 @@ func (c *Comparison) Gains() *Table {
 		return gain(scores[column][row], scores[column][0])
 	}, nil)
 	t.Caption = fmt.Sprintf("Table %d as differences of Recall@1 to the first row of each column, in points.", kind.number)
-	t.Notes = []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in " +
-		"twenty where nothing differs."}
+	t.Notes = []Markup{welchNote}
+	t.MarkSignificant()
 	return t
 }
 
-// gain returns the cell of a − b with its interval, in bold if the interval excludes zero.
+// welchNote says where intervals of differences come from.
+const welchNote = "In brackets: 95 % by Welch's t over seeds."
+
+// gain returns the cell of a − b with its interval.
 func gain(a, b stats.Mean) Cell {
 	signed := func(v float64) string {
 		return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 	}
-	d := stats.Difference(a, b)
+	test := stats.Welch(a, b)
+	d := test.Difference
 	switch {
 	case math.IsNaN(d.Value):
 		return Text("–")
 	case math.IsNaN(d.Low):
 		return Text(signed(d.Value))
 	}
-	return Cell{Text: fmt.Sprintf("%s [%s,\u00a0%s]", signed(d.Value), signed(d.Low), signed(d.High)),
-		Bold: d.ExcludesZero()}
+	return Tested(test, fmt.Sprintf("%s [%s,\u00a0%s]", signed(d.Value), signed(d.Low), signed(d.High)))
 }
 
 // lay returns a table in the paper's layout: our cells, then the paper's. cell returns a cell of one data set, whose

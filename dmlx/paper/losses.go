@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -89,16 +88,10 @@ func losses(ctx context.Context, q Request) (*Report, error) {
 
 // exchanges sorts the study's cells, which stand by data set, loss and exchange, the published loss first.
 func exchanges(t *Table) []figures.ExchangeSet {
-	groups := make(map[string][][]*runs.Result)
-	for _, c := range t.Cells {
-		groups[c.Data] = append(groups[c.Data], c.Runs)
-	}
 	var out []figures.ExchangeSet
-	var noise stats.Noise // Of the set at hand.
 	for _, c := range t.Cells {
 		if len(out) == 0 || out[len(out)-1].Data != c.Data {
 			out = append(out, figures.ExchangeSet{Data: c.Data})
-			noise = runs.PooledNoise(groups[c.Data], recallAtOne)
 		}
 		s := &out[len(out)-1]
 		if c.Exchange == "" {
@@ -106,15 +99,11 @@ func exchanges(t *Table) []figures.ExchangeSet {
 			continue
 		}
 		l := &s.Losses[len(s.Losses)-1]
-		gain := noise.Difference(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
+		gain := stats.Welch(c.Recall(1), t.At(c.Data, c.Row, Published).Recall(1))
 		l.Exchanged = append(l.Exchanged, figures.Exchanged{Part: c.Exchange, Score: c.Recall(1).Times(100),
 			Gain: gain.Times(100)})
 	}
 	return out
-}
-
-func recallAtOne(r *runs.Result) float64 {
-	return runs.MeanRecall([]*runs.Result{r}, 1).Mean
 }
 
 // rateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate

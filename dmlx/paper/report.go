@@ -85,6 +85,7 @@ var items = []item{
 	{"table8", "Triplet weights over learning rates", table8},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
 	{"claims", "The paper's claims, audited", auditClaims},
+	{"ledger", "The ledger: every number, figure and claim", ledgerOf},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
 	{"losses", "Losses with a part exchanged", losses},
