@@ -297,8 +297,8 @@ func Of(s runs.Spec) string {
 	return "custom"
 }
 
-// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, HeldOut, seed,
-// Memory, and which images are left out.
+// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
+// seed, Memory, and which images are left out.
 func (p Preset) Has(s runs.Spec) bool {
 	z, known := p.Sets[s.Data]
 	if !known {
@@ -309,5 +309,5 @@ func (p Preset) Has(s runs.Spec) bool {
 		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
 	}
 	return err == nil && z == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
-		s.Weights == p.Base.Weights && s.Pad == p.Base.Pad
+		s.Weights == p.Base.Weights && (s.Pad == p.Base.Pad || s.Augment != "")
 }

@@ -146,10 +146,13 @@ func (c Config) withLoss(perClass int, miner string) (_ Config, err error) {
 // with a loss.
 func (c Config) WithMiner(miner string) (Config, error) {
 	if c.Loss != "" {
-		exchange, proxyLR := c.Exchange, c.ProxyLR
-		c, err := c.WithLoss(c.Loss, miner)
-		c.Exchange, c.ProxyLR = exchange, proxyLR
-		return c, err
+		_, perClass, err := c.lossFunc()
+		if err != nil {
+			return c, err
+		}
+		other, err := c.withLoss(perClass, miner)
+		other.Exchange = c.Exchange
+		return other, err
 	}
 	if miner != "" {
 		m, err := miners.Parse(miner)
