@@ -32,10 +32,8 @@ func TrainCommand(s runs.Spec) string {
 	objective := fmt.Sprintf("--rule '%s'", s.Rule)
 	if s.Loss != "" {
 		objective = fmt.Sprintf("--loss '%s'", s.Loss)
-		for _, f := range [][2]string{{"miner", s.Miner}, {"exchange", s.Exchange}} {
-			if f[1] != "" {
-				objective += fmt.Sprintf(" --%s '%s'", f[0], f[1])
-			}
+		if s.Exchange != "" {
+			objective += fmt.Sprintf(" --exchange '%s'", s.Exchange)
 		}
 		if s.ProxyLR != 0 {
 			objective += fmt.Sprintf(" --proxy-lr %g", s.ProxyLR)
@@ -46,6 +44,17 @@ func TrainCommand(s runs.Spec) string {
 		data = "'" + data + "'"
 	}
 	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, objective, s.Seed, s.LR)
+	for _, f := range [][2]string{
+		{"miner", s.Miner}, {"optimizer", s.Optimizer}, {"schedule", s.Schedule}, {"freeze-bn", s.FreezeBN},
+		{"augment", s.Augment}, {"memory-bank", s.MemoryBank},
+	} {
+		if f[1] != "" {
+			text += fmt.Sprintf(" --%s '%s'", f[0], f[1])
+		}
+	}
+	if s.HeadLR != 0 {
+		text += fmt.Sprintf(" --head-lr %g", s.HeadLR)
+	}
 	if s.Precision != "" {
 		text += " --precision " + s.Precision
 	}

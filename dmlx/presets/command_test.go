@@ -58,6 +58,15 @@ func TestTrainCommand(t *testing.T) {
 		plain + " --precision bf16 --micro-batch 8 --recompute": func(s *runs.Spec) {
 			s.Memory = train.Memory{Precision: train.BFloat16, MicroBatch: 8, Recompute: true}
 		},
+		plain + " --miner 'hard' --optimizer 'adamw?weight-decay=0.05' --schedule 'cosine?warmup=20' " +
+			"--freeze-bn 'all' --augment 'resized-crop+flip' --memory-bank 'xbm?size=512' --head-lr 0.5": func(s *runs.Spec) {
+			s.Miner, s.Pad = "hard", 0
+			s.Options = train.Options{Optimizer: "adamw?weight-decay=0.05", Schedule: "cosine?warmup=20", HeadLR: 0.5,
+				FreezeBN: train.FreezeAll, Augment: "resized-crop+flip", MemoryBank: "xbm?size=512"}
+			if err := s.Validate(); err != nil {
+				t.Error(err)
+			}
+		},
 		"train its spec by runs.Run":                                 func(s *runs.Spec) { s.Decay = 0.8 },
 		plain + " --weights FILE, with the weights of digest 0123":   func(s *runs.Spec) { s.WeightsDigest = "0123" },
 		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *runs.Spec) { s.Data = "/some photos/birds" },

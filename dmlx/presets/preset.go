@@ -302,13 +302,13 @@ func (p Preset) sizeOf(data string) (Size, error) {
 	return z.batch(p.Batch, p.ImagesPerClass)
 }
 
-// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, HeldOut, seed,
-// Memory, and which images are left out.
+// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
+// seed, Memory, and which images are left out.
 func (p Preset) Has(s runs.Spec) bool {
 	z, err := p.sizeOf(s.Data)
 	size := Size{
 		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
 	}
 	return err == nil && z == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
-		s.Weights == p.Base.Weights && s.Pad == p.Base.Pad
+		s.Weights == p.Base.Weights && (s.Pad == p.Base.Pad || s.Augment != "")
 }

@@ -391,12 +391,12 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float6
 	if s.objective.noise {
 		in.noise = replicate(minerNoise(len(b.labels), len(b.labels), 0, c.Seed))
 	}
-	outcome, err := s.step.run(in)
+	last, err := s.step.run(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sum tally
-	if err := sum.add(outcome); err != nil || sum.notFinite > 0 || sum.triplets == 0 {
+	if err := sum.add(outcome{tensor: last}); err != nil || sum.notFinite > 0 || sum.triplets == 0 {
 		t.Fatalf("%d triplets, not finite in step %d, %v", sum.triplets, sum.notFinite, err)
 	}
 	for _, v := range variables {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -75,7 +76,10 @@ func batchShape(n int, sample shapes.Shape) shapes.Shape {
 }
 
 // batchInputs are the inputs of a step that belong to the whole batch, not to a micro-batch.
-type batchInputs struct{ labels, proxyRate, noise, settings *Node }
+type batchInputs struct {
+	labels, proxyRate, noise, settings *Node
+	lane                               string // The path of the scope of the variables; "" for the root.
+}
 
 func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 	b.labels, in = in[0], in[1:]
@@ -103,6 +107,9 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 	raw := key.embed(scope, in.samples, in.affine, backbone.Pass{Training: true, Frozen: obj.options.frozen})
 	o := newLossGraph(scope.Store(), obj, raw, in.batchInputs)
 	variables := obj.options.trainable(scope.Store())
+	variables = slices.DeleteFunc(variables, func(v *model.Variable) bool {
+		return !strings.HasPrefix(v.Path(), in.lane+"/")
+	})
 	rates := obj.options.rates(variables, in.rate, in.settings)
 	if o.proxies != nil {
 		variables, rates = append(variables, o.proxies), append(rates, in.proxyRate)
@@ -134,6 +141,9 @@ type lossGraph struct {
 	proxies    *model.Variable // nil without proxies.
 }
 
+// proxiesPath is the path of the proxies in their scope; see [backbone.Proxies].
+const proxiesPath = "/proxies/weight"
+
 // newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
 func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
 	var batch *dmlx.Batch
@@ -150,7 +160,7 @@ func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o
 		}
 	} else {
 		var proxies *Node
-		if o.proxies = backbone.Proxies(store); o.proxies != nil {
+		if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
 			proxies = o.proxies.NodeValue(x)
 		}
 		f, p := obj.surgery(x, in.labels, proxies, in.noise, bank)

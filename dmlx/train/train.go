@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -106,63 +107,113 @@ func (s *session) run(ctx context.Context) (*Outcome, error) {
 	return s.finish(ctx)
 }
 
-// train performs the remaining epochs. Batches are prepared in advance, and the outcome of a step is read after the
-// next step has started, so that the device does not wait.
+// train performs the remaining epochs.
 func (s *session) train(ctx context.Context) error {
+	return trainSessions(ctx, []*session{s}, func(v []stepValues) ([]outcome, error) {
+		out, err := s.step.run(v[0])
+		return []outcome{{tensor: out}}, err
+	}, func(epoch int, sums []tally) error { return s.endEpoch(epoch, &sums[0], true) })
+}
+
+// trainSessions performs the remaining epochs of trainings of equal length, which have done the same number of them, by
+// steps that belong to all. It calls end after each epoch, and stops when all have diverged. Batches are prepared in
+// advance, and the outcome of a step is read after the next step has started, so that the device does not wait.
+func trainSessions(
+	ctx context.Context, sessions []*session, run func([]stepValues) ([]outcome, error),
+	end func(epoch int, sums []tally) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
-	var pace pace
-	replicate := s.step.mesh.Replicate
-	affine := replicate(s.Data.affine())
-	var rate, proxyRate scalar
-	for epoch := s.state.Epoch; epoch < s.Epochs && s.state.Diverged == ""; epoch++ {
-		sum := tally{trace: epoch >= s.Epochs-tracedEpochs}
-		if err := s.step.reseed(s.Seed, epoch); err != nil {
-			return err
-		}
-		var pending *tensors.Tensor
-		for i := range s.StepsPerEpoch {
-			b, more := <-batches // Closed when ctx is done.
-			if !more || ctx.Err() != nil {
-				return fmt.Errorf("stopped in epoch %d of %d; the same run resumes from there: %w", epoch+1, s.Epochs, ctx.Err())
-			}
-			if b.err != nil {
-				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
-			}
-			step := epoch*s.StepsPerEpoch + i
-			v := stepValues{images: b.images, affine: affine}
-			v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
-			v.rate = rate.of(s.step.mesh, s.RateAt(step))
-			v.proxyRate = proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
-			if s.objective.noise {
-				n := len(b.labels)
-				v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
-			}
-			if s.objective.options.hasSettings() {
-				v.settings = replicate(s.settings(s.objective.options, step))
-			}
-			out, err := s.step.run(v)
-			b.free()
-			if err != nil {
-				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, err)
-			}
-			if err := sum.add(pending); err != nil {
+	inputs := make([]*inputs, len(sessions))
+	for k, s := range sessions {
+		inputs[k] = s.inputs(ctx)
+	}
+	first := sessions[0]
+	running := func(s *session) bool { return s.state.Diverged == "" }
+	for epoch := first.state.Epoch; epoch < first.Epochs && slices.ContainsFunc(sessions, running); epoch++ {
+		sums, pending := make([]tally, len(sessions)), make([]outcome, len(sessions))
+		for k, s := range sessions {
+			sums[k].trace = epoch >= s.Epochs-tracedEpochs
+			if err := s.step.reseed(s.Seed, epoch); err != nil {
 				return err
 			}
+		}
+		for i := range first.StepsPerEpoch {
+			step := epoch*first.StepsPerEpoch + i
+			values := make([]stepValues, len(sessions))
+			for k, in := range inputs {
+				var err error
+				if values[k], err = in.next(ctx, step); err != nil {
+					return err
+				}
+			}
+			out, err := run(values)
+			for _, v := range values {
+				free(v.images)
+			}
+			if err != nil {
+				return fmt.Errorf("step %d: %w", step+1, err)
+			}
+			for k, s := range sessions {
+				if err := sums[k].add(pending[k]); err != nil {
+					return err
+				}
+				if s.Progress != nil {
+					s.Progress(s.progress(epoch, i+1, &inputs[k].pace, &sums[k]))
+				}
+			}
 			pending = out
-			if s.Progress != nil {
-				s.Progress(s.progress(epoch, i+1, &pace, &sum))
+		}
+		for k := range sessions {
+			if err := sums[k].add(pending[k]); err != nil {
+				return err
 			}
 		}
-		if err := sum.add(pending); err != nil {
-			return err
-		}
-		if err := s.endEpoch(epoch+1, &sum); err != nil {
+		if err := end(epoch+1, sums); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inputs are the inputs of the steps of a training.
+type inputs struct {
+	*session
+	batches         <-chan deviceBatch
+	affine          mesh.Value
+	rate, proxyRate scalar
+	pace            pace
+}
+
+// inputs returns the inputs of the remaining steps.
+func (s *session) inputs(ctx context.Context) *inputs {
+	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
+	return &inputs{session: s, batches: batches, affine: s.step.mesh.Replicate(s.Data.affine())}
+}
+
+// next returns the inputs of a step, which must be the one after the last.
+func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
+	replicate := s.step.mesh.Replicate
+	b, more := <-s.batches // Closed when ctx is done.
+	if !more || ctx.Err() != nil {
+		epoch := step/s.StepsPerEpoch + 1
+		return v, fmt.Errorf("stopped in epoch %d of %d; the same run resumes from there: %w", epoch, s.Epochs, ctx.Err())
+	}
+	if b.err != nil {
+		return v, fmt.Errorf("step %d: %w", step+1, b.err)
+	}
+	v = stepValues{images: b.images, affine: s.affine}
+	v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
+	v.rate = s.rate.of(s.step.mesh, s.RateAt(step))
+	v.proxyRate = s.proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
+	if s.objective.noise {
+		n := len(b.labels)
+		v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
+	}
+	if s.objective.options.hasSettings() {
+		v.settings = replicate(s.settings(s.objective.options, step))
+	}
+	return v, nil
 }
 
 // scalar keeps a number on the devices, since most learning rates stay the same for many steps.
