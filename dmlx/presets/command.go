@@ -26,7 +26,7 @@ func TrainCommand(s runs.Spec) string {
 		return "train the custom rule by runs.Run in your program"
 	}
 	preset := Of(s)
-	if preset == "custom" || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.
+	if preset == "custom" || s.HasFeatures() || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.
 		return "train its spec by runs.Run"
 	}
 	objective := fmt.Sprintf("--rule '%s'", s.Rule)

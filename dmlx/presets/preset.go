@@ -218,6 +218,9 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 		return runs.Spec{}, err
 	}
 	data = runs.PaperName(data)
+	if p.Base.HasFeatures() {
+		data = p.Base.Data
+	}
 	z, err := p.sizeOf(data)
 	if err != nil {
 		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
@@ -233,8 +236,8 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 	if p.started && spec.Weights == train.Random {
 		spec.WeightsDigest = ""
 	}
-	if slices.Contains(datasets.Names(), data) {
-		return spec, nil // The name identifies the images.
+	if slices.Contains(datasets.Names(), data) || spec.HasFeatures() {
+		return spec, nil // The name, or the digest, identifies the data.
 	}
 	published := runs.IsPublished(data)
 	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
@@ -282,6 +285,9 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.
 
 // Of returns the name of the preset with the sizes of a spec, or "custom"; see [Preset.Has].
 func Of(s runs.Spec) string {
+	if s.HasFeatures() {
+		return FeaturesName
+	}
 	for _, p := range presets {
 		if p.Has(s) {
 			return p.Name
