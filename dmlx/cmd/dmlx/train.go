@@ -58,6 +58,9 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := cmd.Flags().Changed
+			if err := set.checkFeatures(a, cmd.Flags()); err != nil {
+				return err
+			}
 			preset, seeds, err := set.preset(a)
 			if err != nil {
 				return err
@@ -89,6 +92,9 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 					}
 					at.Exchange = cmp.Or(at.Exchange, exchange)
 				}
+			}
+			if preset.Base.HasFeatures() {
+				data = preset.Base.Data
 			}
 			specsOn := func(p presets.Preset) (specs []runs.Spec, err error) {
 				for _, objective := range objectives {
@@ -158,6 +164,7 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 		"of several runs, train again those that are bundled with the program, which have no curves")
 	f.StringVar(&out, "out", "",
 		"folder for the comparison: tables as Markdown, CSV, LaTeX and HTML, curves as SVG, PDF and PNG")
+	set.addFeatures(f)
 	addDevices(f, &o.Devices)
 	on.flags(f)
 	cmd.AddCommand(newTrainSteps(a))
@@ -183,8 +190,10 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	if err != nil {
 		return err
 	}
-	if err := setJobsFor(&o, store, preset); err != nil {
-		return err
+	if !preset.Base.HasFeatures() || o.Jobs > 0 { // Seeds of a head train side by side in this process.
+		if err := setJobsFor(&o, store, preset); err != nil {
+			return err
+		}
 	}
 	if on.dryRun {
 		var missing []runs.Spec
