@@ -191,7 +191,8 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 			if c.Objective = &o; c.Row == "" {
 				c.Row = cmp.Or(o.Label, o.String())
 			}
-			c.Miner, c.Loss, c.Exchange = o.Miner, o.Loss, cmp.Or(c.Exchange, o.Exchange)
+			c.Miner, c.Loss = o.Miner, cmp.Or(o.Loss, o.LossFunction.Name)
+			c.Exchange = cmp.Or(c.Exchange, o.Exchange)
 			if o.IsRule() {
 				c.Rule = o.Rule.Name()
 			}
@@ -207,7 +208,8 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 // same reports whether a cell of a study trains what one of the user's own does.
 func (c Cell) same(own Cell) bool {
 	o := own.Objective
-	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Rule.Custom() && c.Data == own.Data &&
+	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Rule.Custom() && o.LossFunction.Of == nil &&
+		c.Data == own.Data &&
 		c.Rule == own.Rule && c.Loss == own.Loss && c.Miner == own.Miner && c.Exchange == own.Exchange
 }
 

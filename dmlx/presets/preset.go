@@ -51,6 +51,8 @@ type Preset struct {
 	// Rate returns the learning rate of a rule, by its identity, on a data set.
 	Rate func(data, rule string) float64
 
+	// ownBatch has the data sets whose batch is their own: Batch and ImagesPerClass do not override it.
+	ownBatch map[string]bool
 	// started is set where the weights are those of Settings: random ones then have no digest.
 	started bool
 	// lossRate, if not nil, returns the learning rate of a loss on a data set, by its name as an objective; 0 is that of
@@ -219,11 +221,8 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 	if p.Base.HasFeatures() {
 		data = p.Base.Data
 	}
-	z, known := p.Sets[data]
-	if !known {
-		z = p.Sets[""]
-	}
-	if z, err = z.batch(p.Batch, p.ImagesPerClass); err != nil {
+	z, err := p.sizeOf(data)
+	if err != nil {
 		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
 	}
 	spec.Recipe, spec.Data, spec.Seed, spec.Size = runs.Recipe, data, seed, cmp.Or(p.Size, spec.Size)
@@ -297,14 +296,22 @@ func Of(s runs.Spec) string {
 	return "custom"
 }
 
-// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
-// seed, Memory, and which images are left out.
-func (p Preset) Has(s runs.Spec) bool {
-	z, known := p.Sets[s.Data]
+// sizeOf returns the size of a data set, by its name, with the preset's batch.
+func (p Preset) sizeOf(data string) (Size, error) {
+	z, known := p.Sets[data]
 	if !known {
 		z = p.Sets[""]
 	}
-	z, err := z.batch(p.Batch, p.ImagesPerClass)
+	if p.ownBatch[data] {
+		return z, nil
+	}
+	return z.batch(p.Batch, p.ImagesPerClass)
+}
+
+// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
+// seed, Memory, and which images are left out.
+func (p Preset) Has(s runs.Spec) bool {
+	z, err := p.sizeOf(s.Data)
 	size := Size{
 		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
 	}

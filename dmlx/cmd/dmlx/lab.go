@@ -107,7 +107,13 @@ func (a *app) lab() (*lab.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: a.preset}, nil
+	preset := a.preset
+	if filepath.Ext(preset) == ".toml" { // Kernels run in other folders.
+		if preset, err = filepath.Abs(preset); err != nil {
+			return nil, err
+		}
+	}
+	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: preset}, nil
 }
 
 // setUp completes the set-up, and prints its steps with their seconds.

@@ -202,7 +202,7 @@ func TestTrainByLoss(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"want one of them", []string{"--loss", "ms", "--rule", "cos/con/con"}},
+		{"want one of them", []string{"--loss", "ms", "--seed", "1", "--seeds", "1-2"}},
 		{"want --loss NAME", []string{"--exchange", "pair=lin"}},
 		{"there is none of that name", []string{"--loss", "nonsense"}},
 		{"there is none of that name", []string{"--loss", "ms", "--miner", "nonsense"}},
