@@ -1,6 +1,10 @@
 // Package paper reproduces the tables and figures of the paper. Each has a file that says which runs it needs, at
 // which learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads
 // them from the store, and hands their numbers to package figures; the command and the notebooks both call it.
+//
+// A [Request] may have rows of the user's own, rules and losses as values, and a preset with other settings. The same
+// can be done step by step: [Cells] lists what a table trains, which is a slice to edit, or [Specify] fills in cells of
+// the user's own; [Fill] trains what is missing; [Table.Entries] has the means for figures.Compare.
 package paper
 
 import (

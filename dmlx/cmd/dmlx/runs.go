@@ -420,7 +420,6 @@ func sideBySide(results []*runs.Result) string {
 		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
 		{"micro-batch", func(s runs.Spec) any { return s.MicroBatch }},
 		{"recomputed", func(s runs.Spec) any { return s.Recompute }},
-		{"options", func(s runs.Spec) any { return s.Options.Text() }},
 		{"recipe", func(s runs.Spec) any { return s.Recipe }},
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
