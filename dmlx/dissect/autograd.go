@@ -76,6 +76,9 @@ type AutogradDissection struct {
 // implied pair and triplet weights, and what they leave over. It computes on the host, in float64. Values that are not
 // finite, shapes that do not fit and embeddings of length zero are errors. Triplets of the batch are not looked at.
 func FromAutograd(e Embeddings, a Autograd) (*AutogradDissection, error) {
+	if err := checkBatch(&e); err != nil {
+		return nil, err
+	}
 	if err := a.check(e); err != nil {
 		return nil, err
 	}
@@ -158,9 +161,6 @@ func FromAutograd(e Embeddings, a Autograd) (*AutogradDissection, error) {
 
 // check names the first thing that is wrong with a gradient for a batch.
 func (a Autograd) check(e Embeddings) error {
-	if err := e.check(); err != nil {
-		return err
-	}
 	if a.Gradient == nil && a.Similarity == nil {
 		return errors.New("no gradient: want ∂L/∂embeddings, ∂L/∂S or both")
 	}
@@ -208,7 +208,7 @@ func (d *AutogradDissection) Against(g, m []float32) (*Agreement, error) {
 // MinedPairs returns which pairs of a batch a miner chooses, [N, N] row by row, rows the anchors'. mine is a miner's
 // Mine.
 func MinedPairs(b compute.Backend, e Embeddings, mine func(*dmlx.LossBatch) *dmlx.LossBatch) ([]bool, error) {
-	out, err := e.run(b, func(x, labels *Node) []*Node {
+	out, err := runOn(b, e, func(x, labels *Node) []*Node {
 		m := mine(dmlx.NewLossBatch(x, labels, nil, nil))
 		return []*Node{LogicalOr(m.Positive, m.Negative)}
 	})

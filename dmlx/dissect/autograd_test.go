@@ -288,3 +288,30 @@ func TestFromAutogradBadInput(t *testing.T) {
 		t.Error("a gradient of three values was compared")
 	}
 }
+
+// A set as package retrieval and the run store give it, without its number of rows, is a batch as it is.
+func TestRowsAreLabels(t *testing.T) {
+	b, e := goBackend(t), random(9, 4, 3, 2)
+	whole, err := Rule(b, e, dmlx.Rule{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.N = 0
+	d, err := Rule(b, e, dmlx.Rule{})
+	if err != nil || !slices.Equal(d.G, whole.G) || d.N != 9 {
+		t.Errorf("rule: %v", err)
+	}
+	if d, err := Loss(b, e, Proxies{}, softLoss); err != nil || d.N != 9 {
+		t.Errorf("loss: %v", err)
+	}
+	if d, err := FromAutograd(e, Autograd{Gradient: whole.G}); err != nil || d.N != 9 {
+		t.Errorf("autograd: %v", err)
+	}
+	if pairs, err := MinedPairs(b, e, easyPositives); err != nil || len(pairs) != 81 {
+		t.Errorf("pairs: %v", err)
+	}
+	e.Labels = nil
+	if _, err := Rule(b, e, dmlx.Rule{}); err == nil {
+		t.Error("a batch without labels passed")
+	}
+}

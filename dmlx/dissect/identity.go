@@ -69,7 +69,7 @@ func probe(r dmlx.Rule) ([]float32, error) {
 		}
 		// Products of integers over a power of two are exact, so no order of summation changes a bit of a similarity.
 		// The rows' lengths are about 1; that they are not 1 does no harm to a probe.
-		out, err := e.run(b, func(x, labels *Node) []*Node {
+		out, err := runOn(b, e, func(x, labels *Node) []*Node {
 			c := dmlx.Compose(dmlx.NewBatch(MulScalar(x, 1./128), labels, r.Options), r)
 			return []*Node{c.M, c.PairPositive, c.PairNegative, c.Weight}
 		})

@@ -112,7 +112,7 @@ func CompileLoss(b compute.Backend, loss dmlx.LossFunc) *CompiledLoss {
 
 // Loss takes the loss apart at a batch, as the function [Loss] does.
 func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	if err := p.check(e); err != nil {
@@ -177,7 +177,7 @@ func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
 // loss that is not one on S.
 func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32,
 	err error) {
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, nil, err
 	}
 	if err := p.check(e); err != nil {
@@ -227,7 +227,7 @@ func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFun
 
 // lossArguments are a batch with its proxies and given triplets, if there are any, as a graph takes them.
 func lossArguments(e Embeddings, p Proxies) []*tensors.Tensor {
-	args := e.arguments()
+	args := batchArguments(e)
 	if p.N > 0 {
 		args = slices.Insert(args, 2, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim),
 			tensors.FromFlatDataAndDimensions(p.Classes, p.N))
