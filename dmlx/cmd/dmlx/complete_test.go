@@ -32,7 +32,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"train", "--preset", "s"}, "smoke"},
 		{[]string{"doctor", "--preset=pa"}, "paper"},
 		{[]string{"train", "--loss", "proxy-"}, "proxy-nca proxy-nca++ proxy-anchor"},
-		{[]string{"train", "--miner", "semi"}, "semi-hard"},
+		{[]string{"train", "--miner", "dist"}, "distance"},
 		{[]string{"train", "--data", "mini"}, "minicar minishop"},
 		{[]string{"train", "--arch", "resnet"}, "resnet18 resnet50"},
 		{[]string{"train", "--rule", "cos-"}, "cos-orth/"},

@@ -167,10 +167,18 @@ const carried = "dmlx-notebooks"
 func (a *app) unpack(l *lab.Lab) error {
 	l.Folder = filepath.Join(l.Folder, carried)
 	n, err := lab.Copy(notebooks.Files, l.Folder)
-	if err == nil && n > 0 {
+	if err != nil {
+		return err
+	}
+	if n > 0 {
 		a.logf("wrote %d notebooks to %s", n, l.Folder)
 	}
-	return err
+	from := l.Root
+	if l.Version != "" {
+		from = checkout.Module + " " + l.Version
+	}
+	a.logf("the notebooks' cells compile %s", from)
+	return nil
 }
 
 // setUp completes the set-up, and prints its steps with their seconds.
