@@ -18,8 +18,8 @@ const (
 	Undecided            // Gray.
 )
 
-// color returns the tone's color, from Okabe and Ito's palette but pale.
-func (t AuditTone) color() color.NRGBA {
+// Color returns the tone's color, from Okabe and Ito's palette but pale.
+func (t AuditTone) Color() color.NRGBA {
 	switch t {
 	case Confirming:
 		return color.NRGBA{0xa9, 0xd3, 0xee, 0xff}
@@ -41,14 +41,14 @@ type AuditFinding struct {
 }
 
 func (f AuditFinding) cells() []Cell {
-	return []Cell{{Text: f.Verdict, Background: f.Tone.color()}, Text(f.Evidence)}
+	return []Cell{{Text: f.Verdict, Background: f.Tone.Color()}, Text(f.Evidence)}
 }
 
 // AuditRow is a claim of the paper with the findings on its own numbers and on our runs.
 type AuditRow struct {
 	Part        string // Rows of one part stand together; a line separates parts.
 	Section     string // The place in the paper: "§5.2".
-	Quote, Asks Markup // The words of the paper, and the check.
+	Quote, Asks Markup // The words of the paper, empty if there are none, and the check.
 	Paper, Ours AuditFinding
 }
 
@@ -68,7 +68,11 @@ func auditColumns() []Column {
 }
 
 func (r AuditRow) claim() []Cell {
-	return []Cell{Text(r.Section), Text("“" + r.Quote + "”"), Text(r.Asks)}
+	quote := Text("–")
+	if r.Quote != "" {
+		quote = Text("“" + r.Quote + "”")
+	}
+	return []Cell{Text(r.Section), quote, Text(r.Asks)}
 }
 
 // AuditTable returns the table of claims with their verdicts on the paper's own numbers and on our runs.
@@ -129,7 +133,7 @@ func AuditSummary(rows []AuditTotal, caption Markup, provenance string) *Table {
 			for _, c := range counts {
 				cell := Cell{Text: fmt.Sprint(c.Count)}
 				if c.Count > 0 {
-					cell.Background = c.Tone.color()
+					cell.Background = c.Tone.Color()
 				}
 				row = append(row, cell)
 			}

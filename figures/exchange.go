@@ -30,8 +30,8 @@ type ExchangedLoss struct {
 type Exchanged struct {
 	Part  string // "pair=lin-ms"
 	Score stats.Mean
-	// Gain is its mean minus that of the loss as published, in points, with its 95 % interval.
-	Gain stats.Interval
+	// Gain tests its mean minus that of the loss as published, in points.
+	Gain stats.Test
 }
 
 // label returns the part in the paper's notation.
@@ -80,9 +80,7 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 		Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Loss", Left: true}, {Title: "as published"}},
 		Caption: "Recall@1 in percent of losses as published, and the points that it changes by when one part of a loss " +
 			"is exchanged.",
-		Notes: append([]Markup{"In brackets: 95 % by the standard deviation over seeds, pooled over a data set's losses. " +
-			"Bold: zero is outside, which is so for one in " +
-			"twenty where nothing differs."}, notes...),
+		Notes:      append([]Markup{welchNote}, notes...),
 		Provenance: provenance,
 	}
 	for _, e := range sets[0].Losses[0].Exchanged {
@@ -92,14 +90,13 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 		for _, l := range s.Losses {
 			row := []Cell{Text(s.Data), Text(l.Loss), Scored(l.Published)}
 			for _, e := range l.Exchanged {
-				c := Text(e.Gain.String())
+				c := Tested(e.Gain, e.Gain.Difference.String())
 				if e.Score.Diverged > 0 {
 					c.Note = Scored(e.Score).Note
 					if math.IsNaN(e.Score.Mean) {
 						c.Text = e.Score.String()
 					}
 				}
-				c.Bold = e.Gain.ExcludesZero()
 				row = append(row, c)
 			}
 			t.Rows = append(t.Rows, row)
@@ -108,6 +105,7 @@ func Exchanges(sets []ExchangeSet, notes []Markup, provenance string) (*Table, e
 			t.Rules = append(t.Rules, len(t.Rows))
 		}
 	}
+	t.MarkSignificant()
 	return t, nil
 }
 
@@ -132,12 +130,12 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 		for i, l := range s.Losses {
 			ticks[i] = plot.Tick{Value: -float64(i), Label: l.Loss}
 			for _, e := range l.Exchanged {
-				for _, v := range []float64{e.Gain.Value, e.Gain.Low, e.Gain.High} {
+				for _, v := range []float64{e.Gain.Difference.Value, e.Gain.Difference.Low, e.Gain.Difference.High} {
 					if !math.IsNaN(v) {
 						low, high = min(low, v), max(high, v)
 					}
 				}
-				alt += fmt.Sprintf(" %s, %s, %s: %s.", s.Data, l.Loss, e.Part, e.Gain)
+				alt += fmt.Sprintf(" %s, %s, %s: %s.", s.Data, l.Loss, e.Part, e.Gain.Difference)
 			}
 		}
 		p := newPlot(s.Data, "change of Recall@1, points", "")
@@ -177,16 +175,16 @@ func (m exchangeMarks) Plot(c draw.Canvas, p *plot.Plot) {
 	for i, l := range m.Losses {
 		n := len(l.Exchanged)
 		for k, e := range l.Exchanged {
-			if math.IsNaN(e.Gain.Value) {
+			if math.IsNaN(e.Gain.Difference.Value) {
 				continue
 			}
 			at := y(-float64(i) - 0.24*(float64(k)-float64(n-1)/2))
 			hue := exchangeColors[k%len(exchangeColors)]
-			if !math.IsNaN(e.Gain.Low) && !math.IsNaN(e.Gain.High) {
-				c.StrokeLine2(stroke(hue, 1.2), x(e.Gain.Low), at, x(e.Gain.High), at)
+			if !math.IsNaN(e.Gain.Difference.Low) && !math.IsNaN(e.Gain.Difference.High) {
+				c.StrokeLine2(stroke(hue, 1.2), x(e.Gain.Difference.Low), at, x(e.Gain.Difference.High), at)
 			}
 			c.DrawGlyphNoClip(draw.GlyphStyle{Color: hue, Radius: vg.Points(3),
-				Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Value), Y: at})
+				Shape: exchangeShapes[k%len(exchangeShapes)]}, vg.Point{X: x(e.Gain.Difference.Value), Y: at})
 		}
 	}
 }

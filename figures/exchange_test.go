@@ -10,11 +10,11 @@ import (
 
 func someExchanges() []ExchangeSet {
 	gain := func(part string, at, half float64) Exchanged {
-		return Exchanged{Part: part, Score: stats.Mean{Mean: 70 + at, Std: 1, N: 3}, Gain: intervalOf(at, at-half, at+half)}
+		return Exchanged{Part: part, Score: stats.Mean{Mean: 70 + at, Std: 1, N: 3}, Gain: testOf(at, at-half, at+half)}
 	}
-	missing := Exchanged{Part: "triplet=cir", Score: Missing, Gain: stats.Point(math.NaN())}
+	missing := Exchanged{Part: "triplet=cir", Score: Missing, Gain: stats.Untested(math.NaN())}
 	diverged := Exchanged{Part: "pair=lin-ms", Score: stats.Mean{Mean: math.NaN(), Diverged: 3},
-		Gain: stats.Point(math.NaN())}
+		Gain: stats.Untested(math.NaN())}
 	return []ExchangeSet{
 		{Data: "minicar", Losses: []ExchangedLoss{
 			{Loss: "InfoNCE", Published: stats.Mean{Mean: 70, Std: 1, N: 3},
@@ -47,7 +47,7 @@ func TestExchanges(t *testing.T) {
 		}
 	}
 	if !table.Rows[0][4].Bold || table.Rows[0][3].Bold {
-		t.Error("bold is not what has no zero in its interval")
+		t.Error("bold is not what is significant")
 	}
 	bad := someExchanges()
 	bad[1].Losses[0].Exchanged[0].Part = "pair=con"
@@ -63,8 +63,8 @@ func TestRecommendations(t *testing.T) {
 	t.Parallel()
 	table, err := Recommendations("Ours", []Recommended{
 		{Data: "minicar", How: "by test recall", Objective: "cos/lin/cir", Of: 9, Score: stats.Mean{Mean: 71, Std: 1, N: 3},
-			Against: stats.Mean{Mean: 70, Std: 1, N: 3}, Gain: intervalOf(1, -1, 3)},
-		{Data: "minishop", How: "by test recall", Score: Missing, Against: Missing, Gain: stats.Point(math.NaN())},
+			Against: stats.Mean{Mean: 70, Std: 1, N: 3}, Gain: testOf(1, -1, 3)},
+		{Data: "minishop", How: "by test recall", Score: Missing, Against: Missing, Gain: stats.Untested(math.NaN())},
 	}, nil, "")
 	if err != nil {
 		t.Fatal(err)

@@ -36,15 +36,6 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 		Caption:    "Analysis of variance of Recall@1, in points: main effects and interactions of the parts of a rule.",
 		Provenance: provenance,
 	}
-	var tests []float64
-	for _, s := range sets {
-		for _, e := range s.Effects {
-			if !math.IsNaN(e.P) {
-				tests = append(tests, e.P)
-			}
-		}
-	}
-	significant := stats.Holm(tests, 0.05)
 	for _, s := range sets {
 		for _, e := range append(s.Effects[:len(s.Effects):len(s.Effects)], s.Error) {
 			row := []Cell{Text(s.Data), Text(e.Name), Text(fmt.Sprint(e.DF)), Text(fmt.Sprint(e.Full)), Text("–"), Text("–"),
@@ -56,11 +47,10 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 				row[4], row[5] = Text(gridDigits(e.SS)), Text(gridDigits(e.MS))
 			}
 			if !math.IsNaN(e.F) {
-				p := Text(scientific(e.P))
+				p := Tested(stats.Test{P: e.P}, scientific(e.P))
 				if e.P < 1e-12 {
-					p = Text("< $10^{-12}$")
+					p.Text = "< $10^{-12}$"
 				}
-				p.Bold = e.P <= significant
 				row[6], row[7], row[8] = Text(gridDigits(e.F)), p, Text(gridShare(e.Omega))
 			}
 			t.Rows = append(t.Rows, row)
@@ -74,8 +64,8 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 		"it. Where degrees of freedom are fewer than "+
 		"those of the full grid, runs are missing, and the test is of the part that can be told.",
 		"$\\omega^2$ is the effect's share of the variance of effect and error, with a 95 % interval by the noncentral "+
-			"$F$ distribution. "+
-			"Bold: significant at 0.05 after Holm's correction over this table.")
+			"$F$ distribution.")
+	t.MarkSignificant()
 	return t
 }
 
@@ -104,11 +94,11 @@ func gridShare(v stats.Interval) string {
 type GridRule struct {
 	Data, Rule string
 	Name       Markup // Its role in the table: "best", "the paper's", …
-	Rank       int    // By the first seed, from 1; 0 without a rank.
+	// Rank is the place by the first seed, from 1, and 0 without one. Tied rules share the places from Rank to Last.
+	Rank, Last int
 	// First is of the run with the seed that ranks the rules, Others of the runs with other seeds, in percent.
 	First, Others stats.Mean
-	// Replicated is the mean of Others with its interval, and Behind its distance to that of the best rule.
-	Replicated, Behind stats.Interval
+	Behind        stats.Test // Of the distance of Others to those of the best rule.
 }
 
 // gridRuleColumns returns the columns that all tables of rules share.
@@ -125,6 +115,9 @@ func (r GridRule) cells() ([]Cell, error) {
 	rank := "–"
 	if r.Rank > 0 {
 		rank = fmt.Sprint(r.Rank)
+	}
+	if r.Last > r.Rank {
+		rank += fmt.Sprint("–", r.Last)
 	}
 	return []Cell{Text(r.Data), Text(r.Name), Text(rank), Text(direction), Text(pair), Text(triplet), Scored(r.First)}, nil
 }
@@ -168,13 +161,13 @@ func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, e
 		if err != nil {
 			return nil, err
 		}
-		behind := Text(r.Behind.String())
-		behind.Bold = r.Behind.Low > 0
-		t.Rows = append(t.Rows, append(row, Text(r.Replicated.String()), behind))
+		t.Rows = append(t.Rows, append(row, Text(r.Others.Interval().String()),
+			Tested(r.Behind, r.Behind.Difference.String())))
 		if i+1 < len(rules) && rules[i+1].Data != r.Data {
 			t.Rules = append(t.Rules, i+1)
 		}
 	}
+	t.MarkSignificant()
 	return t, nil
 }
 
@@ -182,18 +175,17 @@ func GridChoices(rules []GridRule, notes []Markup, provenance string) (*Table, e
 type GridGap struct {
 	Data, Better, Worse string
 	Pairs               []string
-	Gaps                []stats.Interval
+	Gaps                []stats.Test
 	Over                []string // The triplet weights in the means.
 }
 
-// GridGaps returns the table of the gaps between directions by pair weight. Bold gaps have intervals without zero. It
-// returns an error without gaps, and for gaps with different pair weights.
+// GridGaps returns the table of the gaps between directions by pair weight. It returns an error without gaps, and for
+// gaps with different pair weights.
 func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 	t := &Table{Columns: []Column{{Title: "Data", Left: true, Merged: true}, {Title: "Gap", Left: true}},
 		Provenance: provenance,
 		Caption:    "Gaps of Recall@1 between directions by pair weight, in points.",
-		Notes: []Markup{"In brackets: 95 % by the noise of seeds. Bold: zero is outside, which is so for one in twenty " +
-			"where nothing differs."}}
+		Notes:      []Markup{"In brackets: 95 % by the error of the analysis of variance."}}
 	if len(gaps) == 0 {
 		return nil, fmt.Errorf("gaps: no gap, want at least one")
 	}
@@ -208,9 +200,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 		}
 		row := []Cell{Text(g.Data), Text(DirectionLabel(g.Better) + " − " + DirectionLabel(g.Worse))}
 		for _, v := range g.Gaps {
-			c := Text(v.String())
-			c.Bold = v.ExcludesZero()
-			row = append(row, c)
+			row = append(row, Tested(v, v.Difference.String()))
 		}
 		over := "–"
 		switch {
@@ -224,6 +214,7 @@ func GridGaps(gaps []GridGap, provenance string) (*Table, error) {
 			t.Rules = append(t.Rules, i+1)
 		}
 	}
+	t.MarkSignificant()
 	return t, nil
 }
 

@@ -12,7 +12,7 @@ type Recommended struct {
 	Objective      string     // Empty without candidates.
 	Of             int        // The number of candidates.
 	Score, Against stats.Mean // Its recall and the reference's, over the seeds that evaluate it.
-	Gain           stats.Interval
+	Gain           stats.Test // Of the difference, in points.
 }
 
 // Recommendations returns the table of the recommended rules and losses beside a reference, such as "the paper's
@@ -34,13 +34,13 @@ func Recommendations(reference Markup, rows []Recommended, notes []Markup, prove
 		if name == "" {
 			name = "–"
 		}
-		gain := Text(r.Gain.String())
-		gain.Bold = r.Gain.ExcludesZero()
+		gain := Tested(r.Gain, r.Gain.Difference.String())
 		t.Rows = append(t.Rows, []Cell{Text(r.Data), Text(r.How), Text(fmt.Sprint(r.Of)), Text(name), Scored(r.Score),
 			Scored(r.Against), gain})
 		if i+1 < len(rows) && rows[i+1].Data != r.Data {
 			t.Rules = append(t.Rules, i+1)
 		}
 	}
+	t.MarkSignificant()
 	return t, nil
 }

@@ -31,6 +31,8 @@ type Table struct {
 	Notes []Markup
 	// Provenance names the preset, data and backend of the numbers.
 	Provenance string
+	// Setting, if not empty, is a setting of the runs that CSV has in a column of its own, since it has no caption.
+	Setting string
 	// Tint is the color of a cell with shade 1; the zero value is [Red]. The paper's tables use red, green and blue.
 	Tint color.NRGBA
 }
@@ -58,6 +60,8 @@ type Cell struct {
 	Background color.NRGBA
 	// Note is the footnote of the cell.
 	Note Markup
+	// Test is the test that the cell shows, nil without one; see [Table.MarkSignificant].
+	Test *stats.Test
 }
 
 // The tints of the paper's tables.
@@ -69,6 +73,36 @@ var (
 
 // Text returns a cell of text.
 func Text(m Markup) Cell { return Cell{Text: m} }
+
+// Tested is a cell with a test and its text.
+func Tested(t stats.Test, text Markup) Cell { return Cell{Text: text, Test: &t} }
+
+// significance is the note of a table with tests.
+const significance = "Bold: not zero at the level 0.05, after Holm's correction for all tests of this table."
+
+// MarkSignificant sets the tests in bold that are significant at 0.05 after Holm's correction for all tests of the
+// table, and says so in a note if there are tests.
+func (t *Table) MarkSignificant() {
+	var p []float64
+	for _, row := range t.Rows {
+		for _, c := range row {
+			if c.Test != nil {
+				p = append(p, c.Test.P)
+			}
+		}
+	}
+	last := stats.Holm(p, 0.05)
+	for _, row := range t.Rows {
+		for i := range row {
+			if c := &row[i]; c.Test != nil {
+				c.Bold = c.Test.P <= last
+			}
+		}
+	}
+	if p != nil {
+		t.Notes = append(t.Notes, significance)
+	}
+}
 
 // Scored is a cell with a score; runs that diverged are said in a footnote.
 func Scored(s stats.Mean) Cell {
@@ -339,7 +373,7 @@ func (t *Table) markdown() []byte {
 	return b.Bytes()
 }
 
-// csv writes a column for each part of a score.
+// csv writes a column for each part of a score, and one for the setting.
 func (t *Table) csv() ([]byte, error) {
 	scores := make([]bool, len(t.Columns))
 	for _, row := range t.Rows {
@@ -358,6 +392,9 @@ func (t *Table) csv() ([]byte, error) {
 		} else {
 			head = append(head, name)
 		}
+	}
+	if t.Setting != "" {
+		head = append(head, "setting")
 	}
 	records := [][]string{head}
 	text := func(c Cell) string { return strings.ReplaceAll(Plain(c.Text), "\u00a0", " ") }
@@ -381,6 +418,9 @@ func (t *Table) csv() ([]byte, error) {
 			default:
 				record = append(record, text(c))
 			}
+		}
+		if t.Setting != "" {
+			record = append(record, t.Setting)
 		}
 		records = append(records, record)
 	}

@@ -243,11 +243,7 @@ func (b *Batches) Table() (*Table, error) {
 			if s.paper == "" {
 				continue
 			}
-			theirs := slices.Clone(s.theirs[i])
-			for j := range theirs {
-				theirs[j].N = 0 // The paper prints no deviation, so that only our means move.
-			}
-			a, err := stats.CompareRanks(s.ours[i], theirs)
+			a, err := stats.CompareRanks(s.ours[i], s.theirs[i])
 			if err != nil {
 				return nil, err
 			}
@@ -256,8 +252,7 @@ func (b *Batches) Table() (*Table, error) {
 		}
 	}
 	if t.Notes != nil {
-		t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each of our means moves by its standard error, where there "+
-			"are several seeds; the paper prints none here. p: how often a random order agrees as well.")
+		t.Notes = append(t.Notes, rankNote)
 	}
 	return t, nil
 }
@@ -276,9 +271,8 @@ func (b *Batches) Gains() *Table {
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}},
 		Caption: fmt.Sprintf("Table 5 as differences of Recall@K to %s, in points.", b.rows[0].label),
-		Notes: []Markup{"In brackets: 95 % by Welch's t over seeds. Bold: zero is outside, which is so for one in twenty " +
-			"where nothing differs. " +
-			"The paper prints no standard deviations in this table, so its differences have no interval."},
+		Notes: []Markup{welchNote + " The paper prints no standard deviations in this table, so its differences have no " +
+			"interval."},
 		Provenance: b.provenance,
 	}
 	for _, r := range b.rows {
@@ -302,5 +296,6 @@ func (b *Batches) Gains() *Table {
 			add("the paper's, "+s.paper, fmt.Sprintf("R@%d", s.ks[0]), s.theirs[0])
 		}
 	}
+	t.MarkSignificant()
 	return t
 }

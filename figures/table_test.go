@@ -106,7 +106,10 @@ func TestGain(t *testing.T) {
 		{stats.Mean{Mean: 3, N: 3}, stats.Mean{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
 		{Missing, stats.Mean{Mean: 6, Std: 1, N: 3}, "–", false},
 	} {
-		if got := gain(c.a, c.b); Plain(strings.ReplaceAll(got.Text, "\u00a0", " ")) != c.want || got.Bold != c.bold {
+		table := Table{Rows: [][]Cell{{gain(c.a, c.b)}}}
+		table.MarkSignificant()
+		got := table.Rows[0][0]
+		if Plain(strings.ReplaceAll(got.Text, "\u00a0", " ")) != c.want || got.Bold != c.bold {
 			t.Errorf("%v − %v: %q %v, want %q", c.a, c.b, got.Text, got.Bold, c.want)
 		}
 	}

@@ -134,7 +134,7 @@ func TestGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, part := range map[string]string{"table2": "picture", "table3": "picture", "table4": "picture", "figure4": "",
-		"figure5": "", "table6": "curves"} {
+		"figure5": "", "table6": "curves", "ledger": ""} {
 		data, err := figures.Bytes(shipped(t, name, quick).Part(part), "svg")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

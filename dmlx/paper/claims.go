@@ -10,13 +10,29 @@ import (
 
 // auditClaims checks the paper's claims on its own numbers and on the available runs. It trains none.
 func auditClaims(ctx context.Context, q Request) (*Report, error) {
-	q.CachedOnly = true
-	paper, err := claims.PaperNumbers()
+	audited, r, err := audit(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	r.Parts = []Part{{"", claims.Table(audited, r.Provenance)}, {"summary", claims.Summary(audited, r.Provenance)},
+		{"contradicted", claims.Contradicted(audited)}}
+	for _, p := range claims.Parts {
+		t := claims.Table(audited, r.Provenance, p.Name)
+		t.Caption = p.Title
+		r.Parts = append(r.Parts, Part{p.Name, t})
+	}
+	return r, nil
+}
+
+// audit returns the claims with their findings, and a report of the runs that they are checked on.
+func audit(ctx context.Context, q Request) ([]claims.Audited, *Report, error) {
+	q.CachedOnly = true
+	paper, err := claims.PaperNumbers()
+	if err != nil {
+		return nil, nil, err
+	}
 	r := &Report{Title: "The paper's claims, audited"}
-	all := &Table{Preset: q.Preset.Name} // The cells of all tables, for the provenance.
+	all := &Table{Preset: q.Preset.String()} // The cells of all tables, for the provenance.
 	var facts []claims.Fact
 	labels := make(map[string]string)
 	take := func(t *Table) {
@@ -31,11 +47,11 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	for _, table := range []int{2, 3, 4, 6, 7, 8} {
 		s, err := ParseStudy(fmt.Sprintf("table%d", table))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		take(t)
 		for _, c := range t.Cells {
@@ -59,12 +75,12 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	}
 	t, err := Reproduce(ctx, q.Open, q.Store, Table5(), q.Preset, five.Options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	take(t)
 	entries, err := batchEntries(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i, e := range entries {
 		for k, s := range e.Recall {
@@ -74,22 +90,14 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	}
 	histograms, err := histogramFacts(ctx, q)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	runs, err := claims.RunNumbers(append(facts, histograms...), labels)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.Provenance = all.Provenance()
-	audited := claims.Audit(paper, runs)
-	r.Parts = []Part{{"", claims.Table(audited, r.Provenance)}, {"summary", claims.Summary(audited, r.Provenance)},
-		{"contradicted", claims.Contradicted(audited)}}
-	for _, p := range claims.Parts {
-		t := claims.Table(audited, r.Provenance, p.Name)
-		t.Caption = p.Title
-		r.Parts = append(r.Parts, Part{p.Name, t})
-	}
-	return r, nil
+	return claims.Audit(paper, runs), r, nil
 }
 
 // histogramFacts returns the shares of triplets that histograms have, in percent.

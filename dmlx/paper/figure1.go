@@ -29,6 +29,26 @@ const (
 // figure1 draws Figure 1 from a batch of drawn images and the network at the start of a run of the quick preset. It
 // needs no runs. It computes on the Go backend, so that the picture does not depend on the backend that trains.
 func figure1(ctx context.Context, _ Request) (*Report, error) {
+	step, err := figure1Step()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := figures.Framework(*step)
+	if err != nil {
+		return nil, err
+	}
+	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
+		"Go backend",
+		stepClasses, stepImages, stepData)
+	return &Report{Provenance: f.Provenance,
+		Parts: []Part{{Of: f}}}, nil
+}
+
+// figure1Step computes what Figure 1 shows.
+func figure1Step() (*figures.Step, error) {
 	b, err := backend.Go()
 	if err != nil {
 		return nil, err
@@ -50,22 +70,7 @@ func figure1(ctx context.Context, _ Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := n.Step(batch, loss)
-	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, err := figures.Framework(*step)
-	if err != nil {
-		return nil, err
-	}
-	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
-		"Go backend",
-		stepClasses, stepImages, stepData)
-	return &Report{Provenance: f.Provenance,
-		Parts: []Part{{Of: f}}}, nil
+	return n.Step(batch, loss)
 }
 
 // lossOf returns a loss of Table 1 whose gradient is an exact multiple of its rule's.

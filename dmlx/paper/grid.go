@@ -31,7 +31,7 @@ func gridStudy() Study {
 		Cells: func(p presets.Preset) []Cell {
 			var rules []string
 			for _, r := range dmlx.Rules() {
-				if p.Name != "smoke" || inSmokeGrid(r) {
+				if !p.Like("smoke") || inSmokeGrid(r) {
 					rules = append(rules, r.Name())
 				}
 			}
@@ -282,9 +282,9 @@ func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 			"other; those of the other seeds are neither."), r.Provenance)
 	add("ends", endTable, err)
 	choices, err := figures.GridChoices(chosen, append(chosenBy,
-		"Rank is by the first seed. Intervals: 95 % by the standard deviation over seeds, pooled over rules. "+
-			"Bold: behind the best beyond that. Ahead of it (negative) is possible: the best is so by the first seed, "+
-			"distances are by the others."), r.Provenance)
+		"Rank is by the first seed; rules with the same recall share their ranks. Intervals: 95 % by Welch's t over the "+
+			"other seeds. A rule can be ahead of the best (negative), since the best is so by the first seed. All is on the "+
+			"test classes that the choices were made by."), r.Provenance)
 	add("choices", choices, err)
 	return nil
 }
@@ -380,8 +380,7 @@ func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, 
 	c := g.Coverage()
 	if a.ErrorTerm == stats.SeedsError {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from "+
-			"seed to seed, over the %d rules with several; without the "+
-			"first seed where the others are enough, since it has chosen some of them.",
+			"seed to seed, over the %d rules with several.",
 			a.Runs, a.Cells, c.Rules, c.Several))
 	} else {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules, one each, so the error is the three-way "+
@@ -459,12 +458,9 @@ func gridGaps(g *fullgrid.Grid) []figures.GridGap {
 }
 
 func gridRule(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
-	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, Rank: g.Rank(rule), First: figures.Missing,
-		Others:     figures.Missing,
-		Replicated: g.Replicated(rule).Times(100), Behind: g.Behind(rule, best).Times(100)}
-	if rule == best {
-		out.Behind = stats.Point(math.NaN())
-	}
+	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, First: figures.Missing, Others: figures.Missing,
+		Behind: g.Behind(rule, best).Times(100)}
+	out.Rank, out.Last = g.Rank(rule)
 	if r := g.At(rule); r != nil {
 		out.First, out.Others = r.First.Times(100), r.Others.Times(100)
 	}

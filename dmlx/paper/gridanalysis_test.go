@@ -92,16 +92,30 @@ func TestGrids(t *testing.T) {
 	if n := len(g.Observations()); n != 206 {
 		t.Errorf("%d observations", n)
 	}
-	if freedom := g.Noise().Freedom; freedom != 24 {
+	if freedom := g.Noise().Freedom; freedom != 48 {
 		t.Errorf("noise with %d degrees of freedom", freedom)
 	}
 	ranked := g.Ranked()
+	rank := func(rule string) [2]int {
+		first, last := g.Rank(rule)
+		return [2]int{first, last}
+	}
+	shared := func(at int) [2]int { // The places of a rule with all that have the same recall.
+		first, last := at, at
+		for first > 0 && ranked[first-1].First.Mean == ranked[at].First.Mean {
+			first--
+		}
+		for last+1 < len(ranked) && ranked[last+1].First.Mean == ranked[at].First.Mean {
+			last++
+		}
+		return [2]int{first + 1, last + 1}
+	}
 	if len(ranked) != 158 || ranked[0].Direction != "cos-orth" || ranked[157].Direction != "euc" ||
-		g.Rank(ranked[7].Name) != 8 || g.Rank("cos/sig-ms/cir") != 0 {
+		rank(ranked[7].Name) != shared(7) || rank("cos/sig-ms/cir") != [2]int{} {
 		t.Errorf("%d ranked, from %s to %s", len(ranked), ranked[0].Name, ranked[157].Name)
 	}
 	if a, err := stats.Analyze(g.Observations(), g.Noise()); err != nil || a.ErrorTerm != stats.SeedsError ||
-		a.Error.DF != 24 || a.Effects[0].P > 1e-6 || a.Effects[0].DF != 3 {
+		a.Error.DF != 48 || a.Effects[0].P > 1e-6 || a.Effects[0].DF != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	table.Cells = append(table.Cells, table.Cells[0])
@@ -122,7 +136,7 @@ func TestEmptyGrid(t *testing.T) {
 		t.Errorf("%+v, %v, %v", c, best, worst)
 	}
 	sd := g.Noise().Std
-	if !math.IsNaN(sd) || !math.IsNaN(g.Reliability()) || !math.IsNaN(g.Replicated("cos/con/con").Value) ||
+	if !math.IsNaN(sd) || !math.IsNaN(g.Reliability()) || !math.IsNaN(g.Behind("cos/con/con", "euc/con/con").P) ||
 		g.Regress(10).N != 0 {
 		t.Error("there are numbers without runs")
 	}
@@ -192,28 +206,29 @@ func TestRegression(t *testing.T) {
 		t.Errorf("luck is reliable: %g", r)
 	}
 	best := g.Ranked()[0]
-	if e := g.Replicated(best.Name); !(e.Value < best.First.Mean) {
+	if e := g.At(best.Name).Others.Interval(); !(e.Value < best.First.Mean && e.Low < e.Value && e.Value < e.High) {
 		t.Errorf("%+v with other seeds, %g with the first", e, best.First.Mean)
 	}
-	real := theGrid(t, gridTable(t, "quick", []uint64{1, 2}, func(parts []string, seed uint64) float64 {
+	real := theGrid(t, gridTable(t, "quick", []uint64{1, 2, 3}, func(parts []string, seed uint64) float64 {
 		return sum(func(d, p, w int) float64 { return 0.4 + 0.1*float64(d) + 0.02*float64(p) })(parts, 1) +
-			0.03*float64(seed)
+			0.03*float64(min(seed, 2)) + 0.001*float64(seed/3)
 	}))
 	if r := real.Regress(10); r.N != 10 || math.Abs(r.Kept()-1) > 1e-9 ||
-		math.Abs(r.BestOthers-r.BestFirst-0.03) > 1e-9 {
+		math.Abs(r.BestOthers-r.BestFirst-0.0305) > 1e-9 {
 		t.Errorf("%+v keeps %g", r, r.Kept())
 	}
-	if got := real.Behind("euc/con/con", "cos/con/con"); math.Abs(got.Value-0.1) > 0.011 ||
+	if got := real.Behind("euc/con/con", "cos/con/con").Difference; math.Abs(got.Value-0.1) > 0.011 ||
 		!(got.Low < got.Value && got.Value < got.High) {
 		t.Errorf("%+v", got)
 	}
-	if got := real.Behind("cos/con/con", "cos/con/con"); got != (stats.Interval{}) {
+	if got := real.Behind("cos/con/con", "cos/con/con"); !math.IsNaN(got.P) {
 		t.Errorf("behind itself: %+v", got)
 	}
 }
 
-// That rules have other seeds because the first was extreme does not make the noise larger.
-func TestNoiseWithoutTheChoosingSeed(t *testing.T) {
+// The noise is that of all seeds, as in the analysis of variance. Rules that have other seeds because the first was
+// extreme make it larger, never smaller.
+func TestNoiseOfAllSeeds(t *testing.T) {
 	source := rand.New(rand.NewPCG(3, 4))
 	first := 0.0
 	g := theGrid(t, gridTable(t, "quick", []uint64{1, 2, 3}, func(_ []string, seed uint64) float64 {
@@ -226,10 +241,10 @@ func TestNoiseWithoutTheChoosingSeed(t *testing.T) {
 		return v
 	}))
 	n := g.Noise()
-	if bound := 3 * 0.02 / math.Sqrt(2*float64(n.Freedom)); n.Freedom < 30 || math.Abs(n.Std-0.02) > bound {
-		t.Errorf("noise %+v, want 0.02 ± %g", n, bound)
+	if bound := 3 * 0.02 / math.Sqrt(2*float64(n.Freedom)); n.Freedom < 60 || n.Std < 0.02-bound || n.Std > 0.04 {
+		t.Errorf("noise %+v, want 0.02 or more", n)
 	}
-	if a, err := stats.Analyze(g.Observations(), n); err != nil || a.Error.DF != n.Freedom ||
+	if a, err := stats.Analyze(g.Observations(), stats.Noise{}); err != nil || a.Error.DF != n.Freedom ||
 		math.Abs(a.Error.MS-n.Std*n.Std) > 1e-12 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -264,7 +279,7 @@ func TestOneAtATime(t *testing.T) {
 	if steps := diverging.Steps(); len(steps) != 3 || steps[1] != "cos-orth/sig/con" {
 		t.Error(steps)
 	}
-	half := theGrid(t, gridTable(t, "quick", []uint64{1, 2}, func(parts []string, seed uint64) float64 {
+	half := theGrid(t, gridTable(t, "quick", []uint64{1, 2, 3}, func(parts []string, seed uint64) float64 {
 		if parts[1] == "sig-ms" && seed == 2 {
 			return math.NaN()
 		}
@@ -301,8 +316,8 @@ func TestProfile(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	q, gaps := g.Gap("cos", "euc")
-	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Value-0.2) > 1e-9 ||
-		math.Abs(gaps[3].High-0.2-2.0096*0.001/2) > 1e-6 {
+	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Difference.Value-0.2) > 1e-9 ||
+		math.Abs(gaps[3].Difference.High-0.2-2.0096*0.001/2) > 1e-6 {
 		t.Errorf("%+v, %+v", q.Over, gaps)
 	}
 	if p, err := g.Profile(fullgrid.ByDirection, fullgrid.ByTriplet); err != nil ||

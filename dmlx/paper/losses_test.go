@@ -31,17 +31,17 @@ func TestExchangesOfAStudy(t *testing.T) {
 	if len(sets) != 2 || len(sets[0].Losses) != 1 || len(sets[0].Losses[0].Exchanged) != 2 {
 		t.Fatalf("%+v", sets)
 	}
-	// The pooled variance is 0.005 with two degrees of freedom, so the difference's 95 % are 4.302653·√0.005 to either
-	// side.
+	// Both variances are 0.005 and Welch's t has two degrees of freedom, so the difference's 95 % are
+	// 4.302653·√0.005 to either side.
 	l := sets[0].Losses[0]
-	if g := l.Exchanged[0].Gain; math.Abs(l.Published.Mean-55) > 1e-9 || math.Abs(g.Value-20) > 1e-9 ||
-		math.Abs(g.High-g.Value-430.2653*math.Sqrt(0.005)) > 1e-3 {
+	if g := l.Exchanged[0].Gain; math.Abs(l.Published.Mean-55) > 1e-9 || math.Abs(g.Difference.Value-20) > 1e-9 ||
+		math.Abs(g.Difference.High-g.Difference.Value-430.2653*math.Sqrt(0.005)) > 1e-3 {
 		t.Errorf("%+v", l)
 	}
-	if g := l.Exchanged[1].Gain; !math.IsNaN(g.Value) {
+	if g := l.Exchanged[1].Gain; !math.IsNaN(g.Difference.Value) {
 		t.Errorf("without runs %+v", g)
 	}
-	if g := sets[1].Losses[0].Exchanged[0].Gain; g.Value != -25 || !math.IsNaN(g.Low) {
+	if g := sets[1].Losses[0].Exchanged[0].Gain; g.Difference.Value != -25 || !math.IsNaN(g.Difference.Low) {
 		t.Errorf("of one seed %+v", g)
 	}
 	if notes := rateNotes(table); len(notes) != 3 || !strings.Contains(notes[1], "minishop: InfoNCE 0.25 (proxies 0.5)") {

@@ -224,17 +224,7 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 			return nil, err
 		}
 		for _, member := range []figures.Member{figures.PositiveMember, figures.NegativeMember} {
-			parallel, perpendicular, count := 0.0, 0.0, 0
-			for _, l := range lengths {
-				if l.Member != member || !distinct(l) {
-					continue
-				}
-				want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
-				parallel = max(parallel, math.Abs(l.Parallel-want))
-				// √(1−l²) has no digits left at |l| = 1, so lengths are compared by their squares.
-				perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
-				count++
-			}
+			parallel, perpendicular, count := projectionErrors(lengths, member)
 			t.Rows = append(t.Rows, []figures.Cell{figures.Text(figures.DirectionLabel(direction.Name)),
 				figures.Text(fmt.Sprintf("$%s$", member)),
 				figures.Text(fmt.Sprintf("%.1e", parallel)), figures.Text(fmt.Sprintf("%.1e", perpendicular)),
@@ -242,6 +232,22 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 		}
 	}
 	return t, nil
+}
+
+// projectionErrors returns the largest differences of the lengths at a member to the closed forms, along d_∥ and, of
+// the squares, along d_⊥, and the number of triplets.
+func projectionErrors(lengths []figures.Projected, member figures.Member) (parallel, perpendicular float64, count int) {
+	for _, l := range lengths {
+		if l.Member != member || !distinct(l) {
+			continue
+		}
+		want := figures.ParallelLength(l.Direction, l.Member, l.Sap, l.San, l.Spn)
+		parallel = max(parallel, math.Abs(l.Parallel-want))
+		// √(1−l²) has no digits left at |l| = 1, so lengths are compared by their squares.
+		perpendicular = max(perpendicular, math.Abs(l.Perpendicular*l.Perpendicular-(1-want*want)))
+		count++
+	}
+	return parallel, perpendicular, count
 }
 
 // distinct tells whether a triplet's members and projections are far enough apart to compare.

@@ -54,7 +54,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	// Shares of a run count once.
-	r.Provenance = (&Table{Preset: q.Preset.Name, Cells: []Cell{{Data: q.Preset.FineGrained},
+	r.Provenance = (&Table{Preset: q.Preset.String(), Cells: []Cell{{Data: q.Preset.FineGrained},
 		{Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
 	var rows []figures.Recommended
 	var notes []figures.Markup
@@ -81,18 +81,15 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 		"The first row of a data set is chosen and judged by the same runs: the best of many is too good by chance, and "+
 			"its interval does not know that. The second "+
 			"is judged by other seeds, but on the test classes that it was chosen by. The third saw nothing of the test "+
-			"classes.",
-		"Intervals: 95 % by the standard deviation over seeds, pooled over all rules and losses with several. Bold: zero "+
-			"is outside.")
+			"classes. In brackets: 95 % by Welch's t over seeds.")
 	table, err := figures.Recommendations("the paper's "+rule.Name(), rows, notes, r.Provenance)
 	r.Parts = []Part{{"", table}}
 	return r, err
 }
 
 func recommendationNotes(c *Recommendation) []figures.Markup {
-	out := []figures.Markup{fmt.Sprintf("%s: %d rules and losses, %d of them with several seeds; the standard "+
-		"deviation over seeds is %.1f points.", c.Data,
-		c.Candidates, c.Replicated, 100*c.Noise.Std)}
+	out := []figures.Markup{fmt.Sprintf("%s: %d rules and losses, %d of them with several seeds.", c.Data, c.Candidates,
+		c.Replicated)}
 	i := slices.IndexFunc(c.Selections, func(x Selection) bool { return x.Protocol == ByHeldOutClasses })
 	if i < 0 || c.Selections[i].Objective == "" {
 		return append(out, fmt.Sprintf("%s: no runs hold training classes out.", c.Data))
@@ -125,23 +122,21 @@ type Selection struct {
 	Protocol      Protocol
 	Objective     string // "" if there is nothing to choose from.
 	LR            float64
-	Candidates    int            // Of how many it is the best.
-	Judged        stats.Mean     // Recall@1 of the runs that it is judged by, a fraction,
-	Against       stats.Mean     // and of the reference, by all of its seeds that may judge in this way.
-	Difference    stats.Interval // Without an interval where it is the reference itself.
-	ChosenLR      float64        // The rate of the run that chose it.
-	ChosenByValue float64        // What it was chosen by.
+	Candidates    int        // Of how many it is the best.
+	Judged        stats.Mean // Recall@1 of the runs that it is judged by, a fraction,
+	Against       stats.Mean // and of the reference, by all of its seeds that may judge in this way.
+	Difference    stats.Test // Not tested where it is the reference itself.
+	ChosenLR      float64    // The rate of the run that chose it.
+	ChosenByValue float64    // What it was chosen by.
 }
 
 // Recommendation is what the runs on a data set recommend, against a reference.
 type Recommendation struct {
 	Data                   string
-	Reference              string  // An objective: the paper's best.
-	ReferenceLR            float64 // 0 if it has not been run.
-	Candidates, Replicated int     // Rules and losses with one seed and with several.
-	// By the other seeds than the first, which has chosen some of those that have several.
-	Noise      stats.Noise
-	Selections []Selection // By [Protocol].
+	Reference              string      // An objective: the paper's best.
+	ReferenceLR            float64     // 0 if it has not been run.
+	Candidates, Replicated int         // Rules and losses with one seed and with several.
+	Selections             []Selection // By [Protocol].
 }
 
 // Recommend chooses among the runs on a data set that have a preset's size, by three protocols; each rule and loss at
@@ -163,7 +158,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	var whole, without []*runs.Result // Runs with all training classes, and those that hold some out.
 	for _, r := range results {
 		switch {
-		case r.Spec.Data != data && r.Spec.Data != full || presets.Of(r.Spec) != preset.Name || r.Spec.Decay != 0:
+		case r.Spec.Data != data && r.Spec.Data != full || !preset.Has(r.Spec) || r.Spec.Decay != 0:
 		case r.Spec.HeldOut != 0:
 			without = append(without, r)
 		default:
@@ -180,14 +175,13 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		runs []*runs.Result
 	}
 	var candidates []candidate
-	var groups [][]*runs.Result
 	var paper []*runs.Result
 	for _, g := range runs.SameButSeed(whole) {
 		if runs.MeanOf(g, measure).Diverged > 0 {
 			continue
 		}
 		spec := g[0].Spec
-		candidates, groups = append(candidates, candidate{spec, g}), append(groups, with(g, others))
+		candidates = append(candidates, candidate{spec, g})
 		if len(g) > 1 {
 			out.Replicated++
 		}
@@ -195,18 +189,18 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 			paper, out.ReferenceLR = g, spec.LR
 		}
 	}
-	out.Candidates, out.Noise = len(candidates), runs.PooledNoise(groups, measure)
+	out.Candidates = len(candidates)
 	judge := func(c *Selection, results []*runs.Result, seeds func(uint64) bool) {
 		c.Judged, c.Against = runs.MeanOf(with(results, seeds), measure), runs.MeanOf(with(paper, seeds), measure)
-		c.Difference = out.Noise.Difference(c.Judged, c.Against)
+		c.Difference = stats.Welch(c.Judged, c.Against)
 		if c.Judged.N > 0 && len(paper) > 0 && results[0].Hash == paper[0].Hash {
-			c.Difference = stats.Point(0) // With itself.
+			c.Difference = stats.Untested(0) // With itself.
 		}
 	}
 	best := func(protocol Protocol, least int, by, judged func(uint64) bool) Selection {
 		c := Selection{Protocol: protocol, Judged: stats.Mean{Mean: math.NaN()}, Against: stats.Mean{Mean: math.NaN()},
 			ChosenByValue: math.Inf(-1)}
-		c.Difference = stats.Point(math.NaN())
+		c.Difference = stats.Untested(math.NaN())
 		for _, x := range candidates {
 			s := runs.MeanOf(with(x.runs, by), measure)
 			if s.N < least {
@@ -223,7 +217,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	out.Selections = []Selection{best(ByTestRecall, 2, all, all), best(ByOneSeed, 1, isFirst, others)}
 	held := Selection{Protocol: ByHeldOutClasses, Judged: stats.Mean{Mean: math.NaN()},
 		Against: stats.Mean{Mean: math.NaN()}, ChosenByValue: math.Inf(-1)}
-	held.Difference = stats.Point(math.NaN())
+	held.Difference = stats.Untested(math.NaN())
 	for _, g := range runs.SameButSeed(without) {
 		s := runs.MeanOf(g, func(r *runs.Result) float64 {
 			if v, measured := r.HeldOutRecall[1]; measured {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -27,34 +26,6 @@ func trainedRun(t *testing.T, rule string, seed uint64, recall float64) *runs.Re
 		t.Fatal(err)
 	}
 	return &runs.Result{Hash: spec.Hash(), Spec: spec, Measures: train.Measures{Recall: map[int]float64{1: recall}}}
-}
-
-func TestNoise(t *testing.T) {
-	t.Parallel()
-	run := func(recall float64) *runs.Result {
-		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: recall}}}
-	}
-	measure := func(r *runs.Result) float64 { return r.Recall[1] }
-	// Variances 0.02 and 0.01 with one and two degrees of freedom: (0.02 + 2·0.01)/3.
-	n := runs.PooledNoise([][]*runs.Result{{run(0.5), run(0.7)}, {run(0.5), run(0.6), run(0.7)}, {run(0.9)},
-		{{Measures: train.Measures{Diverged: "not finite"}}}}, measure)
-	if n.Freedom != 3 || math.Abs(n.Std-math.Sqrt(0.04/3)) > 1e-12 {
-		t.Errorf("%+v", n)
-	}
-	// t of 3 degrees of freedom at 97.5 % is 3.182446.
-	d := n.Difference(stats.Mean{Mean: 0.7, N: 2}, stats.Mean{Mean: 0.5, N: 4})
-	if half := 3.182446 * n.Std * math.Sqrt(0.75); math.Abs(d.Value-0.2) > 1e-12 ||
-		math.Abs(d.High-d.Value-half) > 1e-5 || math.Abs(d.Value-d.Low-half) > 1e-5 {
-		t.Errorf("%+v, want ± %g", d, half)
-	}
-	if d := n.Difference(stats.Mean{Mean: math.NaN()}, stats.Mean{Mean: 0.5, N: 4}); !math.IsNaN(d.Value) ||
-		!math.IsNaN(d.Low) {
-		t.Errorf("without runs %+v", d)
-	}
-	if d := runs.PooledNoise(nil, measure).Difference(stats.Mean{Mean: 0.5, N: 1},
-		stats.Mean{Mean: 0.25, N: 1}); d.Value != 0.25 || !math.IsNaN(d.Low) {
-		t.Errorf("without noise %+v", d)
-	}
 }
 
 func TestRecommend(t *testing.T) {
@@ -87,16 +58,16 @@ func TestRecommend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Candidates != 4 || got.Replicated != 3 || got.Noise.Freedom != 3 || got.ReferenceLR != 0.75 ||
+	if got.Candidates != 4 || got.Replicated != 3 || got.ReferenceLR != 0.75 ||
 		len(got.Selections) != 3 {
 		t.Errorf("%+v", got)
 	}
 	if c := got.Selections[ByTestRecall]; c.Objective != "loss norm-softmax" || c.Candidates != 3 ||
-		math.Abs(c.Difference.Value-0.04) > 1e-9 || c.Judged.N != 3 {
+		math.Abs(c.Difference.Difference.Value-0.04) > 1e-9 || c.Judged.N != 3 {
 		t.Errorf("by test recall %+v", c)
 	}
 	if c := got.Selections[ByOneSeed]; c.Objective != "cos/lin/con" || c.Candidates != 4 || c.Judged.N != 0 ||
-		!math.IsNaN(c.Difference.Value) || c.Against.N != 2 {
+		!math.IsNaN(c.Difference.Difference.Value) || c.Against.N != 2 {
 		t.Errorf("by one seed %+v", c)
 	}
 	if c := got.Selections[ByHeldOutClasses]; c.Objective != "cos/con/con" || c.ChosenLR != 0.6 || c.LR != 0.3 ||
@@ -107,10 +78,11 @@ func TestRecommend(t *testing.T) {
 	if got, err = Recommend(results, p, "minicar", "cos/con/con", 1); err != nil {
 		t.Fatal(err)
 	}
-	if d := got.Selections[ByHeldOutClasses].Difference; d.Value != 0 || !math.IsNaN(d.Low) || !math.IsNaN(d.High) {
+	if d := got.Selections[ByHeldOutClasses].Difference.Difference; d.Value != 0 || !math.IsNaN(d.Low) ||
+		!math.IsNaN(d.High) {
 		t.Errorf("with itself %+v", d)
 	}
-	if d := got.Selections[ByTestRecall].Difference; !(d.Low < d.Value && d.Value < d.High) {
+	if d := got.Selections[ByTestRecall].Difference.Difference; !(d.Low < d.Value && d.Value < d.High) {
 		t.Errorf("with another %+v", d)
 	}
 	if _, err := Recommend(results, p, "minishop", "cos-orth/lin-ms/cir", 1); err == nil ||

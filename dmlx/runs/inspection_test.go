@@ -196,21 +196,28 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("%d groups: %v", len(groups), groups)
 	}
 	recall := func(r *Result) float64 { return r.Recall[1] }
+	larger := runs("cos/con/con", 0.76, 0.78, 0.775)
+	for _, r := range larger {
+		r.Spec.ImagesPerClass++
+	}
+	paired := stats.Test{
+		Difference: stats.Interval{Value: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567},
+		T:          -4.142857142857143, Freedom: 2, P: 0.053620766910985496}
 	// By scipy 1.17.1: ttest_rel(a, b[:3]) and ttest_ind(a, b, equal_var=False), with their confidence intervals.
 	for name, v := range map[string]struct {
 		b    []*Result
 		want SeedTest
 	}{
-		"paired": {b[:3], SeedTest{Paired: true, A: 3, B: 3,
-			Difference: stats.Interval{Value: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567},
-			T:          -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
-		"Welch": {b, SeedTest{A: 3, B: 4,
+		"paired": {b[:3], SeedTest{Paired: true, A: 3, B: 3, Test: paired}},
+		"Welch": {b, SeedTest{A: 3, B: 4, Test: stats.Test{
 			Difference: stats.Interval{Value: 2.17/3 - 3.105/4, Low: -0.10599320236175257, High: 0.0001598690284191212},
-			T:          -3.3455823980638355, Freedom: 2.7459306561862356, P: 0.050350264091291244}},
+			T:          -3.3455823980638355, Freedom: 2.7459306561862356, P: 0.050350264091291244}}},
 		"diverged seed": {append(slices.Clone(b[:3]), runs("x", 0, 0, 0, math.Inf(1))[3]),
-			SeedTest{Paired: true, A: 3, B: 3, Diverged: 1,
-				Difference: stats.Interval{Value: 2.17/3 - 2.315/3, Low: -0.0985309485137438, High: 0.0018642818470770567},
-				T:          -4.142857142857143, Freedom: 2, P: 0.053620766910985496}},
+			SeedTest{Paired: true, A: 3, B: 3, Diverged: 1, Test: paired}},
+		// By scipy: ttest_ind(a, b[:3], equal_var=False). Other batches make seeds independent.
+		"other batches": {larger, SeedTest{A: 3, B: 3, Test: stats.Test{
+			Difference: stats.Interval{Value: 2.17/3 - 2.315/3, Low: -0.10212872732460318, High: 0.005462060657936495},
+			T:          -3.0739938520184413, Freedom: 2.6647603027754423, P: 0.06351735876450021}}},
 	} {
 		got, err := CompareSeeds(a, v.b, recall)
 		if err != nil {

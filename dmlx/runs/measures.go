@@ -36,16 +36,6 @@ func MeanRecall(runs []*Result, k int) stats.Mean {
 	})
 }
 
-// PooledNoise returns the standard deviation of a measure over seeds, pooled over groups of runs. The runs of a group
-// differ only in their seeds. Diverged runs are left out.
-func PooledNoise(groups [][]*Result, measure func(*Result) float64) stats.Noise {
-	var means []stats.Mean
-	for _, g := range groups {
-		means = append(means, MeanOf(g, measure))
-	}
-	return stats.PoolNoise(means)
-}
-
 // Provenance returns one line with the backends, the machines and the dates of results.
 func Provenance(results []*Result) string {
 	var backends, machines []string

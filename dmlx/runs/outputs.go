@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )

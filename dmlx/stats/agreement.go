@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -18,13 +17,13 @@ type RankAgreement struct {
 	// P is the probability that a random order agrees at least as well: one-sided, over all orders of up to 8 means and
 	// over random ones beyond.
 	P float64
-	// Low and High bound the middle 95 % of ρ when each mean varies by its standard error. They are NaN if a mean is of a
-	// single seed, since its noise is unknown.
+	// Low and High are the 95 % interval of the ρ of the population that the pairs are drawn from, by Bonett and Wright
+	// (Psychometrika 65, 2000). See [SpearmanInterval].
 	Low, High float64
 }
 
-// String formats the agreement: "ρ = 0.80 [0.40, 1.00], n = 4, p = 0.17", or without brackets if there is no
-// interval.
+// String formats the agreement: "ρ = 0.80 [−0.82, 1.00], n = 4, p = 0.17", or without brackets for fewer than four
+// pairs.
 func (a RankAgreement) String() string {
 	if math.IsNaN(a.Rho) {
 		return fmt.Sprintf("ρ undefined, n = %d", a.N)
@@ -74,31 +73,30 @@ func CompareRanks(a, b []Mean) (RankAgreement, error) {
 		out.P, out.Low, out.High = math.NaN(), math.NaN(), math.NaN()
 		return out, nil
 	}
-	source := rand.New(rand.NewPCG(1, 2))
-	out.P = permutationP(mx, my, out.Rho, source)
-	single := func(s Mean) bool { return s.N == 1 }
-	if slices.ContainsFunc(x, single) || slices.ContainsFunc(y, single) {
-		out.Low, out.High = math.NaN(), math.NaN() // Varying only the other means would make it too short.
-		return out, nil
-	}
-	noisy := func(list []Mean) []float64 {
-		moved := means(list)
-		for i, s := range list {
-			if s.N > 0 {
-				moved[i] += source.NormFloat64() * s.Std / math.Sqrt(float64(s.N))
-			}
-		}
-		return moved
-	}
-	var rhos []float64
-	for range 2000 {
-		if r := Spearman(noisy(x), noisy(y)); !math.IsNaN(r) {
-			rhos = append(rhos, r)
-		}
-	}
-	slices.Sort(rhos)
-	out.Low, out.High = stat.Quantile(0.025, stat.Empirical, rhos, nil), stat.Quantile(0.975, stat.Empirical, rhos, nil)
+	out.P = permutationP(mx, my, out.Rho, rand.New(rand.NewPCG(1, 2)))
+	out.Low, out.High = SpearmanInterval(out.Rho, out.N)
 	return out, nil
+}
+
+// SpearmanInterval returns the 95 % confidence interval of a rank correlation ρ of n pairs: that of Fisher's
+// z = artanh ρ with the variance (1 + ρ²/2)/(n−3) (Bonett and Wright, Psychometrika 65, 2000). The pairs are taken as
+// independent draws from a population, so the interval includes both the choice of the pairs and the noise of their
+// values. Simulated draws from normal distributions are covered by 94 to 97 % for n ≥ 12, and by more below. A perfect
+// order has no finite z: its interval reaches to itself, and its other end is that of the closest smaller ρ that n
+// ranks can have. Both ends are NaN for n < 4.
+func SpearmanInterval(rho float64, n int) (low, high float64) {
+	if n < 4 || math.IsNaN(rho) {
+		return math.NaN(), math.NaN()
+	}
+	if closest := 1 - 12/float64(n*(n*n-1)); math.Abs(rho) > closest { // Two neighbors exchanged.
+		low, high = SpearmanInterval(math.Copysign(closest, rho), n)
+		if rho > 0 {
+			return low, 1
+		}
+		return -1, high
+	}
+	z, half := math.Atanh(rho), 1.959963984540054*math.Sqrt((1+rho*rho/2)/float64(n-3))
+	return math.Tanh(z - half), math.Tanh(z + half)
 }
 
 // permutationP returns the share of all orders of y, or of many random ones, whose ρ with x is at least rho.

@@ -14,16 +14,20 @@ func ExampleMean() {
 	// Output: 71.0 ± 1.0 of 3 runs
 }
 
-// Two rules with three seeds each. The noise is pooled over both, so its 4 degrees of freedom give a shorter interval.
+// Two rules with three seeds each. The noise is pooled over both, so it has 4 degrees of freedom.
 func ExampleNoise() {
 	a, b := stats.MeanOf([]float64{70, 71, 72}), stats.MeanOf([]float64{74, 75, 76})
 	noise := stats.PoolNoise([]stats.Mean{a, b})
 	fmt.Printf("standard deviation %.1f with %d degrees of freedom\n", noise.Std, noise.Freedom)
-	d := noise.Difference(b, a)
-	fmt.Println("difference", d, "is not zero:", d.ExcludesZero())
-	// Output:
-	// standard deviation 1.0 with 4 degrees of freedom
-	// difference 4.0 [1.7, 6.3] is not zero: true
+	// Output: standard deviation 1.0 with 4 degrees of freedom
+}
+
+// Two rules with three seeds each, which draw other batches.
+func ExampleWelch() {
+	test := stats.Welch(stats.MeanOf([]float64{74, 75, 76}), stats.MeanOf([]float64{70, 71, 72}))
+	d := test.Difference
+	fmt.Printf("difference %.1f, from %.1f to %.1f, p = %.3f\n", d.Value, d.Low, d.High, test.P)
+	// Output: difference 4.0, from 1.7 to 6.3, p = 0.008
 }
 
 // A single run has no interval of its own. The noise of other runs gives it one.

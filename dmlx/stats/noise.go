@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Noise is the standard deviation of a measure between runs that differ only in their seed.
@@ -28,20 +26,12 @@ func PoolNoise(groups []Mean) Noise {
 
 // Around returns a value with its interval by Student's t. The variance of the value is factor times that of the
 // noise: 1/n for a mean of n runs. The interval is unknown if the noise has no degrees of freedom.
-func (n Noise) Around(value, factor float64) Interval {
-	e := Point(value)
-	if n.Freedom > 0 && !math.IsNaN(value) {
-		half := distuv.StudentsT{Sigma: 1, Nu: float64(n.Freedom)}.Quantile(0.975) * n.Std * math.Sqrt(factor)
-		e.Low, e.High = value-half, value+half
-	}
-	return e
-}
+func (n Noise) Around(value, factor float64) Interval { return n.Test(value, factor).Difference }
 
-// Difference returns the mean of a less that of b with its interval, as for independent runs. All is NaN if a or b
-// has no runs.
-func (n Noise) Difference(a, b Mean) Interval {
-	if a.N == 0 || b.N == 0 {
-		return Point(math.NaN())
+// Test tests a value against 0 by Student's t; see [Noise.Around].
+func (n Noise) Test(value, factor float64) Test {
+	if n.Freedom <= 0 {
+		return Untested(value)
 	}
-	return n.Around(a.Mean-b.Mean, 1/float64(a.N)+1/float64(b.N))
+	return student(value, factor*n.Std*n.Std, float64(n.Freedom))
 }

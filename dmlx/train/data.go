@@ -48,8 +48,8 @@ type Samples interface {
 
 // Augment says how the samples of a batch are augmented.
 type Augment struct {
-	Pad  int        // The largest shift of a random crop in pixels; see [Config].Pad.
-	Rand *rand.Rand // The only source of random numbers. Its state depends on the seed of the config and the step.
+	Augmentation            // That of the config.
+	Rand         *rand.Rand // The only source of random numbers. Its state depends on the seed of the config and the step.
 }
 
 // Images returns a data set of images as [Trainer.Train] reads it. Its samples are uint8 [Size, Size, 3], normalized to
@@ -99,13 +99,18 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 		}
 		return nil
 	}
-	moves := augment.moves(len(samples))
+	moves := augment.moves(len(samples), im.Size)
 	workers := min(runtime.GOMAXPROCS(0), 1+len(dst)>>20)
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {
 			for k := w; k < len(samples); k += workers {
-				im.Augmented(dst[k*one:(k+1)*one], samples[k], moves[k].dx, moves[k].dy, moves[k].flip)
+				to, m := dst[k*one:(k+1)*one], moves[k]
+				if augment.Crop == ResizedCrop {
+					im.ResizedCrop(to, samples[k], m.part, m.flip)
+				} else {
+					im.Augmented(to, samples[k], m.dx, m.dy, m.flip)
+				}
 			}
 		})
 	}
@@ -113,18 +118,25 @@ func (im images) Read(dst []byte, samples []int, augment *Augment) error {
 	return nil
 }
 
-// move is the augmentation of an image: the shift of the crop in pixels, and whether it is mirrored.
+// move is the augmentation of an image: the shift of the crop in pixels or the part that is cut out, and whether it is
+// mirrored.
 type move struct {
 	dx, dy int
+	part   datasets.Rectangle
 	flip   bool
 }
 
-// moves returns random shifts and mirroring for a number of images.
-func (a *Augment) moves(n int) []move {
+// moves returns random moves of a number of square images.
+func (a *Augment) moves(n, size int) []move {
 	out := make([]move, n)
 	for i := range out {
-		out[i].dx, out[i].dy = a.Rand.IntN(2*a.Pad+1)-a.Pad, a.Rand.IntN(2*a.Pad+1)-a.Pad
-		out[i].flip = a.Rand.IntN(2) == 1
+		switch a.Crop {
+		case PadCrop:
+			out[i].dx, out[i].dy = a.Rand.IntN(2*a.Pad+1)-a.Pad, a.Rand.IntN(2*a.Pad+1)-a.Pad
+		case ResizedCrop:
+			out[i].part = a.cut(a.Rand, size)
+		}
+		out[i].flip = a.Flip && a.Rand.IntN(2) == 1
 	}
 	return out
 }

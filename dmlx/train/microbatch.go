@@ -30,14 +30,14 @@ type microBatches struct {
 	embed      *model.Exec // Samples of a micro-batch, scale → embeddings before normalization.
 	gradient   *model.Exec // All embeddings, [batchInputs] → outcome, gradient at each micro-batch.
 	accumulate *model.Exec // Samples of a micro-batch, scale, its gradient; adds to the sums.
-	update     *model.Exec // Learning rate, outcome → outcome; updates weights, clears sums.
+	update     *model.Exec // Learning rate, outcome, [settings] → outcome; updates weights, clears sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
 	p, b, obj := &microBatches{size: e.key.memory.MicroBatch, mesh: e.mesh}, e.key.backend, e.objective
 	var errs [4]error
 	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, samples, affine *Node) *Node {
-		return e.key.embed(scope, samples, affine, backbone.Pass{Training: true})
+		return e.key.embed(scope, samples, affine, backbone.Pass{Training: true, Frozen: obj.options.frozen})
 	})
 	p.gradient, errs[1] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) []*Node {
 		n := slices.IndexFunc(in, func(x *Node) bool { return x.Rank() != 2 })
@@ -50,28 +50,36 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		gradients := Gradient(o.total, at...)
 		rest := ScalarZero(whole.Graph(), whole.DType())
 		if o.proxies != nil {
-			applySGD([]*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate}, gradients[1:])
+			obj.options.optimizer.update(scope.Store(), []*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate},
+				gradients[1:], batch.settings)
 			rest = squaredNorm(gradients[1:])
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
 	})
 	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, samples, affine, gradient *Node) *Node {
-		x := e.key.embed(scope, samples, affine, backbone.Pass{Training: true, Again: true})
-		variables := backbone.Trainable(scope.Store())
+		pass := backbone.Pass{Training: true, Again: true, Frozen: obj.options.frozen}
+		x := e.key.embed(scope, samples, affine, pass)
+		variables := obj.options.trainable(scope.Store())
 		for i, g := range Gradient(ReduceAllSum(Mul(x, gradient)), nodesOf(variables, x)...) {
 			sum := gradientSum(scope, variables[i])
 			sum.SetNodeValue(Add(sum.NodeValue(x), g))
 		}
 		return ScalarZero(x.Graph(), x.DType())
 	})
-	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, rate, outcome *Node) *Node {
-		variables := backbone.Trainable(scope.Store())
+	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) *Node {
+		rate, outcome := in[0], in[1]
+		var settings *Node
+		if obj.options.hasSettings() {
+			settings = in[2]
+		}
+		variables := obj.options.trainable(scope.Store())
 		sums := make([]*model.Variable, len(variables))
 		for i, v := range variables {
 			sums[i] = gradientSum(scope, v)
 		}
 		gradients := nodesOf(sums, rate)
-		applySGD(variables, nodesOf(variables, rate), slices.Repeat([]*Node{rate}, len(variables)), gradients)
+		rates := obj.options.rates(variables, rate, settings)
+		obj.options.optimizer.update(scope.Store(), variables, nodesOf(variables, rate), rates, gradients, settings)
 		for i, s := range sums {
 			s.SetNodeValue(ZerosLike(gradients[i]))
 		}
@@ -119,7 +127,11 @@ func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor
 			return nil, err
 		}
 	}
-	return p.mesh.Call1(p.update, v.rate, out[0])
+	end := []mesh.Value{v.rate, out[0]}
+	if obj.options.hasSettings() {
+		end = append(end, v.settings)
+	}
+	return p.mesh.Call1(p.update, end...)
 }
 
 func free(all []mesh.Value) {

@@ -90,7 +90,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 					}
 					nodes := nodesOf(variables, in[0])
 					gradients := Gradient(o.total, nodes...)
-					applySGD(variables, nodes, rates, gradients)
+					Optimizer{}.update(reference, variables, nodes, rates, gradients, nil)
 					return Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 				})
 				if err != nil {

@@ -38,6 +38,10 @@ type ownModel struct {
 	identity string
 	dim      int
 	paths    []string // Of its variables.
+	random   bool     // Whether a training pass draws random numbers.
+
+	// draw sets the initial values in place of the initializers of the variables, if it is not nil.
+	draw func(store *model.Store, seed uint64) error
 }
 
 // WithModel returns the config with a network of the user's own in place of a backbone, with random initial weights
@@ -51,12 +55,26 @@ func (c Config) WithModel(m Model) (Config, error) {
 		return c, fmt.Errorf("model %s: %w", m.Name, err)
 	}
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
-	c.Model, c.Dim, c.model = own.identity, own.dim, own
+	c.Model, c.Dim, c.model, c.Head = own.identity, own.dim, own, ""
 	return c, nil
 }
 
 // validateModel reports what is wrong with the network of a config.
 func (c Config) validateModel() error {
+	if c.Head != "" {
+		h, err := ParseHead(c.Head)
+		switch {
+		case err != nil:
+			return err
+		case c.Head != h.String():
+			return fmt.Errorf("head %q is not in canonical form: want %q", c.Head, h)
+		case c.Arch != "" || c.Model != "":
+			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
+		case c.Weights != Random:
+			return fmt.Errorf("weights %q: heads start from %s ones", c.Weights, Random)
+		}
+		return nil
+	}
 	if c.Model == "" {
 		_, err := backbone.ParseArch(c.Arch)
 		return err
@@ -66,14 +84,29 @@ func (c Config) validateModel() error {
 		return fmt.Errorf("the network is both the backbone %s and the model %s: want one of them", c.Arch, c.Model)
 	case c.model == nil || c.model.identity != c.Model:
 		return fmt.Errorf("the model %s is a function of the program that trained it: set it by Config.WithModel", c.Model)
+	case c.FreezeBN != "":
+		return fmt.Errorf("the model %s: only a backbone can freeze its batch normalization; use pass.Frozen in a model "+
+			"that always does", c.Model)
+	case c.HeadLR != 0 && !c.model.hasHead():
+		return fmt.Errorf("the model %s has no variables in the scope %s, which the learning rate of the last layer is for",
+			c.Model, strings.TrimSuffix(headScope, "/"))
 	case c.Dim != c.model.dim:
 		return fmt.Errorf("embedding dimension is %d, but that of the model %s is %d", c.Dim, c.Model, c.model.dim)
 	}
 	return nil
 }
 
+// hasHead tells whether the model has a last layer by its name.
+func (m *ownModel) hasHead() bool {
+	return slices.ContainsFunc(m.paths, func(path string) bool { return strings.HasPrefix(path, headScope) })
+}
+
 // fitsModel reports whether a data set has the samples that the model of the config embeds.
 func (c Config) fitsModel(data *Data) error {
+	if c.Head != "" {
+		_, err := c.withHeadFor(data)
+		return err
+	}
 	if c.model != nil && c.Model != "" && !slices.Equal(data.Train.Shape().Dimensions, c.model.Input) {
 		return fmt.Errorf("%s: samples have the shape %v, but the model %s takes %v", data.Name,
 			data.Train.Shape().Dimensions, c.Model, c.model.Input)
@@ -81,6 +114,10 @@ func (c Config) fitsModel(data *Data) error {
 	if c.Model == "" && !(data.Train.Shape().Rank() == 3 && data.Train.Shape().Dim(2) == 3) {
 		return fmt.Errorf("%s: samples have the shape %v, but the backbone %s embeds images, [size, size, 3]: use a model "+
 			"of your own (Config.WithModel)", data.Name, data.Train.Shape().Dimensions, c.Arch)
+	}
+	if shape := data.Train.Shape(); c.Augment != "" && c.Augment != noAugmentation && shape.Rank() != 3 {
+		return fmt.Errorf("%s: samples have the shape %v, but the augmentation %s is for images, [height, width, channels]",
+			data.Name, shape.Dimensions, c.Augment)
 	}
 	return nil
 }
@@ -131,13 +168,15 @@ func (m *ownModel) probe() (digest string, err error) {
 		outputs := []*Node{x}
 		for v := range store.IterVariables() {
 			if v.Name() == model.RNGStateVariableName {
+				m.random = v.ChangedInGraph(x.Graph())
 				continue
 			}
 			if v.DType() != dtypes.Float32 {
 				return fmt.Errorf("variable %s is %s: want float32", v.Path(), v.DType())
 			}
-			if strings.HasPrefix(v.Path(), "/proxies/") || strings.HasPrefix(v.Path(), "/sums/") {
-				return fmt.Errorf("variable %s: the scopes /proxies and /sums are the trainer's: use another one", v.Path())
+			if slices.ContainsFunc(ownScopes, func(s string) bool { return strings.HasPrefix(v.Path(), s+"/") }) {
+				return fmt.Errorf("variable %s: the scopes %s are the trainer's: use another one", v.Path(),
+					strings.Join(ownScopes, ", "))
 			}
 			m.paths = append(m.paths, v.Path())
 			if v.ChangedInGraph(x.Graph()) {
@@ -175,6 +214,9 @@ func (m *ownModel) probe() (digest string, err error) {
 	return DigestOf([]byte(text)), nil
 }
 
+// ownScopes are the scopes of variables that are no weights of a network.
+var ownScopes = []string{"/proxies", "/sums", optimizerScope, bankScope}
+
 // probeBatch is the number of samples of the graph that identifies a model.
 const probeBatch = 4
 
@@ -205,6 +247,9 @@ func (m *ownModel) embed(scope *model.Scope, x *Node, pass backbone.Pass) *Node 
 // initialize creates the variables of the model, if the store lacks them, and sets their initial values.
 func (m *ownModel) initialize(store *model.Store, seed uint64) (err error) {
 	defer errs.Catch(&err)
+	if m.draw != nil {
+		return m.draw(store, seed)
+	}
 	fresh := model.NewStore()
 	defer fresh.Finalize()
 	fresh.SetParam("/"+model.ParamInitialSeed, int64(seed))
@@ -248,7 +293,11 @@ func (m *ownModel) encode(store *model.Store, metadata map[string]string) ([]byt
 	for k, v := range metadata {
 		all[k] = v
 	}
-	return backbone.EncodeVariables(store, m.paths, all)
+	paths := m.paths
+	if p := backbone.Proxies(store); p != nil {
+		paths = append(slices.Clone(paths), p.Path())
+	}
+	return backbone.EncodeVariables(store, paths, all)
 }
 
 func (m *ownModel) decode(raw []byte, store *model.Store, proxies int) error {

@@ -18,14 +18,17 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
-// WithRule returns the config with a rule, built in or custom, and without a loss.
+// WithRule returns the config with a rule, built in or custom, and without a loss. It keeps the miner of a rule and
+// removes that of a loss.
 func (c Config) WithRule(r dmlx.Rule) (Config, error) {
 	id, err := dissect.IdentityOf(r)
 	if err != nil {
 		return c, err
 	}
+	if c.Loss != "" {
+		c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
+	}
 	c.Rule, c.rule, c.loss = id, &r, nil
-	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
 	return c, nil
 }
 
@@ -117,12 +120,12 @@ func (c Config) lossFunc() (of dmlx.LossFunc, perClass int, err error) {
 }
 
 // withLoss returns the config, whose loss is set, with a miner and without a rule.
-func (c Config) withLoss(perClass int, miner string) (Config, error) {
+func (c Config) withLoss(perClass int, miner string) (_ Config, err error) {
 	if miner == "all" {
 		miner = "" // A loss without a miner takes all pairs or triplets.
 	}
 	if miner != "" {
-		if _, err := miners.Parse(miner); err != nil {
+		if miner, err = miners.Canonical(miner); err != nil {
 			return c, err
 		}
 		if perClass > 0 {
@@ -138,6 +141,42 @@ func (c Config) withLoss(perClass int, miner string) (Config, error) {
 	return c, nil
 }
 
+// WithMiner returns the config with another miner of its rule's triplets, or of its loss's pairs or triplets, under its
+// canonical name. "" stands for easy-positive with a rule, the paper's easy positives and hard negatives, and for all
+// with a loss.
+func (c Config) WithMiner(miner string) (Config, error) {
+	if c.Loss != "" {
+		_, perClass, err := c.lossFunc()
+		if err != nil {
+			return c, err
+		}
+		exchange, proxyLR := c.Exchange, c.ProxyLR
+		c, err = c.withLoss(perClass, miner)
+		c.Exchange, c.ProxyLR = exchange, proxyLR
+		return c, err
+	}
+	if miner != "" {
+		m, err := miners.Parse(miner)
+		if err != nil {
+			return c, err
+		}
+		if err := miners.CheckTriplets(m); err != nil {
+			return c, fmt.Errorf("miner %s: %w", miner, err)
+		}
+		if miner, err = miners.Canonical(miner); err != nil {
+			return c, err
+		}
+	}
+	if miner == ruleMiner {
+		miner = ""
+	}
+	c.Miner = miner
+	return c, nil
+}
+
+// ruleMiner is the name of the miner that a rule has by default. Batches mine by it themselves, see [dmlx.NewBatch].
+const ruleMiner = "easy-positive"
+
 // WithExchange returns the config with parts of its loss replaced, in the syntax of [dmlx.ParseExchange]; "" replaces
 // none.
 func (c Config) WithExchange(parts string) (Config, error) {
@@ -149,13 +188,13 @@ func (c Config) WithExchange(parts string) (Config, error) {
 	return c, nil
 }
 
-// Objective returns in one line what is trained: the rule, or "loss " and the loss with its miner and its exchanged
-// parts, if any: "loss ms, miner ms, pair=lin-ms".
+// Objective returns in one line what is trained: the rule, or "loss " and the loss, with the miner and the exchanged
+// parts, if any: "cos/con/con", "cos/lin/cir, miner hard", "loss ms, miner ms, pair=lin-ms".
 func (c Config) Objective() string {
-	if c.Loss == "" {
-		return c.Rule
+	text := c.Rule
+	if c.Loss != "" {
+		text = "loss " + c.Loss
 	}
-	text := "loss " + c.Loss
 	if c.Miner != "" {
 		text += ", miner " + c.Miner
 	}
@@ -168,11 +207,17 @@ func (c Config) Objective() string {
 // validateObjective reports what is wrong with the rule or loss.
 func (c Config) validateObjective() error {
 	if c.Loss == "" {
-		if c.Miner != "" || c.Exchange != "" || c.ProxyLR != 0 {
-			return fmt.Errorf("the objective is the rule %q: Miner, Exchange and ProxyLR must be empty, they belong to a loss",
-				c.Rule)
+		if c.Exchange != "" || c.ProxyLR != 0 {
+			return fmt.Errorf("the objective is the rule %q: Exchange and ProxyLR must be empty, they belong to a loss", c.Rule)
 		}
-		_, err := c.ParsedRule()
+		same, err := c.WithMiner(c.Miner)
+		if err != nil {
+			return err
+		}
+		if same.Miner != c.Miner {
+			return fmt.Errorf("miner %q of a rule is not in canonical form: want %q", c.Miner, same.Miner)
+		}
+		_, err = c.ParsedRule()
 		return err
 	}
 	if c.Rule != "" {
@@ -216,13 +261,19 @@ type objective struct {
 	proxies  int           // Proxies of all classes.
 	noise    bool          // Whether the miner samples at random.
 	exchange dmlx.Exchange
+	options  stepOptions
 }
 
 // newObjective parses the objective of a config for a number of training classes.
 func newObjective(s Config, classes int) (obj objective, err error) {
-	if s.Loss == "" {
-		obj.rule, err = s.ParsedRule()
+	if obj.options, err = s.stepOptions(); err != nil {
 		return obj, err
+	}
+	if s.Loss == "" {
+		if obj.rule, err = s.ParsedRule(); err != nil {
+			return obj, err
+		}
+		return obj, obj.parseMiner(s)
 	}
 	if obj.loss, obj.perClass, err = s.lossFunc(); err != nil {
 		return obj, err
@@ -232,26 +283,44 @@ func newObjective(s Config, classes int) (obj objective, err error) {
 		return obj, err
 	}
 	obj.exchange.PerAnchor = max(s.ImagesPerClass, obj.perClass) // The most positives of an anchor, images or proxies.
-	if s.Miner == "" {
-		return obj, nil
+	return obj, obj.parseMiner(s)
+}
+
+// parseMiner sets the miner of a config, if it has one.
+func (obj *objective) parseMiner(c Config) (err error) {
+	if c.Miner == "" {
+		return nil
 	}
-	if obj.miner, err = miners.Parse(s.Miner); err != nil {
-		return obj, err
+	if obj.miner, err = miners.Parse(c.Miner); err != nil {
+		return err
 	}
 	switch m := obj.miner.(type) {
 	case miners.DistanceWeighted:
 		obj.noise = true
+		if c.Loss == "" { // A rule gathers the vectors of each triplet, also of those that are not valid.
+			m.PerAnchor = c.ImagesPerClass - 1
+			obj.miner = m
+		}
 	case miners.SemiHardNegatives:
-		m.PerAnchor = s.ImagesPerClass - 1 // The most positives of an anchor.
+		m.PerAnchor = c.ImagesPerClass - 1 // The most positives of an anchor.
 		obj.miner = m
 	}
-	return obj, nil
+	return nil
+}
+
+// minerWith returns the miner, which draws from noise if it samples.
+func (obj objective) minerWith(noise *Node) miners.Miner {
+	if m, is := obj.miner.(miners.DistanceWeighted); is {
+		m.Noise = noise
+		return m
+	}
+	return obj.miner
 }
 
 // surgery returns the normalized embeddings f, and the proxies p or nil, as nodes whose gradient is that of the loss.
-// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), [B, B], is for a
-// miner that samples.
-func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
+// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), of the shape of S,
+// is for a miner that samples. bank is nil without one.
+func (obj objective) surgery(x, labels, proxies, noise *Node, bank *dmlx.Bank) (f, p *Node) {
 	var classes *Node
 	if proxies != nil {
 		rows := make([]int32, obj.proxies)
@@ -261,15 +330,14 @@ func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 		classes = Const(x.Graph(), rows)
 	}
 	loss := obj.loss
-	switch m := obj.miner.(type) {
-	case nil:
-	case miners.DistanceWeighted:
-		m.Noise = noise
-		loss = miners.With(m, loss)
-	default:
+	if m := obj.minerWith(noise); m != nil {
 		loss = miners.With(m, loss)
 	}
-	c := dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, proxies, classes), loss)
+	batch := dmlx.NewLossBatch(x, labels, proxies, classes)
+	if bank != nil {
+		batch = dmlx.NewLossBatchWith(x, labels, bank)
+	}
+	c := dmlx.ComposeLoss(batch, loss)
 	if obj.exchange.String() != "" {
 		c = c.Exchange(obj.exchange)
 	}
@@ -312,10 +380,10 @@ func initialProxies(n, dim int, seed uint64) []float32 {
 	return out
 }
 
-// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [size, size].
-func minerNoise(size, step int, seed uint64) *tensors.Tensor {
+// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
+func minerNoise(rows, columns, step int, seed uint64) *tensors.Tensor {
 	rng := stream(seed, streamMiner, uint64(step))
-	return tensors.FromFlatDataAndDimensions(uniform(rng, size*size), size, size)
+	return tensors.FromFlatDataAndDimensions(uniform(rng, rows*columns), rows, columns)
 }
 
 func uniform(rng *rand.Rand, n int) []float32 {

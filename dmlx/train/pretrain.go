@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -83,28 +84,17 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 		return nil, err
 	}
 	variables := backbone.Trainable(weights)
-	velocities := make([]*model.Variable, len(variables))
-	for i, v := range variables {
-		velocities[i] = weights.VariableWithValue("/velocity"+v.Path(), tensors.FromShape(v.Shape())).SetTrainable(false)
-	}
+	optimizer := Optimizer{Momentum: pretrainMomentum, Nesterov: true, WeightDecay: pretrainDecay}
 	graph := func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
-		g := pixels.Graph()
 		logits := arch.Embed(scope, scaled(pixels, colors), classes, backbone.Pass{Training: true})
 		logProbabilities := LogSoftmax(logits, -1)
 		target := OneHot(labels, classes, dtypes.Float32)
 		right := ReduceSum(Mul(target, logProbabilities), -1)
 		loss := Neg(ReduceAllMean(Add(MulScalar(right, 1-pretrainSmoothing),
 			MulScalar(ReduceMean(logProbabilities, -1), pretrainSmoothing))))
-		nodes := make([]*Node, len(variables))
-		for i, v := range variables {
-			nodes[i] = v.NodeValue(g)
-		}
-		for i, gradient := range Gradient(loss, nodes...) {
-			gradient = Add(gradient, MulScalar(nodes[i], pretrainDecay))
-			velocity := Add(MulScalar(velocities[i].NodeValue(g), pretrainMomentum), gradient)
-			velocities[i].SetNodeValue(velocity)
-			variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, Add(gradient, MulScalar(velocity, pretrainMomentum)))))
-		}
+		nodes := nodesOf(variables, loss)
+		rates := slices.Repeat([]*Node{rate}, len(nodes))
+		optimizer.update(weights, variables, nodes, rates, Gradient(loss, nodes...), nil)
 		wrong := ReduceAllMean(ConvertDType(NotEqual(ArgMax(logits, -1, dtypes.Int32), labels), dtypes.Float32))
 		return Stack([]*Node{wrong, loss}, 0)
 	}
@@ -114,7 +104,7 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	}
 	defer step.Finalize()
 
-	order := &sampler{seed: o.Seed, pad: pretrainPad}
+	order := &sampler{seed: o.Seed, augmentation: Augmentation{Crop: PadCrop, Pad: pretrainPad, Flip: true}}
 	out := &PretrainResult{}
 	colors := Images(set).affine()
 	steps := o.Epochs * perEpoch

@@ -15,7 +15,7 @@ type sampler struct {
 	classes            [][]int // Image indices of each class.
 	perBatch, perClass int
 	imagesPerPass      int // Images in one pass over all classes: N for each, or all of a smaller class.
-	pad                int // The largest shift of the random crop in pixels.
+	augmentation       Augmentation
 }
 
 // sampler returns the sampler of a config for a data set without some classes.
@@ -24,7 +24,8 @@ func (c Config) sampler(data *Data, without map[int64]bool) (*sampler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", data.Name, err)
 	}
-	return s, nil
+	s.augmentation, err = c.augmentation()
+	return s, err
 }
 
 // newSampler returns a sampler of the images whose labels are not in without. It fails if they do not suffice for a
@@ -46,7 +47,8 @@ func newSampler(labels []int64, without map[int64]bool, perBatch, perClass, pad 
 		return nil, fmt.Errorf("a batch of %d classes needs as many training classes, there are %d: "+
 			"use fewer classes per batch", perBatch, len(order))
 	}
-	s := &sampler{seed: seed, pad: pad, perBatch: perBatch, perClass: perClass}
+	s := &sampler{seed: seed, perBatch: perBatch, perClass: perClass}
+	s.augmentation = Augmentation{Crop: PadCrop, Pad: pad, Flip: true}
 	most := 0
 	for _, l := range order {
 		s.classes = append(s.classes, byLabel[l])
@@ -108,7 +110,7 @@ func (s *sampler) batch(step int) []int {
 
 // augment returns the augmentation of the images of a step.
 func (s *sampler) augment(step int) *Augment {
-	return &Augment{Pad: s.pad, Rand: stream(s.seed, streamAugment, uint64(step))}
+	return &Augment{Augmentation: s.augmentation, Rand: stream(s.seed, streamAugment, uint64(step))}
 }
 
 // batch is the input of one step: samples, [B, Shape...], and their labels, [B].

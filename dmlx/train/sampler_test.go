@@ -50,7 +50,7 @@ func TestSampler(t *testing.T) {
 			classes[labels[d]]++
 			images[d] = true
 		}
-		for _, d := range s.augment(step).moves(12) {
+		for _, d := range s.augment(step).moves(12, 16) {
 			if d.dx < -2 || d.dx > 2 || d.dy < -2 || d.dy > 2 {
 				t.Fatalf("moved by %d, %d", d.dx, d.dy)
 			}
@@ -68,7 +68,7 @@ func TestSampler(t *testing.T) {
 	}
 	for step := range 100 {
 		if !slices.Equal(s.batch(step), other.batch(step)) ||
-			!slices.Equal(s.augment(step).moves(12), other.augment(step).moves(12)) {
+			!slices.Equal(s.augment(step).moves(12, 16), other.augment(step).moves(12, 16)) {
 			t.Fatalf("step %d is not the same again", step)
 		}
 	}

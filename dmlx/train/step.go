@@ -2,6 +2,7 @@ package train
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -16,11 +17,11 @@ import (
 
 // stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
 // and shift of the images as [Data.affine] returns them, and the learning rate, a scalar. A loss with proxies also
-// takes their learning rate, and a miner that samples takes noise [B, B]. All but the images are replicated. The caller
-// keeps the tensors.
+// takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of the
+// step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
 type stepValues struct {
-	images                                 []mesh.Value
-	labels, affine, rate, proxyRate, noise mesh.Value
+	images                                           []mesh.Value
+	labels, affine, rate, proxyRate, noise, settings mesh.Value
 }
 
 // batchValues returns the values of [batchInputs], in their order.
@@ -31,6 +32,9 @@ func (v stepValues) batchValues(obj objective) []mesh.Value {
 	}
 	if obj.noise {
 		in = append(in, v.noise)
+	}
+	if obj.options.hasSettings() {
+		in = append(in, v.settings)
 	}
 	return in
 }
@@ -72,7 +76,10 @@ func batchShape(n int, sample shapes.Shape) shapes.Shape {
 }
 
 // batchInputs are the inputs of a step that belong to the whole batch, not to a micro-batch.
-type batchInputs struct{ labels, proxyRate, noise *Node }
+type batchInputs struct {
+	labels, proxyRate, noise, settings *Node
+	lane                               string // The path of the scope of the variables; "" for the root.
+}
 
 func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 	b.labels, in = in[0], in[1:]
@@ -80,7 +87,10 @@ func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 		b.proxyRate, in = in[0], in[1:]
 	}
 	if obj.noise {
-		b.noise = in[0]
+		b.noise, in = in[0], in[1:]
+	}
+	if obj.options.hasSettings() {
+		b.settings = in[0]
 	}
 	return b
 }
@@ -94,16 +104,19 @@ type stepInputs struct {
 // stepGraph builds the graph of a step. It returns the normalized embeddings of the batch before the update, [B,
 // dim], and the outcome that [compiledStep.run] describes.
 func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (embeddings, outcome *Node) {
-	raw := key.embed(scope, in.samples, in.affine, backbone.Pass{Training: true})
+	raw := key.embed(scope, in.samples, in.affine, backbone.Pass{Training: true, Frozen: obj.options.frozen})
 	o := newLossGraph(scope.Store(), obj, raw, in.batchInputs)
-	variables := backbone.Trainable(scope.Store())
-	rates := slices.Repeat([]*Node{in.rate}, len(variables))
+	variables := obj.options.trainable(scope.Store())
+	variables = slices.DeleteFunc(variables, func(v *model.Variable) bool {
+		return !strings.HasPrefix(v.Path(), in.lane+"/")
+	})
+	rates := obj.options.rates(variables, in.rate, in.settings)
 	if o.proxies != nil {
 		variables, rates = append(variables, o.proxies), append(rates, in.proxyRate)
 	}
 	nodes := nodesOf(variables, raw)
 	gradients := Gradient(o.total, nodes...)
-	applySGD(variables, nodes, rates, gradients)
+	obj.options.optimizer.update(scope.Store(), variables, nodes, rates, gradients, in.settings)
 	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 }
 
@@ -128,23 +141,35 @@ type lossGraph struct {
 	proxies    *model.Variable // nil without proxies.
 }
 
+// proxiesPath is the path of the proxies in their scope; see [backbone.Proxies].
+const proxiesPath = "/proxies/weight"
+
 // newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
 func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
 	var batch *dmlx.Batch
+	bank := obj.options.dmlxBank(store, x, in.settings)
 	if obj.loss == nil {
-		f, parts := dmlx.Surgery(x, in.labels, obj.rule)
+		selection := dmlx.Selection{Bank: bank}
+		if m := obj.minerWith(in.noise); m != nil {
+			selection.Mine = m.Mine
+		}
+		f, parts := selection.Surgery(x, in.labels, obj.rule)
 		o.embeddings, batch, o.total = f, parts.Batch, ReduceAllSum(f)
+		if bank != nil || selection.Mine != nil {
+			batch = dmlx.NewBatch(f, in.labels, dmlx.Options{SkipDuplicates: obj.rule.Options.SkipDuplicates})
+		}
 	} else {
 		var proxies *Node
-		if o.proxies = backbone.Proxies(store); o.proxies != nil {
+		if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
 			proxies = o.proxies.NodeValue(x)
 		}
-		f, p := obj.surgery(x, in.labels, proxies, in.noise)
+		f, p := obj.surgery(x, in.labels, proxies, in.noise, bank)
 		o.embeddings, batch, o.total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
 		if p != nil {
 			o.total = Add(o.total, ReduceAllSum(p))
 		}
 	}
+	obj.options.enqueue(store, o.embeddings, in.labels, in.settings)
 	o.outcome = []*Node{batch.Sap, batch.San, ConvertDType(batch.Triplets.Valid, dtypes.Float32)}
 	return o
 }
@@ -156,14 +181,6 @@ func nodesOf(variables []*model.Variable, in *Node) []*Node {
 		nodes[i] = v.NodeValue(in)
 	}
 	return nodes
-}
-
-// applySGD subtracts rate × gradient from each variable. The rates are one per variable, since proxies have their
-// own.
-func applySGD(variables []*model.Variable, nodes, rates, gradients []*Node) {
-	for i, v := range variables {
-		v.SetNodeValue(Sub(nodes[i], Mul(rates[i], gradients[i])))
-	}
 }
 
 // squaredNorm returns the sum of the squares of all gradients, a scalar.

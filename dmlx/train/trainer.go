@@ -69,10 +69,13 @@ type stepKey struct {
 	model   string // The identity of a model of the user's own, in place of arch.
 	dim     int
 	rule    string // The identity of the rule; empty for evaluation and for a loss.
-	loss    string // The loss as [Config.Objective] names it.
+	loss    string // The loss, or a rule with a miner, as [Config.Objective] names it.
 	proxies int    // The number of proxies of the loss.
-	images  int    // Images per class in a batch, which miners of a loss depend on.
+	images  int    // Images per class in a batch, which miners depend on.
 	memory  Memory
+	options Options // As [Options.key] returns them.
+
+	bankRows int
 
 	own *ownModel // The model. Models with equal identities are equal.
 }
@@ -130,9 +133,9 @@ func (s *compiledStep) free() {
 
 // network returns the part of a key that belongs to the network of a config.
 func (c Config) network() stepKey {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, model: c.Model}
-	if c.Model != "" {
-		key.own = c.model
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	if c.Model != "" || c.Head != "" {
+		key.own, key.model = c.model, c.model.identity
 	}
 	return key
 }
@@ -175,10 +178,11 @@ func (s *compiledStep) decode(raw []byte, proxies int) error {
 // trainingStep returns a compiled step of training; see [compiledStep.run].
 func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 	key := c.network()
-	key.rule, key.memory = c.Rule, c.Memory
-	if obj.loss != nil {
+	key.rule, key.memory, key.options = c.Rule, c.Memory, c.Options.key()
+	if obj.loss != nil || obj.miner != nil {
 		key.loss, key.proxies, key.images = c.Objective(), obj.proxies, c.ImagesPerClass
 	}
+	key.bankRows = obj.options.bankRows
 	return t.compiled(key, func(s *compiledStep) (err error) {
 		s.objective = obj
 		if key.memory.MicroBatch > 0 {

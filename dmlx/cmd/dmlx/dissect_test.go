@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 func TestDissect(t *testing.T) {

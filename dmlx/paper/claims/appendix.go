@@ -23,16 +23,12 @@ func appendixClaims() []Claim {
 		{"appendix", "App. A", "Appendix … shows more raw data with various learning rates",
 			"Tables 2 to 4: how many numbers are there at their learning rates, and are the best over them.",
 			ofPaper("Here Tables 2 to 4 have fixed rates, not the best of a sweep.", rawData)},
-		{"appendix", "App. A",
-			"Appendix … shows more raw data with various learning rates [the same runs in several tables]",
-			"Settings that stand in several of Tables 2 to 4 and 6 to 8: same mean and deviation.",
-			ofPaper("A run is made once here and stands in all tables.", sharedCells)},
 		{"appendix", "App. B", "Given a negative pair, when its relative-similarity term $m_-^{sig}>1$, this indicates " +
 			"the selected negative example is relatively closer to anchor …",
 			`$m_-^{sig}=\mathrm{exp}(-\beta(S_{an}-R_{an}))$ for a selected negative that is nearer than another.`,
 			byFormula(func() Finding {
 				m := math.Exp(-beta * (0.6 - 0.5))
-				return Finding{truth(m > 1), fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, `+
+				return Finding{printed(m > 1), fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, `+
 					`since $m_-<1$ makes the denominator smaller; the inequality is the wrong way round.`, m)}
 			})},
 		{"appendix", "App. B", relativeLess, `The largest $m_-^{sig}$ where the selected negative is the hardest.`,
@@ -59,7 +55,8 @@ func appendixClaims() []Claim {
 				})
 				return Finding{truth(least >= 1-rounding), fmt.Sprintf("It is %.2f.", least)}
 			})},
-		{"appendix", "App. C", instability, `By what factor $P_-$ grows at $S_{an}=1$ from $\Delta S=0$ to the other.`,
+		{"appendix", "App. C, Fig. 6", instability,
+			`By what factor $P_-$ grows at $S_{an}=1$ from $\Delta S=0$ to the other.`,
 			byFormula(func() Finding {
 				delta := figureIn(instability, "and $")
 				sig := func(d float64) float64 { return 1 / (math.Exp(-beta*d) + math.Exp(-beta*(1-lambda))) }
@@ -166,15 +163,12 @@ func appendixClaims() []Claim {
 			`Whether $l_{\perp neg}^{cos}=\sqrt{1-S_{an}^2}$, printed two lines below, follows.`,
 			byFormula(func() Finding {
 				const sap, san = 0.9, 0.5 // Any two.
-				said, printed := math.Sqrt(1-sap*sap), math.Sqrt(1-san*san)
-				return Finding{truth(math.Abs(said-printed) < rounding), fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would be "+
-					"%.2f and not %.2f: a slip of the pen for $S_{an}$.", sap, san, said, printed)}
+				said, follows := math.Sqrt(1-sap*sap), math.Sqrt(1-san*san)
+				return Finding{printed(math.Abs(said-follows) < rounding), fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would "+
+					"be %.2f and not %.2f: $S_{ap}$ stands for $S_{an}$.", sap, san, said, follows)}
 			})},
 	}
 }
-
-// componentKey is a setting of the component tables.
-type componentKey struct{ data, rule string }
 
 // rawData compares Tables 2 to 4 with the sweeps from which they are taken.
 func rawData(n *Numbers) Finding {
@@ -218,55 +212,4 @@ func rawData(n *Numbers) Finding {
 		f.Verdict = Fails
 	}
 	return f
-}
-
-// sharedCells finds settings whose numbers differ between tables.
-func sharedCells(n *Numbers) Finding {
-	byKey := make(map[componentKey][]Fact)
-	var keys []componentKey
-	for _, f := range n.order {
-		if f.Table == 5 {
-			continue
-		}
-		k := componentKey{f.Data, f.Rule}
-		if byKey[k] == nil {
-			keys = append(keys, k)
-		}
-		byKey[k] = append(byKey[k], f)
-	}
-	settings, wrong := 0, []string{}
-	for _, k := range keys {
-		// At each rate, and without one: the number of the main tables.
-		byRate := make(map[float64][]Fact)
-		for _, f := range byKey[k] {
-			byRate[f.LR] = append(byRate[f.LR], f)
-		}
-		for _, lr := range sortedKeys(byRate) {
-			facts := byRate[lr]
-			if len(facts) < 2 {
-				continue
-			}
-			settings++
-			var values []string
-			for _, f := range facts {
-				s := n.facts[f]
-				v := fmt.Sprintf("%.1f ± %.1f", s.Mean, s.Std)
-				if !slices.ContainsFunc(values, func(have string) bool { return strings.HasPrefix(have, v) }) {
-					values = append(values, fmt.Sprintf("%s (Table %d)", v, f.Table))
-				}
-			}
-			if len(values) > 1 {
-				at := ""
-				if lr != 0 {
-					at = fmt.Sprintf(" lr %g", lr)
-				}
-				wrong = append(wrong, fmt.Sprintf("%s %s%s: %s", k.data, k.rule, at, strings.Join(values, ", ")))
-			}
-		}
-	}
-	if len(wrong) == 0 {
-		return Finding{Holds, fmt.Sprintf("All of %d settings.", settings)}
-	}
-	return Finding{Mixed, fmt.Sprintf("%d of %d settings agree. Not: %s.", settings-len(wrong), settings,
-		strings.Join(wrong, "; "))}
 }

@@ -18,6 +18,7 @@ const (
 	// In no cell, and on measured numbers to the contrary in at least one; "most": to the contrary in half of them.
 	Fails       Verdict = "fails"
 	Mixed       Verdict = "mixed"        // In some and not in others.
+	Misprint    Verdict = "misprint"     // Not as printed, and another sign or symbol would make it hold.
 	WithinNoise Verdict = "within noise" // Open in all cells; "most": in more than half.
 	NotYetRun   Verdict = "not yet run"  // None of its runs is available.
 	Uncheckable Verdict = "–"            // These numbers do not bear on it.
@@ -25,7 +26,7 @@ const (
 
 // Verdicts lists all verdicts.
 func Verdicts() []Verdict {
-	return []Verdict{Holds, Mixed, Fails, WithinNoise, NotYetRun, Uncheckable}
+	return []Verdict{Holds, Mixed, Fails, Misprint, WithinNoise, NotYetRun, Uncheckable}
 }
 
 // Finding is a verdict with the numbers that it rests on.
@@ -34,11 +35,11 @@ type Finding struct {
 	Evidence figures.Markup
 }
 
-// Claim is a sentence of the paper with a measurable content.
+// Claim is a sentence of the paper with a measurable content, or a check of its tables against themselves.
 type Claim struct {
 	Part    string         // Which part of the audit it belongs to; see [Parts].
-	Section string         // "Abstract", "§5.2", "App. C", …
-	Quote   figures.Markup // As printed, shortened.
+	Section string         // "Abstract", "§5.2", "App. C", …, with its figure if it is about one: "§5.4, Fig. 5".
+	Quote   figures.Markup // As printed, shortened; empty for a check of tables, which no sentence makes.
 	Asks    figures.Markup // How it is checked.
 
 	check func(n *Numbers) Finding
@@ -54,12 +55,13 @@ var Parts = []struct{ Name, Title string }{
 	{"best", "§6 and Table 5: The best combination"},
 	{"conclusion", "§7 and §8: Limitations and conclusion"},
 	{"appendix", "Appendix"},
+	{"tables", "The tables against themselves; no sentence says so"},
 }
 
 // List returns all claims, in the paper's order.
 func List() []Claim {
 	return slices.Concat(overviewClaims(), formulaClaims(), directionClaims(), pairClaims(), tripletClaims(),
-		bestClaims(), conclusionClaims(), appendixClaims())
+		bestClaims(), conclusionClaims(), appendixClaims(), tableChecks())
 }
 
 // Audited is a claim with its findings.

@@ -123,6 +123,30 @@ func (c *comparisons) all(bound float64) Finding {
 	return c.judge(func(d difference) answer { return c.isAbove(d, bound) }, false)
 }
 
+// allAbove decides a claim that each cell is above 0.
+func (c *comparisons) allAbove() Finding { return c.all(0) }
+
+// several decides a claim that at least n cells are above a bound.
+func (c *comparisons) several(n int, bound float64) Finding {
+	f := c.all(bound)
+	if f.Verdict != Mixed && f.Verdict != Fails && f.Verdict != WithinNoise {
+		return f
+	}
+	count := make(map[answer]int)
+	for _, d := range c.list {
+		count[c.isAbove(d, bound)]++
+	}
+	switch {
+	case count[yes] >= n:
+		f.Verdict = Holds
+	case count[yes]+count[open] >= n:
+		f.Verdict = WithinNoise
+	default:
+		f.Verdict = Fails
+	}
+	return f
+}
+
 // none decides a claim that no cell is above a bound.
 func (c *comparisons) none(bound float64) Finding {
 	return c.judge(func(d difference) answer { return reversed(c.isAbove(d, bound)) }, false)
@@ -255,6 +279,14 @@ func on(check func(c *comparisons) Finding) func(n *Numbers) Finding {
 // byFormula returns a check of formulas, which needs no numbers.
 func byFormula(check func() Finding) func(n *Numbers) Finding {
 	return ofPaper("A matter of the formulas alone.", func(*Numbers) Finding { return check() })
+}
+
+// printed is truth for a formula that holds with another sign or symbol than the printed one.
+func printed(is bool) Verdict {
+	if is {
+		return Holds
+	}
+	return Misprint
 }
 
 func truth(is bool) Verdict {

@@ -50,7 +50,8 @@ func directionClaims() []Claim {
 				}
 				return c.all(50)
 			})},
-		{"directions", "§5.4", "The Euclidean gradient has stronger force to pull positive close and push negative away " +
+		{"directions", "§5.4, Fig. 2", "The Euclidean gradient has stronger force to pull positive close and push negative " +
+			"away " +
 			"than the cosine direction when two features are close to each other.",
 			`$\sqrt{(1+S)/2}$ against $\sqrt{1-S^2}$.`,
 			byFormula(func() Finding {
@@ -65,18 +66,20 @@ func directionClaims() []Claim {
 				return Finding{truth(cross < 1), fmt.Sprintf("Stronger above $S=%.2f$; at $S=0.9$ %.2f against %.2f.", cross,
 					euc(0.9), cos(0.9))}
 			})},
-		{"directions", "§5.4", "The Euclidean direction clusters the same label feature more tightly than the cosine " +
+		{"directions", "§5.4, Fig. 5", "The Euclidean direction clusters the same label feature more tightly than the " +
+			"cosine " +
 			"direction because there are more triplets along the right edge [last 5 epochs, CAR]",
 			`Share in percent of the last five epochs' triplets with $S_{ap}>0.9$: euc above cos.`, portrait(EdgeLast, "CAR")},
-		{"directions", "§5.4",
+		{"directions", "§5.4, Fig. 5",
 			"The Euclidean gradient has more triplets very close to the top right corner [whole training set]",
 			`Share in percent with both similarities above 0.9: euc above cos.`, portrait(CornerTrain, componentSets...)},
-		{"directions", "§5.4", "The Euclidean gradient has more triplets very close to the top right corner [testing set]",
+		{"directions", "§5.4, Fig. 5",
+			"The Euclidean gradient has more triplets very close to the top right corner [testing set]",
 			`The same on the test classes.`, portrait(CornerTest, componentSets...)},
-		{"directions", "§5.4", "… cosine gradient creates triplets that are more spread out [whole training set]",
+		{"directions", "§5.4, Fig. 5", "… cosine gradient creates triplets that are more spread out [whole training set]",
 			`100 times the root of the summed variances of $S_{ap}$ and $S_{an}$: cos above euc.`,
 			portrait(SpreadTrain, componentSets...)},
-		{"directions", "§5.4", "… cosine gradient creates triplets that are more spread out [testing set]",
+		{"directions", "§5.4, Fig. 5", "… cosine gradient creates triplets that are more spread out [testing set]",
 			`The same on the test classes.`, portrait(SpreadTest, componentSets...)},
 		{"directions", "§5.4", "When the Euclidean pair weight $P^{euc}$ is applied to Euclidean direction and cosine " +
 			"direction, the performance gap between these two methods is almost disappeared.",

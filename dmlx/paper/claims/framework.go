@@ -7,7 +7,7 @@ import (
 
 func formulaClaims() []Claim {
 	return []Claim{
-		{"framework", "§3.4", `When a triplet in a correct configuration, $S_{ap}-S_{an}>0$, the triplet weight ` +
+		{"framework", "§3.4, Fig. 3", `When a triplet in a correct configuration, $S_{ap}-S_{an}>0$, the triplet weight ` +
 			`[$T^{cos}$] is small. Otherwise, the triplet weight will be large.`,
 			`$T^{cos}$ below and above $T^{con}=0.5$ on a grid, $\tau=1$.`,
 			byFormula(func() Finding {
@@ -19,15 +19,16 @@ func formulaClaims() []Claim {
 				})
 				return Finding{truth(wrong == 0), fmt.Sprintf("From %.2f to %.2f; 0.5 at $S_{ap}=S_{an}$.", tCos(1, 0), tCos(0, 1))}
 			})},
-		{"framework", "§3.4",
+		{"framework", "§3.4, Fig. 3",
 			`… the equal weight line in $T^{cir}$ is circular lines with form $(S_{ap}-1)^2+S_{an}^2=\mathrm{const.}$`,
 			"Whether the exponent is 1 minus that, on a grid.",
 			byFormula(func() Finding {
 				e := largest(func(p, q float64) float64 { return math.Abs(p*(2-p) - q*q - (1 - (p-1)*(p-1) - q*q)) })
 				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
 			})},
-		{"framework", "§3.4", `The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on ` +
-			`the corner cases [both similarities large or both small]`,
+		{"framework", "§3.4, Fig. 3",
+			`The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on the corner cases ` +
+				`[both similarities large or both small]`,
 			`$T^{cir}$ above $T^{cos}$ where $S_{ap}=S_{an}$, $\tau=1$.`,
 			byFormula(func() Finding {
 				most, least := math.Inf(-1), math.Inf(1)
@@ -66,7 +67,7 @@ func formulaClaims() []Claim {
 					}
 				}
 				share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
-				f := Finding{Fails, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ "+
+				f := Finding{Misprint, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ "+
 					"and zeroes that of %.0f %% of those with $S_{ap}-S_{an}>0.5$: the sign is the other way round.",
 					share(kept, hard), share(zeroed, easy))}
 				if kept == 0 && zeroed == 0 {

@@ -12,11 +12,11 @@ func overviewClaims() []Claim {
 			"CUB and Stanford Online products datasets.",
 			"Table 5: the best of Ours over its batches above the best of the literature, all three recalls of the three " +
 				"sets.",
-			againstLiterature([]string{"CAR", "CUB", "SOP"}, false, 0, oursAll)},
+			againstLiterature([]string{"CAR", "CUB", "SOP"}, false, (*comparisons).allAbove, oursAll)},
 		{"overview", "§1", "… a new gradient rule that outperforms the current state-of-art result for image retrieval by " +
 			"a clear margin across multiple datasets",
-			"Table 5, R@1: the same by at least 1 point, on the four sets.",
-			againstLiterature(allSets, true, clearly, oursAll)},
+			"Table 5, R@1: the same by at least 1 point, on at least two of the four sets.",
+			againstLiterature(allSets, true, func(c *comparisons) Finding { return c.several(2, clearly) }, oursAll)},
 		{"overview", "§2", "… like the current state-of-the-art approach across many datasets [MS loss] …",
 			"Table 5, R@1: MS as published is not below the rest of the literature, on the four sets.",
 			ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
@@ -39,7 +39,7 @@ func overviewClaims() []Claim {
 }
 
 // againstLiterature compares the best of some rows with the best of the literature.
-func againstLiterature(sets []string, onlyFirst bool, bound float64,
+func againstLiterature(sets []string, onlyFirst bool, decide func(c *comparisons) Finding,
 	rows func(n *Numbers, data, metric string) []Fact) func(*Numbers) Finding {
 	return ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
 		c := &comparisons{n: n}
@@ -58,6 +58,6 @@ func againstLiterature(sets []string, onlyFirst bool, bound float64,
 				c.above(fmt.Sprintf("%s %s, to %s", data, m, b.Method), a, b)
 			}
 		}
-		return c.all(bound)
+		return decide(c)
 	})
 }

@@ -11,7 +11,7 @@ func (v Verdict) tone() figures.AuditTone {
 	switch v {
 	case Holds:
 		return figures.Confirming
-	case Mixed:
+	case Mixed, Misprint:
 		return figures.Divided
 	case Fails:
 		return figures.Opposing

@@ -142,9 +142,19 @@ func (g *Grid) Ranked() []Rule {
 	return out
 }
 
-// Rank returns a rule's place in [Grid.Ranked], from 1; 0 if it has none.
-func (g *Grid) Rank(rule string) int {
-	return 1 + slices.IndexFunc(g.Ranked(), func(r Rule) bool { return r.Name == rule })
+// Rank returns the places of a rule in [Grid.Ranked], from 1: those from first to last, which it shares with rules that
+// have the same recall. Both are 0 if it has none.
+func (g *Grid) Rank(rule string) (first, last int) {
+	ranked := g.Ranked()
+	at := slices.IndexFunc(ranked, func(r Rule) bool { return r.Name == rule })
+	if at < 0 {
+		return 0, 0
+	}
+	same := func(r Rule) bool { return r.First.Mean == ranked[at].First.Mean }
+	first = slices.IndexFunc(ranked, same)
+	for last = first; last < len(ranked) && same(ranked[last]); last++ {
+	}
+	return first + 1, last
 }
 
 // Ends returns the n best and the n worst rules by the grid's seed, each from its end inwards; fewer if there are fewer
@@ -157,16 +167,13 @@ func (g *Grid) Ends(n int) (best, worst []Rule) {
 	return best, worst
 }
 
-// Noise returns how much runs of one rule differ from seed to seed, pooled over the rules with several seeds. The
-// grid's own seed is left out: rules that have others because they were extreme would make the noise too large. It
-// counts only where no rule has two others.
+// Noise returns how much runs of one rule differ from seed to seed, pooled over the rules with several seeds. It takes
+// all seeds. Some rules have others because they were extreme with the grid's seed, so the noise is rather too large
+// than too small.
 func (g *Grid) Noise() stats.Noise {
-	var others, all []stats.Mean
+	var all []stats.Mean
 	for _, r := range g.Rules {
-		others, all = append(others, r.Others), append(all, r.All)
-	}
-	if n := stats.PoolNoise(others); n.Freedom > 0 {
-		return n
+		all = append(all, r.All)
 	}
 	return stats.PoolNoise(all)
 }
@@ -189,32 +196,15 @@ func (g *Grid) Reliability() float64 {
 	return max(0, 1-sd*sd/between)
 }
 
-// estimate returns a value with its interval, where the value's variance is factor times the grid's noise.
-func (g *Grid) estimate(value, factor float64) stats.Interval {
-	return g.Noise().Around(value, factor)
-}
-
-// Replicated returns a rule's mean over the other seeds than the grid's, which did not choose the rule. NaN if there
-// are no such runs or the grid lacks the rule.
-func (g *Grid) Replicated(rule string) stats.Interval {
-	r := g.At(rule)
-	if r == nil || r.Others.N == 0 {
-		return stats.Point(math.NaN())
-	}
-	return g.estimate(r.Others.Mean, 1/float64(r.Others.N))
-}
-
-// Behind returns how far a rule is behind another, both over the other seeds than the grid's; negative if it is ahead.
-// The interval takes their runs as independent. They share seeds, which makes it too wide rather than too narrow.
-func (g *Grid) Behind(rule, best string) stats.Interval {
+// Behind tests how far a rule is behind another, both over the other seeds than the grid's, which did not choose them;
+// negative if it is ahead. A rule is not tested against itself.
+func (g *Grid) Behind(rule, best string) stats.Test {
+	none := stats.Mean{Mean: math.NaN()}
 	a, b := g.At(rule), g.At(best)
-	switch {
-	case a == nil || b == nil || a.Others.N == 0 || b.Others.N == 0:
-		return stats.Point(math.NaN())
-	case a == b:
-		return stats.Interval{}
+	if a == nil || b == nil || a == b {
+		return stats.Welch(none, none)
 	}
-	return g.estimate(b.Others.Mean-a.Others.Mean, 1/float64(a.Others.N)+1/float64(b.Others.N))
+	return stats.Welch(b.Others, a.Others)
 }
 
 // Regression is how the best and the worst rules by one seed do with other seeds: means over the rules of each end.
@@ -395,7 +385,7 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 				sum += s.Mean
 				factor += 1 / float64(s.N)
 			}
-			line = append(line, g.estimate(sum/n, factor/n/n))
+			line = append(line, g.Noise().Around(sum/n, factor/n/n))
 		}
 		p.Means = append(p.Means, line)
 	}
@@ -404,7 +394,7 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 
 // Gap returns how much better one direction is than another with each pair weight; the [Profile] says over which
 // triplet weights.
-func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Interval) {
+func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Test) {
 	h := *g
 	h.Directions = []string{better, worse}
 	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool {
@@ -421,7 +411,7 @@ func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Interval) {
 				}
 			}
 		}
-		gaps = append(gaps, g.estimate(p.Means[0][j].Value-p.Means[1][j].Value, factor/n/n))
+		gaps = append(gaps, g.Noise().Test(p.Means[0][j].Value-p.Means[1][j].Value, factor/n/n))
 	}
 	return p, gaps
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/npy"
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 

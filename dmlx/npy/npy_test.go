@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,14 +69,14 @@ func file(header, body string) []byte {
 func TestBadHeaders(t *testing.T) {
 	const body = "\x00\x01\x02\xfd\xfe\xff"
 	good := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }"
-	if v, _, err := decode[uint8](file(good, body), "u1"); err != nil || string(v) != body {
+	if v, _, err := decode[uint8](file(good, body)); err != nil || string(v) != body {
 		t.Fatalf("the sound file: %q, %v", v, err)
 	}
 	for _, same := range []string{
 		`{"shape": (2,3), "fortran_order":False, "descr":"u1"}`,
 		" {'descr':'<u1','shape':(6,),'fortran_order':True}",
 	} {
-		if v, _, err := decode[uint8](file(same, body), "u1"); err != nil || string(v) != body {
+		if v, _, err := decode[uint8](file(same, body)); err != nil || string(v) != body {
 			t.Errorf("%s: %q, %v", same, v, err)
 		}
 	}
@@ -106,11 +107,11 @@ func TestBadHeaders(t *testing.T) {
 		{"(2, 3)", "(" + strings.Repeat("1,", 20) + ")"}: "promises 1 bytes",
 		{"(2, 3)", "(4294967296, 0, 4294967296)"}:        "which no array has",
 		{"(2, 3)", "(0, 3)"}:                             "promises 0 bytes",
-		{"|u1", "<|u1"}:                                  "expected u1",
-		{"|u1", ""}:                                      "expected u1",
+		{"|u1", "<|u1"}:                                  "expected uint8",
+		{"|u1", ""}:                                      "expected uint8",
 	} {
 		header := strings.Replace(good, change[0], change[1], 1)
-		if _, _, err := decode[uint8](file(header, body), "u1"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := decode[uint8](file(header, body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", header, err, want)
 		}
 	}
@@ -128,7 +129,7 @@ func TestBadHeaders(t *testing.T) {
 	} {
 		b := file(good, body)
 		copy(b[tc.at:], tc.to)
-		if _, _, err := decode[uint8](b, "u1"); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, _, err := decode[uint8](b); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
@@ -148,11 +149,11 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(file("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 1, 3), }", "\x00\x01\x02\xfd\xfe\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		values, shape, err := decode[float32](b, "f4")
+		values, shape, err := decode[float32](b)
 		if err == nil && len(values) != size(shape) {
 			t.Fatalf("%d values of shape %v", len(values), shape)
 		}
-		if bytes, shape, err := decode[uint8](b, "u1"); err == nil && len(bytes) != size(shape) {
+		if bytes, shape, err := decode[uint8](b); err == nil && len(bytes) != size(shape) {
 			t.Fatalf("%d values of shape %v", len(bytes), shape)
 		}
 	})
@@ -174,9 +175,9 @@ func TestBadFiles(t *testing.T) {
 		"empty":                    {nil, "not a NumPy array"},
 		"header":                   {raw[:20], "not a NumPy array"},
 		"text":                     {[]byte("hello, this is no array at all"), "not a NumPy array"},
-		"f64":                      {[]byte(strings.Replace(string(raw), "<f4", "<f8", 1)), "expected f4"},
-		"big":                      {[]byte(strings.Replace(string(raw), "<f4", ">f4", 1)), "big-endian"},
-		"fortran":                  {[]byte(strings.Replace(string(raw), "False", "True ", 1)), "Fortran order"},
+		"f64":                      {[]byte(strings.Replace(string(raw), "<f4", "<f8", 1)), "promises 32 bytes"},
+		"complex":                  {[]byte(strings.Replace(string(raw), "<f4", "<c8", 1)), `.astype("float32")`},
+		"three bytes":              {[]byte(strings.Replace(string(raw), "<f4", "<i3", 1)), "expected float32"},
 		"negative, an odd number":  {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-9,22), }", 1)), "damaged"},
 		"negative, an even number": {[]byte(strings.Replace(string(raw), "(2,2,), }  ", "(-2,-2), } ", 1)), "damaged"},
 		"huge": {[]byte(strings.Replace(string(raw), "(2,2,), }                        ",
@@ -207,7 +208,80 @@ func TestReadUint8(t *testing.T) {
 	if err != nil || !slices.Equal(got, []uint8{0, 1, 2, 253, 254, 255}) || !slices.Equal(shape, []int{2, 1, 3}) {
 		t.Fatalf("read %v %v, %v", got, shape, err)
 	}
-	if _, _, err := ReadFloat32(path); err == nil || !strings.Contains(err.Error(), "expected f4") {
+	if values, _, err := ReadFloat32(path); err != nil || values[5] != 255 {
+		t.Errorf("%v, %v", values, err)
+	}
+	if err := WriteFloat32(path, []float32{0, 0.5}, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{second(ReadUint8(path)), second(ReadInt64(path))} {
+		if err == nil || !strings.Contains(err.Error(), `holds "<f4" values`) {
+			t.Error(err)
+		}
+	}
+	if _, _, err := ReadInt64(t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
+	}
+}
+
+func second[T any](_ []T, _ []int, err error) error { return err }
+
+// The files are numpy.save's of arrays of these types; f2 holds 6e-8, which is below float16's normal numbers.
+func TestTypes(t *testing.T) {
+	eighths := make([]float32, 24)
+	for i := range eighths {
+		eighths[i] = float32(i)/8 - 1.25
+	}
+	for name, want := range map[string]struct {
+		values []float32
+		shape  []int
+	}{
+		"f2":             {[]float32{1, -2.5, 1. / (1 << 24), 65504, 0.0999755859375, float32(math.Inf(1))}, []int{2, 3}},
+		"f8-fortran":     {eighths, []int{2, 3, 4}},
+		"f4-big":         {[]float32{1, -2.5, 3e-30, 4, 5, 6}, []int{2, 3}},
+		"i2-big-fortran": {[]float32{1, -2, 300, 4, 5, -32768}, []int{2, 3}},
+		"numpy-v3":       {[]float32{7, -1, 1 << 40}, []int{3}},
+	} {
+		got, shape, err := ReadFloat32("testdata/" + name + ".npy")
+		if err != nil || !slices.Equal(got, want.values) || !slices.Equal(shape, want.shape) {
+			t.Errorf("%s: %v %v, %v", name, got, shape, err)
+		}
+	}
+	got, shape, err := ReadInt64("testdata/i2-big-fortran.npy")
+	if err != nil || !slices.Equal(got, []int64{1, -2, 300, 4, 5, -32768}) || !slices.Equal(shape, []int{2, 3}) {
+		t.Errorf("%v %v, %v", got, shape, err)
+	}
+	of := func(descr, body string) []byte {
+		return file("{'descr': '"+descr+"', 'fortran_order': False, 'shape': (2,), }", body)
+	}
+	for _, c := range []struct {
+		descr, body string
+		want        []int64
+	}{
+		{"|i1", "\xff\x7f", []int64{-1, 127}},
+		{"|u1", "\xff\x7f", []int64{255, 127}},
+		{"<i2", "\xfe\xff\x00\x01", []int64{-2, 256}},
+		{">i2", "\xff\xfe\x00\x01", []int64{-2, 1}},
+		{"<u2", "\xfe\xff\x00\x01", []int64{65534, 256}},
+		{"<i4", "\xfe\xff\xff\xff\x00\x01\x00\x00", []int64{-2, 256}},
+		{">u4", "\xff\xff\xff\xfe\x00\x01\x00\x00", []int64{1<<32 - 2, 1 << 16}},
+		{"<u8", "\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x01\x00\x00\x00\x00\x00\x00", []int64{math.MaxInt64, 256}},
+		{">i8", "\xff\xff\xff\xff\xff\xff\xff\xfe\x00\x00\x00\x00\x00\x00\x00\x05", []int64{-2, 5}},
+	} {
+		if got, _, err := decode[int64](of(c.descr, c.body)); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v", c.descr, got, err)
+		}
+		floats, _, err := decode[float32](of(c.descr, c.body))
+		if err != nil || floats[0] != float32(c.want[0]) || floats[1] != float32(c.want[1]) {
+			t.Errorf("%s: %v, %v", c.descr, floats, err)
+		}
+	}
+	large := strings.Repeat("\xff", 8) + strings.Repeat("\x00", 8)
+	if _, _, err := decode[int64](of("<u8", large)); err == nil || !strings.Contains(err.Error(), "18446744073709551615") {
+		t.Error(err)
+	}
+	wide := "\x00\x00\x00\x00\x00\x00\x00\x00\x9c\x75\x00\x88\x3c\xe4\x37\x7e" // 0 and 1e300.
+	if _, _, err := decode[float32](of("<f8", wide)); err == nil || !strings.Contains(err.Error(), "value 1 is 1e+300") {
 		t.Error(err)
 	}
 }

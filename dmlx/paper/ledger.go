@@ -1,0 +1,262 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// ledgerOf gives each number, figure and claim of the paper a verdict by the available runs. It trains none.
+func ledgerOf(ctx context.Context, q Request) (*Report, error) {
+	rows, r, err := Ledger(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	picture, err := ledger.Map(rows, r.Provenance)
+	if err != nil {
+		return nil, err
+	}
+	r.Parts = []Part{{"", picture}, {"summary", ledger.Summary(rows, r.Provenance)},
+		{"rows", ledger.Table(rows, r.Provenance)}, {"settings", ledger.Settings()}}
+	return r, nil
+}
+
+// Ledger returns a row for each printed number, figure and measurable claim of the paper, and a report of the runs
+// that they were judged by. It reads the available runs of the request's preset and trains none.
+func Ledger(ctx context.Context, q Request) ([]ledger.Row, *Report, error) {
+	q.CachedOnly = true
+	audited, r, err := audit(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Title = ""
+	var tables [][]*ledger.Number
+	groups := make(map[string][]stats.Mean) // R@1 of the cells with several seeds, by data set.
+	for table := 2; table <= 8; table++ {
+		numbers, err := ledgerNumbers(ctx, q, table)
+		if err != nil {
+			return nil, nil, err
+		}
+		tables = append(tables, numbers)
+		for _, n := range numbers {
+			if table <= 5 && n.Printed.Metric == "R@1" { // Sweeps hold runs at rates that are far off.
+				groups[n.Data] = append(groups[n.Data], n.Ours)
+			}
+		}
+	}
+	var rows []ledger.Row
+	for _, numbers := range tables {
+		for _, n := range numbers {
+			n.Noise = stats.PoolNoise(groups[n.Data])
+		}
+		rows = append(rows, ledger.Judge(numbers)...)
+	}
+	of := make([]ledger.Row, len(audited))
+	for i, a := range audited {
+		of[i] = ledger.OfClaim(a, "dmlx reproduce claims --preset "+q.Preset.Name)
+	}
+	shown, err := ledgerFigures(audited, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	return slices.Concat(rows, shown, of), r, nil
+}
+
+// cellKey finds the cell of a printed number: row is the rule, or the method of Table 5 with its batch, and rate the
+// rank of the learning rate among those of the rule, from the highest.
+type cellKey struct {
+	data, row string
+	rate      int
+}
+
+// ledgerNumbers returns the printed numbers of a table with the runs in their role.
+func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number, error) {
+	s := Table5()
+	if table != 5 {
+		var err error
+		if s, err = ParseStudy(fmt.Sprintf("table%d", table)); err != nil {
+			return nil, err
+		}
+	} else if q.Seeds == nil {
+		q.Seeds = Table5Seeds(q.Preset)
+	}
+	all := s.Cells
+	s.Cells = func(p presets.Preset) []Cell {
+		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
+	}
+	printed, err := figures.PaperResults(table)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
+	if err != nil {
+		return nil, err
+	}
+	cells := make(map[cellKey]*Cell)
+	rates := make(map[string][]float64) // Of the cells, by data set and row.
+	for _, c := range t.Cells {
+		if table > 5 {
+			rates[c.PaperData+c.Rule] = append(rates[c.PaperData+c.Rule], c.LR)
+		}
+	}
+	for i, c := range t.Cells {
+		key := cellKey{data: c.PaperData, row: c.Rule}
+		if table == 5 {
+			key.row = c.Row + c.Column
+		} else if table > 5 {
+			key.rate = rankFromAbove(rates[c.PaperData+c.Rule], c.LR)
+		}
+		cells[key] = &t.Cells[i]
+	}
+	command := fmt.Sprintf("dmlx reproduce table%d --preset %s", table, q.Preset.Name)
+	numbers := make([]*ledger.Number, len(printed))
+	of := make(map[figures.PaperResult]*ledger.Number)
+	for i, p := range printed {
+		n := &ledger.Number{Printed: p, Command: command, SameSetting: q.Preset.Name == paperPreset}
+		numbers[i] = n
+		key := cellKey{data: p.Dataset, row: p.Direction + "/" + p.Pair + "/" + p.Triplet}
+		if table == 5 {
+			key.row = fmt.Sprintf("%s×%d", p.Method, p.BatchSize/figures.PaperBatch)
+		} else if table > 5 {
+			var same []float64
+			for _, other := range printed {
+				if sameButRate(other, p) {
+					same = append(same, other.LR)
+				}
+			}
+			key.rate = rankFromAbove(same, p.LR)
+		}
+		of[baselineKey(p)] = n
+		switch c := cells[key]; {
+		case p.Direction == "":
+			n.Command, n.Missing = "", "another paper's number, which takes that paper's own program"
+		case c == nil && table == 5:
+			n.Command = "dmlx reproduce table5 --preset " + paperPreset
+			n.Missing = fmt.Sprintf("takes %s and ResNet-50 on a GPU: no drawn data set stands for it", p.Dataset)
+		case c == nil:
+			n.Missing = "this preset has no runs of it"
+		default:
+			n.Data = c.Data
+			if c.LR != 0 {
+				n.LR = c.LR
+			}
+			var k int
+			if _, err := fmt.Sscanf(p.Metric, "R@%d", &k); err != nil {
+				return nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Metric)
+			}
+			n.Ours = c.Recall(k).Times(100)
+			for _, run := range c.Runs {
+				n.Runs = append(n.Runs, run.Hash)
+			}
+		}
+	}
+	for _, n := range numbers {
+		if b := of[baselineKey(baseline(n.Printed))]; b != n && n.Missing == "" {
+			n.Baseline = b
+		}
+	}
+	return numbers, nil
+}
+
+// rankFromAbove returns how many of the rates are higher. A preset with fewer rates than the paper lacks its lowest.
+func rankFromAbove(rates []float64, rate float64) int {
+	higher := 0
+	for _, r := range rates {
+		if r > rate {
+			higher++
+		}
+	}
+	return higher
+}
+
+// sameButRate reports whether two numbers of a sweep differ at most in their learning rate.
+func sameButRate(a, b figures.PaperResult) bool {
+	return a.Dataset == b.Dataset && a.Direction == b.Direction && a.Pair == b.Pair && a.Triplet == b.Triplet
+}
+
+// baselineKey reduces a printed number to what identifies it in its table.
+func baselineKey(p figures.PaperResult) figures.PaperResult {
+	return figures.PaperResult{Table: p.Table, Dataset: p.Dataset, Method: p.Method, Direction: p.Direction, Pair: p.Pair,
+		Triplet: p.Triplet, BatchSize: p.BatchSize, LR: p.LR, Metric: p.Metric}
+}
+
+// baseline returns the number that a printed one is compared to: in Tables 2 and 6 that of the direction euc, in 3 and
+// 7 that of constant pair weights, in 4 and 8 that of constant triplet weights, and in Table 5 that of MS*.
+func baseline(p figures.PaperResult) figures.PaperResult {
+	switch p.Table {
+	case 2, 6:
+		p.Direction = dmlx.DirectionEuc.Name
+	case 3, 7:
+		p.Pair = dmlx.PairCon.Name
+	case 4, 8:
+		p.Triplet = dmlx.TripletCon.Name
+	case 5:
+		ms := table5Rules[0]
+		parts := strings.Split(ms.rule, "/")
+		p.Method, p.Direction, p.Pair, p.Triplet, p.BatchSize = ms.method, parts[0], parts[1], parts[2], figures.PaperBatch
+	}
+	return p
+}
+
+// ledgerFigures returns a row for each figure. Figures 1 and 2 are computed again; the others have the verdict of the
+// claims that the paper reads off them.
+func ledgerFigures(audited []claims.Audited, of []ledger.Row) ([]ledger.Row, error) {
+	step, err := figure1Step()
+	if err != nil {
+		return nil, err
+	}
+	e := max(step.DifferenceM, step.DifferenceG)
+	rows := []ledger.Row{ledger.Computed("Figure 1", "A loss's gradient at the embeddings is direction × pair weight × "+
+		"triplet weight", e, "largest difference between autodiff of the loss and the rule, relative to the largest entry",
+		"dmlx reproduce figure1")}
+	b, err := backend.Go()
+	if err != nil {
+		return nil, err
+	}
+	worst := 0.0
+	for _, direction := range dmlx.Directions {
+		lengths, err := ProjectedLengths(b, anyTriplets(64, projectedDim), direction)
+		if err != nil {
+			return nil, err
+		}
+		for _, member := range []figures.Member{figures.PositiveMember, figures.NegativeMember} {
+			parallel, perpendicular, _ := projectionErrors(lengths, member)
+			worst = max(worst, parallel, perpendicular)
+		}
+	}
+	rows = append(rows, ledger.Computed("Figure 2", "The lengths of the directions' gradients along and across a pair",
+		worst, "largest difference between the op's gradients and the closed forms", "dmlx reproduce appendix"))
+	for _, f := range []struct {
+		number  string
+		what    string
+		command string
+	}{
+		{"3", "Triplet weights and masks over the triplet diagram", ""},
+		{"4", "Nearest-positive and nearest-negative similarities after training", "dmlx reproduce figure4"},
+		{"5", "Triplets under the Euclidean and the cosine direction", "dmlx reproduce figure5"},
+		{"6", "sig-ms and lin-ms with relative similarity", "dmlx reproduce appendix"},
+	} {
+		var own []ledger.Row
+		for i, a := range audited {
+			if strings.Contains(a.Section, "Fig. "+f.number) {
+				own = append(own, of[i])
+			}
+		}
+		row, err := ledger.OfFigure("Figure "+f.number, f.what, own)
+		if err != nil {
+			return nil, err
+		}
+		row.Command = f.command
+		rows = append(rows, row)
+	}
+	return rows, nil
+}

@@ -1,0 +1,78 @@
+package paper
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+)
+
+// The ledger of the bundled runs has every printed number, a verdict in each row, and runs behind what is judged.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	preset, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, r, err := Ledger(t.Context(), Request{Store: store, Preset: preset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers, figures, claims := 0, 0, 0
+	for _, row := range rows {
+		switch {
+		case strings.HasPrefix(row.Place, "Table"):
+			numbers++
+			judged := row.Verdict == ledger.Reproduced || row.Verdict == ledger.Contradicted ||
+				row.Verdict == ledger.WithinNoise
+			if judged != (row.Comparable != "") || judged && len(row.Runs) == 0 {
+				t.Errorf("%+v", row)
+			}
+		case strings.HasPrefix(row.Place, "Figure"):
+			figures++
+		default:
+			claims++
+		}
+		if row.Verdict == "" || row.What == "" || row.Verdict == ledger.NotRun && row.Why == "" {
+			t.Errorf("no verdict, or no reason: %+v", row)
+		}
+	}
+	if numbers != 422 || figures != 6 || claims < 60 {
+		t.Errorf("%d numbers, %d figures, %d claims", numbers, figures, claims)
+	}
+	if !strings.Contains(r.Provenance, "preset quick") {
+		t.Error(r.Provenance)
+	}
+}
+
+// Without runs no number is judged. The figures and claims that are computed still are.
+func TestLedgerWithoutRuns(t *testing.T) {
+	t.Parallel()
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	preset, err := presets.Parse("full")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := Ledger(t.Context(), Request{Store: store, Preset: preset,
+		Options: runs.Options{IgnoreBundled: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if strings.HasPrefix(row.Place, "Table") && row.Verdict != ledger.NotRun {
+			t.Errorf("%+v", row)
+		}
+	}
+	if ledger.Count(rows)[ledger.Reproduced] == 0 {
+		t.Error("no formula is reproduced")
+	}
+}

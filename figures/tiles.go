@@ -1,0 +1,96 @@
+package figures
+
+import (
+	"fmt"
+
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// TileKind is a kind of entries in [Tiles]: its name and color.
+type TileKind struct {
+	Name string
+	Tone AuditTone
+}
+
+// TileLine is a named group of entries, each by the index of its kind.
+type TileLine struct {
+	Name  string
+	Kinds []int
+}
+
+const (
+	tileSide, tileGap, tilesAcross       = vg.Length(11), vg.Length(2), 48
+	tilesLeft, tilesKey, tilesBetween    = vg.Length(64), vg.Length(26), vg.Length(7)
+	tileStep                             = tileSide + tileGap
+	tilesInset, tilesKeyGap, tilesLetter = vg.Length(4), vg.Length(16), 6.5
+)
+
+// Tiles draws a square for each entry of some groups, colored by kind, with the kind's first letter so that the picture
+// can be read without colors. It returns an error without groups, and for an index without a kind.
+func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*Figure, error) {
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("tiles: no groups, want at least one")
+	}
+	height := tilesKey
+	counts := make([]int, len(kinds))
+	for _, l := range lines {
+		for _, k := range l.Kinds {
+			if k < 0 || k >= len(kinds) {
+				return nil, fmt.Errorf("tiles of %s: kind %d, want 0 to %d", l.Name, k, len(kinds)-1)
+			}
+			counts[k]++
+		}
+		height += l.height() + tilesBetween
+	}
+	alt += ":"
+	for i, k := range kinds {
+		alt += fmt.Sprintf(" %d %s,", counts[i], k.Name)
+	}
+	if provenance != "" {
+		height += noteSize + 6
+	}
+	return &Figure{
+		Width: tilesLeft + tilesAcross*tileStep + 2*margin, Height: height + 2*margin,
+		Alt: alt[:len(alt)-1] + ".", Provenance: provenance,
+		panels: func(c draw.Canvas) {
+			x, y := c.Min.X+tilesLeft, c.Max.Y-tileSide
+			name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+			for i, k := range kinds {
+				k.draw(c, vg.Point{X: x, Y: y})
+				label := fmt.Sprintf("%s: %d", k.Name, counts[i])
+				c.FillText(name, vg.Point{X: x + tileSide + tilesInset, Y: y + tileSide/2}, label)
+				x += tileSide + tilesInset + name.Width(label) + tilesKeyGap
+			}
+			y = c.Max.Y - tilesKey
+			for _, l := range lines {
+				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
+					vg.Point{X: c.Min.X + tilesLeft - tilesInset, Y: y - tileSide/2}, l.Name)
+				for i, k := range l.Kinds {
+					at := vg.Point{X: c.Min.X + tilesLeft + tileStep*vg.Length(i%tilesAcross),
+						Y: y - tileSide - tileStep*vg.Length(i/tilesAcross)}
+					kinds[k].draw(c, at)
+				}
+				y -= l.height() + tilesBetween
+			}
+		},
+	}, nil
+}
+
+func (l TileLine) height() vg.Length {
+	return tileStep * vg.Length((len(l.Kinds)+tilesAcross-1)/tilesAcross)
+}
+
+func (k TileKind) draw(c draw.Canvas, at vg.Point) {
+	r := vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: tileSide, Y: tileSide})}
+	if color := k.Tone.Color(); color.A > 0 {
+		c.SetColor(color)
+		c.Fill(r.Path())
+	}
+	c.SetColor(quiet)
+	c.SetLineWidth(0.4)
+	c.Stroke(r.Path())
+	c.FillText(aligned(style(tilesLetter, ink), text.XCenter, text.YCenter),
+		vg.Point{X: at.X + tileSide/2, Y: at.Y + tileSide/2}, k.Name[:1])
+}
