@@ -1,6 +1,6 @@
 // Package backbone holds the networks that embed images: ResNet-18 and ResNet-50 as torchvision defines them (v1.5: the
 // stride of a bottleneck sits in its 3×3 convolution) and a small residual network for CPUs, their initialization, and
-// their weights as safetensors files with PyTorch's names and layout.
+// their weights as safetensors files with PyTorch's names and layout; files of torch.save are read too.
 //
 // Variables live at a [model.Store]'s root under torchvision's names: "layer1.0.conv1.weight" on file is the variable
 // "weight" of the scope "/layer1/0/conv1". A convolution's kernel is [KH, KW, C, O] in memory and [O, C, KH, KW] on

@@ -33,6 +33,9 @@ The first start installs everything into a cache folder (DMLX_CACHE, else dmlx i
 environment with a pinned JupyterLab, GoNB, goimports and a Go kernel that uses this checkout. Your own Jupyter and Go
 are not changed. Later starts take seconds and need no network.
 
+Some cells show the playground as a page, which computes in the browser without a kernel:
+notebooks/` + singleFile + `, made anew at each start.
+
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
 fails, the command names it and fails, and the notebook's file is not changed.
 
@@ -68,6 +71,7 @@ network. Run only notebooks that you trust.`,
 			if err := a.setUp(cmd.Context(), l); err != nil {
 				return err
 			}
+			go a.labPage(cmd.Context(), l.Root) // It takes longer than JupyterLab the first time.
 			done := func() {}
 			defer func() { done() }()
 			err = l.Serve(cmd.Context(), free, open, func(url string) {
