@@ -17,15 +17,12 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx"
 )
 
-// Embeddings is a labeled set of N vectors: row i of Values, a matrix [N, Dim] in row-major order, is of class
-// Labels[i]. Rows need not be normalized; a row of zeros is at similarity 0 to everything.
-type Embeddings struct {
-	Values []float32
-	Dim    int
-	Labels []int64
-}
+// Embeddings are a labeled set of vectors. A row of zeros is at similarity 0 to everything.
+type Embeddings = dmlx.Embeddings
 
 // Result holds the measures of a set, each a fraction in [0, 1] and a mean over the queries that have a match.
 type Result struct {
@@ -115,13 +112,13 @@ func (r *Result) Ks() []int { return slices.Sorted(maps.Keys(r.Recall)) }
 // fit checks that queries and gallery are whole and fit together. A nil gallery is the queries themselves, and then one
 // item less can be retrieved.
 func fit(queries, gallery *Embeddings) (items *Embeddings, self bool, retrievable int, err error) {
-	if err := queries.check("queries"); err != nil {
+	if err := check(queries, "queries"); err != nil {
 		return nil, false, 0, err
 	}
 	if gallery == nil {
 		return queries, true, len(queries.Labels) - 1, nil
 	}
-	if err := gallery.check("gallery"); err != nil {
+	if err := check(gallery, "gallery"); err != nil {
 		return nil, false, 0, err
 	}
 	if queries.Dim != gallery.Dim {
@@ -130,9 +127,12 @@ func fit(queries, gallery *Embeddings) (items *Embeddings, self bool, retrievabl
 	return gallery, false, len(gallery.Labels), nil
 }
 
-func (e *Embeddings) check(what string) error {
+func check(e *Embeddings, what string) error {
 	if e == nil || len(e.Labels) == 0 {
 		return fmt.Errorf("retrieval: %s: empty", what)
+	}
+	if e.N != 0 && e.N != len(e.Labels) {
+		return fmt.Errorf("retrieval: %s: %d rows and %d labels; want one a row", what, e.N, len(e.Labels))
 	}
 	if e.Dim < 1 || len(e.Values) != len(e.Labels)*e.Dim {
 		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),

@@ -285,13 +285,13 @@ func unitRows(b compute.Backend, device int, e *Embeddings, items []int, rows in
 	}
 	tensors.MustMutableFlatData(t, func(unit []float32) {
 		clear(unit[len(items)*e.Dim:])
-		inParallel(len(items), 256, func(i int) { e.unit(items[i], unit[i*e.Dim:(i+1)*e.Dim]) })
+		inParallel(len(items), 256, func(i int) { unitRow(e, items[i], unit[i*e.Dim:(i+1)*e.Dim]) })
 	})
 	return t, nil
 }
 
-// unit writes row i divided by its length. Equal rows stay equal bit by bit, so ties stay ties.
-func (e *Embeddings) unit(i int, unit []float32) {
+// unitRow writes row i divided by its length. Equal rows stay equal bit by bit, so ties stay ties.
+func unitRow(e *Embeddings, i int, unit []float32) {
 	row := e.Values[i*e.Dim : (i+1)*e.Dim]
 	sum := 0.0
 	for _, v := range row {
@@ -315,7 +315,7 @@ func duplicates(e *Embeddings) []duplicate {
 	first := make(map[uint64]int, len(e.Labels))
 	unit, earlier := make([]float32, e.Dim), make([]float32, e.Dim)
 	for j := range e.Labels {
-		e.unit(j, unit)
+		unitRow(e, j, unit)
 		var h maphash.Hash
 		h.SetSeed(seed)
 		_ = binary.Write(&h, binary.LittleEndian, unit) // A hash does not fail.
@@ -325,7 +325,7 @@ func duplicates(e *Embeddings) []duplicate {
 			first[sum] = j
 			continue
 		}
-		if e.unit(i, earlier); slices.Equal(unit, earlier) {
+		if unitRow(e, i, earlier); slices.Equal(unit, earlier) {
 			out = append(out, duplicate{i, j})
 		}
 	}

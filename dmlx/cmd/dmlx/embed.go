@@ -24,8 +24,8 @@ func newEmbed(a *app) *cobra.Command {
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed the images of a folder with trained or pretrained weights",
 		Long: `Embed all images of a folder and its subfolders, in the lexical order of their paths, and write a row of
-float32 for each. The weights are a safetensors file with torchvision's names, or "pretrained": the published weights of
---arch, which dmlx weights get downloads.
+float32 for each. The weights are a safetensors file or a state dict of torch.save (.pth) with torchvision's names, or
+"pretrained": the published weights of --arch, which dmlx weights get downloads.
 
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have
@@ -117,7 +117,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "safetensors file with torchvision's names, or pretrained")
+	f.StringVar(&weights, "weights", "", ".safetensors or .pth file with torchvision's names, or pretrained")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
@@ -135,5 +135,5 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 // archFlag adds the flag for the network of a weight file.
 func archFlag(cmd *cobra.Command, arch *string) {
 	cmd.Flags().StringVar(arch, "arch", "",
-		"network: "+strings.Join(backbone.Arches(), ", ")+" (default: the weights' metadata, or resnet18)")
+		"network: "+strings.Join(backbone.Arches(), ", ")+" (default: the one that the weights are of)")
 }

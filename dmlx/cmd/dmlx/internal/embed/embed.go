@@ -18,6 +18,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -26,7 +27,7 @@ import (
 // resnet18's.
 func Weights(arch, weights string) ([]byte, error) {
 	if weights != train.Pretrained {
-		return os.ReadFile(weights)
+		return durable.ReadFile(weights)
 	}
 	net, err := backbone.ParseArch(cmp.Or(arch, string(backbone.ResNet18)))
 	if err != nil {
@@ -36,8 +37,8 @@ func Weights(arch, weights string) ([]byte, error) {
 }
 
 // Network returns the network of a weight file and the preprocessing of its images. arch overrides the network in the
-// file's metadata. Without metadata they are resnet18 and the network's own preprocessing. raw is the file's content;
-// path is named in errors.
+// file's metadata. Without metadata it is the network whose tensors the file has, or resnet18, with the network's own
+// preprocessing. raw is the file's content; path is named in errors.
 func Network(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessing, error) {
 	fail := func(err error) (backbone.Arch, backbone.Preprocessing, error) {
 		return "", backbone.Preprocessing{}, fmt.Errorf("%s: %w", path, err)
@@ -51,6 +52,8 @@ func Network(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessi
 		if net, err = backbone.ParseArch(saved); err != nil {
 			return fail(fmt.Errorf("metadata arch: %w", err))
 		}
+	} else if looks, ok := backbone.ArchOf(raw); ok && arch == "" {
+		net = looks
 	} else if arch != "" {
 		if net, err = backbone.ParseArch(arch); err != nil {
 			return "", backbone.Preprocessing{}, err
