@@ -62,18 +62,17 @@ func sigMS(b *Batch) (positive, negative *Node) {
 // relativeSimilarity is m₊^sig and m₋^sig of Eq. 13, [T] each.
 func relativeSimilarity(b *Batch) (mPositive, mNegative *Node) {
 	positives, negatives := b.relative()
-	alpha, beta := b.Options.AlphaValue(), b.Options.BetaValue()
-	return positives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.Sap), r), alpha)) },
-			OnesLike(b.Sap)),
-		negatives.mean(func(r *Node) *Node { return Exp(MulScalar(Sub(graphs.Column(b.San), r), -beta)) }, OnesLike(b.San))
+	alpha, beta := b.alpha(), b.beta()
+	return positives.mean(func(r *Node) *Node { return Exp(alpha.times(Sub(graphs.Column(b.Sap), r))) }, OnesLike(b.Sap)),
+		negatives.mean(func(r *Node) *Node { return Exp(beta.neg().times(Sub(graphs.Column(b.San), r))) }, OnesLike(b.San))
 }
 
 // sigmoidal is Eq. 13, and Eq. 11 where m₊ = m₋ = 1.
 func sigmoidal(b *Batch, mPositive, mNegative *Node) (positive, negative *Node) {
-	lambda := b.Options.LambdaValue()
-	self := func(s *Node, slope float64) *Node { return Exp(MulScalar(AddScalar(s, -lambda), slope)) }
-	return Reciprocal(Add(mPositive, self(b.Sap, b.Options.AlphaValue()))),
-		Reciprocal(Add(mNegative, self(b.San, -b.Options.BetaValue())))
+	lambda := b.lambda()
+	self := func(s *Node, slope parameter) *Node { return Exp(slope.times(lambda.neg().plus(s))) }
+	return Reciprocal(Add(mPositive, self(b.Sap, b.alpha()))),
+		Reciprocal(Add(mNegative, self(b.San, b.beta().neg())))
 }
 
 // others is a set 𝒫 or 𝒩 of relative similarities for each triplet: the values R [T, B] and which of them belong.
@@ -104,13 +103,13 @@ func (b *Batch) relative() (positives, negatives others) {
 	low, high := belowAll(rows), aboveAll(rows)
 	hardest := ReduceMax(Where(negative, rows, low), 1)
 	farthest := ReduceMin(Where(positive, rows, high), 1)
-	epsilon := b.Options.EpsilonValue()
+	epsilon := b.epsilon()
 	other := func(chosen *Node) *Node {
 		return NotEqual(graphs.Index(rows, 1), graphs.Column(chosen))
 	}
 	positives = others{rows, LogicalAnd(LogicalAnd(positive, other(b.Triplets.Positive)),
-		LessThan(rows, graphs.Column(AddScalar(hardest, epsilon))))}
+		LessThan(rows, graphs.Column(epsilon.plus(hardest))))}
 	negatives = others{rows, LogicalAnd(LogicalAnd(negative, other(b.Triplets.Negative)),
-		GreaterThan(rows, graphs.Column(AddScalar(farthest, -epsilon))))}
+		GreaterThan(rows, graphs.Column(epsilon.neg().plus(farthest))))}
 	return positives, negatives
 }

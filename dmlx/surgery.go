@@ -17,6 +17,8 @@ type Batch struct {
 	Triplets Triplets
 	Sap, San *Node // S of the triplets' pairs, [T]. Of a triplet that is not valid they are any similarities.
 	Options  Options
+	// Parameters are taken for the numbers of Options, if they are there.
+	Parameters *Parameters
 
 	positive, negative *Node // Which pairs are positive and negative, bool [B, B].
 	eachAnchorOnce     bool  // Triplet t has anchor t, so rows of anchors are rows of the batch.

@@ -22,11 +22,11 @@ var (
 	}, paper: true}
 	// TripletCos is T^cos (Eq. 16): 1/(1+exp(τ(S_ap−S_an))).
 	TripletCos = TripletWeight{Name: "cos", Of: func(b *Batch) *Node {
-		return Reciprocal(OnePlus(Exp(MulScalar(Sub(b.Sap, b.San), b.Options.TauValue()))))
+		return Reciprocal(OnePlus(Exp(b.tau().times(Sub(b.Sap, b.San)))))
 	}, paper: true}
 	// TripletCir is T^cir (Eq. 17): 1/(1+exp(τ(S_ap(2−S_ap)−S_an²))).
 	TripletCir = TripletWeight{Name: "cir", Of: func(b *Batch) *Node {
-		return Reciprocal(OnePlus(Exp(MulScalar(circle(b), b.Options.TauValue()))))
+		return Reciprocal(OnePlus(Exp(b.tau().times(circle(b)))))
 	}, paper: true}
 	// TripletWeights lists them in the order of Table 4.
 	TripletWeights = []TripletWeight{TripletCon, TripletCos, TripletCir}

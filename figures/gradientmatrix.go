@@ -87,9 +87,14 @@ func (m cells) Plot(c draw.Canvas, p *plot.Plot) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.Labels[a], m.Labels[b]) })
 	zoom := max(1, 384/n) // Each cell has several pixels, so that viewers that smooth images blur only its edges.
 	img := image.NewNRGBA(image.Rect(0, 0, n*zoom, n*zoom))
-	for y := range n * zoom {
-		for x := range n * zoom {
-			img.SetNRGBA(x, y, m.bar.at(float64(m.Values[order[y/zoom]*n+order[x/zoom]])))
+	for row, i := range order {
+		for column, j := range order {
+			k := m.bar.at(float64(m.Values[i*n+j]))
+			for y := row * zoom; y < (row+1)*zoom; y++ {
+				for x := column * zoom; x < (column+1)*zoom; x++ {
+					img.SetNRGBA(x, y, k)
+				}
+			}
 		}
 	}
 	c.DrawImage(c.Rectangle, img)

@@ -152,7 +152,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
 	step := roundStep((high - low) / 4)
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
-	p.Add(field{d.Field, b, d.Triplets})
+	p.Add(field{d.Field, d.Field.side(), b, d.Triplets})
 	if len(d.Triplets.Sap) > 0 {
 		p.Add(tripletPoints(d.Triplets))
 	}
@@ -162,9 +162,22 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 // field draws the colors and the labeled lines of equal value.
 type field struct {
 	Field
+	n      int // Its side.
 	bar    bar
 	points Triplets // Drawn over the field; labels avoid them.
 }
+
+// Dims, X, Y and Z are the Field's, which looks for its side each time.
+func (f field) Dims() (columns, rows int) { return f.n, f.n }
+
+func (f field) X(column int) float64 {
+	low, high := f.bounds()
+	return low + (high-low)*float64(column)/float64(f.n-1)
+}
+
+func (f field) Y(row int) float64 { return f.X(row) }
+
+func (f field) Z(column, row int) float64 { return float64(f.Values[row*f.n+column]) }
 
 func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	n := f.side()
@@ -178,7 +191,7 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	c.DrawImage(c.Rectangle, cells)
 	for _, level := range f.bar.levels {
 		color := f.contrast(level)
-		contour := plotter.NewContour(f.Field, []float64{level}, nil)
+		contour := plotter.NewContour(f, []float64{level}, nil)
 		contour.LineStyles = []draw.LineStyle{stroke(color, 0.7)}
 		contour.Plot(c, p)
 	}
@@ -293,13 +306,13 @@ func smooth(img *image.NRGBA, width int) *image.NRGBA {
 			fx, fy := float64(x)*float64(n-1)/float64(width-1), float64(y)*float64(n-1)/float64(width-1)
 			ix, iy := min(int(fx), n-2), min(int(fy), n-2)
 			dx, dy := fx-float64(ix), fy-float64(iy)
-			mix := func(channel func(color.NRGBA) uint8) uint8 {
-				v := func(i, j int) float64 { return float64(channel(img.NRGBAAt(i, j))) }
-				return uint8(math.Round((v(ix, iy)*(1-dx)+v(ix+1, iy)*dx)*(1-dy) + (v(ix, iy+1)*(1-dx)+v(ix+1, iy+1)*dx)*dy))
+			at, k := img.Pix[img.PixOffset(ix, iy):], [4]uint8{3: 0xff}
+			for channel := range 3 {
+				v := func(i int) float64 { return float64(at[i+channel]) }
+				top, bottom := v(0)*(1-dx)+v(4)*dx, v(img.Stride)*(1-dx)+v(img.Stride+4)*dx
+				k[channel] = uint8(top*(1-dy) + bottom*dy + 0.5)
 			}
-			out.SetNRGBA(x, y, color.NRGBA{mix(func(k color.NRGBA) uint8 { return k.R }),
-				mix(func(k color.NRGBA) uint8 { return k.G }),
-				mix(func(k color.NRGBA) uint8 { return k.B }), 0xff})
+			copy(out.Pix[out.PixOffset(x, y):], k[:])
 		}
 	}
 	return out

@@ -1,6 +1,6 @@
 // Package backbone holds the networks that embed images: ResNet-18 and ResNet-50 as torchvision defines them (v1.5: the
 // stride of a bottleneck sits in its 3×3 convolution) and a small residual network for CPUs, their initialization, and
-// their weights as safetensors files with PyTorch's names and layout.
+// their weights as safetensors files with PyTorch's names and layout; files of torch.save are read too.
 //
 // Variables live at a [model.Store]'s root under torchvision's names: "layer1.0.conv1.weight" on file is the variable
 // "weight" of the scope "/layer1/0/conv1". A convolution's kernel is [KH, KW, C, O] in memory and [O, C, KH, KW] on
@@ -23,6 +23,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Arch names a network.
@@ -60,7 +61,7 @@ func Arches() []string { return []string{string(Small), string(ResNet18), string
 func ParseArch(name string) (Arch, error) {
 	a := Arch(strings.ToLower(strings.TrimSpace(name)))
 	if _, ok := networks[a]; !ok {
-		return "", fmt.Errorf("no network %q: want one of %s", name, strings.Join(Arches(), ", "))
+		return "", errs.NoSuch(fmt.Sprintf("no network %q", name), name, Arches())
 	}
 	return a, nil
 }

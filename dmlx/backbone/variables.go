@@ -44,7 +44,8 @@ func EncodeVariables(store *model.Store, paths []string, meta map[string]string)
 		for _, x := range values {
 			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(x))
 		}
-		header[tensorName(at)] = entry{"F32", slices.Concat([]int{}, v.Shape().Dimensions), [2]int{begin, len(body)}}
+		header[tensorName(at)] = entry{DType: "F32", Shape: slices.Concat([]int{}, v.Shape().Dimensions),
+			Offsets: [2]int{begin, len(body)}}
 	}
 	return safetensors(header, body)
 }
@@ -75,13 +76,6 @@ func DecodeVariables(data []byte, store *model.Store, paths []string, rows, dim 
 	entries, _, body, err := parseSafetensors(data)
 	if err != nil {
 		return err
-	}
-	values := func(e entry) []float32 {
-		out := make([]float32, (e.Offsets[1]-e.Offsets[0])/4)
-		for i := range out {
-			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(body[e.Offsets[0]+4*i:]))
-		}
-		return out
 	}
 	known := map[string]bool{proxiesName: true}
 	var wrong []string
@@ -116,13 +110,13 @@ func DecodeVariables(data []byte, store *model.Store, paths []string, rows, dim 
 		if v.DType() != dtypes.Float32 {
 			return fmt.Errorf("variable %s is %s: want float32", at, v.DType())
 		}
-		tensors.MustMutableFlatData(t, func(flat []float32) { copy(flat, values(e)) })
+		tensors.MustMutableFlatData(t, func(flat []float32) { copy(flat, e.values(body)) })
 		if err := v.SetValue(t); err != nil {
 			return err
 		}
 	}
 	if rows > 0 {
-		return SetProxies(store, values(entries[proxiesName]), rows, dim)
+		return SetProxies(store, entries[proxiesName].values(body), rows, dim)
 	}
 	return nil
 }

@@ -7,13 +7,11 @@ package backend
 import (
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend" // The Go backend.
@@ -170,16 +168,6 @@ func Plugins() []string {
 		})
 	}
 	return out
-}
-
-// reachable tells within seconds whether the host of the plugins answers. Without a network go-xla waits for minutes.
-func reachable() bool {
-	conn, err := net.DialTimeout("tcp", "github.com:443", 2*time.Second)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
 }
 
 func choice(b compute.Backend, config, why string) *Choice {

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute"
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -100,8 +98,12 @@ func Check(b compute.Backend, r dmlx.Rule) (*Checked, error) {
 	if b == nil {
 		return nil, errors.New("check: no backend")
 	}
-	c := &checker{b: b, rule: r.Traced(), Checked: &Checked{Rule: r}}
-	if _, err := c.try(probeBatch(4, 3, 8, 0.7, 1), dmlx.Rule{}); err != nil {
+	// The rule that scale is measured by.
+	base := once(b, dmlx.Rule{Options: dmlx.Options{Sum: r.Options.Sum}})
+	c := &checker{rule: once(b, r.Traced()), base: base, Checked: &Checked{Rule: r}}
+	defer c.rule.Close()
+	defer base.Close()
+	if _, err := c.try(probeBatch(4, 3, 8, 0.7, 1), base); err != nil {
 		return nil, fmt.Errorf("check: cos/con/con fails on this backend: %w", err)
 	}
 	usual := probeBatch(8, 4, 16, 0.7, 1)
@@ -121,36 +123,24 @@ func Check(b compute.Backend, r dmlx.Rule) (*Checked, error) {
 
 type checker struct {
 	*Checked
-	b    compute.Backend
-	rule dmlx.Rule
+	rule, base *Compiled
 }
 
 // tried is what a rule makes of a batch, finite or not.
 type tried struct {
-	e                                Embeddings
-	g, raw                           []float32
-	positive, negative, triplet      []float32
-	sap, san                         []float32
-	valid                            []bool
-	anchors, positives, negativeRows []int32
+	*outcome
+	e Embeddings
 }
 
-func (c *checker) try(e Embeddings, r dmlx.Rule) (*tried, error) {
-	out, err := e.run(c.b, func(x, labels *Node) []*Node {
-		f := dmlx.Normalize(x)
-		k := dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r)
-		t := k.Triplets
-		return []*Node{k.G, Gradient(ReduceAllSum(dmlx.Inject(f, k.G)), x)[0], k.PairPositive, k.PairNegative, k.Weight,
-			k.Sap, k.San,
-			t.Valid, t.Anchor, t.Positive, t.Negative}
-	})
+func (c *checker) try(e Embeddings, r *Compiled) (*tried, error) {
+	if err := checkBatch(&e); err != nil {
+		return nil, err
+	}
+	t, err := r.outcome(e, r.rule.Options)
 	if err != nil {
 		return nil, err
 	}
-	f := func(i int) []float32 { return graphs.Floats(out[i]) }
-	n := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
-	return &tried{e, f(0), f(1), f(2), f(3), f(4), f(5), f(6), tensors.MustCopyFlatData[bool](out[7]), n(8), n(9),
-		n(10)}, nil
+	return &tried{t, e}, nil
 }
 
 // add notes a finding; a part that is the user's own is located.
@@ -196,11 +186,11 @@ func (c *checker) blame(t *tried) (of any, part, message string) {
 			values []float32
 		}{
 			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"),
-				"P₊", t.positive},
+				"P₊", t.pull},
 			{own(c.Rule.Pair.Custom(), c.Rule.Pair.Of), "pair weight " + cmp.Or(c.Rule.WithDefaults().Pair.Name, "custom"),
-				"P₋", t.negative},
+				"P₋", t.push},
 			{own(c.Rule.Triplet.Custom(), c.Rule.Triplet.Of), "triplet weight " + cmp.Or(c.Rule.WithDefaults().Triplet.Name,
-				"custom"), "T", t.triplet},
+				"custom"), "T", t.weight},
 		} {
 			if !finite(w.values[i]) {
 				return w.of, w.part, fmt.Sprintf("%s is %v at S_ap = %.4g, S_an = %.4g", w.symbol, w.values[i], t.sap[i], t.san[i])
@@ -245,12 +235,12 @@ func (c *checker) similarities() {
 	for i := range n * n {
 		sap, san = append(sap, float32(i%n)/(n-1)*2-1), append(san, float32(i/n)/(n-1)*2-1)
 	}
-	p, q, w, err := Weights(c.b, c.rule, sap, san)
+	p, q, w, err := c.rule.Weights(c.Rule.Options, sap, san)
 	if err != nil { // A part that looks at the batch is no fault.
 		c.add("any similarity", Good, nil, "", "not looked at: a part of the rule needs more than S_ap and S_an")
 		return
 	}
-	t := &tried{positive: p, negative: q, triplet: w, sap: sap, san: san, valid: make([]bool, len(sap))}
+	t := &tried{outcome: &outcome{pull: p, push: q, weight: w, sap: sap, san: san, valid: make([]bool, len(sap))}}
 	negative := 0
 	for i := range t.valid {
 		t.valid[i] = true
@@ -286,9 +276,9 @@ func (c *checker) rotation(e Embeddings) {
 				was, is []float32
 			}{
 				{own(d.Pair.Custom(), d.Pair.Of), "pair weight " + cmp.Or(d.Pair.Name, "custom"),
-					append(before.positive, before.negative...), append(after.positive, after.negative...)},
-				{own(d.Triplet.Custom(), d.Triplet.Of), "triplet weight " + cmp.Or(d.Triplet.Name, "custom"), before.triplet,
-					after.triplet},
+					append(before.pull, before.push...), append(after.pull, after.push...)},
+				{own(d.Triplet.Custom(), d.Triplet.Of), "triplet weight " + cmp.Or(d.Triplet.Name, "custom"), before.weight,
+					after.weight},
 				{own(d.Direction.Custom(), d.Direction.Of), "direction " + cmp.Or(d.Direction.Name, "custom"),
 					times(before.g, turn, e.Dim), after.g},
 			} {
@@ -308,7 +298,7 @@ func (c *checker) rotation(e Embeddings) {
 
 // scale holds the gradient's length against that of cos/con/con.
 func (c *checker) scale(e Embeddings) {
-	base, err := c.try(e, dmlx.Rule{Options: dmlx.Options{Sum: c.Rule.Options.Sum}})
+	base, err := c.try(e, c.base)
 	if err != nil {
 		c.fails("scale", err)
 		return
@@ -353,7 +343,7 @@ func (c *checker) sense(e Embeddings) {
 		if !valid {
 			continue
 		}
-		a, p, n := t.anchors[i], t.positives[i], t.negativeRows[i]
+		a, p, n := t.anchor[i], t.positive[i], t.negative[i]
 		up += dot(row(moved, a), row(moved, p)) - float64(t.sap[i])
 		down += dot(row(moved, a), row(moved, n)) - float64(t.san[i])
 		count++

@@ -76,7 +76,7 @@ func TestFlowBadInput(t *testing.T) {
 		zero.Values = append([]float32{0, 0, 0}, e.Values[3:]...)
 		fails("a row of length zero", zero, dmlx.Rule{}, "embedding 0 would not be of length 1")
 		given := e
-		given.Triplets = []Triplet{{0, 1, 2, 0, 0, 0, 0, 0}}
+		given.Triplets = []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}
 		fails("given triplets", given, dmlx.Rule{}, "triplets are given")
 		fails("no rows", Embeddings{}, dmlx.Rule{}, "want at least one row")
 		nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node {
@@ -103,6 +103,50 @@ func TestFlowBadInput(t *testing.T) {
 		f.Close()
 		if err := f.Advance(1, 0.1); err == nil {
 			t.Error("a closed flow flows")
+		}
+	})
+}
+
+// One step of a flow of a loss, embeddings and proxies, against the gradient that Loss gives.
+func TestLossFlowStep(t *testing.T) {
+	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
+		e, p := proxied(12, 4, 3, 0, 1, 3)
+		proxies := func(b *dmlx.LossBatch) *Node { return Add(softLoss(b), proxyLoss(b)) }
+		for _, k := range []struct {
+			p    Proxies
+			loss dmlx.LossFunc
+		}{{Proxies{}, softLoss}, {p, proxies}} {
+			l := CompileLoss(b, k.loss)
+			f, err := l.Flow(e, k.p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := f.State()
+			unit, unitP := e, k.p
+			unit.Values, unitP.Values = at.F, at.P
+			d, err := l.Loss(unit, unitP)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const rate = 0.05
+			rows := append(at.F, at.P...)
+			var want []vec
+			for i := 0; i < len(rows); i += e.Dim {
+				x := vec(float64s(rows[i : i+e.Dim]))
+				want = append(want, x.add(-rate*float64(e.N), float64s(d.Raw[i:i+e.Dim])).unit(0))
+			}
+			if err := f.Advance(1, rate); err != nil {
+				t.Fatal(err)
+			}
+			after := f.State()
+			near(t, "a step of a loss", append(after.F, after.P...), want, 1e-6)
+			before := d.Value
+			unit.Values, unitP.Values = after.F, after.P
+			if d, err = l.Loss(unit, unitP); err != nil || d.Value >= before {
+				t.Errorf("the loss goes from %v to %v, %v", before, d.Value, err)
+			}
+			f.Close()
+			l.Close()
 		}
 	})
 }

@@ -1,3 +1,7 @@
+//go:build !js
+
+// The page has no rules of the user's own, and hashes would make its program larger.
+
 package dissect
 
 import (
@@ -65,7 +69,7 @@ func probe(r dmlx.Rule) ([]float32, error) {
 		}
 		// Products of integers over a power of two are exact, so no order of summation changes a bit of a similarity.
 		// The rows' lengths are about 1; that they are not 1 does no harm to a probe.
-		out, err := e.run(b, func(x, labels *Node) []*Node {
+		out, err := runOn(b, e, func(x, labels *Node) []*Node {
 			c := dmlx.Compose(dmlx.NewBatch(MulScalar(x, 1./128), labels, r.Options), r)
 			return []*Node{c.M, c.PairPositive, c.PairNegative, c.Weight}
 		})
@@ -117,6 +121,10 @@ func IdentityOfLoss(name string, loss dmlx.LossFunc, perClass int) (string, erro
 			p.Classes = append(p.Classes, int64(i/perClass))
 		}
 	}
+	var arguments []any
+	for _, t := range lossArguments(e, p) {
+		arguments = append(arguments, t)
+	}
 	var digests [2]string
 	moves := false
 	for i := range digests { // Twice, since a loss that is not the same again could never be found again.
@@ -125,13 +133,13 @@ func IdentityOfLoss(name string, loss dmlx.LossFunc, perClass int) (string, erro
 			if len(in) > 2 {
 				in[3] = ConvertDType(in[3], dtypes.Int32)
 			}
-			batch := lossBatch(e, in)
+			batch := lossBatch(in, perClass > 0)
 			c := dmlx.ComposeLoss(batch, loss)
 			leaves := []*Node{batch.S, batch.Labels, batch.Positive, batch.Negative, batch.F, batch.X, batch.SP, batch.PS,
 				batch.PP, batch.Classes, batch.Own, batch.P}
 			digests[i] = graphs.Digest(leaves, c.Value, c.W, c.WSP, c.WPS, c.WPP, c.Direct, c.DirectP, c.Length)
 			return []*Node{c.Value, Add(c.G, c.Length)}
-		}, lossArguments(e, p)...)
+		}, arguments...)
 		if err != nil {
 			return fail(err)
 		}

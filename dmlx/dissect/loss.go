@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -92,14 +93,33 @@ func (d *LossDissection) OnS() error {
 // they leave over. Triplets of the batch, if there are any, are those that the loss is of. Proxies belong to losses
 // that have them; each label needs one at least. A gradient that is not finite is an error, as is bad input.
 func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*LossDissection, error) {
-	if err := e.check(); err != nil {
+	c := CompileLoss(b, loss)
+	defer c.Close()
+	return c.Loss(e, p)
+}
+
+// CompiledLoss is a loss whose graphs are built once for each shape of a batch, as [Compiled] is a rule. Its parameters
+// are constants of them.
+type CompiledLoss struct {
+	programs
+	loss dmlx.LossFunc
+}
+
+// CompileLoss prepares a loss to be taken apart many times.
+func CompileLoss(b compute.Backend, loss dmlx.LossFunc) *CompiledLoss {
+	return &CompiledLoss{programs{backend: b}, loss}
+}
+
+// Loss takes the loss apart at a batch, as the function [Loss] does.
+func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	if err := p.check(e); err != nil {
 		return nil, err
 	}
-	out, err := graphs.Run(b, func(in []*Node) []*Node {
-		c := dmlx.ComposeLoss(lossBatch(e, in), loss)
+	out, err := l.run(lossKey{"loss", p.N > 0}, func(in []*Node) []*Node {
+		c := dmlx.ComposeLoss(lossBatch(in, p.N > 0), l.loss)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.Value, c.F, c.S, c.W, c.G, raw, c.Direct, c.Length}
@@ -110,7 +130,7 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 		}
 		return []*Node{c.Value, rows(c.F, c.P), block(c.S, c.SP, c.PS, c.PP), block(c.W, c.WSP, c.WPS, c.WPP),
 			rows(c.G, c.GP), rows(raw, rawP), rows(c.Direct, c.DirectP), c.Length}
-	}, lossArguments(e, p)...)
+	}, lossArguments(e, p))
 	if err != nil {
 		return nil, err
 	}
@@ -157,20 +177,22 @@ func Loss(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc) (*Loss
 // loss that is not one on S.
 func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32,
 	err error) {
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, nil, err
 	}
 	if err := p.check(e); err != nil {
 		return nil, nil, err
 	}
-	out, err := graphs.Run(b, func(in []*Node) []*Node {
-		c := dmlx.ComposeLoss(lossBatch(e, in), loss).Exchange(x)
+	l := CompileLoss(b, loss)
+	defer l.Close()
+	out, err := l.run(lossKey{"exchange", p.N > 0}, func(in []*Node) []*Node {
+		c := dmlx.ComposeLoss(lossBatch(in, p.N > 0), loss).Exchange(x)
 		raw, rawP := c.Raw()
 		if p.N == 0 {
 			return []*Node{c.G, raw}
 		}
 		return []*Node{Concatenate([]*Node{c.G, c.GP}, 0), Concatenate([]*Node{raw, rawP}, 0)}
-	}, lossArguments(e, p)...)
+	}, lossArguments(e, p))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,26 +225,32 @@ func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFun
 	return 180 / math.Pi * math.Acos(max(-1, min(1, product/lengths))), nil
 }
 
-// lossArguments are a batch and its proxies, if there are any, as a graph takes them, and lossBatch what it makes of
-// them.
-func lossArguments(e Embeddings, p Proxies) []any {
-	args := []any{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim),
-		tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
+// lossArguments are a batch with its proxies and given triplets, if there are any, as a graph takes them.
+func lossArguments(e Embeddings, p Proxies) []*tensors.Tensor {
+	args := batchArguments(e)
 	if p.N > 0 {
-		args = append(args, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim),
+		args = slices.Insert(args, 2, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim),
 			tensors.FromFlatDataAndDimensions(p.Classes, p.N))
 	}
 	return args
 }
 
-func lossBatch(e Embeddings, in []*Node) *dmlx.LossBatch {
-	var proxies, classes *Node
-	if len(in) > 2 {
-		proxies, classes = in[2], in[3]
+// lossKey tells the programs of a loss apart.
+type lossKey struct {
+	what    string
+	proxies bool
+}
+
+// lossBatch is what a graph makes of them.
+func lossBatch(in []*Node, proxies bool) *dmlx.LossBatch {
+	x, labels, rest := in[0], in[1], in[2:]
+	var p, classes *Node
+	if proxies {
+		p, classes, rest = rest[0], rest[1], rest[2:]
 	}
-	batch := dmlx.NewLossBatch(in[0], in[1], proxies, classes)
-	if len(e.Triplets) > 0 {
-		batch = batch.Mined(e.triplets(in[0].Graph()))
+	batch := dmlx.NewLossBatch(x, labels, p, classes)
+	if len(rest) > 0 {
+		batch = batch.Mined(given(rest))
 	}
 	return batch
 }
@@ -295,10 +323,8 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 	}
 	out := &Implied{}
 	form, lone := make([]float32, len(g)), make([]float32, len(g))
-	add := func(to []float32, row int, k float32, from int) {
-		for j := range dim {
-			to[row*dim+j] += k * f[from*dim+j]
-		}
+	add := func(to []float32, i int, k float32, from int) {
+		gonum.Implementation{}.Saxpy(dim, k, f[from*dim:(from+1)*dim], 1, to[i*dim:(i+1)*dim], 1)
 	}
 	var against, all float64
 	for a := range n {
@@ -317,9 +343,7 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 			add(to, a, v, j)
 			add(to, j, v, a)
 			total += math.Abs(float64(v))
-			for k := range dim {
-				own[k] += v * f[j*dim+k]
-			}
+			add(own, 0, v, j)
 		}
 		if !whole || total == 0 {
 			continue

@@ -13,23 +13,11 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// Embeddings is a batch on the host.
-type Embeddings struct {
-	Values []float32 // Un-normalized, [N, Dim] row by row.
-	N, Dim int
-	Labels []int64 // [N]
-
-	// Triplets are taken instead of mined ones, if there are any. Only their indices are read.
-	Triplets []Triplet
-}
-
-// Triplet is one triplet of a batch, with what a rule makes of it.
-type Triplet struct {
-	Anchor, Positive, Negative int     // Rows of the batch.
-	Sap, San                   float32 // Cosine similarities.
-	PairPositive, PairNegative float32 // P₊ (the mask applied) and P₋.
-	Weight                     float32 // T
-}
+// Embeddings are a batch on the host, and Triplet one of its triplets with what a rule makes of it.
+type (
+	Embeddings = dmlx.Embeddings
+	Triplet    = dmlx.Triplet
+)
 
 // Dissection is the gradient of a batch under a rule and what it is made of. Matrices are row by row.
 type Dissection struct {
@@ -43,8 +31,11 @@ type Dissection struct {
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
-// check names the first thing that is wrong with the batch.
-func (e Embeddings) check() error {
+// checkBatch names the first thing that is wrong with a batch. It sets an N that is left out.
+func checkBatch(e *Embeddings) error {
+	if e.N == 0 {
+		e.N = len(e.Labels)
+	}
 	if e.N < 1 || e.Dim < 1 {
 		return fmt.Errorf("embeddings: want at least one row and one column, not [%d, %d]", e.N, e.Dim)
 	}
@@ -85,37 +76,9 @@ func checkRows(what string, values []float32, dim int) error {
 	return nil
 }
 
-// triplets gives the indices of the given triplets as constants of the graph.
-func (e Embeddings) triplets(g *Graph) dmlx.Triplets {
-	column := func(of func(Triplet) int) *Node {
-		x := make([]int32, len(e.Triplets))
-		for i, t := range e.Triplets {
-			x[i] = int32(of(t))
-		}
-		return Const(g, x)
-	}
-	valid := make([]bool, len(e.Triplets))
-	for i := range valid {
-		valid[i] = true
-	}
-	return dmlx.Triplets{
-		Anchor:   column(func(t Triplet) int { return t.Anchor }),
-		Positive: column(func(t Triplet) int { return t.Positive }),
-		Negative: column(func(t Triplet) int { return t.Negative }),
-		Valid:    Const(g, valid),
-	}
-}
-
-func (e Embeddings) batch(f, labels *Node, o dmlx.Options) *dmlx.Batch {
-	if len(e.Triplets) > 0 {
-		return dmlx.NewBatchOf(f, labels, e.triplets(f.Graph()), o)
-	}
-	return dmlx.NewBatch(f, labels, o)
-}
-
-// run executes a graph of the embeddings and labels on a backend. What the graph's parts panic with is an error.
-func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (out []*tensors.Tensor, err error) {
-	if err := e.check(); err != nil {
+// runOn executes a graph of the embeddings and labels on a backend. What the graph's parts panic with is an error.
+func runOn(b compute.Backend, e Embeddings, fn func(x, labels *Node) []*Node) (out []*tensors.Tensor, err error) {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	return graphs.Run(b, func(in []*Node) []*Node { return fn(in[0], in[1]) },
@@ -125,36 +88,12 @@ func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (ou
 // Rule composes the gradient of a rule for a batch: the triplets of each anchor's nearest positive and negative
 // (EPHN), or e.Triplets, and all that [dmlx.Compose] makes of them. A batch without any valid triplet has a zero
 // gradient and no triplets. Embeddings that are not finite, labels that do not match, triplets outside the batch and a
-// part of the rule that fails are errors; so is a rule that gives a gradient that is not finite.
+// part of the rule that fails are errors; so is a rule that gives a gradient that is not finite. For many batches or
+// options, use [Compile].
 func Rule(b compute.Backend, e Embeddings, r dmlx.Rule) (*Dissection, error) {
-	out, err := e.run(b, func(x, labels *Node) []*Node {
-		f := dmlx.Normalize(x)
-		c := dmlx.Compose(e.batch(f, labels, r.Options), r)
-		raw := Gradient(ReduceAllSum(dmlx.Inject(f, c.G)), x)[0]
-		t := c.Triplets
-		return []*Node{f, c.S, c.M, c.G, raw, t.Anchor, t.Positive, t.Negative, t.Valid, c.Sap, c.San, c.PairPositive,
-			c.PairNegative, c.Weight}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
-	}
-	floats := func(i int) []float32 { return graphs.Floats(out[i]) }
-	ints := func(i int) []int32 { return tensors.MustCopyFlatData[int32](out[i]) }
-	d := &Dissection{Rule: r, N: e.N, Dim: e.Dim, F: floats(0), S: floats(1), M: floats(2), G: floats(3), Raw: floats(4)}
-	anchor, positive, negative := ints(5), ints(6), ints(7)
-	sap, san, pPos, pNeg, weight := floats(9), floats(10), floats(11), floats(12), floats(13)
-	for i, valid := range tensors.MustCopyFlatData[bool](out[8]) {
-		if valid {
-			d.Triplets = append(d.Triplets, Triplet{int(anchor[i]), int(positive[i]), int(negative[i]), sap[i], san[i], pPos[i],
-				pNeg[i], weight[i]})
-		}
-	}
-	for i, v := range d.Raw {
-		if !finite(v) || !finite(d.G[i]) {
-			return nil, fmt.Errorf("rule %s: its gradient of row %d, column %d is not finite", r.Name(), i/e.Dim, i%e.Dim)
-		}
-	}
-	return d, nil
+	c := once(b, r)
+	defer c.Close()
+	return c.Rule(e, r.Options)
 }
 
 // Row is row i of a matrix of the dissection with the given number of columns: d.Row(d.G, d.Dim, 3).
@@ -195,12 +134,17 @@ func Compare(b compute.Backend, e Embeddings, l dmlx.Loss, o dmlx.Options) (*Agr
 		return nil, fmt.Errorf("loss %s: no rule of its name in Table 1: %w", l.Name, err)
 	}
 	r.Options = o
-	out, err := e.run(b, func(x, labels *Node) []*Node {
-		f := dmlx.Normalize(x)
-		c := dmlx.Compose(e.batch(f, labels, o), r)
+	if err := checkBatch(&e); err != nil {
+		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
+	}
+	p := programs{backend: b}
+	defer p.Close()
+	out, err := p.run(nil, func(in []*Node) []*Node {
+		f := dmlx.Normalize(in[0])
+		c := dmlx.Compose(ruleBatch(f, in, o), r)
 		loss := l.Of(c.Batch, f, MatMul(f, Transpose(f, 0, 1)))
 		return []*Node{c.G, Gradient(loss, f)[0], c.M}
-	})
+	}, batchArguments(e))
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}
@@ -242,16 +186,7 @@ func agreement(g, d []float64, m []float32, n int) *Agreement {
 // P₋ and T at each S_ap, S_an. There is no batch around these triplets: 𝒫 and 𝒩 are empty, and a part of the user's own
 // that looks at F or S is an error.
 func Weights(b compute.Backend, r dmlx.Rule, sap, san []float32) (positive, negative, triplet []float32, err error) {
-	if len(sap) != len(san) || len(sap) == 0 {
-		return nil, nil, nil, fmt.Errorf("rule %s: want as many S_ap as S_an and at least one, not %d and %d", r.Name(),
-			len(sap), len(san))
-	}
-	out, err := graphs.Run(b, func(in []*Node) []*Node {
-		p, n, t := r.Weights(&dmlx.Batch{Sap: in[0], San: in[1], Options: r.Options})
-		return []*Node{p, n, t}
-	}, tensors.FromFlatDataAndDimensions(sap, len(sap)), tensors.FromFlatDataAndDimensions(san, len(san)))
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("rule %s: %w", r.Name(), err)
-	}
-	return graphs.Floats(out[0]), graphs.Floats(out[1]), graphs.Floats(out[2]), nil
+	c := once(b, r)
+	defer c.Close()
+	return c.Weights(r.Options, sap, san)
 }

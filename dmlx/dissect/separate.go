@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -41,16 +42,17 @@ type TripletParts struct {
 // proxies at S_ap and as many of another class at S_an. What else there is to see is held out of the way: the
 // positive and the negative are as similar as S_ap S_an. A loss that is not one on S is an error.
 func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []float32) (*TripletParts, error) {
+	l := CompileLoss(b, loss)
+	defer l.Close()
+	return l.Parts(perClass, sap, san)
+}
+
+// Parts finds the parts that the loss gives a lone triplet, as [LossParts] does.
+func (l *CompiledLoss) Parts(perClass int, sap, san []float32) (*TripletParts, error) {
 	if err := checkGrid(sap, san); err != nil {
 		return nil, err
 	}
-	var grid [][]any
-	for _, p := range sap {
-		for _, n := range san {
-			grid = append(grid, []any{p, n})
-		}
-	}
-	out, err := graphs.RunEach(b, func(in []*Node) []*Node {
+	build := func(in []*Node) []*Node {
 		g := in[0].Graph()
 		ap, an := in[0], in[1]
 		one, pn := OnesLike(ap), Mul(ap, an)
@@ -70,7 +72,7 @@ func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []f
 			// The negative has a companion of its class, for losses that count on two of each; it is where the negative is.
 			x := &dmlx.LossBatch{Labels: Const(g, []int64{0, 0, 1, 1}), Positive: at(4, 0, 1), Negative: at(4, 0, 3)}
 			x.S = square(one, ap, an, an, ap, one, pn, pn, an, pn, one, one, an, pn, one, one)
-			w := Gradient(loss(x), x.S)[0]
+			w := Gradient(l.loss(x), x.S)[0]
 			row := Reshape(Slice(w, AxisElem(0), AxisRange()), 4)
 			element := func(i int) *Node { return Reshape(Slice(row, AxisElem(i)), 1) }
 			return []*Node{Neg(element(1)), Add(element(2), element(3))}
@@ -92,22 +94,27 @@ func LossParts(b compute.Backend, loss dmlx.LossFunc, perClass int, sap, san []f
 		}
 		x.SP, x.PP, x.Classes = graphs.Leaf(Reshape(Stack(sp, 0), 1, -1)), square(pp...), Const(g, classes)
 		x.PS, x.Own = graphs.Leaf(Transpose(x.SP, 0, 1)), Reshape(Equal(x.Classes, ZerosLike(x.Classes)), 1, -1)
-		d := Gradient(loss(x), x.SP, x.PS)
+		d := Gradient(l.loss(x), x.SP, x.PS)
 		w := Add(Reshape(d[0], -1), Reshape(d[1], -1))
 		half := func(from int) *Node { return Reshape(ReduceAllSum(Slice(w, AxisRange(from, from+perClass))), 1) }
 		return []*Node{Neg(half(0)), half(perClass)}
-	}, grid...)
-	if err != nil {
-		return nil, fmt.Errorf("a lone triplet: %w; a loss that uses the vectors or their lengths is not one on S, and "+
-			"has no parts there", err)
 	}
-	positive, negative := make([]float32, len(grid)), make([]float32, len(grid))
-	for i, values := range out {
-		positive[i] = graphs.Floats(values[0])[0]
-		negative[i] = graphs.Floats(values[1])[0]
+	var positive, negative []float32
+	for _, p := range sap {
+		for _, n := range san {
+			out, err := l.run(partsKey(perClass), build, []*tensors.Tensor{tensors.FromScalar(p), tensors.FromScalar(n)})
+			if err != nil {
+				return nil, fmt.Errorf("a lone triplet: %w; a loss that uses the vectors or their lengths is not one on S, and "+
+					"has no parts there", err)
+			}
+			positive, negative = append(positive, graphs.Floats(out[0])[0]), append(negative, graphs.Floats(out[1])[0])
+		}
 	}
 	return Separate(sap, san, positive, negative)
 }
+
+// partsKey tells the programs for lone triplets apart, by how many proxies a class has.
+type partsKey int
 
 // RuleParts are the parts of a rule on such a grid, from its weights: what [Separate] makes of T P₊ and T P₋.
 func RuleParts(b compute.Backend, r dmlx.Rule, sap, san []float32) (*TripletParts, error) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -120,7 +121,7 @@ func find(name string) (item, error) {
 	if slices.Contains([]string{"figure2", "figure3", "table1"}, name) {
 		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb draws it", name, name)
 	}
-	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
+	return item{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Names())
 }
 
 // Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and

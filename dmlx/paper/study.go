@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -102,7 +103,7 @@ func ParseStudy(name string) (Study, error) {
 			return s, nil
 		}
 	}
-	return Study{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Studies(), ", "))
+	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Studies())
 }
 
 // Table is a study with its results.

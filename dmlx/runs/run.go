@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -229,24 +229,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
 }
 
-// Version returns this module's version or revision as the Go toolchain stamped it on the program, or "unknown".
-// Results record it.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			revision = s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	if revision != "" {
-		return revision + dirty
-	}
-	return info.Main.Version
-}
+// Version returns this module's version or commit in the running program; results record it. If the Go toolchain has
+// stamped neither on the program, it is "checkout" and the commit that git tells of the sources' folder, with
+// "+changes" if files differ from it; without git it is "(devel)".
+func Version() string { return buildinfo.Get().String() }

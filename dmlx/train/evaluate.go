@@ -113,13 +113,13 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		if err := checkFinite(held, "held-out"); err != nil {
 			return err
 		}
-		m, err := retrieval.Evaluate(ctx, s.trainer.Backend, held, nil, recallKsUpTo(len(held.Labels)-1))
+		m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), held, nil, recallKsUpTo(len(held.Labels)-1))
 		if err != nil {
 			return fmt.Errorf("held-out classes of %s: %w", s.Data.Name, err)
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, recallKsUpTo(items))
+	m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), queries, gallery, recallKsUpTo(items))
 	if err != nil {
 		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
 	}

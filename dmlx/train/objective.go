@@ -150,9 +150,10 @@ func (c Config) WithMiner(miner string) (Config, error) {
 		if err != nil {
 			return c, err
 		}
-		other, err := c.withLoss(perClass, miner)
-		other.Exchange = c.Exchange
-		return other, err
+		exchange, proxyLR := c.Exchange, c.ProxyLR
+		c, err = c.withLoss(perClass, miner)
+		c.Exchange, c.ProxyLR = exchange, proxyLR
+		return c, err
 	}
 	if miner != "" {
 		m, err := miners.Parse(miner)

@@ -1,7 +1,6 @@
-// Package playground shows interactive panels in a notebook's cell.
-//
-// [Panel] shows at once what a change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks
-// a rule of your own, and [Training] trains it beside others.
+// Package playground shows interactive panels in a notebook's cell, for rules of your own: [Panel] shows at once what a
+// change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks a rule, and [Training] trains it
+// beside others. For the paper's rules there is a page that needs no kernel; nb.Live shows it in place of [Pictures].
 //
 // The cell's program runs while its panel is used, until Stop or the panel's End button. Pictures come from packages
 // dmlx, on the Go backend, and figures, as everywhere else. Outside a notebook, panels print the alternative texts of
@@ -44,6 +43,21 @@ func (p Panel) Run(ctx context.Context) error {
 		return err
 	}
 	return p.page(b).run(ctx)
+}
+
+// Pictures draws what the panel of a rule shows at first: the diagram, one triplet's motion and the gradient matrix.
+func Pictures(r dmlx.Rule) ([]*figures.Figure, error) {
+	b, err := backend.Go()
+	if err != nil {
+		return nil, err
+	}
+	p := Panel{Rule: r}.page(b)
+	v := p.draw(p.first())
+	var out []*figures.Figure
+	for _, name := range p.pictures {
+		out = append(out, v.figures[name])
+	}
+	return out, firstProblem(v)
 }
 
 // parts are the parts to choose from.
@@ -112,21 +126,14 @@ type parameter struct {
 	min, max, step float64
 	value          func(dmlx.Options) float64
 	set            func(*dmlx.Options, *float64)
-	// of are the paper's pair weights (P) and triplet weights (T) that depend on it.
-	of []string
 }
 
 var parameters = []parameter{
-	{"tau", "τ", 0, 16, 0.1, dmlx.Options.TauValue, func(o *dmlx.Options, v *float64) { o.Tau = v },
-		[]string{"T cos", "T cir"}},
-	{"alpha", "α", 0, 20, 0.1, dmlx.Options.AlphaValue, func(o *dmlx.Options, v *float64) { o.Alpha = v },
-		[]string{"P sig", "P sig-ms"}},
-	{"beta", "β", 0, 60, 0.5, dmlx.Options.BetaValue, func(o *dmlx.Options, v *float64) { o.Beta = v },
-		[]string{"P sig", "P sig-ms"}},
-	{"lambda", "λ", 0, 1, 0.01, dmlx.Options.LambdaValue, func(o *dmlx.Options, v *float64) { o.Lambda = v },
-		[]string{"P sig", "P sig-ms"}},
-	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v },
-		[]string{"P lin-ms", "P sig-ms"}},
+	{"tau", "τ", 0, 16, 0.1, dmlx.Options.TauValue, func(o *dmlx.Options, v *float64) { o.Tau = v }},
+	{"alpha", "α", 0, 20, 0.1, dmlx.Options.AlphaValue, func(o *dmlx.Options, v *float64) { o.Alpha = v }},
+	{"beta", "β", 0, 60, 0.5, dmlx.Options.BetaValue, func(o *dmlx.Options, v *float64) { o.Beta = v }},
+	{"lambda", "λ", 0, 1, 0.01, dmlx.Options.LambdaValue, func(o *dmlx.Options, v *float64) { o.Lambda = v }},
+	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v }},
 }
 
 // controls returns the controls of a rule.
@@ -177,7 +184,7 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 		if err != nil {
 			return r, nil, err
 		}
-		if !r.Custom() && !slices.Contains(k.of, "P "+r.Pair.Name) && !slices.Contains(k.of, "T "+r.Triplet.Name) {
+		if !slices.Contains(r.UsedOptions(), k.name) {
 			off = append(off, k.name)
 			k.set(&r.Options, nil) // Keeps it out of the rule's name.
 			continue
@@ -206,7 +213,7 @@ func shownName(w shownWeight) string { return w.name }
 const gridSide = 81
 
 func (p Panel) page(b compute.Backend) page {
-	choices := partsWith(p.Rule)
+	choices, rules := partsWith(p.Rule), compiled{b, make(map[string]*dissect.Compiled)}
 	shown := names(weightShown, shownName)
 	controls := append(choices.controls(p.Rule),
 		control{Name: "show", Label: "diagram", Options: shown, Value: shown[0]},
@@ -222,7 +229,7 @@ func (p Panel) page(b compute.Backend) page {
 			if err == nil {
 				v.Note = r.Name()
 				var fs map[string]*figures.Figure
-				if fs, err = p.figures(b, r.Traced(), e.Values); err == nil {
+				if fs, err = p.figures(rules.of(r), r.Options, e.Values); err == nil {
 					err = v.add(fs)
 				}
 			}
@@ -233,8 +240,23 @@ func (p Panel) page(b compute.Backend) page {
 		}}
 }
 
+// compiled are the rules that a panel has shown, by name, since the parts of a panel have names of their own.
+type compiled struct {
+	backend compute.Backend
+	rules   map[string]*dissect.Compiled
+}
+
+func (c compiled) of(r dmlx.Rule) *dissect.Compiled {
+	r.Options = dmlx.Options{}
+	name := r.Name()
+	if c.rules[name] == nil {
+		c.rules[name] = dissect.Compile(c.backend, r.Traced())
+	}
+	return c.rules[name]
+}
+
 // figures draws the diagram, the motion and the gradient matrix of a rule.
-func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*figures.Figure, error) {
+func (p Panel) figures(r *dissect.Compiled, o dmlx.Options, v values) (map[string]*figures.Figure, error) {
 	batch := p.Batch
 	if batch.N == 0 {
 		noise, err := v.number("noise")
@@ -243,7 +265,7 @@ func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*fi
 		}
 		batch = sample.Batch(8, 4, 32, noise, 1)
 	}
-	d, err := dissect.Rule(b, batch, r)
+	d, err := r.Rule(batch, o)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +273,11 @@ func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*fi
 	if err != nil {
 		return nil, err
 	}
-	diagram, err := diagramOf(b, r, v["show"], d)
+	diagram, err := diagramOf(r, v["show"], d)
 	if err != nil {
 		return nil, err
 	}
-	motion, err := motionOf(b, r, v)
+	motion, err := motionOf(r, o, v)
 	if err != nil {
 		return nil, err
 	}
@@ -263,13 +285,13 @@ func (p Panel) figures(b compute.Backend, r dmlx.Rule, v values) (map[string]*fi
 }
 
 // diagramOf draws the chosen weight over S_ap × S_an, with a batch's triplets.
-func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissection) (*figures.Figure, error) {
+func diagramOf(r *dissect.Compiled, show string, d *dissect.Dissection) (*figures.Figure, error) {
 	w, err := choose("weight to show", show, weightShown, shownName)
 	if err != nil {
 		return nil, err
 	}
 	sap, san := figures.SimilarityGrid(0, 1, gridSide)
-	positive, negative, triplet, err := dissect.Weights(b, r, sap, san)
+	positive, negative, triplet, err := r.Weights(d.Rule.Options, sap, san)
 	if err != nil {
 		return nil, fmt.Errorf("the diagram shows single triplets without a batch: %w", err)
 	}
@@ -277,7 +299,7 @@ func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissectio
 	for k := range field {
 		field[k] = w.of(positive[k], negative[k], triplet[k])
 		if x := float64(field[k]); math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("rule %s: %s is %v at S_ap = %.3f, S_an = %.3f; want a finite number", r.Name(),
+			return nil, fmt.Errorf("rule %s: %s is %v at S_ap = %.3f, S_an = %.3f; want a finite number", d.Rule.Name(),
 				figures.Plain(w.title), x, sap[k], san[k])
 		}
 	}
@@ -289,7 +311,7 @@ func diagramOf(b compute.Backend, r dmlx.Rule, show string, d *dissect.Dissectio
 }
 
 // motionOf draws how the rule moves one triplet on the unit circle, with the anchor at the top.
-func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error) {
+func motionOf(r *dissect.Compiled, o dmlx.Options, v values) (*figures.Figure, error) {
 	sap, err := v.number("sap")
 	if err != nil {
 		return nil, err
@@ -305,12 +327,12 @@ func motionOf(b compute.Backend, r dmlx.Rule, v values) (*figures.Figure, error)
 	for _, x := range points {
 		e.Values = append(e.Values, float32(x[0]), float32(x[1]))
 	}
-	d, err := dissect.Rule(b, e, r)
+	d, err := r.Rule(e, o)
 	if err != nil {
 		return nil, err
 	}
 	g := func(i int) [2]float64 { return [2]float64{float64(d.G[2*i]), float64(d.G[2*i+1])} }
-	return figures.Motion(figures.TripletMotion{Title: "One triplet on the unit circle", Rule: r.Name(),
+	return figures.Motion(figures.TripletMotion{Title: "One triplet on the unit circle", Rule: d.Rule.Name(),
 		Anchor: points[0], Positive: points[1], Negative: points[2],
 		AnchorGradient: g(0), PositiveGradient: g(1), NegativeGradient: g(2)})
 }

@@ -13,18 +13,7 @@ import (
 // with Gaussian noise; noise 1 is as long as a center. It has classes × images rows of dimension dim, sorted by
 // class, and depends only on its arguments.
 func Batch(classes, images, dim int, noise float64, seed uint64) dissect.Embeddings {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	e := dissect.Embeddings{N: classes * images, Dim: dim}
-	for class := range classes {
-		center := gaussian(rng, dim)
-		for range images {
-			for i, x := range gaussian(rng, dim) {
-				e.Values = append(e.Values, float32(center[i]+noise*x))
-			}
-			e.Labels = append(e.Labels, int64(class))
-		}
-	}
-	return e
+	return dissect.Sample(classes, images, dim, noise, seed)
 }
 
 // Pairs returns a batch of n triplets without common images. Their S_ap covers (−1, 1) in equal steps of the angle.

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // addFeatures adds the flags of a head on frozen features.
@@ -40,5 +45,31 @@ func (p *presetFlags) checkFeatures(a *app, f *pflag.FlagSet) error {
 	if a.preset != "" && f.Changed("preset") {
 		return usagef("--preset sets the size of networks on images, and --features has none: leave it out")
 	}
+	return nil
+}
+
+// showFeatures prints what the features reach without a head, unless the run is in the store.
+func (a *app) showFeatures(
+	ctx context.Context, spec runs.Spec, store *runs.Store, open func() (*train.Trainer, error),
+) error {
+	if _, found, err := store.Lookup(spec); err != nil || found {
+		return err
+	}
+	data, _, err := runs.TrainingData(spec, store.DataOptions)
+	if err != nil {
+		return err
+	}
+	if err := spec.Fits(data, spec.HeldOut); err != nil {
+		return err
+	}
+	trainer, err := open()
+	if err != nil {
+		return err
+	}
+	recall, err := data.FeatureRecall(ctx, trainer.Choice)
+	if err != nil {
+		return err
+	}
+	a.logf("the features themselves: Recall@1 %.1f", 100*recall)
 	return nil
 }

@@ -79,7 +79,8 @@ func (s *settingFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&s.size, "size", 0, "side of the images in pixels (default: the preset's)")
 	f.StringVar(&s.arch, "arch", "", "backbone (default: the preset's)")
 	f.StringVar(&s.weights, "weights", "",
-		"initial weights: pretrained, random, or a safetensors file with torchvision's names (default: the preset's)")
+		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
+			"(default: the preset's)")
 	f.StringVar(&s.options, "options", "", `options of all rules that use them, as behind a rule's name: "tau=2&sum"`)
 	f.StringVar(&s.seeds, "seeds", "", `seeds, as in 1-5 or 1,3,8 (default: the preset's)`)
 	s.presetFlags.add(f)

@@ -406,7 +406,7 @@ func sideBySide(results []*runs.Result) string {
 		{"augmentation", func(s runs.Spec) any { return s.Augment }},
 		{"memory bank", func(s runs.Spec) any { return s.MemoryBank }},
 		{"seed", func(s runs.Spec) any { return s.Seed }},
-		{"backbone", func(s runs.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
+		{"network", func(s runs.Spec) any { return s.Network() + ", " + s.Weights + " " + s.WeightsDigest }},
 		{"dimension", func(s runs.Spec) any { return s.Dim }},
 		{"image size", func(s runs.Spec) any { return s.Size }},
 		{"classes", func(s runs.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},

@@ -48,7 +48,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 			if loss != "" && cmd.Flags().Changed("rule") {
 				return usagef("--rule and --loss are both given: want one of them")
 			}
-			raw, err := os.ReadFile(weights)
+			raw, err := durable.ReadFile(weights)
 			if err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "initial weights: a safetensors file with torchvision's names")
+	f.StringVar(&weights, "weights", "", "initial weights: a .safetensors or .pth file with torchvision's names")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // trained is the JSON of train: the result and the folder of the run.
@@ -128,6 +129,11 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 				if err := spec.FitsDevices(o.Devices); err != nil {
 					return usage(err)
 				}
+				if spec.HasFeatures() { // They are read already.
+					if err := runs.Feasible(spec); err != nil {
+						return usage(err)
+					}
+				}
 			}
 			several := len(specs) > 1 || on.on != "" || given("out") || given("jobs")
 			if err := on.check(cmd.Flags()); err != nil {
@@ -209,9 +215,15 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	if on.on != "" {
 		o.Submit = on.elsewhere(a, store)
 	}
+	open := sync.OnceValues(a.backend)
+	if preset.Base.HasFeatures() && on.on == "" {
+		if err := a.showFeatures(ctx, specs[0], store, open); err != nil {
+			return err
+		}
+	}
 	line := a.line
 	o.Progress = paper.Overall(func(done float64, text string) { line.Show("%3.0f %%  %s", 100*done, text) })
-	results, ran, err := runs.RunAll(ctx, sync.OnceValues(a.backend), store, specs, o)
+	results, ran, err := runs.RunAll(ctx, open, store, specs, o)
 	line.End()
 	if err != nil {
 		return err
@@ -240,6 +252,12 @@ func (a *app) train(cmd *cobra.Command, spec runs.Spec, devices int) error {
 	}
 	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	if spec.HasFeatures() {
+		err := a.showFeatures(cmd.Context(), spec, store, func() (*train.Trainer, error) { return choice, nil })
+		if err != nil {
+			return err
+		}
+	}
 	line := a.line
 	result, err := runs.Run(cmd.Context(), choice, store, spec,
 		func(p runs.Progress) { line.Show("%s", progress.Training(p)) })

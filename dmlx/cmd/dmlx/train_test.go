@@ -143,7 +143,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		file("gl.npy"))...); fmt.Sprint(r["recall"]) != "map[1:1 2:1]" {
 		t.Errorf("of fewer than eight, by default: %v", r)
 	}
-	if code, _, stderr := invoke(t, "train", "--epochs=-3", "--store", dir); code != 1 ||
+	if code, _, stderr := invoke(t, "train", "--epochs=-3", "--store", dir); code != exitUsage ||
 		strings.Count(stderr, "\n") != 1 {
 		t.Errorf("no epochs: %d %q", code, stderr)
 	}

@@ -29,31 +29,14 @@ func Build(fn func(in []*Node) []*Node) func(in []*Node) []*Node {
 }
 
 // Run builds a graph, runs it once and returns its results.
-func Run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) ([]*tensors.Tensor, error) {
-	out, err := RunEach(b, fn, args)
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
-}
-
-// RunEach builds one graph and runs it on several lists of arguments, all of the same shapes. It returns a list of
-// results for each.
-func RunEach(b compute.Backend, fn func(in []*Node) []*Node, lists ...[]any) (out [][]*tensors.Tensor, err error) {
+func Run(b compute.Backend, fn func(in []*Node) []*Node, args ...any) (out []*tensors.Tensor, err error) {
 	defer errs.Catch(&err)
 	exec, err := NewExec(b, Build(fn))
 	if err != nil {
 		return nil, err
 	}
 	defer exec.Finalize()
-	for _, args := range lists {
-		values, err := exec.Call(args...)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, values)
-	}
-	return out, nil
+	return exec.Call(args...)
 }
 
 // Floats copies a float32 result to the host.

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
+	"github.com/gradient-surgery/dml/dmlx/page"
+)
+
+// singleFile is the name of the page as one file.
+const singleFile = "dmlx.html"
+
+// newPage builds the playground's page.
+func newPage(a *app) *cobra.Command {
+	var (
+		out    string
+		single bool
+	)
+	cmd := &cobra.Command{
+		Use:   "page --out DIR",
+		Short: "Build the playground as a page that needs no kernel",
+		Long: `Build the playground as a page: what a rule or a loss does to embeddings, computed in the browser by this
+library itself. It needs no kernel and sends nothing anywhere.
+
+Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR
+gets ` + singleFile + `, one file of about 4 MB that works from a disk, in a mail or in a notebook.
+
+The program in the page is compiled from this checkout, which takes about a minute the first time.`,
+		Example: `  dmlx page --out public
+  dmlx page --out . --single-file`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out == "" {
+				return usagef("page: --out names the folder for the page")
+			}
+			root, err := checkout.Trusted()
+			if err != nil {
+				return err
+			}
+			stop := a.line.Clock("building the page")
+			p, err := page.Build(cmd.Context(), root)
+			stop()
+			if err != nil {
+				return err
+			}
+			path := filepath.Join(out, "index.html")
+			if single {
+				path = filepath.Join(out, singleFile)
+				err = p.WriteSingleFile(path)
+			} else {
+				err = p.Write(out)
+			}
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]string{"page": path}, path)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&out, "out", "", "folder for the page")
+	f.BoolVar(&single, "single-file", false, "write one file, "+singleFile+", in place of a folder of them")
+	return cmd
+}
+
+// labPage writes the page beside the notebooks, whose cells show it.
+func (a *app) labPage(ctx context.Context, root string) {
+	p, err := page.Build(ctx, root)
+	if err == nil {
+		err = p.WriteSingleFile(filepath.Join(root, "notebooks", singleFile))
+	}
+	if err != nil && ctx.Err() == nil {
+		a.logf("The page of the playground could not be made, so the notebooks show pictures in its place: %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+//go:build !js
+
+// In a browser there are no files, and what writes them safely has no place in a small program.
+
+package npy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+)
+
+// WriteFloat32 writes values as a float32 array of the given shape, atomically.
+func WriteFloat32(path string, values []float32, shape ...int) error {
+	return write(path, "<f4", values, len(values), shape)
+}
+
+// WriteInt64 writes values as an int64 array of the given shape, atomically.
+func WriteInt64(path string, values []int64, shape ...int) error {
+	return write(path, "<i8", values, len(values), shape)
+}
+
+func write(path, descr string, values any, n int, shape []int) error {
+	if size(shape) != n {
+		return fmt.Errorf("%s: %d values do not fill the shape %v", path, n, shape)
+	}
+	var dims strings.Builder
+	for _, d := range shape {
+		fmt.Fprintf(&dims, "%d,", d) // NumPy wants (3,) and accepts (3,4,).
+	}
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dims.String())
+	const prefix = 10 // Magic, version 1.0 and the header's length; the format asks that data start at a multiple of 64.
+	header += strings.Repeat(" ", 63-(prefix+len(header))%64) + "\n"
+	var out bytes.Buffer
+	out.WriteString("\x93NUMPY\x01\x00")
+	_ = binary.Write(&out, binary.LittleEndian, uint16(len(header))) // A bytes.Buffer does not fail.
+	out.WriteString(header)
+	if err := binary.Write(&out, binary.LittleEndian, values); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return durable.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// ReadFloat32 reads an array of floating-point numbers or integers of any size, in either byte order and either order
+// of axes, as float32 values in C order (the last axis varies fastest), and its shape. float64 values and integers are
+// rounded to the nearest float32. A number beyond float32's range is an error; NaN and infinities are read as they are.
+func ReadFloat32(path string) (values []float32, shape []int, err error) { return read[float32](path) }
+
+// ReadInt64 reads an array of integers of any size, in either byte order and either order of axes, as int64 values in
+// C order, and its shape. A uint64 value beyond int64's range is an error, and so is an array of another type.
+func ReadInt64(path string) (values []int64, shape []int, err error) { return read[int64](path) }
+
+// ReadUint8 reads a uint8 array, in either order of axes, in C order, and its shape. Another type is an error: pixels
+// on a scale of 0 to 1 would become zeros.
+func ReadUint8(path string) (values []uint8, shape []int, err error) { return read[uint8](path) }
+
+func read[T float32 | int64 | uint8](path string) ([]T, []int, error) {
+	raw, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	values, shape, err := decode[T](raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return values, shape, nil
+}

@@ -1,0 +1,89 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var (
+	screenshots = flag.String("screenshots", "", "also write screenshots of the page to this `folder`")
+	regen       = flag.Bool("regen", false, "write testdata/pictures.json anew")
+)
+
+// TestInBrowser uses the page in a real browser: it solves the story's challenges, moves every control, drags, drops
+// files, follows links, and reads what the page saves and copies. It needs Chromium, and a Python with playwright:
+// DMLX_PLAYWRIGHT, or else python3. With axe-playwright-python it also checks the page's accessibility.
+func TestInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	chromium := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium = path
+			break
+		}
+	}
+	if chromium == "" {
+		t.Skip("no Chromium on PATH")
+	}
+	python := os.Getenv("DMLX_PLAYWRIGHT")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import playwright").Run(); err != nil {
+		t.Skipf("%s has no playwright; set DMLX_PLAYWRIGHT to a Python that has", python)
+	}
+	p := build(t)
+	dir := t.TempDir()
+	folder, single := filepath.Join(dir, "page"), filepath.Join(dir, "page.html")
+	if err := p.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WriteSingleFile(single); err != nil {
+		t.Fatal(err)
+	}
+	shots, write := *screenshots, ""
+	if shots != "" {
+		if err := os.MkdirAll(shots, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *regen {
+		write = "write"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "testdata/browser.py", folder, single, chromium, "testdata/pictures.json",
+		write, shots)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	checks := 0
+	for line := range bytes.Lines(out) {
+		var c struct {
+			Check, Problem, Note string
+			Seconds              float64
+		}
+		if err := json.Unmarshal(line, &c); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		checks++
+		t.Run(c.Check, func(t *testing.T) {
+			if c.Problem != "" {
+				t.Error(c.Problem)
+			}
+			t.Logf("%.1f s %s", c.Seconds, c.Note)
+		})
+	}
+	if err != nil || checks < 15 {
+		t.Fatalf("%d checks: %v: %s", checks, err, stderr.Bytes())
+	}
+}

@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+)
+
+// part is what the page says of a direction, a pair weight, a triplet weight or a mask.
+type part struct{ identifier, title, help string }
+
+var directions = map[string]part{
+	"euc": {"DirectionEuc", "Euclidean",
+		"Along the straight line between the two embeddings (Eq. 5). It keeps its strength however near they are."},
+	"cos": {"DirectionCos", "cosine",
+		"Along the other's embedding (Eq. 6). What is left of it on the sphere vanishes as a pair comes together."},
+	"euc-orth": {"DirectionEucOrth", "Euclidean, orthogonal",
+		"Euclidean, with the negative's direction projected so that it is at right angles to the line from anchor to " +
+			"positive (Eq. 7)."},
+	"cos-orth": {"DirectionCosOrth", "cosine, orthogonal",
+		"Cosine, with the negative's direction projected so that it is at right angles to the line from anchor to " +
+			"positive (Eq. 7)."},
+}
+
+var pairWeights = map[string]part{
+	"con": {"PairCon", "constant", "1 for every pair (Eq. 8)."},
+	"euc": {"PairEuc", "distance", "The distance of the pair (Eq. 9)."},
+	"lin": {"PairLin", "linear", "1 − S for the positive pair, S for the negative one (Eq. 10)."},
+	"lin-ms": {"PairLinMS", "linear, multi-similarity",
+		"Linear, times how this pair compares with the anchor's other pairs nearby (Eq. 14)."},
+	"sig": {"PairSig", "sigmoid", "A switch at λ: 1/(1 + exp(α(S − λ))) for the positive pair, with β for the negative " +
+		"one (Eq. 11)."},
+	"sig-ms": {"PairSigMS", "sigmoid, multi-similarity",
+		"The sigmoid, shifted by how this pair compares with the anchor's other pairs nearby (Eq. 13)."},
+}
+
+var tripletWeights = map[string]part{
+	"con": {"TripletCon", "constant", "½ for every triplet (Eq. 15)."},
+	"cos": {"TripletCos", "cosine", "1/(1 + exp(τ(S_ap − S_an))): hard triplets count more (Eq. 16)."},
+	"cir": {"TripletCir", "circle", "1/(1 + exp(τ(S_ap(2 − S_ap) − S_an²))): equal on circles about S_ap = 1, S_an = 0 " +
+		"(Eq. 17)."},
+}
+
+var masks = map[string]part{
+	"sc1": {"SC1", "selectively contrastive", "No pull where the negative is nearer than the positive (Eq. 18)."},
+	"sc2": {"SC2", "selectively contrastive, circle",
+		"No pull outside the circle S_ap(2 − S_ap) − S_an² = 0.5, as Figure 3 and the text have it."},
+	"sc2-printed": {"SC2Printed", "selectively contrastive, as printed",
+		"No pull inside that circle: the sign as Eq. 19 prints it."},
+}
+
+// number is what the page says of an option that is a number.
+type number struct {
+	name, field, symbol, title, help string
+	min, max, step                   float64
+	value                            func(dmlx.Options) float64
+}
+
+var numbers = []number{
+	{"tau", "Tau", "τ", "temperature", "How sharply the triplet weight tells hard triplets from easy ones.", 0, 16, 0.1,
+		dmlx.Options.TauValue},
+	{"alpha", "Alpha", "α", "slope of the positive weight", "How sharply the positive pair's sigmoid switches.", 0, 20,
+		0.1, dmlx.Options.AlphaValue},
+	{"beta", "Beta", "β", "slope of the negative weight", "How sharply the negative pair's sigmoid switches.", 0, 60, 0.5,
+		dmlx.Options.BetaValue},
+	{"lambda", "Lambda", "λ", "threshold", "The similarity at which the sigmoids switch.", 0, 1, 0.01,
+		dmlx.Options.LambdaValue},
+	{"epsilon", "Epsilon", "ε", "margin of relative similarity",
+		"How near to the hardest pair another pair must be to be compared with.", 0, 1, 0.01, dmlx.Options.EpsilonValue},
+}
+
+// toggle is what the page says of an option that is a switch.
+type toggle struct {
+	name, field, title, help string
+	on                       func(dmlx.Options) bool
+}
+
+var switches = []toggle{
+	{"sum", "Sum", "sum over triplets", "The gradient is the sum over the triplets, not their mean.",
+		func(o dmlx.Options) bool { return o.Sum }},
+	{"negative-only", "NegativeOnly", "project the negative alone",
+		"An orthogonal direction projects the negative's move, and leaves the anchor's as it is.",
+		func(o dmlx.Options) bool { return o.NegativeOnly }},
+	{"keep-length", "KeepLength", "keep the projected length",
+		"A projected direction stays as long as the projection leaves it, and is not made a unit vector again.",
+		func(o dmlx.Options) bool { return o.KeepLength }},
+	{"skip-duplicates", "SkipDuplicates", "skip duplicates", "No pair with S > 0.9999 is taken for a positive one.",
+		func(o dmlx.Options) bool { return o.SkipDuplicates }},
+}
+
+// describe says what there is to choose from.
+func (e *Engine) describe(*request) (Object, error) {
+	parts := func(names []string, about map[string]part) []Object {
+		var out []Object
+		for _, n := range names {
+			out = append(out, Object{"name": n, "title": cmp.Or(about[n].title, n), "help": about[n].help})
+		}
+		return out
+	}
+	var directionNames, pairNames, tripletNames, maskNames, rules []string
+	for _, x := range dmlx.Directions {
+		directionNames = append(directionNames, x.Name)
+	}
+	for _, x := range dmlx.PairWeights {
+		pairNames = append(pairNames, x.Name)
+	}
+	for _, x := range dmlx.TripletWeights {
+		tripletNames = append(tripletNames, x.Name)
+	}
+	for _, x := range dmlx.Masks {
+		maskNames = append(maskNames, x.Name)
+	}
+	for _, r := range dmlx.Rules() {
+		rules = append(rules, r.Name())
+	}
+	var options, toggles, aliases, list []Object
+	for _, k := range numbers {
+		pairs, triplets := []string{}, []string{}
+		for _, p := range dmlx.PairWeights {
+			if slices.Contains(dmlx.Rule{Pair: p}.UsedOptions(), k.name) {
+				pairs = append(pairs, p.Name)
+			}
+		}
+		for _, t := range dmlx.TripletWeights {
+			if slices.Contains(dmlx.Rule{Triplet: t}.UsedOptions(), k.name) {
+				triplets = append(triplets, t.Name)
+			}
+		}
+		options = append(options, Object{"name": k.name, "symbol": k.symbol, "title": k.title, "help": k.help, "min": k.min,
+			"max": k.max, "step": k.step, "default": k.value(dmlx.Options{}), "pairs": pairs, "triplets": triplets})
+	}
+	for _, k := range switches {
+		of := []string{}
+		for _, d := range dmlx.Directions {
+			if slices.Contains(dmlx.Rule{Direction: d}.UsedOptions(), k.name) {
+				of = append(of, d.Name)
+			}
+		}
+		toggles = append(toggles, Object{"name": k.name, "title": k.title, "help": k.help, "directions": of})
+	}
+	for _, a := range dmlx.Aliases() {
+		r, err := dmlx.ParseRule(a)
+		if err != nil {
+			return nil, err
+		}
+		aliases = append(aliases, Object{"name": a, "rule": r.Name()})
+	}
+	for _, about := range losses.All() {
+		l, err := losses.Parse(about.Name)
+		if err != nil {
+			return nil, err
+		}
+		parameters := []Object{}
+		for _, p := range l.Parameters() {
+			low, high, step := slider(p)
+			parameters = append(parameters, Object{"name": p.Name, "default": p.Value, "min": low, "max": high, "step": step,
+				"switch": p.Switch, "want": p.Want})
+		}
+		list = append(list, Object{"name": about.Name, "title": about.Title, "source": about.Source, "formula": about.Text,
+			"proxies": about.Proxies, "perClass": losses.PerClass(l), "parameters": parameters})
+	}
+	return Object{"directions": parts(directionNames, directions), "pairs": parts(pairNames, pairWeights),
+		"triplets": parts(tripletNames, tripletWeights), "masks": parts(maskNames, masks), "options": options,
+		"switches": toggles, "aliases": aliases, "rules": rules, "losses": list,
+		"limits": Object{"rows": mostRows, "dim": mostDim, "side": mostSide, "frames": mostFrames, "fileBytes": mostFile},
+		"go":     runtime.Version()}, nil
+}
+
+// slider suggests a range for a loss's parameter: from 0, or from well below the default where 0 is not allowed, to
+// some multiple of it.
+func slider(p losses.Setting) (low, high, step float64) {
+	switch p.Want {
+	case "1 or 2":
+		return 1, 2, 1
+	case "a whole number, 1 or more":
+		return 1, 2 * p.Value, 1
+	case "an angle from 0 up to π":
+		return 0, 3, 0.01
+	}
+	high = round(4 * math.Abs(p.Value))
+	if p.Value == 0 {
+		high = 2
+	}
+	if p.Name == "margin" || p.Name == "positive-margin" {
+		high = max(high, 2)
+	}
+	step = high / 200
+	if p.Want != "" { // A positive number.
+		low = step
+	}
+	if p.Value < 0 {
+		low = -high
+	}
+	return low, high, step
+}
+
+// round is the next of 1, 2, 5, 10, … times a power of ten.
+func round(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if m*power >= x*(1-1e-9) {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// parse gives a subject in all its forms.
+func (e *Engine) parse(q *request) (Object, error) {
+	s, err := q.subject()
+	if err != nil {
+		return nil, err
+	}
+	if s.loss != nil {
+		parameters := Object{}
+		for _, p := range s.loss.Parameters() {
+			if p.Switch {
+				parameters[p.Name] = p.On
+			} else {
+				parameters[p.Name] = p.Value
+			}
+		}
+		name := s.loss.String()
+		return Object{"kind": "loss", "name": name, "loss": Object{"name": s.loss.Name, "parameters": parameters},
+			"literal": lossLiteral(s.loss), "command": command("--loss", name), "notice": ""}, nil
+	}
+	r := s.rule.WithDefaults()
+	options := Object{}
+	for _, k := range numbers {
+		options[k.name] = k.value(r.Options)
+	}
+	for _, k := range switches {
+		options[k.name] = k.on(r.Options)
+	}
+	return Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
+		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.UsedOptions(),
+		"literal": ruleLiteral(r), "command": command("--rule", r.Name()), "notice": s.notice}, nil
+}
+
+// command is the one that trains a subject.
+func command(flag, name string) string {
+	if strings.ContainsAny(name, "?&") {
+		name = "'" + name + "'"
+	}
+	return "dmlx train --data " + exampleData + " " + flag + " " + name + " --seed 1"
+}
+
+// ruleLiteral is a rule as Go.
+func ruleLiteral(r dmlx.Rule) string {
+	out := "dmlx.Rule{Direction: dmlx." + directions[r.Direction.Name].identifier + ", Pair: dmlx." +
+		pairWeights[r.Pair.Name].identifier + ", Triplet: dmlx." + tripletWeights[r.Triplet.Name].identifier
+	if r.Mask.Of != nil {
+		out += ", Mask: dmlx." + masks[r.Mask.Name].identifier
+	}
+	var fields []string
+	for _, k := range numbers {
+		if v := k.value(r.Options); v != k.value(dmlx.Options{}) {
+			fields = append(fields, k.field+": new("+floatLiteral(v)+")")
+		}
+	}
+	for _, k := range switches {
+		if k.on(r.Options) {
+			fields = append(fields, k.field+": true")
+		}
+	}
+	if len(fields) > 0 {
+		out += ", Options: dmlx.Options{" + strings.Join(fields, ", ") + "}"
+	}
+	return out + "}"
+}
+
+// floatLiteral is a constant that Go takes for a float64.
+func floatLiteral(v float64) string {
+	s := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(s, ".e") {
+		s += ".0"
+	}
+	return s
+}
+
+// lossLiteral is a loss as Go.
+func lossLiteral(l *losses.Named) string {
+	v := reflect.Indirect(reflect.ValueOf(l.Loss))
+	var fields []string
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() {
+			fields = append(fields, fmt.Sprintf("%s: %v", f.Name, v.Field(i)))
+		}
+	}
+	return "&" + lossRoot + v.Type().Name() + "{" + strings.Join(fields, ", ") + "}"
+}

@@ -1,0 +1,509 @@
+"""Uses the page in a headless Chromium as a person would, offline, and tells what it found.
+
+Arguments: the folder with the page, its single-file form or "", Chromium's path, the golden file, "write" or "" for the golden file, and a
+folder for screenshots or "". Each check writes one line of JSON: {"check", "problem", "note"}. The last line has the timings.
+"""
+import functools
+import http.server
+import json
+import os
+import struct
+import sys
+import tempfile
+import threading
+import time
+import xml.etree.ElementTree
+
+from playwright.sync_api import sync_playwright
+
+folder, single, chromium, golden_path, write, shots = sys.argv[1:7]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+threading.Thread(target=server.serve_forever, daemon=True).start()
+base = f"http://127.0.0.1:{server.server_port}/"
+outside, errors, notes = [], [], {}
+
+
+def open_page(browser, address, **options):
+    options.setdefault("viewport", {"width": 1366, "height": 900})
+    options.setdefault("reduced_motion", "reduce")
+    page = browser.new_context(accept_downloads=True, **options).new_page()
+    page.on("request", lambda r: outside.append(r.url) if not r.url.startswith((base, "data:", "blob:", "file:")) else None)
+    page.on("pageerror", lambda e: errors.append(f"{e} {e.stack}"))
+    page.goto(address)
+    page.wait_for_selector("body[data-ready]", timeout=30000)
+    return page
+
+
+def until(page, condition, what, timeout=20000):
+    try:
+        page.wait_for_function(condition, timeout=timeout)
+    except Exception:
+        raise AssertionError(f"{what}: not within {timeout / 1000:g} s") from None
+
+
+def settle(page):
+    """Waits until no request is under way."""
+    page.evaluate("() => Bench.engine.call('describe')")
+    page.wait_for_timeout(30)
+    page.evaluate("() => Bench.engine.call('describe')")
+
+
+def press(page, name, key, times, within):
+    handle = page.locator(within).get_by_role("slider", name=name, exact=True).first
+    handle.scroll_into_view_if_needed()
+    handle.focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def story(page):
+    for step in range(1, 9):
+        page.locator(f"#step{step}").scroll_into_view_if_needed()
+        until(page, f"() => document.querySelector('#step{step} .result').textContent", f"step {step} does not start")
+        assert not page.locator(f"#step{step} .challenge.solved").count(), f"step {step} is solved from the start"
+    # The first by the pointer, the others by keys and controls.
+    page.locator("#step1 figure").scroll_into_view_if_needed()
+    box = page.locator("#step1").get_by_role("slider", name="Negative").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    anchor = page.locator("#step1").get_by_role("slider", name="Anchor").bounding_box()
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(anchor["x"] + 10, anchor["y"] + anchor["height"] / 2 + 3, steps=5)
+    page.mouse.up()
+    press(page, "Positive", "ArrowLeft", 20, "#step2")
+    page.locator("#step3 select").select_option("euc")
+    page.locator("#step4 input[name=alpha]").fill("5.5")
+    press(page, "a gray negative", "ArrowLeft", 7, "#step5")
+    press(page, "another gray negative", "ArrowLeft", 2, "#step5")
+    page.locator("#step6 input[name=tau]").fill("4.7")
+    press(page, "The triplet under sc2", "Shift+ArrowLeft", 5, "#step7")
+    press(page, "The triplet under sc2", "Shift+ArrowUp", 3, "#step7")
+    page.locator("#step8 select").select_option("cos-orth")
+    for step in range(1, 9):
+        until(page, f"() => document.querySelector('#step{step} .challenge.solved')",
+              f"the challenge of step {step} is not solved: " + page.locator(f"#step{step} .result").inner_text())
+    assert page.locator(".dots a.solved").count() == 8
+
+
+def controls(page):
+    side = page.locator("#bench .side").first
+    for name, value, want in [("direction", "euc-orth", "euc-orth/lin/cir?tau=4"), ("pair", "sig-ms", "euc-orth/sig-ms/cir?tau=4"),
+                              ("triplet", "cos", "euc-orth/sig-ms/cos?tau=4"), ("mask", "sc1", "euc-orth/sig-ms/cos+sc1?tau=4")]:
+        side.locator(f"select[name={name}]").select_option(value)
+        until(page, f"() => Bench.a.name === {json.dumps(want)}", f"{name} {value} does not lead to {want}")
+    for name, value in [("tau", "2"), ("alpha", "3"), ("beta", "20"), ("lambda", "0.4"), ("epsilon", "0.2")]:
+        side.locator(f"input[name={name}]").fill(value)
+        until(page, f"() => Bench.a.name.includes('{name}={value}')", f"{name} {value} is not in the rule's name")
+    side.get_by_text("Conventions").click()
+    side.locator("input[name=sum]").check()
+    until(page, "() => Bench.a.name.includes('sum')", "the sum is not in the rule's name")
+    side.locator("input[name=sum]").uncheck()
+    side.locator("select[name=alias]").select_option("ours")
+    until(page, "() => Bench.a.name.startsWith('cos-orth/lin-ms/cir')", "the alias is not read")
+    field = side.get_by_role("textbox", name="Name")
+    field.fill("cos/lin/cir?tau=4")
+    field.press("Enter")
+    until(page, "() => Bench.a.name === 'cos/lin/cir?tau=4'", "a typed name is not read")
+    off = page.evaluate("() => [...document.querySelectorAll('#bench .side')][0].querySelectorAll('input[type=range]:disabled').length")
+    assert off == 4, f"{off} parameters are off for cos/lin/cir; want 4"
+    field.fill("cos/much/cir")
+    field.press("Enter")
+    until(page, "() => document.querySelector('#bench .side .problem').textContent.includes('much')", "a bad name has no message")
+    field.fill("cos/lin/cir?tau=4")
+    field.press("Enter")
+    until(page, "() => !document.querySelector('#bench .side .problem').textContent", "the message stays")
+    for show in ("push", "weight", "pairPositive", "pairNegative", "pull"):
+        page.locator("#bench select[name=show]").select_option(show)
+        assert page.evaluate("() => Bench.a.pictures.diagram.values === Bench.a.numbers.diagram[Bench.state.show]"), f"the diagram does not show {show}"
+    page.locator("#bench select[name=low]").select_option("-1")
+    until(page, "() => Bench.a.pictures.diagram.low === -1 && Bench.a.numbers.diagram.low === -1", "the diagram does not begin at −1")
+    page.locator("#bench select[name=low]").select_option("0")
+    page.locator("#arrows").uncheck()
+    until(page, "() => !Bench.a.pictures.diagram.arrows", "the arrows stay")
+    page.locator("#arrows").check()
+    until(page, "() => Bench.a.pictures.diagram.arrows", "the arrows do not come back")
+    for name, value in [("classes", "6"), ("images", "5"), ("noise", "0.9"), ("seed", "3")]:
+        page.locator(f"#bench .batch input[name={name}]").fill(value)
+    for dim in ("2", "32", "3"):
+        page.locator("#bench select[name=dim]").select_option(dim)
+        until(page, f"() => Bench.a.result.dim === {dim} && Bench.a.result.n === 30", f"no batch of 30 in {dim} dimensions")
+    # Colors mean the same while a slider moves.
+    held = page.evaluate("""async () => {
+      const s = document.querySelector('#bench .side input[name=tau]'), before = Bench.a.range;
+      for (const v of [1, 8, 16]) { s.value = v; s.dispatchEvent(new Event('input', {bubbles: true})); await new Promise((r) => setTimeout(r, 80)); }
+      const moving = Bench.a.range;
+      s.dispatchEvent(new Event('change', {bubbles: true}));
+      await new Promise((r) => setTimeout(r, 400));
+      return [before, moving, Bench.a.range];
+    }""")
+    assert held[0] == held[1] != held[2], f"the color scale of M before, during and after a move: {held}"
+
+
+def every_loss(page):
+    page.locator("#bench .side").first.get_by_text("Loss", exact=True).click()
+    names = page.evaluate("() => Bench.about.losses.map((l) => l.name)")
+    assert len(names) == 19, names
+    for name in names:
+        page.locator("#bench .side select[name=loss]").first.select_option(name)
+        until(page, f"() => Bench.a.result.kind === 'loss' && Bench.a.name.split('?')[0] === {json.dumps(name)}", f"{name} is not computed")
+        found = page.evaluate("() => ({finite: Bench.a.result.M.every(Number.isFinite), some: Bench.a.result.M.some((x) => x !== 0), "
+                              "problem: document.querySelector('#bench .side .problem').textContent})")
+        assert found["finite"] and found["some"] and not found["problem"], f"{name}: {found}"
+    page.locator("#bench .side select[name=loss]").first.select_option("ms")
+    slider = page.locator("#bench .side input[name=beta]:visible").first
+    slider.fill("20")
+    until(page, "() => Bench.a.name.includes('beta=20')", "a loss's parameter is not read")
+    page.locator("#bench .side").first.get_by_text("Rule", exact=True).click()
+    until(page, "() => Bench.a.result.kind === 'rule'", "no rule again")
+
+
+def linked(page):
+    page.locator("#workbench").scroll_into_view_if_needed()
+
+    def lit():
+        return page.evaluate("() => { const p = Bench.a.pictures, l = p.matrix.lit; return l && [p.diagram.lit === l, p.swarm.lit === l, "
+                             "Boolean(p.circle.echo), l.points.length, l.cells.length, l.triplets.length]; }")
+
+    def point(kind, place):
+        view = page.locator(f"#bench .card:nth-child({2 * ['diagram', 'circle', 'matrix', 'swarm'].index(kind) + 1}) canvas")
+        view.scroll_into_view_if_needed()
+        x, y = page.evaluate(f"() => {{ const v = Bench.a.views.{kind}, p = v.picture, f = p.frame(v.width, v.height), t = Bench.a.result.triplets; "
+                             f"const [x, y] = (() => {{ {place} }})(); return [x * v.scale, y * v.scale]; }}")
+        box = view.bounding_box()
+        page.mouse.move(box["x"] + x, box["y"] + y)
+        page.wait_for_timeout(40)
+        return lit()
+
+    cell = point("matrix", "return [f.x + (t.positive[0] + 0.5) * f.cell, f.y + (t.anchor[0] + 0.5) * f.cell];")
+    assert cell and cell[:3] == [True, True, True] and cell[5] >= 1, f"a cell of M lights {cell}"
+    triplet = point("diagram", "return [f.px(Math.max(t.sap[0], 0)), f.py(Math.max(t.san[0], 0))];")
+    assert triplet and triplet[:3] == [True, True, True] and triplet[3:5] == [3, 4], f"a triplet lights {triplet}"
+    one = point("swarm", "return p.place(p.F, 5, f);")
+    assert one and one[:3] == [True, True, True] and one[3] == 3, f"a point lights {one}"
+    page.mouse.move(5, 5)
+    assert lit() is None, "light stays without a pointer"
+    matrix = page.locator("#bench .card:nth-child(5) canvas")
+    matrix.focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    until(page, "() => document.getElementById('live').textContent.startsWith('M[')", "the live region does not tell a cell")
+    page.evaluate("() => Bench.select(null)")
+    press(page, "Positive", "ArrowRight", 3, "#bench")
+    press(page, "The lone triplet", "ArrowUp", 2, "#bench")
+
+
+def flow(page):
+    page.get_by_role("button", name="Play", exact=True).last.click()
+    until(page, "() => Bench.a.player.steps > 20", "the flow does not move")
+    page.get_by_role("button", name="Pause", exact=True).last.click()
+    page.wait_for_timeout(200)
+    steps = page.evaluate("() => Bench.a.player.steps")
+    page.get_by_role("button", name="Step", exact=True).click()
+    until(page, f"() => Bench.a.player.steps === {steps + 1}", "a step is not one step")
+    lengths = page.evaluate("() => { const p = Bench.a.player, d = p.start.dim; return [...Array(p.start.n).keys()].map((i) => Math.hypot(...p.F.slice(i * d, (i + 1) * d))); }")
+    assert all(abs(x - 1) < 1e-4 for x in lengths), "points leave the sphere"
+    page.get_by_role("button", name="Compare two").click()
+    until(page, "() => Bench.b.result && [...document.querySelectorAll('#bench .card')].filter((c) => c.offsetParent).length === 8", "no second rule beside the first")
+    assert page.evaluate("() => Bench.a.player.steps") == 0, "two rules do not start together"
+    page.get_by_role("button", name="Play", exact=True).last.click()
+    until(page, "() => Bench.a.player.steps > 10 && Bench.b.player.steps > 10", "two flows do not move")
+    page.get_by_role("button", name="Pause", exact=True).last.click()
+    page.get_by_role("button", name="Restart", exact=True).last.click()
+    until(page, "() => Bench.a.player.steps === 0", "no restart")
+
+
+def link(browser, page):
+    page.locator("#bench .side").nth(1).locator("select[name=pair]").select_option("euc")
+    press(page, "Negative", "ArrowLeft", 4, "#bench")
+    page.locator("#bench select[name=show]").select_option("weight")
+    page.locator("#bench input[name=rate]").fill("0.05")
+    for _ in range(3):
+        page.get_by_role("button", name="Step", exact=True).click()
+    page.wait_for_timeout(800)
+    hash_ = page.evaluate("() => location.hash")
+    assert "steps=3" in hash_ and "b=" in hash_ and "show=weight" in hash_, hash_
+    other = open_page(browser, base + hash_)
+    until(other, "() => Bench.a.player.steps === 3 && Bench.b.player.steps === 3", "a link does not lead to its step")
+    other.wait_for_timeout(600)
+    look = """() => ({link: Bench.link(), a: Bench.a.name, b: Bench.b.name, F: [...Bench.a.player.F].slice(0, 6), lone: Bench.state.triplet})"""
+    one, two = page.evaluate(look), other.evaluate(look)
+    assert one["link"] == two["link"] and one["a"] == two["a"] and one["b"] == two["b"] and one["F"] == two["F"], f"{one} is not {two}"
+    other.reload()
+    other.wait_for_selector("body[data-ready]")
+    until(other, f"() => Bench.link() === {json.dumps(one['link'])} && Bench.a.player.steps === 3", "a reload changes the state")
+    other.evaluate("() => { location.hash = '#a=cos/con/con&batch=4x4x2,0.5,2'; }")
+    until(other, "() => Bench.a.name === 'cos/con/con' && !Bench.state.compare && Bench.a.result.n === 16", "a new address is not read")
+    other.evaluate("() => { location.hash = '#a=loss:ms?beta=20&batch=4x4x2,0.5,2'; }")
+    until(other, "() => Bench.a.name === 'ms?beta=20' && Bench.a.kind === 'loss' && Bench.link().startsWith('#a=loss:ms?beta=20&')", "a loss in an address is not read")
+    other.goto("about:blank")
+    other.goto(base + "#a=cos/%zz/(&batch=9,9&triplet=x&rate=1e99&steps=-4&view=nothing")
+    other.wait_for_selector("body[data-ready]")
+    until(other, "() => document.querySelector('#bench .side .problem').textContent", "a broken link has no message")
+    other.context.close()
+
+
+def npy(values, dtype, shape):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (63 - (len(header) + 10) % 64) + b"\n"
+    code = {"<f4": "f", "<f8": "d", "<i8": "q"}[dtype]
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}{code}", *values)
+
+
+def files(page):
+    import math
+    points = [math.sin(1 + 37 * i) for i in range(24 * 4)]
+    with tempfile.TemporaryDirectory() as here:
+        def file(name, content):
+            path = os.path.join(here, name)
+            with open(path, "wb") as f:
+                f.write(content)
+            return path
+
+        def drop(*paths):
+            """Drops files on the page, as a file manager does."""
+            data = page.evaluate_handle("() => new DataTransfer()")
+            for path in paths:
+                with open(path, "rb") as f:
+                    page.evaluate("([d, name, bytes]) => d.items.add(new File([new Uint8Array(bytes)], name))",
+                                  [data, os.path.basename(path), list(f.read())])
+            page.dispatch_event("#bench .drop", "drop", {"dataTransfer": data})
+
+        good, labels = file("e.npy", npy(points, "<f4", (24, 4))), file("l.npy", npy([i // 4 for i in range(24)], "<i8", "(24,)"))
+        drop(labels, good)
+        until(page, "() => Bench.own && Bench.a.result.n === 24 && Bench.a.result.dim === 4 && new Set(Bench.a.result.labels).size === 6", "dropped files are not shown")
+        page.get_by_role("button", name="Back to the sample").click()
+        until(page, "() => Bench.a.result.n !== 24", "no way back to the sample")
+        inputs = page.locator("#bench input[type=file]")
+        inputs.nth(0).set_input_files(file("d.npy", npy([float(x) for x in points], "<f8", (24, 4))))
+        until(page, "() => Bench.own && Bench.a.result.n === 24", "a chosen file is not shown")
+        inputs.nth(1).set_input_files(labels)
+        until(page, "() => new Set(Bench.a.result.labels).size === 6", "chosen labels are not read")
+        page.locator("#bench .batch input[name=classes]").fill("3")
+        until(page, "() => Bench.own && new Set(Bench.a.result.labels).size === 3", "no draw of three classes")
+        bad = {"text.npy": b"hello", "short.npy": npy(points, "<f4", (24, 4))[:-8], "nan.npy": npy([float("nan")] + points[1:], "<f4", (24, 4)),
+               "empty.npy": b"", "picture.png": b"\x89PNG"}
+        for name, content in bad.items():
+            page.evaluate("() => { document.querySelector('#bench .drop .problem').textContent = ''; }")
+            drop(file(name, content))
+            until(page, "() => document.querySelector('#bench .drop .problem').textContent", f"{name} has no message")
+            text = page.locator("#bench .drop .problem").inner_text()
+            assert "\n" not in text and len(text) < 300, f"{name}: {text}"
+        page.evaluate("() => { document.querySelector('#bench .drop .problem').textContent = ''; }")
+        page.get_by_role("button", name="Back to the sample").click()
+        large = file("large.npy", npy([1.0, 2.0, 3.0, 4.0] * 500000, "<f4", (1000000, 2)))
+        inputs.nth(0).set_input_files(large)
+        until(page, "() => document.querySelector('#bench .drop .problem').textContent || Bench.own?.n < 2000 && Bench.own?.dim === 2", "10⁶ rows lead nowhere")
+        notes["a million rows"] = page.locator("#bench .drop .about").inner_text() or page.locator("#bench .drop .problem").inner_text()
+        page.locator("#bench .batch input[name=classes]").fill("5")
+        until(page, "() => !Bench.own && new Set(Bench.a.result.labels).size === 5", "the page does not live on")
+
+
+def saving(page):
+    page.locator("#workbench").scroll_into_view_if_needed()
+    for index, kind in enumerate(["diagram", "circle", "matrix", "swarm"]):
+        card = page.locator(f"#bench .card:nth-child({2 * index + 1})")
+        card.scroll_into_view_if_needed()
+        card.locator(".view").hover()
+        with page.expect_download() as got:
+            card.get_by_role("button", name="Save as SVG").click()
+        path = got.value.path()
+        root = xml.etree.ElementTree.parse(path).getroot()
+        assert root.tag.endswith("svg") and len(list(root)) > 3 and got.value.suggested_filename.endswith(f"{kind}.svg"), got.value.suggested_filename
+        with page.expect_download() as got:
+            card.get_by_role("button", name="Save as PNG").click()
+        with open(got.value.path(), "rb") as f:
+            raw = f.read()
+        width = struct.unpack(">I", raw[16:20])[0]
+        assert raw[:8] == b"\x89PNG\r\n\x1a\n" and width > 600, f"a PNG {width} pixels wide"
+
+
+def copying(page):
+    page.evaluate("() => { location.hash = '#a=cos/lin/cir?tau=2'; }")
+    until(page, "() => Bench.a.name === 'cos/lin/cir?tau=2'", "a new address is not read")
+    got = {}
+    for what in ("name", "Go", "command"):
+        page.locator("#bench .side").first.get_by_role("button", name=f"Copy {what}").click()
+        page.wait_for_timeout(200)
+        got[what] = page.evaluate("() => navigator.clipboard.readText()")
+    assert got["name"] == "cos/lin/cir?tau=2" and got["Go"].startswith("dmlx.Rule{") and "train" in got["command"] and "cos/lin/cir?tau=2" in got["command"], got
+
+
+def alone(browser):
+    page = open_page(browser, "file://" + os.path.abspath(single) + "#a=cos/lin/con&batch=4x4x2,0.5,1")
+    until(page, "() => Bench.a.name === 'cos/lin/con' && Bench.a.result.n === 16", "the single file does not compute")
+    page.locator("#bench select[name=pair]").first.select_option("con")
+    until(page, "() => location.hash.includes('cos/con/con')", "a file has no state in its address")
+    page.context.close()
+
+
+def sizes(browser):
+    page = open_page(browser, base + "#a=cos/lin/cir&b=cos/con/con", has_touch=True)
+    for width in (360, 768, 1366, 2560):
+        for theme in ("light", "dark") if shots else ("light",):  # A theme moves nothing.
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=theme)
+            page.wait_for_timeout(100)
+            for y in range(0, page.evaluate("() => document.documentElement.scrollHeight"), 900):
+                page.evaluate(f"() => scrollTo({{top: {y}, behavior: 'instant'}})")
+            wide = page.evaluate("() => document.documentElement.scrollWidth")
+            assert wide <= width, f"at {width} pixels the page is {wide} wide"
+            if shots:
+                page.wait_for_timeout(500)
+                page.screenshot(path=os.path.join(shots, f"page-{width}-{theme}.png"), full_page=True)
+        box = page.locator("#step1").get_by_role("slider", name="Positive").bounding_box()
+        assert min(box["width"], box["height"]) > 43.5, "a handle is too small for a finger"
+    # A finger drags a handle, and the page does not scroll under it.
+    page.set_viewport_size({"width": 360, "height": 760})
+    page.locator("#step1 .view").first.scroll_into_view_if_needed()
+    box = page.locator("#step1").get_by_role("slider", name="Positive").bounding_box()
+    before = page.locator("#step1").get_by_role("slider", name="Positive").get_attribute("aria-valuenow")
+    client = page.context.new_cdp_session(page)
+    x, y = box["x"] + 22, box["y"] + 22
+    client.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    for k in range(6):
+        client.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x - 4 * k, "y": y + 12 * k}]})
+    client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_timeout(200)
+    after = page.locator("#step1").get_by_role("slider", name="Positive").get_attribute("aria-valuenow")
+    assert abs(float(after) - float(before)) > 5, f"a finger moves the positive from {before} to {after} degrees"
+    page.context.close()
+
+
+def motion(browser):
+    page = open_page(browser, base, reduced_motion="no-preference")
+    until(page, "() => [...document.querySelectorAll('#start button')].some((b) => b.textContent === 'Pause')", "the flow at the top does not play")
+    page.get_by_role("button", name="Pause", exact=True).first.click()
+    page.context.close()
+    page = open_page(browser, base)
+    page.wait_for_timeout(300)
+    assert page.locator("#start").get_by_role("button", name="Play", exact=True).count() == 1, "a flow plays though motion is reduced"
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("() => document.documentElement.hasAttribute('data-dark')"), "no dark theme"
+    page.context.close()
+
+
+def frames(page):
+    for view in ("bench", "step6"):
+        page.goto("about:blank")
+        page.goto(base + f"#view={view}&a=cos/lin/cir")
+        page.wait_for_selector("body[data-ready]")
+        shown = page.evaluate("() => [...document.querySelectorAll('main > section')].filter((s) => s.offsetParent).map((s) => s.id)")
+        assert shown == [view], shown
+
+
+def accessible(browser):
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+    except ImportError:
+        return "skipped: this Python has no axe-playwright-python"
+    page = open_page(browser, base + "#a=cos/lin/cir&b=loss:ms")
+    for step in range(1, 9):
+        page.locator(f"#step{step}").scroll_into_view_if_needed()
+        page.wait_for_timeout(60)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_timeout(100)
+        found = Axe().run(page).response["violations"]
+        assert not found, "; ".join(f"{v['id']}: {v['nodes'][0]['html'][:160]} {v['nodes'][0].get('failureSummary', '')[:200]}" for v in found)
+    page.context.close()
+
+
+def goldens(page):
+    """Pictures at 16×16 averaged pixels: what a font changes is within the tolerance, a wrong picture is not."""
+    page.set_viewport_size({"width": 1366, "height": 900})
+    page.evaluate("() => { location.hash = '#a=cos-orth/lin-ms/cir?tau=4&batch=8x4x2,0.7,1&triplet=0,60,-50'; }")
+    until(page, "() => Bench.a.name === 'cos-orth/lin-ms/cir?tau=4' && Bench.a.result.dim === 2", "a new address is not read")
+    until(page, "() => Bench.a.numbers.arrows && !Bench.cards.hasAttribute('data-busy')", "no arrows")
+    page.wait_for_timeout(100)
+    seen = page.evaluate("""() => Object.fromEntries(KINDS.map((kind) => {
+      const small = document.createElement('canvas'), from = Bench.a.views[kind].canvas;
+      let w = from.width, h = from.height, image = from;
+      while (w > 32) { // Halves, so that every pixel counts.
+        const next = document.createElement('canvas');
+        w = next.width = Math.max(w >> 1, 16); h = next.height = Math.max(h >> 1, 16);
+        next.getContext('2d').drawImage(image, 0, 0, w, h);
+        image = next;
+      }
+      small.width = small.height = 16;
+      const c = small.getContext('2d');
+      c.fillStyle = '#fff'; c.fillRect(0, 0, 16, 16);
+      c.drawImage(image, 0, 0, 16, 16);
+      return [kind, [...c.getImageData(0, 0, 16, 16).data].filter((_, i) => i % 4 < 3)];
+    }))""")
+    if write:
+        with open(golden_path, "w") as f:
+            json.dump(seen, f, separators=(",", ":"))
+            f.write("\n")
+    with open(golden_path) as f:
+        want = json.load(f)
+    for kind, values in want.items():
+        off = [abs(a - b) for a, b in zip(values, seen[kind])]
+        assert sum(off) / len(off) < 4 and sum(x > 60 for x in off) < len(off) * 0.02, f"{kind}: mean difference {sum(off) / len(off):.1f}, largest {max(off)}"
+
+
+def timings(browser):
+    move = """async () => {
+      performance.clearMeasures();
+      const s = document.querySelector('#bench input[name=tau]');
+      for (let i = 0; i < 40; i++) { s.value = 1 + i % 50 / 10; s.dispatchEvent(new Event('input', {bubbles: true})); await new Promise((r) => setTimeout(r, 33)); }
+      await new Promise((r) => setTimeout(r, 300));
+      return performance.getEntriesByName('input to frame').map((e) => e.duration).sort((a, b) => a - b);
+    }"""
+    out, page = {}, open_page(browser, base + "#a=cos/lin/cir?tau=4")
+    for batch, size in (("8x4x32,1,1", 32), ("16x4x64,1,1", 64)):
+        page.evaluate(f"() => {{ location.hash = '#a=cos/lin/cir?tau=4&batch={batch}'; }}")
+        until(page, f"() => Bench.a.result.n === {size}", f"no batch of {size}")
+        page.wait_for_timeout(400)
+        times = page.evaluate(move)
+        assert len(times) > 10, f"{len(times)} pictures for 40 moves of a slider"
+        out[f"slider to frame at B = {size}, ms"] = [round(times[int(q * (len(times) - 1))], 1) for q in (0.5, 0.95)]
+    for batch, size in (("8x6x3,0.7,1", 48), ("16x16x3,0.7,1", 256)):
+        page.evaluate(f"() => {{ location.hash = '#a=cos/con/con&batch={batch}'; }}")
+        until(page, f"() => Bench.a.result.n === {size}", f"no batch of {size}")
+        page.wait_for_timeout(200)
+        out[f"flow of {size} points, frames/s"] = round(page.evaluate("""async () => {
+          const p = Bench.a.player;
+          Bench.flow(true);
+          await new Promise((r) => setTimeout(r, 800));
+          const from = p.steps, t = performance.now();
+          await new Promise((r) => setTimeout(r, 1200));
+          return 1000 * (p.steps - from) / (performance.now() - t);
+        }"""), 1)
+    page.context.close()
+    notes.update(out)
+
+
+with sync_playwright() as p:
+    browser = p.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    began = time.monotonic()
+    first = open_page(browser, base, permissions=["clipboard-read", "clipboard-write"])
+    notes["ready, s"] = round(time.monotonic() - began, 2)
+    checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
+              ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("files", lambda: files(first)), ("saving", lambda: saving(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
+    if single:
+        checks.append(("single file", lambda: alone(browser)))
+    only = os.environ.get("ONLY", "")
+    for name, check in checks:
+        if only and name not in only.split(","):
+            continue
+        problem, note, start = "", "", time.monotonic()
+        try:
+            note = check() or ""
+        except Exception as e:  # One check's failure does not hide the others.
+            problem = f"{type(e).__name__}: {e}"
+        if errors:
+            problem += " errors of scripts: " + "; ".join(errors)
+            errors.clear()
+        print(json.dumps({"check": name, "problem": problem, "note": note, "seconds": round(time.monotonic() - start, 1)}), flush=True)
+    print(json.dumps({"check": "requests to other hosts", "problem": "; ".join(outside), "note": ""}))
+    print(json.dumps({"check": "notes", "problem": "", "note": json.dumps(notes, ensure_ascii=False)}), flush=True)
+    browser.close()

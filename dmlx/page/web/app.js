@@ -1,0 +1,58 @@
+"use strict";
+// Starts the page: the theme, the worker, the story, and the workbench.
+
+(async () => {
+  const dark = document.getElementById("theme"), prefers = matchMedia("(prefers-color-scheme: dark)");
+  const kept = (() => { try { return localStorage.getItem("dmlx-theme"); } catch { return null; } })(); // A frame may have no storage.
+  const apply = (on) => {
+    document.documentElement.toggleAttribute("data-dark", on);
+    dark.setAttribute("aria-pressed", String(on));
+    Theme.forget();
+    for (const view of views) view.draw();
+  };
+  apply(kept ? kept === "dark" : prefers.matches);
+  prefers.addEventListener("change", () => apply(prefers.matches));
+  dark.addEventListener("click", () => {
+    const on = !document.documentElement.hasAttribute("data-dark");
+    try { localStorage.setItem("dmlx-theme", on ? "dark" : "light"); } catch { /* It lasts until the page is closed. */ }
+    apply(on);
+  });
+
+  // A frame shows one part: #view=bench or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
+  const state = location.hash || document.body.dataset.state || "";
+  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && document.getElementById(part);
+  if (shown) {
+    document.body.dataset.view = part;
+    shown.classList.add("shown");
+    Bench.view = part;
+    shown.prepend(document.getElementById("loading"));
+  }
+
+  const dots = [...document.querySelectorAll(".dots a")];
+  for (const a of dots) a.setAttribute("aria-label", a.title);
+  const seen = new IntersectionObserver((entries) => {
+    for (const e of entries) {
+      if (!e.isIntersecting) continue;
+      for (const a of dots) a.toggleAttribute("aria-current", a.hash === `#${e.target.id}`);
+    }
+  }, {rootMargin: "-45% 0px -50% 0px"});
+  for (const section of document.querySelectorAll("main > section")) seen.observe(section);
+
+  const loading = document.getElementById("loading");
+  try {
+    const engine = await DMLX.start(), about = await engine.call("describe");
+    loading.textContent = "";
+    document.getElementById("version").textContent = about.version ? `Version ${about.version}.` : "";
+    Story.begin(engine);
+    const linked = /[#&](a|batch)=/.test(state);
+    if (!shown || part === "bench") await Bench.begin(engine, about, state);
+    for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
+      document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
+    }
+    if (linked && !shown) document.getElementById("bench").scrollIntoView({behavior: "instant"});
+    document.body.dataset.ready = "yes";
+  } catch (error) {
+    loading.textContent = error.message;
+    loading.classList.add("problem");
+  }
+})();

@@ -1,0 +1,640 @@
+"use strict";
+// The workbench: one or two rules or losses, a batch, and four pictures of each.
+
+const KINDS = ["diagram", "circle", "matrix", "swarm"];
+// What the diagram can show: its title, its color scale, and its name in a select.
+const SHOWN = {
+  pull: ["T·P_{+}, the pull", "pull", "pull T·P₊"], push: ["T·P_{−}, the push", "push", "push T·P₋"], weight: ["T, the triplet weight", "weight", "weight T"],
+  pairPositive: ["P_{+}, the pull’s pair weight", "pull", "pair weight P₊"], pairNegative: ["P_{−}, the push’s pair weight", "push", "pair weight P₋"],
+};
+const SAMPLE = {classes: 8, images: 4, dim: 3, noise: 0.7, seed: 1};
+
+// subscripts turns S_ap into S_{ap}.
+const subscripts = (text) => text.replace(/_([a-z]+)/g, "_{$1}");
+
+// Side is one rule or loss with its controls, numbers and pictures.
+class Side {
+  constructor(bench, letter, text) {
+    Object.assign(this, {bench, letter, kind: "rule", numbers: {}, version: 0});
+    const about = bench.about;
+    this.rule = {direction: "cos", pair: "con", triplet: "con", mask: "", options: {}};
+    for (const o of about.options) this.rule.options[o.name] = o.default;
+    for (const s of about.switches) this.rule.options[s.name] = false;
+    this.loss = {name: about.losses[0].name, parameters: {}};
+    this.text = text;
+    this.buildControls(about);
+    this.player = new FlowPlayer(bench.engine, {frame: () => this.moved(), problem: (line) => { this.fail(line); bench.stopFlow(); }});
+  }
+
+  buildControls(about) {
+    const group = `kind${this.letter}`;
+    const kind = (value, text) => el("label", {}, el("input", {type: "radio", name: group, value, checked: value === "rule", onchange: () => this.setKind(value)}), text);
+    this.heading = el("h3", {}, el("span", {}, `${this.letter === "a" ? "Rule or loss" : "Compared with"}`), el("span.segments", {role: "group", "aria-label": "Kind"}, kind("rule", "Rule"), kind("loss", "Loss")));
+    this.input = el("input", {type: "text", "aria-label": "Name", spellcheck: "false", autocomplete: "off", onchange: () => this.read(this.input.value.trim())});
+    const named = choice({label: "start from", name: "alias", value: "", options: [["", "a named rule …"], ...about.aliases.map((a) => [a.name, `${a.name} (${a.rule})`])],
+      on: (v) => { if (v) this.read(v); named.set(""); }});
+    this.parts = {};
+    for (const [key, label, list] of [["direction", "direction", about.directions], ["pair", "pair weight", about.pairs], ["triplet", "triplet weight", about.triplets],
+      ["mask", "mask", [{name: ""}, ...about.masks]]]) {
+      this.parts[key] = choice({label, name: key, value: this.rule[key], options: list.map((p) => [p.name, p.name || "none"]),
+        on: (v) => { this.rule[key] = v; this.changed(); }});
+    }
+    this.help = el("dl");
+    this.sliders = {};
+    for (const o of about.options) {
+      this.sliders[o.name] = slider({label: o.symbol, name: o.name, help: o.help || o.title, min: o.min, max: o.max, step: o.step, value: o.default,
+        on: (v) => { this.rule.options[o.name] = v; this.changed(true); }, settle: () => this.changed()});
+    }
+    this.switches = {};
+    const checks = about.switches.map((s) => {
+      const id = `c${++ids}`, box = el("input", {type: "checkbox", id, name: s.name, onchange: () => { this.rule.options[s.name] = box.checked; this.changed(); }});
+      this.switches[s.name] = box;
+      return el("div.check", {}, box, el("label", {for: id}, s.title + (s.help ? `: ${s.help}` : "")));
+    });
+    this.ruleControls = el("div.rule", {}, named.root, ...Object.values(this.parts).map((c) => c.root), ...Object.values(this.sliders).map((s) => s.root),
+      el("details", {}, el("summary", {}, "What these parts do"), this.help), el("details", {}, el("summary", {}, "Conventions"), ...checks));
+    this.lossChoice = choice({label: "loss", name: "loss", value: this.loss.name, options: about.losses.map((l) => [l.name, l.title]), on: (v) => { this.setLoss(v, {}); this.changed(); }});
+    this.lossParameters = el("div.rule");
+    this.lossAbout = el("p.about");
+    this.lossControls = el("div.rule", {hidden: true}, this.lossChoice.root, this.lossParameters, this.lossAbout);
+    this.problemLine = el("p.problem", {role: "alert"});
+    this.copies = {};
+    const copies = [["name", "Copy name"], ["literal", "Copy Go"], ["command", "Copy command"]].map(([key, text]) =>
+      this.copies[key] = button(text, (e) => this.copyPart(key, e.currentTarget)));
+    this.notice = el("p.about");
+    this.root = el("section.side", {"aria-label": this.letter === "a" ? "Rule or loss" : "Rule or loss to compare with"}, this.heading, el("div.name", {}, this.input),
+      this.ruleControls, this.lossControls, el("div.buttons", {}, ...copies), this.notice, this.problemLine);
+    this.setLoss(this.loss.name, {});
+  }
+
+  setKind(kind) {
+    this.kind = kind;
+    this.showKind();
+    this.changed();
+  }
+
+  showKind() {
+    this.ruleControls.hidden = this.kind !== "rule";
+    this.lossControls.hidden = this.kind !== "loss";
+    for (const radio of this.heading.querySelectorAll("input")) radio.checked = radio.value === this.kind;
+  }
+
+  setLoss(name, parameters) {
+    const about = this.bench.about.losses.find((l) => l.name === name);
+    this.loss = {name, parameters: {}};
+    this.lossChoice.set(name);
+    this.lossParameters.replaceChildren(...about.parameters.map((p) => {
+      const value = p.switch ? Boolean(parameters[p.name] ?? p.default) : parameters[p.name] ?? p.default;
+      this.loss.parameters[p.name] = value;
+      if (p.switch) {
+        const id = `c${++ids}`, box = el("input", {type: "checkbox", id, checked: value, onchange: () => { this.loss.parameters[p.name] = box.checked; this.changed(); }});
+        return el("div.check", {}, box, el("label", {for: id}, p.name));
+      }
+      return slider({label: p.name, name: p.name, help: p.want && `${p.name}: ${p.want}`, min: p.min, max: p.max, step: p.step, value,
+        on: (v) => { this.loss.parameters[p.name] = v; this.changed(true); }, settle: () => this.changed()}).root;
+    }));
+    this.lossAbout.replaceChildren("L = ", symbol(subscripts(about.formula)), ".", el("br"), `${about.source}.`);
+  }
+
+  get subject() { return this.kind === "rule" ? {rule: this.rule} : {loss: this.loss}; }
+
+  // read sets the controls from a name, such as "cos/lin/cir?tau=2" or "loss:ms?beta=40".
+  async read(text) {
+    try {
+      const isLoss = text.startsWith("loss:") || this.bench.about.losses.some((l) => l.name === text.split("?")[0] && this.kind === "loss");
+      const p = await this.bench.engine.call("parse", isLoss ? {loss: text.replace(/^loss:/, "")} : {rule: text});
+      this.kind = p.kind;
+      if (p.kind === "rule") {
+        this.rule = {...p.rule, mask: p.rule.mask || "", options: {...this.rule.options, ...p.rule.options}};
+        for (const key of Object.keys(this.parts)) this.parts[key].set(this.rule[key]);
+        for (const [name, s] of Object.entries(this.sliders)) s.set(this.rule.options[name]);
+        for (const [name, box] of Object.entries(this.switches)) box.checked = Boolean(this.rule.options[name]);
+      } else {
+        this.setLoss(p.loss.name, p.loss.parameters);
+      }
+      this.showKind();
+      await this.changed();
+      return true;
+    } catch (error) {
+      this.fail(error.message);
+      return false;
+    }
+  }
+
+  // changed asks for new numbers. While a slider moves, the color scales stay.
+  changed(moving = false) {
+    this.version++;
+    if (!moving) { this.range = this.arrow = 0; this.levels = null; }
+    if (this.kind === "rule") {
+      for (const o of this.bench.about.options) {
+        this.sliders[o.name].enable(o.pairs?.includes(this.rule.pair) || o.triplets?.includes(this.rule.triplet) || false);
+      }
+      const {directions, pairs, triplets, masks} = this.bench.about;
+      this.help.replaceChildren(...[[directions, "direction"], [pairs, "pair"], [triplets, "triplet"], [masks, "mask"]].flatMap(([list, key]) => {
+        const p = list.find((p) => p.name === this.rule[key]);
+        return p ? [el("dt", {}, p.name), el("dd", {}, symbol(subscripts(p.help)))] : [];
+      }));
+    }
+    this.player.change(structuredClone(this.subject), this.bench.state.rate);
+    this.details();
+    this.bench.remember();
+    if (!moving) return this.update();
+    // Arrows take the longest. They come back when the slider rests.
+    this.numbers.arrows = null;
+    this.arrowsLater();
+    return this.update("batch", "lone", "diagram");
+  }
+
+  arrowsLater = later(180, () => this.update("arrows"));
+
+  details = later(150, async () => {
+    try {
+      const p = await this.bench.engine.call("parse", this.subject);
+      this.parsed = p;
+      this.notice.textContent = p.notice || "";
+    } catch { this.parsed = null; }
+    this.bench.remember();
+  });
+
+  async copyPart(key, from) {
+    try {
+      const p = await this.bench.engine.call("parse", this.subject);
+      await copy(p[key], from);
+    } catch (error) {
+      this.fail(error.message);
+    }
+  }
+
+  fail(text) {
+    this.problemLine.textContent = text;
+  }
+
+  // batch is what is computed on: where the flow is, or its start.
+  get batch() {
+    const b = this.bench.base, p = this.player;
+    return p.start && p.steps > 0 ? {embeddings: p.F, labels: p.start.labels, n: p.start.n, dim: p.start.dim} : b;
+  }
+
+  // update asks for new numbers: those of the batch, the lone triplet, the diagram, its arrows. Other numbers stay. Those of one subject arrive
+  // together, so that all pictures show the same one.
+  async update(...wanted) {
+    const {engine, state} = this.bench, letter = this.letter, subject = this.subject;
+    if (letter === "b" && !state.compare) return;
+    const want = (part) => wanted.length === 0 || wanted.includes(part), grid = {...subject, low: state.low, high: 1};
+    const ask = {
+      batch: () => engine.latest(`batch${letter}`, "compute", {...subject, ...this.batch}),
+      lone: () => {
+        const lone = triplet(state.triplet);
+        if (this.kind === "loss") delete lone.triplets; // A loss finds its own.
+        return engine.latest(`lone${letter}`, "compute", {...subject, ...lone}).catch((error) => ({error}));
+      },
+      diagram: () => engine.latest(`diagram${letter}`, "diagram", grid).catch((error) => ({error})),
+      arrows: () => {
+        const version = this.version;
+        if (!state.arrows) return {};
+        return engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).then((r) => version === this.version ? r : {}, () => ({}));
+      },
+    };
+    const parts = Object.keys(ask).filter(want), run = this.run = {};
+    this.bench.cards.toggleAttribute("data-busy", true);
+    try {
+      const got = await Promise.all(parts.map((part) => ask[part]()));
+      if (!got.some(Boolean)) return;
+      // What is null comes with a newer call, which is under way.
+      parts.forEach((part, i) => { this.numbers[part] = got[i] || this.numbers[part]; });
+      const {batch, lone, diagram} = this.numbers;
+      if (!batch || !lone || !diagram) return;
+      this.result = batch;
+      this.name = batch.name;
+      if (document.activeElement !== this.input) this.input.value = batch.name;
+      this.show();
+      this.fail(lone.error?.message || diagram.error?.message || batch.onS || "");
+    } catch (error) {
+      this.fail(error.message);
+    } finally {
+      if (this.run === run) this.bench.cards.toggleAttribute("data-busy", false);
+    }
+  }
+
+  show() {
+    const {state} = this.bench, {diagram, circle, matrix, swarm} = this.pictures, [title, hue] = SHOWN[state.show];
+    const {batch: r, lone: one, diagram: d, arrows: f} = this.numbers;
+    Object.assign(diagram, {low: state.low, title, hue, triplets: r.triplets});
+    diagram.arrows = state.arrows && f?.dsap ? f : null;
+    if (d.error) diagram.values = null;
+    else {
+      Object.assign(diagram, {values: d[state.show], side: d.side, range: null});
+      this.levels = this.levels || diagram.extent();
+      diagram.range = this.levels;
+    }
+    if (!one.error) {
+      showTriplet(circle, state.triplet, one, state.rate);
+      // Gradients differ in scale. As with colors, the scale of the arrows stays while a slider moves.
+      this.arrow = this.arrow || roundStep(0.6 / largest(one.G.subarray(0, 6)));
+      circle.length = this.arrow;
+      circle.title = `The lone triplet’s step × ${number(this.arrow)}`;
+    }
+    const {sap, san} = similarities(state.triplet);
+    diagram.marks = [{sap, san, open: true}];
+    this.range = this.range || largest(r.M);
+    Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.range, title: "M"});
+    if (!this.player.playing) Object.assign(swarm, {F: r.f, n: r.n, dim: r.dim, labels: r.labels});
+    swarm.triplets = r.triplets;
+    swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Embeddings: main directions of ${r.dim}`;
+    this.bench.light();
+    for (const kind of KINDS) this.views[kind].draw();
+    timing.drawn();
+    this.readouts(r, one);
+  }
+
+  readouts(r, one) {
+    const t = r.triplets, mean = (a) => t.count ? number(a.reduce((s, x) => s + x, 0) / t.count, 3) : "—";
+    const hard = t.count ? Array.from(t.sap).filter((s, k) => t.san[k] > s).length : 0;
+    const {sap, san} = similarities(this.bench.state.triplet);
+    this.say("diagram", `${t.count}${t.left ? ` of ${t.count + t.left}` : ""} triplets, ${hard} hard` +
+      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; its parts leave ${number(100 * this.numbers.diagram.residual, 1)} % of a lone triplet`) : r.alone.length ? `; ${r.alone.length} anchors without` : ""));
+    this.say("circle", `S_{ap} ${number(sap, 2)}, S_{an} ${number(san, 2)}` + (one.error ? "" : `; steps: ${["a", "p", "n"].map((m, i) => `${m} ${number(Math.hypot(one.G[2 * i], one.G[2 * i + 1]), 3)}`).join(", ")}`));
+    this.say("matrix", this.shape = this.kind === "loss" ? `symmetric; left over ${number(100 * r.implied.residual, 1)} %, lone anchors ${number(100 * r.implied.lone, 1)} %` :
+      r.skew > 1e-4 ? `not symmetric: ${number(100 * r.skew, 1)} %` : "symmetric");
+    this.say("swarm", `mean S_{ap} ${mean(t.sap)}, S_{an} ${mean(t.san)}` + (this.player.steps ? `; step ${this.player.steps}` : ""));
+    announce(`${r.name}: ${this.lines.diagram.textContent}; ${this.lines.swarm.textContent}; M ${this.shape}.`);
+  }
+
+  say(kind, text) { this.lines[kind].replaceChildren(symbol(text)); }
+
+  // moved shows a frame of the flow. The other pictures follow a few times a second.
+  moved() {
+    const {swarm} = this.pictures, p = this.player;
+    Object.assign(swarm, {F: p.F, before: p.before, history: p.history});
+    this.views.swarm.draw();
+    const now = performance.now();
+    if (!p.playing || now - (this.followed || 0) > 200) {
+      this.followed = now;
+      this.update("batch");
+    }
+    if (!p.playing) this.bench.remember();
+  }
+
+  // lit is what belongs to a selection: points, cells of M, and triplets.
+  lit(selection) {
+    const r = this.result, s = r?.triplets;
+    if (!selection || !r) return null;
+    const inside = (i) => i < r.rows, out = {points: [], cells: [], triplets: [], text: ""};
+    const take = (k) => {
+      const [a, p, n] = [s.anchor[k], s.positive[k], s.negative[k]];
+      out.points.push(a, p, n);
+      out.cells.push([a, p], [p, a], [a, n], [n, a]);
+      out.triplets.push(k);
+      out.text = `triplet ${a}, ${p}, ${n}: S_{ap} ${number(s.sap[k], 2)}, S_{an} ${number(s.san[k], 2)}, P₊ ${number(s.pairPositive[k])}, P₋ ${number(s.pairNegative[k])}, T ${number(s.weight[k])}`;
+    };
+    if (selection.cell) {
+      const [i, j] = selection.cell;
+      if (!inside(i) || !inside(j)) return null;
+      out.points.push(i, j);
+      out.cells.push([i, j], [j, i]);
+      for (let k = 0; k < s.count && out.triplets.length < 40; k++) {
+        const a = s.anchor[k], others = [s.positive[k], s.negative[k]];
+        if ((a === i && others.includes(j)) || (a === j && others.includes(i))) out.triplets.push(k);
+      }
+      const value = r.M[i * r.rows + j];
+      out.text = `M[${i}, ${j}] = ${number(value)}: ${value < 0 ? `${i} moves towards ${j}` : value > 0 ? `${i} moves away from ${j}` : "no force"}; classes ${r.labels[i]} and ${r.labels[j]}`;
+    } else if (selection.members || selection.point !== undefined) {
+      const [a, p, n] = selection.members || [selection.point];
+      const k = s.anchor.findIndex((x, i) => x === a && i < s.count && (p === undefined || (s.positive[i] === p && s.negative[i] === n)));
+      if (k >= 0) take(k);
+      else { out.points.push(...[a, p, n].filter((i) => i !== undefined && inside(i))); out.text = `embedding ${a}, class ${r.labels[a]}`; }
+    }
+    out.first = out.triplets[0];
+    return out;
+  }
+}
+
+const Bench = {
+  async begin(engine, about, state) {
+    Object.assign(this, {engine, about});
+    this.state = {compare: false, show: "pull", arrows: true, low: 0, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
+    this.base = {sample: this.state.sample};
+    this.a = new Side(this, "a", "cos-orth/lin-ms/cir");
+    this.b = new Side(this, "b", "cos/con/con");
+    this.build(document.getElementById("workbench"));
+    addEventListener("hashchange", () => { if (location.hash !== this.written) this.restore(location.hash); });
+    if (!await this.restore(state)) {
+      await this.b.read(this.b.text);
+      await this.a.read("cos/lin/cir?tau=4");
+    }
+    this.ready = true;
+  },
+
+  build(root) {
+    const state = this.state;
+    this.compareButton = button("Compare two", () => this.setCompare(!state.compare), {"aria-pressed": "false"});
+    this.playButton = button("Play", () => this.flow(!this.a.player.playing), {class: "action main"});
+    this.rate = slider({label: "rate", name: "rate", help: "Size of a step of the flow", min: 0.001, max: 0.2, step: 0.001, value: state.rate,
+      on: (v) => { state.rate = v; for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
+    this.show = choice({label: "diagram", name: "show", value: state.show, options: Object.entries(SHOWN).map(([v, [, , text]]) => [v, text]),
+      on: (v) => { state.show = v; this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
+    this.low = choice({label: "from", name: "low", value: "0", options: [["0", "0"], ["-1", "−1"]], help: "Lowest similarity of the diagram",
+      on: (v) => { state.low = Number(v); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
+    const arrows = this.arrows = el("input", {type: "checkbox", id: "arrows", checked: true, onchange: () => { state.arrows = arrows.checked; this.each((s) => s.update("arrows")); this.remember(); }});
+    const toolbar = el("div.controls.toolbar", {role: "group", "aria-label": "Flow and pictures"}, this.playButton, button("Step", () => this.each((s) => this.startFlow(s) && s.player.step())),
+      button("Restart", () => this.restart()), this.rate.root, this.show.root, this.low.root, el("div.check", {}, arrows, el("label", {for: "arrows"}, "arrows")), this.compareButton);
+    this.cards = el("div.cards");
+    for (const kind of KINDS) {
+      for (const side of [this.a, this.b]) this.card(kind, side);
+    }
+    root.append(el("div.panel", {}, this.a.root, this.b.root, this.batchPanel()), el("div", {}, toolbar, this.cards));
+    this.showCompare();
+  },
+
+  card(kind, side) {
+    side.pictures = side.pictures || {}; side.views = side.views || {}; side.lines = side.lines || {}; side.cards = side.cards || [];
+    const picture = side.pictures[kind] = new {diagram: Diagram, circle: Circle, matrix: Matrix, swarm: Swarm}[kind]();
+    const card = el("div.card"), line = side.lines[kind] = el("p.readout"), label = el("h4");
+    side.cards.push(card);
+    card.append(label);
+    const point = (hit, e) => {
+      if (hit?.triplet !== undefined) {
+        const s = side.result.triplets, k = hit.triplet;
+        hit = {members: [s.anchor[k], s.positive[k], s.negative[k]]};
+        if (e.type === "pointerdown") this.place(s.sap[k], s.san[k]);
+      }
+      this.select(hit, side);
+    };
+    const keys = {
+      diagram: (e) => this.cycle(e, side.result?.triplets.count, (k) => point({triplet: k}, e)),
+      matrix: (e) => this.walk(e, side),
+      swarm: (e) => e.shiftKey ? turnKeys(e, picture, side.views.swarm) : this.cycle(e, side.result?.n, (i) => point({point: i}, e)),
+    }[kind];
+    const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: 620, keys, on: kind === "circle" ? {} : {point,
+      turn: kind === "swarm" ? (dx, dy) => turnSwarm(picture, view, dx, dy) : undefined}});
+    view.file = (extension) => `${(side.name || "dmlx").replace(/[^A-Za-z0-9.-]+/g, "-")}-${kind}.${extension}`;
+    card.append(line);
+    if (kind === "circle") triangle(view, this.state.triplet, () => this.dragged());
+    if (kind === "diagram") diagramHandle(view, () => similarities(this.state.triplet), (sap, san) => this.place(sap, san), "The lone triplet");
+    side.headings = [...(side.headings || []), label];
+    this.cards.append(card);
+  },
+
+  batchPanel() {
+    const state = this.state, of = (name, label, min, max, step) => this.batchSliders[name] = slider({label, name, min, max, step, value: state.sample[name],
+      on: (v) => { state.sample[name] = v; if (!this.own) this.useSample(true); }, settle: () => this.own ? this.readFiles(true) : this.useSample()});
+    this.batchSliders = {};
+    const sliders = [of("classes", "classes", 2, 16, 1), of("images", "points of each", 2, 16, 1), of("noise", "noise", 0, 3, 0.05), of("seed", "seed", 1, 50, 1)];
+    this.dimension = choice({label: "embedding on", name: "dim", value: String(state.sample.dim), options: [["2", "circle (2)"], ["3", "sphere (3)"], ["8", "8 dimensions"], ["32", "32 dimensions"], ["64", "64 dimensions"]],
+      on: (v) => { state.sample.dim = Number(v); this.useSample(); }});
+    const file = (name, label) => {
+      const id = `c${++ids}`, input = el("input", {type: "file", id, accept: ".npy", onchange: () => this.take([...input.files], name)});
+      return el("p", {}, el("label", {for: id}, label, " "), input);
+    };
+    this.fileNote = el("p.about", {role: "status"});
+    this.fileProblem = el("p.problem", {role: "alert"});
+    this.back = button("Back to the sample", () => this.useSample());
+    this.back.hidden = true;
+    this.drop = el("div.drop", {}, el("p", {}, "Or drop .npy files here: embeddings [N, D], and labels [N]. They stay in this page."),
+      file("embeddings", "embeddings"), file("labels", "labels"), this.fileNote, this.fileProblem, this.back);
+    addEventListener("dragover", (e) => { e.preventDefault(); this.drop.classList.add("over"); });
+    addEventListener("dragleave", () => this.drop.classList.remove("over"));
+    addEventListener("drop", (e) => { e.preventDefault(); this.drop.classList.remove("over"); this.take([...e.dataTransfer.files]); });
+    this.sampleControls = el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root));
+    return el("section.batch", {"aria-label": "Batch"}, el("h3", {}, "Batch"), this.sampleControls, this.drop);
+  },
+
+  get sides() { return this.state.compare ? [this.a, this.b] : [this.a]; },
+  each(f) { this.sides.forEach(f); },
+
+  setCompare(on) {
+    this.state.compare = on;
+    this.showCompare();
+    this.b.player.playing = false;
+    if (on) { this.restart(); this.b.changed(); }
+    this.remember();
+  },
+
+  showCompare() {
+    const on = this.state.compare;
+    this.compareButton.setAttribute("aria-pressed", String(on));
+    this.b.root.hidden = !on;
+    for (const card of this.b.cards) card.hidden = !on;
+    this.cards.classList.toggle("compared", on);
+    this.a.heading.firstChild.textContent = on ? "A" : "Rule or loss";
+    this.b.heading.firstChild.textContent = "B";
+    this.title();
+  },
+
+  title() {
+    for (const [side, letter] of [[this.a, "A"], [this.b, "B"]]) {
+      for (const h of side.headings) h.textContent = this.state.compare ? `${letter}: ${side.name || ""}` : "";
+    }
+  },
+
+  // place moves the lone triplet to given similarities.
+  place(sap, san) { placeBy(this.state.triplet, sap, san); this.dragged(); },
+  dragged() { this.each((s) => s.update("lone")); this.remember(); },
+
+  // select lights what a pointer or a key is at, in all pictures; side tells its numbers.
+  select(hit, side = this.a) {
+    if (JSON.stringify(hit) === JSON.stringify(this.selection)) return;
+    this.selection = hit;
+    this.light();
+    for (const s of this.sides) {
+      for (const kind of KINDS) s.views[kind].draw();
+      s.say("matrix", s.shape || "");
+    }
+    const text = hit && side.lit(hit)?.text;
+    if (!text) return;
+    side.say("matrix", text);
+    announce(plain(text));
+  },
+
+  light() {
+    for (const side of this.sides) {
+      const lit = side.lit(this.selection);
+      for (const kind of ["diagram", "matrix", "swarm"]) side.pictures[kind].lit = lit;
+      const s = side.result?.triplets, k = lit?.first;
+      side.pictures.circle.echo = k === undefined ? null : {sap: s.sap[k], san: s.san[k], anchor: this.state.triplet.anchor};
+    }
+    this.title();
+  },
+
+  cycle(e, count, f) {
+    const by = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1}[e.key];
+    if (!by || !count) return false;
+    this.cursor = ((this.cursor ?? -1) + by + count) % count;
+    f(this.cursor);
+    return true;
+  },
+
+  walk(e, side) {
+    const by = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[e.key];
+    const rows = side.result?.rows;
+    if (!by || !rows) return false;
+    const [i, j] = this.selection?.cell || [0, -by[1]];
+    this.select({cell: [Math.min(Math.max(i + by[0], 0), rows - 1), Math.min(Math.max(j + by[1], 0), rows - 1)]}, side);
+    return true;
+  },
+
+  // A flow starts from the batch's normalized embeddings.
+  startFlow(side) {
+    if (!side.result) return false;
+    if (!side.player.start) {
+      const r = side.result, n = r.n;
+      side.player.begin({F: r.f.slice(0, n * r.dim), n, dim: r.dim, labels: r.labels.slice(0, n)}, structuredClone(side.subject), this.state.rate);
+    }
+    return true;
+  },
+
+  flow(on) {
+    this.each((side) => {
+      if (!on) side.player.pause();
+      else if (this.startFlow(side)) side.player.play();
+    });
+    this.playButton.textContent = this.a.player.playing ? "Pause" : "Play";
+    if (!on) { this.each((s) => s.update("batch")); this.remember(); }
+  },
+
+  stopFlow() { this.each((s) => s.player.pause()); this.playButton.textContent = "Play"; },
+
+  restart() {
+    this.stopFlow();
+    for (const side of [this.a, this.b]) {
+      side.player.version++; // Answers under way are no longer wanted.
+      Object.assign(side.player, {start: null, steps: 0, queue: [], wanted: 0, busy: false});
+      Object.assign(side.pictures.swarm, {before: [], history: null, basis: null});
+    }
+    this.remember();
+    return Promise.all(this.sides.map((s) => s.update("batch")));
+  },
+
+  useSample(moving) {
+    this.files = {};
+    this.base = {sample: {...this.state.sample}};
+    this.own = null;
+    this.showOwn(false);
+    this.fileNote.textContent = this.fileProblem.textContent = "";
+    this.each((s) => { if (!moving) { s.range = 0; } });
+    return this.restart();
+  },
+
+  // take reads dropped files. One with a shape (N,) has the labels.
+  async take(files, as) {
+    this.fileProblem.textContent = "";
+    try {
+      const got = as === "labels" ? {...this.files} : as ? {...this.files, embeddings: null} : {};
+      for (const file of files) {
+        if (!/\.npy$/i.test(file.name)) throw new Error(`${file.name} is not a .npy file. Save arrays by numpy.save.`);
+        if (file.size > this.about.limits.fileBytes) throw new Error(`${file.name} has ${number(file.size / 2 ** 20)} MiB; at most ${number(this.about.limits.fileBytes / 2 ** 20)} are read.`);
+        const bytes = await file.arrayBuffer(), head = new TextDecoder("latin1").decode(bytes.slice(0, 256));
+        const kind = as || (/'shape': *\(\d+,\)/.test(head) ? "labels" : "embeddings");
+        if (!as && got[kind]) throw new Error(`Both files look like ${kind}; drop embeddings [N, D] and labels [N].`);
+        got[kind] = {bytes, name: file.name};
+      }
+      this.files = got;
+      if (!got.embeddings) {
+        this.fileNote.textContent = "Labels are read. Now add the embeddings.";
+        return;
+      }
+      await this.readFiles(false);
+    } catch (error) {
+      this.fileProblem.textContent = error.message;
+    }
+  },
+
+  // readFiles shows the rows of the user's files, or a draw of them by the sliders.
+  async readFiles(draw) {
+    const {embeddings, labels} = this.files, {classes, images, seed} = this.state.sample;
+    try {
+      const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
+        ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
+      this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim};
+      this.base = this.own;
+      this.fileProblem.textContent = "";
+      this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;
+      this.showOwn(true);
+      this.each((s) => { s.range = 0; });
+      await this.restart();
+    } catch (error) {
+      this.fileProblem.textContent = error.message;
+    }
+  },
+
+  // showOwn turns off what has no effect on a user's embeddings.
+  showOwn(own) {
+    this.back.hidden = !own;
+    this.batchSliders.noise.enable(!own);
+    this.dimension.select.disabled = own;
+  },
+
+  // remember writes the state into the address. The data of a user's files are not in it.
+  remember: later(200, () => Bench.write()),
+
+  link() {
+    const s = this.state, text = (side) => (side.kind === "loss" ? "loss:" : "") + (side.parsed?.name || side.name || side.text);
+    const out = [["a", text(this.a)]];
+    if (s.compare) out.push(["b", text(this.b)]);
+    const m = s.sample;
+    out.push(["batch", `${m.classes}x${m.images}x${m.dim},${m.noise},${m.seed}`], ["triplet", ["anchor", "positive", "negative"].map((r) => Math.round(s.triplet[r] * 1800 / Math.PI) / 10).join(",")]);
+    if (s.show !== "pull") out.push(["show", s.show]);
+    if (!s.arrows) out.push(["arrows", "0"]);
+    if (s.low) out.push(["low", String(s.low)]);
+    if (s.rate !== 0.03) out.push(["rate", String(s.rate)]);
+    if (this.view) out.push(["view", this.view]);
+    const p = this.a.player;
+    if (p.steps && p.pure && !p.playing && !this.own) out.push(["steps", String(p.steps)]);
+    return "#" + out.map(([k, v]) => `${k}=${encodeURIComponent(v).replace(/%2F/g, "/").replace(/%3F/g, "?").replace(/%3D/g, "=").replace(/%3A/g, ":").replace(/%2C/g, ",")}`).join("&");
+  },
+
+  write() {
+    if (!this.ready) return;
+    const link = this.link();
+    if (link === this.written) return;
+    const first = this.written === undefined;
+    this.written = link;
+    if (first && !this.touched) return; // The first picture is no change of the reader's.
+    try { history.replaceState(null, "", link); } catch { /* A frame by srcdoc has no address of its own. */ }
+  },
+
+  // restore sets everything from an address.
+  async restore(hash) {
+    const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+    const q = new Map(hash.replace(/^#/, "").split("&").map((f) => { const at = f.indexOf("="); return [f.slice(0, at), decoded(f.slice(at + 1))]; }));
+    if (!q.has("a") && !q.has("batch")) return false;
+    const s = this.state, finite = (v, otherwise) => v !== undefined && v !== "" && Number.isFinite(Number(v)) ? Number(v) : otherwise;
+    const batch = /^(\d+)x(\d+)x(\d+),([\d.]+),(\d+)$/.exec(q.get("batch") || "");
+    if (batch) {
+      const [classes, images, dim, noise, seed] = batch.slice(1).map(Number);
+      Object.assign(s.sample, {classes, images, dim, noise, seed});
+      for (const [name, control] of Object.entries(this.batchSliders)) control.set(s.sample[name]);
+      if (![...this.dimension.select.options].some((o) => o.value === String(dim))) this.dimension.select.append(el("option", {value: dim}, `${dim} dimensions`));
+      this.dimension.set(String(dim));
+    }
+    const angles = (q.get("triplet") || "").split(",").map((v) => finite(v, NaN) * Math.PI / 180);
+    if (angles.length === 3 && angles.every(Number.isFinite)) [s.triplet.anchor, s.triplet.positive, s.triplet.negative] = angles;
+    if (SHOWN[q.get("show") || "pull"]) this.show.set(s.show = q.get("show") || "pull");
+    s.arrows = q.get("arrows") !== "0";
+    this.arrows.checked = s.arrows;
+    s.low = q.get("low") === "-1" ? -1 : 0;
+    this.low.set(String(s.low));
+    s.rate = Math.min(Math.max(finite(q.get("rate"), 0.03), 0), 10);
+    this.rate.set(s.rate);
+    s.compare = q.has("b");
+    this.showCompare();
+    this.touched = true;
+    this.base = {sample: {...s.sample}};
+    this.own = null;
+    this.files = {};
+    this.showOwn(false);
+    this.fileNote.textContent = this.fileProblem.textContent = "";
+    this.stopFlow();
+    for (const side of [this.a, this.b]) {
+      side.player.version++;
+      Object.assign(side.player, {start: null, steps: 0, queue: [], wanted: 0, busy: false});
+      Object.assign(side.pictures.swarm, {before: [], history: null, basis: null});
+      side.range = 0;
+    }
+    await this.b.read(q.get("b") || this.b.text);
+    await this.a.read(q.get("a") || this.a.text);
+    const steps = Math.min(finite(q.get("steps"), 0), 2000);
+    if (steps > 0) this.each((side) => { if (this.startFlow(side)) { side.player.wanted = steps; side.player.advance(); } });
+    return true;
+  },
+};

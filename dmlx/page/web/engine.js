@@ -1,0 +1,105 @@
+// The page's side of the worker; see PROTOCOL.md. DMLX.start() resolves to an engine with call(method, args) and
+// latest(key, method, args).
+"use strict";
+
+const DMLX = (() => {
+  // In a single file, elements of these ids hold the program, gzipped and in base64, and the worker's source.
+  const embedded = () => ({
+    program: document.getElementById("dmlx-program"),
+    worker: document.getElementById("dmlx-worker"),
+  });
+
+  const bytesOf = (base64) => {
+    if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64).buffer;
+    const text = atob(base64);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return bytes.buffer;
+  };
+
+  const open = async () => {
+    if (typeof DecompressionStream === "undefined" || typeof WebAssembly === "undefined") {
+      throw new Error("This browser is too old for the page: it has no WebAssembly or no DecompressionStream.");
+    }
+    const {program, worker} = embedded();
+    if (program) {
+      const url = URL.createObjectURL(new Blob([worker.textContent], {type: "text/javascript"}));
+      const w = new Worker(url);
+      URL.revokeObjectURL(url);
+      return [w, bytesOf(program.textContent.trim())];
+    }
+    if (location.protocol === "file:") {
+      throw new Error("A browser does not load a program from beside a file. Open the single-file page instead, or serve " +
+        "this folder.");
+    }
+    const w = new Worker("worker.js");
+    const response = await fetch("main.wasm.gz");
+    if (!response.ok) throw new Error(`main.wasm.gz could not be loaded: ${response.status} ${response.statusText}`);
+    return [w, await response.arrayBuffer()];
+  };
+
+  const start = async () => {
+    const [worker, program] = await open();
+    const open_ = new Map(); // Requests under way, by id.
+    const slots = new Map(); // By key: the call under way and the one waiting.
+    let last = 0, ended = "";
+    const end = (why) => {
+      ended = why;
+      for (const {reject} of open_.values()) reject(new Error(why));
+      open_.clear();
+    };
+    await new Promise((resolve, reject) => {
+      worker.onmessage = ({data}) => (data.ready ? resolve() : reject(new Error(data.failed)));
+      worker.onerror = (event) => reject(new Error("The worker does not start: " + (event.message || "unknown reason")));
+      worker.postMessage({program}, [program]);
+    });
+    worker.onmessage = ({data}) => {
+      if (data.failed) return end(data.failed);
+      const request = open_.get(data.id);
+      if (!request) return;
+      open_.delete(data.id);
+      if (data.error) request.reject(new Error(data.error));
+      else request.resolve(Object.assign(data.result, {ms: data.ms}));
+    };
+    worker.onerror = (event) => end("The computation has ended: " + (event.message || "unknown reason"));
+
+    const call = (method, args = {}) => new Promise((resolve, reject) => {
+      if (ended) return reject(new Error(ended));
+      const id = ++last;
+      open_.set(id, {resolve, reject});
+      worker.postMessage({id, method, args});
+    });
+    const latest = (key, method, args) => {
+      const slot = slots.get(key) || {busy: false, waiting: null};
+      slots.set(key, slot);
+      const run = () => {
+        slot.busy = true;
+        return call(method, args).finally(() => {
+          slot.busy = false;
+          const next = slot.waiting;
+          slot.waiting = null;
+          if (next) next.run();
+        });
+      };
+      if (!slot.busy) return run();
+      if (slot.waiting) slot.waiting.drop();
+      return new Promise((resolve, reject) => {
+        slot.waiting = {run: () => run().then(resolve, reject), drop: () => resolve(null)};
+      });
+    };
+    return {call, latest, close: () => { worker.terminate(); end("The computation was closed."); }};
+  };
+  return {start};
+})();
+
+// In a frame, as a notebook's cell is one, the page tells the document around it that it is ready and how high it is.
+if (parent !== window) {
+  addEventListener("DOMContentLoaded", () => {
+    const tell = () => {
+      if (!document.body.dataset.ready) return;
+      parent.postMessage({dmlx: "ready", height: Math.ceil(document.body.getBoundingClientRect().height)}, "*");
+    };
+    new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ["data-ready"]});
+    new ResizeObserver(tell).observe(document.body);
+  });
+}

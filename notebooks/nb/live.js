@@ -1,0 +1,50 @@
+(id, state, path) => {
+  // An output may be shown twice.
+  const root = document.querySelector(`.${id}:not([data-started])`);
+  if (!root) return;
+  root.dataset.started = "yes";
+  // JupyterLab serves the files of its folder below files/; elsewhere the page lies beside this document.
+  const lab = document.getElementById("jupyter-config-data");
+  const name = path.split("/").pop();
+  let places = [name];
+  if (lab) {
+    const base = JSON.parse(lab.textContent).baseUrl;
+    places = [base + "files/" + path, base + "files/" + name];
+  }
+  const there = async (url) => {
+    if (location.protocol === "file:") return true; // A frame without the page stays hidden.
+    try {
+      return (await fetch(url, {method: "HEAD"})).ok;
+    } catch {
+      return false;
+    }
+  };
+  const show = (url) => {
+    const still = root.querySelector(".dmlx-still"), frame = document.createElement("iframe"), swap = document.createElement("button");
+    frame.title = "The live version";
+    frame.src = url + "#" + state;
+    frame.style.cssText = "width:100%;height:640px;border:0;position:absolute;visibility:hidden";
+    const live = (on) => {
+      still.hidden = on;
+      frame.hidden = !on;
+      swap.textContent = on ? "Show the picture" : "Show the live version";
+      root.dataset.state = on ? "live" : "still";
+    };
+    addEventListener("message", ({source, data}) => {
+      if (source !== frame.contentWindow || !data || data.dmlx !== "ready") return;
+      if (root.dataset.state !== "still") frame.style.cssText = `width:100%;height:${Math.min(Math.max(data.height, 200), 4000)}px;border:0`;
+      if (swap.isConnected) return;
+      swap.type = "button";
+      swap.addEventListener("click", () => live(frame.hidden));
+      root.append(swap);
+      live(true);
+    });
+    root.append(frame);
+  };
+  (async () => {
+    for (const url of places) {
+      if (await there(url)) return show(url);
+    }
+    root.dataset.state = "still";
+  })();
+}
