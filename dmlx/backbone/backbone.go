@@ -23,6 +23,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Arch names a network.
@@ -60,7 +61,7 @@ func Arches() []string { return []string{string(Small), string(ResNet18), string
 func ParseArch(name string) (Arch, error) {
 	a := Arch(strings.ToLower(strings.TrimSpace(name)))
 	if _, ok := networks[a]; !ok {
-		return "", fmt.Errorf("no network %q: want one of %s", name, strings.Join(Arches(), ", "))
+		return "", errs.NoSuch(fmt.Sprintf("no network %q", name), name, Arches())
 	}
 	return a, nil
 }

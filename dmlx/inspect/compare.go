@@ -234,7 +234,7 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 			}
 			return fmt.Sprintf("a tenth from %g %%", 100*s.Decay)
 		},
-		func(s runs.Spec) string { return s.Arch + " " + s.Weights },
+		func(s runs.Spec) string { return s.Network() + " " + s.Weights },
 		func(s runs.Spec) string { return fmt.Sprintf("%d dimensions", s.Dim) },
 		func(s runs.Spec) string {
 			return fmt.Sprintf("%d×%d a batch", s.ClassesPerBatch, s.ImagesPerClass)

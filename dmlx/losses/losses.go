@@ -21,6 +21,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
@@ -113,7 +114,7 @@ func Parse(name string) (*Named, error) {
 		}
 	}
 	if out == nil {
-		return nil, fmt.Errorf("loss %q: there is none of that name; there are %s", name, strings.Join(Names(), ", "))
+		return nil, errs.NoSuch(fmt.Sprintf("loss %q: there is none of that name", name), body, Names())
 	}
 	if !hasParameters {
 		return out, nil

@@ -17,6 +17,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 	"github.com/gradient-surgery/dml/dmlx/internal/loop"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
@@ -78,7 +79,7 @@ func parse(name string) (m Miner, canonical string, err error) {
 	body, text, given := strings.Cut(name, "?")
 	i := slices.Index(Names(), body)
 	if i < 0 {
-		return nil, "", fmt.Errorf("miner %q: there is none of that name; there are %s", name, strings.Join(Names(), ", "))
+		return nil, "", errs.NoSuch(fmt.Sprintf("miner %q: there is none of that name", name), name, Names())
 	}
 	m = table[i].make()
 	parameters := parametersOf(m)

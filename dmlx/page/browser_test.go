@@ -17,9 +17,9 @@ var (
 	regen       = flag.Bool("regen", false, "write testdata/pictures.json anew")
 )
 
-// TestInBrowser uses the page in a real browser: it solves the story's challenges, moves every control, drags, drops files,
-// follows links, and reads what the page saves and copies. It needs Chromium, and a Python with playwright: DMLX_PLAYWRIGHT,
-// or else python3. With axe-playwright-python it also checks the page's accessibility.
+// TestInBrowser uses the page in a real browser: it solves the story's challenges, moves every control, drags, drops
+// files, follows links, and reads what the page saves and copies. It needs Chromium, and a Python with playwright:
+// DMLX_PLAYWRIGHT, or else python3. With axe-playwright-python it also checks the page's accessibility.
 func TestInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a browser")
@@ -61,8 +61,8 @@ func TestInBrowser(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "testdata/browser.py", folder, single, chromium, "testdata/pictures.json", write,
-		shots)
+	cmd := exec.CommandContext(ctx, python, "testdata/browser.py", folder, single, chromium, "testdata/pictures.json",
+		write, shots)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -1,6 +1,10 @@
 // Package paper reproduces the tables and figures of the paper. Each has a file that says which runs it needs, at
 // which learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads
 // them from the store, and hands their numbers to package figures; the command and the notebooks both call it.
+//
+// A [Request] may have rows of the user's own, rules and losses as values, and a preset with other settings. The same
+// can be done step by step: [Cells] lists what a table trains, which is a slice to edit, or [Specify] fills in cells of
+// the user's own; [Fill] trains what is missing; [Table.Entries] has the means for figures.Compare.
 package paper
 
 import (
@@ -13,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -116,7 +121,7 @@ func find(name string) (item, error) {
 	if slices.Contains([]string{"figure2", "figure3", "table1"}, name) {
 		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb draws it", name, name)
 	}
-	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
+	return item{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Names())
 }
 
 // Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -102,7 +103,7 @@ func ParseStudy(name string) (Study, error) {
 			return s, nil
 		}
 	}
-	return Study{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Studies(), ", "))
+	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Studies())
 }
 
 // Table is a study with its results.
@@ -191,7 +192,8 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 			if c.Objective = &o; c.Row == "" {
 				c.Row = cmp.Or(o.Label, o.String())
 			}
-			c.Miner, c.Loss, c.Exchange = o.Miner, o.Loss, cmp.Or(c.Exchange, o.Exchange)
+			c.Miner, c.Loss = o.Miner, cmp.Or(o.Loss, o.LossFunction.Name)
+			c.Exchange = cmp.Or(c.Exchange, o.Exchange)
 			if o.IsRule() {
 				c.Rule = o.Rule.Name()
 			}
@@ -207,7 +209,8 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 // same reports whether a cell of a study trains what one of the user's own does.
 func (c Cell) same(own Cell) bool {
 	o := own.Objective
-	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Rule.Custom() && c.Data == own.Data &&
+	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Rule.Custom() && o.LossFunction.Of == nil &&
+		c.Data == own.Data &&
 		c.Rule == own.Rule && c.Loss == own.Loss && c.Miner == own.Miner && c.Exchange == own.Exchange
 }
 

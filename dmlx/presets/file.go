@@ -259,6 +259,12 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		if p.Sets[runs.PaperName(data)], err = f.Sets[data].on(p, runs.PaperName(data)); err != nil {
 			return p, fmt.Errorf("sets.%s: %w", data, err)
 		}
+		if s := f.Sets[data]; s.Batch.images != 0 || s.ImagesPerClass != 0 {
+			if p.ownBatch == nil {
+				p.ownBatch = make(map[string]bool)
+			}
+			p.ownBatch[runs.PaperName(data)] = true
+		}
 		p.Changes = append(p.Changes, "its own sizes on "+data)
 	}
 	return f.ownRates(p)
@@ -280,6 +286,12 @@ func (s setShape) on(p Preset, data string) (Size, error) {
 	if err := train.AtLeast([]train.Bound{{Name: "train classes", Value: z.TrainClasses},
 		{Name: "test classes", Value: z.TestClasses}}); err != nil {
 		return z, err
+	}
+	if general, err := z.batch(p.Batch, p.ImagesPerClass); err == nil {
+		z.ClassesPerBatch, z.ImagesPerClass = general.ClassesPerBatch, general.ImagesPerClass
+	}
+	if s.Batch.images == 0 && s.ImagesPerClass == 0 {
+		return z, nil
 	}
 	return z.batch(s.Batch.images, cmp.Or(s.Batch.perClass, int(s.ImagesPerClass)))
 }

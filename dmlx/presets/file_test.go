@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -36,6 +39,7 @@ optimizer = "sgd?momentum=0.9"
 [sets.minishop]
 dim = 64
 train_classes = 12
+images_per_class = 2
 
 [learning_rates.minicar]
 "cos/lin/cir" = 0.5
@@ -60,8 +64,12 @@ train_classes = 12
 		t.Errorf("%s, %v", car.Canonical(), err)
 	}
 	shop, err := p.Spec("minishop", dmlx.Rule{}, 4)
-	if err != nil || shop.Rule != "cos/con/con" || shop.LR != 1.2 || shop.Dim != 64 || shop.TrainClasses != 12 {
+	if err != nil || shop.Rule != "cos/con/con" || shop.LR != 1.2 || shop.Dim != 64 || shop.TrainClasses != 12 ||
+		shop.ClassesPerBatch != 16 || shop.ImagesPerClass != 2 || !p.Has(shop) || !p.Has(car) {
 		t.Errorf("%s, %v", shop.Canonical(), err)
+	}
+	if flags, err := p.With(Settings{Batch: 24}); err != nil || flags.ownBatch != nil || flags.Batch != 24 {
+		t.Errorf("%+v, %v", flags, err)
 	}
 	if loss, err := p.LossSpec("minicar", "ms", "", "", 1); err != nil || loss.LR != 0.125 {
 		t.Errorf("%s, %v", loss.Canonical(), err)
@@ -206,6 +214,23 @@ func TestParseObjective(t *testing.T) {
 		"loss ms, pair=x": "no pair weight", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
 		if o, err := ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
+		}
+	}
+}
+
+// The scale that a loss of the user's own would be measured by is near the sizes that the rates of the published losses
+// are taken from.
+func TestScaleOfLosses(t *testing.T) {
+	t.Parallel()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range losses.Names() {
+		l := must(losses.Parse(name))
+		scale, err := dissect.LossScale(b, l.Of, losses.PerClass(l))
+		if ratio := scale / (lossSizes[name] / ruleSize); err != nil || ratio < 1./6 || ratio > 2 {
+			t.Errorf("%s: %g times its size, %v", name, ratio, err)
 		}
 	}
 }

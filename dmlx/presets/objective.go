@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -19,10 +20,12 @@ type Objective struct {
 	Rule  dmlx.Rule
 	// Loss, if not empty, is a published loss in place of the rule; Miner and Exchange are those of [train.Config].
 	Loss, Miner, Exchange string
+	// LossFunction, if it has a function, is a loss of the user's own in place of the rule. Its miner is Miner.
+	LossFunction train.LossFunction
 	// LR is the learning rate; 0 is the preset's. ProxyLR is that of the loss's proxies.
 	LR, ProxyLR float64
-	// Scale is the length of a rule's gradient over that of cos/con/con, by which the learning rate of a rule of the
-	// user's own is divided; 0 is 1. [Objective.Checked] measures it.
+	// Scale is the length of the gradient over that of cos/con/con, by which the learning rate of cos/con/con is divided
+	// for a rule or loss with functions of the user's own; 0 is 1. [Objective.Checked] measures it.
 	Scale float64
 }
 
@@ -80,6 +83,16 @@ func (o Objective) canonical() (Objective, error) {
 
 // config returns the config with the objective, without a learning rate.
 func (o Objective) config(c train.Config) (train.Config, error) {
+	if o.LossFunction.Of != nil {
+		if o.Loss != "" {
+			return c, fmt.Errorf("loss %s and the function %s: want one of them", o.Loss, o.LossFunction.Name)
+		}
+		c, err := c.WithLossFunction(o.lossFunction())
+		if err != nil {
+			return c, err
+		}
+		return c.WithExchange(o.Exchange)
+	}
 	if o.Loss == "" {
 		if o.Exchange != "" || o.ProxyLR != 0 {
 			return c, fmt.Errorf("rule %s: Exchange and ProxyLR must be empty, they belong to a loss", o.Rule.Name())
@@ -97,30 +110,49 @@ func (o Objective) config(c train.Config) (train.Config, error) {
 	return c.WithExchange(o.Exchange)
 }
 
+// lossFunction returns the loss of the user's own with the objective's miner.
+func (o Objective) lossFunction() train.LossFunction {
+	l := o.LossFunction
+	l.Miner = cmp.Or(o.Miner, l.Miner)
+	return l
+}
+
 // IsRule reports whether the objective is a rule and not a loss.
-func (o Objective) IsRule() bool { return o.Loss == "" }
+func (o Objective) IsRule() bool { return o.Loss == "" && o.LossFunction.Of == nil }
+
+// custom reports whether the objective has functions of the user's own.
+func (o Objective) custom() bool { return o.LossFunction.Of != nil || o.IsRule() && o.Rule.Custom() }
 
 // String returns the rule's name without a digest, or "loss " and the loss, with the miner and exchanged parts, as
 // [ParseObjective] reads it.
 func (o Objective) String() string {
 	c := train.Config{Loss: o.Loss, Miner: o.Miner, Exchange: o.Exchange}
-	if o.IsRule() {
+	switch {
+	case o.LossFunction.Of != nil:
+		c.Loss, c.Miner = o.LossFunction.Name, o.lossFunction().Miner
+	case o.IsRule():
 		c.Rule = o.Rule.Name()
 	}
 	return c.Objective()
 }
 
-// Checked returns the objective ready to be trained, or an error that says what is wrong with it before any run is. A
-// rule with a part of the user's own is tried on batches ([dissect.Check]); its Scale is set.
+// Checked returns the objective ready to be trained, or an error that says what is wrong with it before any run is. One
+// with functions of the user's own is tried on batches ([dissect.Check] for a rule); its Scale is set.
 func (o Objective) Checked() (Objective, error) {
 	if _, err := o.config(train.Config{}); err != nil {
 		return o, err
 	}
-	if !o.IsRule() || !o.Rule.Custom() {
+	if !o.custom() {
 		return o, nil
 	}
 	b, err := backend.Go()
 	if err != nil {
+		return o, err
+	}
+	if l := o.LossFunction; l.Of != nil {
+		if o.Scale, err = dissect.LossScale(b, l.Of, l.Proxies); err != nil {
+			err = fmt.Errorf("loss %s: %w", l.Name, err)
+		}
 		return o, err
 	}
 	checked, err := dissect.Check(b, o.Rule)
@@ -132,23 +164,25 @@ func (o Objective) Checked() (Objective, error) {
 }
 
 // ObjectiveSpec returns the spec of an objective on a data set, as [Preset.Spec] and [Preset.LossSpec] do. The learning
-// rate of a rule with a part of the user's own is that of cos/con/con over its Scale.
+// rate of one with functions of the user's own is that of cos/con/con over its Scale.
 func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (runs.Spec, error) {
 	if _, err := o.config(train.Config{}); err != nil {
 		return runs.Spec{}, err
 	}
-	custom := o.IsRule() && o.Rule.Custom() && o.Scale > 0
 	switch {
 	case o.LR != 0:
 		p.LR = o.LR
-	case p.LR == 0 && custom:
+	case p.LR == 0 && o.custom() && o.Scale > 0:
 		p.LR = twoDigits(p.Rate(runs.PaperName(data), dmlx.Rule{}.Name()) / o.Scale)
 	}
 	var spec runs.Spec
 	var err error
-	if o.IsRule() {
+	switch {
+	case o.LossFunction.Of != nil:
+		spec, err = p.lossFunctionSpec(data, o, seed)
+	case o.IsRule():
 		spec, err = p.Spec(data, o.Rule, seed)
-	} else {
+	default:
 		spec, err = p.LossSpec(data, o.Loss, o.Miner, o.Exchange, seed)
 	}
 	if err == nil && o.Miner != "" { // It comes before that of the settings.
@@ -158,4 +192,19 @@ func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (runs.Spec,
 		spec.ProxyLR = o.ProxyLR
 	}
 	return spec, err
+}
+
+// lossFunctionSpec returns the spec of a loss of the user's own.
+func (p Preset) lossFunctionSpec(data string, o Objective, seed uint64) (runs.Spec, error) {
+	spec, err := p.ruleSpec(data, dmlx.Rule{}, seed)
+	if err != nil {
+		return spec, err
+	}
+	if spec.Config, err = o.config(spec.Config); err != nil {
+		return spec, err
+	}
+	if o.LossFunction.Proxies > 0 {
+		spec.ProxyLR = proxyToNetworkRate * spec.LR
+	}
+	return p.adjusted(spec)
 }

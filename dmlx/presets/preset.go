@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -51,6 +52,8 @@ type Preset struct {
 	// Rate returns the learning rate of a rule, by its identity, on a data set.
 	Rate func(data, rule string) float64
 
+	// ownBatch has the data sets whose batch is their own: Batch and ImagesPerClass do not override it.
+	ownBatch map[string]bool
 	// started is set where the weights are those of Settings: random ones then have no digest.
 	started bool
 	// lossRate, if not nil, returns the learning rate of a loss on a data set, by its name as an objective; 0 is that of
@@ -145,7 +148,7 @@ func Parse(name string) (Preset, error) {
 			return p, nil
 		}
 	}
-	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Names(), ", "))
+	return Preset{}, errs.NoSuch(fmt.Sprintf("no preset %q", name), name, Names())
 }
 
 // Like reports whether the preset is the one of this package with a name, or is made from it.
@@ -216,11 +219,11 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 		return runs.Spec{}, err
 	}
 	data = runs.PaperName(data)
-	z, known := p.Sets[data]
-	if !known {
-		z = p.Sets[""]
+	if p.Base.HasFeatures() {
+		data = p.Base.Data
 	}
-	if z, err = z.batch(p.Batch, p.ImagesPerClass); err != nil {
+	z, err := p.sizeOf(data)
+	if err != nil {
 		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
 	}
 	spec.Recipe, spec.Data, spec.Seed, spec.Size = runs.Recipe, data, seed, cmp.Or(p.Size, spec.Size)
@@ -234,8 +237,8 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 	if p.started && spec.Weights == train.Random {
 		spec.WeightsDigest = ""
 	}
-	if slices.Contains(datasets.Names(), data) {
-		return spec, nil // The name identifies the images.
+	if slices.Contains(datasets.Names(), data) || spec.HasFeatures() {
+		return spec, nil // The name, or the digest, identifies the data.
 	}
 	published := runs.IsPublished(data)
 	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
@@ -283,6 +286,9 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.
 
 // Of returns the name of the preset with the sizes of a spec, or "custom"; see [Preset.Has].
 func Of(s runs.Spec) string {
+	if s.HasFeatures() {
+		return FeaturesName
+	}
 	for _, p := range presets {
 		if p.Has(s) {
 			return p.Name
@@ -291,17 +297,25 @@ func Of(s runs.Spec) string {
 	return "custom"
 }
 
-// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, HeldOut, seed,
-// Memory, and which images are left out.
-func (p Preset) Has(s runs.Spec) bool {
-	z, known := p.Sets[s.Data]
+// sizeOf returns the size of a data set, by its name, with the preset's batch.
+func (p Preset) sizeOf(data string) (Size, error) {
+	z, known := p.Sets[data]
 	if !known {
 		z = p.Sets[""]
 	}
-	z, err := z.batch(p.Batch, p.ImagesPerClass)
+	if p.ownBatch[data] {
+		return z, nil
+	}
+	return z.batch(p.Batch, p.ImagesPerClass)
+}
+
+// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
+// seed, Memory, and which images are left out.
+func (p Preset) Has(s runs.Spec) bool {
+	z, err := p.sizeOf(s.Data)
 	size := Size{
 		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
 	}
 	return err == nil && z == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
-		s.Weights == p.Base.Weights && s.Pad == p.Base.Pad
+		s.Weights == p.Base.Weights && (s.Pad == p.Base.Pad || s.Augment != "")
 }

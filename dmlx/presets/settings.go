@@ -56,10 +56,10 @@ func (p Preset) With(s Settings) (Preset, error) {
 	if s.Seeds != nil {
 		changed := !slices.Equal(s.Seeds, p.Seeds)
 		p.Seeds, p.SweepSeeds = s.Seeds, s.Seeds
-		p.change(changed, "seeds %s", list(s.Seeds))
+		p.change(changed, "%s", seedText(s.Seeds))
 	}
 	if s.SweepSeeds != nil {
-		p.change(!slices.Equal(s.SweepSeeds, p.SweepSeeds), "sweep seeds %s", list(s.SweepSeeds))
+		p.change(!slices.Equal(s.SweepSeeds, p.SweepSeeds), "of sweeps %s", seedText(s.SweepSeeds))
 		p.SweepSeeds = s.SweepSeeds
 	}
 	if s.LR != 0 {
@@ -142,6 +142,22 @@ func both(first, second func(*runs.Spec) error) func(*runs.Spec) error {
 	}
 }
 
+// counted returns a number of things, as "1 epoch" or "2 steps per epoch".
+func counted(n int, thing string) string {
+	if first, rest, _ := strings.Cut(thing, " "); n != 1 {
+		thing = strings.TrimSpace(first + "s " + rest)
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// seedText returns seeds as text, as "seed 1" or "seeds 1, 2".
+func seedText(seeds []uint64) string {
+	if len(seeds) == 1 {
+		return fmt.Sprintf("seed %d", seeds[0])
+	}
+	return "seeds " + list(seeds)
+}
+
 // list returns numbers as text.
 func list[T any](numbers []T) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
@@ -189,9 +205,9 @@ func (p *Preset) resize(s Settings) {
 		value int
 		of    func(*Size) *int
 	}{
-		{"%d dimensions", s.Dim, func(z *Size) *int { return &z.Dim }},
-		{"%d epochs", s.Epochs, func(z *Size) *int { return &z.Epochs }},
-		{"%d steps per epoch", s.StepsPerEpoch, func(z *Size) *int { return &z.StepsPerEpoch }},
+		{"dimension", s.Dim, func(z *Size) *int { return &z.Dim }},
+		{"epoch", s.Epochs, func(z *Size) *int { return &z.Epochs }},
+		{"step per epoch", s.StepsPerEpoch, func(z *Size) *int { return &z.StepsPerEpoch }},
 	} {
 		if setting.value == 0 {
 			continue
@@ -204,7 +220,7 @@ func (p *Preset) resize(s Settings) {
 			*at = setting.value
 			p.Sets[data] = z
 		}
-		p.change(changed, setting.text, setting.value)
+		p.change(changed, "%s", counted(setting.value, setting.text))
 	}
 }
 
@@ -215,8 +231,8 @@ func (p *Preset) reshape(s Settings) {
 		return
 	}
 	changed := func(of func(Size) int, value int) bool {
-		for _, z := range p.Sets {
-			if z, err := z.batch(p.Batch, p.ImagesPerClass); err != nil || of(z) != value {
+		for data := range p.Sets {
+			if z, err := p.sizeOf(data); err != nil || of(z) != value {
 				return true
 			}
 		}
@@ -226,9 +242,10 @@ func (p *Preset) reshape(s Settings) {
 		p.change(changed(func(z Size) int { return z.ClassesPerBatch * z.ImagesPerClass }, s.Batch), "batches of %d", s.Batch)
 	}
 	if s.ImagesPerClass != 0 {
-		p.change(changed(func(z Size) int { return z.ImagesPerClass }, s.ImagesPerClass), "%d images per class",
-			s.ImagesPerClass)
+		p.change(changed(func(z Size) int { return z.ImagesPerClass }, s.ImagesPerClass), "%s",
+			counted(s.ImagesPerClass, "image per class"))
 	}
+	p.ownBatch = nil
 	p.Batch, p.ImagesPerClass = cmp.Or(s.Batch, p.Batch), cmp.Or(s.ImagesPerClass, p.ImagesPerClass)
 }
 

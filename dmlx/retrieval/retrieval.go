@@ -46,6 +46,17 @@ type Result struct {
 // others, never against itself. The error names the row of a value that is not finite, sets that do not fit together,
 // and a K beyond the number of items that can be retrieved, or is ctx's once that is done.
 func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
+	return EvaluateOn(ctx, b, 1, queries, gallery, ks)
+}
+
+// EvaluateOn is [Evaluate] on the first devices of a backend, which compute blocks of similarities in turn. The result
+// is the same to the bit. Each device holds the gallery and a block.
+func EvaluateOn(
+	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, ks []int,
+) (*Result, error) {
+	if has := b.NumDevices(); devices < 1 || devices > has {
+		return nil, fmt.Errorf("retrieval: %d devices: want 1 to %d", devices, has)
+	}
 	gallery, self, retrievable, err := fit(queries, gallery)
 	if err != nil {
 		return nil, err
@@ -62,7 +73,7 @@ func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddin
 	if len(ks) > 0 {
 		most = ks[len(ks)-1]
 	}
-	ranked, err := rankAll(ctx, b, queries, gallery, self, most)
+	ranked, err := rankAll(ctx, b, devices, queries, gallery, self, most)
 	if err != nil {
 		return nil, err
 	}

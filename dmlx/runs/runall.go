@@ -77,6 +77,11 @@ func RunAll(
 	if err != nil {
 		return nil, 0, err
 	}
+	if o.RunProcess == nil && o.Submit == nil && o.Devices == 0 && trainer.DeviceCount() == 1 {
+		if err := o.trainGroups(ctx, trainer, store, missing); err != nil {
+			return nil, 0, err
+		}
+	}
 	trainOne := func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
 		err := o.runJob(ctx, trainer, store, jobs[i], func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
@@ -97,6 +102,30 @@ func RunAll(
 		}
 	}
 	return results, len(trained), nil
+}
+
+// trainGroups trains those specs that can be trained side by side. The others, and their results, are left to [Run].
+func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, missing []Spec) error {
+	for _, group := range sideBySide(missing) {
+		var specs []Spec
+		number := make(map[string]int)
+		for _, i := range group {
+			specs = append(specs, missing[i])
+			number[missing[i].Hash()] = i + 1
+		}
+		_, err := RunTogether(ctx, trainer, store, specs, func(p Progress) {
+			if p.Run, p.Runs = number[p.Hash], len(missing); o.Progress != nil {
+				o.Progress(p)
+			}
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			err = fmt.Errorf("%s on %s, seeds side by side: %w", specs[0].Objective(), specs[0].Data, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mustBeStored turns a result that the store lacks after its job was done into an error.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -103,13 +104,13 @@ func (s Spec) Validate() error {
 		{Name: "held-out classes", Value: s.HeldOut},
 	})
 	if err != nil {
-		return err
+		return errs.Invalid(err)
 	}
 	if s.Size > 1<<14 {
-		return fmt.Errorf("image size %d: want at most %d pixels", s.Size, 1<<14)
+		return errs.Invalid(fmt.Errorf("image size %d: want at most %d pixels", s.Size, 1<<14))
 	}
 	if s.HeldOut == 1 {
-		return errors.New("every training class is held out: hold out every second or fewer")
+		return errs.Invalid(errors.New("every training class is held out: hold out every second or fewer"))
 	}
 	return s.Config.Validate()
 }

@@ -115,9 +115,8 @@ func (c Config) scheduled(rate float64, step int) float64 {
 	return rate
 }
 
-// Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data
-// set.
-func (c Config) Validate() error {
+// validate is [Config.Validate] with errors that are not marked.
+func (c Config) validate() error {
 	if err := c.validateObjective(); err != nil {
 		return err
 	}

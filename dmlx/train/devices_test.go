@@ -410,7 +410,13 @@ func firstStep(t *testing.T, trainer *Trainer, c Config, data *Data, move float6
 // the weights end near those of one device. On one number of devices it ends with the same bits.
 func testResumeOnDevices(t *testing.T, trainer *Trainer) {
 	data, config := Images(tinySet(t, 6)), devicesConfig()
-	config.LR = 0.002 // Rounding of the first steps grows until the last one.
+	config.LR = 0.001 // Rounding of the first steps grows until the last one.
+	// With state of an optimizer and of a memory bank.
+	options := Options{Optimizer: "sgd?momentum=0.9", HeadLR: 0.002, MemoryBank: "xbm?size=40&start=2"}
+	config, err := config.WithOptions(options)
+	if err != nil {
+		t.Fatal(err)
+	}
 	// train trains an epoch on each number of devices in turn, and returns the change of the weights.
 	train := func(devices ...int) (out *Outcome, change stepChange) {
 		t.Helper()

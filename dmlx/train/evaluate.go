@@ -2,15 +2,20 @@ package train
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
+
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
@@ -108,13 +113,13 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		if err := checkFinite(held, "held-out"); err != nil {
 			return err
 		}
-		m, err := retrieval.Evaluate(ctx, s.trainer.Backend, held, nil, recallKsUpTo(len(held.Labels)-1))
+		m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), held, nil, recallKsUpTo(len(held.Labels)-1))
 		if err != nil {
 			return fmt.Errorf("held-out classes of %s: %w", s.Data.Name, err)
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, recallKsUpTo(items))
+	m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), queries, gallery, recallKsUpTo(items))
 	if err != nil {
 		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
 	}
@@ -123,6 +128,79 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	r.Overlap = retrieval.Overlap(m.NearestPositive, m.NearestNegative)
 	r.Compact = retrieval.Compactness(m.NearestPositive, m.NearestNegative)
 	return nil
+}
+
+// measures reports whether Recall@1 is measured after a number of epochs.
+func (s *session) measures(epoch int) bool {
+	return s.Every > 0 && s.Progress != nil && epoch%s.Every == 0 && s.state.Diverged == ""
+}
+
+// measure measures Recall@1 of the test set with the present weights.
+func (s *session) measure(ctx context.Context) error {
+	raw, err := s.step.encode(nil)
+	if err != nil {
+		return err
+	}
+	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, upTo(s.Data.Test))
+	var gallery *retrieval.Embeddings
+	if err == nil && s.Data.Gallery != nil {
+		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, upTo(s.Data.Gallery))
+	}
+	var bad *NotFiniteError
+	if errors.As(err, &bad) {
+		return nil // The end of the training says so.
+	} else if err != nil {
+		return err
+	}
+	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, []int{1})
+	if err != nil {
+		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
+	}
+	s.recall, s.recallEpoch = m.Recall[1], s.state.Epoch
+	return nil
+}
+
+// FeatureRecall returns Recall@1 of the test set by its features as they are, without a head. The samples must be
+// vectors of float32.
+func (d *Data) FeatureRecall(ctx context.Context, choice *backend.Choice) (float64, error) {
+	read := func(of Samples) (*retrieval.Embeddings, error) {
+		shape := of.Shape()
+		if shape.Rank() != 1 || shape.DType != dtypes.Float32 {
+			return nil, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
+		}
+		e := &retrieval.Embeddings{Dim: shape.Dim(0), Labels: of.Labels()}
+		raw := make([]byte, len(e.Labels)*4*e.Dim)
+		if err := of.Read(raw, upTo(of), nil); err != nil {
+			return nil, err
+		}
+		e.Values = make([]float32, len(raw)/4)
+		for i := range e.Values {
+			e.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+		return e, nil
+	}
+	queries, err := read(d.Test)
+	var gallery *retrieval.Embeddings
+	if err == nil && d.Gallery != nil {
+		gallery, err = read(d.Gallery)
+	}
+	if err != nil {
+		return 0, err
+	}
+	m, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})
+	if err != nil {
+		return 0, fmt.Errorf("test set of %s: %w", d.Name, err)
+	}
+	return m.Recall[1], nil
+}
+
+// upTo returns the indices of all samples.
+func upTo(of Samples) []int {
+	all := make([]int, len(of.Labels()))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.
@@ -199,11 +277,7 @@ const embedRows = 128
 func embedAll(
 	ctx context.Context, step *compiledStep, data *Data, of Samples, dim int, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	all := make([]int, len(of.Labels()))
-	for i := range all {
-		all[i] = i
-	}
-	return embedSamples(ctx, step, data, of, all, dim, embedded)
+	return embedSamples(ctx, step, data, of, upTo(of), dim, embedded)
 }
 
 // embedSamples is embedAll for the samples with the given indices.

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -79,6 +80,14 @@ func (c Config) WithHead(text string) (Config, error) {
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
 	c.Model, c.model, c.Head, c.Pad = "", nil, h.String(), 0
 	return c, nil
+}
+
+// Network returns the network in a few words: its backbone, "head linear", or the model of the user's own.
+func (c Config) Network() string {
+	if c.Head != "" {
+		return "head " + c.Head
+	}
+	return cmp.Or(c.Arch, c.Model)
 }
 
 // withHeadFor returns the config with the network of its head for the features of a data set, if it has a head.

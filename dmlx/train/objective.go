@@ -146,8 +146,12 @@ func (c Config) withLoss(perClass int, miner string) (_ Config, err error) {
 // with a loss.
 func (c Config) WithMiner(miner string) (Config, error) {
 	if c.Loss != "" {
+		_, perClass, err := c.lossFunc()
+		if err != nil {
+			return c, err
+		}
 		exchange, proxyLR := c.Exchange, c.ProxyLR
-		c, err := c.WithLoss(c.Loss, miner)
+		c, err = c.withLoss(perClass, miner)
 		c.Exchange, c.ProxyLR = exchange, proxyLR
 		return c, err
 	}

@@ -234,12 +234,17 @@ func (c Config) validateMemoryBank() error {
 // validateBankObjective returns an error if the rule or loss cannot compare with a memory.
 func (c Config) validateBankObjective() error {
 	if c.Loss != "" {
-		l, err := losses.Parse(c.Loss)
+		_, perClass, err := c.lossFunc()
 		if err != nil {
 			return err
 		}
-		if err := losses.CheckBank(l); err != nil {
-			return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
+		if perClass > 0 {
+			return fmt.Errorf("memory bank %s: loss %s has proxies in place of pairs of images", c.MemoryBank, c.Loss)
+		}
+		if l, err := losses.Parse(c.Loss); err == nil {
+			if err := losses.CheckBank(l); err != nil {
+				return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
+			}
 		}
 	}
 	if c.Exchange != "" {

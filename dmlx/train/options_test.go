@@ -170,51 +170,60 @@ func TestSchedules(t *testing.T) {
 // Every option that keeps state ends at the same bits after an interruption: without state, the last step would differ.
 func TestStateResumesToTheSameBits(t *testing.T) {
 	trainer := trainers()[0]
-	for _, options := range []Options{
-		{Optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.001", Schedule: "cosine?warmup=4"},
-		{Optimizer: "adamw?filter-bias-and-bn", HeadLR: 0.01, FreezeBN: FreezeStatistics, Augment: "resized-crop+flip"},
-		{MemoryBank: "xbm?size=10&start=2", Optimizer: "adam", FreezeBN: FreezeAffine, Augment: "none"},
+	for _, c := range []struct {
+		loss, miner string
+		options     Options
+		memory      Memory
+	}{
+		{"", "distance", Options{Optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.001", Schedule: "cosine?warmup=4"},
+			Memory{}},
+		{"proxy-anchor", "", Options{Optimizer: "adamw?filter-bias-and-bn", HeadLR: 0.01, FreezeBN: FreezeStatistics,
+			Augment: "resized-crop+flip"}, Memory{Recompute: true}},
+		{"", "hard", Options{MemoryBank: "xbm?size=10&start=2", Optimizer: "adam", FreezeBN: FreezeAffine, Augment: "none"},
+			Memory{MicroBatch: 2}},
+		{"triplet", "distance", Options{MemoryBank: "xbm?size=10", FreezeBN: FreezeAll}, Memory{Precision: BFloat16}},
 	} {
-		for _, micro := range []int{0, 2} {
-			if micro > 0 && options.MemoryBank == "" {
-				continue // The optimizers are the same code in micro-batches.
-			}
-			config := tinyConfig()
-			config.LR, config.MicroBatch = 0.001, micro
-			config, err := config.WithOptions(options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			set := tinySet(t, 4)
-			through := trainTiny(t, trainer, config, set, 0)
-			want := lastWeights(t, through)
+		config := tinyConfig()
+		if c.loss != "" {
+			config = tinyLossConfig(t, c.loss)
+		}
+		config.LR, config.Memory = 0.001, c.memory
+		config, err := config.WithMiner(c.miner)
+		if err == nil {
+			config, err = config.WithOptions(c.options)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := tinySet(t, 4)
+		through := trainTiny(t, trainer, config, set, 0)
+		want := lastWeights(t, through)
 
-			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(t.Context())
-			training := Training{Config: config, ID: "tiny", Data: Images(set), Dir: dir}
-			training.Progress = func(p Progress) {
-				if p.Step == 5 { // In the second epoch of three.
-					cancel()
-				}
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		training := Training{Config: config, ID: "tiny", Data: Images(set), Dir: dir}
+		training.Progress = func(p Progress) {
+			if p.Step == 5 { // In the second epoch of three.
+				cancel()
 			}
-			if _, err := trainer.Train(ctx, training); err == nil {
-				t.Fatal("not stopped")
-			}
-			files, err := filepath.Glob(filepath.Join(dir, CheckpointDir, "state-*.safetensors"))
-			if err != nil || len(files) != 1 {
-				t.Fatalf("%v: files of state %v, %v", options, files, err)
-			}
-			training.Progress = nil
-			if _, err := trainer.Train(t.Context(), training); err != nil {
-				t.Fatal(err)
-			}
-			if got := lastWeights(t, dir); !bytes.Equal(got, want) {
-				t.Errorf("%+v, micro-batches of %d: other weights after an interruption", options, micro)
-			}
-			if same := equalFiles(t, filepath.Join(dir, CheckpointDir, "state-003.safetensors"),
-				filepath.Join(through, CheckpointDir, "state-003.safetensors")); !same {
-				t.Errorf("%+v, micro-batches of %d: other state after an interruption", options, micro)
-			}
+		}
+		if _, err := trainer.Train(ctx, training); err == nil {
+			t.Fatal("not stopped")
+		}
+		files, err := filepath.Glob(filepath.Join(dir, CheckpointDir, "state-*.safetensors"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%+v: files of state %v, %v", c, files, err)
+		}
+		training.Progress = nil
+		if _, err := trainer.Train(t.Context(), training); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastWeights(t, dir); !bytes.Equal(got, want) {
+			t.Errorf("%+v: other weights after an interruption", c)
+		}
+		if same := equalFiles(t, filepath.Join(dir, CheckpointDir, "state-003.safetensors"),
+			filepath.Join(through, CheckpointDir, "state-003.safetensors")); !same {
+			t.Errorf("%+v: other state after an interruption", c)
 		}
 	}
 }

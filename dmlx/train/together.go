@@ -19,9 +19,9 @@ import (
 
 // TrainTogether trains several trainings as [Trainer.Train] trains each, and returns their outcomes in the same order.
 // Trainings of heads or models of the user's own that differ only in seed, learning rate or samples take their steps
-// side by side, in one compiled graph, up to 16 at a time. Small networks train several times as fast that way. The
-// others are trained one after the other. The numbers of a training do not depend on those beside it. Seconds of an
-// outcome are its share of the time.
+// side by side, in one compiled graph, a few at a time. Small networks train several times as fast that way. The others
+// are trained one after the other. The numbers of a training do not depend on those beside it. Seconds of an outcome are
+// its share of the time.
 //
 // Side by side, checkpoints are written every two seconds instead of each epoch.
 func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs []*Outcome, err error) {
@@ -49,17 +49,17 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 		if err := s.open(); err != nil {
 			return nil, err
 		}
-		at := slices.IndexFunc(groups, func(g []*session) bool { return len(g) < maxLanes && g[0].together(s) })
+		at := slices.IndexFunc(groups, func(g []*session) bool { return g[0].together(s) })
 		if at < 0 {
 			at, groups = len(groups), append(groups, nil)
 		}
 		groups[at] = append(groups[at], s)
 	}
-	for _, g := range groups {
-		if err := t.trainLanes(ctx, g); err != nil {
+	for _, group := range groups {
+		if err := t.trainGroup(ctx, group); err != nil {
 			return nil, err
 		}
-		for _, s := range g {
+		for _, s := range group {
 			s.started = time.Now() // Evaluations follow each other.
 			if outs[places[s]], err = s.finish(ctx); err != nil {
 				return nil, err
@@ -69,8 +69,47 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 	return outs, nil
 }
 
-// maxLanes is the most trainings in one graph. XLA's time to compile grows with their number.
-const maxLanes = 16
+// A graph has as many trainings as divide their number evenly, so that it is compiled once, and at most evenLanes: XLA's
+// time to compile grows with their number, and two cores are busy with three. If there is no such number, it has at most
+// maxLanes.
+const evenLanes, maxLanes = 6, 16
+
+// lanesFor returns the number of trainings in a graph, of n in all.
+func lanesFor(n int) int {
+	for lanes := min(n, evenLanes); lanes > 2; lanes-- {
+		if n%lanes == 0 {
+			return lanes
+		}
+	}
+	return min(n, maxLanes)
+}
+
+// trainGroup performs the remaining epochs of trainings that may take their steps in one graph.
+func (t *Trainer) trainGroup(ctx context.Context, group []*session) error {
+	var l *lanes
+	defer func() { l.free() }()
+	for some := range slices.Chunk(group, lanesFor(len(group))) {
+		if len(some) == 1 || some[0].state.Epoch == some[0].Epochs {
+			for _, s := range some {
+				if err := s.train(ctx); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if l == nil || l.count != len(some) {
+			l.free()
+			var err error
+			if l, err = t.newLanes(some); err != nil {
+				return err
+			}
+		}
+		if err := l.train(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // sideBySide reports whether a training may share a graph with others. Backbones fill the device by themselves, and
 // the random numbers of dropout are drawn from one state in a graph.
@@ -81,33 +120,27 @@ func (c Config) sideBySide() bool {
 
 // together reports whether two trainings may take their remaining steps in one graph.
 func (s *session) together(o *session) bool {
-	return s.step.key.same(o.step.key) && s.Batch() == o.Batch() && s.state.Epoch == o.state.Epoch &&
+	return s.step.key.same(o.step.key) && s.Dim == o.Dim && s.Batch() == o.Batch() && s.state.Epoch == o.state.Epoch &&
 		s.Epochs == o.Epochs && s.StepsPerEpoch == o.StepsPerEpoch && s.state.Diverged == "" && o.state.Diverged == "" &&
 		s.Data.Train.Shape().Equal(o.Data.Train.Shape()) && len(s.Data.Scale) == len(o.Data.Scale)
 }
 
-// trainLanes performs the remaining epochs of trainings side by side. The weights of each are in a scope of its own.
-func (t *Trainer) trainLanes(ctx context.Context, sessions []*session) error {
-	if len(sessions) == 1 || sessions[0].state.Epoch == sessions[0].Epochs {
-		for _, s := range sessions {
-			if err := s.train(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	weights := model.NewStore()
-	defer weights.Finalize()
-	for k, s := range sessions {
-		if err := copyVariables(weights, s.step.weights, func(path string) string { return lanePath(k, path) }); err != nil {
-			return err
-		}
-	}
+// lanes is a compiled step of several trainings side by side. The weights of each are in a scope of its own.
+type lanes struct {
+	count     int
+	objective objective
+	weights   *model.Store
+	exec      *model.Exec
+}
+
+func (t *Trainer) newLanes(sessions []*session) (*lanes, error) {
 	key, obj := sessions[0].step.key, sessions[0].objective
-	exec, err := model.NewExec(t.Backend, weights, func(scope *model.Scope, in []*Node) *Node {
-		n := len(in) / len(sessions)
+	l := &lanes{count: len(sessions), objective: obj, weights: model.NewStore()}
+	var err error
+	l.exec, err = model.NewExec(t.Backend, l.weights, func(scope *model.Scope, in []*Node) *Node {
+		n := len(in) / l.count
 		var outcomes []*Node
-		for k := range sessions {
+		for k := range l.count {
 			in := in[k*n : (k+1)*n]
 			inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
 			inputs.lane = lane(k)
@@ -116,26 +149,44 @@ func (t *Trainer) trainLanes(ctx context.Context, sessions []*session) error {
 		}
 		return Stack(outcomes, 0)
 	})
-	if err != nil {
-		return err
+	return l, err
+}
+
+func (l *lanes) free() {
+	if l != nil {
+		l.exec.Finalize()
+		l.weights.Finalize()
 	}
-	defer exec.Finalize()
-	saved := time.Now()
-	return trainSessions(ctx, sessions, func(values []stepValues) ([]outcome, error) {
-		var in []any
-		for _, v := range values {
-			for _, x := range append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(obj)...) {
-				in = append(in, x[0])
-			}
+}
+
+// run performs a step of each training.
+func (l *lanes) run(values []stepValues) ([]outcome, error) {
+	var in []any
+	for _, v := range values {
+		for _, x := range append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(l.objective)...) {
+			in = append(in, x[0])
 		}
-		out, err := exec.Call1(in...)
+	}
+	out, err := l.exec.Call1(in...)
+	if err != nil {
+		return nil, err
+	}
+	return lanesOf(out, l.count), nil
+}
+
+// train performs the remaining epochs of trainings.
+func (l *lanes) train(ctx context.Context, sessions []*session) error {
+	for k, s := range sessions {
+		s.started = time.Now()
+		err := copyVariables(l.weights, s.step.weights, func(path string) string { return lanePath(k, path) })
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return lanesOf(out, len(values)), nil
-	}, func(epoch int, sums []tally) error {
-		last := epoch == sessions[0].Epochs || time.Since(saved) > betweenSaves
-		if last {
+	}
+	saved := time.Now()
+	return trainSessions(ctx, sessions, l.run, func(epoch int, sums []tally) error {
+		save := epoch == sessions[0].Epochs || time.Since(saved) > betweenSaves
+		if save {
 			saved = time.Now()
 		}
 		var group errgroup.Group
@@ -143,13 +194,14 @@ func (t *Trainer) trainLanes(ctx context.Context, sessions []*session) error {
 			if s.state.Diverged != "" {
 				continue
 			}
-			s.started = s.started.Add(time.Since(s.started) * time.Duration(len(sessions)-1) / time.Duration(len(sessions)))
+			s.started = time.Now().Add(-time.Since(s.started) / time.Duration(l.count)) // Its share.
 			group.Go(func() error {
-				if sums[k].notFinite > 0 || last {
-					err := copyVariables(s.step.weights, weights, func(path string) string { return sessionPath(k, path) })
-					return errors.Join(err, s.endEpoch(epoch, &sums[k], true))
+				save := save || sums[k].notFinite > 0
+				if !save && !s.measures(epoch) {
+					return s.endEpoch(epoch, &sums[k], false)
 				}
-				return s.endEpoch(epoch, &sums[k], false)
+				err := copyVariables(s.step.weights, l.weights, func(path string) string { return sessionPath(k, path) })
+				return errors.Join(err, s.endEpoch(epoch, &sums[k], save))
 			})
 		}
 		return group.Wait()

@@ -26,6 +26,8 @@ type Training struct {
 	Dir string
 	// Progress, if not nil, is called after each step and while images are embedded. Training waits for it.
 	Progress func(Progress)
+	// Every = n > 0 measures Recall@1 of the test set after every n-th epoch, for Progress. It changes no weights.
+	Every int
 	// Warn, if not nil, is called with one line about a damaged checkpoint that was set aside.
 	Warn func(message string)
 }
@@ -60,6 +62,9 @@ type session struct {
 	step      *compiledStep
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
+
+	recall      float64 // The last that was measured for Progress.
+	recallEpoch int
 }
 
 func (t *Trainer) newSession(training Training) (*session, error) {
@@ -171,6 +176,14 @@ func trainSessions(
 		}
 		if err := end(epoch+1, sums); err != nil {
 			return err
+		}
+		for k, s := range sessions {
+			if s.measures(epoch + 1) {
+				if err := s.measure(ctx); err != nil {
+					return err
+				}
+				s.Progress(s.progress(epoch, s.StepsPerEpoch, &inputs[k].pace, &sums[k]))
+			}
 		}
 	}
 	return nil
@@ -291,6 +304,7 @@ func (s *session) progress(epoch, step int, pace *pace, sum *tally) Progress {
 		Step: epoch*s.StepsPerEpoch + step, Steps: s.Steps(), ViolationRate: sum.violationRate(),
 	}
 	p.StepRate, p.Left = pace.at(p.Step, p.Steps)
+	p.Recall, p.RecallEpoch = s.recall, s.recallEpoch
 	return p
 }
 
@@ -301,6 +315,10 @@ type Progress struct {
 	StepRate      float64       // Steps per second; 0 while unknown.
 	ViolationRate float64       // Share of the triplets of this epoch with S_an > S_ap.
 	Left          time.Duration // Estimated time that is left; 0 while unknown.
+	// Recall is Recall@1 of the test set after RecallEpoch epochs, the last that was measured; see [Training].Every. Both
+	// are 0 before.
+	Recall      float64
+	RecallEpoch int
 	// Before the first step, Decoded of Images image files have been decoded. After the last step, Embedded of Images
 	// images have been embedded. During the steps all three are 0.
 	Decoded, Embedded, Images int

@@ -20,15 +20,24 @@
     }
   };
   const show = (url) => {
-    const frame = document.createElement("iframe");
-    frame.title = "The same, live";
+    const still = root.querySelector(".dmlx-still"), frame = document.createElement("iframe"), swap = document.createElement("button");
+    frame.title = "The live version";
     frame.src = url + "#" + state;
     frame.style.cssText = "width:100%;height:640px;border:0;position:absolute;visibility:hidden";
+    const live = (on) => {
+      still.hidden = on;
+      frame.hidden = !on;
+      swap.textContent = on ? "Show the picture" : "Show the live version";
+      root.dataset.state = on ? "live" : "still";
+    };
     addEventListener("message", ({source, data}) => {
       if (source !== frame.contentWindow || !data || data.dmlx !== "ready") return;
-      frame.style.cssText = `width:100%;height:${Math.min(Math.max(data.height, 200), 4000)}px;border:0;display:block`;
-      for (const still of root.querySelectorAll(".dmlx-still")) still.hidden = true;
-      root.dataset.state = "live";
+      if (root.dataset.state !== "still") frame.style.cssText = `width:100%;height:${Math.min(Math.max(data.height, 200), 4000)}px;border:0`;
+      if (swap.isConnected) return;
+      swap.type = "button";
+      swap.addEventListener("click", () => live(frame.hidden));
+      root.append(swap);
+      live(true);
     });
     root.append(frame);
   };

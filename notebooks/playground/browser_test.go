@@ -77,8 +77,10 @@ func TestInBrowser(t *testing.T) {
 		cells      []string
 		edit       *strings.Replacer
 	}{
-		{"rules", "playground", []string{"imports", "panel"}, strings.NewReplacer()},
-		{"flow", "playground", []string{"imports", "flow"}, strings.NewReplacer()},
+		{"rules", "playground", []string{"imports", "own", "drawn"},
+			strings.NewReplacer("mine()}.Run", `nb.Must(dmlx.ParseRule(\"cos/lin/cir\"))}.Run`)},
+		{"flow", "playground", []string{"imports", "own", "flow"},
+			strings.NewReplacer("mine(), Dim", `nb.Must(dmlx.ParseRule(\"cos-orth/lin-ms/cir\")), Dim`)},
 		{"own", "playground", []string{"imports", "own", "check", "drawn", "training", "train"}, strings.NewReplacer()},
 		// The smoke preset, at which JupyterLab is started, would have ended before it can be stopped.
 		{"stop", "playground", []string{"imports", "own", "training", "train"},

@@ -78,7 +78,7 @@ func (v *view) add(fs map[string]*figures.Figure) error {
 	done := make(chan drawn)
 	for name, f := range fs {
 		go func() {
-			svg, err := figures.Bytes(f, "svg")
+			svg, err := figures.Draft(f)
 			done <- drawn{name, svg, err}
 		}()
 	}

@@ -1,7 +1,6 @@
-// Package playground shows interactive panels in a notebook's cell.
-//
-// [Panel] shows at once what a change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks
-// a rule of your own, and [Training] trains it beside others.
+// Package playground shows interactive panels in a notebook's cell, for rules of your own: [Panel] shows at once what a
+// change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks a rule, and [Training] trains it
+// beside others. For the paper's rules there is a page that needs no kernel; nb.Live shows it in place of [Pictures].
 //
 // The cell's program runs while its panel is used, until Stop or the panel's End button. Pictures come from packages
 // dmlx, on the Go backend, and figures, as everywhere else. Outside a notebook, panels print the alternative texts of
@@ -44,6 +43,21 @@ func (p Panel) Run(ctx context.Context) error {
 		return err
 	}
 	return p.page(b).run(ctx)
+}
+
+// Pictures draws what the panel of a rule shows at first: the diagram, one triplet's motion and the gradient matrix.
+func Pictures(r dmlx.Rule) ([]*figures.Figure, error) {
+	b, err := backend.Go()
+	if err != nil {
+		return nil, err
+	}
+	p := Panel{Rule: r}.page(b)
+	v := p.draw(p.first())
+	var out []*figures.Figure
+	for _, name := range p.pictures {
+		out = append(out, v.figures[name])
+	}
+	return out, firstProblem(v)
 }
 
 // parts are the parts to choose from.

@@ -17,6 +17,8 @@ import (
 type presetFlags struct {
 	partial, skipBad bool
 	memory           train.Memory
+	features         runs.Features // In place of a data set of images, with a head.
+	head             string
 }
 
 func (p *presetFlags) add(f *pflag.FlagSet) {
@@ -34,7 +36,11 @@ func (p *presetFlags) add(f *pflag.FlagSet) {
 
 // preset returns the preset of --preset, by name or file and by default quick, changed by the flags.
 func (p presetFlags) preset(a *app) (presets.Preset, error) {
-	preset, err := presets.Load(cmp.Or(a.preset, "quick"))
+	load := func() (presets.Preset, error) { return presets.Load(cmp.Or(a.preset, "quick")) }
+	if p.features.Features != "" {
+		load = func() (presets.Preset, error) { return presets.OnFeatures(p.features, p.head) }
+	}
+	preset, err := load()
 	if err != nil {
 		return preset, usage(err)
 	}

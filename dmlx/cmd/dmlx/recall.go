@@ -14,6 +14,7 @@ import (
 func newRecall(a *app) *cobra.Command {
 	var embeddings, labels, galleryEmbeddings, galleryLabels string
 	var ks []int
+	var devices int
 	cmd := &cobra.Command{
 		Use:   "recall --embeddings E.npy --labels L.npy",
 		Short: "Measure the retrieval of embeddings: Recall@K, MAP@R, R-precision",
@@ -44,11 +45,11 @@ means.`,
 				}
 				ks = slices.DeleteFunc(ks, func(k int) bool { return k > size })
 			}
-			choice, err := a.backend()
+			choice, err := a.backendOn(devices)
 			if err != nil {
 				return err
 			}
-			r, err := retrieval.Evaluate(cmd.Context(), choice.Backend, queries, gallery, ks)
+			r, err := retrieval.EvaluateOn(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, ks)
 			if err != nil {
 				return err
 			}
@@ -68,6 +69,7 @@ means.`,
 		"embeddings of the gallery [M, D] (.npy; default: the queries themselves)")
 	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery, integers [M] (.npy)")
 	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K, as far as the gallery is large enough")
+	addDevices(f, &devices)
 	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
 	_ = cmd.MarkFlagRequired("labels")
 	return cmd

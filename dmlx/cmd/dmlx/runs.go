@@ -399,8 +399,14 @@ func sideBySide(results []*runs.Result) string {
 		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
 		{"lr", func(s runs.Spec) any { return s.LR }},
 		{"decay", func(s runs.Spec) any { return s.Decay }},
+		{"optimizer", func(s runs.Spec) any { return cmp.Or(s.Optimizer, "sgd") }},
+		{"schedule", func(s runs.Spec) any { return s.Schedule }},
+		{"last layer's lr", func(s runs.Spec) any { return s.HeadLR }},
+		{"frozen batch norm", func(s runs.Spec) any { return s.FreezeBN }},
+		{"augmentation", func(s runs.Spec) any { return s.Augment }},
+		{"memory bank", func(s runs.Spec) any { return s.MemoryBank }},
 		{"seed", func(s runs.Spec) any { return s.Seed }},
-		{"backbone", func(s runs.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
+		{"network", func(s runs.Spec) any { return s.Network() + ", " + s.Weights + " " + s.WeightsDigest }},
 		{"dimension", func(s runs.Spec) any { return s.Dim }},
 		{"image size", func(s runs.Spec) any { return s.Size }},
 		{"classes", func(s runs.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
@@ -414,7 +420,6 @@ func sideBySide(results []*runs.Result) string {
 		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
 		{"micro-batch", func(s runs.Spec) any { return s.MicroBatch }},
 		{"recomputed", func(s runs.Spec) any { return s.Recompute }},
-		{"options", func(s runs.Spec) any { return s.Options.Text() }},
 		{"recipe", func(s runs.Spec) any { return s.Recipe }},
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })

@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // trained is the JSON of train: the result and the folder of the run.
@@ -58,6 +59,9 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := cmd.Flags().Changed
+			if err := set.checkFeatures(a, cmd.Flags()); err != nil {
+				return err
+			}
 			preset, seeds, err := set.preset(a)
 			if err != nil {
 				return err
@@ -90,6 +94,9 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 					at.Exchange = cmp.Or(at.Exchange, exchange)
 				}
 			}
+			if preset.Base.HasFeatures() {
+				data = preset.Base.Data
+			}
 			specsOn := func(p presets.Preset) (specs []runs.Spec, err error) {
 				for _, objective := range objectives {
 					for _, seed := range seeds {
@@ -121,6 +128,11 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 				}
 				if err := spec.FitsDevices(o.Devices); err != nil {
 					return usage(err)
+				}
+				if spec.HasFeatures() { // They are read already.
+					if err := runs.Feasible(spec); err != nil {
+						return usage(err)
+					}
 				}
 			}
 			several := len(specs) > 1 || on.on != "" || given("out") || given("jobs")
@@ -158,6 +170,7 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 		"of several runs, train again those that are bundled with the program, which have no curves")
 	f.StringVar(&out, "out", "",
 		"folder for the comparison: tables as Markdown, CSV, LaTeX and HTML, curves as SVG, PDF and PNG")
+	set.addFeatures(f)
 	addDevices(f, &o.Devices)
 	on.flags(f)
 	cmd.AddCommand(newTrainSteps(a))
@@ -183,8 +196,10 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	if err != nil {
 		return err
 	}
-	if err := setJobsFor(&o, store, preset); err != nil {
-		return err
+	if !preset.Base.HasFeatures() || o.Jobs > 0 { // Seeds of a head train side by side in this process.
+		if err := setJobsFor(&o, store, preset); err != nil {
+			return err
+		}
 	}
 	if on.dryRun {
 		var missing []runs.Spec
@@ -200,9 +215,15 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	if on.on != "" {
 		o.Submit = on.elsewhere(a, store)
 	}
+	open := sync.OnceValues(a.backend)
+	if preset.Base.HasFeatures() && on.on == "" {
+		if err := a.showFeatures(ctx, specs[0], store, open); err != nil {
+			return err
+		}
+	}
 	line := a.line
 	o.Progress = paper.Overall(func(done float64, text string) { line.Show("%3.0f %%  %s", 100*done, text) })
-	results, ran, err := runs.RunAll(ctx, sync.OnceValues(a.backend), store, specs, o)
+	results, ran, err := runs.RunAll(ctx, open, store, specs, o)
 	line.End()
 	if err != nil {
 		return err
@@ -231,6 +252,12 @@ func (a *app) train(cmd *cobra.Command, spec runs.Spec, devices int) error {
 	}
 	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	if spec.HasFeatures() {
+		err := a.showFeatures(cmd.Context(), spec, store, func() (*train.Trainer, error) { return choice, nil })
+		if err != nil {
+			return err
+		}
+	}
 	line := a.line
 	result, err := runs.Run(cmd.Context(), choice, store, spec,
 		func(p runs.Progress) { line.Show("%s", progress.Training(p)) })

@@ -60,7 +60,18 @@ func (t *trainingFlags) apply(c train.Config) (train.Config, error) {
 	if !t.given() {
 		return c, nil
 	}
-	o := c.Options
+	o, err := t.changed(c.Options, c.LR)
+	if err == nil && t.flags.Changed("miner") {
+		c, err = c.WithMiner(t.miner)
+	}
+	if err == nil {
+		c, err = c.WithOptions(o)
+	}
+	return c, usage(err)
+}
+
+// changed returns options with what was given, for a learning rate of the network.
+func (t *trainingFlags) changed(o train.Options, rate float64) (train.Options, error) {
 	for name, to := range map[string][2]*string{
 		"optimizer": {&o.Optimizer, &t.options.Optimizer}, "schedule": {&o.Schedule, &t.options.Schedule},
 		"freeze-bn": {&o.FreezeBN, &t.options.FreezeBN}, "augment": {&o.Augment, &t.options.Augment},
@@ -70,17 +81,12 @@ func (t *trainingFlags) apply(c train.Config) (train.Config, error) {
 			*to[0] = *to[1]
 		}
 	}
-	if t.flags.Changed("head-lr") {
-		var err error
-		if o.HeadLR, err = headRate(t.headLR, c.LR); err != nil {
-			return c, usage(err)
-		}
+	if !t.flags.Changed("head-lr") {
+		return o, nil
 	}
-	c, err := c.WithOptions(o)
-	if err == nil && t.flags.Changed("miner") {
-		c, err = c.WithMiner(t.miner)
-	}
-	return c, usage(err)
+	var err error
+	o.HeadLR, err = headRate(t.headLR, rate)
+	return o, err
 }
 
 // headRate reads a learning rate, or "10x" for ten times that of the network.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Option is a number, a switch or a text that a name may set. One of its functions is not nil.
@@ -38,7 +40,7 @@ func Read(kind, text string, options []Option) error {
 			for i, o := range options {
 				names[i] = o.Name
 			}
-			return fmt.Errorf("no %s %q; there are %s", kind, key, strings.Join(names, ", "))
+			return errs.NoSuch(fmt.Sprintf("no %s %q", kind, key), key, names)
 		}
 		if slices.Contains(keys[:i], key) {
 			return fmt.Errorf("%s %s is given twice", kind, key)

@@ -25,9 +25,11 @@
     document.body.dataset.view = part;
     shown.classList.add("shown");
     Bench.view = part;
+    shown.prepend(document.getElementById("loading"));
   }
 
   const dots = [...document.querySelectorAll(".dots a")];
+  for (const a of dots) a.setAttribute("aria-label", a.title);
   const seen = new IntersectionObserver((entries) => {
     for (const e of entries) {
       if (!e.isIntersecting) continue;
@@ -43,7 +45,7 @@
     document.getElementById("version").textContent = about.version ? `Version ${about.version}.` : "";
     Story.begin(engine);
     const linked = /[#&](a|batch)=/.test(state);
-    await Bench.begin(engine, about, state);
+    if (!shown || part === "bench") await Bench.begin(engine, about, state);
     for (const type of ["input", "change", "click", "pointerdown", "keydown", "drop"]) {
       document.getElementById("bench").addEventListener(type, () => { Bench.touched = true; }, {capture: true});
     }

@@ -15,7 +15,7 @@ const subscripts = (text) => text.replace(/_([a-z]+)/g, "_{$1}");
 // Side is one rule or loss with its controls, numbers and pictures.
 class Side {
   constructor(bench, letter, text) {
-    Object.assign(this, {bench, letter, kind: "rule", numbers: {}});
+    Object.assign(this, {bench, letter, kind: "rule", numbers: {}, version: 0});
     const about = bench.about;
     this.rule = {direction: "cos", pair: "con", triplet: "con", mask: "", options: {}};
     for (const o of about.options) this.rule.options[o.name] = o.default;
@@ -123,6 +123,7 @@ class Side {
 
   // changed asks for new numbers. While a slider moves, the color scales stay.
   changed(moving = false) {
+    this.version++;
     if (!moving) { this.range = this.arrow = 0; this.levels = null; }
     if (this.kind === "rule") {
       for (const o of this.bench.about.options) {
@@ -188,14 +189,19 @@ class Side {
         return engine.latest(`lone${letter}`, "compute", {...subject, ...lone}).catch((error) => ({error}));
       },
       diagram: () => engine.latest(`diagram${letter}`, "diagram", grid).catch((error) => ({error})),
-      arrows: () => state.arrows ? engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).catch(() => ({})) : {},
+      arrows: () => {
+        const version = this.version;
+        if (!state.arrows) return {};
+        return engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).then((r) => version === this.version ? r : {}, () => ({}));
+      },
     };
     const parts = Object.keys(ask).filter(want), run = this.run = {};
     this.bench.cards.toggleAttribute("data-busy", true);
     try {
       const got = await Promise.all(parts.map((part) => ask[part]()));
-      if (got.some((r) => !r)) return; // A newer call is under way.
-      parts.forEach((part, i) => { this.numbers[part] = got[i]; });
+      if (!got.some(Boolean)) return;
+      // What is null comes with a newer call, which is under way.
+      parts.forEach((part, i) => { this.numbers[part] = got[i] || this.numbers[part]; });
       const {batch, lone, diagram} = this.numbers;
       if (!batch || !lone || !diagram) return;
       this.result = batch;
@@ -229,7 +235,7 @@ class Side {
       circle.title = `The lone triplet’s step × ${number(this.arrow)}`;
     }
     const {sap, san} = similarities(state.triplet);
-    diagram.marks = [{sap, san}];
+    diagram.marks = [{sap, san, open: true}];
     this.range = this.range || largest(r.M);
     Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.range, title: "M"});
     if (!this.player.playing) Object.assign(swarm, {F: r.f, n: r.n, dim: r.dim, labels: r.labels});

@@ -69,12 +69,12 @@ class Diagram {
     this.range = null;         // The color scale, if it is fixed.
     this.arrows = null;        // An answer of the worker's method field.
     this.triplets = null;      // {sap, san, count}
-    this.marks = [];           // {sap, san, label}: triplets to drag.
+    this.marks = [];           // {sap, san, label, open}: triplets to drag; an open one is a ring.
     this.lit = null;
   }
 
   frame(w, h) {
-    const left = 50, top = 24, room = 56;
+    const left = 50, top = 24, room = 60;
     const size = Math.max(Math.min(w - left - room, h - top - 40), 40);
     const x = left + Math.max((w - left - room - size) / 2, 0);
     const span = this.high - this.low;
@@ -112,11 +112,12 @@ class Diagram {
         const cell = f.size / (this.side - 1);
         pen.image(this.image, f.x - cell / 2, f.y - cell / 2, f.size + cell, f.size + cell, true);
       });
-      const levels = roundLevels(low, high), cell = f.size / (this.side - 1);
+      const levels = roundLevels(low, high), cell = f.size / (this.side - 1), spots = [];
       for (const level of levels) {
         const ink = dark(level) ? "#ffffff" : "#1c2530";
         const line = contour(this.values, this.side, level).map((s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]));
-        const label = number(level), spot = this.labelSpot(line, f, pen.textWidth(label, 10.5));
+        const label = number(level), spot = this.labelSpot(line, f, pen.textWidth(label, 10.5), spots);
+        if (spot) spots.push(spot);
         const half = spot ? pen.textWidth(label, 10.5) / 2 + 3 : 0;
         const seen = spot ? line.filter((s) => !s.some(([x, y]) => Math.abs(x - spot[0]) < half && Math.abs(y - spot[1]) < 7)) : line;
         pen.lines(seen, {stroke: ink, width: 0.9, alpha: 0.75});
@@ -143,14 +144,17 @@ class Diagram {
     pen.text(this.title, f.x + f.size / 2, f.y - 9, {size: 12.5, align: "center", fill: t.ink, weight: 600});
   }
 
-  // labelSpot is a point of a contour for its label: near the falling diagonal, away from the frame and the marked triplets.
-  labelSpot(line, f, width) {
+  // labelSpot is a point of a contour for its label: near the falling diagonal, away from the frame, the marked triplets and other labels.
+  labelSpot(line, f, width, spots) {
     let best = null, least = Infinity;
     for (const [[x1, y1], [x2, y2]] of line) {
       const x = (x1 + x2) / 2, y = (y1 + y2) / 2;
       if (x < f.x + width / 2 + 5 || x > f.x + f.size - width / 2 - 5 || y < f.y + 9 || y > f.y + f.size - 9) continue;
+      if (spots.some(([sx, sy]) => Math.abs(sx - x) < width + 6 && Math.abs(sy - y) < 14)) continue;
       let cost = Math.abs((x - f.x) - (y - f.y));
-      for (const m of this.marks) if (Math.hypot(f.px(m.sap) - x, f.py(m.san) - y) < 26) cost += f.size;
+      for (const m of this.marks) { // A mark's name is beside it.
+        if (Math.abs(f.px(m.sap) - x) < (m.label ? 62 : 24) && Math.abs(f.py(m.san) - y) < 20) cost += f.size;
+      }
       if (this.triplets) {
         for (let k = 0; k < Math.min(this.triplets.count, 400); k++) {
           if (Math.abs(f.px(this.triplets.sap[k]) - x) < width / 2 + 4 && Math.abs(f.py(this.triplets.san[k]) - y) < 9) cost += f.size / 5;
@@ -194,11 +198,12 @@ class Diagram {
     }
     for (const m of this.marks) {
       const x = f.px(Math.max(m.sap, this.low)), y = f.py(Math.max(m.san, this.low));
-      pen.circle(x, y, 7, {fill: t.accent, stroke: "#ffffff", width: 2});
+      if (m.open) pen.circle(x, y, 6.5, {fill: "#ffffff", stroke: "#16202b", width: 2.6});
+      else pen.circle(x, y, 7, {fill: t.accent, stroke: "#ffffff", width: 2});
       if (m.label) {
         const right = x < f.x + f.size * 0.7;
         pen.text(m.label, x + (right ? 12 : -12), y, {size: 12, align: right ? "left" : "right", baseline: "middle", fill: "#16202b", weight: 600,
-          halo: "rgb(255 255 255 / 0.85)"});
+          halo: "#ffffff"});
       }
     }
   }
@@ -337,7 +342,7 @@ class Matrix {
   }
 
   frame(w, h) {
-    const left = 20, top = 30, room = 62, size = Math.max(Math.min(w - left - room, h - top - 14), 40);
+    const left = 20, top = 30, room = 70, size = Math.max(Math.min(w - left - room, h - top - 14), 40);
     return {x: left + Math.max((w - left - room - size) / 2, 0), y: top, size, cell: size / Math.max(this.rows, 1)};
   }
 
@@ -451,7 +456,7 @@ class Swarm {
   }
 
   frame(w, h) {
-    const strip = this.history ? Math.min(64, h * 0.2) : 0, room = h - strip - 22;
+    const strip = Math.min(64, h * 0.2), room = h - strip - 22; // The strip's room is kept, so that nothing jumps when a flow begins.
     return {x: w / 2, y: 22 + room / 2, r: Math.min(w, room) / 2 - 14, strip, bottom: h};
   }
 
@@ -503,7 +508,7 @@ class Swarm {
       pen.mark(this.labels[i], at[i][0], at[i][1], size * (at[i][2] < 0 ? 0.82 : 1),
         {fill: color(i), stroke: t.paper, width: 1, alpha: lit && !strong ? 0.45 * faded(at[i][2]) : faded(at[i][2])});
     }
-    if (this.history) this.strip(pen, w, f);
+    if (this.history?.steps.length) this.strip(pen, w, f);
   }
 
   sphere(pen, f) {
@@ -557,7 +562,7 @@ class Swarm {
 
   get alt() {
     const where = this.dim === 2 ? "on the unit circle" : this.dim === 3 ? "on the unit sphere" : `in ${this.dim} dimensions, projected on a plane`;
-    const h = this.history, last = h && h.steps.length - 1;
+    const h = this.history?.steps.length ? this.history : null, last = h && h.steps.length - 1;
     return `${this.n} embeddings of ${new Set(this.labels || []).size} classes ${where}.` +
       (h ? ` After ${h.steps[last]} steps the mean S_ap is ${number(h.sap[last], 2)} and the mean S_an ${number(h.san[last], 2)}.` : "");
   }

@@ -8,6 +8,7 @@ const Story = {
     this.engine = engine;
     for (const [name, make] of Object.entries(this.figures)) {
       const figure = document.querySelector(`[data-figure=${name}]`);
+      if (!figure.offsetParent) continue; // In a frame that shows another part.
       make.call(this, figure, figure.closest("section"));
     }
   },
