@@ -3,6 +3,7 @@ module github.com/gradient-surgery/dml
 go 1.26.5
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/edsrzf/mmap-go v1.2.0
 	github.com/gofrs/flock v0.13.0
 	github.com/gomlx/compute v0.1.0
@@ -19,6 +20,7 @@ require (
 	golang.org/x/term v0.40.0
 	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.17.0
+	google.golang.org/protobuf v1.36.11
 )
 
 require (
@@ -58,7 +60,6 @@ require (
 	golang.org/x/telemetry v0.0.0-20260610154732-fb80ec83bdd9 // indirect
 	golang.org/x/text v0.35.0 // indirect
 	golang.org/x/tools v0.46.0 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	rsc.io/pdf v0.1.1 // indirect
 )

@@ -10,6 +10,7 @@ package datasets
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -131,9 +132,35 @@ func Open(name string, o Options) (*Set, error) {
 	case !os.IsNotExist(err):
 		what = err.Error()
 	}
-	return nil, fmt.Errorf(
+	names := append(Names(), Published()...)
+	text := fmt.Sprintf(
 		"datasets: %s; want %s, or the path of a folder with one sub-folder of JPEG or PNG files per class",
-		what, strings.Join(append(Names(), Published()...), ", "))
+		what, strings.Join(names, ", "))
+	if err == nil || strings.ContainsRune(name, filepath.Separator) {
+		return nil, errors.New(text) // Of a path, not of a name.
+	}
+	return nil, &NameError{name, names, text}
+}
+
+// NameError is the error for a name that no data set has.
+type NameError struct {
+	Name  string   // The one that was given.
+	Names []string // Those that would do.
+	text  string
+}
+
+func (e *NameError) Error() string { return e.text }
+
+// notPublished returns the error for a name that none of the published sets has.
+func notPublished(name string) error {
+	names := Published()
+	for _, s := range publishedSets {
+		if !strings.EqualFold(s.alias, s.name) {
+			names = append(names, s.alias)
+		}
+	}
+	return &NameError{name, names, fmt.Sprintf("datasets: no published set %q; there are %s", name,
+		strings.Join(Published(), ", "))}
 }
 
 // Pretraining returns the labeled images that a network learns to classify before it is fine-tuned: blobs, cars and

@@ -101,7 +101,7 @@ const (
 func Get(ctx context.Context, name string, o GetOptions) (*Listing, error) {
 	set := published(name)
 	if set == nil {
-		return nil, fmt.Errorf("datasets: no published set %q; there are %s", name, strings.Join(Published(), ", "))
+		return nil, notPublished(name)
 	}
 	if o.Dir == "" {
 		o.Dir = DataDir()

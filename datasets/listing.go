@@ -116,7 +116,7 @@ func DataDir() string {
 func Find(name, root string) (string, error) {
 	set := published(name)
 	if set == nil {
-		return "", fmt.Errorf("datasets: no published set %q; there are %s", name, strings.Join(Published(), ", "))
+		return "", notPublished(name)
 	}
 	if root == "" {
 		root = DataDir()

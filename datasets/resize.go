@@ -25,7 +25,7 @@ func (r *Raster) Square(resize, crop int) ([]uint8, error) {
 	return dst, nil
 }
 
-// square writes what Square returns into dst. It computes only what the square needs.
+// square writes what Square returns into dst.
 func (r *Raster) square(dst []uint8, resize, size int) {
 	width, height := resize, resize
 	if r.Width < r.Height {
@@ -36,6 +36,12 @@ func (r *Raster) square(dst []uint8, resize, size int) {
 	// Python's round, which torchvision's crop uses, takes halves to the even number.
 	left := int(math.RoundToEven(float64(width-size) / 2))
 	top := int(math.RoundToEven(float64(height-size) / 2))
+	r.scale(dst, width, height, left, top, size)
+}
+
+// scale writes size × size pixels, from left and top on, of the picture scaled to width × height into dst. It computes
+// only what these need.
+func (r *Raster) scale(dst []uint8, width, height, left, top, size int) {
 	columns := triangle(r.Width, width, left, size)
 	rows := triangle(r.Height, height, top, size)
 	first := rows[0].first

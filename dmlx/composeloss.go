@@ -52,7 +52,7 @@ import (
 // tells what it uses. Rows of S, SP and PS belong to anchors. A miner narrows Positive, Negative and Triplets
 // ([LossBatch.Mined]).
 type LossBatch struct {
-	S        *Node // F Fᵀ, float32 [B, B].
+	S        *Node // F Fᵀ, float32 [B, B]. With a [Bank] of N embeddings all of these are [B, B+N].
 	Labels   *Node // Integers [B].
 	Positive *Node // Which pairs are positive, bool [B, B]: the same label, another row.
 	Negative *Node // Which pairs are negative, bool [B, B].
@@ -68,6 +68,8 @@ type LossBatch struct {
 	X    *Node // The embeddings as given, [B, D]. A loss that uses them is one on more than the sphere.
 
 	embeddings, proxies *Node // What X and P were made from.
+	bank                *Bank // nil for none.
+	references          *Node // With a bank: the batch and the bank, [B+N, D].
 }
 
 // LossFunc builds a loss, a float32 scalar. For a batch without anything to compare it is 0 and has a zero gradient.
@@ -77,12 +79,8 @@ type LossFunc func(b *LossBatch) *Node
 // float32 [C, D] with their labels [C]; nil for none. Differentiate with [ComposeLoss]: no gradient goes through by
 // itself.
 func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
-	x.AssertRank(2)
-	labels.AssertDims(x.Shape().Dimensions[0])
-	b := &LossBatch{X: graphs.Leaf(x), F: graphs.Leaf(Normalize(x)), Labels: labels, embeddings: x}
+	b := newLossBatch(x, labels, nil)
 	product := func(x, y *Node) *Node { return graphs.Leaf(MatMul(x, Transpose(y, 0, 1))) }
-	b.S = product(b.F, b.F)
-	b.Positive, b.Negative = pairs(b.S, labels, Options{})
 	if proxies != nil {
 		proxies.AssertDims(-1, x.Shape().Dimensions[1])
 		b.P, b.proxies = graphs.Leaf(Normalize(proxies)), proxies
@@ -92,6 +90,19 @@ func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 		b.PS = graphs.Leaf(Transpose(b.SP, 0, 1))
 		b.Own = Equal(Reshape(b.Labels, n, 1), Reshape(ConvertDType(classes, b.Labels.DType()), 1, c))
 	}
+	return b
+}
+
+func newLossBatch(x, labels *Node, bank *Bank) *LossBatch {
+	x.AssertRank(2)
+	labels.AssertDims(x.Shape().Dimensions[0])
+	b := &LossBatch{X: graphs.Leaf(x), F: graphs.Leaf(Normalize(x)), Labels: labels, embeddings: x, bank: bank}
+	all, allLabels := bank.behind(b.F, labels)
+	b.S = graphs.Leaf(MatMul(b.F, Transpose(all, 0, 1)))
+	if bank != nil {
+		b.references = StopGradient(all)
+	}
+	b.Positive, b.Negative = pairsWith(b.S, labels, allLabels, Options{})
 	return b
 }
 
@@ -142,8 +153,16 @@ func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 	// What a loss does not use is not multiplied: products are most of the time.
 	used := b.uses(c.Value)
 	var g, gp []*Node
-	if used[b.S] {
+	switch {
+	case !used[b.S]:
+	case b.bank == nil:
 		g = append(g, MatMul(c.M(), b.F))
+	default:
+		g = append(g, MatMul(c.W, b.references))
+		if b.bank.BatchGradient != nil {
+			n := b.F.Shape().Dimensions[0]
+			g = append(g, Mul(b.bank.BatchGradient, MatMul(Transpose(Slice(c.W, AxisRange(), AxisRange(0, n)), 0, 1), b.F)))
+		}
 	}
 	if used[b.F] {
 		g = append(g, c.Direct)

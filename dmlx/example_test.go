@@ -6,10 +6,6 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/layers"
-	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/train"
-	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -56,44 +52,6 @@ func ExampleSurgery() {
 	// step   0: mean S_ap 0.92, mean S_an 0.94
 	// step 100: mean S_ap 0.99, mean S_an 0.12
 	// step 200: mean S_ap 0.99, mean S_an 0.12
-}
-
-// The same in GoMLX's own trainer: Surgery is a loss function. Its value, a sum of the embeddings' values, means
-// nothing; its gradient is the rule's.
-func ExampleSurgery_trainer() {
-	b, err := backend.Go()
-	if err != nil {
-		log.Fatal(err)
-	}
-	rule := dmlx.Rule{Direction: dmlx.DirectionCos, Pair: dmlx.PairLin, Triplet: dmlx.TripletCir}
-	bySurgery := func(labels, predictions []*Node) *Node {
-		f, _ := dmlx.Surgery(predictions[0], labels[0], rule)
-		return ReduceAllSum(f)
-	}
-	embed := func(scope *model.Scope, x *Node) *Node { return layers.Dense(scope, x, false, 2) }
-	store := model.NewStore()
-	store.SetParam(model.ParamInitialSeed, int64(1))
-	trainer := train.NewTrainer(b, store, embed, bySurgery, optimizer.Adam().LearningRate(0.05).Done(), nil, nil)
-	for range 200 {
-		batch := train.Batch{Inputs: []*tensors.Tensor{tensors.FromValue(features)},
-			Labels: []*tensors.Tensor{tensors.FromValue(labels)}}
-		if _, err := trainer.TrainStep(batch); err != nil {
-			log.Fatal(err)
-		}
-	}
-	margin, err := model.NewExec(b, store, func(scope *model.Scope, x, labels *Node) *Node {
-		batch := dmlx.NewBatch(dmlx.Normalize(embed(scope, x)), labels, dmlx.Options{})
-		return ReduceAllMean(Sub(batch.Sap, batch.San))
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	out, err := margin.Call(features, labels)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("mean S_ap − S_an: %.1f\n", tensors.ToScalar[float32](out[0]))
-	// Output: mean S_ap − S_an: 1.0
 }
 
 // A rule with a pair weight of one's own.

@@ -17,11 +17,22 @@ const duplicate = 0.9999
 
 // pairs tells which pairs of the batch are positive and which negative, bool [B, B] each. Labels are integers [B].
 func pairs(s, labels *Node, o Options) (positive, negative *Node) {
+	return pairsWith(s, labels, labels, o)
+}
+
+// pairsWith tells it of pairs with all R references, of which the first B are the batch, bool [B, R] each. A reference
+// outside the batch with a negative label is neither.
+func pairsWith(s, labels, references *Node, o Options) (positive, negative *Node) {
 	n := labels.Shape().Dimensions[0]
-	same := Equal(Reshape(labels, n, 1), Reshape(labels, 1, n))
+	same := Equal(Reshape(labels, n, 1), Reshape(references, 1, -1))
 	negative = LogicalNot(same)
 	itself := Equal(graphs.Index(s, 0), graphs.Index(s, 1))
 	positive = LogicalAnd(same, LogicalNot(itself))
+	if references != labels {
+		there := Reshape(GreaterOrEqual(references, ZerosLike(references)), 1, -1)
+		there = LogicalOr(there, LessThan(graphs.Index(s, 1), Scalar(s.Graph(), dtypes.Int32, n)))
+		positive, negative = LogicalAnd(positive, there), LogicalAnd(negative, there)
+	}
 	if o.SkipDuplicates {
 		positive = LogicalAnd(positive, LessOrEqual(s, Scalar(s.Graph(), s.DType(), duplicate)))
 	}
@@ -31,7 +42,7 @@ func pairs(s, labels *Node, o Options) (positive, negative *Node) {
 // easyPositiveHardNegative mines by EPHN: one triplet an anchor, of its nearest positive and its nearest negative in
 // the batch. Among equals the lowest index is taken. An anchor that lacks either gives a triplet that is not valid.
 func easyPositiveHardNegative(s, positive, negative *Node) Triplets {
-	g, n := s.Graph(), s.Shape().Dimensions[0]
+	g, anchors, n := s.Graph(), s.Shape().Dimensions[0], s.Shape().Dimensions[1]
 	index := graphs.Index(s, 1)
 	nearest := func(candidates *Node) *Node {
 		masked := Where(candidates, s, belowAll(s))
@@ -41,7 +52,7 @@ func easyPositiveHardNegative(s, positive, negative *Node) Triplets {
 		return Where(LessThan(first, MulScalar(OnesLike(first), n)), first, ZerosLike(first))
 	}
 	return Triplets{
-		Anchor:   Iota(g, shapes.Make(dtypes.Int32, n), 0),
+		Anchor:   Iota(g, shapes.Make(dtypes.Int32, anchors), 0),
 		Positive: nearest(positive),
 		Negative: nearest(negative),
 		Valid:    LogicalAnd(LogicalAny(positive, 1), LogicalAny(negative, 1)),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
@@ -143,7 +144,7 @@ func Aliases() []string {
 // these losses once had ([FormerName]).
 func ParseRule(name string) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
-		return Rule{}, fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...))
+		return Rule{}, errs.Invalid(fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...)))
 	}
 	body, text, hasOptions := strings.Cut(name, "?")
 	for _, a := range aliases {
@@ -153,7 +154,11 @@ func ParseRule(name string) (Rule, error) {
 	}
 	parts := strings.Split(body, "/")
 	if len(parts) != 3 {
-		return fail("want direction/pair/triplet[+mask][?option=value&…] or one of %s", strings.Join(Aliases(), ", "))
+		const want = "want direction/pair/triplet[+mask][?option=value&…] or one of"
+		if near := errs.Nearest(body, Aliases()); near != "" {
+			return fail("did you mean %s? Else %s %s", near, want, strings.Join(Aliases(), ", "))
+		}
+		return fail("%s %s", want, strings.Join(Aliases(), ", "))
 	}
 	triplet, mask, hasMask := strings.Cut(parts[2], "+")
 	var r Rule
@@ -190,7 +195,7 @@ func find[T any](kind, name string, in []T, nameOf func(T) string) (T, error) {
 		}
 	}
 	var zero T
-	return zero, fmt.Errorf("no %s %q; there are %s", kind, name, strings.Join(names, ", "))
+	return zero, errs.NoSuch(fmt.Sprintf("no %s %q", kind, name), name, names)
 }
 
 // WithDefaults returns the rule with the parts that are left out: cos/con/con.

@@ -10,8 +10,10 @@ import (
 
 // Batch is what the parts of a rule are functions of: the embeddings of a batch, their similarities, and its triplets.
 type Batch struct {
-	F        *Node // The L2-normalized embeddings, float32 [B, D].
-	S        *Node // S = F Fᵀ, [B, B].
+	// F are the L2-normalized embeddings, float32 [B, D]. With a [Bank] they are [B+N, D]: the batch and the bank behind
+	// it. Anchors are rows of the batch, and positives and negatives those of F.
+	F        *Node
+	S        *Node // S = F Fᵀ, [B, B]; with a bank [B, B+N], the rows of the batch.
 	Triplets Triplets
 	Sap, San *Node // S of the triplets' pairs, [T]. Of a triplet that is not valid they are any similarities.
 	Options  Options
@@ -20,13 +22,19 @@ type Batch struct {
 
 	positive, negative *Node // Which pairs are positive and negative, bool [B, B].
 	eachAnchorOnce     bool  // Triplet t has anchor t, so rows of anchors are rows of the batch.
+	own                *Node // The embeddings of the batch, [B, D].
+	bank               *Bank // nil for none.
 	dap, dan           *Node // Distances, once they are asked for.
 }
 
 // NewBatch prepares a batch of L2-normalized embeddings f, float32 [B, D], with integer labels [B], and mines one
 // triplet an anchor: its nearest positive and its nearest negative (EPHN). No gradient flows through what it computes.
 func NewBatch(f, labels *Node, o Options) *Batch {
-	b := newBatch(f, labels, o)
+	return newBatch(f, labels, nil, o).ephn()
+}
+
+// ephn mines one triplet an anchor.
+func (b *Batch) ephn() *Batch {
 	b.Triplets = easyPositiveHardNegative(b.S, b.positive, b.negative)
 	b.eachAnchorOnce = true
 	b.Sap, b.San = b.pair(b.Triplets.Positive), b.pair(b.Triplets.Negative)
@@ -35,18 +43,22 @@ func NewBatch(f, labels *Node, o Options) *Batch {
 
 // NewBatchOf prepares a batch like [NewBatch], with the triplets given: any number of them, for any anchors.
 func NewBatchOf(f, labels *Node, t Triplets, o Options) *Batch {
-	b := newBatch(f, labels, o)
+	return newBatch(f, labels, nil, o).with(t)
+}
+
+func (b *Batch) with(t Triplets) *Batch {
 	b.Triplets = t
 	b.Sap, b.San = b.pair(t.Positive), b.pair(t.Negative)
 	return b
 }
 
-func newBatch(f, labels *Node, o Options) *Batch {
+func newBatch(f, labels *Node, bank *Bank, o Options) *Batch {
 	f.AssertRank(2)
 	labels.AssertDims(f.Shape().Dimensions[0])
 	f = StopGradient(f)
-	b := &Batch{F: f, S: MatMul(f, Transpose(f, 0, 1)), Options: o}
-	b.positive, b.negative = pairs(b.S, labels, o)
+	all, allLabels := bank.behind(f, labels)
+	b := &Batch{F: all, S: MatMul(f, Transpose(all, 0, 1)), Options: o, own: f, bank: bank}
+	b.positive, b.negative = pairsWith(b.S, labels, allLabels, o)
 	return b
 }
 
@@ -65,7 +77,7 @@ func (b *Batch) anchorRows(x *Node) *Node {
 
 // members are f_a, f_p and f_n, [T, D] each.
 func (b *Batch) members() (fa, fp, fn *Node) {
-	return b.anchorRows(b.F), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F,
+	return b.anchorRows(b.own), Gather(b.F, graphs.Column(b.Triplets.Positive)), Gather(b.F,
 		graphs.Column(b.Triplets.Negative))
 }
 
@@ -95,8 +107,8 @@ type Composed struct {
 	PairPositive, PairNegative *Node // P₊ (the mask applied) and P₋, [T].
 	Weight                     *Node // T, [T].
 	Count                      *Node // The number of valid triplets, a float32 scalar.
-	M                          *Node // The gradient matrix, [B, B].
-	G                          *Node // G = M F, the gradient at F, [B, D]. Zero if no triplet is valid.
+	M                          *Node // The gradient matrix, of the shape of S.
+	G                          *Node // G = M F, the gradient at the batch, [B, D]. Zero if no triplet is valid.
 }
 
 // Compose builds the gradient of a rule at a batch (§3.1): G = M F, where M gathers, over all valid triplets, the
@@ -129,16 +141,27 @@ func Compose(b *Batch, r Rule) *Composed {
 	moves := r.Direction.Of(b)
 	var m matrix
 	t := b.Triplets
-	for _, part := range []struct {
+	type part struct {
 		row      *Node
 		move     Combination
 		strength *Node
-	}{
+	}
+	parts := []part{
 		{t.Positive, moves.Positive, positive},
 		{t.Negative, moves.Negative, negative},
 		{t.Anchor, moves.AnchorPositive, positive},
 		{t.Anchor, moves.AnchorNegative, negative},
-	} {
+	}
+	switch {
+	case b.bank == nil:
+	case b.bank.BatchGradient == nil: // Nothing but anchors has a gradient.
+		parts = parts[2:]
+	default:
+		for i, p := range parts[:2] {
+			parts[i].row, parts[i].strength = b.bank.references(p.row, p.strength, b.own.Shape().Dimensions[0])
+		}
+	}
+	for _, part := range parts {
 		m.add(part.row, t.Anchor, part.move.Anchor, part.strength)
 		m.add(part.row, t.Positive, part.move.Positive, part.strength)
 		m.add(part.row, t.Negative, part.move.Negative, part.strength)
@@ -204,9 +227,7 @@ func Normalize(x *Node) *Node {
 // embeddings is the rule's composed gradient, whatever gradient arrives; through the normalization it goes on as usual.
 // So the gradient of any scalar made of the result, as ReduceAllSum, trains the network by the rule.
 func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
-	f = Normalize(embeddings)
-	c = Compose(NewBatch(f, labels, r.Options), r)
-	return Inject(f, c.G), c
+	return Selection{}.Surgery(embeddings, labels, r)
 }
 
 // Inject is the identity on f, whose gradient is replaced by g, of the same shape.

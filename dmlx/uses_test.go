@@ -37,7 +37,7 @@ func TestUses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if changed, used := !slices.Equal(d.G, plain.G), slices.Contains(r.Uses(), o.name); changed != used {
+			if changed, used := !slices.Equal(d.G, plain.G), slices.Contains(r.UsedOptions(), o.name); changed != used {
 				t.Errorf("%s: the gradient changes: %v, but Uses lists it: %v", r.Name(), changed, used)
 			}
 		}

@@ -20,6 +20,10 @@ type Entry struct {
 	Data  string // Our data set.
 	Paper string // The paper's data set in the same role; empty if there is none.
 	Score stats.Mean
+	// Own marks a row of the user's own, which the paper does not have: a rule with any parts and options, or another
+	// text, as the name of a loss, in Rule. Label names the row; by default its parts do, see [OwnLabel].
+	Own   bool
+	Label Markup
 }
 
 // part is one of the three parts of a rule's name.
@@ -70,17 +74,26 @@ type Comparison struct {
 	provenance string
 	sets       []string // Ours.
 	papers     []string // The paper's, beside them; "" for none.
-	rows       []string
+	rows       []comparisonRow
 	columns    []string // One without a name if the data sets are the columns.
 	// By data set, column and row.
 	ours, theirs [][][]stats.Mean
 	agreements   []Markup
 }
 
+// comparisonRow is a row of a comparison: a part of a rule, or a row of the user's own.
+type comparisonRow struct {
+	name  string
+	label Markup
+	// everywhere is set for a row of the user's own without a column: its runs stand in each.
+	everywhere bool
+}
+
 // Compare returns the drawings of our Recall@1, as mean ± sample standard deviation over seeds, beside one of the
 // paper's tables: "table2" of the directions, "table3" of the pair weights or "table4" of the triplet weights. Rows,
-// columns and data sets keep the order of the entries. It returns an error for another table, without entries, for
-// duplicates, and for a rule or data set that the paper's table lacks.
+// columns and data sets keep the order of the entries. Rows of the user's own stand below the others; the paper has no
+// number for them. It returns an error for another table, without entries, for duplicates, and for a rule or data set
+// that the paper's table lacks.
 func Compare(table string, entries []Entry, provenance string) (*Comparison, error) {
 	c := &Comparison{kind: -1, provenance: provenance}
 	var names []string
@@ -116,23 +129,59 @@ func (c *Comparison) fill(entries []Entry) error {
 		}
 		return i
 	}
+	rowOf := func(r comparisonRow) int {
+		i := slices.IndexFunc(c.rows, func(there comparisonRow) bool { return there.name == r.name })
+		if i < 0 {
+			i = len(c.rows)
+			c.rows = append(c.rows, r)
+		}
+		return i
+	}
 	type place struct{ set, column, row int }
-	places := make([]place, len(entries))
+	places := make([][]place, len(entries)) // Several for a row that stands in each column.
 	seen := make(map[place]bool)
-	for i, e := range entries {
-		parts := append(strings.Split(e.Rule, "/"), "") // And no part.
-		if len(parts) != 4 {
-			return fmt.Errorf("rule %q: want direction/pair/triplet", e.Rule)
-		}
-		at := place{index(&c.sets, e.Data), index(&c.columns, parts[kind.columns]), index(&c.rows, parts[kind.rows])}
-		if seen[at] {
-			return fmt.Errorf("%s on %s is there twice", e.Rule, e.Data)
-		}
-		places[i], seen[at] = at, true
-		if at.set == len(c.papers) {
-			c.papers = append(c.papers, e.Paper)
-		} else if c.papers[at.set] != e.Paper {
-			return fmt.Errorf("%s stands beside %q and beside %q", e.Data, c.papers[at.set], e.Paper)
+	for _, own := range []bool{false, true} { // Columns are those of the paper's rules.
+		for i, e := range entries {
+			if e.Own != own {
+				continue
+			}
+			name, _, _ := strings.Cut(e.Rule, "?")
+			parts := append(strings.Split(name, "/"), "") // And no part.
+			at := place{set: index(&c.sets, e.Data)}
+			switch {
+			case own:
+				column := -1
+				if len(parts) == 4 {
+					column = slices.Index(c.columns, parts[kind.columns])
+				}
+				row := ownRow(e, kind.rows, kind.columns, column >= 0)
+				if column < 0 && len(c.columns) == 0 {
+					return fmt.Errorf("%s is a row of one's own: want at least one of the paper's beside it", e.Rule)
+				}
+				at.row = rowOf(row)
+				for at.column = range c.columns {
+					if column < 0 || column == at.column {
+						places[i] = append(places[i], at)
+					}
+				}
+			case len(parts) != 4:
+				return fmt.Errorf("rule %q: want direction/pair/triplet", e.Rule)
+			default:
+				at.column = index(&c.columns, parts[kind.columns])
+				at.row = rowOf(comparisonRow{name: parts[kind.rows], label: kind.rows.label(parts[kind.rows])})
+				places[i] = []place{at}
+			}
+			for _, at := range places[i] {
+				if seen[at] {
+					return fmt.Errorf("%s on %s is there twice", e.Rule, e.Data)
+				}
+				seen[at] = true
+			}
+			if at.set == len(c.papers) {
+				c.papers = append(c.papers, e.Paper)
+			} else if c.papers[at.set] != e.Paper {
+				return fmt.Errorf("%s stands beside %q and beside %q", e.Data, c.papers[at.set], e.Paper)
+			}
 		}
 	}
 	for range c.sets {
@@ -144,11 +193,13 @@ func (c *Comparison) fill(entries []Entry) error {
 		c.ours, c.theirs = append(c.ours, ours), append(c.theirs, theirs)
 	}
 	for i, e := range entries {
-		at := places[i]
-		c.ours[at.set][at.column][at.row] = e.Score
-		if e.Paper == "" {
+		for _, at := range places[i] {
+			c.ours[at.set][at.column][at.row] = e.Score
+		}
+		if e.Paper == "" || e.Own {
 			continue
 		}
+		at := places[i][0]
 		parts := strings.Split(e.Rule, "/")
 		r, err := Paper(PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction],
 			Pair: parts[pairWeight], Triplet: parts[tripletWeight]})
@@ -158,6 +209,26 @@ func (c *Comparison) fill(entries []Entry) error {
 		c.theirs[at.set][at.column][at.row] = r.Score()
 	}
 	return nil
+}
+
+// ownRow returns the row of an entry of the user's own. Rules that differ in the column's part alone share a row if that
+// part is a column.
+func ownRow(e Entry, rows, columns part, placed bool) comparisonRow {
+	name, options, _ := strings.Cut(e.Rule, "?")
+	parts := strings.Split(name, "/")
+	r := comparisonRow{name: "own " + e.Rule, label: e.Label, everywhere: columns != none && !placed}
+	column := -1
+	if placed && columns != none {
+		column = int(columns)
+		parts[columns] = ""
+		r.name = "own " + strings.Join(parts, "/") + "?" + options
+	}
+	if r.label == "" {
+		r.label = OwnLabel(e.Rule, int(rows), column)
+	} else {
+		r.name = "own " + r.label
+	}
+	return r
 }
 
 // agree returns the rank correlations with the paper, a line for each column of a data set.
@@ -230,6 +301,8 @@ func (c *Comparison) Gains() *Table {
 	}
 	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell {
 		switch {
+		case column == len(c.columns) && c.rows[row].everywhere:
+			return Text("–")
 		case column == len(c.columns):
 			return gain(scores[1][row], scores[0][row])
 		case row == 0:
@@ -269,15 +342,23 @@ func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, colum
 	kind := components[c.kind]
 	across := kind.columns == none
 	t := &Table{Provenance: c.provenance}
+	head := func(r comparisonRow) Cell {
+		cell := Text(r.label)
+		if r.everywhere {
+			cell.Note = "The same runs in each column: it has none of these " +
+				map[part]string{direction: "directions", pairWeight: "pair weights"}[kind.columns] + "."
+		}
+		return cell
+	}
 	if across {
 		for _, row := range c.rows {
-			t.Rows = append(t.Rows, []Cell{Text(kind.rows.label(row))})
+			t.Rows = append(t.Rows, []Cell{head(row)})
 		}
 	} else {
 		t.Columns = []Column{{Title: "Data", Left: true, Merged: true}}
 		for i := range c.sets {
 			for _, row := range c.rows {
-				t.Rows = append(t.Rows, []Cell{Text(c.setLabel(i)), Text(kind.rows.label(row))})
+				t.Rows = append(t.Rows, []Cell{Text(c.setLabel(i)), head(row)})
 			}
 			t.Rules = append(t.Rules, len(t.Rows))
 		}
@@ -385,7 +466,7 @@ func (c *Comparison) panel(set, column int, low, high float64) *plot.Plot {
 	p := newPlot(c.setLabel(set)+c.columnLabel(", ", column), "Recall@1, %", "")
 	ticks := make(plot.ConstantTicks, len(c.rows))
 	for i, row := range c.rows {
-		ticks[i] = plot.Tick{Value: -float64(i), Label: components[c.kind].rows.label(row)}
+		ticks[i] = plot.Tick{Value: -float64(i), Label: row.label}
 	}
 	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
 	p.Y.Tick.Label.Font.Size = labelSize
@@ -412,7 +493,7 @@ func (c *Comparison) words() string {
 			}
 			b.WriteString(":")
 			for k, row := range c.rows {
-				fmt.Fprintf(&b, " %s %s", row, c.ours[i][j][k])
+				fmt.Fprintf(&b, " %s %s", strings.TrimPrefix(row.name, "own "), c.ours[i][j][k])
 				if c.papers[i] != "" {
 					fmt.Fprintf(&b, " (paper, %s: %s)", c.papers[i], c.theirs[i][j][k])
 				}

@@ -169,13 +169,13 @@ func TestGradientMatrix(t *testing.T) {
 // prototype is Table 2 at a small size.
 func prototype() []Entry {
 	return []Entry{
-		{"euc/con/con", "minicar", "CAR", meanOf(65.1, 2.0, 3, 0)},
-		{"euc/con/con", "minishop", "In-shop", meanOf(71.2, 1.2, 3, 0)},
-		{"cos/con/con", "minicar", "CAR", meanOf(69.2, 1.5, 3, 0)},
-		{"cos/con/con", "minishop", "In-shop", meanOf(72.9, 1.0, 3, 0)},
-		{"euc-orth/con/con", "minicar", "CAR", meanOf(67.5, 0.6, 2, 1)},
-		{"euc-orth/con/con", "minishop", "In-shop", meanOf(73.6, 0.6, 3, 0)},
-		{"cos-orth/con/con", "minicar", "CAR", meanOf(66.9, 1.5, 3, 0)}, {"cos-orth/con/con", "minishop", "In-shop", Missing},
+		{Rule: "euc/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(65.1, 2.0, 3, 0)},
+		{Rule: "euc/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(71.2, 1.2, 3, 0)},
+		{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(69.2, 1.5, 3, 0)},
+		{Rule: "cos/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(72.9, 1.0, 3, 0)},
+		{Rule: "euc-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(67.5, 0.6, 2, 1)},
+		{Rule: "euc-orth/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(73.6, 0.6, 3, 0)},
+		{Rule: "cos-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(66.9, 1.5, 3, 0)}, {Rule: "cos-orth/con/con", Data: "minishop", Paper: "In-shop", Score: Missing},
 	}
 }
 

@@ -60,3 +60,25 @@ func RuleLabels(rule string) (direction, pair, triplet Markup, err error) {
 	}
 	return DirectionLabel(parts[0]), PairLabel(parts[1]), TripletLabel(parts[2]), nil
 }
+
+// OwnLabel returns the label of a rule in a table whose rows vary one part of cos/con/con and whose columns or blocks
+// vary another, as positions in a rule's name: the symbol of the row's part, those of the other parts that differ, and
+// the options. column is -1 without such columns, and for a rule that stands in none of them. Anything else than a rule
+// is its own label.
+func OwnLabel(rule string, row, column int) Markup {
+	name, options, _ := strings.Cut(rule, "?")
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return rule
+	}
+	label := []Markup{part(row).label(parts[row])}
+	for i, usual := range []string{"cos", "con", "con"} {
+		if i != row && i != column && parts[i] != usual {
+			label = append(label, part(i).label(parts[i]))
+		}
+	}
+	if options != "" {
+		label = append(label, strings.Split(options, "&")...)
+	}
+	return strings.Join(label, ", ")
+}

@@ -31,6 +31,8 @@ type Table struct {
 	Notes []Markup
 	// Provenance names the preset, data and backend of the numbers.
 	Provenance string
+	// Setting, if not empty, is a setting of the runs that CSV has in a column of its own, since it has no caption.
+	Setting string
 	// Tint is the color of a cell with shade 1; the zero value is [Red]. The paper's tables use red, green and blue.
 	Tint color.NRGBA
 }
@@ -371,7 +373,7 @@ func (t *Table) markdown() []byte {
 	return b.Bytes()
 }
 
-// csv writes a column for each part of a score.
+// csv writes a column for each part of a score, and one for the setting.
 func (t *Table) csv() ([]byte, error) {
 	scores := make([]bool, len(t.Columns))
 	for _, row := range t.Rows {
@@ -390,6 +392,9 @@ func (t *Table) csv() ([]byte, error) {
 		} else {
 			head = append(head, name)
 		}
+	}
+	if t.Setting != "" {
+		head = append(head, "setting")
 	}
 	records := [][]string{head}
 	text := func(c Cell) string { return strings.ReplaceAll(Plain(c.Text), "\u00a0", " ") }
@@ -413,6 +418,9 @@ func (t *Table) csv() ([]byte, error) {
 			default:
 				record = append(record, text(c))
 			}
+		}
+		if t.Setting != "" {
+			record = append(record, t.Setting)
 		}
 		records = append(records, record)
 	}

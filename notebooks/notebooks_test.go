@@ -1,4 +1,3 @@
-// Package notebooks checks the notebooks' files; .ci/run executes them.
 package notebooks
 
 import (

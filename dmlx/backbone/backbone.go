@@ -1,6 +1,6 @@
 // Package backbone holds the networks that embed images: ResNet-18 and ResNet-50 as torchvision defines them (v1.5: the
 // stride of a bottleneck sits in its 3×3 convolution) and a small residual network for CPUs, their initialization, and
-// their weights as safetensors files with PyTorch's names and layout.
+// their weights as safetensors files with PyTorch's names and layout; files of torch.save are read too.
 //
 // Variables live at a [model.Store]'s root under torchvision's names: "layer1.0.conv1.weight" on file is the variable
 // "weight" of the scope "/layer1/0/conv1". A convolution's kernel is [KH, KW, C, O] in memory and [O, C, KH, KW] on
@@ -23,6 +23,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // Arch names a network.
@@ -60,7 +61,7 @@ func Arches() []string { return []string{string(Small), string(ResNet18), string
 func ParseArch(name string) (Arch, error) {
 	a := Arch(strings.ToLower(strings.TrimSpace(name)))
 	if _, ok := networks[a]; !ok {
-		return "", fmt.Errorf("no network %q: want one of %s", name, strings.Join(Arches(), ", "))
+		return "", errs.NoSuch(fmt.Sprintf("no network %q", name), name, Arches())
 	}
 	return a, nil
 }
@@ -133,6 +134,9 @@ type Pass struct {
 	Training bool
 	// Again leaves the running averages where they are: these images have been in a pass of training already.
 	Again bool
+	// Frozen normalizes by the running averages in training, too, and leaves them where they are: PyTorch's
+	// BatchNorm2d.eval. Scale and shift still have their gradients.
+	Frozen bool
 	// Recompute computes each residual block a second time when its gradient is asked for (gradient checkpointing, Chen
 	// et al. 2016): between the passes only the blocks' inputs are kept, at the cost of another forward pass. See
 	// recompute.go.
@@ -231,5 +235,17 @@ func Trainable(store *model.Store) []*model.Variable {
 		}
 	}
 	slices.SortFunc(out, func(a, b *model.Variable) int { return strings.Compare(a.Path(), b.Path()) })
+	return out
+}
+
+// WithoutNormalization returns the variables of a store that are not the scale or the shift of a [BatchNorm].
+func WithoutNormalization(store *model.Store, variables []*model.Variable) []*model.Variable {
+	var out []*model.Variable
+	for _, v := range variables {
+		scope := strings.TrimSuffix(v.Path(), v.Name())
+		if store.GetVariable(scope+"running_mean") == nil {
+			out = append(out, v)
+		}
+	}
 	return out
 }

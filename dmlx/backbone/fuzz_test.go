@@ -3,14 +3,15 @@ package backbone
 import (
 	"bytes"
 	"encoding/binary"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Whatever a safetensors file says, it is read within its bytes, or refused; weights that are read are written and read
-// again as they are.
+// Whatever a safetensors or .pth file says, it is read within its bytes, or refused; weights that are read are written
+// and read again as they are.
 func FuzzDecodeWeights(f *testing.F) {
 	file := func(header string, body ...byte) []byte {
 		out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
@@ -23,6 +24,13 @@ func FuzzDecodeWeights(f *testing.F) {
 	whole, err := EncodeWeights(store, Small, map[string]string{"run": "0123456789ab"})
 	if err != nil {
 		f.Fatal(err)
+	}
+	for _, name := range []string{"small", "types", "types-legacy"} {
+		data, err := os.ReadFile("testdata/" + name + ".pth")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
 	}
 	f.Add(whole)
 	f.Add(whole[:len(whole)-1])

@@ -70,6 +70,9 @@ func TestLayers(t *testing.T) {
 			hostLinear, []array{random(1, 4, 6), random(2, 3, 6), random(3, 3)}},
 		{"batchnorm", "", func(in []*graph.Node) *graph.Node { return withVariables(trainingNorm, in, "weight", "bias") },
 			hostBatchNorm, []array{random(1, 3, 2, 2, 4), random(2, 4), random(3, 4)}},
+		{"frozen batchnorm", "",
+			func(in []*graph.Node) *graph.Node { return withVariables(frozenNorm, in, "weight", "bias") }, hostFrozenNorm,
+			[]array{random(1, 3, 2, 2, 4), random(2, 4), random(3, 4)}},
 	}
 	for _, c := range []struct{ n, h, w, c, kh, kw, o, stride, pad int }{
 		{2, 5, 4, 3, 3, 3, 2, 1, 1}, // basic block
@@ -222,6 +225,23 @@ func trainingNorm(scope *model.Scope, x *graph.Node) *graph.Node {
 	scope.VariableWithValue("running_mean", make([]float32, channels))
 	scope.VariableWithValue("running_var", normal(1, channels))
 	return backbone.BatchNorm(scope, x, backbone.Pass{Training: true})
+}
+
+// frozenNorm is the layer with fixed averages.
+func frozenNorm(scope *model.Scope, x *graph.Node) *graph.Node {
+	scope.VariableWithValue("running_mean", []float32{0.5, -1, 0, 2})
+	scope.VariableWithValue("running_var", []float32{0.25, 1, 2, 4})
+	return backbone.BatchNorm(scope, x, backbone.Pass{Training: true, Frozen: true})
+}
+
+func hostFrozenNorm(in []array) array {
+	y := zeros(in[0].dims...)
+	mean, variance := []float64{0.5, -1, 0, 2}, []float64{0.25, 1, 2, 4}
+	for i, x := range in[0].values {
+		c := i % 4
+		y.values[i] = in[1].values[c]*(x-mean[c])/math.Sqrt(variance[c]+1e-5) + in[2].values[c]
+	}
+	return y
 }
 
 func hostReLU(in []array) array {

@@ -93,8 +93,8 @@ func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err e
 	return p, true, nil
 }
 
-// Metadata gives the metadata of a safetensors file; see [SaveWeights].
+// Metadata gives the metadata of a safetensors file; see [SaveWeights]. A file of torch.save has none.
 func Metadata(data []byte) (map[string]string, error) {
-	_, meta, _, err := parseSafetensors(data)
+	_, meta, _, err := parseWeights(data)
 	return meta, err
 }

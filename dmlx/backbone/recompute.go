@@ -39,7 +39,7 @@ func (b block) recomputed(scope *model.Scope, x *Node, pass Pass) *Node {
 				of = v
 				// Together with the gradient that comes in: neither merged with the first computation, nor done before its time.
 				late := OptimizationBarriers(append([]*Node{v}, inputs...)...)
-				y := apply(late[1:], Pass{Training: true, Again: true})
+				y := apply(late[1:], Pass{Training: true, Again: true, Frozen: pass.Frozen})
 				gradients = Gradient(ReduceAllSum(Mul(y, StopGradient(late[0]))), late[1:]...)
 			}
 			return gradients[i]

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -23,13 +24,14 @@ func TestRecomputeGivesTheSameStep(t *testing.T) {
 	for name, b := range backends(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			step := func(recompute bool) map[string][]float32 {
+			step := func(recompute, frozen bool) map[string][]float32 {
 				store := model.NewStore()
 				if err := backbone.Init(store, backbone.Small, dim, 1); err != nil {
 					t.Fatal(err)
 				}
 				exec, err := model.NewExec(b, store, func(scope *model.Scope, images, targets *graph.Node) *graph.Node {
-					e := backbone.Small.Embed(scope, images, dim, backbone.Pass{Training: true, Recompute: recompute})
+					pass := backbone.Pass{Training: true, Recompute: recompute, Frozen: frozen}
+					e := backbone.Small.Embed(scope, images, dim, pass)
 					loss := graph.ReduceAllMean(graph.Square(graph.Sub(e, targets)))
 					variables := backbone.Trainable(store)
 					nodes := make([]*graph.Node, len(variables))
@@ -51,18 +53,27 @@ func TestRecomputeGivesTheSameStep(t *testing.T) {
 				}
 				return out
 			}
-			want, got := step(false), step(true)
-			if !slices.Equal(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))) {
-				t.Fatal("other variables")
-			}
-			for path, w := range want {
-				length, apart := 0., 0.
-				for i, x := range w {
-					length += float64(x) * float64(x)
-					apart += math.Pow(float64(got[path][i]-x), 2)
+			for _, frozen := range []bool{false, true} {
+				want, got := step(false, frozen), step(true, frozen)
+				if !slices.Equal(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))) {
+					t.Fatal("other variables")
 				}
-				if length == 0 || !(math.Sqrt(apart/length) < 1e-5) {
-					t.Errorf("%s of length %.3g is %.3g apart", path, math.Sqrt(length), math.Sqrt(apart))
+				for path, w := range want {
+					length, apart := 0., 0.
+					for i, x := range w {
+						length += float64(x) * float64(x)
+						apart += math.Pow(float64(got[path][i]-x), 2)
+					}
+					if frozen && strings.Contains(path, "running") {
+						start := map[bool]float32{true: 1}[strings.HasSuffix(path, "var")]
+						if slices.ContainsFunc(w, func(x float32) bool { return x != start }) {
+							t.Errorf("frozen %s has moved", path)
+						}
+						continue
+					}
+					if length == 0 || !(math.Sqrt(apart/length) < 1e-5) {
+						t.Errorf("frozen %v: %s of length %.3g is %.3g apart", frozen, path, math.Sqrt(length), math.Sqrt(apart))
+					}
 				}
 			}
 		})

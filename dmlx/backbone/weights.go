@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	"github.com/gomlx/compute/dtypes/float16"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
@@ -57,9 +59,10 @@ func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// LoadWeights reads a safetensors file with PyTorch's names and layouts into the store, creating or overwriting the
-// network's variables, and returns the file's metadata. Missing, unexpected and misshapen tensors are all listed in one
-// error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or not.
+// LoadWeights reads a safetensors file, or a state dict that torch.save has written (.pth, .pt), with PyTorch's names
+// and layouts into the store, creating or overwriting the network's variables, and returns the file's metadata.
+// float16, bfloat16 and float64 become float32. Missing, unexpected and misshapen tensors are all listed in one error,
+// and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or not.
 func LoadWeights(path string, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -105,17 +108,9 @@ func EncodeWeights(store *model.Store, a Arch, meta map[string]string) ([]byte, 
 		for _, x := range values {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 		}
-		header[p.Name] = entry{"F32", p.Shape, [2]int{begin, len(data)}}
+		header[p.Name] = entry{DType: "F32", Shape: p.Shape, Offsets: [2]int{begin, len(data)}}
 	}
-	head, err := json.Marshal(header)
-	if err != nil {
-		return nil, err
-	}
-	for len(head)%8 != 0 { // Aligns the data; the format allows trailing spaces.
-		head = append(head, ' ')
-	}
-	out := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(head)+len(data)), uint64(len(head)))
-	return append(append(out, head...), data...), nil
+	return safetensors(header, data)
 }
 
 // DecodeWeights is [LoadWeights] for a file's bytes, as [Pretrained] gives them.
@@ -126,7 +121,7 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 	if o.Dim < 1 && !o.WithoutHead {
 		return nil, fmt.Errorf("embedding of %d dimensions: want at least 1, or the file's head left out", o.Dim)
 	}
-	entries, meta, body, err := parseSafetensors(data)
+	entries, meta, body, err := parseWeights(data)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +139,7 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 		switch {
 		case !ok:
 			missing = append(missing, p.Name)
-		case e.DType != "F32" || !slices.Equal(e.Shape, p.Shape):
+		case floating[e.DType] == nil || !slices.Equal(e.Shape, p.Shape):
 			misshapen = append(misshapen, fmt.Sprintf("%s is %s %v, want F32 %v", p.Name, e.DType, e.Shape, p.Shape))
 		}
 	}
@@ -170,24 +165,50 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 		}
 	}
 	if len(wrong) > 0 {
+		if a, ok := archOf(entries); ok && a != o.Arch {
+			return nil, fmt.Errorf("not the weights of %s: these look like %s's: --arch %s", o.Arch, a, a)
+		}
 		return nil, fmt.Errorf("not the weights of %s: %s", o.Arch, strings.Join(wrong, "; "))
 	}
 	for _, p := range params {
-		raw := body[entries[p.Name].Offsets[0]:entries[p.Name].Offsets[1]]
-		values := make([]float32, len(raw)/4)
-		for i := range values {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
-		if err := set(store, p, values); err != nil {
+		if err := set(store, p, entries[p.Name].values(body)); err != nil {
 			return nil, err
 		}
 	}
 	return meta, nil
 }
 
-// HeadDim is the size of the embedding that a safetensors file's linear layer "fc" gives.
+// ArchOf returns the network whose weights a file has, by the names and shapes of its tensors; ok is false if it is
+// none of those that there are.
+func ArchOf(data []byte) (a Arch, ok bool) {
+	entries, _, _, err := parseWeights(data)
+	if err != nil {
+		return "", false
+	}
+	return archOf(entries)
+}
+
+func archOf(entries map[string]entry) (Arch, bool) {
+	for _, name := range Arches() {
+		a := Arch(name)
+		params := a.Parameters(0)
+		fits := func(p Param) bool { return slices.Equal(entries[p.Name].Shape, p.Shape) }
+		others := len(entries) // Those of a larger network of the same blocks.
+		for name := range entries {
+			if strings.HasSuffix(name, ".num_batches_tracked") || isHead(name) || name == proxiesName {
+				others--
+			}
+		}
+		if others == len(params) && !slices.ContainsFunc(params, func(p Param) bool { return !fits(p) }) {
+			return a, true
+		}
+	}
+	return "", false
+}
+
+// HeadDim is the size of the embedding that a weight file's linear layer "fc" gives.
 func HeadDim(data []byte) (int, error) {
-	entries, _, _, err := parseSafetensors(data)
+	entries, _, _, err := parseWeights(data)
 	if err != nil {
 		return 0, err
 	}
@@ -205,13 +226,61 @@ type entry struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
 	Offsets [2]int `json:"data_offsets"`
+
+	// strides are the steps of the axes, in values; nil in C order. Files of torch.save have them.
+	strides []int
+}
+
+// floating are the types that are read as float32, each with how to read a value.
+var floating = map[string]func(raw []byte) float32{
+	"F32":  func(raw []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(raw)) },
+	"F64":  func(raw []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(raw))) },
+	"F16":  func(raw []byte) float32 { return float16.FromBits(binary.LittleEndian.Uint16(raw)).Float32() },
+	"BF16": func(raw []byte) float32 { return bfloat16.FromBits(binary.LittleEndian.Uint16(raw)).Float32() },
+}
+
+// values are the tensor's values in C order, of a type that is floating.
+func (e entry) values(body []byte) []float32 {
+	raw, read, width := body[e.Offsets[0]:e.Offsets[1]], floating[e.DType], dtypeSizes[e.DType]
+	total := 1
+	for _, d := range e.Shape {
+		total *= d
+	}
+	values, index, from := make([]float32, total), make([]int, len(e.Shape)), 0
+	for i := range values {
+		if e.strides == nil {
+			values[i] = read(raw[width*i:])
+			continue
+		}
+		values[i] = read(raw[width*from:])
+		for axis := len(index) - 1; axis >= 0; axis-- {
+			index[axis]++
+			from += e.strides[axis]
+			if index[axis] < e.Shape[axis] {
+				break
+			}
+			from -= index[axis] * e.strides[axis]
+			index[axis] = 0
+		}
+	}
+	return values
+}
+
+// parseWeights returns the tensors and the metadata of a safetensors file or a file of torch.save, which has none, and
+// the bytes that the offsets are into.
+func parseWeights(data []byte) (entries map[string]entry, meta map[string]string, body []byte, err error) {
+	if !isTorchFile(data) {
+		return parseSafetensors(data)
+	}
+	entries, err = parseTorch(data)
+	return entries, nil, data, err
 }
 
 // parseSafetensors returns the tensors, the metadata and the data of a safetensors file: 8 bytes with the header's
 // length (little-endian), the header in JSON, and the data, which the header's offsets index
-// (github.com/huggingface/safetensors). It fails if the header or a tensor reaches beyond the file, or if an F32
-// tensor's bytes do not fit its shape. Duplicate names (the last counts) and overlapping tensors pass, since each
-// tensor is copied by itself.
+// (github.com/huggingface/safetensors). It fails if the header or a tensor reaches beyond the file, or if the bytes of
+// a tensor of floating-point numbers do not fit its shape. Duplicate names (the last counts) and overlapping tensors
+// pass, since each tensor is copied by itself.
 //
 // go-huggingface v0.4.1 also has a reader. It takes a hub's repository, not bytes, as the embedded weights are. It
 // compares neither offsets with the file, so that a truncated file panics, nor extents with shapes, and it lets the
@@ -248,7 +317,8 @@ func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]st
 		if begin < 0 || end < begin || end > len(body) {
 			return fail("%s at %d:%d of %d bytes", name, begin, end, len(body))
 		}
-		if e.DType == "F32" && !fits(e.Shape, (end-begin)/4) || e.DType == "F32" && (end-begin)%4 != 0 {
+		if width := dtypeSizes[e.DType]; floating[e.DType] != nil &&
+			(!fits(e.Shape, (end-begin)/width) || (end-begin)%width != 0) {
 			return fail("%s of shape %v in %d bytes", name, e.Shape, end-begin)
 		}
 		entries[name] = e

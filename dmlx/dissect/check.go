@@ -133,7 +133,7 @@ type tried struct {
 }
 
 func (c *checker) try(e Embeddings, r *Compiled) (*tried, error) {
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	t, err := r.outcome(e, r.rule.Options)

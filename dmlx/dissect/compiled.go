@@ -162,7 +162,7 @@ func (c *Compiled) outcome(e Embeddings, o dmlx.Options) (*outcome, error) {
 		t := k.Triplets
 		return []*Node{f, k.S, k.M, k.G, raw, k.Sap, k.San, k.PairPositive, k.PairNegative, k.Weight, t.Anchor, t.Positive,
 			t.Negative, t.Valid}
-	}, e.arguments()...)
+	}, batchArguments(e)...)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +179,8 @@ func (c *Compiled) outcome(e Embeddings, o dmlx.Options) (*outcome, error) {
 	return t, nil
 }
 
-// arguments are the batch as a graph takes it: embeddings, labels, and the columns of given triplets.
-func (e Embeddings) arguments() []*tensors.Tensor {
+// batchArguments are a batch as a graph takes it: embeddings, labels, and the columns of given triplets.
+func batchArguments(e Embeddings) []*tensors.Tensor {
 	out := []*tensors.Tensor{tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim),
 		tensors.FromFlatDataAndDimensions(e.Labels, e.N)}
 	if len(e.Triplets) > 0 {
@@ -213,7 +213,7 @@ func given(in []*Node) dmlx.Triplets {
 func (c *Compiled) Rule(e Embeddings, o dmlx.Options) (*Dissection, error) {
 	r := c.rule
 	r.Options = o
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}
 	t, err := c.outcome(e, o)
@@ -223,8 +223,9 @@ func (c *Compiled) Rule(e Embeddings, o dmlx.Options) (*Dissection, error) {
 	d := &Dissection{Rule: r, N: e.N, Dim: e.Dim, F: t.f, S: t.s, M: t.m, G: t.g, Raw: t.raw}
 	for i, valid := range t.valid {
 		if valid {
-			d.Triplets = append(d.Triplets, Triplet{int(t.anchor[i]), int(t.positive[i]), int(t.negative[i]), t.sap[i], t.san[i],
-				t.pull[i], t.push[i], t.weight[i]})
+			d.Triplets = append(d.Triplets, Triplet{Anchor: int(t.anchor[i]), Positive: int(t.positive[i]),
+				Negative: int(t.negative[i]), Sap: t.sap[i], San: t.san[i], PairPositive: t.pull[i], PairNegative: t.push[i],
+				Weight: t.weight[i]})
 		}
 	}
 	for i, v := range d.Raw {

@@ -68,6 +68,32 @@ func ExampleLoss() {
 	// left over: 0.0
 }
 
+// The gradient that PyTorch's autograd gives −S_ap + 2 S_an at the normalized embeddings, for an anchor at 0°, its
+// positive at 60° and a negative at 90°. Two dimensions are too few to tell what each of three pairs gave, so the pairs
+// are named; without the names M is ambiguous.
+func ExampleFromAutograd() {
+	batch := dissect.Embeddings{N: 3, Dim: 2, Values: []float32{1, 0, 0.5, 0.8660254, 0, 1}, Labels: []int64{0, 0, 1}}
+	gradient := []float32{-0.5, 1.1339746, -1, 0, 2, 0}
+	d, err := dissect.FromAutograd(batch, dissect.Autograd{Gradient: gradient,
+		Pairs: []bool{false, true, true, false, false, false, false, false, false}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, a := range d.Implied.Anchors {
+		fmt.Printf("anchor %d: T P₊ %.2f, T P₋ %.2f\n", a.Anchor, a.Weight*a.PairPositive, a.Weight*a.PairNegative)
+	}
+	fmt.Printf("left over: %.2f\n", d.Implied.Residual)
+	all, err := dissect.FromAutograd(batch, dissect.Autograd{Gradient: gradient})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("free without the pairs:", all.Ambiguity)
+	// Output:
+	// anchor 0: T P₊ 1.00, T P₋ 2.00
+	// left over: 0.00
+	// free without the pairs: 1
+}
+
 // Check finds that a weight is not finite for some similarity and for equal images, and names the part at fault.
 func ExampleCheck() {
 	b, err := backend.Go()

@@ -59,7 +59,7 @@ func (c *Compiled) Flow(e Embeddings, o dmlx.Options) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	o.Sum = true
@@ -87,7 +87,7 @@ func (l *CompiledLoss) Flow(e Embeddings, p Proxies) (*Flow, error) {
 	if len(e.Triplets) > 0 {
 		return nil, errors.New("flow: triplets are given, but it mines its own at each step")
 	}
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	if err := p.check(e); err != nil {

@@ -76,7 +76,7 @@ func TestFlowBadInput(t *testing.T) {
 		zero.Values = append([]float32{0, 0, 0}, e.Values[3:]...)
 		fails("a row of length zero", zero, dmlx.Rule{}, "embedding 0 would not be of length 1")
 		given := e
-		given.Triplets = []Triplet{{0, 1, 2, 0, 0, 0, 0, 0}}
+		given.Triplets = []Triplet{{Anchor: 0, Positive: 1, Negative: 2}}
 		fails("given triplets", given, dmlx.Rule{}, "triplets are given")
 		fails("no rows", Embeddings{}, dmlx.Rule{}, "want at least one row")
 		nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node {

@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
@@ -111,7 +112,7 @@ func CompileLoss(b compute.Backend, loss dmlx.LossFunc) *CompiledLoss {
 
 // Loss takes the loss apart at a batch, as the function [Loss] does.
 func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	if err := p.check(e); err != nil {
@@ -176,7 +177,7 @@ func (l *CompiledLoss) Loss(e Embeddings, p Proxies) (*LossDissection, error) {
 // loss that is not one on S.
 func Exchanged(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFunc, x dmlx.Exchange) (g, raw []float32,
 	err error) {
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, nil, err
 	}
 	if err := p.check(e); err != nil {
@@ -226,7 +227,7 @@ func ExchangeAngle(b compute.Backend, e Embeddings, p Proxies, loss dmlx.LossFun
 
 // lossArguments are a batch with its proxies and given triplets, if there are any, as a graph takes them.
 func lossArguments(e Embeddings, p Proxies) []*tensors.Tensor {
-	args := e.arguments()
+	args := batchArguments(e)
 	if p.N > 0 {
 		args = slices.Insert(args, 2, tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim),
 			tensors.FromFlatDataAndDimensions(p.Classes, p.N))
@@ -322,10 +323,8 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 	}
 	out := &Implied{}
 	form, lone := make([]float32, len(g)), make([]float32, len(g))
-	add := func(to []float32, row int, k float32, from int) {
-		for j := range dim {
-			to[row*dim+j] += k * f[from*dim+j]
-		}
+	add := func(to []float32, i int, k float32, from int) {
+		gonum.Implementation{}.Saxpy(dim, k, f[from*dim:(from+1)*dim], 1, to[i*dim:(i+1)*dim], 1)
 	}
 	var against, all float64
 	for a := range n {
@@ -344,9 +343,7 @@ func imply(f, s, w, g []float32, labels []int64, dim int) *Implied {
 			add(to, a, v, j)
 			add(to, j, v, a)
 			total += math.Abs(float64(v))
-			for k := range dim {
-				own[k] += v * f[j*dim+k]
-			}
+			add(own, 0, v, j)
 		}
 		if !whole || total == 0 {
 			continue

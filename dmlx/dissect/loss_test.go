@@ -72,7 +72,7 @@ func TestAnyLossIsAMatrix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := e.run(b, func(x, labels *Node) []*Node {
+		out, err := runOn(b, e, func(x, labels *Node) []*Node {
 			y := Const(x.Graph(), tensors.FromFlatDataAndDimensions(p.Values, p.N, p.Dim))
 			f, g := dmlx.Normalize(x), dmlx.Normalize(y)
 			// Nothing here is a leaf: the gradient goes through the products.

@@ -187,8 +187,8 @@ func referenceOf(e Embeddings, r dmlx.Rule) reference {
 		out.g[p] = out.g[p].add(scale*w*pp, ep)
 		out.g[n] = out.g[n].add(scale*w*pn, en)
 		out.g[a] = out.g[a].add(scale*w*pp, eap).add(scale*w*pn, ean)
-		out.triplets = append(out.triplets, Triplet{a, p, n, float32(sap), float32(san), float32(pp), float32(pn),
-			float32(w)})
+		out.triplets = append(out.triplets, Triplet{Anchor: a, Positive: p, Negative: n, Sap: float32(sap),
+			San: float32(san), PairPositive: float32(pp), PairNegative: float32(pn), Weight: float32(w)})
 	}
 	return out
 }

@@ -13,23 +13,11 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
 )
 
-// Embeddings is a batch on the host.
-type Embeddings struct {
-	Values []float32 // Un-normalized, [N, Dim] row by row.
-	N, Dim int
-	Labels []int64 // [N]
-
-	// Triplets are taken instead of mined ones, if there are any. Only their indices are read.
-	Triplets []Triplet
-}
-
-// Triplet is one triplet of a batch, with what a rule makes of it.
-type Triplet struct {
-	Anchor, Positive, Negative int     // Rows of the batch.
-	Sap, San                   float32 // Cosine similarities.
-	PairPositive, PairNegative float32 // P₊ (the mask applied) and P₋.
-	Weight                     float32 // T
-}
+// Embeddings are a batch on the host, and Triplet one of its triplets with what a rule makes of it.
+type (
+	Embeddings = dmlx.Embeddings
+	Triplet    = dmlx.Triplet
+)
 
 // Dissection is the gradient of a batch under a rule and what it is made of. Matrices are row by row.
 type Dissection struct {
@@ -43,8 +31,11 @@ type Dissection struct {
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
-// check names the first thing that is wrong with the batch.
-func (e Embeddings) check() error {
+// checkBatch names the first thing that is wrong with a batch. It sets an N that is left out.
+func checkBatch(e *Embeddings) error {
+	if e.N == 0 {
+		e.N = len(e.Labels)
+	}
 	if e.N < 1 || e.Dim < 1 {
 		return fmt.Errorf("embeddings: want at least one row and one column, not [%d, %d]", e.N, e.Dim)
 	}
@@ -85,9 +76,9 @@ func checkRows(what string, values []float32, dim int) error {
 	return nil
 }
 
-// run executes a graph of the embeddings and labels on a backend. What the graph's parts panic with is an error.
-func (e Embeddings) run(b compute.Backend, fn func(x, labels *Node) []*Node) (out []*tensors.Tensor, err error) {
-	if err := e.check(); err != nil {
+// runOn executes a graph of the embeddings and labels on a backend. What the graph's parts panic with is an error.
+func runOn(b compute.Backend, e Embeddings, fn func(x, labels *Node) []*Node) (out []*tensors.Tensor, err error) {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	return graphs.Run(b, func(in []*Node) []*Node { return fn(in[0], in[1]) },
@@ -143,7 +134,7 @@ func Compare(b compute.Backend, e Embeddings, l dmlx.Loss, o dmlx.Options) (*Agr
 		return nil, fmt.Errorf("loss %s: no rule of its name in Table 1: %w", l.Name, err)
 	}
 	r.Options = o
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}
 	p := programs{backend: b}
@@ -153,7 +144,7 @@ func Compare(b compute.Backend, e Embeddings, l dmlx.Loss, o dmlx.Options) (*Agr
 		c := dmlx.Compose(ruleBatch(f, in, o), r)
 		loss := l.Of(c.Batch, f, MatMul(f, Transpose(f, 0, 1)))
 		return []*Node{c.G, Gradient(loss, f)[0], c.M}
-	}, e.arguments())
+	}, batchArguments(e))
 	if err != nil {
 		return nil, fmt.Errorf("loss %s: %w", l.Name, err)
 	}

@@ -86,7 +86,7 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(14, 6, 4, 3)
 		// All rules in one graph: compiling 173 of them would be the test's time.
-		out, err := e.run(b, func(x, labels *Node) (out []*Node) {
+		out, err := runOn(b, e, func(x, labels *Node) (out []*Node) {
 			f := dmlx.Normalize(x)
 			batch := dmlx.NewBatch(f, labels, dmlx.Options{})
 			for i, r := range rules {
@@ -370,7 +370,7 @@ func TestLossesByFiniteDifferences(t *testing.T) {
 			moved := e
 			moved.Values = values
 			// The triplets and sets of the batch as it was.
-			out, err := moved.run(b, func(x, labels *Node) []*Node {
+			out, err := runOn(b, moved, func(x, labels *Node) []*Node {
 				fixed := dmlx.NewBatch(dmlx.Normalize(Const(x.Graph(), tensors.FromFlatDataAndDimensions(e.Values, e.N, e.Dim))),
 					labels, dmlx.Options{})
 				f := dmlx.Normalize(x)
@@ -400,7 +400,7 @@ func TestLossesByFiniteDifferences(t *testing.T) {
 func TestLossMatrix(t *testing.T) {
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(12, 5, 3, 2)
-		out, err := e.run(b, func(x, labels *Node) []*Node {
+		out, err := runOn(b, e, func(x, labels *Node) []*Node {
 			f := dmlx.Normalize(x)
 			batch := dmlx.NewBatch(f, labels, dmlx.Options{})
 			s := MatMul(f, Transpose(f, 0, 1))
@@ -489,7 +489,7 @@ func TestBadInput(t *testing.T) {
 		{"as many labels", with(func(e *Embeddings) { e.Labels = e.Labels[:5] }), dmlx.Rule{}},
 		{"needs 18 values", with(func(e *Embeddings) { e.Values = e.Values[:17] }), dmlx.Rule{}},
 		{"at least one row", Embeddings{}, dmlx.Rule{}},
-		{"outside the batch", with(func(e *Embeddings) { e.Triplets = []Triplet{{0, 1, 6, 0, 0, 0, 0, 0}} }), dmlx.Rule{}},
+		{"outside the batch", with(func(e *Embeddings) { e.Triplets = []Triplet{{Positive: 1, Negative: 6}} }), dmlx.Rule{}},
 		{"cos/con/mine", good, failing(func(b *dmlx.Batch) *Node { return Reshape(b.Sap, 3, 2) })},
 		{"oh no", good, failing(func(b *dmlx.Batch) *Node { panic("oh no") })},
 		{"not finite", good, failing(func(b *dmlx.Batch) *Node { return Div(b.Sap, ZerosLike(b.Sap)) })},
@@ -500,7 +500,7 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("unclear: %v: does not say %q", err, c.want)
 		}
 	}
-	_, err = good.run(b, func(x, labels *Node) []*Node {
+	_, err = runOn(b, good, func(x, labels *Node) []*Node {
 		return []*Node{dmlx.Compose(dmlx.NewBatch(dmlx.Normalize(x), labels, dmlx.Options{}),
 			mustParse(t, "cos/con/con?skip-duplicates")).G}
 	})

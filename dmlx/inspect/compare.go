@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -109,12 +110,9 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 			there = there || s.N > 0
 			column.Scores = append(column.Scores, s)
 		}
-		if there {
+		if there || m.name == "R@1" { // Of runs that all diverged there is that alone.
 			measures = append(measures, column)
 		}
-	}
-	if len(measures) == 0 {
-		return fmt.Errorf("all of these runs diverged: want at least one that did not")
 	}
 	metrics, err := figures.RunMetrics(r.Provenance, names, measures...)
 	if err != nil {
@@ -236,12 +234,13 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 			}
 			return fmt.Sprintf("a tenth from %g %%", 100*s.Decay)
 		},
-		func(s runs.Spec) string { return s.Arch + " " + s.Weights },
+		func(s runs.Spec) string { return s.Network() + " " + s.Weights },
 		func(s runs.Spec) string { return fmt.Sprintf("%d dimensions", s.Dim) },
 		func(s runs.Spec) string {
 			return fmt.Sprintf("%d×%d a batch", s.ClassesPerBatch, s.ImagesPerClass)
 		},
 		func(s runs.Spec) string { return fmt.Sprintf("%d epochs", s.Epochs) },
+		func(s runs.Spec) string { return cmp.Or(s.Options.Text(), "no other options") },
 		func(s runs.Spec) string { return fmt.Sprintf("every %d-th class held out", s.HeldOut) },
 	} {
 		if slices.ContainsFunc(groups, func(g []*runs.Result) bool { return f(g[0].Spec) != f(groups[0][0].Spec) }) {

@@ -66,7 +66,7 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 func RunLine(r *runs.Result) string {
 	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective(),
 		r.Spec.Data, r.Spec.Seed, r.Spec.LR,
-		presets.Of(r.Spec), r.Backend, r.Date.Format("2006-01-02"))
+		presets.Of(r.Spec), r.BackendText(), r.Date.Format("2006-01-02"))
 	if r.Diverged != "" {
 		line += " · " + r.Diverged
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -79,7 +80,7 @@ func (q SearchRequest) settings(name, rule string, space func(runs.Spec) (search
 		return s, err
 	}
 	if s.Space, err = space(s.Base); err != nil {
-		return s, err
+		return s, errs.Invalid(err)
 	}
 	s.Rungs, err = search.Rungs(s.Base.Epochs, s.Factor, searchRungs)
 	return s, err

@@ -21,6 +21,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
@@ -113,7 +114,7 @@ func Parse(name string) (*Named, error) {
 		}
 	}
 	if out == nil {
-		return nil, fmt.Errorf("loss %q: there is none of that name; there are %s", name, strings.Join(Names(), ", "))
+		return nil, errs.NoSuch(fmt.Sprintf("loss %q: there is none of that name", name), body, Names())
 	}
 	if !hasParameters {
 		return out, nil
@@ -179,6 +180,21 @@ func PerClass(l Loss) int {
 func CheckMined(n *Named) error {
 	if PerClass(n) > 0 {
 		return fmt.Errorf("%s has proxies in place of pairs and triplets of images, of which a miner chooses", n)
+	}
+	return nil
+}
+
+// CheckBank tells whether a loss can compare a batch with a [dmlx.Bank]: not one with proxies, and not one that uses
+// the rows of positives or the order of a batch.
+func CheckBank(n *Named) error {
+	switch n.Loss.(type) {
+	case *Lifted:
+		return fmt.Errorf("%s uses the negatives of positives, which embeddings of former batches do not have", n)
+	case *NPair:
+		return fmt.Errorf("%s takes pairs of a batch, not of former ones", n)
+	}
+	if PerClass(n) > 0 {
+		return fmt.Errorf("%s has proxies in place of pairs of images", n)
 	}
 	return nil
 }

@@ -304,7 +304,7 @@ func TestBadMiners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []Extreme{{}, {Positive: SemiHard, Negative: Hard}, {Positive: Every, Negative: SemiHard}} {
+	for _, m := range []Extreme{{}, {Positive: SemiHard, Negative: SemiHard}, {Positive: Every, Negative: SemiHard}} {
 		_, err := dissect.Loss(b, random(6, 3, 2, 1), dissect.Proxies{},
 			With(m, func(b *dmlx.LossBatch) *Node { return ReduceAllSum(b.S) }))
 		if err == nil || !strings.Contains(err.Error(), "do not go together") {

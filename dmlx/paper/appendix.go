@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -23,8 +24,8 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	points, batches := 101, Batches(q.Preset.Name)
-	if q.Preset.Name == "smoke" {
+	points, batches := 101, Batches(cmp.Or(q.Preset.From, q.Preset.Name))
+	if q.Preset.Like("smoke") {
 		points = 21
 	}
 	r := &Report{Provenance: "the op on the Go backend"}
@@ -459,7 +460,7 @@ func SweepNorms(q Request) (*figures.Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			f.Provenance = fmt.Sprintf("preset %s · %d runs of Table 7 in the store, one seed each", q.Preset.Name, len(runs))
+			f.Provenance = fmt.Sprintf("preset %s · %d runs of Table 7 in the store, one seed each", q.Preset, len(runs))
 			return f, nil
 		}
 	}

@@ -32,7 +32,7 @@ func audit(ctx context.Context, q Request) ([]claims.Audited, *Report, error) {
 		return nil, nil, err
 	}
 	r := &Report{Title: "The paper's claims, audited"}
-	all := &Table{Preset: q.Preset.Name} // The cells of all tables, for the provenance.
+	all := &Table{Preset: q.Preset.String()} // The cells of all tables, for the provenance.
 	var facts []claims.Fact
 	labels := make(map[string]string)
 	take := func(t *Table) {

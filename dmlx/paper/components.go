@@ -10,26 +10,43 @@ import (
 // componentTable reproduces one of Tables 2 to 4 beside the paper's numbers: the table, the gains over its first row,
 // and both as a picture.
 func componentTable(ctx context.Context, q Request, s Study) (*Report, error) {
-	r, err := study(ctx, s, q)
-	if err != nil {
-		return nil, err
-	}
-	c, err := figures.Compare(s.Name, entries(r.Table), r.Provenance)
-	if err != nil {
-		return nil, err
-	}
-	r.Parts = []Part{{"", c.Table()}, {"gains", c.Gains()}, {"picture", c.Plot()}}
-	return r, nil
+	return study(ctx, s, q, func(t *Table, provenance string) ([]Part, error) {
+		c, err := figures.Compare(s.Name, t.Entries(), provenance)
+		if err != nil {
+			return nil, err
+		}
+		return []Part{{"", c.Table()}, {"gains", c.Gains()}, {"picture", c.Plot()}}, nil
+	})
 }
 
-// entries returns a table's cells for package figures: Recall@1 in percent, as the mean over seeds.
-func entries(t *Table) []figures.Entry {
+// Entries returns a table's cells for [figures.Compare]: Recall@1 in percent, as the mean over seeds.
+func (t *Table) Entries() []figures.Entry {
 	out := make([]figures.Entry, len(t.Cells))
 	for i, c := range t.Cells {
 		out[i] = figures.Entry{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, Score: c.Recall(1).Times(100)}
+		if c.Objective != nil {
+			out[i].Own, out[i].Rule, out[i].Label = true, c.Objective.String(), c.Objective.Label
+		}
 	}
 	return out
 }
+
+// ownOnBoth returns a cell of the user's own on each of the preset's data sets.
+func ownOnBoth(column func(c Cell) string) func(presets.Preset, presets.Objective) ([]Cell, error) {
+	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
+		cells := onBoth(p, Cell{})
+		for i := range cells {
+			cells[i].Column, cells[i].LR = column(cells[i]), o.LR
+		}
+		return cells, nil
+	}
+}
+
+// across names the column of a table whose columns are the data sets.
+func across(c Cell) string { return c.Data }
+
+// alone names the column of a row of the user's own in a table whose columns are parts of rules.
+func alone(Cell) string { return "" }
 
 // setsAcross returns a row of cells for each rule, with the preset's data sets as columns, as in Table 2.
 func setsAcross(p presets.Preset, rows []string, rule func(row string) string) []Cell {

@@ -15,25 +15,35 @@ import (
 // histogramDirections are the directions of Figures 4 and 5; pair and triplet weights are constant.
 var histogramDirections = []string{"euc", "cos"}
 
-// histogramsReport holds the histograms of a report's runs by data set and direction.
+// histogramsReport holds the histograms of a report's runs by data set and direction, or by the name of a row of the
+// user's own.
 type histogramsReport struct {
 	table          *Table
 	fine, separate string // The data sets, in the roles of CAR and In-shop.
 	of             map[string]map[string][]*runs.Histograms
+	rows           []histogramsRow // The directions, then the user's own.
+}
+
+// histogramsRow is a rule or loss of Figures 4 and 5.
+type histogramsRow struct {
+	name  string // As in of.
+	label figures.Markup
+	own   bool
+}
+
+// histogramsStudy lists the runs of Figures 4 and 5: both data sets with the directions euc and cos.
+func histogramsStudy(name, title string) Study {
+	return Study{Name: name, Title: title, Own: ownOnBoth(across), Cells: func(p presets.Preset) []Cell {
+		return setsAcross(p, histogramDirections, func(direction string) string { return direction + "/con/con" })
+	}}
 }
 
 // histogramsOf reads or computes the histograms of the runs on both data sets with the directions euc and cos.
 func histogramsOf(ctx context.Context, name, title string, q Request) (*histogramsReport, *Report, error) {
-	study := Study{Name: name, Title: title, Cells: func(p presets.Preset) []Cell {
-		var cells []Cell
-		for _, direction := range histogramDirections {
-			cells = append(cells,
-				Cell{Row: direction, Column: p.FineGrained, Data: p.FineGrained, PaperData: "CAR", Rule: direction + "/con/con"},
-				Cell{Row: direction, Column: p.CoarseGrained, Data: p.CoarseGrained, PaperData: "In-shop",
-					Rule: direction + "/con/con"})
-		}
-		return cells
-	}}
+	study, err := histogramsStudy(name, title).With(q.Preset, q.Rows)
+	if err != nil {
+		return nil, nil, err
+	}
 	t, histograms, err := HistogramsOf(ctx, q.Open, q.Store, study, q.Preset, q.Options)
 	if err != nil {
 		return nil, nil, err
@@ -45,6 +55,13 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
 		}
 		p.of[c.Data][c.Row] = histograms[i]
+		row := histogramsRow{c.Row, figures.DirectionLabel(c.Row), false}
+		if c.Objective != nil {
+			row.label, row.own = c.Row, true
+		}
+		if !slices.Contains(p.rows, row) {
+			p.rows = append(p.rows, row)
+		}
 	}
 	r := &Report{Title: title, Provenance: t.Provenance(), Table: t}
 	r.add(t)

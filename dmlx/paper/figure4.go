@@ -2,6 +2,8 @@ package paper
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
@@ -19,36 +21,41 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	picture := func(direction string) (*figures.Figure, error) {
+	picture := func(row, title string) (*figures.Figure, error) {
 		var sets []figures.Distribution
 		for _, data := range []string{p.fine, p.separate} {
-			runs := p.of[data][direction]
+			runs := p.of[data][row]
 			d := figures.Distribution{Title: p.setTitle(data), Overlap: overSeeds(runs, WholeTest, overlap).Times(100)}
 			for _, c := range shown(runs, WholeTest) {
 				d.Positive, d.Negative = append(d.Positive, c.Positive()), append(d.Negative, c.Negative())
 			}
 			sets = append(sets, d)
 		}
-		return figures.SimilarityDistributions(direction+"/con/con · whole test sets · "+r.Provenance, sets...)
+		return figures.SimilarityDistributions(title+" · whole test sets · "+r.Provenance, sets...)
 	}
-	cos, err := picture("cos")
+	cos, err := picture("cos", "cos/con/con")
 	if err != nil {
 		return nil, err
 	}
-	euc, err := picture("euc")
+	euc, err := picture("euc", "euc/con/con")
 	if err != nil {
 		return nil, err
 	}
 	var rows []figures.OverlapRow
 	var groups []claimGroup
-	for _, direction := range []string{"cos", "euc"} {
-		label := figures.DirectionLabel(direction)
+	own := slices.DeleteFunc(slices.Clone(p.rows), func(r histogramsRow) bool { return !r.own })
+	for _, r := range append([]histogramsRow{{name: "cos", label: figures.DirectionLabel("cos")},
+		{name: "euc", label: figures.DirectionLabel("euc")}}, own...) {
+		direction, label := r.name, r.label
 		for _, images := range []imagesOf{WholeTest, wholeTrain} {
 			row := figures.OverlapRow{Rule: label, Images: images.Name}
 			for _, data := range []string{p.fine, p.separate} {
 				row.Sets = append(row.Sets, overSeeds(p.of[data][direction], images, overlap).Times(100))
 			}
 			rows = append(rows, row)
+		}
+		if r.own {
+			continue
 		}
 		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]},
 			{p.separate, p.of[p.separate][direction]}}})
@@ -59,7 +66,22 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 	}
 	claims := claimTable("What the paper says of Figure 4, on our runs.", r.Provenance, figure4Claims, groups)
 	r.Parts = []Part{{"", cos}, {"euc", euc}, {"overlap", overlaps}, {"claims", claims}}
+	for i, row := range own {
+		of, err := picture(row.name, row.name)
+		if err != nil {
+			return nil, err
+		}
+		r.Parts = append(r.Parts, Part{numbered("own", i), of})
+	}
 	return r, nil
+}
+
+// numbered returns the name of the i-th part of a kind, counted from 0: "own", "own-2", "own-3".
+func numbered(name string, i int) string {
+	if i == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
 func overlap(c runs.TripletDensity) float64   { return c.Overlap }

@@ -11,7 +11,8 @@ import (
 
 // figure5 draws triplet diagrams, rows euc and cos with constant weights: the triplets of the last five epochs of
 // training, and those of nearest neighbors over the whole training set and the whole test set. The triplets of all
-// seeds are drawn together. The paper's figure is of CAR; part "separated" is the same of the other data set.
+// seeds are drawn together. The paper's figure is of CAR; part "separated" is the same of the other data set. Rows of the
+// user's own stand below.
 func figure5(ctx context.Context, q Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure5", "Triplets by the Euclidean and by the cosine direction", q)
 	if err != nil {
@@ -21,9 +22,9 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 	picture := func(data string) (*figures.Figure, error) {
 		titles := make([]figures.Markup, len(columns))
 		var rows []figures.DensityRow
-		for _, direction := range histogramDirections {
-			runs := p.of[data][direction]
-			row := figures.DensityRow{Title: figures.DirectionLabel(direction)}
+		for _, r := range p.rows {
+			runs := p.of[data][r.name]
+			row := figures.DensityRow{Title: r.label}
 			for j, images := range columns {
 				titles[j] = images.Name
 				row.Panels = append(row.Panels, figures.Density{Counts: Pooled(shown(runs, images)),
@@ -92,15 +93,15 @@ func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figur
 	}
 	for _, data := range []string{p.fine, p.separate} {
 		for _, images := range columns {
-			for _, direction := range histogramDirections {
-				results := p.of[data][direction]
+			for _, r := range p.rows {
+				results := p.of[data][r.name]
 				of := func(m measure) stats.Mean { return overSeeds(results, images, m) }
 				triplets := "–"
 				if s := of(func(c runs.TripletDensity) float64 { return float64(c.Triplets) }); s.N > 0 {
 					triplets = fmt.Sprintf("%.0f", s.Mean)
 				}
 				t.Rows = append(t.Rows, []figures.Cell{figures.Text(data), figures.Text(images.Name),
-					figures.Text(figures.DirectionLabel(direction)),
+					figures.Text(r.label),
 					figures.Text(triplets), figures.Text(similarity(of(medianSap))), figures.Text(similarity(of(medianSan))),
 					figures.Text(similarity(of(spread))),
 					figures.Scored(of(edge).Times(100)), figures.Scored(of(corner).Times(100)),

@@ -31,7 +31,7 @@ func gridStudy() Study {
 		Cells: func(p presets.Preset) []Cell {
 			var rules []string
 			for _, r := range dmlx.Rules() {
-				if p.Name != "smoke" || inSmokeGrid(r) {
+				if !p.Like("smoke") || inSmokeGrid(r) {
 					rules = append(rules, r.Name())
 				}
 			}

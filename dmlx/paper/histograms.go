@@ -16,7 +16,7 @@ func HistogramsOf(ctx context.Context, choose func() (*train.Trainer, error), st
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.Name, Cells: cells}
+	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.String(), Cells: cells}
 	var specs []runs.Spec
 	for _, c := range cells {
 		specs = append(specs, c.Specs...)

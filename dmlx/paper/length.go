@@ -18,11 +18,22 @@ var lengthFactors = []int{1, 2, 4}
 func lengthStudy() Study {
 	return Study{
 		Name: "length", Title: "Pair weights with the cosine direction, trained for longer: Recall@1", Sweep: true,
+		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
+			var out []Cell
+			for _, c := range onBoth(p, Cell{LR: o.LR}) {
+				for _, times := range lengthFactors {
+					c.Column = fmt.Sprintf("%d×", times)
+					c.Adjust = func(s *runs.Spec) { s.Epochs *= times }
+					out = append(out, c)
+				}
+			}
+			return out, nil
+		},
 		Cells: func(p presets.Preset) []Cell {
 			var out []Cell
 			for _, set := range onBoth(p, Cell{}) {
 				for i, w := range dmlx.PairWeights {
-					if p.Name == "smoke" && i > 1 {
+					if p.Like("smoke") && i > 1 {
 						break // Two do to see that it runs.
 					}
 					for _, times := range lengthFactors {
@@ -41,21 +52,18 @@ func lengthStudy() Study {
 // length shows how the order of the pair weights changes with longer training. The length of the full preset was chosen
 // by it.
 func length(ctx context.Context, q Request) (*Report, error) {
-	r, err := study(ctx, lengthStudy(), q)
-	if err != nil {
-		return nil, err
-	}
-	sets, err := lengths(r.Table)
-	if err != nil {
-		return nil, err
-	}
-	table, err := figures.LengthTable(sets, r.Provenance)
-	if err != nil {
-		return nil, err
-	}
-	picture, err := figures.Lengths(sets, r.Provenance)
-	r.Parts = []Part{{"", table}, {"picture", picture}}
-	return r, err
+	return study(ctx, lengthStudy(), q, func(t *Table, provenance string) ([]Part, error) {
+		sets, err := lengths(t)
+		if err != nil {
+			return nil, err
+		}
+		table, err := figures.LengthTable(sets, provenance)
+		if err != nil {
+			return nil, err
+		}
+		picture, err := figures.Lengths(sets, provenance)
+		return []Part{{"", table}, {"picture", picture}}, err
+	})
 }
 
 // lengths sorts a study's cells, which stand by data set, rule and length, and adds the paper's Table 3.
@@ -66,14 +74,21 @@ func lengths(t *Table) ([]figures.Length, error) {
 			out = append(out, figures.Length{Data: c.Data, PaperData: c.PaperData})
 		}
 		l := &out[len(out)-1]
-		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != c.Rule {
-			parts := strings.Split(c.Rule, "/")
-			paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1],
-				Triplet: parts[2]})
-			if err != nil {
-				return nil, err
+		rule, printed := c.Rule, figures.Missing
+		if c.Objective != nil {
+			rule = c.Row
+		}
+		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != rule {
+			if c.Objective == nil {
+				parts := strings.Split(rule, "/")
+				paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0],
+					Pair: parts[1], Triplet: parts[2]})
+				if err != nil {
+					return nil, err
+				}
+				printed = paper.Score()
 			}
-			l.Rules, l.Scores, l.Paper = append(l.Rules, c.Rule), append(l.Scores, nil), append(l.Paper, paper.Score())
+			l.Rules, l.Scores, l.Paper = append(l.Rules, rule), append(l.Scores, nil), append(l.Paper, printed)
 		}
 		last := len(l.Rules) - 1
 		l.Scores[last] = append(l.Scores[last], c.Recall(1).Times(100))

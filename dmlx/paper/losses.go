@@ -32,7 +32,7 @@ func lossCells(p presets.Preset) []Cell {
 		for _, l := range studiedLosses {
 			for _, x := range studiedExchanges {
 				// Each is a graph to compile: of smoke's there are few.
-				if p.Name == "smoke" && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) ||
+				if p.Like("smoke") && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) ||
 					!slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
 					continue
 				}
@@ -51,23 +51,39 @@ func lossCells(p presets.Preset) []Cell {
 // lossesStudy is the study "losses".
 func lossesStudy() Study {
 	return Study{Name: "losses", Title: "Losses as published, and with one of their parts exchanged: Recall@1",
-		Cells: lossCells}
+		Cells: lossCells, Own: ownLoss}
+}
+
+// ownLoss returns the cells of a loss of the user's own: as published and with one of its parts exchanged.
+func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
+	if o.IsRule() {
+		return nil, fmt.Errorf("its rows are losses, of which a part is exchanged: want a loss")
+	}
+	if o.Exchange != "" {
+		return nil, fmt.Errorf("its columns exchange parts: want the loss without %s", o.Exchange)
+	}
+	all := lossCells(p)
+	var out []Cell
+	for _, there := range all {
+		if there.Row == all[0].Row {
+			out = append(out, Cell{Data: there.Data, PaperData: there.PaperData, Column: there.Column,
+				Exchange: there.Exchange, LR: o.LR})
+		}
+	}
+	return out, nil
 }
 
 // losses shows what exchanging one part does to published losses.
 func losses(ctx context.Context, q Request) (*Report, error) {
-	r, err := study(ctx, lossesStudy(), q)
-	if err != nil {
-		return nil, err
-	}
-	sets := exchanges(r.Table)
-	table, err := figures.Exchanges(sets, rateNotes(r.Table), r.Provenance)
-	if err != nil {
-		return nil, err
-	}
-	picture, err := figures.ExchangeGains(sets, r.Provenance)
-	r.Parts = []Part{{"", table}, {"gains", picture}}
-	return r, err
+	return study(ctx, lossesStudy(), q, func(t *Table, provenance string) ([]Part, error) {
+		sets := exchanges(t)
+		table, err := figures.Exchanges(sets, rateNotes(t), provenance)
+		if err != nil {
+			return nil, err
+		}
+		picture, err := figures.ExchangeGains(sets, provenance)
+		return []Part{{"", table}, {"gains", picture}}, err
+	})
 }
 
 // exchanges sorts the study's cells, which stand by data set, loss and exchange, the published loss first.

@@ -54,7 +54,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	// Shares of a run count once.
-	r.Provenance = (&Table{Preset: q.Preset.Name, Cells: []Cell{{Data: q.Preset.FineGrained},
+	r.Provenance = (&Table{Preset: q.Preset.String(), Cells: []Cell{{Data: q.Preset.FineGrained},
 		{Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
 	var rows []figures.Recommended
 	var notes []figures.Markup
@@ -158,7 +158,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	var whole, without []*runs.Result // Runs with all training classes, and those that hold some out.
 	for _, r := range results {
 		switch {
-		case r.Spec.Data != data && r.Spec.Data != full || presets.Of(r.Spec) != preset.Name || r.Spec.Decay != 0:
+		case r.Spec.Data != data && r.Spec.Data != full || !preset.Has(r.Spec) || r.Spec.Decay != 0:
 		case r.Spec.HeldOut != 0:
 			without = append(without, r)
 		default:

@@ -1,6 +1,10 @@
 // Package paper reproduces the tables and figures of the paper. Each has a file that says which runs it needs, at
 // which learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads
 // them from the store, and hands their numbers to package figures; the command and the notebooks both call it.
+//
+// A [Request] may have rows of the user's own, rules and losses as values, and a preset with other settings. The same
+// can be done step by step: [Cells] lists what a table trains, which is a slice to edit, or [Specify] fills in cells of
+// the user's own; [Fill] trains what is missing; [Table.Entries] has the means for figures.Compare.
 package paper
 
 import (
@@ -12,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -24,13 +30,18 @@ type Request struct {
 	Open   func() (*train.Trainer, error)
 	Store  *runs.Store
 	Preset presets.Preset
+	// Rows are the user's own: rules and losses that stand beside the paper's rows. [TakingRows] lists the tables and
+	// figures that take some.
+	Rows []presets.Objective
 	runs.Options
 }
 
 // Report is a table or figure of the paper, reproduced.
 type Report struct {
 	Name, Title, Preset, Provenance string
-	Runs, Ran                       int // How many runs it needs, and how many of them were trained for it now.
+	// Changes are the settings that differ from the preset's, in words.
+	Changes   []string
+	Runs, Ran int // How many runs it needs, and how many of them were trained for it now.
 	// Parts are its pictures and tables, in order.
 	Parts []Part
 	// Table is its study, nil if it has none or several.
@@ -110,7 +121,7 @@ func find(name string) (item, error) {
 	if slices.Contains([]string{"figure2", "figure3", "table1"}, name) {
 		return item{}, fmt.Errorf("%s needs no runs: notebooks/%s.ipynb draws it", name, name)
 	}
-	return item{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Names(), ", "))
+	return item{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Names())
 }
 
 // Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and
@@ -120,15 +131,105 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(q.Rows) > 0 && !slices.Contains(TakingRows(), name) {
+		return nil, noRows(name)
+	}
+	q.Rows = slices.Clone(q.Rows)
+	for i := range q.Rows {
+		if q.Rows[i], err = q.Rows[i].Checked(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	r, err := it.make(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	r.Name, r.Preset = name, q.Preset.Name
+	r.Name, r.Preset, r.Changes = name, q.Preset.Name, q.Preset.Changes
 	if r.Title == "" {
 		r.Title = it.title
 	}
+	r.tellSetting(q.Preset)
 	return r, nil
+}
+
+// tellSetting writes a setting that is not a preset's of this program into the captions of the tables, and into a column
+// of their CSV.
+func (r *Report) tellSetting(p presets.Preset) {
+	if len(p.Changes) == 0 && p.Origin == "" {
+		return
+	}
+	for _, part := range r.Parts {
+		// A table that shows the paper's numbers alone names no preset.
+		if t, is := part.Of.(*figures.Table); is && strings.Contains(t.Provenance, p.String()) {
+			t.Setting = "preset " + p.String()
+			t.Caption = strings.TrimSpace(t.Caption + " Setting: " + t.Setting + ".")
+		}
+	}
+}
+
+// TakingRows lists the tables and figures that take rows of the user's own; see [Request].
+func TakingRows() []string {
+	var out []string
+	for _, s := range allStudies() {
+		if s.Own != nil {
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// allStudies lists the studies with those that have more than a table of their cells.
+func allStudies() []Study {
+	return append(studies(), Table5(), histogramsStudy("figure4", ""), histogramsStudy("figure5", ""))
+}
+
+// Cells returns the cells of a table or figure with their specs, and with the rows of the request's own: what [Make]
+// trains, for [Fill]. It returns none for a report whose runs are known only from those of others, or that has none. An
+// error says what is wrong with a row, with the preset's settings or with a data set; nothing is trained.
+func Cells(name string, q Request) ([]Cell, error) {
+	if err := Check(name); err != nil {
+		return nil, err
+	}
+	all := allStudies()
+	i := slices.IndexFunc(all, func(s Study) bool { return s.Name == name })
+	if i < 0 {
+		if len(q.Rows) > 0 {
+			return nil, noRows(name)
+		}
+		return nil, nil
+	}
+	s, err := all[i].With(q.Preset, q.Rows)
+	if err != nil {
+		return nil, err
+	}
+	if name == "table5" {
+		s.Cells = present(s.Cells)
+		if q.Seeds == nil {
+			q.Seeds = Table5Seeds(q.Preset)
+		}
+	}
+	cells, err := s.Specs(q.Preset, q.Seeds)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return cells, nil
+}
+
+func noRows(name string) error {
+	return fmt.Errorf("%s takes no rows of your own: the tables and figures that do are %s", name,
+		strings.Join(TakingRows(), ", "))
+}
+
+// UsesOption reports whether an option of rules, by its name, changes the rule of one of the cells.
+func UsesOption(cells []Cell, option string) bool {
+	return slices.ContainsFunc(cells, func(c Cell) bool {
+		if c.Objective != nil {
+			return c.Objective.IsRule() && c.Objective.Rule.Uses(option)
+		}
+		r, err := dmlx.ParseRule(c.Rule)
+		return err == nil && c.Loss == "" && r.Uses(option)
+	})
 }
 
 // errListed ends the reproduction of a report whose missing runs are only to be listed.
@@ -148,15 +249,32 @@ func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
 	return out, nil
 }
 
-// study runs a study and begins a report with its table.
-func study(ctx context.Context, s Study, q Request) (*Report, error) {
-	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
+// study runs a study, with the rows of the request's own, and returns its report. parts draws its table. It is called
+// once without runs before the first is trained, so that what cannot be drawn is told then.
+func study(ctx context.Context, s Study, q Request, parts func(t *Table, provenance string) ([]Part, error)) (*Report,
+	error) {
+	s, err := s.With(q.Preset, q.Rows)
 	if err != nil {
 		return nil, err
 	}
+	cells, err := s.Specs(q.Preset, q.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	if !q.CachedOnly {
+		if _, err := parts(&Table{Study: s.Name, Cells: cells}, ""); err != nil {
+			return nil, err
+		}
+	}
+	t, err := Fill(ctx, q, cells)
+	if err != nil {
+		return nil, err
+	}
+	t.Study, t.Title = s.Name, s.Title
 	r := &Report{Title: t.Title, Provenance: t.Provenance(), Table: t}
 	r.add(t)
-	return r, nil
+	r.Parts, err = parts(t, r.Provenance)
+	return r, err
 }
 
 // add counts the runs of a study's table to the report's.

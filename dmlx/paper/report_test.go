@@ -21,7 +21,7 @@ func TestEntries(t *testing.T) {
 		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR",
 			Runs: []*runs.Result{run(0.7), {Measures: train.Measures{Diverged: "NaN in epoch 1"}}}},
 	}}
-	got := entries(table)
+	got := table.Entries()
 	want := stats.Mean{Mean: 70, Std: 10, N: 3}
 	if len(got) != 2 || math.Abs(got[0].Score.Mean-want.Mean) > 1e-9 || math.Abs(got[0].Score.Std-want.Std) > 1e-9 ||
 		got[0].Score.N != 3 ||

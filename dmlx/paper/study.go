@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -20,6 +22,9 @@ type Study struct {
 	Title string
 	// Cells lists the table's cells, row by row, for a preset.
 	Cells func(p presets.Preset) []Cell
+	// Own, if not nil, lists the cells of a row of the user's own; see [Study.With]. It returns an error for an objective
+	// that the table cannot have.
+	Own func(p presets.Preset, o presets.Objective) ([]Cell, error)
 	// Sweep says that the study takes the preset's fewer seeds, since it has many cells.
 	Sweep bool
 }
@@ -32,8 +37,11 @@ type Cell struct {
 	Data, Rule  string // What is run.
 	// Loss, if it is not empty, replaces Rule as the objective; Miner and Exchange are those of [runs.Spec].
 	Loss, Miner, Exchange string
-	PaperData             string  // The paper's data set in the same role.
-	LR                    float64 // 0 is the preset's.
+	// Objective, if not nil, is what is run as a value, in place of Rule, Loss, Miner and Exchange: a row of the user's
+	// own, which the paper does not have.
+	Objective *presets.Objective
+	PaperData string  // The paper's data set in the same role.
+	LR        float64 // 0 is the preset's.
 	// Adjust changes the preset's spec where a cell needs more than its own rule and rate; it may be nil.
 	Adjust func(*runs.Spec)
 
@@ -95,7 +103,7 @@ func ParseStudy(name string) (Study, error) {
 			return s, nil
 		}
 	}
-	return Study{}, fmt.Errorf("no table or figure %q; there are %s", name, strings.Join(Studies(), ", "))
+	return Study{}, errs.NoSuch(fmt.Sprintf("no table or figure %q", name), name, Studies())
 }
 
 // Table is a study with its results.
@@ -157,20 +165,85 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 			seeds = p.SweepSeeds
 		}
 	}
+	return Specify(p, s.Cells(p), seeds)
+}
+
+// With returns the study with rows of the user's own after those of each data set. A row that the study has already is
+// left out: a rule by its name, at the preset's rate. It returns an error if the study takes none or cannot have one.
+func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
+	if len(rows) == 0 {
+		return s, nil
+	}
+	if s.Own == nil {
+		return s, fmt.Errorf("%s takes no rows of your own", s.Name)
+	}
+	cells := s.Cells(p)
+	for i, o := range rows {
+		if slices.ContainsFunc(rows[:i], func(other presets.Objective) bool {
+			return other.String() == o.String() && other.Label == o.Label
+		}) {
+			return s, fmt.Errorf("%s is given twice as a row: give each a label of its own", o)
+		}
+		own, err := s.Own(p, o)
+		if err != nil {
+			return s, fmt.Errorf("%s in %s: %w", o, s.Name, err)
+		}
+		for _, c := range own {
+			if c.Objective = &o; c.Row == "" {
+				c.Row = cmp.Or(o.Label, o.String())
+			}
+			c.Miner, c.Loss = o.Miner, cmp.Or(o.Loss, o.LossFunction.Name)
+			c.Exchange = cmp.Or(c.Exchange, o.Exchange)
+			if o.IsRule() {
+				c.Rule = o.Rule.Name()
+			}
+			if !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c) }) {
+				cells = insert(cells, c)
+			}
+		}
+	}
+	s.Cells = func(presets.Preset) []Cell { return slices.Clone(cells) }
+	return s, nil
+}
+
+// same reports whether a cell of a study trains what one of the user's own does.
+func (c Cell) same(own Cell) bool {
+	o := own.Objective
+	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Rule.Custom() && o.LossFunction.Of == nil &&
+		c.Data == own.Data &&
+		c.Rule == own.Rule && c.Loss == own.Loss && c.Miner == own.Miner && c.Exchange == own.Exchange
+}
+
+// insert adds a cell after the last one of its data set.
+func insert(cells []Cell, c Cell) []Cell {
+	at := len(cells)
+	for i, there := range cells {
+		if there.Data == c.Data {
+			at = i + 1
+		}
+	}
+	return slices.Insert(cells, at, c)
+}
+
+// Specify returns cells with the specs of each, one per seed, at a preset. It returns an error for a cell whose rule,
+// loss or data set cannot be had; nothing is trained.
+func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 	if len(seeds) == 0 {
 		return nil, fmt.Errorf("preset %s has no seeds: want at least one", p.Name)
 	}
-	cells := s.Cells(p)
+	cells = slices.Clone(cells)
 	for i := range cells {
 		c := &cells[i]
 		rate := c.LR
+		c.Specs, c.Runs = nil, nil
+		at := p
+		if rate != 0 {
+			at.LR = rate
+		}
 		for _, seed := range seeds {
-			spec, err := c.spec(p, seed)
+			spec, err := c.spec(at, seed)
 			if err != nil {
 				return nil, err
-			}
-			if rate != 0 {
-				spec.LR = rate
 			}
 			if c.Adjust != nil {
 				c.Adjust(&spec)
@@ -184,6 +257,11 @@ func (s Study) Specs(p presets.Preset, seeds []uint64) ([]Cell, error) {
 
 // spec returns the preset's spec for the cell's rule or loss.
 func (c *Cell) spec(p presets.Preset, seed uint64) (runs.Spec, error) {
+	if c.Objective != nil {
+		o := *c.Objective
+		o.Exchange, o.LR = cmp.Or(c.Exchange, o.Exchange), cmp.Or(c.LR, o.LR)
+		return p.ObjectiveSpec(c.Data, o, seed)
+	}
 	if c.Loss != "" {
 		return p.LossSpec(c.Data, c.Loss, c.Miner, c.Exchange, seed)
 	}
@@ -203,19 +281,31 @@ func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Study: study.Name, Title: study.Title, Preset: preset.Name, Cells: cells}
+	t, err := Fill(ctx, Request{Open: choose, Store: store, Preset: preset, Options: o}, cells)
+	if err != nil {
+		return nil, err
+	}
+	t.Study, t.Title = study.Name, study.Title
+	return t, nil
+}
+
+// Fill trains the missing runs of cells, which [Specify] or [Study.Specs] returned, and returns them as a table with
+// their runs. Runs that the store or the program has are read. All are checked before the first is trained.
+func Fill(ctx context.Context, q Request, cells []Cell) (*Table, error) {
+	t := &Table{Preset: q.Preset.String(), Cells: slices.Clone(cells)}
 	var specs []runs.Spec
-	for _, c := range t.Cells {
+	for _, c := range cells {
 		specs = append(specs, c.Specs...)
 	}
 	t.Runs = len(specs)
-	results, ran, err := runs.RunAll(ctx, choose, store, specs, o)
+	results, ran, err := runs.RunAll(ctx, q.Open, q.Store, specs, q.Options)
 	if err != nil {
 		return nil, err
 	}
 	t.Ran = ran
 	for i := range t.Cells {
 		c := &t.Cells[i]
+		c.Runs = nil
 		for _, r := range results[:len(c.Specs)] {
 			if r == nil {
 				t.Missing++

@@ -11,6 +11,7 @@ import (
 func table2Study() Study {
 	return Study{
 		Name: "table2", Title: "Gradient directions, with P = con and T = con: Recall@1",
+		Own: ownOnBoth(across),
 		Cells: func(p presets.Preset) []Cell {
 			return setsAcross(p, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name }),
 				func(direction string) string { return direction + "/con/con" })

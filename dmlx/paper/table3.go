@@ -11,6 +11,7 @@ import (
 func table3Study() Study {
 	return Study{
 		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
+		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
 			return setsDown(p, names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name }), []string{"euc", "cos"},
 				func(pair, direction string) string { return direction + "/" + pair + "/con" })

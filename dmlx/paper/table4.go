@@ -10,6 +10,7 @@ import (
 func table4Study() Study {
 	return Study{
 		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
+		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
 			return setsDown(p, []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}, []string{"con", "lin"},
 				func(triplet, pair string) string { return "cos/" + pair + "/" + triplet })

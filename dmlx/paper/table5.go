@@ -32,16 +32,18 @@ var table5Rules = []struct{ method, rule string }{
 func Table5() Study {
 	return Study{
 		Name: "table5", Title: "The state of the art: Recall@K",
-		Cells: func(p presets.Preset) []Cell {
-			sets := onBoth(p, Cell{})
-			if p.Name == paperPreset {
-				sets = nil
-				for _, name := range datasets.Published() {
-					sets = append(sets, Cell{Data: name, PaperData: name})
-				}
-			}
+		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 			var out []Cell
-			for _, set := range sets {
+			for _, c := range table5Sets(p) {
+				c.Column, c.LR = "×1", o.LR
+				c.Adjust = func(s *runs.Spec) { table5Spec(p, s, 1, false) }
+				out = append(out, c)
+			}
+			return out, nil
+		},
+		Cells: func(p presets.Preset) []Cell {
+			var out []Cell
+			for _, set := range table5Sets(p) {
 				add := func(method, rule string, factor int, scaled bool) {
 					c := set
 					c.Row, c.Column, c.Rule = method, fmt.Sprintf("×%d", factor), rule
@@ -52,13 +54,13 @@ func Table5() Study {
 					add(r.method, r.rule, 1, false)
 				}
 				ours, most := table5Rules[len(table5Rules)-1], 4
-				if p.Name == "smoke" { // Each size of batch is a graph to compile, and its sets have few classes.
+				if p.Like("smoke") { // Each size of batch is a graph to compile, and its sets have few classes.
 					most = 2
 				}
 				for factor := 2; factor <= most; factor++ {
 					add(ours.method, ours.rule, factor, false)
 				}
-				if p.Name == paperPreset {
+				if p.Like(paperPreset) {
 					continue
 				}
 				for factor := 2; factor <= most; factor++ {
@@ -68,6 +70,18 @@ func Table5() Study {
 			return out
 		},
 	}
+}
+
+// table5Sets returns an empty cell for each data set.
+func table5Sets(p presets.Preset) []Cell {
+	if !p.Like(paperPreset) {
+		return onBoth(p, Cell{})
+	}
+	var out []Cell
+	for _, name := range datasets.Published() {
+		out = append(out, Cell{Data: name, PaperData: name})
+	}
+	return out
 }
 
 // ScaledRate is the row of [Table5] whose rate grows with the batch.
@@ -84,7 +98,7 @@ func table5Spec(p presets.Preset, s *runs.Spec, factor int, scaled bool) {
 	if scaled {
 		s.LR *= float64(factor)
 	}
-	if p.Name == paperPreset {
+	if p.Like(paperPreset) {
 		s.Arch, s.WeightsDigest = string(backbone.ResNet50), ""
 		if digest, err := s.StartDigest(); err == nil {
 			s.WeightsDigest = digest
@@ -119,6 +133,13 @@ func MissingSets(cells []Cell) []error {
 	return out
 }
 
+// present returns the cells whose data sets are on this machine.
+func present(all func(presets.Preset) []Cell) func(presets.Preset) []Cell {
+	return func(p presets.Preset) []Cell {
+		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
+	}
+}
+
 // table5 reproduces the comparison with the state of the art: the paper's table as printed, and its own rows run on the
 // preset's data sets. It leaves out data sets that are not on this machine; notes say where to get them.
 func table5(ctx context.Context, q Request) (*Report, error) {
@@ -126,45 +147,38 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := Table5()
+	s, err := Table5().With(q.Preset, q.Rows)
+	if err != nil {
+		return nil, err
+	}
 	missing := MissingSets(s.Cells(q.Preset))
 	for _, m := range missing {
 		papers.Notes = append(papers.Notes, "Not run: "+m.Error()+".")
 	}
-	all := s.Cells
-	s.Cells = func(p presets.Preset) []Cell {
-		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
-	}
-	r := &Report{Title: s.Title}
+	s.Cells = present(s.Cells)
 	if len(s.Cells(q.Preset)) == 0 {
-		r.Provenance = "the paper's own numbers; nothing was run"
-		papers.Provenance = r.Provenance
-		r.Parts = []Part{{"", papers}}
-		return r, nil
+		papers.Provenance = "the paper's own numbers; nothing was run"
+		return &Report{Title: s.Title, Provenance: papers.Provenance, Parts: []Part{{"", papers}}}, nil
 	}
 	if q.Seeds == nil {
 		q.Seeds = Table5Seeds(q.Preset)
 	}
-	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
-	if err != nil {
-		return nil, err
-	}
-	r.Provenance, r.Table = t.Provenance(), t
-	r.add(t)
-	entries, err := batchEntries(t)
-	if err != nil {
-		return nil, err
-	}
-	b, err := figures.CompareBatches(entries, r.Provenance)
-	if err != nil {
-		return nil, err
-	}
-	ours, err := b.Table()
-	if err != nil {
-		return nil, err
-	}
-	r.Parts = []Part{{"", ours}, {"picture", b.Plot()}, {"gains", b.Gains()}, {"paper", papers}}
-	return r, nil
+	q.Rows = nil // They are in the study.
+	return study(ctx, s, q, func(t *Table, provenance string) ([]Part, error) {
+		entries, err := batchEntries(t)
+		if err != nil {
+			return nil, err
+		}
+		b, err := figures.CompareBatches(entries, provenance)
+		if err != nil {
+			return nil, err
+		}
+		ours, err := b.Table()
+		if err != nil {
+			return nil, err
+		}
+		return []Part{{"", ours}, {"picture", b.Plot()}, {"gains", b.Gains()}, {"paper", papers}}, nil
+	})
 }
 
 // PrintedTable5 returns the paper's Table 5 as it is printed. Footnotes mark numbers that are bold and should not be,

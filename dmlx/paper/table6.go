@@ -11,6 +11,7 @@ import (
 func table6Study() Study {
 	return Study{
 		Name: "table6", Title: "Gradient directions over learning rates: Recall@1", Sweep: true,
+		Own: ownSweep(6),
 		Cells: func(p presets.Preset) []Cell {
 			return rateSweep(p, 6, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name + "/con/con" }))
 		},

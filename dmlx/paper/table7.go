@@ -12,6 +12,7 @@ import (
 func table7Study() Study {
 	return Study{
 		Name: "table7", Title: "Pair weights over learning rates: Recall@1", Sweep: true,
+		Own: ownSweep(7),
 		Cells: func(p presets.Preset) []Cell {
 			var rules []string
 			for _, direction := range []string{"cos", "euc"} {

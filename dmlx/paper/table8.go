@@ -11,6 +11,7 @@ import (
 func table8Study() Study {
 	return Study{
 		Name: "table8", Title: "Triplet weights over learning rates: Recall@1", Sweep: true,
+		Own: ownSweep(8),
 		Cells: func(p presets.Preset) []Cell {
 			var rules []string
 			for _, pair := range []string{"con", "lin"} {

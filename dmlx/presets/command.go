@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -25,17 +26,15 @@ func TrainCommand(s runs.Spec) string {
 	if _, err := s.ParsedRule(); err != nil && s.Loss == "" {
 		return "train the custom rule by runs.Run in your program"
 	}
-	preset := Of(s)
-	if preset == "custom" || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.
+	preset, sizes, found := sizeFlags(s)
+	if !found || s.HasFeatures() || s.HeldOut != 0 || s.Decay != 0 { // The command has no flags for these.
 		return "train its spec by runs.Run"
 	}
 	objective := fmt.Sprintf("--rule '%s'", s.Rule)
 	if s.Loss != "" {
 		objective = fmt.Sprintf("--loss '%s'", s.Loss)
-		for _, f := range [][2]string{{"miner", s.Miner}, {"exchange", s.Exchange}} {
-			if f[1] != "" {
-				objective += fmt.Sprintf(" --%s '%s'", f[0], f[1])
-			}
+		if s.Exchange != "" {
+			objective += fmt.Sprintf(" --exchange '%s'", s.Exchange)
 		}
 		if s.ProxyLR != 0 {
 			objective += fmt.Sprintf(" --proxy-lr %g", s.ProxyLR)
@@ -46,6 +45,18 @@ func TrainCommand(s runs.Spec) string {
 		data = "'" + data + "'"
 	}
 	text := fmt.Sprintf("dmlx train --preset %s --data %s %s --seed %d --lr %g", preset, data, objective, s.Seed, s.LR)
+	text += sizes
+	for _, f := range [][2]string{
+		{"miner", s.Miner}, {"optimizer", s.Optimizer}, {"schedule", s.Schedule}, {"freeze-bn", s.FreezeBN},
+		{"augment", s.Augment}, {"memory-bank", s.MemoryBank},
+	} {
+		if f[1] != "" {
+			text += fmt.Sprintf(" --%s '%s'", f[0], f[1])
+		}
+	}
+	if s.HeadLR != 0 {
+		text += fmt.Sprintf(" --head-lr %g", s.HeadLR)
+	}
 	if s.Precision != "" {
 		text += " --precision " + s.Precision
 	}
@@ -61,9 +72,47 @@ func TrainCommand(s runs.Spec) string {
 	if s.SkipBad {
 		text += " --skip-bad"
 	}
+	if strings.Contains(sizes, " --weights ") {
+		return text
+	}
 	digest, err := train.Config{Arch: s.Arch}.StartDigest()
 	if s.Weights == train.Pretrained && (err != nil || digest != s.WeightsDigest) {
 		text += fmt.Sprintf(" --weights FILE, with the weights of digest %s", s.WeightsDigest)
 	}
 	return text
+}
+
+// sizeFlags returns the preset with the fewest flags that a spec's sizes need beside it, and these. found is false if
+// the classes or the padding are those of no preset, for which there are no flags.
+func sizeFlags(s runs.Spec) (preset, flags string, found bool) {
+	fewest := 0
+	for _, p := range presets {
+		z, err := p.sizeOf(s.Data)
+		if err != nil || z.TrainClasses != s.TrainClasses || z.TestClasses != s.TestClasses ||
+			s.Augment == "" && s.Pad != p.Base.Pad {
+			continue
+		}
+		n, text := 0, ""
+		for _, f := range []struct {
+			name       string
+			have, want any
+		}{
+			{"batch", [2]int{z.ClassesPerBatch, z.ImagesPerClass}, [2]int{s.ClassesPerBatch, s.ImagesPerClass}},
+			{"dim", z.Dim, s.Dim}, {"epochs", z.Epochs, s.Epochs}, {"steps", z.StepsPerEpoch, s.StepsPerEpoch},
+			{"size", p.Base.Size, s.Size}, {"arch", p.Base.Arch, s.Arch}, {"weights", p.Base.Weights, s.Weights},
+		} {
+			if f.have == f.want {
+				continue
+			}
+			n++
+			if f.name == "batch" {
+				f.want = fmt.Sprintf("%dx%d", s.ClassesPerBatch, s.ImagesPerClass)
+			}
+			text += fmt.Sprintf(" --%s %v", f.name, f.want)
+		}
+		if !found || n < fewest {
+			preset, flags, found, fewest = p.Name, text, true, n
+		}
+	}
+	return preset, flags, found
 }

@@ -58,6 +58,19 @@ func TestTrainCommand(t *testing.T) {
 		plain + " --precision bf16 --micro-batch 8 --recompute": func(s *runs.Spec) {
 			s.Memory = train.Memory{Precision: train.BFloat16, MicroBatch: 8, Recompute: true}
 		},
+		plain + " --miner 'hard' --optimizer 'adamw?weight-decay=0.05' --schedule 'cosine?warmup=20' " +
+			"--freeze-bn 'all' --augment 'resized-crop+flip' --memory-bank 'xbm?size=512' --head-lr 0.5": func(s *runs.Spec) {
+			s.Miner, s.Pad = "hard", 0
+			s.Options = train.Options{Optimizer: "adamw?weight-decay=0.05", Schedule: "cosine?warmup=20", HeadLR: 0.5,
+				FreezeBN: train.FreezeAll, Augment: "resized-crop+flip", MemoryBank: "xbm?size=512"}
+			if err := s.Validate(); err != nil {
+				t.Error(err)
+			}
+		},
+		plain + " --batch 4x8 --dim 64 --size 24 --weights random": func(s *runs.Spec) {
+			s.ClassesPerBatch, s.Dim, s.Size, s.Weights, s.WeightsDigest = 4, 64, 24, train.Random, ""
+		},
+		plain + " --epochs 2 --augment 'flip'":                       func(s *runs.Spec) { s.Epochs, s.Augment, s.Pad = 2, "flip", 0 },
 		"train its spec by runs.Run":                                 func(s *runs.Spec) { s.Decay = 0.8 },
 		plain + " --weights FILE, with the weights of digest 0123":   func(s *runs.Spec) { s.WeightsDigest = "0123" },
 		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *runs.Spec) { s.Data = "/some photos/birds" },
@@ -67,5 +80,15 @@ func TestTrainCommand(t *testing.T) {
 		if got := TrainCommand(s); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+
+	// The flags of another size make the same run.
+	small, err := p.With(Settings{Batch: 32, ImagesPerClass: 8, Dim: 64, Size: 24, Weights: train.Random, LR: spec.LR})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.ClassesPerBatch, spec.Dim, spec.Size, spec.Weights, spec.WeightsDigest = 4, 64, 24, train.Random, ""
+	if same, err := small.Spec("minicar", dmlx.Rule{}, 7); err != nil || same.Hash() != spec.Hash() {
+		t.Errorf("%s, want %s, %v", same.Canonical(), spec.Canonical(), err)
 	}
 }

@@ -5,4 +5,8 @@
 // [Preset.LossSpec] that of a loss, ready for runs.Run. Read preset.go for the sizes, rates.go for the learning rates
 // of rules and lossrates.go for those of losses. command.go goes the other way, from a spec to the command that trains
 // it.
+//
+// [Preset.With] changes settings of all runs, and [Load] reads a preset of the user's own from a TOML file. An
+// [Objective] is a rule or loss as a value, which may have functions of the user's own; [Preset.ObjectiveSpec] returns
+// its spec.
 package presets

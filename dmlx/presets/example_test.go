@@ -51,3 +51,28 @@ func ExamplePreset_Spec() {
 	// 24 epochs of 30 steps at rate 0.75
 	// same run: false
 }
+
+// The settings of a preset are changed for all runs, and the preset says what was changed.
+func ExamplePreset_With() {
+	quick, err := presets.Parse("quick")
+	if err != nil {
+		log.Fatal(err)
+	}
+	mine, err := quick.With(presets.Settings{RuleOptions: "tau=2", Batch: 32, Seeds: []uint64{1, 2, 3, 4, 5}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	objective, err := presets.ParseObjective("cos/lin/cir")
+	if err != nil {
+		log.Fatal(err)
+	}
+	spec, err := mine.ObjectiveSpec("minicar", objective, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(mine)
+	fmt.Printf("%s, %d × %d images per batch\n", spec.Rule, spec.ClassesPerBatch, spec.ImagesPerClass)
+	// Output:
+	// quick with seeds 1, 2, 3, 4, 5, batches of 32, tau=2
+	// cos/lin/cir?tau=2, 4 × 8 images per batch
+}

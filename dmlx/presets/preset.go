@@ -6,18 +6,24 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Preset fills in the specs of a table. It decides the size of the networks, data sets and trainings, and so the time
-// for a number.
+// for a number. [Preset.With] changes its settings, and [Load] reads one from a file.
 type Preset struct {
 	Name string
+	// From is the preset that one of the user's own is made from, and Origin says in words what it changes; both are
+	// empty for those of this package. Changes are what [Preset.With] has changed since, in words.
+	From, Origin string
+	Changes      []string
 	// FineGrained and CoarseGrained are the data sets that take the roles of the paper's CAR and In-shop.
 	FineGrained, CoarseGrained string
 	// Seeds are the seeds of a cell of a table.
@@ -35,8 +41,9 @@ type Preset struct {
 	// Memory says how the runs save memory and time.
 	Memory train.Memory
 
-	// Size, if not 0, overrides the side of the images in pixels.
-	Size int
+	// Size, if not 0, overrides the side of the images in pixels. Batch and ImagesPerClass override the number of images
+	// of a batch, and of each class in it, on all data sets; 0 keeps that of the data set.
+	Size, Batch, ImagesPerClass int
 	// DataOptions say how Spec opens a data set whose digest it needs.
 	runs.DataOptions
 
@@ -44,6 +51,22 @@ type Preset struct {
 	Sets map[string]Size // By data set; "" is for any other.
 	// Rate returns the learning rate of a rule, by its identity, on a data set.
 	Rate func(data, rule string) float64
+
+	// ownBatch has the data sets whose batch is their own: Batch and ImagesPerClass do not override it.
+	ownBatch map[string]bool
+	// started is set where the weights are those of Settings: random ones then have no digest.
+	started bool
+	// lossRate, if not nil, returns the learning rate of a loss on a data set, by its name as an objective; 0 is that of
+	// lossRates.
+	lossRate func(data, loss string) float64
+
+	// LR, if not 0, is the learning rate of all rules and losses, and Rates are those of all sweeps.
+	LR    float64
+	Rates []float64
+	// RuleOptions are the options of all rules that use them, as they follow a rule's name: "tau=2".
+	RuleOptions string
+	// Adjust, if not nil, changes each spec last, before a table's cell changes it.
+	Adjust func(*runs.Spec) error
 }
 
 // Size is the part of a preset that depends on the data set.
@@ -125,7 +148,30 @@ func Parse(name string) (Preset, error) {
 			return p, nil
 		}
 	}
-	return Preset{}, fmt.Errorf("no preset %q; there are %s", name, strings.Join(Names(), ", "))
+	return Preset{}, errs.NoSuch(fmt.Sprintf("no preset %q", name), name, Names())
+}
+
+// Like reports whether the preset is the one of this package with a name, or is made from it.
+func (p Preset) Like(name string) bool { return cmp.Or(p.From, p.Name) == name }
+
+// String returns the preset's name with what was changed in words: "quick with tau=2, 64 dimensions".
+func (p Preset) String() string {
+	text := p.Name
+	if p.Origin != "" {
+		text += " (" + p.Origin + ")"
+	}
+	if len(p.Changes) > 0 {
+		text += " with " + strings.Join(p.Changes, ", ")
+	}
+	return text
+}
+
+// FileName returns the name of the preset for files: with all changes, so that two settings have two files.
+func (p Preset) FileName() string {
+	text := strings.Join(append([]string{p.Name}, p.Changes...), "-")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '_'
+	}), "-")
 }
 
 // On returns the preset with other data sets, by name or as folders of images, in the roles of the paper's CAR and
@@ -140,25 +186,59 @@ func (p Preset) On(fineGrained, coarseGrained string) Preset {
 // and so a published set with AllowPartial or SkipBad, unless Digests has it. This may decode all images first;
 // [Preset.DataOptions] report the progress and can stop it.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
+	with := rule
+	if p.RuleOptions != "" {
+		var err error
+		if with, err = rule.WithOptions(p.RuleOptions); err != nil {
+			return runs.Spec{}, err
+		}
+	}
+	spec, err := p.ruleSpec(data, with, seed)
+	if err != nil {
+		return runs.Spec{}, err
+	}
+	if p.RuleOptions != "" { // The options of all rules change no rate.
+		spec.LR = cmp.Or(p.LR, p.Rate(spec.Data, rule.Name()))
+	}
+	return p.adjusted(spec)
+}
+
+// adjusted returns a spec after Adjust.
+func (p Preset) adjusted(spec runs.Spec) (runs.Spec, error) {
+	if p.Adjust == nil {
+		return spec, nil
+	}
+	err := p.Adjust(&spec)
+	return spec, err
+}
+
+// ruleSpec returns the spec of a rule before Adjust.
+func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
 	spec, err := p.Base.WithRule(rule)
 	if err != nil {
 		return runs.Spec{}, err
 	}
 	data = runs.PaperName(data)
-	z, known := p.Sets[data]
-	if !known {
-		z = p.Sets[""]
+	if p.Base.HasFeatures() {
+		data = p.Base.Data
+	}
+	z, err := p.sizeOf(data)
+	if err != nil {
+		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
 	}
 	spec.Recipe, spec.Data, spec.Seed, spec.Size = runs.Recipe, data, seed, cmp.Or(p.Size, spec.Size)
 	spec.TrainClasses, spec.TestClasses = z.TrainClasses, z.TestClasses
 	spec.ClassesPerBatch, spec.ImagesPerClass = z.ClassesPerBatch, z.ImagesPerClass
 	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.Dim, z.Epochs, z.StepsPerEpoch
-	spec.LR, spec.Memory = p.Rate(data, spec.Rule), p.Memory
+	spec.LR, spec.Memory = cmp.Or(p.LR, p.Rate(data, spec.Rule)), p.Memory
 	if digest, err := spec.StartDigest(); err == nil {
 		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
 	}
-	if slices.Contains(datasets.Names(), data) {
-		return spec, nil // The name identifies the images.
+	if p.started && spec.Weights == train.Random {
+		spec.WeightsDigest = ""
+	}
+	if slices.Contains(datasets.Names(), data) || spec.HasFeatures() {
+		return spec, nil // The name, or the digest, identifies the data.
 	}
 	published := runs.IsPublished(data)
 	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
@@ -184,7 +264,7 @@ func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error
 // LossSpec returns the spec of a loss on a data set, as [Preset.Spec] does for a rule. miner and exchange are "" for
 // none; see [train.Config.WithLoss] and [train.Config.WithExchange].
 func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.Spec, error) {
-	spec, err := p.Spec(data, dmlx.Rule{}, seed)
+	spec, err := p.ruleSpec(data, dmlx.Rule{}, seed)
 	if err != nil {
 		return runs.Spec{}, err
 	}
@@ -194,25 +274,48 @@ func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.
 	if spec, err = spec.WithExchange(exchange); err != nil {
 		return runs.Spec{}, err
 	}
-	spec.LR, spec.ProxyLR, err = p.lossRates(spec)
-	return spec, err
+	if spec.LR, spec.ProxyLR, err = p.lossRates(spec); err != nil {
+		return runs.Spec{}, err
+	}
+	if p.lossRate != nil {
+		spec.LR = cmp.Or(p.lossRate(spec.Data, spec.Objective()), spec.LR)
+	}
+	spec.LR = cmp.Or(p.LR, spec.LR)
+	return p.adjusted(spec)
 }
 
-// Of returns the name of the preset with the sizes of a spec, or "custom". It ignores rule, loss, learning rates,
-// Decay, HeldOut, seed, Memory, and which images are left out.
+// Of returns the name of the preset with the sizes of a spec, or "custom"; see [Preset.Has].
 func Of(s runs.Spec) string {
+	if s.HasFeatures() {
+		return FeaturesName
+	}
 	for _, p := range presets {
-		z, known := p.Sets[s.Data]
-		if !known {
-			z = p.Sets[""]
-		}
-		size := Size{
-			s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
-		}
-		if z == size &&
-			s.Size == p.Base.Size && s.Arch == p.Base.Arch && s.Weights == p.Base.Weights && s.Pad == p.Base.Pad {
+		if p.Has(s) {
 			return p.Name
 		}
 	}
 	return "custom"
+}
+
+// sizeOf returns the size of a data set, by its name, with the preset's batch.
+func (p Preset) sizeOf(data string) (Size, error) {
+	z, known := p.Sets[data]
+	if !known {
+		z = p.Sets[""]
+	}
+	if p.ownBatch[data] {
+		return z, nil
+	}
+	return z.batch(p.Batch, p.ImagesPerClass)
+}
+
+// Has reports whether a spec has the preset's sizes. It ignores rule, loss, learning rates, Decay, Options, HeldOut,
+// seed, Memory, and which images are left out.
+func (p Preset) Has(s runs.Spec) bool {
+	z, err := p.sizeOf(s.Data)
+	size := Size{
+		s.TrainClasses, s.TestClasses, s.ClassesPerBatch, s.ImagesPerClass, s.Dim, s.Epochs, s.StepsPerEpoch,
+	}
+	return err == nil && z == size && s.Size == cmp.Or(p.Size, p.Base.Size) && s.Arch == p.Base.Arch &&
+		s.Weights == p.Base.Weights && (s.Pad == p.Base.Pad || s.Augment != "")
 }

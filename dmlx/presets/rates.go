@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -89,8 +90,15 @@ func paperRate(data, rule string) float64 {
 // paper (Tables 6–8). Others have half, once, twice and four times the rate of the rule's family. For sig-ms, which
 // diverges first, it is a quarter to twice, and also for constant weights on the fine-grained set, where a first
 // sweep of Table 6 on minicar had its four best rates at the lower edge. The smoke preset has only the middle two.
+// [Preset].Rates, or its LR, replace all of them.
 func (p Preset) SweepRates(table int, data, rule string) []float64 {
-	if p.Name == "paper" {
+	if p.Rates != nil {
+		return slices.Clone(p.Rates)
+	}
+	if p.LR != 0 {
+		return []float64{p.LR}
+	}
+	if p.Like("paper") {
 		switch {
 		case data == p.CoarseGrained:
 			return []float64{0.5, 1, 2, 4}
@@ -105,7 +113,7 @@ func (p Preset) SweepRates(table int, data, rule string) []float64 {
 	if f := familyOf(rule); f == sigmoidMulti || f == constant && data == p.FineGrained {
 		first /= 2
 	}
-	if p.Name == "smoke" {
+	if p.Like("smoke") {
 		return []float64{2 * first, 4 * first}
 	}
 	return []float64{first, 2 * first, 4 * first, 8 * first}

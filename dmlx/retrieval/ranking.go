@@ -128,8 +128,9 @@ func (t *tally) seeAll(items []int, similarities []float32, low float32) float32
 }
 
 // rankAll ranks the gallery for each query; with self, the gallery is the queries. most is the largest K of Recall@K.
-func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, self bool, most int) ([]ranking,
-	error) {
+func rankAll(
+	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, self bool, most int,
+) ([]ranking, error) {
 	members := make(map[int64][]int) // Gallery indices of each class, ascending.
 	for j, label := range gallery.Labels {
 		members[label] = append(members[label], j)
@@ -141,7 +142,7 @@ func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 			torn := tornClasses(gallery)
 			alone := slices.DeleteFunc(slices.Clone(byRow), func(i int) bool { return !torn[queries.Labels[i]] })
 			if len(alone) <= len(byRow)/2 { // Else all by rows cost less.
-				if err := rankPairs(ctx, b, queries, blocks, most, ranked); err != nil {
+				if err := rankPairs(ctx, b, devices, queries, blocks, most, ranked); err != nil {
 					return nil, err
 				}
 				byRow = alone
@@ -149,7 +150,7 @@ func rankAll(ctx context.Context, b compute.Backend, queries, gallery *Embedding
 		}
 	}
 	items := upTo(len(gallery.Labels))
-	err := similarities(ctx, b, queries, byRow, gallery, func(i int, row []float32) {
+	err := similarities(ctx, b, devices, queries, byRow, gallery, func(i int, row []float32) {
 		class, own := members[queries.Labels[i]], -1
 		if self {
 			own = i

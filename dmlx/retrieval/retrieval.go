@@ -17,15 +17,12 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute"
+
+	"github.com/gradient-surgery/dml/dmlx"
 )
 
-// Embeddings is a labeled set of N vectors: row i of Values, a matrix [N, Dim] in row-major order, is of class
-// Labels[i]. Rows need not be normalized; a row of zeros is at similarity 0 to everything.
-type Embeddings struct {
-	Values []float32
-	Dim    int
-	Labels []int64
-}
+// Embeddings are a labeled set of vectors. A row of zeros is at similarity 0 to everything.
+type Embeddings = dmlx.Embeddings
 
 // Result holds the measures of a set, each a fraction in [0, 1] and a mean over the queries that have a match.
 type Result struct {
@@ -49,6 +46,17 @@ type Result struct {
 // others, never against itself. The error names the row of a value that is not finite, sets that do not fit together,
 // and a K beyond the number of items that can be retrieved, or is ctx's once that is done.
 func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddings, ks []int) (*Result, error) {
+	return EvaluateOn(ctx, b, 1, queries, gallery, ks)
+}
+
+// EvaluateOn is [Evaluate] on the first devices of a backend, which compute blocks of similarities in turn. The result
+// is the same to the bit. Each device holds the gallery and a block.
+func EvaluateOn(
+	ctx context.Context, b compute.Backend, devices int, queries, gallery *Embeddings, ks []int,
+) (*Result, error) {
+	if has := b.NumDevices(); devices < 1 || devices > has {
+		return nil, fmt.Errorf("retrieval: %d devices: want 1 to %d", devices, has)
+	}
 	gallery, self, retrievable, err := fit(queries, gallery)
 	if err != nil {
 		return nil, err
@@ -65,7 +73,7 @@ func Evaluate(ctx context.Context, b compute.Backend, queries, gallery *Embeddin
 	if len(ks) > 0 {
 		most = ks[len(ks)-1]
 	}
-	ranked, err := rankAll(ctx, b, queries, gallery, self, most)
+	ranked, err := rankAll(ctx, b, devices, queries, gallery, self, most)
 	if err != nil {
 		return nil, err
 	}
@@ -104,13 +112,13 @@ func (r *Result) Ks() []int { return slices.Sorted(maps.Keys(r.Recall)) }
 // fit checks that queries and gallery are whole and fit together. A nil gallery is the queries themselves, and then one
 // item less can be retrieved.
 func fit(queries, gallery *Embeddings) (items *Embeddings, self bool, retrievable int, err error) {
-	if err := queries.check("queries"); err != nil {
+	if err := check(queries, "queries"); err != nil {
 		return nil, false, 0, err
 	}
 	if gallery == nil {
 		return queries, true, len(queries.Labels) - 1, nil
 	}
-	if err := gallery.check("gallery"); err != nil {
+	if err := check(gallery, "gallery"); err != nil {
 		return nil, false, 0, err
 	}
 	if queries.Dim != gallery.Dim {
@@ -119,9 +127,12 @@ func fit(queries, gallery *Embeddings) (items *Embeddings, self bool, retrievabl
 	return gallery, false, len(gallery.Labels), nil
 }
 
-func (e *Embeddings) check(what string) error {
+func check(e *Embeddings, what string) error {
 	if e == nil || len(e.Labels) == 0 {
 		return fmt.Errorf("retrieval: %s: empty", what)
+	}
+	if e.N != 0 && e.N != len(e.Labels) {
+		return fmt.Errorf("retrieval: %s: %d rows and %d labels; want one a row", what, e.N, len(e.Labels))
 	}
 	if e.Dim < 1 || len(e.Values) != len(e.Labels)*e.Dim {
 		return fmt.Errorf("retrieval: %s: %d values are not %d rows (one per label) of dimension %d", what, len(e.Values),

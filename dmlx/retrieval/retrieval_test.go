@@ -3,9 +3,11 @@ package retrieval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -264,7 +266,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for i, label := range e.Labels {
 				members[label] = append(members[label], i)
 			}
-			err := similarities(t.Context(), b, e, items, e, func(i int, row []float32) {
+			err := similarities(t.Context(), b, 1, e, items, e, func(i int, row []float32) {
 				var order []int
 				for j := range row {
 					if j != i {
@@ -303,7 +305,7 @@ func TestPairsAgainstRows(t *testing.T) {
 			for _, size := range []int{1000, 5000, old} {
 				blockSize = size
 				pairs := make([]ranking, n)
-				if err := rankPairs(t.Context(), b, e, classBlocks(members), most, pairs); err != nil {
+				if err := rankPairs(t.Context(), b, 1, e, classBlocks(members), most, pairs); err != nil {
 					t.Fatal(err)
 				}
 				for i, want := range byRow {
@@ -376,4 +378,48 @@ func ExampleEvaluate() {
 	r, err := Evaluate(context.Background(), b, e, nil, []int{1, 2})
 	fmt.Println(r.Recall[1], r.MAPAtR, err)
 	// Output: 1 1 <nil>
+}
+
+// On several devices the measures are those of one to the bit, whatever the blocks.
+func TestEvaluateOnDevices(t *testing.T) {
+	c := backendtest.OnDevices(t, 3)
+	if c == nil {
+		return
+	}
+	defer func(size int) { blockSize = size }(blockSize)
+	rng := rand.New(rand.NewPCG(8, 0))
+	const n, d = 90, 5
+	e := &Embeddings{Dim: d}
+	for range n * d {
+		e.Values = append(e.Values, float32(rng.NormFloat64()))
+	}
+	for i := range n {
+		e.Labels = append(e.Labels, int64(i%12))
+	}
+	for _, gallery := range []*Embeddings{nil, e} {
+		for _, size := range []int{1, 400, 2000, blockSize} {
+			blockSize = size
+			want, err := Evaluate(t.Context(), c.Backend, e, gallery, []int{1, 8})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, devices := range []int{2, 3} {
+				got, err := EvaluateOn(t.Context(), c.Backend, devices, e, gallery, []int{1, 8})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Errorf("%d devices, blocks of %d: %+v, want %+v", devices, size, got, want)
+				}
+			}
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := EvaluateOn(ctx, c.Backend, 3, e, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	if _, err := EvaluateOn(t.Context(), c.Backend, 4, e, nil, nil); err == nil || !strings.Contains(err.Error(), "want 1 to 3") {
+		t.Errorf("4 devices of 3: %v", err)
+	}
 }

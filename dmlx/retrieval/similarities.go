@@ -26,122 +26,133 @@ import (
 var blockSize = 4 << 20
 
 // similarities calls visit once for each of the given queries with its cosines to the whole gallery, several at a time.
-// The row is only valid during the call.
-func similarities(ctx context.Context, b compute.Backend, queries *Embeddings, which []int, gallery *Embeddings,
-	visit func(query int, row []float32)) (err error) {
+// The row is only valid during the call. The devices compute blocks of queries in turn.
+func similarities(ctx context.Context, b compute.Backend, devices int, queries *Embeddings, which []int,
+	gallery *Embeddings, visit func(query int, row []float32)) (err error) {
 	defer errs.Catch(&err)
 	if len(which) == 0 {
 		return nil
 	}
 	m := len(gallery.Labels)
 	rows := min(len(which), max(1, blockSize/m))
-	p, err := newProduct(b, rows, m)
+	p, err := newProduct(b, devices, rows, m)
 	if err != nil {
 		return err
 	}
 	defer p.exec.Finalize()
-	g, err := unitRows(b, gallery, upTo(m), m)
-	if err != nil {
-		return err
+	galleries := make([]*tensors.Tensor, devices)
+	for d := range devices {
+		if galleries[d], err = unitRows(b, d, gallery, upTo(m), m); err != nil {
+			return err
+		}
+		defer galleries[d].MustFinalizeAll()
 	}
-	defer g.MustFinalizeAll()
 	copies := duplicates(gallery)
-	for some := range slices.Chunk(which, rows) {
-		q, err := unitRows(b, queries, some, rows)
+	blocks := slices.Collect(slices.Chunk(which, rows))
+	return p.each(ctx, len(blocks), func(k, device int) (*tensors.Tensor, error) {
+		q, err := unitRows(b, device, queries, blocks[k], rows)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		err = p.of(ctx, q, g, func(values []float32) {
-			inParallel(len(some), 16, func(i int) {
-				row := values[i*m : (i+1)*m]
-				for _, c := range copies {
-					row[c.copy] = row[c.original]
-				}
-				visit(some[i], row)
-			})
+		s, err := p.of(device, q, galleries[device])
+		return s, errors.Join(err, q.FinalizeAll())
+	}, func(k int, values []float32) {
+		some := blocks[k]
+		inParallel(len(some), 16, func(i int) {
+			row := values[i*m : (i+1)*m]
+			for _, c := range copies {
+				row[c.copy] = row[c.original]
+			}
+			visit(some[i], row)
 		})
-		if err := errors.Join(err, q.FinalizeAll()); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // rankPairs ranks each item of a set among all others, with each similarity computed once, for both of its items.
-// blocks are the set's. Of items that are equal bit by bit it may not know which comes first: a matrix product may
-// round the same dot product differently in different columns.
-func rankPairs(ctx context.Context, b compute.Backend, e *Embeddings, blocks []classBlock, most int,
+// blocks are the set's; the devices compute pairs of them in turn. Of items that are equal bit by bit it may not know
+// which comes first: a matrix product may round the same dot product differently in different columns.
+func rankPairs(ctx context.Context, b compute.Backend, devices int, e *Embeddings, blocks []classBlock, most int,
 	ranked []ranking) (err error) {
 	defer errs.Catch(&err)
 	rows := 0
 	for _, block := range blocks {
 		rows = max(rows, len(block.items))
 	}
-	p, err := newProduct(b, rows, rows)
+	p, err := newProduct(b, devices, rows, rows)
 	if err != nil {
 		return err
 	}
 	defer p.exec.Finalize()
-	units := make([]*tensors.Tensor, len(blocks))
-	for i, block := range blocks {
-		if units[i], err = unitRows(b, e, block.items, rows); err != nil {
-			return err
+	units := make([][]*tensors.Tensor, devices)
+	for d := range devices {
+		for _, block := range blocks {
+			u, err := unitRows(b, d, e, block.items, rows)
+			if err != nil {
+				return err
+			}
+			defer u.MustFinalizeAll()
+			units[d] = append(units[d], u)
 		}
-		defer units[i].MustFinalizeAll()
 	}
 	tallies := make([][]*tally, len(blocks))
 	lows := make([][]float32, len(blocks)) // What each tally's low is, side by side.
 
 	// A class is in one block, so a block with itself has all matches of its items, by which the other blocks' are
 	// counted.
-	for k, block := range blocks {
+	err = p.each(ctx, len(blocks), func(k, device int) (*tensors.Tensor, error) {
+		return p.of(device, units[device][k], units[device][k])
+	}, func(k int, values []float32) {
+		block := blocks[k]
 		n := len(block.items)
 		tallies[k], lows[k] = make([]*tally, n), make([]float32, n)
-		err := p.of(ctx, units[k], units[k], func(values []float32) {
-			inParallel(n, 16, func(i int) {
-				row, from, to := values[i*rows:i*rows+n], block.from[i], block.to[i]
-				matches := make([]match, 0, to-from-1)
-				for j := from; j < to; j++ {
-					if j != i {
-						matches = append(matches, match{row[j], block.items[j]})
-					}
+		inParallel(n, 16, func(i int) {
+			row, from, to := values[i*rows:i*rows+n], block.from[i], block.to[i]
+			matches := make([]match, 0, to-from-1)
+			for j := from; j < to; j++ {
+				if j != i {
+					matches = append(matches, match{row[j], block.items[j]})
 				}
-				t := newTally(matches, most)
-				low := t.seeAll(block.items[:from], row[:from], t.low())
-				tallies[k][i], lows[k][i] = t, t.seeAll(block.items[to:], row[to:], low)
-			})
+			}
+			t := newTally(matches, most)
+			low := t.seeAll(block.items[:from], row[:from], t.low())
+			tallies[k][i], lows[k][i] = t, t.seeAll(block.items[to:], row[to:], low)
 		})
-		if err != nil {
-			return err
+	})
+	if err != nil {
+		return err
+	}
+	var pairs [][2]int
+	for k := range blocks {
+		for l := k + 1; l < len(blocks); l++ {
+			pairs = append(pairs, [2]int{k, l})
 		}
 	}
-	for k, block := range blocks {
-		for l := k + 1; l < len(blocks); l++ {
-			other := blocks[l]
-			n, m := len(block.items), len(other.items)
-			err := p.of(ctx, units[k], units[l], func(values []float32) {
-				inParallel(n, 16, func(i int) {
-					lows[k][i] = tallies[k][i].seeAll(other.items, values[i*rows:i*rows+m], lows[k][i])
-				})
-				// The same for the columns. A piece of all rows at a time, since memory is laid out in rows.
-				width := max(16, (m-1)/runtime.GOMAXPROCS(0)+1)
-				inParallel((m-1)/width+1, 1, func(piece int) {
-					from, to := piece*width, min((piece+1)*width, m)
-					low, ts := lows[l][from:to], tallies[l][from:to]
-					for i, item := range block.items {
-						row := values[i*rows+from : i*rows+to]
-						for j, s := range row[:len(low)] {
-							if s >= low[j] {
-								low[j] = ts[j].see(item, s)
-							}
-						}
+	err = p.each(ctx, len(pairs), func(i, device int) (*tensors.Tensor, error) {
+		return p.of(device, units[device][pairs[i][0]], units[device][pairs[i][1]])
+	}, func(pair int, values []float32) {
+		k, l := pairs[pair][0], pairs[pair][1]
+		block, other := blocks[k], blocks[l]
+		n, m := len(block.items), len(other.items)
+		inParallel(n, 16, func(i int) {
+			lows[k][i] = tallies[k][i].seeAll(other.items, values[i*rows:i*rows+m], lows[k][i])
+		})
+		// The same for the columns. A piece of all rows at a time, since memory is laid out in rows.
+		width := max(16, (m-1)/runtime.GOMAXPROCS(0)+1)
+		inParallel((m-1)/width+1, 1, func(piece int) {
+			from, to := piece*width, min((piece+1)*width, m)
+			low, ts := lows[l][from:to], tallies[l][from:to]
+			for i, item := range block.items {
+				row := values[i*rows+from : i*rows+to]
+				for j, s := range row[:len(low)] {
+					if s >= low[j] {
+						low[j] = ts[j].see(item, s)
 					}
-				})
-			})
-			if err != nil {
-				return err
+				}
 			}
-		}
+		})
+	})
+	if err != nil {
+		return err
 	}
 	for k, block := range blocks {
 		for i, item := range block.items {
@@ -190,49 +201,97 @@ func classBlocks(members map[int64][]int) []classBlock {
 // product multiplies blocks of unit vectors, all of the same shape, so that the graph is compiled once.
 type product struct {
 	exec *graph.Exec
-	host *tensors.Tensor
+	host []*tensors.Tensor // A block of similarities for each device.
 }
 
-func newProduct(b compute.Backend, rows, columns int) (*product, error) {
+func newProduct(b compute.Backend, devices, rows, columns int) (*product, error) {
 	exec, err := graph.NewExec(b, func(q, g *graph.Node) *graph.Node { return graph.Einsum("qd,gd->qg", q, g) })
 	if err != nil {
 		return nil, failed(err)
 	}
-	return &product{exec, tensors.FromShape(shapes.Make(dtypes.Float32, rows, columns))}, nil
+	p := &product{exec: exec}
+	for range devices {
+		p.host = append(p.host, tensors.FromShape(shapes.Make(dtypes.Float32, rows, columns)))
+	}
+	return p, nil
 }
 
-// of visits the similarities of q's rows to g's, [rows, columns], unless ctx is done.
-func (p *product) of(ctx context.Context, q, g *tensors.Tensor, visit func(values []float32)) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("retrieval: stopped: %w", ctx.Err())
-	}
-	s, err := p.exec.Call1(q, g)
+// of returns the similarities of q's rows to g's, [rows, columns], computed on a device that has both.
+func (p *product) of(device int, q, g *tensors.Tensor) (*tensors.Tensor, error) {
+	out, _, err := p.exec.CallWithGraphOnDevice(compute.DeviceNum(device), q, g)
 	if err != nil {
-		return failed(err)
+		return nil, failed(err)
 	}
-	if err := errors.Join(p.host.CopyFrom(s), s.FinalizeAll()); err != nil {
-		return failed(err)
+	return out[0], nil
+}
+
+// each visits n blocks of similarities in order, unless ctx is done. The devices compute them in turn, each one block
+// ahead of the visits if there are several devices.
+func (p *product) each(ctx context.Context, n int, similarities func(k, device int) (*tensors.Tensor, error),
+	visit func(k int, values []float32)) error {
+	fetch := func(k, device int) (err error) {
+		defer errs.Catch(&err)
+		if ctx.Err() != nil {
+			return fmt.Errorf("retrieval: stopped: %w", ctx.Err())
+		}
+		s, err := similarities(k, device)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(p.host[device].CopyFrom(s), s.FinalizeAll()); err != nil {
+			return failed(err)
+		}
+		return nil
 	}
-	tensors.MustMutableFlatData(p.host, visit)
+	devices := len(p.host)
+	if devices == 1 {
+		for k := range n {
+			if err := fetch(k, 0); err != nil {
+				return err
+			}
+			tensors.MustMutableFlatData(p.host[0], func(values []float32) { visit(k, values) })
+		}
+		return nil
+	}
+	fetched := make([]chan error, devices)
+	start := func(k int) {
+		if k < n {
+			go func() { fetched[k%devices] <- fetch(k, k%devices) }()
+		}
+	}
+	for d := range devices {
+		fetched[d] = make(chan error, 1)
+		start(d)
+	}
+	for k := range n {
+		if err := <-fetched[k%devices]; err != nil {
+			for other := k + 1; other < min(k+devices, n); other++ {
+				<-fetched[other%devices] // It uses tensors that the caller frees.
+			}
+			return err
+		}
+		tensors.MustMutableFlatData(p.host[k%devices], func(values []float32) { visit(k, values) })
+		start(k + devices)
+	}
 	return nil
 }
 
-// unitRows puts the given items, normalized, on the device, filled up to rows with zeros.
-func unitRows(b compute.Backend, e *Embeddings, items []int, rows int) (*tensors.Tensor, error) {
+// unitRows puts the given items, normalized, on a device, filled up to rows with zeros.
+func unitRows(b compute.Backend, device int, e *Embeddings, items []int, rows int) (*tensors.Tensor, error) {
 	// Written in place where the backend allows it, so that there is one copy of a set.
-	t, err := tensors.FromShapeForBackend(b, 0, shapes.Make(dtypes.Float32, rows, e.Dim))
+	t, err := tensors.FromShapeForBackend(b, compute.DeviceNum(device), shapes.Make(dtypes.Float32, rows, e.Dim))
 	if err != nil {
 		return nil, failed(err)
 	}
 	tensors.MustMutableFlatData(t, func(unit []float32) {
 		clear(unit[len(items)*e.Dim:])
-		inParallel(len(items), 256, func(i int) { e.unit(items[i], unit[i*e.Dim:(i+1)*e.Dim]) })
+		inParallel(len(items), 256, func(i int) { unitRow(e, items[i], unit[i*e.Dim:(i+1)*e.Dim]) })
 	})
 	return t, nil
 }
 
-// unit writes row i divided by its length. Equal rows stay equal bit by bit, so ties stay ties.
-func (e *Embeddings) unit(i int, unit []float32) {
+// unitRow writes row i divided by its length. Equal rows stay equal bit by bit, so ties stay ties.
+func unitRow(e *Embeddings, i int, unit []float32) {
 	row := e.Values[i*e.Dim : (i+1)*e.Dim]
 	sum := 0.0
 	for _, v := range row {
@@ -256,7 +315,7 @@ func duplicates(e *Embeddings) []duplicate {
 	first := make(map[uint64]int, len(e.Labels))
 	unit, earlier := make([]float32, e.Dim), make([]float32, e.Dim)
 	for j := range e.Labels {
-		e.unit(j, unit)
+		unitRow(e, j, unit)
 		var h maphash.Hash
 		h.SetSeed(seed)
 		_ = binary.Write(&h, binary.LittleEndian, unit) // A hash does not fail.
@@ -266,7 +325,7 @@ func duplicates(e *Embeddings) []duplicate {
 			first[sum] = j
 			continue
 		}
-		if e.unit(i, earlier); slices.Equal(unit, earlier) {
+		if unitRow(e, i, earlier); slices.Equal(unit, earlier) {
 			out = append(out, duplicate{i, j})
 		}
 	}

@@ -59,7 +59,7 @@ func (x archiveIndex) sum() string {
 // archivable matches the output files of a run that an archive may contain.
 var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|portrait\.json|` +
 	`(gallery_)?(embeddings|labels)\.npy|triplets/epoch-[0-9]+\.npy|` +
-	`checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
+	`checkpoint/(state\.json|(weights|state)-[0-9]+\.safetensors))$`)
 
 // Transfer lists what happened to each run that was to be copied from one store to another, by hash.
 type Transfer struct {
@@ -213,8 +213,10 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 		}
 	}
 	if checkpoints && s.verifyCheckpoint(hash) == nil {
-		names = append(names, filepath.Join(train.CheckpointDir, train.CheckpointFile),
-			filepath.Join(train.CheckpointDir, filepath.Base(c.Weights)))
+		names = append(names, filepath.Join(train.CheckpointDir, train.CheckpointFile))
+		for _, f := range c.Files() {
+			names = append(names, filepath.Join(train.CheckpointDir, f.Name))
+		}
 	}
 	slices.Sort(names)
 	return names, nil

@@ -50,6 +50,9 @@ func ForgetData() {
 // OpenData opens the data set of a spec. Named data sets stay open for later calls. It returns an error if the images
 // do not have the digest of the spec.
 func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
+	if s.HasFeatures() {
+		return nil, fmt.Errorf("%s has features, not images", s.Data)
+	}
 	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses,
 		AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
 		Context: how.Context, Note: how.Warn}
@@ -91,9 +94,9 @@ func Feasible(spec Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	set, err := OpenData(spec, DataOptions{})
+	data, _, err := TrainingData(spec, DataOptions{})
 	if err != nil {
 		return err
 	}
-	return spec.Config.Fits(set, spec.HeldOut)
+	return spec.Config.Fits(data, spec.HeldOut)
 }

@@ -149,10 +149,10 @@ func AllHistograms(
 		switch {
 		case p != nil || o.CachedOnly && !store.canEmbed(result):
 		case result != nil:
-			missing, run = append(missing, Job{Spec: spec, Histograms: true}), append(run, 0)
+			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, 0)
 		default:
 			ran++
-			missing, run = append(missing, Job{Spec: spec, Histograms: true}), append(run, ran)
+			missing, run = append(missing, Job{Spec: spec, Histograms: true, Devices: o.Devices}), append(run, ran)
 		}
 	}
 	if len(missing) > 0 {
@@ -202,7 +202,7 @@ func (s *Store) canEmbed(r *Result) bool {
 	if r == nil {
 		return false
 	}
-	_, err := s.lastWeights(r)
+	_, err := s.Weights(r.Hash)
 	return err == nil
 }
 
@@ -316,17 +316,17 @@ func embedByLastWeights(
 	ctx context.Context, trainer *train.Trainer, store *Store, r *Result, set *datasets.Set, im *datasets.Images,
 	images []int,
 ) (*retrieval.Embeddings, error) {
-	weights, err := store.lastWeights(r)
+	weights, err := store.Weights(r.Hash)
 	if err != nil {
 		return nil, err
 	}
-	return trainer.Embed(ctx, r.Spec.Config, weights, set, im, images)
+	return trainer.Embed(ctx, r.Spec.Config, weights, train.Images(set), train.ImageSamples(im), images)
 }
 
-// lastWeights returns the weights of the last checkpoint of a run, a safetensors file.
-func (s *Store) lastWeights(r *Result) ([]byte, error) {
-	dir := s.Path(r.Hash)
-	again := fmt.Sprintf("remove the run (dmlx runs remove %s) and train it again", r.Hash)
+// Weights returns the weights of the last checkpoint of a run: a safetensors file.
+func (s *Store) Weights(hash string) ([]byte, error) {
+	dir := s.Path(hash)
+	again := fmt.Sprintf("remove the run (dmlx runs remove %s) and train it again", hash)
 	c, err := train.ReadCheckpoint(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s contains no checkpoint any more; %s", dir, again)
@@ -337,7 +337,7 @@ func (s *Store) lastWeights(r *Result) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the weights of the checkpoint: %w; %s", err, again)
 	}
-	if h := sha256.Sum256(raw); c.Run != r.Hash || hex.EncodeToString(h[:]) != c.WeightsSum {
+	if h := sha256.Sum256(raw); c.Run != hash || hex.EncodeToString(h[:]) != c.WeightsSum {
 		return nil, fmt.Errorf("the weights of the checkpoint in %s are damaged or belong to another run; %s", dir, again)
 	}
 	return raw, nil

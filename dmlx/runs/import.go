@@ -400,9 +400,11 @@ func (s *Store) verifyCheckpoint(hash string) error {
 	case c.Run != hash:
 		return fmt.Errorf("contains a checkpoint of run %s", c.Run)
 	}
-	weights := filepath.Join(s.Path(hash), train.CheckpointDir, filepath.Base(c.Weights))
-	if sum, err := durable.FileSum(weights); err != nil || sum != c.WeightsSum {
-		return fmt.Errorf("contains a damaged checkpoint: %s is missing or has a wrong checksum", c.Weights)
+	for _, f := range c.Files() {
+		sum, err := durable.FileSum(filepath.Join(s.Path(hash), train.CheckpointDir, f.Name))
+		if err != nil || sum != f.Sum {
+			return fmt.Errorf("contains a damaged checkpoint: %s is missing or has a wrong checksum", f.Name)
+		}
 	}
 	if err := c.CheckTriplets(s.Path(hash)); err != nil {
 		return fmt.Errorf("contains a checkpoint that %w", err)

@@ -14,6 +14,9 @@ import (
 type Job struct {
 	Spec       Spec `json:"spec"`
 	Histograms bool `json:"portrait,omitempty"`
+	// Devices is the number of devices that the rows of a batch are divided among; see [train.Trainer.OnDevices]. 0 is
+	// that of the trainer.
+	Devices int `json:"devices,omitempty"`
 }
 
 // Jobs returns jobs that train specs, without histograms.
@@ -27,7 +30,10 @@ func Jobs(specs ...Spec) []Job {
 
 // Run does the job, or reads what the store has of it; see [Run].
 func (j Job) Run(ctx context.Context, trainer *train.Trainer, store *Store, progress func(Progress)) error {
-	var err error
+	trainer, err := trainer.OnDevices(j.Devices)
+	if err != nil {
+		return err
+	}
 	if j.Histograms {
 		_, err = computeHistograms(ctx, trainer, store, j.Spec, progress)
 	} else {

@@ -190,7 +190,7 @@ func TestSpecByLoss(t *testing.T) {
 			"want loss proxy-anchor?delta=0.2, pair=lin&triplet=cir"},
 		"no such miner": {func(s *Spec) { s.Miner = "nonsense" }, "there is none of that name"},
 		"a rule with a miner": {func(s *Spec) { s.Loss, s.ProxyLR, s.Rule, s.Miner = "", 0, "cos/con/con", "ms" },
-			"belong to a loss"},
+			"it chooses pairs"},
 	} {
 		s := good
 		c.edit(&s)

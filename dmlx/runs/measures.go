@@ -41,7 +41,7 @@ func Provenance(results []*Result) string {
 	var backends, machines []string
 	var first, last time.Time
 	for _, r := range results {
-		backends, machines = AddNew(backends, r.Backend), AddNew(machines, r.Machine)
+		backends, machines = AddNew(backends, r.BackendText()), AddNew(machines, r.Machine)
 		if first.IsZero() || r.Date.Before(first) {
 			first = r.Date
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -20,7 +21,10 @@ type Result struct {
 
 	// Backend is the name of the backend ("go", "xla:cpu", …). It is not part of the spec, because it changes only the
 	// rounding.
-	Backend string    `json:"backend"`
+	Backend string `json:"backend"`
+	// Devices are the numbers of devices of that backend that the run was trained on, one after the other, and nil for
+	// one device; see [train.Outcome]. They change only the rounding, too.
+	Devices []int     `json:"devices,omitempty"`
 	Machine string    `json:"machine"`
 	Date    time.Time `json:"date"`
 	Version string    `json:"version"` // [Version] of the program.
@@ -39,6 +43,18 @@ type Result struct {
 
 	// Bundled is true for a result that comes with the program. Its directory is not in the store.
 	Bundled bool `json:"-"`
+}
+
+// BackendText returns the backend, with the numbers of devices if they are not one: "xla:cuda on 4, then 1 devices".
+func (r *Result) BackendText() string {
+	if len(r.Devices) == 0 {
+		return r.Backend
+	}
+	text := make([]string, len(r.Devices))
+	for i, n := range r.Devices {
+		text[i] = fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s on %s devices", r.Backend, strings.Join(text, ", then "))
 }
 
 // seal computes Sum.

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -41,50 +43,117 @@ func Run(
 func run(
 	ctx context.Context, trainer *train.Trainer, store *Store, spec Spec, progress func(Progress),
 ) (*Result, error) {
-	if err := spec.Ready(); err != nil {
-		return nil, err
-	}
-	hash := spec.Hash()
-	if r, err := store.read(hash); err == nil { // Without the lock, because a read-only store has none.
-		r, _, err = store.resolve(spec, r, nil)
-		return r, err
-	}
-	unlock, err := store.lock(ctx, hash)
+	all, err := runTogether(ctx, trainer, store, []Spec{spec}, progress)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if r, found, err := store.lookupLocked(spec); err != nil || found {
-		return r, err
+	return all[0], nil
+}
+
+// RunTogether is [Run] for several specs, whose results it returns in their order. Heads that differ only in seed or
+// learning rate are trained side by side; see [train.Trainer.TrainTogether].
+func RunTogether(
+	ctx context.Context, trainer *train.Trainer, store *Store, specs []Spec, progress func(Progress),
+) (all []*Result, err error) {
+	defer errs.Catch(&err)
+	return runTogether(ctx, trainer, store, specs, progress)
+}
+
+func runTogether(
+	ctx context.Context, trainer *train.Trainer, store *Store, specs []Spec, progress func(Progress),
+) ([]*Result, error) {
+	results := make(map[string]*Result)
+	missing := make(map[string]Spec)
+	for _, spec := range specs {
+		if err := spec.Ready(); err != nil {
+			return nil, err
+		}
+		hash := spec.Hash()
+		if r, err := store.read(hash); err == nil { // Without the lock, because a read-only store has none.
+			if results[hash], _, err = store.resolve(spec, r, nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := spec.FitsDevices(trainer.DeviceCount()); err != nil {
+			return nil, err
+		}
+		missing[hash] = spec
 	}
-	set, err := OpenData(spec, store.dataOptions(ctx, spec, progress))
+	var trainings []train.Training
+	skipped := make(map[string]int)
+	// In the order of the hashes, so that no two processes wait for each other.
+	for _, hash := range slices.Sorted(maps.Keys(missing)) {
+		spec := missing[hash]
+		unlock, err := store.lock(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+		if r, found, err := store.lookupLocked(spec); err != nil {
+			return nil, err
+		} else if found {
+			results[hash] = r
+			continue
+		}
+		training := train.Training{Config: spec.Config, ID: hash, HeldOut: spec.HeldOut, Warn: store.Warn}
+		training.Data, skipped[hash], err = TrainingData(spec, store.dataOptions(ctx, spec, progress))
+		if err != nil {
+			return nil, err
+		}
+		if training.Dir, err = store.prepareDirectory(spec); err != nil {
+			return nil, err
+		}
+		if progress != nil {
+			training.Progress = func(p train.Progress) { progress(Progress{Hash: hash, Spec: spec, Progress: p}) }
+		}
+		trainings = append(trainings, training)
+	}
+	outs, err := trainer.TrainTogether(ctx, trainings)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := store.prepareDirectory(spec)
-	if err != nil {
-		return nil, err
+	for i, out := range outs {
+		t := trainings[i]
+		r := &Result{
+			Hash: t.ID, Spec: missing[t.ID], Backend: trainer.Name, Devices: out.Devices, Machine: machine(),
+			Version: Version(), Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.Data.Digest,
+			Skipped: skipped[t.ID], Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
+		}
+		if err := r.seal(); err != nil {
+			return nil, err
+		}
+		if err := durable.WriteJSON(filepath.Join(t.Dir, resultFile), r); err != nil {
+			return nil, fmt.Errorf("the result cannot be written: %w", err)
+		}
+		results[t.ID] = r
 	}
-	training := train.Training{Config: spec.Config, ID: hash, Set: set, HeldOut: spec.HeldOut, Dir: dir, Warn: store.Warn}
-	if progress != nil {
-		training.Progress = func(p train.Progress) { progress(Progress{Hash: hash, Spec: spec, Progress: p}) }
+	all := make([]*Result, len(specs))
+	for i, spec := range specs {
+		all[i] = results[spec.Hash()]
 	}
-	out, err := trainer.Train(ctx, training)
-	if err != nil {
-		return nil, err
+	return all, nil
+}
+
+// sideBySide groups specs of which [train.Trainer.TrainTogether] trains several at once, by their positions. A group
+// has at most 30, whose results are written together.
+func sideBySide(specs []Spec) [][]int {
+	var groups [][]int
+	last := make(map[string]int)
+	for i, s := range specs {
+		if s.Head == "" && s.Model == "" {
+			continue
+		}
+		s.Seed, s.LR = 0, 0
+		key := string(s.Canonical())
+		at, known := last[key]
+		if !known || len(groups[at]) == 30 {
+			at, groups = len(groups), append(groups, nil)
+			last[key] = at
+		}
+		groups[at] = append(groups[at], i)
 	}
-	r := &Result{
-		Hash: hash, Spec: spec, Backend: trainer.Name, Machine: machine(), Version: Version(),
-		Date:       time.Now().UTC().Truncate(time.Second),
-		DataDigest: set.Digest, Skipped: len(set.Skipped), Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
-	}
-	if err := r.seal(); err != nil {
-		return nil, err
-	}
-	if err := durable.WriteJSON(filepath.Join(dir, resultFile), r); err != nil {
-		return nil, fmt.Errorf("the result cannot be written: %w", err)
-	}
-	return r, nil
+	return slices.DeleteFunc(groups, func(g []int) bool { return len(g) < 2 })
 }
 
 // prepareDirectory creates the directory of a run and writes its spec. A directory that is damaged or belongs to
@@ -160,24 +229,7 @@ func machine() string {
 	return fmt.Sprintf("%s, %d cores, %s", name, runtime.GOMAXPROCS(0), runtime.GOOS)
 }
 
-// Version returns this module's version or revision as the Go toolchain stamped it on the program, or "unknown".
-// Results record it.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			revision = s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+changes"
-		}
-	}
-	if revision != "" {
-		return revision + dirty
-	}
-	return info.Main.Version
-}
+// Version returns this module's version or commit in the running program; results record it. If the Go toolchain has
+// stamped neither on the program, it is "checkout" and the commit that git tells of the sources' folder, with
+// "+changes" if files differ from it; without git it is "(devel)".
+func Version() string { return buildinfo.Get().String() }

@@ -16,6 +16,9 @@ type Options struct {
 	// Jobs is the number of runs trained at once; 0 is 1. Runs in one process share its processors: on two cores two runs
 	// at once take longer than one after the other ("dmlx bench --only jobs").
 	Jobs int
+	// Devices is the number of devices that the rows of each batch are divided among, or [train.AllDevices]; 0 is that of
+	// the trainer, by default one. It changes only the rounding; see [train.Trainer.OnDevices].
+	Devices int
 	// RunProcess, if not nil, does a job in a process of its own and returns when the store has the result.
 	RunProcess func(ctx context.Context, job Job, progress func(Progress)) error
 	// Seeds replace the seeds of the preset.
@@ -32,8 +35,9 @@ type Options struct {
 }
 
 // RunAll returns the results of specs, in their order, and how many of them were trained. Results in the store or
-// bundled with the program are read; the others are trained as the options say, each once. With [Options].CachedOnly
-// the missing results are nil. choose opens the backend; it is called only if this process trains.
+// bundled with the program are read; the others are trained as the options say, each once. All of them are checked
+// before the first is trained. With [Options].CachedOnly the missing results are nil. choose opens the backend; it is
+// called only if this process trains.
 func RunAll(
 	ctx context.Context, choose func() (*train.Trainer, error), store *Store, specs []Spec, o Options,
 ) (results []*Result, ran int, err error) {
@@ -62,15 +66,24 @@ func RunAll(
 	if o.CachedOnly || len(missing) == 0 {
 		return results, 0, nil
 	}
-	if choose, err = o.submit(ctx, store, Jobs(missing...), choose); err != nil {
+	jobs := Jobs(missing...)
+	for i := range jobs {
+		jobs[i].Devices = o.Devices
+	}
+	if choose, err = o.submit(ctx, store, jobs, choose); err != nil {
 		return nil, 0, err
 	}
 	trainer, err := choose()
 	if err != nil {
 		return nil, 0, err
 	}
+	if o.RunProcess == nil && o.Submit == nil && o.Devices == 0 && trainer.DeviceCount() == 1 {
+		if err := o.trainGroups(ctx, trainer, store, missing); err != nil {
+			return nil, 0, err
+		}
+	}
 	trainOne := func(ctx context.Context, i int, progress func(Progress)) (*Result, error) {
-		err := o.runJob(ctx, trainer, store, Job{Spec: missing[i]}, func(p Progress) {
+		err := o.runJob(ctx, trainer, store, jobs[i], func(p Progress) {
 			p.Run, p.Runs = i+1, len(missing)
 			progress(p)
 		})
@@ -91,6 +104,30 @@ func RunAll(
 	return results, len(trained), nil
 }
 
+// trainGroups trains those specs that can be trained side by side. The others, and their results, are left to [Run].
+func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store *Store, missing []Spec) error {
+	for _, group := range sideBySide(missing) {
+		var specs []Spec
+		number := make(map[string]int)
+		for _, i := range group {
+			specs = append(specs, missing[i])
+			number[missing[i].Hash()] = i + 1
+		}
+		_, err := RunTogether(ctx, trainer, store, specs, func(p Progress) {
+			if p.Run, p.Runs = number[p.Hash], len(missing); o.Progress != nil {
+				o.Progress(p)
+			}
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			err = fmt.Errorf("%s on %s, seeds side by side: %w", specs[0].Objective(), specs[0].Data, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // mustBeStored turns a result that the store lacks after its job was done into an error.
 func mustBeStored(r *Result, found bool, err error) (*Result, error) {
 	if err == nil && !found {
@@ -99,12 +136,21 @@ func mustBeStored(r *Result, found bool, err error) (*Result, error) {
 	return r, err
 }
 
-// submit has jobs done elsewhere if the options say so. It returns the function that opens the backend for this
-// process, which opens none if other processes do the work.
+// submit checks all jobs, and has them done elsewhere if the options say so. It returns the function that opens the
+// backend for this process, which opens none if other processes do the work. It fails if the batch of a job cannot be
+// divided evenly among the devices.
 func (o Options) submit(
 	ctx context.Context, store *Store, jobs []Job, choose func() (*train.Trainer, error),
 ) (func() (*train.Trainer, error), error) {
+	for _, j := range jobs {
+		if err := j.Spec.FitsDevices(o.Devices); err != nil {
+			return nil, err
+		}
+	}
 	noBackend := func() (*train.Trainer, error) { return nil, nil }
+	if err := o.Check(ctx, store, jobs); err != nil {
+		return nil, err
+	}
 	if o.Submit == nil {
 		if o.RunProcess != nil {
 			return noBackend, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -27,8 +28,13 @@ type Spec struct {
 	// of its content, and not by its path. So is a published set that may be incomplete: AllowPartial accepts a copy that
 	// differs from the published one, SkipBad leaves out images that cannot be read. Size is the side of the square images
 	// in pixels. TrainClasses and TestClasses limit the number of classes; 0 is all.
-	Data         string `json:"data"`
-	DataDigest   string `json:"data_digest,omitempty"`
+	Data       string `json:"data"`
+	DataDigest string `json:"data_digest,omitempty"`
+	// Labels, TestFeatures and TestLabels are the paths of further files if Data is that of a file of features; see
+	// [Features]. DataDigest identifies the content of all of them.
+	Labels       string `json:"labels,omitempty"`
+	TestFeatures string `json:"test_features,omitempty"`
+	TestLabels   string `json:"test_labels,omitempty"`
 	Size         int    `json:"size"`
 	TrainClasses int    `json:"train_classes,omitempty"`
 	TestClasses  int    `json:"test_classes,omitempty"`
@@ -47,11 +53,12 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// Canonical returns the spec as one line of JSON with a fixed order of keys. A folder of images is reduced to its base
-// name.
+// Canonical returns the spec as one line of JSON with a fixed order of keys. A folder of images or a file of features
+// is reduced to its base name.
 func (s Spec) Canonical() []byte {
 	if s.DataDigest != "" {
 		s.Data = filepath.Base(s.Data)
+		s.Labels, s.TestFeatures, s.TestLabels = "", "", "" // The digest covers them.
 	}
 	out, err := json.Marshal(s)
 	if err != nil { // JSON has no NaN or Inf. Validate rejects them, so this hash names no run.
@@ -84,19 +91,26 @@ func (s Spec) Validate() error {
 		return errors.New("the spec allows missing images but has no data_digest: make the spec from a preset, which " +
 			"computes it")
 	}
+	least := 8
+	if s.HasFeatures() {
+		if err := s.validateFeatures(); err != nil {
+			return err
+		}
+		least = 0
+	}
 	err := train.AtLeast([]train.Bound{
-		{Name: "image size", Value: s.Size, Least: 8}, {Name: "train classes", Value: s.TrainClasses}, {Name: "test classes",
+		{Name: "image size", Value: s.Size, Least: least}, {Name: "train classes", Value: s.TrainClasses}, {Name: "test classes",
 			Value: s.TestClasses},
 		{Name: "held-out classes", Value: s.HeldOut},
 	})
 	if err != nil {
-		return err
+		return errs.Invalid(err)
 	}
 	if s.Size > 1<<14 {
-		return fmt.Errorf("image size %d: want at most %d pixels", s.Size, 1<<14)
+		return errs.Invalid(fmt.Errorf("image size %d: want at most %d pixels", s.Size, 1<<14))
 	}
 	if s.HeldOut == 1 {
-		return errors.New("every training class is held out: hold out every second or fewer")
+		return errs.Invalid(errors.New("every training class is held out: hold out every second or fewer"))
 	}
 	return s.Config.Validate()
 }
@@ -112,6 +126,21 @@ func (s Spec) WithRule(r dmlx.Rule) (out Spec, err error) {
 func (s Spec) WithLoss(loss, miner string) (out Spec, err error) {
 	out = s
 	out.Config, err = s.Config.WithLoss(loss, miner)
+	return out, err
+}
+
+// WithLossFunction returns the spec with a loss of the user's own in place of its rule; see
+// [train.Config.WithLossFunction].
+func (s Spec) WithLossFunction(l train.LossFunction) (out Spec, err error) {
+	out = s
+	out.Config, err = s.Config.WithLossFunction(l)
+	return out, err
+}
+
+// WithModel returns the spec with a network of the user's own; see [train.Config.WithModel].
+func (s Spec) WithModel(m train.Model) (out Spec, err error) {
+	out = s
+	out.Config, err = s.Config.WithModel(m)
 	return out, err
 }
 

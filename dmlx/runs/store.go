@@ -136,7 +136,7 @@ func (s *Store) resolve(spec Spec, r *Result, err error) (*Result, bool, error) 
 	var bad *unusable
 	switch {
 	case err == nil:
-		r.Spec.Config = r.Spec.Config.WithRuleValueOf(spec.Config)
+		r.Spec.Config = r.Spec.Config.WithValuesOf(spec.Config)
 		return r, true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
@@ -305,8 +305,8 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 	return e
 }
 
-// Find returns the full hash of the run, in the store or bundled, that begins with a prefix. It returns an error if no
-// run or several runs do.
+// Find returns the full hash of the run that begins with a prefix. Only if none of the store does, bundled runs count. It
+// returns an error if no run or several runs do.
 func (s *Store) Find(prefix string) (string, error) {
 	hashes, err := s.hashes()
 	if err != nil {
@@ -316,17 +316,18 @@ func (s *Store) Find(prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var found []string
+	var found, shipped []string
 	for _, hash := range hashes {
 		if strings.HasPrefix(hash, prefix) {
 			found = append(found, hash)
 		}
 	}
 	for hash := range bundled {
-		if strings.HasPrefix(hash, prefix) && !slices.Contains(found, hash) {
-			found = append(found, hash)
+		if len(found) == 0 && strings.HasPrefix(hash, prefix) {
+			shipped = append(shipped, hash)
 		}
 	}
+	found = append(found, shipped...)
 	slices.Sort(found)
 	switch {
 	case prefix == "" || len(found) == 0:

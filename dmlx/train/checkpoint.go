@@ -28,15 +28,17 @@ import (
 //
 //	checkpoint/state.json                   this struct; written last
 //	checkpoint/weights-003.safetensors      weights and proxies after epoch 3, with PyTorch's names
+//	checkpoint/state-003.safetensors        what the optimizer and the memory bank keep after epoch 3, if anything
 //	metrics.jsonl                           an [Epoch] a line
 //	triplets/epoch-003.npy                  S_ap and S_an of the triplets of one of the last five epochs
 //
 // Each file is written beside its place and then renamed. Since state.json comes last and names the weights by their
-// SHA-256, a training killed at any moment still has the checkpoint before. There is no state of an optimizer (plain
-// SGD has none), of the sampler or of random numbers: these depend only on the seed and the step.
+// SHA-256, a training killed at any moment still has the checkpoint before. There is no state of the schedule, the
+// sampler or of random numbers: these depend only on the seed and the step. Nor does plain SGD have any.
 type Checkpoint struct {
 	Run        string  `json:"run"` // [Training].ID.
 	Backend    string  `json:"backend"`
+	Devices    []int   `json:"devices,omitempty"` // Numbers of devices; see [Outcome].
 	DataDigest string  `json:"data_digest"`
 	Epoch      int     `json:"epoch"`  // The number of epochs done.
 	Epochs     []Epoch `json:"epochs"` // Their measures.
@@ -44,6 +46,10 @@ type Checkpoint struct {
 	Diverged   string  `json:"diverged,omitempty"`
 	Weights    string  `json:"weights"`     // The name of the weights file in the same folder.
 	WeightsSum string  `json:"weights_sum"` // Its SHA-256.
+	// State is the name of the file of the optimizer and the memory bank, and StateSum its SHA-256. They are empty if
+	// neither keeps anything.
+	State    string `json:"state,omitempty"`
+	StateSum string `json:"state_sum,omitempty"`
 	// Triplets has the SHA-256 of the files of triplets, by their paths in the folder of the training. Checkpoints of
 	// former versions lack it.
 	Triplets map[string]string `json:"traces,omitempty"`
@@ -71,6 +77,18 @@ func ReadCheckpoint(dir string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("is damaged: the checksum of %s does not fit", CheckpointFile)
 	}
 	return &c, nil
+}
+
+// NamedSum is the name of a file and its SHA-256.
+type NamedSum struct{ Name, Sum string }
+
+// Files returns the files beside state.json in the folder of the checkpoint that it needs.
+func (c Checkpoint) Files() []NamedSum {
+	files := []NamedSum{{filepath.Base(c.Weights), c.WeightsSum}}
+	if c.State != "" {
+		files = append(files, NamedSum{filepath.Base(c.State), c.StateSum})
+	}
+	return files
 }
 
 // Checksum returns the value that Sum must have.
@@ -117,7 +135,7 @@ func (s *session) open() error {
 		return fmt.Errorf("the run store cannot be written: %w", err)
 	}
 	removeTemporaries(s.Dir)
-	initial := Checkpoint{Run: s.ID, Backend: backendVariant(s.trainer.Choice), DataDigest: s.Set.Digest}
+	initial := Checkpoint{Run: s.ID, Backend: backendVariant(s.trainer.Choice), DataDigest: s.Data.Digest}
 	err := s.load(initial)
 	switch {
 	case err == nil:
@@ -144,13 +162,20 @@ func (s *session) open() error {
 
 // initialize sets the initial weights, and the proxies if there are any.
 func (s *session) initialize() error {
+	if err := s.initializeWeights(); err != nil {
+		return err
+	}
+	return s.objective.options.resetState(s.step.weights, s.Dim)
+}
+
+func (s *session) initializeWeights() error {
 	if n := s.objective.proxies; n > 0 {
 		if err := backbone.SetProxies(s.step.weights, initialProxies(n, s.Dim, s.Seed), n, s.Dim); err != nil {
 			return err
 		}
 	}
 	if s.Weights == Random {
-		return backbone.Init(s.step.weights, s.step.key.arch, s.Dim, s.Seed)
+		return s.step.initialize(s.Seed)
 	}
 	raw, err := s.pretrained()
 	if err != nil {
@@ -158,6 +183,15 @@ func (s *session) initialize() error {
 	}
 	if digest := DigestOf(raw); digest != s.WeightsDigest {
 		return fmt.Errorf("the spec wants pretrained weights with the digest %s, here they have %s", s.WeightsDigest, digest)
+	}
+	if s.step.key.own != nil {
+		if err := s.step.initialize(s.Seed); err != nil {
+			return err
+		}
+		if err := s.step.decode(raw, 0); err != nil {
+			return fmt.Errorf("pretrained weights: %w", err)
+		}
+		return nil
 	}
 	load := backbone.LoadOptions{Arch: s.step.key.arch, WithoutHead: true}
 	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
@@ -179,7 +213,7 @@ func (s *session) load(want Checkpoint) error {
 	case c.Backend != want.Backend:
 		return fmt.Errorf("was written on backend %s, this is %s", c.Backend, want.Backend)
 	case c.DataDigest != want.DataDigest:
-		return fmt.Errorf("was written with other images of %s", s.Set.Name)
+		return fmt.Errorf("was written with other images of %s", s.Data.Name)
 	case c.Epoch != len(c.Epochs) || c.Epoch < 1 || c.Epoch > s.Epochs:
 		return errors.New("is damaged: its number of epochs is wrong")
 	}
@@ -190,9 +224,11 @@ func (s *session) load(want Checkpoint) error {
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	load := backbone.LoadOptions{Arch: s.step.key.arch, Dim: s.Dim, Proxies: s.objective.proxies}
-	if _, err := backbone.DecodeWeights(raw, s.step.weights, load); err != nil {
+	if err := s.step.decode(raw, s.objective.proxies); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
+	}
+	if err := s.loadState(c); err != nil {
+		return err
 	}
 	if err := c.CheckTriplets(s.Dir); err != nil {
 		return err
@@ -212,12 +248,54 @@ func (s *session) load(want Checkpoint) error {
 	return s.writeMetrics() // They may be ahead of the checkpoint if the process was killed between the two.
 }
 
+// loadState reads what the optimizer and the memory bank keep.
+func (s *session) loadState(c *Checkpoint) error {
+	store := s.step.weights
+	if err := s.objective.options.resetState(store, s.Dim); err != nil {
+		return err
+	}
+	paths := statePaths(store)
+	if len(paths) == 0 && c.State == "" {
+		return nil
+	}
+	raw, err := durable.ReadFile(filepath.Join(s.Dir, CheckpointDir, filepath.Base(c.State)))
+	if err != nil {
+		return fmt.Errorf("is damaged: %v", err)
+	}
+	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.StateSum {
+		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.State)
+	}
+	if err := backbone.DecodeVariables(raw, store, paths, 0, 0); err != nil {
+		return fmt.Errorf("is damaged: %s: %v", c.State, err)
+	}
+	return nil
+}
+
+// saveState writes what the optimizer and the memory bank keep, if anything.
+func (s *session) saveState(dir string) error {
+	paths := statePaths(s.step.weights)
+	if len(paths) == 0 {
+		return nil
+	}
+	raw, err := backbone.EncodeVariables(s.step.weights, paths, nil)
+	if err != nil {
+		return err
+	}
+	s.state.State = fmt.Sprintf("state-%03d.safetensors", s.state.Epoch)
+	h := sha256.Sum256(raw)
+	s.state.StateSum = hex.EncodeToString(h[:])
+	if err := durable.WriteFile(filepath.Join(dir, s.state.State), raw, 0o644); err != nil {
+		return fmt.Errorf("the checkpoint cannot be written: %w", err)
+	}
+	return nil
+}
+
 // save writes weights, metrics and state, in this order, and then removes the weights of the epoch before.
 func (s *session) save() error {
-	old := s.state.Weights
+	old := []string{s.state.Weights, s.state.State}
 	dir := filepath.Join(s.Dir, CheckpointDir)
 	s.state.Weights = fmt.Sprintf("weights-%03d.safetensors", s.state.Epoch)
-	raw, err := backbone.EncodeWeights(s.step.weights, s.step.key.arch, s.metadata())
+	raw, err := s.step.encode(s.metadata())
 	if err != nil {
 		return err
 	}
@@ -226,6 +304,9 @@ func (s *session) save() error {
 	if err := durable.WriteFile(filepath.Join(dir, s.state.Weights), raw, 0o644); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
+	if err := s.saveState(dir); err != nil {
+		return err
+	}
 	if err := s.writeMetrics(); err != nil {
 		return fmt.Errorf("the metrics cannot be written: %w", err)
 	}
@@ -233,18 +314,20 @@ func (s *session) save() error {
 	if err := durable.WriteJSON(filepath.Join(dir, CheckpointFile), s.state); err != nil {
 		return fmt.Errorf("the checkpoint cannot be written: %w", err)
 	}
-	if old != "" && old != s.state.Weights {
-		_ = os.Remove(filepath.Join(dir, old)) // A file that stays does no harm.
+	for _, name := range old {
+		if name != "" && name != s.state.Weights && name != s.state.State {
+			_ = os.Remove(filepath.Join(dir, name)) // A file that stays does no harm.
+		}
 	}
 	return nil
 }
 
 // metadata returns what users of the weights need: the preprocessing of images, and the origin of the weights.
 func (s *session) metadata() map[string]string {
-	p := backbone.Preprocessing{Resize: s.Set.Train.Size, Crop: s.Set.Train.Size, Mean: s.Set.Mean, Std: s.Set.Std}
-	meta := p.Metadata()
+	meta := make(map[string]string)
+	maps.Copy(meta, s.Data.Metadata)
 	meta["run"], meta["epoch"] = s.state.Run, strconv.Itoa(s.state.Epoch)
-	meta["data"], meta["rule"], meta["dim"] = s.Set.Name, s.Rule, strconv.Itoa(s.Dim)
+	meta["data"], meta["rule"], meta["dim"] = s.Data.Name, s.Rule, strconv.Itoa(s.Dim)
 	if s.objective.loss != nil {
 		delete(meta, "rule")
 		meta["loss"] = strings.TrimPrefix(s.Objective(), "loss ")
@@ -277,7 +360,7 @@ func backendVariant(c *backend.Choice) string {
 
 // trainingFiles matches the files that a training writes into its folder.
 var trainingFiles = regexp.MustCompile(`^(metrics\.jsonl|(gallery_)?(embeddings|labels)\.npy|` +
-	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|weights-[0-9]+\.safetensors))$`)
+	`triplets/epoch-[0-9]+\.npy|checkpoint/(state\.json|(weights|state)-[0-9]+\.safetensors))$`)
 
 // removeTemporaries removes the temporary files that a killed training has left in its folder, and nothing else. No
 // path below dir may be a symbolic link.

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
@@ -19,9 +17,9 @@ type Config struct {
 	Rule string `json:"rule"`
 
 	// Loss is the canonical name of a loss, see [losses.Named], and Miner that of the miner that selects its pairs or
-	// triplets. [Config.WithLoss] sets both. Exchange names the parts of the loss that are replaced, in the syntax of
-	// [dmlx.ParseExchange]. ProxyLR is the learning rate of the loss's proxies, 0 without proxies. It follows the
-	// schedule of LR.
+	// triplets, or the triplets of a rule. [Config.WithLoss] sets both, [Config.WithMiner] the miner. Exchange names the
+	// parts of the loss that are replaced, in the syntax of [dmlx.ParseExchange]. ProxyLR is the learning rate of the
+	// loss's proxies, 0 without proxies. It follows the schedule of LR.
 	Loss     string  `json:"loss,omitempty"`
 	Miner    string  `json:"miner,omitempty"`
 	Exchange string  `json:"exchange,omitempty"`
@@ -33,16 +31,21 @@ type Config struct {
 	Weights       string `json:"weights"`
 	WeightsDigest string `json:"weights_digest,omitempty"`
 	Dim           int    `json:"dim"`
+	// Model is the identity of a network of the user's own, in place of a backbone: its name and a digest.
+	// [Config.WithModel] sets it.
+	Model string `json:"model,omitempty"`
+	// Head is the head that is trained on frozen features, in place of a backbone; see [Config.WithHead].
+	Head string `json:"head,omitempty"`
 
 	// A batch has ImagesPerClass images of each of ClassesPerBatch classes. Classes with fewer images give all that they
 	// have, and further classes fill the batch.
 	ClassesPerBatch int `json:"classes_per_batch"`
 	ImagesPerClass  int `json:"images_per_class"`
-	// Pad is the padding in pixels before the random crop to the original size.
+	// Pad is the padding in pixels before the random crop to the original size. [Options].Augment replaces both.
 	Pad int `json:"pad"`
 
-	// LR is the learning rate of plain SGD. It falls to a tenth after the share Decay of the epochs: 0 stands for 0.6,
-	// and 1 for no decay.
+	// LR is the learning rate. It falls to a tenth after the share Decay of the epochs: 0 stands for 0.6, and 1 for no
+	// decay. [Options].Schedule replaces Decay.
 	LR            float64 `json:"lr"`
 	Decay         float64 `json:"decay,omitempty"`
 	Epochs        int     `json:"epochs"`
@@ -53,8 +56,11 @@ type Config struct {
 	Seed uint64 `json:"seed"`
 
 	Memory
+	Options
 
 	rule        *dmlx.Rule // Set by WithRule, since a custom rule cannot be parsed from its identity.
+	loss        *ownLoss   // Set by WithLossFunction.
+	model       *ownModel  // Set by WithModel.
 	weightsFile string     // Set by WithStart. Not stored: the digest identifies the file.
 }
 
@@ -81,32 +87,40 @@ func (c Config) Batch() int { return c.ClassesPerBatch * c.ImagesPerClass }
 // Steps returns the number of steps of the whole training.
 func (c Config) Steps() int { return c.Epochs * c.StepsPerEpoch }
 
-// Rate returns the learning rate of an epoch, counted from 0: LR, and LR/10 after the share Decay of the epochs, by
-// default 60 % (§4.1).
+// Rate returns the learning rate at the first step of an epoch, counted from 0; see [Config.RateAt].
 func (c Config) Rate(epoch int) float64 {
+	c.StepsPerEpoch = max(c.StepsPerEpoch, 1)
+	return c.RateAt(epoch * c.StepsPerEpoch)
+}
+
+// RateAt returns the learning rate of a step, counted from 0: LR times the factor of the schedule, and without a
+// schedule LR, and LR/10 after the share Decay of the epochs, by default 60 % (§4.1). All other learning rates have the
+// same factor.
+func (c Config) RateAt(step int) float64 { return c.scheduled(c.LR, step) }
+
+// scheduled returns a learning rate in a step, counted from 0.
+func (c Config) scheduled(rate float64, step int) float64 {
+	if c.Schedule != "" {
+		s, _ := ParseSchedule(c.Schedule) // Validate has parsed it.
+		return rate * s.share(step, c.Epochs, c.StepsPerEpoch)
+	}
+	epoch := step / max(c.StepsPerEpoch, 1)
 	late := 10*epoch >= 6*c.Epochs
 	if c.Decay != 0 {
 		late = float64(epoch) >= c.Decay*float64(c.Epochs)
 	}
 	if late {
-		return c.LR / 10
+		return rate / 10
 	}
-	return c.LR
+	return rate
 }
 
-// proxyRate returns the learning rate of the proxies in an epoch, counted from 0.
-func (c Config) proxyRate(epoch int) float64 {
-	c.LR = c.ProxyLR
-	return c.Rate(epoch)
-}
-
-// Validate reports what is wrong with a config without opening any images. [Config.Fits] checks it against a data
-// set.
-func (c Config) Validate() error {
+// validate is [Config.Validate] with errors that are not marked.
+func (c Config) validate() error {
 	if err := c.validateObjective(); err != nil {
 		return err
 	}
-	if _, err := backbone.ParseArch(c.Arch); err != nil {
+	if err := c.validateModel(); err != nil {
 		return err
 	}
 	if c.Weights == Pretrained && c.WeightsDigest == "" {
@@ -142,7 +156,7 @@ func (c Config) Validate() error {
 	if !(c.Decay >= 0 && c.Decay <= 1) {
 		return fmt.Errorf("learning rate decay is %g, must be a share of the epochs, from 0 to 1", c.Decay)
 	}
-	return nil
+	return c.validateOptions()
 }
 
 func (m Memory) validate(batch int) error {
@@ -166,12 +180,18 @@ func (c Config) HasTriplets() error {
 
 // Fits returns an error if a config cannot be trained on a data set of which every heldOutEvery-th class is held out
 // (0: none): if there are too few classes or images for its batches, or too few held-out classes to measure.
-func (c Config) Fits(set *datasets.Set, heldOutEvery int) error {
-	without, err := HeldOutClasses(set.Train.Labels, heldOutEvery)
-	if err != nil {
-		return fmt.Errorf("%s: %w", set.Name, err)
+func (c Config) Fits(data *Data, heldOutEvery int) error {
+	if err := data.check(); err != nil {
+		return err
 	}
-	_, err = c.sampler(set, without)
+	if err := c.fitsModel(data); err != nil {
+		return err
+	}
+	without, err := HeldOutClasses(data.Train.Labels(), heldOutEvery)
+	if err != nil {
+		return fmt.Errorf("%s: %w", data.Name, err)
+	}
+	_, err = c.sampler(data, without)
 	return err
 }
 

@@ -8,8 +8,9 @@
 //   - batch: sampler.go selects, reads and augments the images of a step; train.go prefetches them to the device;
 //   - rule: objective.go parses the rule or the loss of a config;
 //   - gradient: newLossGraph in step.go puts the gradient of the rule, from package dmlx, behind the embeddings;
-//   - step: step.go builds the graph of a step of SGD, microbatch.go that of one with less memory, and trainer.go
-//     compiles and caches them;
+//   - step: step.go builds the graph of a step, with the options that stepoptions.go reads from a config, microbatch.go
+//     that of one with less memory, and trainer.go compiles and caches them;
+//   - options: options.go has them all, optimizer.go, schedule.go and augment.go what their texts mean;
 //   - run: train.go has the loop over steps, epoch.go the end of an epoch, checkpoint.go what it writes and how a
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
@@ -38,7 +39,8 @@
 //   - ml/train: its Trainer can accumulate gradients, but takes the loss of each micro-batch by itself, whereas the
 //     triplets of a step here span all micro-batches. Its Loop takes no context that could stop it. Rules themselves
 //     work with ml/train; see the examples of package dmlx.
-//   - ml/train/optimizer: SGD has one learning rate for all variables. Proxies need another one.
+//   - ml/train/optimizer: an optimizer has one learning rate and one weight decay for all variables; SGD has no momentum.
+//     See [Optimizer].
 //   - ml/model/checkpoint: its format is GoMLX's own, without checksums. Here other programs read the weights
 //     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.
 //   - ml/dataset: OnDevice and Buffer prefetch too, but yield tensors for ml/train. If its consumer stops early,

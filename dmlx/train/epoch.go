@@ -17,7 +17,7 @@ import (
 type Epoch struct {
 	Epoch int     `json:"epoch"` // Counted from 1.
 	Step  int     `json:"step"`  // Steps done at its end.
-	LR    float64 `json:"lr"`
+	LR    float64 `json:"lr"`    // Of its last step.
 	// Triplets is the number of valid triplets, EmptyBatches that of batches without any.
 	Triplets     int `json:"triplets"`
 	EmptyBatches int `json:"empty_batches"`
@@ -49,13 +49,56 @@ type tally struct {
 	traced                             []float32 // S_ap, S_an of each triplet.
 }
 
-// add adds the outcome of a step, as [compiledStep.run] returns it; nil adds nothing.
-func (s *tally) add(out *tensors.Tensor) error {
-	if out == nil {
-		return nil
+// outcome is what [compiledStep.run] returns of a step: a tensor, or a row of the one of several trainings.
+type outcome struct {
+	tensor *tensors.Tensor
+	rows   *rows
+	row    int
+}
+
+// rows is a tensor that is copied to the host once, for all its rows.
+type rows struct {
+	tensor *tensors.Tensor
+	count  int
+	values []float32
+}
+
+// lanesOf returns the rows of an outcome of several trainings.
+func lanesOf(out *tensors.Tensor, count int) []outcome {
+	all := &rows{tensor: out, count: count}
+	lanes := make([]outcome, count)
+	for i := range lanes {
+		lanes[i] = outcome{rows: all, row: i}
 	}
-	values, err := tensors.CopyFlatData[float32](out)
-	if err := errors.Join(err, out.FinalizeAll()); err != nil {
+	return lanes
+}
+
+// take returns the values, and frees the tensor. There are none of the zero value.
+func (o outcome) take() ([]float32, error) {
+	take := func(t *tensors.Tensor) ([]float32, error) {
+		values, err := tensors.CopyFlatData[float32](t)
+		return values, errors.Join(err, t.FinalizeAll())
+	}
+	switch {
+	case o.tensor != nil:
+		return take(o.tensor)
+	case o.rows == nil:
+		return nil, nil
+	}
+	if o.rows.values == nil {
+		var err error
+		if o.rows.values, err = take(o.rows.tensor); err != nil {
+			return nil, err
+		}
+	}
+	n := len(o.rows.values) / o.rows.count
+	return o.rows.values[o.row*n : (o.row+1)*n], nil
+}
+
+// add adds the outcome of a step; the zero value adds nothing.
+func (s *tally) add(out outcome) error {
+	values, err := out.take()
+	if err != nil || values == nil {
 		return err
 	}
 	n := len(values) / 3
@@ -101,11 +144,11 @@ func (s *tally) violationRate() float64 { return float64(s.violations) / float64
 // place: both mean similarities of the last epoch are above it, and at least half of the triplets are violations.
 const collapsedAbove = 0.95
 
-// endEpoch writes the metrics, the triplets and the checkpoint of an epoch.
-func (s *session) endEpoch(epoch int, sum *tally) error {
+// endEpoch writes the triplets of an epoch and, if it is to save, the metrics and the checkpoint.
+func (s *session) endEpoch(epoch int, sum *tally, save bool) error {
 	mean := func(v float64, n int) float64 { return v / float64(max(n, 1)) }
 	e := Epoch{
-		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.Rate(epoch - 1),
+		Epoch: epoch, Step: epoch * s.StepsPerEpoch, LR: s.RateAt(epoch*s.StepsPerEpoch - 1),
 		Triplets: sum.triplets, EmptyBatches: sum.empty, ViolationRate: sum.violationRate(),
 		Sap: mean(sum.sap, sum.triplets), San: mean(sum.san, sum.triplets), GradientNorm: mean(sum.norm, sum.steps),
 	}
@@ -127,9 +170,13 @@ func (s *session) endEpoch(epoch int, sum *tally) error {
 			return err
 		}
 	}
+	s.state.Devices = s.state.withDevices(s.trainer.DeviceCount())
 	s.state.Epoch = epoch
 	s.state.Epochs = append(s.state.Epochs, e)
 	s.state.Seconds += time.Since(s.started).Seconds()
 	s.started = time.Now()
+	if !save {
+		return nil
+	}
 	return s.save()
 }

@@ -2,24 +2,22 @@ package train
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -42,6 +40,7 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 		}
 	}
 	out.Seconds = s.state.Seconds + time.Since(s.started).Seconds()
+	out.Devices = s.state.withDevices(s.trainer.DeviceCount())
 	for name, sum := range s.state.Triplets { // The sums of the checkpoint, so that a file changed since then is detected.
 		out.Files[filepath.FromSlash(name)] = sum
 	}
@@ -71,18 +70,17 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 			e.free()
 		}
 	}()
-	raw, err := backbone.EncodeWeights(s.step.weights, e.key.arch, nil)
+	raw, err := s.step.encode(nil)
 	if err != nil {
 		return err
 	}
-	load := backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim}
-	if _, err := backbone.DecodeWeights(raw, e.weights, load); err != nil {
+	if err := e.decode(raw, 0); err != nil {
 		return err
 	}
-	images, done := imagesWithLabels(s.Set.Train.Labels, s.heldOut), 0
-	total := s.Set.Test.N + len(images)
-	if s.Set.Gallery != nil {
-		total += s.Set.Gallery.N
+	images, done := imagesWithLabels(s.Data.Train.Labels(), s.heldOut), 0
+	total := len(s.Data.Test.Labels()) + len(images)
+	if s.Data.Gallery != nil {
+		total += len(s.Data.Gallery.Labels())
 	}
 	embedded := func(n int) {
 		if done += n; s.Progress != nil {
@@ -90,14 +88,14 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 				Embedded: done, Images: total})
 		}
 	}
-	queries, err := s.embedAndWrite(ctx, e.exec, s.Set.Test, EmbeddingsFile, LabelsFile, embedded)
+	queries, err := s.embedAndWrite(ctx, e, s.Data.Test, EmbeddingsFile, LabelsFile, embedded)
 	if err != nil {
 		return err
 	}
 	var gallery *retrieval.Embeddings
 	items := len(queries.Labels) - 1
-	if s.Set.Gallery != nil {
-		gallery, err = s.embedAndWrite(ctx, e.exec, s.Set.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
+	if s.Data.Gallery != nil {
+		gallery, err = s.embedAndWrite(ctx, e, s.Data.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
 		if err != nil {
 			return err
 		}
@@ -105,7 +103,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 	}
 	var held *retrieval.Embeddings
 	if len(s.heldOut) > 0 {
-		if held, err = embedImages(ctx, s.trainer.Backend, e.exec, s.Set, s.Set.Train, images, s.Dim, embedded); err != nil {
+		held, err = embedSamples(ctx, e, s.Data, s.Data.Train, images, s.Dim, embedded)
+		if err != nil {
 			return err
 		}
 	}
@@ -114,21 +113,94 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		if err := checkFinite(held, "held-out"); err != nil {
 			return err
 		}
-		m, err := retrieval.Evaluate(ctx, s.trainer.Backend, held, nil, recallKsUpTo(len(held.Labels)-1))
+		m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), held, nil, recallKsUpTo(len(held.Labels)-1))
 		if err != nil {
-			return fmt.Errorf("held-out classes of %s: %w", s.Set.Name, err)
+			return fmt.Errorf("held-out classes of %s: %w", s.Data.Name, err)
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, recallKsUpTo(items))
+	m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), queries, gallery, recallKsUpTo(items))
 	if err != nil {
-		return fmt.Errorf("test set of %s: %w", s.Set.Name, err)
+		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
 	}
 	r.Recall, r.MAPAtR, r.RPrecision = m.Recall, m.MAPAtR, m.RPrecision
 	r.Queries, r.LoneQueries = m.Queries, m.LoneQueries
 	r.Overlap = retrieval.Overlap(m.NearestPositive, m.NearestNegative)
 	r.Compact = retrieval.Compactness(m.NearestPositive, m.NearestNegative)
 	return nil
+}
+
+// measures reports whether Recall@1 is measured after a number of epochs.
+func (s *session) measures(epoch int) bool {
+	return s.Every > 0 && s.Progress != nil && epoch%s.Every == 0 && s.state.Diverged == ""
+}
+
+// measure measures Recall@1 of the test set with the present weights.
+func (s *session) measure(ctx context.Context) error {
+	raw, err := s.step.encode(nil)
+	if err != nil {
+		return err
+	}
+	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, upTo(s.Data.Test))
+	var gallery *retrieval.Embeddings
+	if err == nil && s.Data.Gallery != nil {
+		gallery, err = s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Gallery, upTo(s.Data.Gallery))
+	}
+	var bad *NotFiniteError
+	if errors.As(err, &bad) {
+		return nil // The end of the training says so.
+	} else if err != nil {
+		return err
+	}
+	m, err := retrieval.Evaluate(ctx, s.trainer.Backend, queries, gallery, []int{1})
+	if err != nil {
+		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
+	}
+	s.recall, s.recallEpoch = m.Recall[1], s.state.Epoch
+	return nil
+}
+
+// FeatureRecall returns Recall@1 of the test set by its features as they are, without a head. The samples must be
+// vectors of float32.
+func (d *Data) FeatureRecall(ctx context.Context, choice *backend.Choice) (float64, error) {
+	read := func(of Samples) (*retrieval.Embeddings, error) {
+		shape := of.Shape()
+		if shape.Rank() != 1 || shape.DType != dtypes.Float32 {
+			return nil, fmt.Errorf("%s: samples are %s: want vectors of float32", d.Name, shape)
+		}
+		e := &retrieval.Embeddings{Dim: shape.Dim(0), Labels: of.Labels()}
+		raw := make([]byte, len(e.Labels)*4*e.Dim)
+		if err := of.Read(raw, upTo(of), nil); err != nil {
+			return nil, err
+		}
+		e.Values = make([]float32, len(raw)/4)
+		for i := range e.Values {
+			e.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+		return e, nil
+	}
+	queries, err := read(d.Test)
+	var gallery *retrieval.Embeddings
+	if err == nil && d.Gallery != nil {
+		gallery, err = read(d.Gallery)
+	}
+	if err != nil {
+		return 0, err
+	}
+	m, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})
+	if err != nil {
+		return 0, fmt.Errorf("test set of %s: %w", d.Name, err)
+	}
+	return m.Recall[1], nil
+}
+
+// upTo returns the indices of all samples.
+func upTo(of Samples) []int {
+	all := make([]int, len(of.Labels()))
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // recallKsUpTo returns those of [recallKs] that are at most the number of ranked items.
@@ -152,38 +224,41 @@ func checkFinite(e *retrieval.Embeddings, what string) error {
 
 // embedAndWrite embeds all images of a split and writes their embeddings and labels.
 func (s *session) embedAndWrite(
-	ctx context.Context, exec *model.Exec, im *datasets.Images, file, labels string, embedded func(n int),
+	ctx context.Context, step *compiledStep, of Samples, file, labels string, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	e, err := embedAll(ctx, s.trainer.Backend, exec, s.Set, im, s.Dim, embedded)
+	e, err := embedAll(ctx, step, s.Data, of, s.Dim, embedded)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkFinite(e, "test"); err != nil {
 		return nil, err
 	}
-	if err := npy.WriteFloat32(filepath.Join(s.Dir, file), e.Values, im.N, s.Dim); err != nil {
+	if err := npy.WriteFloat32(filepath.Join(s.Dir, file), e.Values, len(e.Labels), s.Dim); err != nil {
 		return nil, fmt.Errorf("the embeddings cannot be written: %w", err)
 	}
-	if err := npy.WriteInt64(filepath.Join(s.Dir, labels), e.Labels, im.N); err != nil {
+	if err := npy.WriteInt64(filepath.Join(s.Dir, labels), e.Labels, len(e.Labels)); err != nil {
 		return nil, fmt.Errorf("the labels cannot be written: %w", err)
 	}
 	return e, nil
 }
 
-// Embed embeds images of a data set. c is the config that the network was trained with, weights its safetensors file,
-// im the split of set, and images the indices of the images in that split. It returns a [NotFiniteError] if an
-// embedding has NaN or Inf.
+// Embed embeds samples of a data set. c is the config that the network was trained with, weights its safetensors file,
+// of a split of data, and which are indices of samples in that split. It returns a [NotFiniteError] if an embedding has
+// NaN or Inf.
 func (t *Trainer) Embed(
-	ctx context.Context, c Config, weights []byte, set *datasets.Set, im *datasets.Images, images []int,
+	ctx context.Context, c Config, weights []byte, data *Data, of Samples, which []int,
 ) (*retrieval.Embeddings, error) {
+	c, err := c.withHeadFor(data)
+	if err != nil {
+		return nil, err
+	}
 	e, err := t.evaluationStep(c)
 	if err != nil {
 		return nil, err
 	}
 	var embedded *retrieval.Embeddings
-	_, err = backbone.DecodeWeights(weights, e.weights, backbone.LoadOptions{Arch: e.key.arch, Dim: e.key.dim})
-	if err == nil {
-		embedded, err = embedImages(ctx, t.Backend, e.exec, set, im, images, c.Dim, nil)
+	if err = e.decode(weights, 0); err == nil {
+		embedded, err = embedSamples(ctx, e, data, of, which, c.Dim, nil)
 	}
 	if err != nil {
 		e.free()
@@ -193,36 +268,34 @@ func (t *Trainer) Embed(
 	return embedded, checkFinite(embedded, "training")
 }
 
-// embedRows is the number of images that are embedded at once. It is fixed so that one compiled graph serves all
-// sets.
+// embedRows is the number of samples that are embedded at once, rounded up to a multiple of the devices. It is fixed so
+// that one compiled graph serves all sets.
 const embedRows = 128
 
-// embedAll embeds all images of a split. exec maps pixels and colors to embeddings [embedRows, dim]. embedded, if not
-// nil, is called with the number of images after each batch.
+// embedAll embeds all samples of a split of data by a step of [Trainer.evaluationStep]. embedded, if not nil, is called
+// with the number of samples after each batch.
 func embedAll(
-	ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, dim int,
-	embedded func(n int),
+	ctx context.Context, step *compiledStep, data *Data, of Samples, dim int, embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	all := make([]int, im.N)
-	for i := range all {
-		all[i] = i
-	}
-	return embedImages(ctx, b, exec, set, im, all, dim, embedded)
+	return embedSamples(ctx, step, data, of, upTo(of), dim, embedded)
 }
 
-// embedImages is embedAll for the images with the given indices.
-func embedImages(
-	ctx context.Context, b compute.Backend, exec *model.Exec, set *datasets.Set, im *datasets.Images, images []int,
-	dim int, embedded func(n int),
+// embedSamples is embedAll for the samples with the given indices.
+func embedSamples(
+	ctx context.Context, step *compiledStep, data *Data, of Samples, which []int, dim int,
+	embedded func(n int),
 ) (*retrieval.Embeddings, error) {
-	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(images)*dim)}
-	for _, i := range images {
-		e.Labels = append(e.Labels, im.Labels[i])
+	e := &retrieval.Embeddings{Dim: dim, Values: make([]float32, 0, len(which)*dim)}
+	labels := of.Labels()
+	for _, i := range which {
+		e.Labels = append(e.Labels, labels[i])
 	}
 	copying, cancel := context.WithCancel(ctx)
 	defer cancel()
-	colors := colorScale(set)
-	for batch := range prefetch(copying, inBatches(b, im, images), deviceBatch.free) {
+	devices := step.mesh.Size()
+	rows := (embedRows + devices - 1) / devices * devices
+	affine := step.mesh.Replicate(data.affine())
+	for batch := range prefetch(copying, step.inBatches(rows, of, which), deviceBatch.free) {
 		if ctx.Err() != nil {
 			batch.free()
 			break
@@ -230,39 +303,41 @@ func embedImages(
 		if batch.err != nil {
 			return nil, batch.err
 		}
-		out, err := exec.Call1(batch.images[0], colors)
+		out, err := step.mesh.Call(step.exec, batch.images[0], affine)
 		batch.free()
 		if err != nil {
 			return nil, err
 		}
-		values, err := tensors.CopyFlatData[float32](out)
-		if err := errors.Join(err, out.FinalizeAll()); err != nil {
+		values, err := mesh.TakeRows(out[0])
+		if err != nil {
 			return nil, err
 		}
-		count := min(embedRows, len(images)-len(e.Values)/dim)
+		count := min(rows, len(which)-len(e.Values)/dim)
 		e.Values = append(e.Values, values[:count*dim]...)
 		if embedded != nil {
 			embedded(count)
 		}
 	}
-	if len(e.Values) < len(images)*dim {
+	if len(e.Values) < len(which)*dim {
 		return nil, fmt.Errorf("stopped while images were embedded: %w", ctx.Err())
 	}
 	return e, nil
 }
 
-// inBatches copies images to the device, [embedRows] at a time. The last batch is filled up with images of the batch
-// before or black ones, whose embeddings the caller ignores.
-func inBatches(b compute.Backend, im *datasets.Images, images []int) iter.Seq[deviceBatch] {
+// inBatches copies samples to the devices, a number of rows at a time. The last batch is filled up with samples of the
+// batch before or zeros, whose embeddings the caller ignores.
+func (s *compiledStep) inBatches(rows int, of Samples, which []int) iter.Seq[deviceBatch] {
 	return func(yield func(deviceBatch) bool) {
-		one := im.Size * im.Size * 3
-		pixels := make([]uint8, embedRows*one)
-		for some := range slices.Chunk(images, embedRows) {
-			for k, i := range some {
-				copy(pixels[k*one:], im.At(i))
+		shape := batchShape(rows, of.Shape())
+		one := int(of.Shape().ByteSize())
+		values := make([]byte, rows*one)
+		for some := range slices.Chunk(which, rows) {
+			var x mesh.Value
+			err := of.Read(values[:len(some)*one], some, nil)
+			if err == nil {
+				x, err = s.mesh.CopyRows(s.key.backend, shape, values)
 			}
-			x, err := tensors.FromRaw(b, 0, shapes.Make(dtypes.Uint8, embedRows, im.Size, im.Size, 3), pixels)
-			if !yield(deviceBatch{images: []*tensors.Tensor{x}, err: err}) {
+			if !yield(deviceBatch{images: []mesh.Value{x}, err: err}) {
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // microBatches are the graphs of a step that embeds one micro-batch at a time. Its memory is that of a micro-batch,
@@ -25,17 +26,18 @@ import (
 // averages are updated in the first pass, once for each micro-batch.
 type microBatches struct {
 	size       int
-	embed      *model.Exec // Pixels of a micro-batch, colors → embeddings before normalization.
+	mesh       *mesh.Mesh
+	embed      *model.Exec // Samples of a micro-batch, scale → embeddings before normalization.
 	gradient   *model.Exec // All embeddings, [batchInputs] → outcome, gradient at each micro-batch.
-	accumulate *model.Exec // Pixels of a micro-batch, colors, its gradient; adds to the sums.
-	update     *model.Exec // Learning rate, outcome → outcome; updates weights, clears sums.
+	accumulate *model.Exec // Samples of a micro-batch, scale, its gradient; adds to the sums.
+	update     *model.Exec // Learning rate, outcome, [settings] → outcome; updates weights, clears sums.
 }
 
 func newMicroBatches(e *compiledStep) (*microBatches, error) {
-	p, b, obj := &microBatches{size: e.key.memory.MicroBatch}, e.key.backend, e.objective
+	p, b, obj := &microBatches{size: e.key.memory.MicroBatch, mesh: e.mesh}, e.key.backend, e.objective
 	var errs [4]error
-	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-		return e.key.embed(scope, pixels, colors, backbone.Pass{Training: true})
+	p.embed, errs[0] = model.NewExec(b, e.weights, func(scope *model.Scope, samples, affine *Node) *Node {
+		return e.key.embed(scope, samples, affine, backbone.Pass{Training: true, Frozen: obj.options.frozen})
 	})
 	p.gradient, errs[1] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) []*Node {
 		n := slices.IndexFunc(in, func(x *Node) bool { return x.Rank() != 2 })
@@ -48,28 +50,36 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		gradients := Gradient(o.total, at...)
 		rest := ScalarZero(whole.Graph(), whole.DType())
 		if o.proxies != nil {
-			applySGD([]*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate}, gradients[1:])
+			obj.options.optimizer.update(scope.Store(), []*model.Variable{o.proxies}, at[1:], []*Node{batch.proxyRate},
+				gradients[1:], batch.settings)
 			rest = squaredNorm(gradients[1:])
 		}
 		return append([]*Node{Concatenate(append(o.outcome, Reshape(rest, 1)), 0)}, Split(gradients[0], 0, n)...)
 	})
-	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, pixels, colors, gradient *Node) *Node {
-		x := e.key.embed(scope, pixels, colors, backbone.Pass{Training: true, Again: true})
-		variables := backbone.Trainable(scope.Store())
+	p.accumulate, errs[2] = model.NewExec(b, e.weights, func(scope *model.Scope, samples, affine, gradient *Node) *Node {
+		pass := backbone.Pass{Training: true, Again: true, Frozen: obj.options.frozen}
+		x := e.key.embed(scope, samples, affine, pass)
+		variables := obj.options.trainable(scope.Store())
 		for i, g := range Gradient(ReduceAllSum(Mul(x, gradient)), nodesOf(variables, x)...) {
 			sum := gradientSum(scope, variables[i])
 			sum.SetNodeValue(Add(sum.NodeValue(x), g))
 		}
 		return ScalarZero(x.Graph(), x.DType())
 	})
-	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, rate, outcome *Node) *Node {
-		variables := backbone.Trainable(scope.Store())
+	p.update, errs[3] = model.NewExec(b, e.weights, func(scope *model.Scope, in []*Node) *Node {
+		rate, outcome := in[0], in[1]
+		var settings *Node
+		if obj.options.hasSettings() {
+			settings = in[2]
+		}
+		variables := obj.options.trainable(scope.Store())
 		sums := make([]*model.Variable, len(variables))
 		for i, v := range variables {
 			sums[i] = gradientSum(scope, v)
 		}
 		gradients := nodesOf(sums, rate)
-		applySGD(variables, nodesOf(variables, rate), slices.Repeat([]*Node{rate}, len(variables)), gradients)
+		rates := obj.options.rates(variables, rate, settings)
+		obj.options.optimizer.update(scope.Store(), variables, nodesOf(variables, rate), rates, gradients, settings)
 		for i, s := range sums {
 			s.SetNodeValue(ZerosLike(gradients[i]))
 		}
@@ -77,7 +87,16 @@ func newMicroBatches(e *compiledStep) (*microBatches, error) {
 		norm := Sqrt(Add(Slice(outcome, AxisRangeToEnd(last)), Reshape(squaredNorm(gradients), 1)))
 		return Concatenate([]*Node{Slice(outcome, AxisRange(0, last)), norm}, 0)
 	})
-	return p, errors.Join(errs[:]...)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	// Each device has all embeddings of the batch and their gradients. It embeds its rows of a micro-batch.
+	const all, rows = mesh.Replicated, mesh.Rows
+	p.mesh.Shard(p.embed, []mesh.Layout{rows, all}, []mesh.Layout{all})
+	p.mesh.Shard(p.gradient, []mesh.Layout{all}, []mesh.Layout{all})
+	p.mesh.Shard(p.accumulate, []mesh.Layout{rows, all, all}, []mesh.Layout{all})
+	p.mesh.Shard(p.update, []mesh.Layout{all, all}, []mesh.Layout{all})
+	return p, nil
 }
 
 // gradientSum returns the variable that adds up the gradients of a weight over micro-batches. It starts at zero.
@@ -89,34 +108,35 @@ func gradientSum(scope *model.Scope, weight *model.Variable) *model.Variable {
 
 // run performs a step as [compiledStep.run] does.
 func (p *microBatches) run(obj objective, v stepValues) (outcome *tensors.Tensor, err error) {
-	embeddings := make([]*tensors.Tensor, len(v.images))
-	defer free(embeddings)
-	var in []any
-	for i, x := range v.images {
-		if embeddings[i], err = p.embed.Call1(x, v.colors); err != nil {
+	var embeddings []mesh.Value
+	defer func() { free(embeddings) }()
+	for _, x := range v.images {
+		out, err := p.mesh.Call(p.embed, x, v.affine)
+		if err != nil {
 			return nil, err
 		}
-		in = append(in, embeddings[i])
+		embeddings = append(embeddings, out[0])
 	}
-	out, err := p.gradient.Call(append(in, v.batchValues(obj)...)...)
+	out, err := p.mesh.Call(p.gradient, append(slices.Clone(embeddings), v.batchValues(obj)...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer free(out)
 	for i, x := range v.images {
-		if _, err := p.accumulate.Call1(x, v.colors, out[1+i]); err != nil {
+		if _, err := p.mesh.Call1(p.accumulate, x, v.affine, out[1+i]); err != nil {
 			return nil, err
 		}
 	}
-	return p.update.Call1(v.rate, out[0])
+	end := []mesh.Value{v.rate, out[0]}
+	if obj.options.hasSettings() {
+		end = append(end, v.settings)
+	}
+	return p.mesh.Call1(p.update, end...)
 }
 
-// free frees tensors early. The garbage collector frees those that fail.
-func free(all []*tensors.Tensor) {
-	for _, t := range all {
-		if t != nil {
-			_ = t.FinalizeAll()
-		}
+func free(all []mesh.Value) {
+	for _, v := range all {
+		v.Free()
 	}
 }
 

@@ -5,12 +5,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // Steps by micro-batches end at the weights of a graph that embeds all micro-batches and differentiates through them.
@@ -28,12 +31,13 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 		}
 		return pixels, labels
 	}
-	scalar := func(x float32) *tensors.Tensor { return tensors.FromScalar(x) }
+	scalar := func(x float32) mesh.Value { return mesh.Value{tensors.FromScalar(x)} }
 	for _, c := range trainers() {
 		for _, objective := range []string{"cos-orth/lin-ms/cir", "loss proxy-anchor"} {
 			t.Run(c.Name+" "+objective, func(t *testing.T) {
 				t.Parallel()
-				colors := colorScale(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}) // On one backend.
+				colors := Images(&datasets.Set{Mean: [3]float32{.5, .5, .5}, Std: [3]float32{.25, .25, .25}}).affine()
+				var one *mesh.Mesh
 				spec := tinyConfig()
 				var err error
 				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
@@ -86,7 +90,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 					}
 					nodes := nodesOf(variables, in[0])
 					gradients := Gradient(o.total, nodes...)
-					applySGD(variables, nodes, rates, gradients)
+					Optimizer{}.update(reference, variables, nodes, rates, gradients, nil)
 					return Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 				})
 				if err != nil {
@@ -106,17 +110,22 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 				}
 				for i := range steps {
 					pixels, labels := randomBatch(i)
-					images, err := e.upload(batch{pixels, labels}, size)
+					images, err := e.upload(batch{pixels, labels}, shapes.Make(dtypes.Uint8, size, size, 3))
 					if err != nil {
 						t.Fatal(err)
 					}
-					v := stepValues{images: images, labels: labels, colors: colors, rate: scalar(.05), proxyRate: scalar(.5)}
+					v := stepValues{images: images, affine: one.Replicate(colors), rate: scalar(.05), proxyRate: scalar(.5)}
+					v.labels = one.Replicate(tensors.FromFlatDataAndDimensions(labels, len(labels)))
 					got, err := e.run(v)
 					if err != nil {
 						t.Fatal(err)
 					}
 					all := tensors.FromFlatDataAndDimensions(pixels, len(labels), size, size, 3)
-					want := whole.MustCall(append([]any{all, colors, v.rate}, v.batchValues(obj)...)...)[0]
+					in := append([]mesh.Value{one.Replicate(all), v.affine, v.rate}, v.batchValues(obj)...)
+					want, err := one.Call1(whole, in...)
+					if err != nil {
+						t.Fatal(err)
+					}
 					near("outcome", tensors.MustCopyFlatData[float32](got), tensors.MustCopyFlatData[float32](want))
 				}
 				for v := range reference.IterVariables() {

@@ -13,18 +13,22 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
 )
 
-// WithRule returns the config with a rule, built in or custom, and without a loss.
+// WithRule returns the config with a rule, built in or custom, and without a loss. It keeps the miner of a rule and
+// removes that of a loss.
 func (c Config) WithRule(r dmlx.Rule) (Config, error) {
 	id, err := dissect.IdentityOf(r)
 	if err != nil {
 		return c, err
 	}
-	c.Rule, c.rule = id, &r
-	c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
+	if c.Loss != "" {
+		c.Loss, c.Miner, c.Exchange, c.ProxyLR = "", "", "", 0
+	}
+	c.Rule, c.rule, c.loss = id, &r, nil
 	return c, nil
 }
 
@@ -42,10 +46,10 @@ func (c Config) ParsedRule() (dmlx.Rule, error) {
 	return dmlx.ParseRule(c.Rule)
 }
 
-// WithRuleValueOf returns the config with the rule value of o, which has the same rule. A stored config has only the
-// identity of its rule, and a custom rule cannot be parsed from that.
-func (c Config) WithRuleValueOf(o Config) Config {
-	c.rule = o.rule
+// WithValuesOf returns the config with the functions of o, which has the same rule, loss and model. A stored config has
+// only the identities of functions of the user's own, and these cannot be parsed.
+func (c Config) WithValuesOf(o Config) Config {
+	c.rule, c.loss, c.model = o.rule, o.loss, o.model
 	return c
 }
 
@@ -57,24 +61,121 @@ func (c Config) WithLoss(loss, miner string) (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	c.Loss, c.loss = l.String(), nil
+	return c.withLoss(losses.PerClass(l), miner)
+}
+
+// LossFunction is a loss of the user's own. [Config.WithLossFunction] trains by it.
+type LossFunction struct {
+	Name string
+	Of   dmlx.LossFunc
+	// Proxies is the number of proxies of each class that the loss has, as [dmlx.LossBatch] gives them; 0 for a loss of
+	// pairs or triplets.
+	Proxies int
+	// Miner selects the pairs or triplets of the loss; see [Config.WithLoss].
+	Miner string
+}
+
+// WithLossFunction returns the config with a loss of the user's own and without a rule. The caller sets ProxyLR if the
+// loss has proxies. Loss is set to the name and a digest of the loss's graph, so that an edited loss is another loss.
+func (c Config) WithLossFunction(l LossFunction) (Config, error) {
+	id, err := dissect.IdentityOfLoss(l.Name, l.Of, l.Proxies)
+	if err != nil {
+		return c, err
+	}
+	of := l.Of
+	l.Of = func(b *dmlx.LossBatch) *Node { // GoMLX recovers from errors alone.
+		defer func() {
+			if r := recover(); r != nil {
+				panic(errs.Panicked(r))
+			}
+		}()
+		return of(b)
+	}
+	c.Loss, c.loss = id, &ownLoss{l, id}
+	return c.withLoss(l.Proxies, l.Miner)
+}
+
+// ownLoss is a loss of the user's own with its identity.
+type ownLoss struct {
+	LossFunction
+	identity string
+}
+
+// lossFunc returns the loss of a config and its number of proxies of a class. It fails if the config has the identity
+// of a loss of the user's own that was not set by [Config.WithLossFunction], as after reading it from a file.
+func (c Config) lossFunc() (of dmlx.LossFunc, perClass int, err error) {
+	if c.loss != nil && c.loss.identity == c.Loss {
+		return c.loss.Of, c.loss.Proxies, nil
+	}
+	if strings.Contains(c.Loss, "#") {
+		return nil, 0, fmt.Errorf("loss %s is a function of the program that trained it: set it by Config.WithLossFunction",
+			c.Loss)
+	}
+	l, err := losses.Parse(c.Loss)
+	if err != nil {
+		return nil, 0, err
+	}
+	return l.Of, losses.PerClass(l), nil
+}
+
+// withLoss returns the config, whose loss is set, with a miner and without a rule.
+func (c Config) withLoss(perClass int, miner string) (_ Config, err error) {
 	if miner == "all" {
 		miner = "" // A loss without a miner takes all pairs or triplets.
 	}
 	if miner != "" {
-		if _, err := miners.Parse(miner); err != nil {
+		if miner, err = miners.Canonical(miner); err != nil {
 			return c, err
 		}
-		if err := losses.CheckMined(l); err != nil {
-			return c, fmt.Errorf("miner %s: %w", miner, err)
+		if perClass > 0 {
+			return c, fmt.Errorf("miner %s: loss %s has proxies in place of pairs and triplets of images, of which a miner "+
+				"chooses", miner, c.Loss)
 		}
 	}
 	c.Rule, c.rule = "", nil
-	c.Loss, c.Miner, c.Exchange = l.String(), miner, ""
-	if losses.PerClass(l) == 0 {
+	c.Miner, c.Exchange = miner, ""
+	if perClass == 0 {
 		c.ProxyLR = 0
 	}
 	return c, nil
 }
+
+// WithMiner returns the config with another miner of its rule's triplets, or of its loss's pairs or triplets, under its
+// canonical name. "" stands for easy-positive with a rule, the paper's easy positives and hard negatives, and for all
+// with a loss.
+func (c Config) WithMiner(miner string) (Config, error) {
+	if c.Loss != "" {
+		_, perClass, err := c.lossFunc()
+		if err != nil {
+			return c, err
+		}
+		exchange, proxyLR := c.Exchange, c.ProxyLR
+		c, err = c.withLoss(perClass, miner)
+		c.Exchange, c.ProxyLR = exchange, proxyLR
+		return c, err
+	}
+	if miner != "" {
+		m, err := miners.Parse(miner)
+		if err != nil {
+			return c, err
+		}
+		if err := miners.CheckTriplets(m); err != nil {
+			return c, fmt.Errorf("miner %s: %w", miner, err)
+		}
+		if miner, err = miners.Canonical(miner); err != nil {
+			return c, err
+		}
+	}
+	if miner == ruleMiner {
+		miner = ""
+	}
+	c.Miner = miner
+	return c, nil
+}
+
+// ruleMiner is the name of the miner that a rule has by default. Batches mine by it themselves, see [dmlx.NewBatch].
+const ruleMiner = "easy-positive"
 
 // WithExchange returns the config with parts of its loss replaced, in the syntax of [dmlx.ParseExchange]; "" replaces
 // none.
@@ -87,13 +188,13 @@ func (c Config) WithExchange(parts string) (Config, error) {
 	return c, nil
 }
 
-// Objective returns in one line what is trained: the rule, or "loss " and the loss with its miner and its exchanged
-// parts, if any: "loss ms, miner ms, pair=lin-ms".
+// Objective returns in one line what is trained: the rule, or "loss " and the loss, with the miner and the exchanged
+// parts, if any: "cos/con/con", "cos/lin/cir, miner hard", "loss ms, miner ms, pair=lin-ms".
 func (c Config) Objective() string {
-	if c.Loss == "" {
-		return c.Rule
+	text := c.Rule
+	if c.Loss != "" {
+		text = "loss " + c.Loss
 	}
-	text := "loss " + c.Loss
 	if c.Miner != "" {
 		text += ", miner " + c.Miner
 	}
@@ -106,17 +207,32 @@ func (c Config) Objective() string {
 // validateObjective reports what is wrong with the rule or loss.
 func (c Config) validateObjective() error {
 	if c.Loss == "" {
-		if c.Miner != "" || c.Exchange != "" || c.ProxyLR != 0 {
-			return fmt.Errorf("the objective is the rule %q: Miner, Exchange and ProxyLR must be empty, they belong to a loss",
-				c.Rule)
+		if c.Exchange != "" || c.ProxyLR != 0 {
+			return fmt.Errorf("the objective is the rule %q: Exchange and ProxyLR must be empty, they belong to a loss", c.Rule)
 		}
-		_, err := c.ParsedRule()
+		same, err := c.WithMiner(c.Miner)
+		if err != nil {
+			return err
+		}
+		if same.Miner != c.Miner {
+			return fmt.Errorf("miner %q of a rule is not in canonical form: want %q", c.Miner, same.Miner)
+		}
+		_, err = c.ParsedRule()
 		return err
 	}
 	if c.Rule != "" {
 		return fmt.Errorf("the objective has the rule %q and the loss %q: want one of them", c.Rule, c.Loss)
 	}
-	same, err := c.WithLoss(c.Loss, c.Miner)
+	_, perClass, err := c.lossFunc()
+	if err != nil {
+		return err
+	}
+	var same Config
+	if c.loss != nil && c.loss.identity == c.Loss {
+		same, err = c.withLoss(perClass, c.Miner)
+	} else {
+		same, err = c.WithLoss(c.Loss, c.Miner)
+	}
 	if err == nil {
 		same, err = same.WithExchange(c.Exchange)
 	}
@@ -126,11 +242,7 @@ func (c Config) validateObjective() error {
 	if got, want := c.Objective(), same.Objective(); got != want {
 		return fmt.Errorf("%s is not in canonical form: want %s", got, want)
 	}
-	l, err := losses.Parse(c.Loss)
-	if err != nil {
-		return err
-	}
-	switch has := losses.PerClass(l) > 0; {
+	switch has := perClass > 0; {
 	case has && (!(c.ProxyLR > 0) || math.IsInf(c.ProxyLR, 0)):
 		return fmt.Errorf("learning rate of the proxies of loss %s is %g, must be a positive number", c.Loss, c.ProxyLR)
 	case !has && c.ProxyLR != 0:
@@ -143,49 +255,72 @@ func (c Config) validateObjective() error {
 // parts.
 type objective struct {
 	rule     dmlx.Rule
-	loss     *losses.Named // nil for a rule.
+	loss     dmlx.LossFunc // nil for a rule.
 	miner    miners.Miner  // nil for all pairs and triplets.
 	perClass int           // Proxies of a class.
 	proxies  int           // Proxies of all classes.
 	noise    bool          // Whether the miner samples at random.
 	exchange dmlx.Exchange
+	options  stepOptions
 }
 
 // newObjective parses the objective of a config for a number of training classes.
 func newObjective(s Config, classes int) (obj objective, err error) {
+	if obj.options, err = s.stepOptions(); err != nil {
+		return obj, err
+	}
 	if s.Loss == "" {
-		obj.rule, err = s.ParsedRule()
+		if obj.rule, err = s.ParsedRule(); err != nil {
+			return obj, err
+		}
+		return obj, obj.parseMiner(s)
+	}
+	if obj.loss, obj.perClass, err = s.lossFunc(); err != nil {
 		return obj, err
 	}
-	if obj.loss, err = losses.Parse(s.Loss); err != nil {
-		return obj, err
-	}
-	obj.perClass = losses.PerClass(obj.loss)
 	obj.proxies = obj.perClass * classes
 	if obj.exchange, err = dmlx.ParseExchange(s.Exchange); err != nil {
 		return obj, err
 	}
 	obj.exchange.PerAnchor = max(s.ImagesPerClass, obj.perClass) // The most positives of an anchor, images or proxies.
-	if s.Miner == "" {
-		return obj, nil
+	return obj, obj.parseMiner(s)
+}
+
+// parseMiner sets the miner of a config, if it has one.
+func (obj *objective) parseMiner(c Config) (err error) {
+	if c.Miner == "" {
+		return nil
 	}
-	if obj.miner, err = miners.Parse(s.Miner); err != nil {
-		return obj, err
+	if obj.miner, err = miners.Parse(c.Miner); err != nil {
+		return err
 	}
 	switch m := obj.miner.(type) {
 	case miners.DistanceWeighted:
 		obj.noise = true
+		if c.Loss == "" { // A rule gathers the vectors of each triplet, also of those that are not valid.
+			m.PerAnchor = c.ImagesPerClass - 1
+			obj.miner = m
+		}
 	case miners.SemiHardNegatives:
-		m.PerAnchor = s.ImagesPerClass - 1 // The most positives of an anchor.
+		m.PerAnchor = c.ImagesPerClass - 1 // The most positives of an anchor.
 		obj.miner = m
 	}
-	return obj, nil
+	return nil
+}
+
+// minerWith returns the miner, which draws from noise if it samples.
+func (obj objective) minerWith(noise *Node) miners.Miner {
+	if m, is := obj.miner.(miners.DistanceWeighted); is {
+		m.Noise = noise
+		return m
+	}
+	return obj.miner
 }
 
 // surgery returns the normalized embeddings f, and the proxies p or nil, as nodes whose gradient is that of the loss.
-// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), [B, B], is for a
-// miner that samples.
-func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
+// x are embeddings [B, D] and labels count the classes from 0, int32 [B]. noise, uniform in [0, 1), of the shape of S,
+// is for a miner that samples. bank is nil without one.
+func (obj objective) surgery(x, labels, proxies, noise *Node, bank *dmlx.Bank) (f, p *Node) {
 	var classes *Node
 	if proxies != nil {
 		rows := make([]int32, obj.proxies)
@@ -194,16 +329,15 @@ func (obj objective) surgery(x, labels, proxies, noise *Node) (f, p *Node) {
 		}
 		classes = Const(x.Graph(), rows)
 	}
-	loss := obj.loss.Of
-	switch m := obj.miner.(type) {
-	case nil:
-	case miners.DistanceWeighted:
-		m.Noise = noise
-		loss = miners.With(m, loss)
-	default:
+	loss := obj.loss
+	if m := obj.minerWith(noise); m != nil {
 		loss = miners.With(m, loss)
 	}
-	c := dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, proxies, classes), loss)
+	batch := dmlx.NewLossBatch(x, labels, proxies, classes)
+	if bank != nil {
+		batch = dmlx.NewLossBatchWith(x, labels, bank)
+	}
+	c := dmlx.ComposeLoss(batch, loss)
 	if obj.exchange.String() != "" {
 		c = c.Exchange(obj.exchange)
 	}
@@ -246,10 +380,10 @@ func initialProxies(n, dim int, seed uint64) []float32 {
 	return out
 }
 
-// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [size, size].
-func minerNoise(size, step int, seed uint64) *tensors.Tensor {
+// minerNoise returns the random numbers of a miner that samples, for one step: uniform in [0, 1), [rows, columns].
+func minerNoise(rows, columns, step int, seed uint64) *tensors.Tensor {
 	rng := stream(seed, streamMiner, uint64(step))
-	return tensors.FromFlatDataAndDimensions(uniform(rng, size*size), size, size)
+	return tensors.FromFlatDataAndDimensions(uniform(rng, rows*columns), rows, columns)
 }
 
 func uniform(rng *rand.Rand, n int) []float32 {

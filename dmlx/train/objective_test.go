@@ -59,7 +59,7 @@ func tinySet(t *testing.T, classes int) *datasets.Set {
 func trainTiny(t *testing.T, trainer *Trainer, c Config, set *datasets.Set, heldOut int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	training := Training{Config: c, ID: "tiny", Set: set, HeldOut: heldOut, Dir: dir}
+	training := Training{Config: c, ID: "tiny", Data: Images(set), HeldOut: heldOut, Dir: dir}
 	if _, err := trainer.Train(t.Context(), training); err != nil {
 		t.Fatal(err)
 	}
@@ -109,10 +109,8 @@ func TestStepByLoss(t *testing.T) {
 				if perClass > 0 {
 					p = dissect.Proxies{N: 4 * perClass, Dim: spec.Dim, Values: initialProxies(4*perClass, spec.Dim, spec.Seed)}
 					p.Classes = make([]int64, p.N)
-					for label, i := range classes {
-						for k := range perClass {
-							p.Classes[int(i)*perClass+k] = label
-						}
+					for i := range p.Classes {
+						p.Classes[i] = int64(i / perClass)
 					}
 				}
 				// The embeddings of the first batch, by the weights at the start.
@@ -125,18 +123,21 @@ func TestStepByLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := load(set.Train, sampler.batch(0))
+				b, err := sampler.load(ImageSamples(set.Train), classes, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
 				bias := variableOf(t, weights, "/fc/bias")
 				exec, err := model.NewExec(c.Backend, weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-					return backbone.Small.Embed(scope, normalizeColors(pixels, colors), spec.Dim, backbone.Pass{Training: true})
+					return backbone.Small.Embed(scope, scaled(pixels, colors), spec.Dim, backbone.Pass{Training: true})
 				})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer exec.Finalize()
 				size := set.Train.Size
-				pixels := tensors.FromFlatDataAndDimensions(b.pixels, len(b.labels), size, size, 3)
-				x, err := exec.Call1(pixels, colorScale(set))
+				pixels := tensors.FromFlatDataAndDimensions(b.samples, len(b.labels), size, size, 3)
+				x, err := exec.Call1(pixels, Images(set).affine())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,8 +229,17 @@ func variableOf(t *testing.T, weights *model.Store, path string) []float32 {
 	return out
 }
 
-// trainers returns a trainer on the Go backend, and one on the backend that [backend.Open] chooses if that differs.
-var trainers = sync.OnceValue(func() []*Trainer {
+// trainers returns a trainer on the Go backend, and one on the backend that GOMLX_BACKEND names, if any. XLA would take
+// minutes to compile what these tests train.
+func trainers() []*Trainer {
+	if os.Getenv("GOMLX_BACKEND") == "" {
+		return bothTrainers()[:1]
+	}
+	return bothTrainers()
+}
+
+// bothTrainers returns a trainer on the Go backend, and one on the backend that [backend.Open] chooses if that differs.
+var bothTrainers = sync.OnceValue(func() []*Trainer {
 	b, err := backend.Go()
 	if err != nil {
 		panic(err)

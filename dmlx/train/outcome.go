@@ -5,6 +5,9 @@ type Outcome struct {
 	Measures
 	Seconds float64           // Time of training and evaluation, without epochs that were interrupted.
 	Files   map[string]string // SHA-256 of the files that it wrote, except the checkpoint, by name.
+	// Devices are the numbers of devices that it ran on, one after the other: [4, 1] means four devices until it was
+	// stopped, and then one. It is nil for one device all the time.
+	Devices []int
 }
 
 // Measures are the measures of the test set after the last epoch, as fractions. Recall is nil if the training

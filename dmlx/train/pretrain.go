@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -83,28 +84,17 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 		return nil, err
 	}
 	variables := backbone.Trainable(weights)
-	velocities := make([]*model.Variable, len(variables))
-	for i, v := range variables {
-		velocities[i] = weights.VariableWithValue("/velocity"+v.Path(), tensors.FromShape(v.Shape())).SetTrainable(false)
-	}
+	optimizer := Optimizer{Momentum: pretrainMomentum, Nesterov: true, WeightDecay: pretrainDecay}
 	graph := func(scope *model.Scope, pixels, labels, colors, rate *Node) *Node {
-		g := pixels.Graph()
-		logits := arch.Embed(scope, normalizeColors(pixels, colors), classes, backbone.Pass{Training: true})
+		logits := arch.Embed(scope, scaled(pixels, colors), classes, backbone.Pass{Training: true})
 		logProbabilities := LogSoftmax(logits, -1)
 		target := OneHot(labels, classes, dtypes.Float32)
 		right := ReduceSum(Mul(target, logProbabilities), -1)
 		loss := Neg(ReduceAllMean(Add(MulScalar(right, 1-pretrainSmoothing),
 			MulScalar(ReduceMean(logProbabilities, -1), pretrainSmoothing))))
-		nodes := make([]*Node, len(variables))
-		for i, v := range variables {
-			nodes[i] = v.NodeValue(g)
-		}
-		for i, gradient := range Gradient(loss, nodes...) {
-			gradient = Add(gradient, MulScalar(nodes[i], pretrainDecay))
-			velocity := Add(MulScalar(velocities[i].NodeValue(g), pretrainMomentum), gradient)
-			velocities[i].SetNodeValue(velocity)
-			variables[i].SetNodeValue(Sub(nodes[i], Mul(rate, Add(gradient, MulScalar(velocity, pretrainMomentum)))))
-		}
+		nodes := nodesOf(variables, loss)
+		rates := slices.Repeat([]*Node{rate}, len(nodes))
+		optimizer.update(weights, variables, nodes, rates, Gradient(loss, nodes...), nil)
 		wrong := ReduceAllMean(ConvertDType(NotEqual(ArgMax(logits, -1, dtypes.Int32), labels), dtypes.Float32))
 		return Stack([]*Node{wrong, loss}, 0)
 	}
@@ -114,9 +104,9 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 	}
 	defer step.Finalize()
 
-	order := &sampler{seed: o.Seed, pad: pretrainPad}
+	order := &sampler{seed: o.Seed, augmentation: Augmentation{Crop: PadCrop, Pad: pretrainPad, Flip: true}}
 	out := &PretrainResult{}
-	colors := colorScale(set)
+	colors := Images(set).affine()
 	steps := o.Epochs * perEpoch
 	var pace pace
 	for epoch := range o.Epochs {
@@ -127,13 +117,15 @@ func pretrain(ctx context.Context, choice *backend.Choice, o PretrainOptions) (*
 				return nil, fmt.Errorf("stopped in epoch %d of %d: %w", epoch+1, o.Epochs, ctx.Err())
 			}
 			at := epoch*perEpoch + i
-			samples := make([]sample, o.Batch)
-			for k := range samples {
-				samples[k].image = perm[i*o.Batch+k]
+			some := perm[i*o.Batch : (i+1)*o.Batch]
+			b := batch{samples: make([]byte, o.Batch*im.Size*im.Size*3), labels: make([]int32, o.Batch)}
+			for k, image := range some {
+				b.labels[k] = int32(im.Labels[image])
 			}
-			order.augment(samples, at)
-			b := load(im, samples)
-			pixels := tensors.FromFlatDataAndDimensions(b.pixels, o.Batch, im.Size, im.Size, 3)
+			if err := (images{im}).Read(b.samples, some, order.augment(at)); err != nil {
+				return nil, err
+			}
+			pixels := tensors.FromFlatDataAndDimensions(b.samples, o.Batch, im.Size, im.Size, 3)
 			outcome, err := step.Call1(pixels, b.labels, colors, float32(oneCycle(at, steps)))
 			if err != nil {
 				return nil, err
@@ -193,19 +185,21 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 		return 0, err
 	}
 	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colors *Node) *Node {
-		return arch.Features(scope, normalizeColors(pixels, colors), backbone.Pass{})
+		return arch.Features(scope, scaled(pixels, colors), backbone.Pass{})
 	})
 	if err != nil {
 		return 0, errs.Error(err)
 	}
 	defer exec.Finalize()
-	queries, err := embedAll(ctx, choice.Backend, exec, set, set.Test, arch.Width(), nil)
+	images := Images(set)
+	step := &compiledStep{key: stepKey{backend: choice.Backend}, exec: exec}
+	queries, err := embedAll(ctx, step, images, images.Test, arch.Width(), nil)
 	if err != nil {
 		return 0, errs.Error(err)
 	}
 	var gallery *retrieval.Embeddings
-	if set.Gallery != nil {
-		if gallery, err = embedAll(ctx, choice.Backend, exec, set, set.Gallery, arch.Width(), nil); err != nil {
+	if images.Gallery != nil {
+		if gallery, err = embedAll(ctx, step, images, images.Gallery, arch.Width(), nil); err != nil {
 			return 0, errs.Error(err)
 		}
 	}

@@ -15,20 +15,26 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
-// Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set, sampler
-// and schedule. They serve to compare training with another implementation, step by step.
+// Steps are steps of training on given batches from given weights: those of [Trainer.Train] without data set and
+// sampler. They serve to compare training with another implementation, step by step.
 type Steps struct {
 	Arch    backbone.Arch
 	Weights []byte // The initial weights with the last layer: a safetensors file with PyTorch's names.
 	Rule    dmlx.Rule
-	LR      float64 // Learning rate of plain SGD.
+	Loss    string // In place of the rule: a loss without proxies, see [Config.WithLoss].
+	Miner   string // Of the rule or the loss, see [Config.WithMiner].
+	LR      float64
+	// Options are those of a training with an epoch for each step. Without a schedule the learning rate is constant.
+	// Augment must be empty.
+	Options Options
 
 	Count, Batch, Size int // Numbers of steps and of images in a batch, and the side of an image in pixels.
 
 	Pixels    []uint8 // [Count, Batch, Size, Size, 3], 0…255.
-	Labels    []int64 // [Count, Batch]. Only equality within a batch matters.
+	Labels    []int64 // [Count, Batch]. Only equality matters.
 	Mean, Std [3]float32
 }
 
@@ -46,31 +52,49 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	if err != nil {
 		return nil, err
 	}
+	config, err := s.config(dim)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := newObjective(config, 0)
+	if err != nil {
+		return nil, err
+	}
 	key := stepKey{backend: choice.Backend, arch: s.Arch, dim: dim}
 	weights := model.NewStore()
 	defer weights.Finalize()
 	if _, err := backbone.DecodeWeights(s.Weights, weights, backbone.LoadOptions{Arch: s.Arch, Dim: dim}); err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
-	step := func(scope *model.Scope, pixels, labels, colors, rate *graph.Node) (*graph.Node, *graph.Node) {
-		in := stepInputs{pixels: pixels, colors: colors, rate: rate, batchInputs: batchInputs{labels: labels}}
-		return stepGraph(scope, key, objective{rule: s.Rule}, in)
+	step := func(scope *model.Scope, in []*graph.Node) (*graph.Node, *graph.Node) {
+		inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+		return stepGraph(scope, key, obj, inputs)
 	}
 	exec, err := model.NewExec(choice.Backend, weights, step)
 	if err != nil {
 		return nil, err
 	}
 	defer exec.Finalize()
-	colors, rate := colorScale(&datasets.Set{Mean: s.Mean, Std: s.Std}), tensors.FromScalar(float32(s.LR))
+	colors := Images(&datasets.Set{Mean: s.Mean, Std: s.Std}).affine()
+	labels := s.numberLabels()
 	out = &StepsResult{Dim: dim}
 	pixels := len(s.Pixels) / s.Count
 	for i := range s.Count {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("stopped before step %d of %d: %w", i+1, s.Count, err)
 		}
-		embeddings, outcome, err := exec.Call2(
-			tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3),
-			tensors.FromFlatDataAndDimensions(s.batchLabels(i), s.Batch), colors, rate)
+		var one *mesh.Mesh
+		v := stepValues{
+			images: []mesh.Value{
+				one.Replicate(tensors.FromFlatDataAndDimensions(s.Pixels[i*pixels:(i+1)*pixels], s.Batch, s.Size, s.Size, 3)),
+			},
+			labels: one.Replicate(tensors.FromFlatDataAndDimensions(labels[i*s.Batch:(i+1)*s.Batch], s.Batch)),
+			affine: one.Replicate(colors), rate: one.Replicate(tensors.FromScalar(float32(config.RateAt(i)))),
+			noise:    one.Replicate(minerNoise(s.Batch, s.Batch+obj.options.bankRows, i, 0)),
+			settings: one.Replicate(config.settings(obj.options, i)),
+		}
+		in := append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(obj)...)
+		embeddings, last, err := exec.Call2(one.Arguments(in...)...)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -79,7 +103,7 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 			return nil, err
 		}
 		var sum tally
-		if err := sum.add(outcome); err != nil {
+		if err := sum.add(outcome{tensor: last}); err != nil {
 			return nil, err
 		}
 		if sum.notFinite > 0 {
@@ -92,12 +116,40 @@ func (s *Steps) Take(ctx context.Context, choice *backend.Choice) (out *StepsRes
 	return out, err
 }
 
-// batchLabels returns the labels of a step, numbered in the order of appearance, since an int64 label may not fit an
-// int32.
-func (s *Steps) batchLabels(step int) []int32 {
+// config returns the config of a training with an epoch for each step.
+func (s *Steps) config(dim int) (c Config, err error) {
+	if s.Options.Augment != "" {
+		return c, fmt.Errorf("augmentation %q: the batches are given, and not augmented", s.Options.Augment)
+	}
+	c = Config{
+		Arch: string(s.Arch), Weights: Random, Dim: dim, ClassesPerBatch: s.Batch, ImagesPerClass: 1,
+		LR: s.LR, Epochs: s.Count, StepsPerEpoch: 1,
+	}
+	if s.Options.Schedule == "" {
+		c.Decay = 1
+	}
+	if s.Loss == "" {
+		c, err = c.WithRule(s.Rule)
+	} else if c, err = c.WithLoss(s.Loss, ""); err == nil {
+		var perClass int
+		if _, perClass, err = c.lossFunc(); err == nil && perClass > 0 {
+			err = fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
+		}
+	}
+	if err == nil {
+		c, err = c.WithMiner(s.Miner)
+	}
+	if err == nil {
+		c, err = c.WithOptions(s.Options)
+	}
+	return c, err
+}
+
+// numberLabels returns the labels numbered in the order of appearance, since an int64 label may not fit an int32.
+func (s *Steps) numberLabels() []int32 {
 	number := make(map[int64]int32)
-	out := make([]int32, s.Batch)
-	for i, label := range s.Labels[step*s.Batch : (step+1)*s.Batch] {
+	out := make([]int32, len(s.Labels))
+	for i, label := range s.Labels {
 		n, known := number[label]
 		if !known {
 			n = int32(len(number))

@@ -48,8 +48,11 @@ func TestStepsEndAtTheWeightsOfTraining(t *testing.T) {
 			Arch: backbone.Small, LR: spec.LR, Count: spec.Steps(), Batch: spec.Batch(), Size: 16, Mean: set.Mean, Std: set.Std,
 		}
 		for i := range spec.Steps() {
-			b := load(set.Train, sampler.batch(i))
-			steps.Pixels = append(steps.Pixels, b.pixels...)
+			b, err := sampler.load(ImageSamples(set.Train), numberClasses(set.Train.Labels, nil), i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps.Pixels = append(steps.Pixels, b.samples...)
 			for _, l := range b.labels {
 				steps.Labels = append(steps.Labels, int64(l)<<40) // Any int64 is a label.
 			}

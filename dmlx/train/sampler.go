@@ -4,11 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
-
-	"github.com/gradient-surgery/dml/datasets"
 )
 
 // sampler selects batches of C classes × N images. A class with fewer than N images, as a third of those of Stanford
@@ -19,23 +15,17 @@ type sampler struct {
 	classes            [][]int // Image indices of each class.
 	perBatch, perClass int
 	imagesPerPass      int // Images in one pass over all classes: N for each, or all of a smaller class.
-	pad                int // The largest shift of the random crop in pixels.
-}
-
-// sample is one image of a batch with its augmentation: the shift of the crop in pixels, and whether it is mirrored.
-type sample struct {
-	image  int
-	dx, dy int
-	flip   bool
+	augmentation       Augmentation
 }
 
 // sampler returns the sampler of a config for a data set without some classes.
-func (c Config) sampler(set *datasets.Set, without map[int64]bool) (*sampler, error) {
-	s, err := newSampler(set.Train.Labels, without, c.ClassesPerBatch, c.ImagesPerClass, c.Pad, c.Seed)
+func (c Config) sampler(data *Data, without map[int64]bool) (*sampler, error) {
+	s, err := newSampler(data.Train.Labels(), without, c.ClassesPerBatch, c.ImagesPerClass, c.Pad, c.Seed)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", set.Name, err)
+		return nil, fmt.Errorf("%s: %w", data.Name, err)
 	}
-	return s, nil
+	s.augmentation, err = c.augmentation()
+	return s, err
 }
 
 // newSampler returns a sampler of the images whose labels are not in without. It fails if they do not suffice for a
@@ -57,7 +47,8 @@ func newSampler(labels []int64, without map[int64]bool, perBatch, perClass, pad 
 		return nil, fmt.Errorf("a batch of %d classes needs as many training classes, there are %d: "+
 			"use fewer classes per batch", perBatch, len(order))
 	}
-	s := &sampler{seed: seed, pad: pad, perBatch: perBatch, perClass: perClass}
+	s := &sampler{seed: seed, perBatch: perBatch, perClass: perClass}
+	s.augmentation = Augmentation{Crop: PadCrop, Pad: pad, Flip: true}
 	most := 0
 	for _, l := range order {
 		s.classes = append(s.classes, byLabel[l])
@@ -83,6 +74,7 @@ const (
 	streamAugment
 	streamProxies
 	streamMiner
+	streamModel
 )
 
 // stream returns the random numbers of a seed, a purpose and an index, such as a step.
@@ -90,14 +82,14 @@ func stream(seed, purpose, index uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, purpose<<48|index))
 }
 
-// batch returns the images of a step, class by class. The classes are shuffled again when fewer than a batch of
-// images is left of a pass. If classes are small, a class may end one batch and begin the next.
-func (s *sampler) batch(step int) []sample {
+// batch returns the indices of the images of a step, class by class. The classes are shuffled again when fewer than a
+// batch of images is left of a pass. If classes are small, a class may end one batch and begin the next.
+func (s *sampler) batch(step int) []int {
 	size := s.perBatch * s.perClass
 	perPass := s.imagesPerPass / size
 	skip := step % perPass * size // Images of this pass in earlier batches.
 	rng := stream(s.seed, streamImages, uint64(step))
-	out := make([]sample, 0, size)
+	out := make([]int, 0, size)
 	for _, c := range stream(s.seed, streamClasses, uint64(step/perPass)).Perm(len(s.classes)) {
 		images := s.classes[c]
 		n := min(len(images), s.perClass)
@@ -107,48 +99,35 @@ func (s *sampler) batch(step int) []sample {
 		}
 		n, skip = min(n-skip, size-len(out)), 0
 		for _, i := range rng.Perm(len(images))[:n] {
-			out = append(out, sample{image: images[i]})
+			out = append(out, images[i])
 		}
 		if len(out) == size {
 			break
 		}
 	}
-	s.augment(out, step)
 	return out
 }
 
-// augment sets random shifts and mirroring for the images of a step.
-func (s *sampler) augment(out []sample, step int) {
-	rng := stream(s.seed, streamAugment, uint64(step))
-	for i := range out {
-		out[i].dx, out[i].dy = rng.IntN(2*s.pad+1)-s.pad, rng.IntN(2*s.pad+1)-s.pad
-		out[i].flip = rng.IntN(2) == 1
-	}
+// augment returns the augmentation of the images of a step.
+func (s *sampler) augment(step int) *Augment {
+	return &Augment{Augmentation: s.augmentation, Rand: stream(s.seed, streamAugment, uint64(step))}
 }
 
-// batch is the input of one step: uint8 pixels [B, Size, Size, 3] and labels [B].
+// batch is the input of one step: samples, [B, Shape...], and their labels, [B].
 type batch struct {
-	pixels []uint8
-	labels []int32
+	samples []byte
+	labels  []int32
 }
 
-// load reads and augments the images of a batch, in parallel if they exceed a megabyte, so that a GPU does not wait.
-func load(im *datasets.Images, samples []sample) batch {
-	one := im.Size * im.Size * 3
-	b := batch{pixels: make([]uint8, len(samples)*one), labels: make([]int32, len(samples))}
-	workers := min(runtime.GOMAXPROCS(0), 1+len(b.pixels)>>20)
-	var group sync.WaitGroup
-	for w := range workers {
-		group.Go(func() {
-			for i := w; i < len(samples); i += workers {
-				d := samples[i]
-				im.Augmented(b.pixels[i*one:(i+1)*one], d.image, d.dx, d.dy, d.flip)
-				b.labels[i] = int32(im.Labels[d.image])
-			}
-		})
+// load reads and augments the samples of a step. classes numbers their labels.
+func (s *sampler) load(from Samples, classes map[int64]int32, step int) (batch, error) {
+	samples := s.batch(step)
+	b := batch{samples: make([]byte, len(samples)*int(from.Shape().ByteSize())), labels: make([]int32, len(samples))}
+	labels := from.Labels()
+	for i, k := range samples {
+		b.labels[i] = classes[labels[k]]
 	}
-	group.Wait()
-	return b
+	return b, from.Read(b.samples, samples, s.augment(step))
 }
 
 // HeldOutClasses returns the labels of every n-th class, in the order of the labels, and nil for n = 0. It fails if
@@ -184,17 +163,4 @@ func imagesWithLabels(labels []int64, of map[int64]bool) []int {
 		}
 	}
 	return out
-}
-
-// hasMatch reports whether any query of the test set has a match. Recall is undefined without one.
-func hasMatch(set *datasets.Set) bool {
-	gallery, own := set.Gallery, 0
-	if gallery == nil {
-		gallery, own = set.Test, 1
-	}
-	count := make(map[int64]int)
-	for _, label := range gallery.Labels {
-		count[label]++
-	}
-	return slices.ContainsFunc(set.Test.Labels, func(label int64) bool { return count[label] > own })
 }

@@ -39,7 +39,7 @@ func TestSampler(t *testing.T) {
 	}
 	other, _ := newSampler(labels, nil, 4, 3, 2, 7)
 	seen := make(map[int64]int)
-	moves := make(map[[3]int]bool)
+	ways := make(map[move]bool)
 	for step := 99; step >= 0; step-- { // Backwards: a step does not depend on those before.
 		b := s.batch(step)
 		if len(b) != 12 {
@@ -47,16 +47,14 @@ func TestSampler(t *testing.T) {
 		}
 		classes, images := make(map[int64]int), make(map[int]bool)
 		for _, d := range b {
-			classes[labels[d.image]]++
-			images[d.image] = true
+			classes[labels[d]]++
+			images[d] = true
+		}
+		for _, d := range s.augment(step).moves(12, 16) {
 			if d.dx < -2 || d.dx > 2 || d.dy < -2 || d.dy > 2 {
 				t.Fatalf("moved by %d, %d", d.dx, d.dy)
 			}
-			flip := 0
-			if d.flip {
-				flip = 1
-			}
-			moves[[3]int{d.dx, d.dy, flip}] = true
+			ways[d] = true
 		}
 		if len(classes) != 4 || len(images) != 12 {
 			t.Errorf("step %d: %d classes, %d images", step, len(classes), len(images))
@@ -69,12 +67,13 @@ func TestSampler(t *testing.T) {
 		}
 	}
 	for step := range 100 {
-		if !slices.Equal(s.batch(step), other.batch(step)) {
+		if !slices.Equal(s.batch(step), other.batch(step)) ||
+			!slices.Equal(s.augment(step).moves(12, 16), other.augment(step).moves(12, 16)) {
 			t.Fatalf("step %d is not the same again", step)
 		}
 	}
-	if len(seen) != 10 || len(moves) != 50 {
-		t.Errorf("%d classes, %d ways to augment", len(seen), len(moves))
+	if len(seen) != 10 || len(ways) != 50 {
+		t.Errorf("%d classes, %d ways to augment", len(seen), len(ways))
 	}
 	different, _ := newSampler(labels, nil, 4, 3, 2, 8)
 	if slices.Equal(s.batch(0), different.batch(0)) {
@@ -114,9 +113,9 @@ func TestSamplerOfSmallClasses(t *testing.T) {
 			alone := 0
 			ofBatch := make(map[int64]int)
 			for _, d := range b {
-				images[d.image], seen[d.image] = true, true
-				ofPass[labels[d.image]]++
-				ofBatch[labels[d.image]]++
+				images[d], seen[d] = true, true
+				ofPass[labels[d]]++
+				ofBatch[labels[d]]++
 			}
 			for _, n := range ofBatch {
 				if n == 1 {
@@ -154,7 +153,7 @@ func TestHeldOut(t *testing.T) {
 	}
 	for step := range 20 {
 		for _, d := range s.batch(step) {
-			if got[labels[d.image]] {
+			if got[labels[d]] {
 				t.Fatalf("step %d trains on a class that is held out", step)
 			}
 		}

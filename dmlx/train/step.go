@@ -2,6 +2,7 @@ package train
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -9,28 +10,31 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
-// stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], the
-// colors as [colorScale] returns them, and the learning rate, a scalar. A loss with proxies also takes their learning
-// rate, and a miner that samples takes noise [B, B]. The caller keeps the tensors.
+// stepValues are the inputs of a step: the images as [compiledStep.upload] returns them, the labels, int32 [B], scale
+// and shift of the images as [Data.affine] returns them, and the learning rate, a scalar. A loss with proxies also
+// takes their learning rate, and a miner that samples takes noise of the shape of S. Options take the settings of the
+// step, see [Config.settings]. All but the images are replicated. The caller keeps the tensors.
 type stepValues struct {
-	images                         []*tensors.Tensor
-	labels                         []int32
-	colors, rate, proxyRate, noise *tensors.Tensor
+	images                                           []mesh.Value
+	labels, affine, rate, proxyRate, noise, settings mesh.Value
 }
 
 // batchValues returns the values of [batchInputs], in their order.
-func (v stepValues) batchValues(obj objective) []any {
-	in := []any{tensors.FromFlatDataAndDimensions(v.labels, len(v.labels))}
+func (v stepValues) batchValues(obj objective) []mesh.Value {
+	in := []mesh.Value{v.labels}
 	if obj.proxies > 0 {
 		in = append(in, v.proxyRate)
 	}
 	if obj.noise {
 		in = append(in, v.noise)
+	}
+	if obj.options.hasSettings() {
+		in = append(in, v.settings)
 	}
 	return in
 }
@@ -42,21 +46,21 @@ func (e *compiledStep) run(v stepValues) (*tensors.Tensor, error) {
 	if e.microBatches != nil {
 		return e.microBatches.run(e.objective, v)
 	}
-	return e.exec.Call1(append([]any{v.images[0], v.colors, v.rate}, v.batchValues(e.objective)...)...)
+	return e.mesh.Call1(e.exec, append([]mesh.Value{v.images[0], v.affine, v.rate}, v.batchValues(e.objective)...)...)
 }
 
-// upload copies the pixels of a batch to the device: uint8 [B, size, size, 3], in one tensor or one for each
+// upload copies the samples of a batch, which have the given shape, to the devices, as one value or one for each
 // micro-batch. It may be called while a step runs. go-xla waits for the end of each step, so a copy between two steps
 // would leave a GPU idle.
-func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
+func (e *compiledStep) upload(b batch, sample shapes.Shape) ([]mesh.Value, error) {
 	n := len(b.labels)
 	if e.microBatches != nil {
 		n = e.microBatches.size
 	}
-	shape := shapes.Make(dtypes.Uint8, n, size, size, 3)
-	var images []*tensors.Tensor
-	for pixels := range slices.Chunk(b.pixels, shape.Size()) {
-		x, err := tensors.FromRaw(e.key.backend, 0, shape, pixels)
+	shape := batchShape(n, sample)
+	var images []mesh.Value
+	for pixels := range slices.Chunk(b.samples, int(shape.ByteSize())) {
+		x, err := e.mesh.CopyRows(e.key.backend, shape, pixels)
 		if err != nil {
 			free(images)
 			return nil, err
@@ -66,8 +70,16 @@ func (e *compiledStep) upload(b batch, size int) ([]*tensors.Tensor, error) {
 	return images, nil
 }
 
+// batchShape returns the shape of n samples.
+func batchShape(n int, sample shapes.Shape) shapes.Shape {
+	return shapes.Make(sample.DType, append([]int{n}, sample.Dimensions...)...)
+}
+
 // batchInputs are the inputs of a step that belong to the whole batch, not to a micro-batch.
-type batchInputs struct{ labels, proxyRate, noise *Node }
+type batchInputs struct {
+	labels, proxyRate, noise, settings *Node
+	lane                               string // The path of the scope of the variables; "" for the root.
+}
 
 func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 	b.labels, in = in[0], in[1:]
@@ -75,40 +87,49 @@ func (obj objective) batchInputs(in []*Node) (b batchInputs) {
 		b.proxyRate, in = in[0], in[1:]
 	}
 	if obj.noise {
-		b.noise = in[0]
+		b.noise, in = in[0], in[1:]
+	}
+	if obj.options.hasSettings() {
+		b.settings = in[0]
 	}
 	return b
 }
 
 // stepInputs are the inputs of the graph of a step.
 type stepInputs struct {
-	pixels, colors, rate *Node
+	samples, affine, rate *Node
 	batchInputs
 }
 
 // stepGraph builds the graph of a step. It returns the normalized embeddings of the batch before the update, [B,
 // dim], and the outcome that [compiledStep.run] describes.
 func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (embeddings, outcome *Node) {
-	raw := key.embed(scope, in.pixels, in.colors, backbone.Pass{Training: true})
+	raw := key.embed(scope, in.samples, in.affine, backbone.Pass{Training: true, Frozen: obj.options.frozen})
 	o := newLossGraph(scope.Store(), obj, raw, in.batchInputs)
-	variables := backbone.Trainable(scope.Store())
-	rates := slices.Repeat([]*Node{in.rate}, len(variables))
+	variables := obj.options.trainable(scope.Store())
+	variables = slices.DeleteFunc(variables, func(v *model.Variable) bool {
+		return !strings.HasPrefix(v.Path(), in.lane+"/")
+	})
+	rates := obj.options.rates(variables, in.rate, in.settings)
 	if o.proxies != nil {
 		variables, rates = append(variables, o.proxies), append(rates, in.proxyRate)
 	}
 	nodes := nodesOf(variables, raw)
 	gradients := Gradient(o.total, nodes...)
-	applySGD(variables, nodes, rates, gradients)
+	obj.options.optimizer.update(scope.Store(), variables, nodes, rates, gradients, in.settings)
 	return o.embeddings, Concatenate(append(o.outcome, Reshape(Sqrt(squaredNorm(gradients)), 1)), 0)
 }
 
-// embed returns the embeddings [B, dim] of pixels, uint8 [B, H, W, 3], before normalization.
-func (k stepKey) embed(scope *model.Scope, pixels, colors *Node, pass backbone.Pass) *Node {
-	images := normalizeColors(pixels, colors)
+// embed returns the embeddings [B, dim] of samples [B, ...], before normalization.
+func (k stepKey) embed(scope *model.Scope, samples, affine *Node, pass backbone.Pass) *Node {
+	images := scaled(samples, affine)
 	if k.memory.Precision == BFloat16 {
 		images = ConvertDType(images, dtypes.BFloat16)
 	}
 	pass.Recompute = k.memory.Recompute
+	if k.own != nil {
+		return k.own.embed(scope, images, pass)
+	}
 	return k.arch.Embed(scope, images, k.dim, pass)
 }
 
@@ -120,23 +141,35 @@ type lossGraph struct {
 	proxies    *model.Variable // nil without proxies.
 }
 
+// proxiesPath is the path of the proxies in their scope; see [backbone.Proxies].
+const proxiesPath = "/proxies/weight"
+
 // newLossGraph applies the rule or loss to embeddings x [B, dim] as the network returns them.
 func newLossGraph(store *model.Store, obj objective, x *Node, in batchInputs) (o lossGraph) {
 	var batch *dmlx.Batch
+	bank := obj.options.dmlxBank(store, x, in.settings)
 	if obj.loss == nil {
-		f, parts := dmlx.Surgery(x, in.labels, obj.rule)
+		selection := dmlx.Selection{Bank: bank}
+		if m := obj.minerWith(in.noise); m != nil {
+			selection.Mine = m.Mine
+		}
+		f, parts := selection.Surgery(x, in.labels, obj.rule)
 		o.embeddings, batch, o.total = f, parts.Batch, ReduceAllSum(f)
+		if bank != nil || selection.Mine != nil {
+			batch = dmlx.NewBatch(f, in.labels, dmlx.Options{SkipDuplicates: obj.rule.Options.SkipDuplicates})
+		}
 	} else {
 		var proxies *Node
-		if o.proxies = backbone.Proxies(store); o.proxies != nil {
+		if o.proxies = store.GetVariable(in.lane + proxiesPath); o.proxies != nil {
 			proxies = o.proxies.NodeValue(x)
 		}
-		f, p := obj.surgery(x, in.labels, proxies, in.noise)
+		f, p := obj.surgery(x, in.labels, proxies, in.noise, bank)
 		o.embeddings, batch, o.total = f, dmlx.NewBatch(f, in.labels, dmlx.Options{}), ReduceAllSum(f)
 		if p != nil {
 			o.total = Add(o.total, ReduceAllSum(p))
 		}
 	}
+	obj.options.enqueue(store, o.embeddings, in.labels, in.settings)
 	o.outcome = []*Node{batch.Sap, batch.San, ConvertDType(batch.Triplets.Valid, dtypes.Float32)}
 	return o
 }
@@ -150,14 +183,6 @@ func nodesOf(variables []*model.Variable, in *Node) []*Node {
 	return nodes
 }
 
-// applySGD subtracts rate × gradient from each variable. The rates are one per variable, since proxies have their
-// own.
-func applySGD(variables []*model.Variable, nodes, rates, gradients []*Node) {
-	for i, v := range variables {
-		v.SetNodeValue(Sub(nodes[i], Mul(rates[i], gradients[i])))
-	}
-}
-
 // squaredNorm returns the sum of the squares of all gradients, a scalar.
 func squaredNorm(gradients []*Node) *Node {
 	flat := make([]*Node, len(gradients)) // One reduction compiles twice as fast as one per variable.
@@ -167,17 +192,10 @@ func squaredNorm(gradients []*Node) *Node {
 	return ReduceAllSum(Square(Concatenate(flat, 0)))
 }
 
-// colorScale returns the scale and shift that normalize the color channels of a data set, float32 [2, 3].
-func colorScale(set *datasets.Set) *tensors.Tensor {
-	values := make([]float32, 6)
-	for c := range 3 {
-		values[c], values[3+c] = 1/(255*set.Std[c]), -set.Mean[c]/set.Std[c]
-	}
-	return tensors.FromFlatDataAndDimensions(values, 2, 3)
-}
-
-// normalizeColors converts pixels 0…255 [N, H, W, 3] to float32 with mean 0 and variance 1 over the training set.
-func normalizeColors(pixels, colors *Node) *Node {
-	row := func(i int) *Node { return Reshape(Slice(colors, AxisElem(i)), 1, 1, 1, 3) }
-	return Add(Mul(ConvertDType(pixels, dtypes.Float32), row(0)), row(1))
+// scaled returns samples [N, ...] as float32, times the scale and plus the shift of [Data.affine].
+func scaled(samples, affine *Node) *Node {
+	dims := slices.Repeat([]int{1}, samples.Rank())
+	dims[len(dims)-1] = affine.Shape().Dim(1)
+	row := func(i int) *Node { return Reshape(Slice(affine, AxisElem(i)), dims...) }
+	return Add(Mul(ConvertDType(samples, dtypes.Float32), row(0)), row(1))
 }

@@ -5,26 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/gomlx/gomlx/core/tensors"
 
-	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
-// Training describes one training: the config, the images, and the folder of its files.
+// Training describes one training: the config, the data set, and the folder of its files.
 type Training struct {
 	Config
 	// ID identifies the training in its checkpoint. Train resumes only from a checkpoint with this ID.
-	ID  string
-	Set *datasets.Set
+	ID   string
+	Data *Data
 	// HeldOut = n > 0 holds every n-th training class out of training, for a validation recall at the end.
 	HeldOut int
 	// Dir is an existing folder for the checkpoint, metrics, triplets and embeddings; see the package comment.
 	Dir string
 	// Progress, if not nil, is called after each step and while images are embedded. Training waits for it.
 	Progress func(Progress)
+	// Every = n > 0 measures Recall@1 of the test set after every n-th epoch, for Progress. It changes no weights.
+	Every int
 	// Warn, if not nil, is called with one line about a damaged checkpoint that was set aside.
 	Warn func(message string)
 }
@@ -55,30 +58,44 @@ type session struct {
 	heldOut   map[int64]bool // Labels of the training classes that are held out.
 	sampler   *sampler
 	objective objective
-	classes   map[int64]int32 // With a loss: the number of each class that is trained on, by label.
+	classes   map[int64]int32 // The number of each class that is trained on, by label.
 	step      *compiledStep
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
+
+	recall      float64 // The last that was measured for Progress.
+	recallEpoch int
 }
 
 func (t *Trainer) newSession(training Training) (*session, error) {
 	s := &session{Training: training, trainer: t, started: time.Now()}
-	set := training.Set
-	var err error
-	if s.heldOut, err = HeldOutClasses(set.Train.Labels, training.HeldOut); err != nil {
-		return nil, fmt.Errorf("%s: %w", set.Name, err)
-	}
-	if s.sampler, err = training.Config.sampler(set, s.heldOut); err != nil {
+	data := training.Data
+	if err := data.check(); err != nil {
 		return nil, err
 	}
-	if !hasMatch(set) {
+	if err := s.fitsModel(data); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.Config, err = s.withHeadFor(data); err != nil {
+		return nil, err
+	}
+	labels := data.Train.Labels()
+	if s.heldOut, err = HeldOutClasses(labels, training.HeldOut); err != nil {
+		return nil, fmt.Errorf("%s: %w", data.Name, err)
+	}
+	if s.sampler, err = training.Config.sampler(data, s.heldOut); err != nil {
+		return nil, err
+	}
+	if !data.hasMatch() {
 		return nil, fmt.Errorf("%s: no test image has another image of its class: want at least two images per class",
-			set.Name)
+			data.Name)
 	}
-	if s.Loss != "" {
-		s.classes = numberClasses(set.Train.Labels, s.heldOut)
-	}
+	s.classes = numberClasses(labels, s.heldOut)
 	if s.objective, err = newObjective(s.Config, len(s.classes)); err != nil {
+		return nil, err
+	}
+	if err := s.Config.FitsDevices(t.DeviceCount()); err != nil {
 		return nil, err
 	}
 	s.step, err = t.trainingStep(s.Config, s.objective)
@@ -95,77 +112,159 @@ func (s *session) run(ctx context.Context) (*Outcome, error) {
 	return s.finish(ctx)
 }
 
-// train performs the remaining epochs. Batches are prepared in advance, and the outcome of a step is read after the
-// next step has started, so that the device does not wait.
+// train performs the remaining epochs.
 func (s *session) train(ctx context.Context) error {
+	return trainSessions(ctx, []*session{s}, func(v []stepValues) ([]outcome, error) {
+		out, err := s.step.run(v[0])
+		return []outcome{{tensor: out}}, err
+	}, func(epoch int, sums []tally) error { return s.endEpoch(epoch, &sums[0], true) })
+}
+
+// trainSessions performs the remaining epochs of trainings of equal length, which have done the same number of them, by
+// steps that belong to all. It calls end after each epoch, and stops when all have diverged. Batches are prepared in
+// advance, and the outcome of a step is read after the next step has started, so that the device does not wait.
+func trainSessions(
+	ctx context.Context, sessions []*session, run func([]stepValues) ([]outcome, error),
+	end func(epoch int, sums []tally) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
-	var pace pace
-	colors := colorScale(s.Set)
-	for epoch := s.state.Epoch; epoch < s.Epochs && s.state.Diverged == ""; epoch++ {
-		sum := tally{trace: epoch >= s.Epochs-tracedEpochs}
-		rate := tensors.FromScalar(float32(s.Rate(epoch)))
-		proxyRate := tensors.FromScalar(float32(s.proxyRate(epoch)))
-		var pending *tensors.Tensor
-		for i := range s.StepsPerEpoch {
-			b, more := <-batches // Closed when ctx is done.
-			if !more || ctx.Err() != nil {
-				return fmt.Errorf("stopped in epoch %d of %d; the same run resumes from there: %w", epoch+1, s.Epochs, ctx.Err())
-			}
-			if b.err != nil {
-				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, b.err)
-			}
-			v := stepValues{images: b.images, labels: b.labels, colors: colors, rate: rate, proxyRate: proxyRate}
-			if s.objective.noise {
-				v.noise = minerNoise(len(b.labels), epoch*s.StepsPerEpoch+i, s.Seed)
-			}
-			out, err := s.step.run(v)
-			b.free()
-			if err != nil {
-				return fmt.Errorf("step %d: %w", epoch*s.StepsPerEpoch+i+1, err)
-			}
-			if err := sum.add(pending); err != nil {
+	inputs := make([]*inputs, len(sessions))
+	for k, s := range sessions {
+		inputs[k] = s.inputs(ctx)
+	}
+	first := sessions[0]
+	running := func(s *session) bool { return s.state.Diverged == "" }
+	for epoch := first.state.Epoch; epoch < first.Epochs && slices.ContainsFunc(sessions, running); epoch++ {
+		sums, pending := make([]tally, len(sessions)), make([]outcome, len(sessions))
+		for k, s := range sessions {
+			sums[k].trace = epoch >= s.Epochs-tracedEpochs
+			if err := s.step.reseed(s.Seed, epoch); err != nil {
 				return err
 			}
+		}
+		for i := range first.StepsPerEpoch {
+			step := epoch*first.StepsPerEpoch + i
+			values := make([]stepValues, len(sessions))
+			for k, in := range inputs {
+				var err error
+				if values[k], err = in.next(ctx, step); err != nil {
+					return err
+				}
+			}
+			out, err := run(values)
+			for _, v := range values {
+				free(v.images)
+			}
+			if err != nil {
+				return fmt.Errorf("step %d: %w", step+1, err)
+			}
+			for k, s := range sessions {
+				if err := sums[k].add(pending[k]); err != nil {
+					return err
+				}
+				if s.Progress != nil {
+					s.Progress(s.progress(epoch, i+1, &inputs[k].pace, &sums[k]))
+				}
+			}
 			pending = out
-			if s.Progress != nil {
-				s.Progress(s.progress(epoch, i+1, &pace, &sum))
+		}
+		for k := range sessions {
+			if err := sums[k].add(pending[k]); err != nil {
+				return err
 			}
 		}
-		if err := sum.add(pending); err != nil {
+		if err := end(epoch+1, sums); err != nil {
 			return err
 		}
-		if err := s.endEpoch(epoch+1, &sum); err != nil {
-			return err
+		for k, s := range sessions {
+			if s.measures(epoch + 1) {
+				if err := s.measure(ctx); err != nil {
+					return err
+				}
+				s.Progress(s.progress(epoch, s.StepsPerEpoch, &inputs[k].pace, &sums[k]))
+			}
 		}
 	}
 	return nil
 }
 
-// readBatch reads the batch of a step. Its labels are those of the data set for a rule, and class numbers for a loss.
-func (s *session) readBatch(step int) batch {
-	samples := s.sampler.batch(step)
-	b := load(s.Set.Train, samples)
-	if s.classes != nil {
-		for i, x := range samples {
-			b.labels[i] = s.classes[s.Set.Train.Labels[x.image]]
-		}
-	}
-	return b
+// inputs are the inputs of the steps of a training.
+type inputs struct {
+	*session
+	batches         <-chan deviceBatch
+	affine          mesh.Value
+	rate, proxyRate scalar
+	pace            pace
 }
 
-// prepare returns the batches of the steps from … to−1 on the device. One goroutine reads images and another copies
+// inputs returns the inputs of the remaining steps.
+func (s *session) inputs(ctx context.Context) *inputs {
+	batches := s.prepare(ctx, s.state.Epoch*s.StepsPerEpoch, s.Steps())
+	return &inputs{session: s, batches: batches, affine: s.step.mesh.Replicate(s.Data.affine())}
+}
+
+// next returns the inputs of a step, which must be the one after the last.
+func (s *inputs) next(ctx context.Context, step int) (v stepValues, err error) {
+	replicate := s.step.mesh.Replicate
+	b, more := <-s.batches // Closed when ctx is done.
+	if !more || ctx.Err() != nil {
+		epoch := step/s.StepsPerEpoch + 1
+		return v, fmt.Errorf("stopped in epoch %d of %d; the same run resumes from there: %w", epoch, s.Epochs, ctx.Err())
+	}
+	if b.err != nil {
+		return v, fmt.Errorf("step %d: %w", step+1, b.err)
+	}
+	v = stepValues{images: b.images, affine: s.affine}
+	v.labels = replicate(tensors.FromFlatDataAndDimensions(b.labels, len(b.labels)))
+	v.rate = s.rate.of(s.step.mesh, s.RateAt(step))
+	v.proxyRate = s.proxyRate.of(s.step.mesh, s.scheduled(s.ProxyLR, step))
+	if s.objective.noise {
+		n := len(b.labels)
+		v.noise = replicate(minerNoise(n, n+s.objective.options.bankRows, step, s.Seed))
+	}
+	if s.objective.options.hasSettings() {
+		v.settings = replicate(s.settings(s.objective.options, step))
+	}
+	return v, nil
+}
+
+// scalar keeps a number on the devices, since most learning rates stay the same for many steps.
+type scalar struct {
+	value float64
+	on    mesh.Value
+}
+
+func (s *scalar) of(m *mesh.Mesh, value float64) mesh.Value {
+	if s.on == nil || s.value != value {
+		s.value, s.on = value, m.Replicate(tensors.FromScalar(float32(value)))
+	}
+	return s.on
+}
+
+// prepare returns the batches of the steps from … to−1 on the devices. One goroutine reads images and another copies
 // them; both end with ctx.
 func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch {
-	read := prefetch(ctx, func(yield func(batch) bool) {
-		for step := from; step < to && yield(s.readBatch(step)); step++ {
+	type hostBatch struct {
+		batch
+		err error
+	}
+	read := prefetch(ctx, func(yield func(hostBatch) bool) {
+		for step := from; step < to; step++ {
+			b, err := s.sampler.load(s.Data.Train, s.classes, step)
+			if !yield(hostBatch{b, err}) || err != nil {
+				return
+			}
 		}
-	}, func(batch) {})
+	}, func(hostBatch) {})
+	shape := s.Data.Train.Shape()
 	return prefetch(ctx, func(yield func(deviceBatch) bool) {
 		for b := range read {
-			images, err := s.step.upload(b, s.Set.Train.Size)
-			if !yield(deviceBatch{images, b.labels, err}) {
+			var images []mesh.Value
+			if b.err == nil {
+				images, b.err = s.step.upload(b.batch, shape)
+			}
+			if !yield(deviceBatch{images, b.labels, b.err}) {
 				return
 			}
 		}
@@ -174,7 +273,7 @@ func (s *session) prepare(ctx context.Context, from, to int) <-chan deviceBatch 
 
 // deviceBatch is a batch on the device, or the error of copying it.
 type deviceBatch struct {
-	images []*tensors.Tensor // See [compiledStep.upload].
+	images []mesh.Value // See [compiledStep.upload].
 	labels []int32
 	err    error
 }
@@ -205,6 +304,7 @@ func (s *session) progress(epoch, step int, pace *pace, sum *tally) Progress {
 		Step: epoch*s.StepsPerEpoch + step, Steps: s.Steps(), ViolationRate: sum.violationRate(),
 	}
 	p.StepRate, p.Left = pace.at(p.Step, p.Steps)
+	p.Recall, p.RecallEpoch = s.recall, s.recallEpoch
 	return p
 }
 
@@ -215,6 +315,10 @@ type Progress struct {
 	StepRate      float64       // Steps per second; 0 while unknown.
 	ViolationRate float64       // Share of the triplets of this epoch with S_an > S_ap.
 	Left          time.Duration // Estimated time that is left; 0 while unknown.
+	// Recall is Recall@1 of the test set after RecallEpoch epochs, the last that was measured; see [Training].Every. Both
+	// are 0 before.
+	Recall      float64
+	RecallEpoch int
 	// Before the first step, Decoded of Images image files have been decoded. After the last step, Embedded of Images
 	// images have been embedded. During the steps all three are 0.
 	Decoded, Embedded, Images int

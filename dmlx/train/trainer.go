@@ -10,6 +10,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
 // Trainer trains networks and embeds images on one backend. It caches compiled steps, since XLA takes seconds to
@@ -17,13 +18,19 @@ import (
 // may be used by several goroutines at once. Its zero value has no backend; use [New] or [Open].
 type Trainer struct {
 	*backend.Choice
+	devices int // See [Trainer.OnDevices]; 0 is 1.
+	*stepCache
+}
 
+// stepCache holds the compiled steps of trainers that differ only in the number of devices.
+type stepCache struct {
 	mu   sync.Mutex
 	idle []*compiledStep // At most maxIdle, the latest last.
 }
 
-// New returns a trainer on a backend. [Trainer.Close] frees its compiled steps.
-func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice} }
+// New returns a trainer on the first device of a backend; see [Trainer.OnDevices] for more. [Trainer.Close] frees its
+// compiled steps.
+func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice, stepCache: new(stepCache)} }
 
 // Open returns a trainer on the backend that [backend.Open] chooses.
 func Open() (*Trainer, error) {
@@ -49,6 +56,7 @@ type compiledStep struct {
 	key          stepKey
 	objective    objective // Zero for evaluation.
 	weights      *model.Store
+	mesh         *mesh.Mesh  // nil on one device.
 	exec         *model.Exec // nil if there are micro-batches.
 	microBatches *microBatches
 }
@@ -56,13 +64,26 @@ type compiledStep struct {
 // stepKey holds all that a graph depends on, except the shapes of its inputs.
 type stepKey struct {
 	backend compute.Backend
+	devices int
 	arch    backbone.Arch
+	model   string // The identity of a model of the user's own, in place of arch.
 	dim     int
 	rule    string // The identity of the rule; empty for evaluation and for a loss.
-	loss    string // The loss as [Config.Objective] names it.
+	loss    string // The loss, or a rule with a miner, as [Config.Objective] names it.
 	proxies int    // The number of proxies of the loss.
-	images  int    // Images per class in a batch, which miners of a loss depend on.
+	images  int    // Images per class in a batch, which miners depend on.
 	memory  Memory
+	options Options // As [Options.key] returns them.
+
+	bankRows int
+
+	own *ownModel // The model. Models with equal identities are equal.
+}
+
+// same reports whether two keys are of the same graph.
+func (k stepKey) same(o stepKey) bool {
+	k.own, o.own = nil, nil
+	return k == o
 }
 
 // maxIdle is the number of compiled steps that a trainer caches.
@@ -71,17 +92,21 @@ const maxIdle = 8
 // compiled takes a step with the key from the cache, or builds one. The caller overwrites its weights, and then
 // returns it with keep, or frees it after a failure.
 func (t *Trainer) compiled(key stepKey, build func(s *compiledStep) error) (*compiledStep, error) {
-	key.backend = t.Backend
+	key.backend, key.devices = t.Backend, t.DeviceCount()
 	t.mu.Lock()
 	for i := len(t.idle) - 1; i >= 0; i-- {
-		if s := t.idle[i]; s.key == key {
+		if s := t.idle[i]; s.key.same(key) {
 			t.idle = append(t.idle[:i], t.idle[i+1:]...)
 			t.mu.Unlock()
 			return s, nil
 		}
 	}
 	t.mu.Unlock()
-	s := &compiledStep{key: key, weights: model.NewStore()}
+	m, err := mesh.New(key.devices)
+	if err != nil {
+		return nil, err
+	}
+	s := &compiledStep{key: key, weights: model.NewStore(), mesh: m}
 	return s, build(s)
 }
 
@@ -106,12 +131,58 @@ func (s *compiledStep) free() {
 	s.weights.Finalize()
 }
 
+// network returns the part of a key that belongs to the network of a config.
+func (c Config) network() stepKey {
+	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	if c.Model != "" || c.Head != "" {
+		key.own, key.model = c.model, c.model.identity
+	}
+	return key
+}
+
+// initialize sets random weights of the network.
+func (s *compiledStep) initialize(seed uint64) error {
+	if s.key.own != nil {
+		return s.key.own.initialize(s.weights, seed)
+	}
+	return backbone.Init(s.weights, s.key.arch, s.key.dim, seed)
+}
+
+// reseed sets the random numbers of a model of the user's own, such as those of dropout, at the start of an epoch, so
+// that a checkpoint needs no state of them.
+func (s *compiledStep) reseed(seed uint64, epoch int) error {
+	if s.key.own == nil {
+		return nil
+	}
+	return s.weights.SetRNGStateFromSeed(int64(stream(seed, streamModel, uint64(epoch)).Uint64()))
+}
+
+// encode returns the weights of the network, and the proxies if there are any, as a safetensors file.
+func (s *compiledStep) encode(metadata map[string]string) ([]byte, error) {
+	if s.key.own != nil {
+		return s.key.own.encode(s.weights, metadata)
+	}
+	return backbone.EncodeWeights(s.weights, s.key.arch, metadata)
+}
+
+// decode sets the weights of the network, and so many proxies, from a safetensors file.
+func (s *compiledStep) decode(raw []byte, proxies int) error {
+	if s.key.own != nil {
+		return s.key.own.decode(raw, s.weights, proxies)
+	}
+	load := backbone.LoadOptions{Arch: s.key.arch, Dim: s.key.dim, Proxies: proxies}
+	_, err := backbone.DecodeWeights(raw, s.weights, load)
+	return err
+}
+
 // trainingStep returns a compiled step of training; see [compiledStep.run].
 func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim, rule: c.Rule, memory: c.Memory}
-	if obj.loss != nil {
+	key := c.network()
+	key.rule, key.memory, key.options = c.Rule, c.Memory, c.Options.key()
+	if obj.loss != nil || obj.miner != nil {
 		key.loss, key.proxies, key.images = c.Objective(), obj.proxies, c.ImagesPerClass
 	}
+	key.bankRows = obj.options.bankRows
 	return t.compiled(key, func(s *compiledStep) (err error) {
 		s.objective = obj
 		if key.memory.MicroBatch > 0 {
@@ -119,21 +190,27 @@ func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 			return err
 		}
 		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, in []*Node) *Node {
-			inputs := stepInputs{pixels: in[0], colors: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
+			inputs := stepInputs{samples: in[0], affine: in[1], rate: in[2], batchInputs: obj.batchInputs(in[3:])}
 			_, outcome := stepGraph(scope, key, obj, inputs)
 			return outcome
 		})
+		if err == nil {
+			s.mesh.Shard(s.exec, []mesh.Layout{mesh.Rows, mesh.Replicated}, []mesh.Layout{mesh.Replicated})
+		}
 		return err
 	})
 }
 
-// evaluationStep returns a compiled step from pixels and colors to normalized embeddings [B, dim].
+// evaluationStep returns a compiled step from samples and their scale to normalized embeddings [B, dim].
 func (t *Trainer) evaluationStep(c Config) (*compiledStep, error) {
-	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
+	key := c.network()
 	return t.compiled(key, func(s *compiledStep) (err error) {
-		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, pixels, colors *Node) *Node {
-			return dmlx.Normalize(key.embed(scope, pixels, colors, backbone.Pass{}))
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, samples, affine *Node) *Node {
+			return dmlx.Normalize(key.embed(scope, samples, affine, backbone.Pass{}))
 		})
+		if err == nil {
+			s.mesh.Shard(s.exec, []mesh.Layout{mesh.Rows, mesh.Replicated}, []mesh.Layout{mesh.Rows})
+		}
 		return err
 	})
 }

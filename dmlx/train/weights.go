@@ -28,8 +28,8 @@ const (
 )
 
 // WithStart returns the config with another backbone and other initial weights; "" leaves either as it is. weights is
-// [Pretrained], [Random], or the path of a safetensors file with PyTorch's names, whose last layer is ignored. It
-// reads the weights to set WeightsDigest.
+// [Pretrained], [Random], or the path of a file with PyTorch's names, safetensors or a state dict (.pth), whose last
+// layer is ignored. It reads the weights to set WeightsDigest.
 func (c Config) WithStart(arch, weights string) (Config, error) {
 	if arch != "" {
 		c.Arch = arch
@@ -41,6 +41,12 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	default:
 		c.Weights, c.weightsFile = Pretrained, weights
 	}
+	if arch != "" {
+		c.Model, c.model, c.Head = "", nil, ""
+	}
+	if c.Model != "" {
+		return c.withModelWeights()
+	}
 	a, err := backbone.ParseArch(c.Arch)
 	if err != nil {
 		return c, err
@@ -49,7 +55,7 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	if c.weightsFile != "" {
 		if _, err := readWeights(c.weightsFile, a); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("weights %q: no such file; use %s, %s, or the path of a safetensors file",
+				err = fmt.Errorf("weights %q: no such file; use %s, %s, or the path of a .safetensors or .pth file",
 					weights, Pretrained, Random)
 			}
 			return c, err
@@ -60,6 +66,29 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 			return c, err
 		}
 	}
+	return c, nil
+}
+
+// withModelWeights checks the initial weights of a model of the user's own and sets WeightsDigest.
+func (c Config) withModelWeights() (Config, error) {
+	c.WeightsDigest = ""
+	if err := c.validateModel(); err != nil || c.Weights == Random {
+		return c, err
+	}
+	if c.weightsFile == "" {
+		return c, fmt.Errorf("there are no pretrained weights of the model %s: use %s, or the path of a safetensors file",
+			c.Model, Random)
+	}
+	raw, err := durable.ReadFile(c.weightsFile)
+	if err != nil {
+		return c, err
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := c.model.decode(raw, store, 0); err != nil {
+		return c, fmt.Errorf("%s: %w", c.weightsFile, err)
+	}
+	c.WeightsDigest = DigestOf(raw)
 	return c, nil
 }
 
@@ -110,10 +139,10 @@ func (c Config) pretrained() (raw []byte, err error) {
 			return nil, err
 		}
 	}
-	raw, err = os.ReadFile(path)
+	raw, err = durable.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && c.weightsFile == "" {
 		return nil, fmt.Errorf("no pretrained weights of %s: `dmlx weights get %s` downloads ImageNet weights to %s; "+
-			"or give --weights a safetensors file of your own or %q", a, a, path, Random)
+			"or give --weights a .safetensors or .pth file of your own or %q", a, a, path, Random)
 	}
 	return raw, err
 }
@@ -171,9 +200,9 @@ func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error)
 	return path, durable.WriteFile(path, raw, 0o644)
 }
 
-// readWeights reads a safetensors file and checks that it has all tensors of the network but those of the last layer.
+// readWeights reads a weight file and checks that it has all tensors of the network but those of the last layer.
 func readWeights(path string, a backbone.Arch) (raw []byte, err error) {
-	raw, err = os.ReadFile(path)
+	raw, err = durable.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -31,9 +31,9 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 	return paper.Request{Open: trainer, Preset: Preset(), Store: Store(), Options: o}
 }
 
-// Preset returns the preset that [nb.Preset] names. An unknown name ends the cell.
+// Preset returns the preset that [nb.Preset] names, or the one of its file. An unknown name ends the cell.
 func Preset() presets.Preset {
-	p := nb.Must(presets.Parse(nb.Preset()))
+	p := nb.Must(presets.Load(nb.Preset()))
 	p.DataOptions = opening()
 	return p
 }

@@ -184,7 +184,7 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 		if err != nil {
 			return r, nil, err
 		}
-		if !slices.Contains(r.Uses(), k.name) {
+		if !slices.Contains(r.UsedOptions(), k.name) {
 			off = append(off, k.name)
 			k.set(&r.Options, nil) // Keeps it out of the rule's name.
 			continue

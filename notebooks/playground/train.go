@@ -205,7 +205,7 @@ func (t Training) specs() ([]runs.Spec, error) {
 	case t.Store == nil || t.Open == nil:
 		return nil, errors.New("training: Store or Open is nil; want a Store for the runs and Open for a backend")
 	}
-	preset, err := presets.Parse(cmp.Or(t.Preset, "quick"))
+	preset, err := presets.Load(cmp.Or(t.Preset, "quick"))
 	if err != nil {
 		return nil, err
 	}
@@ -223,19 +223,11 @@ func (t Training) specs() ([]runs.Spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		spec, err := preset.Spec(data, r.Traced(), cmp.Or(t.Seed, 1))
+		// The same run as that of a row of a table.
+		spec, err := preset.ObjectiveSpec(data, presets.Objective{Rule: r.Traced(), Scale: checked.Scale, LR: t.Rates[i]},
+			cmp.Or(t.Seed, 1))
 		if err != nil {
 			return nil, err
-		}
-		if r.Custom() && checked.Scale > 0 {
-			base, err := preset.Spec(data, dmlx.Rule{}, 1)
-			if err != nil {
-				return nil, err
-			}
-			spec.LR = twoDigits(base.LR / checked.Scale)
-		}
-		if rate, given := t.Rates[i]; given {
-			spec.LR = rate
 		}
 		if t.Epochs > spec.Epochs {
 			return nil, fmt.Errorf("training: %d epochs; want at most the %d of preset %s", t.Epochs, spec.Epochs, preset.Name)
@@ -247,12 +239,6 @@ func (t Training) specs() ([]runs.Spec, error) {
 		specs = append(specs, spec)
 	}
 	return specs, nil
-}
-
-// twoDigits rounds to two significant digits.
-func twoDigits(x float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(x))-1)
-	return math.Round(x/unit) * unit
 }
 
 // chart shows runs while they train: as a picture in a notebook, elsewhere as a line for each epoch.

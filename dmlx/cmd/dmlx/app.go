@@ -15,11 +15,14 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/doctor"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -33,8 +36,26 @@ type app struct {
 	// ctx ends when the command is interrupted.
 	ctx            context.Context
 	stdout, stderr io.Writer
+	columns        int            // Of the terminal that stdout is; 0 if it is none.
 	line           *progress.Line // On stderr.
 	warned         *sync.Map      // The warnings that were printed.
+
+	opening   *sync.Once // Of the backend.
+	trainer   *train.Trainer
+	noBackend error
+}
+
+// columnsOf returns the width of the terminal that a writer is, or 0 if it is a file or a pipe.
+func columnsOf(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
 }
 
 // logf prints a line on standard error.
@@ -42,10 +63,13 @@ func (a *app) logf(format string, args ...any) {
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
-// print prints a result: v as one JSON object with --json, else text.
-func (a *app) print(v any, text string) error {
+// print prints a result: v as one JSON object with --json, else text, which is fitted to a terminal.
+func (a *app) print(v any, body string) error {
 	if !a.json {
-		_, err := fmt.Fprintln(a.stdout, text)
+		if a.columns > 0 {
+			body = text.Fit(body, a.columns)
+		}
+		_, err := fmt.Fprintln(a.stdout, body)
 		return err
 	}
 	enc := json.NewEncoder(a.stdout)
@@ -157,21 +181,21 @@ func (a *app) warn(message string) {
 	}
 }
 
-// backend opens the backend and prints its name and the reason for it on standard error. If it is a slow Go backend
-// without SIMD, a second line says how to build the program with SIMD.
+// backend opens the backend once, and prints its name and the reason for it on standard error. If it is a slow Go
+// backend without SIMD, a second line says how to build the program with SIMD.
 func (a *app) backend() (*train.Trainer, error) {
-	t, err := train.Open()
-	if err == nil {
-		a.logf("%s", t.Choice)
-		a.adviseSIMD(t.Choice)
-	}
-	return t, err
+	a.opening.Do(func() {
+		if a.trainer, a.noBackend = train.Open(); a.noBackend == nil {
+			a.logf("%s", a.trainer.Choice)
+			a.adviseSIMD(a.trainer.Choice)
+		}
+	})
+	return a.trainer, a.noBackend
 }
 
 // adviseSIMD prints how to build the program with SIMD if the backend would be faster with it.
 func (a *app) adviseSIMD(c *backend.Choice) {
 	if c.Name == "go" && !c.SIMD && runtime.GOARCH == "amd64" {
-		a.logf("With SIMD the Go backend multiplies matrices about ten times as fast. Build it in the repository: %s",
-			doctor.BuildWithSIMD)
+		a.logf("With SIMD the Go backend multiplies matrices about ten times as fast: %s", doctor.BuildWithSIMD())
 	}
 }

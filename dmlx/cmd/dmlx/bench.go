@@ -74,7 +74,7 @@ measures these libraries, with as many threads or on the same GPU, and prints ra
 				List: func(store *runs.Store) error {
 					quiet := *a
 					quiet.storeDir, quiet.stdout, quiet.json = store.Dir, io.Discard, false
-					return quiet.listRuns()
+					return quiet.listRuns(false)
 				},
 			})
 			if err != nil || !a.json {

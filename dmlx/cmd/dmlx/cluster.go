@@ -36,7 +36,8 @@ func (c *cluster) flags(f *pflag.FlagSet) {
 // slurmFlags adds the flags for Slurm.
 func (c *cluster) slurmFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Partition, "partition", "", "Slurm's partition to run on")
-	f.StringVar(&c.Gres, "gres", "", "generic resources of a task, as in gpu:1")
+	f.StringVar(&c.Gres, "gres", "", "generic resources of a task, as in gpu:1 (default: a GPU for each of "+
+		"several --devices)")
 	f.StringVar(&c.Time, "time", "",
 		"time limit of a task, as in 2:00:00; a longer run continues in another task")
 	f.IntVar(&c.MaxParallel, "max-parallel", 0, "tasks at a time (default: Slurm's own limit)")

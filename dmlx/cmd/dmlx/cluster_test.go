@@ -48,6 +48,29 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 	}
 }
 
+// A task on several devices asks for as many GPUs, and its job says so.
+func TestDevicesOnSlurm(t *testing.T) {
+	store := atWork(t)
+	withoutSlurm(t)
+	args := []string{"reproduce", "table2", "--preset", "smoke", "--store", store, "--on", "slurm", "--dry-run",
+		"--devices", "4"}
+	for gres, want := range map[string]string{"": "--gres=gpu:4 ", "gpu:h100:8": "--gres=gpu:h100:8 "} {
+		v := object(t, append(args, "--gres", gres)...)
+		if command := v["commands"].([]any)[0].(string); !strings.Contains(command, want) {
+			t.Errorf("%q is not in %s", want, command)
+		}
+	}
+	for _, gres := range []string{"gpu", "gpu:2", "gpu:h100:2", "license:9,gpu:h100"} {
+		if code, _, err := invoke(t, append(args, "--gres", gres)...); !failed(code) || !strings.Contains(err, "want gpu:4") {
+			t.Errorf("--gres %s: %d %q", gres, code, err)
+		}
+	}
+	args[len(args)-1] = "3"
+	if code, _, err := invoke(t, args...); !failed(code) || !strings.Contains(err, "use 1 or 2 devices") {
+		t.Errorf("%d %q", code, err)
+	}
+}
+
 func TestClusterFlags(t *testing.T) {
 	store := atWork(t)
 	for want, args := range map[string][]string{

@@ -20,35 +20,63 @@ import (
 func newDissect(a *app) *cobra.Command {
 	var loss, miner, embeddings, labels, proxies, classes, matrix, pairs string
 	var listed bool
+	var given autograd
 	cmd := &cobra.Command{
-		Use:   "dissect --loss NAME --embeddings E.npy --labels L.npy",
-		Short: "Compute the pair and triplet weights that a loss implies for a batch",
+		Use:   "dissect {--loss NAME | --gradient G.npy} --embeddings E.npy --labels L.npy",
+		Short: "Compute the pair and triplet weights that a loss or a given gradient implies for a batch",
 		Long: `Compute the pair and triplet weights that a loss implies for a batch. The results are the gradient matrix M, so
 that M f is the gradient with respect to the normalized embeddings f; the triplet weight T of each anchor and the
 weights P+ and P- of its pairs; and the residual, the share of the gradient that these weights do not explain. The pair
 weights of an anchor sum to 2, like the constant weights 1 and 1.
 
-E.npy holds the embeddings, float32 [B, D], not necessarily normalized; L.npy the labels, int64 [B]. A loss with proxies
-needs --proxies P.npy, float32 [C, D], and --classes C.npy, int64 [C], by default 0, 1, 2, …
+E.npy holds the embeddings [B, D], not necessarily normalized; L.npy the labels, integers [B]. A loss with proxies needs
+--proxies P.npy [C, D] and --classes C.npy [C], by default 0, 1, 2, … Files may have any types of numbers.
+
+` + autogradHelp + `
 
 Losses (--list describes them):
 ` + text.Wrap(losses.Names()),
 		Example: `  dmlx dissect --list
-  dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv`,
+  dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv
+  dmlx dissect --gradient G.npy --at raw --embeddings E.npy --labels L.npy --loss ms --out pictures
+  dmlx dissect --similarity-gradient W.npy --embeddings E.npy --labels L.npy --pairs pairs.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if listed {
 				return a.print(map[string]any{"losses": losses.All()}, listOfLosses())
 			}
-			if loss == "" || embeddings == "" || labels == "" {
-				return usagef("want --loss NAME, --embeddings E.npy and --labels L.npy, or --list")
+			if loss == "" && !given.given() || embeddings == "" || labels == "" {
+				return usagef("want --loss NAME or --gradient G.npy, --embeddings E.npy and --labels L.npy, or --list")
 			}
-			if err := checkOut([]string{embeddings, labels, proxies, classes}, matrix, pairs); err != nil {
+			if err := given.check(loss, miner); err != nil {
 				return err
 			}
-			l, err := losses.Parse(loss)
+			sources := []string{embeddings, labels, proxies, classes, given.gradient, given.similarity}
+			if err := checkOut(sources, matrix, pairs); err != nil {
+				return err
+			}
+			if err := checkOutDir(given.out); err != nil {
+				return err
+			}
+			var l *losses.Named
+			var p dissect.Proxies
+			if loss != "" {
+				var err error
+				if l, err = losses.Parse(loss); err != nil {
+					return usage(err)
+				}
+				if p, err = files.ReadProxies(l, proxies, classes); err != nil {
+					return err
+				}
+			} else if proxies != "" || classes != "" {
+				return usagef("--proxies and --classes belong to a --loss that has proxies")
+			}
+			batch, err := files.ReadBatch(embeddings, labels)
 			if err != nil {
-				return usage(err)
+				return err
+			}
+			if given.given() {
+				return a.dissectAutograd(given, batch, l, miner, matrix, pairs, p)
 			}
 			of := l.Of
 			if miner != "" {
@@ -60,14 +88,6 @@ Losses (--list describes them):
 					return usagef("--miner %s: %w", miner, err)
 				}
 				of = miners.With(m, of)
-			}
-			batch, err := files.ReadBatch(embeddings, labels)
-			if err != nil {
-				return err
-			}
-			p, err := files.ReadProxies(l, proxies, classes)
-			if err != nil {
-				return err
 			}
 			c, err := a.backend()
 			if err != nil {
@@ -96,10 +116,15 @@ Losses (--list describes them):
 	flags.BoolVar(&listed, "list", false, "list the losses with their sources and formulas")
 	flags.StringVar(&miner, "miner", "",
 		"miner of the pairs or triplets: "+strings.Join(miners.Names(), ", ")+" (default all)")
-	flags.StringVar(&embeddings, "embeddings", "", "embeddings, float32 [B, D] (.npy)")
-	flags.StringVar(&labels, "labels", "", "labels, int64 [B] (.npy)")
-	flags.StringVar(&proxies, "proxies", "", "proxies, for a loss that has them, float32 [C, D] (.npy)")
-	flags.StringVar(&classes, "classes", "", "labels of the proxies, int64 [C] (.npy)")
+	flags.StringVar(&embeddings, "embeddings", "", "embeddings [B, D] (.npy)")
+	flags.StringVar(&labels, "labels", "", "labels, integers [B] (.npy)")
+	flags.StringVar(&given.gradient, "gradient", "", "gradient to dissect, ∂L/∂embeddings [B, D] (.npy)")
+	flags.StringVar(&given.at, "at", "normalized", "embeddings at which --gradient was taken: normalized or raw")
+	flags.StringVar(&given.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
+	flags.StringVar(&given.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
+	flags.StringVar(&given.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
+	flags.StringVar(&proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
+	flags.StringVar(&classes, "classes", "", "labels of the proxies, integers [C] (.npy)")
 	flags.StringVar(&matrix, "matrix", "", "output: M, float32 [B+C, B+C] (.npy)")
 	flags.StringVar(&pairs, "pairs", "", "output: pairs with S, P+ or P- and the anchor's T (.csv)")
 	return cmd
@@ -115,19 +140,24 @@ func listOfLosses() string {
 }
 
 func dissected(l *losses.Named, miner, backend string, d *dissect.LossDissection) map[string]any {
+	return map[string]any{
+		"loss": l.String(), "source": l.Source, "miner": miner, "backend": backend,
+		"value": d.Value, "rows": d.N, "proxies": d.Proxies,
+		"anchors": impliedAnchors(d.Implied), "residual": d.Implied.Residual, "lone": d.Implied.Lone,
+		"against": d.Implied.Against, "coordinates": d.Coordinates, "lengths": d.Lengths,
+	}
+}
+
+// impliedAnchors are the anchors' parts for JSON.
+func impliedAnchors(implied *dissect.Implied) []map[string]any {
 	anchors := []map[string]any{} // An array in JSON, even if empty.
-	for _, a := range d.Implied.Anchors {
+	for _, a := range implied.Anchors {
 		anchors = append(anchors, map[string]any{
 			"anchor": a.Anchor, "triplet_weight": a.Weight, "pair_positive": a.PairPositive, "pair_negative": a.PairNegative,
 			"positives": len(a.Positives), "negatives": len(a.Negatives), "direction": a.Direction,
 		})
 	}
-	return map[string]any{
-		"loss": l.String(), "source": l.Source, "miner": miner, "backend": backend,
-		"value": d.Value, "rows": d.N, "proxies": d.Proxies,
-		"anchors": anchors, "residual": d.Implied.Residual, "lone": d.Implied.Lone, "against": d.Implied.Against,
-		"coordinates": d.Coordinates, "lengths": d.Lengths,
-	}
+	return anchors
 }
 
 func dissectedText(l *losses.Named, d *dissect.LossDissection) string {
@@ -138,11 +168,21 @@ func dissectedText(l *losses.Named, d *dissect.LossDissection) string {
 	if d.Proxies > 0 {
 		rows += fmt.Sprintf(", %d of which are proxies", d.Proxies)
 	}
+	out.WriteString(impliedText(d.Implied, rows))
+	if err := d.OnS(); err != nil {
+		fmt.Fprintf(&out, "\n%v", err)
+	}
+	return out.String()
+}
+
+// impliedText prints the parts that a gradient implies; rows says how many rows are anchors.
+func impliedText(implied *dissect.Implied, rows string) string {
+	var out strings.Builder
 	fmt.Fprintf(&out, "anchors with weights      %s\n", rows)
-	if len(d.Implied.Anchors) > 0 {
+	if len(implied.Anchors) > 0 {
 		line := func(name string, of func(a dissect.ImpliedAnchor) float64) {
 			var x []float64
-			for _, a := range d.Implied.Anchors {
+			for _, a := range implied.Anchors {
 				x = append(x, of(a))
 			}
 			slices.Sort(x)
@@ -153,15 +193,12 @@ func dissectedText(l *losses.Named, d *dissect.LossDissection) string {
 		line("sum of P-", func(a dissect.ImpliedAnchor) float64 { return a.PairNegative })
 	}
 	percent := func(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
-	fmt.Fprintf(&out, "residual of the gradient  %s", percent(d.Implied.Residual))
-	if d.Implied.Lone > 0 {
-		fmt.Fprintf(&out, "\n  from anchors without a positive or a negative %s", percent(d.Implied.Lone))
+	fmt.Fprintf(&out, "residual of the gradient  %s", percent(implied.Residual))
+	if implied.Lone > 0 {
+		fmt.Fprintf(&out, "\n  from anchors without a positive or a negative %s", percent(implied.Lone))
 	}
-	if err := d.OnS(); err != nil {
-		fmt.Fprintf(&out, "\n  %v", err)
-	}
-	if d.Implied.Against > 0 {
-		fmt.Fprintf(&out, "\nweights of the wrong sign %s", percent(d.Implied.Against))
+	if implied.Against > 0 {
+		fmt.Fprintf(&out, "\nweights of the wrong sign %s", percent(implied.Against))
 	}
 	return out.String()
 }

@@ -18,7 +18,7 @@ Python, JupyterLab, and the folders of the cache and the runs. The last lines na
 		Example: "  dmlx doctor\n  dmlx doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, _ := a.lab() // Nil outside a checkout.
+			l, _ := a.lab() // Nil if cells could not be compiled here.
 			r := doctor.Examine(cmd.Context(), a.storePath(), l)
 			if err := a.print(r, strings.TrimRight(r.Text(), "\n")); err != nil {
 				return err

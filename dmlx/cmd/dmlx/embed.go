@@ -12,19 +12,20 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // newEmbed embeds the images of a folder.
 func newEmbed(a *app) *cobra.Command {
 	var arch, weights, images, features, out string
-	var resize, crop int
+	var resize, crop, devices int
 	cmd := &cobra.Command{
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed the images of a folder with trained or pretrained weights",
 		Long: `Embed all images of a folder and its subfolders, in the lexical order of their paths, and write a row of
-float32 for each. The weights are a safetensors file with torchvision's names, or "pretrained": the published weights of
---arch, which dmlx weights get downloads.
+float32 for each. The weights are a safetensors file or a state dict of torch.save (.pth) with torchvision's names, or
+"pretrained": the published weights of --arch, which dmlx weights get downloads.
 
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have
@@ -78,7 +79,11 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			if err != nil {
 				return err
 			}
-			choice, err := a.backend()
+			choice, err := a.backendOn(devices)
+			if err != nil {
+				return err
+			}
+			on, err := mesh.New(choice.DeviceCount())
 			if err != nil {
 				return err
 			}
@@ -94,10 +99,11 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			}
 			defer exec.Finalize()
 			line := a.line
-			values, err := embed.Files(exec, files, prepare.Resize, prepare.Crop, width, func(done int) error {
+			progress := func(done int) error {
 				line.Show("%d of %d images", done, len(files))
 				return cmd.Context().Err()
-			})
+			}
+			values, err := embed.Files(choice.Backend, on, exec, files, prepare.Resize, prepare.Crop, width, progress)
 			line.End()
 			if err != nil {
 				return err
@@ -111,7 +117,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "safetensors file with torchvision's names, or pretrained")
+	f.StringVar(&weights, "weights", "", ".safetensors or .pth file with torchvision's names, or pretrained")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
@@ -119,6 +125,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 		"a ResNet)")
 	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, "+
 		"224 for a ResNet)")
+	addDevices(f, &devices)
 	for _, name := range []string{"weights", "images", "out"} {
 		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
 	}
@@ -128,5 +135,5 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 // archFlag adds the flag for the network of a weight file.
 func archFlag(cmd *cobra.Command, arch *string) {
 	cmd.Flags().StringVar(arch, "arch", "",
-		"network: "+strings.Join(backbone.Arches(), ", ")+" (default: the weights' metadata, or resnet18)")
+		"network: "+strings.Join(backbone.Arches(), ", ")+" (default: the one that the weights are of)")
 }

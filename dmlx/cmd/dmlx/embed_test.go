@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"image"
 	"image/color"
@@ -147,24 +148,66 @@ func TestEmbed(t *testing.T) {
 	if other, _, err := npy.ReadFloat32(out); err != nil || slices.Equal(other, fewer) {
 		t.Error("the file's colors are not taken", err)
 	}
+	// A checkpoint of PyTorch tells its network by its tensors.
+	state := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
+	if v := object(t, "embed", "--weights", state, "--images", images, "--out", out); v["dim"] != 2.0 {
+		t.Errorf("with weights of torch.save: %v", v)
+	}
 	if err := os.WriteFile(filepath.Join(images, "c.png"), []byte("no image"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	base := []string{"embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out}
 	for want, bad := range map[string][]string{
-		"c.png":                    base,
-		"gap or embedding":         append(base, "--features", "fc"),
-		"not the weights of":       {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
-		"no JPEG or PNG":           {"embed", "--arch", "small", "--weights", weights, "--images", t.TempDir(), "--out", out},
-		"--crop 50 of --resize 40": append(base, "--resize", "40", "--crop", "50"),
-		"at most 16384":            append(base, "--resize", "100000", "--crop", "99999"),
-		"a crop of 1 to 4096":      append(base, "--resize", "16384", "--crop", "16384"),
-		"none/F.npy cannot be":     append(base, "--out", filepath.Join(dir, "none", "F.npy")),
-		"is a folder":              append(base, "--out", dir),
-		"weights get resnet18":     {"embed", "--weights", "pretrained", "--images", images, "--out", out},
+		"c.png":                      base,
+		"gap or embedding":           append(base, "--features", "fc"),
+		"like small's: --arch small": {"embed", "--arch", "resnet18", "--weights", weights, "--images", images, "--out", out},
+		"no JPEG or PNG":             {"embed", "--weights", weights, "--images", t.TempDir(), "--out", out},
+		"--crop 50 of --resize 40":   append(base, "--resize", "40", "--crop", "50"),
+		"at most 16384":              append(base, "--resize", "100000", "--crop", "99999"),
+		"a crop of 1 to 4096":        append(base, "--resize", "16384", "--crop", "16384"),
+		"none/F.npy cannot be":       append(base, "--out", filepath.Join(dir, "none", "F.npy")),
+		"is a folder":                append(base, "--out", dir),
+		"weights get resnet18":       {"embed", "--weights", "pretrained", "--images", images, "--out", out},
 	} {
 		if code, _, stderr := invoke(t, bad...); !failed(code) || !strings.Contains(stderr, want) {
 			t.Errorf("dmlx %s: code %d, %s; want %s", bad, code, stderr, want)
+		}
+	}
+}
+
+// A network from a file of weights, of torch.save or of a run, is exported to ONNX.
+func TestWeightsONNX(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "net.onnx")
+	state := filepath.Join("..", "..", "backbone", "testdata", "small.pth")
+	if v := object(t, "weights", "onnx", state, "--out", out); v["arch"] != "small" || v["dim"] != 2.0 {
+		t.Errorf("%v", v)
+	}
+	embedding, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := object(t, "weights", "onnx", state, "--out", out, "--features", "gap"); v["dim"] != 128.0 {
+		t.Errorf("%v", v)
+	}
+	features, err := os.ReadFile(out)
+	if err != nil || !bytes.Contains(embedding, []byte("LpNormalization")) || bytes.Contains(features, []byte("Gemm")) {
+		t.Errorf("the files do not differ as they should: %v", err)
+	}
+	bundled := filepath.Join("..", "..", "backbone", "weights", "small.safetensors")
+	for want, args := range map[string][]string{
+		"required flag":         {state},
+		"gap or embedding":      {state, "--out", out, "--features", "fc"},
+		"no linear layer fc":    {bundled, "--out", out},
+		"is an input":           {state, "--out", state},
+		"like small's: --arch":  {state, "--out", out, "--arch", "resnet50"},
+		"is no file, and":       {"nowhere.pth", "--out", out, "--store", dir},
+		"not a safetensors":     {"embed.go", "--out", out},
+		"is not a regular file": {dir, "--out", out},
+	} {
+		if code, _, stderr := invoke(t, append([]string{"weights", "onnx"}, args...)...); !failed(code) ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%q: code %d, %s", want, code, stderr)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func newGradient(a *app) *cobra.Command {
 		Short: "Compose the gradient of a batch by a rule",
 		Long: `Compose the gradient of a batch by a rule, and list its triplets.
 
-E.npy holds the embeddings before normalization, float32 [B, D]; L.npy the labels, int64 [B]. G.npy gets the gradient,
+E.npy holds the embeddings before normalization [B, D]; L.npy the labels, integers [B]. G.npy gets the gradient,
 float32 [B, D], with respect to the L2-normalized embeddings (--at normalized) or to the embeddings in E.npy (--at raw,
 through the Jacobian of the normalization). Each anchor's triplet has its nearest positive and its nearest negative in
 the batch. The gradient is the mean over the triplets, and zero for a batch without triplets.`,
@@ -76,8 +76,8 @@ the batch. The gradient is the mean over the triplets, and zero for a batch with
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&embeddings, "embeddings", "", "embeddings, float32 [B, D] (.npy)")
-	flags.StringVar(&labels, "labels", "", "labels, int64 [B] (.npy)")
+	flags.StringVar(&embeddings, "embeddings", "", "embeddings [B, D] (.npy)")
+	flags.StringVar(&labels, "labels", "", "labels, integers [B] (.npy)")
 	flags.StringVar(&rule, "rule", "cos/con/con",
 		"gradient rule: direction/pair/triplet[+mask][?option=value&…] or a named rule")
 	flags.StringVar(&at, "at", "normalized", "embeddings with respect to which the gradient is taken: normalized or raw")

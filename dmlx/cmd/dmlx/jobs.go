@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -18,6 +19,21 @@ func setJobs(o *runs.Options, store *runs.Store) error {
 			jobs.Max)
 	}
 	jobs.Set(o, store)
+	return nil
+}
+
+// setJobsFor is [setJobs] for the runs of a preset. A spec does not contain a file of weights, so that such runs are
+// trained one after the other in this process.
+func setJobsFor(o *runs.Options, store *runs.Store, preset presets.Preset) error {
+	file := preset.Base.WeightsPath()
+	if file == "" {
+		return setJobs(o, store)
+	}
+	if o.Jobs > 1 {
+		return usagef("--jobs %d with the weights in %s: want one job, since other processes do not know the file", o.Jobs,
+			file)
+	}
+	o.Jobs = 1
 	return nil
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +17,8 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
+	"github.com/gradient-surgery/dml/notebooks"
 )
 
 // newLab opens the notebooks.
@@ -35,6 +40,10 @@ are not changed. Later starts take seconds and need no network.
 
 Some cells show the playground as a page, which computes in the browser without a kernel:
 notebooks/` + singleFile + `, made anew at each start.
+
+Outside a checkout, lab opens the notebooks that the program carries: it writes them to the folder ` + carried + `
+of the working directory and never changes a file that is there. Their cells compile the program's own version of the
+module, which go install has put into Go's module cache, or the sources that the program was built from.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
 fails, the command names it and fails, and the notebook's file is not changed.
@@ -60,11 +69,16 @@ network. Run only notebooks that you trust.`,
 			if execute {
 				return a.executeNotebooks(cmd.Context(), l, args, timeout)
 			}
-			open, err := openedFile(l.Root, args)
+			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
 			if err != nil {
 				return err
 			}
-			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
+			if l.Folder != "" && len(args) == 0 {
+				if err := a.unpack(l); err != nil {
+					return err
+				}
+			}
+			open, err := openedFile(cmp.Or(l.Folder, l.Root), args)
 			if err != nil {
 				return err
 			}
@@ -97,12 +111,10 @@ network. Run only notebooks that you trust.`,
 	return cmd
 }
 
-// lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile.
+// lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile. Outside a
+// checkout they compile what this program was built from: a version of the module in Go's module cache, or the folder
+// of the sources.
 func (a *app) lab() (*lab.Lab, error) {
-	root, err := checkout.Trusted()
-	if err != nil {
-		return nil, err
-	}
 	cache, err := datasets.CacheDir()
 	if err != nil {
 		return nil, err
@@ -111,7 +123,62 @@ func (a *app) lab() (*lab.Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lab.Lab{Root: root, Cache: cache, Store: store, Preset: a.preset}, nil
+	preset := a.preset
+	if filepath.Ext(preset) == ".toml" { // Kernels run in other folders.
+		if preset, err = filepath.Abs(preset); err != nil {
+			return nil, err
+		}
+	}
+	l := &lab.Lab{Cache: cache, Store: store, Preset: preset}
+	if l.Root, err = checkout.Trusted(); !errors.Is(err, checkout.ErrOutside) {
+		return l, err
+	}
+	here, wdErr := os.Getwd()
+	if wdErr != nil {
+		return nil, wdErr
+	}
+	l.Folder = here
+	built := buildinfo.Get()
+	public := strings.HasPrefix(built.Version, "v") && !strings.HasSuffix(built.Version, "+dirty")
+	switch {
+	case built.Sum != "" || built.Source == "" && public:
+		l.Version, l.Sum = built.Version, built.Sum
+		l.Root = lab.ModuleRoot(cache, built.Version)
+	case built.Source != "":
+		l.Root = built.Source
+		if why, err := checkout.Foreign(l.Root); err != nil {
+			return nil, err
+		} else if why != "" {
+			return nil, fmt.Errorf("the sources of this program are not used: %s; if you trust them, run the command in %s",
+				why, l.Root)
+		}
+	default:
+		return nil, fmt.Errorf("%w, and the sources that this program was built from are not here: run it in a checkout, or "+
+			"install a version by go install %s/dmlx/cmd/dmlx@VERSION", err, checkout.Module)
+	}
+	return l, nil
+}
+
+// carried is the folder, in the working directory, for the notebooks that this program carries.
+const carried = "dmlx-notebooks"
+
+// unpack writes the notebooks that this program carries beside the user's own files, if there is no checkout that has
+// them, and makes their folder the one that JupyterLab shows.
+func (a *app) unpack(l *lab.Lab) error {
+	l.Folder = filepath.Join(l.Folder, carried)
+	n, err := lab.Copy(notebooks.Files, l.Folder)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		a.logf("wrote %d notebooks to %s", n, l.Folder)
+	}
+	from := l.Root
+	if l.Version != "" {
+		from = checkout.Module + " " + l.Version
+	}
+	a.logf("the notebooks' cells compile %s", from)
+	return nil
 }
 
 // setUp completes the set-up, and prints its steps with their seconds.
@@ -181,12 +248,14 @@ func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, time
 	})
 }
 
-// openedFile returns the file that JupyterLab opens, as a slash-separated path below the checkout: the argument, else
-// the start page.
+// openedFile returns the file that JupyterLab opens, as a slash-separated path below the folder that it shows: the
+// argument, else the start page.
 func openedFile(root string, args []string) (string, error) {
 	if len(args) == 0 {
-		if _, err := os.Stat(filepath.Join(root, "notebooks", "start.ipynb")); err == nil {
-			return "notebooks/start.ipynb", nil
+		for _, start := range []string{"notebooks/start.ipynb", "start.ipynb"} {
+			if _, err := os.Stat(filepath.Join(root, start)); err == nil {
+				return start, nil
+			}
 		}
 		return "notebooks", nil
 	}
@@ -199,7 +268,7 @@ func openedFile(root string, args []string) (string, error) {
 	}
 	rel, err := filepath.Rel(root, path)
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is not in the repository, %s", args[0], root)
+		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows", args[0], root)
 	}
 	return filepath.ToSlash(rel), nil
 }

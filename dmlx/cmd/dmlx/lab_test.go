@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"html"
 	"net"
 	"os"
@@ -10,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
 
 func TestLabBadInput(t *testing.T) {
@@ -32,7 +35,7 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", "--execute"}, "name the notebooks"},
 		{[]string{"lab", "--execute", "none.ipynb"}, "none.ipynb"},
 		{[]string{"lab", "none.ipynb"}, "none.ipynb"},
-		{[]string{"lab", elsewhere}, "not in the repository"},
+		{[]string{"lab", elsewhere}, "the folder that JupyterLab shows"},
 		{[]string{"lab", "--no-browser", "--port", port}, "port " + port + " cannot be used: address already in use"},
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
 	} {
@@ -110,4 +113,50 @@ func TestBrowserGetsNoToken(t *testing.T) {
 func fileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// Outside a checkout lab shows the working directory, in which it writes the notebooks that the program carries, and
+// cells compile what the program was built from: this test's sources.
+func TestLabOutsideACheckout(t *testing.T) {
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	checked, err := checkout.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	var stderr bytes.Buffer
+	a := &app{ctx: t.Context(), stderr: &stderr}
+	l, err := a.lab()
+	if buildinfo.Get().Source == "" {
+		if err == nil || !strings.Contains(err.Error(), "go install") {
+			t.Fatalf("a program without sources: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root, err := filepath.EvalSymlinks(l.Root); err != nil || root != checked || l.Folder != dir || l.Version != "" {
+		t.Errorf("%+v, %v, want the sources in %s", l, err, checked)
+	}
+	if err := a.unpack(l); err != nil {
+		t.Fatal(err)
+	}
+	if l.Folder != filepath.Join(dir, carried) || !strings.Contains(stderr.String(), "wrote ") {
+		t.Errorf("notebooks in %s, %q", l.Folder, stderr.String())
+	}
+	original, err := os.ReadFile(filepath.Join(checked, "notebooks", "start.ipynb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(l.Folder, "start.ipynb")); err != nil || !bytes.Equal(got, original) {
+		t.Errorf("another notebook: %v", err)
+	}
+	if open, err := openedFile(l.Folder, nil); err != nil || open != "start.ipynb" {
+		t.Errorf("%q, %v", open, err)
+	}
 }

@@ -25,7 +25,11 @@ func TestLookIntoRuns(t *testing.T) {
 		!strings.Contains(parts["classes"].(string), "Recall@1 of each of 8 classes") {
 		t.Errorf("look: %v", look)
 	}
-	files := look["files"].([]any)
+	onnx := filepath.Join(out, "net.onnx")
+	if v := object(t, "weights", "onnx", runs[2][:8], "--out", onnx, "--store", store); v["arch"] != "small" {
+		t.Errorf("weights onnx: %v", v)
+	}
+	files := append(look["files"].([]any), onnx)
 	compare := object(t, append([]string{"runs", "compare", "--out", out, "--store", store}, runs...)...)
 	files = append(files, compare["files"].([]any)...)
 	for _, f := range files {

@@ -4,13 +4,14 @@
 //	go run ./dmlx/cmd/dmlx doctor
 //	go run ./dmlx/cmd/dmlx help
 //
-// Results go to standard output, with --json as one object. Everything else goes to standard error. An error is one
-// line. The exit code is
+// Results go to standard output, with --json as one object, which "dmlx help json" describes. Everything else goes to
+// standard error. An error is one line, with --json an object on standard output too. The exit code is
 //
-//	0    if the command succeeded
+//	0    if the command succeeded; lab also if Ctrl-C has ended it
 //	1    if it failed, also if standard output could not be written
-//	2    if the command line is wrong: an unknown command or flag, a missing argument or a bad value of a flag
-//	130  if it was interrupted (Ctrl-C); a second interrupt ends it at once
+//	2    if the command line is wrong: an unknown command or flag, a missing argument, a name that does not exist or a
+//	     value that no file or machine could make right
+//	130  if it was interrupted (Ctrl-C, SIGTERM, SIGHUP); a second interrupt ends it at once
 package main
 
 import (
@@ -44,7 +45,8 @@ func main() {
 // run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	out := &checkedWriter{Writer: stdout}
-	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: progress.New(stderr), warned: new(sync.Map)}
+	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: progress.New(stderr), warned: new(sync.Map),
+		opening: new(sync.Once), columns: columnsOf(stdout)}
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -52,18 +54,50 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = out.err
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
+	}
+	f := failureOf(ctx, err)
+	a.logf("dmlx: %s", f.Message)
+	if wantsJSON(args) && out.written == 0 { // Else the result has been printed, and an error follows from it.
+		a.json = true
+		if err := a.print(map[string]failure{"error": f}, ""); err != nil {
+			return exitFailed
+		}
+	}
+	return f.ExitCode
+}
+
+// failure is the JSON of an error.
+type failure struct {
+	Message  string `json:"message"`
+	Kind     string `json:"kind"` // usage, failed or stopped.
+	ExitCode int    `json:"exit_code"`
+}
+
+func failureOf(ctx context.Context, err error) failure {
+	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		a.logf("dmlx: %s", stopped(err))
-		return exitInterrupted
+		return failure{stopped(err), "stopped", exitInterrupted}
+	case isUsage(err):
+		return failure{text.OneLine(err.Error()) + suggestion(err), "usage", exitUsage}
 	}
-	a.logf("dmlx: %s", text.OneLine(err.Error()))
-	if isUsage(err) {
-		return exitUsage
+	return failure{text.OneLine(err.Error()), "failed", exitFailed}
+}
+
+// wantsJSON tells whether a command line has --json. It may be one that cannot be read as a whole.
+func wantsJSON(args []string) (wants bool) {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return wants
+		case "--json", "--json=true":
+			wants = true
+		case "--json=false":
+			wants = false
+		}
 	}
-	return exitFailed
+	return wants
 }
 
 // stopped returns the message of an interrupted command, with the text of its error where it says more.
@@ -88,7 +122,7 @@ func newRoot(a *app) *cobra.Command {
 
 Start with dmlx doctor, which shows the backend of this machine and what is missing. Results go to standard output,
 everything else to standard error. The exit code is 0 on success, 1 if the command failed, 2 if its command line is
-wrong, and 130 if it was interrupted (Ctrl-C).`,
+wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error is one object; see dmlx help json.`,
 		Example: "  dmlx doctor\n" +
 			"  dmlx train --data minicar --rule cos-orth/lin-ms/cir --seed 1\n" +
 			"  dmlx reproduce table2 --cached-only",
@@ -103,7 +137,7 @@ wrong, and 130 if it was interrupted (Ctrl-C).`,
 			if a.preset == "" {
 				return nil
 			}
-			_, err := presets.Parse(a.preset)
+			_, err := presets.Load(a.preset)
 			return usage(err)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -114,13 +148,15 @@ wrong, and 130 if it was interrupted (Ctrl-C).`,
 		},
 	}
 	root.Flags().BoolVar(&printVersion, "version", false, "print the version, like dmlx version")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(flagError)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces it.
+	root.SetHelpCommand(newHelp())
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.preset, "preset", "",
-		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+" (default quick)")
+		"size of data set, network and training: "+strings.Join(presets.Names(), ", ")+
+			", or a TOML file with a preset of your own (default quick)")
 	flags.StringVar(&a.storeDir, "store", "", "folder of the runs (default: DMLX_STORE, else runs/ in the repository)")
 	flags.BoolVar(&a.json, "json", false, "print the result as one JSON object")
 	root.AddCommand(
@@ -140,9 +176,12 @@ wrong, and 130 if it was interrupted (Ctrl-C).`,
 		newPage(a),
 		newDoctor(a),
 		newVersion(a),
+		newCompletion(a),
 		newJob(a),
 	)
+	fitFlags(root)
 	strict(root)
+	completeFlags(root, a)
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(currentName(name))
 	})

@@ -11,7 +11,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "job" { // A process that jobs.Spawn started.
+	if len(os.Args) > 1 && os.Args[1] == "job" || // A process that jobs.Spawn started.
+		os.Getenv("DMLX_TEST_COMMAND") != "" { // A dmlx that a test has put on the PATH.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -22,6 +23,11 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(t.Context(), args, &out, &err)
+	if wantsJSON(args) && out.Len() > 0 {
+		if err := checkJSON(args, code, out.String(), false); err != nil {
+			t.Errorf("dmlx %s: %v", args, err)
+		}
+	}
 	return code, out.String(), err.String()
 }
 

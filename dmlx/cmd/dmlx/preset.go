@@ -2,10 +2,14 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -13,6 +17,8 @@ import (
 type presetFlags struct {
 	partial, skipBad bool
 	memory           train.Memory
+	features         runs.Features // In place of a data set of images, with a head.
+	head             string
 }
 
 func (p *presetFlags) add(f *pflag.FlagSet) {
@@ -28,10 +34,167 @@ func (p *presetFlags) add(f *pflag.FlagSet) {
 		"keep only the inputs of residual blocks and compute the rest again: less memory, more time")
 }
 
-// preset returns the preset of --preset, by default quick, changed by the flags.
+// preset returns the preset of --preset, by name or file and by default quick, changed by the flags.
 func (p presetFlags) preset(a *app) (presets.Preset, error) {
-	preset, err := presets.Parse(cmp.Or(a.preset, "quick"))
+	load := func() (presets.Preset, error) { return presets.Load(cmp.Or(a.preset, "quick")) }
+	if p.features.Features != "" {
+		load = func() (presets.Preset, error) { return presets.OnFeatures(p.features, p.head) }
+	}
+	preset, err := load()
+	if err != nil {
+		return preset, usage(err)
+	}
 	preset.AllowPartial, preset.SkipBad = p.partial, p.skipBad
-	preset.Memory, preset.DataOptions = p.memory, a.dataOptions()
-	return preset, err
+	preset.DataOptions = a.dataOptions()
+	memory := preset.Memory
+	memory.Precision = cmp.Or(p.memory.Precision, memory.Precision)
+	memory.MicroBatch = cmp.Or(p.memory.MicroBatch, memory.MicroBatch)
+	memory.Recompute = memory.Recompute || p.memory.Recompute
+	preset, err = preset.With(presets.Settings{Memory: memory})
+	return preset, usage(err)
+}
+
+// settingFlags are the flags that change the setting of all runs of a command.
+type settingFlags struct {
+	presetFlags
+	training trainingFlags
+
+	lr                            []float64
+	batch, arch, weights, options string
+	perClass, dim, epochs, steps  int
+	size                          int
+	seeds, fineGrained, coarse    string
+	flags                         *pflag.FlagSet
+}
+
+func (s *settingFlags) add(f *pflag.FlagSet) {
+	s.flags = f
+	f.Float64SliceVar(&s.lr, "lr", nil, "learning rate (default: the preset's for the rule or loss)")
+	f.StringVar(&s.batch, "batch", "",
+		"batch: classes x images per class, as in 8x8, or a number of images (default: the preset's)")
+	f.IntVar(&s.perClass, "images-per-class", 0, "images of each class in a batch (default: the preset's)")
+	f.IntVar(&s.dim, "dim", 0, "dimension of the embedding (default: the preset's)")
+	f.IntVar(&s.epochs, "epochs", 0, "epochs (default: the preset's)")
+	f.IntVar(&s.steps, "steps", 0, "steps per epoch (default: the preset's)")
+	f.IntVar(&s.size, "size", 0, "side of the images in pixels (default: the preset's)")
+	f.StringVar(&s.arch, "arch", "", "backbone (default: the preset's)")
+	f.StringVar(&s.weights, "weights", "",
+		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
+			"(default: the preset's)")
+	f.StringVar(&s.options, "options", "", `options of all rules that use them, as behind a rule's name: "tau=2&sum"`)
+	f.StringVar(&s.seeds, "seeds", "", `seeds, as in 1-5 or 1,3,8 (default: the preset's)`)
+	s.presetFlags.add(f)
+	s.training.add(f)
+}
+
+// preset returns the preset of --preset with the settings of the flags, and the seeds, which are nil for the preset's.
+func (s *settingFlags) preset(a *app) (p presets.Preset, seeds []uint64, err error) {
+	if p, err = s.presetFlags.preset(a); err != nil {
+		return p, nil, err
+	}
+	given := s.flags.Changed
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"images-per-class", s.perClass}, {"dim", s.dim}, {"epochs", s.epochs}, {"steps", s.steps}, {"size", s.size}} {
+		if given(n.flag) && n.value < 1 {
+			return p, nil, usagef("%s is %d, must be at least 1", n.flag, n.value)
+		}
+	}
+	set := presets.Settings{FineGrained: s.fineGrained, CoarseGrained: s.coarse, ImagesPerClass: s.perClass, Dim: s.dim,
+		Epochs: s.epochs, StepsPerEpoch: s.steps, Size: s.size, Arch: s.arch, Weights: s.weights, RuleOptions: s.options}
+	for _, lr := range s.lr {
+		if !(lr > 0) {
+			return p, nil, usagef("learning rate is %g, must be a positive number", lr)
+		}
+	}
+	switch {
+	case len(s.lr) == 1:
+		set.LR = s.lr[0]
+	case len(s.lr) > 1:
+		set.Rates = s.lr
+	}
+	if given("batch") {
+		var perClass int
+		if set.Batch, perClass, err = presets.ParseBatch(s.batch); err != nil {
+			return p, nil, usage(err)
+		}
+		if perClass != 0 && set.ImagesPerClass != 0 && perClass != set.ImagesPerClass {
+			return p, nil, usagef("--batch %s has %d images per class, --images-per-class %d: want one of them", s.batch,
+				perClass, set.ImagesPerClass)
+		}
+		set.ImagesPerClass = cmp.Or(perClass, set.ImagesPerClass)
+	}
+	if given("seeds") {
+		if set.Seeds, err = parseSeeds(s.seeds); err != nil {
+			return p, nil, err
+		}
+	}
+	if s.training.given() {
+		set.Adjust = func(spec *runs.Spec) (err error) {
+			spec.Config, err = s.training.apply(spec.Config)
+			return err
+		}
+		for _, name := range trainingFlagNames {
+			if given(name) {
+				set.Adjusted = append(set.Adjusted, strings.ReplaceAll(name, "-", " ")+" "+s.flags.Lookup(name).Value.String())
+			}
+		}
+	}
+	p, err = p.With(set)
+	return p, set.Seeds, usage(err)
+}
+
+// parseSeeds reads seeds: numbers and ranges with commas between them.
+func parseSeeds(text string) ([]uint64, error) {
+	fail := usagef("--seeds %q: want numbers and ranges, as in 1-5 or 1,3,8", text)
+	const most = 10000 // Runs of a rule: more is a typing error.
+	var out []uint64
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		first, err := strconv.ParseUint(low, 10, 64)
+		if err != nil {
+			return nil, fail
+		}
+		last := first
+		if isRange {
+			if last, err = strconv.ParseUint(high, 10, 64); err != nil || last < first {
+				return nil, fail
+			}
+		}
+		if last-first >= most || len(out) >= most {
+			return nil, usagef("--seeds %q: want at most %d seeds", text, most)
+		}
+		for seed := first; ; seed++ {
+			out = append(out, seed)
+			if seed == last {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// objectives returns rules and losses by their names, and warns once of a rule's former name.
+func (a *app) objectives(rules, losses []string) ([]presets.Objective, error) {
+	var out []presets.Objective
+	for _, name := range rules {
+		_, _ = a.rule(name) // It only warns: a miner may follow the rule.
+		o, err := presets.ParseObjective(name)
+		if err == nil && !o.IsRule() {
+			err = fmt.Errorf("rule %q: want --loss %q", name, strings.TrimPrefix(name, "loss "))
+		}
+		if err != nil {
+			return nil, usage(err)
+		}
+		out = append(out, o)
+	}
+	for _, name := range losses {
+		o, err := presets.ParseLoss(strings.TrimPrefix(name, "loss "))
+		if err != nil {
+			return nil, usage(err)
+		}
+		out = append(out, o)
+	}
+	return out, nil
 }

@@ -14,10 +14,11 @@ import (
 func newRecall(a *app) *cobra.Command {
 	var embeddings, labels, galleryEmbeddings, galleryLabels string
 	var ks []int
+	var devices int
 	cmd := &cobra.Command{
 		Use:   "recall --embeddings E.npy --labels L.npy",
 		Short: "Measure the retrieval of embeddings: Recall@K, MAP@R, R-precision",
-		Long: `Measure the retrieval of embeddings, float32 [N, D] and not necessarily normalized, with labels, int64 [N].
+		Long: `Measure the retrieval of embeddings [N, D], not necessarily normalized, with labels, integers [N].
 
 Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
 means.`,
@@ -44,11 +45,11 @@ means.`,
 				}
 				ks = slices.DeleteFunc(ks, func(k int) bool { return k > size })
 			}
-			choice, err := a.backend()
+			choice, err := a.backendOn(devices)
 			if err != nil {
 				return err
 			}
-			r, err := retrieval.Evaluate(cmd.Context(), choice.Backend, queries, gallery, ks)
+			r, err := retrieval.EvaluateOn(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, ks)
 			if err != nil {
 				return err
 			}
@@ -62,12 +63,13 @@ means.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&embeddings, "embeddings", "", "NumPy file, float32 [N, D]")
-	f.StringVar(&labels, "labels", "", "NumPy file, int64 [N]")
+	f.StringVar(&embeddings, "embeddings", "", "embeddings [N, D] (.npy)")
+	f.StringVar(&labels, "labels", "", "labels, integers [N] (.npy)")
 	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
-		"NumPy file of the gallery, float32 [M, D] (default: the queries themselves)")
-	f.StringVar(&galleryLabels, "gallery-labels", "", "NumPy file of the gallery, int64 [M]")
+		"embeddings of the gallery [M, D] (.npy; default: the queries themselves)")
+	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery, integers [M] (.npy)")
 	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K, as far as the gallery is large enough")
+	addDevices(f, &devices)
 	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
 	_ = cmd.MarkFlagRequired("labels")
 	return cmd
@@ -76,8 +78,5 @@ means.`,
 // readEmbeddings reads embeddings and their labels.
 func readEmbeddings(embeddings, labels string) (*retrieval.Embeddings, error) {
 	e, err := files.ReadBatch(embeddings, labels)
-	if err != nil {
-		return nil, err
-	}
-	return &retrieval.Embeddings{Values: e.Values, Dim: e.Dim, Labels: e.Labels}, nil
+	return &e, err
 }

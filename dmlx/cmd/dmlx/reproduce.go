@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -21,13 +23,12 @@ import (
 
 func newReproduce(a *app) *cobra.Command {
 	var (
-		o            runs.Options
-		out, bundled string
-		estimated    bool
-		pf           presetFlags
-		on           cluster
-
-		fineGrained, separated string // Data sets instead of the preset's.
+		o             runs.Options
+		out, bundled  string
+		estimated     bool
+		set           settingFlags
+		on            cluster
+		rules, losses []string
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
@@ -39,7 +40,20 @@ func newReproduce(a *app) *cobra.Command {
 and ` + everything + ` for all of them.
 
 Runs that are in the store or bundled with the program are read, not trained. Each other run is stored as soon as it is
-trained, so that a stopped command continues where it was. Tables share runs.
+trained, so that a stopped command continues where it was. Tables share runs. All runs are checked before the first is
+trained.
+
+--add-rule and --add-loss put rows of your own beside the paper's, with a dash where the paper has no number. Take them:
+` + text.Wrap(paper.TakingRows()) + `
+
+The flags of dmlx train change the setting of all runs, and so does a preset of your own in a TOML file. The tables and
+the names of their files then say what differs from the preset:
+  # mine.toml, for --preset mine.toml
+  from = "quick"
+  seeds = [1, 2, 3, 4, 5]
+  options = "tau=2"
+  [sets.minishop]
+  batch = "8x4"
 
 With --on slurm a cluster trains the missing runs, as a job array that continues if this command is stopped (Ctrl-C).
 The same command follows it again; see also dmlx runs queue and dmlx runs cancel. The run store must be in a folder that
@@ -47,18 +61,23 @@ the cluster's nodes share.`,
 		Example: "  dmlx reproduce table2 --preset quick\n" +
 			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
 			"  dmlx reproduce all --cached-only\n" +
+			"  dmlx reproduce table3 --add-rule 'cos/lin/cir?tau=2' --add-loss ms\n" +
+			"  dmlx reproduce table4 --options tau=2 --batch 16x4 --seeds 1-5\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(paper.Names(), everything),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			preset, err := pf.preset(a)
+			preset, seeds, err := set.preset(a)
 			if err != nil {
 				return err
 			}
-			if preset = preset.On(fineGrained, separated); preset.FineGrained == preset.CoarseGrained {
-				return usagef("--fine-grained and --separated are both %s: want two data sets", preset.CoarseGrained)
+			o.Seeds = seeds
+			rows, err := a.objectives(rules, losses)
+			if err != nil {
+				return err
 			}
-			if slices.Contains(names, everything) {
+			all := slices.Contains(names, everything)
+			if all {
 				names = paper.Names()
 			}
 			for _, name := range names {
@@ -82,18 +101,22 @@ the cluster's nodes share.`,
 			if err != nil {
 				return err
 			}
-			if err := setJobs(&o, store); err != nil {
+			if err := setJobsFor(&o, store, preset); err != nil {
 				return err
 			}
 			choose := sync.OnceValues(a.backend)
+			requests, err := plan(names, paper.Request{Open: choose, Store: store, Preset: preset, Rows: rows, Options: o}, all,
+				len(set.lr) > 1)
+			if err != nil {
+				return err
+			}
 			if estimated {
 				if o.CachedOnly || on.on != "" {
 					return usagef("--estimate trains no runs: leave out --cached-only and --on")
 				}
 				var e estimate.Estimate
 				for _, name := range names {
-					jobs, err := paper.Missing(cmd.Context(), name,
-						paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					jobs, err := paper.Missing(cmd.Context(), name, requests[name])
 					if err != nil {
 						return err
 					}
@@ -108,8 +131,7 @@ the cluster's nodes share.`,
 				}
 				var missing []runs.Job
 				for _, name := range names {
-					jobs, err := paper.Missing(cmd.Context(), name,
-						paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
+					jobs, err := paper.Missing(cmd.Context(), name, requests[name])
 					if err != nil {
 						return err
 					}
@@ -125,6 +147,10 @@ the cluster's nodes share.`,
 				if err := o.Submit(cmd.Context(), missing); err != nil { // All that are known at once.
 					return err
 				}
+			} else if !o.CachedOnly {
+				if err := checkAll(cmd.Context(), store, o, requests); err != nil {
+					return err
+				}
 			}
 			line := a.line
 			var results []*runs.Result
@@ -133,7 +159,9 @@ the cluster's nodes share.`,
 			sets := []reproduced{} // An array in JSON, even if empty.
 			for _, name := range names {
 				o.Progress = paper.Overall(func(done float64, text string) { line.Show("%s %3.0f %%  %s", name, 100*done, text) })
-				r, err := paper.Make(cmd.Context(), name, paper.Request{Open: choose, Store: store, Preset: preset, Options: o})
+				q := requests[name]
+				q.Submit, q.Progress = o.Submit, o.Progress
+				r, err := paper.Make(cmd.Context(), name, q)
 				line.End()
 				if err != nil {
 					return err
@@ -145,11 +173,11 @@ the cluster's nodes share.`,
 					}
 				}
 				results, histograms = append(results, r.Results...), append(histograms, r.Histograms...)
-				set, text, err := present(r, out)
+				table, text, err := present(r, out)
 				if err != nil {
 					return err
 				}
-				sets, texts = append(sets, set), append(texts, text)
+				sets, texts = append(sets, table), append(texts, text)
 			}
 			if bundled != "" {
 				n, err := runs.WriteBundled(bundled, results)
@@ -172,11 +200,15 @@ the cluster's nodes share.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the paper's "+
+	f.StringArrayVar(&rules, "add-rule", nil, "rule as a row of your own; may be repeated")
+	f.StringArrayVar(&losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
+	f.StringVar(&set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the paper's "+
 		"CAR (default: the preset's)")
-	f.StringVar(&separated, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
+	f.StringVar(&set.coarse, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
 		"In-shop (default: the preset's)")
-	pf.add(f)
+	set.add(f)
+	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 (default: the " +
+		"preset's for each rule or loss)"
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
 	f.BoolVar(&o.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
 	f.BoolVar(&o.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
@@ -185,8 +217,78 @@ the cluster's nodes share.`,
 	f.BoolVar(&estimated, "estimate", false,
 		"train nothing: measure a few training steps and estimate the hours that the missing runs take here")
 	on.flags(f)
+	addDevices(f, &o.Devices)
 	f.StringVar(&bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
 	return cmd
+}
+
+// plan returns the request for each table, or an error for a row, a setting or a data set that it cannot have. Of all
+// tables each takes the rows that it can have.
+func plan(names []string, q paper.Request, all, sweeps bool) (map[string]paper.Request, error) {
+	out := make(map[string]paper.Request)
+	var cells []paper.Cell
+	taken := make([]bool, len(q.Rows))
+	for _, name := range names {
+		own := q
+		own.Rows = nil
+		if sweeps && !slices.Contains([]string{"table6", "table7", "table8"}, name) {
+			return nil, usagef("several learning rates are for the sweeps table6, table7 and table8: want one for %s", name)
+		}
+		of, err := paper.Cells(name, own)
+		if err != nil {
+			return nil, err
+		}
+		for i, row := range q.Rows {
+			with := own
+			with.Rows = append(slices.Clone(own.Rows), row)
+			more, err := paper.Cells(name, with)
+			switch {
+			case err == nil:
+				own, of, taken[i] = with, more, true
+			case !all:
+				return nil, usage(err)
+			}
+		}
+		cells = append(cells, of...)
+		out[name] = own
+	}
+	if i := slices.Index(taken, false); i >= 0 {
+		return nil, usagef("no table takes the row %s", q.Rows[i])
+	}
+	for option := range strings.SplitSeq(q.Preset.RuleOptions, "&") {
+		option, _, _ = strings.Cut(option, "=")
+		if option != "" && len(cells) > 0 && !paper.UsesOption(cells, option) {
+			return nil, usagef("the option %s changes no rule of %s", option, strings.Join(names, ", "))
+		}
+	}
+	return out, nil
+}
+
+// checkAll checks the missing runs of all tables before the first is trained. Runs that are known only from the results
+// of others are checked when they are.
+func checkAll(ctx context.Context, store *runs.Store, o runs.Options, requests map[string]paper.Request) error {
+	if len(requests) < 2 {
+		return nil // A table checks its own.
+	}
+	var missing []runs.Spec
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		cells, err := paper.Cells(name, requests[name])
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			for _, spec := range c.Specs {
+				_, found, err := store.Lookup(spec)
+				if err != nil {
+					return err
+				}
+				if !found || o.IgnoreBundled {
+					missing = append(missing, spec)
+				}
+			}
+		}
+	}
+	return o.Check(ctx, store, runs.Jobs(missing...))
 }
 
 // everything is the name for all tables and figures.
@@ -196,6 +298,7 @@ const everything = "all"
 type reproduced struct {
 	Study      string     `json:"study"`
 	Preset     string     `json:"preset"`
+	Changes    []string   `json:"changes,omitempty"` // Settings that differ from the preset's.
 	Provenance string     `json:"provenance"`
 	Runs       int        `json:"runs"`
 	Ran        int        `json:"ran"`
@@ -208,6 +311,8 @@ type cellJSON struct {
 	Row      string   `json:"row"`
 	Column   string   `json:"column"`
 	Rule     string   `json:"rule"`
+	Loss     string   `json:"loss,omitempty"`
+	Own      bool     `json:"own,omitempty"` // A row that the paper does not have.
 	LR       float64  `json:"lr"`
 	Mean     *float64 `json:"recall_at_1"` // A fraction; null if no run is finite.
 	Std      float64  `json:"std"`
@@ -239,12 +344,13 @@ func (a *app) printEstimate(ctx context.Context, e *estimate.Estimate, open func
 
 // present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.
 func present(r *paper.Report, out string) (reproduced, string, error) {
-	set := reproduced{Study: r.Name, Preset: r.Preset, Provenance: r.Provenance, Runs: r.Runs, Ran: r.Ran}
+	set := reproduced{Study: r.Name, Preset: r.Preset, Changes: r.Changes, Provenance: r.Provenance, Runs: r.Runs,
+		Ran: r.Ran}
 	if r.Table != nil {
 		for _, c := range r.Table.Cells {
 			s, held := c.Recall(1), c.HeldOutRecall(1)
-			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, LR: c.LR, Std: s.Std, N: s.N,
-				Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
+			j := cellJSON{Data: c.Data, Row: c.Row, Column: c.Column, Rule: c.Rule, Loss: c.Loss, Own: c.Objective != nil,
+				LR: c.LR, Std: s.Std, N: s.N, Diverged: s.Diverged, Runs: []string{}} // An array in JSON, even if empty.
 			if s.N > 0 {
 				j.Mean = &s.Mean
 			}
@@ -269,7 +375,7 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 		if out == "" {
 			continue
 		}
-		name := r.Name + "-" + r.Preset
+		name := r.Name + "-" + presets.Preset{Name: r.Preset, Changes: r.Changes}.FileName()
 		if p.Name != "" {
 			name += "-" + p.Name
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -28,17 +31,33 @@ func newRuns(a *app) *cobra.Command {
 cluster trains. Without a command, list the runs. RUN is the name of a run or its first digits.`,
 		Example: "  dmlx runs list\n  dmlx runs show 077c9a",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.listRuns() },
+		RunE:    func(*cobra.Command, []string) error { return a.listRuns(false) },
 	}
 	var out string
+	var alsoBundled bool
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List all runs of the store",
+		Example: "  dmlx runs list --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.listRuns(alsoBundled) },
+	}
+	list.Flags().BoolVar(&alsoBundled, "bundled", false, "list the runs that are bundled with the program, too")
 	compare := &cobra.Command{
-		Use:     "compare RUN RUN…",
-		Short:   "Compare runs: their specs, results and, over seeds, the significance of differences",
-		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/",
+		Use:   "compare RUN|RULE|LOSS|DATA|PRESET…",
+		Short: "Compare runs: their specs, results and, over seeds, the significance of differences",
+		Example: "  dmlx runs compare 077c9a 1f3b20 --out compared/\n" +
+			"  dmlx runs compare cos/con/con cos/lin/cir \"loss ms\"\n" +
+			"  dmlx runs compare cos/con/con minicar minishop --preset quick",
 		Long: `Show runs side by side, with the parts of their specs that differ. Runs that differ only in their seed form a
 group. The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
-tests and curves, and the difference of the triplet densities on the triplet diagram.`,
-		Args: cobra.MinimumNArgs(2),
+tests and curves, and the difference of the triplet densities on the triplet diagram.
+
+A run is given by its name or the first digits, or runs by what they are: rules, losses as dmlx runs list names them,
+data sets and presets. Those select the finished runs, also of those that are bundled with the program, which have all
+of them; by default on the preset's fine-grained data set, at the preset of --preset. Runs that hold classes out for a
+sweep or a search are not selected by what they are.`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.compareRuns(cmd.Context(), args, out) },
 	}
 	compare.Flags().StringVar(&out, "out", "",
@@ -53,13 +72,7 @@ tests and curves, and the difference of the triplet densities on the triplet dia
 		newCancel(a),
 		newMake(a),
 		newProbe(a),
-		&cobra.Command{
-			Use:     "list",
-			Short:   "List all runs of the store",
-			Example: "  dmlx runs list --json",
-			Args:    cobra.NoArgs,
-			RunE:    func(*cobra.Command, []string) error { return a.listRuns() },
-		},
+		list,
 		&cobra.Command{
 			Use:     "show RUN",
 			Short:   "Show a run: spec, result and epochs",
@@ -82,7 +95,7 @@ tests and curves, and the difference of the triplet densities on the triplet dia
 type listed struct {
 	Run    string       `json:"run"`
 	Dir    string       `json:"dir"`
-	State  string       `json:"state"` // finished, diverged, unfinished or unusable.
+	State  string       `json:"state"` // finished, diverged, unfinished, unusable, or bundled.
 	Why    string       `json:"why,omitempty"`
 	Epoch  int          `json:"epoch"` // Number of finished epochs.
 	Preset string       `json:"preset"`
@@ -90,7 +103,7 @@ type listed struct {
 	Result *runs.Result `json:"result,omitempty"`
 }
 
-func (a *app) listRuns() error {
+func (a *app) listRuns(alsoBundled bool) error {
 	store, err := a.store()
 	if err != nil {
 		return err
@@ -98,6 +111,17 @@ func (a *app) listRuns() error {
 	entries, err := store.List()
 	if err != nil {
 		return err
+	}
+	if alsoBundled {
+		all, err := runs.Bundled()
+		if err != nil {
+			return err
+		}
+		for _, hash := range slices.Sorted(maps.Keys(all)) {
+			if !slices.ContainsFunc(entries, func(e runs.Entry) bool { return e.Hash == hash }) {
+				entries = append(entries, runs.Entry{Hash: hash, Spec: all[hash].Spec, Result: all[hash]})
+			}
+		}
 	}
 	out := make([]listed, len(entries))
 	var text strings.Builder
@@ -118,6 +142,9 @@ func (a *app) listRuns() error {
 				recall = fmt.Sprintf("%.1f", 100*v)
 			}
 			backend, date = e.Result.Backend, e.Result.Date.Format("2006-01-02 15:04")
+			if e.Result.Bundled {
+				l.Dir, l.State = "", "bundled"
+			}
 		}
 		l.Preset = presets.Of(e.Spec)
 		state := l.State
@@ -195,26 +222,155 @@ func (a *app) showRun(prefix string) error {
 	return a.print(shown, strings.TrimRight(text.String(), "\n"))
 }
 
-// compareRuns prints runs side by side, and the report on them if out names a folder or if groups can be tested over
-// seeds.
-func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) error {
+// compareRuns prints runs side by side, by their names or by what they are.
+func (a *app) compareRuns(ctx context.Context, args []string, out string) error {
 	store, err := a.store()
 	if err != nil {
 		return err
 	}
-	var results []*runs.Result
-	var hashes []string
-	for _, p := range prefixes {
-		hash, err := store.Find(p)
-		if err != nil {
-			return err
+	hashes, err := a.selectRuns(store, args)
+	if err != nil {
+		return err
+	}
+	if len(hashes) < 2 {
+		return fmt.Errorf("there is one such run, %s: want at least two to compare", hashes[0])
+	}
+	return a.printComparison(ctx, store, hashes, out, nil)
+}
+
+// selectRuns returns the runs that arguments name: names of runs, and rules, losses, data sets and presets that the
+// others have.
+func (a *app) selectRuns(store *runs.Store, args []string) (hashes []string, err error) {
+	var s inspect.Selection
+	entries, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	isData := func(name string) bool {
+		_, published := datasets.PublishedName(name)
+		return published || slices.Contains(datasets.Names(), name) ||
+			slices.ContainsFunc(entries, func(e runs.Entry) bool { return inspect.IsData(e.Spec, name) })
+	}
+	for _, arg := range args {
+		objective, known := objectiveName(arg, entries)
+		switch {
+		case slices.Contains(presets.Names(), arg) || strings.HasSuffix(arg, ".toml"):
+			p, err := presets.Load(arg)
+			if err != nil {
+				return nil, err
+			}
+			s.Presets = append(s.Presets, p)
+		case isData(arg):
+			s.Data = append(s.Data, arg)
+		case known:
+			s.Objectives = append(s.Objectives, objective)
+		default:
+			hash, err := store.Find(arg)
+			if err != nil {
+				if strings.ContainsAny(arg, "/ ") { // No name of a run.
+					if _, err := presets.ParseObjective(arg); err != nil {
+						return nil, usage(err)
+					}
+				}
+				return nil, fmt.Errorf("%w, nor is it a rule, a loss, a data set or a preset", err)
+			}
+			hashes = append(hashes, hash)
 		}
+	}
+	if s.Presets == nil && s.Data == nil && s.Objectives == nil {
+		return hashes, nil
+	}
+	if s.Presets == nil {
+		p, err := presets.Load(cmp.Or(a.preset, "quick"))
+		if err != nil {
+			return nil, usage(err)
+		}
+		s.Presets = []presets.Preset{p}
+	}
+	if s.Data == nil {
+		s.Data = []string{s.Presets[0].FineGrained}
+	}
+	selected, err := s.Runs(store)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range selected {
+		if !slices.Contains(hashes, r.Hash) {
+			hashes = append(hashes, r.Hash)
+		}
+	}
+	return hashes, nil
+}
+
+// objectiveName returns a rule or loss as runs name it. The name of a loss without "loss" before it is one unless it is
+// that of a rule.
+func objectiveName(text string, entries []runs.Entry) (name string, known bool) {
+	for _, e := range entries { // A rule of the user's own cannot be parsed.
+		if o := e.Spec.Objective(); o == text || strings.HasPrefix(o, text+"#") {
+			return text, true
+		}
+	}
+	o, err := presets.ParseObjective(text)
+	if loss, fails := presets.ParseLoss(text); fails == nil && (err != nil || dmlx.FormerName(text) != "") {
+		o, err = loss, nil
+	}
+	return o.String(), err == nil
+}
+
+// printComparison prints runs side by side, and the report on them if out names a folder or if groups can be tested over
+// seeds. head, if not nil, adds to the JSON and returns a line that comes before the text.
+func (a *app) printComparison(ctx context.Context, store *runs.Store, hashes []string, out string,
+	head func(v map[string]any) string) error {
+	var results []*runs.Result
+	for _, hash := range hashes {
 		r, err := store.Get(hash)
 		if err != nil {
 			return err
 		}
-		results, hashes = append(results, r), append(hashes, hash)
+		results = append(results, r)
 	}
+	groups := runs.SameButSeed(results)
+	v, body := map[string]any{"runs": results}, ""
+	if head != nil {
+		body = head(v) + "\n\n"
+	}
+	tested := len(groups) > 1 && len(groups) < len(results)
+	if len(results) <= mostColumns {
+		body += sideBySide(results)
+	}
+	if out == "" && !tested && len(results) <= mostColumns {
+		return a.print(v, body) // No group has several seeds.
+	}
+	open := a.backend
+	if out == "" {
+		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
+	}
+	r, err := inspect.CompareRuns(ctx, open, store, hashes...)
+	if err != nil {
+		return err
+	}
+	if out == "" { // The other parts are pictures.
+		r.Parts = slices.DeleteFunc(r.Parts, func(p paper.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
+	}
+	words, files, err := a.pictures(r, out, "compare")
+	if err != nil {
+		return err
+	}
+	v["parts"], v["files"] = words, files
+	for _, p := range r.Parts {
+		if body != "" && !strings.HasSuffix(body, "\n\n") {
+			body += "\n\n"
+		}
+		body += words[p.Name]
+	}
+	return a.print(v, body+filesText(files))
+}
+
+// mostColumns is the number of runs that stand side by side; of more only the groups are shown.
+const mostColumns = 8
+
+// sideBySide returns runs as a table with a column each, and the parts of their specs that differ.
+func sideBySide(results []*runs.Result) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(name string, always bool, of func(*runs.Result) string) {
@@ -243,8 +399,14 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
 		{"lr", func(s runs.Spec) any { return s.LR }},
 		{"decay", func(s runs.Spec) any { return s.Decay }},
+		{"optimizer", func(s runs.Spec) any { return cmp.Or(s.Optimizer, "sgd") }},
+		{"schedule", func(s runs.Spec) any { return s.Schedule }},
+		{"last layer's lr", func(s runs.Spec) any { return s.HeadLR }},
+		{"frozen batch norm", func(s runs.Spec) any { return s.FreezeBN }},
+		{"augmentation", func(s runs.Spec) any { return s.Augment }},
+		{"memory bank", func(s runs.Spec) any { return s.MemoryBank }},
 		{"seed", func(s runs.Spec) any { return s.Seed }},
-		{"backbone", func(s runs.Spec) any { return s.Arch + ", " + s.Weights + " " + s.WeightsDigest }},
+		{"network", func(s runs.Spec) any { return s.Network() + ", " + s.Weights + " " + s.WeightsDigest }},
 		{"dimension", func(s runs.Spec) any { return s.Dim }},
 		{"image size", func(s runs.Spec) any { return s.Size }},
 		{"classes", func(s runs.Spec) any { return fmt.Sprint(s.TrainClasses, "/", s.TestClasses) }},
@@ -262,7 +424,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	} {
 		row(f.name, false, func(r result) string { return fmt.Sprint(f.of(r.Spec)) })
 	}
-	row("backend", false, func(r result) string { return r.Backend })
+	row("backend", false, func(r result) string { return r.BackendText() })
 	row("diverged", false, func(r result) string { return r.Diverged })
 	for _, k := range []int{1, 2, 4, 8} {
 		row(fmt.Sprintf("Recall@%d", k), true, func(r result) string {
@@ -289,30 +451,7 @@ func (a *app) compareRuns(ctx context.Context, prefixes []string, out string) er
 	}
 	row("seconds", true, func(r result) string { return fmt.Sprintf("%.1f", r.Seconds) })
 	_ = w.Flush()
-	v, body := map[string]any{"runs": results}, strings.TrimRight(text.String(), "\n")
-	if groups := runs.SameButSeed(results); out == "" && (len(groups) < 2 || len(groups) == len(results)) {
-		return a.print(v, body) // No group has several seeds.
-	}
-	open := a.backend
-	if out == "" {
-		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
-	}
-	r, err := inspect.CompareRuns(ctx, open, store, hashes...)
-	if err != nil {
-		return err
-	}
-	if out == "" { // The other parts are pictures.
-		r.Parts = slices.DeleteFunc(r.Parts, func(p paper.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
-	}
-	words, files, err := a.pictures(r, out, "compare")
-	if err != nil {
-		return err
-	}
-	v["parts"], v["files"] = words, files
-	for _, p := range r.Parts {
-		body += "\n\n" + words[p.Name]
-	}
-	return a.print(v, body+filesText(files))
+	return strings.TrimRight(text.String(), "\n")
 }
 
 // bundled tells whether a run that [runs.Store.Find] found is bundled with the program and not in the store.

@@ -51,7 +51,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 				return err
 			}
 			if q.Budget.Trials < 1 && cmd.Flags().Changed("trials") || q.Budget.Hours <= 0 && cmd.Flags().Changed("hours") {
-				return errors.New("a search needs a budget: --trials or --hours above 0")
+				return usagef("a search needs a budget: --trials or --hours above 0")
 			}
 			if q.Bracket < 1 || q.HeldOut < 1 {
 				return usagef("--bracket %d, --held-out %d: want at least 1", q.Bracket, q.HeldOut)
@@ -116,6 +116,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
 	pf.add(f)
 	on.flags(f)
+	addDevices(f, &q.Devices)
 	f.StringVar(&out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
 		"and PNG")
 

@@ -17,15 +17,17 @@ import (
 // newTrainSteps trains on the batches of a file, so that parity.py can compare each step with PyTorch's.
 func newTrainSteps(a *app) *cobra.Command {
 	var (
-		arch, weights, pixels, labels, rule, out string
-		lr                                       float64
-		mean, std                                []float32
+		arch, weights, pixels, labels, rule, loss, out string
+		tf                                             trainingFlags
+		lr                                             float64
+		mean, std                                      []float32
 	)
 	cmd := &cobra.Command{
 		Use:   "steps --weights W.safetensors --pixels P.npy --labels L.npy --rule RULE --lr X --out DIR",
 		Short: "Train on the batches of a file, one step each, to compare with another program",
-		Long: `Train a network from given weights on given batches, with one step of plain SGD each, to compare the steps with
-another program's; dmlx/cmd/dmlx/internal/peer/parity.py compares them with PyTorch's.
+		Long: `Train a network from given weights on given batches, with one step each, to compare the steps with another
+program's; dmlx/cmd/dmlx/internal/peer/parity.py compares them with PyTorch's. The learning rate is constant unless a
+schedule is given, for which each step is an epoch. --augment has no effect on given batches and is rejected.
 
 P.npy holds the batches, uint8 [K, B, H, H, 3]; L.npy the labels, int64 [K, B]. The weights are a safetensors file with
 torchvision's names and a linear layer "fc" of the embedding's size. The command writes to DIR embeddings.npy, float32
@@ -39,7 +41,14 @@ weights.safetensors, the weights and running averages after the last step.`,
 			if err != nil {
 				return usage(err)
 			}
-			raw, err := os.ReadFile(weights)
+			options, err := tf.changed(train.Options{}, lr)
+			if err != nil {
+				return usage(err)
+			}
+			if loss != "" && cmd.Flags().Changed("rule") {
+				return usagef("--rule and --loss are both given: want one of them")
+			}
+			raw, err := durable.ReadFile(weights)
 			if err != nil {
 				return err
 			}
@@ -60,7 +69,8 @@ weights.safetensors, the weights and running averages after the last step.`,
 				}
 				*color.to = [3]float32(color.given)
 			}
-			s := train.Steps{Arch: net, Weights: raw, Rule: r, LR: lr, Mean: prepare.Mean, Std: prepare.Std}
+			s := train.Steps{Arch: net, Weights: raw, Rule: r, Loss: loss, Miner: tf.miner, LR: lr, Options: options,
+				Mean: prepare.Mean, Std: prepare.Std}
 			if err := files.ReadSteps(&s, pixels, labels); err != nil {
 				return err
 			}
@@ -91,19 +101,27 @@ weights.safetensors, the weights and running averages after the last step.`,
 			if err := durable.WriteFile(weightsFile, end.Weights, 0o644); err != nil {
 				return err
 			}
-			return a.print(map[string]any{
+			summary := map[string]any{
 				"arch": net, "rule": r.Name(), "lr": lr, "steps": s.Count, "batch": s.Batch, "size": s.Size,
 				"dim": end.Dim, "backend": choice.Name, "out": out,
-			}, fmt.Sprintf("%d steps of %s by %s in %s", s.Count, net, r, out))
+			}
+			by := r.Name()
+			if loss != "" {
+				delete(summary, "rule")
+				summary["loss"], by = loss, loss
+			}
+			return a.print(summary, fmt.Sprintf("%d steps of %s by %s in %s", s.Count, net, by, out))
 		},
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", "initial weights: a safetensors file with torchvision's names")
+	f.StringVar(&weights, "weights", "", "initial weights: a .safetensors or .pth file with torchvision's names")
 	f.StringVar(&pixels, "pixels", "", "batches of images, uint8 [K, B, H, H, 3] (.npy)")
 	f.StringVar(&labels, "labels", "", "their labels, int64 [K, B] (.npy)")
 	f.StringVar(&rule, "rule", "cos/con/con", "gradient rule")
+	f.StringVar(&loss, "loss", "", "loss without proxies, instead of a rule")
 	f.Float64Var(&lr, "lr", 0, "learning rate")
+	tf.add(f)
 	f.Float32SliceVar(&mean, "mean", nil,
 		"mean of the colors, on the scale 0..1 (default: the weights' metadata, or ImageNet's)")
 	f.Float32SliceVar(&std, "std", nil,

@@ -143,7 +143,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		file("gl.npy"))...); fmt.Sprint(r["recall"]) != "map[1:1 2:1]" {
 		t.Errorf("of fewer than eight, by default: %v", r)
 	}
-	if code, _, stderr := invoke(t, "train", "--epochs=-3", "--store", dir); code != 1 ||
+	if code, _, stderr := invoke(t, "train", "--epochs=-3", "--store", dir); code != exitUsage ||
 		strings.Count(stderr, "\n") != 1 {
 		t.Errorf("no epochs: %d %q", code, stderr)
 	}
@@ -202,7 +202,7 @@ func TestTrainByLoss(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"want one of them", []string{"--loss", "ms", "--rule", "cos/con/con"}},
+		{"want one of them", []string{"--loss", "ms", "--seed", "1", "--seeds", "1-2"}},
 		{"want --loss NAME", []string{"--exchange", "pair=lin"}},
 		{"there is none of that name", []string{"--loss", "nonsense"}},
 		{"there is none of that name", []string{"--loss", "ms", "--miner", "nonsense"}},

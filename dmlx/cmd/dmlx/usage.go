@@ -4,9 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // The exit codes of the command, except 0.
@@ -31,9 +36,12 @@ func usage(err error) error {
 
 func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
 
+// isUsage tells whether an error is one of the command line: of its form, or of a name or value in it that nothing but
+// another command line can make right.
 func isUsage(err error) bool {
 	_, is := errors.AsType[usageError](err)
-	return is
+	_, name := errors.AsType[*datasets.NameError](err)
+	return is || name || errs.IsInvalid(err)
 }
 
 // strict turns cobra's errors about the arguments of a command and its subcommands into errors of the command line. An
@@ -45,8 +53,11 @@ func strict(cmd *cobra.Command) {
 			return nil
 		}
 		err := accepts(cmd, args)
-		if err == nil || len(args) == 0 || !cmd.HasAvailableSubCommands() {
-			return usage(err)
+		if err == nil {
+			return nil
+		}
+		if len(args) == 0 || !cmd.HasAvailableSubCommands() {
+			return usagef("%w; usage: %s", err, cmd.UseLine())
 		}
 		cmd.SuggestionsMinimumDistance = 2
 		if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
@@ -59,14 +70,56 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
+// flagError is the error of a command line whose flags cannot be read. An unknown flag gets a suggestion.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, is := errors.AsType[*pflag.NotExistError](err)
+	if !is {
+		return usage(err)
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := errs.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return usagef("%w; did you mean --%s?", err, near)
+	}
+	return usagef("%w; %s --help lists them", err, cmd.CommandPath())
+}
+
+// Cobra has one list of template functions for all commands. The flags of a help text are fitted to a terminal.
+func init() {
+	cobra.AddTemplateFunc("fitted", func(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(columnsOf(os.Stdout)) })
+}
+
+// fitFlags lets a command and those below it fit their flags to a terminal.
+func fitFlags(root *cobra.Command) {
+	template := strings.ReplaceAll(root.UsageTemplate(), ".LocalFlags.FlagUsages", "fitted .LocalFlags")
+	root.SetUsageTemplate(strings.ReplaceAll(template, ".InheritedFlags.FlagUsages", "fitted .InheritedFlags"))
+}
+
+// suggestion returns "; did you mean NAME?" if an error is about the name of a data set and another one is near. The
+// other packages' errors say so themselves.
+func suggestion(err error) string {
+	if unknown, is := errors.AsType[*datasets.NameError](err); is {
+		if near := errs.Nearest(unknown.Name, unknown.Names); near != "" {
+			return "; did you mean " + near + "?"
+		}
+	}
+	return ""
+}
+
 // checkedWriter keeps the error of a failed write, since cobra does not report that its help was lost.
 type checkedWriter struct {
 	io.Writer
-	err error // The first one.
+	written int   // Bytes.
+	err     error // The first one.
 }
 
 func (w *checkedWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
+	w.written += n
 	if w.err == nil {
 		w.err = err
 	}

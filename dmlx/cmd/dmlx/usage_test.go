@@ -3,15 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/spf13/cobra"
 )
 
@@ -30,10 +35,36 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"train", "--seed", "x"}, "invalid argument"},
 		{exitUsage, []string{"train", "--rule", "x"}, `rule "x"`},
 		{exitUsage, []string{"train", "--loss", "x"}, `"x"`},
-		{exitUsage, []string{"train", "--rule", "cos/con/con", "--loss", "ms"}, "want one of them"},
+		{exitUsage, []string{"train", "--seed", "1", "--seeds", "1-2"}, "want one of them"},
+		{exitUsage, []string{"train", "--rule", "cos/con/con", "--rule", "cos/con/con"}, "is given twice"},
 		{exitUsage, []string{"doctor", "--preset", "x"}, `"x"`},
 		{exitUsage, []string{"recall"}, "embeddings"},
 		{exitUsage, []string{"runs", "show"}, "accepts 1 arg"},
+		{exitUsage, []string{"help", "trian"}, "unknown command"},
+		{exitUsage, []string{"completion", "tcsh"}, "want bash, zsh, fish"},
+		// A name that does not exist gets the nearest one; a value that cannot be is wrong too.
+		{exitUsage, []string{"train", "--bacth", "8x8"}, "did you mean --batch?"},
+		{exitUsage, []string{"train", "--rule", "cos/lin/cirr"}, "did you mean cir?"},
+		{exitUsage, []string{"train", "--rule", "cos/lni/cir"}, "did you mean lin?"},
+		{exitUsage, []string{"train", "--rule", "cos/lin/cir?taou=2"}, "did you mean tau?"},
+		{exitUsage, []string{"train", "--rule", "our"}, "did you mean ours?"},
+		{exitUsage, []string{"train", "--loss", "triplt"}, "did you mean triplet?"},
+		{exitUsage, []string{"train", "--loss", "ms", "--miner", "hrad"}, "did you mean hard?"},
+		{exitUsage, []string{"train", "--data", "minicr"}, "did you mean minicar?"},
+		{exitUsage, []string{"train", "--arch", "resnet19"}, "did you mean resnet18?"},
+		{exitUsage, []string{"train", "--preset", "quik"}, "did you mean quick?"},
+		{exitUsage, []string{"train", "--dim", "0"}, "embedding dimension is 0"},
+		{exitUsage, []string{"train", "--size", "3"}, "image size is 3"},
+		{exitUsage, []string{"data", "verify", "cubb"}, "did you mean CUB?"},
+		{exitUsage, []string{"weights", "get", "resnet5"}, "did you mean resnet50?"},
+		{exitUsage, []string{"reproduce", "tabel2"}, "did you mean table2?"},
+		{exitUsage, []string{"search", "--sampler", "rndom"}, "did you mean random?"},
+		{exitUsage, []string{"search", "--param", "dirction"}, "did you mean direction?"},
+		{exitUsage, []string{"search", "--trials", "0"}, "needs a budget"},
+		// What a file or a machine could make right has failed.
+		{exitFailed, []string{"train", "--data", "no/folder"}, "no folder no/folder"},
+		{exitFailed, []string{"train", "--weights", "none.safetensors"}, "no such file"},
+		{exitFailed, []string{"train", "--preset", "paper", "--data", "cub"}, "CUB"},
 		{exitFailed, []string{"runs", "show", "0123"}, "0123"},
 		{exitFailed, []string{"recall", "--embeddings", "none.npy", "--labels", "none.npy"}, "none.npy"},
 	} {
@@ -41,6 +72,85 @@ func TestExitCodes(t *testing.T) {
 		if code != c.code || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("dmlx %s: code %d, want %d; stdout %q, stderr %q, want …%s…", c.args, code, c.code, stdout, stderr, c.want)
 		}
+	}
+}
+
+// With --json an error is an object on standard output, also if the command line cannot be read.
+func TestErrorsAsJSON(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	for _, c := range []struct {
+		code int
+		kind string
+		args []string
+	}{
+		{exitUsage, "usage", []string{"train", "--bacth", "8", "--json"}},
+		{exitUsage, "usage", []string{"--json", "trian"}},
+		{exitFailed, "failed", []string{"runs", "show", "0123", "--json=true"}},
+	} {
+		code, stdout, stderr := invoke(t, c.args...)
+		var v map[string]failure
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != c.code || len(v) != 1 {
+			t.Fatalf("dmlx %s: code %d, %v, %q", c.args, code, err, stdout)
+		}
+		f := v["error"]
+		if f.Kind != c.kind || f.ExitCode != c.code || stderr != "dmlx: "+f.Message+"\n" {
+			t.Errorf("dmlx %s: %+v, stderr %q", c.args, f, stderr)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, []string{"train", "--preset", "smoke", "--json"}, &stdout, &stderr)
+	if code != exitInterrupted || !strings.Contains(stdout.String(), `"kind": "stopped"`) {
+		t.Errorf("stopped: code %d, %q, %q", code, stdout.String(), stderr.String())
+	}
+	// A report that names the failure stands alone: standard output is one object.
+	t.Setenv("GOMLX_BACKEND", "abacus")
+	code, out, _ := invoke(t, "doctor", "--json")
+	var report map[string]any
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitFailed || report["error"] == nil {
+		t.Errorf("doctor without a backend: code %d, %v, %q", code, err, out)
+	}
+}
+
+// A command that is interrupted exits with 130, whatever it is doing.
+func TestStoppedCommands(t *testing.T) {
+	store := atWork(t)
+	t.Setenv("DMLX_STORE", store)
+	t.Setenv("DMLX_CACHE", t.TempDir())
+	cub, dir := dataFixture(t, "cub"), t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for _, args := range [][]string{
+		{"train", "--preset", "smoke"}, {"reproduce", "table2", "--preset", "smoke"},
+		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
+		{"reproduce", "table2", "--preset", "smoke", "--estimate"},
+		{"search", "--preset", "smoke", "--trials", "8"}, {"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
+		{"bench", "--only", "surgery"}, {"data", "verify", "cub", "--root", cub},
+		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(ctx, args, &stdout, &stderr)
+		if code != exitInterrupted || !strings.Contains(stderr.String(), "stopped") {
+			t.Errorf("dmlx %s: code %d, want %d: %q", args, code, exitInterrupted, stderr.String())
+		}
+	}
+}
+
+// A command that computes names its backend once.
+func TestBackendOnce(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	var stderr bytes.Buffer
+	a := &app{ctx: t.Context(), stdout: io.Discard, stderr: &stderr, opening: new(sync.Once)}
+	first, err := a.backend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := a.backend(); err != nil || second != first {
+		t.Errorf("another backend: %v", err)
+	}
+	if n := strings.Count(stderr.String(), first.Choice.String()); n != 1 {
+		t.Errorf("the backend is named %d times: %q", n, stderr.String())
 	}
 }
 
@@ -123,13 +233,45 @@ func TestExamples(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := invoke(t, "version")
-	for _, want := range []string{"dmlx ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, "backends: go"} {
+	for _, want := range []string{"dmlx ", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, "backends  go"} {
 		if code != 0 || stderr != "" || !strings.Contains(stdout, want) {
 			t.Errorf("no %q in %q, code %d, stderr %q", want, stdout, code, stderr)
 		}
 	}
 	if _, short, _ := invoke(t, "--version"); short != stdout {
 		t.Errorf("--version prints %q, version %q", short, stdout)
+	}
+}
+
+// Results and flags are fitted to a terminal, and are the same as ever in a file or a pipe.
+func TestFitted(t *testing.T) {
+	t.Setenv("DMLX_STORE", t.TempDir())
+	args := []string{"reproduce", "table4", "--cached-only"}
+	_, plain, _ := invoke(t, args...)
+	var out bytes.Buffer
+	a := &app{ctx: t.Context(), stdout: &out, stderr: io.Discard, line: progress.New(io.Discard), columns: 80,
+		warned: new(sync.Map), opening: new(sync.Once)}
+	root := newRoot(a)
+	root.SetArgs(args)
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wide := func(s string) (n int) {
+		for line := range strings.Lines(s) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
+				n++
+			}
+		}
+		return n
+	}
+	if wide(plain) < 10 || wide(out.String()) > 0 {
+		t.Errorf("%d wide lines in a pipe, %d in a terminal", wide(plain), wide(out.String()))
+	}
+	if columnsOf(&out) != 0 || columnsOf(os.Stderr) < 0 {
+		t.Error("a buffer has the width of a terminal")
+	}
+	if _, help, _ := invoke(t, "reproduce", "--help"); wide(help) < 5 || !strings.Contains(help, "Global Flags:") {
+		t.Errorf("flags in a pipe are fitted:\n%s", help)
 	}
 }
 

@@ -1,22 +1,28 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
+	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// newWeights downloads pretrained weights.
+// newWeights downloads pretrained weights and exports trained ones.
 func newWeights(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "weights",
-		Short:   "Download pretrained weights of ResNets",
-		Example: "  dmlx weights get resnet18",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "weights",
+		Short: "Download pretrained weights of ResNets, and export trained networks to ONNX",
+		Example: "  dmlx weights get resnet18\n" +
+			"  dmlx weights onnx 077c9a --out net.onnx",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "get ARCH",
@@ -34,6 +40,95 @@ func newWeights(a *app) *cobra.Command {
 			}
 			return a.print(map[string]any{"arch": arch, "path": path}, fmt.Sprintf("%s: %s", arch, path))
 		},
-	})
+	}, newWeightsONNX(a))
 	return cmd
+}
+
+// newWeightsONNX exports a network to ONNX.
+func newWeightsONNX(a *app) *cobra.Command {
+	var arch, features, out string
+	cmd := &cobra.Command{
+		Use:   "onnx {FILE | RUN} --out NET.onnx",
+		Short: "Export a trained network to ONNX, for ONNX Runtime and other programs",
+		Long: `Export a network to ONNX (opset 17), for ONNX Runtime and other programs. FILE is a safetensors file or a state
+dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits.
+
+The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, with the mean taken off and divided by the
+standard deviation in the model's metadata, which also give the size ("resize" and "crop"). Its output is "embeddings",
+float32 [N, D], scaled to length 1, or with --features gap "features", the output of the average pooling. In Python:
+
+    import onnxruntime
+    net = onnxruntime.InferenceSession("net.onnx")
+    prepare = net.get_modelmeta().custom_metadata_map        # resize, crop, mean, std
+    embeddings, = net.run(None, {"images": images})`,
+		Example: "  dmlx weights onnx 077c9a --out net.onnx\n" +
+			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if features != "gap" && features != "embedding" {
+				return usagef("--features %q: want gap or embedding", features)
+			}
+			if out == "" {
+				return usagef("--out is empty: want the file to write")
+			}
+			if err := checkOut(args, out); err != nil {
+				return err
+			}
+			raw, name, err := a.weightsOf(args[0])
+			if err != nil {
+				return err
+			}
+			net, prepare, err := embed.Network(arch, name, raw)
+			if err != nil {
+				return err
+			}
+			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
+			if !o.WithoutHead {
+				if o.Dim, err = backbone.HeadDim(raw); err != nil {
+					return fmt.Errorf("%s: %w; --features gap exports the network without it", name, err)
+				}
+			}
+			store := model.NewStore()
+			defer store.Finalize()
+			if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			encoded, err := backbone.EncodeONNX(store, net, o.Dim, prepare.Metadata())
+			if err != nil {
+				return err
+			}
+			if err := durable.WriteFile(out, encoded, 0o644); err != nil {
+				return err
+			}
+			dim := o.Dim
+			if o.WithoutHead {
+				dim = net.Width()
+			}
+			return a.print(map[string]any{"arch": net, "dim": dim, "out": out, "crop": prepare.Crop},
+				fmt.Sprintf("%s of %s, %d values an image of %d pixels, in %s", net, name, dim, prepare.Crop, out))
+		},
+	}
+	archFlag(cmd, &arch)
+	cmd.Flags().StringVar(&features, "features", "embedding", "gap or embedding")
+	cmd.Flags().StringVar(&out, "out", "", "ONNX file to write")
+	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
+	return cmd
+}
+
+// weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.
+func (a *app) weightsOf(fileOrRun string) (raw []byte, name string, err error) {
+	raw, err = durable.ReadFile(fileOrRun)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return raw, fileOrRun, err
+	}
+	store, err := a.store()
+	if err != nil {
+		return nil, "", err
+	}
+	hash, err := store.Find(fileOrRun)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s is no file, and %w", fileOrRun, err)
+	}
+	raw, err = store.Weights(hash)
+	return raw, "run " + hash, err
 }

@@ -39,6 +39,7 @@ func Positives(positive *Node, carried, fixed []*Node, step func(t Step) []*Node
 	n := positive.Shape().Dimensions[1]
 	matrix := shapes.Make(dtypes.Int32, n, n)
 	among := ConvertDType(positive, dtypes.Float32)
+	ones := Ones(g, shapes.Make(dtypes.Float32, n, 1))
 	earlier := ConvertDType(LessThan(Iota(g, matrix, 0), Iota(g, matrix, 1)), dtypes.Float32)
 	rank := Where(positive, MatMul(among, earlier), MulScalar(OnesLike(among), -1)) // How many positives come before.
 	count := ReduceAndKeep(among, ReduceSum, 1)
@@ -48,7 +49,7 @@ func Positives(positive *Node, carried, fixed []*Node, step func(t Step) []*Node
 	if last, is := g.State(ended{}).(*Node); is {
 		zero = Sub(last, last)
 	}
-	state := append([]*Node{zero, ReduceAllMax(count), rank, count, OnesLike(count)}, fixed...)
+	state := append([]*Node{zero, ReduceAllMax(count), rank, count, ones}, fixed...)
 	const own = 5
 	state = append(state, carried...)
 	for i, x := range state {

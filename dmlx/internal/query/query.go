@@ -1,5 +1,5 @@
-// Package query reads and writes the options behind a name, as in "cos/lin/cir?sum&tau=2": numbers and switches, with &
-// between them.
+// Package query reads and writes the options behind a name, as in "cos/lin/cir?sum&tau=2": numbers, switches and other
+// values, with & between them.
 package query
 
 import (
@@ -8,13 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
-// Option is a number or a switch that a name may set.
+// Option is a number, a switch or a text that a name may set. One of its functions is not nil.
 type Option struct {
 	Name string
-	Set  func(v float64) // Takes the number; nil for a switch.
-	On   func()          // Turns the switch on; nil for a number.
+	Set  func(v float64)          // Takes a number.
+	On   func()                   // Turns a switch on.
+	Text func(value string) error // Takes any value. Its error names neither the option nor the value.
 }
 
 // Fields splits options into keys and values, in their order. The value of a switch is ok = false in has.
@@ -37,7 +40,7 @@ func Read(kind, text string, options []Option) error {
 			for i, o := range options {
 				names[i] = o.Name
 			}
-			return fmt.Errorf("no %s %q; there are %s", kind, key, strings.Join(names, ", "))
+			return errs.NoSuch(fmt.Sprintf("no %s %q", kind, key), key, names)
 		}
 		if slices.Contains(keys[:i], key) {
 			return fmt.Errorf("%s %s is given twice", kind, key)
@@ -48,6 +51,12 @@ func Read(kind, text string, options []Option) error {
 				return fmt.Errorf("%s %s is a switch and takes no value", kind, key)
 			}
 			o.On()
+			continue
+		}
+		if o.Text != nil {
+			if err := o.Text(values[i]); err != nil {
+				return fmt.Errorf("%s %s is %q: %w", kind, key, values[i], err)
+			}
 			continue
 		}
 		v, err := strconv.ParseFloat(values[i], 64)

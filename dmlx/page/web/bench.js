@@ -15,7 +15,7 @@ const subscripts = (text) => text.replace(/_([a-z]+)/g, "_{$1}");
 // Side is one rule or loss with its controls, numbers and pictures.
 class Side {
   constructor(bench, letter, text) {
-    Object.assign(this, {bench, letter, kind: "rule", numbers: {}});
+    Object.assign(this, {bench, letter, kind: "rule", numbers: {}, version: 0});
     const about = bench.about;
     this.rule = {direction: "cos", pair: "con", triplet: "con", mask: "", options: {}};
     for (const o of about.options) this.rule.options[o.name] = o.default;
@@ -123,6 +123,7 @@ class Side {
 
   // changed asks for new numbers. While a slider moves, the color scales stay.
   changed(moving = false) {
+    this.version++;
     if (!moving) { this.range = this.arrow = 0; this.levels = null; }
     if (this.kind === "rule") {
       for (const o of this.bench.about.options) {
@@ -188,7 +189,11 @@ class Side {
         return engine.latest(`lone${letter}`, "compute", {...subject, ...lone}).catch((error) => ({error}));
       },
       diagram: () => engine.latest(`diagram${letter}`, "diagram", grid).catch((error) => ({error})),
-      arrows: () => state.arrows ? engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).catch(() => ({})) : {},
+      arrows: () => {
+        const version = this.version;
+        if (!state.arrows) return {};
+        return engine.latest(`arrows${letter}`, "field", {...grid, side: 11, rate: 0.1}).then((r) => version === this.version ? r : {}, () => ({}));
+      },
     };
     const parts = Object.keys(ask).filter(want), run = this.run = {};
     this.bench.cards.toggleAttribute("data-busy", true);

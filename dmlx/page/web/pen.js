@@ -222,7 +222,8 @@ function shade(scale, x) {
   return [0, 1, 2].map((k) => scale[i][k] * (1 - f) + scale[i + 1][k] * f);
 }
 
-const rgb = (c) => `rgb(${c.map(Math.round).join(" ")})`;
+// In hexadecimal, which programs read that know SVG but not all of CSS.
+const rgb = (c) => "#" + c.map((v) => Math.round(v).toString(16).padStart(2, "0")).join("");
 
 // paint makes an image of values, row by row. A canvas is kept for the next call with the same size.
 function paint(kept, values, columns, rows, scale, low, high, upward) {

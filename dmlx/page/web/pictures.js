@@ -203,7 +203,7 @@ class Diagram {
       if (m.label) {
         const right = x < f.x + f.size * 0.7;
         pen.text(m.label, x + (right ? 12 : -12), y, {size: 12, align: right ? "left" : "right", baseline: "middle", fill: "#16202b", weight: 600,
-          halo: "rgb(255 255 255 / 0.85)"});
+          halo: "#ffffff"});
       }
     }
   }

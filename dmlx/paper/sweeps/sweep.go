@@ -27,6 +27,18 @@ type Point struct {
 	// Test is on the test classes, HeldOut on training classes that were held out, both from the same runs.
 	// [figures.Missing] stands for a point without a run.
 	Test, HeldOut stats.Mean
+	// Own marks a row of the user's own, which the paper does not have: any rule, or the name of a loss. Label names the
+	// row; by default it is that of [figures.OwnLabel].
+	Own   bool
+	Label figures.Markup
+}
+
+// id tells the rows of a sweep apart. A row of the user's own may have the rule of one of the paper's, at other rates.
+func (p Point) id() string {
+	if p.Own && p.Label != "" {
+		return p.Rule + ", " + p.Label
+	}
+	return p.Rule
 }
 
 // part is one of the three parts of a rule.
@@ -69,6 +81,7 @@ type Sweep struct {
 // row holds the curves of a rule by data set.
 type row struct {
 	rule, name, block string
+	label             figures.Markup
 	ours, theirs      []Curve
 	main              []stats.Mean // From the paper's table of the best rates, for rules that its sweep leaves out.
 }
@@ -112,9 +125,9 @@ func (s *Sweep) fill(points []Point) error {
 		if !(p.LR > 0) || math.IsInf(p.LR, 0) {
 			return fmt.Errorf("%s on %s has the learning rate %v; want a positive number", p.Rule, p.Data, p.LR)
 		}
-		at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == p.Rule })
+		at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == p.id() })
 		if at < 0 {
-			r, err := s.newRow(p.Rule)
+			r, err := s.newRow(p)
 			if err != nil {
 				return err
 			}
@@ -134,15 +147,30 @@ func (s *Sweep) fill(points []Point) error {
 	return nil
 }
 
-// newRow returns the row of a rule with the paper's curves, and with empty ones for ours.
-func (s *Sweep) newRow(rule string) (row, error) {
-	parts := strings.Split(rule, "/")
-	if len(parts) != 3 {
+// newRow returns the row of a point with the paper's curves, and with empty ones for ours.
+func (s *Sweep) newRow(p Point) (row, error) {
+	rule := p.Rule
+	name, _, _ := strings.Cut(rule, "?")
+	parts := strings.Split(name, "/")
+	r := row{rule: p.id(), name: rule, label: p.Label, ours: make([]Curve, len(s.sets))}
+	switch {
+	case len(parts) == 3:
+		if s.kind.blocks != nil {
+			r.block = parts[s.kind.blocks.at]
+		}
+		if !p.Own {
+			r.name = parts[s.kind.rows.at]
+			r.label = s.kind.rows.label(r.name)
+		}
+	case !p.Own:
 		return row{}, fmt.Errorf("rule %q: want direction/pair/triplet", rule)
 	}
-	r := row{rule: rule, name: parts[s.kind.rows.at], ours: make([]Curve, len(s.sets))}
-	if s.kind.blocks != nil {
-		r.block = parts[s.kind.blocks.at]
+	if r.label == "" {
+		column := -1
+		if s.kind.blocks != nil {
+			column = s.kind.blocks.at
+		}
+		r.label = figures.OwnLabel(rule, s.kind.rows.at, column)
 	}
 	swept, err := figures.PaperResults(s.kind.number)
 	if err != nil {
@@ -152,9 +180,10 @@ func (s *Sweep) newRow(rule string) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
+	own := p.Own
 	for _, set := range s.sets {
 		is := func(p figures.PaperResult) bool {
-			return set.Paper != "" && p.Dataset == set.Paper && p.Direction+"/"+p.Pair+"/"+p.Triplet == rule
+			return !own && set.Paper != "" && p.Dataset == set.Paper && p.Direction+"/"+p.Pair+"/"+p.Triplet == rule
 		}
 		var curve Curve
 		for _, p := range swept {
@@ -185,9 +214,11 @@ func (s *Sweep) Figures(provenance string) (*figures.Sweep, error) {
 		d.Notes = append(d.Notes, s.notes(set, choices[set])...)
 	}
 	for i, r := range s.rows {
-		out := figures.SweepRow{Rule: r.rule, Label: s.kind.rows.label(r.name)}
+		out := figures.SweepRow{Rule: r.rule, Label: r.label}
 		if s.kind.blocks != nil {
-			out.Block = s.kind.blocks.label(r.block)
+			if out.Block = "–"; r.block != "" { // A loss has no part.
+				out.Block = s.kind.blocks.label(r.block)
+			}
 		}
 		for set := range s.sets {
 			out.Cells = append(out.Cells, figures.SweepCell{Ours: r.ours[set].draw(), Theirs: r.theirs[set].draw(),

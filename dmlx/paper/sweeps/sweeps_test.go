@@ -170,7 +170,8 @@ func TestProtocols(t *testing.T) {
 		"cos-orth/con/con": curve([]float64{60, 64, 63, 60}, []float64{70, 75, 73, 70}),
 	} {
 		for _, v := range c {
-			points = append(points, Point{rule, "minicar", "CAR", v.LR, v.Test, v.HeldOut})
+			points = append(points, Point{Rule: rule, Data: "minicar", Paper: "CAR", LR: v.LR, Test: v.Test,
+				HeldOut: v.HeldOut})
 		}
 	}
 	s, drawn := read(t, "table6", points)
@@ -207,7 +208,8 @@ func TestPaperBest(t *testing.T) {
 }
 
 func TestReadRejects(t *testing.T) {
-	good := Point{"cos/con/con", "minicar", "CAR", 0.1, stats.Mean{Mean: 60, N: 1}, figures.Missing}
+	good := Point{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", LR: 0.1, Test: stats.Mean{Mean: 60, N: 1},
+		HeldOut: figures.Missing}
 	change := func(f func(*Point)) []Point {
 		p := good
 		f(&p)

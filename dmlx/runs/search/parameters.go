@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
@@ -221,7 +222,7 @@ func (d draft) build() (runs.Spec, error) {
 
 func unknown(name string) error {
 	names, _ := Names()
-	return fmt.Errorf("no parameter %q; there are %s", name, strings.Join(names, ", "))
+	return errs.NoSuch(fmt.Sprintf("no parameter %q", name), name, names)
 }
 
 // NewSpace returns the space of the given parameters around a spec, which has the values of all others. Each parameter

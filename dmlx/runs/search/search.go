@@ -7,11 +7,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
@@ -41,7 +41,7 @@ func (s Settings) Check() error {
 			s.Base.HeldOut)
 	}
 	if s.Sampler != TPE && s.Sampler != Random {
-		return fmt.Errorf("no sampler %q; there are %s", s.Sampler, strings.Join(Samplers(), ", "))
+		return errs.NoSuch(fmt.Sprintf("no sampler %q", s.Sampler), string(s.Sampler), Samplers())
 	}
 	if s.Bracket < 2 || s.Factor < 2 {
 		return fmt.Errorf("brackets of %d trials, of which one in %d goes on: want at least 2 and 2", s.Bracket, s.Factor)

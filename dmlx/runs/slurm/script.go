@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -61,6 +62,27 @@ func (s *Submission) arguments(a jobArray, together int) []string {
 		"--requeue", "--open-mode=append", fmt.Sprintf("--signal=B:TERM@%d", signalSeconds), "--chdir=" + s.store.Dir,
 		"--output=" + escapePattern(s.path(filepath.Join(logDir, fmt.Sprintf("%d-", a.offset)))) + "%a.txt"}
 	return append(args, s.Sbatch...)
+}
+
+// onDevices returns the options for tasks on a number of devices: they ask for as many GPUs if Gres is not set.
+func (o Options) onDevices(devices int) (Options, error) {
+	if devices <= 1 {
+		return o, nil
+	}
+	if o.Gres == "" {
+		o.Gres = fmt.Sprintf("gpu:%d", devices)
+	}
+	for resource := range strings.SplitSeq(o.Gres, ",") { // As in gpu, gpu:4 and gpu:a100:4.
+		parts := strings.Split(resource, ":")
+		n, err := strconv.Atoi(parts[len(parts)-1])
+		if err != nil {
+			n = 1
+		}
+		if parts[0] == "gpu" && n < devices {
+			return o, fmt.Errorf("--gres %s gives a task fewer GPUs than its %d devices: want gpu:%d", o.Gres, devices, devices)
+		}
+	}
+	return o, nil
 }
 
 // sbatchOptions returns the options of sbatch.

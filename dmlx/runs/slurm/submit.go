@@ -22,7 +22,8 @@ import (
 // Options of a submission. The zero value uses the defaults of the cluster.
 type Options struct {
 	// Partition, Gres and Time are the options of sbatch: where to run, such as "gpu:1", and the time limit of a task. A
-	// task that reaches its limit is requeued and resumes from its checkpoint.
+	// task that reaches its limit is requeued and resumes from its checkpoint. If jobs run on several devices, an empty
+	// Gres asks for as many GPUs.
 	Partition, Gres, Time string
 	// MaxParallel limits the tasks that run at once; 0 is no limit. If there are several arrays, the limit is divided
 	// among them, but each gets at least one. Tasks that are submitted again have a limit of their own.
@@ -153,6 +154,14 @@ func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*
 	var random [2]byte
 	_, _ = rand.Read(random[:]) // Never fails.
 	s.ID = time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])
+	devices := 0
+	for _, t := range s.Tasks {
+		devices = max(devices, t.Devices)
+	}
+	o, err := o.onDevices(devices)
+	if err != nil {
+		return nil, err
+	}
 	s.Sbatch, s.MaxParallel, s.Environment = o.sbatchOptions(), o.MaxParallel, environment()
 	s.Date = time.Now().UTC().Truncate(time.Second)
 	s.Version, s.Recipe, s.Retries = runs.Version(), runs.Recipe, o.retries()

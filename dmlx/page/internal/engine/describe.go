@@ -125,12 +125,12 @@ func (e *Engine) describe(*request) (Object, error) {
 	for _, k := range numbers {
 		pairs, triplets := []string{}, []string{}
 		for _, p := range dmlx.PairWeights {
-			if slices.Contains(dmlx.Rule{Pair: p}.Uses(), k.name) {
+			if slices.Contains(dmlx.Rule{Pair: p}.UsedOptions(), k.name) {
 				pairs = append(pairs, p.Name)
 			}
 		}
 		for _, t := range dmlx.TripletWeights {
-			if slices.Contains(dmlx.Rule{Triplet: t}.Uses(), k.name) {
+			if slices.Contains(dmlx.Rule{Triplet: t}.UsedOptions(), k.name) {
 				triplets = append(triplets, t.Name)
 			}
 		}
@@ -140,7 +140,7 @@ func (e *Engine) describe(*request) (Object, error) {
 	for _, k := range switches {
 		of := []string{}
 		for _, d := range dmlx.Directions {
-			if slices.Contains(dmlx.Rule{Direction: d}.Uses(), k.name) {
+			if slices.Contains(dmlx.Rule{Direction: d}.UsedOptions(), k.name) {
 				of = append(of, d.Name)
 			}
 		}
@@ -241,7 +241,7 @@ func (e *Engine) parse(q *request) (Object, error) {
 		options[k.name] = k.on(r.Options)
 	}
 	return Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
-		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.Uses(),
+		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.UsedOptions(),
 		"literal": ruleLiteral(r), "command": command("--rule", r.Name()), "notice": s.notice}, nil
 }
 

@@ -356,8 +356,7 @@ func (b *session) cell(ctx context.Context) error {
 	if err := l.Setup(ctx); err != nil {
 		return err
 	}
-	// The kernel finds the checkout from the notebook's folder.
-	dir, err := os.MkdirTemp(filepath.Join(l.Root, "notebooks"), ".bench-")
+	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
 	}

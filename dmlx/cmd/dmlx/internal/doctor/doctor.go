@@ -18,11 +18,19 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
-// BuildWithSIMD is the command that builds this program with SIMD for the Go backend, in a checkout.
-const BuildWithSIMD = "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx"
+// BuildWithSIMD returns the command that builds this program with SIMD for the Go backend: in a checkout, or of the
+// version that was installed.
+func BuildWithSIMD() string {
+	built := buildinfo.Get()
+	if built.Sum != "" {
+		return fmt.Sprintf("GOEXPERIMENT=simd go install %s/dmlx/cmd/dmlx@%s", buildinfo.Module, built.Version)
+	}
+	return "GOEXPERIMENT=simd go install ./dmlx/cmd/dmlx"
+}
 
 // Report is what doctor prints; its JSON is the command's.
 type Report struct {
@@ -39,7 +47,7 @@ type Report struct {
 	Plugins   []string          `json:"pjrt_plugins"`
 	GPU       string            `json:"nvidia_gpu,omitempty"`
 	Python    string            `json:"python"`
-	Lab       *lab.Status       `json:"lab,omitempty"` // Nil outside a checkout.
+	Lab       *lab.Status       `json:"lab,omitempty"` // Nil if cells could not be compiled here.
 	Cache     Folder            `json:"cache"`
 	Store     Folder            `json:"store"`
 	Missing   []Missing         `json:"missing"`
@@ -63,7 +71,7 @@ var modules = map[string]string{
 	"github.com/janpfeifer/gonb": "gonb", "gonum.org/v1/plot": "gonum/plot",
 }
 
-// Examine examines this machine. store is the path of the run store; l is nil outside a checkout.
+// Examine examines this machine. store is the path of the run store; l is nil if cells could not be compiled here.
 func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 	goVersion := strings.TrimPrefix(runtime.Version(), "go") + " " + runtime.GOOS + "/" + runtime.GOARCH
 	r := &Report{
@@ -87,7 +95,7 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 	case runtime.GOARCH != "amd64":
 		r.SIMD = "not on " + runtime.GOARCH
 	default:
-		r.SIMD, r.GetSIMD = "no, this program was built without it", BuildWithSIMD
+		r.SIMD, r.GetSIMD = "no, this program was built without it", BuildWithSIMD()
 	}
 	var tunables string
 	if r.HugePages, tunables = host.HugePages(); tunables != "" {
@@ -102,8 +110,12 @@ func Examine(ctx context.Context, store string, l *lab.Lab) *Report {
 		s := l.Status(ctx)
 		r.Lab = &s
 		if !s.Ready {
+			command := "go run ./dmlx/cmd/dmlx lab"
+			if l.Folder != "" { // Outside a checkout.
+				command = "dmlx lab"
+			}
 			r.lacks("JupyterLab's set-up, for the notebooks (not yet installed: "+s.Missing+")",
-				"run go run ./dmlx/cmd/dmlx lab; it needs a network and takes some minutes")
+				"run "+command+"; it needs a network and takes some minutes")
 		}
 	}
 	if cache, err := datasets.CacheDir(); err == nil {
@@ -210,7 +222,7 @@ func (r *Report) Text() string {
 	if name == "go" || name == "" { // No other backend uses it.
 		line("SIMD", "%s", r.SIMD)
 		if r.GetSIMD != "" {
-			line("", "with SIMD matrix products are about ten times as fast; in the repository run: %s", r.GetSIMD)
+			line("", "with SIMD matrix products are about ten times as fast: %s", r.GetSIMD)
 		}
 	}
 	if name == "xla:cpu" {
@@ -228,7 +240,7 @@ func (r *Report) Text() string {
 	line("Python", "%s", orNone(strings.TrimSpace(r.Versions["python"]+" "+r.Python)))
 	switch {
 	case r.Lab == nil:
-		line("JupyterLab", "unknown: the working directory is not in a checkout of %s", checkout.Module)
+		line("JupyterLab", "unknown: neither a checkout of %s nor the sources of this program are here", checkout.Module)
 	case r.Lab.Ready:
 		line("JupyterLab", "%s with Python %s, set up", r.Lab.Jupyter, r.Lab.Python)
 	default:

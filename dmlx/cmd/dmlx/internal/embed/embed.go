@@ -3,7 +3,6 @@ package embed
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,12 +10,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/ml/model"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -24,7 +27,7 @@ import (
 // resnet18's.
 func Weights(arch, weights string) ([]byte, error) {
 	if weights != train.Pretrained {
-		return os.ReadFile(weights)
+		return durable.ReadFile(weights)
 	}
 	net, err := backbone.ParseArch(cmp.Or(arch, string(backbone.ResNet18)))
 	if err != nil {
@@ -34,8 +37,8 @@ func Weights(arch, weights string) ([]byte, error) {
 }
 
 // Network returns the network of a weight file and the preprocessing of its images. arch overrides the network in the
-// file's metadata. Without metadata they are resnet18 and the network's own preprocessing. raw is the file's content;
-// path is named in errors.
+// file's metadata. Without metadata it is the network whose tensors the file has, or resnet18, with the network's own
+// preprocessing. raw is the file's content; path is named in errors.
 func Network(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessing, error) {
 	fail := func(err error) (backbone.Arch, backbone.Preprocessing, error) {
 		return "", backbone.Preprocessing{}, fmt.Errorf("%s: %w", path, err)
@@ -49,6 +52,8 @@ func Network(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessi
 		if net, err = backbone.ParseArch(saved); err != nil {
 			return fail(fmt.Errorf("metadata arch: %w", err))
 		}
+	} else if looks, ok := backbone.ArchOf(raw); ok && arch == "" {
+		net = looks
 	} else if arch != "" {
 		if net, err = backbone.ParseArch(arch); err != nil {
 			return "", backbone.Preprocessing{}, err
@@ -106,21 +111,23 @@ func ImageFiles(dir string) ([]string, error) {
 }
 
 const (
-	// batchSize is the number of images for which the graph is compiled.
+	// batchSize is the number of images of a device for which the graph is compiled.
 	batchSize = 16
-	// MaxCrop limits the memory for the pixels of a batch to 0.8 GB.
+	// MaxCrop limits the memory for the pixels of a device to 0.8 GB.
 	MaxCrop = 4096
 )
 
-// Files returns the embeddings of images, [len(files), width]. exec maps pixels, uint8 [16, crop, crop, 3], to float32
-// [16, width]. progress is called after each batch; its error ends the work.
-func Files(exec *model.Exec, files []string, resize, crop, width int, progress func(done int) error,
-) ([]float32, error) {
-	one := crop * crop * 3
+// Files returns the embeddings of images, [len(files), width]. exec maps pixels, uint8 [n, crop, crop, 3], to float32
+// [n, width], where n is 16 for each device; Files divides the rows among the devices. progress is called after each
+// batch; its error ends the work.
+func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []string, resize, crop, width int,
+	progress func(done int) error) ([]float32, error) {
+	devices.Shard(exec, []mesh.Layout{mesh.Rows}, []mesh.Layout{mesh.Rows})
+	one, rows := crop*crop*3, batchSize*devices.Size()
 	values := make([]float32, 0, len(files)*width)
-	pixels := make([]uint8, batchSize*one)
-	for start := 0; start < len(files); start += batchSize {
-		batch := files[start:min(start+batchSize, len(files))]
+	pixels := make([]uint8, rows*one)
+	for start := 0; start < len(files); start += rows {
+		batch := files[start:min(start+rows, len(files))]
 		var group errgroup.Group
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for i, file := range batch {
@@ -137,21 +144,25 @@ func Files(exec *model.Exec, files []string, resize, crop, width int, progress f
 		if err := group.Wait(); err != nil {
 			return nil, err
 		}
-		in := tensors.FromFlatDataAndDimensions(pixels, batchSize, crop, crop, 3)
-		result, err := exec.Call1(in)
+		in, err := devices.CopyRows(b, shapes.Make(dtypes.Uint8, rows, crop, crop, 3), pixels)
 		if err != nil {
 			return nil, err
 		}
-		rows, err := tensors.CopyFlatData[float32](result)
-		if err := errors.Join(err, in.FinalizeAll(), result.FinalizeAll()); err != nil {
+		out, err := devices.Call(exec, in)
+		in.Free()
+		if err != nil {
 			return nil, err
 		}
-		for i, v := range rows[:len(batch)*width] {
+		embedded, err := mesh.TakeRows(out[0])
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range embedded[:len(batch)*width] {
 			if v-v != 0 {
 				return nil, fmt.Errorf("%s: the embedding is not finite; the weights may be damaged", batch[i/width])
 			}
 		}
-		values = append(values, rows[:len(batch)*width]...)
+		values = append(values, embedded[:len(batch)*width]...)
 		if err := progress(start + len(batch)); err != nil {
 			return nil, err
 		}

@@ -34,12 +34,27 @@ const runMemory = 1 << 30
 // time. More than one job are trained in processes of their own.
 func Set(o *runs.Options, store *runs.Store) {
 	gpus := visibleGPUs()
-	if o.Jobs == 0 {
-		o.Jobs = atATime(runtime.NumCPU(), host.Memory("meminfo", "MemAvailable"), len(gpus))
+	each := max(1, o.Devices)
+	switch {
+	case o.Jobs > 0:
+	case o.Devices == train.AllDevices, each > 1 && len(gpus) == 0:
+		o.Jobs = 1
+	default:
+		o.Jobs = max(1, atATime(runtime.NumCPU(), host.Memory("meminfo", "MemAvailable"), len(gpus))/each)
 	}
 	if o.Jobs > 1 {
-		o.RunProcess = Process(store, o.Jobs, gpus)
+		o.RunProcess = Process(store, o.Jobs, shares(gpus, each))
 	}
+}
+
+// shares divides GPUs into groups of a size, for a process each, as CUDA_VISIBLE_DEVICES names them. GPUs that are left
+// over are in no group. There is none if the GPUs do not fill one.
+func shares(gpus []string, size int) []string {
+	var out []string
+	for ; len(gpus) >= size; gpus = gpus[size:] {
+		out = append(out, strings.Join(gpus[:size], ","))
+	}
+	return out
 }
 
 // atATime returns how many runs a machine can train at a time. On GPUs it is one on each, since XLA takes most of a
@@ -79,8 +94,8 @@ func visibleGPUs() []string {
 	return out
 }
 
-// Process returns a function that trains a job in a process of its own, on a GPU of its own if there are several. At
-// most parallel of them run at a time.
+// Process returns a function that trains a job in a process of its own, on GPUs of its own if there are several groups
+// of them. At most parallel of them run at a time.
 func Process(store *runs.Store, parallel int, gpus []string) func(context.Context, runs.Job,
 	func(runs.Progress)) error {
 	slots := make(chan int, parallel)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func TestAtATime(t *testing.T) {
@@ -22,10 +23,22 @@ func TestAtATime(t *testing.T) {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
+	for want, gpus := range map[string][]string{
+		"0,1 2,3": {"0", "1", "2", "3", "4"}, "": {"0"},
+	} {
+		if got := strings.Join(shares(gpus, 2), " "); got != want {
+			t.Errorf("pairs of %v: %q, want %q", gpus, got, want)
+		}
+	}
 	t.Setenv("GOMLX_BACKEND", "go")
 	o := runs.Options{Jobs: 1}
 	if Set(&o, &runs.Store{Dir: filepath.Join(t.TempDir(), "runs")}); o.RunProcess != nil {
 		t.Error("one run at a time is trained in a process of its own")
+	}
+	if o = (runs.Options{Devices: train.AllDevices}); visibleGPUs() == nil {
+		if Set(&o, &runs.Store{Dir: filepath.Join(t.TempDir(), "runs")}); o.Jobs != 1 || o.RunProcess != nil {
+			t.Errorf("on all devices %d runs are trained at a time", o.Jobs)
+		}
 	}
 	if visibleGPUs() != nil {
 		t.Error("the Go backend on a GPU")

@@ -8,6 +8,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -45,9 +46,15 @@ var (
 	executeScript []byte
 )
 
-// Lab is JupyterLab for one checkout of this module.
+// Lab is JupyterLab for one checkout of this module, or for a version of it in Go's module cache.
 type Lab struct {
-	Root  string // The checkout: the folder of go.mod.
+	Root string // The folder of the go.mod with which cells are compiled: a checkout, or ModuleRoot of Version.
+	// Folder is the folder of the notebooks that JupyterLab shows; "" for Root.
+	Folder string
+	// Version is the version of this module that Root's go.mod requires, and Sum its checksum as in go.sum, "" if it is
+	// not known. "" for a checkout.
+	Version, Sum string
+
 	Cache string // The cache folder; this package writes to its subfolder lab.
 	Store string // The run store that notebooks use; "" leaves it to them.
 	// Preset is the preset of the notebooks' runs; "" leaves it to them.
@@ -58,6 +65,9 @@ type Lab struct {
 	// Progress is called when a step of the set-up starts and, with done, when it has ended. It may be nil.
 	Progress func(step string, done bool)
 }
+
+// folder returns the folder of the notebooks.
+func (l *Lab) folder() string { return cmp.Or(l.Folder, l.Root) }
 
 func (l *Lab) dir(parts ...string) string {
 	return filepath.Join(append([]string{l.Cache, "lab"}, parts...)...)
@@ -98,6 +108,9 @@ func (l *Lab) Setup(ctx context.Context) error {
 	defer func() { _ = lock.Unlock() }()
 	l.sweep()
 
+	if err := l.setupModule(ctx, goTool); err != nil { // First, since it is the one that may not be had at all.
+		return err
+	}
 	if err := l.setupPython(ctx); err != nil {
 		return err
 	}

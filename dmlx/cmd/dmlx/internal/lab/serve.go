@@ -52,8 +52,8 @@ func FreePort(port int) (int, error) {
 func (l *Lab) logPath(port int) string { return l.dir(fmt.Sprintf("jupyter-%d.log", port)) }
 
 // Serve runs JupyterLab on a port of localhost until the context ends, and then stops it and its kernels. open is the
-// file or folder of the checkout that it shows. When JupyterLab answers, ready is called with the address, which has
-// the token. Call Setup first.
+// file or folder that it shows, below the notebooks' folder. When JupyterLab answers, ready is called with the address,
+// which has the token. Call Setup first.
 func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url string)) error {
 	secret := make([]byte, 24)
 	if _, err := rand.Read(secret); err != nil {
@@ -75,13 +75,13 @@ func (l *Lab) Serve(ctx context.Context, port int, open string, ready func(url s
 	defer stop()
 	cmd := exec.CommandContext(run, l.python(), "-m", "jupyterlab", "--no-browser",
 		"--ServerApp.ip=127.0.0.1", "--ServerApp.port="+strconv.Itoa(port), "--ServerApp.port_retries=0",
-		"--ServerApp.root_dir="+l.Root, "--ServerApp.preferred_dir="+filepath.Join(l.Root, path.Dir(open)),
+		"--ServerApp.root_dir="+l.folder(), "--ServerApp.preferred_dir="+filepath.Join(l.folder(), path.Dir(open)),
 		"--LabApp.extension_manager=readonly",
 		"--MultiKernelManager.default_kernel_name="+Kernel, "--KernelSpecManager.allowed_kernelspecs="+Kernel,
 		"--KernelSpecManager.ensure_native_kernel=False", "--LanguageServerManager.autodetect=False",
 		"--ServerApp.allow_root=True", // The token protects it; a container's user is often root.
 	)
-	cmd.Dir = l.Root
+	cmd.Dir = l.folder()
 	cmd.Env = append(l.environ(false), "JUPYTER_TOKEN="+token) // Not an argument, which other users can read.
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	ownGroup(cmd)

@@ -1,9 +1,9 @@
 """Compiles training steps of the ResNets for a GPU that need not be there, and prints what they would take of it.
 
     pip install "jax[cuda12]==0.10.2" flax==0.12.8 torch torchvision
-    python dmlx/cmd/dmlx/internal/peer/gpu.py
+    python dmlx/cmd/dmlx/internal/peer/gpu.py [--table one|several]
 
-What it printed is kept in testdata/gpu.txt. It takes Go, a C compiler, and go-xla's CPU plugin.
+What it printed is kept in testdata/gpu.txt, a table of steps on one GPU and one of a large batch on several. It takes Go, a C compiler, and go-xla's CPU plugin.
 
 XLA compiles for a GPU by its description (TARGET), so that all but the times can be known without one: that the step
 compiles, its memory, how many kernels it has, and how many bytes they read and write, which is what such networks
@@ -12,7 +12,7 @@ keeps the programs that it is to compile. Beside it, as much is said of the same
 eager kernels the bytes alone, at least: each operand once, though batch normalization reads its input twice and
 convolutions' gradients theirs.
 
-Memory is that of arguments, results and what lies between, without the workspace that cuDNN's algorithms take, which
+Memory is that of a GPU, of arguments, results and what lies between, without the workspace that cuDNN's algorithms take, which
 only a device tells. Algorithms, and how kernels are divided, are not those that XLA would find by trying them on a
 device.
 """
@@ -25,8 +25,10 @@ import importlib.metadata
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -56,6 +58,13 @@ STEPS = [
     ("resnet50", "32x16", ["--precision", "bf16"]),
     ("resnet50", "32x16", ["--precision", "bf16", "--recompute"]),
     ("resnet50", "8x16", ["--precision", "bf16", "--micro-batch", "64"]),
+]
+# A batch of 4,096 images on several GPUs: classes and images, numbers of GPUs, network and other flags.
+LARGE_BATCH = "64x64"
+GPUS = (1, 2, 4, 8)
+LARGE_STEPS = [
+    ("resnet50", ["--precision", "bf16"]),
+    ("resnet50", ["--precision", "bf16", "--recompute"]),
 ]
 LARGE = 100_000  # Bytes of a program that has a network in it.
 PLUGIN = r"""
@@ -117,13 +126,29 @@ class Recorder:
         self.plugin = f"{work}/pjrt_c_api_cuda_plugin.so"
         output("cc", "-shared", "-fPIC", "-I", header, "-o", self.plugin, f"{work}/plugin.c", "-ldl")
 
-    def programs(self, arch, batch, flags):
+    def data(self):
+        """A folder of images that suffice for a large batch, since those that come with the program do not."""
+        classes, images = map(int, LARGE_BATCH.split("x"))
+        chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        folder = self.work / "data"
+        for c in range(2 * classes):  # Half of them are the test set.
+            (folder / f"{c:03}").mkdir(parents=True)
+            for i in range(images):
+                rows = b"".join(b"\0" + bytes([c, i, y]) * 8 for y in range(8))
+                png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", 8, 8, 8, 2, 0, 0, 0))
+                png += chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+                (folder / f"{c:03}/{i:03}.png").write_bytes(png)
+        return folder
+
+    def programs(self, arch, batch, flags, data="minicar", gpus=1):
         """Those of a step that have a network in them; the last one has its gradient."""
         with tempfile.TemporaryDirectory(dir=self.work) as out:
             env = dict(os.environ, GOMLX_BACKEND=f"xla:{self.plugin}", GOPJR_CUDA_CHECKS="0",
                        RECORD_CPU=self.cpu, RECORD_DIR=out)
             env |= {"RECORD_LARGE": str(LARGE), "RECORD_COUNT": "2" if "--micro-batch" in flags else "1"}
-            command = [self.dmlx, "train", "--data", "minicar", "--rule", "ours", "--arch", arch, "--weights", "random"]
+            env |= {"XLA_FLAGS": f"--xla_force_host_platform_device_count={gpus}", "DMLX_CACHE": f"{self.work}/cache"}
+            flags = flags + ["--devices", str(gpus)]
+            command = [self.dmlx, "train", "--data", str(data), "--rule", "ours", "--arch", arch, "--weights", "random"]
             command += ["--size", "224", "--batch", batch, "--store", f"{out}/store", *flags]
             done = subprocess.run(command, env=env, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
             if done.returncode:
@@ -131,21 +156,45 @@ class Recorder:
             return [Path(p).read_text() for p in sorted(glob.glob(f"{out}/*.mlir"))]
 
 
+def topology_of(description, gpus=1):
+    from jax.experimental import topologies
+
+    return topologies.get_topology_desc("gpus", "cuda", topology=f"1x1x{gpus}", target_config=description)
+
+
 def compile_for(topology, program):
+    import numpy as np
     from jax._src.interpreters import mlir
     from jax._src.lib import xla_client
     from jaxlib.mlir import ir
 
     with mlir.make_ir_context():
-        module = ir.Module.parse(program)
-        return topology.devices[0].client.compile(module, xla_client.DeviceList(tuple(topology.devices)), xla_client.CompileOptions())
+        module, options = ir.Module.parse(program), xla_client.CompileOptions()
+        if (gpus := len(topology.devices)) > 1:  # As go-xla asks for.
+            options.num_partitions = gpus
+            build = options.executable_build_options
+            build.num_partitions, build.use_spmd_partitioning, build.use_shardy_partitioner = gpus, True, True
+            build.device_assignment = xla_client.DeviceAssignment.create(np.arange(gpus).reshape(1, gpus))
+        return topology.devices[0].client.compile(module, xla_client.DeviceList(tuple(topology.devices)), options)
+
+
+def memory_of(executable):
+    """GB of memory that a compiled program takes."""
+    m = executable.get_compiled_memory_stats()
+    memory = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes - m.alias_size_in_bytes
+    return memory / 1e9
 
 
 def taken(executable):
     """GB of memory, GB that kernels read and write, and the number of kernels of a compiled program."""
-    m = executable.get_compiled_memory_stats()
-    memory = m.argument_size_in_bytes + m.output_size_in_bytes + m.temp_size_in_bytes - m.alias_size_in_bytes
-    return (memory / 1e9, *traffic(executable.hlo_modules()[0].to_string()))
+    return (memory_of(executable), *traffic(executable.hlo_modules()[0].to_string()))
+
+
+def exchanged(executable):
+    """GB that the collectives of a compiled program return on each device, and how many there are."""
+    collective = r" = (.*?) (?:all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)(?:-start)?\("
+    found = re.findall(collective, executable.hlo_modules()[0].to_string())
+    return sum(map(bytes_of, found)) / 1e9, len(found)
 
 
 SIZES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
@@ -305,13 +354,40 @@ def in_pytorch(arch, batch, bf16):
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    from jax.experimental import topologies
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", choices=["one", "several"], help="print one of the tables")
+    table = parser.parse_args().table
+    if table != "several":
+        one_gpu()
+    if table != "one":
+        several_gpus()
 
+
+def several_gpus():
+    """The memory of each of several GPUs for a step of a large batch."""
+    commit = output("git", "describe", "--always", "--dirty")
+    classes, images = map(int, LARGE_BATCH.split("x"))
+    for gpu, description in TARGET.items():
+        print(f"dmlx {commit} compiled for {', '.join(map(str, GPUS))} {gpu}, without one; "
+              f"jax {importlib.metadata.version('jax')}; {datetime.date.today()}")
+        print(f"{f'training step, 224 px, B={classes * images}':44} {'GPUs':>5} {'memory of each':>15} {'exchanged by each':>18} {'collectives':>12}")
+        with tempfile.TemporaryDirectory() as work:
+            recorder = Recorder(work)
+            data = recorder.data()
+            for arch, flags in LARGE_STEPS:
+                for gpus in GPUS:
+                    program = recorder.programs(arch, LARGE_BATCH, flags, data, gpus)[-1]
+                    executable = compile_for(topology_of(description, gpus), program)
+                    name = arch + (", bf16" if "bf16" in flags else "") + (", recomputed" if "--recompute" in flags else "")
+                    moved, collectives = exchanged(executable)
+                    print(f"{name:44} {gpus:5} {memory_of(executable):12.2f} GB {moved:15.3f} GB {collectives:12}", flush=True)
+
+
+def one_gpu():
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("jax", "jaxlib", "flax", "torch"))
     commit = output("git", "describe", "--always", "--dirty")
     for gpu, description in TARGET.items():
-        topology = topologies.get_topology_desc("1x1x1", "cuda", topology="1x1x1", target_config=description)
+        topology = topology_of(description)
         print(f"dmlx {commit} compiled for one {gpu}, without one; {versions}; {datetime.date.today()}")
         print(f"{'training step, 224 px':44} {'memory':>9} {'moved':>9} {'kernels':>8}   {'in flax':27} {'PyTorch, eager':>15}")
         with tempfile.TemporaryDirectory() as work:

@@ -1,0 +1,122 @@
+package backbone
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+)
+
+// EncodeVariables returns a safetensors file of float32 variables of a store, for networks that are not of this
+// package: each under its path with "." for "/", in its own layout. Equal values and metadata give equal bytes.
+func EncodeVariables(store *model.Store, paths []string, meta map[string]string) (data []byte, err error) {
+	defer errs.Catch(&err)
+	header := map[string]any{}
+	if meta = maps.Clone(meta); meta == nil {
+		meta = map[string]string{}
+	}
+	meta["format"] = "pt"
+	header[metadataKey] = meta
+	var body []byte
+	for _, at := range paths {
+		v := store.GetVariable(at)
+		if v == nil {
+			return nil, fmt.Errorf("no variable %s to save", at)
+		}
+		t, err := v.Value()
+		if err != nil {
+			return nil, err
+		}
+		values, err := tensors.CopyFlatData[float32](t)
+		if err != nil {
+			return nil, fmt.Errorf("variable %s: %w", at, err)
+		}
+		begin := len(body)
+		for _, x := range values {
+			body = binary.LittleEndian.AppendUint32(body, math.Float32bits(x))
+		}
+		header[tensorName(at)] = entry{DType: "F32", Shape: slices.Concat([]int{}, v.Shape().Dimensions),
+			Offsets: [2]int{begin, len(body)}}
+	}
+	return safetensors(header, body)
+}
+
+// safetensors puts a file together.
+func safetensors(header map[string]any, body []byte) ([]byte, error) {
+	head, err := json.Marshal(header)
+	if err != nil {
+		return nil, err
+	}
+	for len(head)%8 != 0 { // Aligns the data; the format allows trailing spaces.
+		head = append(head, ' ')
+	}
+	out := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+len(head)+len(body)), uint64(len(head)))
+	return append(append(out, head...), body...), nil
+}
+
+// tensorName returns the name of a variable in a file.
+func tensorName(path string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
+}
+
+// DecodeVariables sets variables of a store to the tensors of a file that [EncodeVariables] wrote. Missing, unexpected
+// and misshapen tensors are all listed in one error, and then nothing is set. A number of proxies, rows of dimension
+// dim, is set, too; for 0 those of the file are ignored.
+func DecodeVariables(data []byte, store *model.Store, paths []string, rows, dim int) (err error) {
+	defer errs.Catch(&err)
+	entries, _, body, err := parseSafetensors(data)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{proxiesName: true}
+	var wrong []string
+	for _, at := range paths {
+		v := store.GetVariable(at)
+		if v == nil {
+			return fmt.Errorf("no variable %s to set", at)
+		}
+		name := tensorName(at)
+		known[name] = true
+		switch e, ok := entries[name]; {
+		case !ok:
+			wrong = append(wrong, "without "+name)
+		case e.DType != "F32" || !slices.Equal(e.Shape, v.Shape().Dimensions):
+			wrong = append(wrong, fmt.Sprintf("%s is %s %v, want F32 %v", name, e.DType, e.Shape, v.Shape().Dimensions))
+		}
+	}
+	if e, ok := entries[proxiesName]; rows > 0 && (!ok || e.DType != "F32" || !slices.Equal(e.Shape, []int{rows, dim})) {
+		wrong = append(wrong, fmt.Sprintf("%s is not F32 [%d %d]", proxiesName, rows, dim))
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if !known[name] {
+			wrong = append(wrong, "unexpected "+name)
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("not the weights of this network: %s", strings.Join(wrong, "; "))
+	}
+	for _, at := range paths {
+		v, e := store.GetVariable(at), entries[tensorName(at)]
+		t := tensors.FromShape(v.Shape())
+		if v.DType() != dtypes.Float32 {
+			return fmt.Errorf("variable %s is %s: want float32", at, v.DType())
+		}
+		tensors.MustMutableFlatData(t, func(flat []float32) { copy(flat, e.values(body)) })
+		if err := v.SetValue(t); err != nil {
+			return err
+		}
+	}
+	if rows > 0 {
+		return SetProxies(store, entries[proxiesName].values(body), rows, dim)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// words returns what the shells' scripts ask for: the completions of a command line's last word.
+func words(t *testing.T, args ...string) []string {
+	t.Helper()
+	code, stdout, stderr := invoke(t, append([]string{"__completeNoDesc"}, args...)...)
+	if code != 0 {
+		t.Fatalf("%s: code %d, %s", args, code, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	return lines[:len(lines)-1] // The last is cobra's directive.
+}
+
+func TestCompletions(t *testing.T) {
+	store := atWork(t)
+	t.Setenv("DMLX_STORE", store)
+	for _, c := range []struct {
+		args []string
+		want string // The completions, with spaces between them.
+	}{
+		{[]string{"reprod"}, "reproduce"},
+		{[]string{"train", "--mic"}, "--micro-batch"},
+		{[]string{"train", "--preset", "s"}, "smoke"},
+		{[]string{"doctor", "--preset=pa"}, "paper"},
+		{[]string{"train", "--loss", "proxy-"}, "proxy-nca proxy-nca++ proxy-anchor"},
+		{[]string{"train", "--miner", "dist"}, "distance"},
+		{[]string{"train", "--data", "mini"}, "minicar minishop"},
+		{[]string{"train", "--arch", "resnet"}, "resnet18 resnet50"},
+		{[]string{"train", "--rule", "cos-"}, "cos-orth/"},
+		{[]string{"train", "--rule", "cos/li"}, "cos/lin/ cos/lin-ms/"},
+		{[]string{"train", "--rule", "cos/lin/cir+sc1"}, "cos/lin/cir+sc1"},
+		{[]string{"train", "--rule", "our"}, "ours"},
+		{[]string{"train", "--exchange", "pair=lin"}, "pair=lin pair=lin-ms"},
+		{[]string{"reproduce", "figure"}, "figure1 figure4 figure5"},
+		{[]string{"data", "get", ""}, "cub cars sop inshop"},
+		{[]string{"weights", "get", "resnet5"}, "resnet50"},
+		{[]string{"completion", ""}, "bash zsh fish"},
+		{[]string{"help", "runs", "que"}, "queue"},
+		{[]string{"search", "--sampler", ""}, "tpe random"},
+		{[]string{"bench", "--only", "con"}, "convolution"},
+		{[]string{"runs", "show", ""}, ""},
+		{[]string{"version", ""}, ""},
+	} {
+		if got := strings.Join(words(t, c.args...), " "); got != c.want {
+			t.Errorf("dmlx %s: %q, want %q", c.args, got, c.want)
+		}
+	}
+	if _, err := os.Stat(store); err == nil {
+		t.Error("completion has created a store")
+	}
+	run := object(t, append(smallRun, "--store", store)...)["run"].(string)
+	if got := words(t, "runs", "compare", run[:3]); !slices.Equal(got, []string{run}) {
+		t.Errorf("runs of the store: %q, want %s", got, run)
+	}
+	code, described, _ := invoke(t, "__complete", "runs", "show", "")
+	if code != 0 || !strings.Contains(described, run+"\tcos/con/con on minicar, seed 1\n") {
+		t.Errorf("%q", described)
+	}
+}
+
+// shell returns the path of a shell that is installed.
+func shell(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs %s", name)
+	}
+	return path
+}
+
+// inPath puts a dmlx on the PATH: this test's program, which TestMain lets act as the command.
+func inPath(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	script := "#!/bin/sh\nDMLX_TEST_COMMAND=1 exec '" + self + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "dmlx"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+// A real bash completes with the script, as if Tab were pressed: the script's function sets COMPREPLY.
+func TestCompletionInBash(t *testing.T) {
+	bash := shell(t, "bash")
+	const library = "/usr/share/bash-completion/bash_completion"
+	if _, err := os.Stat(library); err != nil {
+		t.Skip("needs the package bash-completion")
+	}
+	inPath(t)
+	script := `source ` + library + `
+source <(dmlx completion bash)
+complete -p dmlx
+press() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+  COMPREPLY=(); __start_dmlx dmlx "${@: -1}" "${@: -2:1}" 2>/dev/null
+  echo "$*: ${COMPREPLY[*]%% *}"
+}
+press dmlx reprod
+press dmlx train --rule cos-orth/li
+press dmlx train --loss triplet-
+press dmlx data get so
+`
+	cmd := exec.Command(bash, "--norc", "--noprofile", "-c", script)
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"complete -o default -F __start_dmlx dmlx\n", "dmlx reprod: reproduce\n",
+		"dmlx train --rule cos-orth/li: cos-orth/lin/ cos-orth/lin-ms/\n", "dmlx train --loss triplet-: triplet-soft\n",
+		"dmlx data get so: sop\n"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("no %q in %v:\n%s", want, err, out)
+		}
+	}
+}
+
+// The scripts for zsh and fish have no syntax errors, and fish completes with its own.
+func TestCompletionInOtherShells(t *testing.T) {
+	t.Run("zsh", func(t *testing.T) {
+		zsh := shell(t, "zsh")
+		_, script, _ := invoke(t, "completion", "zsh")
+		cmd := exec.Command(zsh, "-n")
+		cmd.Stdin = strings.NewReader(script)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(script, "#compdef dmlx\n") {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	t.Run("fish", func(t *testing.T) {
+		fish := shell(t, "fish")
+		inPath(t)
+		t.Setenv("HOME", t.TempDir())
+		out, err := exec.Command(fish, "--no-config", "-c",
+			"dmlx completion fish | source; complete --do-complete 'dmlx train --preset sm'").CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != "smoke" {
+			t.Errorf("%v: %q", err, out)
+		}
+	})
+}

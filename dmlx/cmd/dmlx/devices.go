@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// addDevices adds the flag for the number of devices. n becomes 0 if it is not given, and [train.AllDevices] for all.
+func addDevices(f *pflag.FlagSet, n *int) {
+	f.Var((*deviceCount)(n), "devices", "number of devices, such as GPUs, that share the rows of each batch, or all "+
+		"(default 1); changes nothing but rounding")
+}
+
+// deviceCount is the value of --devices.
+type deviceCount int
+
+func (*deviceCount) Type() string { return "N|all" }
+
+func (d *deviceCount) String() string {
+	switch *d {
+	case 0:
+		return ""
+	case train.AllDevices:
+		return "all"
+	}
+	return strconv.Itoa(int(*d))
+}
+
+func (d *deviceCount) Set(text string) error {
+	if text == "all" {
+		*d = train.AllDevices
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return usagef("want a number of devices from 1 on, or all")
+	}
+	*d = deviceCount(n)
+	return nil
+}
+
+// backendOn is backend on a number of devices.
+func (a *app) backendOn(devices int) (*train.Trainer, error) {
+	t, err := a.backend()
+	if err != nil {
+		return nil, err
+	}
+	t, err = t.OnDevices(devices)
+	return t, usage(err)
+}

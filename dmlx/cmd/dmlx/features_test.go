@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/npy"
+)
+
+// featureFiles writes features [classes · 5, 7] with labels, and returns the paths of both.
+func featureFiles(t *testing.T, name string, classes, first int) (features, labels string) {
+	t.Helper()
+	dir := t.TempDir()
+	features, labels = filepath.Join(dir, name+".npy"), filepath.Join(dir, name+"-labels.npy")
+	var values []float32
+	var of []int64
+	for c := range classes {
+		for i := range 5 {
+			for j := range 7 {
+				values = append(values, float32((first+c)>>j&1)+0.1*float32((i*j+c)%4))
+			}
+			of = append(of, int64(first+c))
+		}
+	}
+	if err := npy.WriteFloat32(features, values, 5*classes, 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := npy.WriteInt64(labels, of, 5*classes); err != nil {
+		t.Fatal(err)
+	}
+	return features, labels
+}
+
+// Frozen features, a head, several seeds, rules and losses: from the shell to the comparison.
+func TestTrainHeads(t *testing.T) {
+	store := atWork(t)
+	x, l := featureFiles(t, "x", 8, 1)
+	tx, tl := featureFiles(t, "tx", 6, 40)
+	small := []string{"train", "--store", store, "--features", x, "--labels", l, "--batch", "4x3", "--epochs", "2",
+		"--steps", "3", "--dim", "4"}
+	args := func(more ...string) []string { return append(append([]string(nil), small...), more...) }
+
+	one := object(t, args("--test-features", tx, "--test-labels", tl, "--head", "mlp?hidden=6", "--seed", "2")...)
+	spec := one["spec"].(map[string]any)
+	if spec["head"] != "mlp?hidden=6" || spec["data"] != x || spec["labels"] != l || spec["test_features"] != tx ||
+		one["queries"] != 30. || one["recall"].(map[string]any)["1"] == nil {
+		t.Errorf("one seed: %v", one)
+	}
+	all := object(t, args("--test-features", tx, "--test-labels", tl, "--head", "mlp?hidden=6", "--seeds", "1-3",
+		"--rule", "cos/con/con", "--loss", "proxy-anchor", "--optimizer", "adam")...)
+	if all["trained"] != 6. {
+		t.Errorf("trained %v, want 6", all["trained"])
+	}
+	// A seed trained beside others is the same run as one alone, and a copy of the files is the same data set.
+	cx, cl := filepath.Join(t.TempDir(), "x.npy"), filepath.Join(t.TempDir(), "anything.npy")
+	for from, to := range map[string]string{x: cx, l: cl} {
+		values, shape, err := npy.ReadFloat32(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from == x {
+			err = npy.WriteFloat32(to, values, shape...)
+		} else {
+			labels := make([]int64, len(values))
+			for i, v := range values {
+				labels[i] = int64(v)
+			}
+			err = npy.WriteInt64(to, labels, shape...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied := small
+	copied = append([]string(nil), copied...)
+	copied[4], copied[6] = cx, cl
+	again := object(t, append(copied, "--test-features", tx, "--test-labels", tl, "--head", "mlp?hidden=6", "--seed",
+		"2")...)
+	if again["run"] != one["run"] {
+		t.Errorf("run %v for a copy of the files, was %v", again["run"], one["run"])
+	}
+	// Half of the classes are the test set without test files.
+	half := object(t, args("--rule", "cos-orth/lin-ms/cir")...)
+	if half["queries"] != 20. || half["run"] == one["run"] {
+		t.Errorf("half of the classes: %v", half)
+	}
+	code, stdout, stderr := invoke(t, "runs", "compare", one["run"].(string), half["run"].(string), "--store", store)
+	if code != 0 || !strings.Contains(stdout, "Recall@1") || !strings.Contains(stdout, "linear") {
+		t.Errorf("compare: %d %s %s", code, stdout, stderr)
+	}
+	if code, stdout, stderr := invoke(t, "runs", "--store", store); code != 0 || !strings.Contains(stdout, "x.npy") {
+		t.Errorf("runs: %d %s %s", code, stdout, stderr)
+	}
+	if code, _, stderr := invoke(t, args("--rule", "cos/con/con", "--seeds", "1-2")...); code != 0 ||
+		!strings.Contains(stderr, "features themselves: Recall@1") {
+		t.Errorf("the features' own recall: %d %s", code, stderr)
+	}
+}
+
+// What features cannot be trained on is refused before work starts.
+func TestTrainHeadsRefuses(t *testing.T) {
+	store := atWork(t)
+	x, l := featureFiles(t, "x", 8, 1)
+	bad := func(values []float32, shape ...int) string {
+		path := filepath.Join(t.TempDir(), "bad.npy")
+		if err := npy.WriteFloat32(path, values, shape...); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	labels := func(values ...int64) string {
+		path := filepath.Join(t.TempDir(), "labels.npy")
+		if err := npy.WriteInt64(path, values, len(values)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"needs --labels", []string{"--features", x}},
+		{"belongs to --features X.npy", []string{"--labels", l}},
+		{"belongs to --features", []string{"--head", "mlp"}},
+		{"belong together", []string{"--features", x, "--labels", l, "--test-features", x}},
+		{"belongs to images", []string{"--features", x, "--labels", l, "--data", "minicar"}},
+		{"belongs to images", []string{"--features", x, "--labels", l, "--arch", "small"}},
+		{"belongs to images", []string{"--features", x, "--labels", l, "--augment", "none"}},
+		{"there are linear and mlp", []string{"--features", x, "--labels", l, "--head", "tree"}},
+		{"whole number", []string{"--features", x, "--labels", l, "--head", "mlp?hidden=-2"}},
+		{"a label for each row", []string{"--features", x, "--labels", labels(1, 2, 3)}},
+		{"expected int64", []string{"--features", x, "--labels", x}},
+		{"no such file", []string{"--features", filepath.Join(store, "none.npy"), "--labels", l}},
+		{"row 1, column 0 is NaN", []string{"--features", bad([]float32{1, 2, nan, 4}, 2, 2), "--labels", labels(1, 2)}},
+		{"want [N, F]", []string{"--features", bad(nil, 0, 3), "--labels", labels()}},
+		{"want [N, F]", []string{"--features", bad([]float32{1, 2}, 2), "--labels", labels(1, 2)}},
+		{"there are 1 classes", []string{"--features", bad([]float32{1, 2}, 2, 1), "--labels", labels(1, 1)}},
+		{"of one class", []string{"--features", bad([]float32{1, 2}, 2, 1), "--labels", labels(1, 1), "--test-features",
+			bad([]float32{1, 2}, 2, 1), "--test-labels", labels(1, 1)}},
+		{"no test sample has another", []string{"--features", bad([]float32{1, 2, 3, 4}, 4, 1), "--labels", labels(1, 1, 2, 2),
+			"--test-features", bad([]float32{1, 2}, 2, 1), "--test-labels", labels(1, 2)}},
+		{"features that differ", []string{"--features", bad(make([]float32, 8), 8, 1), "--labels",
+			labels(1, 1, 2, 2, 3, 3, 4, 4)}},
+		{"as many training classes, there are 4", []string{"--features", x, "--labels", l}}, // Batches of 8 classes.
+	} {
+		code, stdout, stderr := invoke(t, append([]string{"train", "--store", store}, c.args...)...)
+		if !failed(code) || stdout != "" || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "backend") {
+			t.Errorf("%v: code %d, %q, %q; want …%s…", c.args, code, stdout, stderr, c.want)
+		}
+	}
+	if code, stdout, _ := invoke(t, "runs", "--store", store); code != 0 || strings.Contains(stdout, "x.npy") {
+		t.Errorf("a run was begun: %d %s", code, fmt.Sprint(stdout))
+	}
+}

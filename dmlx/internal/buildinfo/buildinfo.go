@@ -1,0 +1,191 @@
+// Package buildinfo tells which version of this module a program was built from. The Go toolchain stamps a tagged
+// version or a commit on a program, but not on one that was built with -buildvcs=false, by "go run", as a test, or in
+// another module that replaces this one by a folder. For these it asks git about the folder of the sources.
+package buildinfo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Module is this module's path in its go.mod.
+const Module = "github.com/gradient-surgery/dml"
+
+// Info is what is known of this module in the running program.
+type Info struct {
+	Version string // "v0.2.0", a pseudo-version, "(devel)" for sources in a folder, or "unknown".
+	Commit  string // Of git; "" if it is not known.
+	Dirty   bool   // Files differed from the commit.
+
+	// Sum is the checksum of a version that comes from Go's module cache, as in go.sum; "" for sources in a folder.
+	Sum string
+
+	// Asked is set if git was asked for the commit when the program ran, since nothing is stamped on it.
+	Asked bool
+	// Newer is set if sources were changed after the program was built, so that Commit may not be what it was built from.
+	Newer bool
+
+	// Source is the folder of the sources if it is still there, "" if not. In the module cache it cannot be written.
+	Source string
+}
+
+// Get returns the information. It asks git at most once.
+var Get = sync.OnceValue(func() Info {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return Info{Version: "unknown"}
+	}
+	info := stamped(build)
+	if info.Source = source(); info.Commit == "" && info.Version == "(devel)" && info.Source != "" {
+		info.Commit, info.Dirty = commitOf(info.Source)
+		info.Asked = info.Commit != ""
+		if self, err := os.Executable(); err == nil && info.Asked {
+			if built, err := os.Stat(self); err == nil {
+				info.Newer = changedAfter(info.Source, built.ModTime())
+			}
+		}
+	}
+	return info
+})
+
+// stamped returns what the toolchain has put into a program, whose main module may be another one.
+func stamped(build *debug.BuildInfo) Info {
+	if build.Main.Path != Module {
+		for _, m := range build.Deps {
+			if m.Path != Module {
+				continue
+			}
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			if m.Version == "" { // A folder.
+				break
+			}
+			return Info{Version: m.Version, Sum: m.Sum}
+		}
+		return Info{Version: "(devel)"}
+	}
+	info := Info{Version: build.Main.Version, Sum: build.Main.Sum}
+	if info.Version == "" { // A test.
+		info.Version = "(devel)"
+	}
+	for _, s := range build.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			info.Commit = s.Value
+		case "vcs.modified":
+			info.Dirty = s.Value == "true"
+		}
+	}
+	return info
+}
+
+// String returns the version as results record it: a tagged version, or a commit, with "+changes" if files differed. It
+// begins with "checkout" if the commit is the one that git told when the program ran.
+func (i Info) String() string {
+	if i.Commit == "" {
+		return i.Version
+	}
+	text := i.Commit[:min(12, len(i.Commit))]
+	if i.Dirty {
+		text += "+changes"
+	}
+	if i.Asked {
+		text = "checkout " + text
+	}
+	if i.Newer {
+		text += ", changed after the build"
+	}
+	return text
+}
+
+// source returns the folder from which this file was compiled, or "" if it is not there or the path was trimmed.
+func source() string {
+	_, file, _, ok := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
+	if !ok || !filepath.IsAbs(file) || !IsModule(filepath.Join(root, "go.mod")) {
+		return ""
+	}
+	return root
+}
+
+// IsModule tells whether a go.mod is this module's.
+func IsModule(goMod string) bool {
+	f, err := os.Open(goMod)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if fields := strings.Fields(s.Text()); len(fields) == 2 && fields[0] == "module" {
+			return fields[1] == Module
+		}
+	}
+	return false
+}
+
+// commitOf returns the commit that is checked out in a folder and whether files differ from it, or "" if the folder is
+// not the top of a checkout or git does not tell. Git itself refuses a checkout of another user.
+func commitOf(dir string) (commit string, dirty bool) {
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
+		return "", false // A copy inside another repository has that one's commits.
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	// No program that the checkout's settings name is run, and its index is not written.
+	cmd := exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch",
+		"--ignore-submodules")
+	cmd.Dir = dir
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "GIT_DIR=") && !strings.HasPrefix(kv, "GIT_WORK_TREE=") &&
+			!strings.HasPrefix(kv, "GIT_INDEX_FILE=") { // Set while a hook runs.
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, "GIT_OPTIONAL_LOCKS=0")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", false
+	}
+	for line := range bytes.Lines(out) {
+		if oid, is := bytes.CutPrefix(line, []byte("# branch.oid ")); is {
+			commit = string(bytes.TrimSpace(oid))
+		} else if !bytes.HasPrefix(line, []byte("#")) {
+			dirty = true
+		}
+	}
+	if strings.HasPrefix(commit, "(") { // "(initial)": there is no commit yet.
+		return "", false
+	}
+	return commit, dirty
+}
+
+// changedAfter tells whether a file that programs are built from is newer than a time.
+func changedAfter(root string, built time.Time) bool {
+	newer := false
+	look := func(path string, d fs.DirEntry, err error) error {
+		name := filepath.Base(path)
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, ".md") {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.ModTime().After(built) {
+			newer = true
+			return fs.SkipAll
+		}
+		return nil
+	}
+	for _, below := range []string{"go.mod", "go.sum", "datasets", "dmlx", "figures"} {
+		_ = filepath.WalkDir(filepath.Join(root, below), look)
+	}
+	return newer
+}

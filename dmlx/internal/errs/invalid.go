@@ -1,0 +1,22 @@
+package errs
+
+import "errors"
+
+type invalid struct{ error }
+
+func (e invalid) Unwrap() error { return e.error }
+
+// Invalid marks an error as one about a value that was asked for and that no files, machine or network could make
+// right: a command then exits as for a wrong command line. Nil stays nil.
+func Invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return invalid{err}
+}
+
+// IsInvalid tells whether an error is marked by [Invalid].
+func IsInvalid(err error) bool {
+	_, is := errors.AsType[invalid](err)
+	return is
+}

@@ -1,0 +1,199 @@
+package paper
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// tiny returns a preset whose runs take a tenth of a second.
+func tiny(t *testing.T) presets.Preset {
+	t.Helper()
+	smoke, err := presets.Parse("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := smoke.With(presets.Settings{Batch: 4, ImagesPerClass: 2, Dim: 8, Epochs: 1, StepsPerEpoch: 1, Size: 16,
+		Weights: train.Random, Seeds: []uint64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func hinge(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
+
+// squares is a loss of the user's own: all pairs alike, and other pairs apart.
+func squares(b *dmlx.LossBatch) *Node {
+	return ReduceAllMean(Square(Sub(b.S, ConvertDType(Equal(InsertAxes(b.Labels, 0), InsertAxes(b.Labels, 1)), b.S.DType()))))
+}
+
+// A rule and a loss with functions of the user's own stand in Table 2 beside the paper's rows: in the table, the picture,
+// LaTeX and CSV, on both data sets, and with a dash for the paper.
+func TestOwnRows(t *testing.T) {
+	s, _ := runstest.Store(t)
+	rule := dmlx.Rule{Pair: dmlx.PairLin, Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}
+	q := Request{Open: func() (*train.Trainer, error) { return runstest.Go(), nil }, Store: s, Preset: tiny(t), Rows: []presets.Objective{{Rule: rule},
+		{LossFunction: train.LossFunction{Name: "squares", Of: squares}, Label: "pairs, squared"}, {Loss: "contrastive"}}}
+	r, err := Make(t.Context(), "table2", q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Runs != 14 || r.Ran != 14 {
+		t.Errorf("%d runs, %d trained; want 2 × (4 + 3)", r.Runs, r.Ran)
+	}
+	for _, data := range []string{"minicar", "minishop"} {
+		for _, row := range []string{"cos/lin/hinge", "pairs, squared", "loss contrastive"} {
+			c := r.Table.At(data, row, data)
+			if c == nil || c.Recall(1).N != 1 || math.IsNaN(c.Recall(1).Mean) || c.LR <= 0 {
+				t.Errorf("%s on %s: %+v", row, data, c)
+			}
+		}
+	}
+	for format, want := range map[string][]string{
+		"md":  {"$P^{lin}$, $T^{hinge}$ |", "pairs, squared |", "loss contrastive |", "| – | – |\n", "Setting: preset smoke with"},
+		"tex": {`$P^{lin}$, $T^{hinge}$ & `, "loss contrastive & ", "& -- & --"},
+		"csv": {"loss contrastive,", "setting\n", ",,,0,0,,,0,0,\"preset smoke with seed 1,"},
+	} {
+		raw, err := figures.Bytes(r.Part(""), format)
+		for _, w := range want {
+			if err != nil || !strings.Contains(string(raw), w) {
+				t.Errorf("%s has no %q: %v\n%s", format, w, err, raw)
+			}
+		}
+	}
+	picture, is := r.Part("picture").(*figures.Figure)
+	if !is || !strings.Contains(picture.Alt, "pairs, squared") || !strings.Contains(picture.Provenance, "8 dimensions") {
+		t.Errorf("%+v", picture)
+	}
+	if again, err := Make(t.Context(), "table2", q); err != nil || again.Ran != 0 {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+
+	// The same, cell by cell.
+	cells, err := Cells("table2", q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := Fill(t.Context(), q, cells[:6])
+	if err != nil || table.Runs != 6 || len(table.Entries()) != 6 {
+		t.Errorf("%+v, %v", table, err)
+	}
+	if _, err := figures.Compare("table2", table.Entries(), table.Provenance()); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be trained or shown is refused before the first run is.
+func TestRowsRefused(t *testing.T) {
+	s, _ := runstest.Store(t)
+	open := func() (*train.Trainer, error) {
+		t.Error("a backend was opened")
+		return runstest.Go(), nil
+	}
+	p := tiny(t)
+	large, err := p.With(presets.Settings{Batch: 28}) // minicar has 8 training classes, of which 14 are no batch.
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node {
+		return Sqrt(Sub(b.Sap, OnesLike(b.Sap)))
+	}}}
+	panics := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "panics", Of: func(*dmlx.Batch) *Node { panic("mine") }}}
+	zero := train.LossFunction{Name: "zero", Of: func(b *dmlx.LossBatch) *Node { return MulScalar(ReduceAllSum(b.S), 0) }}
+	parsed := func(text string) presets.Objective {
+		o, err := presets.ParseObjective(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	for _, c := range []struct {
+		want, name string
+		p          presets.Preset
+		rows       []presets.Objective
+	}{
+		{"nan", "table3", p, []presets.Objective{{Rule: nan}}},
+		{"mine", "table3", p, []presets.Objective{{Rule: panics}}},
+		{"zero", "table3", p, []presets.Objective{{LossFunction: zero}}},
+		{"given twice", "table3", p, []presets.Objective{parsed("loss ms"), parsed("loss ms")}},
+		{"takes no rows of your own", "grid", p, []presets.Objective{parsed("loss ms")}},
+		{"want a loss", "losses", p, []presets.Objective{parsed("cos/lin/cir")}},
+		{"want the loss without", "losses", p, []presets.Objective{parsed("loss ms, pair=lin")}},
+		{"learning rate is -1", "table2", p, []presets.Objective{{LR: -1, Label: "x"}}},
+		{"batch of 14 classes needs as many training classes", "table2", large, nil},
+		{"none of that name", "table2", p, []presets.Objective{{Loss: "nix"}}},
+		{"want one of them", "table2", p, []presets.Objective{{Loss: "ms", LossFunction: zero}}},
+	} {
+		q := Request{Open: open, Store: s, Preset: c.p, Rows: c.rows}
+		if r, err := Make(t.Context(), c.name, q); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, %v, want …%s…", c.name, r, err, c.want)
+		}
+	}
+	if entries, err := s.List(); err != nil || len(entries) > 0 {
+		t.Errorf("the store has %v, %v", entries, err)
+	}
+}
+
+// Each table and figure that takes rows draws them without a run, and leaves out a rule that it has already.
+func TestRowsEverywhere(t *testing.T) {
+	s, _ := runstest.Store(t)
+	p, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := presets.ParseObjective("cos-orth/lin/cir?tau=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Request{Open: func() (*train.Trainer, error) { return runstest.Go(), nil }, Store: s, Preset: p, Options: runs.Options{CachedOnly: true}}
+	for _, name := range TakingRows() {
+		plain, err := Cells(name, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := q
+		own.Rows = []presets.Objective{{Rule: dmlx.Rule{Pair: dmlx.PairLin}}, rule, {Loss: "n-pair"}}
+		if name == "losses" {
+			own.Rows = own.Rows[2:]
+		}
+		r, err := Make(t.Context(), name, own)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		rows := len(own.Rows)
+		if name == "table3" || name == "table4" || name == "table7" || name == "table8" || name == "length" {
+			rows-- // cos/lin/con is there.
+		}
+		extra := 0
+		for _, c := range r.Table.Cells {
+			if c.Objective != nil {
+				extra++
+			}
+		}
+		if per := extra / rows / 2; extra != 2*rows*per || per < 1 || len(r.Table.Cells) != len(plain)+extra {
+			t.Errorf("%s: %d cells, %d without own rows, %d of these", name, len(r.Table.Cells), len(plain), extra)
+		}
+		text := ""
+		for _, part := range r.Parts {
+			raw, err := figures.Bytes(part.Of, part.Of.Formats()[0])
+			if err != nil {
+				t.Errorf("%s, part %q: %v", name, part.Name, err)
+			}
+			text += string(raw)
+		}
+		if !strings.Contains(text, "n-pair") || name != "losses" && !strings.Contains(text, "tau=2") {
+			t.Errorf("%s does not show its own rows", name)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package presets
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// file is a preset of the user's own as a TOML file.
+type file struct {
+	Name string `toml:"name"` // Default: the file's name.
+	From string `toml:"from"` // Default: quick.
+
+	FineGrained   string    `toml:"fine_grained"`
+	CoarseGrained string    `toml:"coarse_grained"`
+	Seeds         seeds     `toml:"seeds"`
+	SweepSeeds    seeds     `toml:"sweep_seeds"`
+	LR            rate      `toml:"lr"`
+	Rates         []float64 `toml:"rates"`
+	shape
+	Size       count  `toml:"size"`
+	Arch       string `toml:"arch"`
+	Weights    string `toml:"weights"`
+	Precision  string `toml:"precision"`
+	MicroBatch count  `toml:"micro_batch"`
+	Recompute  bool   `toml:"recompute"`
+	Options    string `toml:"options"`
+
+	Optimizer  string `toml:"optimizer"`
+	Schedule   string `toml:"schedule"`
+	HeadLR     rate   `toml:"head_lr"`
+	FreezeBN   string `toml:"freeze_bn"`
+	Augment    string `toml:"augment"`
+	MemoryBank string `toml:"memory_bank"`
+	Miner      string `toml:"miner"`
+
+	// Sets are the sizes of single data sets.
+	Sets map[string]setShape `toml:"sets"`
+	// LearningRates are the rates of single rules and losses, by data set.
+	LearningRates map[string]map[string]rate `toml:"learning_rates"`
+}
+
+// shape is what a file says of the trainings on all data sets, or on one.
+type shape struct {
+	Batch          batch `toml:"batch"`
+	ImagesPerClass count `toml:"images_per_class"`
+	Dim            count `toml:"dim"`
+	Epochs         count `toml:"epochs"`
+	Steps          count `toml:"steps"`
+}
+
+type setShape struct {
+	shape
+	TrainClasses *int `toml:"train_classes"`
+	TestClasses  *int `toml:"test_classes"`
+}
+
+// count is a positive number; 0 is a key that the file does not have.
+type count int
+
+// UnmarshalTOML implements [toml.Unmarshaler].
+func (c *count) UnmarshalTOML(v any) error {
+	n, whole := v.(int64)
+	if !whole || n < 1 || n > math.MaxInt32 {
+		return fmt.Errorf("%v: want a positive whole number", v)
+	}
+	*c = count(n)
+	return nil
+}
+
+// seeds are whole numbers from 0.
+type seeds []uint64
+
+// UnmarshalTOML implements [toml.Unmarshaler].
+func (s *seeds) UnmarshalTOML(v any) error {
+	list, _ := v.([]any)
+	*s = seeds{}
+	for _, x := range list {
+		if n, whole := x.(int64); whole && n >= 0 {
+			*s = append(*s, uint64(n))
+		}
+	}
+	if len(*s) == 0 || len(*s) < len(list) {
+		return fmt.Errorf("%v: want a list of at least one seed, whole numbers from 0", v)
+	}
+	return nil
+}
+
+// rate is a learning rate; 0 is a key that the file does not have.
+type rate float64
+
+// UnmarshalTOML implements [toml.Unmarshaler].
+func (r *rate) UnmarshalTOML(v any) error {
+	switch v := v.(type) {
+	case int64:
+		*r = rate(v)
+	case float64:
+		*r = rate(v)
+	}
+	if !(*r > 0) || math.IsInf(float64(*r), 0) {
+		return fmt.Errorf("%v: want a positive number as a learning rate", v)
+	}
+	return nil
+}
+
+// batch is a number of images, or classes × images as in "8x8".
+type batch struct{ images, perClass int }
+
+// UnmarshalTOML implements [toml.Unmarshaler].
+func (b *batch) UnmarshalTOML(v any) (err error) {
+	switch v := v.(type) {
+	case int64:
+		b.images, b.perClass, err = ParseBatch(strconv.FormatInt(v, 10))
+	case string:
+		b.images, b.perClass, err = ParseBatch(v)
+	default:
+		err = fmt.Errorf("batch is %v: want a number of images, or classes x images per class as in \"8x8\"", v)
+	}
+	return err
+}
+
+// ParseBatch reads a batch: a number of images, "64", or classes x images per class, "8x8". perClass is 0 for a number
+// of images.
+func ParseBatch(text string) (images, perClass int, err error) {
+	fail := fmt.Errorf("batch %q: want classes x images per class, as in 8x8, or a number of images, as in 64", text)
+	const most = 1 << 20 // Far beyond any use, and two such numbers have a product.
+	number := func(s string) int {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > most {
+			return 0
+		}
+		return n
+	}
+	first, second, both := strings.Cut(text, "x")
+	images = number(first)
+	if both {
+		perClass = number(second)
+		images *= perClass
+	}
+	if images == 0 {
+		return 0, 0, fail
+	}
+	return images, perClass, nil
+}
+
+// Load returns the preset with a name, or reads one of the user's own from a TOML file: any path with the extension
+// .toml. The file says from which preset it is made and what is different:
+//
+//	from = "quick"
+//	seeds = [1, 2, 3, 4, 5]
+//	batch = "16x4"          # classes x images of each, or a number of images
+//	options = "tau=2"       # of all rules that use them
+//
+//	[sets.minishop]         # for one data set
+//	dim = 64
+//
+//	[learning_rates.minicar]
+//	"cos/lin/cir" = 0.5
+//
+// A path in the file is relative to the file's folder. An unknown key is an error.
+func Load(nameOrFile string) (Preset, error) {
+	if filepath.Ext(nameOrFile) != ".toml" {
+		p, err := Parse(nameOrFile)
+		if err != nil {
+			err = fmt.Errorf("%w, and files whose names end in .toml", err)
+		}
+		return p, err
+	}
+	p, err := load(nameOrFile)
+	if err != nil {
+		return p, fmt.Errorf("preset %s: %w", nameOrFile, err)
+	}
+	return p, nil
+}
+
+// maxFile is the largest size of a preset's file in bytes.
+const maxFile = 1 << 20
+
+func load(path string) (Preset, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
+		return Preset{}, fmt.Errorf("the file has %d bytes: want at most %d", info.Size(), maxFile)
+	}
+	raw, err := durable.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Preset{}, errors.New("no such file")
+	} else if err != nil {
+		return Preset{}, err
+	}
+	var f file
+	read, err := toml.Decode(string(raw), &f)
+	if err != nil {
+		return Preset{}, err
+	}
+	if unknown := read.Undecoded(); len(unknown) > 0 {
+		return Preset{}, unknownKey(unknown[0])
+	}
+	p, err := Parse(cmp.Or(f.From, "quick"))
+	if err != nil {
+		return p, err
+	}
+	name := cmp.Or(f.Name, strings.TrimSuffix(filepath.Base(path), ".toml"))
+	if !presetName.MatchString(name) || slices.Contains(Names(), name) {
+		return p, fmt.Errorf("the name %q: want letters, digits and dashes, and none of %s", name,
+			strings.Join(Names(), ", "))
+	}
+	if p, err = f.change(p, filepath.Dir(path)); err != nil {
+		return p, err
+	}
+	p.Name, p.From, p.Origin, p.Changes = name, p.Name, Preset{Name: p.Name, Changes: p.Changes}.String(), nil
+	return p, nil
+}
+
+var presetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// change returns a preset with the settings of the file, which lies in the folder dir.
+func (f file) change(p Preset, dir string) (Preset, error) {
+	local := func(path string) string {
+		if strings.ContainsRune(path, '/') && !filepath.IsAbs(path) {
+			return filepath.Join(dir, path)
+		}
+		return path
+	}
+	if f.Weights != train.Pretrained && f.Weights != train.Random && f.Weights != "" {
+		f.Weights = local("./" + f.Weights)
+	}
+	images, perClass := f.Batch.images, cmp.Or(f.Batch.perClass, int(f.ImagesPerClass))
+	p, err := p.With(Settings{FineGrained: local(f.FineGrained), CoarseGrained: local(f.CoarseGrained), Seeds: f.Seeds,
+		SweepSeeds: f.SweepSeeds, LR: float64(f.LR), Rates: f.Rates, Batch: images, ImagesPerClass: perClass,
+		Dim: int(f.Dim), Epochs: int(f.Epochs), StepsPerEpoch: int(f.Steps), Size: int(f.Size), Arch: f.Arch,
+		Weights:     f.Weights,
+		Memory:      train.Memory{Precision: f.Precision, MicroBatch: int(f.MicroBatch), Recompute: f.Recompute},
+		RuleOptions: f.Options, Miner: f.Miner,
+		Options: train.Options{Optimizer: f.Optimizer, Schedule: f.Schedule, HeadLR: float64(f.HeadLR), FreezeBN: f.FreezeBN,
+			Augment: f.Augment, MemoryBank: f.MemoryBank}})
+	if err != nil {
+		return p, err
+	}
+	if _, err := p.ObjectiveSpec("minicar", Objective{}, 1); err != nil { // What a text of the file means is known here.
+		return p, err
+	}
+	p.Sets = maps.Clone(p.Sets)
+	for _, data := range slices.Sorted(maps.Keys(f.Sets)) {
+		if p.Sets[runs.PaperName(data)], err = f.Sets[data].on(p, runs.PaperName(data)); err != nil {
+			return p, fmt.Errorf("sets.%s: %w", data, err)
+		}
+		if s := f.Sets[data]; s.Batch.images != 0 || s.ImagesPerClass != 0 {
+			if p.ownBatch == nil {
+				p.ownBatch = make(map[string]bool)
+			}
+			p.ownBatch[runs.PaperName(data)] = true
+		}
+		p.Changes = append(p.Changes, "its own sizes on "+data)
+	}
+	return f.ownRates(p)
+}
+
+// on returns the size of a data set with what the file says of it alone.
+func (s setShape) on(p Preset, data string) (Size, error) {
+	z, known := p.Sets[data]
+	if !known {
+		z = p.Sets[""]
+	}
+	z.Dim, z.Epochs = cmp.Or(int(s.Dim), z.Dim), cmp.Or(int(s.Epochs), z.Epochs)
+	z.StepsPerEpoch = cmp.Or(int(s.Steps), z.StepsPerEpoch)
+	for _, c := range []struct{ to, value *int }{{&z.TrainClasses, s.TrainClasses}, {&z.TestClasses, s.TestClasses}} {
+		if c.value != nil {
+			*c.to = *c.value
+		}
+	}
+	if err := train.AtLeast([]train.Bound{{Name: "train classes", Value: z.TrainClasses},
+		{Name: "test classes", Value: z.TestClasses}}); err != nil {
+		return z, err
+	}
+	if general, err := z.batch(p.Batch, p.ImagesPerClass); err == nil {
+		z.ClassesPerBatch, z.ImagesPerClass = general.ClassesPerBatch, general.ImagesPerClass
+	}
+	if s.Batch.images == 0 && s.ImagesPerClass == 0 {
+		return z, nil
+	}
+	return z.batch(s.Batch.images, cmp.Or(s.Batch.perClass, int(s.ImagesPerClass)))
+}
+
+// ownRates returns the preset with the learning rates of single rules and losses.
+func (f file) ownRates(p Preset) (Preset, error) {
+	rates := make(map[[2]string]float64)
+	for _, data := range slices.Sorted(maps.Keys(f.LearningRates)) {
+		for _, text := range slices.Sorted(maps.Keys(f.LearningRates[data])) {
+			rate := f.LearningRates[data][text]
+			o, err := ParseObjective(text)
+			if err != nil {
+				return p, fmt.Errorf("learning_rates.%s: %w", data, err)
+			}
+			rates[[2]string{runs.PaperName(data), o.String()}] = float64(rate)
+			p.Changes = append(p.Changes, fmt.Sprintf("learning rate %g of %s on %s", rate, o, data))
+		}
+	}
+	if len(rates) == 0 {
+		return p, nil
+	}
+	general := p.Rate
+	p.Rate = func(data, rule string) float64 { return cmp.Or(rates[[2]string{data, rule}], general(data, rule)) }
+	p.lossRate = func(data, loss string) float64 { return rates[[2]string{data, loss}] }
+	return p, nil
+}
+
+// unknownKey returns the error of a key that no preset has, with the nearest one that it has.
+func unknownKey(key toml.Key) error {
+	known := []string{"name", "from", "fine_grained", "coarse_grained", "seeds", "sweep_seeds", "lr", "rates", "batch",
+		"images_per_class", "dim", "epochs", "steps", "size", "arch", "weights", "precision", "micro_batch", "recompute",
+		"options", "optimizer", "schedule", "head_lr", "freeze_bn", "augment", "memory_bank", "miner", "sets",
+		"learning_rates"}
+	if len(key) == 3 && key[0] == "sets" {
+		known = []string{"batch", "images_per_class", "dim", "epochs", "steps", "train_classes", "test_classes"}
+	}
+	name := key[len(key)-1]
+	if near := query.Nearest(name, known); near != "" {
+		return fmt.Errorf("no key %q; did you mean %s?", key, near)
+	}
+	return fmt.Errorf("no key %q; there are %s", key, strings.Join(known, ", "))
+}

@@ -1,0 +1,236 @@
+package presets
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+)
+
+func writePreset(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mine.toml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A preset of a file has the specs of the preset that it is made from, but for what the file says.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	p, err := Load(writePreset(t, `
+from = "quick"
+seeds = [4, 5]
+batch = "4x8"
+epochs = 2
+options = "tau=2"
+weights = "random"
+precision = "bf16"
+optimizer = "sgd?momentum=0.9"
+
+[sets.minishop]
+dim = 64
+train_classes = 12
+images_per_class = 2
+
+[learning_rates.minicar]
+"cos/lin/cir" = 0.5
+"loss ms" = 0.125
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Name != "mine" || !p.Like("quick") || !slices.Equal(p.Seeds, []uint64{4, 5}) || p.FileName() != "mine" ||
+		!strings.HasPrefix(p.String(), "mine (quick with seeds 4, 5, 2 epochs, batches of 32, ") {
+		t.Errorf("%q, %q, seeds %v", p.Name, p, p.Seeds)
+	}
+	cir, err := dmlx.ParseRule("cos/lin/cir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	car, err := p.Spec("minicar", cir, 4)
+	if err != nil || car.Rule != "cos/lin/cir?tau=2" || car.LR != 0.5 || car.ClassesPerBatch != 4 || car.Epochs != 2 ||
+		car.ImagesPerClass != 8 || car.Weights != "random" || car.WeightsDigest != "" || car.Precision != "bf16" ||
+		car.Optimizer != "sgd?momentum=0.9" ||
+		car.Dim != 32 {
+		t.Errorf("%s, %v", car.Canonical(), err)
+	}
+	shop, err := p.Spec("minishop", dmlx.Rule{}, 4)
+	if err != nil || shop.Rule != "cos/con/con" || shop.LR != 1.2 || shop.Dim != 64 || shop.TrainClasses != 12 ||
+		shop.ClassesPerBatch != 16 || shop.ImagesPerClass != 2 || !p.Has(shop) || !p.Has(car) {
+		t.Errorf("%s, %v", shop.Canonical(), err)
+	}
+	if flags, err := p.With(Settings{Batch: 24}); err != nil || flags.ownBatch != nil || flags.Batch != 24 {
+		t.Errorf("%+v, %v", flags, err)
+	}
+	if loss, err := p.LossSpec("minicar", "ms", "", "", 1); err != nil || loss.LR != 0.125 {
+		t.Errorf("%s, %v", loss.Canonical(), err)
+	}
+	if loss, err := p.LossSpec("minishop", "ms", "", "", 1); err != nil || loss.LR == 0.125 || loss.LR <= 0 {
+		t.Errorf("%s, %v", loss.Canonical(), err)
+	}
+	for _, name := range Names() { // The presets of this package are as before.
+		q, err := Parse(name)
+		if err != nil || q.Batch != 0 || q.Sets["minishop"].Dim == 64 {
+			t.Errorf("%+v, %v", q, err)
+		}
+	}
+}
+
+// What is wrong with a file is said with its place and what would be right.
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"epoch = 3":                      `no key "epoch"; did you mean epochs?`,
+		"[sets.minicar]\ndims = 3":       "did you mean dim?",
+		"optimum = 1":                    "there are name, from",
+		"epochs = 0":                     "0: want a positive whole number",
+		"dim = 1.5":                      "1.5: want a positive whole number",
+		"lr = 0":                         "want a positive number as a learning rate",
+		"lr = nan":                       "want a positive number as a learning rate",
+		"batch = \"8x\"":                 "as in 8x8",
+		"batch = [8]":                    "want a number of images",
+		"epochs = \n":                    "line 1",
+		"from = \"huge\"":                "smoke, quick, full, paper",
+		"name = \"quick\"":               "none of smoke, quick",
+		"name = \"../x\"":                "want letters",
+		"optimizer = \"adamm\"":          "adam",
+		"miner = \"none\"":               "none of that name",
+		"options = \"tao=2\"":            "tau",
+		"arch = \"vgg\"":                 "resnet18",
+		"weights = \"none.safetensors\"": "no such file",
+		"seeds = [1, 1]":                 "each once",
+		"seeds = []":                     "at least one seed",
+		"seeds = [-1]":                   "whole numbers from 0",
+		"coarse_grained = \"minicar\"":   "want two data sets",
+		"[learning_rates.minicar]\n\"cos/lin\" = 1":     "learning_rates.minicar",
+		"[learning_rates.minicar]\n\"loss nix\" = 1":    "none of that name",
+		"[sets.minicar]\nbatch = 9\nimages_per_class=2": "want a multiple of 2",
+	} {
+		p, err := Load(writePreset(t, text))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "mine.toml") {
+			t.Errorf("%s: %v, %v, want …%s…", text, p, err, want)
+		}
+	}
+	if _, err := Load("none.toml"); err == nil || !strings.Contains(err.Error(), "none.toml: no such file") {
+		t.Error(err)
+	}
+	if _, err := Load(filepath.Dir(writePreset(t, ""))); err == nil || !strings.Contains(err.Error(), "smoke, quick") {
+		t.Error(err)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("from = \"quick\"\nbatch = \"4x8\"\n[sets.minishop]\ndim = 64\n[learning_rates.minicar]\n\"ours\" = 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Load(writePreset(t, text))
+		if err == nil && len(p.Seeds) == 0 {
+			t.Errorf("%q: no seeds and no error", text)
+		}
+	})
+}
+
+// Settings change what they name, and a setting that is the preset's own is no change.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	quick, err := Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := quick.With(Settings{Seeds: []uint64{1, 2, 3}, Dim: 32, Size: 32, Arch: "small", Weights: "pretrained"})
+	if err != nil || len(p.Changes) != 0 || p.String() != "quick" || p.FileName() != "quick" {
+		t.Errorf("%q, %v", p.Changes, err)
+	}
+	p, err = quick.With(Settings{LR: 0.25, Batch: 32, ImagesPerClass: 4, Dim: 64, StepsPerEpoch: 3, Size: 24,
+		RuleOptions: "tau=2&sum", Adjust: func(s *runs.Spec) error { s.Decay = 0.5; return nil },
+		Adjusted: []string{"decay 0.5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "quick with learning rate 0.25, images of 24 pixels, 64 dimensions, 3 steps per epoch, batches of 32, " +
+		"4 images per class, tau=2, sum, decay 0.5"
+	if p.String() != want || p.FileName() != "quick-learning-rate-0.25-images-of-24-pixels-64-dimensions-3-steps-per-"+
+		"epoch-batches-of-32-4-images-per-class-tau-2-sum-decay-0.5" {
+		t.Errorf("%s\n%s", p, p.FileName())
+	}
+	for _, loss := range []string{"", "contrastive"} {
+		o := Objective{Loss: loss}
+		s, err := p.ObjectiveSpec("minishop", o, 7)
+		if err != nil || s.LR != 0.25 || s.ClassesPerBatch != 8 || s.ImagesPerClass != 4 || s.Dim != 64 || s.Decay != 0.5 ||
+			s.Steps() != 60 || s.Size != 24 || s.Seed != 7 || s.Rule != map[string]string{"": "cos/con/con?sum"}[loss] {
+			t.Errorf("%s, %v", s.Canonical(), err)
+		}
+	}
+	if rates := p.SweepRates(6, "minicar", "cos/con/con"); !slices.Equal(rates, []float64{0.25}) {
+		t.Errorf("sweep at %v", rates)
+	}
+	odd, err := quick.With(Settings{Batch: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := odd.Spec("minicar", dmlx.Rule{}, 1); err == nil || !strings.Contains(err.Error(), "want a multiple of 8") {
+		t.Errorf("a batch of 60 with 8 of each class: %v", err)
+	}
+	if s, err := odd.Spec("minishop", dmlx.Rule{}, 1); err != nil || s.ClassesPerBatch != 15 {
+		t.Errorf("a batch of 60 with 4 of each class: %s, %v", s.Canonical(), err)
+	}
+	for want, bad := range map[string]Settings{
+		"learning rate is -1": {LR: -1}, "each once": {Rates: []float64{1, 1}}, "epochs is -3": {Epochs: -3},
+		"no option": {RuleOptions: "x=1"}, "at least one": {Seeds: []uint64{}}, "two data sets": {FineGrained: "minishop"},
+	} {
+		if _, err := quick.With(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want …%s…", bad, err, want)
+		}
+	}
+}
+
+// An objective is read as it is written.
+func TestParseObjective(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"cos/lin/cir?tau=2": "cos/lin/cir?tau=2", "ours": "cos-orth/lin-ms/cir", "loss ms": "loss ms",
+		"loss ms?beta=50, miner ms": "loss ms, miner ms", "cos/lin/cir, miner hard": "cos/lin/cir, miner hard", "loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, " +
+			"miner semi-hard, pair=lin-ms",
+	} {
+		o, err := ParseObjective(text)
+		if err != nil || o.String() != want {
+			t.Errorf("%s is read as %s, %v, want %s", text, o, err, want)
+			continue
+		}
+		if again, err := ParseObjective(o.String()); err != nil || again.String() != want {
+			t.Errorf("%s is read again as %s, %v", text, again, err)
+		}
+	}
+	for text, want := range map[string]string{"loss nix": "there are", "loss ms, ms": "neither a miner",
+		"loss ms, miner x": "none of that name", "loss norm-softmax, miner ms": "miner ms", "cos/lin": "want direction",
+		"loss ms, pair=x": "no pair weight", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
+		if o, err := ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
+		}
+	}
+}
+
+// The scale that a loss of the user's own would be measured by is near the sizes that the rates of the published losses
+// are taken from.
+func TestScaleOfLosses(t *testing.T) {
+	t.Parallel()
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range losses.Names() {
+		l := must(losses.Parse(name))
+		scale, err := dissect.LossScale(b, l.Of, losses.PerClass(l))
+		if ratio := scale / (lossSizes[name] / ruleSize); err != nil || ratio < 1./6 || ratio > 2 {
+			t.Errorf("%s: %g times its size, %v", name, ratio, err)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package presets
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// Settings are what [Preset.With] changes. Zero fields keep the preset's.
+type Settings struct {
+	// FineGrained and CoarseGrained are data sets, or folders of images, in the roles of the paper's CAR and In-shop.
+	FineGrained, CoarseGrained string
+	// Seeds are those of all cells, of tables and of sweeps; SweepSeeds are others for sweeps.
+	Seeds, SweepSeeds []uint64
+	// LR is the learning rate of all rules and losses, Rates those of all sweeps.
+	LR    float64
+	Rates []float64
+
+	// Batch is the number of images of a batch, ImagesPerClass of them of each class. If one of them is 0, the number of
+	// images of a class, or of the batch, is the preset's.
+	Batch, ImagesPerClass      int
+	Dim, Epochs, StepsPerEpoch int
+	Size                       int // The side of the images in pixels.
+
+	// Arch is a backbone and Weights its start; see [train.Config.WithStart].
+	Arch, Weights string
+	Memory        train.Memory
+	// RuleOptions are options of all rules that use them: "tau=2&sum".
+	RuleOptions string
+	// Options are those of training whose fields are not zero, and Miner is that of all rules and losses.
+	Options train.Options
+	Miner   string
+	// Adjust, if not nil, changes each spec last, and Adjusted says in words how.
+	Adjust   func(*runs.Spec) error
+	Adjusted []string
+}
+
+// With returns the preset with changed settings. Its Changes say in words which of them differ from the preset's. It
+// returns an error for values that no training can have.
+func (p Preset) With(s Settings) (Preset, error) {
+	if err := s.check(); err != nil {
+		return p, err
+	}
+	p = p.On(s.FineGrained, s.CoarseGrained)
+	if p.FineGrained == p.CoarseGrained {
+		return p, fmt.Errorf("the fine-grained and the coarse-grained data set are both %s: want two data sets", p.FineGrained)
+	}
+	p.Changes = slices.Clone(p.Changes)
+	if s.Seeds != nil {
+		changed := !slices.Equal(s.Seeds, p.Seeds)
+		p.Seeds, p.SweepSeeds = s.Seeds, s.Seeds
+		p.change(changed, "%s", seedText(s.Seeds))
+	}
+	if s.SweepSeeds != nil {
+		p.change(!slices.Equal(s.SweepSeeds, p.SweepSeeds), "of sweeps %s", seedText(s.SweepSeeds))
+		p.SweepSeeds = s.SweepSeeds
+	}
+	if s.LR != 0 {
+		p.change(s.LR != p.LR, "learning rate %g", s.LR)
+		p.LR = s.LR
+	}
+	if s.Rates != nil {
+		p.change(!slices.Equal(s.Rates, p.Rates), "learning rates %s", list(s.Rates))
+		p.Rates = s.Rates
+	}
+	p.resize(s)
+	p.reshape(s)
+	if s.Arch != "" || s.Weights != "" {
+		base, err := p.Base.WithStart(s.Arch, s.Weights)
+		if err != nil {
+			return p, err
+		}
+		p.change(base.Arch != p.Base.Arch, "%s", base.Arch)
+		p.change(base.Weights != p.Base.Weights || base.WeightsPath() != p.Base.WeightsPath(), "%s weights",
+			cmp.Or(base.WeightsPath(), base.Weights))
+		p.Base, p.started = base, true
+	}
+	if s.Memory != (train.Memory{}) {
+		if m := s.Memory; m != p.Memory {
+			p.change(m.Precision != p.Memory.Precision, "precision %s", cmp.Or(m.Precision, "float32"))
+			p.change(m.MicroBatch != p.Memory.MicroBatch, "micro-batches of %d", m.MicroBatch)
+			p.change(m.Recompute != p.Memory.Recompute, "recomputed blocks")
+		}
+		p.Memory = s.Memory
+	}
+	if s.RuleOptions != "" {
+		p.change(s.RuleOptions != p.RuleOptions, "%s", strings.ReplaceAll(s.RuleOptions, "&", ", "))
+		p.RuleOptions = s.RuleOptions
+	}
+	if s.Options != (train.Options{}) || s.Miner != "" {
+		p.Adjust = both(p.Adjust, s.adjust)
+		if text := s.Options.Text(); text != "" {
+			p.Changes = append(p.Changes, text)
+		}
+		p.change(s.Miner != "", "miner %s", s.Miner)
+	}
+	if s.Adjust != nil {
+		p.Adjust = both(p.Adjust, s.Adjust)
+		p.Changes = append(p.Changes, s.Adjusted...)
+	}
+	return p, nil
+}
+
+// change adds to the preset's changes if it is one.
+func (p *Preset) change(is bool, format string, args ...any) {
+	if is {
+		p.Changes = append(p.Changes, fmt.Sprintf(format, args...))
+	}
+}
+
+// adjust sets the options and the miner of a spec.
+func (s Settings) adjust(spec *runs.Spec) (err error) {
+	o := spec.Options
+	for _, f := range []struct{ to, value *string }{{&o.Optimizer, &s.Options.Optimizer},
+		{&o.Schedule, &s.Options.Schedule}, {&o.FreezeBN, &s.Options.FreezeBN}, {&o.Augment, &s.Options.Augment},
+		{&o.MemoryBank, &s.Options.MemoryBank}} {
+		*f.to = cmp.Or(*f.value, *f.to)
+	}
+	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)
+	if spec.Config, err = spec.WithOptions(o); err == nil && s.Miner != "" {
+		spec.Config, err = spec.WithMiner(s.Miner)
+	}
+	return err
+}
+
+func both(first, second func(*runs.Spec) error) func(*runs.Spec) error {
+	if first == nil {
+		return second
+	}
+	return func(s *runs.Spec) error {
+		if err := first(s); err != nil {
+			return err
+		}
+		return second(s)
+	}
+}
+
+// counted returns a number of things, as "1 epoch" or "2 steps per epoch".
+func counted(n int, thing string) string {
+	if first, rest, _ := strings.Cut(thing, " "); n != 1 {
+		thing = strings.TrimSpace(first + "s " + rest)
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// seedText returns seeds as text, as "seed 1" or "seeds 1, 2".
+func seedText(seeds []uint64) string {
+	if len(seeds) == 1 {
+		return fmt.Sprintf("seed %d", seeds[0])
+	}
+	return "seeds " + list(seeds)
+}
+
+// list returns numbers as text.
+func list[T any](numbers []T) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
+}
+
+// check returns an error for values that no training can have.
+func (s Settings) check() error {
+	for _, seeds := range [][]uint64{s.Seeds, s.SweepSeeds} {
+		if seeds != nil && len(seeds) == 0 {
+			return fmt.Errorf("no seeds: want at least one")
+		}
+		if sorted := slices.Sorted(slices.Values(seeds)); len(slices.Compact(sorted)) < len(seeds) {
+			return fmt.Errorf("seeds %s: want each once", list(seeds))
+		}
+	}
+	for _, rate := range slices.Concat([]float64{s.LR}, s.Rates) {
+		if rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
+			return fmt.Errorf("learning rate is %g, must be a positive number", rate)
+		}
+	}
+	if slices.Contains(s.Rates, 0) || s.Rates != nil && len(s.Rates) == 0 {
+		return fmt.Errorf("learning rates %s of the sweeps: want positive numbers", list(s.Rates))
+	}
+	if sorted := slices.Sorted(slices.Values(s.Rates)); len(slices.Compact(sorted)) < len(s.Rates) {
+		return fmt.Errorf("learning rates %s: want each once", list(s.Rates))
+	}
+	if s.RuleOptions != "" {
+		if _, err := (dmlx.Rule{}).WithOptions(s.RuleOptions); err != nil {
+			return err
+		}
+	}
+	return train.AtLeast([]train.Bound{{Name: "batch", Value: s.Batch}, {Name: "images per class",
+		Value: s.ImagesPerClass}, {Name: "embedding dimension", Value: s.Dim}, {Name: "epochs", Value: s.Epochs},
+		{Name: "steps per epoch", Value: s.StepsPerEpoch}, {Name: "image size", Value: s.Size}})
+}
+
+// resize changes the image size, and the dimension and length of the trainings on all data sets.
+func (p *Preset) resize(s Settings) {
+	if s.Size != 0 {
+		p.change(s.Size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", s.Size)
+		p.Size = s.Size
+	}
+	for _, setting := range []struct {
+		text  string
+		value int
+		of    func(*Size) *int
+	}{
+		{"dimension", s.Dim, func(z *Size) *int { return &z.Dim }},
+		{"epoch", s.Epochs, func(z *Size) *int { return &z.Epochs }},
+		{"step per epoch", s.StepsPerEpoch, func(z *Size) *int { return &z.StepsPerEpoch }},
+	} {
+		if setting.value == 0 {
+			continue
+		}
+		changed := false
+		p.Sets = maps.Clone(p.Sets)
+		for data, z := range p.Sets {
+			at := setting.of(&z)
+			changed = changed || *at != setting.value
+			*at = setting.value
+			p.Sets[data] = z
+		}
+		p.change(changed, "%s", counted(setting.value, setting.text))
+	}
+}
+
+// reshape changes the batches of all data sets. Whether a batch is a multiple of the images of a class is known once
+// the data set is, in [Size.batch].
+func (p *Preset) reshape(s Settings) {
+	if s.Batch == 0 && s.ImagesPerClass == 0 {
+		return
+	}
+	changed := func(of func(Size) int, value int) bool {
+		for data := range p.Sets {
+			if z, err := p.sizeOf(data); err != nil || of(z) != value {
+				return true
+			}
+		}
+		return false
+	}
+	if s.Batch != 0 {
+		p.change(changed(func(z Size) int { return z.ClassesPerBatch * z.ImagesPerClass }, s.Batch), "batches of %d", s.Batch)
+	}
+	if s.ImagesPerClass != 0 {
+		p.change(changed(func(z Size) int { return z.ImagesPerClass }, s.ImagesPerClass), "%s",
+			counted(s.ImagesPerClass, "image per class"))
+	}
+	p.ownBatch = nil
+	p.Batch, p.ImagesPerClass = cmp.Or(s.Batch, p.Batch), cmp.Or(s.ImagesPerClass, p.ImagesPerClass)
+}
+
+// batch returns the size with a batch of so many images, so many of each class; 0 keeps either number.
+func (z Size) batch(images, perClass int) (Size, error) {
+	images = cmp.Or(images, z.ClassesPerBatch*z.ImagesPerClass)
+	z.ImagesPerClass = cmp.Or(perClass, z.ImagesPerClass)
+	if z.ImagesPerClass < 1 || images%z.ImagesPerClass != 0 {
+		return z, fmt.Errorf("a batch of %d images with %d of each class: want a multiple of %d", images, z.ImagesPerClass,
+			z.ImagesPerClass)
+	}
+	z.ClassesPerBatch = images / z.ImagesPerClass
+	return z, nil
+}

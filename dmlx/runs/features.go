@@ -1,0 +1,146 @@
+package runs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/train"
+)
+
+// Features names the .npy files of a data set of frozen features, which any network may have computed: float [N, F],
+// and a label for each row, integers [N]. Without test files the second half of the classes, in the order of their
+// labels, is the test set; see [train.FeatureData].
+type Features struct{ Features, Labels, TestFeatures, TestLabels string }
+
+// Open reads the files. It fails if labels do not fit features, labels are no integers, a value is not finite, or the
+// classes do not suffice.
+func (f Features) Open() (*train.Data, error) {
+	if f.Features == "" || f.Labels == "" {
+		return nil, errors.New("features need a file of labels, and labels a file of features")
+	}
+	if (f.TestFeatures == "") != (f.TestLabels == "") {
+		return nil, errors.New("test features and test labels: want both, or neither")
+	}
+	training, err := readFeatures(f.Features, f.Labels)
+	if err != nil {
+		return nil, err
+	}
+	var test *train.Array
+	if f.TestFeatures != "" {
+		if test, err = readFeatures(f.TestFeatures, f.TestLabels); err != nil {
+			return nil, err
+		}
+	}
+	return train.FeatureData(filepath.Base(f.Features), training, test)
+}
+
+// readFeatures reads features [N, F] and their labels [N].
+func readFeatures(features, labels string) (*train.Array, error) {
+	values, shape, err := npy.ReadFloat32(features)
+	if err != nil {
+		return nil, err
+	}
+	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
+		return nil, fmt.Errorf("%s: has the shape %v, want [N, F], a row of features for each sample", features, shape)
+	}
+	classes, of, err := npy.ReadInt64(labels)
+	if err != nil {
+		return nil, err
+	}
+	if len(of) != 1 || of[0] != shape[0] {
+		return nil, fmt.Errorf("%s: has the shape %v, want [%d], a label for each row of %s", labels, of, shape[0], features)
+	}
+	a := &train.Array{Values: values, Dims: shape[1:], Classes: classes}
+	for i, v := range values {
+		if v-v != 0 {
+			return nil, fmt.Errorf("%s: row %d, column %d is %g: want finite values", features, i/shape[1], i%shape[1], v)
+		}
+	}
+	return a, nil
+}
+
+// On returns the spec with features as its data set, identified by the digest of their content.
+func (f Features) On(s Spec) (Spec, error) {
+	data, err := f.Open()
+	if err != nil {
+		return s, err
+	}
+	for _, path := range []*string{&f.Features, &f.Labels, &f.TestFeatures, &f.TestLabels} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return s, err
+		}
+	}
+	s.Recipe, s.Data, s.DataDigest = cmp.Or(s.Recipe, Recipe), f.Features, data.Digest
+	s.Labels, s.TestFeatures, s.TestLabels = f.Labels, f.TestFeatures, f.TestLabels
+	s.Size, s.TrainClasses, s.TestClasses = 0, 0, 0
+	s.AllowPartial, s.SkipBad = false, false
+	keepFeatures(s.features(), data)
+	return s, nil
+}
+
+// HasFeatures reports whether the data set of a spec consists of features, not images.
+func (s Spec) HasFeatures() bool { return s.Labels != "" }
+
+func (s Spec) features() Features { return Features{s.Data, s.Labels, s.TestFeatures, s.TestLabels} }
+
+// validateFeatures reports what is wrong with a spec of features, beside its config.
+func (s Spec) validateFeatures() error {
+	switch {
+	case s.DataDigest == "":
+		return errors.New("the spec has features without their digest: set them by Features.On")
+	case s.Size != 0 || s.TrainClasses != 0 || s.TestClasses != 0 || s.AllowPartial || s.SkipBad:
+		return errors.New("the spec has features: image size, limits of classes and options of images must be 0")
+	case s.Head == "" && s.Model == "":
+		return fmt.Errorf("the spec has features and the backbone %s, which embeds images: want a head "+
+			"(Config.WithHead) or a model of your own", s.Arch)
+	}
+	return nil
+}
+
+// TrainingData opens the data set of a spec as a trainer reads it, images or features, and says how many images were
+// left out. It returns an error if the samples do not have the digest of the spec.
+func TrainingData(s Spec, how DataOptions) (data *train.Data, skipped int, err error) {
+	if !s.HasFeatures() {
+		var set *datasets.Set
+		if set, err = OpenData(s, how); err != nil {
+			return nil, 0, err
+		}
+		return train.Images(set), len(set.Skipped), nil
+	}
+	opened.Lock()
+	if opened.data != nil && opened.of == s.features() && opened.data.Digest == s.DataDigest {
+		data = opened.data
+	}
+	opened.Unlock()
+	if data == nil {
+		if data, err = s.features().Open(); err != nil {
+			return nil, 0, err
+		}
+		keepFeatures(s.features(), data)
+	}
+	if data.Digest != s.DataDigest {
+		return nil, 0, fmt.Errorf("the features of %s have changed since the spec was made: make a new spec", s.Data)
+	}
+	return data, 0, nil
+}
+
+// opened are the features that were read last, since the seeds of a command read the same.
+var opened struct {
+	sync.Mutex
+	of   Features
+	data *train.Data
+}
+
+func keepFeatures(of Features, data *train.Data) {
+	opened.Lock()
+	defer opened.Unlock()
+	opened.of, opened.data = of, data
+}

@@ -1,0 +1,242 @@
+package train
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
+)
+
+// Head is a small network from frozen features to embeddings. [ParseHead] reads one from text.
+type Head struct {
+	// Hidden is the number of units of the hidden layer, with ReLU behind it; 0 for a linear layer alone.
+	Hidden int
+}
+
+const linearHead, mlpHead, mlpHidden, maxHidden = "linear", "mlp", 512, 1 << 14
+
+// ParseHead reads a head: "linear", or "mlp?hidden=256" with one hidden layer, of 512 units by default.
+func ParseHead(text string) (Head, error) {
+	name, options, asked := strings.Cut(text, "?")
+	h := Head{}
+	var known []query.Option
+	switch name {
+	case linearHead:
+	case mlpHead:
+		h.Hidden = mlpHidden
+		known = []query.Option{{Name: "hidden", Text: func(value string) (err error) {
+			if h.Hidden, err = strconv.Atoi(value); err != nil || h.Hidden < 1 || h.Hidden > maxHidden {
+				return fmt.Errorf("want a whole number from 1 to %d", maxHidden)
+			}
+			return nil
+		}}}
+	default:
+		return h, fmt.Errorf("head %q: there is no %q; there are %s and %s, as in %s?hidden=256", text, name, linearHead,
+			mlpHead, mlpHead)
+	}
+	if !asked {
+		return h, nil
+	}
+	if len(known) == 0 {
+		return h, fmt.Errorf("head %q: %s has no options", text, name)
+	}
+	if err := query.Read("option", options, known); err != nil {
+		return h, fmt.Errorf("head %q: %w", text, err)
+	}
+	return h, nil
+}
+
+// String returns the canonical text, which [ParseHead] reads.
+func (h Head) String() string {
+	switch h.Hidden {
+	case 0:
+		return linearHead
+	case mlpHidden:
+		return mlpHead
+	}
+	return mlpHead + "?hidden=" + strconv.Itoa(h.Hidden)
+}
+
+// WithHead returns the config with a head on frozen features in place of a backbone: "linear" or "mlp?hidden=256".
+func (c Config) WithHead(text string) (Config, error) {
+	h, err := ParseHead(text)
+	if err != nil {
+		return c, err
+	}
+	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
+	c.Model, c.model, c.Head, c.Pad = "", nil, h.String(), 0
+	return c, nil
+}
+
+// Network returns the network in a few words: its backbone, "head linear", or the model of the user's own.
+func (c Config) Network() string {
+	if c.Head != "" {
+		return "head " + c.Head
+	}
+	return cmp.Or(c.Arch, c.Model)
+}
+
+// withHeadFor returns the config with the network of its head for the features of a data set, if it has a head.
+func (c Config) withHeadFor(data *Data) (Config, error) {
+	if c.Head == "" {
+		return c, nil
+	}
+	shape := data.Train.Shape()
+	if shape.Rank() != 1 {
+		return c, fmt.Errorf("%s: samples have the shape %v, but the head %s takes features, [features]", data.Name,
+			shape.Dimensions, c.Head)
+	}
+	h, err := ParseHead(c.Head)
+	if err != nil {
+		return c, err
+	}
+	c.model = h.network(shape.Dim(0), c.Dim)
+	return c, nil
+}
+
+// layer is a linear layer as PyTorch's: weight [out, in] and bias [out].
+type layer struct {
+	name    string
+	in, out int
+}
+
+func (h Head) layers(features, dim int) []layer {
+	if h.Hidden == 0 {
+		return []layer{{"fc", features, dim}}
+	}
+	return []layer{{"fc1", features, h.Hidden}, {"fc2", h.Hidden, dim}}
+}
+
+// network returns the head as a model. Its variables have the names and layouts of PyTorch's Linear.
+func (h Head) network(features, dim int) *ownModel {
+	layers := h.layers(features, dim)
+	m := &ownModel{dim: dim, identity: fmt.Sprintf("head %s %d %d", h, features, dim)}
+	m.Name, m.Input = "head", []int{features}
+	for _, l := range layers {
+		m.paths = append(m.paths, "/"+l.name+"/bias", "/"+l.name+"/weight")
+	}
+	m.Embed = func(scope *model.Scope, x *Node, _ backbone.Pass) *Node {
+		for i, l := range layers {
+			if i > 0 {
+				x = backbone.ReLU(x)
+			}
+			x = backbone.Linear(scope.At("%s", l.name), x)
+		}
+		return x
+	}
+	m.draw = func(store *model.Store, seed uint64) error {
+		for _, l := range layers {
+			for name, shape := range map[string][]int{"weight": {l.out, l.in}, "bias": {l.out}} {
+				t := tensors.FromFlatDataAndDimensions(drawLinear(l.name+"."+name, l.in, shape, seed), shape...)
+				path := "/" + l.name + "/" + name
+				if v := store.GetVariable(path); v == nil {
+					store.VariableWithValue(path, t)
+				} else if err := v.SetValue(t); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return m
+}
+
+// drawLinear returns initial values as PyTorch's Linear has them, U(−1/√in, 1/√in). They depend on the seed and the
+// name alone, not on the backend.
+func drawLinear(name string, in int, shape []int, seed uint64) []float32 {
+	key := sha256.Sum256(append(binary.LittleEndian.AppendUint64(nil, seed), name...))
+	rng := rand.New(rand.NewChaCha8(key))
+	bound := 1 / math.Sqrt(float64(in))
+	values := make([]float32, shapes.Make(0, shape...).Size())
+	for i := range values {
+		values[i] = float32(bound * (2*rng.Float64() - 1))
+	}
+	return values
+}
+
+// FeatureData returns a data set of frozen features, [N, F] of train and test, as heads are trained on: the mean of
+// each feature over the training samples is taken off, and all are divided by one number, the standard deviation of
+// all of them. A nil test stands for classes of train, which is then divided as a folder of images is: the first half
+// of the classes, in the order of their labels, is trained on, and the others are the test set. The metadata of the
+// weights say what was taken off and divided by, as "feature_mean" and "feature_std".
+//
+// It fails if labels do not fit features, a value is NaN or Inf, there are too few classes, no test sample has another
+// one of its class, or all training samples are equal.
+func FeatureData(name string, train, test *Array) (*Data, error) {
+	if err := train.check("training"); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(train.Dims) != 1 {
+		return nil, fmt.Errorf("%s: features of shape %v: want [N, F], a row of features for each sample", name,
+			slices.Concat([]int{len(train.Classes)}, train.Dims))
+	}
+	if test == nil {
+		classes := numberClasses(train.Classes, nil)
+		if len(classes) < 4 {
+			return nil, fmt.Errorf("%s: there are %d classes, of which half would be the test set: want at least 4, or test "+
+				"features of their own", name, len(classes))
+		}
+		half := int32(len(classes)+1) / 2
+		train, test = train.of(func(label int64) bool { return classes[label] < half }),
+			train.of(func(label int64) bool { return classes[label] >= half })
+	}
+	d, err := Arrays(name, train, test)
+	if err != nil {
+		return nil, err
+	}
+	if !d.hasMatch() {
+		return nil, fmt.Errorf("%s: no test sample has another one of its class: want at least two samples per class", name)
+	}
+	width := train.Dims[0]
+	mean, square := make([]float64, width), 0.0
+	for i, v := range train.Values {
+		mean[i%width] += float64(v) / float64(len(train.Classes))
+	}
+	for i, v := range train.Values {
+		square += (float64(v) - mean[i%width]) * (float64(v) - mean[i%width])
+	}
+	std := math.Sqrt(square / float64(len(train.Values)))
+	if !(std > 0) || math.IsInf(std, 0) || std < 1e-18 {
+		return nil, fmt.Errorf("%s: the standard deviation of the training features is %g: want features that differ", name,
+			std)
+	}
+	for _, m := range mean {
+		d.Scale = append(d.Scale, float32(1/std))
+		d.Shift = append(d.Shift, float32(-m/std))
+	}
+	text, err := json.Marshal(mean)
+	if err != nil {
+		return nil, err
+	}
+	d.Metadata = map[string]string{
+		"feature_mean": string(text), "feature_std": strconv.FormatFloat(std, 'g', -1, 64),
+	}
+	return d, nil
+}
+
+// of returns the samples with some labels.
+func (a *Array) of(some func(label int64) bool) *Array {
+	out := &Array{Dims: a.Dims}
+	one := a.Shape().Size()
+	for i, label := range a.Classes {
+		if some(label) {
+			out.Classes = append(out.Classes, label)
+			out.Values = append(out.Values, a.Values[i*one:(i+1)*one]...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,289 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/miners"
+)
+
+// Options are settings of a training beyond the paper's. The zero value is the paper's training: plain SGD, a tenth of
+// the learning rate after 60 % of the epochs, a random crop with padding and mirroring, batch normalization in training
+// mode, and no memory. Every option is part of a config, and so of the identity of a run. The texts are canonical, see
+// [Config.WithOptions].
+type Options struct {
+	// Optimizer is how gradients change weights; see [ParseOptimizer]. "" is plain SGD.
+	Optimizer string `json:"optimizer,omitempty"`
+	// Schedule is how learning rates change; see [ParseSchedule]. "" leaves that to [Config].Decay.
+	Schedule string `json:"schedule,omitempty"`
+	// HeadLR is the learning rate of the last layer; 0 stands for [Config].LR. It follows the same schedule.
+	HeadLR float64 `json:"head_lr,omitempty"`
+	// FreezeBN keeps batch normalization as it is at the start; see [FreezeStatistics]. "" trains it.
+	FreezeBN string `json:"freeze_bn,omitempty"`
+	// Augment is how training images are changed at random; see [ParseAugmentation]. "" stands for pad-crop+flip with
+	// [Config].Pad, which is 0 with any other augmentation.
+	Augment string `json:"augment,omitempty"`
+	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [ParseMemoryBank]. "" keeps
+	// none.
+	MemoryBank string `json:"memory_bank,omitempty"`
+}
+
+// The values of [Options].FreezeBN. Freezing is usual in metric learning, since the batches are small and their classes
+// few.
+const (
+	// FreezeStatistics normalizes by the running averages of the initial weights, which stay as they are: PyTorch's
+	// BatchNorm2d.eval.
+	FreezeStatistics = "statistics"
+	// FreezeAffine keeps scale and shift of batch normalization: requires_grad = False in PyTorch.
+	FreezeAffine = "affine"
+	// FreezeAll does both.
+	FreezeAll = "all"
+)
+
+// freezesStatistics and freezesAffine tell what is frozen.
+func (o Options) freezesStatistics() bool {
+	return o.FreezeBN == FreezeStatistics || o.FreezeBN == FreezeAll
+}
+func (o Options) freezesAffine() bool { return o.FreezeBN == FreezeAffine || o.FreezeBN == FreezeAll }
+
+// WithOptions returns the config with other options, their texts in canonical form. A padding in the augmentation
+// replaces that of the config; pad-crop without one takes it.
+func (c Config) WithOptions(o Options) (Config, error) {
+	optimizer, err := ParseOptimizer(o.Optimizer)
+	if err != nil {
+		return c, err
+	}
+	if o.Optimizer = optimizer.String(); optimizer.plain() {
+		o.Optimizer = ""
+	}
+	if o.Schedule != "" {
+		schedule, err := ParseSchedule(o.Schedule)
+		if err != nil {
+			return c, err
+		}
+		o.Schedule = schedule.String()
+	}
+	if o.MemoryBank != "" {
+		bank, err := ParseMemoryBank(o.MemoryBank)
+		if err != nil {
+			return c, err
+		}
+		o.MemoryBank = bank.String()
+	}
+	if o.Augment != "" {
+		augmentation, err := ParseAugmentation(o.Augment, c.Pad)
+		if err != nil {
+			return c, err
+		}
+		if c.Pad, o.Augment = 0, augmentation.String(); augmentation.Crop == PadCrop && augmentation.Flip {
+			c.Pad, o.Augment = augmentation.Pad, ""
+		}
+	}
+	c.Options = o
+	return c, c.validateOptions()
+}
+
+// validateOptions reports what is wrong with the options.
+func (c Config) validateOptions() error {
+	optimizer, err := ParseOptimizer(c.Optimizer)
+	if err != nil {
+		return err
+	}
+	want := optimizer.String()
+	if optimizer.plain() {
+		want = ""
+	}
+	if c.Optimizer != want {
+		return fmt.Errorf("optimizer %q is not in canonical form: want %q", c.Optimizer, want)
+	}
+	if c.Schedule != "" {
+		if err := c.validateSchedule(); err != nil {
+			return err
+		}
+	}
+	if c.HeadLR < 0 || math.IsNaN(c.HeadLR) || math.IsInf(c.HeadLR, 0) {
+		return fmt.Errorf("learning rate of the last layer is %g, must be a positive number, or 0 for that of the network",
+			c.HeadLR)
+	}
+	switch c.FreezeBN {
+	case "", FreezeStatistics, FreezeAffine, FreezeAll:
+	default:
+		return fmt.Errorf("frozen part of batch normalization %q: there are %s, %s, %s", c.FreezeBN, FreezeStatistics,
+			FreezeAffine, FreezeAll)
+	}
+	if c.Augment != "" {
+		a, err := ParseAugmentation(c.Augment, 0)
+		if err != nil {
+			return err
+		}
+		switch {
+		case a.Crop == PadCrop && a.Flip:
+			return fmt.Errorf("augmentation %q is not in canonical form: want \"\" and the padding %d", c.Augment, a.Pad)
+		case a.String() != c.Augment:
+			return fmt.Errorf("augmentation %q is not in canonical form: want %q", c.Augment, a)
+		case c.Pad != 0:
+			return fmt.Errorf("augmentation %q and the padding %d: want the padding 0, which belongs to %s+%s", c.Augment,
+				c.Pad, PadCrop, flipName)
+		}
+	}
+	if c.MemoryBank != "" {
+		return c.validateMemoryBank()
+	}
+	return nil
+}
+
+func (c Config) validateSchedule() error {
+	s, err := ParseSchedule(c.Schedule)
+	if err != nil {
+		return err
+	}
+	if want := s.String(); c.Schedule != want {
+		return fmt.Errorf("schedule %q is not in canonical form: want %q", c.Schedule, want)
+	}
+	if c.Decay != 0 {
+		return fmt.Errorf("schedule %q and a decay after %g of the epochs: want one of them; a schedule "+
+			"step?at=%g is that decay", c.Schedule, c.Decay, c.Decay)
+	}
+	if c.Epochs < 1 || c.StepsPerEpoch < 1 {
+		return nil // Validate reports it.
+	}
+	if s.Warmup >= c.Steps() {
+		return fmt.Errorf("schedule %q: the training has %d steps, want a shorter warm-up", c.Schedule, c.Steps())
+	}
+	if n := len(s.Epochs); n > 0 && s.Epochs[n-1] >= c.Epochs {
+		return fmt.Errorf("schedule %q: the training has %d epochs, want a change before their end", c.Schedule, c.Epochs)
+	}
+	return nil
+}
+
+// MemoryBank is cross-batch memory (XBM: Wang, Zhang, Huang, Scott 2020, "Cross-Batch Memory for Embedding Learning",
+// Algorithm 1): the embeddings of the last images are kept, as they were, and each image of a batch is compared with
+// all of them. [ParseMemoryBank] reads one from text.
+//
+// Positives and negatives of an anchor come from the memory, which ends with the batch itself, but for the anchor's own
+// copy. Nothing of the memory has a gradient, so an image is moved as an anchor alone.
+type MemoryBank struct {
+	// Size is the number of images in the memory, with those of the batch.
+	Size int
+	// Start is the number of steps that are trained without the memory, in the usual way, before it begins to fill.
+	Start int
+}
+
+const xbm, xbmSize = "xbm", 1024
+
+// ParseMemoryBank reads a memory: "xbm", which keeps 1024 images, or "xbm?size=4096&start=1000".
+func ParseMemoryBank(text string) (MemoryBank, error) {
+	b := MemoryBank{Size: xbmSize}
+	name, options, asked := strings.Cut(text, "?")
+	if name != xbm {
+		return b, fmt.Errorf("memory bank %q: there is no %q; there is %s, as in %s?size=%d&start=100", text, name, xbm, xbm,
+			xbmSize)
+	}
+	count := func(to *int, least int) func(string) error {
+		return func(value string) (err error) {
+			if *to, err = strconv.Atoi(value); err != nil || *to < least || *to > 1<<20 {
+				return fmt.Errorf("want a whole number from %d to %d", least, 1<<20)
+			}
+			return nil
+		}
+	}
+	if asked {
+		err := query.Read("option", options, []query.Option{
+			{Name: "size", Text: count(&b.Size, 1)}, {Name: "start", Text: count(&b.Start, 0)},
+		})
+		if err != nil {
+			return b, fmt.Errorf("memory bank %q: %w", text, err)
+		}
+	}
+	return b, nil
+}
+
+// String returns the canonical text, which [ParseMemoryBank] reads. It always has the size.
+func (b MemoryBank) String() string {
+	fields := []string{"size=" + strconv.Itoa(b.Size)}
+	if b.Start > 0 {
+		fields = append(fields, "start="+strconv.Itoa(b.Start))
+	}
+	return query.Join(xbm, fields)
+}
+
+func (c Config) validateMemoryBank() error {
+	b, err := ParseMemoryBank(c.MemoryBank)
+	if err != nil {
+		return err
+	}
+	if want := b.String(); c.MemoryBank != want {
+		return fmt.Errorf("memory bank %q is not in canonical form: want %q", c.MemoryBank, want)
+	}
+	if c.ClassesPerBatch < 1 || c.ImagesPerClass < 1 || c.Epochs < 1 || c.StepsPerEpoch < 1 {
+		return nil // Validate reports it.
+	}
+	switch {
+	case b.Size <= c.Batch():
+		return fmt.Errorf("memory bank of %d images: the batch itself has %d, want more", b.Size, c.Batch())
+	case b.Start >= c.Steps():
+		return fmt.Errorf("memory bank from step %d on: the training has %d, want a smaller start", b.Start, c.Steps())
+	}
+	return c.validateBankObjective()
+}
+
+// validateBankObjective returns an error if the rule or loss cannot compare with a memory.
+func (c Config) validateBankObjective() error {
+	if c.Loss != "" {
+		_, perClass, err := c.lossFunc()
+		if err != nil {
+			return err
+		}
+		if perClass > 0 {
+			return fmt.Errorf("memory bank %s: loss %s has proxies in place of pairs of images", c.MemoryBank, c.Loss)
+		}
+		if l, err := losses.Parse(c.Loss); err == nil {
+			if err := losses.CheckBank(l); err != nil {
+				return fmt.Errorf("memory bank %s: %w", c.MemoryBank, err)
+			}
+		}
+	}
+	if c.Exchange != "" {
+		return fmt.Errorf("memory bank %s: the parts %s of a loss cannot be replaced with a memory bank", c.MemoryBank,
+			c.Exchange)
+	}
+	if c.Miner == "" {
+		return nil
+	}
+	m, err := miners.Parse(c.Miner)
+	if err != nil {
+		return err
+	}
+	// These take each positive of an anchor, of which a bank has many.
+	_, semiHard := m.(miners.SemiHardNegatives)
+	_, distance := m.(miners.DistanceWeighted)
+	if semiHard || distance && c.Loss == "" {
+		return fmt.Errorf("memory bank %s: the miner %s takes all positives of an anchor, which are too many in a bank; "+
+			"use one that takes one positive, as %s or hard", c.MemoryBank, c.Miner, ruleMiner)
+	}
+	return nil
+}
+
+// Text returns the options in one line, each by its name, and "" for the zero value:
+// "optimizer adam, memory bank xbm?size=1024". It is no String, which all types that embed Options would inherit.
+func (o Options) Text() string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
+	}
+	add("optimizer", o.Optimizer)
+	add("schedule", o.Schedule)
+	if o.HeadLR != 0 {
+		add("last layer's lr", strconv.FormatFloat(o.HeadLR, 'g', -1, 64))
+	}
+	add("frozen batch normalization:", o.FreezeBN)
+	add("augmentation", o.Augment)
+	add("memory bank", o.MemoryBank)
+	return strings.Join(parts, ", ")
+}

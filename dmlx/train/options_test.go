@@ -1,0 +1,301 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+)
+
+// Canonical texts of options, from any text that means the same.
+func TestOptionsInCanonicalForm(t *testing.T) {
+	parse := map[string]func(text string) (string, error){
+		"optimizer": func(s string) (string, error) { o, err := ParseOptimizer(s); return o.String(), err },
+		"schedule":  func(s string) (string, error) { o, err := ParseSchedule(s); return o.String(), err },
+		"augment":   func(s string) (string, error) { o, err := ParseAugmentation(s, 2); return o.String(), err },
+		"bank":      func(s string) (string, error) { o, err := ParseMemoryBank(s); return o.String(), err },
+	}
+	for _, c := range []struct{ kind, text, want string }{
+		{"optimizer", "", "sgd"},
+		{"optimizer", "sgd?momentum=0.90", "sgd?momentum=0.9"},
+		{"optimizer", "sgd?weight-decay=1e-4&nesterov&momentum=0.9", "sgd?momentum=0.9&nesterov&weight-decay=0.0001"},
+		{"optimizer", "adam?beta1=0.9&beta2=0.99", "adam?beta2=0.99"},
+		{"optimizer", "adamw?weight-decay=0.01", "adamw"},
+		{"optimizer", "adamw?filter-bias-and-bn", "adamw?filter-bias-and-bn"},
+		{"schedule", "constant?warmup=10", "constant?warmup=10"},
+		{"schedule", "step?factor=0.1&at=.5,0.75", "step?at=0.5,0.75"},
+		{"schedule", "step?warmup=3&epochs=30,50&factor=0.2", "step?epochs=30,50&factor=0.2&warmup=3"},
+		{"schedule", "cosine?warmup=100&final=1e-2", "cosine?final=0.01&warmup=100"},
+		{"augment", "none", "none"},
+		{"augment", "flip", "flip"},
+		{"augment", "pad-crop", "pad-crop?pad=2"},
+		{"augment", "pad-crop+flip?pad=4", "pad-crop+flip?pad=4"},
+		{"augment", "resized-crop+flip?scale=.2-1.0", "resized-crop+flip?scale=0.2-1"},
+		{"augment", "resized-crop?ratio=0.5-2&scale=0.08-1", "resized-crop?ratio=0.5-2"},
+		{"bank", "xbm", "xbm?size=1024"},
+		{"bank", "xbm?start=100&size=64", "xbm?size=64&start=100"},
+	} {
+		got, err := parse[c.kind](c.text)
+		if err != nil || got != c.want {
+			t.Errorf("%s %q is %q, %v; want %q", c.kind, c.text, got, err, c.want)
+			continue
+		}
+		if again, err := parse[c.kind](got); err != nil || again != got {
+			t.Errorf("%s %q is %q, %v, when read again", c.kind, got, again, err)
+		}
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Optimizer: "lion"}, `no "lion"; there are sgd, adam, adamw`},
+		{Options{Optimizer: "sgd?beta1=0.9"}, `no option "beta1"; there are filter-bias-and-bn, momentum`},
+		{Options{Optimizer: "sgd?momentum=1"}, "momentum is 1, want a number from 0 to below 1"},
+		{Options{Optimizer: "sgd?nesterov"}, "nesterov needs a momentum"},
+		{Options{Optimizer: "sgd?filter-bias-and-bn"}, "there is none"},
+		{Options{Optimizer: "adam?epsilon=0"}, "epsilon is 0, want a positive number"},
+		{Options{Optimizer: "adam?beta1=NaN"}, "finite number"},
+		{Options{Optimizer: "adam?"}, "no option follows"},
+		{Options{Optimizer: "adamw?weight-decay=-1"}, "weight-decay is -1"},
+		{Options{Schedule: "poly"}, `no "poly"; there are constant, step, cosine`},
+		{Options{Schedule: "step"}, "want either at="},
+		{Options{Schedule: "step?at=0.5&epochs=2"}, "want either at="},
+		{Options{Schedule: "step?at=0.8,0.5"}, "want rising shares"},
+		{Options{Schedule: "step?epochs=1.5"}, "want rising numbers of epochs"},
+		{Options{Schedule: "step?epochs=3"}, "the training has 3 epochs"},
+		{Options{Schedule: "cosine?warmup=9"}, "the training has 9 steps"},
+		{Options{Schedule: "cosine?warmup=0"}, "want a number of steps"},
+		{Options{Schedule: "cosine?final=1"}, "final is 1"},
+		{Options{HeadLR: -1}, "learning rate of the last layer is -1"},
+		{Options{HeadLR: math.NaN()}, "learning rate of the last layer is NaN"},
+		{Options{FreezeBN: "yes"}, "there are statistics, affine, all"},
+		{Options{Augment: "cutout"}, `no "cutout"; there are none, flip, pad-crop and resized-crop`},
+		{Options{Augment: "flip+flip"}, `no "flip"`},
+		{Options{Augment: "pad-crop+blur"}, `"blur" follows the +; only flip can`},
+		{Options{Augment: "none?pad=1"}, "none takes no options"},
+		{Options{Augment: "pad-crop?pad=0"}, "want a number of pixels"},
+		{Options{Augment: "resized-crop?scale=0.5"}, "want two shares"},
+		{Options{Augment: "resized-crop?scale=0.5-1.5"}, "want two shares"},
+		{Options{Augment: "resized-crop?ratio=2-1"}, "want the least and the largest width over height"},
+		{Options{MemoryBank: "moco"}, "there is xbm"},
+		{Options{MemoryBank: "xbm?size=4"}, "the batch itself has 4"},
+		{Options{MemoryBank: "xbm?size=4096&start=9"}, "the training has 9"},
+		{Options{MemoryBank: "xbm?size=1e3"}, "want a whole number"},
+	} {
+		_, err := tinyConfig().WithOptions(c.options)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %q", c.options, err, c.want)
+		}
+	}
+	for want, spoil := range map[string]func(c *Config){
+		"not in canonical form: want \"adam\"":  func(c *Config) { c.Optimizer = "adam?beta1=0.9" },
+		"not in canonical form: want \"\"":      func(c *Config) { c.Optimizer = "sgd" },
+		"want the padding 0":                    func(c *Config) { c.Augment = "flip" },
+		"want one of them; a schedule step?at=": func(c *Config) { c.Schedule, c.Decay = "cosine", 0.5 },
+		"want \"step?at=0.5\"":                  func(c *Config) { c.Schedule = "step?at=.5" },
+		"want \"xbm?size=1024\"":                func(c *Config) { c.MemoryBank = "xbm" },
+		"it chooses pairs":                      func(c *Config) { c.Miner = "ms" },
+		"of a rule is not in canonical form":    func(c *Config) { c.Miner = "easy-positive" },
+		"takes all positives of an anchor":      func(c *Config) { c.Miner, c.MemoryBank = "semi-hard", "xbm?size=8" },
+		"has proxies in place of pairs of images": func(c *Config) {
+			c.Loss, c.Rule, c.ProxyLR, c.MemoryBank = "proxy-anchor", "", 1, "xbm?size=8"
+		},
+		"uses the negatives of positives": func(c *Config) { c.Loss, c.Rule, c.MemoryBank = "lifted", "", "xbm?size=8" },
+		"cannot be replaced": func(c *Config) {
+			c.Loss, c.Rule, c.Exchange, c.MemoryBank = "ms", "", "pair=lin", "xbm?size=8"
+		},
+	} {
+		c := tinyConfig()
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The augmentation of the paper has one form, whatever text names it.
+func TestOptionsOfTheDefault(t *testing.T) {
+	c := tinyConfig()
+	for _, text := range []string{"", "pad-crop+flip", "pad-crop+flip?pad=1"} {
+		same, err := c.WithOptions(Options{Augment: text, Optimizer: "sgd"})
+		if err != nil || same.Options != (Options{}) || same.Pad != c.Pad {
+			t.Errorf("%q: %+v, %v", text, same.Options, err)
+		}
+	}
+	other, err := c.WithOptions(Options{Augment: "pad-crop+flip?pad=3"})
+	if err != nil || other.Pad != 3 || other.Augment != "" {
+		t.Errorf("%+v, %v", other, err)
+	}
+	if other, err = c.WithOptions(Options{Augment: "pad-crop"}); err != nil || other.Pad != 0 ||
+		other.Augment != "pad-crop?pad=1" {
+		t.Errorf("%+v, %v", other, err)
+	}
+}
+
+// Rates by hand.
+func TestSchedules(t *testing.T) {
+	for text, want := range map[string][]float64{
+		"constant":                     {1, 1, 1, 1, 1, 1, 1, 1},
+		"constant?warmup=4":            {0.25, 0.5, 0.75, 1, 1, 1, 1, 1},
+		"step?at=0.5,0.75":             {1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01},
+		"step?epochs=1,3&factor=0.5":   {1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25},
+		"step?epochs=1&warmup=4":       {0.25, 0.5, 0.075, 0.1, 0.1, 0.1, 0.1, 0.1},
+		"cosine":                       {1, 0.9619398, 0.8535534, 0.6913417, 0.5, 0.3086583, 0.1464466, 0.0380602},
+		"cosine?warmup=4":              {0.25, 0.5, 0.75, 1, 1, 0.8535534, 0.5, 0.1464466},
+		"cosine?final=0.5&warmup=4":    {0.25, 0.5, 0.75, 1, 1, 0.9267767, 0.75, 0.5732233},
+		"step?at=0.0001":               {1, 1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1},
+		"step?at=0.9999&factor=0.0001": {1, 1, 1, 1, 1, 1, 1, 1},
+	} {
+		c := tinyConfig()
+		c.Epochs, c.StepsPerEpoch, c.LR, c.Schedule = 4, 2, 2, text
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+		for step, w := range want {
+			if got := c.RateAt(step); math.Abs(got-2*w) > 1e-7 {
+				t.Errorf("%s: the rate of step %d is %.7f, want %.7f", text, step, got, 2*w)
+			}
+		}
+	}
+}
+
+// Every option that keeps state ends at the same bits after an interruption: without state, the last step would differ.
+func TestStateResumesToTheSameBits(t *testing.T) {
+	trainer := trainers()[0]
+	for _, c := range []struct {
+		loss, miner string
+		options     Options
+		memory      Memory
+	}{
+		{"", "distance", Options{Optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.001", Schedule: "cosine?warmup=4"},
+			Memory{}},
+		{"proxy-anchor", "", Options{Optimizer: "adamw?filter-bias-and-bn", HeadLR: 0.01, FreezeBN: FreezeStatistics,
+			Augment: "resized-crop+flip"}, Memory{Recompute: true}},
+		{"", "hard", Options{MemoryBank: "xbm?size=10&start=2", Optimizer: "adam", FreezeBN: FreezeAffine, Augment: "none"},
+			Memory{MicroBatch: 2}},
+		{"triplet", "distance", Options{MemoryBank: "xbm?size=10", FreezeBN: FreezeAll}, Memory{Precision: BFloat16}},
+	} {
+		config := tinyConfig()
+		if c.loss != "" {
+			config = tinyLossConfig(t, c.loss)
+		}
+		config.LR, config.Memory = 0.001, c.memory
+		config, err := config.WithMiner(c.miner)
+		if err == nil {
+			config, err = config.WithOptions(c.options)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := tinySet(t, 4)
+		through := trainTiny(t, trainer, config, set, 0)
+		want := lastWeights(t, through)
+
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(t.Context())
+		training := Training{Config: config, ID: "tiny", Data: Images(set), Dir: dir}
+		training.Progress = func(p Progress) {
+			if p.Step == 5 { // In the second epoch of three.
+				cancel()
+			}
+		}
+		if _, err := trainer.Train(ctx, training); err == nil {
+			t.Fatal("not stopped")
+		}
+		files, err := filepath.Glob(filepath.Join(dir, CheckpointDir, "state-*.safetensors"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%+v: files of state %v, %v", c, files, err)
+		}
+		training.Progress = nil
+		if _, err := trainer.Train(t.Context(), training); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastWeights(t, dir); !bytes.Equal(got, want) {
+			t.Errorf("%+v: other weights after an interruption", c)
+		}
+		if same := equalFiles(t, filepath.Join(dir, CheckpointDir, "state-003.safetensors"),
+			filepath.Join(through, CheckpointDir, "state-003.safetensors")); !same {
+			t.Errorf("%+v: other state after an interruption", c)
+		}
+	}
+}
+
+func equalFiles(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := os.ReadFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Equal(x, y)
+}
+
+// A damaged file of state is found, and the training starts anew to the same weights.
+func TestDamagedState(t *testing.T) {
+	trainer, set := trainers()[0], tinySet(t, 4)
+	config := tinyConfig()
+	config.Optimizer = "sgd?momentum=0.9"
+	dir := trainTiny(t, trainer, config, set, 0)
+	want := lastWeights(t, dir)
+	file := filepath.Join(dir, CheckpointDir, "state-003.safetensors")
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)-1] ^= 1
+	if err := os.WriteFile(file, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	warned := ""
+	training := Training{Config: config, ID: "tiny", Data: Images(set), Dir: dir, Warn: func(s string) { warned = s }}
+	if _, err := trainer.Train(t.Context(), training); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(warned, "the checksum of state-003.safetensors does not fit") {
+		t.Errorf("warned %q", warned)
+	}
+	if !bytes.Equal(lastWeights(t, dir), want) {
+		t.Error("other weights")
+	}
+}
+
+// What is frozen stays, and everything else moves.
+func TestFrozenNormalization(t *testing.T) {
+	set := tinySet(t, 4)
+	start := tinyConfig()
+	for _, trainer := range trainers() {
+		for _, freeze := range []string{"", FreezeStatistics, FreezeAffine, FreezeAll} {
+			config := start
+			config.FreezeBN, config.Epochs = freeze, 1
+			end := values(t, lastWeights(t, trainTiny(t, trainer, config, set, 0)), config.Dim)
+			for _, p := range backbone.Small.Parameters(config.Dim) {
+				running := strings.Contains(p.Name, ".running_")
+				affine := !running && (strings.HasPrefix(p.Name, "bn") || strings.Contains(p.Name, ".bn") ||
+					strings.Contains(p.Name, "downsample.1"))
+				stays := running && config.freezesStatistics() || affine && config.freezesAffine()
+				initial := float32(0)
+				if strings.HasSuffix(p.Name, "var") || affine && strings.HasSuffix(p.Name, "weight") {
+					initial = 1
+				}
+				moved := false
+				for _, v := range end["/"+strings.ReplaceAll(p.Name, ".", "/")] {
+					moved = moved || v != initial
+				}
+				if moved == stays {
+					t.Errorf("%s, freeze %q: %s has moved: %v", trainer.Name, freeze, p.Name, moved)
+				}
+			}
+		}
+	}
+}
