@@ -1,3 +1,7 @@
+//go:build !js
+
+// A browser is one device, and what divides a batch among several would make the page's program larger.
+
 package dissect
 
 import (
