@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -30,10 +31,12 @@ func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (g
 	if err != nil {
 		return nil, err
 	}
-	arguments := batchArguments(e)
-	exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, in []*Node) *Node {
-		x := in[0]
+	exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, x, labels *Node) *Node {
 		f := dmlx.Normalize(x)
+		in := []*Node{x, labels}
+		for _, column := range batchArguments(e)[2:] {
+			in = append(in, ConstTensor(x.Graph(), column))
+		}
 		c := dmlx.Compose(ruleBatch(f, in, r.Options), r)
 		return Gradient(ReduceAllSum(dmlx.Inject(f, c.G)), x)[0]
 	})
@@ -51,11 +54,7 @@ func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (g
 		return nil, err
 	}
 	defer x.Free()
-	inputs := []mesh.Value{x}
-	for _, t := range arguments[1:] {
-		inputs = append(inputs, m.Replicate(t))
-	}
-	out, err := m.Call(exec, inputs...)
+	out, err := m.Call(exec, x, m.Replicate(tensors.FromFlatDataAndDimensions(e.Labels, e.N)))
 	if err != nil {
 		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}
