@@ -21,7 +21,7 @@ import (
 // It returns an error if there are fewer devices, or if they do not divide the batch.
 func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (gradient []float32, err error) {
 	defer errs.Catch(&err)
-	if err := e.check(); err != nil {
+	if err := checkBatch(&e); err != nil {
 		return nil, err
 	}
 	if has := b.NumDevices(); devices < 1 || devices > has {
@@ -33,7 +33,11 @@ func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (g
 	}
 	exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, x, labels *Node) *Node {
 		f := dmlx.Normalize(x)
-		c := dmlx.Compose(e.batch(f, labels, r.Options), r)
+		in := []*Node{x, labels}
+		for _, column := range batchArguments(e)[2:] { // Of given triplets.
+			in = append(in, ConstTensor(x.Graph(), column))
+		}
+		c := dmlx.Compose(ruleBatch(f, in, r.Options), r)
 		return Gradient(ReduceAllSum(dmlx.Inject(f, c.G)), x)[0]
 	})
 	if err != nil {
