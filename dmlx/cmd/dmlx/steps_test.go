@@ -78,7 +78,7 @@ func TestTrainSteps(t *testing.T) {
 		"want three":         args("x", "--mean", "1,2"),
 		"deviations above 0": args("x", "--std", "1,0,2"),
 		"want [K, B, H, H":   args("x", "--pixels", in("flat.npy")),
-		"expected u1":        args("x", "--pixels", in("l.npy")),
+		"expected uint8":     args("x", "--pixels", in("l.npy")),
 		"not a NumPy array":  args("x", "--labels", in("w")),
 		"no triplet weight":  args("x", "--rule", "cos/con/none"),
 		"not the weights of": args("x", "--arch", "resnet18"),
