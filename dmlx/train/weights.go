@@ -58,8 +58,8 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	if c.weightsFile != "" {
 		if _, err := readWeights(c.weightsFile, a); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("weights %q: no such file; use %s, %s, or the path of a .safetensors or .pth file",
-					weights, Pretrained, Random)
+				err = missingFile(fmt.Sprintf("weights %q: no such file; use %s, %s, or the path of a .safetensors or .pth file",
+					weights, Pretrained, Random))
 			}
 			return c, err
 		}
@@ -222,3 +222,10 @@ func DigestOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])[:12]
 }
+
+// missingFile is the text of an error about a file that is not there.
+type missingFile string
+
+func (e missingFile) Error() string { return string(e) }
+
+func (e missingFile) Is(target error) bool { return target == fs.ErrNotExist }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -37,11 +38,11 @@ func usage(err error) error {
 func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
 
 // isUsage tells whether an error is one of the command line: of its form, or of a name or value in it that nothing but
-// another command line can make right.
+// another command line can make right. A file that is not there is none.
 func isUsage(err error) bool {
 	_, is := errors.AsType[usageError](err)
 	_, name := errors.AsType[*datasets.NameError](err)
-	return is || name || errs.IsInvalid(err)
+	return (is || name || errs.IsInvalid(err)) && !errors.Is(err, fs.ErrNotExist)
 }
 
 // strict turns cobra's errors about the arguments of a command and its subcommands into errors of the command line. An

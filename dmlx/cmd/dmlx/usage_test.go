@@ -53,7 +53,7 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, []string{"train", "--data", "minicr"}, "did you mean minicar?"},
 		{exitUsage, []string{"train", "--arch", "resnet19"}, "did you mean resnet18?"},
 		{exitUsage, []string{"train", "--preset", "quik"}, "did you mean quick?"},
-		{exitUsage, []string{"train", "--dim", "0"}, "embedding dimension is 0"},
+		{exitUsage, []string{"train", "--dim", "0"}, "must be at least 1"},
 		{exitUsage, []string{"train", "--size", "3"}, "image size is 3"},
 		{exitUsage, []string{"data", "verify", "cubb"}, "did you mean CUB?"},
 		{exitUsage, []string{"weights", "get", "resnet5"}, "did you mean resnet50?"},
