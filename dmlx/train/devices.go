@@ -16,9 +16,12 @@ const AllDevices = -1
 // are those of the whole batch, as on one device: n changes the rounding and nothing else. n = 0 returns t itself. The
 // trainers share their compiled steps. The error tells how many devices there are if they are too few.
 func (t *Trainer) OnDevices(n int) (*Trainer, error) {
+	if n == 0 {
+		return t, nil
+	}
 	n, err := ResolveDevices(t.Choice, n)
-	if err != nil || n == 0 {
-		return t, err
+	if err != nil {
+		return nil, err
 	}
 	other := *t
 	other.devices = n
