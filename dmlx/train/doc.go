@@ -15,8 +15,9 @@
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
 //
-// pretrain.go trains the small network before any metric learning. replay.go takes steps on given batches, for
-// comparisons with other implementations.
+// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. pretrain.go trains the small
+// network before any metric learning. replay.go takes steps on given batches, for comparisons with other
+// implementations.
 //
 // # Who sets what
 //

@@ -72,6 +72,12 @@ func (c Config) validateModel() error {
 			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
 		case c.Weights != Random:
 			return fmt.Errorf("weights %q: heads start from %s ones", c.Weights, Random)
+		case c.FreezeBN != "":
+			return fmt.Errorf("the head %s has no batch normalization to freeze: FreezeBN must be empty", c.Head)
+		case c.HeadLR != 0:
+			return fmt.Errorf("the head %s is all that is trained: use LR in place of HeadLR", c.Head)
+		case c.Augment != "" && c.Augment != noAugmentation:
+			return fmt.Errorf("augmentation %s is for images, and the head %s is trained on features", c.Augment, c.Head)
 		}
 		return nil
 	}
