@@ -211,8 +211,8 @@ func (c *Comparison) fill(entries []Entry) error {
 	return nil
 }
 
-// ownRow returns the row of an entry of the user's own. Rules that differ in the column's part alone share a row if that
-// part is a column.
+// ownRow returns the row of an entry of the user's own. Rules that differ in the column's part alone share a row if
+// that part is a column.
 func ownRow(e Entry, rows, columns part, placed bool) comparisonRow {
 	name, options, _ := strings.Cut(e.Rule, "?")
 	parts := strings.Split(name, "/")

@@ -175,7 +175,8 @@ func prototype() []Entry {
 		{Rule: "cos/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(72.9, 1.0, 3, 0)},
 		{Rule: "euc-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(67.5, 0.6, 2, 1)},
 		{Rule: "euc-orth/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(73.6, 0.6, 3, 0)},
-		{Rule: "cos-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(66.9, 1.5, 3, 0)}, {Rule: "cos-orth/con/con", Data: "minishop", Paper: "In-shop", Score: Missing},
+		{Rule: "cos-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(66.9, 1.5, 3, 0)},
+		{Rule: "cos-orth/con/con", Data: "minishop", Paper: "In-shop", Score: Missing},
 	}
 }
 

@@ -154,7 +154,9 @@ func TestEncodeONNX(t *testing.T) {
 				for i := range values {
 					values[i] += 0.1 * float32(i%7)
 				}
-				v.MustSetValue(tensors.FromValue(values))
+				if err := v.SetValue(tensors.FromValue(values)); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		pixels := make([]float32, 2*c.size*c.size*3)

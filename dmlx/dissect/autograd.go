@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -495,10 +496,8 @@ func (p *span) onPairs(g *mat.Dense, pairs []bool) *mat.Dense {
 		for k, q := range of {
 			v := x[k] * q.scale
 			fi, fj, oi, oj := f.RawRowView(q.i), f.RawRowView(q.j), out.RawRowView(q.i), out.RawRowView(q.j)
-			for c := range fi {
-				oi[c] += v * fj[c]
-				oj[c] += v * fi[c]
-			}
+			floats.AddScaled(oi, v, fj)
+			floats.AddScaled(oj, v, fi)
 		}
 		across(out, f)
 		return out
@@ -506,14 +505,15 @@ func (p *span) onPairs(g *mat.Dense, pairs []bool) *mat.Dense {
 	transposed := func(r *mat.Dense) []float64 { // r is on the sphere.
 		out := make([]float64, len(of))
 		for k, q := range of {
-			out[k] = q.scale * (dot(r.RawRowView(q.i), f.RawRowView(q.j)) + dot(r.RawRowView(q.j), f.RawRowView(q.i)))
+			out[k] = q.scale * (floats.Dot(r.RawRowView(q.i), f.RawRowView(q.j)) +
+				floats.Dot(r.RawRowView(q.j), f.RawRowView(q.i)))
 		}
 		return out
 	}
 	x, rest := make([]float64, len(of)), mat.DenseCopyOf(g)
 	z := transposed(rest)
 	direction, size := append([]float64(nil), z...), dot(z, z)
-	for first, turns := size, 0; turns < 1000 && size > 1e-24*first; turns++ {
+	for first, turns := size, 0; turns < 1000 && size > 1e-20*first; turns++ {
 		step := gradient(direction)
 		length := mat.Norm(step, 2)
 		if length == 0 {

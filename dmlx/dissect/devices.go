@@ -1,3 +1,7 @@
+//go:build !js
+
+// A browser is one device, and what divides a batch among several would make the page's program larger.
+
 package dissect
 
 import (
@@ -8,7 +12,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -31,12 +34,10 @@ func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (g
 	if err != nil {
 		return nil, err
 	}
-	exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, x, labels *Node) *Node {
+	arguments := batchArguments(e)
+	exec, err := model.NewExec(b, model.NewStore(), func(_ *model.Scope, in []*Node) *Node {
+		x := in[0]
 		f := dmlx.Normalize(x)
-		in := []*Node{x, labels}
-		for _, column := range batchArguments(e)[2:] {
-			in = append(in, ConstTensor(x.Graph(), column))
-		}
 		c := dmlx.Compose(ruleBatch(f, in, r.Options), r)
 		return Gradient(ReduceAllSum(dmlx.Inject(f, c.G)), x)[0]
 	})
@@ -54,7 +55,11 @@ func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (g
 		return nil, err
 	}
 	defer x.Free()
-	out, err := m.Call(exec, x, m.Replicate(tensors.FromFlatDataAndDimensions(e.Labels, e.N)))
+	inputs := []mesh.Value{x}
+	for _, t := range arguments[1:] {
+		inputs = append(inputs, m.Replicate(t))
+	}
+	out, err := m.Call(exec, inputs...)
 	if err != nil {
 		return nil, fmt.Errorf("rule %s: %w", r.Name(), err)
 	}

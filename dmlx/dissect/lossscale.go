@@ -9,8 +9,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 )
 
-// LossScale returns the length of a loss's gradient at the normalized embeddings over that of the rule cos/con/con, on a
-// batch of random classes with perClass random proxies of each. A loss of scale s trains at about 1/s of the learning
+// LossScale returns the length of a loss's gradient at the normalized embeddings over that of the rule cos/con/con, on
+// a batch of random classes with perClass random proxies of each. A loss of scale s trains at about 1/s of the learning
 // rate of cos/con/con. It fails where the loss does, and if its gradient is zero or not finite.
 func LossScale(b compute.Backend, loss dmlx.LossFunc, perClass int) (float64, error) {
 	const classes, images, dim = 8, 4, 16

@@ -45,7 +45,7 @@ func Build(ctx context.Context, checkout string) (*Page, error) {
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "main.wasm")
 	if _, err := run(ctx, checkout, "build", "-trimpath", "-ldflags=-s -w", "-o", program,
-		"./dmlx/page/wasm"); err != nil {
+		"github.com/gradient-surgery/dml/dmlx/page/wasm"); err != nil {
 		return nil, fmt.Errorf("the page's program does not compile: %w", err)
 	}
 	raw, err := os.ReadFile(program)

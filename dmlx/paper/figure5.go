@@ -11,8 +11,8 @@ import (
 
 // figure5 draws triplet diagrams, rows euc and cos with constant weights: the triplets of the last five epochs of
 // training, and those of nearest neighbors over the whole training set and the whole test set. The triplets of all
-// seeds are drawn together. The paper's figure is of CAR; part "separated" is the same of the other data set. Rows of the
-// user's own stand below.
+// seeds are drawn together. The paper's figure is of CAR; part "separated" is the same of the other data set. Rows of
+// the user's own stand below.
 func figure5(ctx context.Context, q Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure5", "Triplets by the Euclidean and by the cosine direction", q)
 	if err != nil {

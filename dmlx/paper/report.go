@@ -152,8 +152,8 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	return r, nil
 }
 
-// tellSetting writes a setting that is not a preset's of this program into the captions of the tables, and into a column
-// of their CSV.
+// tellSetting writes a setting that is not a preset's of this program into the captions of the tables, and into a
+// column of their CSV.
 func (r *Report) tellSetting(p presets.Preset) {
 	if len(p.Changes) == 0 && p.Origin == "" {
 		return

@@ -30,19 +30,22 @@ func tiny(t *testing.T) presets.Preset {
 	return p
 }
 
+func openGo() (*train.Trainer, error) { return runstest.Go(), nil }
+
 func hinge(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
 
 // squares is a loss of the user's own: all pairs alike, and other pairs apart.
 func squares(b *dmlx.LossBatch) *Node {
-	return ReduceAllMean(Square(Sub(b.S, ConvertDType(Equal(InsertAxes(b.Labels, 0), InsertAxes(b.Labels, 1)), b.S.DType()))))
+	same := Equal(InsertAxes(b.Labels, 0), InsertAxes(b.Labels, 1))
+	return ReduceAllMean(Square(Sub(b.S, ConvertDType(same, b.S.DType()))))
 }
 
-// A rule and a loss with functions of the user's own stand in Table 2 beside the paper's rows: in the table, the picture,
-// LaTeX and CSV, on both data sets, and with a dash for the paper.
+// A rule and a loss with functions of the user's own stand in Table 2 beside the paper's rows: in the table, the
+// picture, LaTeX and CSV, on both data sets, and with a dash for the paper.
 func TestOwnRows(t *testing.T) {
 	s, _ := runstest.Store(t)
 	rule := dmlx.Rule{Pair: dmlx.PairLin, Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}
-	q := Request{Open: func() (*train.Trainer, error) { return runstest.Go(), nil }, Store: s, Preset: tiny(t), Rows: []presets.Objective{{Rule: rule},
+	q := Request{Open: openGo, Store: s, Preset: tiny(t), Rows: []presets.Objective{{Rule: rule},
 		{LossFunction: train.LossFunction{Name: "squares", Of: squares}, Label: "pairs, squared"}, {Loss: "contrastive"}}}
 	r, err := Make(t.Context(), "table2", q)
 	if err != nil {
@@ -60,7 +63,8 @@ func TestOwnRows(t *testing.T) {
 		}
 	}
 	for format, want := range map[string][]string{
-		"md":  {"$P^{lin}$, $T^{hinge}$ |", "pairs, squared |", "loss contrastive |", "| – | – |\n", "Setting: preset smoke with"},
+		"md": {"$P^{lin}$, $T^{hinge}$ |", "pairs, squared |", "loss contrastive |", "| – | – |\n",
+			"Setting: preset smoke with"},
 		"tex": {`$P^{lin}$, $T^{hinge}$ & `, "loss contrastive & ", "& -- & --"},
 		"csv": {"loss contrastive,", "setting\n", ",,,0,0,,,0,0,\"preset smoke with seed 1,"},
 	} {
@@ -155,7 +159,7 @@ func TestRowsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Request{Open: func() (*train.Trainer, error) { return runstest.Go(), nil }, Store: s, Preset: p, Options: runs.Options{CachedOnly: true}}
+	q := Request{Open: openGo, Store: s, Preset: p, Options: runs.Options{CachedOnly: true}}
 	for _, name := range TakingRows() {
 		plain, err := Cells(name, q)
 		if err != nil {

@@ -70,7 +70,9 @@ func TestTrainCommand(t *testing.T) {
 		plain + " --batch 4x8 --dim 64 --size 24 --weights random": func(s *runs.Spec) {
 			s.ClassesPerBatch, s.Dim, s.Size, s.Weights, s.WeightsDigest = 4, 64, 24, train.Random, ""
 		},
-		plain + " --epochs 2 --augment 'flip'":                       func(s *runs.Spec) { s.Epochs, s.Augment, s.Pad = 2, "flip", 0 },
+		plain + " --epochs 2 --augment 'flip'": func(s *runs.Spec) {
+			s.Epochs, s.Augment, s.Pad = 2, "flip", 0
+		},
 		"train its spec by runs.Run":                                 func(s *runs.Spec) { s.Decay = 0.8 },
 		plain + " --weights FILE, with the weights of digest 0123":   func(s *runs.Spec) { s.WeightsDigest = "0123" },
 		strings.Replace(plain, "minicar", "'/some photos/birds'", 1): func(s *runs.Spec) { s.Data = "/some photos/birds" },

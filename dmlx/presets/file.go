@@ -17,7 +17,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/internal/query"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -328,9 +328,5 @@ func unknownKey(key toml.Key) error {
 	if len(key) == 3 && key[0] == "sets" {
 		known = []string{"batch", "images_per_class", "dim", "epochs", "steps", "train_classes", "test_classes"}
 	}
-	name := key[len(key)-1]
-	if near := query.Nearest(name, known); near != "" {
-		return fmt.Errorf("no key %q; did you mean %s?", key, near)
-	}
-	return fmt.Errorf("no key %q; there are %s", key, strings.Join(known, ", "))
+	return errs.NoSuch(fmt.Sprintf("no key %q", key), key[len(key)-1], known)
 }

@@ -176,7 +176,8 @@ func TestWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := odd.Spec("minicar", dmlx.Rule{}, 1); err == nil || !strings.Contains(err.Error(), "want a multiple of 8") {
+	if _, err := odd.Spec("minicar", dmlx.Rule{}, 1); err == nil ||
+		!strings.Contains(err.Error(), "want a multiple of 8") {
 		t.Errorf("a batch of 60 with 8 of each class: %v", err)
 	}
 	if s, err := odd.Spec("minishop", dmlx.Rule{}, 1); err != nil || s.ClassesPerBatch != 15 {
@@ -197,8 +198,8 @@ func TestParseObjective(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"cos/lin/cir?tau=2": "cos/lin/cir?tau=2", "ours": "cos-orth/lin-ms/cir", "loss ms": "loss ms",
-		"loss ms?beta=50, miner ms": "loss ms, miner ms", "cos/lin/cir, miner hard": "cos/lin/cir, miner hard", "loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, " +
-			"miner semi-hard, pair=lin-ms",
+		"loss ms?beta=50, miner ms": "loss ms, miner ms", "cos/lin/cir, miner hard": "cos/lin/cir, miner hard",
+		"loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, miner semi-hard, pair=lin-ms",
 	} {
 		o, err := ParseObjective(text)
 		if err != nil || o.String() != want {

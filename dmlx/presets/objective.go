@@ -29,8 +29,8 @@ type Objective struct {
 	Scale float64
 }
 
-// ParseObjective reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged parts
-// of a loss may follow: "loss ms, miner ms, pair=lin-ms".
+// ParseObjective reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
+// parts of a loss may follow: "loss ms, miner ms, pair=lin-ms".
 func ParseObjective(text string) (Objective, error) {
 	if loss, is := strings.CutPrefix(text, "loss "); is {
 		return ParseLoss(loss)

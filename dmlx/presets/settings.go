@@ -50,7 +50,8 @@ func (p Preset) With(s Settings) (Preset, error) {
 	}
 	p = p.On(s.FineGrained, s.CoarseGrained)
 	if p.FineGrained == p.CoarseGrained {
-		return p, fmt.Errorf("the fine-grained and the coarse-grained data set are both %s: want two data sets", p.FineGrained)
+		return p, fmt.Errorf("the fine-grained and the coarse-grained data set are both %s: want two data sets",
+			p.FineGrained)
 	}
 	p.Changes = slices.Clone(p.Changes)
 	if s.Seeds != nil {

@@ -345,6 +345,7 @@ func TestBadInput(t *testing.T) {
 		"labels": {&Embeddings{Values: good.Values, Dim: 2, Labels: []int64{1, 2}}, nil, 1, "8 values are not 2 rows"},
 		"dimension": {good, &Embeddings{Values: make([]float32, 3), Dim: 3, Labels: []int64{1}}, 1,
 			"dimension 2, the gallery 3"},
+		"rows":     {&Embeddings{Values: good.Values, N: 3, Dim: 2, Labels: good.Labels}, nil, 1, "3 rows and 4 labels"},
 		"empty":    {&Embeddings{}, nil, 1, "empty"},
 		"nil":      {nil, nil, 1, "empty"},
 		"k":        {good, nil, 4, "must lie in 1…3"},

@@ -305,8 +305,8 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 	return e
 }
 
-// Find returns the full hash of the run that begins with a prefix. Only if none of the store does, bundled runs count. It
-// returns an error if no run or several runs do.
+// Find returns the full hash of the run that begins with a prefix. Only if none of the store does, bundled runs count.
+// It returns an error if no run or several runs do.
 func (s *Store) Find(prefix string) (string, error) {
 	hashes, err := s.hashes()
 	if err != nil {

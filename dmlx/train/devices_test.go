@@ -246,22 +246,21 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 	}
 	for _, rule := range []string{"cos/con/con", "euc/euc/con", "cos/con/cos", "cos/lin/cir", "cos/sig/con",
 		"cos-orth/sig-ms/con", "cos/con/cos+sc1", "euc-orth/lin-ms/cir+sc2"} {
-		cases = append(cases, testCase{objective: rule})
+		cases = append(cases, testCase{objective: rule, model: &own})
 	}
 	for _, name := range losses.Names() {
 		if hasProxies(t, name) {
-			cases = append(cases, testCase{objective: "loss " + name})
+			cases = append(cases, testCase{objective: "loss " + name, model: &own})
 		}
 	}
 	for _, miner := range []string{"semi-hard", "hard", "distance"} {
-		cases = append(cases, testCase{objective: "loss triplet, miner " + miner})
+		cases = append(cases, testCase{objective: "loss triplet?margin=1, miner " + miner, model: &own})
 	}
-	for _, objective := range []string{"cos-orth/lin-ms/cir", "loss ms, miner ms", "loss proxy-nca"} {
-		for _, m := range []Memory{{Precision: BFloat16}, {Recompute: true}, {MicroBatch: 8},
-			{Precision: BFloat16, Recompute: true, MicroBatch: 4}} {
-			cases = append(cases, testCase{objective: objective, memory: m})
-		}
+	for _, m := range []Memory{{Precision: BFloat16}, {Recompute: true}, {MicroBatch: 8}} {
+		cases = append(cases, testCase{objective: "cos-orth/lin-ms/cir", memory: m})
 	}
+	cases = append(cases, testCase{objective: "loss proxy-nca", memory: Memory{BFloat16, 4, true}},
+		testCase{objective: "loss ms, miner ms"})
 	for _, c := range cases {
 		if !c.always && !allCases() {
 			continue

@@ -19,8 +19,9 @@
 // network of your own in place of a backbone, and head.go a small one on frozen features. together.go takes the steps
 // of several trainings in one graph. [Fit] is all of it in one call.
 //
-// pretrain.go trains the small network before any metric learning. replay.go takes steps on given batches, for
-// comparisons with other implementations.
+// devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. pretrain.go trains the small
+// network before any metric learning. replay.go takes steps on given batches, for comparisons with other
+// implementations.
 //
 // # Who sets what
 //

@@ -286,7 +286,7 @@ func TestRecallDuringTraining(t *testing.T) {
 func TestHeadRefusesOptionsOfImages(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
 		"heads are trained in float32":     func(c *Config) { c.Precision = BFloat16 },
-		"belong to images":                 func(c *Config) { c.FreezeBN = FreezeAll },
+		"no batch normalization to freeze": func(c *Config) { c.FreezeBN = FreezeAll },
 		"start from random ones":           func(c *Config) { c.Weights = Pretrained },
 		"want one of them":                 func(c *Config) { c.Arch = "small" },
 		"not in canonical form":            func(c *Config) { c.Head = "mlp?hidden=512" },

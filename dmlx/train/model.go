@@ -74,9 +74,12 @@ func (c Config) validateModel() error {
 			return fmt.Errorf("weights %q: heads start from %s ones", c.Weights, Random)
 		case c.Precision != "" || c.Recompute:
 			return errors.New("precision and recomputed blocks are those of backbones: heads are trained in float32")
-		case c.Augment != "" || c.FreezeBN != "" || c.Pad != 0:
-			return errors.New("augmentation, padding and frozen batch normalization belong to images: a head on features " +
-				"has none of them")
+		case c.FreezeBN != "":
+			return fmt.Errorf("the head %s has no batch normalization to freeze: FreezeBN must be empty", c.Head)
+		case c.HeadLR != 0:
+			return fmt.Errorf("the head %s is all that is trained: use LR in place of HeadLR", c.Head)
+		case c.Augment != "" && c.Augment != noAugmentation:
+			return fmt.Errorf("augmentation %s is for images, and the head %s is trained on features", c.Augment, c.Head)
 		}
 		return nil
 	}

@@ -108,6 +108,9 @@ func TestBadOptions(t *testing.T) {
 		"has proxies in place of pairs of images": func(c *Config) {
 			c.Loss, c.Rule, c.ProxyLR, c.MemoryBank = "proxy-anchor", "", 1, "xbm?size=8"
 		},
+		"has no batch normalization":      func(c *Config) { c.Arch, c.Head, c.FreezeBN = "", "linear", FreezeAll },
+		"is all that is trained":          func(c *Config) { c.Arch, c.Head, c.HeadLR = "", "linear", 1 },
+		"the head linear is trained on":   func(c *Config) { c.Arch, c.Head, c.Augment, c.Pad = "", "linear", "flip", 0 },
 		"uses the negatives of positives": func(c *Config) { c.Loss, c.Rule, c.MemoryBank = "lifted", "", "xbm?size=8" },
 		"cannot be replaced": func(c *Config) {
 			c.Loss, c.Rule, c.Exchange, c.MemoryBank = "ms", "", "pair=lin", "xbm?size=8"

@@ -39,7 +39,9 @@ func OnDevices(t *testing.T, n int, flags ...string) *backend.Choice {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
-	flags = append(flags, fmt.Sprintf("--xla_force_host_platform_device_count=%d", n))
+	// A loaded machine may keep one device waiting for another for longer than the 40 s after which XLA gives up.
+	flags = append(flags, fmt.Sprintf("--xla_force_host_platform_device_count=%d", n),
+		"--xla_cpu_collective_call_terminate_timeout_seconds=1200")
 	cmd.Env = append(os.Environ(), devicesEnv+"="+t.Name(), "TF_CPP_MIN_LOG_LEVEL=2",
 		"XLA_FLAGS="+strings.Join(append(flags, os.Getenv("XLA_FLAGS")), " "))
 	out, err := cmd.CombinedOutput()

@@ -35,8 +35,8 @@ with --at raw at the embeddings in E.npy, with --at normalized at their L2-norma
 If the loss reads the embeddings through S alone, G = M f with a symmetric M on the sphere; what no such M gives is "not
 through S". M is unique if the batch has no more embeddings than dimensions (B ≤ D). Else many M give the same gradient:
 the least one is taken, which spreads the weights over all pairs, and the output says how many numbers are free. Name
-the pairs that the loss is about by --miner (easy-positive for the triplets of rules), take a batch of at most D
-embeddings, or give --similarity-gradient W.npy, ∂L/∂S [B, B], from which M = W + Wᵀ is exact and which tells whose
+the pairs that the loss is about by --miner (easy-positive for the triplets of rules; what they do not give is then "not
+of these pairs"), take a batch of at most D embeddings, or give --similarity-gradient W.npy, ∂L/∂S [B, B], from which M = W + Wᵀ is exact and which tells whose
 anchor a pair is. --loss or --rule then tells how far the gradient is from a named one.`
 
 // autograd dissects a gradient from files.
@@ -236,7 +236,11 @@ func autogradText(g autograd, d *dissect.AutogradDissection, miner string, k *co
 			"--help has three ways out\n", "matrix M", d.Ambiguity, "", "")
 	}
 	if g.gradient != "" {
-		fmt.Fprintf(&out, "%-25s %s", "not through S", percent(d.Coordinates))
+		rest := "not through S"
+		if miner != "" {
+			rest = "not of these pairs"
+		}
+		fmt.Fprintf(&out, "%-25s %s", rest, percent(d.Coordinates))
 		if d.Outside > 1e-5 {
 			fmt.Fprintf(&out, ", of which %s in directions that no embedding of the batch has", percent(d.Outside))
 		}

@@ -107,7 +107,8 @@ func TestTrainSeveral(t *testing.T) {
 		"euc/lin/con", "--loss", "contrastive", "--seeds", "1-2", "--out", out}
 	v := object(t, args...)
 	parts := v["parts"].(map[string]any)
-	if v["trained"] != 6. || len(v["runs"].([]any)) != 6 || !strings.Contains(parts["metrics"].(string), "loss contrastive") ||
+	if v["trained"] != 6. || len(v["runs"].([]any)) != 6 ||
+		!strings.Contains(parts["metrics"].(string), "loss contrastive") ||
 		!strings.Contains(parts["tests"].(string), "paired by seed, 2 pairs") {
 		t.Errorf("%v", v)
 	}

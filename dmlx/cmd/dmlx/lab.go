@@ -41,8 +41,8 @@ are not changed. Later starts take seconds and need no network.
 Some cells show the playground as a page, which computes in the browser without a kernel:
 notebooks/` + singleFile + `, made anew at each start.
 
-Outside a checkout, lab opens the notebooks that the program carries: it writes them to the folder ` + carried + `
-of the working directory and never changes a file that is there. Their cells compile the program's own version of the
+Outside a checkout, lab opens the notebooks that the program carries: it writes them below the folder ` + carried + `
+of the working directory and never changes a notebook that is there. Their cells compile the program's own version of the
 module, which go install has put into Go's module cache, or the sources that the program was built from.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
@@ -73,19 +73,23 @@ network. Run only notebooks that you trust.`,
 			if err != nil {
 				return err
 			}
-			if l.Folder != "" && len(args) == 0 {
+			own := l.Folder != "" && len(args) > 0 // A notebook of the user's, outside a checkout.
+			if l.Folder != "" && !own {
 				if err := a.unpack(l); err != nil {
 					return err
 				}
 			}
-			open, err := openedFile(cmp.Or(l.Folder, l.Root), args)
+			folder := cmp.Or(l.Folder, l.Root)
+			open, err := openedFile(folder, args)
 			if err != nil {
 				return err
 			}
 			if err := a.setUp(cmd.Context(), l); err != nil {
 				return err
 			}
-			go a.labPage(cmd.Context(), l.Root) // It takes longer than JupyterLab the first time.
+			if !own {
+				go a.labPage(cmd.Context(), l.Root, folder) // It takes longer than JupyterLab the first time.
+			}
 			done := func() {}
 			defer func() { done() }()
 			err = l.Serve(cmd.Context(), free, open, func(url string) {
@@ -166,7 +170,7 @@ const carried = "dmlx-notebooks"
 // them, and makes their folder the one that JupyterLab shows.
 func (a *app) unpack(l *lab.Lab) error {
 	l.Folder = filepath.Join(l.Folder, carried)
-	n, err := lab.Copy(notebooks.Files, l.Folder)
+	n, err := lab.Copy(notebooks.Files, filepath.Join(l.Folder, "notebooks")) // As in a checkout.
 	if err != nil {
 		return err
 	}
@@ -252,10 +256,8 @@ func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, time
 // argument, else the start page.
 func openedFile(root string, args []string) (string, error) {
 	if len(args) == 0 {
-		for _, start := range []string{"notebooks/start.ipynb", "start.ipynb"} {
-			if _, err := os.Stat(filepath.Join(root, start)); err == nil {
-				return start, nil
-			}
+		if _, err := os.Stat(filepath.Join(root, "notebooks", "start.ipynb")); err == nil {
+			return "notebooks/start.ipynb", nil
 		}
 		return "notebooks", nil
 	}

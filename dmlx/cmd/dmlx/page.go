@@ -65,11 +65,11 @@ The program in the page is compiled from this checkout, which takes about a minu
 	return cmd
 }
 
-// labPage writes the page beside the notebooks, whose cells show it.
-func (a *app) labPage(ctx context.Context, root string) {
+// labPage writes the page beside the notebooks, whose cells show it. folder is JupyterLab's, root that of the go.mod.
+func (a *app) labPage(ctx context.Context, root, folder string) {
 	p, err := page.Build(ctx, root)
 	if err == nil {
-		err = p.WriteSingleFile(filepath.Join(root, "notebooks", singleFile))
+		err = p.WriteSingleFile(filepath.Join(folder, "notebooks", singleFile))
 	}
 	if err != nil && ctx.Err() == nil {
 		a.logf("The page of the playground could not be made, so the notebooks show pictures in its place: %v", err)

@@ -202,13 +202,13 @@ the cluster's nodes share.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&rules, "add-rule", nil, "rule as a row of your own; may be repeated")
 	f.StringArrayVar(&losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
-	f.StringVar(&set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the paper's "+
-		"CAR (default: the preset's)")
+	f.StringVar(&set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the "+
+		"paper's CAR (default: the preset's)")
 	f.StringVar(&set.coarse, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
 		"In-shop (default: the preset's)")
 	set.add(f)
-	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 (default: the " +
-		"preset's for each rule or loss)"
+	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
+		"(default: the preset's for each rule or loss)"
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
 	f.BoolVar(&o.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
 	f.BoolVar(&o.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")

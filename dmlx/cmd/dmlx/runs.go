@@ -317,8 +317,8 @@ func objectiveName(text string, entries []runs.Entry) (name string, known bool) 
 	return o.String(), err == nil
 }
 
-// printComparison prints runs side by side, and the report on them if out names a folder or if groups can be tested over
-// seeds. head, if not nil, adds to the JSON and returns a line that comes before the text.
+// printComparison prints runs side by side, and the report on them if out names a folder or if groups can be tested
+// over seeds. head, if not nil, adds to the JSON and returns a line that comes before the text.
 func (a *app) printComparison(ctx context.Context, store *runs.Store, hashes []string, out string,
 	head func(v map[string]any) string) error {
 	var results []*runs.Result

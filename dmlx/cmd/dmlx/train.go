@@ -38,9 +38,9 @@ func newTrain(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a network by gradient rules or losses, measure its retrieval and compare",
-		Long: `Train a network by a gradient rule or a loss and measure its retrieval. With several rules, losses or seeds, train
-what is missing and compare: means over seeds, tests of the differences to the first rule or loss and, in the folder
---out, curves and LaTeX.
+		Long: `Train a network by a gradient rule or a loss and measure its retrieval. With several rules, losses or seeds,
+train what is missing and compare: means over seeds, tests of the differences to the first rule or loss and, in the
+folder --out, curves and LaTeX.
 
 If a run is stopped, the same command continues it. A finished run is read from the store; of several, also one that is
 bundled with the program. With --on slurm a cluster trains the missing runs.

@@ -1,3 +1,7 @@
+//go:build !js
+
+// The page identifies no graphs, and hashes would make its program larger.
+
 package graphs
 
 import (

@@ -1,0 +1,113 @@
+"""Looks at a cell that shows the page: run, reloaded, with another kernel, not trusted, and exported as HTML.
+
+Arguments: JupyterLab's address with its token, Chromium's path, a notebook below the server's root, and the folder of that
+notebook. Writes a line of JSON to standard output: what the cell shows each time, "live" or "still", and the pictures in
+it. Asserts nothing: the Go test does.
+"""
+import json
+import os
+import re
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+from playwright.sync_api import sync_playwright
+
+url, chromium, notebook, folder = sys.argv[1:5]
+base, token = re.match(r"(http://[^/]+)/.*[?&]token=(\w+)", url).groups()
+found, outside, errors = {}, [], []
+
+
+def until(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (value := condition()):
+            return value
+        time.sleep(0.1)
+    raise TimeoutError(f"no {what} in {seconds} s")
+
+
+def ask(path, method="GET"):
+    request = urllib.request.Request(f"{base}/{path}?token={token}", method=method)
+    return urllib.request.urlopen(request).read()
+
+
+def watched(browser, allowed):
+    page = browser.new_page(viewport={"width": 1300, "height": 1200})
+    page.on("request", lambda r: None if r.url.startswith(allowed) else outside.append(r.url))
+    page.on("pageerror", lambda e: errors.append(str(e)))
+    return page
+
+
+def open_notebook(page, path):
+    page.goto(f"{base}/doc/tree/{urllib.parse.quote(path)}?token={token}")
+    page.wait_for_selector(".jp-Notebook:visible", timeout=60000)
+
+
+def shown(page, seconds=60):
+    """What the cell shows, once it is decided; without scripts that is never."""
+    cell = page.locator(".dmlx-still").first.locator("xpath=..")
+    try:
+        until(lambda: page.locator(".dmlx-still").count() and cell.get_attribute("data-state"), seconds, "decision")
+    except TimeoutError:
+        pass
+    state = cell.get_attribute("data-state") or "still"
+    frames = [f for f in page.frames if "dmlx.html" in f.url]
+    return {
+        "state": state,
+        "frames": page.locator("iframe").count(),
+        "pictures": page.locator(".dmlx-still img:visible").count(),
+        "ready": bool(frames) and frames[0].evaluate("document.body.dataset.ready || ''") == "yes",
+        "fits": bool(frames) and frames[0].evaluate("document.documentElement.scrollHeight <= innerHeight + 1"),
+    }
+
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    page = watched(browser, (base, "ws" + base[4:], "data:", "blob:"))
+    open_notebook(page, notebook)
+    session = until(lambda: [s for s in json.loads(ask("api/sessions")) if s["path"] == notebook and s["kernel"] and s["kernel"]["connections"]],
+                    60, "kernel")[0]
+    time.sleep(1)  # JupyterLab asks for a kernel if a cell is run before it knows of that one.
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.click('[data-command="runmenu:run-all"]')
+    page.wait_for_selector(".dmlx-still", state="attached", timeout=240000)
+    found["run"] = shown(page)
+    # JupyterLab may draw an output again when its cell has ended.
+    until(lambda: "*" not in "".join(page.locator(".jp-InputPrompt").all_inner_texts()), 60, "end of the cells")
+    time.sleep(2)
+    shown(page)
+    page.locator("button", has_text="Show the picture").dispatch_event("click")
+    time.sleep(1)
+    found["picture"] = shown(page)
+    page.get_by_role("menuitem", name="File", exact=True).click()
+    page.click('.lm-Menu-item[data-command="docmanager:save"]')
+    until(lambda: "dmlx-still" in open(os.path.join(folder, os.path.basename(notebook))).read(), 30, "saved output")
+    page.reload()
+    page.wait_for_selector(".dmlx-still", state="attached", timeout=60000)
+    found["reloaded"] = shown(page)
+    ask(f"api/kernels/{session['kernel']['id']}/restart", "POST")
+    found["restarted"] = shown(page)
+    page.close()
+
+    with open(os.path.join(folder, os.path.basename(notebook))) as f:
+        saved = json.load(f)
+    for cell in saved["cells"]:
+        cell["source"] = ["// Somebody else's.\n"]
+    with open(os.path.join(folder, "stranger.ipynb"), "w") as f:
+        json.dump(saved, f)
+    page = watched(browser, (base, "ws" + base[4:], "data:", "blob:"))
+    open_notebook(page, os.path.join(os.path.dirname(notebook), "stranger.ipynb"))
+    page.wait_for_selector(".dmlx-still", state="attached", timeout=60000)
+    found["stranger"] = shown(page, 8)
+    page.close()
+
+    exported = os.path.join(folder, "exported.html")
+    with open(exported, "wb") as f:
+        f.write(ask("nbconvert/html/" + urllib.parse.quote(notebook)))
+    page = watched(browser, ("file:", "data:", "blob:", "http"))  # nbconvert asks for MathJax.
+    page.goto("file://" + exported)
+    found["exported"] = shown(page)
+    browser.close()
+print(json.dumps(dict(found, outside=outside, errors=errors)))
