@@ -80,8 +80,6 @@ func (c Config) validateModel() error {
 			return fmt.Errorf("the head %s is all that is trained: use LR in place of HeadLR", c.Head)
 		case c.Augment != "" && c.Augment != noAugmentation:
 			return fmt.Errorf("augmentation %s is for images, and the head %s is trained on features", c.Augment, c.Head)
-		case c.Pad != 0:
-			return fmt.Errorf("padding is for images, and the head %s is trained on features", c.Head)
 		}
 		return nil
 	}
