@@ -65,6 +65,11 @@ Losses (--list describes them):
 				if l, err = losses.Parse(loss); err != nil {
 					return usage(err)
 				}
+				if miner != "" { // Before any file is read.
+					if err := losses.CheckMined(l); err != nil {
+						return usagef("--miner %s: %w", miner, err)
+					}
+				}
 				if p, err = files.ReadProxies(l, proxies, classes); err != nil {
 					return err
 				}
@@ -83,9 +88,6 @@ Losses (--list describes them):
 				m, err := miners.Parse(miner)
 				if err != nil {
 					return usage(err)
-				}
-				if err := losses.CheckMined(l); err != nil {
-					return usagef("--miner %s: %w", miner, err)
 				}
 				of = miners.With(m, of)
 			}
