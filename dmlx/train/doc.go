@@ -44,8 +44,8 @@
 //   - ml/train: its Trainer can accumulate gradients, but takes the loss of each micro-batch by itself, whereas the
 //     triplets of a step here span all micro-batches. Its Loop takes no context that could stop it. Rules themselves
 //     work with ml/train; see the examples of package dmlx.
-//   - ml/train/optimizer: an optimizer has one learning rate and one weight decay for all variables; SGD has no momentum.
-//     See [Optimizer].
+//   - ml/train/optimizer: an optimizer has one learning rate and one weight decay for all variables; SGD has no
+//     momentum. See [Optimizer].
 //   - ml/model/checkpoint: its format is GoMLX's own, without checksums. Here other programs read the weights
 //     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.
 //   - ml/dataset: OnDevice and Buffer prefetch too, but yield tensors for ml/train. If its consumer stops early,
