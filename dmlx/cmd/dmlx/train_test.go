@@ -150,7 +150,7 @@ func TestRecallOfAGallery(t *testing.T) {
 	for want, bad := range map[string][]string{
 		"needs both":                   append(args, "--gallery-labels", file("gl.npy")),
 		"want [3]":                     {"recall", "--embeddings", file("q.npy"), "--labels", file("gl.npy")},
-		"shape [3], want [N, D]":       {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
+		"want [N, D]":                  {"recall", "--embeddings", file("ql.npy"), "--labels", file("ql.npy")},
 		"no such file":                 {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
 		"must lie in 1…2":              append(args, "--k", "3"),
 		"required flag":                {"recall", "--labels", file("ql.npy")},
@@ -159,7 +159,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"cos-orth":                     {"train", "--rule", "sine/con/con"},
 		"smoke, quick, full":           {"train", "--preset", "huge"},
 		"small, resnet18":              {"train", "--arch", "vgg"},
-		"as in 8x8":                    {"train", "--batch", "8y8"},
+		"as in 8x8":                    {"train", "--batch", "8x"},
 		"learning rate":                {"train", "--lr", "-1"},
 		"table2, table3":               {"reproduce", "table99"},
 		"no class has the 99":          {"train", "--preset", "smoke", "--batch", "2x99", "--store", dir},
