@@ -153,7 +153,8 @@ func TestLabOutsideACheckout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "start.ipynb")); err != nil || !bytes.Equal(got, original) {
+	got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "start.ipynb"))
+	if err != nil || !bytes.Equal(got, original) {
 		t.Errorf("another notebook: %v", err)
 	}
 	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/start.ipynb" {
