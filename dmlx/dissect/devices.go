@@ -19,9 +19,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 )
 
-// RuleOnDevices returns the gradient that a rule gives to the embeddings of a batch, as [Dissection].Raw, [N, Dim], with
-// the rows of the batch divided evenly among the first devices of a backend. Triplets and pairs are of the whole batch.
-// It returns an error if there are fewer devices, or if they do not divide the batch.
+// RuleOnDevices returns the gradient that a rule gives to the embeddings of a batch, as [Dissection].Raw, [N, Dim],
+// with the rows of the batch divided evenly among the first devices of a backend. Triplets and pairs are of the whole
+// batch. It returns an error if there are fewer devices, or if they do not divide the batch.
 func RuleOnDevices(b compute.Backend, devices int, e Embeddings, r dmlx.Rule) (gradient []float32, err error) {
 	defer errs.Catch(&err)
 	if err := checkBatch(&e); err != nil {

@@ -65,7 +65,8 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if m, err := Parse("distance?cutoff=0.8&largest=1.2"); err != nil || m != (DistanceWeighted{Cutoff: 0.8, Largest: 1.2}) {
+	if m, err := Parse("distance?cutoff=0.8&largest=1.2"); err != nil ||
+		m != (DistanceWeighted{Cutoff: 0.8, Largest: 1.2}) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if m, err := Parse("semi-hard?margin=0.2"); err != nil || m != (SemiHardNegatives{Margin: 0.2}) {

@@ -1,8 +1,11 @@
 package presets_test
 
 import (
+	"context"
 	"fmt"
 	"log"
+
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -75,4 +78,15 @@ func ExamplePreset_With() {
 	// Output:
 	// quick with seeds 1, 2, 3, 4, 5, batches of 32, tau=2
 	// cos/lin/cir?tau=2, 4 × 8 images per batch
+}
+
+// A rule of your own is trained in one call, and read from the store by the next.
+func ExampleTrain() {
+	hinge := func(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
+	rule := dmlx.Rule{Direction: dmlx.DirectionCosOrth, Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}
+	result, err := presets.Train(context.Background(), "minicar", rule)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: Recall@1 %.1f %%\n", rule, 100*result.Recall[1])
 }

@@ -420,7 +420,8 @@ func TestEvaluateOnDevices(t *testing.T) {
 	if _, err := EvaluateOn(ctx, c.Backend, 3, e, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
-	if _, err := EvaluateOn(t.Context(), c.Backend, 4, e, nil, nil); err == nil || !strings.Contains(err.Error(), "want 1 to 3") {
+	if _, err := EvaluateOn(t.Context(), c.Backend, 4, e, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "want 1 to 3") {
 		t.Errorf("4 devices of 3: %v", err)
 	}
 }

@@ -121,7 +121,8 @@ func TestRunTogether(t *testing.T) {
 	}
 	next := specs[0]
 	next.Seed = 77
-	if _, err := Run(t.Context(), trainer, alone, next, nil); err == nil || !strings.Contains(err.Error(), "have changed") {
+	_, err = Run(t.Context(), trainer, alone, next, nil)
+	if err == nil || !strings.Contains(err.Error(), "have changed") {
 		t.Errorf("changed features: %v", err)
 	}
 	if _, err := together.Inspect(first.Hash); err == nil || !strings.Contains(err.Error(), "features, not images") {

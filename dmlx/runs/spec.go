@@ -99,7 +99,8 @@ func (s Spec) Validate() error {
 		least = 0
 	}
 	err := train.AtLeast([]train.Bound{
-		{Name: "image size", Value: s.Size, Least: least}, {Name: "train classes", Value: s.TrainClasses}, {Name: "test classes",
+		{Name: "image size", Value: s.Size, Least: least}, {Name: "train classes", Value: s.TrainClasses},
+		{Name: "test classes",
 			Value: s.TestClasses},
 		{Name: "held-out classes", Value: s.HeldOut},
 	})

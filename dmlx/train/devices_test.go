@@ -311,7 +311,8 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 		}
 		for _, n := range counts {
 			got, want := median(apart[n]), median(control)
-			t.Logf("%s %s%s %+v: %d devices %.1e (largest %.1e), control %.1e (largest %.1e)", c.objective, config.Arch, config.Model, c.memory, n,
+			t.Logf("%s %s%s %+v: %d devices %.1e (largest %.1e), control %.1e (largest %.1e)", c.objective, config.Arch,
+				config.Model, c.memory, n,
 				got, slices.Max(apart[n]), want, slices.Max(control))
 			if !(got <= 4*want) {
 				t.Errorf("%s %+v: on %d devices the change of the weights is %.2g apart, on one with other rounding %.2g",

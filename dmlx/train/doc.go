@@ -15,6 +15,10 @@
 //     training resumes;
 //   - result: evaluate.go embeds the test set and measures it, outcome.go lists the measures and files.
 //
+// data.go is what a training reads: images of package datasets, arrays, or samples of your own. model.go trains a
+// network of your own in place of a backbone, and head.go a small one on frozen features. together.go takes the steps
+// of several trainings in one graph. [Fit] is all of it in one call.
+//
 // devices.go divides the rows of a batch among several devices, by dmlx/internal/mesh. pretrain.go trains the small
 // network before any metric learning. replay.go takes steps on given batches, for comparisons with other
 // implementations.
@@ -22,10 +26,10 @@
 // # Who sets what
 //
 // A Config has the rule or loss ([Config.WithRule], [Config.WithLoss]), the network and its initial weights
-// ([Config.WithStart]), and the numbers of the training. Package presets fills in configs for data sets. The caller
-// opens the images. Package runs adds the images to the config (runs.Spec), hashes both to an ID and a folder, and
-// stores the outcome. The [backend.Choice] belongs to the Trainer and is no part of a config. Only it makes equal
-// configs differ in their numbers, by rounding.
+// ([Config.WithStart]; [Config.WithModel] and [Config.WithHead] for others), and the numbers of the training. Package
+// presets fills in configs for data sets. The caller opens the images. Package runs adds the images to the config
+// (runs.Spec), hashes both to an ID and a folder, and stores the outcome. The [backend.Choice] belongs to the Trainer
+// and is no part of a config. Only it makes equal configs differ in their numbers, by rounding.
 //
 // # Checkpoints
 //
@@ -40,8 +44,8 @@
 //   - ml/train: its Trainer can accumulate gradients, but takes the loss of each micro-batch by itself, whereas the
 //     triplets of a step here span all micro-batches. Its Loop takes no context that could stop it. Rules themselves
 //     work with ml/train; see the examples of package dmlx.
-//   - ml/train/optimizer: an optimizer has one learning rate and one weight decay for all variables; SGD has no momentum.
-//     See [Optimizer].
+//   - ml/train/optimizer: an optimizer has one learning rate and one weight decay for all variables; SGD has no
+//     momentum. See [Optimizer].
 //   - ml/model/checkpoint: its format is GoMLX's own, without checksums. Here other programs read the weights
 //     (safetensors with PyTorch's names), and a run killed at any moment must resume to the same bits.
 //   - ml/dataset: OnDevice and Buffer prefetch too, but yield tensors for ml/train. If its consumer stops early,

@@ -113,7 +113,8 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		if err := checkFinite(held, "held-out"); err != nil {
 			return err
 		}
-		m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), held, nil, recallKsUpTo(len(held.Labels)-1))
+		m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), held, nil,
+			recallKsUpTo(len(held.Labels)-1))
 		if err != nil {
 			return fmt.Errorf("held-out classes of %s: %w", s.Data.Name, err)
 		}

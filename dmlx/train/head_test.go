@@ -233,3 +233,70 @@ func cpuSeconds() float64 {
 	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 	return seconds(u.Utime) + seconds(u.Stime)
 }
+
+// Recall is measured while a head is trained, alone and beside others, and changes no weights.
+func TestRecallDuringTraining(t *testing.T) {
+	data, err := FeatureData("blobs", blobs(6, 5, 7, 1), blobs(4, 5, 7, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := trainers()[0]
+	config := headConfigs(t)["linear"]
+	var sums []string
+	for _, every := range []int{0, 1} {
+		last := make(map[uint64]Progress)
+		measured := 0
+		var all []Training
+		for _, seed := range []uint64{1, 2} {
+			config.Seed = seed
+			all = append(all, Training{Config: config, ID: fmt.Sprint(seed), Data: data, Dir: t.TempDir(), Every: every,
+				Progress: func(p Progress) {
+					if p.RecallEpoch > last[seed].RecallEpoch {
+						measured++
+					}
+					if p.Embedded == 0 {
+						last[seed] = p
+					}
+				}})
+		}
+		outs, err := c.TrainTogether(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, fmt.Sprint(outs[0].Files, outs[1].Files))
+		if want := 2 * config.Epochs * every; measured != want {
+			t.Errorf("measured %d times, want %d", measured, want)
+		}
+		for i, seed := range []uint64{1, 2} {
+			if every > 0 && (last[seed].Recall != outs[i].Recall[1] || last[seed].RecallEpoch != config.Epochs) {
+				t.Errorf("seed %d: recall %g after epoch %d, at the end %g", seed, last[seed].Recall, last[seed].RecallEpoch,
+					outs[i].Recall[1])
+			}
+		}
+	}
+	if sums[0] != sums[1] {
+		t.Error("measuring changes the training")
+	}
+	if recall, err := data.FeatureRecall(t.Context(), c.Choice); err != nil || !(recall > 0.5) || recall > 1 {
+		t.Errorf("the features themselves: %g, %v", recall, err)
+	}
+}
+
+// Options that belong to images contradict a head.
+func TestHeadRefusesOptionsOfImages(t *testing.T) {
+	for want, change := range map[string]func(c *Config){
+		"heads are trained in float32":     func(c *Config) { c.Precision = BFloat16 },
+		"no batch normalization to freeze": func(c *Config) { c.FreezeBN = FreezeAll },
+		"start from random ones":           func(c *Config) { c.Weights = Pretrained },
+		"want one of them":                 func(c *Config) { c.Arch = "small" },
+		"not in canonical form":            func(c *Config) { c.Head = "mlp?hidden=512" },
+		"there are linear and mlp":         func(c *Config) { c.Head = "tree" },
+		"want a divisor of the batch of 4": func(c *Config) { c.MicroBatch = 3 },
+	} {
+		c := headConfigs(t)["linear"]
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want …%s…", err, want)
+		}
+	}
+}

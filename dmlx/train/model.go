@@ -72,6 +72,8 @@ func (c Config) validateModel() error {
 			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
 		case c.Weights != Random:
 			return fmt.Errorf("weights %q: heads start from %s ones", c.Weights, Random)
+		case c.Precision != "" || c.Recompute:
+			return errors.New("precision and recomputed blocks are those of backbones: heads are trained in float32")
 		case c.FreezeBN != "":
 			return fmt.Errorf("the head %s has no batch normalization to freeze: FreezeBN must be empty", c.Head)
 		case c.HeadLR != 0:
@@ -96,6 +98,8 @@ func (c Config) validateModel() error {
 	case c.HeadLR != 0 && !c.model.hasHead():
 		return fmt.Errorf("the model %s has no variables in the scope %s, which the learning rate of the last layer is for",
 			c.Model, strings.TrimSuffix(headScope, "/"))
+	case c.Precision != "":
+		return fmt.Errorf("precision %s: the model %s is trained in float32; it may convert by itself", c.Precision, c.Model)
 	case c.Dim != c.model.dim:
 		return fmt.Errorf("embedding dimension is %d, but that of the model %s is %d", c.Dim, c.Model, c.model.dim)
 	}

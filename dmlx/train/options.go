@@ -239,7 +239,8 @@ func (c Config) validateBankObjective() error {
 			return err
 		}
 		if perClass > 0 {
-			return fmt.Errorf("memory bank %s: loss %s has proxies in place of pairs of images", c.MemoryBank, c.Loss)
+			return fmt.Errorf("memory bank %s: loss %s has proxies in place of pairs of images; use a loss of pairs or "+
+				"triplets", c.MemoryBank, c.Loss)
 		}
 		if l, err := losses.Parse(c.Loss); err == nil {
 			if err := losses.CheckBank(l); err != nil {

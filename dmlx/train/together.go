@@ -19,8 +19,8 @@ import (
 
 // TrainTogether trains several trainings as [Trainer.Train] trains each, and returns their outcomes in the same order.
 // Trainings of heads or models of the user's own that differ only in seed, learning rate or samples take their steps
-// side by side, in one compiled graph, a few at a time. Small networks train several times as fast that way. The others
-// are trained one after the other. The numbers of a training do not depend on those beside it. Seconds of an outcome are
+// side by side, in one compiled graph, a few at a time, which takes less time for small networks. The others are
+// trained one after the other. The numbers of a training do not depend on those beside it. Seconds of an outcome are
 // its share of the time.
 //
 // Side by side, checkpoints are written every two seconds instead of each epoch.
@@ -69,9 +69,8 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 	return outs, nil
 }
 
-// A graph has as many trainings as divide their number evenly, so that it is compiled once, and at most evenLanes: XLA's
-// time to compile grows with their number, and two cores are busy with three. If there is no such number, it has at most
-// maxLanes.
+// A graph has as many trainings as divide their number evenly, so that it is compiled once, and at most evenLanes,
+// since XLA's time to compile grows with them. If there is no such number, it has at most maxLanes.
 const evenLanes, maxLanes = 6, 16
 
 // lanesFor returns the number of trainings in a graph, of n in all.

@@ -47,6 +47,9 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	if c.Model != "" {
 		return c.withModelWeights()
 	}
+	if c.Head != "" {
+		return c, c.validateModel()
+	}
 	a, err := backbone.ParseArch(c.Arch)
 	if err != nil {
 		return c, err

@@ -13,8 +13,8 @@ import (
 )
 
 // TestLiveInBrowser sees what a cell of nb.Live shows in JupyterLab: the live page when it has been run, saved and
-// reloaded, and with a new kernel; the picture in a notebook that is not trusted; the page again in exported HTML. It needs
-// what TestInBrowser does.
+// reloaded, and with a new kernel; the picture in a notebook that is not trusted; the page again in exported HTML. It
+// needs what TestInBrowser does.
 func TestLiveInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts JupyterLab and a browser")

@@ -1,6 +1,7 @@
 // Package playground shows interactive panels in a notebook's cell, for rules of your own: [Panel] shows at once what a
-// change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks a rule, and [Training] trains it
-// beside others. For the paper's rules there is a page that needs no kernel; nb.Live shows it in place of [Pictures].
+// change of a gradient rule does, and [Flow] moves embeddings by a rule. [Check] checks a rule, and [Training] trains
+// it beside others. For the paper's rules there is a page that needs no kernel; nb.Live shows it in place of
+// [Pictures].
 //
 // The cell's program runs while its panel is used, until Stop or the panel's End button. Pictures come from packages
 // dmlx, on the Go backend, and figures, as everywhere else. Outside a notebook, panels print the alternative texts of

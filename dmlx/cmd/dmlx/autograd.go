@@ -36,7 +36,8 @@ If the loss reads the embeddings through S alone, G = M f with a symmetric M on 
 through S". M is unique if the batch has no more embeddings than dimensions (B ≤ D). Else many M give the same gradient:
 the least one is taken, which spreads the weights over all pairs, and the output says how many numbers are free. Name
 the pairs that the loss is about by --miner (easy-positive for the triplets of rules; what they do not give is then "not
-of these pairs"), take a batch of at most D embeddings, or give --similarity-gradient W.npy, ∂L/∂S [B, B], from which M = W + Wᵀ is exact and which tells whose
+of these pairs"), take a batch of at most D embeddings, or give --similarity-gradient W.npy, ∂L/∂S [B, B], from which
+M = W + Wᵀ is exact and which tells whose
 anchor a pair is. --loss or --rule then tells how far the gradient is from a named one.`
 
 // autograd dissects a gradient from files.

@@ -87,8 +87,8 @@ func TestCommandsOnDevices(t *testing.T) {
 		t.Errorf("%d %q", code, out)
 	}
 	for devices, want := range map[string]string{
-		"8": "8 devices: the backend xla:cpu has 4; use at most 4, or all", "3": "use 1 or 2 devices", "0": "from 1 on, or all",
-		"-1": "from 1 on, or all", "x": "from 1 on, or all",
+		"8": "8 devices: the backend xla:cpu has 4; use at most 4, or all", "3": "use 1 or 2 devices",
+		"0": "from 1 on, or all", "-1": "from 1 on, or all", "x": "from 1 on, or all",
 	} {
 		if code, _, err := invoke(t, append(train, devices, "--seed", "2")...); code != 2 || !strings.Contains(err, want) {
 			t.Errorf("--devices %s: %d %q, want %q", devices, code, err, want)

@@ -141,8 +141,8 @@ func TestTrainHeadsRefuses(t *testing.T) {
 		{"there are 1 classes", []string{"--features", bad([]float32{1, 2}, 2, 1), "--labels", labels(1, 1)}},
 		{"of one class", []string{"--features", bad([]float32{1, 2}, 2, 1), "--labels", labels(1, 1), "--test-features",
 			bad([]float32{1, 2}, 2, 1), "--test-labels", labels(1, 1)}},
-		{"no test sample has another", []string{"--features", bad([]float32{1, 2, 3, 4}, 4, 1), "--labels", labels(1, 1, 2, 2),
-			"--test-features", bad([]float32{1, 2}, 2, 1), "--test-labels", labels(1, 2)}},
+		{"no test sample has another", []string{"--features", bad([]float32{1, 2, 3, 4}, 4, 1),
+			"--labels", labels(1, 1, 2, 2), "--test-features", bad([]float32{1, 2}, 2, 1), "--test-labels", labels(1, 2)}},
 		{"features that differ", []string{"--features", bad(make([]float32, 8), 8, 1), "--labels",
 			labels(1, 1, 2, 2, 3, 3, 4, 4)}},
 		{"as many training classes, there are 4", []string{"--features", x, "--labels", l}}, // Batches of 8 classes.

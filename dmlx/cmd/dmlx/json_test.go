@@ -205,7 +205,9 @@ func TestJSONIsDescribed(t *testing.T) {
 		{"search", "show"}, {"search", "show", "quick-minicar"}, {"data", "list"},
 		{"data", "info", "cub", "--root", dataFixture(t, "cub")}, append([]string{"recall"}, batch...),
 		append([]string{"gradient", "--out", in("G.npy")}, batch...), append([]string{"dissect", "--loss", "ms"}, batch...),
-		{"dissect", "--list"}, {"train", "--bacth"},
+		append([]string{"dissect", "--gradient", in("G.npy"), "--rule", "cos/con/con"}, batch...), {"dissect", "--list"},
+		{"weights", "onnx", filepath.Join("..", "..", "backbone", "testdata", "small.pth"), "--out", in("net.onnx")},
+		{"train", "--bacth"},
 	} {
 		if slices.Equal(args, []string{"runs", "compare", "cos", "euc"}) {
 			entries, err := os.ReadDir(store)

@@ -42,8 +42,8 @@ Some cells show the playground as a page, which computes in the browser without 
 notebooks/` + singleFile + `, made anew at each start.
 
 Outside a checkout, lab opens the notebooks that the program carries: it writes them below the folder ` + carried + `
-of the working directory and never changes a notebook that is there. Their cells compile the program's own version of
-the module, which go install has put into Go's module cache, or the sources that the program was built from.
+of the working directory and never changes a notebook that is there. Their cells compile the program's own version
+of the module, which go install has put into Go's module cache, or the sources that the program was built from.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
 fails, the command names it and fails, and the notebook's file is not changed.

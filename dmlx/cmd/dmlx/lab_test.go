@@ -153,8 +153,8 @@ func TestLabOutsideACheckout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "start.ipynb"))
-	if err != nil || !bytes.Equal(got, original) {
+	if got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "start.ipynb")); err != nil ||
+		!bytes.Equal(got, original) {
 		t.Errorf("another notebook: %v", err)
 	}
 	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/start.ipynb" {

@@ -1,5 +1,5 @@
 // Runs the page's program in Node. Reads requests from standard input, a line of JSON each, and writes for each answer
-// the error or the SHA-256 of its arrays, by name.
+// the error or the SHA-256 of its arrays, by name, and the milliseconds that passed and that the processor worked.
 const crypto = require("crypto"), fs = require("fs"), readline = require("readline");
 const [support, program] = process.argv.slice(2);
 require(support);
@@ -17,8 +17,10 @@ globalThis.dmlxReady = async (problem) => {
   if (problem) throw new Error(problem);
   for await (const line of readline.createInterface({input: process.stdin})) {
     const {method, args} = JSON.parse(line);
+    const before = process.cpuUsage();
     const {result, error, ms} = dmlxAnswer(method, JSON.stringify(args), {});
-    process.stdout.write(JSON.stringify({error, ms, arrays: result ? digests(result, "", {}) : {}}) + "\n");
+    const used = process.cpuUsage(before), cpu = (used.user + used.system) / 1000;
+    process.stdout.write(JSON.stringify({error, ms, cpu, arrays: result ? digests(result, "", {}) : {}}) + "\n");
   }
   process.exit(0);
 };

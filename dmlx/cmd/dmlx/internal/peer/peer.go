@@ -1,5 +1,6 @@
 // Package peer holds the Python programs that compare this module with PyTorch and JAX. The first lines of each script
-// say how to run it. The folder testdata has the outputs of ddp.py, exported.py, gpu.py, parity.py and photos.py.
+// say how to run it. The folder testdata has the outputs of ddp.py, exported.py, gpu.py, options.py,
+// parity.py and photos.py.
 package peer
 
 import _ "embed" // The script.
