@@ -40,7 +40,7 @@ func TestSourcesKey(t *testing.T) {
 // A new file must be put into sources or decoders, or here if no pixel comes from it.
 func TestSourcesAreComplete(t *testing.T) {
 	t.Parallel()
-	apart := []string{"cache.go", "cars.go", "cub.go", "decoded.go", "download.go", "folder.go", "inshop.go",
+	apart := []string{"cache.go", "cars.go", "crop.go", "cub.go", "decoded.go", "download.go", "folder.go", "inshop.go",
 		"listing.go", "sop.go", "sources.go", "unpack.go"}
 	embedded := map[string]fs.FS{}
 	for _, code := range []fs.FS{sources, decoders} {
