@@ -316,8 +316,8 @@ func damageNPY(t *try) {
 
 var npyType = regexp.MustCompile(`^\x93NUMPY[^{]*\{'descr': '([<>|])([fiu])([1248])', 'fortran_order': False`)
 
-// elements returns the width of the elements of a NumPy file in bytes, at least 1, and what reads one. It reads what the
-// store writes, and is nil for all else: floats of 4 and 8 bytes, and integers.
+// elements returns the width of the elements of a NumPy file in bytes, at least 1, and what reads one, which is nil
+// unless they are integers or floats of 4 or 8 bytes, row by row.
 func elements(file []byte) (width int, value func([]byte) float64) {
 	m := npyType.FindSubmatch(file)
 	if m == nil {
