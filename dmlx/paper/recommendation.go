@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -158,7 +159,8 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 	var whole, without []*runs.Result // Runs with all training classes, and those that hold some out.
 	for _, r := range results {
 		switch {
-		case r.Spec.Data != data && r.Spec.Data != full || !preset.Has(r.Spec) || r.Spec.Decay != 0:
+		case r.Spec.Data != data && r.Spec.Data != full || !preset.Has(r.Spec) || r.Spec.Decay != 0,
+			r.Spec.Options != (train.Options{}): // A candidate is a rule or a loss, not another way of training one.
 		case r.Spec.HeldOut != 0:
 			without = append(without, r)
 		default:
