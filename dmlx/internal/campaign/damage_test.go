@@ -265,21 +265,14 @@ func (c *campaign) submission(store, id string, change func(map[string]any)) (ma
 	return filepath.Join(dir, "manifest.json")
 }
 
-// damageNPY reads a NumPy file with faults. What is read must be what the file's bytes say: the values are its end.
+// damageNPY reads a NumPy file with faults. What is read must be what the file's bytes say: the values are its end, in
+// the type and order that its header names, which is read once more for that.
 func damageNPY(t *try) {
-	var files []string
-	for _, f := range t.filesIn(t.store) {
-		if strings.HasSuffix(f, ".npy") {
-			files = append(files, f)
-		}
-	}
-	raw, err := os.ReadFile(pick(t, files))
-	t.must(err)
-	raw = t.damaged(raw)
+	raw := t.damagedFile(".npy")
 	file := filepath.Join(t.dir, "x.npy")
 	t.must(os.WriteFile(file, raw, 0o644))
 	read := false
-	faithful := func(kind string, err error, shape []int, values int, at func(i int, want float64) bool) {
+	faithful := func(want string, err error, shape []int, values int, at func(i int, kind string, bits uint64) bool) {
 		if err != nil {
 			return
 		}
@@ -288,70 +281,124 @@ func damageNPY(t *try) {
 		for _, d := range shape {
 			n *= d
 		}
-		width, in := elements(raw)
-		if n != values || n*width > len(raw) {
-			t.fail(&t.Wrong, "%d %s values of shape %v of %d bytes", values, kind, shape, len(raw))
+		kind, width, order := npyType.FindSubmatch(raw), 0, binary.ByteOrder(binary.LittleEndian)
+		if kind != nil {
+			width = int(kind[3][0] - '0')
+		}
+		if kind == nil || n != values || n*width > len(raw) {
+			t.fail(&t.Wrong, "%d %s values of shape %v of %d bytes", values, want, shape, len(raw))
 			return
 		}
-		if in == nil {
-			return // The damaged header says another order, or is written in another way.
+		if string(kind[1]) == ">" {
+			order = binary.BigEndian
 		}
+		fortran := fortranOrder.Match(raw)
 		for i, end := 0, raw[len(raw)-n*width:]; i < n; i++ {
-			if !at(i, in(end[i*width:])) {
-				t.fail(&t.Wrong, "%s value %d is not that of the file", kind, i)
+			from := i
+			if fortran {
+				from = columnMajor(i, shape)
+			}
+			if !at(i, string(kind[2])+string(kind[3]), unsigned(end[from*width:][:width], order)) {
+				t.fail(&t.Wrong, "%s value %d is not that of the file", want, i)
 				return
 			}
 		}
 	}
 	floats, shape, err := npy.ReadFloat32(file)
-	faithful("float32", err, shape, len(floats), func(i int, want float64) bool {
-		return floats[i] == float32(want) || floats[i] != floats[i] && want != want
+	faithful("float32", err, shape, len(floats), func(i int, kind string, bits uint64) bool {
+		switch kind {
+		case "f4":
+			return math.Float32bits(floats[i]) == uint32(bits)
+		case "f8":
+			want := float32(math.Float64frombits(bits))
+			return math.Float32bits(floats[i]) == math.Float32bits(want) || floats[i] != floats[i] && want != want
+		case "f2":
+			want := half(uint16(bits))
+			return math.Float32bits(floats[i]) == math.Float32bits(want) || floats[i] != floats[i] && want != want
+		case "u8":
+			return floats[i] == float32(float64(bits))
+		}
+		return floats[i] == float32(float64(signed(kind, bits)))
 	})
 	labels, shape, err := npy.ReadInt64(file)
-	faithful("int64", err, shape, len(labels), func(i int, want float64) bool { return float64(labels[i]) == want })
+	faithful("int64", err, shape, len(labels), func(i int, kind string, bits uint64) bool {
+		return kind[0] != 'f' && labels[i] == signed(kind, bits) && (kind != "u8" || labels[i] >= 0)
+	})
 	small, shape, err := npy.ReadUint8(file)
-	faithful("uint8", err, shape, len(small), func(i int, want float64) bool { return float64(small[i]) == want })
+	faithful("uint8", err, shape, len(small), func(i int, kind string, bits uint64) bool {
+		return kind == "u1" && uint64(small[i]) == bits
+	})
 	t.wasRead(read)
 }
 
-var npyType = regexp.MustCompile(`^\x93NUMPY[^{]*\{'descr': '([<>|])([fiu])([1248])', 'fortran_order': False`)
+var (
+	npyType      = regexp.MustCompile(`['"]descr['"]\s*:\s*['"]([<>|=]?)([fiu])([1248])['"]`)
+	fortranOrder = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*True`)
+)
 
-// elements returns the width of the elements of a NumPy file in bytes, at least 1, and what reads one, which is nil
-// unless they are integers or floats of 4 or 8 bytes, row by row.
-func elements(file []byte) (width int, value func([]byte) float64) {
-	m := npyType.FindSubmatch(file)
-	if m == nil {
-		return 1, nil
+// unsigned returns the bits of a number of 1, 2, 4 or 8 bytes.
+func unsigned(b []byte, order binary.ByteOrder) uint64 {
+	switch len(b) {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(order.Uint16(b))
+	case 4:
+		return uint64(order.Uint32(b))
 	}
-	width = int(m[3][0] - '0')
-	var order binary.ByteOrder = binary.LittleEndian
-	if m[1][0] == '>' {
-		order = binary.BigEndian
+	return order.Uint64(b)
+}
+
+// signed returns the integer of a type, such as "i2" and "u4", that has the bits.
+func signed(kind string, bits uint64) int64 {
+	shift := 64 - 8*int(kind[1]-'0')
+	if kind[0] == 'u' {
+		shift = 0
 	}
-	bits := func(b []byte) uint64 {
-		switch width {
-		case 1:
-			return uint64(b[0])
-		case 2:
-			return uint64(order.Uint16(b))
-		case 4:
-			return uint64(order.Uint32(b))
+	return int64(bits<<shift) >> shift
+}
+
+// half returns the value of a float16 by its definition: sign, 5 bits of the exponent, 10 of the fraction.
+func half(bits uint16) float32 {
+	exponent, fraction := int(bits>>10&31), float64(bits&1023)
+	v := math.Ldexp(1+fraction/1024, exponent-15)
+	switch {
+	case exponent == 0:
+		v = math.Ldexp(fraction/1024, -14)
+	case exponent == 31 && fraction == 0:
+		v = math.Inf(1)
+	case exponent == 31:
+		v = math.NaN()
+	}
+	return float32(math.Copysign(v, 1-2*float64(bits>>15)))
+}
+
+// columnMajor returns the place, in an array in which the first axis varies fastest, of element i of the same array in
+// which the last one does.
+func columnMajor(i int, shape []int) int {
+	place, stride := 0, 1
+	for _, d := range shape {
+		stride *= d
+	}
+	for axis := len(shape) - 1; axis >= 0; axis-- {
+		stride /= shape[axis]
+		place += i % shape[axis] * stride
+		i /= shape[axis]
+	}
+	return place
+}
+
+// damagedFile returns one of the store's files with a suffix, with faults.
+func (t *try) damagedFile(suffix string) []byte {
+	var files []string
+	for _, f := range t.filesIn(t.store) {
+		if strings.HasSuffix(f, suffix) {
+			files = append(files, f)
 		}
-		return order.Uint64(b)
 	}
-	switch string(m[2]) + string(m[3]) {
-	case "f4":
-		return width, func(b []byte) float64 { return float64(math.Float32frombits(uint32(bits(b)))) }
-	case "f8":
-		return width, func(b []byte) float64 { return math.Float64frombits(bits(b)) }
-	case "f1", "f2":
-		return width, nil
-	}
-	if m[2][0] == 'u' {
-		return width, func(b []byte) float64 { return float64(bits(b)) }
-	}
-	shift := 64 - 8*width
-	return width, func(b []byte) float64 { return float64(int64(bits(b)<<shift) >> shift) }
+	raw, err := os.ReadFile(pick(t, files))
+	t.must(err)
+	return t.damaged(raw)
 }
 
 func (t *try) wasRead(read bool) {
@@ -449,15 +496,7 @@ func damageCache(t *try) {
 // damageSafetensors reads weights with faults. What is read must be what the file's own header says, which is read
 // once more for that.
 func damageSafetensors(t *try) {
-	var files []string
-	for _, f := range t.filesIn(t.store) {
-		if strings.HasSuffix(f, ".safetensors") {
-			files = append(files, f)
-		}
-	}
-	raw, err := os.ReadFile(pick(t, files))
-	t.must(err)
-	raw = t.damaged(raw)
+	raw := t.damagedFile(".safetensors")
 	_, _ = backbone.Metadata(raw) // They must not panic.
 	_, _ = backbone.HeadDim(raw)
 	store := model.NewStore()
