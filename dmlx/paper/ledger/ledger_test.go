@@ -135,3 +135,20 @@ func TestSelect(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestBrief(t *testing.T) {
+	t.Parallel()
+	rows := []Row{{Place: "Table 2", What: "cos/con/con", Paper: "75.5", Ours: "77.6", PaperEffect: "6.0",
+		OurEffect: "5.7", Data: "minicar", Comparable: "sign", Verdict: Reproduced, Why: "no reason"}}
+	table := Brief(rows, "made-up numbers")
+	var titles, texts []string
+	for i, c := range table.Columns {
+		titles, texts = append(titles, c.Title), append(texts, table.Rows[0][i].Text)
+	}
+	if got := strings.Join(titles, ", "); got != "Place, What, paper, ours, paper, ours, verdict" {
+		t.Error(got)
+	}
+	if got := strings.Join(texts, ", "); got != "Table 2, cos/con/con, 75.5, 77.6, 6.0, 5.7, reproduced" {
+		t.Error(got)
+	}
+}

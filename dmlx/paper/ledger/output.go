@@ -47,6 +47,26 @@ func Table(rows []Row, provenance string) *figures.Table {
 	return t
 }
 
+// Brief returns the ledger with the columns that fit a page: place, entry, both values and differences, and the
+// verdict.
+func Brief(rows []Row, provenance string) *figures.Table {
+	t := Table(rows, provenance)
+	keep := []int{0, 1, 2, 3, 5, 6, 8} // Of the columns of Table.
+	t.Columns = pick(t.Columns, keep)
+	for i := range t.Rows {
+		t.Rows[i] = pick(t.Rows[i], keep)
+	}
+	return t
+}
+
+func pick[T any](from []T, at []int) []T {
+	out := make([]T, len(at))
+	for i, j := range at {
+		out[i] = from[j]
+	}
+	return out
+}
+
 // Summary returns the table of the number of verdicts by place. Claims of all sections are one place.
 func Summary(rows []Row, provenance string) *figures.Table {
 	t := &figures.Table{Columns: []figures.Column{{Title: "Place", Left: true}, {Title: "entries"}},
