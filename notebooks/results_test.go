@@ -61,7 +61,7 @@ func (r results) check(t *testing.T, page string) {
 	}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
 		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega, "seconds": r.seconds,
-		"places": r.places, "claims": r.claims, "findings": r.findings,
+		"provenance": r.provenance, "places": r.places, "claims": r.claims, "findings": r.findings,
 	}).Parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -208,6 +208,12 @@ func (r results) protocol(name, data, chosen string) (string, error) {
 // omega returns the partial ω² of an effect in the grid.
 func (r results) omega(data, effect string) (string, error) {
 	return r.cell("grid", "anova", data, effect, "ω")
+}
+
+// provenance returns the preset, data, seeds, backend, machine and dates of the runs of a report.
+func (r results) provenance(name string) (string, error) {
+	_, err := r.table(name, "")
+	return r.made[name].Provenance, err
 }
 
 // seconds returns the median duration of the bundled runs of the quick preset.
