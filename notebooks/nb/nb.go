@@ -29,8 +29,27 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Show displays a figure as a picture, or a table. An error ends the cell.
-func Show(o figures.Output) { Check(show(o)) }
+// Show displays a figure as a picture, or a table, with an optional caption below it: what to see, as Markdown, and
+// then the number of a figure or table of the paper ("Figure 4"), whose own caption is folded beside ours. An error
+// ends the cell.
+func Show(o figures.Output, caption ...string) {
+	Check(show(o))
+	if len(caption) > 0 {
+		Say("%s", caption[0])
+	}
+}
+
+// Say displays a paragraph of Markdown, formatted as by fmt.Sprintf. It is for sentences whose numbers come from runs,
+// which a text cell must not have.
+func Say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !gonbui.IsNotebook {
+		fmt.Fprintln(os.Stderr, text)
+		return
+	}
+	gonbui.DisplayMarkdown(text)
+	gonbui.Sync()
+}
 
 func show(o figures.Output) error {
 	if f, ok := o.(*figures.Figure); ok {

@@ -1,8 +1,9 @@
 // Package nbruns opens the preset, the run store and the data sets of a notebook, as "dmlx lab" sets them.
 //
-// A notebook author uses [Request] to ask for a table or figure of the paper, [Preset] and [Store] for runs of their
-// own, [Slurm] to run them on a cluster and [Follow] to watch it. The cell shows the progress of decoding a data
-// set's images, and each warning about it once. Errors in the settings end the cell.
+// A notebook author uses [Train] to get the runs of cells and [Have] to read those that are there, [Request] for the
+// functions of package paper, [Preset] and [Store] for runs of their own, [Slurm] to run them on a cluster and [Follow]
+// to watch it. The cell shows the progress of decoding a data set's images, and each warning about it once. Errors in
+// the settings end the cell.
 package nbruns
 
 import (
@@ -29,6 +30,22 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 		return train.New(choice), nil
 	})
 	return paper.Request{Open: trainer, Preset: Preset(), Store: Store(), Options: o}
+}
+
+// Train returns cells with their runs, as a table. Runs that the store or the program has are read, the others are
+// trained on the backend that open opens, while a line shows how far they are. Stop ends the cell with a line that says
+// where; run again, it goes on from there. Errors end the cell.
+func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Options) *paper.Table {
+	line := nb.NewProgress("Preset " + nb.Preset())
+	o.Progress = paper.Overall(line.Set)
+	t := nb.Must(paper.Fill(nb.Context(), Request(open, o), cells))
+	line.Done(fmt.Sprintf("%d runs, %d of them made now", t.Runs-t.Missing, t.Ran))
+	return t
+}
+
+// Have returns cells with those of their runs that the store or the program has. It trains nothing.
+func Have(cells []paper.Cell) *paper.Table {
+	return nb.Must(paper.Fill(nb.Context(), Request(backend.Open, runs.Options{CachedOnly: true}), cells))
 }
 
 // Preset returns the preset that [nb.Preset] names, or the one of its file. An unknown name ends the cell.
