@@ -27,6 +27,9 @@ func Of(p *plot.Plot, width, height vg.Length) *Figure {
 	return &Figure{Width: width, Height: height, Alt: p.Title.Text, panels: p.Draw}
 }
 
+// Still returns the figure itself. Outputs that are interactive as HTML have a figure in them, which they return.
+func (f *Figure) Still() *Figure { return f }
+
 // margin is the free space around the panels.
 const margin = vg.Length(6)
 

@@ -509,6 +509,70 @@ func (t *Table) span(i int) int {
 func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
+	if t.Provenance != "" {
+		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Provenance, "\n", " "))
+	}
+	b.WriteString("% needs \\usepackage[table]{xcolor} and \\usepackage{adjustbox}\n")
+	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {
+		b.WriteString("% and \\usepackage{graphicx,multirow}\n")
+	}
+	b.WriteString("\\begin{table}[t]\n\\centering\n\\begin{adjustbox}{max width=\\linewidth}\n")
+	t.tabular(&b, marks, func(text string, rows int) string {
+		return fmt.Sprintf("\\multirow{%d}{*}{\\rotatebox[origin=c]{90}{%s}}", rows, text)
+	}, func(k color.NRGBA, text string) string {
+		return fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
+	})
+	b.WriteString("\\end{adjustbox}\n")
+	if caption := latexLines(append([]Markup{t.Caption}, notes...)); caption != "" {
+		fmt.Fprintf(&b, "\\caption{%s}\n", caption)
+	}
+	b.WriteString("\\end{table}\n")
+	return b.Bytes()
+}
+
+// Inline returns a table as LaTeX for a document whose preamble is not ours, such as that of nbconvert: it does not
+// float, has its caption as text, and needs only the packages xcolor and adjustbox. Shaded cells are colored boxes, and
+// merged cells are not rotated.
+func Inline(t *Table) ([]byte, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	marks, notes := t.footnotes()
+	var b bytes.Buffer
+	b.WriteString("\\begin{center}\n\\setlength{\\fboxsep}{2pt}\n")
+	if t.Caption != "" {
+		fmt.Fprintf(&b, "%s\\par\\smallskip\n", latex(t.Caption))
+	}
+	b.WriteString("\\begin{adjustbox}{max width=\\linewidth,max totalheight=0.9\\textheight}\n")
+	t.tabular(&b, marks, func(text string, _ int) string { return text }, func(k color.NRGBA, text string) string {
+		return fmt.Sprintf("\\colorbox[HTML]{%02X%02X%02X}{%s}", k.R, k.G, k.B, text)
+	})
+	b.WriteString("\\end{adjustbox}\n")
+	if under := latexLines(append(notes, t.Provenance)); under != "" {
+		fmt.Fprintf(&b, "\\par\\smallskip{\\footnotesize %s}\n", under)
+	}
+	b.WriteString("\\end{center}\n")
+	return b.Bytes(), nil
+}
+
+// latexMarks are the marks of footnotes in LaTeX.
+var latexMarks = strings.NewReplacer("⁰", "$^0$", "¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵", "$^5$", "⁶",
+	"$^6$", "⁷", "$^7$", "⁸", "$^8$", "⁹", "$^9$")
+
+// latexLines joins the lines that are not empty to a paragraph.
+func latexLines(lines []Markup) string {
+	var out []string
+	for _, m := range lines {
+		if m != "" {
+			out = append(out, latexMarks.Replace(latex(m)))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// tabular writes the cells. merged returns the text of a cell that spans rows, and colored that of one with a color.
+func (t *Table) tabular(b *bytes.Buffer, marks map[Markup]string, merged func(text string, rows int) string,
+	colored func(k color.NRGBA, text string) string) {
 	spec := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		spec[i] = "c"
@@ -519,15 +583,7 @@ func (t *Table) latex() []byte {
 			spec[i] = fmt.Sprintf(`p{%.1fem}`, 0.3*float64(c.Wrap))
 		}
 	}
-	if t.Provenance != "" {
-		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Provenance, "\n", " "))
-	}
-	b.WriteString("% needs \\usepackage[table]{xcolor} and \\usepackage{adjustbox}\n")
-	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {
-		b.WriteString("% and \\usepackage{graphicx,multirow}\n")
-	}
-	b.WriteString("\\begin{table}[t]\n\\centering\n\\begin{adjustbox}{max width=\\linewidth}\n")
-	fmt.Fprintf(&b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
+	fmt.Fprintf(b, "\\begin{tabular}{%s}\n", strings.Join(spec, "|"))
 	if t.grouped() {
 		var heads []string
 		for i := 0; i < len(t.Columns); {
@@ -559,17 +615,14 @@ func (t *Table) latex() []byte {
 			}
 			text := latex(c.markup())
 			if n > 1 {
-				text = fmt.Sprintf("\\multirow{%d}{*}{\\rotatebox[origin=c]{90}{%s}}", n, text)
+				text = merged(text, n)
 			}
 			if c.Bold {
 				text = "\\textbf{" + text + "}"
 			}
-			if mark := marks[c.Note]; mark != "" {
-				text += "$^{" + strings.NewReplacer("⁰", "0", "¹", "1", "²", "2", "³", "3", "⁴", "4", "⁵", "5", "⁶", "6",
-					"⁷", "7", "⁸", "8", "⁹", "9").Replace(mark) + "}$"
-			}
-			if k, colored := t.ground(c); colored {
-				text = fmt.Sprintf("\\cellcolor[HTML]{%02X%02X%02X}", k.R, k.G, k.B) + text
+			text += latexMarks.Replace(marks[c.Note])
+			if k, is := t.ground(c); is {
+				text = colored(k, text)
 			}
 			cells[j] = text
 		}
@@ -582,15 +635,5 @@ func (t *Table) latex() []byte {
 			b.WriteString("\\hline\n")
 		}
 	}
-	b.WriteString("\\end{tabular}\n\\end{adjustbox}\n")
-	caption := latex(t.Caption)
-	for _, n := range notes {
-		caption += " " + strings.NewReplacer("¹", "$^1$", "²", "$^2$", "³", "$^3$", "⁴", "$^4$", "⁵",
-			"$^5$").Replace(latex(n))
-	}
-	if caption != "" {
-		fmt.Fprintf(&b, "\\caption{%s}\n", strings.TrimSpace(caption))
-	}
-	b.WriteString("\\end{table}\n")
-	return b.Bytes()
+	b.WriteString("\\end{tabular}\n")
 }

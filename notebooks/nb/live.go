@@ -26,7 +26,7 @@ var liveJS string
 func Live(state string, figures ...*figures.Figure) {
 	markup, text, err := live(state, figures)
 	Check(err)
-	display(markup, text)
+	display(bundle{"text/html": markup, "text/plain": text}, nil)
 }
 
 func live(state string, of []*figures.Figure) (markup, text string, err error) {

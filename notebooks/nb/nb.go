@@ -10,12 +10,14 @@ package nb
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"html"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,70 +27,101 @@ import (
 	"syscall"
 
 	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/gonb/gonbui/protocol"
 
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Show displays a figure as a picture, or a table, with an optional caption below it: what to see, as Markdown, and
-// then the number of a figure or table of the paper ("Figure 4"), whose own caption is folded beside ours. An error
-// ends the cell.
+// Show displays a figure or a table, and below it an optional caption: what to see, as Markdown, and then the number of
+// a figure or table of the paper ("Figure 4"), whose own caption is folded beside ours. An error ends the cell, that of
+// an unknown number before anything is displayed.
 func Show(o figures.Output, caption ...string) {
+	text, err := captioned(o, caption)
+	Check(err)
 	Check(show(o))
-	if len(caption) > 0 {
-		Say("%s", caption[0])
+	if text != "" {
+		Say("%s", text)
 	}
+}
+
+// picture is a figure, or an output that has one as its still.
+type picture interface{ Still() *figures.Figure }
+
+// captioned returns the caption of an output as Markdown, empty without one.
+func captioned(o figures.Output, caption []string) (string, error) {
+	if len(caption) == 0 {
+		return "", nil
+	}
+	if len(caption) > 2 {
+		return "", fmt.Errorf("nb: %d captions; want one, and the number of a figure or table of the paper", len(caption))
+	}
+	text := caption[0]
+	if len(caption) == 2 {
+		papers, err := figures.PaperCaption(caption[1])
+		if err != nil {
+			return "", err
+		}
+		text += folded("The paper's caption of "+caption[1], papers)
+	}
+	if p, ok := o.(picture); ok {
+		text += folded("The picture in words", p.Still().Alt)
+	}
+	return text, nil
+}
+
+// folded returns Markdown that shows its summary, and text when it is clicked.
+func folded(summary, text string) string {
+	return fmt.Sprintf("\n\n<details><summary>%s</summary>\n\n%s\n\n</details>", summary, text)
 }
 
 // Say displays a paragraph of Markdown, formatted as by fmt.Sprintf. It is for sentences whose numbers come from runs,
 // which a text cell must not have.
 func Say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if !gonbui.IsNotebook {
-		fmt.Fprintln(os.Stderr, text)
-		return
-	}
-	gonbui.DisplayMarkdown(text)
-	gonbui.Sync()
+	display(bundle{"text/markdown": text, "text/plain": text}, nil)
 }
+
+// bundle is an output in several formats, by MIME type.
+type bundle map[protocol.MIMEType]any
 
 func show(o figures.Output) error {
-	if f, ok := o.(*figures.Figure); ok {
-		data, err := figures.Bytes(f, "png")
-		if err != nil {
-			return err
-		}
-		return showImage(compact(data), f.Alt, f.Width.Points()*96/72)
-	}
-	format := "html"
-	if !gonbui.IsNotebook {
-		format = textFormat(o.Formats())
-	}
-	data, err := figures.Bytes(o, format)
+	data, metadata, err := formats(o)
 	if err != nil {
 		return err
 	}
-	display(string(data), string(data))
+	display(data, metadata)
 	return nil
 }
 
-// textFormat picks the best format for a terminal.
-func textFormat(formats []string) string {
-	for _, f := range []string{"txt", "text", "md", "csv"} {
-		if slices.Contains(formats, f) {
-			return f
+// formats returns an output in the formats that front ends and converters choose from, with the metadata of a picture:
+// its width in CSS pixels and its description.
+func formats(o figures.Output) (data bundle, metadata map[string]any, err error) {
+	data = bundle{}
+	add := func(kind protocol.MIMEType, content []byte, e error) {
+		data[kind] = string(content)
+		err = cmp.Or(err, e)
+	}
+	if p, ok := o.(picture); ok {
+		f := p.Still()
+		content, e := figures.Bytes(f, "png")
+		add("image/png", []byte(base64.StdEncoding.EncodeToString(compact(content))), e)
+		data["text/plain"] = "[" + f.Alt + "]"
+		// The kernel takes no map with values of several types, and front ends look for alt here too.
+		width := map[string]int{"width": int(math.Round(f.Width.Points() * 96 / 72))}
+		metadata = map[string]any{"image/png": width, "alt": f.Alt}
+	}
+	if t, ok := o.(*figures.Table); ok {
+		content, e := figures.Inline(t)
+		add("text/latex", content, e)
+	}
+	for kind, format := range map[protocol.MIMEType]string{
+		"text/html": "html", "text/markdown": "md", "text/plain": "txt"} {
+		if slices.Contains(o.Formats(), format) {
+			content, e := figures.Bytes(o, format)
+			add(kind, content, e)
 		}
 	}
-	return formats[0]
-}
-
-// showImage displays a PNG or SVG file, with the given width in CSS pixels unless it is 0.
-func showImage(data []byte, alt string, width float64) error {
-	out, err := imageHTML(data, alt, width)
-	if err != nil {
-		return err
-	}
-	display(out, "["+alt+"]")
-	return nil
+	return data, metadata, err
 }
 
 // imageHTML returns an image element with embedded data, its size and its description. Unlike an inline SVG,
@@ -110,16 +143,16 @@ func imageHTML(data []byte, alt string, width float64) (string, error) {
 		kind, base64.StdEncoding.EncodeToString(data), html.EscapeString(alt), size), nil
 }
 
-// HTML displays HTML markup.
-func HTML(markup string) { display(markup, markup) }
+// HTML displays HTML markup. Converters to LaTeX lose it: use [Show] where there is a choice.
+func HTML(markup string) { display(bundle{"text/html": markup}, nil) }
 
-// display shows markup in a notebook, and text elsewhere. It returns once the notebook has received it.
-func display(markup, text string) {
+// display shows an output in a notebook, and its text elsewhere. It returns once the notebook has received it.
+func display(data bundle, metadata map[string]any) {
 	if !gonbui.IsNotebook {
-		fmt.Fprintln(os.Stderr, text)
+		fmt.Fprintln(os.Stderr, cmp.Or(data["text/plain"], data["text/html"]))
 		return
 	}
-	gonbui.DisplayHTML(markup)
+	gonbui.SendData(&protocol.DisplayData{Data: data, Metadata: metadata})
 	gonbui.Sync()
 }
 
