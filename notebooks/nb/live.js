@@ -1,5 +1,4 @@
 (element, state, path) => {
-  const still = element.closest(".jp-OutputArea-child")?.previousElementSibling; // The output with the picture.
   const root = document.createElement("div");
   root.className = "dmlx-live";
   root.style.position = "relative";
@@ -26,6 +25,7 @@
     frame.src = url + "#" + state;
     frame.style.cssText = "width:100%;height:640px;border:0;position:absolute;visibility:hidden";
     const live = (on) => {
+      const still = element.closest(".jp-OutputArea-child")?.previousElementSibling; // The output with the picture.
       if (still) still.style.display = on ? "none" : "";
       frame.hidden = !on;
       swap.textContent = on ? "Show the picture" : "Show the live version";

@@ -1,6 +1,6 @@
 (element, awake) => {
-  const still = element.closest(".jp-OutputArea-child")?.previousElementSibling;
-  const start = (tries) => { // The picture may be drawn after this output.
+  const start = (tries) => { // This output may run before it is on the page, and before the picture.
+    const still = element.closest(".jp-OutputArea-child")?.previousElementSibling;
     const picture = still?.querySelector("img");
     if (!picture) return tries && setTimeout(start, 100, tries - 1);
     const root = document.createElement("div");
