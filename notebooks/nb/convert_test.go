@@ -61,7 +61,8 @@ func TestConverters(t *testing.T) {
 		t.Skip("no pandoc on PATH: LaTeX is not tried")
 	}
 	latex := convert("latex")
-	check("LaTeX", latex, `\begin{tabular}`, `69.5 $\pm$ 0.7`, `\(S_{ap}\)`, "different gradient directions", "Interactive")
+	check("LaTeX", latex, `\begin{tabular}`, `69.5 $\pm$ 0.7`, `\(S_{ap}\)`, "different gradient directions",
+		"Interactive")
 	if n := strings.Count(latex, `{page_files/page_`); n != 3 {
 		t.Errorf("LaTeX has %d pictures; want 3", n)
 	}
