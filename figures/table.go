@@ -478,7 +478,7 @@ func (t *Table) html() []byte {
 			if k, colored := t.ground(c); colored {
 				style += fmt.Sprintf("background:#%02x%02x%02x;color:#000;", k.R, k.G, k.B)
 			}
-			text := HTML(c.markup())
+			text := strings.ReplaceAll(HTML(c.markup()), " ± ", "\u00a0±\u00a0") // A number stays on one line.
 			if c.Bold {
 				text = "<b>" + text + "</b>"
 			}
