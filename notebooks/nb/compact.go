@@ -30,8 +30,8 @@ const photographQuality = 80
 
 // compact rewrites the PNG file of a drawing with a palette, which takes a third of the space in a notebook. Frequent
 // colors change little or not at all; those of soft edges are replaced by close ones. A PNG file that is not a drawing
-// becomes a JPEG file of half the resolution, 96 dots per inch, if that is smaller: a page of photographs would otherwise
-// take half of a notebook.
+// becomes a JPEG file of half the resolution, 96 dots per inch, if that is smaller: a page of photographs would take
+// half of a notebook otherwise.
 func compact(data []byte) (kind protocol.MIMEType, small []byte) {
 	decoded, err := png.Decode(bytes.NewReader(data))
 	if err != nil {

@@ -53,7 +53,8 @@ func TestConverters(t *testing.T) {
 	check("HTML", convert("html"), `src="data:image/png;base64,`, `src="data:image/jpeg;base64,`, `width="128"`,
 		"<caption", "69.5\u00a0±\u00a00.7", "<summary>The paper's caption of Table 2</summary>", "$S_{ap}$", "dmlx.html")
 	markdown := convert("markdown")
-	check("Markdown", markdown, "![png](page_files/page_", "![jpeg](page_files/page_", "69.5\u00a0±\u00a00.7", "$S_{ap}$", asleep)
+	check("Markdown", markdown, "![png](page_files/page_", "![jpeg](page_files/page_", "69.5\u00a0±\u00a00.7",
+		"$S_{ap}$", asleep)
 	if strings.Contains(markdown, "createElement") {
 		t.Error("Markdown shows the code of a script")
 	}
