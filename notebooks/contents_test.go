@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	_ "image/jpeg"
 	"image/png"
 	"maps"
 	"os"
@@ -279,7 +280,26 @@ func recordSeconds(from string) error {
 	return renameio.WriteFile(secondsFile, append(out, '\n'), 0o644)
 }
 
-var embeddedPNG = regexp.MustCompile(`data:image/png;base64,([A-Za-z0-9+/=]+)`)
+var embeddedPicture = regexp.MustCompile(`data:image/(?:png|jpeg);base64,([A-Za-z0-9+/=]+)`)
+
+// encodedPicture returns the file of a cell's output that is a picture or HTML with one, else nil.
+func encodedPicture(output any) []byte {
+	data, _ := output.(map[string]any)["data"].(map[string]any)
+	encoded := ""
+	if m := embeddedPicture.FindStringSubmatch(joined(data["text/html"])); m != nil {
+		encoded = m[1]
+	}
+	for _, kind := range []string{"image/png", "image/jpeg"} {
+		if data[kind] != nil {
+			encoded = joined(data[kind])
+		}
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil || len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
 
 // thumbnail returns the picture that stands for the page, from its saved outputs, as a small PNG file; nil without one.
 func (d document) thumbnail(t *testing.T, p Page) []byte {
@@ -289,16 +309,11 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 		}
 		outputs, _ := c["outputs"].([]any)
 		for _, o := range outputs {
-			data, _ := o.(map[string]any)["data"].(map[string]any)
-			encoded := strings.TrimSpace(joined(data["image/png"]))
-			if m := embeddedPNG.FindStringSubmatch(joined(data["text/html"])); data["image/png"] == nil && m != nil {
-				encoded = m[1]
-			}
-			raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(encoded, "\n", ""))
-			if err != nil || len(raw) == 0 || data == nil {
+			raw := encodedPicture(o)
+			if raw == nil {
 				continue
 			}
-			picture, err := png.Decode(bytes.NewReader(raw))
+			picture, _, err := image.Decode(bytes.NewReader(raw))
 			if err == nil {
 				raw, err = shrunk(picture)
 			}

@@ -19,7 +19,7 @@ type Group struct {
 // page are made from it: go test ./notebooks -run Contents -regen.
 var Contents = []Group{
 	{"Start here", "Five pages that show what this is about.", []Page{
-		{"start", "Start", "What a loss does to embeddings, as a picture; your own rule; a first training.", ""},
+		{"start", "Start", "What a loss does to embeddings, as a picture; your own rule; a first training.", "matrices"},
 		{"playground", "Playground", "Change a rule by slider; see weights, motion and gradient matrix at once.", ""},
 		{"figure1", "Figure 1", "From loss to gradient: the framework on a real batch.", ""},
 		{"table2", "Table 2", "Four directions trained on two data sets, beside the paper's numbers.", ""},
