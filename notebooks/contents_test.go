@@ -188,8 +188,8 @@ func contentsPage(times seconds, thumbnail func(Page) []byte) (document, error) 
 			ruler = "" // Of the group's first row: the others go on with its table.
 		}
 	}
-	text += "\n" + times.source() + "\n\nResults in one place: " +
-		"[what each page shows, costs and agrees with](README.md) · [the reproduction report](report.md)"
+	text += "\nResults in one place: [what each page shows, costs and agrees with](README.md) · " +
+		"[the reproduction report](report.md)" + times.source()
 	cell["source"], cell["attachments"] = split(text), attachments
 	return document{"cells": []any{cell}, "nbformat": json.Number("4"), "nbformat_minor": json.Number("5"),
 		"metadata": map[string]any{
@@ -217,7 +217,7 @@ func (s seconds) of(p Page) string {
 	}
 }
 
-// source says what the run times are.
+// source says what the run times are, in a paragraph; without any it is empty.
 func (s seconds) source() string {
 	var where []string
 	for _, p := range reading() {
@@ -225,8 +225,11 @@ func (s seconds) source() string {
 			where = append(where, m.Machine+", "+m.Date)
 		}
 	}
+	if where == nil {
+		return ""
+	}
 	slices.Sort(where)
-	return "Times are those of Run All at the `quick` preset, with the bundled runs (" +
+	return "\n\nTimes are those of Run All at the `quick` preset, with the bundled runs (" +
 		strings.Join(slices.Compact(where), "; ") + ")."
 }
 
