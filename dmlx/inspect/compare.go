@@ -15,35 +15,72 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// CompareRuns compares finished runs, given by their hashes. Runs that differ in the seed alone are one group. Parts:
-// "metrics", final measures with their deviations over seeds; "curves", their training; and for two groups or more
-// "tests", whether they differ from the first group by more than seeds do, and "clouds", "clouds-2" and so on, the
-// places of the triplet diagram where they have other triplets than the first. A part without its data, as for bundled
-// results, fails when it is shown and says why. open returns the backend where triplets of a test set have to be found.
-func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
-	hashes ...string) (*paper.Report, error) {
-	r := &paper.Report{Name: "compare", Title: "Runs side by side"}
+// Comparison holds finished runs side by side. Its methods show what differs.
+type Comparison struct {
+	Groups     [][]*runs.Result // Of runs that differ in the seed alone.
+	Names      []figures.Markup // Of the groups: their rules, and what else differs.
+	Provenance string
+
+	store *runs.Store
+}
+
+// Compare puts finished runs, given by their hashes, side by side. Runs that differ in the seed alone are one group.
+func Compare(store *runs.Store, hashes ...string) (*Comparison, error) {
+	var results []*runs.Result
 	for _, hash := range hashes {
 		run, err := store.Get(hash)
 		if err != nil {
 			return nil, err
 		}
-		r.Results = append(r.Results, run)
+		results = append(results, run)
 	}
-	groups := runs.SameButSeed(r.Results)
+	groups := runs.SameButSeed(results)
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("no runs to compare: want at least one hash")
 	}
-	r.Runs = len(r.Results)
-	names := groupNames(groups)
-	r.Provenance = groupsLine(groups)
-	if err := addMeasures(r, groups, names); err != nil {
+	return &Comparison{Groups: groups, Names: groupNames(groups), Provenance: groupsLine(groups), store: store}, nil
+}
+
+// CompareRuns compares finished runs, given by their hashes; see [Compare]. Parts: "metrics", final measures with their
+// deviations over seeds; "curves", their training; and for two groups or more "tests", whether they differ from the
+// first group by more than seeds do, and "clouds", "clouds-2" and so on, the places of the triplet diagram where they
+// have other triplets than the first. A part without its data, as for bundled results, fails when it is shown and says
+// why. open returns the backend where triplets of a test set have to be found.
+func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
+	hashes ...string) (*paper.Report, error) {
+	c, err := Compare(store, hashes...)
+	if err != nil {
 		return nil, err
 	}
-	if err := addCurves(r, store, groups, names); err != nil {
+	r := &paper.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
+		Runs: len(hashes), Provenance: c.Provenance}
+	add := func(name string, out figures.Output) { r.Parts = append(r.Parts, paper.Part{Name: name, Of: out}) }
+	metrics, err := c.Metrics()
+	if err != nil {
 		return nil, err
 	}
-	addDensities(r, ctx, open, store, groups, names)
+	add("metrics", metrics)
+	if len(c.Groups) > 1 {
+		tests, err := c.Tests()
+		if err != nil {
+			return nil, err
+		}
+		add("tests", tests)
+	}
+	orWhy := func(f *figures.Figure, err error) figures.Output {
+		if err != nil {
+			return figures.Failed(err)
+		}
+		return f
+	}
+	add("curves", orWhy(c.Curves()))
+	for i := 1; i < len(c.Groups); i++ {
+		name := "clouds"
+		if i > 1 {
+			name = fmt.Sprintf("clouds-%d", i)
+		}
+		add(name, orWhy(c.Densities(ctx, open, i)))
+	}
 	return r, nil
 }
 
@@ -100,7 +137,9 @@ func recallAt(k int) func(*runs.Result) float64 {
 	})
 }
 
-func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Markup) error {
+// Metrics returns the final measures of each group, with their deviations over seeds.
+func (c *Comparison) Metrics() (*figures.Table, error) {
+	groups, names := c.Groups, c.Names
 	var measures []figures.RunMeasure
 	for _, m := range runMeasures {
 		column := figures.RunMeasure{Name: m.name}
@@ -114,16 +153,18 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 			measures = append(measures, column)
 		}
 	}
-	metrics, err := figures.RunMetrics(r.Provenance, names, measures...)
+	metrics, err := figures.RunMetrics(c.Provenance, names, measures...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	metrics.Notes = append(metrics.Notes, "Overlap: of the histograms of nearest-positive and nearest-negative "+
 		"similarities. Compact: share of anchors with both above 0.9.")
-	r.Parts = append(r.Parts, paper.Part{Name: "metrics", Of: metrics})
-	if len(groups) < 2 {
-		return nil
-	}
+	return metrics, nil
+}
+
+// Tests returns whether each group differs from the first by more than seeds do.
+func (c *Comparison) Tests() (*figures.Table, error) {
+	groups, names := c.Groups, c.Names
 	var tests []figures.RunTest
 	for i, g := range groups[1:] {
 		for _, m := range runMeasures {
@@ -143,24 +184,20 @@ func addMeasures(r *paper.Report, groups [][]*runs.Result, names []figures.Marku
 			tests = append(tests, t)
 		}
 	}
-	table, err := figures.RunTests(r.Provenance, names[0], tests...)
-	if err != nil {
-		return err
-	}
-	r.Parts = append(r.Parts, paper.Part{Name: "tests", Of: table})
-	return nil
+	return figures.RunTests(c.Provenance, names[0], tests...)
 }
 
-func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, names []figures.Markup) error {
+// Curves draws how the runs trained. It is an error if no run has its epochs in the store.
+func (c *Comparison) Curves() (*figures.Figure, error) {
 	var curves []figures.RunGroup
 	there := false
-	for i, g := range groups {
+	for i, g := range c.Groups {
 		s := runs.MeanOf(g, recallAt(1))
-		group := figures.RunGroup{Name: names[i], Recall: s}
+		group := figures.RunGroup{Name: c.Names[i], Recall: s}
 		for _, run := range g {
-			epochs, err := store.Metrics(run.Hash)
+			epochs, err := c.store.Metrics(run.Hash)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			var curve []figures.TrainingEpoch
 			for _, e := range epochs {
@@ -173,50 +210,32 @@ func addCurves(r *paper.Report, store *runs.Store, groups [][]*runs.Result, name
 		curves = append(curves, group)
 	}
 	if !there {
-		r.Parts = append(r.Parts, paper.Part{Name: "curves",
-			Of: figures.Failed(fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none",
-				store.Dir))})
-		return nil
+		return nil, fmt.Errorf("none of the runs has its epochs in %s: results that come with the program have none",
+			c.store.Dir)
 	}
-	f, err := figures.RunCurves(r.Provenance, curves...)
-	if err != nil {
-		return err
-	}
-	r.Parts = append(r.Parts, paper.Part{Name: "curves", Of: f})
-	return nil
+	return figures.RunCurves(c.Provenance, curves...)
 }
 
-func addDensities(r *paper.Report, ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
-	groups [][]*runs.Result, names []figures.Markup) {
-	difference := func(i int) (figures.Output, error) {
-		last, test := figures.DensityPair{Title: paper.LastEpochs.Name}, figures.DensityPair{Title: paper.WholeTest.Name}
-		for k, g := range [][]*runs.Result{groups[0], groups[i]} {
-			var lasts, tests []runs.TripletDensity
-			for _, run := range g {
-				l, t, err := store.Densities(ctx, open, run.Hash)
-				if err != nil {
-					return nil, presets.WithCommand(err)
-				}
-				lasts, tests = append(lasts, l), append(tests, t)
-				last.Nearer[k] += 100 * l.Violations / float64(len(g))
-				test.Nearer[k] += 100 * t.Violations / float64(len(g))
+// Densities draws the places of the triplet diagram where the i-th group has other triplets than the first. open
+// returns the backend where triplets of a test set have to be found.
+func (c *Comparison) Densities(ctx context.Context, open func() (*train.Trainer, error), i int) (*figures.Figure,
+	error) {
+	last, test := figures.DensityPair{Title: paper.LastEpochs.Name}, figures.DensityPair{Title: paper.WholeTest.Name}
+	for k, g := range [][]*runs.Result{c.Groups[0], c.Groups[i]} {
+		var lasts, tests []runs.TripletDensity
+		for _, run := range g {
+			l, t, err := c.store.Densities(ctx, open, run.Hash)
+			if err != nil {
+				return nil, presets.WithCommand(err)
 			}
-			of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
-			of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
+			lasts, tests = append(lasts, l), append(tests, t)
+			last.Nearer[k] += 100 * l.Violations / float64(len(g))
+			test.Nearer[k] += 100 * t.Violations / float64(len(g))
 		}
-		return figures.DensityDifference(r.Provenance, names[0], names[i], last, test)
+		of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
+		of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
 	}
-	for i := 1; i < len(groups); i++ {
-		name := "clouds"
-		if i > 1 {
-			name = fmt.Sprintf("clouds-%d", i)
-		}
-		out, err := difference(i)
-		if err != nil {
-			out = figures.Failed(err)
-		}
-		r.Parts = append(r.Parts, paper.Part{Name: name, Of: out})
-	}
+	return figures.DensityDifference(c.Provenance, c.Names[0], c.Names[i], last, test)
 }
 
 // groupNames returns names that tell groups of runs apart: their rules, and what else differs.

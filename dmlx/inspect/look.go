@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -22,13 +23,15 @@ const (
 	lookTriplets = 12
 )
 
-// Look shows how a finished run of the store, given by its hash, sees its test images. Parts: "neighbours", queries in
-// equal steps through the test set with the images found for them; "missed", the same for queries whose nearest image
-// is wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings in the plane
-// of their principal components. open returns the backend that computes similarities. [runs.Store.Inspect] says which
-// runs it cannot show.
-func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report,
-	error) {
+// View is how a finished run sees its test images. Its methods draw it.
+type View struct {
+	*runs.Inspection
+	Found []retrieval.Neighbors // For each query: the nearest images, the nearest positive and the nearest negative.
+}
+
+// See returns how a finished run of the store, given by its hash, sees its test images. open returns the backend that
+// computes similarities. [runs.Store.Inspect] says which runs have no view.
+func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*View, error) {
 	l, err := store.Inspect(hash)
 	if err != nil {
 		return nil, presets.WithCommand(err)
@@ -41,23 +44,42 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", hash, err)
 	}
-	r := &paper.Report{Name: "look", Preset: presets.Of(l.Result.Spec),
-		Title:      fmt.Sprintf("What run %s sees: %s on %s", hash, l.Result.Spec.Objective(), l.Result.Spec.Data),
-		Provenance: RunLine(l.Result), Runs: 1, Results: []*runs.Result{l.Result}}
-	for _, part := range []struct {
-		name string
-		make func(*runs.Inspection, []retrieval.Neighbors, string) (figures.Output, error)
-	}{
-		{"neighbours", neighborSheet}, {"missed", missedSheet}, {"triplets", hardTriplets}, {"classes", classRecall},
-		{"map", embeddingMap},
-	} {
-		out, err := part.make(l, found, r.Provenance)
-		if err != nil {
-			return nil, fmt.Errorf("run %s, %s: %w", hash, part.name, err)
+	return &View{l, found}, nil
+}
+
+// Look shows how a finished run of the store, given by its hash, sees its test images; see [See]. Parts: "neighbours",
+// queries in equal steps through the test set with the images found for them; "missed", the same for queries whose
+// nearest image is wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings
+// in the plane of their principal components.
+func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report,
+	error) {
+	v, err := See(ctx, open, store, hash)
+	if err != nil {
+		return nil, err
+	}
+	r := &paper.Report{Name: "look", Preset: presets.Of(v.Result.Spec),
+		Title:      fmt.Sprintf("What run %s sees: %s on %s", hash, v.Result.Spec.Objective(), v.Result.Spec.Data),
+		Provenance: RunLine(v.Result), Runs: 1, Results: []*runs.Result{v.Result}}
+	add := func(name string, out figures.Output, e error) {
+		if e != nil {
+			err = cmp.Or(err, fmt.Errorf("run %s, %s: %w", hash, name, e))
 		}
-		if out != nil {
-			r.Parts = append(r.Parts, paper.Part{Name: part.name, Of: out})
-		}
+		r.Parts = append(r.Parts, paper.Part{Name: name, Of: out})
+	}
+	out, e := v.Sheet(runs.Spread(v.Found, lookQueries, false))
+	add("neighbours", out, e)
+	if missed := runs.Spread(v.Found, lookQueries, true); len(missed) > 0 {
+		out, e = v.Sheet(missed)
+		add("missed", out, e)
+	}
+	out, e = v.HardTriplets(runs.Hardest(v.Found, lookTriplets))
+	add("triplets", out, e)
+	classes, e := v.ClassRecall()
+	add("classes", classes, e)
+	plane, e := v.Map()
+	add("map", plane, e)
+	if err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -95,19 +117,9 @@ func shortNames(l *runs.Inspection) func(label int64) string {
 	return func(label int64) string { return strings.TrimPrefix(l.ClassName(label), prefix) }
 }
 
-func neighborSheet(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
-	return sheet(l, found, runs.Spread(found, lookQueries, false), provenance)
-}
-
-func missedSheet(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
-	missed := runs.Spread(found, lookQueries, true)
-	if len(missed) == 0 {
-		return nil, nil
-	}
-	return sheet(l, found, missed, provenance)
-}
-
-func sheet(l *runs.Inspection, found []retrieval.Neighbors, queries []int, provenance string) (figures.Output, error) {
+// Sheet shows queries, given by their indices, with the images found for them; [runs.Spread] picks some.
+func (v *View) Sheet(queries []int) (*figures.Pictures, error) {
+	l, found := v.Inspection, v.Found
 	items, name := l.Items(), shortNames(l)
 	var rows []figures.RetrievalRow
 	for _, q := range queries {
@@ -119,31 +131,37 @@ func sheet(l *runs.Inspection, found []retrieval.Neighbors, queries []int, prove
 		}
 		rows = append(rows, row)
 	}
-	return figures.RetrievalSheet(provenance, rows...)
+	return figures.RetrievalSheet(RunLine(v.Result), rows...)
 }
 
-func hardTriplets(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
+// HardTriplets shows anchors, given by their indices, with their nearest positive and their nearest negative;
+// [runs.Hardest] picks some.
+func (v *View) HardTriplets(anchors []int) (*figures.Pictures, error) {
+	l, found := v.Inspection, v.Found
 	items, name := l.Items(), shortNames(l)
 	var triplets []figures.PicturedTriplet
-	for _, a := range runs.Hardest(found, lookTriplets) {
+	for _, a := range anchors {
 		p, n := found[a].Positive, found[a].Negative
 		triplets = append(triplets, figures.PicturedTriplet{
 			Anchor: l.Set.Test.Thumbnail(a), Positive: items.Thumbnail(p.Index), Negative: items.Thumbnail(n.Index),
 			Class: name(l.Queries.Labels[a]), NegativeClass: name(items.Labels[n.Index]), Sap: float64(p.Similarity),
 			San: float64(n.Similarity)})
 	}
-	return figures.HardTriplets(provenance, triplets...)
+	return figures.HardTriplets(RunLine(v.Result), triplets...)
 }
 
-func classRecall(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
+// ClassRecall draws the share of queries found, class by class.
+func (v *View) ClassRecall() (*figures.Figure, error) {
 	var classes []figures.ClassScore
-	for _, c := range l.Classes(found) {
+	for _, c := range v.Classes(v.Found) {
 		classes = append(classes, figures.ClassScore{Name: c.Name, Found: c.Found, Queries: c.Queries})
 	}
-	return figures.ClassRecall(provenance, classes)
+	return figures.ClassRecall(RunLine(v.Result), classes)
 }
 
-func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance string) (figures.Output, error) {
+// Map draws the embeddings in the plane of their first two principal components.
+func (v *View) Map() (*figures.EmbeddingMap, error) {
+	l, found := v.Inspection, v.Found
 	plane, err := l.Plane()
 	if err != nil {
 		return nil, err
@@ -173,7 +191,7 @@ func embeddingMap(l *runs.Inspection, found []retrieval.Neighbors, provenance st
 			Kind: figures.MapGallery, Nearest: -1})
 	}
 	queries, gallery := thumbs(l.Set.Test), thumbs(items)
-	return figures.NewEmbeddingMap(provenance,
+	return figures.NewEmbeddingMap(RunLine(v.Result),
 		fmt.Sprintf("first principal component (%.0f %% of the variance)", 100*plane.Share[0]),
 		fmt.Sprintf("second (%.0f %%)", 100*plane.Share[1]), points, func(i int) image.Image {
 			if i < len(plane.Queries) {

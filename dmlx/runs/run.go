@@ -116,7 +116,7 @@ func runTogether(
 	for i, out := range outs {
 		t := trainings[i]
 		r := &Result{
-			Hash: t.ID, Spec: missing[t.ID], Backend: trainer.Name, Devices: out.Devices, Machine: machine(),
+			Hash: t.ID, Spec: missing[t.ID], Backend: trainer.Name, Devices: out.Devices, Machine: Machine(),
 			Version: Version(), Date: time.Now().UTC().Truncate(time.Second), DataDigest: t.Data.Digest,
 			Skipped: skipped[t.ID], Seconds: out.Seconds, Measures: out.Measures, Files: out.Files,
 		}
@@ -215,8 +215,8 @@ func checkDirectory(dir, hash string) error {
 	return nil
 }
 
-// machine returns the name of the processor, the number of cores that Go uses, and the operating system.
-func machine() string {
+// Machine returns the name of the processor, the number of cores that Go uses, and the operating system.
+func Machine() string {
 	name := runtime.GOARCH
 	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(raw)) {

@@ -253,11 +253,11 @@ func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, time
 }
 
 // openedFile returns the file that JupyterLab opens, as a slash-separated path below the folder that it shows: the
-// argument, else the start page.
+// argument, else the page of contents.
 func openedFile(root string, args []string) (string, error) {
 	if len(args) == 0 {
-		if _, err := os.Stat(filepath.Join(root, "notebooks", "start.ipynb")); err == nil {
-			return "notebooks/start.ipynb", nil
+		if _, err := os.Stat(filepath.Join(root, "notebooks", "index.ipynb")); err == nil {
+			return "notebooks/index.ipynb", nil
 		}
 		return "notebooks", nil
 	}

@@ -57,12 +57,12 @@ func TestOpenedFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "notebooks"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"start", "other"} {
+	for _, name := range []string{"index", "other"} {
 		if err := os.WriteFile(filepath.Join(root, "notebooks", name+".ipynb"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := openedFile(root, nil); err != nil || got != "notebooks/start.ipynb" {
+	if got, err := openedFile(root, nil); err != nil || got != "notebooks/index.ipynb" {
 		t.Errorf("%q, %v", got, err)
 	}
 	if got, err := openedFile(root, []string{filepath.Join(root, "notebooks", "other.ipynb")}); err != nil ||
@@ -149,15 +149,15 @@ func TestLabOutsideACheckout(t *testing.T) {
 	if l.Folder != filepath.Join(dir, carried) || !strings.Contains(stderr.String(), "wrote ") {
 		t.Errorf("notebooks in %s, %q", l.Folder, stderr.String())
 	}
-	original, err := os.ReadFile(filepath.Join(checked, "notebooks", "start.ipynb"))
+	original, err := os.ReadFile(filepath.Join(checked, "notebooks", "index.ipynb"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "start.ipynb")); err != nil ||
+	if got, err := os.ReadFile(filepath.Join(l.Folder, "notebooks", "index.ipynb")); err != nil ||
 		!bytes.Equal(got, original) {
 		t.Errorf("another notebook: %v", err)
 	}
-	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/start.ipynb" {
+	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/index.ipynb" {
 		t.Errorf("%q, %v", open, err)
 	}
 }

@@ -116,6 +116,11 @@ func (l *Lab) environ(headless bool) []string {
 	if l.Store != "" {
 		set["DMLX_STORE"] = l.Store
 	}
+	// XLA's CPU plugin writes notes about these options into cells, in red, if they are on. It computes the same, bit for
+	// bit, without.
+	if _, there := os.LookupEnv("TF_ENABLE_ONEDNN_OPTS"); !there {
+		set["TF_ENABLE_ONEDNN_OPTS"] = "0"
+	}
 	if l.Preset != "" {
 		set["DMLX_PRESET"] = l.Preset
 	}
