@@ -76,8 +76,8 @@ func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
 // losses shows what exchanging one part does to published losses.
 func losses(ctx context.Context, q Request) (*Report, error) {
 	return study(ctx, lossesStudy(), q, func(t *Table, provenance string) ([]Part, error) {
-		sets := exchanges(t)
-		table, err := figures.Exchanges(sets, rateNotes(t), provenance)
+		sets := ExchangesOf(t)
+		table, err := figures.Exchanges(sets, RateNotes(t), provenance)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +86,9 @@ func losses(ctx context.Context, q Request) (*Report, error) {
 	})
 }
 
-// exchanges sorts the study's cells, which stand by data set, loss and exchange, the published loss first.
-func exchanges(t *Table) []figures.ExchangeSet {
+// ExchangesOf returns the gain of each exchange over its loss as published, with Welch's test over seeds, by data set.
+// The cells of the table stand by data set and by loss (their row), the loss as published (column [Published]) first.
+func ExchangesOf(t *Table) []figures.ExchangeSet {
 	var out []figures.ExchangeSet
 	for _, c := range t.Cells {
 		if len(out) == 0 || out[len(out)-1].Data != c.Data {
@@ -106,9 +107,9 @@ func exchanges(t *Table) []figures.ExchangeSet {
 	return out
 }
 
-// rateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate
+// RateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate
 // of each.
-func rateNotes(t *Table) []figures.Markup {
+func RateNotes(t *Table) []figures.Markup {
 	var out []figures.Markup
 	var sets []string
 	rates := make(map[string][]string)
