@@ -16,34 +16,43 @@ import (
 var studiedLosses = []struct{ row, loss, miner string }{
 	{"Contrastive", "contrastive", ""}, {"Triplet, semi-hard", "triplet", "semi-hard"}, {"InfoNCE", "info-nce", ""},
 	{"Multi-similarity, mined", "ms", "ms"}, {"Circle", "circle", ""},
-	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalised softmax", "norm-softmax", ""},
+	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalized softmax", "norm-softmax", ""},
 }
 
 // Published is the column for a loss as it is published. The other columns are exchanges for [runs.Spec.WithExchange]:
 // one part of each kind, the paper's choices.
 const Published = "as published"
 
-var studiedExchanges = []string{Published, "direction=cos-orth", "pair=lin-ms", "triplet=cir"}
+var studiedExchanges = []string{"direction=cos-orth", "pair=lin-ms", "triplet=cir"}
 
 // lossCells returns the cells of the study "losses": each loss, as published and with one of its parts exchanged.
 func lossCells(p presets.Preset) []Cell {
 	var out []Cell
+	exchanges := studiedExchanges
+	if p.Like("smoke") { // Each is a graph to compile: of smoke's there are few.
+		exchanges = []string{"pair=lin-ms"}
+	}
 	for _, set := range onBoth(p, Cell{}) {
 		for _, l := range studiedLosses {
-			for _, x := range studiedExchanges {
-				// Each is a graph to compile: of smoke's there are few.
-				if p.Like("smoke") && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) ||
-					!slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
-					continue
-				}
-				c := set
-				c.Row, c.Column, c.Loss, c.Miner = l.row, x, l.loss, l.miner
-				if x != Published {
-					c.Exchange = x
-				}
-				out = append(out, c)
+			if p.Like("smoke") && !slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) {
+				continue
 			}
+			c := set
+			c.Row, c.Loss, c.Miner = l.row, l.loss, l.miner
+			out = append(out, WithExchanges(c, exchanges...)...)
 		}
+	}
+	return out
+}
+
+// WithExchanges returns a loss's cell as published, followed by one cell for each exchange of a part, such as
+// "pair=lin-ms", as [ExchangesOf] compares them.
+func WithExchanges(c Cell, exchanges ...string) []Cell {
+	c.Column = Published
+	out := []Cell{c}
+	for _, x := range exchanges {
+		c.Column, c.Exchange = x, x
+		out = append(out, c)
 	}
 	return out
 }

@@ -35,17 +35,20 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 	// Shares of a run count once.
 	r.Provenance = (&Table{Preset: q.Preset.String(), Cells: []Cell{{Data: q.Preset.FineGrained},
 		{Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
-	var all []*Recommendation
-	for _, data := range []string{q.Preset.FineGrained, q.Preset.CoarseGrained} {
-		c, err := Recommend(r.Results, q.Preset, data, rule.Name(), q.Preset.Seeds[0])
-		if err != nil && c.Candidates > 0 {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	table, err := RecommendationTable(r.Provenance, all...)
+	table, err := RecommendationTable(r.Provenance, RecommendBoth(r.Results, q.Preset, rule.Name(), q.Preset.Seeds[0])...)
 	r.Parts = []Part{{"", table}}
 	return r, err
+}
+
+// RecommendBoth returns what the runs recommend on each of a preset's two data sets; see [Recommend]. A data set without
+// runs has no candidates.
+func RecommendBoth(results []*runs.Result, preset presets.Preset, reference string, first uint64) []*Recommendation {
+	var out []*Recommendation
+	for _, data := range []string{preset.FineGrained, preset.CoarseGrained} {
+		c, _ := Recommend(results, preset, data, reference, first) // The table says so if there is no run.
+		out = append(out, c)
+	}
+	return out
 }
 
 // AllRuns returns the runs of all studies that the store or the program has, each once. It trains none.
