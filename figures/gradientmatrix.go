@@ -59,15 +59,15 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 	across := min(2, len(panels)) // As many as a notebook's page has room for.
 	lines := (len(panels) + across - 1) / across
 	return &Figure{
-		Width: vg.Points(250*float64(across) + 50), Height: vg.Points(258 * float64(lines)),
+		Width: vg.Points(250*float64(across) + 50), Height: vg.Points(270*float64(lines) - 12), // 12 between rows.
 		Alt: "The gradient matrix M of a batch, sorted by class: a blue entry (i, j) pulls f_i towards f_j, " +
 			"an orange one pushes it away, since the gradient is descended.",
 		panels: func(c draw.Canvas) {
-			height := (c.Max.Y - c.Min.Y) / vg.Length(lines)
+			height := (c.Max.Y - c.Min.Y + 12) / vg.Length(lines)
 			for first := 0; first < len(panels); first += across {
 				line, row := c, panels[first:min(first+across, len(panels))]
 				line.Max.Y -= height * vg.Length(first/across)
-				line.Min.Y = line.Max.Y - height
+				line.Min.Y = line.Max.Y - height + 12
 				line.Max.X -= (c.Max.X - c.Min.X - barRoom) / vg.Length(across) * vg.Length(across-len(row))
 				after[first+len(row)-1] = barRoom + 8
 				parts := squares(line, row, after[first:])
