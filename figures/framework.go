@@ -109,7 +109,7 @@ func Framework(s Step) (*Figure, error) {
 		return nil, fmt.Errorf("figure 1: %w", err)
 	}
 	return &Figure{
-		Width: vg.Points(600), Height: vg.Points(410),
+		Width: vg.Points(635), Height: vg.Points(429),
 		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
 			"the similarities S and the mined triplets. "+
 			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
@@ -132,14 +132,16 @@ type frameworkPicture struct {
 
 const (
 	frameworkSide = vg.Length(88)  // Of the square panels.
-	frameworkHead = vg.Length(16)  // For a panel's title.
+	frameworkHead = vg.Length(15)  // For a panel's title.
 	frameworkText = vg.Length(8.5) // The picture is full of words: they are larger than notes elsewhere.
 )
 
 func (f frameworkPicture) draw(c draw.Canvas) {
 	c.Max.X -= 12 // Room for the arrow from the triplets to the rule.
-	row := (c.Max.Y - c.Min.Y) / 3
-	gap := (c.Max.X - c.Min.X - 5*frameworkSide) / 4
+	// Whole pixels of a PNG: panels between them would be smoothed, and the file several times as large.
+	whole := func(l vg.Length) vg.Length { return vg.Length(math.Floor(float64(l)*192/72)) * 72 / 192 }
+	row := whole((c.Max.Y - c.Min.Y) / 3)
+	gap := whole((c.Max.X - c.Min.X - 5*frameworkSide) / 4)
 	// cell returns the panel of a column and a row, counted from the top left.
 	cell := func(column, line int) draw.Canvas {
 		p := c

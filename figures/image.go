@@ -15,9 +15,9 @@ func Image(img image.Image, alt string) (*Figure, error) {
 	if b.Empty() {
 		return nil, fmt.Errorf("image: %d × %d pixels; want at least one", b.Dx(), b.Dy())
 	}
-	const width = 525 // Points, 700 pixels of a page.
-	// A pixel of the image is several of the picture, so that viewers that smooth images blur only its edges.
-	zoom := max(1, 2*width/b.Dx())
+	// A pixel of the image is several whole ones of a PNG: smoothing would blur it, and make a file of many colors.
+	const dots = 72.0 / 192 // Points of a PNG's pixel.
+	zoom := max(1, 1400/b.Dx())
 	large := image.NewRGBA(image.Rect(0, 0, b.Dx()*zoom, b.Dy()*zoom))
 	for y := range b.Dy() * zoom {
 		for x := range b.Dx() * zoom {
@@ -25,7 +25,8 @@ func Image(img image.Image, alt string) (*Figure, error) {
 		}
 	}
 	return &Figure{
-		Width: width, Height: width * vg.Length(b.Dy()) / vg.Length(b.Dx()), Alt: alt,
+		Width:  vg.Length(dots*float64(b.Dx()*zoom)) + 2*margin,
+		Height: vg.Length(dots*float64(b.Dy()*zoom)) + 2*margin, Alt: alt,
 		panels: func(c draw.Canvas) { c.DrawImage(c.Rectangle, large) },
 	}, nil
 }
