@@ -138,10 +138,8 @@ const (
 
 func (f frameworkPicture) draw(c draw.Canvas) {
 	c.Max.X -= 12 // Room for the arrow from the triplets to the rule.
-	// Whole pixels of a PNG: panels between them would be smoothed, and the file several times as large.
-	whole := func(l vg.Length) vg.Length { return vg.Length(math.Floor(float64(l)*192/72)) * 72 / 192 }
-	row := whole((c.Max.Y - c.Min.Y) / 3)
-	gap := whole((c.Max.X - c.Min.X - 5*frameworkSide) / 4)
+	row := (c.Max.Y - c.Min.Y) / 3
+	gap := (c.Max.X - c.Min.X - 5*frameworkSide) / 4
 	// cell returns the panel of a column and a row, counted from the top left.
 	cell := func(column, line int) draw.Canvas {
 		p := c

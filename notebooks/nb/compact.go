@@ -18,7 +18,7 @@ const (
 	compactRareTolerance = 12
 	// A color with a smaller share of the picture is rare. A picture with a larger share of rare colors is not a drawing.
 	compactRare  = 2e-4
-	compactEdges = 0.1
+	compactEdges = 0.12
 )
 
 // compact rewrites the PNG file of a drawing with a palette, which takes a third of the space in a notebook. Frequent
