@@ -155,7 +155,7 @@ func ExchangeGains(sets []ExchangeSet, provenance string) (*Figure, error) {
 			shape: exchangeShapes[i%len(exchangeShapes)]}})
 	}
 	return &Figure{
-		Width: vg.Points(360 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
+		Width: vg.Points(300 * float64(len(panels))), Height: vg.Points(70 + 30*float64(most)), Alt: alt,
 		Provenance: provenance,
 		panels: func(c draw.Canvas) {
 			gridKeys(columns(c, 0, 1)[0], keys)

@@ -109,7 +109,7 @@ func Framework(s Step) (*Figure, error) {
 		return nil, fmt.Errorf("figure 1: %w", err)
 	}
 	return &Figure{
-		Width: vg.Points(690), Height: vg.Points(420),
+		Width: vg.Points(635), Height: vg.Points(429),
 		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
 			"the similarities S and the mined triplets. "+
 			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+
@@ -131,8 +131,9 @@ type frameworkPicture struct {
 }
 
 const (
-	frameworkSide = vg.Length(96) // Of the square panels.
-	frameworkHead = vg.Length(15) // For a panel's title.
+	frameworkSide = vg.Length(88)  // Of the square panels.
+	frameworkHead = vg.Length(15)  // For a panel's title.
+	frameworkText = vg.Length(8.5) // The picture is full of words: they are larger than notes elsewhere.
 )
 
 func (f frameworkPicture) draw(c draw.Canvas) {
@@ -166,9 +167,9 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	frameworkTitle(cell(4, 0), ink, "triplets", fmt.Sprint(len(f.Triplets)))
 	under := func(column, line int, s Markup) {
 		at := vg.Point{X: cell(column, line).Min.X + frameworkSide/2, Y: cell(column, line).Min.Y - 3}
-		c.FillText(aligned(style(noteSize, quiet), text.XCenter, text.YTop), at, s)
+		c.FillText(aligned(style(frameworkText, quiet), text.XCenter, text.YTop), at, s)
 	}
-	under(3, 0, "○ nearest positive, × negative")
+	under(3, 0, "○ positive, × negative")
 	for i, label := range []Markup{"", "L2", "", "mine"} {
 		frameworkArrow(c, cell(i, 0), cell(i+1, 0), ink, label)
 	}
@@ -198,8 +199,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		frameworkArrow(c, cell(4, line), cell(3, line), way.color, way.how)
 		frameworkArrow(c, cell(3, line), cell(2, line), way.color, "$\\cdot\\,\\mathbf{f}$")
 	}
-	under(3, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceM)))
-	under(2, 1, fmt.Sprintf("= %s × the one below, to %s", number(f.Constant), scientific(f.DifferenceG)))
+	under(3, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), scientific(f.DifferenceM)))
+	under(2, 1, fmt.Sprintf("= %s × below, to %s", number(f.Constant), scientific(f.DifferenceG)))
 
 	// Both ways end at the network.
 	stages := cell(1, 1)
@@ -213,8 +214,8 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 		to := vg.Point{X: stages.Max.X + 4, Y: stages.Center().Y + height*vg.Length(0.22-0.44*float64(line))}
 		arrow(c, from, to, stroke(color, 1.5))
 	}
-	c.FillText(aligned(style(noteSize, ink), text.XCenter, text.YCenter),
-		vg.Point{X: (stages.Max.X + cell(2, 1).Min.X) / 2, Y: stages.Center().Y}, "backward")
+	c.FillText(aligned(style(frameworkText, ink), text.XCenter, text.YCenter),
+		vg.Point{X: (stages.Max.X + cell(2, 1).Min.X) / 2, Y: stages.Center().Y}, "back")
 	f.legend(cell(0, 1), row)
 	// Arrows from the triplets to both ways.
 	down := cell(4, 0)
@@ -231,10 +232,10 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 
 // frameworkTitle writes a title above a panel, with a note at the right.
 func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
-	s := aligned(bold(style(noteSize+1, color)), text.XLeft, text.YBottom)
+	s := aligned(bold(style(frameworkText+0.5, color)), text.XLeft, text.YBottom)
 	c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y + 4}, title)
 	if note != "" {
-		c.FillText(aligned(style(noteSize, quiet), text.XRight, text.YBottom), vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
+		c.FillText(aligned(style(frameworkText, quiet), text.XRight, text.YBottom), vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
 	}
 }
 
@@ -246,7 +247,7 @@ func frameworkArrow(c, from, to draw.Canvas, color color.Color, label Markup) {
 		a, b = from.Min.X-4, to.Max.X+4
 	}
 	arrow(c, vg.Point{X: a, Y: y}, vg.Point{X: b, Y: y}, stroke(color, 1.5))
-	c.FillText(aligned(style(noteSize, color), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
+	c.FillText(aligned(style(frameworkText, color), text.XCenter, text.YBottom), vg.Point{X: (a + b) / 2, Y: y + 5}, label)
 }
 
 func frameworkFrame(c draw.Canvas, color color.Color) {
@@ -303,7 +304,7 @@ func (f frameworkPicture) network(c draw.Canvas) {
 		c.Fill(r.Path())
 		c.SetLineStyle(stroke(ink, 0.6))
 		c.Stroke(r.Path())
-		s := aligned(style(noteSize-0.5, ink), text.XCenter, text.YCenter)
+		s := aligned(style(frameworkText-0.5, ink), text.XCenter, text.YCenter)
 		s.Rotation = math.Pi / 2
 		c.FillText(s, r.Min.Add(r.Max).Scale(0.5), stage.Name)
 	}
@@ -355,7 +356,7 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 	for _, t := range f.Triplets {
 		c.DrawGlyphNoClip(glyph, at(t.Sap, t.San))
 	}
-	s := style(noteSize, ink)
+	s := style(frameworkText, ink)
 	c.FillText(aligned(s, text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Min.Y - 1}, "$S_{ap}$")
 	c.FillText(aligned(s, text.XLeft, text.YTop), vg.Point{X: c.Min.X + 4, Y: c.Max.Y - 3}, "$S_{an}$")
 	c.FillText(aligned(s, text.XLeft, text.YTop), vg.Point{X: c.Min.X, Y: c.Min.Y - 2}, number(low))
@@ -366,7 +367,7 @@ func (f frameworkPicture) diagram(c draw.Canvas) {
 func (f frameworkPicture) formula(c draw.Canvas) {
 	frameworkFrame(c, lossColor)
 	lines := append(slices.Clone(f.Formula), "mean over triplets:", fmt.Sprintf("$L$ = %.4f", f.Value))
-	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
+	s := aligned(style(frameworkText, ink), text.XCenter, text.YCenter)
 	step := frameworkSide / vg.Length(len(lines)+1)
 	for i, l := range lines {
 		c.FillText(s, vg.Point{X: c.Center().X, Y: c.Max.Y - step*vg.Length(i+1)}, l)
@@ -391,8 +392,8 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		}
 		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4},
 			Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
-		c.FillText(aligned(style(noteSize, ink), text.XLeft, text.YBottom), vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
-		c.FillText(aligned(style(noteSize-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2},
+		c.FillText(aligned(style(frameworkText, ink), text.XLeft, text.YBottom), vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
+		c.FillText(aligned(style(frameworkText-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2},
 			fmt.Sprintf("%.2g", high))
 		if high == low {
 			continue
@@ -421,7 +422,7 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 		return
 	}
 	step := frameworkSide / vg.Length(len(f.Stages))
-	small := style(noteSize-1.5, quiet)
+	small := style(frameworkText-1.5, quiet)
 	for i, stage := range f.Stages {
 		for k, v := range []float64{stage.Loss, stage.Rule} {
 			x := c.Min.X + step*(vg.Length(i)+0.1+0.4*vg.Length(k))
@@ -433,7 +434,7 @@ func (f frameworkPicture) stages(c draw.Canvas) {
 		c.FillText(aligned(small, text.XCenter, text.YBottom), vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5),
 			Y: c.Min.Y + (frameworkSide-8)*vg.Length(max(stage.Loss, stage.Rule)/high) + 2},
 			fmt.Sprintf("%.2g", max(stage.Loss, stage.Rule)))
-		s := aligned(style(noteSize-0.5, ink), text.XRight, text.YCenter)
+		s := aligned(style(frameworkText-0.5, ink), text.XRight, text.YCenter)
 		s.Rotation = math.Pi / 2
 		c.FillText(s, vg.Point{X: c.Min.X + step*(vg.Length(i)+0.5), Y: c.Min.Y - 3}, stage.Name)
 	}
@@ -454,11 +455,11 @@ func (f frameworkPicture) legend(c draw.Canvas, row vg.Length) {
 		{surgeryColor, false, "× triplet weight"}, {},
 		{ink, false, "both: $\\theta$ ← $\\theta-η\\,\\partial L/\\partial\\theta$"},
 	} {
-		s := aligned(style(noteSize, l.color), text.XLeft, text.YTop)
+		s := aligned(style(frameworkText, l.color), text.XLeft, text.YTop)
 		if l.bold {
 			s = bold(s)
 		}
 		c.FillText(s, vg.Point{X: c.Min.X, Y: y}, l.text)
-		y -= noteSize + 4
+		y -= frameworkText + 4
 	}
 }

@@ -19,7 +19,7 @@ type Matrix struct {
 	Labels []int64   // [n]
 }
 
-// GradientMatrix draws gradient matrices side by side as heat maps on one scale, with white at zero. Rows and columns
+// GradientMatrix draws gradient matrices in rows of two as heat maps on one scale, with white at zero. Rows and columns
 // are sorted by class, in the order of the batch within a class, and lines separate the classes. Each matrix is [n,
 // n] for n labels; values must be finite. The paper has no such figure.
 func GradientMatrix(matrices ...Matrix) (*Figure, error) {
@@ -56,18 +56,27 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		p.Add(cells{m, colors})
 		panels, after[i] = append(panels, p), 14
 	}
-	after[len(after)-1] = barRoom + 8
+	across := min(2, len(panels)) // As many as a notebook's page has room for.
+	lines := (len(panels) + across - 1) / across
 	return &Figure{
-		Width: vg.Points(250*float64(len(panels)) + 50), Height: vg.Points(258),
+		Width: vg.Points(250*float64(across) + 50), Height: vg.Points(270*float64(lines) - 12), // 12 between rows.
 		Alt: "The gradient matrix M of a batch, sorted by class: a blue entry (i, j) pulls f_i towards f_j, " +
 			"an orange one pushes it away, since the gradient is descended.",
 		panels: func(c draw.Canvas) {
-			parts := squares(c, panels, after)
-			for i, part := range parts {
-				drawPlot(panels[i], part)
+			height := (c.Max.Y - c.Min.Y + 12) / vg.Length(lines)
+			for first := 0; first < len(panels); first += across {
+				line, row := c, panels[first:min(first+across, len(panels))]
+				line.Max.Y -= height * vg.Length(first/across)
+				line.Min.Y = line.Max.Y - height + 12
+				line.Max.X -= (c.Max.X - c.Min.X - barRoom) / vg.Length(across) * vg.Length(across-len(row))
+				after[first+len(row)-1] = barRoom + 8
+				parts := squares(line, row, after[first:])
+				for i, part := range parts {
+					drawPlot(row[i], part)
+				}
+				last := len(parts) - 1
+				colors.draw(row[last].DataCanvas(parts[last]), parts[last])
 			}
-			last := len(parts) - 1
-			colors.draw(panels[last].DataCanvas(parts[last]), parts[last])
 		},
 	}, nil
 }

@@ -114,15 +114,15 @@ func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
 	for _, c := range p.table.Cells {
 		for _, m := range []struct {
 			name   string
-			images imagesOf
-			of     measure
+			images ImagesOf
+			of     func(runs.TripletDensity) float64
 		}{
 			{claims.EdgeLast, LastEpochs, edge}, {claims.Positive, LastEpochs, positive},
-			{claims.CornerTrain, wholeTrain, corner},
-			{claims.SpreadTrain, wholeTrain, spread}, {claims.SpreadTest, WholeTest, spread},
+			{claims.CornerTrain, WholeTrain, corner},
+			{claims.SpreadTrain, WholeTrain, spread}, {claims.SpreadTest, WholeTest, spread},
 		} {
 			out = append(out, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: m.name,
-				Score: overSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
+				Score: OverSeeds(p.of[c.Data][c.Row], m.images, m.of).Times(100)})
 		}
 	}
 	return out, nil

@@ -19,7 +19,8 @@ var histogramDirections = []string{"euc", "cos"}
 // user's own.
 type histogramsReport struct {
 	table          *Table
-	fine, separate string // The data sets, in the roles of CAR and In-shop.
+	histograms     [][]*runs.Histograms // Of the table's cells.
+	fine, separate string               // The data sets, in the roles of CAR and In-shop.
 	of             map[string]map[string][]*runs.Histograms
 	rows           []histogramsRow // The directions, then the user's own.
 }
@@ -44,21 +45,23 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 	if err != nil {
 		return nil, nil, err
 	}
-	t, histograms, err := HistogramsOf(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+	cells, err := study.Specs(q.Preset, q.Seeds)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &histogramsReport{table: t, fine: q.Preset.FineGrained, separate: q.Preset.CoarseGrained,
+	t, histograms, err := HistogramsOf(ctx, q, cells)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Study, t.Title = study.Name, study.Title
+	p := &histogramsReport{table: t, histograms: histograms, fine: q.Preset.FineGrained, separate: q.Preset.CoarseGrained,
 		of: make(map[string]map[string][]*runs.Histograms)}
 	for i, c := range t.Cells {
 		if p.of[c.Data] == nil {
 			p.of[c.Data] = make(map[string][]*runs.Histograms)
 		}
 		p.of[c.Data][c.Row] = histograms[i]
-		row := histogramsRow{c.Row, figures.DirectionLabel(c.Row), false}
-		if c.Objective != nil {
-			row.label, row.own = c.Row, true
-		}
+		row := histogramsRow{c.Row, directionLabel(c), c.Objective != nil}
 		if !slices.Contains(p.rows, row) {
 			p.rows = append(p.rows, row)
 		}
@@ -71,29 +74,43 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 	return p, r, nil
 }
 
-// setTitle returns the name of a data set with that of the paper's set in the same role.
-func (p *histogramsReport) setTitle(data string) figures.Markup {
-	paper := map[string]string{p.fine: "CAR", p.separate: "In-shop"}[data]
-	if data == paper {
-		return data
+// directionLabel returns the symbol of the direction that a cell's row is named by, or the row's name for another rule.
+func directionLabel(c Cell) figures.Markup {
+	if c.Rule == c.Row+"/con/con" {
+		return figures.DirectionLabel(c.Row)
 	}
-	return fmt.Sprintf("%s (in the role of %s)", data, paper)
+	return c.Row
 }
 
-// imagesOf selects the images whose triplets a density counts.
-type imagesOf struct {
+// setTitle returns the name of a data set with that of the paper's set in the same role.
+func (p *histogramsReport) setTitle(data string) figures.Markup {
+	return Cell{Data: data, PaperData: map[string]string{p.fine: "CAR", p.separate: "In-shop"}[data]}.DataTitle()
+}
+
+// DataTitle returns the name of the cell's data set, with that of the paper's set in the same role if there is one.
+func (c Cell) DataTitle() figures.Markup {
+	if c.PaperData == "" || c.Data == c.PaperData {
+		return c.Data
+	}
+	return fmt.Sprintf("%s (in the role of %s)", c.Data, c.PaperData)
+}
+
+// ImagesOf selects the images whose triplets a density counts: [LastEpochs], [WholeTrain] or [WholeTest].
+type ImagesOf struct {
 	Name    string
 	density func(*runs.Histograms) runs.TripletDensity
 }
 
+// The images of Figures 4 and 5: the mined triplets of the last five epochs of training, and each image of the train
+// or test set with its nearest neighbors of either kind.
 var (
-	LastEpochs = imagesOf{"last 5 epochs", func(p *runs.Histograms) runs.TripletDensity { return p.Last }}
-	wholeTrain = imagesOf{"whole train set", func(p *runs.Histograms) runs.TripletDensity { return p.Train }}
-	WholeTest  = imagesOf{"whole test set", func(p *runs.Histograms) runs.TripletDensity { return p.Test }}
+	LastEpochs = ImagesOf{"last 5 epochs", func(p *runs.Histograms) runs.TripletDensity { return p.Last }}
+	WholeTrain = ImagesOf{"whole train set", func(p *runs.Histograms) runs.TripletDensity { return p.Train }}
+	WholeTest  = ImagesOf{"whole test set", func(p *runs.Histograms) runs.TripletDensity { return p.Test }}
 )
 
 // shown returns the densities of the runs that did not diverge.
-func shown(histograms []*runs.Histograms, images imagesOf) []runs.TripletDensity {
+func shown(histograms []*runs.Histograms, images ImagesOf) []runs.TripletDensity {
 	var out []runs.TripletDensity
 	for _, p := range histograms {
 		if c := images.density(p); p.Result.Diverged == "" && c.Triplets > 0 {
@@ -103,11 +120,40 @@ func shown(histograms []*runs.Histograms, images imagesOf) []runs.TripletDensity
 	return out
 }
 
-// measure is a number read off a triplet density.
-type measure func(runs.TripletDensity) float64
+// DistributionOf returns a panel of Figure 4: the similarity histograms of the runs of a cell that did not diverge, in
+// a number of bins that divides [runs.DensityBins], with the mean overlap of the two kinds over seeds, Σ min(p, q) in
+// percent. The overlap that a run records has 100 bins.
+func DistributionOf(title figures.Markup, histograms []*runs.Histograms, images ImagesOf,
+	bins int) (figures.Distribution, error) {
+	d := figures.Distribution{Title: title}
+	for _, c := range shown(histograms, images) {
+		positive, negative, err := c.Histograms(bins)
+		if err != nil {
+			return d, err
+		}
+		d.Positive, d.Negative = append(d.Positive, positive), append(d.Negative, negative)
+	}
+	d.Overlap = OverSeeds(histograms, images, func(c runs.TripletDensity) float64 {
+		positive, negative, _ := c.Histograms(bins) // The error is that of above.
+		common := 0.0
+		for i := range positive {
+			common += min(positive[i], negative[i])
+		}
+		return common
+	}).Times(100)
+	return d, nil
+}
 
-// overSeeds returns a measure's mean over runs.
-func overSeeds(histograms []*runs.Histograms, images imagesOf, m measure) stats.Mean {
+// DensityOf returns a panel of Figure 5: the triplets of all runs of a cell that did not diverge, with the mean shares
+// at the right edge and in the top right corner over seeds.
+func DensityOf(histograms []*runs.Histograms, images ImagesOf) figures.Density {
+	return figures.Density{Counts: Pooled(shown(histograms, images)),
+		Edge:   OverSeeds(histograms, images, edge).Times(100),
+		Corner: OverSeeds(histograms, images, corner).Times(100)}
+}
+
+// OverSeeds returns the mean of a measure of triplets over the runs of a cell. Diverged runs are counted, not averaged.
+func OverSeeds(histograms []*runs.Histograms, images ImagesOf, measure func(runs.TripletDensity) float64) stats.Mean {
 	of := make(map[*runs.Result]runs.TripletDensity)
 	var results []*runs.Result
 	for _, p := range histograms {
@@ -116,40 +162,40 @@ func overSeeds(histograms []*runs.Histograms, images imagesOf, m measure) stats.
 	}
 	return runs.MeanOf(results, func(r *runs.Result) float64 {
 		if c := of[r]; c.Triplets > 0 {
-			return m(c)
+			return measure(c)
 		}
 		return math.NaN()
 	})
 }
 
-// histogramClaim is a sentence of the paper on triplet densities: a measure is larger on the first side than on the
+// HistogramClaim is a sentence of the paper on triplet densities: a measure is larger on the first side than on the
 // second.
-type histogramClaim struct {
-	says, measured figures.Markup
-	images         imagesOf
-	of             measure
-	less           bool // The first side's is the smaller one.
+type HistogramClaim struct {
+	Says, Measured figures.Markup // The sentence, and how it is measured.
+	Images         ImagesOf
+	Of             func(runs.TripletDensity) float64
+	Less           bool // The first side's is the smaller one.
 	// Bounds that replace the comparison if they are not 0: the measure of the first side, or of each side, must be
 	// larger.
-	alone, each float64
-	percent     bool
+	Alone, Each float64
+	Percent     bool // The measure is a share, shown in percent.
 }
 
-// claimSide is one side of a comparison, with its runs.
-type claimSide struct {
-	title      figures.Markup
-	histograms []*runs.Histograms
+// ClaimSide is one side of a comparison, with its runs.
+type ClaimSide struct {
+	Title      figures.Markup
+	Histograms []*runs.Histograms
 }
 
-// claimGroup is a column group of claims: two sides to be compared.
-type claimGroup struct {
-	title figures.Markup
-	sides [2]claimSide
+// ClaimGroup is a column group of claims: two sides to be compared.
+type ClaimGroup struct {
+	Title figures.Markup
+	Sides [2]ClaimSide
 }
 
-// claimTable checks claims on groups of runs: each run of one side against each of the other.
-func claimTable(caption figures.Markup, provenance string, claims []histogramClaim,
-	groups []claimGroup) *figures.Table {
+// CheckHistograms returns a table of claims, checked on groups of runs: each run of one side against each of the other.
+func CheckHistograms(caption figures.Markup, provenance string, claims []HistogramClaim,
+	groups ...ClaimGroup) *figures.Table {
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "The paper says", Left: true}, {Title: "measured as", Left: true},
 			{Title: "images", Left: true}},
@@ -159,23 +205,23 @@ func claimTable(caption figures.Markup, provenance string, claims []histogramCla
 		Provenance: provenance,
 	}
 	for _, g := range groups {
-		t.Columns = append(t.Columns, figures.Column{Group: g.title, Title: g.sides[0].title},
-			figures.Column{Group: g.title, Title: g.sides[1].title},
-			figures.Column{Group: g.title, Title: "holds"})
+		t.Columns = append(t.Columns, figures.Column{Group: g.Title, Title: g.Sides[0].Title},
+			figures.Column{Group: g.Title, Title: g.Sides[1].Title},
+			figures.Column{Group: g.Title, Title: "holds"})
 	}
 	for _, c := range claims {
-		row := []figures.Cell{figures.Text(c.says), figures.Text(c.measured), figures.Text(c.images.Name)}
+		row := []figures.Cell{figures.Text(c.Says), figures.Text(c.Measured), figures.Text(c.Images.Name)}
 		for _, g := range groups {
-			row = append(row, c.value(g.sides[0]), c.value(g.sides[1]), figures.Text(c.holds(g)))
+			row = append(row, c.value(g.Sides[0]), c.value(g.Sides[1]), figures.Text(c.holds(g)))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-func (c histogramClaim) value(side claimSide) figures.Cell {
-	s := overSeeds(side.histograms, c.images, c.of)
-	if c.percent {
+func (c HistogramClaim) value(side ClaimSide) figures.Cell {
+	s := OverSeeds(side.Histograms, c.Images, c.Of)
+	if c.Percent {
 		return figures.Scored(s.Times(100))
 	}
 	return figures.Text(similarity(s))
@@ -193,7 +239,7 @@ func similarity(s stats.Mean) figures.Markup {
 }
 
 // holds counts the pairs of runs, or the runs, for which the claim is true.
-func (c histogramClaim) holds(g claimGroup) figures.Markup {
+func (c HistogramClaim) holds(g ClaimGroup) figures.Markup {
 	held, all := 0, 0
 	count := func(holds bool) {
 		all++
@@ -201,20 +247,20 @@ func (c histogramClaim) holds(g claimGroup) figures.Markup {
 			held++
 		}
 	}
-	first, second := shown(g.sides[0].histograms, c.images), shown(g.sides[1].histograms, c.images)
+	first, second := shown(g.Sides[0].Histograms, c.Images), shown(g.Sides[1].Histograms, c.Images)
 	switch {
-	case c.alone != 0:
+	case c.Alone != 0:
 		for _, a := range first {
-			count(c.of(a) > c.alone)
+			count(c.Of(a) > c.Alone)
 		}
-	case c.each != 0:
+	case c.Each != 0:
 		for _, a := range slices.Concat(first, second) {
-			count(c.of(a) > c.each)
+			count(c.Of(a) > c.Each)
 		}
 	default:
 		for _, a := range first {
 			for _, b := range second {
-				count(c.of(a) > c.of(b) != c.less && c.of(a) != c.of(b))
+				count(c.Of(a) > c.Of(b) != c.Less && c.Of(a) != c.Of(b))
 			}
 		}
 	}

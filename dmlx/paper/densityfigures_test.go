@@ -90,29 +90,29 @@ func portraitOf(overlap float64, diverged string) *runs.Histograms {
 func TestClaims(t *testing.T) {
 	high := []*runs.Histograms{portraitOf(0.6, ""), portraitOf(0.4, ""), portraitOf(0.1, "collapsed")}
 	low := []*runs.Histograms{portraitOf(0.5, ""), portraitOf(0.2, "")}
-	g := claimGroup{sides: [2]claimSide{{"high", high}, {"low", low}}}
+	g := ClaimGroup{Sides: [2]ClaimSide{{"high", high}, {"low", low}}}
 	for _, c := range []struct {
-		claim histogramClaim
+		claim HistogramClaim
 		holds string
 	}{
-		{histogramClaim{images: WholeTest, of: overlap}, "3 of 4"},
-		{histogramClaim{images: WholeTest, of: overlap, less: true}, "1 of 4"},
-		{histogramClaim{images: WholeTest, of: overlap, alone: 0.5}, "1 of 2"},
-		{histogramClaim{images: WholeTest, of: overlap, each: 0.3}, "3 of 4"},
-		{histogramClaim{images: WholeTest, of: func(runs.TripletDensity) float64 { return 1 }}, "0 of 4"},
-		{histogramClaim{images: WholeTest, of: func(runs.TripletDensity) float64 { return 1 }, less: true}, "0 of 4"},
-		{histogramClaim{images: wholeTrain, of: overlap}, "–"},
+		{HistogramClaim{Images: WholeTest, Of: overlap}, "3 of 4"},
+		{HistogramClaim{Images: WholeTest, Of: overlap, Less: true}, "1 of 4"},
+		{HistogramClaim{Images: WholeTest, Of: overlap, Alone: 0.5}, "1 of 2"},
+		{HistogramClaim{Images: WholeTest, Of: overlap, Each: 0.3}, "3 of 4"},
+		{HistogramClaim{Images: WholeTest, Of: func(runs.TripletDensity) float64 { return 1 }}, "0 of 4"},
+		{HistogramClaim{Images: WholeTest, Of: func(runs.TripletDensity) float64 { return 1 }, Less: true}, "0 of 4"},
+		{HistogramClaim{Images: WholeTrain, Of: overlap}, "–"},
 	} {
 		if got := c.claim.holds(g); got != c.holds {
 			t.Errorf("%+v holds for %s, want %s", c.claim, got, c.holds)
 		}
 	}
 	// A diverged run is counted and not averaged.
-	if s := overSeeds(high, WholeTest, overlap); s.N != 2 || s.Diverged != 1 || math.Abs(s.Mean-0.5) > 1e-12 {
+	if s := OverSeeds(high, WholeTest, overlap); s.N != 2 || s.Diverged != 1 || math.Abs(s.Mean-0.5) > 1e-12 {
 		t.Errorf("%+v", s)
 	}
-	table := claimTable("", "", []histogramClaim{{says: "more", images: WholeTest, of: overlap, percent: true}},
-		[]claimGroup{g})
+	table := CheckHistograms("", "", []HistogramClaim{{Says: "more", Images: WholeTest, Of: overlap, Percent: true}},
+		g)
 	if text := table.String(); !strings.Contains(text, "50.0 ± 14.1¹") ||
 		!strings.Contains(text, "1 of 3 runs diverged") {
 		t.Error(text)
@@ -126,5 +126,24 @@ func TestPooled(t *testing.T) {
 	}
 	if Pooled(nil) != nil {
 		t.Error("counts of nothing")
+	}
+}
+
+func TestDistributionOf(t *testing.T) {
+	counts := make(runs.Counts, runs.DensityBins*runs.DensityBins)
+	counts[150*runs.DensityBins+190], counts[190*runs.DensityBins+195] = 1, 1 // S_an of 0.5 and 0.9, S_ap of 0.9 and 0.95.
+	of := []*runs.Histograms{{Result: &runs.Result{}, Test: runs.TripletDensity{Triplets: 2, Counts: counts}},
+		portraitOf(1, "collapsed")}
+	for bins, want := range map[int]float64{200: 50, 20: 50, 2: 100} {
+		d, err := DistributionOf("x", of, WholeTest, bins)
+		if err != nil || len(d.Positive) != 1 || len(d.Negative[0]) != bins || math.Abs(d.Overlap.Mean-want) > 1e-9 {
+			t.Errorf("%d bins: %+v, %v, want an overlap of %g", bins, d, err, want)
+		}
+	}
+	if _, err := DistributionOf("x", of, WholeTest, 3); err == nil {
+		t.Error("3 bins")
+	}
+	if d, err := DistributionOf("x", nil, WholeTest, 100); err != nil || len(d.Positive) != 0 {
+		t.Errorf("without runs: %+v, %v", d, err)
 	}
 }

@@ -66,15 +66,15 @@ func figure1Step() (*figures.Step, error) {
 		return nil, err
 	}
 	defer n.Close()
-	loss, err := lossOf(stepLoss)
+	loss, err := LossOf(stepLoss)
 	if err != nil {
 		return nil, err
 	}
 	return n.Step(batch, loss)
 }
 
-// lossOf returns a loss of Table 1 whose gradient is an exact multiple of its rule's.
-func lossOf(name string) (dmlx.Loss, error) {
+// LossOf returns a loss of Table 1 whose gradient is an exact multiple of its rule's.
+func LossOf(name string) (dmlx.Loss, error) {
 	for _, l := range dmlx.Losses {
 		if l.Name == name && l.Constant(dmlx.Options{}) != 0 {
 			return l, nil

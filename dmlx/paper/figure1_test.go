@@ -38,7 +38,7 @@ func firstStep(t *testing.T) (*Network, *ImageBatch) {
 func TestStep(t *testing.T) {
 	n, batch := firstStep(t)
 	for _, name := range []string{"table1-circle", "triplet-cos"} {
-		loss, err := lossOf(name)
+		loss, err := LossOf(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestDrawBatch(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
-	if _, err := lossOf("table1-dr-ms"); err == nil {
+	if _, err := LossOf("table1-dr-ms"); err == nil {
 		t.Error("table1-dr-ms has no rule that is its gradient")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -24,10 +25,9 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 	picture := func(row, title string) (*figures.Figure, error) {
 		var sets []figures.Distribution
 		for _, data := range []string{p.fine, p.separate} {
-			runs := p.of[data][row]
-			d := figures.Distribution{Title: p.setTitle(data), Overlap: overSeeds(runs, WholeTest, overlap).Times(100)}
-			for _, c := range shown(runs, WholeTest) {
-				d.Positive, d.Negative = append(d.Positive, c.Positive()), append(d.Negative, c.Negative())
+			d, err := DistributionOf(p.setTitle(data), p.of[data][row], WholeTest, retrieval.SimilarityBins)
+			if err != nil {
+				return nil, err
 			}
 			sets = append(sets, d)
 		}
@@ -42,29 +42,30 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	var rows []figures.OverlapRow
-	var groups []claimGroup
+	var groups []ClaimGroup
 	own := slices.DeleteFunc(slices.Clone(p.rows), func(r histogramsRow) bool { return !r.own })
 	for _, r := range append([]histogramsRow{{name: "cos", label: figures.DirectionLabel("cos")},
 		{name: "euc", label: figures.DirectionLabel("euc")}}, own...) {
 		direction, label := r.name, r.label
-		for _, images := range []imagesOf{WholeTest, wholeTrain} {
+		for _, images := range []ImagesOf{WholeTest, WholeTrain} {
 			row := figures.OverlapRow{Rule: label, Images: images.Name}
 			for _, data := range []string{p.fine, p.separate} {
-				row.Sets = append(row.Sets, overSeeds(p.of[data][direction], images, overlap).Times(100))
+				row.Sets = append(row.Sets, OverSeeds(p.of[data][direction], images, overlap).Times(100))
 			}
 			rows = append(rows, row)
 		}
 		if r.own {
 			continue
 		}
-		groups = append(groups, claimGroup{label, [2]claimSide{{p.fine, p.of[p.fine][direction]},
+		groups = append(groups, ClaimGroup{label, [2]ClaimSide{{p.fine, p.of[p.fine][direction]},
 			{p.separate, p.of[p.separate][direction]}}})
 	}
 	overlaps, err := figures.Overlaps(r.Provenance, []figures.Markup{p.setTitle(p.fine), p.setTitle(p.separate)}, rows...)
 	if err != nil {
 		return nil, err
 	}
-	claims := claimTable("What the paper says of Figure 4, on our runs.", r.Provenance, figure4Claims, groups)
+	claims := CheckHistograms("What the paper says of Figure 4, on our runs.", r.Provenance, Figure4Claims(),
+		groups...)
 	r.Parts = []Part{{"", cos}, {"euc", euc}, {"overlap", overlaps}, {"claims", claims}}
 	for i, row := range own {
 		of, err := picture(row.name, row.name)
@@ -88,12 +89,14 @@ func overlap(c runs.TripletDensity) float64   { return c.Overlap }
 func medianSap(c runs.TripletDensity) float64 { return c.MedianSap }
 func medianSan(c runs.TripletDensity) float64 { return c.MedianSan }
 
-// figure4Claims are the statements of the caption of Figure 4, §5.2 and §5.3, on CAR against In-shop.
-var figure4Claims = []histogramClaim{
-	{says: "on CAR the distributions are largely overlaid", measured: "overlap above 50 %", images: WholeTest,
-		of: overlap, alone: 0.5, percent: true},
-	{says: "on In-shop the overlay is much less", measured: "overlap, %", images: WholeTest, of: overlap, percent: true},
-	{says: "(the same on the train set)", measured: "overlap, %", images: wholeTrain, of: overlap, percent: true},
-	{says: "images of other classes look more similar on CAR", measured: "median $S_{an}$", images: WholeTest,
-		of: medianSan},
+// Figure4Claims returns the statements of the caption of Figure 4, §5.2 and §5.3, on CAR against In-shop.
+func Figure4Claims() []HistogramClaim {
+	return []HistogramClaim{
+		{Says: "on CAR the distributions are largely overlaid", Measured: "overlap above 50 %", Images: WholeTest,
+			Of: overlap, Alone: 0.5, Percent: true},
+		{Says: "on In-shop the overlay is much less", Measured: "overlap, %", Images: WholeTest, Of: overlap, Percent: true},
+		{Says: "(the same on the train set)", Measured: "overlap, %", Images: WholeTrain, Of: overlap, Percent: true},
+		{Says: "images of other classes look more similar on CAR", Measured: "median $S_{an}$", Images: WholeTest,
+			Of: medianSan},
+	}
 }

@@ -18,7 +18,7 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := []imagesOf{LastEpochs, wholeTrain, WholeTest}
+	columns := []ImagesOf{LastEpochs, WholeTrain, WholeTest}
 	picture := func(data string) (*figures.Figure, error) {
 		titles := make([]figures.Markup, len(columns))
 		var rows []figures.DensityRow
@@ -27,8 +27,7 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 			row := figures.DensityRow{Title: r.label}
 			for j, images := range columns {
 				titles[j] = images.Name
-				row.Panels = append(row.Panels, figures.Density{Counts: Pooled(shown(runs, images)),
-					Edge: overSeeds(runs, images, edge).Times(100), Corner: overSeeds(runs, images, corner).Times(100)})
+				row.Panels = append(row.Panels, DensityOf(runs, images))
 			}
 			rows = append(rows, row)
 		}
@@ -42,20 +41,22 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var groups []claimGroup
+	var groups []ClaimGroup
 	for _, data := range []string{p.fine, p.separate} {
-		groups = append(groups, claimGroup{p.setTitle(data),
-			[2]claimSide{{figures.DirectionLabel("euc"), p.of[data]["euc"]},
+		groups = append(groups, ClaimGroup{p.setTitle(data),
+			[2]ClaimSide{{figures.DirectionLabel("euc"), p.of[data]["euc"]},
 				{figures.DirectionLabel("cos"), p.of[data]["cos"]}}})
 	}
-	claims := claimTable("What the paper says of Figure 5, the Euclidean direction against the cosine one, on our runs.",
-		r.Provenance, figure5Claims, groups)
+	claims := CheckHistograms(
+		"What the paper says of Figure 5, the Euclidean direction against the cosine one, on our runs.",
+		r.Provenance, Figure5Claims(), groups...)
 	claims.Notes = append(claims.Notes,
 		"Pairs are those of the mined triplets. Right edge: $S_{ap}$ > 0.9. Top right corner: both similarities > 0.9. "+
 			"Spread: root of var $S_{ap}$ + var $S_{an}$.")
-	thresholds := claimTable("Figure 5 with other bounds for the right edge and the top right corner than 0.9.",
-		r.Provenance, figure5Thresholds(), groups)
-	r.Parts = []Part{{"", fine}, {"separated", separated}, {"numbers", p.numbers(columns, r.Provenance)},
+	thresholds := CheckHistograms("Figure 5 with other bounds for the right edge and the top right corner than 0.9.",
+		r.Provenance, Figure5Thresholds(0.8, 0.85, 0.9, 0.95, 0.98), groups...)
+	numbers := TripletNumbers(r.Provenance, columns, p.table.Cells, p.histograms)
+	r.Parts = []Part{{"", fine}, {"separated", separated}, {"numbers", numbers},
 		{"claims", claims}, {"thresholds", thresholds}}
 	return r, nil
 }
@@ -80,8 +81,10 @@ func Pooled(densities []runs.TripletDensity) []int {
 	return sum
 }
 
-// numbers returns the table of all measures of the densities.
-func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figures.Table {
+// TripletNumbers returns the table of all measures of the triplets of cells, by data set and by images. histograms has
+// those of each cell's runs, as [HistogramsOf] returns them.
+func TripletNumbers(provenance string, images []ImagesOf, cells []Cell,
+	histograms [][]*runs.Histograms) *figures.Table {
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "Data", Left: true, Merged: true}, {Title: "Images", Left: true, Merged: true},
 			{Title: "Rule", Left: true},
@@ -91,21 +94,16 @@ func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figur
 		Notes:      []figures.Markup{"On a whole test set the last column is 100 − Recall@1, but for ties."},
 		Provenance: provenance,
 	}
-	for _, data := range []string{p.fine, p.separate} {
-		for _, images := range columns {
-			for _, r := range p.rows {
-				results := p.of[data][r.name]
-				of := func(m measure) stats.Mean { return overSeeds(results, images, m) }
-				triplets := "–"
-				if s := of(func(c runs.TripletDensity) float64 { return float64(c.Triplets) }); s.N > 0 {
-					triplets = fmt.Sprintf("%.0f", s.Mean)
+	var sets []string
+	for _, c := range cells {
+		sets = runs.AddNew(sets, c.Data)
+	}
+	for _, data := range sets {
+		for _, images := range images {
+			for i, c := range cells {
+				if c.Data == data {
+					t.Rows = append(t.Rows, tripletNumbers(c, histograms[i], images))
 				}
-				t.Rows = append(t.Rows, []figures.Cell{figures.Text(data), figures.Text(images.Name),
-					figures.Text(r.label),
-					figures.Text(triplets), figures.Text(similarity(of(medianSap))), figures.Text(similarity(of(medianSan))),
-					figures.Text(similarity(of(spread))),
-					figures.Scored(of(edge).Times(100)), figures.Scored(of(corner).Times(100)),
-					figures.Scored(of(violations).Times(100))})
 			}
 		}
 		t.Rules = append(t.Rules, len(t.Rows))
@@ -113,41 +111,57 @@ func (p *histogramsReport) numbers(columns []imagesOf, provenance string) *figur
 	return t
 }
 
-// figure5Claims are the statements of §5.4 on the Euclidean direction against the cosine one.
-var figure5Claims = []histogramClaim{
-	{says: "most pairs in training have positive similarity", measured: "$S_{ap}$ and $S_{an}$ > 0, %",
-		images: LastEpochs, of: positive, each: 0.5, percent: true},
-	{says: "more triplets along the right edge", measured: "right edge, %", images: LastEpochs, of: edge, percent: true},
-	{says: "same labels clustered more tightly", measured: "median $S_{ap}$", images: LastEpochs, of: medianSap},
-	{says: "more triplets very close to the top right corner", measured: "top right corner, %", images: wholeTrain,
-		of: corner, percent: true},
-	{says: "more triplets very close to the top right corner", measured: "top right corner, %", images: WholeTest,
-		of: corner, percent: true},
-	{says: "cosine's triplets are more spread out", measured: "spread", images: wholeTrain, of: spread, less: true},
-	{says: "cosine's triplets are more spread out", measured: "spread", images: WholeTest, of: spread, less: true},
-	{says: "compressed, anchor-positive pairs", measured: "median $S_{ap}$", images: WholeTest, of: medianSap},
-	{says: "compressed, anchor-negative pairs", measured: "median $S_{an}$", images: WholeTest, of: medianSan},
-	{says: "features harder to distinguish", measured: "$S_{an}$ > $S_{ap}$, %", images: WholeTest, of: violations,
-		percent: true},
+// tripletNumbers returns a row of [TripletNumbers].
+func tripletNumbers(c Cell, histograms []*runs.Histograms, images ImagesOf) []figures.Cell {
+	of := func(m func(runs.TripletDensity) float64) stats.Mean { return OverSeeds(histograms, images, m) }
+	triplets := "–"
+	if s := of(func(d runs.TripletDensity) float64 { return float64(d.Triplets) }); s.N > 0 {
+		triplets = fmt.Sprintf("%.0f", s.Mean)
+	}
+	return []figures.Cell{figures.Text(c.Data), figures.Text(images.Name), figures.Text(directionLabel(c)),
+		figures.Text(triplets), figures.Text(similarity(of(medianSap))), figures.Text(similarity(of(medianSan))),
+		figures.Text(similarity(of(spread))),
+		figures.Scored(of(edge).Times(100)), figures.Scored(of(corner).Times(100)),
+		figures.Scored(of(violations).Times(100))}
 }
 
-// figure5Thresholds repeats the claims on the edge and the corner with other bounds than 0.9, which is our reading of
-// "along the edge" and "very close to the corner".
-func figure5Thresholds() []histogramClaim {
-	var out []histogramClaim
+// Figure5Claims returns the statements of §5.4 on the Euclidean direction against the cosine one.
+func Figure5Claims() []HistogramClaim {
+	return []HistogramClaim{
+		{Says: "most pairs in training have positive similarity", Measured: "$S_{ap}$ and $S_{an}$ > 0, %",
+			Images: LastEpochs, Of: positive, Each: 0.5, Percent: true},
+		{Says: "more triplets along the right edge", Measured: "right edge, %", Images: LastEpochs, Of: edge, Percent: true},
+		{Says: "same labels clustered more tightly", Measured: "median $S_{ap}$", Images: LastEpochs, Of: medianSap},
+		{Says: "more triplets very close to the top right corner", Measured: "top right corner, %", Images: WholeTrain,
+			Of: corner, Percent: true},
+		{Says: "more triplets very close to the top right corner", Measured: "top right corner, %", Images: WholeTest,
+			Of: corner, Percent: true},
+		{Says: "cosine's triplets are more spread out", Measured: "spread", Images: WholeTrain, Of: spread, Less: true},
+		{Says: "cosine's triplets are more spread out", Measured: "spread", Images: WholeTest, Of: spread, Less: true},
+		{Says: "compressed, anchor-positive pairs", Measured: "median $S_{ap}$", Images: WholeTest, Of: medianSap},
+		{Says: "compressed, anchor-negative pairs", Measured: "median $S_{an}$", Images: WholeTest, Of: medianSan},
+		{Says: "features harder to distinguish", Measured: "$S_{an}$ > $S_{ap}$, %", Images: WholeTest, Of: violations,
+			Percent: true},
+	}
+}
+
+// Figure5Thresholds repeats the claims on the edge and the corner with other bounds than 0.9, which is our reading of
+// "along the edge" and "very close to the corner". Bounds are rounded to the densities' steps of 0.01.
+func Figure5Thresholds(bounds ...float64) []HistogramClaim {
+	var out []HistogramClaim
 	for _, part := range []struct {
 		says   figures.Markup
 		corner bool
-		images imagesOf
-	}{{"more along the right edge", false, LastEpochs}, {"more in the corner", true, wholeTrain},
+		images ImagesOf
+	}{{"more along the right edge", false, LastEpochs}, {"more in the corner", true, WholeTrain},
 		{"more in the corner", true, WholeTest}} {
-		for _, bound := range []float64{0.8, 0.85, 0.9, 0.95, 0.98} {
-			claim := histogramClaim{says: part.says, measured: fmt.Sprintf("$S_{ap}$ > %g, %%", bound), images: part.images,
-				percent: true,
-				of:      func(c runs.TripletDensity) float64 { return c.Above(bound, -1) }}
+		for _, bound := range bounds {
+			claim := HistogramClaim{Says: part.says, Measured: fmt.Sprintf("$S_{ap}$ > %g, %%", bound), Images: part.images,
+				Percent: true,
+				Of:      func(c runs.TripletDensity) float64 { return c.Above(bound, -1) }}
 			if part.corner {
-				claim.measured = fmt.Sprintf("both > %g, %%", bound)
-				claim.of = func(c runs.TripletDensity) float64 { return c.Above(bound, bound) }
+				claim.Measured = fmt.Sprintf("both > %g, %%", bound)
+				claim.Of = func(c runs.TripletDensity) float64 { return c.Above(bound, bound) }
 			}
 			out = append(out, claim)
 		}

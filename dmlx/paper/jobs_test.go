@@ -76,7 +76,7 @@ func TestMadeElsewhere(t *testing.T) {
 	if got.Ran != 2 || got.Runs != 4 || !reflect.DeepEqual(got.Cells[1].Recall(1), want.Cells[1].Recall(1)) {
 		t.Errorf("made elsewhere %+v, here %+v", got, want)
 	}
-	if _, _, err := HistogramsOf(t.Context(), noBackend, s, study, p,
+	if _, _, err := histogramsOfStudy(t, noBackend, s, study, p,
 		runs.Options{Submit: func(ctx context.Context, jobs []runs.Job) error {
 			if len(jobs) != 2 || !jobs[1].Histograms {
 				t.Errorf("jobs %+v", jobs)

@@ -16,34 +16,43 @@ import (
 var studiedLosses = []struct{ row, loss, miner string }{
 	{"Contrastive", "contrastive", ""}, {"Triplet, semi-hard", "triplet", "semi-hard"}, {"InfoNCE", "info-nce", ""},
 	{"Multi-similarity, mined", "ms", "ms"}, {"Circle", "circle", ""},
-	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalised softmax", "norm-softmax", ""},
+	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalized softmax", "norm-softmax", ""},
 }
 
 // Published is the column for a loss as it is published. The other columns are exchanges for [runs.Spec.WithExchange]:
 // one part of each kind, the paper's choices.
 const Published = "as published"
 
-var studiedExchanges = []string{Published, "direction=cos-orth", "pair=lin-ms", "triplet=cir"}
+var studiedExchanges = []string{"direction=cos-orth", "pair=lin-ms", "triplet=cir"}
 
 // lossCells returns the cells of the study "losses": each loss, as published and with one of its parts exchanged.
 func lossCells(p presets.Preset) []Cell {
 	var out []Cell
+	exchanges := studiedExchanges
+	if p.Like("smoke") { // Each is a graph to compile: of smoke's there are few.
+		exchanges = []string{"pair=lin-ms"}
+	}
 	for _, set := range onBoth(p, Cell{}) {
 		for _, l := range studiedLosses {
-			for _, x := range studiedExchanges {
-				// Each is a graph to compile: of smoke's there are few.
-				if p.Like("smoke") && (!slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) ||
-					!slices.Contains([]string{Published, "pair=lin-ms"}, x)) {
-					continue
-				}
-				c := set
-				c.Row, c.Column, c.Loss, c.Miner = l.row, x, l.loss, l.miner
-				if x != Published {
-					c.Exchange = x
-				}
-				out = append(out, c)
+			if p.Like("smoke") && !slices.Contains([]string{"ms", "proxy-nca++"}, l.loss) {
+				continue
 			}
+			c := set
+			c.Row, c.Loss, c.Miner = l.row, l.loss, l.miner
+			out = append(out, WithExchanges(c, exchanges...)...)
 		}
+	}
+	return out
+}
+
+// WithExchanges returns a loss's cell as published, followed by one cell for each exchange of a part, such as
+// "pair=lin-ms", as [ExchangesOf] compares them.
+func WithExchanges(c Cell, exchanges ...string) []Cell {
+	c.Column = Published
+	out := []Cell{c}
+	for _, x := range exchanges {
+		c.Column, c.Exchange = x, x
+		out = append(out, c)
 	}
 	return out
 }
@@ -76,8 +85,8 @@ func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
 // losses shows what exchanging one part does to published losses.
 func losses(ctx context.Context, q Request) (*Report, error) {
 	return study(ctx, lossesStudy(), q, func(t *Table, provenance string) ([]Part, error) {
-		sets := exchanges(t)
-		table, err := figures.Exchanges(sets, rateNotes(t), provenance)
+		sets := ExchangesOf(t)
+		table, err := figures.Exchanges(sets, RateNotes(t), provenance)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +95,9 @@ func losses(ctx context.Context, q Request) (*Report, error) {
 	})
 }
 
-// exchanges sorts the study's cells, which stand by data set, loss and exchange, the published loss first.
-func exchanges(t *Table) []figures.ExchangeSet {
+// ExchangesOf returns the gain of each exchange over its loss as published, with Welch's test over seeds, by data set.
+// The cells of the table stand by data set and by loss (their row), the loss as published (column [Published]) first.
+func ExchangesOf(t *Table) []figures.ExchangeSet {
 	var out []figures.ExchangeSet
 	for _, c := range t.Cells {
 		if len(out) == 0 || out[len(out)-1].Data != c.Data {
@@ -106,9 +116,9 @@ func exchanges(t *Table) []figures.ExchangeSet {
 	return out
 }
 
-// rateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate
+// RateNotes returns the learning rates of the losses as notes: parts are compared at these rates, not at the best rate
 // of each.
-func rateNotes(t *Table) []figures.Markup {
+func RateNotes(t *Table) []figures.Markup {
 	var out []figures.Markup
 	var sets []string
 	rates := make(map[string][]string)

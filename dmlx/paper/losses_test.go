@@ -27,7 +27,7 @@ func TestExchangesOfAStudy(t *testing.T) {
 		cell("minicar", "triplet=cir"),
 		cell("minishop", "", run(0.5)), cell("minishop", "pair=lin-ms", run(0.25)), cell("minishop", "triplet=cir"),
 	}}
-	sets := exchanges(table)
+	sets := ExchangesOf(table)
 	if len(sets) != 2 || len(sets[0].Losses) != 1 || len(sets[0].Losses[0].Exchanged) != 2 {
 		t.Fatalf("%+v", sets)
 	}
@@ -44,7 +44,7 @@ func TestExchangesOfAStudy(t *testing.T) {
 	if g := sets[1].Losses[0].Exchanged[0].Gain; g.Difference.Value != -25 || !math.IsNaN(g.Difference.Low) {
 		t.Errorf("of one seed %+v", g)
 	}
-	if notes := rateNotes(table); len(notes) != 3 || !strings.Contains(notes[1], "minishop: InfoNCE 0.25 (proxies 0.5)") {
+	if notes := RateNotes(table); len(notes) != 3 || !strings.Contains(notes[1], "minishop: InfoNCE 0.25 (proxies 0.5)") {
 		t.Errorf("%q", notes)
 	}
 }

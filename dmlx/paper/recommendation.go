@@ -19,32 +19,10 @@ import (
 // recommendation compares the best rule or loss of all available runs on each data set with the paper's best rule. It
 // trains no runs.
 func recommendation(ctx context.Context, q Request) (*Report, error) {
-	q.CachedOnly = true
 	r := &Report{Title: "The best of all runs, against the paper's"}
-	var all []Cell // Of all studies.
-	for _, name := range Studies() {
-		s, err := ParseStudy(name)
-		if err != nil {
-			return nil, err
-		}
-		o := q.Options
-		if s.Sweep { // Some of their cells have the seeds of a table.
-			o.Seeds = q.Preset.Seeds
-		}
-		t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, o)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t.Cells...)
-	}
-	seen := make(map[string]bool)
-	for _, c := range all {
-		for _, run := range c.Runs {
-			if !seen[run.Hash] {
-				seen[run.Hash] = true
-				r.Results = append(r.Results, run)
-			}
-		}
+	var err error
+	if r.Results, err = AllRuns(ctx, q); err != nil {
+		return nil, err
 	}
 	r.Runs = len(r.Results)
 	if len(q.Preset.Seeds) == 0 {
@@ -57,24 +35,67 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 	// Shares of a run count once.
 	r.Provenance = (&Table{Preset: q.Preset.String(), Cells: []Cell{{Data: q.Preset.FineGrained},
 		{Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
+	table, err := RecommendationTable(r.Provenance, RecommendBoth(r.Results, q.Preset, rule.Name(), q.Preset.Seeds[0])...)
+	r.Parts = []Part{{"", table}}
+	return r, err
+}
+
+// RecommendBoth returns what the runs recommend on each of a preset's two data sets; see [Recommend]. A data set without
+// runs has no candidates.
+func RecommendBoth(results []*runs.Result, preset presets.Preset, reference string, first uint64) []*Recommendation {
+	var out []*Recommendation
+	for _, data := range []string{preset.FineGrained, preset.CoarseGrained} {
+		c, _ := Recommend(results, preset, data, reference, first) // The table says so if there is no run.
+		out = append(out, c)
+	}
+	return out
+}
+
+// AllRuns returns the runs of all studies that the store or the program has, each once. It trains none.
+func AllRuns(ctx context.Context, q Request) ([]*runs.Result, error) {
+	q.CachedOnly = true
+	var out []*runs.Result
+	seen := make(map[string]bool)
+	for _, s := range studies() {
+		o := q.Options
+		if s.Sweep { // Some of their cells have the seeds of a table.
+			o.Seeds = q.Preset.Seeds
+		}
+		t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range t.Cells {
+			for _, run := range c.Runs {
+				if !seen[run.Hash] {
+					seen[run.Hash] = true
+					out = append(out, run)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// RecommendationTable returns a table of what each protocol chose on each data set, against the common reference.
+func RecommendationTable(provenance string, all ...*Recommendation) (*figures.Table, error) {
 	var rows []figures.Recommended
 	var notes []figures.Markup
-	first := q.Preset.Seeds[0]
-	how := map[Protocol]figures.Markup{
-		ByTestRecall:     "by test recall, mean over seeds",
-		ByOneSeed:        fmt.Sprintf("by test recall with seed %d; judged by other seeds", first),
-		ByHeldOutClasses: "by held-out training classes",
-	}
-	for _, data := range []string{q.Preset.FineGrained, q.Preset.CoarseGrained} {
-		c, err := Recommend(r.Results, q.Preset, data, rule.Name(), first)
-		if c.Candidates == 0 && err != nil {
-			notes = append(notes, err.Error()+".")
+	reference := ""
+	for _, c := range all {
+		reference = c.Reference
+		how := map[Protocol]figures.Markup{
+			ByTestRecall:     "by test recall, mean over seeds",
+			ByOneSeed:        fmt.Sprintf("by test recall with seed %d; judged by other seeds", c.First),
+			ByHeldOutClasses: "by held-out training classes",
+		}
+		if c.Candidates == 0 {
+			notes = append(notes, fmt.Sprintf("No runs on %s.", c.Data))
 		}
 		for _, x := range c.Selections {
-			rows = append(rows, figures.Recommended{Data: data, How: how[x.Protocol], Objective: x.Objective,
-				Of:      x.Candidates,
-				Score:   x.Judged.Times(100),
-				Against: x.Against.Times(100), Gain: x.Difference.Times(100)})
+			rows = append(rows, figures.Recommended{Data: c.Data, How: how[x.Protocol], Objective: x.Objective,
+				Of: x.Candidates, Score: x.Judged.Times(100), Against: x.Against.Times(100),
+				Gain: x.Difference.Times(100)})
 		}
 		notes = append(notes, recommendationNotes(c)...)
 	}
@@ -83,9 +104,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 			"its interval does not know that. The second "+
 			"is judged by other seeds, but on the test classes that it was chosen by. The third saw nothing of the test "+
 			"classes. In brackets: 95 % by Welch's t over seeds.")
-	table, err := figures.Recommendations("the paper's "+rule.Name(), rows, notes, r.Provenance)
-	r.Parts = []Part{{"", table}}
-	return r, err
+	return figures.Recommendations("the paper's "+reference, rows, notes, provenance)
 }
 
 func recommendationNotes(c *Recommendation) []figures.Markup {
@@ -135,6 +154,7 @@ type Selection struct {
 type Recommendation struct {
 	Data                   string
 	Reference              string      // An objective: the paper's best.
+	First                  uint64      // The seed that [ByOneSeed] chooses by.
 	ReferenceLR            float64     // 0 if it has not been run.
 	Candidates, Replicated int         // Rules and losses with one seed and with several.
 	Selections             []Selection // By [Protocol].
@@ -151,7 +171,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		}
 		return math.NaN()
 	}
-	out := &Recommendation{Data: data, Reference: reference}
+	out := &Recommendation{Data: data, Reference: reference, First: first}
 	full, err := filepath.Abs(data) // As a run has its folder.
 	if err != nil {
 		return out, err

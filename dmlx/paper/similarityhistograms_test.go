@@ -28,6 +28,16 @@ func portraitStudy() (Study, presets.Preset) {
 	}}, p
 }
 
+// histogramsOfStudy returns the histograms of a study's cells.
+func histogramsOfStudy(t *testing.T, open func() (*train.Trainer, error), s *runs.Store, study Study,
+	p presets.Preset, o runs.Options) (*Table, [][]*runs.Histograms, error) {
+	cells, err := study.Specs(p, o.Seeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	return HistogramsOf(t.Context(), Request{Open: open, Store: s, Preset: p, Options: o}, cells)
+}
+
 func TestPortraits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
@@ -37,12 +47,12 @@ func TestPortraits(t *testing.T) {
 	opened := 0
 	choose := func() (*train.Trainer, error) { opened++; return runstest.Go(), nil }
 	o := runs.Options{Jobs: 2, Seeds: []uint64{1, 2}}
-	if table, portraits, err := HistogramsOf(t.Context(), choose, s, study, preset,
+	if table, portraits, err := histogramsOfStudy(t, choose, s, study, preset,
 		runs.Options{CachedOnly: true}); err != nil || opened != 0 ||
 		table.Missing != 3*len(preset.Seeds) || len(portraits[0]) != 0 {
 		t.Errorf("with what is there: %+v, %v", table, err)
 	}
-	table, portraits, err := HistogramsOf(t.Context(), choose, s, study, preset, o)
+	table, portraits, err := histogramsOfStudy(t, choose, s, study, preset, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +87,7 @@ func TestPortraits(t *testing.T) {
 		t.Errorf("of a run that is not finite: %+v", p)
 	}
 
-	again, cached, err := HistogramsOf(t.Context(), choose, s, study, preset, o)
+	again, cached, err := histogramsOfStudy(t, choose, s, study, preset, o)
 	if err != nil || again.Ran != 0 || opened != 1 || cached[0][1].Sum != portraits[0][1].Sum ||
 		again.Provenance() != table.Provenance() {
 		t.Errorf("again: %+v, opened %d times, %v", again, opened, err)
@@ -91,7 +101,7 @@ func TestPortraits(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(raw), `"edge":`, `"edge":1`, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, mended, err := HistogramsOf(t.Context(), choose, s, study, preset, o)
+	_, mended, err := histogramsOfStudy(t, choose, s, study, preset, o)
 	if err != nil || len(*warnings) != 1 || opened != 2 || mended[0][0].Sum != portraits[0][0].Sum {
 		t.Errorf("a damaged portrait: %v, warnings %q, opened %d times", err, *warnings, opened)
 	}
@@ -123,17 +133,17 @@ func TestPortraits(t *testing.T) {
 	if err := errors.Join(os.Remove(path), os.Remove(weights[0])); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := HistogramsOf(t.Context(), choose, s, study, preset, o); err == nil ||
+	if _, _, err := histogramsOfStudy(t, choose, s, study, preset, o); err == nil ||
 		!strings.Contains(err.Error(), "dmlx runs remove") {
 		t.Errorf("without the last weights: %v", err)
 	}
 	o.CachedOnly = true // As of a run that was imported without its weights: there is none, and that is no error.
-	have, there, err := HistogramsOf(t.Context(), choose, s, study, preset, o)
+	have, there, err := histogramsOfStudy(t, choose, s, study, preset, o)
 	if err != nil || have.Missing != 1 || len(there[0]) != 1 || len(there[1]) != 2 {
 		t.Errorf("what is there without the last weights: %+v, %v", have, err)
 	}
 	o.Seeds = []uint64{}
-	if _, _, err := HistogramsOf(t.Context(), choose, s, study, preset, o); err == nil ||
+	if _, _, err := histogramsOfStudy(t, choose, s, study, preset, o); err == nil ||
 		!strings.Contains(err.Error(), "no seeds") {
 		t.Errorf("without seeds: %v", err)
 	}

@@ -88,22 +88,19 @@ func densityBin(similarity float64) int {
 	return min(max(int(math.Floor((similarity+1)/2*DensityBins)), 0), DensityBins-1)
 }
 
-// Positive returns the histogram of S_ap as shares, [retrieval.SimilarityBins] on [−1, 1].
-func (c TripletDensity) Positive() []float64 {
-	return c.histogram(func(cell int) int { return cell % DensityBins })
-}
-
-// Negative returns the histogram of S_an; see [TripletDensity.Positive].
-func (c TripletDensity) Negative() []float64 {
-	return c.histogram(func(cell int) int { return cell / DensityBins })
-}
-
-func (c TripletDensity) histogram(bin func(cell int) int) []float64 {
-	out := make([]float64, retrieval.SimilarityBins)
-	for cell, count := range c.Counts {
-		out[bin(cell)*retrieval.SimilarityBins/DensityBins] += float64(count) / float64(c.Triplets)
+// Histograms returns the histograms of S_ap and S_an as shares of the triplets, in equal bins on [−1, 1]: as many as a
+// divisor of [DensityBins] says. The distributions that Overlap compares have [retrieval.SimilarityBins].
+func (c TripletDensity) Histograms(bins int) (positive, negative []float64, err error) {
+	if bins < 1 || DensityBins%bins != 0 {
+		return nil, nil, fmt.Errorf("%d bins: want a divisor of %d", bins, DensityBins)
 	}
-	return out
+	positive, negative = make([]float64, bins), make([]float64, bins)
+	for cell, count := range c.Counts {
+		share := float64(count) / float64(c.Triplets)
+		positive[cell%DensityBins*bins/DensityBins] += share
+		negative[cell/DensityBins*bins/DensityBins] += share
+	}
+	return positive, negative, nil
 }
 
 // Above returns the share of triplets in bins at or above sap and san. Multiples of 0.01 are exact: Above(0.95, −1)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gradient-surgery/dml/datasets"
@@ -54,11 +55,20 @@ func TestCloudMargins(t *testing.T) {
 	}
 	c := newTripletDensity(sap, san)
 	overlap := 0.0
+	positive, negative, err := c.Histograms(retrieval.SimilarityBins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bins := range []int{0, 3, 400} {
+		if _, _, err := c.Histograms(bins); err == nil || !strings.Contains(err.Error(), "want a divisor of 200") {
+			t.Errorf("%d bins: %v", bins, err)
+		}
+	}
 	for i, want := range retrieval.SimilarityHistogram(sap) {
-		if got := c.Positive()[i]; math.Abs(got-want) > 1e-12 {
+		if got := positive[i]; math.Abs(got-want) > 1e-12 {
 			t.Errorf("S_ap bin %d: %g, want %g", i, got, want)
 		}
-		overlap += min(c.Positive()[i], c.Negative()[i])
+		overlap += min(positive[i], negative[i])
 	}
 	if want := retrieval.Overlap(sap, san); math.Abs(overlap-want) > 1e-12 || c.Overlap != want {
 		t.Errorf("overlap %g and %g, want %g", overlap, c.Overlap, want)
@@ -144,10 +154,13 @@ func TestHistogramsNetwork(t *testing.T) {
 			return sum
 		}
 		const halfBin = 0.011
-		if p.Train.Triplets != n || math.Abs(mean(p.Train.Positive())-positive) > halfBin ||
-			math.Abs(mean(p.Train.Negative())-negative) > halfBin {
-			t.Errorf("%s: %d triplets with means %g and %g, want %d, %g, %g", c.Name, p.Train.Triplets, mean(p.Train.Positive()),
-				mean(p.Train.Negative()), n, positive, negative)
+		near, far, err := p.Train.Histograms(retrieval.SimilarityBins)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Train.Triplets != n || math.Abs(mean(near)-positive) > halfBin || math.Abs(mean(far)-negative) > halfBin {
+			t.Errorf("%s: %d triplets with means %g and %g, want %d, %g, %g", c.Name, p.Train.Triplets, mean(near), mean(far),
+				n, positive, negative)
 		}
 	}
 }

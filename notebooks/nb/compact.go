@@ -22,7 +22,7 @@ const (
 	compactRareTolerance = 12
 	// A color with a smaller share of the picture is rare. A picture with a larger share of rare colors is not a drawing.
 	compactRare  = 2e-4
-	compactEdges = 0.1
+	compactEdges = 0.12
 )
 
 // photographQuality is the quality of a JPEG file.
