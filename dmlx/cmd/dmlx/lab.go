@@ -192,6 +192,7 @@ func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 		stop  = func() {}
 	)
 	defer func() { stop() }()
+	l.Warn = func(message string) { a.logf("%s", message) }
 	l.Progress = func(step string, done bool) {
 		stop()
 		if done {
