@@ -285,10 +285,17 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 // that it cannot be in go.mod's tool block.
 const gopls = "golang.org/x/tools/gopls@v0.21.1"
 
+// goplsScript starts gopls for a kernel. It loads all packages of this module, for which it would take 1 GB and compete
+// with the first cells. GoNB has no settings for it.
+const goplsScript = `#!/bin/sh
+export GOGC=50 GOMEMLIMIT=500MiB
+exec nice -n 10 "${0%/*}/bin/gopls" "$@"
+`
+
 // goplsFolder returns the folder of gopls, one for each version of it and of Go.
 func (l *Lab) goplsFolder(versions string) string {
 	goVersion, _, _ := strings.Cut(versions, "\n")
-	return l.dir("gopls-" + hash([]byte(gopls), []byte(goVersion)))
+	return l.dir("gopls-" + hash([]byte(gopls+goplsScript), []byte(goVersion)))
 }
 
 // setupGopls installs gopls. Without a network, cells run without completion.
@@ -299,10 +306,14 @@ func (l *Lab) setupGopls(ctx context.Context, goTool, versions string) error {
 	}
 	const step = "gopls, which completes code"
 	l.step(step, false)
-	if err := os.MkdirAll(l.goplsDir, 0o755); err != nil {
+	bin := filepath.Join(l.goplsDir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
-	env := append(os.Environ(), "GOBIN="+l.goplsDir, "GOFLAGS=", "GOWORK=off") // The user's flags may be for go.mod.
+	if err := durable.WriteFile(filepath.Join(l.goplsDir, "gopls"), []byte(goplsScript), 0o755); err != nil {
+		return err
+	}
+	env := append(os.Environ(), "GOBIN="+bin, "GOFLAGS=", "GOWORK=off") // The user's flags may be for go.mod.
 	_, err := l.command(ctx, l.dir("tmp"), env, goTool, "install", gopls)
 	l.step(step, true)
 	switch {

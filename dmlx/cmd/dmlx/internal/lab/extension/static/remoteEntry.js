@@ -186,7 +186,7 @@
     try {
       if (queue.length++ > 0) {
         cell.model.executionState = "running"; // Its prompt is [*].
-        wait.say("waiting for the cell before");
+        wait.say("waiting for the cells before it");
       }
       await before;
       if (cell.isDisposed) return false;
@@ -195,7 +195,7 @@
         return false;
       }
       queue.running = wait;
-      wait.say("compiling and starting");
+      wait.say("compiling and running");
       ok = await runOne(runCell, options, queue, wait);
       return ok;
     } finally {
