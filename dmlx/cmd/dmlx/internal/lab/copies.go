@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,7 +49,7 @@ func (c Copies) Update() (written int, old []string, err error) {
 		now, before := sum(shipped), sums[name]
 		mine, err := os.ReadFile(filepath.Join(c.Dir, name))
 		switch {
-		case err == nil && bytes.Equal(mine, shipped):
+		case err == nil && sum(mine) == now:
 			sums[name] = now
 			continue
 		case err == nil && sum(mine) != before:
@@ -108,7 +107,7 @@ func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err
 		}
 		to := filepath.Join(c.Dir, name)
 		mine, err := os.ReadFile(to)
-		if err == nil && bytes.Equal(mine, shipped) {
+		if err == nil && sum(mine) == sum(shipped) {
 			continue
 		}
 		if err == nil {
@@ -166,7 +165,51 @@ func (c Copies) record(sums map[string]string) error {
 	return durable.WriteFile(filepath.Join(c.Dir, copied), append(raw, '\n'), 0o644)
 }
 
-func sum(data []byte) string {
-	s := sha256.Sum256(data)
+// sum returns a digest of a notebook's cells. JupyterLab saves a notebook that was only opened, with other metadata and
+// other line breaks in its file.
+func sum(notebook []byte) string {
+	var n struct {
+		Cells []struct {
+			Type        string `json:"cell_type"`
+			ID          string `json:"id"`
+			Source      any    `json:"source"`
+			Outputs     any    `json:"outputs"`
+			Attachments any    `json:"attachments"`
+		} `json:"cells"`
+	}
+	if json.Unmarshal(notebook, &n) == nil && n.Cells != nil {
+		for i := range n.Cells {
+			c := &n.Cells[i]
+			c.Source, c.Outputs = joined(c.Source), joined(c.Outputs)
+		}
+		if raw, err := json.Marshal(n.Cells); err == nil {
+			notebook = raw
+		}
+	}
+	s := sha256.Sum256(notebook)
 	return hex.EncodeToString(s[:])
+}
+
+// joined returns a JSON value with lists of texts joined, since a text may be stored as a list of its lines, and without
+// the counts of executions.
+func joined(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "execution_count")
+		for key, value := range v {
+			v[key] = joined(value)
+		}
+	case []any:
+		texts := make([]string, 0, len(v))
+		for i, value := range v {
+			v[i] = joined(value)
+			if text, ok := v[i].(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) == len(v) {
+			return strings.Join(texts, "")
+		}
+	}
+	return v
 }

@@ -89,3 +89,21 @@ func TestCopiesRestore(t *testing.T) {
 		t.Errorf("%d, %q, %v", n, old, err)
 	}
 }
+
+// A notebook that JupyterLab has opened and saved counts as unchanged, one whose cells differ does not.
+func TestSum(t *testing.T) {
+	t.Parallel()
+	shipped := sum([]byte(`{"cells": [{"cell_type": "code", "id": "a", "execution_count": 1, "source": ["x\\n", "y"],
+		"outputs": [{"output_type": "stream", "text": ["a\\n", "b"]}], "metadata": {}}], "metadata": {}}`))
+	opened := sum([]byte(`{"metadata": {"language_info": {}}, "cells": [{"cell_type": "code", "id": "a",
+		"metadata": {"trusted": true}, "source": "x\\ny", "outputs": [{"text": "a\\nb", "output_type": "stream"}]}]}`))
+	if shipped != opened {
+		t.Error("a notebook that was only opened counts as changed")
+	}
+	for _, changed := range []string{`{"cells": []}`, "not JSON", `{"cells": [{"cell_type": "code", "id": "a",
+		"source": "x\\ny", "outputs": [{"text": "a\\nc", "output_type": "stream"}]}]}`} {
+		if sum([]byte(changed)) == shipped {
+			t.Errorf("%s counts as unchanged", changed)
+		}
+	}
+}
