@@ -28,8 +28,9 @@ type seen struct {
 	Completed, Hover       string
 }
 
-// TestCellsInBrowser runs cells in a real JupyterLab: Run All, stopped, leaves what was shipped, and errors are short. It
-// needs JupyterLab as "dmlx lab" installs it, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else python3.
+// TestCellsInBrowser runs cells in a real JupyterLab: Run All, stopped, leaves what was shipped, and errors are short.
+// It needs JupyterLab as "dmlx lab" installs it, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else
+// python3.
 func TestCellsInBrowser(t *testing.T) {
 	l := installed(t)
 	if !stamped(l.goplsDir, "") {

@@ -18,8 +18,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// Copies are a user's copies of the shipped notebooks. Cells run and are saved in them, and a copy that has been changed
-// is never overwritten.
+// Copies are a user's copies of the shipped notebooks. Cells run and are saved in them, and a copy that has been
+// changed is never overwritten.
 type Copies struct {
 	Shipped fs.FS  // Has the notebooks, *.ipynb.
 	Dir     string // The folder of the copies, which need not exist.
@@ -75,8 +75,8 @@ type Restored struct {
 	Kept     string `json:"kept,omitempty"` // The name of the user's changed copy; empty if there was none.
 }
 
-// Restore brings back notebooks as shipped: those named, with or without folder and .ipynb, else all that are missing or
-// have been changed. A changed copy is kept under a name with the time.
+// Restore brings back notebooks as shipped: those named, with or without folder and .ipynb, else all that are missing
+// or have been changed. A changed copy is kept under a name with the time.
 func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err error) {
 	names, err := fs.Glob(c.Shipped, "*.ipynb")
 	if err != nil {
@@ -190,8 +190,8 @@ func sum(notebook []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// joined returns a JSON value with lists of texts joined, since a text may be stored as a list of its lines, and without
-// the counts of executions.
+// joined returns a JSON value with lists of texts joined, since a text may be stored as a list of its lines, and
+// without the counts of executions.
 func joined(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

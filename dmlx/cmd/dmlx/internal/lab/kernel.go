@@ -24,8 +24,8 @@ type kernelSpec struct {
 }
 
 // newKernelSpec returns the kernelspec of GoNB with this checkout in each notebook's workspace, so that cells import
-// its packages and see edits at once. A cell's errors are plain text, which the extension cuts to what matters, in place
-// of GoNB's markup with the source of the whole program.
+// its packages and see edits at once. A cell's errors are plain text, which the extension cuts to what matters, in
+// place of GoNB's markup with the source of the whole program.
 func newKernelSpec(gonb, root, goFlags, experiment string) kernelSpec {
 	spec := kernelSpec{
 		Argv:        []string{gonb, "-go_work=" + root, "-raw_error", "--kernel", "{connection_file}"},
@@ -81,8 +81,8 @@ func (l *Lab) writeKernel(goFlags string) error {
 	return durable.WriteFile(filepath.Join(dir, "kernel.json"), append(data, '\n'), 0o644)
 }
 
-// environ returns the environment of Jupyter and the kernels. Headless ones have no editor, so that GoNB starts no gopls
-// for them.
+// environ returns the environment of Jupyter and the kernels. Headless ones have no editor, so that GoNB starts no
+// gopls for them.
 func (l *Lab) environ(headless bool) []string {
 	path := []string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}
 	if !headless {

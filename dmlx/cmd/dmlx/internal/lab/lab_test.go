@@ -208,8 +208,8 @@ func TestWriteSettings(t *testing.T) {
 		t.Errorf("the extension's script: %v", err)
 	}
 	var settings map[string]any
-	if raw, err := os.ReadFile(filepath.Join(l.venv(), "share", "jupyter", "lab", "settings", "overrides.json")); err != nil ||
-		json.Unmarshal(raw, &settings) != nil || len(settings) == 0 {
+	raw, err = os.ReadFile(filepath.Join(l.venv(), "share", "jupyter", "lab", "settings", "overrides.json"))
+	if err != nil || json.Unmarshal(raw, &settings) != nil || len(settings) == 0 {
 		t.Errorf("settings %s, %v", raw, err)
 	}
 }

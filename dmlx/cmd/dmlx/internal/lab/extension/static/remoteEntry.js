@@ -54,7 +54,7 @@
   const showWait = (cell) => {
     const node = document.createElement("div"), began = Date.now();
     node.className = "dmlx-wait";
-    node.style.cssText = "color:var(--jp-ui-font-color2);font-size:var(--jp-ui-font-size1);padding:2px 8px";
+    node.style.cssText = "color:var(--jp-ui-font-color2);font-size:var(--jp-ui-font-size1);padding:2px 8px;z-index:1";
     let what = "", hidden = false;
     const show = () => {
       const seconds = Math.floor((Date.now() - began) / 1000);
@@ -62,6 +62,13 @@
       node.textContent = `${what}: ${seconds} s`;
       const area = cell.isDisposed ? null : cell.outputArea.node;
       if (area && node.parentNode !== area) area.prepend(node);
+      if (!area || node.hidden) return;
+      // At the right of old outputs, which it must not move; in place of those to come.
+      const beside = cell.model.outputs.length > 0;
+      node.style.position = beside ? "absolute" : "static";
+      node.style.right = "8px";
+      node.style.marginLeft = beside ? "0" : "var(--jp-cell-prompt-width)";
+      node.style.background = beside ? "var(--jp-layout-color0)" : "none";
     };
     const timer = setInterval(show, 500);
     return {
