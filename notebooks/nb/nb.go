@@ -23,17 +23,13 @@ package nb
 
 import (
 	"cmp"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 
 	"github.com/janpfeifer/gonb/gonbui"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
@@ -165,11 +161,17 @@ func display(data bundle, metadata map[string]any) {
 	gonbui.Sync()
 }
 
-// Check ends the cell on an error and prints the first line of it.
+// Check ends the cell on an error and prints the first line of it. If the error comes from the Stop button, the cell
+// ends without failure and says where it stopped.
 func Check(err error) {
-	if err != nil {
-		os.Exit(fail(os.Stderr, err))
+	if err == nil {
+		return
 	}
+	if gonbui.IsNotebook && stopped(err) {
+		sayStopped(stopLine(err))
+		os.Exit(0)
+	}
+	os.Exit(fail(os.Stderr, err))
 }
 
 // Must returns the value, or ends the cell on an error as [Check] does:
@@ -185,13 +187,6 @@ func fail(w io.Writer, err error) (code int) {
 	fmt.Fprintln(w, first)
 	return 1
 }
-
-// Context returns a context that ends when the cell's Stop button is pressed. GoNB kills the cell five seconds later.
-var Context = sync.OnceValue(func() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx
-})
 
 // Preset returns the name of the notebook's preset: DMLX_PRESET, which "dmlx lab --preset" sets, or else quick.
 func Preset() string {

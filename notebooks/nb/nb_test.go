@@ -88,7 +88,7 @@ func TestProgressIsThrottled(t *testing.T) {
 	var mu sync.Mutex
 	var shown []string
 	const every = 50 * time.Millisecond
-	p := newProgress("run", every, func(fraction float64, text string) {
+	p := newProgress("run", every, func(fraction float64, text, _ string) {
 		mu.Lock()
 		defer mu.Unlock()
 		shown = append(shown, fmt.Sprintf("%.2f %s", fraction, text))

@@ -7,9 +7,11 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/janpfeifer/gonb/gonbui"
+	"github.com/janpfeifer/gonb/gonbui/protocol"
 )
 
 // updateEvery is the interval of updates in a notebook, where one for each training step would freeze the page;
@@ -22,7 +24,7 @@ const (
 // Progress is a progress line, updated in place at most four times a second. It is safe for concurrent use.
 type Progress struct {
 	title string
-	show  func(fraction float64, text string)
+	show  func(fraction float64, text, kind string)
 	every time.Duration
 
 	mu       sync.Mutex
@@ -34,21 +36,25 @@ type Progress struct {
 	done     bool
 }
 
+// openLine is the line that was shown last, unless it is done.
+var openLine atomic.Pointer[Progress]
+
 // NewProgress starts a progress line with a title.
 func NewProgress(title string) *Progress {
 	if !gonbui.IsNotebook {
-		return newProgress(title, printEvery, func(fraction float64, text string) {
-			printLine(os.Stderr, title, fraction,
-				text)
+		return newProgress(title, printEvery, func(fraction float64, text, _ string) {
+			printLine(os.Stderr, title, fraction, text)
 		})
 	}
 	id := "progress_" + gonbui.UniqueId()
-	return newProgress(title, updateEvery, func(fraction float64, text string) {
-		gonbui.UpdateHTML(id, progressHTML(title, fraction, text))
+	return newProgress(title, updateEvery, func(fraction float64, text, kind string) {
+		gonbui.SendData(&protocol.DisplayData{
+			Data:      bundle{"text/html": progressHTML(title, fraction, text), "text/plain": title + ": " + text},
+			DisplayID: id, Metadata: map[string]any{kindKey: kind}})
 	})
 }
 
-func newProgress(title string, every time.Duration, show func(float64, string)) *Progress {
+func newProgress(title string, every time.Duration, show func(fraction float64, text, kind string)) *Progress {
 	return &Progress{title: title, show: show, every: every, start: time.Now()}
 }
 
@@ -81,23 +87,34 @@ func (p *Progress) update() {
 		p.late = nil
 	}
 	p.shown = time.Now()
-	p.show(p.fraction, p.text)
+	openLine.Store(p)
+	p.show(p.fraction, p.text, kindProgress)
 }
 
 // Done ends the line with a last text, or with the time it took if text is empty.
 func (p *Progress) Done(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done {
-		return
-	}
 	if text == "" {
 		text = fmt.Sprintf("done in %s", time.Since(p.start).Round(100*time.Millisecond))
 	}
-	p.fraction, p.text = 1, text
-	p.update()
+	p.end(text, kindProgress)
+}
+
+// end shows a last text, unless the line has ended before.
+func (p *Progress) end(text, kind string) (ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return false
+	}
 	p.done = true
+	if p.late != nil {
+		p.late.Stop()
+		p.late = nil
+	}
+	openLine.CompareAndSwap(p, nil)
+	p.show(1, text, kind)
 	gonbui.Sync()
+	return true
 }
 
 // progressHTML returns the line, with a bar until it is done.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,23 +28,30 @@ func newLab(a *app) *cobra.Command {
 		noBrowser bool
 		port      int
 		execute   bool
+		inPlace   bool
+		restore   bool
 		timeout   time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "lab [--execute NOTEBOOK…]",
+		Use:   "lab [--execute | --restore] [NOTEBOOK…]",
 		Short: "Open the notebooks in JupyterLab, or run them",
 		Long: `Open the notebooks in JupyterLab, in your browser.
 
 The first start installs everything into a cache folder (DMLX_CACHE, else dmlx in your user's cache): a Python
-environment with a pinned JupyterLab, GoNB, goimports and a Go kernel that uses this checkout. Your own Jupyter and Go
-are not changed. Later starts take seconds and need no network.
+environment with a pinned JupyterLab, GoNB, goimports, gopls and a Go kernel that uses this checkout. Your own Jupyter
+and Go are not changed. Later starts take seconds and need no network.
+
+You work on copies of the notebooks, in the folder ` + carried + ` of the checkout, which git ignores. A copy that you
+have changed is never overwritten; the others follow the checkout. --restore brings the named notebooks back as
+shipped, or all that you have changed, and keeps your copies under names with the time. Authors of notebooks open those
+of the checkout by --in-place.
 
 Some cells show the playground as a page, which computes in the browser without a kernel:
 notebooks/` + singleFile + `, made anew at each start.
 
-Outside a checkout, lab opens the notebooks that the program carries: it writes them below the folder ` + carried + `
-of the working directory and never changes a notebook that is there. Their cells compile the program's own version
-of the module, which go install has put into Go's module cache, or the sources that the program was built from.
+Outside a checkout, the notebooks are those that the program carries, and ` + carried + ` is in the working directory.
+Their cells compile the program's own version of the module, which go install has put into Go's module cache, or the
+sources that the program was built from.
 
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
 fails, the command names it and fails, and the notebook's file is not changed.
@@ -52,12 +60,16 @@ A notebook's cells are programs. They run with your rights: they can read, chang
 network. Run only notebooks that you trust.`,
 		Example: `  go run ./dmlx/cmd/dmlx lab
   go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
+  go run ./dmlx/cmd/dmlx lab --restore table2
   go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case execute && len(args) == 0:
 				return usagef("lab --execute: name the notebooks to run")
-			case !execute && len(args) > 1:
+			case restore && (execute || inPlace):
+				return usagef("lab --restore brings back copies, and goes with no --execute and no --in-place; " +
+					"git restores the notebooks of a checkout")
+			case !execute && !restore && len(args) > 1:
 				return usagef("lab opens one notebook; lab --execute runs several")
 			case timeout < 0:
 				return usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
@@ -69,13 +81,25 @@ network. Run only notebooks that you trust.`,
 			if execute {
 				return a.executeNotebooks(cmd.Context(), l, args, timeout)
 			}
+			if inPlace && l.Folder != "" {
+				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
+			}
+			copies := copiesOf(l)
+			if restore {
+				return a.restoreNotebooks(copies, args)
+			}
 			free, err := lab.FreePort(port) // Checked before the set-up, which may take minutes.
 			if err != nil {
 				return err
 			}
-			own := l.Folder != "" && len(args) > 0 // A notebook of the user's, outside a checkout.
-			if l.Folder != "" && !own {
-				if err := a.unpack(l); err != nil {
+			own := inPlace || len(args) > 0
+			if len(args) > 0 && l.Folder == "" && !inPlace { // A notebook of the checkout, or the user's.
+				if name, ok := copies.Has(filepath.Join(l.Root, "notebooks"), absolute(args[0])); ok {
+					own, args = false, []string{filepath.Join(copies.Dir, name)}
+				}
+			}
+			if !own {
+				if err := a.unpack(l, copies); err != nil {
 					return err
 				}
 			}
@@ -87,7 +111,7 @@ network. Run only notebooks that you trust.`,
 			if err := a.setUp(cmd.Context(), l); err != nil {
 				return err
 			}
-			if !own {
+			if !own || l.Folder == "" {
 				go a.labPage(cmd.Context(), l.Root, folder) // It takes longer than JupyterLab the first time.
 			}
 			done := func() {}
@@ -111,6 +135,8 @@ network. Run only notebooks that you trust.`,
 	flags.BoolVar(&noBrowser, "no-browser", false, "print the address without opening a browser")
 	flags.IntVar(&port, "port", 0, "port on localhost (default: any free port)")
 	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
+	flags.BoolVar(&inPlace, "in-place", false, "open the notebooks of the checkout, not copies")
+	flags.BoolVar(&restore, "restore", false, "bring back the named notebooks, or all changed ones, as shipped")
 	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
 	return cmd
 }
@@ -163,26 +189,65 @@ func (a *app) lab() (*lab.Lab, error) {
 	return l, nil
 }
 
-// carried is the folder, in the working directory, for the notebooks that this program carries.
+// carried is the folder for the copies of notebooks, in the checkout or else in the working directory.
 const carried = "dmlx-notebooks"
 
-// unpack writes the notebooks that this program carries beside the user's own files, if there is no checkout that has
-// them, and makes their folder the one that JupyterLab shows.
-func (a *app) unpack(l *lab.Lab) error {
-	l.Folder = filepath.Join(l.Folder, carried)
-	n, err := lab.Copy(notebooks.Files, filepath.Join(l.Folder, "notebooks")) // As in a checkout.
+// copiesOf returns the copies of a checkout's notebooks or, outside a checkout, of those that this program carries.
+func copiesOf(l *lab.Lab) lab.Copies {
+	var shipped fs.FS = notebooks.Files
+	if l.Folder == "" {
+		shipped = os.DirFS(filepath.Join(l.Root, "notebooks"))
+	}
+	// Below notebooks as in a checkout, since cells and links name the folder.
+	return lab.Copies{Shipped: shipped, Dir: filepath.Join(cmp.Or(l.Folder, l.Root), carried, "notebooks")}
+}
+
+// unpack brings the copies up to date, and makes their folder the one that JupyterLab shows.
+func (a *app) unpack(l *lab.Lab, copies lab.Copies) error {
+	n, old, err := copies.Update()
 	if err != nil {
 		return err
 	}
+	outside := l.Folder != ""
+	l.Folder = filepath.Dir(copies.Dir)
 	if n > 0 {
-		a.logf("wrote %d notebooks to %s", n, l.Folder)
+		a.logf("copied %d notebooks to %s, where you can change them", n, l.Folder)
 	}
-	from := l.Root
-	if l.Version != "" {
-		from = checkout.Module + " " + l.Version
+	if len(old) > 0 {
+		a.logf("there are newer versions of notebooks that you have changed: dmlx lab --restore %s brings them and keeps "+
+			"yours under other names", strings.ReplaceAll(strings.Join(old, " "), ".ipynb", ""))
 	}
-	a.logf("the notebooks' cells compile %s", from)
+	if outside {
+		from := l.Root
+		if l.Version != "" {
+			from = checkout.Module + " " + l.Version
+		}
+		a.logf("the notebooks' cells compile %s", from)
+	}
 	return nil
+}
+
+// restoreNotebooks brings back copies as shipped, and prints where the user's are.
+func (a *app) restoreNotebooks(copies lab.Copies, names []string) error {
+	restored, err := copies.Restore(names, time.Now())
+	var lines []string
+	for _, r := range restored {
+		line := r.Notebook + ": as shipped again"
+		if r.Kept != "" {
+			line += "; yours is now " + r.Kept
+		}
+		lines = append(lines, line)
+	}
+	if err != nil {
+		for _, line := range lines {
+			a.logf("%s", line)
+		}
+		return err
+	}
+	if lines == nil {
+		lines = []string{"no copy has been changed"}
+	}
+	return a.print(map[string]any{"restored": append([]lab.Restored{}, restored...)}, strings.Join(lines, "\n"))
 }
 
 // setUp completes the set-up, and prints its steps with their seconds.
@@ -192,6 +257,7 @@ func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 		stop  = func() {}
 	)
 	defer func() { stop() }()
+	l.Warn = func(message string) { a.logf("%s", message) }
 	l.Progress = func(step string, done bool) {
 		stop()
 		if done {
@@ -273,6 +339,14 @@ func openedFile(root string, args []string) (string, error) {
 		return "", fmt.Errorf("%s is not in %s, the folder that JupyterLab shows", args[0], root)
 	}
 	return filepath.ToSlash(rel), nil
+}
+
+// absolute returns a path that does not depend on the working directory, or the path itself if there is none.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // openBrowser opens an address in a browser by a page that only this user can read; done removes the page. A failure is

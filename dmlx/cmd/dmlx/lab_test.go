@@ -38,6 +38,8 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", elsewhere}, "the folder that JupyterLab shows"},
 		{[]string{"lab", "--no-browser", "--port", port}, "port " + port + " cannot be used: address already in use"},
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
+		{[]string{"lab", "--restore", "--in-place"}, "git restores"},
+		{[]string{"lab", "--restore", "none"}, "none is not a shipped notebook"},
 	} {
 		code, stdout, stderr := invoke(t, c.args...)
 		if !failed(code) || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
@@ -143,10 +145,10 @@ func TestLabOutsideACheckout(t *testing.T) {
 	if root, err := filepath.EvalSymlinks(l.Root); err != nil || root != checked || l.Folder != dir || l.Version != "" {
 		t.Errorf("%+v, %v, want the sources in %s", l, err, checked)
 	}
-	if err := a.unpack(l); err != nil {
+	if err := a.unpack(l, copiesOf(l)); err != nil {
 		t.Fatal(err)
 	}
-	if l.Folder != filepath.Join(dir, carried) || !strings.Contains(stderr.String(), "wrote ") {
+	if l.Folder != filepath.Join(dir, carried) || !strings.Contains(stderr.String(), "copied ") {
 		t.Errorf("notebooks in %s, %q", l.Folder, stderr.String())
 	}
 	original, err := os.ReadFile(filepath.Join(checked, "notebooks", "index.ipynb"))
@@ -159,5 +161,45 @@ func TestLabOutsideACheckout(t *testing.T) {
 	}
 	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/index.ipynb" {
 		t.Errorf("%q, %v", open, err)
+	}
+}
+
+// In a checkout lab shows copies of its notebooks, and --restore brings back one that was changed.
+func TestLabWorksOnCopies(t *testing.T) {
+	root := t.TempDir()
+	l := &lab.Lab{Root: root}
+	if err := os.MkdirAll(filepath.Join(root, "notebooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	shipped := filepath.Join(root, "notebooks", "index.ipynb")
+	if err := os.WriteFile(shipped, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	a := &app{ctx: t.Context(), stdout: &stdout, stderr: &stderr}
+	copies := copiesOf(l)
+	if err := a.unpack(l, copies); err != nil {
+		t.Fatal(err)
+	}
+	if open, err := openedFile(l.Folder, nil); err != nil || open != "notebooks/index.ipynb" ||
+		l.Folder != filepath.Join(root, carried) || !strings.Contains(stderr.String(), "copied 1 notebooks") {
+		t.Errorf("%s in %s, %v, %q", open, l.Folder, err, stderr.String())
+	}
+	for name, want := range map[string]bool{"index.ipynb": true, "none.ipynb": false, "go.mod": false,
+		"../index.ipynb": false} {
+		if _, ok := copies.Has(filepath.Dir(shipped), filepath.Join(filepath.Dir(shipped), name)); ok != want {
+			t.Errorf("%s is shipped: %v", name, ok)
+		}
+	}
+	mine := filepath.Join(copies.Dir, "index.ipynb")
+	if err := os.WriteFile(mine, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.restoreNotebooks(copies, nil); err != nil ||
+		!strings.Contains(stdout.String(), "index.ipynb: as shipped again; yours is now index-") {
+		t.Errorf("%v, %q", err, stdout.String())
+	}
+	if got, err := os.ReadFile(mine); err != nil || string(got) != "{}" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -24,11 +24,11 @@ type kernelSpec struct {
 }
 
 // newKernelSpec returns the kernelspec of GoNB with this checkout in each notebook's workspace, so that cells import
-// its packages and see edits at once. With plainErrors a cell's errors are plain text; otherwise GoNB marks up the
-// source.
-func newKernelSpec(gonb, root, goFlags, experiment string, plainErrors bool) kernelSpec {
+// its packages and see edits at once. A cell's errors are plain text, which the extension cuts to what matters, in
+// place of GoNB's markup with the source of the whole program.
+func newKernelSpec(gonb, root, goFlags, experiment string) kernelSpec {
 	spec := kernelSpec{
-		Argv:        []string{gonb, "-go_work=" + root, "--kernel", "{connection_file}"},
+		Argv:        []string{gonb, "-go_work=" + root, "-raw_error", "--kernel", "{connection_file}"},
 		DisplayName: KernelTitle,
 		Language:    "go",
 		// GoNB passes the message on to the cell's program; a signal would also reach "go build".
@@ -38,9 +38,6 @@ func newKernelSpec(gonb, root, goFlags, experiment string, plainErrors bool) ker
 			"GOFLAGS": kernelGoFlags(goFlags),
 			"GOWORK":  "", // The kernel creates its own workspace.
 		},
-	}
-	if plainErrors {
-		spec.Argv = append(spec.Argv, "-raw_error")
 	}
 	if runtime.GOARCH == "amd64" {
 		// It makes the Go backend's matrix products about ten times as fast.
@@ -64,47 +61,41 @@ func kernelGoFlags(user string) string {
 	return strings.Join(append(flags, "-ldflags=-s"), " ")
 }
 
-// kernelPath returns the entry of JUPYTER_PATH with the kernelspec: one for JupyterLab and one for [Lab.Execute].
-func (l *Lab) kernelPath(headless bool) string {
-	if headless {
-		return filepath.Join(l.checkout(), "headless")
-	}
-	return filepath.Join(l.checkout(), "jupyter")
-}
+// kernelPath returns the entry of JUPYTER_PATH with the kernelspec and JupyterLab's extension.
+func (l *Lab) kernelPath() string { return filepath.Join(l.checkout(), "jupyter") }
 
-// writeKernel writes both kernelspecs.
+// writeKernel writes the kernelspec.
 func (l *Lab) writeKernel(goFlags string) error {
 	if strings.Contains(l.Root, ",") {
 		return fmt.Errorf("GoNB cannot use a checkout with a comma in its path: %s", l.Root)
 	}
-	for _, headless := range []bool{false, true} {
-		dir := filepath.Join(l.kernelPath(headless), "kernels", Kernel)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-		spec := newKernelSpec(filepath.Join(l.toolsDir, "gonb"), l.Root, goFlags, os.Getenv("GOEXPERIMENT"), headless)
-		data, err := json.MarshalIndent(spec, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := durable.WriteFile(filepath.Join(dir, "kernel.json"), append(data, '\n'), 0o644); err != nil {
-			return err
-		}
+	dir := filepath.Join(l.kernelPath(), "kernels", Kernel)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
-	return nil
+	spec := newKernelSpec(filepath.Join(l.toolsDir, "gonb"), l.Root, goFlags, os.Getenv("GOEXPERIMENT"))
+	data, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, "kernel.json"), append(data, '\n'), 0o644)
 }
 
-// environ returns the environment of Jupyter and the kernels.
+// environ returns the environment of Jupyter and the kernels. Headless ones have no editor, so that GoNB starts no
+// gopls for them.
 func (l *Lab) environ(headless bool) []string {
+	path := []string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}
+	if !headless {
+		path = append([]string{l.goplsDir}, path...)
+	}
 	set := map[string]string{
-		"JUPYTER_PATH":        l.kernelPath(headless),
+		"JUPYTER_PATH":        l.kernelPath(),
 		"JUPYTER_CONFIG_DIR":  l.dir("jupyter", "config"),
 		"JUPYTER_DATA_DIR":    l.dir("jupyter", "data"),
 		"JUPYTER_RUNTIME_DIR": l.dir("jupyter", "runtime"),
 		"IPYTHONDIR":          l.dir("jupyter", "ipython"),
 		"DMLX_CACHE":          l.Cache,
-		"PATH": strings.Join([]string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")},
-			string(os.PathListSeparator)),
+		"PATH":                strings.Join(path, string(os.PathListSeparator)),
 	}
 	if headless {
 		set["DMLX_HEADLESS"] = "1" // Cells then do not wait for input.

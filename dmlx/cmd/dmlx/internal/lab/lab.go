@@ -11,10 +11,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +32,8 @@ import (
 const (
 	Kernel      = "dmlx"
 	KernelTitle = "Go (dmlx)"
+	// extensionName is the name in the extension's package.json.
+	extensionName = "dmlx-cells"
 )
 
 var (
@@ -39,7 +42,9 @@ var (
 	//go:embed constraints.txt
 	constraints []byte
 	//go:embed overrides.json
-	overrides []byte // Settings of JupyterLab that stop its requests to the network.
+	overrides []byte // Settings of JupyterLab, some of which stop its requests to the network.
+	//go:embed extension
+	extension embed.FS // JupyterLab's extension that runs cells; see its remoteEntry.js.
 	//go:embed warmup.ipynb
 	warmup []byte
 	//go:embed execute.py
@@ -60,8 +65,10 @@ type Lab struct {
 	// Preset is the preset of the notebooks' runs; "" leaves it to them.
 	Preset string
 
-	toolsDir string // Set by Setup.
+	toolsDir, goplsDir string // Set by Setup.
 
+	// Warn is told what the set-up could not do, where JupyterLab works without it. It may be nil.
+	Warn func(message string)
 	// Progress is called when a step of the set-up starts and, with done, when it has ended. It may be nil.
 	Progress func(step string, done bool)
 }
@@ -122,7 +129,13 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if err := l.setupTools(ctx, goTool); err != nil {
 		return err
 	}
+	if err := l.setupGopls(ctx, goTool, versions); err != nil {
+		return err
+	}
 	if err := l.writeKernel(goFlags); err != nil {
+		return err
+	}
+	if err := l.writeSettings(); err != nil {
 		return err
 	}
 	return l.setupWarm(ctx, goTool, versions)
@@ -154,15 +167,36 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	if _, err := l.command(ctx, dir, l.setupEnviron(), l.python(), pipArgs(dir)...); err != nil {
 		return fmt.Errorf("pip could not install JupyterLab (the first set-up needs a network): %w", err)
 	}
-	settings := filepath.Join(dir, "share", "jupyter", "lab", "settings")
-	if err := os.MkdirAll(settings, 0o755); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(filepath.Join(settings, "overrides.json"), overrides, 0o644); err != nil {
-		return err
-	}
 	l.step(step, true)
 	return stamp(dir, "")
+}
+
+// writeSettings writes JupyterLab's settings and the extension that runs cells. Both come from this program, which may
+// be newer than the environment.
+func (l *Lab) writeSettings() error {
+	settings := filepath.Join(l.venv(), "share", "jupyter", "lab", "settings", "overrides.json")
+	files := map[string][]byte{settings: overrides}
+	err := fs.WalkDir(extension, "extension", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		below := strings.TrimPrefix(name, "extension/")
+		path := filepath.Join(l.kernelPath(), "labextensions", extensionName, filepath.FromSlash(below))
+		files[path], err = extension.ReadFile(name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for path, data := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := durable.WriteFile(path, data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Lab) hasPython() bool {
@@ -245,6 +279,53 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 	}
 	l.step(step, true)
 	return stamp(dir, "")
+}
+
+// gopls is the language server with which GoNB completes code. It needs a version of golang.org/x/tools of its own, so
+// that it cannot be in go.mod's tool block.
+const gopls = "golang.org/x/tools/gopls@v0.21.1"
+
+// goplsScript starts gopls for a kernel. It loads all packages of this module, for which it would take 1 GB and compete
+// with the first cells. GoNB has no settings for it.
+const goplsScript = `#!/bin/sh
+export GOGC=50 GOMEMLIMIT=500MiB
+exec nice -n 10 "${0%/*}/bin/gopls" "$@"
+`
+
+// goplsFolder returns the folder of gopls, one for each version of it and of Go.
+func (l *Lab) goplsFolder(versions string) string {
+	goVersion, _, _ := strings.Cut(versions, "\n")
+	return l.dir("gopls-" + hash([]byte(gopls+goplsScript), []byte(goVersion)))
+}
+
+// setupGopls installs gopls. Without a network, cells run without completion.
+func (l *Lab) setupGopls(ctx context.Context, goTool, versions string) error {
+	l.goplsDir = l.goplsFolder(versions)
+	if stamped(l.goplsDir, "") {
+		return nil
+	}
+	const step = "gopls, which completes code"
+	l.step(step, false)
+	bin := filepath.Join(l.goplsDir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return err
+	}
+	if err := durable.WriteFile(filepath.Join(l.goplsDir, "gopls"), []byte(goplsScript), 0o755); err != nil {
+		return err
+	}
+	env := append(os.Environ(), "GOBIN="+bin, "GOFLAGS=", "GOWORK=off") // The user's flags may be for go.mod.
+	_, err := l.command(ctx, l.dir("tmp"), env, goTool, "install", gopls)
+	l.step(step, true)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		if l.Warn != nil {
+			l.Warn(fmt.Sprintf("cells are not completed by Tab, since gopls could not be installed: %v", err))
+		}
+		return nil
+	}
+	return stamp(l.goplsDir, "")
 }
 
 // setupWarm runs a notebook that imports the packages of all notebooks. This fills Go's build cache and shows that the

@@ -31,8 +31,8 @@ func newLab(t *testing.T) *Lab {
 }
 
 func TestKernelSpec(t *testing.T) {
-	spec := newKernelSpec("/c/gonb", "/some where/dml", "-mod=mod -buildvcs=false --mod=vendor", "greenteagc", false)
-	want := []string{"/c/gonb", "-go_work=/some where/dml", "--kernel", "{connection_file}"}
+	spec := newKernelSpec("/c/gonb", "/some where/dml", "-mod=mod -buildvcs=false --mod=vendor", "greenteagc")
+	want := []string{"/c/gonb", "-go_work=/some where/dml", "-raw_error", "--kernel", "{connection_file}"}
 	if !slices.Equal(spec.Argv, want) {
 		t.Errorf("argv %q, want %q", spec.Argv, want)
 	}
@@ -47,16 +47,13 @@ func TestKernelSpec(t *testing.T) {
 	}
 	if runtime.GOARCH == "amd64" {
 		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
-			if got := newKernelSpec("g", "r", "", given, true).Env["GOEXPERIMENT"]; got != want {
+			if got := newKernelSpec("g", "r", "", given).Env["GOEXPERIMENT"]; got != want {
 				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
 			}
 		}
 	}
 	if spec.InterruptMode != "message" || spec.Language != "go" || spec.DisplayName != "Go (dmlx)" {
 		t.Errorf("%+v", spec)
-	}
-	if plain := newKernelSpec("g", "r", "", "", true); !slices.Contains(plain.Argv, "-raw_error") {
-		t.Errorf("errors would be marked up: %q", plain.Argv)
 	}
 }
 
@@ -66,18 +63,16 @@ func TestWriteKernel(t *testing.T) {
 	if err := l.writeKernel(""); err != nil {
 		t.Fatal(err)
 	}
-	for _, headless := range []bool{false, true} {
-		data, err := os.ReadFile(filepath.Join(l.kernelPath(headless), "kernels", "dmlx", "kernel.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var spec kernelSpec
-		if err := json.Unmarshal(data, &spec); err != nil {
-			t.Fatal(err)
-		}
-		if spec.Argv[1] != "-go_work="+l.Root {
-			t.Errorf("argv %q", spec.Argv)
-		}
+	data, err := os.ReadFile(filepath.Join(l.kernelPath(), "kernels", "dmlx", "kernel.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec kernelSpec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		t.Fatal(err)
+	}
+	if spec.Argv[1] != "-go_work="+l.Root {
+		t.Errorf("argv %q", spec.Argv)
 	}
 	l.Root = "/a,b"
 	if err := l.writeKernel(""); err == nil || !strings.Contains(err.Error(), "comma") {
@@ -98,7 +93,7 @@ func TestEnviron(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLab(t)
-	l.Store, l.Preset, l.toolsDir = "/store", "smoke", "/tools"
+	l.Store, l.Preset, l.toolsDir, l.goplsDir = "/store", "smoke", "/tools", "/gopls"
 	got := map[string]string{}
 	for _, kv := range l.environ(false) {
 		name, value, _ := strings.Cut(kv, "=")
@@ -123,8 +118,12 @@ func TestEnviron(t *testing.T) {
 			t.Errorf("%s=%q, want %q", name, got[name], want)
 		}
 	}
-	if !strings.HasPrefix(got["PATH"], "/tools"+string(os.PathListSeparator)) {
+	tools := "/tools" + string(os.PathListSeparator)
+	if !strings.HasPrefix(got["PATH"], "/gopls"+string(os.PathListSeparator)+tools) {
 		t.Errorf("PATH=%s", got["PATH"])
+	}
+	if !slices.ContainsFunc(l.environ(true), func(kv string) bool { return strings.HasPrefix(kv, "PATH="+tools) }) {
+		t.Errorf("a kernel without an editor has gopls, or no tools: %q", l.environ(true))
 	}
 }
 
@@ -179,6 +178,64 @@ esac
 		if !strings.Contains(told, want) {
 			t.Errorf("no %q in %s", want, told)
 		}
+	}
+}
+
+// The extension and the settings are those of this program.
+func TestWriteSettings(t *testing.T) {
+	l := newLab(t)
+	for range 2 {
+		if err := l.writeSettings(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(l.kernelPath(), "labextensions", extensionName)
+	raw, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct {
+		Name       string
+		Jupyterlab struct {
+			Build struct{ Load string } `json:"_build"`
+		}
+	}
+	if err := json.Unmarshal(raw, &p); err != nil || p.Name != extensionName {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	script, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(p.Jupyterlab.Build.Load)))
+	if err != nil || !strings.Contains(string(script), "_JUPYTERLAB["+strconv.Quote(extensionName)+"]") {
+		t.Errorf("the extension's script: %v", err)
+	}
+	var settings map[string]any
+	raw, err = os.ReadFile(filepath.Join(l.venv(), "share", "jupyter", "lab", "settings", "overrides.json"))
+	if err != nil || json.Unmarshal(raw, &settings) != nil || len(settings) == 0 {
+		t.Errorf("settings %s, %v", raw, err)
+	}
+}
+
+// JupyterLab works without gopls, which may be installed later.
+func TestWithoutGopls(t *testing.T) {
+	l := newLab(t)
+	var warnings []string
+	l.Warn = func(message string) { warnings = append(warnings, message) }
+	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	goTool := filepath.Join(t.TempDir(), "go")
+	for _, c := range []struct {
+		script   string
+		complete bool
+	}{{"echo no such host >&2; exit 1", false}, {"test \"$*\" = 'install " + gopls + "'", true}} {
+		if err := os.WriteFile(goTool, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.setupGopls(t.Context(), goTool, "go1"); err != nil || stamped(l.goplsDir, "") != c.complete {
+			t.Errorf("%s: %v, complete %v", c.script, err, stamped(l.goplsDir, ""))
+		}
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "no such host") {
+		t.Errorf("warnings %q", warnings)
 	}
 }
 
@@ -439,7 +496,7 @@ func installed(t *testing.T) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.toolsDir = l.tools(versions)
+	l.toolsDir, l.goplsDir = l.tools(versions), l.goplsFolder(versions)
 	if !l.Status(t.Context()).Ready {
 		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
 	}

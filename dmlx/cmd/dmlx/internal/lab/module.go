@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,31 +77,4 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	}
 	l.step(step, true)
 	return stamp(l.Root, l.Version)
-}
-
-// Copy writes the notebooks to a folder that need not exist. It leaves files that are there as they are, since somebody
-// may have changed them, and returns how many it has written.
-func Copy(notebooks fs.FS, dir string) (written int, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, err
-	}
-	names, err := fs.Glob(notebooks, "*.ipynb")
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if _, err := os.Lstat(path); err == nil {
-			continue
-		}
-		data, err := fs.ReadFile(notebooks, name)
-		if err != nil {
-			return written, err
-		}
-		if err := durable.WriteFile(path, data, 0o644); err != nil {
-			return written, err
-		}
-		written++
-	}
-	return written, nil
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
 )
@@ -91,33 +90,6 @@ func TestSetupModuleFails(t *testing.T) {
 		if stamped(l.Root, l.Version) {
 			t.Errorf("%s: the module counts as complete", c.want)
 		}
-	}
-}
-
-// Notebooks are copied beside the user's files, and files that are there stay as they are.
-func TestCopy(t *testing.T) {
-	t.Parallel()
-	notebooks := fstest.MapFS{"a.ipynb": {Data: []byte("A")}, "b.ipynb": {Data: []byte("B")}, "go.mod": {}}
-	dir := filepath.Join(t.TempDir(), "new")
-	if n, err := Copy(notebooks, dir); n != 2 || err != nil {
-		t.Fatalf("%d, %v", n, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "a.ipynb"), []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "b.ipynb")); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := Copy(notebooks, dir); n != 1 || err != nil {
-		t.Fatalf("%d, %v", n, err)
-	}
-	for name, want := range map[string]string{"a.ipynb": "mine", "b.ipynb": "B"} {
-		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
-	if _, err := os.Lstat(filepath.Join(dir, "go.mod")); err == nil {
-		t.Error("a file that is no notebook was copied")
 	}
 }
 

@@ -1,0 +1,152 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var screenshots = flag.String("screenshots", "", "also write screenshots of the browser test to this `folder`")
+
+// seen is the report of testdata/browser.py: texts of outputs by the ids of testdata/cells.ipynb.
+type seen struct {
+	Errors      []string // Of scripts.
+	LineNumbers int      // Cells with line numbers.
+
+	Running, Stopped, StoppedPrompts, Saved map[string]string // Run All, before and after Stop, and the file.
+	Again, After                            string            // Run again.
+	Waits, Ended                            string            // A program without output, running and stopped.
+
+	Typo, Panic, NaN, Exit string
+	Completed, Hover       string
+}
+
+// TestCellsInBrowser runs cells in a real JupyterLab: Run All, stopped, leaves what was shipped, and errors are short.
+// It needs JupyterLab as "dmlx lab" installs it, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else
+// python3.
+func TestCellsInBrowser(t *testing.T) {
+	l := installed(t)
+	if !stamped(l.goplsDir, "") {
+		t.Skip("gopls is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
+	}
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium on PATH")
+	}
+	python := os.Getenv("DMLX_PLAYWRIGHT")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import playwright").Run(); err != nil {
+		t.Skipf("%s has no playwright; set DMLX_PLAYWRIGHT to a Python that has", python)
+	}
+	if err := l.writeSettings(); err != nil {
+		t.Fatal(err)
+	}
+	l.Folder, l.Store = t.TempDir(), t.TempDir()
+	notebook := filepath.Join(l.Folder, "cells.ipynb")
+	raw, err := os.ReadFile(filepath.Join("testdata", "cells.ipynb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(notebook, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join("testdata", "browser.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shots := *screenshots
+	if shots != "" {
+		if shots, err = filepath.Abs(shots); err != nil {
+			t.Fatal(err)
+		}
+	}
+	port, err := FreePort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer stop()
+	url, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- l.Serve(ctx, port, "cells.ipynb", func(u string) { url <- u }) }()
+	var s seen
+	select {
+	case err := <-ended:
+		t.Fatal(err)
+	case u := <-url:
+		var stderr bytes.Buffer
+		cmd := exec.CommandContext(ctx, python, "-", u, notebook, shots, chromium)
+		cmd.Stdin, cmd.Stderr = bytes.NewReader(script), &stderr
+		out, err := cmd.Output()
+		stop()
+		<-ended
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr.Bytes())
+		}
+		if err := json.Unmarshal(out, &s); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	checkSeen(t, s)
+}
+
+func checkSeen(t *testing.T, s seen) {
+	if len(s.Errors) > 0 || s.LineNumbers == 0 {
+		t.Errorf("errors of scripts %q, %d cells with line numbers", s.Errors, s.LineNumbers)
+	}
+	const stopLine = "; run the cell again to go on"
+	for name, text := range s.Stopped {
+		shipped := "shipped " + name
+		if name == "imports" || name == "empty" {
+			shipped = ""
+		}
+		if !strings.Contains(s.Running[name], shipped) || !strings.Contains(text, shipped) ||
+			!strings.Contains(s.Saved[name], shipped) {
+			t.Errorf("%s has lost its output: %q, stopped %q, saved %s", name, s.Running[name], text, s.Saved[name])
+		}
+		if name != "imports" && name != "train" && (text != shipped || strings.ContainsAny(s.StoppedPrompts[name], "*1")) {
+			t.Errorf("%s ran after Stop: %q, %s", name, text, s.StoppedPrompts[name])
+		}
+		if !strings.Contains(s.Running["after"], "waiting") {
+			t.Errorf("a cell that waits says %q", s.Running["after"])
+		}
+	}
+	for what, c := range map[string]struct{ got, want string }{
+		"new output":       {s.Again, "new picture"},
+		"a cell after it":  {s.After, "new text"},
+		"while it runs":    {s.Waits, "shipped waits"},
+		"its warning":      {s.Waits, "a warning"},
+		"a stopped cell":   {s.Stopped["train"], stopLine},
+		"where it stopped": {s.Stopped["train"], "stopped in epoch "},
+		"ended by Stop":    {s.Ended, "stopped; run the cell again"},
+		"hover":            {s.Hover, "func nb.NewProgress("},
+	} {
+		if !strings.Contains(c.got, c.want) {
+			t.Errorf("%s: %q, want %q", what, c.got, c.want)
+		}
+	}
+	if strings.Contains(s.Again+s.After, "shipped") || strings.Contains(s.Again, "stopped") {
+		t.Errorf("old outputs beside new ones: %q, %q", s.Again, s.After)
+	}
+	for _, c := range []struct{ name, got, want string }{
+		{"typo", s.Typo, "shipped typo\nline 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
+		{"panic", s.Panic, "shipped panic\nline 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
+		{"exit", s.Exit, "shipped exit\nthe cell's program ended with exit status 3"},
+	} {
+		if strings.TrimSpace(c.got) != c.want {
+			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
+		}
+	}
+	if text := strings.TrimSpace(s.NaN); !strings.Contains(text, "NaN") || strings.Count(text, "\n") > 1 ||
+		strings.Contains(text, "exit status") {
+		t.Errorf("NaN: %q", s.NaN)
+	}
+}

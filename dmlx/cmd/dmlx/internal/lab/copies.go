@@ -1,0 +1,215 @@
+package lab
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+)
+
+// Copies are a user's copies of the shipped notebooks. Cells run and are saved in them, and a copy that has been
+// changed is never overwritten.
+type Copies struct {
+	Shipped fs.FS  // Has the notebooks, *.ipynb.
+	Dir     string // The folder of the copies, which need not exist.
+}
+
+// copied is the file, in the folder of the copies, with the sum of each notebook as it was copied. A copy with another
+// sum has been changed.
+const copied = ".shipped.json"
+
+// Update copies the notebooks that are not there, and those that have changed since they were copied, if their copies
+// have not. It returns how many it has written, and the names of changed copies of older notebooks.
+func (c Copies) Update() (written int, old []string, err error) {
+	names, err := fs.Glob(c.Shipped, "*.ipynb")
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return 0, nil, err
+	}
+	sums := c.sums()
+	defer func() { err = cmp.Or(err, c.record(sums)) }()
+	for _, name := range names {
+		shipped, err := fs.ReadFile(c.Shipped, name)
+		if err != nil {
+			return written, old, err
+		}
+		now, before := sum(shipped), sums[name]
+		mine, err := os.ReadFile(filepath.Join(c.Dir, name))
+		switch {
+		case err == nil && sum(mine) == now:
+			sums[name] = now
+			continue
+		case err == nil && sum(mine) != before:
+			if now != before {
+				old = append(old, name)
+			}
+			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return written, old, err
+		}
+		if err := durable.WriteFile(filepath.Join(c.Dir, name), shipped, 0o644); err != nil {
+			return written, old, err
+		}
+		sums[name] = now
+		written++
+	}
+	return written, old, nil
+}
+
+// Restored is a notebook that is as shipped again.
+type Restored struct {
+	Notebook string `json:"notebook"`
+	Kept     string `json:"kept,omitempty"` // The name of the user's changed copy; empty if there was none.
+}
+
+// Restore brings back notebooks as shipped: those named, with or without folder and .ipynb, else all that are missing
+// or have been changed. A changed copy is kept under a name with the time.
+func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err error) {
+	names, err := fs.Glob(c.Shipped, "*.ipynb")
+	if err != nil {
+		return nil, err
+	}
+	var chosen []string
+	for _, n := range named {
+		name := strings.TrimSuffix(filepath.Base(n), ".ipynb") + ".ipynb"
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%s is not a shipped notebook; want one of %s", n,
+				strings.ReplaceAll(strings.Join(names, ", "), ".ipynb", ""))
+		}
+		chosen = append(chosen, name)
+	}
+	if named == nil {
+		chosen = names
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	sums := c.sums()
+	defer func() { err = cmp.Or(err, c.record(sums)) }()
+	for _, name := range chosen {
+		r := Restored{Notebook: name}
+		shipped, err := fs.ReadFile(c.Shipped, name)
+		if err != nil {
+			return restored, err
+		}
+		to := filepath.Join(c.Dir, name)
+		mine, err := os.ReadFile(to)
+		if err == nil && sum(mine) == sum(shipped) {
+			continue
+		}
+		if err == nil {
+			r.Kept = strings.TrimSuffix(name, ".ipynb") + now.Format("-20060102-150405") + ".ipynb"
+			if err := writeNew(filepath.Join(c.Dir, r.Kept), mine); err != nil {
+				return restored, err
+			}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return restored, err
+		}
+		if err := durable.WriteFile(to, shipped, 0o644); err != nil {
+			return restored, err
+		}
+		sums[name] = sum(shipped)
+		restored = append(restored, r)
+	}
+	return restored, nil
+}
+
+// writeNew writes a file that must not exist.
+func writeNew(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = cmp.Or(err, f.Sync())
+	return cmp.Or(err, f.Close())
+}
+
+// Has returns the name of the shipped notebook that a path below a folder of them is, if it is one.
+func (c Copies) Has(dir, file string) (name string, ok bool) {
+	name, err := filepath.Rel(dir, file)
+	if err != nil || path.Ext(name) != ".ipynb" || strings.ContainsRune(name, filepath.Separator) {
+		return "", false
+	}
+	_, err = fs.Stat(c.Shipped, name)
+	return name, err == nil
+}
+
+// sums returns the recorded sums. Without a record that can be read, all copies that differ count as changed.
+func (c Copies) sums() map[string]string {
+	sums := make(map[string]string)
+	if raw, err := os.ReadFile(filepath.Join(c.Dir, copied)); err == nil && json.Unmarshal(raw, &sums) != nil {
+		return make(map[string]string)
+	}
+	return sums
+}
+
+func (c Copies) record(sums map[string]string) error {
+	raw, err := json.MarshalIndent(sums, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(c.Dir, copied), append(raw, '\n'), 0o644)
+}
+
+// sum returns a digest of a notebook's cells. JupyterLab saves a notebook that was only opened, with other metadata and
+// other line breaks in its file.
+func sum(notebook []byte) string {
+	var n struct {
+		Cells []struct {
+			Type        string `json:"cell_type"`
+			ID          string `json:"id"`
+			Source      any    `json:"source"`
+			Outputs     any    `json:"outputs"`
+			Attachments any    `json:"attachments"`
+		} `json:"cells"`
+	}
+	if json.Unmarshal(notebook, &n) == nil && n.Cells != nil {
+		for i := range n.Cells {
+			c := &n.Cells[i]
+			c.Source, c.Outputs = joined(c.Source), joined(c.Outputs)
+		}
+		if raw, err := json.Marshal(n.Cells); err == nil {
+			notebook = raw
+		}
+	}
+	s := sha256.Sum256(notebook)
+	return hex.EncodeToString(s[:])
+}
+
+// joined returns a JSON value with lists of texts joined, since a text may be stored as a list of its lines, and
+// without the counts of executions.
+func joined(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "execution_count")
+		for key, value := range v {
+			v[key] = joined(value)
+		}
+	case []any:
+		texts := make([]string, 0, len(v))
+		for i, value := range v {
+			v[i] = joined(value)
+			if text, ok := v[i].(string); ok {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) == len(v) {
+			return strings.Join(texts, "")
+		}
+	}
+	return v
+}

@@ -1,0 +1,239 @@
+/* How a cell of "dmlx lab" shows that it runs, stops or fails. JupyterLab's own executor clears a cell's outputs when
+ * it is queued, sends all cells of Run All at once, and GoNB runs queued cells even after one has failed. Here
+ *
+ * - cells are sent one by one, and Stop, a failure or a restart drops those that wait;
+ * - a cell keeps its old outputs until it has something new to show. Progress lines and errors appear beside them, and
+ *   if the cell is stopped or fails before that, the old outputs stay;
+ * - a cell that shows nothing for a second says what it waits for;
+ * - errors of the compiler and panics are cut to their message and the line of the cell.
+ *
+ * JupyterLab loads the file as a federated extension, whose interface (init and get) bundlers usually generate. It is
+ * written by hand so that no Node is needed. */
+(() => {
+  "use strict";
+
+  // The mark of progress and stop lines in their metadata: see stop.go of package nb.
+  const kindOf = (output) => (output.metadata || {}).dmlx;
+  const isResult = (output) => !kindOf(output) && output.output_type !== "error" && output.name !== "stderr";
+  const stopLine = (text) => ({data: {"text/plain": text}, metadata: {dmlx: "stopped"}});
+
+  /* Errors. */
+
+  // A line of a cell as GoNB names it in errors. Cell is absent for the source that GoNB has added.
+  const place = /Cell(?: ?\[(\d+)\]:?)? Line (\d+)/;
+  const plain = (text) => text.replace(/\x1b\[[0-9;]*m/g, "");
+  const where = (number, line, count) => (number === undefined || Number(number) === count ? "" : `cell [${number}], `) + `line ${line}`;
+
+  // The compiler's errors, at most five, each with the line and a caret. traceback is GoNB's: for each error the place,
+  // a few lines around it with a caret below the line, and the message. count is the cell's execution count.
+  const compileErrors = (traceback, count) => {
+    const found = traceback.map(plain).filter((t) => place.test(t)).slice(0, 5);
+    return found.map((text) => {
+      const lines = text.split("\n"), caret = lines.findIndex((l) => /^\s*\^$/.test(l));
+      const [, number, line] = place.exec(lines[0]);
+      const message = `${where(number, line, count)}: ${lines[lines.length - 1]}`;
+      if (caret < 1) return message;
+      // Go indents by tabs, which the caret's line counts as one column.
+      const source = lines[caret - 1], indent = source.length - source.trimStart().length;
+      return `${message}\n    ${source.slice(indent)}\n    ${lines[caret].slice(indent)}`;
+    });
+  };
+
+  // A panic's message and the cell's line that it came from.
+  const panicError = (stderr, count, source) => {
+    const message = /^(panic|fatal error): .*$/m.exec(stderr)[0];
+    const at = place.exec(plain(stderr));
+    if (!at) return message;
+    const own = at[1] === undefined || Number(at[1]) === count;
+    const line = own && source.split("\n")[Number(at[2]) - 1];
+    return `${where(at[1], at[2], count)}: ${message}` + (line ? `\n    ${line.trim()}` : "");
+  };
+
+  /* The line of a cell that runs or waits. */
+
+  const showWait = (cell) => {
+    const node = document.createElement("div"), began = Date.now();
+    node.className = "dmlx-wait";
+    node.style.cssText = "color:var(--jp-ui-font-color2);font-size:var(--jp-ui-font-size1);padding:2px 8px;z-index:1";
+    let what = "", hidden = false;
+    const show = () => {
+      const seconds = Math.floor((Date.now() - began) / 1000);
+      node.hidden = hidden || seconds < 1;
+      node.textContent = `${what}: ${seconds} s`;
+      const area = cell.isDisposed ? null : cell.outputArea.node;
+      if (area && node.parentNode !== area) area.prepend(node);
+      if (!area || node.hidden) return;
+      // At the right of old outputs, which it must not move; in place of those to come.
+      const beside = cell.model.outputs.length > 0;
+      node.style.position = beside ? "absolute" : "static";
+      node.style.right = "8px";
+      node.style.marginLeft = beside ? "0" : "var(--jp-cell-prompt-width)";
+      node.style.background = beside ? "var(--jp-layout-color0)" : "none";
+    };
+    const timer = setInterval(show, 500);
+    return {
+      say: (text) => { what = text; show(); },
+      hide: () => { hidden = true; show(); },
+      end: () => { clearInterval(timer); node.remove(); },
+    };
+  };
+
+  /* Execution. */
+
+  // The cells that one kernel runs: the end of the last one, how many there are, a number that changes when those that
+  // wait are dropped, the line of the one that runs, and the timer of Stop.
+  const queues = new WeakMap();
+  const queueOf = (sessionContext) => {
+    if (!queues.has(sessionContext)) queues.set(sessionContext, {last: Promise.resolve(), length: 0, round: 0, running: null, stopping: null});
+    return queues.get(sessionContext);
+  };
+
+  // GoNB ignores an interrupt while it compiles, so Stop repeats it until the cell ends.
+  const repeatEvery = 1000;
+  const watched = new WeakSet();
+  const watchStop = (kernel, queue) => {
+    if (!kernel || watched.has(kernel)) return;
+    watched.add(kernel);
+    const interrupt = kernel.interrupt.bind(kernel);
+    kernel.interrupt = () => {
+      queue.round++;
+      if (queue.running && !queue.stopping) {
+        queue.stopping = setInterval(() => { interrupt().catch(() => {}); }, repeatEvery);
+        queue.running.say("stopping");
+      }
+      return interrupt();
+    };
+  };
+
+  // Runs a cell and keeps its old outputs until it has new ones. It returns or throws what runCell does, and false for
+  // a cell that was stopped.
+  const runOne = async (runCell, options, queue, wait) => {
+    const {cell, sessionContext} = options, outputs = cell.model.outputs, before = cell.outputArea.future;
+    const old = outputs.toJSON().filter(isResult);
+    watchStop(sessionContext.session && sessionContext.session.kernel, queue);
+    const running = runCell(options); // Sends the cell before it returns, and clears the outputs.
+    const future = cell.outputArea.future;
+    if (!future || future === before) return running; // There was nothing to send.
+    outputs.fromJSON(old);
+    let kept = old.length;
+    const dropOld = () => { for (; kept > 0; kept--) outputs.remove(0); };
+    let count, stderr = "", panicked = false, stopped = false;
+    const show = (type, content) => { // In place of a message.
+      future.onIOPub({header: {msg_type: type}, content});
+      return false;
+    };
+    const fail = (text) => {
+      const lines = text.split("\n");
+      return show("error", {ename: "", evalue: lines[0], traceback: lines});
+    };
+    const onMessage = ({header, content}) => {
+      switch (header.msg_type) {
+        case "execute_input":
+          count = content.execution_count;
+          return true;
+        case "stream":
+          wait.say("running");
+          if (content.name !== "stderr") {
+            dropOld();
+            return true;
+          }
+          // GoNB's own words about the end, which the error repeats.
+          if (/^(\^C\n)?(exit status \d+|signal: .*)\n$/.test(content.text)) return false;
+          stderr += content.text;
+          if (panicked) return false;
+          panicked = /^(panic|fatal error): /m.test(stderr);
+          return !panicked;
+        case "error": {
+          if (queue.stopping) {
+            return stopped ? false : show("display_data", stopLine("stopped; run the cell again to start anew"));
+          }
+          const found = compileErrors(content.traceback, count);
+          if (found.length > 0) return fail(found.join("\n"));
+          if (panicked) return fail(panicError(stderr, count, cell.model.sharedModel.getSource()));
+          if (/^exit status \d+$/.test(content.evalue)) {
+            return stderr ? false : fail("the cell's program ended with " + content.evalue);
+          }
+          return true;
+        }
+        case "display_data":
+        case "update_display_data":
+        case "execute_result":
+          switch (kindOf(content)) {
+            case "progress":
+              wait.hide();
+              break;
+            case "stopped":
+              stopped = true;
+              break;
+            default:
+              wait.say("running");
+              if (header.msg_type !== "update_display_data") dropOld();
+          }
+          return true;
+        case "clear_output":
+          dropOld();
+          return true;
+      }
+      return true;
+    };
+    future.registerMessageHook(onMessage);
+    const ok = await running;
+    if (!ok || stopped || queue.stopping) return false;
+    dropOld();
+    return true;
+  };
+
+  const run = async (runCell, options) => {
+    const {cell, sessionContext} = options;
+    if (cell.model.type !== "code" || !sessionContext || sessionContext.hasNoKernel) return runCell(options);
+    const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(cell);
+    let ended;
+    queue.last = new Promise((resolve) => { ended = resolve; });
+    let ok = false;
+    try {
+      if (queue.length++ > 0) {
+        cell.model.executionState = "running"; // Its prompt is [*].
+        wait.say("waiting for the cells before it");
+      }
+      await before;
+      if (cell.isDisposed) return false;
+      if (queue.round !== round) {
+        cell.model.executionState = "idle";
+        return false;
+      }
+      queue.running = wait;
+      wait.say("compiling and running");
+      ok = await runOne(runCell, options, queue, wait);
+      return ok;
+    } finally {
+      if (queue.running === wait) {
+        if (!ok) queue.round++;
+        clearInterval(queue.stopping);
+        queue.running = queue.stopping = null;
+      }
+      queue.length--;
+      wait.end();
+      ended();
+    }
+  };
+
+  /* The interface of a federated extension. */
+
+  let shared;
+  const load = async (name) => (await Object.values(shared[name])[0].get())();
+  window._JUPYTERLAB = window._JUPYTERLAB || {};
+  window._JUPYTERLAB["dmlx-cells"] = {
+    init: (scope) => { shared = scope; },
+    get: async () => {
+      const {INotebookCellExecutor, runCell} = await load("@jupyterlab/notebook");
+      const plugin = {
+        id: "dmlx-cells:executor",
+        description: "Runs cells one by one and keeps their outputs until there are new ones.",
+        autoStart: true,
+        provides: INotebookCellExecutor,
+        activate: () => Object.freeze({runCell: (options) => run(runCell, options)}),
+      };
+      return () => ({__esModule: true, default: plugin});
+    },
+  };
+})();

@@ -1,0 +1,138 @@
+"""Runs cells in a headless Chromium, as a person would, and tells what it saw.
+
+Arguments: JupyterLab's address with its token, which opens the notebook, the notebook's file, the folder for screenshots
+or "", and Chromium's path. Writes one line of JSON to standard output. Asserts nothing: the Go test does.
+"""
+import json
+import os
+import sys
+import time
+import urllib.request
+
+from playwright.sync_api import TimeoutError as Late, sync_playwright
+
+url, path, shots, chromium = sys.argv[1:5]
+folder = os.path.dirname(path)
+patience = 180  # Seconds: the machine may be busy.
+names = [cell["id"] for cell in json.load(open(path))["cells"] if cell["cell_type"] == "code"]
+seen = {"errors": []}
+
+
+def until(condition, what):
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if (value := condition()):
+            return value
+        time.sleep(0.05)
+    raise TimeoutError(f"no {what} in {patience} s; the cells: {states()}")
+
+
+def connected():
+    """JupyterLab asks for a kernel if a cell is run before it knows of one."""
+    base, token = url.split("/lab/tree/")[0], url.split("token=")[1]
+    sessions = json.load(urllib.request.urlopen(f"{base}/api/sessions?token={token}"))
+    return any(s["kernel"] and s["kernel"]["connections"] and s["kernel"]["execution_state"] == "idle" for s in sessions)
+
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    page = browser.new_page(viewport={"width": 1366, "height": 2600})
+    page.set_default_timeout(patience * 1000)
+    page.on("pageerror", lambda e: seen["errors"].append(str(e)))
+
+    def states():
+        """The prompt and the output's text of each code cell."""
+        found = page.evaluate("""() => [...document.querySelectorAll('.jp-CodeCell')].map(c => ({
+            prompt: c.querySelector('.jp-InputPrompt').textContent, output: c.querySelector('.jp-OutputArea').innerText}))""")
+        return dict(zip(names, found))
+
+    def output(name):
+        return states()[name]["output"]
+
+    def menu(*labels):
+        for label, kind in zip(labels, ("MenuBar", "Menu")):
+            page.click(f'.lm-{kind}-itemLabel:text-is("{label}")')
+
+    def cell(name):
+        return page.locator(".jp-CodeCell").nth(names.index(name))
+
+    def start(name):
+        cell(name).locator(".jp-InputPrompt").click()
+        page.keyboard.press("Control+Enter")
+
+    def idle():
+        until(lambda: not any("*" in s["prompt"] for s in states().values()), "end of the cells")
+
+    def run(name):
+        before = states()[name]["prompt"]
+        start(name)
+        until(lambda: states()[name]["prompt"] not in (before, "[*]:"), f"end of {name}")
+        return output(name)
+
+    def shot(name):
+        if shots:
+            page.screenshot(path=os.path.join(shots, name + ".png"))
+
+    def saved():
+        """The outputs' texts in the file after it is saved."""
+        stamp = os.stat(path).st_mtime_ns
+        page.keyboard.press("Control+s")
+        until(lambda: os.stat(path).st_mtime_ns != stamp, "saved file")
+        return json.load(open(path))["cells"]
+
+    page.goto(url.replace("/lab/tree/", "/doc/tree/"))
+    until(lambda: page.locator(".jp-CodeCell").count() == len(names), "notebook")
+    until(connected, "kernel")
+    seen["lineNumbers"] = page.locator(".cm-lineNumbers:visible").count()
+
+    # Run All, stopped in its second cell.
+    menu("Run", "Run All Cells")
+    until(lambda: "epoch 3" in output("train"), "progress")
+    seen["running"] = {name: s["output"] for name, s in states().items()}
+    shot("running")
+    menu("Kernel", "Interrupt Kernel")
+    idle()
+    seen["stopped"] = {name: s["output"] for name, s in states().items()}
+    seen["stoppedPrompts"] = {name: s["prompt"] for name, s in states().items()}
+    shot("stopped")
+    seen["saved"] = {c["id"]: json.dumps(c["outputs"]) for c in saved() if c["cell_type"] == "code"}
+
+    # Run again, it goes on to its end.
+    open(os.path.join(folder, "enough"), "w").close()
+    seen["again"] = run("train")
+    seen["after"] = run("after")
+
+    # A cell that shows no result says that it runs, and Stop ends it although its program does not know of it.
+    start("waits")
+    seen["waits"] = until(lambda: "a warning" in (text := output("waits")) and "running: " in text and text, "line of a cell that runs")
+    menu("Kernel", "Interrupt Kernel")
+    idle()
+    seen["ended"] = output("waits")
+
+    for name in ("typo", "panic", "nan", "exit"):
+        seen[name] = run(name)
+    shot("errors")
+
+    # gopls may still be reading the module, and then completes nothing.
+    editor = cell("empty").locator(".cm-content")
+    editor.click()
+    page.keyboard.type("%%\nnb.NewProg")
+
+    def completed():
+        page.keyboard.press("Tab")
+        try:
+            page.wait_for_selector(".jp-Completer", state="visible", timeout=20_000)
+        except Late:
+            return False
+        seen["completed"] = page.locator(".jp-Completer").inner_text()
+        page.keyboard.press("Enter")
+        return True
+
+    until(completed, "completion")
+    until(lambda: "nb.NewProgress" in editor.inner_text(), "completed name")
+    page.keyboard.press("Shift+Tab")
+    page.wait_for_selector(".jp-Tooltip")
+    seen["hover"] = page.locator(".jp-Tooltip").inner_text()
+    shot("hover")
+    browser.close()
+print(json.dumps(seen))
