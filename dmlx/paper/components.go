@@ -2,6 +2,7 @@ package paper
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/figures"
@@ -60,18 +61,18 @@ func setsAcross(p presets.Preset, rows []string, rule func(row string) string) [
 	return out
 }
 
-// setsDown returns a block of rows and columns for each of the preset's data sets, one under the other, as in Tables 3
-// and 4.
-func setsDown(p presets.Preset, rows, columns []string, rule func(row, column string) string) []Cell {
-	var out []Cell
-	for _, set := range onBoth(p, Cell{}) {
-		for _, row := range rows {
-			for _, column := range columns {
-				c := set
-				c.Row, c.Column, c.Rule = row, column, rule(row, column)
-				out = append(out, c)
-			}
-		}
+// Where the parts of a rule stand in its name.
+const (
+	directionPart = iota
+	pairPart
+	tripletPart
+)
+
+// named returns cells of rules whose rows and columns are named after a part of the rule each.
+func named(cells []Cell, row, column int) []Cell {
+	for i, c := range cells {
+		parts := strings.Split(c.Rule, "/")
+		cells[i].Row, cells[i].Column = parts[row], parts[column]
 	}
-	return out
+	return cells
 }

@@ -39,7 +39,7 @@ func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Opti
 	line := nb.NewProgress("Preset " + nb.Preset())
 	o.Progress = paper.Overall(line.Set)
 	t := nb.Must(paper.Fill(nb.Context(), Request(open, o), cells))
-	line.Done(fmt.Sprintf("%d runs, %d of them made now", t.Runs-t.Missing, t.Ran))
+	line.Done(fmt.Sprintf("%d runs, %d of them trained now", t.Runs, t.Ran))
 	return t
 }
 

@@ -152,25 +152,28 @@ func (s *Sweep) newRow(p Point) (row, error) {
 	rule := p.Rule
 	name, _, _ := strings.Cut(rule, "?")
 	parts := strings.Split(name, "/")
-	r := row{rule: p.id(), name: rule, label: p.Label, ours: make([]Curve, len(s.sets))}
-	switch {
-	case len(parts) == 3:
-		if s.kind.blocks != nil {
-			r.block = parts[s.kind.blocks.at]
-		}
-		if !p.Own {
-			r.name = parts[s.kind.rows.at]
-			r.label = s.kind.rows.label(r.name)
-		}
-	case !p.Own:
+	if len(parts) != 3 && !p.Own {
 		return row{}, fmt.Errorf("rule %q: want direction/pair/triplet", rule)
 	}
-	if r.label == "" {
-		column := -1
-		if s.kind.blocks != nil {
-			column = s.kind.blocks.at
+	column := -1
+	if s.kind.blocks != nil {
+		column = s.kind.blocks.at
+	}
+	r := row{rule: p.id(), name: rule, label: figures.OwnLabel(rule, s.kind.rows.at, column),
+		ours: make([]Curve, len(s.sets))}
+	own := p.Own
+	if len(parts) == 3 {
+		if column >= 0 {
+			r.block = parts[column]
 		}
-		r.label = figures.OwnLabel(rule, s.kind.rows.at, column)
+		// A rule that takes more to be told than its row and block is the user's own.
+		own = own || r.label != s.kind.rows.label(parts[s.kind.rows.at])
+		if !own {
+			r.name = parts[s.kind.rows.at]
+		}
+	}
+	if p.Own && p.Label != "" {
+		r.label = p.Label
 	}
 	swept, err := figures.PaperResults(s.kind.number)
 	if err != nil {
@@ -180,7 +183,6 @@ func (s *Sweep) newRow(p Point) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	own := p.Own
 	for _, set := range s.sets {
 		is := func(p figures.PaperResult) bool {
 			return !own && set.Paper != "" && p.Dataset == set.Paper && p.Direction+"/"+p.Pair+"/"+p.Triplet == rule
