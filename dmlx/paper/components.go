@@ -2,9 +2,11 @@ package paper
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -28,6 +30,37 @@ func (t *Table) Entries() []figures.Entry {
 		if c.Objective != nil {
 			out[i].Own, out[i].Rule, out[i].Label = true, c.Objective.String(), c.Objective.Label
 		}
+	}
+	return out
+}
+
+// Measure is a number of a run, as percent: a column of [Table.Measured].
+type Measure struct {
+	Title figures.Markup
+	Of    func(*runs.Result) float64
+}
+
+// Measured returns a table with a row for each cell: its learning rate, and each measure's mean ± sample standard
+// deviation over seeds.
+func (t *Table) Measured(measures ...Measure) *figures.Table {
+	out := &figures.Table{Caption: "Measures of the runs, in percent.", Provenance: t.Provenance(),
+		Columns: []figures.Column{{Title: "Data", Left: true, Merged: true}, {Title: "Rule", Left: true}, {Title: "lr"}}}
+	for _, m := range measures {
+		out.Columns = append(out.Columns, figures.Column{Title: m.Title})
+	}
+	for i, c := range t.Cells {
+		rule := c.Rule
+		if c.Objective != nil {
+			rule = c.Row
+		}
+		row := []figures.Cell{figures.Text(c.Data), figures.Text(rule), figures.Text(fmt.Sprintf("%g", c.LR))}
+		for _, m := range measures {
+			row = append(row, figures.Scored(c.MeanOf(m.Of)))
+		}
+		if i > 0 && c.Data != t.Cells[i-1].Data {
+			out.Rules = append(out.Rules, i)
+		}
+		out.Rows = append(out.Rows, row)
 	}
 	return out
 }

@@ -203,6 +203,17 @@ func (s *Sweep) newRow(p Point) (row, error) {
 	return r, nil
 }
 
+// Curves returns our curve of a rule on a data set of ours, and the paper's on the data set in the same role. A curve
+// that there is none of is empty.
+func (s *Sweep) Curves(data, rule string) (ours, papers Curve) {
+	set := slices.IndexFunc(s.sets, func(set figures.SweepSet) bool { return set.Data == data })
+	at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == rule })
+	if set < 0 || at < 0 {
+		return nil, nil
+	}
+	return s.rows[at].ours[set], s.rows[at].theirs[set]
+}
+
 // Figures returns the tables and pictures of the sweep.
 func (s *Sweep) Figures(provenance string) (*figures.Sweep, error) {
 	d := figures.SweepData{Number: s.kind.number, Compared: s.kind.compared, Tint: s.kind.tint,
