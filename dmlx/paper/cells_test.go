@@ -47,9 +47,19 @@ func TestStepByStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := figures.Bytes(c.Table(), "md")
-	for _, want := range []string{`| $\mathbf{e^{cos-orth}}$, $P^{lin}$, tau=2 | – | – | – | – |`, "| loss ms | – | – | – | – |"} {
+	for _, want := range []string{`| $\mathbf{e^{cos-orth}}$, $P^{lin}$, tau=2 | – | – | – | – |`,
+		"| loss ms | – | – | – | – |"} {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("no %q in %v\n%s", want, err, text)
+		}
+	}
+	measured, err := figures.Bytes(table.Measured(Measure{"R@2", func(r *runs.Result) float64 {
+		return 100 * r.Recall[2]
+	}}), "md")
+	for _, want := range []string{"| Data | Rule | lr | R@2 |", "| minicar | euc/con/con | 0.3 | 8",
+		"| loss ms | 0.69 | – |"} {
+		if err != nil || !strings.Contains(string(measured), want) {
+			t.Errorf("no %q in %v\n%s", want, err, measured)
 		}
 	}
 	if a, b := table.Of("minicar", "cos/con/con"), table.Of("minicar", "loss ms"); a.Recall(1).N != 3 ||
@@ -72,8 +82,8 @@ func TestAtRates(t *testing.T) {
 	for _, c := range []struct {
 		preset, rule string
 		rates, held  int
-	}{{"quick", "cos/con/con", 4, SweepHeldOut}, {"quick", "loss ms", 4, SweepHeldOut}, {"smoke", "loss ms", 2, SweepHeldOut},
-		{"paper", "cos/con/con", 4, 0}} {
+	}{{"quick", "cos/con/con", 4, SweepHeldOut}, {"quick", "loss ms", 4, SweepHeldOut},
+		{"smoke", "loss ms", 2, SweepHeldOut}, {"paper", "cos/con/con", 4, 0}} {
 		p, err := presets.Parse(c.preset)
 		if err != nil {
 			t.Fatal(err)

@@ -35,8 +35,8 @@ type Cell struct {
 	// Row and Column are the table's labels. Where the data sets are not the columns, each of them is a block with all
 	// rows and columns.
 	Row, Column string
-	// Data and Rule are what is run. Rule may also be a loss, as presets.ParseObjective reads it, "loss ms": [Specify] then
-	// makes it the cell's Objective.
+	// Data and Rule are what is run. Rule may also be a loss, as presets.ParseObjective reads it, "loss ms": [Specify]
+	// then makes it the cell's Objective.
 	Data, Rule string
 	// Loss, if it is not empty, replaces Rule as the objective; Miner and Exchange are those of [runs.Spec].
 	Loss, Miner, Exchange string
@@ -62,8 +62,8 @@ func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
 	return runs.MeanOf(c.Runs, measure)
 }
 
-// Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on PaperData.
-// It is figures.Missing where the table has no such number.
+// Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on
+// PaperData. It is figures.Missing where the table has no such number.
 func (c Cell) Printed(table int) stats.Mean {
 	parts := strings.Split(c.Rule, "/")
 	if c.Objective != nil || c.PaperData == "" || len(parts) != 3 {
@@ -110,8 +110,8 @@ func onBoth(p presets.Preset, c Cell) []Cell {
 	return []Cell{fine, separated}
 }
 
-// OnBothSets returns a cell for each rule on each of the preset's two data sets, all rules on the fine-grained one first.
-// A rule may be a loss, as in [Cell]. [Specify] checks them.
+// OnBothSets returns a cell for each rule on each of the preset's two data sets, first all rules on the fine-grained
+// one. A rule may be a loss, as in [Cell]. [Specify] checks them.
 func OnBothSets(p presets.Preset, rules ...string) []Cell {
 	var out []Cell
 	for _, c := range onBoth(p, Cell{}) {

@@ -38,7 +38,11 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Options) *paper.Table {
 	line := nb.NewProgress("Preset " + nb.Preset())
 	o.Progress = paper.Overall(line.Set)
-	t := nb.Must(paper.Fill(nb.Context(), Request(open, o), cells))
+	starting := func() (*backend.Choice, error) {
+		line.Set(0, "starting the backend, then compiling the first training step")
+		return open()
+	}
+	t := nb.Must(paper.Fill(nb.Context(), Request(starting, o), cells))
 	line.Done(fmt.Sprintf("%d runs, %d of them trained now", t.Runs, t.Ran))
 	return t
 }

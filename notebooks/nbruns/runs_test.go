@@ -69,7 +69,7 @@ func TestTrainAndHave(t *testing.T) {
 			t.Errorf("%+v", table)
 		}
 	})
-	if !strings.Contains(said, "2 runs, 2 of them trained now") {
+	if !strings.Contains(said, "2 runs, 2 of them trained now") || !strings.Contains(said, "starting the backend") {
 		t.Errorf("said %q", said)
 	}
 	after := Have(cells)
