@@ -20,8 +20,9 @@ type Entry struct {
 	Data  string // Our data set.
 	Paper string // The paper's data set in the same role; empty if there is none.
 	Score stats.Mean
-	// Own marks a row of the user's own, which the paper does not have: a rule with any parts and options, or another
-	// text, as the name of a loss, in Rule. Label names the row; by default its parts do, see [OwnLabel].
+	// Own marks a row of the user's own: a rule with any parts and options, or another text, as the name of a loss, in
+	// Rule. A rule with options, or with a part that the table keeps the same, is one even without the mark. Label names
+	// the row; by default its parts do, see [OwnLabel].
 	Own   bool
 	Label Markup
 }
@@ -92,8 +93,8 @@ type comparisonRow struct {
 // Compare returns the drawings of our Recall@1, as mean ± sample standard deviation over seeds, beside one of the
 // paper's tables: "table2" of the directions, "table3" of the pair weights or "table4" of the triplet weights. Rows,
 // columns and data sets keep the order of the entries. Rows of the user's own stand below the others; the paper has no
-// number for them. It returns an error for another table, without entries, for duplicates, and for a rule or data set
-// that the paper's table lacks.
+// number for them. It returns an error for another table, without entries, for duplicates, for what is no rule, and for
+// a data set that the paper's table lacks.
 func Compare(table string, entries []Entry, provenance string) (*Comparison, error) {
 	c := &Comparison{kind: -1, provenance: provenance}
 	var names []string
@@ -106,7 +107,8 @@ func Compare(table string, entries []Entry, provenance string) (*Comparison, err
 	if c.kind < 0 {
 		return nil, fmt.Errorf("no comparison %q: want one of %s", table, strings.Join(names, ", "))
 	}
-	if err := c.fill(entries); err != nil {
+	kind := components[c.kind]
+	if err := c.fill(markOwn(kind.rows, kind.columns, entries)); err != nil {
 		return nil, fmt.Errorf("%s: %w", table, err)
 	}
 	var err error
@@ -114,6 +116,17 @@ func Compare(table string, entries []Entry, provenance string) (*Comparison, err
 		return nil, fmt.Errorf("%s: %w", table, err)
 	}
 	return c, nil
+}
+
+// markOwn marks the entries whose rules cannot be told by the parts of a row and a column alone.
+func markOwn(rows, columns part, entries []Entry) []Entry {
+	out := slices.Clone(entries)
+	for i, e := range out {
+		if parts := strings.Split(e.Rule, "/"); len(parts) == 3 && e.Paper != "" {
+			out[i].Own = e.Own || OwnLabel(e.Rule, int(rows), int(columns)) != rows.label(parts[rows])
+		}
+	}
+	return out
 }
 
 func (c *Comparison) fill(entries []Entry) error {
@@ -201,14 +214,23 @@ func (c *Comparison) fill(entries []Entry) error {
 		}
 		at := places[i][0]
 		parts := strings.Split(e.Rule, "/")
-		r, err := Paper(PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction],
-			Pair: parts[pairWeight], Triplet: parts[tripletWeight]})
-		if err != nil {
+		key := PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction], Pair: parts[pairWeight],
+			Triplet: parts[tripletWeight]}
+		r, err := Paper(key)
+		switch {
+		case err == nil:
+			c.theirs[at.set][at.column][at.row] = r.Score()
+		case !hasData(kind.number, e.Paper):
 			return err
 		}
-		c.theirs[at.set][at.column][at.row] = r.Score()
 	}
 	return nil
+}
+
+// hasData reports whether one of the paper's tables has numbers on a data set.
+func hasData(table int, data string) bool {
+	all, err := PaperResults(table)
+	return err == nil && slices.ContainsFunc(all, func(r PaperResult) bool { return r.Dataset == data })
 }
 
 // ownRow returns the row of an entry of the user's own. Rules that differ in the column's part alone share a row if

@@ -129,8 +129,7 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 		}
 		t.Notes = append(t.Notes, orders...)
 	}
-	t.Notes = append(t.Notes, "In brackets: 95 % of ρ when each mean moves by its standard error, where there are "+
-		"several seeds. p: how often a random order agrees as well.")
+	t.Notes = append(t.Notes, rankNote)
 	return t, nil
 }
 

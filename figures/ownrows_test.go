@@ -66,6 +66,32 @@ func TestCompareOwnRows(t *testing.T) {
 	}
 }
 
+// A rule without the mark is a row of the user's own if it has options or another part than the table's; one that has
+// only other parts in its row or column adds these. The paper has no number for either.
+func TestCompareUnmarkedRows(t *testing.T) {
+	for rule, want := range map[string]string{
+		"cos-orth/lin/con":       "$P^{lin}$ | – | 80.0 ± 1.0 | – | –",
+		"cos/lin/con?beta=5":     "$P^{lin}$, beta=5 | 80.0 ± 1.0 | –",
+		"cos-orth/lin/con?tau=2": `$P^{lin}$, $\mathbf{e^{cos-orth}}$, tau=2 | 80.0 ± 1.0 | –`,
+		"cos/lin/cir":            "$P^{lin}$, $T^{cir}$ | 80.0 ± 1.0 | –",
+	} {
+		c, err := Compare("table3", []Entry{
+			{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(70, 1, 3, 0)},
+			{Rule: rule, Data: "minicar", Paper: "CAR", Score: meanOf(80, 1, 3, 0)},
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cells []string
+		for _, cell := range c.Table().Rows[1][1:] {
+			cells = append(cells, cell.markup())
+		}
+		if got := strings.Join(cells, " | "); got != want {
+			t.Errorf("%s: %s, want %s", rule, got, want)
+		}
+	}
+}
+
 // CSV has a column for the setting, since it has no caption.
 func TestSettingInCSV(t *testing.T) {
 	table := &Table{Columns: []Column{{Title: "Rule"}, {Title: "R@1"}}, Setting: "quick with tau=2"}

@@ -123,7 +123,7 @@ func TestCompareRefuses(t *testing.T) {
 	}{
 		"table":     {"table9", prototype(), "table2, table3, table4"},
 		"nothing":   {"table2", nil, "no results"},
-		"direction": {"table2", []Entry{{Rule: "sideways/con/con", Data: "minicar", Paper: "CAR"}}, "sideways"},
+		"data":      {"table2", []Entry{{Rule: "cos/con/con", Data: "drawings", Paper: "SOP"}}, "SOP"},
 		"held part": {"table2", []Entry{{Rule: "cos/lin/con", Data: "minicar", Paper: "CAR"}}, "lin"},
 		"no rule":   {"table3", []Entry{{Rule: "cos", Data: "minicar"}}, "direction/pair/triplet"},
 		"twice":     {"table2", append(prototype(), prototype()[0]), "twice"},

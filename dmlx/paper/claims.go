@@ -78,7 +78,7 @@ func audit(ctx context.Context, q Request) ([]claims.Audited, *Report, error) {
 		return nil, nil, err
 	}
 	take(t)
-	entries, err := batchEntries(t)
+	entries, err := t.BatchEntries()
 	if err != nil {
 		return nil, nil, err
 	}

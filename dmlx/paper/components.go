@@ -2,8 +2,11 @@ package paper
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -27,6 +30,37 @@ func (t *Table) Entries() []figures.Entry {
 		if c.Objective != nil {
 			out[i].Own, out[i].Rule, out[i].Label = true, c.Objective.String(), c.Objective.Label
 		}
+	}
+	return out
+}
+
+// Measure is a number of a run, as percent: a column of [Table.Measured].
+type Measure struct {
+	Title figures.Markup
+	Of    func(*runs.Result) float64
+}
+
+// Measured returns a table with a row for each cell: its learning rate, and each measure's mean ± sample standard
+// deviation over seeds.
+func (t *Table) Measured(measures ...Measure) *figures.Table {
+	out := &figures.Table{Caption: "Measures of the runs, in percent.", Provenance: t.Provenance(),
+		Columns: []figures.Column{{Title: "Data", Left: true, Merged: true}, {Title: "Rule", Left: true}, {Title: "lr"}}}
+	for _, m := range measures {
+		out.Columns = append(out.Columns, figures.Column{Title: m.Title})
+	}
+	for i, c := range t.Cells {
+		rule := c.Rule
+		if c.Objective != nil {
+			rule = c.Row
+		}
+		row := []figures.Cell{figures.Text(c.Data), figures.Text(rule), figures.Text(fmt.Sprintf("%g", c.LR))}
+		for _, m := range measures {
+			row = append(row, figures.Scored(c.MeanOf(m.Of)))
+		}
+		if i > 0 && c.Data != t.Cells[i-1].Data {
+			out.Rules = append(out.Rules, i)
+		}
+		out.Rows = append(out.Rows, row)
 	}
 	return out
 }
@@ -60,18 +94,18 @@ func setsAcross(p presets.Preset, rows []string, rule func(row string) string) [
 	return out
 }
 
-// setsDown returns a block of rows and columns for each of the preset's data sets, one under the other, as in Tables 3
-// and 4.
-func setsDown(p presets.Preset, rows, columns []string, rule func(row, column string) string) []Cell {
-	var out []Cell
-	for _, set := range onBoth(p, Cell{}) {
-		for _, row := range rows {
-			for _, column := range columns {
-				c := set
-				c.Row, c.Column, c.Rule = row, column, rule(row, column)
-				out = append(out, c)
-			}
-		}
+// Where the parts of a rule stand in its name.
+const (
+	directionPart = iota
+	pairPart
+	tripletPart
+)
+
+// named returns cells of rules whose rows and columns are named after a part of the rule each.
+func named(cells []Cell, row, column int) []Cell {
+	for i, c := range cells {
+		parts := strings.Split(c.Rule, "/")
+		cells[i].Row, cells[i].Column = parts[row], parts[column]
 	}
-	return out
+	return cells
 }

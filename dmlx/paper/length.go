@@ -21,42 +21,40 @@ func lengthStudy() Study {
 		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 			var out []Cell
 			for _, c := range onBoth(p, Cell{LR: o.LR}) {
-				for _, times := range lengthFactors {
-					c.Column = fmt.Sprintf("%d×", times)
-					c.Adjust = func(s *runs.Spec) { s.Epochs *= times }
-					out = append(out, c)
-				}
+				out = append(out, Longer(c, lengthFactors...)...)
 			}
 			return out, nil
 		},
 		Cells: func(p presets.Preset) []Cell {
 			var out []Cell
-			for _, set := range onBoth(p, Cell{}) {
-				for i, w := range dmlx.PairWeights {
-					if p.Like("smoke") && i > 1 {
-						break // Two do to see that it runs.
-					}
-					for _, times := range lengthFactors {
-						c := set
-						c.Row, c.Rule, c.Column = w.Name, "cos/"+w.Name+"/con", fmt.Sprintf("%d×", times)
-						c.Adjust = func(s *runs.Spec) { s.Epochs *= times }
-						out = append(out, c)
-					}
-				}
+			pairs := names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })
+			if p.Like("smoke") {
+				pairs = pairs[:2] // They do to see that it runs.
+			}
+			for _, c := range OnBothSets(p, Rules([]string{"cos"}, pairs, []string{"con"})...) {
+				c.Row = strings.Split(c.Rule, "/")[pairPart]
+				out = append(out, Longer(c, lengthFactors...)...)
 			}
 			return out
 		},
 	}
 }
 
+// Longer returns a cell for once, twice, … the preset's epochs. The learning rate falls after the same share of them.
+func Longer(c Cell, times ...int) []Cell {
+	out := make([]Cell, len(times))
+	for i, n := range times {
+		c.Column, c.Adjust = fmt.Sprintf("%d×", n), func(s *runs.Spec) { s.Epochs *= n }
+		out[i] = c
+	}
+	return out
+}
+
 // length shows how the order of the pair weights changes with longer training. The length of the full preset was chosen
 // by it.
 func length(ctx context.Context, q Request) (*Report, error) {
 	return study(ctx, lengthStudy(), q, func(t *Table, provenance string) ([]Part, error) {
-		sets, err := lengths(t)
-		if err != nil {
-			return nil, err
-		}
+		sets := t.Lengths()
 		table, err := figures.LengthTable(sets, provenance)
 		if err != nil {
 			return nil, err
@@ -66,29 +64,21 @@ func length(ctx context.Context, q Request) (*Report, error) {
 	})
 }
 
-// lengths sorts a study's cells, which stand by data set, rule and length, and adds the paper's Table 3.
-func lengths(t *Table) ([]figures.Length, error) {
+// Lengths returns a table's cells, which stand by data set, rule and ascending length, for figures.Lengths, with the
+// paper's scores of the rules in its Table 3.
+func (t *Table) Lengths() []figures.Length {
 	var out []figures.Length
 	for _, c := range t.Cells {
 		if len(out) == 0 || out[len(out)-1].Data != c.Data {
 			out = append(out, figures.Length{Data: c.Data, PaperData: c.PaperData})
 		}
 		l := &out[len(out)-1]
-		rule, printed := c.Rule, figures.Missing
+		rule := c.Rule
 		if c.Objective != nil {
 			rule = c.Row
 		}
 		if len(l.Rules) == 0 || l.Rules[len(l.Rules)-1] != rule {
-			if c.Objective == nil {
-				parts := strings.Split(rule, "/")
-				paper, err := figures.Paper(figures.PaperResult{Table: 3, Dataset: c.PaperData, Direction: parts[0],
-					Pair: parts[1], Triplet: parts[2]})
-				if err != nil {
-					return nil, err
-				}
-				printed = paper.Score()
-			}
-			l.Rules, l.Scores, l.Paper = append(l.Rules, rule), append(l.Scores, nil), append(l.Paper, printed)
+			l.Rules, l.Scores, l.Paper = append(l.Rules, rule), append(l.Scores, nil), append(l.Paper, c.Printed(3))
 		}
 		last := len(l.Rules) - 1
 		l.Scores[last] = append(l.Scores[last], c.Recall(1).Times(100))
@@ -96,5 +86,5 @@ func lengths(t *Table) ([]figures.Length, error) {
 			l.Steps = append(l.Steps, c.Specs[0].Steps())
 		}
 	}
-	return out, nil
+	return out
 }

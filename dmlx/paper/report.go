@@ -204,7 +204,8 @@ func Cells(name string, q Request) ([]Cell, error) {
 		return nil, err
 	}
 	if name == "table5" {
-		s.Cells = present(s.Cells)
+		all := s.Cells
+		s.Cells = func(p presets.Preset) []Cell { return Present(all(p)) }
 		if q.Seeds == nil {
 			q.Seeds = Table5Seeds(q.Preset)
 		}

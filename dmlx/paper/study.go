@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // Study is a table of the paper as a list of cells to compare. It only enumerates the runs; [Reproduce] trains them.
@@ -34,7 +35,9 @@ type Cell struct {
 	// Row and Column are the table's labels. Where the data sets are not the columns, each of them is a block with all
 	// rows and columns.
 	Row, Column string
-	Data, Rule  string // What is run.
+	// Data and Rule are what is run. Rule may also be a loss, as presets.ParseObjective reads it, "loss ms": [Specify]
+	// then makes it the cell's Objective.
+	Data, Rule string
 	// Loss, if it is not empty, replaces Rule as the objective; Miner and Exchange are those of [runs.Spec].
 	Loss, Miner, Exchange string
 	// Objective, if not nil, is what is run as a value, in place of Rule, Loss, Miner and Exchange: a row of the user's
@@ -45,9 +48,10 @@ type Cell struct {
 	// Adjust changes the preset's spec where a cell needs more than its own rule and rate; it may be nil.
 	Adjust func(*runs.Spec)
 
-	// Specs and Runs are filled in by Reproduce, one of each per seed.
-	Specs []runs.Spec
-	Runs  []*runs.Result
+	// Preset and Specs are filled in by [Specify], and Runs by [Fill]; of the last two there is one per seed.
+	Preset string
+	Specs  []runs.Spec
+	Runs   []*runs.Result
 }
 
 // Recall returns the mean of Recall@k over the cell's seeds, as a fraction.
@@ -56,6 +60,21 @@ func (c Cell) Recall(k int) stats.Mean { return runs.MeanRecall(c.Runs, k) }
 // MeanOf returns the mean of a measure over the cell's seeds.
 func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
 	return runs.MeanOf(c.Runs, measure)
+}
+
+// Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on
+// PaperData. It is figures.Missing where the table has no such number.
+func (c Cell) Printed(table int) stats.Mean {
+	parts := strings.Split(c.Rule, "/")
+	if c.Objective != nil || c.PaperData == "" || len(parts) != 3 {
+		return figures.Missing
+	}
+	r, err := figures.Paper(figures.PaperResult{Table: table, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1],
+		Triplet: parts[2]})
+	if err != nil {
+		return figures.Missing
+	}
+	return r.Score()
 }
 
 // HeldOutRecall returns the mean over seeds of Recall@k on the held-out training classes, as a fraction.
@@ -91,6 +110,31 @@ func onBoth(p presets.Preset, c Cell) []Cell {
 	return []Cell{fine, separated}
 }
 
+// OnBothSets returns a cell for each rule on each of the preset's two data sets, first all rules on the fine-grained
+// one. A rule may be a loss, as in [Cell]. [Specify] checks them.
+func OnBothSets(p presets.Preset, rules ...string) []Cell {
+	var out []Cell
+	for _, c := range onBoth(p, Cell{}) {
+		for _, c.Rule = range rules {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Rules returns the names of all combinations of directions, pair weights and triplet weights, the last changing first.
+func Rules(directions, pairs, triplets []string) []string {
+	var out []string
+	for _, direction := range directions {
+		for _, pair := range pairs {
+			for _, triplet := range triplets {
+				out = append(out, direction+"/"+pair+"/"+triplet)
+			}
+		}
+	}
+	return out
+}
+
 // Studies lists the names of all studies.
 func Studies() []string {
 	return names(studies(), func(s Study) string { return s.Name })
@@ -122,6 +166,17 @@ func (t *Table) At(data, row, column string) *Cell {
 		}
 	}
 	return nil
+}
+
+// Of returns the first cell of a rule or loss on a data set. Where there is none, it returns a cell without runs, whose
+// means are missing.
+func (t *Table) Of(data, rule string) Cell {
+	for _, c := range t.Cells {
+		if c.Data == data && (c.Rule == rule || c.Objective != nil && c.Objective.String() == rule) {
+			return c
+		}
+	}
+	return Cell{Data: data, Rule: rule}
 }
 
 // Provenance describes the table's runs in one line: preset, data, seeds, backends, machines and dates.
@@ -189,21 +244,26 @@ func (s Study) With(p presets.Preset, rows []presets.Objective) (Study, error) {
 			return s, fmt.Errorf("%s in %s: %w", o, s.Name, err)
 		}
 		for _, c := range own {
-			if c.Objective = &o; c.Row == "" {
-				c.Row = cmp.Or(o.Label, o.String())
-			}
-			c.Miner, c.Loss = o.Miner, cmp.Or(o.Loss, o.LossFunction.Name)
-			c.Exchange = cmp.Or(c.Exchange, o.Exchange)
-			if o.IsRule() {
-				c.Rule = o.Rule.Name()
-			}
-			if !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c) }) {
+			if c = c.of(o); !slices.ContainsFunc(cells, func(there Cell) bool { return there.same(c) }) {
 				cells = insert(cells, c)
 			}
 		}
 	}
 	s.Cells = func(presets.Preset) []Cell { return slices.Clone(cells) }
 	return s, nil
+}
+
+// of returns the cell with an objective of the user's own.
+func (c Cell) of(o presets.Objective) Cell {
+	if c.Objective = &o; c.Row == "" {
+		c.Row = cmp.Or(o.Label, o.String())
+	}
+	c.Rule, c.Miner, c.Loss = "", o.Miner, cmp.Or(o.Loss, o.LossFunction.Name)
+	c.Exchange = cmp.Or(c.Exchange, o.Exchange)
+	if o.IsRule() {
+		c.Rule = o.Rule.Name()
+	}
+	return c
 }
 
 // same reports whether a cell of a study trains what one of the user's own does.
@@ -234,8 +294,11 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 	cells = slices.Clone(cells)
 	for i := range cells {
 		c := &cells[i]
+		if err := c.parse(); err != nil {
+			return nil, err
+		}
 		rate := c.LR
-		c.Specs, c.Runs = nil, nil
+		c.Preset, c.Specs, c.Runs = p.String(), nil, nil
 		at := p
 		if rate != 0 {
 			at.LR = rate
@@ -253,6 +316,18 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 		}
 	}
 	return cells, nil
+}
+
+// parse makes a loss or a rule with a miner, which the cell has as text, its objective.
+func (c *Cell) parse() error {
+	if c.Objective != nil || c.Loss != "" {
+		return nil
+	}
+	o, err := presets.ParseObjective(c.Rule)
+	if err == nil && (!o.IsRule() || o.Miner != "") {
+		*c = c.of(o)
+	}
+	return err
 }
 
 // spec returns the preset's spec for the cell's rule or loss.
@@ -292,12 +367,13 @@ func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store
 // Fill trains the missing runs of cells, which [Specify] or [Study.Specs] returned, and returns them as a table with
 // their runs. Runs that the store or the program has are read. All are checked before the first is trained.
 func Fill(ctx context.Context, q Request, cells []Cell) (*Table, error) {
-	t := &Table{Preset: q.Preset.String(), Cells: slices.Clone(cells)}
+	t := &Table{Cells: slices.Clone(cells)}
 	var specs []runs.Spec
+	var from []string
 	for _, c := range cells {
-		specs = append(specs, c.Specs...)
+		specs, from = append(specs, c.Specs...), runs.AddNew(from, c.Preset)
 	}
-	t.Runs = len(specs)
+	t.Preset, t.Runs = strings.Join(from, " and "), len(specs)
 	results, ran, err := runs.RunAll(ctx, q.Open, q.Store, specs, q.Options)
 	if err != nil {
 		return nil, err

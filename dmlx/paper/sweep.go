@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,51 +14,64 @@ import (
 // sweeps.
 const SweepHeldOut = 4
 
-// rateSweep returns a row for each rule on each data set, with a column for each learning rate. Its runs hold training
-// classes out, so that a rate can be chosen by these or, as in the paper, by the recall on the test classes. The runs
-// of the paper preset hold none out, so that they follow the paper's own protocol.
+// rateSweep returns a row for each rule on each data set, with a column for each learning rate of one of Tables 6 to 8.
 func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	var out []Cell
-	for _, rule := range rules {
-		for _, c := range onBoth(p, Cell{Row: rule, Rule: rule, Adjust: sweepHoldsOut(p)}) {
-			for _, c.LR = range p.SweepRates(table, c.Data, rule) {
-				c.Column = fmt.Sprintf("%g", c.LR)
-				out = append(out, c)
-			}
-		}
+	for _, c := range OnBothSets(p, rules...) {
+		out = append(out, AtRates(p, c, p.SweepRates(table, c.Data, c.Rule)...)...)
 	}
 	return out
 }
 
-// sweepHoldsOut returns how the runs of a sweep differ from the preset's.
-func sweepHoldsOut(p presets.Preset) func(*runs.Spec) {
-	if p.Like(paperPreset) {
-		return nil
+// AtRates returns a cell at each of some learning rates. Its runs hold training classes out, one in [SweepHeldOut], so
+// that a rate can be chosen by these or, as in the paper, by the recall on the test classes. The runs of the paper
+// preset hold none out, so that they follow the paper's own protocol.
+func AtRates(p presets.Preset, c Cell, rates ...float64) []Cell {
+	if !p.Like(paperPreset) {
+		c.Adjust = func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
 	}
-	return func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
+	c.Row = cmp.Or(c.Row, c.Rule)
+	out := make([]Cell, len(rates))
+	for i, rate := range rates {
+		c.LR, c.Column = rate, fmt.Sprintf("%g", rate)
+		out[i] = c
+	}
+	return out
 }
 
-// ownSweep returns the cells of a row of the user's own: at the rates of the table for a rule, and at half, once, twice
-// and four times its rate for a loss, a rule with functions of the user's own, and an objective with a rate.
+// SweepRates returns the learning rates at which one of Tables 6 to 8 has a cell: those of [presets.Preset.SweepRates]
+// for a rule, and half, once, twice and four times its rate for a loss, a rule with functions of the user's own, and an
+// objective with a rate. It returns an error for a rule or loss that cannot be trained.
+func SweepRates(p presets.Preset, table int, c Cell) ([]float64, error) {
+	if err := c.parse(); err != nil {
+		return nil, err
+	}
+	o := c.Objective
+	if o == nil || o.IsRule() && o.LR == 0 && o.Scale == 0 || p.Rates != nil || p.LR != 0 {
+		return p.SweepRates(table, c.Data, c.Rule), nil
+	}
+	spec, err := p.ObjectiveSpec(c.Data, *o, 1)
+	if err != nil {
+		return nil, err
+	}
+	rates := []float64{spec.LR / 2, spec.LR, 2 * spec.LR, 4 * spec.LR}
+	if p.Like("smoke") {
+		rates = rates[1:3]
+	}
+	return rates, nil
+}
+
+// ownSweep returns the cells of a row of the user's own, at the rates of [SweepRates].
 func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error) {
 	return func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 		var out []Cell
-		for _, c := range onBoth(p, Cell{Adjust: sweepHoldsOut(p)}) {
-			rates := p.SweepRates(table, c.Data, o.Rule.Name())
-			if (!o.IsRule() || o.LR != 0 || o.Scale > 0) && p.Rates == nil && p.LR == 0 {
-				spec, err := p.ObjectiveSpec(c.Data, o, 1)
-				if err != nil {
-					return nil, err
-				}
-				rates = []float64{spec.LR / 2, spec.LR, 2 * spec.LR, 4 * spec.LR}
-				if p.Like("smoke") {
-					rates = rates[1:3]
-				}
+		for _, c := range onBoth(p, Cell{}) {
+			c = c.of(o)
+			rates, err := SweepRates(p, table, c)
+			if err != nil {
+				return nil, err
 			}
-			for _, c.LR = range rates {
-				c.Column = fmt.Sprintf("%g", c.LR)
-				out = append(out, c)
-			}
+			out = append(out, AtRates(p, c, rates...)...)
 		}
 		return out, nil
 	}
@@ -67,7 +81,7 @@ func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error)
 // order under each, the loss at other rates, and the paper's statements on it.
 func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 	return study(ctx, of, q, func(t *Table, provenance string) ([]Part, error) {
-		sweep, err := sweeps.Read(of.Name, sweepPoints(t))
+		sweep, err := sweeps.Read(of.Name, t.SweepPoints())
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +95,8 @@ func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 	})
 }
 
-// sweepPoints returns the cells of a sweep for package sweeps.
-func sweepPoints(t *Table) []sweeps.Point {
+// SweepPoints returns a table's cells for [sweeps.Read]: Recall@1 in percent at each learning rate.
+func (t *Table) SweepPoints() []sweeps.Point {
 	out := make([]sweeps.Point, len(t.Cells))
 	for i, c := range t.Cells {
 		out[i] = sweeps.Point{Rule: c.Rule, Data: c.Data, Paper: c.PaperData, LR: c.LR, Test: c.Recall(1).Times(100),

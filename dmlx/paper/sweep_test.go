@@ -18,12 +18,13 @@ func TestSweepPoints(t *testing.T) {
 		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: test},
 			HeldOutRecall: map[int]float64{1: heldOut}}}
 	}
-	points := sweepPoints(&Table{Cells: []Cell{
+	table := &Table{Cells: []Cell{
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.3, Runs: []*runs.Result{run(0.6, 0.8), run(0.7, 0.7)}},
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 0.6,
 			Runs: []*runs.Result{{Measures: train.Measures{Diverged: "NaN"}}}},
 		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", LR: 1.2},
-	}})
+	}}
+	points := table.SweepPoints()
 	p := points[0]
 	if p.Rule != "euc/con/con" || p.Data != "minicar" || p.Paper != "CAR" || p.LR != 0.3 ||
 		math.Abs(p.Test.Mean-65) > 1e-9 || math.Abs(p.HeldOut.Mean-75) > 1e-9 ||

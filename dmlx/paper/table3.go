@@ -13,8 +13,9 @@ func table3Study() Study {
 		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
 		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
-			return setsDown(p, names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name }), []string{"euc", "cos"},
-				func(pair, direction string) string { return direction + "/" + pair + "/con" })
+			pairs := names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })
+			rules := Rules([]string{"euc", "cos"}, pairs, []string{"con"})
+			return named(OnBothSets(p, rules...), pairPart, directionPart)
 		},
 	}
 }

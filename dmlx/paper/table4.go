@@ -12,8 +12,9 @@ func table4Study() Study {
 		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
 		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
-			return setsDown(p, []string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"}, []string{"con", "lin"},
-				func(triplet, pair string) string { return "cos/" + pair + "/" + triplet })
+			rules := Rules([]string{"cos"}, []string{"con", "lin"},
+				[]string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"})
+			return named(OnBothSets(p, rules...), tripletPart, pairPart)
 		},
 	}
 }

@@ -17,8 +17,34 @@ import (
 
 // table5Rules are the rows of Table 5 that the authors ran themselves, by the paper's names: MS* and DR-MS* are
 // multi-similarity loss and its variant with orthogonal directions, by their gradients; Ours is the paper's best rule.
-var table5Rules = []struct{ method, rule string }{
-	{"MS*", "cos/sig-ms/con"}, {"DR-MS*", "cos-orth/sig-ms/con"}, {"Ours", "cos-orth/lin-ms/cir"},
+var table5Rules = []struct {
+	method, rule string
+	factors      []int // Of the batch.
+}{
+	{"MS*", "cos/sig-ms/con", []int{1}}, {"DR-MS*", "cos-orth/sig-ms/con", []int{1}},
+	{"Ours", "cos-orth/lin-ms/cir", []int{1, 2, 3, 4}}, {ScaledRate, "cos-orth/lin-ms/cir", []int{2, 3, 4}},
+}
+
+// AtBatches returns the cells of a method of [Table5], a rule, with a batch of 1, 2, … times the preset's, on each data
+// set. The learning rate of the method [ScaledRate] grows with the batch. It returns none of that method at the paper
+// preset, and at smoke, whose data sets have few classes, none of more than twice the batch.
+func AtBatches(p presets.Preset, method, rule string, factors ...int) []Cell {
+	var out []Cell
+	scaled := method == ScaledRate
+	if scaled && p.Like(paperPreset) {
+		return nil
+	}
+	for _, c := range table5Sets(p) {
+		for _, factor := range factors {
+			if factor > 2 && p.Like("smoke") {
+				continue
+			}
+			c.Row, c.Column, c.Rule = method, fmt.Sprintf("×%d", factor), rule
+			c.Adjust = func(s *runs.Spec) { table5Spec(p, s, factor, scaled) }
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Table5 returns the runs of Table 5: MS* and DR-MS* at the preset's batch, Ours at one to four times that. A batch
@@ -34,38 +60,16 @@ func Table5() Study {
 		Name: "table5", Title: "The state of the art: Recall@K",
 		Own: func(p presets.Preset, o presets.Objective) ([]Cell, error) {
 			var out []Cell
-			for _, c := range table5Sets(p) {
-				c.Column, c.LR = "×1", o.LR
-				c.Adjust = func(s *runs.Spec) { table5Spec(p, s, 1, false) }
+			for _, c := range AtBatches(p, "", "", 1) {
+				c.LR = o.LR
 				out = append(out, c)
 			}
 			return out, nil
 		},
 		Cells: func(p presets.Preset) []Cell {
 			var out []Cell
-			for _, set := range table5Sets(p) {
-				add := func(method, rule string, factor int, scaled bool) {
-					c := set
-					c.Row, c.Column, c.Rule = method, fmt.Sprintf("×%d", factor), rule
-					c.Adjust = func(s *runs.Spec) { table5Spec(p, s, factor, scaled) }
-					out = append(out, c)
-				}
-				for _, r := range table5Rules {
-					add(r.method, r.rule, 1, false)
-				}
-				ours, most := table5Rules[len(table5Rules)-1], 4
-				if p.Like("smoke") { // Each size of batch is a graph to compile, and its sets have few classes.
-					most = 2
-				}
-				for factor := 2; factor <= most; factor++ {
-					add(ours.method, ours.rule, factor, false)
-				}
-				if p.Like(paperPreset) {
-					continue
-				}
-				for factor := 2; factor <= most; factor++ {
-					add(ScaledRate, ours.rule, factor, true)
-				}
+			for _, r := range table5Rules {
+				out = append(out, AtBatches(p, r.method, r.rule, r.factors...)...)
 			}
 			return out
 		},
@@ -133,11 +137,9 @@ func MissingSets(cells []Cell) []error {
 	return out
 }
 
-// present returns the cells whose data sets are on this machine.
-func present(all func(presets.Preset) []Cell) func(presets.Preset) []Cell {
-	return func(p presets.Preset) []Cell {
-		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
-	}
+// Present returns the cells whose data sets are on this machine.
+func Present(cells []Cell) []Cell {
+	return slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
 }
 
 // table5 reproduces the comparison with the state of the art: the paper's table as printed, and its own rows run on the
@@ -151,11 +153,11 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := MissingSets(s.Cells(q.Preset))
-	for _, m := range missing {
+	all := s.Cells(q.Preset)
+	for _, m := range MissingSets(all) {
 		papers.Notes = append(papers.Notes, "Not run: "+m.Error()+".")
 	}
-	s.Cells = present(s.Cells)
+	s.Cells = func(presets.Preset) []Cell { return Present(all) }
 	if len(s.Cells(q.Preset)) == 0 {
 		papers.Provenance = "the paper's own numbers; nothing was run"
 		return &Report{Title: s.Title, Provenance: papers.Provenance, Parts: []Part{{"", papers}}}, nil
@@ -165,7 +167,7 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	}
 	q.Rows = nil // They are in the study.
 	return study(ctx, s, q, func(t *Table, provenance string) ([]Part, error) {
-		entries, err := batchEntries(t)
+		entries, err := t.BatchEntries()
 		if err != nil {
 			return nil, err
 		}
@@ -195,8 +197,9 @@ func PrintedTable5() (*figures.Table, error) {
 	return figures.Table5(notes)
 }
 
-// batchEntries returns the cells of Table 5 for package figures.
-func batchEntries(t *Table) ([]figures.BatchEntry, error) {
+// BatchEntries returns the cells of [Table5] for [figures.CompareBatches]: Recall@K in percent. It returns an error for
+// a column that is not × and the factor of the batch.
+func (t *Table) BatchEntries() ([]figures.BatchEntry, error) {
 	out := make([]figures.BatchEntry, len(t.Cells))
 	for i, c := range t.Cells {
 		e := figures.BatchEntry{Method: c.Row, Data: c.Data, Paper: c.PaperData, Recall: make(map[int]stats.Mean)}

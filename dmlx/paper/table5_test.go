@@ -61,14 +61,16 @@ func TestTable5(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s%v", part, want, text, err)
 		}
 	}
-	entries, err := batchEntries(&Table{Cells: []Cell{{Row: "Ours", Column: "×3", Data: "minicar", PaperData: "CAR",
+	one := &Table{Cells: []Cell{{Row: "Ours", Column: "×3", Data: "minicar", PaperData: "CAR",
 		Specs: []runs.Spec{{Config: train.Config{ClassesPerBatch: 24, ImagesPerClass: 8}}},
-		Runs:  []*runs.Result{{Measures: train.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}}})
+		Runs:  []*runs.Result{{Measures: train.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}}}
+	entries, err := one.BatchEntries()
 	if err != nil || len(entries) != 1 || entries[0].Times != 3 || entries[0].Batch != 192 ||
 		entries[0].Recall[2].Mean != 75 {
 		t.Errorf("%+v, %v", entries, err)
 	}
-	if _, err := batchEntries(&Table{Cells: []Cell{{Column: "wide"}}}); err == nil {
+	wide := &Table{Cells: []Cell{{Column: "wide"}}}
+	if _, err := wide.BatchEntries(); err == nil {
 		t.Error("a column without a factor was read")
 	}
 }

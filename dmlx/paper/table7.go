@@ -14,13 +14,8 @@ func table7Study() Study {
 		Name: "table7", Title: "Pair weights over learning rates: Recall@1", Sweep: true,
 		Own: ownSweep(7),
 		Cells: func(p presets.Preset) []Cell {
-			var rules []string
-			for _, direction := range []string{"cos", "euc"} {
-				for _, w := range dmlx.PairWeights {
-					rules = append(rules, direction+"/"+w.Name+"/con")
-				}
-			}
-			return rateSweep(p, 7, rules)
+			pairs := names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })
+			return rateSweep(p, 7, Rules([]string{"cos", "euc"}, pairs, []string{"con"}))
 		},
 	}
 }

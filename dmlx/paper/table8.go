@@ -13,13 +13,8 @@ func table8Study() Study {
 		Name: "table8", Title: "Triplet weights over learning rates: Recall@1", Sweep: true,
 		Own: ownSweep(8),
 		Cells: func(p presets.Preset) []Cell {
-			var rules []string
-			for _, pair := range []string{"con", "lin"} {
-				for _, triplet := range []string{"con", "cos", "cos+sc1", "cir", "cir+sc2"} {
-					rules = append(rules, "cos/"+pair+"/"+triplet)
-				}
-			}
-			return rateSweep(p, 8, rules)
+			return rateSweep(p, 8, Rules([]string{"cos"}, []string{"con", "lin"},
+				[]string{"con", "cos", "cos+sc1", "cir", "cir+sc2"}))
 		},
 	}
 }

@@ -38,12 +38,12 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Options) *paper.Table {
 	line := nb.NewProgress("Preset " + nb.Preset())
 	o.Progress = paper.Overall(line.Set)
-	said := func() (*backend.Choice, error) { // Until the first step, which may take half a minute on a busy machine.
-		line.Set(0, "opening the backend and compiling the training step")
+	starting := func() (*backend.Choice, error) {
+		line.Set(0, "starting the backend, then compiling the first training step")
 		return open()
 	}
-	t := nb.Must(paper.Fill(nb.Context(), Request(said, o), cells))
-	line.Done(fmt.Sprintf("%d runs, %d of them made now", t.Runs-t.Missing, t.Ran))
+	t := nb.Must(paper.Fill(nb.Context(), Request(starting, o), cells))
+	line.Done(fmt.Sprintf("%d runs, %d of them trained now", t.Runs, t.Ran))
 	return t
 }
 

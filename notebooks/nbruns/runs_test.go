@@ -13,6 +13,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -44,6 +45,36 @@ func TestRequest(t *testing.T) {
 	q := Request(backend.Open, runs.Options{CachedOnly: true})
 	if q.Preset.Name != "smoke" || q.Store.Dir != os.Getenv("DMLX_STORE") || !q.CachedOnly || q.Open == nil {
 		t.Errorf("%+v", q)
+	}
+}
+
+// Train trains what is missing and Have reads it, also of another preset than the cell's.
+func TestTrainAndHave(t *testing.T) {
+	t.Setenv("DMLX_PRESET", "quick")
+	t.Setenv("DMLX_STORE", t.TempDir())
+	t.Setenv("GOMLX_BACKEND", "go")
+	smoke, err := presets.Parse("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := paper.Specify(smoke, []paper.Cell{{Data: "minicar", Rule: "cos/con/con"}}, []uint64{1, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := Have(cells); before.Missing != 2 || before.Runs != 2 {
+		t.Errorf("before: %+v", before)
+	}
+	said := captured(t, func() {
+		if table := Train(backend.Open, cells, runs.Options{}); table.Ran != 2 || table.Missing != 0 {
+			t.Errorf("%+v", table)
+		}
+	})
+	if !strings.Contains(said, "2 runs, 2 of them trained now") || !strings.Contains(said, "starting the backend") {
+		t.Errorf("said %q", said)
+	}
+	after := Have(cells)
+	if after.Missing != 0 || after.Preset != "smoke" || after.Cells[0].Recall(1).N != 2 {
+		t.Errorf("after: %+v", after)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // Value holds the Recall@1 in percent of a rule at one learning rate.
@@ -48,6 +49,24 @@ func (c Curve) best(recall func(Value) stats.Mean) int {
 		}
 	}
 	return best
+}
+
+// At returns the test recall at a rate, figures.Missing at one that the curve does not have.
+func (c Curve) At(lr float64) stats.Mean {
+	for _, v := range c {
+		if v.LR == lr {
+			return v.Test
+		}
+	}
+	return figures.Missing
+}
+
+// Peak returns the test recall at the [Curve.Best] rate, figures.Missing without one.
+func (c Curve) Peak() stats.Mean {
+	if i := c.Best(); i >= 0 {
+		return c[i].Test
+	}
+	return figures.Missing
 }
 
 // AtEdge reports whether rate i is the lowest or the highest of the grid. A better rate may then lie outside the grid.

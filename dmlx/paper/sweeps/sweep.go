@@ -152,25 +152,28 @@ func (s *Sweep) newRow(p Point) (row, error) {
 	rule := p.Rule
 	name, _, _ := strings.Cut(rule, "?")
 	parts := strings.Split(name, "/")
-	r := row{rule: p.id(), name: rule, label: p.Label, ours: make([]Curve, len(s.sets))}
-	switch {
-	case len(parts) == 3:
-		if s.kind.blocks != nil {
-			r.block = parts[s.kind.blocks.at]
-		}
-		if !p.Own {
-			r.name = parts[s.kind.rows.at]
-			r.label = s.kind.rows.label(r.name)
-		}
-	case !p.Own:
+	if len(parts) != 3 && !p.Own {
 		return row{}, fmt.Errorf("rule %q: want direction/pair/triplet", rule)
 	}
-	if r.label == "" {
-		column := -1
-		if s.kind.blocks != nil {
-			column = s.kind.blocks.at
+	column := -1
+	if s.kind.blocks != nil {
+		column = s.kind.blocks.at
+	}
+	r := row{rule: p.id(), name: rule, label: figures.OwnLabel(rule, s.kind.rows.at, column),
+		ours: make([]Curve, len(s.sets))}
+	own := p.Own
+	if len(parts) == 3 {
+		if column >= 0 {
+			r.block = parts[column]
 		}
-		r.label = figures.OwnLabel(rule, s.kind.rows.at, column)
+		// A rule that takes more to be told than its row and block is the user's own.
+		own = own || r.label != s.kind.rows.label(parts[s.kind.rows.at])
+		if !own {
+			r.name = parts[s.kind.rows.at]
+		}
+	}
+	if p.Own && p.Label != "" {
+		r.label = p.Label
 	}
 	swept, err := figures.PaperResults(s.kind.number)
 	if err != nil {
@@ -180,7 +183,6 @@ func (s *Sweep) newRow(p Point) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	own := p.Own
 	for _, set := range s.sets {
 		is := func(p figures.PaperResult) bool {
 			return !own && set.Paper != "" && p.Dataset == set.Paper && p.Direction+"/"+p.Pair+"/"+p.Triplet == rule
@@ -199,6 +201,17 @@ func (s *Sweep) newRow(p Point) (row, error) {
 		r.theirs, r.main = append(r.theirs, curve), append(r.main, best)
 	}
 	return r, nil
+}
+
+// Curves returns our curve of a rule on a data set of ours, and the paper's on the data set in the same role. A curve
+// that there is none of is empty.
+func (s *Sweep) Curves(data, rule string) (ours, papers Curve) {
+	set := slices.IndexFunc(s.sets, func(set figures.SweepSet) bool { return set.Data == data })
+	at := slices.IndexFunc(s.rows, func(r row) bool { return r.rule == rule })
+	if set < 0 || at < 0 {
+		return nil, nil
+	}
+	return s.rows[at].ours[set], s.rows[at].theirs[set]
 }
 
 // Figures returns the tables and pictures of the sweep.

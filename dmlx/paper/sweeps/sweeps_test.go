@@ -207,6 +207,36 @@ func TestPaperBest(t *testing.T) {
 	}
 }
 
+// Curves are had by name, also those of a loss and of a rule with options, which stand as rows of the user's own; what
+// there is none of is missing.
+func TestCurves(t *testing.T) {
+	points := paperPoints(t, 6, -2, 0, 2)
+	score := stats.Mean{Mean: 70, N: 1}
+	points = append(points, Point{Rule: "cos/lin/con?tau=2", Data: "minicar", Paper: "CAR", LR: 0.1, Test: score},
+		Point{Rule: "loss ms", Data: "minicar", Paper: "CAR", LR: 0.1, Test: score, Own: true})
+	s, drawn := read(t, "table6", points)
+	ours, papers := s.Curves("minicar", "cos/con/con")
+	if len(ours) != 4 || len(papers) != 4 || papers.Peak().Mean != 75.5 || ours.Peak().Mean != 73.5 ||
+		ours.At(2*papers[0].LR).Mean != papers[0].Test.Mean-2 {
+		t.Errorf("%+v, %+v", ours, papers)
+	}
+	for _, own := range []string{"cos/lin/con?tau=2", "loss ms"} {
+		if ours, papers = s.Curves("minicar", own); ours.At(0.1) != score || papers != nil {
+			t.Errorf("%s: %+v, %+v", own, ours, papers)
+		}
+	}
+	if !math.IsNaN(ours.At(7).Mean) || !math.IsNaN(papers.Peak().Mean) {
+		t.Error("there is recall where nothing was run")
+	}
+	if ours, papers = s.Curves("minicar", "nothing"); ours != nil || papers != nil {
+		t.Errorf("%+v, %+v", ours, papers)
+	}
+	text, err := figures.Bytes(drawn.Table(), "md")
+	if want := "$\\mathbf{e^{cos}}$, $P^{lin}$, tau=2"; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("no %s in %v\n%s", want, err, text)
+	}
+}
+
 func TestReadRejects(t *testing.T) {
 	good := Point{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", LR: 0.1, Test: stats.Mean{Mean: 60, N: 1},
 		HeldOut: figures.Missing}
