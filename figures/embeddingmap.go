@@ -198,6 +198,7 @@ type mapData struct {
 	Columns int      `json:"columns"` // Of the sprite, as are Rows.
 	Rows    int      `json:"rows"`
 	Sprite  string   `json:"sprite"`
+	Note    string   `json:"note,omitempty"` // Is put after the map.
 }
 
 func (m *EmbeddingMap) html() ([]byte, error) {
@@ -205,6 +206,29 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	raw, err := m.input(base64.StdEncoding.EncodedLen(len(picture)))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(raw)
+	id := hex.EncodeToString(sum[:6])
+	const block = "position:relative;display:inline-block;max-width:100%"
+	return fmt.Appendf(nil, `<div data-map="%s" tabindex="0" style="%s">`+
+		`<img src="data:image/png;base64,%s" alt="%s" width="%.0f" style="display:block;max-width:100%%;height:auto">`+
+		`<script>for (const root of document.querySelectorAll('[data-map="%s"]:not([data-awake])')) (%s)(root, %s)</script>`+
+		"</div>\n", id, block, base64.StdEncoding.EncodeToString(picture), html.EscapeString(m.Alt),
+		m.Width.Points()*96/72, id, strings.TrimSpace(mapScript), raw), nil
+}
+
+// Script returns the map as JavaScript, for a page that has the map's picture already: a function of an element that
+// holds nothing but an image of the map, and is positioned.
+func (m *EmbeddingMap) Script() (string, error) {
+	raw, err := m.input(0)
+	return fmt.Sprintf("root => (%s)(root, %s)", strings.TrimSpace(mapScript), raw), err
+}
+
+// input returns the script's input as JSON. taken are the bytes of the map that the rest of its block takes.
+func (m *EmbeddingMap) input(taken int) ([]byte, error) {
 	shown := m.shown()
 	d := mapData{Columns: spriteColumns(len(shown))}
 	d.Rows = (len(shown) + d.Columns - 1) / d.Columns
@@ -239,37 +263,21 @@ func (m *EmbeddingMap) html() ([]byte, error) {
 		d.Nearest, d.Other = append(d.Nearest, nearest), append(d.Other, other)
 	}
 	d.Kinds = kinds.String()
+	if len(shown) < len(m.points) {
+		d.Note = fmt.Sprintf("%d of the %d images, in equal steps, are shown under the pointer.", len(shown), len(m.points))
+	}
 	rest, err := json.Marshal(d)
 	if err != nil {
 		return nil, err
 	}
 	// Base 64 takes 4 bytes for 3.
-	room := (mapBytes - len(mapScript) - len(rest) - base64.StdEncoding.EncodedLen(len(picture))) / 4 * 3
+	room := (mapBytes - len(mapScript) - len(rest) - taken) / 4 * 3
 	sprite, err := m.sprite(shown, min(room, spriteBytes))
 	if err != nil {
 		return nil, err
 	}
 	d.Sprite = "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(sprite)
-	raw, err := json.Marshal(d) // JSON escapes <, so no class name can end the script.
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(raw)
-	id := hex.EncodeToString(sum[:6])
-	note := ""
-	if len(shown) < len(m.points) {
-		note = fmt.Sprintf("%d of the %d images, in equal steps, are shown under the pointer.", len(shown), len(m.points))
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, `<div data-map="%s" tabindex="0" style="position:relative;display:inline-block;max-width:100%%">`+
-		`<img src="data:image/png;base64,%s" alt="%s" width="%.0f" style="display:block;max-width:100%%;height:auto">`+
-		"<script>(%s)(%q, %s)</script></div>\n",
-		id, base64.StdEncoding.EncodeToString(picture), html.EscapeString(m.Alt), m.Width.Points()*96/72,
-		strings.TrimSpace(mapScript), id, raw)
-	if note != "" {
-		fmt.Fprintf(&b, `<div style="font-size:85%%;opacity:.7">%s</div>`+"\n", html.EscapeString(note))
-	}
-	return b.Bytes(), nil
+	return json.Marshal(d) // JSON escapes <, so no class name can end the script.
 }
 
 // drawing returns the figure as a PNG file with a small palette.

@@ -24,7 +24,31 @@ type Figure struct {
 
 // Of returns a figure of one plot.
 func Of(p *plot.Plot, width, height vg.Length) *Figure {
-	return &Figure{Width: width, Height: height, Alt: p.Title.Text, panels: p.Draw}
+	return &Figure{Width: width, Height: height, Alt: Plain(p.Title.Text), panels: p.Draw}
+}
+
+// Beside returns one figure of several, side by side, with their texts in words together.
+func Beside(of ...*Figure) *Figure {
+	if len(of) == 1 {
+		return of[0]
+	}
+	out := &Figure{Width: 2 * margin, Height: 2 * margin}
+	var words []string
+	for _, f := range of {
+		out.Width += f.Width
+		out.Height = max(out.Height, 2*margin+f.height())
+		words = append(words, f.Alt)
+	}
+	out.Alt = strings.Join(words, "\n")
+	out.panels = func(c draw.Canvas) {
+		for _, f := range of {
+			part := c
+			part.Max.X, part.Min.Y = c.Min.X+f.Width, c.Max.Y-f.height()
+			f.Draw(part)
+			c.Min.X += f.Width
+		}
+	}
+	return out
 }
 
 // Still returns the figure itself. Outputs that are interactive as HTML have a figure in them, which they return.

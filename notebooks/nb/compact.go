@@ -6,9 +6,12 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	"image/jpeg"
 	"image/png"
 	"maps"
 	"slices"
+
+	"github.com/janpfeifer/gonb/gonbui/protocol"
 )
 
 const (
@@ -21,14 +24,31 @@ const (
 	compactEdges = 0.1
 )
 
+// photographQuality is the quality of a JPEG file.
+const photographQuality = 85
+
 // compact rewrites the PNG file of a drawing with a palette, which takes a third of the space in a notebook. Frequent
-// colors change little or not at all; those of soft edges are replaced by close ones. Files that are not drawings are
-// returned unchanged.
-func compact(data []byte) []byte {
+// colors change little or not at all; those of soft edges are replaced by close ones. A PNG file that is not a drawing
+// becomes a JPEG file if that is smaller.
+func compact(data []byte) (kind protocol.MIMEType, small []byte) {
 	decoded, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		return data
+		return protocol.MIMEImagePNG, data
 	}
+	if small = drawing(decoded); small == nil {
+		var b bytes.Buffer
+		if err := jpeg.Encode(&b, decoded, &jpeg.Options{Quality: photographQuality}); err == nil && b.Len() < len(data) {
+			return "image/jpeg", b.Bytes()
+		}
+	}
+	if small == nil || len(small) > len(data) {
+		small = data
+	}
+	return protocol.MIMEImagePNG, small
+}
+
+// drawing returns a picture as a PNG file with a palette, or nil if it has too many colors for a drawing.
+func drawing(decoded image.Image) []byte {
 	img := image.NewNRGBA(decoded.Bounds())
 	draw.Draw(img, img.Rect, decoded, img.Rect.Min, draw.Src)
 	counts := make(map[[4]uint8]int)
@@ -47,7 +67,7 @@ func compact(data []byte) []byte {
 		}
 	}
 	if float64(edges) > compactEdges*pixels {
-		return data
+		return nil
 	}
 	var kept [][4]uint8
 	index := make(map[[4]uint8]uint8, len(colors))
@@ -65,7 +85,7 @@ func compact(data []byte) []byte {
 		case rare(c):
 			best = nearest(kept, c)
 		default:
-			return data
+			return nil
 		}
 		index[c] = uint8(best)
 	}
@@ -79,8 +99,8 @@ func compact(data []byte) []byte {
 	}
 	var b bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&b, out); err != nil || b.Len() > len(data) {
-		return data
+	if err := encoder.Encode(&b, out); err != nil {
+		return nil
 	}
 	return b.Bytes()
 }

@@ -37,7 +37,7 @@ func TestCompact(t *testing.T) {
 		}
 		return color.NRGBA{0xff, 0xff, 0xff, 0xff}
 	})
-	small := compact(drawn)
+	_, small := compact(drawn)
 	if len(small) >= len(drawn) {
 		t.Errorf("%d bytes of %d", len(small), len(drawn))
 	}
@@ -69,7 +69,8 @@ func TestCompact(t *testing.T) {
 		return color.NRGBA{uint8(24 * (x / 16)), uint8(24 * (y / 16)), 100, 0xff}
 	}
 	heat := encode(cells)
-	mapped, err := png.Decode(bytes.NewReader(compact(heat)))
+	_, mappedFile := compact(heat)
+	mapped, err := png.Decode(bytes.NewReader(mappedFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +85,13 @@ func TestCompact(t *testing.T) {
 			}
 		}
 	}
-	// Pictures with colors all over and other data stay unchanged.
-	many := encode(func(x, y int) color.NRGBA { return color.NRGBA{uint8(2 * x), uint8(2 * y), uint8(x ^ y), 0xff} })
-	for name, data := range map[string][]byte{"many colors": many, "none": []byte("<svg/>"), "empty": nil} {
-		if !bytes.Equal(compact(data), data) {
+	// A picture with colors all over is a photograph; what is no picture stays unchanged.
+	many := encode(func(x, y int) color.NRGBA { return color.NRGBA{uint8(2 * x), uint8(2 * y), uint8(x*x ^ y*y), 0xff} })
+	if kind, small := compact(many); kind != "image/jpeg" || len(small) >= len(many) {
+		t.Errorf("many colors: %s, %d bytes of %d", kind, len(small), len(many))
+	}
+	for name, data := range map[string][]byte{"none": []byte("<svg/>"), "empty": nil} {
+		if _, same := compact(data); !bytes.Equal(same, data) {
 			t.Errorf("%s: changed", name)
 		}
 	}

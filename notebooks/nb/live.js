@@ -1,8 +1,8 @@
-(id, state, path) => {
-  // An output may be shown twice.
-  const root = document.querySelector(`.${id}:not([data-started])`);
-  if (!root) return;
-  root.dataset.started = "yes";
+(element, state, path) => {
+  const root = document.createElement("div");
+  root.className = "dmlx-live";
+  root.style.position = "relative";
+  element.append(root);
   // JupyterLab serves the files of its folder below files/; elsewhere the page lies beside this document.
   const lab = document.getElementById("jupyter-config-data");
   const name = path.split("/").pop();
@@ -20,12 +20,13 @@
     }
   };
   const show = (url) => {
-    const still = root.querySelector(".dmlx-still"), frame = document.createElement("iframe"), swap = document.createElement("button");
+    const frame = document.createElement("iframe"), swap = document.createElement("button");
     frame.title = "The live version";
     frame.src = url + "#" + state;
     frame.style.cssText = "width:100%;height:640px;border:0;position:absolute;visibility:hidden";
     const live = (on) => {
-      still.hidden = on;
+      const still = element.closest(".jp-OutputArea-child")?.previousElementSibling; // The output with the picture.
+      if (still) still.style.display = on ? "none" : "";
       frame.hidden = !on;
       swap.textContent = on ? "Show the picture" : "Show the live version";
       root.dataset.state = on ? "live" : "still";
@@ -46,5 +47,6 @@
       if (await there(url)) return show(url);
     }
     root.dataset.state = "still";
+    root.textContent = "Interactive with the command dmlx lab, which makes " + name + ".";
   })();
 }

@@ -1,25 +1,34 @@
 // Package nb shows figures, tables, text and progress in a GoNB cell.
 //
-// A notebook author uses [Show] for a figure or a table, [Must] and [Check] for errors, [NewProgress] for a progress
-// line, [Context] to stop with the cell's Stop button, and [Preset] and [Store] for the settings of "dmlx lab".
+// A notebook author uses [Show] for a figure or a table, [Say] for a sentence with numbers, [Must] and [Check] for
+// errors, [NewProgress] for a progress line, [Context] to stop with the cell's Stop button, and [Preset] and [Store]
+// for the settings of "dmlx lab".
 //
 // A cell is a main program, and this package acts as its main function: on an error, Show, Check and Must end the
 // cell with one line of text. Outside a notebook, output is text on standard error. The package does not link XLA, so
 // a cell that draws is built and run within a second.
+//
+// # Saved outputs
+//
+// A notebook is read in JupyterLab, on GitHub and nbviewer, in VS Code, and as the HTML, Markdown and LaTeX of
+// nbconvert, and each takes one format of an output. Nearly all prefer HTML to an image, but GitHub and Markdown lose
+// an image inside HTML, and LaTeX loses all HTML. So
+//
+//   - a picture is an image without HTML, PNG or, for photographs, JPEG, with its width; since JupyterLab gives an
+//     image no description, its words are folded in the caption;
+//   - a table is HTML, Markdown, LaTeX that nbconvert's preamble can set, and text;
+//   - a sentence or a caption is Markdown, which JupyterLab shows with formulas, and folds with details elements;
+//   - what makes a picture interactive is a script of its own after it, with a line of text for where it may not run.
 package nb
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"fmt"
-	"html"
-	"image/png"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -32,7 +41,11 @@ import (
 // a figure or table of the paper ("Figure 4"), whose own caption is folded beside ours. An error ends the cell, that of
 // an unknown number before anything is displayed.
 func Show(o figures.Output, caption ...string) {
-	text, err := captioned(o, caption)
+	words := ""
+	if p, ok := o.(picture); ok {
+		words = p.Still().Alt
+	}
+	text, err := captioned(caption, words)
 	Check(err)
 	Check(show(o))
 	if text != "" {
@@ -40,11 +53,16 @@ func Show(o figures.Output, caption ...string) {
 	}
 }
 
+// Caption displays a caption as that of [Show] below an output that another function displays, such as [Live].
+func Caption(caption ...string) {
+	Say("%s", Must(captioned(caption, "")))
+}
+
 // picture is a figure, or an output that has one as its still.
 type picture interface{ Still() *figures.Figure }
 
-// captioned returns the caption of an output as Markdown, empty without one.
-func captioned(o figures.Output, caption []string) (string, error) {
+// captioned returns a caption as Markdown, empty without one. words are the picture in words.
+func captioned(caption []string, words string) (string, error) {
 	if len(caption) == 0 {
 		return "", nil
 	}
@@ -59,15 +77,17 @@ func captioned(o figures.Output, caption []string) (string, error) {
 		}
 		text += folded("The paper's caption of "+caption[1], papers)
 	}
-	if p, ok := o.(picture); ok {
-		text += folded("The picture in words", p.Still().Alt)
+	if words != "" {
+		escaped := regexp.MustCompile("[\\\\`*_$<\\[]").ReplaceAllString(words, `\$0`)
+		text += folded("The picture in words", strings.ReplaceAll(escaped, "\n", "\n\n"))
 	}
 	return text, nil
 }
 
 // folded returns Markdown that shows its summary, and text when it is clicked.
 func folded(summary, text string) string {
-	return fmt.Sprintf("\n\n<details><summary>%s</summary>\n\n%s\n\n</details>", summary, text)
+	return fmt.Sprintf("\n\n<details><summary>%s</summary>\n\n> %s\n\n</details>", summary,
+		strings.ReplaceAll(text, "\n", "\n> "))
 }
 
 // Say displays a paragraph of Markdown, formatted as by fmt.Sprintf. It is for sentences whose numbers come from runs,
@@ -86,57 +106,46 @@ func show(o figures.Output) error {
 		return err
 	}
 	display(data, metadata)
+	if m, ok := o.(*figures.EmbeddingMap); ok {
+		script, err := mapScript(m)
+		if err != nil {
+			return err
+		}
+		wake(script)
+	}
 	return nil
 }
 
 // formats returns an output in the formats that front ends and converters choose from, with the metadata of a picture:
 // its width in CSS pixels and its description.
 func formats(o figures.Output) (data bundle, metadata map[string]any, err error) {
-	data = bundle{}
-	add := func(kind protocol.MIMEType, content []byte, e error) {
-		data[kind] = string(content)
-		err = cmp.Or(err, e)
-	}
 	if p, ok := o.(picture); ok {
 		f := p.Still()
-		content, e := figures.Bytes(f, "png")
-		add("image/png", []byte(base64.StdEncoding.EncodeToString(compact(content))), e)
-		data["text/plain"] = "[" + f.Alt + "]"
-		// The kernel takes no map with values of several types, and front ends look for alt here too.
-		width := map[string]int{"width": int(math.Round(f.Width.Points() * 96 / 72))}
-		metadata = map[string]any{"image/png": width, "alt": f.Alt}
+		kind, content, err := encoded(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		// The kernel takes no map with values of several types, and converters look for alt here too.
+		return bundle{kind: base64.StdEncoding.EncodeToString(content), "text/plain": "[" + f.Alt + "]"},
+			map[string]any{string(kind): map[string]int{"width": width(f)}, "alt": f.Alt}, nil
 	}
-	if t, ok := o.(*figures.Table); ok {
-		content, e := figures.Inline(t)
-		add("text/latex", content, e)
-	}
+	data = bundle{}
 	for kind, format := range map[protocol.MIMEType]string{
 		"text/html": "html", "text/markdown": "md", "text/plain": "txt"} {
-		if slices.Contains(o.Formats(), format) {
-			content, e := figures.Bytes(o, format)
-			add(kind, content, e)
+		content, err := figures.Bytes(o, format)
+		if err != nil {
+			return nil, nil, err
 		}
+		data[kind] = string(content)
 	}
-	return data, metadata, err
-}
-
-// imageHTML returns an image element with embedded data, its size and its description. Unlike an inline SVG,
-// JupyterLab shows it in a notebook that is not trusted yet.
-func imageHTML(data []byte, alt string, width float64) (string, error) {
-	kind := ""
-	if _, err := png.DecodeConfig(bytes.NewReader(data)); err == nil {
-		kind = "image/png"
-	} else if start := data[:min(len(data), 1024)]; bytes.Contains(start, []byte("<svg")) {
-		kind = "image/svg+xml"
-	} else {
-		return "", fmt.Errorf("nb: the image is neither PNG nor SVG; want one of them")
+	if t, ok := o.(*figures.Table); ok {
+		content, err := figures.Inline(t)
+		if err != nil {
+			return nil, nil, err
+		}
+		data["text/latex"] = string(content)
 	}
-	size := ""
-	if width > 0 {
-		size = fmt.Sprintf(` width="%.0f"`, width)
-	}
-	return fmt.Sprintf(`<img src="data:%s;base64,%s" alt="%s"%s style="max-width:100%%;height:auto">`,
-		kind, base64.StdEncoding.EncodeToString(data), html.EscapeString(alt), size), nil
+	return data, nil, nil
 }
 
 // HTML displays HTML markup. Converters to LaTeX lose it: use [Show] where there is a choice.

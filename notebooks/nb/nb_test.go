@@ -2,40 +2,83 @@ package nb
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"image"
-	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/janpfeifer/gonb/gonbui/protocol"
+	"gonum.org/v1/plot"
+
+	"github.com/gradient-surgery/dml/figures"
 )
 
-func TestImageHTML(t *testing.T) {
-	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
-		t.Fatal(err)
-	}
-	got, err := imageHTML(b.Bytes(), `a "dot" < 1`, 12)
+// TestFormats sees that each output has the formats that the package comment names.
+func TestFormats(t *testing.T) {
+	plotted := figures.Of(plot.New(), 96, 72)
+	plotted.Alt = `a "dot" < 1`
+	data, metadata, err := formats(plotted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`src="data:image/png;base64,`, `alt="a &#34;dot&#34; &lt; 1"`, `width="12"`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%s lacks %s", got, want)
+	content, _ := data["image/png"].(string)
+	if _, err := base64.StdEncoding.DecodeString(content); err != nil || content == "" || data["text/html"] != nil ||
+		data["text/plain"] != `[a "dot" < 1]` {
+		t.Errorf("a picture is %v, %v", data, err)
+	}
+	if want := map[string]any{"image/png": map[string]int{"width": 128}, "alt": plotted.Alt}; !reflect.DeepEqual(metadata,
+		want) {
+		t.Errorf("metadata %v; want %v", metadata, want)
+	}
+	if markup, err := Picture(plotted); err != nil || !strings.Contains(markup,
+		`alt="a &#34;dot&#34; &lt; 1" width="128"`) {
+		t.Errorf("%q, %v", markup, err)
+	}
+	table := &figures.Table{Columns: []figures.Column{{Title: "$S_{ap}$"}}, Rows: [][]figures.Cell{{figures.Text("50 %")}}}
+	data, _, err = formats(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[protocol.MIMEType]string{"text/html": "<td", "text/markdown": "| $S_{ap}$ |",
+		"text/latex": `50 \%`, "text/plain": "S_ap"} {
+		if text, _ := data[kind].(string); !strings.Contains(text, want) {
+			t.Errorf("%s of a table: %q; want %q in it", kind, text, want)
 		}
 	}
-	if got, err := imageHTML([]byte("<?xml version=\"1.0\"?>\n<svg/>"), "", 0); err != nil ||
-		!strings.Contains(got, "image/svg+xml") || strings.Contains(got, "width=") {
-		t.Errorf("SVG: %q, %v", got, err)
+	table.Columns = nil
+	for name, o := range map[string]figures.Output{"a row too long": table, "no size": &figures.Figure{},
+		"failed": figures.Failed(errors.New("no runs"))} {
+		if _, _, err := formats(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
 	}
-	for _, wrong := range []string{"", "GIF89a", "\x89PNG\r\n\x1a\n"} {
-		if _, err := imageHTML([]byte(wrong), "", 0); err == nil {
-			t.Errorf("%q was accepted as an image", wrong)
+}
+
+func TestCaptions(t *testing.T) {
+	got, err := captioned([]string{"What to **see**.", "Table 2"}, "x_1 * $2\nline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"What to **see**.\n\n<details><summary>The paper's caption of Table 2</summary>\n\n> Comparing",
+		`> x\_1 \* \$2` + "\n> \n> line\n\n</details>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+	if got, err := captioned(nil, "words"); err != nil || got != "" {
+		t.Errorf("without a caption: %q, %v", got, err)
+	}
+	for _, wrong := range [][]string{{"See.", "Figure 99"}, {"See.", "Figure 1", "Figure 2"}} {
+		if _, err := captioned(wrong, ""); err == nil {
+			t.Errorf("%q: no error", wrong)
 		}
 	}
 }

@@ -47,18 +47,19 @@ def open_notebook(page, path):
 
 def shown(page, seconds=60):
     """What the cell shows, once it is decided; without scripts that is never."""
-    cell = page.locator(".dmlx-still").first.locator("xpath=..")
+    cell = page.locator(".dmlx-live").first
     try:
-        until(lambda: page.locator(".dmlx-still").count() and cell.get_attribute("data-state"), seconds, "decision")
+        until(lambda: cell.count() and cell.get_attribute("data-state"), seconds, "decision")
     except TimeoutError:
         pass
-    state = cell.get_attribute("data-state") or "still"
+    state = cell.count() and cell.get_attribute("data-state") or "still"
     frames = [f for f in page.frames if "dmlx.html" in f.url]
     return {
         "state": state,
         "frames": page.locator("iframe").count(),
-        "pictures": page.locator(".dmlx-still img:visible").count(),
+        "pictures": page.locator(".jp-RenderedImage img:visible").count(),
         "ready": bool(frames) and frames[0].evaluate("document.body.dataset.ready || ''") == "yes",
+        "told": page.get_by_text("run this cell, or trust the notebook").locator("visible=true").count(),
         "fits": bool(frames) and frames[0].evaluate("document.documentElement.scrollHeight <= innerHeight + 1"),
     }
 
@@ -72,7 +73,7 @@ with sync_playwright() as playwright:
     time.sleep(1)  # JupyterLab asks for a kernel if a cell is run before it knows of that one.
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.click('[data-command="runmenu:run-all"]')
-    page.wait_for_selector(".dmlx-still", state="attached", timeout=240000)
+    page.wait_for_selector(".jp-RenderedImage img", state="attached", timeout=240000)
     found["run"] = shown(page)
     # JupyterLab may draw an output again when its cell has ended.
     until(lambda: "*" not in "".join(page.locator(".jp-InputPrompt").all_inner_texts()), 60, "end of the cells")
@@ -83,9 +84,9 @@ with sync_playwright() as playwright:
     found["picture"] = shown(page)
     page.get_by_role("menuitem", name="File", exact=True).click()
     page.click('.lm-Menu-item[data-command="docmanager:save"]')
-    until(lambda: "dmlx-still" in open(os.path.join(folder, os.path.basename(notebook))).read(), 30, "saved output")
+    until(lambda: "application/javascript" in open(os.path.join(folder, os.path.basename(notebook))).read(), 30, "saved output")
     page.reload()
-    page.wait_for_selector(".dmlx-still", state="attached", timeout=60000)
+    page.wait_for_selector(".jp-RenderedImage img", state="attached", timeout=60000)
     found["reloaded"] = shown(page)
     ask(f"api/kernels/{session['kernel']['id']}/restart", "POST")
     found["restarted"] = shown(page)
@@ -99,7 +100,7 @@ with sync_playwright() as playwright:
         json.dump(saved, f)
     page = watched(browser, (base, "ws" + base[4:], "data:", "blob:"))
     open_notebook(page, os.path.join(os.path.dirname(notebook), "stranger.ipynb"))
-    page.wait_for_selector(".dmlx-still", state="attached", timeout=60000)
+    page.wait_for_selector(".jp-RenderedImage img", state="attached", timeout=60000)
     found["stranger"] = shown(page, 8)
     page.close()
 
