@@ -52,10 +52,10 @@
   /* The line of a cell that runs or waits. */
 
   const showWait = (cell) => {
-    const node = document.createElement("div"), began = Date.now();
+    const node = document.createElement("div");
     node.className = "dmlx-wait";
     node.style.cssText = "color:var(--jp-ui-font-color2);font-size:var(--jp-ui-font-size1);padding:2px 8px;z-index:1";
-    let what = "", hidden = false;
+    let what = "", hidden = false, began = Date.now();
     const show = () => {
       const seconds = Math.floor((Date.now() - began) / 1000);
       node.hidden = hidden || seconds < 1;
@@ -73,6 +73,7 @@
     const timer = setInterval(show, 500);
     return {
       say: (text) => { what = text; show(); },
+      restart: () => { began = Date.now(); },
       hide: () => { hidden = true; show(); },
       end: () => { clearInterval(timer); node.remove(); },
     };
@@ -202,6 +203,7 @@
         return false;
       }
       queue.running = wait;
+      wait.restart(); // The seconds are those of this cell alone.
       wait.say("compiling and running");
       ok = await runOne(runCell, options, queue, wait);
       return ok;
