@@ -28,6 +28,9 @@ func (e *PartError) Error() string {
 	return fmt.Sprintf("%s: %s (%s, line %d)", e.Part, e.What, filepath.Base(e.File), e.Line)
 }
 
+// Source returns File and Line. A notebook's cell, whose file is temporary, shows the line itself.
+func (e *PartError) Source() (file string, line int) { return e.File, e.Line }
+
 // Traced is the rule with parts that, where a function of the user's own panics or returns something of another shape
 // or type than it shall, say which part that is and on which line. It is the same rule: names, identity and gradients
 // stay.

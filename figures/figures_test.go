@@ -127,6 +127,10 @@ func TestTripletWeights(t *testing.T) {
 	if _, err := TripletDiagram(Diagram{Field: Field{Values: make([]float32, 9)}}); err != nil {
 		t.Errorf("a constant field: %v", err)
 	}
+	f, err = TripletDiagram(Diagram{Field: Field{Title: "T", Values: []float32{0, 1, float32(math.NaN()), 2}}})
+	if err != nil || !strings.Contains(f.Alt, "T (gray: not a number)") {
+		t.Errorf("a field with NaN: %v, %v", f, err)
+	}
 	masks.SC1[3] = 0.5
 	if _, err := TripletWeights(cos, cir, masks); err == nil {
 		t.Error("a mask of 0.5 was drawn")

@@ -5,6 +5,7 @@ import (
 	"image"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -18,7 +19,7 @@ type Field struct {
 	Title Markup
 	// Min and Max are the range of both similarities. If both are zero, the range is 0 to 1.
 	Min, Max float64
-	// Values are n×n values at the points of [SimilarityGrid], in its order. NaN is drawn in gray.
+	// Values are n×n values at the points of [SimilarityGrid], in its order. NaN is drawn in gray, which the title says.
 	Values []float32
 }
 
@@ -57,6 +58,14 @@ func (f Field) check() error {
 			low, high)
 	}
 	return nil
+}
+
+// title returns the title, and what gray is if there is any.
+func (f Field) title() Markup {
+	if slices.ContainsFunc(f.Values, func(v float32) bool { return math.IsNaN(float64(v)) }) {
+		return f.Title + " (gray: not a number)"
+	}
+	return f.Title
 }
 
 // extent returns the range of the finite values; 0, 0 without any.
@@ -114,7 +123,7 @@ func TripletDiagram(d Diagram) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(292), Height: vg.Points(252),
 		Alt: fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, "+
-			"and of the anchor-negative pair, S_an.", Plain(d.Field.Title)),
+			"and of the anchor-negative pair, S_an.", Plain(d.Field.title())),
 		panels: func(c draw.Canvas) {
 			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
 			drawPlot(panel, c)
@@ -148,7 +157,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 		b.levels = roundLevels(b.low, b.high)
 	}
 	low, high := d.Field.bounds()
-	p := newPlot(d.Field.Title, "$S_{ap}$", "$S_{an}$")
+	p := newPlot(d.Field.title(), "$S_{ap}$", "$S_{an}$")
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
 	step := roundStep((high - low) / 4)
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)

@@ -184,9 +184,9 @@ func agreement(g, d []float64, m []float32, n int) *Agreement {
 
 // Weights evaluates the parts of a rule on similarities alone, as a triplet diagram needs them: P₊ (the mask applied),
 // P₋ and T at each S_ap, S_an. There is no batch around these triplets: 𝒫 and 𝒩 are empty, and a part of the user's own
-// that looks at F or S is an error.
+// that looks at F or S is an error, a *dmlx.PartError.
 func Weights(b compute.Backend, r dmlx.Rule, sap, san []float32) (positive, negative, triplet []float32, err error) {
-	c := once(b, r)
+	c := once(b, r.Traced())
 	defer c.Close()
 	return c.Weights(r.Options, sap, san)
 }

@@ -24,6 +24,7 @@ package nb
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -184,6 +185,19 @@ func Must[T any](value T, err error) T {
 
 func fail(w io.Writer, err error) (code int) {
 	first, _, _ := strings.Cut(err.Error(), "\n")
+	// Of a line in a cell the text is shown: its number is that in the program that GoNB makes of all cells.
+	var located interface {
+		Source() (file string, line int)
+	}
+	if errors.As(err, &located) {
+		file, line := located.Source()
+		if raw, err := os.ReadFile(file); err == nil {
+			if lines := strings.Split(string(raw), "\n"); line > 0 && line <= len(lines) {
+				where := fmt.Sprintf(" (%s, line %d)", filepath.Base(file), line)
+				first = strings.ReplaceAll(first, where, "") + "; the line is " + strings.TrimSpace(lines[line-1])
+			}
+		}
+	}
 	fmt.Fprintln(w, first)
 	return 1
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 	"gonum.org/v1/plot"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -130,6 +131,15 @@ func TestErrorsAreOneLine(t *testing.T) {
 	var b bytes.Buffer
 	if code := fail(&b, errors.New("no rule\nstack trace")); code != 1 || b.String() != "no rule\n" {
 		t.Errorf("code %d, %q", code, b.String())
+	}
+	b.Reset()
+	cell := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(cell, []byte("package main\n\tw[2]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_ = fail(&b, fmt.Errorf("rule r: %w", &dmlx.PartError{Part: "mask m", What: "is nil", File: cell, Line: 2}))
+	if want := "rule r: mask m: is nil; the line is w[2]\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
 
