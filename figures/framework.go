@@ -235,7 +235,8 @@ func frameworkTitle(c draw.Canvas, color color.Color, title, note Markup) {
 	s := aligned(bold(style(frameworkText+0.5, color)), text.XLeft, text.YBottom)
 	c.FillText(s, vg.Point{X: c.Min.X, Y: c.Max.Y + 4}, title)
 	if note != "" {
-		c.FillText(aligned(style(frameworkText, quiet), text.XRight, text.YBottom), vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
+		c.FillText(aligned(style(frameworkText, quiet), text.XRight, text.YBottom),
+			vg.Point{X: c.Max.X, Y: c.Max.Y + 4}, note)
 	}
 }
 
@@ -392,7 +393,8 @@ func (f frameworkPicture) bars(c draw.Canvas) {
 		}
 		box := vg.Rectangle{Min: vg.Point{X: c.Min.X + 18, Y: c.Max.Y - part*vg.Length(i+1) + 4},
 			Max: vg.Point{X: c.Max.X - 3, Y: c.Max.Y - part*vg.Length(i) - 4}}
-		c.FillText(aligned(style(frameworkText, ink), text.XLeft, text.YBottom), vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
+		c.FillText(aligned(style(frameworkText, ink), text.XLeft, text.YBottom),
+			vg.Point{X: c.Min.X + 4, Y: box.Min.Y}, p.name)
 		c.FillText(aligned(style(frameworkText-2, quiet), text.XLeft, text.YTop), vg.Point{X: c.Min.X + 3, Y: box.Max.Y + 2},
 			fmt.Sprintf("%.2g", high))
 		if high == low {

@@ -283,13 +283,23 @@ func writeHTML(b *strings.Builder, atoms []atom) {
 
 func bare(a atom) bool { return a.root == nil && a.sub == nil && a.sup == nil }
 
+// Symbols are characters that TeX's text font lacks, with their formulas.
+var Symbols = map[string]string{
+	"α": `$\alpha$`, "β": `$\beta$`, "γ": `$\gamma$`, "δ": `$\delta$`, "Δ": `$\Delta$`, "θ": `$\theta$`,
+	"λ": `$\lambda$`, "ρ": `$\rho$`, "τ": `$\tau$`, "⊥": `$\perp$`, "∥": `$\parallel$`, "≤": `$\le$`, "≥": `$\ge$`,
+	"≈": `$\approx$`, "→": `$\to$`, "√": `$\surd$`, "₊": "$_+$", "₋": "$_-$", "𝒩": `$\mathcal{N}$`, "𝒫": `$\mathcal{P}$`,
+}
+
 // latex returns the label as LaTeX: formulas stay as they are, text is escaped.
 func latex(m Markup) string {
-	escape := strings.NewReplacer(`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
+	pairs := []string{`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
 		`\{`, "}", `\}`,
 		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`,
-		"≈", `$\approx$`, "–", "--", "−", `$-$`, "†", `$\dagger$`, "τ", `$\tau$`, "ρ", `$\rho$`, "→", `$\to$`,
-		"≤", `$\le$`)
+		"–", "--", "−", `$-$`, "†", `$\dagger$`}
+	for symbol, formula := range Symbols {
+		pairs = append(pairs, symbol, formula)
+	}
+	escape := strings.NewReplacer(pairs...)
 	var b strings.Builder
 	for m != "" {
 		before, rest, math := cutDollar(m)

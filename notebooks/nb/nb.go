@@ -27,9 +27,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/janpfeifer/gonb/gonbui"
@@ -95,7 +97,17 @@ func folded(summary, text string) string {
 // which a text cell must not have.
 func Say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	display(bundle{"text/markdown": text, "text/plain": text}, nil)
+	display(bundle{"text/markdown": setSymbols(text), "text/plain": text}, nil)
+}
+
+// symbol matches one of the symbols that a PDF would lack, or what may have them as they are: an escaped character, code,
+// a formula.
+var symbol = regexp.MustCompile("\\\\.|`[^`]*`|\\$[^$]*\\$|[" +
+	strings.Join(slices.Collect(maps.Keys(figures.Symbols)), "") + "]")
+
+// setSymbols returns Markdown with its symbols as formulas.
+func setSymbols(markdown string) string {
+	return symbol.ReplaceAllStringFunc(markdown, func(s string) string { return cmp.Or(figures.Symbols[s], s) })
 }
 
 // bundle is an output in several formats, by MIME type.

@@ -181,3 +181,16 @@ func TestLinksNoXLA(t *testing.T) {
 		}
 	}
 }
+
+func TestSymbolsAreFormulas(t *testing.T) {
+	for text, want := range map[string]string{
+		"ρ = 0.80, p ≤ 0.05":        `$\rho$ = 0.80, p $\le$ 0.05`,
+		"along d\\_⊥ at `τ=2`":      "along d\\_$\\perp$ at `τ=2`",
+		`$β = 10$ costs \$5 at β`:   `$β = 10$ costs \$5 at $\beta$`,
+		"Recall@1 ± 0.3 [−1, +2] ×": "Recall@1 ± 0.3 [−1, +2] ×",
+	} {
+		if got := setSymbols(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func TrainHistograms(open func() (*backend.Choice, error), cells []paper.Cell,
 	o.Progress = paper.Overall(line.Set)
 	t, histograms, err := paper.HistogramsOf(nb.Context(), Request(open, o), cells)
 	nb.Check(err)
-	line.Done(fmt.Sprintf("%d runs, %d of them made now", t.Runs-t.Missing, t.Ran))
+	line.Done(fmt.Sprintf("%d runs, %d of them computed now", t.Runs-t.Missing, t.Ran))
 	return t, histograms
 }
 

@@ -5,20 +5,27 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
+// first is the page that the test opens from the contents, without .ipynb.
+const first = "table2"
+
 var screenshots = flag.String("screenshots", "", "also write screenshots of the browser test to this `folder`")
 
 // seen is the report of testdata/browser.py: texts of outputs by the ids of testdata/cells.ipynb.
 type seen struct {
-	Errors      []string // Of scripts.
-	LineNumbers int      // Cells with line numbers.
+	Errors      []string         // Of scripts.
+	Page        map[string][]any // The outputs of a page that was opened from the contents and run to its end.
+	LineNumbers int              // Cells with line numbers.
 
 	Running, Stopped, StoppedPrompts, Saved map[string]string // Run All, before and after Stop, and the file.
 	Again, After                            string            // Run again.
@@ -28,7 +35,8 @@ type seen struct {
 	Completed, Hover       string
 }
 
-// TestCellsInBrowser runs cells in a real JupyterLab: Run All, stopped, leaves what was shipped, and errors are short.
+// TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew; Run
+// All, stopped, leaves what was shipped, and errors are short.
 // It needs JupyterLab as "dmlx lab" installs it, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else
 // python3.
 func TestCellsInBrowser(t *testing.T) {
@@ -51,12 +59,15 @@ func TestCellsInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Folder, l.Store = t.TempDir(), t.TempDir()
-	notebook := filepath.Join(l.Folder, "cells.ipynb")
+	shipped := os.DirFS(filepath.Join(l.Root, "notebooks"))
+	if _, _, err := (Copies{shipped, filepath.Join(l.Folder, "notebooks")}).Update(); err != nil {
+		t.Fatal(err)
+	}
 	raw, err := os.ReadFile(filepath.Join("testdata", "cells.ipynb"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(notebook, raw, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(l.Folder, "cells.ipynb"), raw, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	script, err := os.ReadFile(filepath.Join("testdata", "browser.py"))
@@ -76,14 +87,14 @@ func TestCellsInBrowser(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer stop()
 	url, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- l.Serve(ctx, port, "cells.ipynb", func(u string) { url <- u }) }()
+	go func() { ended <- l.Serve(ctx, port, "notebooks/index.ipynb", func(u string) { url <- u }) }()
 	var s seen
 	select {
 	case err := <-ended:
 		t.Fatal(err)
 	case u := <-url:
 		var stderr bytes.Buffer
-		cmd := exec.CommandContext(ctx, python, "-", u, notebook, shots, chromium)
+		cmd := exec.CommandContext(ctx, python, "-", u, l.Folder, first, shots, chromium)
 		cmd.Stdin, cmd.Stderr = bytes.NewReader(script), &stderr
 		out, err := cmd.Output()
 		stop()
@@ -95,7 +106,49 @@ func TestCellsInBrowser(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	checkPage(t, s.Page, filepath.Join(l.Root, "notebooks", first+".ipynb"))
 	checkSeen(t, s)
+}
+
+// checkPage checks that each cell of a page has been run and shows what was shipped, in the same formats.
+func checkPage(t *testing.T, got map[string][]any, shipped string) {
+	raw, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n struct {
+		Cells []struct {
+			ID      string
+			Outputs []any
+		}
+	}
+	if err := json.Unmarshal(raw, &n); err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, c := range n.Cells {
+		if want := shapes(c.Outputs); want != shapes(got[c.ID]) {
+			t.Errorf("cell %s shows %q; want as shipped %q", c.ID, shapes(got[c.ID]), want)
+		}
+		shown += len(got[c.ID])
+	}
+	if shown == 0 {
+		t.Errorf("%s shows nothing", shipped)
+	}
+}
+
+// shapes lists the kinds and formats of outputs, without progress lines, of which a cell may have more or fewer.
+func shapes(outputs []any) string {
+	var all []string
+	for _, o := range outputs {
+		o := o.(map[string]any)
+		if meta, _ := o["metadata"].(map[string]any); meta["dmlx"] != nil {
+			continue
+		}
+		data, _ := o["data"].(map[string]any)
+		all = append(all, fmt.Sprint(o["output_type"], slices.Sorted(maps.Keys(data))))
+	}
+	return strings.Join(all, " ")
 }
 
 func checkSeen(t *testing.T, s seen) {
@@ -128,6 +181,7 @@ func checkSeen(t *testing.T, s seen) {
 		"where it stopped": {s.Stopped["train"], "stopped in epoch "},
 		"ended by Stop":    {s.Ended, "stopped; run the cell again"},
 		"hover":            {s.Hover, "func nb.NewProgress("},
+		"the line of NaN":  {s.NaN, "the line is func logarithm("},
 	} {
 		if !strings.Contains(c.got, c.want) {
 			t.Errorf("%s: %q, want %q", what, c.got, c.want)

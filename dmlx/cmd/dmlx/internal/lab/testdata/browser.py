@@ -1,7 +1,8 @@
 """Runs cells in a headless Chromium, as a person would, and tells what it saw.
 
-Arguments: JupyterLab's address with its token, which opens the notebook, the notebook's file, the folder for screenshots
-or "", and Chromium's path. Writes one line of JSON to standard output. Asserts nothing: the Go test does.
+Arguments: JupyterLab's address with its token, which opens the contents page; the folder that it shows, with cells.ipynb and
+the notebooks; the page to open from the contents; the folder for screenshots or "", and Chromium's path. Writes one line of
+JSON to standard output. Asserts nothing: the Go test does.
 """
 import json
 import os
@@ -11,10 +12,10 @@ import urllib.request
 
 from playwright.sync_api import TimeoutError as Late, sync_playwright
 
-url, path, shots, chromium = sys.argv[1:5]
-folder = os.path.dirname(path)
+url, folder, first, shots, chromium = sys.argv[1:6]
+base, token = url.split("/lab/tree/")[0], url.split("token=")[1]
 patience = 180  # Seconds: the machine may be busy.
-names = [cell["id"] for cell in json.load(open(path))["cells"] if cell["cell_type"] == "code"]
+path, names = "", []  # The notebook that is open, and the ids of its code cells.
 seen = {"errors": []}
 
 
@@ -29,14 +30,19 @@ def until(condition, what):
 
 def connected():
     """JupyterLab asks for a kernel if a cell is run before it knows of one."""
-    base, token = url.split("/lab/tree/")[0], url.split("token=")[1]
     sessions = json.load(urllib.request.urlopen(f"{base}/api/sessions?token={token}"))
-    return any(s["kernel"] and s["kernel"]["connections"] and s["kernel"]["execution_state"] == "idle" for s in sessions)
+    return any(s["kernel"] and s["kernel"]["connections"] and s["kernel"]["execution_state"] == "idle"
+               for s in sessions if s["path"] == path)
+
+
+def cells():
+    """The cells in the notebook's file."""
+    return json.load(open(os.path.join(folder, path)))["cells"]
 
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-    page = browser.new_page(viewport={"width": 1366, "height": 2600})
+    page = browser.new_page(viewport={"width": 1366, "height": 5000})
     page.set_default_timeout(patience * 1000)
     page.on("pageerror", lambda e: seen["errors"].append(str(e)))
 
@@ -45,6 +51,14 @@ with sync_playwright() as playwright:
         found = page.evaluate("""() => [...document.querySelectorAll('.jp-CodeCell')].map(c => ({
             prompt: c.querySelector('.jp-InputPrompt').textContent, output: c.querySelector('.jp-OutputArea').innerText}))""")
         return dict(zip(names, found))
+
+    def opened(notebook):
+        """Waits for a notebook that is being opened, and its kernel."""
+        global path, names
+        path = notebook
+        names = [cell["id"] for cell in cells() if cell["cell_type"] == "code"]
+        until(lambda: page.locator(".jp-CodeCell").count() == len(names), f"cells of {notebook}")
+        until(connected, f"kernel of {notebook}")
 
     def output(name):
         return states()[name]["output"]
@@ -75,14 +89,24 @@ with sync_playwright() as playwright:
 
     def saved():
         """The outputs' texts in the file after it is saved."""
-        stamp = os.stat(path).st_mtime_ns
+        file = os.path.join(folder, path)
+        stamp = os.stat(file).st_mtime_ns
         page.keyboard.press("Control+s")
-        until(lambda: os.stat(path).st_mtime_ns != stamp, "saved file")
-        return json.load(open(path))["cells"]
+        until(lambda: os.stat(file).st_mtime_ns != stamp, "saved file")
+        return cells()
 
-    page.goto(url.replace("/lab/tree/", "/doc/tree/"))
-    until(lambda: page.locator(".jp-CodeCell").count() == len(names), "notebook")
-    until(connected, "kernel")
+    # From the contents page to a page, which runs to its end.
+    page.goto(url)
+    page.locator(f'.jp-Notebook a[href*="{first}.ipynb"]').first.click()
+    opened(f"notebooks/{first}.ipynb")
+    menu("Run", "Run All Cells")
+    until(lambda: any("*" in s["prompt"] for s in states().values()), "start of the cells")
+    idle()
+    shot("page")
+    seen["page"] = {c["id"]: c["outputs"] for c in saved() if c["cell_type"] == "code"}
+
+    page.goto(f"{base}/doc/tree/cells.ipynb?token={token}")
+    opened("cells.ipynb")
     seen["lineNumbers"] = page.locator(".cm-lineNumbers:visible").count()
 
     # Run All, stopped in its second cell.
