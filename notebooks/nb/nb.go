@@ -100,8 +100,8 @@ func Say(format string, args ...any) {
 	display(bundle{"text/markdown": setSymbols(text), "text/plain": text}, nil)
 }
 
-// symbol matches one of the symbols that a PDF would lack, or what may have them as they are: an escaped character, code,
-// a formula.
+// symbol matches one of the symbols that a PDF would lack, or what may have them as they are: an escaped character,
+// code, a formula.
 var symbol = regexp.MustCompile("\\\\.|`[^`]*`|\\$[^$]*\\$|[" +
 	strings.Join(slices.Collect(maps.Keys(figures.Symbols)), "") + "]")
 

@@ -31,14 +31,13 @@ type seen struct {
 	Again, After                            string            // Run again.
 	Waits, Ended                            string            // A program without output, running and stopped.
 
-	Typo, Panic, NaN, Exit string
-	Completed, Hover       string
+	Typo, Panic, Split, NaN, Exit string
+	Completed, Hover              string
 }
 
-// TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew; Run
-// All, stopped, leaves what was shipped, and errors are short.
-// It needs JupyterLab as "dmlx lab" installs it, Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else
-// python3.
+// TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew, Run
+// All, stopped, leaves what was shipped, and errors are short. It needs JupyterLab as "dmlx lab" installs it, Chromium,
+// and a Python with playwright: DMLX_PLAYWRIGHT, or else python3.
 func TestCellsInBrowser(t *testing.T) {
 	l := installed(t)
 	if !stamped(l.goplsDir, "") {
@@ -193,6 +192,7 @@ func checkSeen(t *testing.T, s seen) {
 	for _, c := range []struct{ name, got, want string }{
 		{"typo", s.Typo, "shipped typo\nline 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
 		{"panic", s.Panic, "shipped panic\nline 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
+		{"panic in two parts", s.Split, "shipped split\npanic: in two parts\n    _, file, line, _ := runtime.Caller(0)"},
 		{"exit", s.Exit, "shipped exit\nthe cell's program ended with exit status 3"},
 	} {
 		if strings.TrimSpace(c.got) != c.want {

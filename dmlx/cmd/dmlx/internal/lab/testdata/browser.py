@@ -80,7 +80,8 @@ with sync_playwright() as playwright:
     def run(name):
         before = states()[name]["prompt"]
         start(name)
-        until(lambda: states()[name]["prompt"] not in (before, "[*]:"), f"end of {name}")
+        until(lambda: states()[name]["prompt"] not in (before, "[*]:") and not cell(name).locator(".dmlx-wait").count(),
+              f"end of {name}")
         return output(name)
 
     def shot(name):
@@ -133,7 +134,7 @@ with sync_playwright() as playwright:
     idle()
     seen["ended"] = output("waits")
 
-    for name in ("typo", "panic", "nan", "exit"):
+    for name in ("typo", "panic", "split", "nan", "exit"):
         seen[name] = run(name)
     shot("errors")
 

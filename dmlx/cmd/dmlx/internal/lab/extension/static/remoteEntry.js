@@ -39,11 +39,21 @@
     });
   };
 
-  // A panic's message and the cell's line that it came from.
-  const panicError = (stderr, count, source) => {
+  // A panic's message and the cell's line that it came from. GoNB does not name the cell if it reads the program's output
+  // in two parts just there. The text of the line is then that of the program that GoNB made of all cells.
+  const panicError = async (stderr, count, source, kernel) => {
     const message = /^(panic|fatal error): .*$/m.exec(stderr)[0];
     const at = place.exec(plain(stderr));
-    if (!at) return message;
+    if (!at) {
+      const [, file, number] = /(\/\S*\/main\.go):(\d+)/.exec(plain(stderr)) || [];
+      let text = "";
+      if (file) {
+        const future = kernel.requestExecute({code: `!sed -n ${number}p '${file}'`, silent: true, store_history: false});
+        future.onIOPub = ({content}) => { if (content.name === "stdout") text += content.text; };
+        await future.done;
+      }
+      return message + (text && `\n    ${text.trim()}`);
+    }
     const own = at[1] === undefined || Number(at[1]) === count;
     const line = own && source.split("\n")[Number(at[2]) - 1];
     return `${where(at[1], at[2], count)}: ${message}` + (line ? `\n    ${line.trim()}` : "");
@@ -110,22 +120,23 @@
   // a cell that was stopped.
   const runOne = async (runCell, options, queue, wait) => {
     const {cell, sessionContext} = options, outputs = cell.model.outputs, before = cell.outputArea.future;
-    const old = outputs.toJSON().filter(isResult);
-    watchStop(sessionContext.session && sessionContext.session.kernel, queue);
+    const old = outputs.toJSON().filter(isResult), kernel = sessionContext.session && sessionContext.session.kernel;
+    watchStop(kernel, queue);
     const running = runCell(options); // Sends the cell before it returns, and clears the outputs.
     const future = cell.outputArea.future;
     if (!future || future === before) return running; // There was nothing to send.
     outputs.fromJSON(old);
     let kept = old.length;
     const dropOld = () => { for (; kept > 0; kept--) outputs.remove(0); };
-    let count, stderr = "", panicked = false, stopped = false;
+    let count, stderr = "", panicked = false, stopped = false, failing = null;
     const show = (type, content) => { // In place of a message.
       future.onIOPub({header: {msg_type: type}, content});
       return false;
     };
     const fail = (text) => {
-      const lines = text.split("\n");
-      return show("error", {ename: "", evalue: lines[0], traceback: lines});
+      const lines = text.split("\n"); // The future may have ended.
+      outputs.add({output_type: "error", ename: "", evalue: lines[0], traceback: lines});
+      return false;
     };
     const onMessage = ({header, content}) => {
       switch (header.msg_type) {
@@ -150,7 +161,10 @@
           }
           const found = compileErrors(content.traceback, count);
           if (found.length > 0) return fail(found.join("\n"));
-          if (panicked) return fail(panicError(stderr, count, cell.model.sharedModel.getSource()));
+          if (panicked) {
+            failing = panicError(stderr, count, cell.model.sharedModel.getSource(), kernel).then(fail);
+            return false;
+          }
           if (/^exit status \d+$/.test(content.evalue)) {
             return stderr ? false : fail("the cell's program ended with " + content.evalue);
           }
@@ -178,7 +192,12 @@
       return true;
     };
     future.registerMessageHook(onMessage);
-    const ok = await running;
+    let ok = false;
+    try {
+      ok = await running;
+    } finally {
+      await failing;
+    }
     if (!ok || stopped || queue.stopping) return false;
     dropOld();
     return true;
@@ -233,7 +252,12 @@
         description: "Runs cells one by one and keeps their outputs until there are new ones.",
         autoStart: true,
         provides: INotebookCellExecutor,
-        activate: () => Object.freeze({runCell: (options) => run(runCell, options)}),
+        activate: () => {
+          const style = document.createElement("style");
+          style.textContent = ".jp-RenderedMarkdown td { vertical-align: top; }"; // The cards of the contents page.
+          document.head.append(style);
+          return Object.freeze({runCell: (options) => run(runCell, options)});
+        },
       };
       return () => ({__esModule: true, default: plugin});
     },
