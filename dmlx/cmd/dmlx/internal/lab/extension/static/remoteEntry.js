@@ -4,7 +4,7 @@
  * - cells are sent one by one, and Stop, a failure or a restart drops those that wait;
  * - a cell keeps its old outputs until it has something new to show. Progress lines and errors appear beside them, and
  *   if the cell is stopped or fails before that, the old outputs stay;
- * - a cell that shows nothing for a second says what it waits for;
+ * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
  * - errors of the compiler and panics are cut to their message and the line of the cell.
  *
  * JupyterLab loads the file as a federated extension, whose interface (init and get) bundlers usually generate. It is
@@ -59,9 +59,10 @@
     return `${where(at[1], at[2], count)}: ${message}` + (line ? `\n    ${line.trim()}` : "");
   };
 
-  /* The line of a cell that runs or waits. */
+  /* The line that says what one waits for. */
 
-  const showWait = (cell) => {
+  // attach is called twice a second and puts the line where it belongs.
+  const showWait = (attach) => {
     const node = document.createElement("div");
     node.className = "dmlx-wait";
     node.style.cssText = "color:var(--jp-ui-font-color2);font-size:var(--jp-ui-font-size1);padding:2px 8px;z-index:1";
@@ -70,15 +71,7 @@
       const seconds = Math.floor((Date.now() - began) / 1000);
       node.hidden = hidden || seconds < 1;
       node.textContent = `${what}: ${seconds} s`;
-      const area = cell.isDisposed ? null : cell.outputArea.node;
-      if (area && node.parentNode !== area) area.prepend(node);
-      if (!area || node.hidden) return;
-      // At the right of old outputs, which it must not move; in place of those to come.
-      const beside = cell.model.outputs.length > 0;
-      node.style.position = beside ? "absolute" : "static";
-      node.style.right = "8px";
-      node.style.marginLeft = beside ? "0" : "var(--jp-cell-prompt-width)";
-      node.style.background = beside ? "var(--jp-layout-color0)" : "none";
+      attach(node);
     };
     const timer = setInterval(show, 500);
     return {
@@ -87,6 +80,39 @@
       hide: () => { hidden = true; show(); },
       end: () => { clearInterval(timer); node.remove(); },
     };
+  };
+
+  // At the right of a cell's old outputs, which it must not move; in place of those to come.
+  const onCell = (cell) => (node) => {
+    const area = cell.isDisposed ? null : cell.outputArea.node;
+    if (area && node.parentNode !== area) area.prepend(node);
+    if (!area || node.hidden) return;
+    const beside = cell.model.outputs.length > 0;
+    node.style.position = beside ? "absolute" : "static";
+    node.style.right = "8px";
+    node.style.marginLeft = beside ? "0" : "var(--jp-cell-prompt-width)";
+    node.style.background = beside ? "var(--jp-layout-color0)" : "none";
+  };
+
+  const onWindow = (node) => {
+    Object.assign(node.style, {position: "fixed", right: "24px", bottom: "32px", background: "var(--jp-layout-color2)"});
+    document.body.append(node);
+  };
+
+  // Completion and hover have no line of their own, and gopls reads all packages first.
+  const watchQuestions = (kernel) => {
+    for (const name of ["requestComplete", "requestInspect"]) {
+      const ask = kernel[name].bind(kernel);
+      kernel[name] = async (content) => {
+        const wait = showWait(onWindow);
+        wait.say("asking gopls, which at first reads all packages");
+        try {
+          return await ask(content);
+        } finally {
+          wait.end();
+        }
+      };
+    }
   };
 
   /* Execution. */
@@ -102,9 +128,10 @@
   // GoNB ignores an interrupt while it compiles, so Stop repeats it until the cell ends.
   const repeatEvery = 1000;
   const watched = new WeakSet();
-  const watchStop = (kernel, queue) => {
+  const watchKernel = (kernel, queue) => {
     if (!kernel || watched.has(kernel)) return;
     watched.add(kernel);
+    watchQuestions(kernel);
     const interrupt = kernel.interrupt.bind(kernel);
     kernel.interrupt = () => {
       queue.round++;
@@ -121,7 +148,7 @@
   const runOne = async (runCell, options, queue, wait) => {
     const {cell, sessionContext} = options, outputs = cell.model.outputs, before = cell.outputArea.future;
     const old = outputs.toJSON().filter(isResult), kernel = sessionContext.session && sessionContext.session.kernel;
-    watchStop(kernel, queue);
+    watchKernel(kernel, queue);
     const running = runCell(options); // Sends the cell before it returns, and clears the outputs.
     const future = cell.outputArea.future;
     if (!future || future === before) return running; // There was nothing to send.
@@ -206,7 +233,7 @@
   const run = async (runCell, options) => {
     const {cell, sessionContext} = options;
     if (cell.model.type !== "code" || !sessionContext || sessionContext.hasNoKernel) return runCell(options);
-    const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(cell);
+    const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(onCell(cell));
     let ended;
     queue.last = new Promise((resolve) => { ended = resolve; });
     let ok = false;
