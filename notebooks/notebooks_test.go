@@ -73,7 +73,8 @@ var (
 
 	// notProse is what may hold any number: code, formulas, addresses of links, sections of the paper, and the level of
 	// an interval.
-	notProse = regexp.MustCompile("(?s)```.*?```|`[^`]*`|\\$\\$.*?\\$\\$|\\$[^$]*\\$|\\]\\([^)]*\\)|§[\\d.]+|95 % (interval|confidence)")
+	notProse = regexp.MustCompile("(?s)```.*?```|`[^`]*`|\\$\\$.*?\\$\\$|\\$[^$]*\\$|\\]\\([^)]*\\)|§[\\d.]+|" +
+		"95 % (interval|confidence)")
 	// measured is a number that looks like a result.
 	measured = regexp.MustCompile(`\d+\.\d+|\d+(?: |\x{a0}|\x{202f})?%`)
 )
@@ -122,7 +123,8 @@ func problems(raw []byte) (found []string) {
 		ids[c.ID] = true
 		switch c.Type {
 		case "code":
-			if count := strings.Count(strings.TrimSpace(imports.ReplaceAllString(source+"\n", "")), "\n") + 1; count > longestCell {
+			code := strings.TrimSpace(imports.ReplaceAllString(source+"\n", ""))
+			if count := strings.Count(code, "\n") + 1; count > longestCell {
 				add("cell %s has %d lines, at most %d", c.ID, count, longestCell)
 			}
 			for line := range strings.Lines(source) {
@@ -206,9 +208,11 @@ func TestProblems(t *testing.T) {
 		t.Errorf("a good notebook: %v", p)
 	}
 	for name, change := range map[string][2]string{
-		"code, formula": {"# Title", "# Title\\n\\n`0.123` and $\\\\tau = 0.123$ of §3.1, 95 % interval, as the paper's 75.5"},
-		"imports":       {"x := 1", "import (\\n" + strings.Repeat(`\"fmt\"\\n`, longestCell+1) + ")"},
-		"navigation":    {"# Title", "# Title" + strings.Repeat(" word", longestText-1) + "\\n\\n" + navigation(reading(), 1)},
+		"code, formula": {"# Title",
+			"# Title\\n\\n`0.123` and $\\\\tau = 0.123$ of §3.1, 95 % interval, as the paper's 75.5"},
+		"imports": {"x := 1", "import (\\n" + strings.Repeat(`\"fmt\"\\n`, longestCell+1) + ")"},
+		"navigation": {"# Title",
+			"# Title" + strings.Repeat(" word", longestText-1) + "\\n\\n" + navigation(reading(), 1)},
 	} {
 		if p := problems([]byte(strings.Replace(good, change[0], change[1], 1))); p != nil {
 			t.Errorf("%s is no problem: %q", name, p)

@@ -40,8 +40,8 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 	return r, err
 }
 
-// RecommendBoth returns what the runs recommend on each of a preset's two data sets; see [Recommend]. A data set without
-// runs has no candidates.
+// RecommendBoth returns what the runs recommend on each of a preset's two data sets; see [Recommend]. A data set
+// without runs has no candidates.
 func RecommendBoth(results []*runs.Result, preset presets.Preset, reference string, first uint64) []*Recommendation {
 	var out []*Recommendation
 	for _, data := range []string{preset.FineGrained, preset.CoarseGrained} {

@@ -35,9 +35,9 @@ type seen struct {
 	Completed, Hover              string
 }
 
-// TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew, Run
-// All, stopped, leaves what was shipped, and errors are short. It needs JupyterLab as "dmlx lab" installs it, Chromium,
-// and a Python with playwright: DMLX_PLAYWRIGHT, or else python3.
+// TestCellsInBrowser runs cells in a real JupyterLab: a page opened from the contents shows all of its outputs anew,
+// Run All, stopped, leaves what was shipped, and errors are short. It needs JupyterLab as "dmlx lab" installs it,
+// Chromium, and a Python with playwright: DMLX_PLAYWRIGHT, or else python3.
 func TestCellsInBrowser(t *testing.T) {
 	l := installed(t)
 	if !stamped(l.goplsDir, "") {
