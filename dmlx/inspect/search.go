@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
@@ -104,36 +105,61 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 // [runs.Options.CachedOnly] it shows what is available.
 //
 // Its parts: "outcome" is the recall of the test classes, "finalists" and "reference" are the best trials of both
-// searches, and "history" is all of them.
+// searches, and "history" is all of them. The same can be done step by step: [RunSearch], then [Searched.Select] and
+// [Searched.Test], with [Searched.Panels], [Finalists] and [SearchTests] for package figures.
 func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
-	q = q.withDefaults()
-	var s, reference *search.Search
-	var base runs.Spec // The reference as the preset has it; without data if there is none.
-	var err error
-	if q.CachedOnly {
-		if s, err = search.Open(q.Store, q.Name); err != nil {
-			return nil, err
-		}
-		if r, err := search.Open(q.Store, referenceName(q.Name)); err == nil {
-			reference, base = r, r.Base
-			// It had nothing to search.
-		} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" {
-			q.Data, q.Seed, q.HeldOut = s.Base.Data, s.Base.Seed, s.Base.HeldOut
-			q.Preset.Memory, q.Preset.AllowPartial, q.Preset.SkipBad = s.Base.Memory, s.Base.AllowPartial, s.Base.SkipBad
-			if base, err = q.base(q.Reference); err != nil {
-				return nil, fmt.Errorf("reference: %w", err)
-			}
-		}
-	} else if s, reference, base, err = q.run(ctx); err != nil {
+	s, err := RunSearch(ctx, q)
+	if err != nil {
 		return nil, err
 	}
-	r := &paper.Report{Name: "search", Title: "Search " + q.Name, Preset: presets.Of(withoutHeldOut(s.Base))}
-	r.Provenance = searchLine(s)
-	if err := q.judge(ctx, r, s, reference, base); err != nil {
+	r := &paper.Report{Name: "search", Title: "Search " + s.Name, Preset: presets.Of(withoutHeldOut(s.Base))}
+	if err := s.judge(ctx, r); err != nil {
 		return nil, err
 	}
-	addSearchFigures(r, s, reference)
+	history := paper.Part{Name: "history"}
+	if history.Of, err = figures.SearchHistory(s.Agreement(), s.Panels()...); err != nil {
+		history.Of = figures.Failed(err)
+	}
+	r.Parts = append(r.Parts, history)
 	return r, nil
+}
+
+// Searched is a search with what it is compared with.
+type Searched struct {
+	*search.Search
+	// Reference is the search around the reference rule, nil if there is none or it has nothing to search.
+	Reference *search.Search
+	// Untuned is the reference rule as the preset has it, without data if there is none.
+	Untuned runs.Spec
+
+	request SearchRequest
+}
+
+// RunSearch trains the trials of a search and of that around its reference, and returns both. Finished trials are read
+// from the store, so that a call that was stopped can be repeated and goes on. With [runs.Options.CachedOnly] it opens
+// the search as far as it is.
+func RunSearch(ctx context.Context, q SearchRequest) (*Searched, error) {
+	q = q.withDefaults()
+	if !q.CachedOnly {
+		return q.run(ctx)
+	}
+	s := &Searched{}
+	var err error
+	if s.Search, err = search.Open(q.Store, q.Name); err != nil {
+		return nil, err
+	}
+	if r, err := search.Open(q.Store, referenceName(q.Name)); err == nil {
+		s.Reference, s.Untuned = r, r.Base
+		// It had nothing to search.
+	} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" {
+		q.Data, q.Seed, q.HeldOut = s.Base.Data, s.Base.Seed, s.Base.HeldOut
+		q.Preset.Memory, q.Preset.AllowPartial, q.Preset.SkipBad = s.Base.Memory, s.Base.AllowPartial, s.Base.SkipBad
+		if s.Untuned, err = q.base(q.Reference); err != nil {
+			return nil, fmt.Errorf("reference: %w", err)
+		}
+	}
+	s.request = q
+	return s, nil
 }
 
 func withoutHeldOut(s runs.Spec) runs.Spec {
@@ -143,39 +169,44 @@ func withoutHeldOut(s runs.Spec) runs.Spec {
 
 // run starts the searches or continues them. It starts both before it trains any run, so that errors in the request
 // appear at once. If only the parts of a rule are searched there is nothing to search around the reference, which is
-// then compared as it is, by base.
-func (q SearchRequest) run(ctx context.Context) (s, reference *search.Search, base runs.Spec, err error) {
-	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space,
-		error) {
+// then compared as it is.
+func (q SearchRequest) run(ctx context.Context) (*Searched, error) {
+	settings, err := q.settings(q.Name, q.Rule, func(base runs.Spec) (search.Space, error) {
 		return search.NewSpace(base, q.Parameters...)
 	})
 	if err != nil {
-		return nil, nil, base, err
+		return nil, err
 	}
-	if s, err = search.Begin(q.Store, settings); err != nil {
-		return nil, nil, base, err
+	s := &Searched{request: q}
+	if s.Search, err = search.Begin(q.Store, settings); err != nil {
+		return nil, err
 	}
 	if q.Reference != "none" {
 		settings, err := q.settings(referenceName(q.Name), q.Reference, s.Space.Around)
 		if err != nil {
-			return nil, nil, base, fmt.Errorf("reference: %w", err)
+			return nil, fmt.Errorf("reference: %w", err)
 		}
-		base = settings.Base
+		s.Untuned = settings.Base
 		if len(settings.Space) > 0 {
-			if reference, err = search.Begin(q.Store, settings); err != nil {
-				return nil, nil, base, err
+			if s.Reference, err = search.Begin(q.Store, settings); err != nil {
+				return nil, err
 			}
 		}
 	}
-	for _, one := range []*search.Search{s, reference} {
-		if one == nil {
-			continue
-		}
+	for _, one := range s.searches() {
 		if err := one.Run(ctx, search.TrainObjective(q.train(one)), q.Budget); err != nil {
-			return nil, nil, base, err
+			return nil, err
 		}
 	}
-	return s, reference, base, nil
+	return s, nil
+}
+
+// searches returns the search and, if there is one, that around the reference.
+func (s *Searched) searches() []*search.Search {
+	if s.Reference == nil {
+		return []*search.Search{s.Search}
+	}
+	return []*search.Search{s.Search, s.Reference}
 }
 
 // train makes runs as the request says.
@@ -191,19 +222,51 @@ func (q SearchRequest) train(s *search.Search) search.TrainFunc {
 	}
 }
 
-// judge adds the tables: the finalists of both searches and the recall of the test classes.
-func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference *search.Search,
-	base runs.Spec) error {
-	var tests []figures.SearchTest
-	var earlier [][]*runs.Result
-	add := func(name string, results []*runs.Result) {
-		if len(results) < len(search.StandardFinals.Seeds) {
-			return // They are not trained yet.
+// Select trains the best trials of one of the two searches again and measures the best of them on the test classes; see
+// [search.Search.Select]. With [runs.Options.CachedOnly] it takes the runs that are available.
+func (s *Searched) Select(ctx context.Context, of *search.Search, f search.Finals) (*search.Selection, error) {
+	return of.Select(ctx, s.request.train(of), f)
+}
+
+// Test returns the runs of a spec on all training classes, one per seed; see [search.Test]. With
+// [runs.Options.CachedOnly] it takes those that are available.
+func (s *Searched) Test(ctx context.Context, spec runs.Spec, seeds []uint64) ([]*runs.Result, error) {
+	return search.Test(ctx, s.request.train(s.Search), spec, seeds)
+}
+
+// Finalists returns the table of the best trials of a search, as found and with fresh seeds.
+func Finalists(s *search.Search, v *search.Selection) (*figures.Table, error) {
+	var rows []figures.SearchFinalist
+	var again []*runs.Result
+	for i, f := range v.Finalists {
+		spec, err := s.Spec(f.At)
+		if err != nil {
+			return nil, err
 		}
-		t := figures.SearchTest{Name: name, Rule: results[0].Spec.Rule, Values: values(results[0].Spec),
-			Recall: runs.MeanRecall(results, 1).Times(100)}
-		for _, before := range earlier {
-			d, err := runs.CompareSeeds(before, results, recallAt(1))
+		again = append(again, f.Fresh...)
+		rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec),
+			Found: 100 * f.Record.HeldOut, Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
+	}
+	return figures.SearchFinalists(searchLine(s)+" · "+runs.Provenance(again), rows...)
+}
+
+// TestedRule is a rule with its runs on all training classes.
+type TestedRule struct {
+	Name    string
+	Results []*runs.Result
+}
+
+// SearchTests returns the rows of [figures.SearchVerdict]: the recall of the test classes, in percent, and the
+// differences of each earlier rule to this one. Rules without runs are left out.
+func SearchTests(rules ...TestedRule) []figures.SearchTest {
+	rules = slices.DeleteFunc(slices.Clone(rules), func(r TestedRule) bool { return len(r.Results) == 0 })
+	tests := make([]figures.SearchTest, len(rules))
+	for i, r := range rules {
+		spec := r.Results[0].Spec
+		t := figures.SearchTest{Name: r.Name, Rule: spec.Rule, Values: values(spec),
+			Recall: runs.MeanRecall(r.Results, 1).Times(100)}
+		for _, before := range rules[:i] {
+			d, err := runs.CompareSeeds(before.Results, r.Results, recallAt(1))
 			if err != nil { // All of one diverged.
 				d.Difference = stats.Point(math.NaN())
 			} else {
@@ -211,68 +274,71 @@ func (q SearchRequest) judge(ctx context.Context, r *paper.Report, s, reference 
 			}
 			t.Behind = append(t.Behind, d.Difference)
 		}
-		tests, earlier = append(tests, t), append(earlier, results)
-		r.Results = append(r.Results, results...)
+		tests[i] = t
 	}
-	finalists := func(part string, s *search.Search) (*search.Selection, error) {
-		if len(s.Best(1)) == 0 {
-			r.Parts = append(r.Parts, paper.Part{Name: part,
-				Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", s.Name))})
-			return nil, nil
+	return tests
+}
+
+// judge adds the tables: the recall of the test classes and the finalists of both searches.
+func (s *Searched) judge(ctx context.Context, r *paper.Report) error {
+	f := search.StandardFinals
+	var rules []TestedRule
+	add := func(name string, results []*runs.Result) {
+		if len(results) == len(f.Seeds) { // Else they are not trained yet.
+			rules = append(rules, TestedRule{name, results})
+			r.Results = append(r.Results, results...)
 		}
-		v, err := s.Select(ctx, q.train(s), search.StandardFinals)
-		if err != nil {
-			return nil, err
-		}
-		var rows []figures.SearchFinalist
-		var again []*runs.Result
-		for i, f := range v.Finalists {
-			spec, err := s.Spec(f.At)
-			if err != nil {
-				return nil, err
-			}
-			again = append(again, f.Fresh...)
-			rows = append(rows, figures.SearchFinalist{Trial: f.Trial, Rule: f.Rule, Values: values(spec),
-				Found: 100 * f.Record.HeldOut,
-				Again: f.HeldOut.Times(100), Chosen: i == v.Chosen})
-		}
-		r.Results = append(r.Results, again...)
-		table, err := figures.SearchFinalists(searchLine(s)+" · "+runs.Provenance(again), rows...)
-		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
-		return v, err
 	}
 	r.Parts = append(r.Parts, paper.Part{Name: "outcome", Of: nil}) // It comes first and is filled in last.
-	v, err := finalists("finalists", s)
-	if err != nil {
-		return err
-	}
-	if v != nil {
-		add("searched", v.Tests)
-	}
-	done := len(earlier) > 0
-	if reference != nil {
-		if v, err = finalists("reference", reference); err != nil {
+	var last *search.Selection
+	done := false
+	for i, one := range s.searches() {
+		part := [...]string{"finalists", "reference"}[i]
+		if len(one.Best(1)) == 0 {
+			last = nil
+			r.Parts = append(r.Parts, paper.Part{Name: part,
+				Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", one.Name))})
+			continue
+		}
+		v, err := s.Select(ctx, one, f)
+		if err != nil {
 			return err
 		}
-		if v != nil {
-			add("reference, searched", v.Tests)
+		table, err := Finalists(one, v)
+		if err != nil {
+			return err
 		}
+		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
+		for _, again := range v.Finalists {
+			r.Results = append(r.Results, again.Fresh...)
+		}
+		add([...]string{"searched", "reference, searched"}[i], v.Tests)
+		last, done = v, done || i == 0 && len(rules) > 0
 	}
-	if base.Data != "" && v != nil {
-		untuned, err := search.Test(ctx, q.train(s), base, search.StandardFinals.Seeds)
+	if s.Untuned.Data != "" && last != nil {
+		untuned, err := s.Test(ctx, s.Untuned, f.Seeds)
 		if err != nil {
 			return err
 		}
 		add("reference, as the preset has it", untuned)
 	}
-	r.Runs = len(r.Results)
+	r.Runs, r.Provenance = len(r.Results), searchLine(s.Search)
 	if !done {
 		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
 		return nil
 	}
-	r.Provenance += " · " + runs.Provenance(r.Results)
-	r.Parts[0].Of, err = figures.SearchVerdict(r.Provenance, tests...)
+	r.Provenance = s.Provenance(r.Results...)
+	var err error
+	r.Parts[0].Of, err = figures.SearchVerdict(r.Provenance, SearchTests(rules...)...)
 	return err
+}
+
+// Provenance describes the search and, if there are any, runs beyond its trials, in one line.
+func (s *Searched) Provenance(beyond ...*runs.Result) string {
+	if len(beyond) == 0 {
+		return searchLine(s.Search)
+	}
+	return searchLine(s.Search) + " · " + runs.Provenance(beyond)
 }
 
 // values lists a spec's rate, schedule and batch.
@@ -293,11 +359,11 @@ func searchLine(s *search.Search) string {
 		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
 }
 
-// agreementLine says how well the lengths of a search agree.
-func agreementLine(s *search.Search) string {
+// Agreement says in a line how well the lengths of the search agree, by Spearman's ρ of the trials that went on.
+func (s *Searched) Agreement() string {
 	var out []string
 	for rung := range len(s.Rungs) - 1 {
-		if rho, n := s.Agreement(rung); !math.IsNaN(rho) {
+		if rho, n := s.Search.Agreement(rung); !math.IsNaN(rho) {
 			out = append(out, fmt.Sprintf("%d against %d epochs: ρ %.2f, n %d", s.Rungs[rung], s.Rungs[rung+1], rho, n))
 		}
 	}
@@ -307,21 +373,13 @@ func agreementLine(s *search.Search) string {
 	return s.Name + " · " + strings.Join(out, " · ")
 }
 
-func addSearchFigures(r *paper.Report, s, reference *search.Search) {
-	add := func(name string, make func() (figures.Output, error)) {
-		out, err := make()
-		if err != nil {
-			out = figures.Failed(err)
-		}
-		r.Parts = append(r.Parts, paper.Part{Name: name, Of: out})
+// Panels returns the trials of the search, and beside them those around the reference, for [figures.SearchHistory].
+func (s *Searched) Panels() []figures.SearchTrials {
+	out := []figures.SearchTrials{trials(s.Search, s.Name)}
+	if s.Reference != nil && len(s.Reference.Records) > 0 {
+		out = append(out, trials(s.Reference, s.Reference.Base.Rule))
 	}
-	add("history", func() (figures.Output, error) {
-		histories := []figures.SearchTrials{trials(s, s.Name)}
-		if reference != nil && len(reference.Records) > 0 {
-			histories = append(histories, trials(reference, reference.Base.Rule))
-		}
-		return figures.SearchHistory(agreementLine(s), histories...)
-	})
+	return out
 }
 
 // trials returns a search's records by trial.

@@ -8,6 +8,8 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
+const contradictedCaption = "What the paper's own numbers contradict, wholly or in part."
+
 // auditClaims checks the paper's claims on its own numbers and on the available runs. It trains none.
 func auditClaims(ctx context.Context, q Request) (*Report, error) {
 	audited, r, err := audit(ctx, q)
@@ -15,7 +17,7 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	r.Parts = []Part{{"", claims.Table(audited, r.Provenance)}, {"summary", claims.Summary(audited, r.Provenance)},
-		{"contradicted", claims.Contradicted(audited)}}
+		{"contradicted", claims.PaperTable(claims.Contradicted(audited), contradictedCaption)}}
 	for _, p := range claims.Parts {
 		t := claims.Table(audited, r.Provenance, p.Name)
 		t.Caption = p.Title
@@ -26,78 +28,108 @@ func auditClaims(ctx context.Context, q Request) (*Report, error) {
 
 // audit returns the claims with their findings, and a report of the runs that they are checked on.
 func audit(ctx context.Context, q Request) ([]claims.Audited, *Report, error) {
-	q.CachedOnly = true
 	paper, err := claims.PaperNumbers()
 	if err != nil {
 		return nil, nil, err
 	}
+	ours, r, err := ClaimNumbers(ctx, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return claims.Audit(claims.List(), paper, ours), r, nil
+}
+
+// ClaimNumbers returns the numbers of runs on which the paper's claims are checked, of Tables 2 to 8 and of the
+// similarity histograms, and a report of those runs. It reads what the store or the program has, and trains none.
+func ClaimNumbers(ctx context.Context, q Request) (*claims.Numbers, *Report, error) {
+	q.CachedOnly = true
 	r := &Report{Title: "The paper's claims, audited"}
 	all := &Table{Preset: q.Preset.String()} // The cells of all tables, for the provenance.
 	var facts []claims.Fact
-	labels := make(map[string]string)
-	take := func(t *Table) {
+	for table := 2; table <= 8; table++ {
+		study, of := Table5(), q
+		if table != 5 {
+			var err error
+			if study, err = ParseStudy(fmt.Sprintf("table%d", table)); err != nil {
+				return nil, nil, err
+			}
+		} else if of.Seeds == nil {
+			of.Seeds = Table5Seeds(q.Preset)
+		}
+		t, err := Reproduce(ctx, q.Open, q.Store, study, q.Preset, of.Options)
+		if err != nil {
+			return nil, nil, err
+		}
 		r.add(t)
 		all.Runs += t.Runs
 		all.Missing += t.Missing
 		all.Cells = append(all.Cells, t.Cells...)
-		for _, c := range t.Cells {
-			labels[c.PaperData] = c.Data
-		}
-	}
-	for _, table := range []int{2, 3, 4, 6, 7, 8} {
-		s, err := ParseStudy(fmt.Sprintf("table%d", table))
+		own, err := t.facts(table)
 		if err != nil {
 			return nil, nil, err
 		}
-		t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
-		if err != nil {
-			return nil, nil, err
-		}
-		take(t)
-		for _, c := range t.Cells {
-			f := claims.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: c.Recall(1).Times(100)}
-			if table > 5 {
-				f.LR = c.LR
-			}
-			facts = append(facts, f)
-			if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
-				overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
-				compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
-				facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping,
-					Score: overlap.Times(100)},
-					claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.CornerTest, Score: compact.Times(100)})
-			}
-		}
-	}
-	five := q
-	if five.Seeds == nil {
-		five.Seeds = Table5Seeds(q.Preset)
-	}
-	t, err := Reproduce(ctx, q.Open, q.Store, Table5(), q.Preset, five.Options)
-	if err != nil {
-		return nil, nil, err
-	}
-	take(t)
-	entries, err := t.BatchEntries()
-	if err != nil {
-		return nil, nil, err
-	}
-	for i, e := range entries {
-		for k, s := range e.Recall {
-			facts = append(facts, claims.Fact{Table: 5, Data: e.Paper, Method: e.Method, Rule: t.Cells[i].Rule, Times: e.Times,
-				Metric: fmt.Sprintf("R@%d", k), Score: s})
-		}
+		facts = append(facts, own...)
 	}
 	histograms, err := histogramFacts(ctx, q)
 	if err != nil {
 		return nil, nil, err
 	}
-	runs, err := claims.RunNumbers(append(facts, histograms...), labels)
-	if err != nil {
-		return nil, nil, err
-	}
 	r.Provenance = all.Provenance()
-	return claims.Audit(paper, runs), r, nil
+	ours, err := claims.RunNumbers(append(facts, histograms...), all.roles())
+	return ours, r, err
+}
+
+// Numbers returns the recalls of a table's cells as those of Table 2 to 8 of the paper, for claims to be checked on. A
+// cell without a role, in [Cell.PaperData], or two cells of one rule there are an error.
+func (t *Table) Numbers(table int) (*claims.Numbers, error) {
+	facts, err := t.facts(table)
+	if err != nil {
+		return nil, err
+	}
+	return claims.RunNumbers(facts, t.roles())
+}
+
+// roles returns the data set that stands for each of the paper's.
+func (t *Table) roles() map[string]string {
+	out := make(map[string]string)
+	for _, c := range t.Cells {
+		if c.PaperData != "" {
+			out[c.PaperData] = c.Data
+		}
+	}
+	return out
+}
+
+// facts returns what claims compare of a table's cells: recalls in percent, and of Table 2 shares of triplets.
+func (t *Table) facts(table int) (facts []claims.Fact, err error) {
+	if table == 5 {
+		entries, err := t.BatchEntries()
+		if err != nil {
+			return nil, err
+		}
+		for i, e := range entries {
+			for k, s := range e.Recall {
+				facts = append(facts, claims.Fact{Table: 5, Data: e.Paper, Method: e.Method, Rule: t.Cells[i].Rule,
+					Times: e.Times, Metric: fmt.Sprintf("R@%d", k), Score: s})
+			}
+		}
+		return facts, nil
+	}
+	for _, c := range t.Cells {
+		f := claims.Fact{Table: table, Data: c.PaperData, Rule: c.Rule, Metric: "R@1", Score: c.Recall(1).Times(100)}
+		if table > 5 {
+			f.LR = c.LR
+		}
+		facts = append(facts, f)
+		if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
+			overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
+			compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })
+			facts = append(facts, claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.Overlapping,
+				Score: overlap.Times(100)},
+				claims.Fact{Data: c.PaperData, Rule: c.Rule, Metric: claims.CornerTest, Score: compact.Times(100)})
+		}
+	}
+	return facts, nil
 }
 
 // histogramFacts returns the shares of triplets that histograms have, in percent.

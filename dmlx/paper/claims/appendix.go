@@ -65,34 +65,34 @@ func appendixClaims() []Claim {
 			})},
 		{"appendix", "App. C", "The problem occurs when the learning rate is large as shown in Appendix Table 7.",
 			"Table 7, In-shop, as in §5.2: sig-ms loses more than sig from the lowest rate to the highest.",
-			on(func(c *comparisons) Finding { unstable(c); return c.all(0) })},
+			Compare(func(c *Comparisons) Finding { unstable(c); return c.All(0) })},
 		{"appendix", "App. C",
 			"With a small learning rate, especially in CAR tests, the sig-ms pair weight performs better than sig pair " +
 				"weight.",
 			"Table 7: sig-ms above sig at the lowest rate on CAR, both directions.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "CAR") {
-					c.above(c.n.on(data, d), c.n.swept(7, data, d+"/sig-ms/con")[0], c.n.swept(7, data, d+"/sig/con")[0])
+					c.Above(c.n.on(data, d), c.n.swept(7, data, d+"/sig-ms/con")[0], c.n.swept(7, data, d+"/sig/con")[0])
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"appendix", "App. C", "But in In-shop tests, the unstable computation problem occurs and the performance of " +
 			"sig-ms pair weight is much worse than sig pair weight.",
 			"Table 7, In-shop: sig above sig-ms by at least 1 point at each rate, both directions.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "In-shop") {
 					c.overRates(7, data, d+"/sig/con", d+"/sig-ms/con", d)
 				}
-				return c.all(clearly)
+				return c.All(clearly)
 			})},
 		{"appendix", "App. C", "… the performance of lin-ms pair weight performs better and is more stable with respect " +
 			"to learning-rate than sig-ms pair weight.",
 			"Table 7: lin-ms above sig-ms at each rate, both directions and sets. (More stable: see §5.2.)",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					c.overRates(7, data, d+"/lin-ms/con", d+"/sig-ms/con", d)
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"appendix", "App. D", `We set $\lambda=0.5$ to make the weight symmetric when similarity varies from 0 to 1`,
 			`$P^{sig}(\lambda+x)+P^{sig}(\lambda-x)=1$ for both signs.`,
@@ -107,7 +107,7 @@ func appendixClaims() []Claim {
 			"reported by the MS paper on CUB, CAR, and SOP with batch size 128.",
 			"Table 5: MS* above MS, all three recalls of the three sets.",
 			ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {
-				c := &comparisons{n: n}
+				c := &Comparisons{n: n}
 				for _, data := range []string{"CUB", "CAR", "SOP"} {
 					for _, m := range metrics5(data) {
 						a, b := n.own("MS*", data, m), n.literature(data, m)
@@ -116,10 +116,10 @@ func appendixClaims() []Claim {
 							c.missing++
 							continue
 						}
-						c.above(data+" "+m, a[0], b[i])
+						c.Above(data+" "+m, a[0], b[i])
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"appendix", "App. D", published, "Table 5 has the same two numbers for MS and DR-MS.",
 			ofPaper("The literature's rows are not run here.", func(n *Numbers) Finding {

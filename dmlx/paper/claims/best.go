@@ -12,28 +12,28 @@ func bestClaims() []Claim {
 	return []Claim{
 		{"best", "§6", `… the $\mathbf{e}^{cos-orth}$ gives the best performance …`,
 			"Table 2: above each other direction, on both sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
 					for _, d := range claimDirections[:3] {
-						c.above(c.n.on(data, "to "+d), t2(data, "cos-orth"), t2(data, d))
+						c.Above(c.n.on(data, "to "+d), t2(data, "cos-orth"), t2(data, d))
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"best", "§6", "… and is relatively stable with respect to the learning rate.",
 			"Table 6: highest less lowest recall over the rates is smaller than that of most other directions.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
 					for _, d := range claimDirections[:3] {
 						c.sum(c.n.on(data, "to "+d), append(c.n.spread(1, c.n.swept(6, data, d+"/con/con")),
 							c.n.spread(-1, c.n.swept(6, data, "cos-orth/con/con"))...)...)
 					}
 				}
-				return c.most()
+				return c.Most()
 			})},
 		{"best", "§6", "… $P^{lin-ms}$ is consistently a top performer across datasets.",
 			"Table 3: at most 1 point below the best pair weight, both directions and sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					var rest []Fact
 					for _, p := range claimPairs {
@@ -42,20 +42,20 @@ func bestClaims() []Claim {
 						}
 					}
 					if b, there := c.n.best(1, rest); there {
-						c.above(c.n.on(data, d, "to "+figures.PairLabel(strings.Split(b.Rule, "/")[1])), t3(data, d, "lin-ms"), b)
+						c.Above(c.n.on(data, d, "to "+figures.PairLabel(strings.Split(b.Rule, "/")[1])), t3(data, d, "lin-ms"), b)
 					} else {
 						c.missing++
 					}
 				}
-				return c.all(-little)
+				return c.All(-little)
 			})},
 		{"best", "§6", "Similarly, $T^{cir}$ shows stable improvement to both CAR and In-shop datasets.",
 			"Table 4: above $T^{con}$, both pair weights and sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, p := range c.n.cells(columns4, componentSets...) {
-					c.above(c.n.on(data, figures.PairLabel(p)), t4(data, p, "cir"), t4(data, p, "con"))
+					c.Above(c.n.on(data, figures.PairLabel(p)), t4(data, p, "cir"), t4(data, p, "con"))
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"best", "§6", "To ensure a fair comparison, we also re-implement … MS and DR-MS results (noted as MS* and " +
 			"DR-MS*) with our gradient method … with the same network backbone, pre-processing and training settings.",
@@ -100,16 +100,16 @@ func bestClaims() []Claim {
 			})},
 		{"best", "§6", "… and continue to improve the Recall performance.",
 			"Table 5: Ours at each batch above the next smaller one, all recalls and sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(allSets...) {
 					for _, m := range metrics5(data) {
 						rows := c.n.own(oursMethod, data, m)
 						for i := 1; i < len(rows); i++ {
-							c.above(c.n.on(data, m, fmt.Sprintf("batch ×%d to ×%d", rows[i].Times, rows[i-1].Times)), rows[i], rows[i-1])
+							c.Above(c.n.on(data, m, fmt.Sprintf("batch ×%d to ×%d", rows[i].Times, rows[i-1].Times)), rows[i], rows[i-1])
 						}
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 	}
 }

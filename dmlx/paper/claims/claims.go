@@ -1,9 +1,21 @@
 // Package claims decides which sentences of the paper hold, on the numbers that the paper prints and on those of runs.
 // Each section of the paper has a file with its claims and how they are checked; package figures draws the outcome.
+//
+// The list is open: a [Claim] is a value, and one of the user's own is decided as those of [List] are:
+//
+//	c := claims.Claim{Quote: "Masks help.", Asks: "Table 4, CAR: sc1 above none.",
+//		Check: claims.Compare(func(c *claims.Comparisons) claims.Finding {
+//			c.Above("cos", claims.Fact{Table: 4, Data: "CAR", Rule: "cos/con/cos+sc1"},
+//				claims.Fact{Table: 4, Data: "CAR", Rule: "cos/con/cos"})
+//			return c.All(0)
+//		})}
+//	audited := claims.Audit([]claims.Claim{c}, paper, ours)
 package claims
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -42,7 +54,8 @@ type Claim struct {
 	Quote   figures.Markup // As printed, shortened; empty for a check of tables, which no sentence makes.
 	Asks    figures.Markup // How it is checked.
 
-	check func(n *Numbers) Finding
+	// Check decides the claim on the paper's numbers or on those of runs; most are made by [Compare].
+	Check func(n *Numbers) Finding
 }
 
 // Parts are the parts of the audit, in the paper's order, with their titles.
@@ -64,22 +77,50 @@ func List() []Claim {
 		bestClaims(), conclusionClaims(), appendixClaims(), tableChecks())
 }
 
+// Find returns the claim of [List] whose quote or check contains the words. It returns an error if there is none, or
+// several.
+func Find(words string) (Claim, error) {
+	found := slices.DeleteFunc(List(), func(c Claim) bool {
+		return !strings.Contains(c.Quote, words) && !strings.Contains(c.Asks, words)
+	})
+	if len(found) != 1 {
+		return Claim{}, fmt.Errorf("%d claims contain the words %q; want one", len(found), words)
+	}
+	return found[0], nil
+}
+
 // Audited is a claim with its findings.
 type Audited struct {
 	Claim
 	Paper, Ours Finding
 }
 
-// Audit checks all claims on the paper's own numbers and on those of runs. Without runs, which may be nil, the verdict
-// on these is [NotYetRun].
-func Audit(paper, runs *Numbers) []Audited {
-	all := List()
+// Audit checks claims, such as [List], on the paper's own numbers and on those of runs. Without runs, which may be nil,
+// the verdict on these is [NotYetRun].
+func Audit(all []Claim, paper, runs *Numbers) []Audited {
 	out := make([]Audited, len(all))
 	for i, c := range all {
-		out[i] = Audited{Claim: c, Paper: c.check(paper), Ours: Finding{NotYetRun, ""}}
+		out[i] = Audited{Claim: c, Paper: c.Check(paper), Ours: Finding{NotYetRun, ""}}
 		if runs != nil {
-			out[i].Ours = c.check(runs)
+			out[i].Ours = c.Check(runs)
 		}
 	}
 	return out
+}
+
+// Count returns the number of claims by their verdict on the paper's own numbers, and by that on runs.
+func Count(audited []Audited) (paper, ours map[Verdict]int) {
+	paper, ours = make(map[Verdict]int), make(map[Verdict]int)
+	for _, a := range audited {
+		paper[a.Paper.Verdict]++
+		ours[a.Ours.Verdict]++
+	}
+	return paper, ours
+}
+
+// Contradicted returns the claims that do not hold on the paper's own numbers, wholly or in part.
+func Contradicted(audited []Audited) []Audited {
+	return slices.DeleteFunc(slices.Clone(audited), func(a Audited) bool {
+		return a.Paper.Verdict != Fails && a.Paper.Verdict != Mixed
+	})
 }

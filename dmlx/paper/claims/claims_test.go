@@ -63,7 +63,7 @@ func TestAuditOfThePaper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audited := Audit(paper, nil)
+	audited := Audit(List(), paper, nil)
 	for _, c := range []struct {
 		quote, asks string
 		want        Verdict
@@ -100,7 +100,8 @@ func TestAuditOfThePaper(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s with %q", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want, c.evidence)
 		}
 	}
-	checkGolden(t, "claimscontradicted", Contradicted(audited))
+	checkGolden(t, "claimscontradicted",
+		PaperTable(Contradicted(audited), "What the paper's own numbers contradict, wholly or in part."))
 	checkGolden(t, "claimssummary", Summary(audited, somewhere))
 }
 
@@ -169,7 +170,7 @@ func TestAuditTurns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := finding(t, Audit(numbers, nil), c.quote, c.asks); a.Paper.Verdict != c.want {
+		if a := finding(t, Audit(List(), numbers, nil), c.quote, c.asks); a.Paper.Verdict != c.want {
 			t.Errorf("%s: %s: %s; want %s", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want)
 		}
 	}
@@ -222,7 +223,7 @@ func TestAuditOfRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := finding(t, Audit(numbers, numbers), quote, "")
+		a := finding(t, Audit(List(), numbers, numbers), quote, "")
 		if a.Ours.Verdict != c.want || !strings.Contains(a.Ours.Evidence, c.evidence) {
 			t.Errorf("%s: %s: %q; want %s with %q", name, a.Ours.Verdict, a.Ours.Evidence, c.want, c.evidence)
 		}
@@ -238,7 +239,7 @@ func TestAuditOfRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := finding(t, Audit(numbers, numbers), "same as $P^{lin}$", ""); a.Ours.Verdict != want {
+		if a := finding(t, Audit(List(), numbers, numbers), "same as $P^{lin}$", ""); a.Ours.Verdict != want {
 			t.Errorf("equal with deviation %g: %s: %s", std, a.Ours.Verdict, a.Ours.Evidence)
 		}
 	}
@@ -264,7 +265,7 @@ func TestEveryClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audited := Audit(paper, none)
+	audited := Audit(List(), paper, none)
 	shown := 0
 	for _, p := range Parts {
 		table := Table(audited, somewhere, p.Name)
@@ -296,5 +297,49 @@ func TestEveryClaim(t *testing.T) {
 	}
 	if v := figureIn("of SOP, 78.2% with 12", "SOP,"); v != 78.2 || !math.IsNaN(figureIn("nothing", "SOP")) {
 		t.Errorf("read %v", v)
+	}
+}
+
+// A claim of the user's own is decided as the paper's are, on printed and on measured numbers.
+func TestOwnClaim(t *testing.T) {
+	paper, err := PaperNumbers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := t2("CAR", "cos"), t2("CAR", "euc")
+	if v := paper.Of(a).Mean; math.IsNaN(v) || paper.Of(t2("CAR", "nowhere")).N != 0 {
+		t.Errorf("cos on CAR has %v", v)
+	}
+	own := Claim{Quote: "The cosine direction wins.", Check: Compare(func(c *Comparisons) Finding {
+		c.Above("cos on CAR", a, b)
+		return c.All(0)
+	})}
+	for want, means := range map[Verdict][2]float64{Holds: {80, 70}, Fails: {70, 80}, WithinNoise: {75.1, 75}} {
+		a, b := scored(a), scored(b)
+		a.Score = stats.Mean{Mean: means[0], Std: 1, N: 3}
+		b.Score = stats.Mean{Mean: means[1], Std: 1, N: 3}
+		ours, err := RunNumbers([]Fact{a, b}, map[string]string{"CAR": "minicar"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		audited := Audit([]Claim{own}, paper, ours)
+		if audited[0].Paper.Verdict != Holds || audited[0].Ours.Verdict != want {
+			t.Errorf("%v: %+v, want %s", means, audited[0], want)
+		}
+		onPaper, onOurs := Count(audited)
+		if onPaper[Holds] != 1 || onOurs[want] != 1 || len(Contradicted(audited)) != 0 {
+			t.Errorf("%v and %v", onPaper, onOurs)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	if c, err := Find("Recall@1 accuracy [than sig-ms]"); err != nil || c.Section != "§5.2" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, words := range []string{"no such words", "Table 3"} {
+		if _, err := Find(words); err == nil {
+			t.Errorf("%q is no error", words)
+		}
 	}
 }

@@ -36,20 +36,21 @@ func signed(v float64) string {
 	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 }
 
-// comparisons are the comparisons that decide a claim.
-type comparisons struct {
+// Comparisons are the comparisons, or cells, that decide a claim; see [Compare].
+type Comparisons struct {
 	n    *Numbers
 	list []difference
 	// missing counts comparisons that lack a run, diverged those without a finite run.
 	missing, diverged int
 }
 
-// above adds a comparison of two numbers: a less b.
-func (c *comparisons) above(what figures.Markup, a, b Fact) { c.sum(what, term{1, a}, term{-1, b}) }
+// Above adds a comparison of two numbers: a less b. The label says of what, "cos on CAR". A fact without a metric is
+// Recall@1. A number that is not there counts as not run yet.
+func (c *Comparisons) Above(what figures.Markup, a, b Fact) { c.sum(what, term{1, a}, term{-1, b}) }
 
 // sum adds a comparison of several numbers by their weighted sum, with the interval of Welch and Satterthwaite. A
 // measured number of a single seed takes the pooled deviation of its data set's other cells.
-func (c *comparisons) sum(what figures.Markup, terms ...term) {
+func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 	d := difference{what: what}
 	variance, parts := 0.0, 0.0
 	for _, t := range terms {
@@ -100,7 +101,7 @@ const (
 const slack = 1e-9
 
 // isAbove tells whether a difference is above a bound.
-func (c *comparisons) isAbove(d difference, bound float64) answer {
+func (c *Comparisons) isAbove(d difference, bound float64) answer {
 	switch {
 	case !c.n.measured && d.value > bound+slack, c.n.measured && d.value-d.half > bound:
 		return yes
@@ -113,22 +114,22 @@ func (c *comparisons) isAbove(d difference, bound float64) answer {
 func reversed(a answer) answer { return map[answer]answer{yes: no, no: yes, open: open}[a] }
 
 // isWithin tells whether the size of a difference is at most a bound.
-func (c *comparisons) isWithin(d difference, bound float64) answer {
+func (c *Comparisons) isWithin(d difference, bound float64) answer {
 	d.value = math.Abs(d.value)
 	return reversed(c.isAbove(d, bound))
 }
 
-// all decides a claim that each cell is above a bound.
-func (c *comparisons) all(bound float64) Finding {
+// All decides a claim that each cell is above a bound.
+func (c *Comparisons) All(bound float64) Finding {
 	return c.judge(func(d difference) answer { return c.isAbove(d, bound) }, false)
 }
 
 // allAbove decides a claim that each cell is above 0.
-func (c *comparisons) allAbove() Finding { return c.all(0) }
+func (c *Comparisons) allAbove() Finding { return c.All(0) }
 
 // several decides a claim that at least n cells are above a bound.
-func (c *comparisons) several(n int, bound float64) Finding {
-	f := c.all(bound)
+func (c *Comparisons) several(n int, bound float64) Finding {
+	f := c.All(bound)
 	if f.Verdict != Mixed && f.Verdict != Fails && f.Verdict != WithinNoise {
 		return f
 	}
@@ -147,23 +148,23 @@ func (c *comparisons) several(n int, bound float64) Finding {
 	return f
 }
 
-// none decides a claim that no cell is above a bound.
-func (c *comparisons) none(bound float64) Finding {
+// None decides a claim that no cell is above a bound.
+func (c *Comparisons) None(bound float64) Finding {
 	return c.judge(func(d difference) answer { return reversed(c.isAbove(d, bound)) }, false)
 }
 
-// most decides a claim that more than half of the cells are above 0.
-func (c *comparisons) most() Finding {
+// Most decides a claim that more than half of the cells are above 0.
+func (c *Comparisons) Most() Finding {
 	return c.judge(func(d difference) answer { return c.isAbove(d, 0) }, true)
 }
 
-// within decides a claim that no cell is further from 0 than a bound.
-func (c *comparisons) within(bound float64) Finding {
+// Within decides a claim that no cell is further from 0 than a bound.
+func (c *Comparisons) Within(bound float64) Finding {
 	return c.judge(func(d difference) answer { return c.isWithin(d, bound) }, false)
 }
 
 // judge turns the answers of all cells into a finding; most says that half of the cells are enough.
-func (c *comparisons) judge(is func(difference) answer, most bool) Finding {
+func (c *Comparisons) judge(is func(difference) answer, most bool) Finding {
 	switch {
 	case len(c.list) > 0:
 	case c.missing > 0:
@@ -192,7 +193,7 @@ func (c *comparisons) judge(is func(difference) answer, most bool) Finding {
 }
 
 // words lists the number of cells and the smallest and the largest difference.
-func (c *comparisons) words(count map[answer]int) figures.Markup {
+func (c *Comparisons) words(count map[answer]int) figures.Markup {
 	low := slices.MinFunc(c.list, func(a, b difference) int { return cmp.Compare(a.value, b.value) })
 	high := slices.MaxFunc(c.list, func(a, b difference) int { return cmp.Compare(a.value, b.value) })
 	cellsOf := "cells"
@@ -234,14 +235,14 @@ func atRate(a, b float64) string {
 }
 
 // overRates compares two rules of a sweep rate by rate, by the order of their rates where these differ.
-func (c *comparisons) overRates(table int, data, a, b string, label figures.Markup) {
+func (c *Comparisons) overRates(table int, data, a, b string, label figures.Markup) {
 	ra, rb := c.n.rates(table, data, a), c.n.rates(table, data, b)
 	if len(ra) == 0 || len(ra) != len(rb) {
 		c.missing++
 		return
 	}
 	for i := range ra {
-		c.above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
+		c.Above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
 			Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
 	}
 }
@@ -262,18 +263,19 @@ func ofPaper(why figures.Markup, check func(n *Numbers) Finding) func(n *Numbers
 }
 
 // ofRuns returns a check of runs alone.
-func ofRuns(why figures.Markup, check func(c *comparisons) Finding) func(n *Numbers) Finding {
+func ofRuns(why figures.Markup, check func(c *Comparisons) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding {
 		if !n.measured {
 			return Finding{Uncheckable, why}
 		}
-		return check(&comparisons{n: n})
+		return check(&Comparisons{n: n})
 	}
 }
 
-// on returns a check by comparisons, of the paper's numbers or of runs.
-func on(check func(c *comparisons) Finding) func(n *Numbers) Finding {
-	return func(n *Numbers) Finding { return check(&comparisons{n: n}) }
+// Compare returns a check of a [Claim] by comparisons of numbers, the paper's or those of runs: the function adds them
+// by [Comparisons.Above], and decides by [Comparisons.All] or another.
+func Compare(check func(c *Comparisons) Finding) func(n *Numbers) Finding {
+	return func(n *Numbers) Finding { return check(&Comparisons{n: n}) }
 }
 
 // byFormula returns a check of formulas, which needs no numbers.

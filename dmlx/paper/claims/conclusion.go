@@ -57,37 +57,37 @@ func conclusionClaims() []Claim {
 					". Tables 2 to 4 take the best of them; Table 5 states none."}
 			})},
 		{"conclusion", "§8", cosine, "Table 3: cos above euc with each pair weight, on both sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, p := range c.n.cells(claimPairs, componentSets...) {
-					c.above(c.n.on(data, figures.PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
+					c.Above(c.n.on(data, figures.PairLabel(p)), t3(data, "cos", p), t3(data, "euc", p))
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"conclusion", "§8", cosine, "Table 7: the same at each learning rate.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, p := range c.n.cells(claimPairs, componentSets...) {
 					c.overRates(7, data, "cos/"+p+"/con", "euc/"+p+"/con", figures.PairLabel(p))
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"conclusion", "§8", "… our findings that the pair-weight term is very important. In contrast, we find the " +
 			"triplet weight term to have limited impact …",
 			"Highest less lowest of Table 3's cos column less the same of each of Table 4's columns, on both sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, p := range c.n.cells(columns4, componentSets...) {
 					pairs := c.n.spread(1, column(data, claimPairs, func(name string) Fact { return t3(data, "cos", name) }))
 					triplets := c.n.spread(-1, column(data, claimTriplets, func(name string) Fact { return t4(data, p, name) }))
 					c.sum(c.n.on(data, "triplet weights with "+figures.PairLabel(p)), append(pairs, triplets...)...)
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"conclusion", "§8", "… that was not consistent across datasets.",
 			"Table 4: at least one triplet weight gains over $T^{con}$ on one set and loses on the other.",
-			on(inconsistent)},
+			Compare(inconsistent)},
 		{"conclusion", "§8", "… gives improvements to state-of-the-art performance relative to recent work.",
 			"Table 5, R@1: Ours at 128, the batch of its re-implementations, above the best of the literature, on the " +
 				"four sets.",
-			againstLiterature(allSets, true, (*comparisons).allAbove, func(n *Numbers, data, metric string) []Fact {
+			againstLiterature(allSets, true, (*Comparisons).allAbove, func(n *Numbers, data, metric string) []Fact {
 				rows := n.own(oursMethod, data, metric)
 				return rows[:min(1, len(rows))]
 			})},
@@ -95,7 +95,7 @@ func conclusionClaims() []Claim {
 }
 
 // inconsistent finds triplet weights with opposite effects on the two data sets.
-func inconsistent(c *comparisons) Finding {
+func inconsistent(c *Comparisons) Finding {
 	sets := c.n.sets(componentSets...)
 	if len(sets) < 2 {
 		return Finding{Uncheckable, "One of the two sets is missing."}
@@ -106,7 +106,7 @@ func inconsistent(c *comparisons) Finding {
 		for _, t := range claimTriplets[1:] {
 			before := len(c.list)
 			for _, data := range sets {
-				c.above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
+				c.Above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
 			}
 			if len(c.list) < before+2 {
 				continue

@@ -7,48 +7,48 @@ import (
 
 func directionClaims() []Claim {
 	portrait := func(metric string, sets ...string) func(*Numbers) Finding {
-		return ofRuns("A picture, without numbers.", func(c *comparisons) Finding {
+		return ofRuns("A picture, without numbers.", func(c *Comparisons) Finding {
 			for _, data := range c.n.sets(sets...) {
 				a, b := "euc", "cos"
 				if metric == SpreadTrain || metric == SpreadTest {
 					a, b = b, a
 				}
-				c.above(c.n.on(data), Fact{Data: data, Rule: a + "/con/con", Metric: metric},
+				c.Above(c.n.on(data), Fact{Data: data, Rule: a + "/con/con", Metric: metric},
 					Fact{Data: data, Rule: b + "/con/con", Metric: metric})
 			}
-			return c.all(0)
+			return c.All(0)
 		})
 	}
 	return []Claim{
 		{"directions", "§5.1",
 			"… the cosine and cosine-orthogonal direction have better Recall@1 accuracy than other directions.",
 			"Table 2: each of the two above each of the other two, on both sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
 					for _, a := range []string{"cos", "cos-orth"} {
 						for _, b := range []string{"euc", "euc-orth"} {
-							c.above(c.n.on(data, a+" − "+b), t2(data, a), t2(data, b))
+							c.Above(c.n.on(data, a+" − "+b), t2(data, a), t2(data, b))
 						}
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"directions", "§5.1",
 			"… the cosine-orthogonal gradient direction gives an improvement for both datasets compared to the cos direction.",
 			"Table 2: cos-orth above cos, on both sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
-					c.above(c.n.on(data), t2(data, "cos-orth"), t2(data, "cos"))
+					c.Above(c.n.on(data), t2(data, "cos-orth"), t2(data, "cos"))
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"directions", "§5.4", "Because most pairs during the training have positive similarity …",
 			"Share in percent of the last five epochs' pairs with $S>0$, with con weights: above 50.",
-			ofRuns("No numbers are given.", func(c *comparisons) Finding {
+			ofRuns("No numbers are given.", func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					c.sum(c.n.on(data, d), term{1, Fact{Data: data, Rule: d + "/con/con", Metric: Positive}})
 				}
-				return c.all(50)
+				return c.All(50)
 			})},
 		{"directions", "§5.4, Fig. 2", "The Euclidean gradient has stronger force to pull positive close and push negative " +
 			"away " +
@@ -84,11 +84,11 @@ func directionClaims() []Claim {
 		{"directions", "§5.4", "When the Euclidean pair weight $P^{euc}$ is applied to Euclidean direction and cosine " +
 			"direction, the performance gap between these two methods is almost disappeared.",
 			"Table 3: cos less euc with $P^{euc}$ is at most 1 point.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
-					c.above(c.n.on(data), t3(data, "cos", "euc"), t3(data, "euc", "euc"))
+					c.Above(c.n.on(data), t3(data, "cos", "euc"), t3(data, "euc", "euc"))
 				}
-				return c.within(little)
+				return c.Within(little)
 			})},
 	}
 }

@@ -121,6 +121,18 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 	return n, nil
 }
 
+// Of returns a number, with no seeds and a mean of NaN if it is not there. A fact without a metric is Recall@1.
+func (n *Numbers) Of(f Fact) stats.Mean {
+	if f.Metric == "" {
+		f.Metric = "R@1"
+	}
+	f.Score = stats.Mean{}
+	if s, there := n.facts[f]; there {
+		return s
+	}
+	return figures.Missing
+}
+
 // sets returns those of the given data sets of the paper that another stands for.
 func (n *Numbers) sets(of ...string) []string {
 	return slices.DeleteFunc(slices.Clone(of), func(s string) bool { return n.labels[s] == "" })

@@ -7,29 +7,29 @@ func pairClaims() []Claim {
 		{"pairs", "Fig. 4", "On the CAR datasets, the nearest positive pairs distribution is largely overlay on the " +
 			"nearest negative pair distribution … on the In-shop datasets, the overlay area … is much less",
 			"Overlap of the two distributions in percent after training with cos/con/con: CAR's above In-shop's.",
-			ofRuns("A picture, without numbers.", func(c *comparisons) Finding {
+			ofRuns("A picture, without numbers.", func(c *Comparisons) Finding {
 				if len(c.n.sets(componentSets...)) == 2 {
-					c.above(c.n.labels["CAR"]+" − "+c.n.labels["In-shop"],
+					c.Above(c.n.labels["CAR"]+" − "+c.n.labels["In-shop"],
 						Fact{Data: "CAR", Rule: "cos/con/con", Metric: Overlapping},
 						Fact{Data: "In-shop", Rule: "cos/con/con", Metric: Overlapping})
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"pairs", "§5.2", "… all pair weights provide a clear performance gain to their baseline results.",
 			"Table 3: each pair weight above $P^{con}$, both directions and sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					for _, p := range claimPairs[1:] {
-						c.above(c.n.on(data, figures.PairLabel(p), d), t3(data, d, p), t3(data, d, "con"))
+						c.Above(c.n.on(data, figures.PairLabel(p), d), t3(data, d, p), t3(data, d, "con"))
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"pairs", "§5.2", "Also, the performance gap of gradient direction $\\mathbf{e^{euc}}$ and $\\mathbf{e^{cos}}$ " +
 			"after applying the pair weight is greatly reduced.",
 			"Table 3: half the gap with $P^{con}$ less the gap with each other weight, whichever direction leads, is " +
 				"positive.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, p := range c.n.cells(claimPairs[1:], componentSets...) {
 					sign := 1.0
 					if c.n.facts[scored(t3(data, "cos", p))].Mean < c.n.facts[scored(t3(data, "euc", p))].Mean {
@@ -38,12 +38,12 @@ func pairClaims() []Claim {
 					c.sum(c.n.on(data, figures.PairLabel(p)), term{0.5, t3(data, "cos", "con")}, term{-0.5, t3(data, "euc", "con")},
 						term{-sign, t3(data, "cos", p)}, term{sign, t3(data, "euc", p)})
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"pairs", "§5.2", "Both relative-similarity methods $P^{lin-ms}$ and $P^{sig-ms}$ perform better than the method " +
 			"with only self-similarity on CAR dataset across different learning rates.",
 			"Table 7, CAR: each above both $P^{lin}$ and $P^{sig}$, at each rate, both directions.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "CAR") {
 					for _, p := range []string{"lin-ms", "sig-ms"} {
 						for _, alone := range []string{"lin", "sig"} {
@@ -52,69 +52,69 @@ func pairClaims() []Claim {
 						}
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"pairs", "§5.2", "[On In-shop] $P^{lin-ms}$ is performance almost as same as $P^{lin}$ …",
 			"Table 3, In-shop: the difference is at most 1 point.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "In-shop") {
-					c.above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "lin"))
+					c.Above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "lin"))
 				}
-				return c.within(little)
+				return c.Within(little)
 			})},
 		{"pairs", "§5.2", "… but $P^{sig-ms}$ shows some computation instability effect.",
 			"Table 7, In-shop: from the lowest to the highest rate $P^{sig-ms}$ loses at least 1 point more than $P^{sig}$.",
-			on(func(c *comparisons) Finding { unstable(c); return c.all(clearly) })},
+			Compare(func(c *Comparisons) Finding { unstable(c); return c.All(clearly) })},
 		{"pairs", "§5.2", "First, pair weight causes substantial improvement in recall@1 accuracy.",
 			"Table 3: the best pair weight is at least 1 point above $P^{con}$, both directions and sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					var rest []Fact
 					for _, p := range claimPairs[1:] {
 						rest = append(rest, t3(data, d, p))
 					}
 					if b, there := c.n.best(1, rest); there {
-						c.above(c.n.on(data, d), b, t3(data, d, "con"))
+						c.Above(c.n.on(data, d), b, t3(data, d, "con"))
 					} else {
 						c.missing++
 					}
 				}
-				return c.all(clearly)
+				return c.All(clearly)
 			})},
 		{"pairs", "§5.2",
 			"Second, in most cases, the linear and sigmoid pair weight outperforms the default Euclidean pair weight.",
 			"Table 3: each of lin, lin-ms, sig, sig-ms above $P^{euc}$, both directions and sets: more than half.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					for _, p := range claimPairs[2:] {
-						c.above(c.n.on(data, figures.PairLabel(p), d), t3(data, d, p), t3(data, d, "euc"))
+						c.Above(c.n.on(data, figures.PairLabel(p), d), t3(data, d, p), t3(data, d, "euc"))
 					}
 				}
-				return c.most()
+				return c.Most()
 			})},
 		{"pairs", "§5.2", "Third, the linear version of the multi-similarity … is much more robust to different learning " +
 			"rates than the sigmoid version",
 			"Table 7: highest less lowest recall over the rates, $P^{sig-ms}$'s less $P^{lin-ms}$'s, is positive.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
 					c.sum(c.n.on(data, d), append(c.n.spread(1, c.n.swept(7, data, d+"/sig-ms/con")),
 						c.n.spread(-1, c.n.swept(7, data, d+"/lin-ms/con"))...)...)
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"pairs", "§5.2", "… and gives better performance and Recall@1 accuracy [than sig-ms].",
 			"Table 3: $P^{lin-ms}$ above $P^{sig-ms}$, both directions and sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, componentSets...) {
-					c.above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "sig-ms"))
+					c.Above(c.n.on(data, d), t3(data, d, "lin-ms"), t3(data, d, "sig-ms"))
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 	}
 }
 
 // unstable adds how much more sig-ms loses than sig from the lowest rate to the highest, on In-shop.
-func unstable(c *comparisons) {
+func unstable(c *Comparisons) {
 	for data, d := range c.n.cells(columns3, "In-shop") {
 		ms, sig := c.n.swept(7, data, d+"/sig-ms/con"), c.n.swept(7, data, d+"/sig/con")
 		c.sum(c.n.on(data, d), term{1, ms[0]}, term{-1, ms[len(ms)-1]}, term{-1, sig[0]}, term{1, sig[len(sig)-1]})

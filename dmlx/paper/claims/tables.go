@@ -49,30 +49,17 @@ func Table(audited []Audited, provenance string, parts ...string) *figures.Table
 			"lowest of several are compared, nothing is allowed for their being picked by the same numbers."}, provenance)
 }
 
-// Contradicted returns the table of the claims that do not hold on the paper's own numbers, wholly or in part.
-func Contradicted(audited []Audited) *figures.Table {
-	var own []Audited
-	for _, a := range audited {
-		if a.Paper.Verdict == Fails || a.Paper.Verdict == Mixed {
-			own = append(own, a)
-		}
-	}
-	return figures.PaperAuditTable(rowsOf(own), "What the paper's own numbers contradict, wholly or in part.",
-		"the paper's own numbers")
+// PaperTable returns the table of claims with their verdicts on the paper's own numbers alone.
+func PaperTable(audited []Audited, caption figures.Markup) *figures.Table {
+	return figures.PaperAuditTable(rowsOf(audited), caption, "the paper's own numbers")
 }
 
 // Summary returns the table that counts the verdicts by part of the paper.
 func Summary(audited []Audited, provenance string) *figures.Table {
 	total := func(title figures.Markup, in func(Audited) bool) figures.AuditTotal {
-		out := figures.AuditTotal{Title: title}
-		paper, ours := make(map[Verdict]int), make(map[Verdict]int)
-		for _, a := range audited {
-			if in(a) {
-				out.Claims++
-				paper[a.Paper.Verdict]++
-				ours[a.Ours.Verdict]++
-			}
-		}
+		those := slices.DeleteFunc(slices.Clone(audited), func(a Audited) bool { return !in(a) })
+		out := figures.AuditTotal{Title: title, Claims: len(those)}
+		paper, ours := Count(those)
 		for _, v := range Verdicts() {
 			c := figures.AuditCount{Verdict: string(v), Tone: v.tone()}
 			if v == Uncheckable {

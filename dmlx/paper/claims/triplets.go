@@ -3,17 +3,17 @@ package claims
 import "github.com/gradient-surgery/dml/figures"
 
 func tripletClaims() []Claim {
-	boost := func(c *comparisons, sets []string, triplets ...string) {
+	boost := func(c *Comparisons, sets []string, triplets ...string) {
 		for data, p := range c.n.cells(columns4, sets...) {
 			for _, t := range triplets {
-				c.above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
+				c.Above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
 			}
 		}
 	}
-	masks := func(c *comparisons, sets ...string) {
+	masks := func(c *Comparisons, sets ...string) {
 		for data, p := range c.n.cells(columns4, sets...) {
 			for _, m := range claimMasked {
-				c.above(c.n.on(data, figures.TripletLabel(m.masked), figures.PairLabel(p)), t4(data, p, m.masked),
+				c.Above(c.n.on(data, figures.TripletLabel(m.masked), figures.PairLabel(p)), t4(data, p, m.masked),
 					t4(data, p, m.bare))
 			}
 		}
@@ -22,10 +22,10 @@ func tripletClaims() []Claim {
 		{"triplets", "§5.3",
 			"Comparing to the baseline … $T^{con}=0.5$, $T^{cos}$ and $T^{cir}$ has minimal but slight boost in performance",
 			"Table 4: each above $T^{con}$, both pair weights and sets.",
-			on(func(c *comparisons) Finding { boost(c, componentSets, "cos", "cir"); return c.all(0) })},
+			Compare(func(c *Comparisons) Finding { boost(c, componentSets, "cos", "cir"); return c.All(0) })},
 		{"triplets", "§5.3", "$T^{sc1}$ and $T^{sc2}$ has bigger impact on CAR data set than In-shop dataset.",
 			"Table 4: distance from $T^{con}$, whichever sign, on CAR less that on In-shop.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				if len(c.n.sets(componentSets...)) < 2 {
 					return Finding{Uncheckable, "One of the two sets is missing."}
 				}
@@ -42,27 +42,27 @@ func tripletClaims() []Claim {
 						c.sum(figures.TripletLabel(m.masked)+", "+figures.PairLabel(p), terms...)
 					}
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"triplets", "§5.3",
 			"[On In-shop] the goal is to continue separating the images better, which is the impact of $T^{cos}$ and $T^{cir}$",
 			"Table 4, In-shop: each above $T^{con}$, both pair weights.",
-			on(func(c *comparisons) Finding { boost(c, []string{"In-shop"}, "cos", "cir"); return c.all(0) })},
+			Compare(func(c *Comparisons) Finding { boost(c, []string{"In-shop"}, "cos", "cir"); return c.All(0) })},
 		{"triplets", "§5.3",
 			"… the performance gain in Circle loss is largely from the pair weight not from the triplet weight.",
 			"Table 4: $P^{lin}$ with $T^{con}$ above $T^{cir}$ with $P^{con}$, both sets.",
-			on(func(c *comparisons) Finding {
+			Compare(func(c *Comparisons) Finding {
 				for _, data := range c.n.sets(componentSets...) {
-					c.above(c.n.on(data), t4(data, "lin", "con"), t4(data, "con", "cir"))
+					c.Above(c.n.on(data), t4(data, "lin", "con"), t4(data, "con", "cir"))
 				}
-				return c.all(0)
+				return c.All(0)
 			})},
 		{"triplets", "§5.3",
 			"Selective Contrastive operator benefits the training tasks which need to separate triplets with hard negative …",
 			"Table 4, CAR: each mask above its triplet weight without it.",
-			on(func(c *comparisons) Finding { masks(c, "CAR"); return c.all(0) })},
+			Compare(func(c *Comparisons) Finding { masks(c, "CAR"); return c.All(0) })},
 		{"triplets", "§5.3", "… and is not helpful for training tasks which easily separate triplets during the training.",
 			"Table 4, In-shop: no mask above its triplet weight without it.",
-			on(func(c *comparisons) Finding { masks(c, "In-shop"); return c.none(0) })},
+			Compare(func(c *Comparisons) Finding { masks(c, "In-shop"); return c.None(0) })},
 	}
 }

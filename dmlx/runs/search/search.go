@@ -1,12 +1,14 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
@@ -293,6 +295,47 @@ func (s *Search) Best(n int) []Record {
 		return a.Trial - b.Trial
 	})
 	return out[:min(n, len(out))]
+}
+
+// Numbers returns the values of a parameter that are numbers, and the held-out recall of each, a fraction, among the
+// runs of the first and shortest length, which all trials have. Diverged runs are left out.
+func (s *Search) Numbers(parameter string) (values, recall []float64) {
+	for _, r := range s.Records {
+		v, err := strconv.ParseFloat(r.At[parameter], 64)
+		if err == nil && r.Rung == 0 && r.Diverged == "" {
+			values, recall = append(values, v), append(recall, r.HeldOut)
+		}
+	}
+	return values, recall
+}
+
+// Choice is a value of a parameter with the held-out recall of the trials that have it, a fraction.
+type Choice struct {
+	Value  string
+	Recall stats.Mean
+}
+
+// Choices returns the choices of a parameter that trials have, with their recall at the first length, the best first. A
+// range has none.
+func (s *Search) Choices(parameter string) []Choice {
+	i := s.Space.index(parameter)
+	if i < 0 {
+		return nil
+	}
+	var out []Choice
+	for _, choice := range s.Space[i].Choices {
+		var recall []float64
+		for _, r := range s.Records {
+			if r.At[parameter] == choice && r.Rung == 0 && r.Diverged == "" {
+				recall = append(recall, r.HeldOut)
+			}
+		}
+		if recall != nil {
+			out = append(out, Choice{choice, stats.MeanOf(recall)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Choice) int { return cmp.Compare(b.Recall.Mean, a.Recall.Mean) })
+	return out
 }
 
 // Agreement returns Spearman's rank correlation between the scores of n promoted trials at a rung and at the next one:

@@ -663,3 +663,34 @@ func TestBundled(t *testing.T) {
 	}
 	t.Logf("%d searches", len(names))
 }
+
+// What the trials say of a parameter: the shortest runs, without those that diverged.
+func TestTrialsByParameter(t *testing.T) {
+	s := &Search{Settings: Settings{Space: Space{{Name: "pair", Choices: []string{"con", "lin", "sig"}},
+		{Name: "lr", Low: 0.1, High: 1}}}}
+	for i, r := range []Record{
+		{At: Point{"pair": "con", "lr": "0.2"}, HeldOut: 0.5},
+		{At: Point{"pair": "lin", "lr": "0.4"}, HeldOut: 0.7},
+		{At: Point{"pair": "lin", "lr": "0.3"}, HeldOut: 0.8},
+		{At: Point{"pair": "con", "lr": "0.9"}, Diverged: "not finite"},
+		{At: Point{"pair": "lin", "lr": "0.4"}, Rung: 1, HeldOut: 0.9},
+	} {
+		r.Trial = i
+		s.Records = append(s.Records, r)
+	}
+	values, recall := s.Numbers("lr")
+	if !slices.Equal(values, []float64{0.2, 0.4, 0.3}) || !slices.Equal(recall, []float64{0.5, 0.7, 0.8}) {
+		t.Errorf("%v with %v", values, recall)
+	}
+	if values, _ := s.Numbers("pair"); values != nil {
+		t.Errorf("pair has the numbers %v", values)
+	}
+	c := s.Choices("pair")
+	if len(c) != 2 || c[0].Value != "lin" || c[0].Recall.N != 2 || math.Abs(c[0].Recall.Mean-0.75) > 1e-12 ||
+		c[1].Recall.Mean != 0.5 {
+		t.Errorf("%+v", c)
+	}
+	if s.Choices("lr") != nil || s.Choices("nowhere") != nil {
+		t.Error("a range or an unknown parameter has choices")
+	}
+}
