@@ -137,8 +137,8 @@ var parameters = []parameter{
 	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v }},
 }
 
-// controls returns the controls of a rule.
-func (p parts) controls(r dmlx.Rule) []control {
+// controls returns the controls of a rule, with sliders of some parameters.
+func (p parts) controls(r dmlx.Rule, sliders []parameter) []control {
 	name := func(set bool, name, otherwise string) string {
 		if !set {
 			return otherwise
@@ -155,7 +155,7 @@ func (p parts) controls(r dmlx.Rule) []control {
 		{Name: "mask", Label: "mask", Options: append([]string{noMask}, names(p.masks, maskName)...),
 			Value: name(r.Mask.Of != nil, r.Mask.Name, noMask)},
 	}
-	for _, k := range parameters {
+	for _, k := range sliders {
 		out = append(out, slider(k.name, k.label, k.min, k.max, k.step, k.value(r.Options)))
 	}
 	return out
@@ -181,6 +181,9 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 	}
 	r.Options = base
 	for _, k := range parameters {
+		if _, shown := v[k.name]; !shown {
+			continue
+		}
 		x, err := v.number(k.name)
 		if err != nil {
 			return r, nil, err
@@ -216,7 +219,7 @@ const gridSide = 81
 func (p Panel) page(b compute.Backend) page {
 	choices, rules := partsWith(p.Rule), compiled{b, make(map[string]*dissect.Compiled)}
 	shown := names(weightShown, shownName)
-	controls := append(choices.controls(p.Rule),
+	controls := append(choices.controls(p.Rule, parameters),
 		control{Name: "show", Label: "diagram", Options: shown, Value: shown[0]},
 		slider("sap", "circle: S_ap", -1, 1, 0.01, 0.5), slider("san", "S_an", -1, 1, 0.01, 0.64))
 	if p.Batch.N == 0 {
