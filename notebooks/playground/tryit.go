@@ -72,8 +72,12 @@ func (t TryIt) Run(ctx context.Context) error {
 		}
 		return train.New(choice), nil
 	})
-	if os.Getenv(headlessEnv) == "" { // The first press of Train then finds them.
-		go func() { _, _ = f.features(t.Data[0]) }()
+	if os.Getenv(headlessEnv) == "" { // Train then finds them, and reports their errors.
+		go func() {
+			for _, data := range t.Data {
+				_, _ = f.features(data)
+			}
+		}()
 	}
 	err = f.page().run(ctx)
 	stop()
