@@ -133,6 +133,9 @@ var (
 	lastWait   = 700 * time.Millisecond
 )
 
+// helloTries is how often a page tries to reach the browser.
+const helloTries = 3
+
 // headlessEnv is set if a notebook is executed without a browser; see "dmlx lab --execute". Without it, helloWait
 // decides.
 const headlessEnv = "DMLX_HEADLESS"
@@ -165,13 +168,18 @@ func (p page) run(ctx context.Context) error {
 		},
 		events: events,
 	}
+	var known *comms.SubscriptionId
 	err := p.follow(ctx, l, id, func() {
-		comms.Subscribe("/dmlx/in/"+id, func(_ string, text string) {
+		if known != nil {
+			comms.Unsubscribe(*known)
+		}
+		of := comms.Subscribe("/dmlx/in/"+id, func(_ string, text string) {
 			var e event
 			if json.Unmarshal([]byte(text), &e) == nil {
 				events <- e
 			}
 		})
+		known = &of
 	})
 	flush()
 	return err
@@ -194,7 +202,7 @@ const (
 	ended     = "This is the last picture. Run the cell again to have the controls back."
 )
 
-// follow is run with a given link. It calls listen once the page is shown.
+// follow is run with a given link. It calls listen once the page is shown, and again while no browser answers.
 func (p page) follow(ctx context.Context, l link, id string, listen func()) error {
 	last := p.draw(p.first())
 	end := func(why string) error {
@@ -216,7 +224,7 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 	silence := time.NewTimer(helloWait)
 	defer silence.Stop()
 	gone := noBrowser
-	seen := 0
+	seen, tries := 0, 1
 	for {
 		select {
 		case <-ctx.Done():
@@ -224,6 +232,13 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 		case <-silence.C:
 			if len(l.events) > 0 { // They came during a drawing.
 				silence.Reset(beatWait)
+				continue
+			}
+			// GoNB gives a browser half a second to connect, which a busy machine may exceed.
+			if gone == noBrowser && tries < helloTries {
+				tries++
+				listen()
+				silence.Reset(helloWait)
 				continue
 			}
 			return end(gone)
