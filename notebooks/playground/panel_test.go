@@ -122,16 +122,14 @@ func TestPanelBadInput(t *testing.T) {
 
 // The colors of M keep their scale while a slider moves.
 func TestMatrixKeepsItsScale(t *testing.T) {
-	p := rulePage(t, parse(t, "cos/con/cir?tau=2"))
+	p := rulePage(t, parse(t, "cos/lin/cir?tau=2"))
 	first := p.draw(p.first())
-	p.draw(changed(p, "tau", "0.5"))
-	wide := p.draw(changed(p, "tau", "0"))
-	if back := p.draw(p.first()); drawn(back, "matrix") == drawn(first, "matrix") && drawn(wide, "matrix") ==
-		drawn(first, "matrix") {
-		t.Error("the matrix does not change with tau")
-	}
+	p.draw(changed(p, "noise", "3")) // Larger weights.
 	again := p.draw(p.first())
-	if last := p.draw(p.first()); drawn(last, "matrix") != drawn(again, "matrix") {
+	if drawn(again, "matrix") == drawn(first, "matrix") {
+		t.Error("a wider scale is not kept")
+	}
+	if p.draw(changed(p, "noise", "3")); drawn(p.draw(p.first()), "matrix") != drawn(again, "matrix") {
 		t.Error("the same values have two scales")
 	}
 }
