@@ -178,34 +178,77 @@ func FeatureRecall(ctx context.Context, choice *backend.Choice, weights []byte, 
 	if err != nil {
 		return 0, err
 	}
+	images := Images(set)
+	of := []Samples{images.Test}
+	if images.Gallery != nil {
+		of = append(of, images.Gallery)
+	}
+	embedded, err := smallFeatures(ctx, choice, weights, images, of...)
+	if err != nil {
+		return 0, err
+	}
+	var gallery *retrieval.Embeddings
+	if images.Gallery != nil {
+		gallery = embedded[1]
+	}
+	r, err := retrieval.Evaluate(ctx, choice.Backend, embedded[0], gallery, []int{1})
+	if err != nil {
+		return 0, err
+	}
+	return r.Recall[1], nil
+}
+
+// PretrainedFeatures returns the features, [N, F], of the training and the test images of a data set by the small
+// network with the given weights, for a head to be trained on; see [FeatureData]. The images are 32 pixels wide and
+// high. Test features have no gallery: where images have one, it is part of the test set, whose images are all ranked
+// against each other.
+func PretrainedFeatures(
+	ctx context.Context, choice *backend.Choice, weights []byte, set *datasets.Set,
+) (training, test *Array, err error) {
+	images := Images(set)
+	of := []Samples{images.Train, images.Test}
+	if images.Gallery != nil {
+		of = append(of, images.Gallery)
+	}
+	embedded, err := smallFeatures(ctx, choice, weights, images, of...)
+	if err != nil {
+		return nil, nil, err
+	}
+	array := func(all ...*retrieval.Embeddings) *Array {
+		a := &Array{Dims: []int{all[0].Dim}}
+		for _, e := range all {
+			a.Values, a.Classes = append(a.Values, e.Values...), append(a.Classes, e.Labels...)
+		}
+		return a
+	}
+	return array(embedded[0]), array(embedded[1:]...), nil
+}
+
+// smallFeatures returns the features of samples by the small network with the given weights.
+func smallFeatures(
+	ctx context.Context, choice *backend.Choice, weights []byte, images *Data, of ...Samples,
+) (all []*retrieval.Embeddings, err error) {
+	defer errs.Catch(&err)
 	store := model.NewStore()
 	defer store.Finalize()
 	const arch = backbone.Small
 	if _, err := backbone.DecodeWeights(weights, store, backbone.LoadOptions{Arch: arch, WithoutHead: true}); err != nil {
-		return 0, err
+		return nil, err
 	}
 	exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels, colors *Node) *Node {
 		return arch.Features(scope, scaled(pixels, colors), backbone.Pass{})
 	})
 	if err != nil {
-		return 0, errs.Error(err)
+		return nil, errs.Error(err)
 	}
 	defer exec.Finalize()
-	images := Images(set)
 	step := &compiledStep{key: stepKey{backend: choice.Backend}, exec: exec}
-	queries, err := embedAll(ctx, step, images, images.Test, arch.Width(), nil)
-	if err != nil {
-		return 0, errs.Error(err)
-	}
-	var gallery *retrieval.Embeddings
-	if images.Gallery != nil {
-		if gallery, err = embedAll(ctx, step, images, images.Gallery, arch.Width(), nil); err != nil {
-			return 0, errs.Error(err)
+	for _, samples := range of {
+		e, err := embedAll(ctx, step, images, samples, arch.Width(), nil)
+		if err != nil {
+			return nil, errs.Error(err)
 		}
+		all = append(all, e)
 	}
-	r, err := retrieval.Evaluate(ctx, choice.Backend, queries, gallery, []int{1})
-	if err != nil {
-		return 0, err
-	}
-	return r.Recall[1], nil
+	return all, nil
 }

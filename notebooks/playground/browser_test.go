@@ -86,6 +86,7 @@ func TestInBrowser(t *testing.T) {
 		{"stop", "playground", []string{"imports", "own", "training", "train"},
 			strings.NewReplacer("nb.Preset()", `\"quick\"`)},
 		{"map", "run", []string{"imports", "runs", "train", "look", "map"}, strings.NewReplacer()},
+		{"tryit", "playground", []string{"imports", "own", "tryit"}, strings.NewReplacer()},
 	} {
 		notebook = excerpt(t, n.from, filepath.Join(dir, n.name+".ipynb"), n.cells, n.edit)
 		rel, err := filepath.Rel(root, notebook)
@@ -138,6 +139,17 @@ func TestInBrowser(t *testing.T) {
 		if s := found["map"]; !strings.Contains(s.Note, "query") || !strings.Contains(s.Note, "nearest:") || s.Stills != 2 ||
 			!s.Kept {
 			t.Errorf("pointed at: %q with %d pictures, gone afterwards: %v", s.Note, s.Stills, s.Kept)
+		}
+	})
+	t.Run(`"Try it" to its first number`, func(t *testing.T) {
+		s := found["tryit"]
+		if len(s.Times) != 1 || s.Controls != 1 || !s.Kept || !strings.Contains(s.Table, "linear head") ||
+			!strings.Contains(s.Note, "cell") {
+			t.Fatalf("%+v", s)
+		}
+		t.Logf("the first number came %.1f s after Train", s.Times[0]/1000)
+		if s.Times[0] > 3000 && !busy() {
+			t.Errorf("the first number came %.1f s after Train; want at most 3 s", s.Times[0]/1000)
 		}
 	})
 	t.Run("stop", func(t *testing.T) {

@@ -52,7 +52,7 @@ const (
 
 func (f Flow) page(b compute.Backend) (p page, end func()) {
 	choices := partsWith(f.Rule)
-	controls := append(choices.controls(f.Rule),
+	controls := append(choices.controls(f.Rule, parameters),
 		control{Name: "dim", Label: "embeddings on", Options: []string{"circle", "sphere"},
 			Value: []string{"circle", "sphere"}[f.Dim-2]},
 		slider("classes", "classes", 2, 14, 1, 4), slider("noise", "noise", 0, 2, 0.05, 0.7),

@@ -31,6 +31,7 @@ type control struct {
 	Value          string   // First value of a select or slider.
 	Toggle         string   // The label of a toggle button while it is on; it then presses itself repeatedly.
 	Button         bool
+	Box            bool // A checkbox, whose value is "yes" or empty.
 }
 
 // values are the values of the controls by name, as the browser sends them.
@@ -50,6 +51,10 @@ type event struct {
 	Seq    int      `json:"seq"` // Increases by one with each event.
 	Values values   `json:"values"`
 	Press  []string `json:"press"` // Buttons pressed since the last event.
+	// Beat is set in the message that a page sends every second while it is there. It has no values.
+	Beat bool `json:"beat"`
+	// Hidden is set while the page is in a hidden tab, whose browser lets it send a message a minute.
+	Hidden bool `json:"hidden"`
 }
 
 // view is the answer to the browser.
@@ -60,8 +65,12 @@ type view struct {
 	// Note is a line of text. Problem says what is wrong with the values; the last good pictures then stay.
 	Note    string `json:"note"`
 	Problem string `json:"problem"`
+	// Below is HTML under the pictures.
+	Below template.HTML `json:"below"`
 	// Off are the controls without effect.
 	Off []string `json:"off"`
+	// More says that something changes by itself: the page then asks again.
+	More bool `json:"more"`
 	// Drawing is the time to draw the view, in milliseconds.
 	Drawing float64 `json:"drawing"`
 
@@ -98,6 +107,7 @@ func (v *view) add(fs map[string]*figures.Figure) error {
 // page is a panel in a cell's output: controls and pictures.
 type page struct {
 	title    string
+	about    string   // A sentence above the controls; empty for none.
 	pictures []string // Names, in order.
 	controls []control
 	// draw answers an event. It is called by one goroutine at a time.
@@ -114,11 +124,17 @@ var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 //go:embed page.js
 var pageJS string
 
-// How long to wait for the first answer of a browser, and for a notebook to receive the last picture.
-const (
-	helloWait = 5 * time.Second
-	lastWait  = 700 * time.Millisecond
+// How long to wait for the first message of a browser, for the next one while its page is visible or hidden, and for a
+// notebook to receive the last picture. Variables, for tests.
+var (
+	helloWait  = 5 * time.Second
+	beatWait   = 6 * time.Second
+	hiddenWait = 150 * time.Second
+	lastWait   = 700 * time.Millisecond
 )
+
+// helloTries is how often a page tries to reach the browser.
+const helloTries = 3
 
 // headlessEnv is set if a notebook is executed without a browser; see "dmlx lab --execute". Without it, helloWait
 // decides.
@@ -152,13 +168,18 @@ func (p page) run(ctx context.Context) error {
 		},
 		events: events,
 	}
+	var known *comms.SubscriptionId
 	err := p.follow(ctx, l, id, func() {
-		comms.Subscribe("/dmlx/in/"+id, func(_ string, text string) {
+		if known != nil {
+			comms.Unsubscribe(*known)
+		}
+		of := comms.Subscribe("/dmlx/in/"+id, func(_ string, text string) {
 			var e event
 			if json.Unmarshal([]byte(text), &e) == nil {
 				events <- e
 			}
 		})
+		known = &of
 	})
 	flush()
 	return err
@@ -174,9 +195,14 @@ func flush() {
 	}
 }
 
-const noBrowser = "This picture was drawn without a browser. Run the cell in JupyterLab to see the controls."
+// Why a page has no controls, and how to wake them.
+const (
+	noBrowser = "This picture was drawn without a browser. Run the cell in JupyterLab to see the controls."
+	pageGone  = "The page with the controls was closed or reloaded. Run the cell again to have them back."
+	ended     = "This is the last picture. Run the cell again to have the controls back."
+)
 
-// follow is run with a given link. It calls listen once the page is shown.
+// follow is run with a given link. It calls listen once the page is shown, and again while no browser answers.
 func (p page) follow(ctx context.Context, l link, id string, listen func()) error {
 	last := p.draw(p.first())
 	end := func(why string) error {
@@ -195,24 +221,45 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 		return err
 	}
 	listen()
-	hello := time.NewTimer(helloWait)
-	defer hello.Stop()
-	seen := 0
+	silence := time.NewTimer(helloWait)
+	defer silence.Stop()
+	gone := noBrowser
+	seen, tries := 0, 1
 	for {
 		select {
 		case <-ctx.Done():
-			return end("")
-		case <-hello.C:
-			return end(noBrowser)
+			return end(ended)
+		case <-silence.C:
+			if len(l.events) > 0 { // They came during a drawing.
+				silence.Reset(beatWait)
+				continue
+			}
+			// GoNB gives a browser half a second to connect, which a busy machine may exceed.
+			if gone == noBrowser && tries < helloTries {
+				tries++
+				listen()
+				silence.Reset(helloWait)
+				continue
+			}
+			return end(gone)
 		case e := <-l.events:
-			hello.Stop()
+			gone = pageGone
+			if e.Hidden {
+				silence.Reset(hiddenWait)
+			} else {
+				silence.Reset(beatWait)
+			}
+			if e.Beat {
+				l.send(view{})
+				continue
+			}
 			// Events may arrive in any order. The latest values count, and all pressed buttons.
 			press := e.Press
 			for more := true; more; {
 				select {
 				case next := <-l.events:
 					press = append(press, next.Press...)
-					if next.Seq > e.Seq {
+					if !next.Beat && next.Seq > e.Seq {
 						e = next
 					}
 				default:
@@ -225,7 +272,7 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 			seen = max(seen, e.Seq)
 			e.Press = press
 			if slices.Contains(press, "end") {
-				return end("")
+				return end(ended)
 			}
 			start := time.Now()
 			v := p.draw(e)
@@ -244,7 +291,7 @@ func (v *view) keep(next view) {
 	maps.Copy(v.Pictures, next.Pictures)
 	maps.Copy(v.Alts, next.Alts)
 	maps.Copy(v.figures, next.figures)
-	v.Note = next.Note
+	v.Note, v.Below = next.Note, next.Below
 }
 
 // first returns the event at the start.
@@ -288,6 +335,7 @@ func (p page) html(id string, first view) string {
 	var b bytes.Buffer
 	err := pageTemplate.ExecuteTemplate(&b, "live", map[string]any{
 		"ID": id, "Controls": p.controls, "Pictures": pictures(p.pictures, first), "View": first,
+		"About":  p.about,
 		"Kernel": os.Getenv(protocol.GONB_JUPYTER_KERNEL_ID_ENV), "Script": template.JS(pageJS),
 	})
 	if err != nil { // The template is constant.
@@ -312,7 +360,7 @@ func still(names []string, last view, why string) string {
 	}
 	var b bytes.Buffer
 	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": shown, "Note": last.Note,
-		"Why": why}); err != nil {
+		"Below": last.Below, "Why": why}); err != nil {
 		return template.HTMLEscapeString(err.Error())
 	}
 	return b.String()

@@ -5,33 +5,28 @@
   const $ = (selector) => root.querySelector(selector);
   const inputs = [...root.querySelectorAll("select, input")];
   const times = []; // Milliseconds from a change to the picture, of the last redraws.
-  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], timer = 0;
+  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], unanswered = 0;
 
   const fail = (text) => {
     root.dataset.state = "failed";
+    $("fieldset").disabled = true;
     $(".problem").textContent = text;
+    waiting = 0;
   };
+  const lost = "This panel's program has ended. Run the cell again (Shift-Enter) to wake the controls.";
 
   // Only one event is sent at a time; further changes go with the next one.
   const send = () => {
     if (waiting || !comm) return;
-    if (globalThis.gonb_comm !== comm) {
-      fail("This panel lost its program: another notebook's panel took over, or the kernel was restarted. " +
-        "Press Stop and run the cell again.");
-      return;
-    }
     const values = {};
-    for (const input of inputs) values[input.name] = input.value;
+    for (const input of inputs) {
+      values[input.name] = input.type !== "checkbox" ? input.value : input.checked ? "yes" : "";
+    }
     waiting = changed || performance.now();
     changed = 0;
     root.dataset.busy = "yes";
-    comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press}));
+    comm.send("/dmlx/in/" + id, JSON.stringify({seq: ++seq, values, press, hidden: document.hidden}));
     press = [];
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      waiting = 0;
-      fail("The cell's program does not answer. If it has ended, run the cell again.");
-    }, 5000);
   };
   const change = (name) => {
     changed = changed || performance.now();
@@ -39,10 +34,26 @@
     send();
   };
 
+  // The program ends when it hears nothing for a while, so that it does not outlive its page.
+  const beat = () => {
+    if (!root.isConnected) return; // The cell was run again, or is deleted.
+    if (globalThis.gonb_comm !== comm || unanswered >= 5) fail(lost);
+    if (globalThis.gonb_comm !== comm) return;
+    unanswered++;
+    comm.send("/dmlx/in/" + id, JSON.stringify({beat: true, hidden: document.hidden}));
+  };
+
   const show = async (text) => {
-    clearTimeout(timer);
+    unanswered = 0;
     if (!root.isConnected) return;
     const view = JSON.parse(text);
+    if (!view.seq) { // The answer to a beat.
+      if (root.dataset.state === "failed") {
+        $("fieldset").disabled = false;
+        change();
+      }
+      return;
+    }
     const began = waiting;
     const pictures = await Promise.all(Object.entries(view.pictures || {}).map(async ([name, svg]) => {
       const old = $(`img[data-picture="${name}"]`);
@@ -61,7 +72,9 @@
     }
     $(".problem").textContent = view.problem;
     $(".note").textContent = view.note;
+    if (view.below !== $(".below").dataset.html) $(".below").innerHTML = $(".below").dataset.html = view.below;
     for (const input of inputs) input.disabled = (view.off || []).includes(input.name);
+    $("fieldset").disabled = false;
     requestAnimationFrame(() => {
       const took = performance.now() - began;
       times.push(took);
@@ -77,6 +90,7 @@
       }
       if (changed || press.length) send();
       else delete root.dataset.busy;
+      if (view.more) setTimeout(change, 250);
     });
   };
 
@@ -97,9 +111,19 @@
       change(button.name);
     });
   }
-  root.addEventListener("keydown", (e) => e.stopPropagation()); // Arrow keys move sliders, not the notebook's cursor.
+  // Arrow keys move sliders, not the notebook's cursor. JupyterLab ignores keys in the panel, so its shortcuts, such as
+  // Ctrl+S, are passed on to it.
+  root.addEventListener("keydown", (e) => {
+    e.stopPropagation();
+    if (!e.ctrlKey && !e.metaKey) return;
+    const again = new KeyboardEvent("keydown", {key: e.key, code: e.code, keyCode: e.keyCode, ctrlKey: e.ctrlKey, metaKey: e.metaKey,
+      shiftKey: e.shiftKey, altKey: e.altKey, bubbles: true, cancelable: true});
+    if (!root.parentElement.dispatchEvent(again)) e.preventDefault();
+  });
+  root.addEventListener("dmlx-end", () => change("end")); // The cell is run again: see the extension of "dmlx lab".
   $("form").addEventListener("submit", (e) => e.preventDefault());
 
+  // A program that has just been started may still have to set up the connection.
   const began = performance.now();
   const connect = () => {
     const candidate = globalThis.gonb_comm;
@@ -108,10 +132,11 @@
       comm.subscribe("/dmlx/out/" + id, (_, text) =>
         show(text).catch((error) => fail(`Cannot show the pictures: ${error}`)));
       change();
+      setInterval(beat, 1000);
     } else if (performance.now() - began < 20000) {
       setTimeout(connect, 50);
     } else {
-      fail("The program of this panel has ended. Run the cell again.");
+      fail(lost);
     }
   };
   connect();

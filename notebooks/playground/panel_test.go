@@ -77,6 +77,8 @@ func TestPanelFollowsItsControls(t *testing.T) {
 			[]string{"diagram", "matrix"}},
 		{[]string{"san", "0.9"}, "cos/lin/cir?tau=2", []string{"alpha", "beta", "lambda", "epsilon"}, []string{"motion"}},
 	} {
+		p := rulePage(t, parse(t, "cos/lin/cir?tau=2")) // A new one, since the scale of M only grows.
+		p.draw(p.first())
 		v := p.draw(changed(p, c.change...))
 		if v.Problem != "" || v.Note != c.note || !slices.Equal(v.Off, c.off) {
 			t.Errorf("%q: note %q, off %q, problem %q", c.change, v.Note, v.Off, v.Problem)
@@ -102,7 +104,7 @@ func TestPanelBadInput(t *testing.T) {
 		{dmlx.Rule{}, []string{"tau", "NaN", "triplet", "cos"}, "want a number"},
 		{dmlx.Rule{}, []string{"pair", "none"}, `unknown pair weight "none"; use one of con,`},
 		{dmlx.Rule{}, []string{"show", "U"}, `unknown weight to show "U"`},
-		{nan, nil, "is not finite"},
+		{nan, nil, "panel_test.go, line "},
 		{wide, nil, "pair weight wide: P₊ is float32 [32 32]; want one value for each triplet, float32 [32], as b.Sap"},
 	} {
 		p := rulePage(t, c.rule)
@@ -115,6 +117,38 @@ func TestPanelBadInput(t *testing.T) {
 	p := rulePage(t, wide)
 	if v := p.draw(changed(p, "pair", "con")); v.Problem != "" || len(v.Off) != len(parameters) {
 		t.Errorf("cos/con/con: %q, off %q", v.Problem, v.Off)
+	}
+}
+
+// The colors of M keep their scale while a slider moves.
+func TestMatrixKeepsItsScale(t *testing.T) {
+	p := rulePage(t, parse(t, "cos/lin/cir?tau=2"))
+	first := p.draw(p.first())
+	p.draw(changed(p, "noise", "3")) // Larger weights.
+	again := p.draw(p.first())
+	if drawn(again, "matrix") == drawn(first, "matrix") {
+		t.Error("a wider scale is not kept")
+	}
+	if p.draw(changed(p, "noise", "3")); drawn(p.draw(p.first()), "matrix") != drawn(again, "matrix") {
+		t.Error("the same values have two scales")
+	}
+}
+
+// A page that has gone, or never came, ends the panel; a beat is answered and changes nothing.
+func TestSilenceEnds(t *testing.T) {
+	defer func(hello, beat time.Duration) { helloWait, beatWait = hello, beat }(helloWait, beatWait)
+	helloWait, beatWait = time.Minute, 200*time.Millisecond
+	b, ended := follow(t.Context(), rulePage(t, parse(t, "ours")))
+	within(t, b.pages, "page")
+	b.events <- event{Beat: true}
+	if v := within(t, b.views, "answer"); v.Seq != 0 || len(v.Pictures) > 0 {
+		t.Errorf("a beat is answered by %+v", v)
+	}
+	if last := within(t, b.pages, "last page"); !strings.Contains(last, pageGone) || strings.Contains(last, "<select") {
+		t.Errorf("%.300s", last)
+	}
+	if err := within(t, ended, "end"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -137,8 +137,8 @@ var parameters = []parameter{
 	{"epsilon", "ε", 0, 1, 0.01, dmlx.Options.EpsilonValue, func(o *dmlx.Options, v *float64) { o.Epsilon = v }},
 }
 
-// controls returns the controls of a rule.
-func (p parts) controls(r dmlx.Rule) []control {
+// controls returns the controls of a rule, with sliders of some parameters.
+func (p parts) controls(r dmlx.Rule, sliders []parameter) []control {
 	name := func(set bool, name, otherwise string) string {
 		if !set {
 			return otherwise
@@ -155,7 +155,7 @@ func (p parts) controls(r dmlx.Rule) []control {
 		{Name: "mask", Label: "mask", Options: append([]string{noMask}, names(p.masks, maskName)...),
 			Value: name(r.Mask.Of != nil, r.Mask.Name, noMask)},
 	}
-	for _, k := range parameters {
+	for _, k := range sliders {
 		out = append(out, slider(k.name, k.label, k.min, k.max, k.step, k.value(r.Options)))
 	}
 	return out
@@ -181,6 +181,9 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 	}
 	r.Options = base
 	for _, k := range parameters {
+		if _, shown := v[k.name]; !shown {
+			continue
+		}
 		x, err := v.number(k.name)
 		if err != nil {
 			return r, nil, err
@@ -214,9 +217,9 @@ func shownName(w shownWeight) string { return w.name }
 const gridSide = 81
 
 func (p Panel) page(b compute.Backend) page {
-	choices, rules := partsWith(p.Rule), compiled{b, make(map[string]*dissect.Compiled)}
+	choices, rules := partsWith(p.Rule), compiled{b, make(map[string]*shownRule)}
 	shown := names(weightShown, shownName)
-	controls := append(choices.controls(p.Rule),
+	controls := append(choices.controls(p.Rule, parameters),
 		control{Name: "show", Label: "diagram", Options: shown, Value: shown[0]},
 		slider("sap", "circle: S_ap", -1, 1, 0.01, 0.5), slider("san", "S_an", -1, 1, 0.01, 0.64))
 	if p.Batch.N == 0 {
@@ -235,29 +238,46 @@ func (p Panel) page(b compute.Backend) page {
 				}
 			}
 			if err != nil {
-				v.Problem, v.Pictures = err.Error(), nil
+				v.Problem, v.Pictures = checkedProblem(b, r, err).Error(), nil
 			}
 			return v
 		}}
 }
 
+// checkedProblem returns the sentence of [Check], with the line, if a rule that could not be drawn does not pass it.
+func checkedProblem(b compute.Backend, r dmlx.Rule, err error) error {
+	if !r.Custom() {
+		return err
+	}
+	if checked, failed := dissect.Check(b, r); failed == nil {
+		return cmp.Or(fault(checked), err)
+	}
+	return err
+}
+
 // compiled are the rules that a panel has shown, by name, since the parts of a panel have names of their own.
 type compiled struct {
 	backend compute.Backend
-	rules   map[string]*dissect.Compiled
+	rules   map[string]*shownRule
 }
 
-func (c compiled) of(r dmlx.Rule) *dissect.Compiled {
+// shownRule is a rule without its parameters.
+type shownRule struct {
+	*dissect.Compiled
+	top float64 // The largest magnitude in M so far, so that its colors keep their scale while sliders move.
+}
+
+func (c compiled) of(r dmlx.Rule) *shownRule {
 	r.Options = dmlx.Options{}
 	name := r.Name()
 	if c.rules[name] == nil {
-		c.rules[name] = dissect.Compile(c.backend, r.Traced())
+		c.rules[name] = &shownRule{Compiled: dissect.Compile(c.backend, r.Traced())}
 	}
 	return c.rules[name]
 }
 
 // figures draws the diagram, the motion and the gradient matrix of a rule.
-func (p Panel) figures(r *dissect.Compiled, o dmlx.Options, v values) (map[string]*figures.Figure, error) {
+func (p Panel) figures(r *shownRule, o dmlx.Options, v values) (map[string]*figures.Figure, error) {
 	batch := p.Batch
 	if batch.N == 0 {
 		noise, err := v.number("noise")
@@ -270,15 +290,21 @@ func (p Panel) figures(r *dissect.Compiled, o dmlx.Options, v values) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	matrix, err := figures.GradientMatrix(figures.Matrix{Title: "$M$ of the batch", Values: d.M, Labels: batch.Labels})
+	for _, m := range d.M {
+		if x := math.Abs(float64(m)); x > r.top { // Not for NaN, which the figure reports.
+			r.top = x
+		}
+	}
+	matrix, err := figures.GradientMatrix(figures.Matrix{Title: "$M$ of the batch, on the widest scale so far",
+		Values: d.M, Labels: batch.Labels, Least: r.top})
 	if err != nil {
 		return nil, err
 	}
-	diagram, err := diagramOf(r, v["show"], d)
+	diagram, err := diagramOf(r.Compiled, v["show"], d)
 	if err != nil {
 		return nil, err
 	}
-	motion, err := motionOf(r, o, v)
+	motion, err := motionOf(r.Compiled, o, v)
 	if err != nil {
 		return nil, err
 	}

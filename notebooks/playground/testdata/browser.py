@@ -247,7 +247,40 @@ def map_of_a_run(n):
            failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
 
 
-scenarios = {"rules": rules, "flow": flow, "own": own, "stop": stop, "map": map_of_a_run}
+def tryit(n):
+    """A rule is tried: from the press of Train to its first number, then the cell is run again, and its page closed."""
+    n.run_all()
+    panel = n.ready()
+    running = len(programs())
+    picture = panel.locator("img[data-picture=recall]")
+    panel.locator("select[name=pair]").select_option("con")
+    settled(panel)
+    panel.locator("button[name=train]").click()
+    start = time.monotonic()
+    until(lambda: ", epoch " in (picture.get_attribute("alt") or ""), 300, "first number")
+    first = time.monotonic() - start
+    n.shot("first")
+    until(lambda: panel.locator(".below table").count(), 600, "leaderboard")
+    saved = panel.locator("a[download]").count()
+    panel.locator("input[name=tau]").focus()
+    with n.page.expect_response(lambda r: r.request.method == "PUT" and "/api/contents/" in r.url, timeout=60000):
+        n.page.keyboard.press("Control+s")
+    old = panel.get_attribute("id")
+    n.page.locator(".jp-CodeCell", has=panel).locator(".cm-content").click()
+    n.page.keyboard.press("Control+Enter")
+    until(lambda: n.page.locator(".dmlx-panel[data-state=ready]").evaluate_all("(all, old) => all.some(e => e.id !== old)", old), 300,
+          "second execution")
+    table = n.page.locator(".dmlx-panel .below").inner_text()  # The leaderboard is still there.
+    n.page.reload()
+    n.page.wait_for_selector(".jp-Notebook:visible", timeout=60000)
+    until(lambda: not programs(), 60, "end of the program whose page has gone")
+    asleep = n.text(".dmlx-panel .asleep") if n.page.locator(".dmlx-panel .asleep").count() else n.text(".dmlx-still")
+    n.tell(running=running, left=len(programs()), stopped=0, times=[1000 * first], table=table, note=asleep, controls=saved,
+           kept=n.page.locator(".jp-OutputArea select:enabled").count() == 0,
+           failed=n.page.locator('[data-mime-type="application/vnd.jupyter.error"]').count())
+
+
+scenarios = {"tryit": tryit, "rules": rules, "flow": flow, "own": own, "stop": stop, "map": map_of_a_run}
 
 with sync_playwright() as playwright:
     browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

@@ -234,6 +234,8 @@
     const {cell, sessionContext} = options;
     if (cell.model.type !== "code" || !sessionContext || sessionContext.hasNoKernel) return runCell(options);
     const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(onCell(cell));
+    // A cell that is run again ends its own panel, which would otherwise make it wait.
+    for (const panel of cell.outputArea.node.querySelectorAll(".dmlx-panel")) panel.dispatchEvent(new Event("dmlx-end"));
     let ended;
     queue.last = new Promise((resolve) => { ended = resolve; });
     let ok = false;

@@ -1,0 +1,166 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
+
+// RecallGroup is trainings that differ only in their seed.
+type RecallGroup struct {
+	Name Markup
+	// Curves are Recall@1 of the test set in percent after each epoch, for each seed; a training may not be as far as
+	// the others.
+	Curves [][]float64
+	Recall stats.Mean // Of the seeds that have finished, in percent.
+}
+
+// RecallCurves draws Recall@1 as it grows over the given number of epochs: thin lines are seeds, and the thick line with
+// marks is their mean. A dashed line is at the given reference, whose name the legend has, unless it is NaN. The paper
+// has no such figure. It takes at most seven groups, which have distinct colors, and finite values.
+func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGroup) (*Figure, error) {
+	if epochs < 1 || len(groups) == 0 || len(groups) > len(flowColors) {
+		return nil, fmt.Errorf("recall curves: %d groups over %d epochs; want 1 to %d groups over at least 1", len(groups),
+			epochs, len(flowColors))
+	}
+	p := newPlot("Recall@1 of the test set", "epoch", "%")
+	p.Add(lightGrid())
+	low, high := math.Inf(1), math.Inf(-1)
+	see := func(v float64) { low, high = min(low, v), max(high, v) }
+	for i, g := range groups {
+		for _, c := range g.Curves {
+			points := make(plotter.XYs, len(c))
+			for k, v := range c {
+				if v-v != 0 {
+					return nil, fmt.Errorf("recall curves: %s is %v after epoch %d; want finite values", Plain(g.Name), v, k+1)
+				}
+				points[k] = plotter.XY{X: float64(k + 1), Y: v}
+				see(v)
+			}
+			if len(points) == 0 {
+				continue
+			}
+			line, err := plotter.NewLine(points)
+			if err != nil {
+				return nil, err
+			}
+			line.LineStyle = stroke(scale{paper, trainingColor(i)}.at(0.45), 0.7)
+			p.Add(line)
+		}
+	}
+	for i, g := range groups {
+		if mean := g.mean(); len(mean) > 0 {
+			line, err := plotter.NewLine(mean)
+			if err != nil {
+				return nil, err
+			}
+			line.LineStyle = stroke(trainingColor(i), 1.5)
+			p.Add(line, runMarks{mean, i})
+		}
+	}
+	p.X.Min, p.X.Max = 1, max(float64(epochs), 2)
+	p.X.Tick.Marker = every(max(1, roundStep(float64(epochs)/5)), 1, float64(epochs))
+	if !math.IsNaN(reference) {
+		see(reference)
+		line, err := plotter.NewLine(plotter.XYs{{X: p.X.Min, Y: reference}, {X: p.X.Max, Y: reference}})
+		if err != nil {
+			return nil, err
+		}
+		line.LineStyle = stroke(quiet, 0.8, 4, 3)
+		p.Add(line)
+	}
+	if low > high { // Nothing was measured yet.
+		low, high = 0, 100
+	}
+	p.Y.Min, p.Y.Max = max(0, 5*math.Floor(low/5)), min(100, 5*math.Ceil(high/5))
+	if p.Y.Min == p.Y.Max {
+		p.Y.Min, p.Y.Max = max(0, p.Y.Min-5), min(100, p.Y.Max+5)
+	}
+	p.Y.Tick.Marker = every(roundStep((p.Y.Max-p.Y.Min)/5), p.Y.Min, p.Y.Max)
+	alt := "Recall@1 of the test set by epoch."
+	for _, g := range groups {
+		alt += fmt.Sprintf(" %s: %s.", Plain(g.Name), g.state(epochs))
+	}
+	if !math.IsNaN(reference) {
+		alt += fmt.Sprintf(" %s: %.1f %%.", Plain(name), reference)
+	}
+	return &Figure{
+		Width: vg.Points(600), Height: vg.Points(210), Alt: alt,
+		panels: func(c draw.Canvas) {
+			parts := columns(c, 14, 1.7, 1)
+			drawPlot(p, parts[0])
+			drawRecallNames(parts[1], epochs, reference, name, groups)
+		},
+	}, nil
+}
+
+// mean returns the mean of the curves for each epoch that a seed has reached.
+func (g RecallGroup) mean() plotter.XYs {
+	var out plotter.XYs
+	for k := 0; ; k++ {
+		var reached []float64
+		for _, c := range g.Curves {
+			if k < len(c) {
+				reached = append(reached, c[k])
+			}
+		}
+		if len(reached) == 0 {
+			return out
+		}
+		out = append(out, plotter.XY{X: float64(k + 1), Y: stats.MeanOf(reached).Mean})
+	}
+}
+
+// state returns the group's recall once a seed has finished, else how far it is.
+func (g RecallGroup) state(epochs int) string {
+	epoch, last := 0, []float64(nil)
+	for _, c := range g.Curves {
+		epoch = max(epoch, len(c))
+	}
+	for _, c := range g.Curves {
+		if len(c) == epoch && epoch > 0 {
+			last = append(last, c[epoch-1])
+		}
+	}
+	switch {
+	case g.Recall.N > 1 || g.Recall.Diverged > 0:
+		return fmt.Sprintf("%s %%, %d seeds", g.Recall, g.Recall.N+g.Recall.Diverged)
+	case g.Recall.N == 1:
+		return fmt.Sprintf("%s %%, one seed", g.Recall)
+	case epoch == 0:
+		return "waiting"
+	}
+	return fmt.Sprintf("%s %%, epoch %d of %d", stats.MeanOf(last), epoch, epochs)
+}
+
+// drawRecallNames draws the legend: the groups in their colors with their states, and the reference.
+func drawRecallNames(c draw.Canvas, epochs int, reference float64, name Markup, groups []RecallGroup) {
+	y := c.Max.Y - 16
+	plain := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+	room := c.Max.X - c.Min.X - 24
+	for i, g := range groups {
+		x := c.Min.X + 9
+		c.StrokeLine2(stroke(trainingColor(i), 1.5), x-9, y, x+9, y)
+		c.DrawGlyphNoClip(runGlyph(i, 2.4), vg.Point{X: x, Y: y})
+		c.FillText(plain, vg.Point{X: x + 14, Y: y}, fitted(plain, g.Name, room))
+		y -= 12
+		state := aligned(style(tickSize, quiet), text.XLeft, text.YCenter)
+		if g.Recall.N > 0 {
+			state = aligned(bold(style(tickSize, trainingColor(i))), text.XLeft, text.YCenter)
+		}
+		c.FillText(state, vg.Point{X: x + 14, Y: y}, g.state(epochs))
+		y -= 20
+	}
+	if !math.IsNaN(reference) {
+		c.StrokeLine2(stroke(quiet, 0.8, 4, 3), c.Min.X, y, c.Min.X+18, y)
+		c.FillText(plain, vg.Point{X: c.Min.X + 23, Y: y}, fitted(plain, name, room))
+		c.FillText(aligned(style(tickSize, quiet), text.XLeft, text.YCenter), vg.Point{X: c.Min.X + 23, Y: y - 12},
+			fmt.Sprintf("%.1f %%", reference))
+	}
+}

@@ -1,0 +1,79 @@
+package playground
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// board is a leaderboard in a file, which several cells and kernels may use.
+type board struct{ path string }
+
+func (b board) read() (rows []tried, err error) {
+	raw, err := os.ReadFile(b.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &rows)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the leaderboard %s cannot be read: %w; remove it to start a new one", b.path, err)
+	}
+	return rows, nil
+}
+
+func (b board) write(rows []tried) error {
+	raw, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
+		return err
+	}
+	return renameio.WriteFile(b.path, raw, 0o644)
+}
+
+// add adds a row, in place of an older one of the same spec.
+func (b board) add(row tried) error {
+	rows, err := b.read()
+	if err != nil {
+		return err
+	}
+	rows = slices.DeleteFunc(rows, func(t tried) bool { return t.Hash == row.Hash })
+	return b.write(append(rows, row))
+}
+
+// table returns the leaderboard, best first for each data set and kind of training, or nil if it is empty.
+func (b board) table() (*figures.Table, error) {
+	rows, err := b.read()
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	slices.SortStableFunc(rows, func(x, y tried) int {
+		return cmp.Or(strings.Compare(x.Data, y.Data), strings.Compare(x.Trained, y.Trained),
+			cmp.Compare(y.mean().Mean, x.mean().Mean))
+	})
+	t := &figures.Table{Caption: "Leaderboard: Recall@1 of the test set",
+		Columns: []figures.Column{{Title: "data", Left: true, Merged: true}, {Title: "trained", Left: true, Merged: true},
+			{Title: "rule", Left: true}, {Title: "R@1, %"}, {Title: "seeds"}, {Title: "lr"}, {Title: "backend", Left: true}}}
+	for i, r := range rows {
+		if i > 0 && (rows[i-1].Data != r.Data || rows[i-1].Trained != r.Trained) {
+			t.Rules = append(t.Rules, i)
+		}
+		t.Rows = append(t.Rows, []figures.Cell{figures.Text(plainCell(r.Data)), figures.Text(r.Trained),
+			figures.Text(plainCell(r.Rule)), figures.Scored(r.mean()), figures.Text(fmt.Sprint(r.Seeds)),
+			figures.Text(fmt.Sprintf("%g", r.LR)), figures.Text(r.Backend)})
+	}
+	return t, nil
+}

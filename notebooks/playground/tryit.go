@@ -1,0 +1,554 @@
+package playground
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// TryIt is a form that trains a rule without code: its parts and τ are chosen, and Train shows Recall@1 growing beside
+// the paper's best rule and the baseline cos/con/con. What is trained are linear heads on the frozen features of the
+// pretrained small network, ten seeds side by side, at the rates of [presets.OnFeatures], or on request the small
+// network itself as [Training] does. The results stay in a leaderboard in the store's folder tryit.
+type TryIt struct {
+	// Rule is the rule at first. Its custom parts can be chosen beside the paper's.
+	Rule dmlx.Rule
+	// Data are the data sets to choose from, the first one at first; empty for the drawn ones, [datasets.Names].
+	Data []string
+	// Preset is that of the small network's training; empty for quick. A network trains for at most Epochs epochs, if
+	// that is not 0; see [Training].
+	Preset string
+	Epochs int
+	// Seeds is the number of heads for each rule; 0 is ten.
+	Seeds int
+	Store *runs.Store
+	Open  func() (*backend.Choice, error) // Called when the form is shown, so that Train can start at once.
+}
+
+// Run shows the form until the context ends or End is pressed; the last curves and the leaderboard stay. If the
+// notebook is executed without a browser, it trains the first rule.
+func (t TryIt) Run(ctx context.Context) error {
+	if t.Store == nil || t.Open == nil {
+		return errors.New("try it: Store or Open is nil; want a Store for the results and Open for a backend")
+	}
+	if len(t.Data) == 0 {
+		t.Data = datasets.Names()
+		slices.Reverse(t.Data) // A linear head has more to gain on the second.
+	}
+	b, err := backend.Go()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	f := &form{TryIt: t, ctx: ctx, check: func(r dmlx.Rule) (*dissect.Checked, error) { return dissect.Check(b, r) },
+		board: board{filepath.Join(t.Store.Dir, "tryit", "leaderboard.json")}, choices: partsWith(t.Rule)}
+	f.trainer = sync.OnceValues(func() (*train.Trainer, error) {
+		choice, err := t.Open()
+		if err != nil {
+			return nil, err
+		}
+		return train.New(choice), nil
+	})
+	if os.Getenv(headlessEnv) == "" { // Train then finds them, and reports their errors.
+		go func() {
+			for _, data := range t.Data {
+				_, _ = f.features(data)
+			}
+		}()
+	}
+	err = f.page().run(ctx)
+	stop()
+	f.wait(stopWait)
+	return err
+}
+
+// form is the state of a [TryIt] that is shown.
+type form struct {
+	TryIt
+	ctx     context.Context
+	choices parts
+	trainer func() (*train.Trainer, error)
+	check   func(dmlx.Rule) (*dissect.Checked, error)
+	board   board
+
+	reading sync.Mutex // Held while features are computed.
+
+	mu      sync.Mutex
+	stop    context.CancelFunc // Of the training that runs.
+	running chan struct{}      // Closed when it has ended; nil before the first.
+	note    string
+	problem string
+	chart   chartState
+	drawn   int // The version of the chart that the page has.
+}
+
+// chartState is what the chart shows.
+type chartState struct {
+	version   int
+	about     string
+	epochs    int
+	reference float64 // Recall@1 of the features, in percent; NaN if unknown.
+	groups    []figures.RecallGroup
+}
+
+// aboutTry says what the form trains.
+const aboutTry = "Train fits a linear head on frozen features of the pretrained small network, for several seeds at " +
+	"once, under your rule, the paper's best and the baseline. It shows how rules differ in seconds; it is no table of " +
+	"the paper. The real network is trained with one seed, and takes minutes."
+
+func (f *form) page() page {
+	controls := f.choices.controls(f.Rule, parameters[:1])
+	controls = append(controls, control{Name: "data", Label: "data set", Options: f.Data, Value: f.Data[0]},
+		control{Name: "network", Label: "the real network", Box: true},
+		control{Name: "train", Label: "Train", Button: true},
+		control{Name: "clear", Label: "Clear the leaderboard", Button: true})
+	p := page{title: "a rule, trained", about: aboutTry, pictures: []string{"recall"}, controls: controls, draw: f.draw}
+	p.final = func() view {
+		if os.Getenv(headlessEnv) != "" {
+			e := p.first()
+			e.Press = []string{"train"}
+			if v := f.draw(e); v.Problem != "" {
+				return v
+			}
+			f.wait(math.MaxInt64)
+		}
+		f.mu.Lock()
+		f.drawn = -1
+		f.mu.Unlock()
+		return f.draw(p.first())
+	}
+	return p
+}
+
+// draw answers an event.
+func (f *form) draw(e event) (v view) {
+	defer func() {
+		if v.Problem != "" {
+			v.Pictures = nil
+		}
+	}()
+	r, off, err := f.choices.rule(e.Values, f.Rule.Options)
+	v.Off = off
+	if err == nil && slices.Contains(e.Press, "clear") {
+		err = f.board.write(nil)
+	}
+	if err == nil && slices.Contains(e.Press, "train") {
+		f.start(r, e.Values["data"], e.Values["network"] != "")
+	}
+	var table *figures.Table
+	if err == nil {
+		table, err = f.board.table()
+	}
+	if err != nil {
+		v.Problem = err.Error()
+		return v
+	}
+	if table != nil {
+		if v.Below, err = tableHTML(table); err != nil {
+			v.Problem = err.Error()
+			return v
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v.More, v.Problem = f.busy(), f.problem
+	v.Note = cmp.Or(f.note, r.Name()+": press Train")
+	if f.drawn != f.chart.version || f.chart.version == 0 {
+		var figure *figures.Figure
+		if figure, err = f.chart.figure(r); err == nil {
+			err = v.add(map[string]*figures.Figure{"recall": figure})
+		}
+		if err != nil {
+			v.Problem = err.Error()
+		}
+		f.drawn = f.chart.version
+	}
+	return v
+}
+
+// figure draws the chart; r is the rule of a chart that has not started.
+func (c chartState) figure(r dmlx.Rule) (*figures.Figure, error) {
+	if c.version == 0 {
+		c = chartState{epochs: 10, reference: math.NaN(), about: "no rule was trained yet"}
+		for _, r := range beside(r) {
+			c.groups = append(c.groups, figures.RecallGroup{Name: r.Name(), Recall: figures.Missing})
+		}
+	}
+	out, err := figures.RecallCurves(c.epochs, c.reference, "the features, no head", c.groups...)
+	if err == nil {
+		out.Provenance = c.about
+	}
+	return out, err
+}
+
+// beside returns the rules to train: the chosen one, the paper's best and the baseline, each once.
+func beside(r dmlx.Rule) []dmlx.Rule {
+	best, err := dmlx.ParseRule("ours")
+	if err != nil {
+		panic(err) // The name is constant.
+	}
+	rules := []dmlx.Rule{r}
+	for _, other := range []dmlx.Rule{best, {}} {
+		if other.Name() != r.Name() {
+			rules = append(rules, other)
+		}
+	}
+	return rules
+}
+
+// busy reports whether a training runs. The caller holds the lock.
+func (f *form) busy() bool {
+	if f.running == nil {
+		return false
+	}
+	select {
+	case <-f.running:
+		return false
+	default:
+		return true
+	}
+}
+
+// wait waits until no training runs, but not longer than most.
+func (f *form) wait(most time.Duration) {
+	f.mu.Lock()
+	running := f.running
+	f.mu.Unlock()
+	if running == nil {
+		return
+	}
+	select {
+	case <-running:
+	case <-time.After(most):
+	}
+}
+
+// start trains a rule beside the others, in place of what is training.
+func (f *form) start(r dmlx.Rule, data string, network bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stop != nil {
+		f.stop()
+	}
+	ctx, stop := context.WithCancel(f.ctx)
+	before, running := f.running, make(chan struct{})
+	f.stop, f.running, f.problem, f.note = stop, running, "", "starting"
+	go func() {
+		defer close(running)
+		defer stop()
+		if before != nil {
+			<-before
+		}
+		train := f.heads
+		if network {
+			train = f.network
+		}
+		if err := train(ctx, r, data); err != nil && ctx.Err() == nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.problem, _, _ = strings.Cut(err.Error(), "\n")
+		}
+	}()
+}
+
+func (f *form) say(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.note = fmt.Sprintf(format, args...)
+}
+
+// frozen are the features of a data set.
+type frozen struct {
+	files    runs.Features
+	perClass int // The largest power of two, at most 8, that no training class is smaller than.
+}
+
+// features returns the features of a data set by the pretrained small network, which are computed once in a store.
+func (f *form) features(data string) (out frozen, err error) {
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	set, err := datasets.Open(data, datasets.Options{Size: 32})
+	if err != nil {
+		return out, err
+	}
+	weights, ok := backbone.Pretrained()
+	if !ok {
+		return out, errors.New("try it: this program has no pretrained weights of the small network")
+	}
+	count := make(map[int64]int)
+	for _, c := range set.Train.Labels {
+		count[c]++
+	}
+	out.perClass = 8
+	for _, n := range count {
+		for out.perClass > n {
+			out.perClass /= 2
+		}
+	}
+	dir := filepath.Join(f.Store.Dir, "tryit", fmt.Sprintf("%s-%.12s-%.12s", filepath.Base(data), set.Digest,
+		train.DigestOf(weights)))
+	name := func(part string) string { return filepath.Join(dir, filepath.Base(data)+part+".npy") }
+	out.files = runs.Features{Features: name(""), Labels: name("-labels"), TestFeatures: name("-test"),
+		TestLabels: name("-test-labels")}
+	if _, err := out.files.Open(); err == nil {
+		return out, nil
+	}
+	trainer, err := f.trainer()
+	if err != nil {
+		return out, err
+	}
+	training, test, err := train.PretrainedFeatures(f.ctx, trainer.Choice, weights, set)
+	if err != nil {
+		return out, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return out, err
+	}
+	return out, errors.Join(
+		npy.WriteFloat32(out.files.Features, training.Values, len(training.Classes), training.Dims[0]),
+		npy.WriteInt64(out.files.Labels, training.Classes, len(training.Classes)),
+		npy.WriteFloat32(out.files.TestFeatures, test.Values, len(test.Classes), test.Dims[0]),
+		npy.WriteInt64(out.files.TestLabels, test.Classes, len(test.Classes)))
+}
+
+// headSpecs returns the specs of a rule for each seed.
+func (f *form) headSpecs(p presets.Preset, r dmlx.Rule) ([]runs.Spec, error) {
+	o := presets.Objective{Rule: r.Traced()}
+	if r.Custom() {
+		checked, err := f.check(r)
+		if err == nil {
+			err = fault(checked)
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.Scale = checked.Scale
+	}
+	var specs []runs.Spec
+	for _, seed := range p.Seeds {
+		spec, err := p.ObjectiveSpec("", o, seed)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+// heads trains heads with a rule and the rules beside it, and adds them to the leaderboard. A rule of the leaderboard
+// is not trained again.
+func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
+	f.say("features of %s by the pretrained small network, computed once", data)
+	trainer, err := f.trainer()
+	if err != nil {
+		return err
+	}
+	frozen, err := f.features(data)
+	if err != nil {
+		return err
+	}
+	p, err := presets.OnFeatures(frozen.files, "linear")
+	if err == nil {
+		p, err = p.With(presets.Settings{Batch: 64, ImagesPerClass: frozen.perClass})
+	}
+	if f.Seeds > 0 && f.Seeds < len(p.Seeds) {
+		p.Seeds = p.Seeds[:f.Seeds]
+	}
+	if err != nil {
+		return err
+	}
+	rules := beside(r)
+	specs := make([][]runs.Spec, len(rules))
+	for i, r := range rules {
+		if specs[i], err = f.headSpecs(p, r); err != nil {
+			return err
+		}
+	}
+	samples, _, err := runs.TrainingData(specs[0][0], runs.DataOptions{Context: ctx})
+	if err != nil {
+		return err
+	}
+	raw, err := samples.FeatureRecall(ctx, trainer.Choice)
+	if err != nil {
+		return err
+	}
+	known, err := f.board.read()
+	if err != nil {
+		return err
+	}
+	chart := chartState{epochs: specs[0][0].Epochs, reference: 100 * raw, about: fmt.Sprintf(
+		"linear heads on frozen features · %s · %d seeds · %s", data, len(p.Seeds), trainer.Name)}
+	var missing []int
+	for i := range rules {
+		g := figures.RecallGroup{Name: plainCell(shortRule(specs[i][0])), Curves: make([][]float64, len(p.Seeds)),
+			Recall: figures.Missing}
+		at := slices.IndexFunc(known, func(k tried) bool { return k.Hash == specs[i][0].Hash() })
+		if at >= 0 {
+			g.Curves, g.Recall = known[at].Curves, known[at].mean()
+		} else {
+			missing = append(missing, i)
+		}
+		chart.groups = append(chart.groups, g)
+	}
+	f.mu.Lock()
+	chart.version = f.chart.version + 1
+	f.chart = chart
+	f.mu.Unlock()
+	for _, i := range missing {
+		f.say("%s: compiling the training step of %s", data, shortRule(specs[i][0]))
+		if err := f.trainHeads(ctx, trainer, samples, specs[i], i); err != nil {
+			return err
+		}
+	}
+	f.say("%s on %s: done", rules[0].Name(), data)
+	return nil
+}
+
+// trainHeads trains the seeds of group i of the chart.
+func (f *form) trainHeads(ctx context.Context, trainer *train.Trainer, samples *train.Data, specs []runs.Spec,
+	i int) error {
+	dir, err := os.MkdirTemp("", "dmlx-tryit-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	trainings := make([]train.Training, len(specs))
+	for k, spec := range specs {
+		sub := filepath.Join(dir, fmt.Sprint(k))
+		if err := os.Mkdir(sub, 0o755); err != nil {
+			return err
+		}
+		trainings[k] = train.Training{Config: spec.Config, ID: spec.Hash(), Data: samples, Dir: sub, Every: 1,
+			Progress: func(p train.Progress) { f.step(i, k, shortRule(spec), p) }}
+	}
+	outs, err := trainer.TrainTogether(ctx, trainings)
+	if err != nil {
+		return err
+	}
+	s := specs[0]
+	k := tried{Hash: s.Hash(), Data: strings.TrimSuffix(filepath.Base(s.Data), ".npy"), Rule: shortRule(s),
+		Trained: fmt.Sprintf("linear head, %d × %d steps", s.Epochs, s.StepsPerEpoch), LR: s.LR, Seeds: len(specs),
+		Backend: trainer.Name}
+	f.mu.Lock()
+	k.Curves = slices.Clone(f.chart.groups[i].Curves)
+	f.mu.Unlock()
+	for _, o := range outs {
+		if recall, ok := o.Recall[1]; ok && o.Diverged == "" {
+			k.Recall = append(k.Recall, 100*recall)
+		} else {
+			k.Diverged++
+		}
+	}
+	if err := f.board.add(k); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.chart.groups[i].Recall = k.mean()
+	f.chart.version++
+	return nil
+}
+
+// step shows the progress of a seed of group i of the chart.
+func (f *form) step(i, seed int, rule string, p train.Progress) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.note = fmt.Sprintf("%s, seed %d: %s", rule, seed+1, p.Stage())
+	curves := f.chart.groups[i].Curves
+	if p.RecallEpoch == len(curves[seed])+1 && p.Recall-p.Recall == 0 {
+		curves[seed] = append(curves[seed], 100*p.Recall)
+		f.chart.version++
+	}
+}
+
+// network trains the small network with a rule and the rules beside it, with a chart of its own below the form.
+func (f *form) network(ctx context.Context, r dmlx.Rule, data string) error {
+	f.say("training the small network on %s, preset %s, one seed: see the chart below", data, cmp.Or(f.Preset, "quick"))
+	open := func() (*backend.Choice, error) {
+		trainer, err := f.trainer()
+		if err != nil {
+			return nil, err
+		}
+		return trainer.Choice, nil
+	}
+	all, err := Training{Rules: beside(r), Preset: f.Preset, Data: data, Epochs: f.Epochs, Store: f.Store,
+		Open: open}.Run(ctx)
+	for _, one := range all {
+		if one.Result == nil {
+			continue
+		}
+		k := tried{Hash: one.Spec.Hash(), Data: filepath.Base(data), Rule: shortRule(one.Spec), LR: one.Spec.LR, Seeds: 1,
+			Trained: "the network, " + PresetName(one.Spec), Backend: one.Result.Backend}
+		if recall, ok := one.Result.Recall[1]; ok && one.Result.Diverged == "" {
+			k.Recall = []float64{100 * recall}
+		} else {
+			k.Diverged = 1
+		}
+		err = errors.Join(err, f.board.add(k))
+	}
+	if err == nil {
+		f.say("%s on %s: the network is trained", r.Name(), data)
+	}
+	return err
+}
+
+// tableHTML returns a table with a link that saves it as CSV.
+func tableHTML(t *figures.Table) (template.HTML, error) {
+	shown, err := figures.Bytes(t, "html")
+	if err != nil {
+		return "", err
+	}
+	csv, err := figures.Bytes(t, "csv")
+	if err != nil {
+		return "", err
+	}
+	return template.HTML(fmt.Sprintf(`%s<a download="leaderboard.csv" href="data:text/csv;base64,%s">`+
+		`Save the leaderboard as CSV</a>`, shown, base64.StdEncoding.EncodeToString(csv))), nil
+}
+
+// tried is a row of the leaderboard.
+type tried struct {
+	Hash     string  `json:"hash"` // Of the first seed's spec.
+	Data     string  `json:"data"`
+	Rule     string  `json:"rule"`
+	Trained  string  `json:"trained"` // What was trained, in words.
+	LR       float64 `json:"lr"`
+	Seeds    int     `json:"seeds"`
+	Backend  string  `json:"backend"`
+	Diverged int     `json:"diverged,omitempty"`
+	// Recall is Recall@1 in percent of the seeds that did not diverge, and Curves that after each epoch of each seed.
+	Recall []float64   `json:"recall"`
+	Curves [][]float64 `json:"curves,omitempty"`
+}
+
+func (t tried) mean() stats.Mean {
+	m := stats.MeanOf(t.Recall)
+	if m.N == 0 {
+		m.Mean = math.NaN()
+	}
+	m.Diverged = t.Diverged
+	return m
+}
