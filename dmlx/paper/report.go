@@ -93,6 +93,7 @@ var items = []item{
 	{"ledger", "The ledger: every number, figure and claim", ledgerOf},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
+	{"full", "Do longer runs bring the paper's order?", full},
 	{"losses", "Losses with a part exchanged", losses},
 	{"recommendation", "The best of all runs, against the paper's", recommendation},
 }
