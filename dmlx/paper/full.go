@@ -134,7 +134,7 @@ type Order struct {
 	Ours    [][]stats.Mean // Recall@1 in percent, by preset and rule.
 }
 
-// heldParts are the parts of a rule that name the columns of Tables 3 and 4, and variedParts those that name their rows.
+// heldParts are the parts of a rule that name the columns of Tables 3 and 4, and variedParts those that name rows.
 var (
 	heldParts   = map[int]int{3: directionPart, 4: pairPart}
 	variedParts = map[int]int{2: directionPart, 3: pairPart, 4: tripletPart}
@@ -203,8 +203,8 @@ func (o Order) label(rule string) figures.Markup {
 	return []func(string) figures.Markup{figures.DirectionLabel, figures.PairLabel, figures.TripletLabel}[part](name)
 }
 
-// Best returns the place of the rule that the paper has highest among those after the first, to which the paper compares
-// the others. No run of ours has a part in that choice. It is 0 if the paper has none of them.
+// Best returns the place of the rule that the paper has highest among those after the first, to which it compares the
+// others. No run of ours has a part in that choice. It is 0 if the paper has none of them.
 func (o Order) Best() int {
 	best := 0
 	for i := 1; i < len(o.Paper); i++ {
@@ -249,8 +249,8 @@ func AgreementTable(orders []Order, provenance string) (*figures.Table, error) {
 		p := orders[0].Presets
 		t.Columns = append(t.Columns, figures.Column{Title: p[0] + " against " + p[len(p)-1]})
 	}
-	t.Notes = []figures.Markup{"In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how often " +
-		"a random order agrees as well."}
+	t.Notes = []figures.Markup{"In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how " +
+		"often a random order agrees as well."}
 	for _, o := range orders {
 		lists := append(slices.Clone(o.Ours), nil)
 		against := slices.Repeat([][]stats.Mean{o.Paper}, len(lists))
@@ -282,8 +282,8 @@ func LeadTable(orders []Order, provenance string) *figures.Table {
 	t := orderTable("The paper's best rule of a column less the column's first rule, in points of Recall@1.",
 		"Rule less first", "", orders, provenance)
 	t.Columns = append(t.Columns, figures.Column{Title: "the paper's"})
-	t.Notes = []figures.Markup{"In brackets: 95 % by Welch's t over seeds. The rule is chosen by the paper's means, not by " +
-		"ours, so that choosing it adds nothing to our difference."}
+	t.Notes = []figures.Markup{"In brackets: 95 % by Welch's t over seeds. The rule is chosen by the paper's means, not " +
+		"by ours, so that choosing it adds nothing to our difference."}
 	for _, o := range orders {
 		best := o.Best()
 		row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()),
@@ -337,7 +337,8 @@ func OrderLengths(orders []Order) []figures.Length {
 func CostTable(at ...*Table) *figures.Table {
 	t := &figures.Table{Caption: "What the runs cost, by their own records.",
 		Columns: []figures.Column{{Title: "Preset", Left: true}, {Title: "runs"}, {Title: "steps of a run"},
-			{Title: "hours in all"}, {Title: "median seconds of a run"}, {Title: "backend, machine, dates", Left: true, Wrap: 40},
+			{Title: "hours in all"}, {Title: "median seconds of a run"},
+			{Title: "backend, machine, dates", Left: true, Wrap: 40},
 			{Title: "commit", Left: true}}}
 	for _, table := range at {
 		results := table.Results()
@@ -362,8 +363,8 @@ func CostTable(at ...*Table) *figures.Table {
 			figures.Text(strings.Join(steps, ", ")), figures.Text(fmt.Sprintf("%.1f", total/3600)), figures.Text(median),
 			figures.Text(provenance), figures.Text(strings.Join(commits, ", "))})
 	}
-	t.Notes = []figures.Markup{"Seconds are those of training and evaluation while the machine may have done other work, " +
-		"so they compare no presets and no machines. (devel) is a program that recorded no commit."}
+	t.Notes = []figures.Markup{"Seconds are those of training and evaluation while the machine may have done other " +
+		"work, so they compare no presets and no machines. (devel) is a program that recorded no commit."}
 	return t
 }
 
