@@ -61,7 +61,7 @@ func (r results) check(t *testing.T, page string) {
 	}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
 		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega, "seconds": r.seconds,
-		"provenance": r.provenance, "places": r.places, "claims": r.claims, "findings": r.findings,
+		"provenance": r.provenance, "places": r.places, "claims": r.claims, "findings": r.findings, "caption": r.caption,
 	}).Parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +145,15 @@ func (r results) cell(name, part string, keys ...string) (string, error) {
 		return c.Score.String(), nil
 	}
 	return figures.Plain(c.Text), nil
+}
+
+// caption returns the caption of a table, for one that counts something.
+func (r results) caption(name, part string) (string, error) {
+	table, err := r.table(name, part)
+	if err != nil {
+		return "", err
+	}
+	return figures.Plain(table.Caption), nil
 }
 
 // less returns the mean of one row less that of another; the other keys pick both.
