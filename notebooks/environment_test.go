@@ -16,7 +16,7 @@ import (
 
 // TestEnvironment checks that the numbers of environment.md, and of README.md, are those of recorded outputs, of the
 // bundled runs, or sums of each other. Each fragment below is made from its source and must stand in the page; what is
-// left of the page must have no decimal. The section Speed is left out: its outputs were not kept, and the page says so.
+// left of the page must have no decimal. The section Speed is left out: its outputs were not kept, which it says.
 func TestEnvironment(t *testing.T) {
 	page := read(t, "environment.md")
 	campaignAddsUp(t, page)
@@ -54,8 +54,8 @@ func TestEnvironment(t *testing.T) {
 }
 
 // notMeasured are code, links and versions, and sizes and bounds that are settings or arithmetic, not results.
-var notMeasured = regexp.MustCompile("```[^`]*```|`[^`]*`|\\]\\([^)]*\\)|v?\\d+\\.\\d+\\.\\d+|(Python|Runtime|gonum/plot|\\|) " +
-	"v?\\d+\\.\\d+|(2\\.3|23\\.6) GB|(--)?torch[^ ]*|2026-[\\d-]+")
+var notMeasured = regexp.MustCompile("```[^`]*```|`[^`]*`|\\]\\([^)]*\\)|v?\\d+\\.\\d+\\.\\d+|" +
+	"(Python|Runtime|gonum/plot|\\|) v?\\d+\\.\\d+|(2\\.3|23\\.6) GB|(--)?torch[^ ]*|2026-[\\d-]+")
 
 // plain returns a page with each run of white space as one blank.
 func plain(page string) string { return strings.Join(strings.Fields(page), " ") }
@@ -113,7 +113,8 @@ func gpuLines(t *testing.T) []string {
 		out = append(out, line+" |")
 	}
 	two := of("resnet50, bf16 2")
-	return append(out, fmt.Sprintf("each receives %.2f GB a step in some %.0f collectives", two[1], 10*math.Ceil(two[2]/10)))
+	return append(out, fmt.Sprintf("each receives %.2f GB a step in some %.0f collectives", two[1],
+		10*math.Ceil(two[2]/10)))
 }
 
 // ddpLines are the rows of the table of gradients by DistributedDataParallel.
@@ -131,7 +132,7 @@ func ddpLines(t *testing.T) (out []string) {
 
 // parityLines are the sentences on training beside PyTorch, on exported networks and on photographs.
 func parityLines(t *testing.T) []string {
-	plainly, farther := 0.0, 0.0 // Our largest distance, over PyTorch's plain run's and over that of the farther of its two.
+	plainly, farther := 0.0, 0.0 // Our largest distance over that of PyTorch's plain run, and of the farther of its two.
 	row := regexp.MustCompile(`(?m)^  .*?  +((?:[\d.e-]+ +){9}[\d.e-]+)$`)
 	for _, m := range row.FindAllStringSubmatch(recorded(t, "parity.txt"), -1) {
 		v := numbers(m[1]) // Largest difference and share of PyTorch's two; largest difference, share and times of ours.
@@ -157,12 +158,12 @@ func parityLines(t *testing.T) []string {
 		t.Errorf("photographs differ by %g", largest[1])
 	}
 	return []string{
-		fmt.Sprintf("stay within %.1f times the distance from float64 that one run of PyTorch's float32 has, and within %.1f "+
-			"times that of the farther of two", plainly, farther),
+		fmt.Sprintf("stay within %.1f times the distance from float64 that one run of PyTorch's float32 has, and within "+
+			"%.1f times that of the farther of two", plainly, farther),
 		fmt.Sprintf("in %d cases, both backends are at most %.1f times as far", cases, math.Ceil(10*options)/10),
 		fmt.Sprintf("to %.1f · 10⁻⁶ of values up to %.1f", small[len(small)-2]*1e6, small[len(small)-1]),
-		fmt.Sprintf("On %.0f photographs of CUB the features of `embed` differ from torchvision's by less than 10⁻⁴ (values up "+
-			"to %.0f)", photos[0], largest[0]),
+		fmt.Sprintf("On %.0f photographs of CUB the features of `embed` differ from torchvision's by less than 10⁻⁴ (values "+
+			"up to %.0f)", photos[0], largest[0]),
 	}
 }
 

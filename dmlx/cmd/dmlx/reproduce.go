@@ -95,6 +95,9 @@ the cluster's nodes share.`,
 			if estimated && (out != "" || bundled != "") {
 				return usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
 			}
+			if estimated && cmd.Flags().Changed("devices") {
+				return usagef("--estimate measures steps on one device: leave out --devices")
+			}
 			if err := checkOutDir(out); err != nil {
 				return err
 			}

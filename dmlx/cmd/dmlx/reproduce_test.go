@@ -156,6 +156,10 @@ func TestReproduceEstimate(t *testing.T) {
 			t.Errorf("%s: code %d, %q", also, code, stderr)
 		}
 	}
+	if code, _, stderr := invoke(t, "reproduce", "table2", "--estimate", "--devices", "2"); !failed(code) ||
+		!strings.Contains(stderr, "--estimate measures steps on one device") {
+		t.Errorf("--devices: code %d, %q", code, stderr)
+	}
 }
 
 // A table on the user's own data sets instead of the paper's.
