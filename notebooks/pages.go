@@ -41,6 +41,7 @@ var Contents = []Group{
 		{"table6", "Table 6", "Learning rates of directions, chosen on test classes and on held-out classes.", ""},
 		{"table7", "Table 7", "Learning rates of pair weights.", ""},
 		{"table8", "Table 8", "Learning rates of triplet weights.", ""},
+		{"full", "Longer runs", "Tables 2 to 4 trained four times as long: does the paper's order come out?", ""},
 		{"appendix", "Appendix", "Relative pair weights, the instability of sig-ms, the lengths of projections.", ""},
 		{"ledger", "Ledger", "Each printed number, figure and sentence of the paper, with one verdict.", ""},
 	}},

@@ -97,10 +97,10 @@ func toFloat32(to *[]float32, kind string) (convert func([]byte, binary.ByteOrde
 	case "f8":
 		return each(func(b []byte, o binary.ByteOrder) float64 { return math.Float64frombits(o.Uint64(b)) }), true
 	case "u8":
-		return each(func(b []byte, o binary.ByteOrder) float64 { return float64(o.Uint64(b)) }), true
+		return each(func(b []byte, o binary.ByteOrder) float64 { return float64(float32(o.Uint64(b))) }), true
 	}
 	integer := integers[kind]
-	return each(func(b []byte, o binary.ByteOrder) float64 { return float64(integer(b, o)) }), integer != nil
+	return each(func(b []byte, o binary.ByteOrder) float64 { return float64(float32(integer(b, o))) }), integer != nil
 }
 
 // toInt64 returns the conversion of a type to int64 values; known is false for a type that has none.

@@ -285,3 +285,18 @@ func TestTypes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An integer just above the middle of two float32 values becomes the upper one, though float64 has it in the middle.
+func TestLargeIntegersRoundOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.npy")
+	if err := WriteInt64(path, []int64{1<<60 + 1<<36 + 1, -(1<<60 + 1<<36 + 1)}, 2); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := ReadFloat32(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := float32(1<<60 + 1<<37); got[0] != want || got[1] != -want {
+		t.Errorf("%v, want ±%v", got, want)
+	}
+}

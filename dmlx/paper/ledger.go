@@ -21,54 +21,115 @@ func ledgerOf(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	picture, err := ledger.Map(rows, r.Provenance)
-	if err != nil {
+	if rows, err = q.Entries.Select(rows); err != nil {
 		return nil, err
 	}
-	r.Parts = []Part{{"", picture}, {"summary", ledger.Summary(rows, r.Provenance)},
-		{"rows", ledger.Table(rows, r.Provenance)}, {"settings", ledger.Settings()}}
+	if len(rows) > 0 {
+		picture, err := ledger.Map(rows, r.Provenance)
+		if err != nil {
+			return nil, err
+		}
+		r.Parts = []Part{{"", picture}}
+	}
+	r.Parts = append(r.Parts, []Part{{"summary", ledger.Summary(rows, r.Provenance)},
+		{"rows", ledger.Table(rows, r.Provenance)}, {"settings", ledger.Settings()}}...)
 	return r, nil
 }
 
 // Ledger returns a row for each printed number, figure and measurable claim of the paper, and a report of the runs
-// that they were judged by. It reads the available runs of the request's preset and trains none.
+// that they were judged by. It reads the available runs of the request's preset and trains none. At the preset quick
+// it takes those of [FullPreset] where they are complete, as [LedgerOf] does: longer runs are the better evidence.
 func Ledger(ctx context.Context, q Request) ([]ledger.Row, *Report, error) {
+	if q.Preset.String() == "quick" {
+		return LedgerOf(ctx, q, q.Preset, FullPreset())
+	}
+	return LedgerOf(ctx, q, q.Preset)
+}
+
+// LedgerOf is [Ledger] by the runs of one or more presets. No verdict mixes presets: a table is judged by the last
+// preset that has all runs of all its rows, since its numbers are compared with its first row and corrected together;
+// a claim is judged by the last preset that has all runs of it; and a figure by the verdicts of its claims. What no
+// preset has all of is judged by what the first one has. Each row says its preset.
+func LedgerOf(ctx context.Context, q Request, presets ...presets.Preset) ([]ledger.Row, *Report, error) {
 	q.CachedOnly = true
-	audited, r, err := audit(ctx, q)
+	var r *Report
+	var audited []claims.Audited
+	var of []ledger.Row // By claim.
+	var tables [][]ledger.Row
+	for i, p := range presets {
+		q.Preset = p
+		its, report, err := audit(ctx, q)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			r, audited, of = report, its, make([]ledger.Row, len(its))
+		}
+		for k, a := range its {
+			if i == 0 || a.Ours.Complete() {
+				audited[k], of[k] = a, ledger.OfClaim(a, p.Name, "dmlx reproduce claims "+presetFlags(p))
+			}
+		}
+		judged, all, err := judgeTables(ctx, q)
+		if err != nil {
+			return nil, nil, err
+		}
+		if i == 0 {
+			tables = judged
+			continue
+		}
+		var taken []*Table
+		for k, t := range all {
+			if t.Missing == 0 && t.Runs > 0 {
+				tables[k], taken = judged[k], append(taken, t)
+				r.add(t)
+			}
+		}
+		if taken != nil {
+			r.Provenance += "; " + Together(taken...).Provenance()
+		}
+	}
+	shown, err := ledgerFigures(audited, of)
 	if err != nil {
 		return nil, nil, err
 	}
 	r.Title = ""
-	var tables [][]*ledger.Number
+	return slices.Concat(slices.Concat(tables...), shown, of), r, nil
+}
+
+// judgeTables returns the rows of the numbers of Tables 2 to 8 at the request's preset, and the runs of each.
+func judgeTables(ctx context.Context, q Request) ([][]ledger.Row, []*Table, error) {
+	var all [][]*ledger.Number
+	var tables []*Table
 	groups := make(map[string][]stats.Mean) // R@1 of the cells with several seeds, by data set.
 	for table := 2; table <= 8; table++ {
-		numbers, err := ledgerNumbers(ctx, q, table)
+		numbers, t, err := ledgerNumbers(ctx, q, table)
 		if err != nil {
 			return nil, nil, err
 		}
-		tables = append(tables, numbers)
+		all, tables = append(all, numbers), append(tables, t)
 		for _, n := range numbers {
 			if table <= 5 && n.Printed.Metric == "R@1" { // Sweeps hold runs at rates that are far off.
 				groups[n.Data] = append(groups[n.Data], n.Ours)
 			}
 		}
 	}
-	var rows []ledger.Row
-	for _, numbers := range tables {
+	var rows [][]ledger.Row
+	for _, numbers := range all {
 		for _, n := range numbers {
 			n.Noise = stats.PoolNoise(groups[n.Data])
 		}
-		rows = append(rows, ledger.Judge(numbers)...)
+		rows = append(rows, ledger.Judge(numbers))
 	}
-	of := make([]ledger.Row, len(audited))
-	for i, a := range audited {
-		of[i] = ledger.OfClaim(a, "dmlx reproduce claims --preset "+q.Preset.Name)
+	return rows, tables, nil
+}
+
+// presetFlags returns what asks on the command line for a preset, with the seeds that full.md has.
+func presetFlags(p presets.Preset) string {
+	if p.Name == "full" && len(p.Seeds) == fullSeeds {
+		return fmt.Sprintf("--preset full --seeds 1-%d", fullSeeds)
 	}
-	shown, err := ledgerFigures(audited, of)
-	if err != nil {
-		return nil, nil, err
-	}
-	return slices.Concat(rows, shown, of), r, nil
+	return "--preset " + p.Name
 }
 
 // cellKey finds the cell of a printed number: row is the rule, or the method of Table 5 with its batch, and rate the
@@ -78,13 +139,13 @@ type cellKey struct {
 	rate      int
 }
 
-// ledgerNumbers returns the printed numbers of a table with the runs in their role.
-func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number, error) {
+// ledgerNumbers returns the printed numbers of a table with the runs in their role, and the table of those.
+func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number, *Table, error) {
 	s := Table5()
 	if table != 5 {
 		var err error
 		if s, err = ParseStudy(fmt.Sprintf("table%d", table)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	} else if q.Seeds == nil {
 		q.Seeds = Table5Seeds(q.Preset)
@@ -95,11 +156,11 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 	}
 	printed, err := figures.PaperResults(table)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	cells := make(map[cellKey]*Cell)
 	rates := make(map[string][]float64) // Of the cells, by data set and row.
@@ -117,11 +178,12 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 		}
 		cells[key] = &t.Cells[i]
 	}
-	command := fmt.Sprintf("dmlx reproduce table%d --preset %s", table, q.Preset.Name)
+	command := fmt.Sprintf("dmlx reproduce table%d %s", table, presetFlags(q.Preset))
 	numbers := make([]*ledger.Number, len(printed))
 	of := make(map[figures.PaperResult]*ledger.Number)
 	for i, p := range printed {
-		n := &ledger.Number{Printed: p, Command: command, SameSetting: q.Preset.Name == paperPreset}
+		n := &ledger.Number{Printed: p, Command: command, Preset: q.Preset.Name,
+			SameSetting: q.Preset.Name == paperPreset}
 		numbers[i] = n
 		key := cellKey{data: p.Dataset, row: p.Direction + "/" + p.Pair + "/" + p.Triplet}
 		if table == 5 {
@@ -151,7 +213,7 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 			}
 			var k int
 			if _, err := fmt.Sscanf(p.Metric, "R@%d", &k); err != nil {
-				return nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Metric)
+				return nil, nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Metric)
 			}
 			n.Ours = c.Recall(k).Times(100)
 			for _, run := range c.Runs {
@@ -164,7 +226,7 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 			n.Baseline = b
 		}
 	}
-	return numbers, nil
+	return numbers, t, nil
 }
 
 // rankFromAbove returns how many of the rates are higher. A preset with fewer rates than the paper lacks its lowest.

@@ -46,8 +46,18 @@ func TestLedger(t *testing.T) {
 	if numbers != 422 || figures != 6 || claims < 60 {
 		t.Errorf("%d numbers, %d figures, %d claims", numbers, figures, claims)
 	}
-	if !strings.Contains(r.Provenance, "preset quick") {
+	if !strings.Contains(r.Provenance, "preset quick") || !strings.Contains(r.Provenance, "preset full") {
 		t.Error(r.Provenance)
+	}
+	alone, _, err := LedgerOf(t.Context(), Request{Store: store, Preset: preset}, preset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range rows { // Of Tables 2 and 3 the program has all full runs, of 5 to 8 none.
+		want := map[string]string{"Table 2": "full", "Table 3": "full", "Table 6": "quick", "Table 7": "quick"}[row.Place]
+		if want != "" && row.Preset != want || alone[i].Preset == "full" || alone[i].What != row.What {
+			t.Errorf("judged by preset %s, and at quick alone by %s: %+v", row.Preset, alone[i].Preset, row)
+		}
 	}
 }
 

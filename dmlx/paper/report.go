@@ -18,6 +18,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -33,6 +34,8 @@ type Request struct {
 	// Rows are the user's own: rules and losses that stand beside the paper's rows. [TakingRows] lists the tables and
 	// figures that take some.
 	Rows []presets.Objective
+	// Entries selects the entries of the ledger; other reports have none.
+	Entries ledger.Filter
 	runs.Options
 }
 
@@ -93,6 +96,7 @@ var items = []item{
 	{"ledger", "The ledger: every number, figure and claim", ledgerOf},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
+	{"full", "Do longer runs bring the paper's order?", full},
 	{"losses", "Losses with a part exchanged", losses},
 	{"recommendation", "The best of all runs, against the paper's", recommendation},
 }

@@ -65,16 +65,21 @@ func WriteBundledHistograms(path string, all []*Histograms) error {
 //go:embed bundled
 var bundledFiles embed.FS
 
-// Bundled returns the results that come with the program, by hash. [WriteBundled] wrote them.
+// Bundled returns the results that come with the program, by hash. [WriteBundled] wrote them. It is an error if two
+// files have different results of a run: which of them counts would be chance.
 var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	out := make(map[string]*Result)
 	err := forEachBundled("bundled/*.json", "result", func(raw []byte) error {
 		r, err := parseResult(raw, "")
-		if err == nil {
-			r.Bundled = true
-			out[r.Hash] = r
+		switch {
+		case err != nil:
+			return err
+		case out[r.Hash] != nil && out[r.Hash].Sum != r.Sum:
+			return fmt.Errorf("is the run %s, of which another file has another result", r.Hash)
 		}
-		return err
+		r.Bundled = true
+		out[r.Hash] = r
+		return nil
 	})
 	return out, err
 })

@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -29,6 +30,8 @@ func newReproduce(a *app) *cobra.Command {
 		set           settingFlags
 		on            cluster
 		rules, losses []string
+		entries       ledger.Filter
+		verdicts      []string
 	)
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
@@ -61,6 +64,7 @@ the cluster's nodes share.`,
 		Example: "  dmlx reproduce table2 --preset quick\n" +
 			"  dmlx reproduce table2 table3 table4 --no-bundled --jobs 2 --out results/\n" +
 			"  dmlx reproduce all --cached-only\n" +
+			"  dmlx reproduce ledger --table 3 --table 7 --verdict contradicted\n" +
 			"  dmlx reproduce table3 --add-rule 'cos/lin/cir?tau=2' --add-loss ms\n" +
 			"  dmlx reproduce table4 --options tau=2 --batch 16x4 --seeds 1-5\n" +
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
@@ -91,11 +95,29 @@ the cluster's nodes share.`,
 			if estimated && (out != "" || bundled != "") {
 				return usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
 			}
+			if estimated && cmd.Flags().Changed("devices") {
+				return usagef("--estimate measures steps on one device: leave out --devices")
+			}
 			if err := checkOutDir(out); err != nil {
 				return err
 			}
 			if err := checkOut(nil, bundled); err != nil {
 				return err
+			}
+			filtered := false
+			for _, name := range ledgerFlags {
+				filtered = filtered || cmd.Flags().Changed(name)
+			}
+			if filtered && !slices.Equal(names, []string{"ledger"}) {
+				return usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
+			}
+			for i, place := range entries.Places {
+				if place != "" && strings.Trim(place, "0123456789") == "" {
+					entries.Places[i] = "Table " + place
+				}
+			}
+			for _, v := range verdicts {
+				entries.Verdicts = append(entries.Verdicts, ledger.Verdict(v))
 			}
 			store, err := a.store()
 			if err != nil {
@@ -105,8 +127,8 @@ the cluster's nodes share.`,
 				return err
 			}
 			choose := sync.OnceValues(a.backend)
-			requests, err := plan(names, paper.Request{Open: choose, Store: store, Preset: preset, Rows: rows, Options: o}, all,
-				len(set.lr) > 1)
+			requests, err := plan(names, paper.Request{Open: choose, Store: store, Preset: preset, Rows: rows,
+				Entries: entries, Options: o}, all, len(set.lr) > 1)
 			if err != nil {
 				return err
 			}
@@ -209,6 +231,11 @@ the cluster's nodes share.`,
 	set.add(f)
 	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
 		"(default: the preset's for each rule or loss)"
+	f.StringArrayVar(&entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
+		`"Claim, §6"; may be repeated, as the next three`)
+	f.StringArrayVar(&verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)
+	f.StringArrayVar(&entries.Data, "data", nil, "show the entries of the ledger on this data set of ours")
+	f.StringArrayVar(&entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")
 	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
 	f.BoolVar(&o.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
 	f.BoolVar(&o.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
@@ -221,6 +248,9 @@ the cluster's nodes share.`,
 	f.StringVar(&bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
 	return cmd
 }
+
+// ledgerFlags select entries of the ledger.
+var ledgerFlags = []string{"table", "verdict", "data", "evidence"}
 
 // plan returns the request for each table, or an error for a row, a setting or a data set that it cannot have. Of all
 // tables each takes the rows that it can have.

@@ -47,6 +47,14 @@ type Finding struct {
 	Evidence figures.Markup
 }
 
+// moreNotRun ends the evidence of a finding that rests on some of its runs only, after their number.
+const moreNotRun = " more not run yet"
+
+// Complete reports whether the finding rests on all of its runs, and is no verdict without any.
+func (f Finding) Complete() bool {
+	return f.Verdict != NotYetRun && f.Verdict != Uncheckable && !strings.Contains(f.Evidence, moreNotRun)
+}
+
 // Claim is a sentence of the paper with a measurable content, or a check of its tables against themselves.
 type Claim struct {
 	Part    string         // Which part of the audit it belongs to; see [Parts].

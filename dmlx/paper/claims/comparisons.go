@@ -216,7 +216,7 @@ func (c *Comparisons) words(count map[answer]int) figures.Markup {
 		text += fmt.Sprintf("; %d more diverged", c.diverged)
 	}
 	if c.missing > 0 {
-		text += fmt.Sprintf("; %d more not run yet", c.missing)
+		text += fmt.Sprintf("; %d"+moreNotRun, c.missing)
 	}
 	return text + "."
 }

@@ -7,14 +7,17 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// OfClaim returns the row of an audited claim. It has the verdict on our runs, or on the paper's own numbers where no
-// run bears on it.
-func OfClaim(a claims.Audited, command string) Row {
+// OfClaim returns the row of a claim that was audited on the runs of a preset. It has the verdict on these, or on the
+// paper's own numbers where no run bears on it.
+func OfClaim(a claims.Audited, preset, command string) Row {
 	r := Row{Place: "Claim, " + a.Section, What: a.Quote, Paper: figures.Markup(a.Paper.Verdict),
 		Ours: figures.Markup(a.Ours.Verdict), PaperEffect: a.Paper.Evidence, OurEffect: a.Ours.Evidence, Comparable: a.Asks,
 		Tolerance: "95 % by Welch's t", Command: command}
 	if a.Quote == "" {
 		r.What = "The printed tables against themselves"
+	}
+	if a.Ours.Verdict != claims.Uncheckable && a.Ours.Verdict != claims.NotYetRun {
+		r.Preset = preset
 	}
 	f := a.Ours
 	if f.Verdict == claims.Uncheckable {

@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -39,9 +41,9 @@ type Row struct {
 	Place string
 	What  figures.Markup
 	// Paper and Ours are the two values as text, and PaperEffect and OurEffect the differences that decide, "" if there
-	// are none. Data is our data set.
+	// are none. Data is our data set, and Preset that of our runs; both are "" where no run of ours bears on the entry.
 	Paper, Ours, PaperEffect, OurEffect figures.Markup
-	Data                                string
+	Data, Preset                        string
 	// Comparable is what is compared, and Tolerance where its tolerance comes from; both are "" if nothing is.
 	Comparable, Tolerance figures.Markup
 	Verdict               Verdict
@@ -57,6 +59,7 @@ type Number struct {
 	Data    string     // "" if no data set of ours stands for the paper's.
 	Ours    stats.Mean // Without runs, its N and Diverged are 0.
 	LR      float64    // Of our runs.
+	Preset  string     // Of our runs.
 	// Noise is the standard deviation between seeds on this data set, for numbers of a single seed.
 	Noise stats.Noise
 	Runs  []string
@@ -159,7 +162,7 @@ func (n *Number) row() Row {
 		r.Paper = n.Printed.Score().String()
 	}
 	if n.Ours.N+n.Ours.Diverged > 0 {
-		r.Ours = n.Ours.String()
+		r.Ours, r.Preset = n.Ours.String(), n.Preset
 		if n.LR != 0 {
 			r.Ours += fmt.Sprintf(" (lr %g)", n.LR)
 		}
@@ -211,10 +214,67 @@ func Count(rows []Row) map[Verdict]int {
 	return out
 }
 
-// Select returns the rows of the places and with the verdicts given; an empty list takes all.
-func Select(rows []Row, places []string, verdicts []Verdict) []Row {
+// Filter selects rows. An empty list takes all.
+type Filter struct {
+	// Places are as in the rows, "Table 3", or "Figures" and "Claims" for all of these.
+	Places        []string
+	Verdicts      []Verdict
+	Data, Presets []string
+}
+
+// Select returns the rows that the filter takes. It returns an error for a value that no row has.
+func (f Filter) Select(rows []Row) ([]Row, error) {
+	verdicts := make([]string, len(f.Verdicts))
+	for i, v := range f.Verdicts {
+		verdicts[i] = string(v)
+	}
+	for _, by := range []struct {
+		what   string
+		wanted []string
+		of     func(Row) []string
+	}{
+		{"place", f.Places, func(r Row) []string { return []string{group(r), r.Place} }},
+		{"verdict", verdicts, func(r Row) []string { return []string{string(r.Verdict)} }},
+		{"data set", f.Data, func(r Row) []string { return []string{r.Data} }},
+		{"preset", f.Presets, func(r Row) []string { return []string{r.Preset} }},
+	} {
+		if len(by.wanted) == 0 {
+			continue
+		}
+		var known []string
+		if by.what == "verdict" { // One that no entry has is none the less a verdict.
+			for _, v := range Verdicts() {
+				known = append(known, string(v))
+			}
+		}
+		for _, r := range rows {
+			for _, value := range by.of(r) {
+				if value != "" && !slices.Contains(known, value) {
+					known = append(known, value)
+				}
+			}
+		}
+		for _, w := range by.wanted {
+			if !slices.Contains(known, w) {
+				return nil, errs.NoSuch(fmt.Sprintf("the ledger has no %s %q", by.what, w), w, known)
+			}
+		}
+	}
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
-		return len(places) > 0 && !slices.Contains(places, r.Place) ||
-			len(verdicts) > 0 && !slices.Contains(verdicts, r.Verdict)
-	})
+		lacks := func(wanted []string, values ...string) bool {
+			return len(wanted) > 0 && !slices.ContainsFunc(values, func(v string) bool { return slices.Contains(wanted, v) })
+		}
+		return lacks(f.Places, r.Place, group(r)) || lacks(verdicts, string(r.Verdict)) || lacks(f.Data, r.Data) ||
+			lacks(f.Presets, r.Preset)
+	}), nil
+}
+
+// group names the place of a row, with all figures and all claims as one.
+func group(r Row) string {
+	for _, kind := range []string{"Claim", "Figure"} {
+		if strings.HasPrefix(r.Place, kind) {
+			return kind + "s"
+		}
+	}
+	return r.Place
 }

@@ -90,7 +90,7 @@ func TestOfClaim(t *testing.T) {
 		{claims.Uncheckable, claims.Uncheckable, DifferentSetting},
 	} {
 		a := claims.Audited{Paper: claims.Finding{Verdict: c.paper}, Ours: claims.Finding{Verdict: c.ours}}
-		if r := OfClaim(a, ""); r.Verdict != c.want {
+		if r := OfClaim(a, "quick", ""); r.Verdict != c.want {
 			t.Errorf("%s, %s: %s, want %s", c.paper, c.ours, r.Verdict, c.want)
 		}
 	}
@@ -123,32 +123,47 @@ func TestFigures(t *testing.T) {
 
 func TestSelect(t *testing.T) {
 	t.Parallel()
-	rows := []Row{{Place: "Table 2", Verdict: Reproduced}, {Place: "Table 3", Verdict: Reproduced},
-		{Place: "Table 3", Verdict: NotRun}}
-	if got := Select(rows, []string{"Table 3"}, []Verdict{NotRun}); len(got) != 1 || got[0].Place != "Table 3" {
-		t.Error(got)
+	rows := []Row{{Place: "Table 2", Verdict: Reproduced, Data: "minicar", Preset: "full"},
+		{Place: "Table 3", Verdict: Reproduced}, {Place: "Table 3", Verdict: NotRun},
+		{Place: "Claim, §5.1", Verdict: Reproduced}}
+	for _, c := range []struct {
+		filter Filter
+		want   int
+	}{
+		{Filter{}, 4}, {Filter{Places: []string{"Table 3"}, Verdicts: []Verdict{NotRun}}, 1},
+		{Filter{Verdicts: []Verdict{Reproduced}}, 3}, {Filter{Verdicts: []Verdict{Contradicted}}, 0},
+		{Filter{Places: []string{"Claims", "Table 2"}}, 2}, {Filter{Places: []string{"Claim, §5.1"}}, 1},
+		{Filter{Data: []string{"minicar"}, Presets: []string{"full"}}, 1},
+	} {
+		if got, err := c.filter.Select(rows); err != nil || len(got) != c.want {
+			t.Errorf("%+v: %d rows, want %d; %v", c.filter, len(got), c.want, err)
+		}
 	}
-	if got := Select(rows, nil, []Verdict{Reproduced}); len(got) != 2 {
-		t.Error(got)
-	}
-	if got := Select(rows, nil, nil); len(got) != 3 {
-		t.Error(got)
+	for want, f := range map[string]Filter{
+		`the ledger has no place "Table 9"`:    {Places: []string{"Table 9"}},
+		`the ledger has no verdict "refuted"`:  {Verdicts: []Verdict{"refuted"}},
+		`the ledger has no data set "minicat"`: {Data: []string{"minicat"}},
+		`the ledger has no preset "paper"`:     {Presets: []string{"paper"}},
+	} {
+		if _, err := f.Select(rows); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
 func TestBrief(t *testing.T) {
 	t.Parallel()
 	rows := []Row{{Place: "Table 2", What: "cos/con/con", Paper: "75.5", Ours: "77.6", PaperEffect: "6.0",
-		OurEffect: "5.7", Data: "minicar", Comparable: "sign", Verdict: Reproduced, Why: "no reason"}}
+		OurEffect: "5.7", Data: "minicar", Preset: "quick", Comparable: "sign", Verdict: Reproduced, Why: "no reason"}}
 	table := Brief(rows, "made-up numbers")
 	var titles, texts []string
 	for i, c := range table.Columns {
 		titles, texts = append(titles, c.Title), append(texts, table.Rows[0][i].Text)
 	}
-	if got := strings.Join(titles, ", "); got != "Place, What, paper, ours, paper, ours, verdict" {
+	if got := strings.Join(titles, ", "); got != "Place, What, paper, ours, preset, paper, ours, verdict" {
 		t.Error(got)
 	}
-	if got := strings.Join(texts, ", "); got != "Table 2, cos/con/con, 75.5, 77.6, 6.0, 5.7, reproduced" {
+	if got := strings.Join(texts, ", "); got != "Table 2, cos/con/con, 75.5, 77.6, quick, 6.0, 5.7, reproduced" {
 		t.Error(got)
 	}
 }

@@ -28,6 +28,7 @@ func Table(rows []Row, provenance string) *figures.Table {
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "Place", Left: true, Merged: true}, {Title: "What", Left: true, Wrap: 40},
 			{Group: "value", Title: "paper"}, {Group: "value", Title: "ours"}, {Title: "our data", Left: true},
+			{Title: "preset", Left: true},
 			{Group: "difference", Title: "paper"}, {Group: "difference", Title: "ours"},
 			{Title: "comparable", Left: true, Wrap: 24}, {Title: "verdict"}, {Title: "why", Left: true, Wrap: 30},
 			{Title: "tolerance", Left: true, Wrap: 24}, {Title: "command", Left: true}, {Title: "runs", Left: true, Wrap: 12}},
@@ -40,18 +41,18 @@ func Table(rows []Row, provenance string) *figures.Table {
 		verdict := figures.Text(string(r.Verdict))
 		verdict.Background = r.Verdict.tone().Color()
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(r.Place), figures.Text(r.What), figures.Text(r.Paper),
-			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.PaperEffect), figures.Text(r.OurEffect),
-			figures.Text(r.Comparable), verdict, figures.Text(r.Why), figures.Text(r.Tolerance), figures.Text(r.Command),
+			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.Preset), figures.Text(r.PaperEffect),
+			figures.Text(r.OurEffect), figures.Text(r.Comparable), verdict, figures.Text(r.Why), figures.Text(r.Tolerance), figures.Text(r.Command),
 			figures.Text(strings.Join(r.Runs, " "))})
 	}
 	return t
 }
 
-// Brief returns the ledger with the columns that fit a page: place, entry, both values and differences, and the
-// verdict.
+// Brief returns the ledger with the columns that fit a page: place, entry, both values, the preset of ours, both
+// differences, and the verdict.
 func Brief(rows []Row, provenance string) *figures.Table {
 	t := Table(rows, provenance)
-	keep := []int{0, 1, 2, 3, 5, 6, 8} // Of the columns of Table.
+	keep := []int{0, 1, 2, 3, 5, 6, 7, 9} // Of the columns of Table.
 	t.Columns = pick(t.Columns, keep)
 	for i := range t.Rows {
 		t.Rows[i] = pick(t.Rows[i], keep)
@@ -111,24 +112,19 @@ func Map(rows []Row, provenance string) (*figures.Figure, error) {
 	return figures.Tiles("The verdicts on all entries of the paper", kinds, lines, provenance)
 }
 
-type group struct {
+// grouped are the rows of a place.
+type grouped struct {
 	title string
 	rows  []Row
 }
 
-// groups collects the rows by place, with all claims together.
-func groups(rows []Row) []group {
-	var out []group
+// groups collects the rows by place, with all claims together, and all figures.
+func groups(rows []Row) []grouped {
+	var out []grouped
 	for _, r := range rows {
-		title := r.Place
-		switch {
-		case strings.HasPrefix(title, "Claim"):
-			title = "Claims"
-		case strings.HasPrefix(title, "Figure"):
-			title = "Figures"
-		}
+		title := group(r)
 		if len(out) == 0 || out[len(out)-1].title != title {
-			out = append(out, group{title: title})
+			out = append(out, grouped{title: title})
 		}
 		g := &out[len(out)-1]
 		g.rows = append(g.rows, r)

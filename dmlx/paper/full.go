@@ -1,0 +1,426 @@
+package paper
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// fullSeeds is the number of seeds that full.md fixed for the preset full.
+const fullSeeds = 5
+
+// FullPreset returns the preset full with the seeds that full.md fixed before the first run.
+func FullPreset() presets.Preset {
+	p, err := presets.Parse("full")
+	if err != nil {
+		panic(err) // It is one of the package's own.
+	}
+	p.Seeds = p.Seeds[:fullSeeds]
+	return p
+}
+
+// full shows the request's preset beside full, for Tables 2 to 4. It trains no runs; full.md has the command that does.
+func full(ctx context.Context, q Request) (*Report, error) {
+	q.CachedOnly = true
+	short, long := q, q
+	if short.Preset.Like("full") {
+		var err error
+		if short.Preset, err = presets.Parse("quick"); err != nil {
+			return nil, err
+		}
+	}
+	long.Preset = FullPreset()
+	r := &Report{}
+	var orders []Order
+	at := make([]*Table, 2) // All cells of a preset.
+	for i := range at {
+		at[i] = new(Table)
+	}
+	for number := 2; number <= 4; number++ {
+		s, err := ParseStudy(fmt.Sprintf("table%d", number))
+		if err != nil {
+			return nil, err
+		}
+		tables := make([]*Table, len(at))
+		for i, q := range []Request{short, long} {
+			if tables[i], err = Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options); err != nil {
+				return nil, err
+			}
+			r.add(tables[i])
+			at[i].join(tables[i])
+		}
+		columns, err := Orders(number, tables...)
+		if err != nil {
+			return nil, err
+		}
+		orders = append(orders, columns...)
+	}
+	changes, err := ChangedClaims(ctx, short, long)
+	if err != nil {
+		return nil, err
+	}
+	r.Provenance = Together(at...).Provenance()
+	agreements, err := AgreementTable(orders, r.Provenance)
+	if err != nil {
+		return nil, err
+	}
+	pairs := slices.DeleteFunc(slices.Clone(orders), func(o Order) bool { return o.Table != 3 })
+	picture, err := figures.Lengths(OrderLengths(pairs), r.Provenance)
+	if err != nil {
+		return nil, err
+	}
+	r.Parts = []Part{{"", OrderTable(orders, r.Provenance)}, {"orders", agreements},
+		{"leads", LeadTable(orders, r.Provenance)}, {"claims", changes.Table(r.Provenance)}, {"cost", CostTable(at...)},
+		{"picture", picture}}
+	return r, nil
+}
+
+// join adds the cells and counts of another table, of the same preset or another.
+func (t *Table) join(other *Table) {
+	names := strings.Split(t.Preset, " and ")
+	if t.Preset == "" {
+		names = nil
+	}
+	t.Preset = strings.Join(runs.AddNew(names, other.Preset), " and ")
+	t.Cells = append(t.Cells, other.Cells...)
+	t.Runs, t.Ran, t.Missing = t.Runs+other.Runs, t.Ran+other.Ran, t.Missing+other.Missing
+}
+
+// Together returns the cells of several tables as one, for what is told about all their runs.
+func Together(tables ...*Table) *Table {
+	out := new(Table)
+	for _, t := range tables {
+		out.join(t)
+	}
+	return out
+}
+
+// Results returns the runs of the table's cells, each once.
+func (t *Table) Results() []*runs.Result {
+	seen := make(map[string]bool)
+	var out []*runs.Result
+	for _, c := range t.Cells {
+		for _, r := range c.Runs {
+			if !seen[r.Hash] {
+				seen[r.Hash] = true
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// Order is a column of one of the paper's Tables 2 to 4: rules on a data set that differ in one part, which the paper
+// puts in an order, with our means at one or more presets.
+type Order struct {
+	Table           int    // Of the paper.
+	Data, PaperData string // Ours, and the paper's in the same role.
+	// Held is what the table's other column has otherwise: the direction in Table 3, the pair weight in Table 4. Table 2
+	// has none.
+	Held    string
+	Rules   []string
+	Paper   []stats.Mean // Recall@1 in percent, by rule; missing where the paper has none.
+	Presets []string
+	Steps   []int          // Of a run, by preset.
+	Ours    [][]stats.Mean // Recall@1 in percent, by preset and rule.
+}
+
+// heldParts are the parts of a rule that name the columns of Tables 3 and 4, and variedParts those that name rows.
+var (
+	heldParts   = map[int]int{3: directionPart, 4: pairPart}
+	variedParts = map[int]int{2: directionPart, 3: pairPart, 4: tripletPart}
+)
+
+// Orders returns the columns of one of the paper's Tables 2 to 4, in the order of the cells, with the means of one or
+// more tables of ours, which have the same rules on the same data sets: one for each preset. It returns an error for
+// another table of the paper, for a cell that is no rule, and for tables of different cells.
+func Orders(number int, at ...*Table) ([]Order, error) {
+	if variedParts[number] == 0 && number != 2 {
+		return nil, fmt.Errorf("orders of table %d: want 2, 3 or 4", number)
+	}
+	var out []Order
+	for k, t := range at {
+		if len(t.Cells) != len(at[0].Cells) {
+			return nil, fmt.Errorf("orders: %d cells at %s and %d at %s: want the same", len(at[0].Cells), at[0].Preset,
+				len(t.Cells), t.Preset)
+		}
+		for i, c := range t.Cells {
+			parts := strings.Split(c.Rule, "/")
+			if len(parts) != 3 {
+				return nil, fmt.Errorf("orders: %q is no rule", cmp.Or(c.Rule, c.Row))
+			}
+			if first := at[0].Cells[i]; first.Rule != c.Rule || first.Data != c.Data {
+				return nil, fmt.Errorf("orders: cell %d is %s on %s at %s and %s on %s at %s: want the same", i, first.Rule,
+					first.Data, at[0].Preset, c.Rule, c.Data, t.Preset)
+			}
+			held := ""
+			if part, has := heldParts[number]; has {
+				held = parts[part]
+			}
+			j := slices.IndexFunc(out, func(o Order) bool { return o.Data == c.Data && o.Held == held })
+			if j < 0 {
+				j = len(out)
+				out = append(out, Order{Table: number, Data: c.Data, PaperData: c.PaperData, Held: held})
+			}
+			o := &out[j]
+			if len(o.Presets) == k {
+				o.Presets, o.Steps, o.Ours = append(o.Presets, t.Preset), append(o.Steps, c.Specs[0].Steps()),
+					append(o.Ours, nil)
+			}
+			if k == 0 {
+				o.Rules, o.Paper = append(o.Rules, c.Rule), append(o.Paper, c.Printed(number))
+			}
+			o.Ours[k] = append(o.Ours[k], c.Recall(1).Times(100))
+		}
+	}
+	return out, nil
+}
+
+// name names the column: the data set and what the column holds.
+func (o Order) name() figures.Markup {
+	switch heldPart, has := heldParts[o.Table]; {
+	case !has:
+		return o.Data
+	case heldPart == directionPart:
+		return o.Data + ", " + figures.DirectionLabel(o.Held)
+	}
+	return o.Data + ", " + figures.PairLabel(o.Held)
+}
+
+// label names one of the rules by the part in which they differ.
+func (o Order) label(rule string) figures.Markup {
+	part := variedParts[o.Table]
+	name := strings.Split(rule, "/")[part]
+	return []func(string) figures.Markup{figures.DirectionLabel, figures.PairLabel, figures.TripletLabel}[part](name)
+}
+
+// Best returns the place of the rule that the paper has highest among those after the first, to which it compares the
+// others. No run of ours has a part in that choice. It is 0 if the paper has none of them.
+func (o Order) Best() int {
+	best := 0
+	for i := 1; i < len(o.Paper); i++ {
+		if !math.IsNaN(o.Paper[i].Mean) && (best == 0 || o.Paper[i].Mean > o.Paper[best].Mean) {
+			best = i
+		}
+	}
+	return best
+}
+
+// OrderTable returns the means of columns at each preset beside the paper's. Each is shaded by itself.
+func OrderTable(orders []Order, provenance string) *figures.Table {
+	t := orderTable("Recall@1 in percent, mean ± standard deviation over seeds.", "Rule", "", orders, provenance)
+	t.Columns = append(t.Columns, figures.Column{Title: "the paper's"})
+	for _, o := range orders {
+		first := len(t.Rows)
+		for i, rule := range o.Rules {
+			row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()), figures.Text(o.label(rule))}
+			for _, ours := range append(slices.Clone(o.Ours), o.Paper) {
+				row = append(row, figures.Scored(ours[i]))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		for column := 3; column < len(t.Columns); column++ {
+			var cells []*figures.Cell
+			for _, row := range t.Rows[first:] {
+				cells = append(cells, &row[column])
+			}
+			figures.Shade(cells...)
+		}
+		t.Rules = append(t.Rules, len(t.Rows))
+	}
+	return t
+}
+
+// AgreementTable returns the rank correlations of columns: the order at each preset against the paper's, and at the
+// first preset against that at the last.
+func AgreementTable(orders []Order, provenance string) (*figures.Table, error) {
+	t := orderTable("Spearman's rank correlation ρ of the rules of a column, with its 95 % interval.", "rules",
+		" against the paper", orders, provenance)
+	if len(orders) > 0 && len(orders[0].Presets) > 1 {
+		p := orders[0].Presets
+		t.Columns = append(t.Columns, figures.Column{Title: p[0] + " against " + p[len(p)-1]})
+	}
+	t.Notes = []figures.Markup{"In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how " +
+		"often a random order agrees as well."}
+	for _, o := range orders {
+		lists := append(slices.Clone(o.Ours), nil)
+		against := slices.Repeat([][]stats.Mean{o.Paper}, len(lists))
+		lists[len(o.Ours)], against[len(o.Ours)] = o.Ours[0], o.Ours[len(o.Ours)-1]
+		if len(o.Ours) < 2 {
+			lists = lists[:len(o.Ours)]
+		}
+		row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()),
+			figures.Text(fmt.Sprint(len(o.Rules)))}
+		for i := range lists {
+			a, err := stats.CompareRanks(lists[i], against[i])
+			if err != nil {
+				return nil, err
+			}
+			text := "–"
+			if a.N == len(o.Rules) { // The order of some of the rules would be that of another column.
+				text = strings.TrimPrefix(strings.Replace(a.String(), fmt.Sprintf(", n = %d", a.N), "", 1), "ρ = ")
+			}
+			row = append(row, figures.Text(text))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// LeadTable returns how far the rule of [Order.Best] is ahead of the first of its column, in points of Recall@1, by
+// Welch's t: at each preset and in the paper.
+func LeadTable(orders []Order, provenance string) *figures.Table {
+	t := orderTable("The paper's best rule of a column less the column's first rule, in points of Recall@1.",
+		"Rule less first", "", orders, provenance)
+	t.Columns = append(t.Columns, figures.Column{Title: "the paper's"})
+	t.Notes = []figures.Markup{"In brackets: 95 % by Welch's t over seeds. The rule is chosen by the paper's means, not " +
+		"by ours, so that choosing it adds nothing to our difference."}
+	for _, o := range orders {
+		best := o.Best()
+		row := []figures.Cell{figures.Text(fmt.Sprint(o.Table)), figures.Text(o.name()),
+			figures.Text(o.label(o.Rules[best]) + " − " + o.label(o.Rules[0]))}
+		for _, means := range append(slices.Clone(o.Ours), o.Paper) {
+			test := stats.Welch(means[best], means[0])
+			if best == 0 || math.IsNaN(test.Difference.Value) {
+				row = append(row, figures.Text("–"))
+				continue
+			}
+			row = append(row, figures.Tested(test, test.Difference.String()))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.MarkSignificant()
+	return t
+}
+
+// orderTable returns a table without rows, whose columns name the paper's table and its column, then something of a
+// rule, and then the presets with a text after each.
+func orderTable(caption, third, after figures.Markup, orders []Order, provenance string) *figures.Table {
+	t := &figures.Table{Caption: caption, Provenance: provenance, Columns: []figures.Column{
+		{Title: "Table", Merged: true}, {Title: "Column", Left: true, Merged: true}, {Title: third, Left: true}}}
+	if len(orders) > 0 {
+		for _, p := range orders[0].Presets {
+			t.Columns = append(t.Columns, figures.Column{Title: p + after})
+		}
+	}
+	return t
+}
+
+// OrderLengths returns columns for [figures.Lengths], which draws recall over the number of steps.
+func OrderLengths(orders []Order) []figures.Length {
+	out := make([]figures.Length, len(orders))
+	for i, o := range orders {
+		out[i] = figures.Length{Data: o.name(), Steps: o.Steps, PaperData: o.PaperData, Paper: o.Paper}
+		out[i].Rules = o.Rules
+		for j := range o.Rules {
+			var scores []stats.Mean
+			for _, ours := range o.Ours {
+				scores = append(scores, ours[j])
+			}
+			out[i].Scores = append(out[i].Scores, scores)
+		}
+	}
+	return out
+}
+
+// CostTable returns what the runs of tables cost, a row for each: runs, hours, dates, machines and commits, as the runs
+// recorded them.
+func CostTable(at ...*Table) *figures.Table {
+	t := &figures.Table{Caption: "What the runs cost, by their own records.",
+		Columns: []figures.Column{{Title: "Preset", Left: true}, {Title: "runs"}, {Title: "steps of a run"},
+			{Title: "hours in all"}, {Title: "median seconds of a run"},
+			{Title: "backend, machine, dates", Left: true, Wrap: 40},
+			{Title: "commit", Left: true}}}
+	for _, table := range at {
+		results := table.Results()
+		var seconds []float64
+		var steps, commits []string
+		total := 0.0
+		for _, r := range results {
+			total += r.Seconds
+			seconds = append(seconds, r.Seconds)
+			steps, commits = runs.AddNew(steps, fmt.Sprint(r.Spec.Steps())), runs.AddNew(commits, r.Version)
+		}
+		slices.Sort(seconds)
+		median, provenance := "–", "–"
+		if len(seconds) > 0 {
+			median, provenance = fmt.Sprintf("%.0f", seconds[len(seconds)/2]), runs.Provenance(results)
+		}
+		count := fmt.Sprint(len(results))
+		if table.Missing > 0 {
+			count += fmt.Sprintf("; %d missing", table.Missing)
+		}
+		t.Rows = append(t.Rows, []figures.Cell{figures.Text(table.Preset), figures.Text(count),
+			figures.Text(strings.Join(steps, ", ")), figures.Text(fmt.Sprintf("%.1f", total/3600)), figures.Text(median),
+			figures.Text(provenance), figures.Text(strings.Join(commits, ", "))})
+	}
+	t.Notes = []figures.Markup{"Seconds are those of training and evaluation while the machine may have done other " +
+		"work, so they compare no presets and no machines. (devel) is a program that recorded no commit."}
+	return t
+}
+
+// ClaimChanges are the claims of the paper on the runs of two presets.
+type ClaimChanges struct {
+	Presets [2]string
+	// Short and Long are the claims of which both presets have all runs, in the paper's order.
+	Short, Long []claims.Audited
+}
+
+// ChangedClaims audits the paper's claims on the available runs of two requests, and returns those of which both have
+// all runs. It trains none.
+func ChangedClaims(ctx context.Context, short, long Request) (*ClaimChanges, error) {
+	out := &ClaimChanges{Presets: [2]string{short.Preset.String(), long.Preset.String()}}
+	before, _, err := audit(ctx, short)
+	if err != nil {
+		return nil, err
+	}
+	after, _, err := audit(ctx, long)
+	if err != nil {
+		return nil, err
+	}
+	for i := range before {
+		if before[i].Ours.Complete() && after[i].Ours.Complete() {
+			out.Short, out.Long = append(out.Short, before[i]), append(out.Long, after[i])
+		}
+	}
+	return out, nil
+}
+
+// Changed returns how many of the claims have another verdict at the second preset.
+func (c *ClaimChanges) Changed() int {
+	n := 0
+	for i := range c.Short {
+		if c.Short[i].Ours.Verdict != c.Long[i].Ours.Verdict {
+			n++
+		}
+	}
+	return n
+}
+
+// Table returns the table of the claims whose verdict differs between the presets.
+func (c *ClaimChanges) Table(provenance string) *figures.Table {
+	t := &figures.Table{Provenance: provenance, Columns: []figures.Column{{Title: "Section", Left: true},
+		{Title: "Claim", Left: true, Wrap: 40}, {Group: c.Presets[0], Title: "verdict"},
+		{Group: c.Presets[0], Title: "evidence", Left: true, Wrap: 30}, {Group: c.Presets[1], Title: "verdict"},
+		{Group: c.Presets[1], Title: "evidence", Left: true, Wrap: 30}},
+		Caption: fmt.Sprintf("Of %d claims of which both presets have all runs, %d change their verdict.", len(c.Short),
+			c.Changed())}
+	for i, a := range c.Short {
+		b := c.Long[i]
+		if a.Ours.Verdict != b.Ours.Verdict {
+			t.Rows = append(t.Rows, []figures.Cell{figures.Text(a.Section), figures.Text(cmp.Or(a.Quote, a.Asks)),
+				figures.Text(string(a.Ours.Verdict)), figures.Text(a.Ours.Evidence), figures.Text(string(b.Ours.Verdict)),
+				figures.Text(b.Ours.Evidence)})
+		}
+	}
+	return t
+}
