@@ -21,8 +21,8 @@ type RecallGroup struct {
 	Recall stats.Mean // Of the seeds that have finished, in percent.
 }
 
-// RecallCurves draws Recall@1 as it grows over the given number of epochs: thin lines are seeds, and the thick line with
-// marks is their mean. A dashed line is at the given reference, whose name the legend has, unless it is NaN. The paper
+// RecallCurves draws Recall@1 as it grows over the given number of epochs: thin lines are seeds, and the thick line
+// with marks is their mean. A dashed line is at the given reference, whose name the legend has, unless it is NaN. The paper
 // has no such figure. It takes at most seven groups, which have distinct colors, and finite values.
 func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGroup) (*Figure, error) {
 	if epochs < 1 || len(groups) == 0 || len(groups) > len(flowColors) {

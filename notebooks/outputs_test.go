@@ -4,14 +4,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
-
-// oldOutputs are the notebooks whose saved outputs are older than the formats of nb.Show. One that is run again leaves
-// this list.
-var oldOutputs = []string{"exchange.ipynb", "grid.ipynb", "losses.ipynb"}
 
 // TestSavedOutputs sees that pictures and tables are saved in formats that every front end and converter can show.
 func TestSavedOutputs(t *testing.T) {
@@ -21,9 +16,6 @@ func TestSavedOutputs(t *testing.T) {
 	}
 	for _, path := range paths {
 		t.Run(path, func(t *testing.T) {
-			if slices.Contains(oldOutputs, path) {
-				t.Skip("not run again yet")
-			}
 			raw, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

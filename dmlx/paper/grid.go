@@ -69,7 +69,7 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		grids, err := gridsOf(all, seed)
+		grids, err := Grids(all, seed)
 		return all, grids, err
 	}
 	ran := 0
@@ -126,7 +126,8 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 	r.add(all)
 	all.Runs += all.Missing
 	r.Provenance = all.Provenance()
-	return r, r.showGrid(grids, endsOf(grids))
+	r.showGrid(grids, endsOf(grids))
+	return r, nil
 }
 
 // Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run
@@ -149,8 +150,10 @@ func Extremes(grids []fullgrid.Grid, n int, besides ...string) Study {
 		}}
 }
 
-// gridsOf reads a table of the study "grid", data set by data set.
-func gridsOf(t *Table, seed uint64) ([]fullgrid.Grid, error) {
+// Grids reads a table whose cells are rules, data set by data set. seed is that of the runs that choose the best and
+// the worst rules; their other seeds judge them. A rule that is there twice for a data set is an error, as is one that
+// is not of three parts.
+func Grids(t *Table, seed uint64) ([]fullgrid.Grid, error) {
 	cells := make([]fullgrid.Cell, len(t.Cells))
 	for i, c := range t.Cells {
 		cells[i] = fullgrid.Cell{Data: c.Data, PaperData: c.PaperData, Rule: c.Rule, LR: c.LR, Runs: c.Runs}
@@ -221,7 +224,7 @@ func paperOneAtATime(set string) (string, error) {
 }
 
 // showGrid draws the report's parts. A part for which too many runs are missing says so.
-func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
+func (r *Report) showGrid(grids []fullgrid.Grid, ends int) {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
 			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
@@ -229,64 +232,125 @@ func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 		}
 		r.Parts = append(r.Parts, Part{name, of})
 	}
-	var (
-		maps      []figures.GridSet
-		counts    []figures.GridCount
-		variances []figures.GridVariance
-		margins   []figures.GridMargins
-		lines     []figures.GridInteraction
-		gaps      []figures.GridGap
-		endRules  []figures.GridRule
-		chosen    []figures.GridRule
-		endNotes  []figures.Markup
-		chosenBy  []figures.Markup
-	)
+	m, err := GridMap(grids, r.Provenance)
+	add("", m, err)
+	add("coverage", GridCoverage(grids, r.Provenance), nil)
+	add("anova", GridAnova(grids, r.Provenance), nil)
+	effects, err := GridEffects(grids, r.Provenance)
+	add("effects", effects, err)
+	interactions, err := GridInteractions(grids, r.Provenance)
+	add("interactions", interactions, err)
+	gaps, err := GridGaps(grids, r.Provenance)
+	add("gaps", gaps, err)
+	endTable, err := GridEnds(grids, ends, r.Provenance)
+	add("ends", endTable, err)
+	choices, err := GridChoices(grids, r.Provenance)
+	add("choices", choices, err)
+}
+
+// GridMap draws Recall@1 of all rules with the first seed, in percent: a block is a direction, a row a pair weight, a
+// column a triplet weight. Marked are the best rule, the paper's and the one that our Tables 2 to 4 choose.
+func GridMap(grids []fullgrid.Grid, provenance string) (*figures.Figure, error) {
+	var maps []figures.GridSet
+	for i := range grids {
+		maps = append(maps, gridMap(&grids[i]))
+	}
+	return figures.GridMap(maps, provenance)
+}
+
+// GridCoverage tells how many rules have been run, how much they differ, and what share of a difference another seed
+// would show again ([fullgrid.Grid.Reliability]).
+func GridCoverage(grids []fullgrid.Grid, provenance string) *figures.Table {
+	var counts []figures.GridCount
+	for i := range grids {
+		counts = append(counts, gridCount(&grids[i]))
+	}
+	return figures.GridCounts(counts, gridRates(grids), provenance)
+}
+
+// GridAnova is the analysis of variance of each grid ([stats.Analyze]): how much of the differences between rules comes
+// from each part and from parts together. A grid with too few runs has a note in its place.
+func GridAnova(grids []fullgrid.Grid, provenance string) *figures.Table {
+	var variances []figures.GridVariance
+	for i := range grids {
+		v, _, err := gridVariance(&grids[i])
+		if err != nil {
+			v = figures.GridVariance{Data: grids[i].Data, Notes: []figures.Markup{err.Error() + "."}}
+		}
+		variances = append(variances, v)
+	}
+	return figures.GridAnova(variances, provenance)
+}
+
+// GridEffects draws the mean of each level of a part over all levels of the others, by the model of [GridAnova]. Grids
+// with too few runs are left out.
+func GridEffects(grids []fullgrid.Grid, provenance string) (*figures.Figure, error) {
+	var margins []figures.GridMargins
+	for i := range grids {
+		if _, m, err := gridVariance(&grids[i]); err == nil {
+			margins = append(margins, m)
+		}
+	}
+	return figures.GridEffects(margins, provenance)
+}
+
+// GridInteractions draws the means of two parts together ([fullgrid.Grid.Profile]): lines are parallel where their
+// effects are independent.
+func GridInteractions(grids []fullgrid.Grid, provenance string) (*figures.Figure, error) {
+	var lines []figures.GridInteraction
+	for i := range grids {
+		line, err := gridInteraction(&grids[i])
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	return figures.GridInteractions(lines, provenance)
+}
+
+// GridGaps tells by how many points one direction is ahead of another with each pair weight ([fullgrid.Grid.Gap]).
+func GridGaps(grids []fullgrid.Grid, provenance string) (*figures.Table, error) {
+	var gaps []figures.GridGap
+	for i := range grids {
+		gaps = append(gaps, gridGaps(&grids[i])...)
+	}
+	return figures.GridGaps(gaps, provenance)
+}
+
+// GridEnds sets the n best and the n worst rules of each grid by its first seed beside what they do with other seeds.
+// Of a grid with less than 8n rules it takes a quarter instead, at least one.
+func GridEnds(grids []fullgrid.Grid, n int, provenance string) (*figures.Table, error) {
+	var rules []figures.GridRule
+	var notes []figures.Markup
 	for i := range grids {
 		g := &grids[i]
-		maps = append(maps, gridMap(g))
-		counts = append(counts, gridCount(g))
-		if v, m, err := gridVariance(g); err != nil {
-			variances = append(variances, figures.GridVariance{Data: g.Data, Notes: []figures.Markup{err.Error() + "."}})
-		} else {
-			variances, margins = append(variances, v), append(margins, m)
-		}
-		interaction, err := gridInteraction(g)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, interaction)
-		gaps = append(gaps, gridGaps(g)...)
-		best, worst := g.Ends(min(ends, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
+		best, worst := g.Ends(min(n, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
 		for _, rule := range best {
-			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Name, ""))
+			rules = append(rules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Name, ""))
 		}
 		for _, rule := range slices.Backward(worst) {
-			endRules = append(endRules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Name, ""))
+			rules = append(rules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Name, ""))
 		}
-		endNotes = append(endNotes, gridRegression(g, len(best)))
-		rules, note := gridChoices(g)
-		chosen, chosenBy = append(chosen, rules...), append(chosenBy, note...)
+		notes = append(notes, gridRegression(g, len(best)))
 	}
-	m, err := figures.GridMap(maps, r.Provenance)
-	add("", m, err)
-	add("coverage", figures.GridCounts(counts, gridRates(grids), r.Provenance), nil)
-	add("anova", figures.GridAnova(variances, r.Provenance), nil)
-	effects, err := figures.GridEffects(margins, r.Provenance)
-	add("effects", effects, err)
-	interactions, err := figures.GridInteractions(lines, r.Provenance)
-	add("interactions", interactions, err)
-	gapTable, err := figures.GridGaps(gaps, r.Provenance)
-	add("gaps", gapTable, err)
-	endTable, err := figures.GridEnds(endRules, append(endNotes,
+	return figures.GridEnds(rules, append(notes,
 		"The first seed chose which rules stand here, so its numbers are too good at one end and too bad at the "+
-			"other; those of the other seeds are neither."), r.Provenance)
-	add("ends", endTable, err)
-	choices, err := figures.GridChoices(chosen, append(chosenBy,
+			"other; those of the other seeds are neither."), provenance)
+}
+
+// GridChoices sets the best rule of each grid beside those that are chosen one part at a time: the paper's, those of
+// our Tables 2 to 4 and of the paper's printed ones, and one part after the other ([fullgrid.Grid.Steps]).
+func GridChoices(grids []fullgrid.Grid, provenance string) (*figures.Table, error) {
+	var chosen []figures.GridRule
+	var notes []figures.Markup
+	for i := range grids {
+		rules, note := gridChoices(&grids[i])
+		chosen, notes = append(chosen, rules...), append(notes, note...)
+	}
+	return figures.GridChoices(chosen, append(notes,
 		"Rank is by the first seed; rules with the same recall share their ranks. Intervals: 95 % by Welch's t over the "+
 			"other seeds. A rule can be ahead of the best (negative), since the best is so by the first seed. All is on the "+
-			"test classes that the choices were made by."), r.Provenance)
-	add("choices", choices, err)
-	return nil
+			"test classes that the choices were made by."), provenance)
 }
 
 func gridMap(g *fullgrid.Grid) figures.GridSet {

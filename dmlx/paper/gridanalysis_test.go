@@ -52,7 +52,7 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 // theGrid is the one grid of a table.
 func theGrid(t *testing.T, table *Table) *fullgrid.Grid {
 	t.Helper()
-	grids, err := gridsOf(table, 1)
+	grids, err := Grids(table, 1)
 	if err != nil || len(grids) != 1 {
 		t.Fatal(grids, err)
 	}
@@ -119,10 +119,10 @@ func TestGrids(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	table.Cells = append(table.Cells, table.Cells[0])
-	if _, err := gridsOf(table, 1); err == nil || !strings.Contains(err.Error(), "is there twice") {
+	if _, err := Grids(table, 1); err == nil || !strings.Contains(err.Error(), "is there twice") {
 		t.Error(err)
 	}
-	if _, err := gridsOf(&Table{Cells: []Cell{{Rule: "x"}}}, 1); err == nil {
+	if _, err := Grids(&Table{Cells: []Cell{{Rule: "x"}}}, 1); err == nil {
 		t.Error("a rule of one part was read")
 	}
 }
@@ -352,7 +352,7 @@ func TestGridOfShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grids, err := gridsOf(table, p.Seeds[0])
+	grids, err := Grids(table, p.Seeds[0])
 	if err != nil || len(grids) != 2 {
 		t.Fatal(len(grids), err)
 	}

@@ -36,7 +36,11 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 // trained on the backend that open opens, while a line shows how far they are. Stop ends the cell with a line that says
 // where; run again, it goes on from there. Errors end the cell.
 func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Options) *paper.Table {
-	line := nb.NewProgress("Preset " + nb.Preset())
+	preset := nb.Preset()
+	if len(cells) > 0 {
+		preset = cells[0].Preset // Which may be another one.
+	}
+	line := nb.NewProgress("Preset " + preset)
 	o.Progress = paper.Overall(line.Set)
 	starting := func() (*backend.Choice, error) {
 		line.Set(0, "starting the backend, then compiling the first training step")

@@ -93,7 +93,8 @@ func TestReproduceLedgerFilter(t *testing.T) {
 		t.Errorf("%d lines", len(lines))
 	}
 	for _, c := range [][]string{{"ledger", "--table", "9", "There are Table 2"},
-		{"ledger", "--verdict", "x", "reproduced"}, {"ledger", "--data", "x", "minicar"}, {"table2", "--table", "2", "want dmlx reproduce ledger"}} {
+		{"ledger", "--verdict", "x", "reproduced"}, {"ledger", "--data", "x", "minicar"},
+		{"table2", "--table", "2", "want dmlx reproduce ledger"}} {
 		code, _, stderr := invoke(t, "reproduce", c[0], c[1], c[2], "--store", store)
 		if !failed(code) || !strings.Contains(stderr, c[3]) {
 			t.Errorf("%q: code %d, %q", c, code, stderr)

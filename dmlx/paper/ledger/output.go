@@ -42,7 +42,8 @@ func Table(rows []Row, provenance string) *figures.Table {
 		verdict.Background = r.Verdict.tone().Color()
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(r.Place), figures.Text(r.What), figures.Text(r.Paper),
 			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.Preset), figures.Text(r.PaperEffect),
-			figures.Text(r.OurEffect), figures.Text(r.Comparable), verdict, figures.Text(r.Why), figures.Text(r.Tolerance), figures.Text(r.Command),
+			figures.Text(r.OurEffect), figures.Text(r.Comparable), verdict,
+			figures.Text(r.Why), figures.Text(r.Tolerance), figures.Text(r.Command),
 			figures.Text(strings.Join(r.Runs, " "))})
 	}
 	return t

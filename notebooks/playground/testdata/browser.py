@@ -75,7 +75,7 @@ class Notebook:
 
     def idle(self, seconds=120):
         def done():
-            prompts = [e.inner_text() for e in self.page.query_selector_all(".jp-CodeCell .jp-InputPrompt")]
+            prompts = [e.inner_text() for e in self.page.query_selector_all(".jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)")]  # Hidden inputs have none.
             return prompts and not any("*" in p or p.strip() in ("", "[ ]:") for p in prompts)
         until(done, seconds, "end of the cells")
 

@@ -54,13 +54,20 @@ def shown(page, seconds=60):
         pass
     state = cell.count() and cell.get_attribute("data-state") or "still"
     frames = [f for f in page.frames if "dmlx.html" in f.url]
+
+    def fits():  # The page tells its height, and the frame follows.
+        return bool(frames) and frames[0].evaluate("document.documentElement.scrollHeight <= innerHeight + 1")
+    try:
+        until(lambda: not frames or fits(), 10, "room for the page")
+    except TimeoutError:
+        pass
     return {
         "state": state,
         "frames": page.locator("iframe").count(),
         "pictures": page.locator(".jp-RenderedImage img:visible").count(),
         "ready": bool(frames) and frames[0].evaluate("document.body.dataset.ready || ''") == "yes",
         "told": page.get_by_text("run this cell, or trust the notebook").locator("visible=true").count(),
-        "fits": bool(frames) and frames[0].evaluate("document.documentElement.scrollHeight <= innerHeight + 1"),
+        "fits": fits(),
     }
 
 
