@@ -22,8 +22,8 @@ type RecallGroup struct {
 }
 
 // RecallCurves draws Recall@1 as it grows over the given number of epochs: thin lines are seeds, and the thick line
-// with marks is their mean. A dashed line is at the given reference, whose name the legend has, unless it is NaN. The paper
-// has no such figure. It takes at most seven groups, which have distinct colors, and finite values.
+// with marks is their mean. A dashed line is at the given reference, whose name the legend has, unless it is NaN.
+// The paper has no such figure. It takes at most seven groups, which have distinct colors, and finite values.
 func RecallCurves(epochs int, reference float64, name Markup, groups ...RecallGroup) (*Figure, error) {
 	if epochs < 1 || len(groups) == 0 || len(groups) > len(flowColors) {
 		return nil, fmt.Errorf("recall curves: %d groups over %d epochs; want 1 to %d groups over at least 1", len(groups),
