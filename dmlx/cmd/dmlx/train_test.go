@@ -154,7 +154,7 @@ func TestRecallOfAGallery(t *testing.T) {
 		"no such file":                 {"recall", "--embeddings", file("none.npy"), "--labels", file("ql.npy")},
 		"must lie in 1…2":              append(args, "--k", "3"),
 		"required flag":                {"recall", "--labels", file("ql.npy")},
-		"no run":                       {"runs", "show", "abc", "--store", dir},
+		"no run":                       {"runs", "show", "000000000000", "--store", dir},
 		"minicar, minishop":            {"train", "--data", "birds"},
 		"cos-orth":                     {"train", "--rule", "sine/con/con"},
 		"smoke, quick, full":           {"train", "--preset", "huge"},
