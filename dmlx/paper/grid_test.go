@@ -42,7 +42,7 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 			c.Runs = append(c.Runs, r)
 		}
 	}
-	grids, err := gridsOf(table, p.Seeds[0])
+	grids, err := Grids(table, p.Seeds[0])
 	if err != nil {
 		t.Fatal(err)
 	}
