@@ -123,9 +123,9 @@ func (t *Table) Needing(seed uint64) *Table {
 	return &out
 }
 
-// Extremes returns the n best and the n worst rules of each data set by one seed, as cells for [Specify]: they are to
-// be run with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are there
-// too if the grid has them.
+// Extremes returns the n best and the n worst rules of each data set by one seed, as cells for [Specify]. They are to be
+// run with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are
+// there too if the grid has them.
 func Extremes(grids []fullgrid.Grid, n int, besides ...string) []Cell {
 	var out []Cell
 	for _, g := range grids {
@@ -252,9 +252,8 @@ func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 		} else {
 			variances, margins = append(variances, GridVariance(g, a)), append(margins, GridMargins(g, a))
 		}
-		interaction, err := GridProfiles(g, [2]fullgrid.Factor{fullgrid.ByDirection, fullgrid.ByPair},
-			[2]fullgrid.Factor{fullgrid.ByPair, fullgrid.ByTriplet},
-			[2]fullgrid.Factor{fullgrid.ByDirection, fullgrid.ByTriplet})
+		interaction, err := GridProfiles(g, fullgrid.Parts{fullgrid.ByDirection, fullgrid.ByPair},
+			fullgrid.Parts{fullgrid.ByPair, fullgrid.ByTriplet}, fullgrid.Parts{fullgrid.ByDirection, fullgrid.ByTriplet})
 		if err != nil {
 			return err
 		}
@@ -421,7 +420,7 @@ func GridMargins(g *fullgrid.Grid, a *stats.Anova) figures.GridMargins {
 // GridProfiles returns the mean of Recall@1 in percent for each pair of levels of two parts of a rule, for
 // figures.GridInteractions: a line for each level of the first part, a point on it for each of the second. Two equal
 // parts are an error.
-func GridProfiles(g *fullgrid.Grid, of ...[2]fullgrid.Factor) (figures.GridInteraction, error) {
+func GridProfiles(g *fullgrid.Grid, of ...fullgrid.Parts) (figures.GridInteraction, error) {
 	out := figures.GridInteraction{Data: g.Data}
 	for _, parts := range of {
 		p, err := g.Profile(parts[0], parts[1])

@@ -228,7 +228,7 @@ func TestGridSteps(t *testing.T) {
 		gaps[0].Gaps[0].Difference.Value < 1 {
 		t.Errorf("%+v", gaps)
 	}
-	if _, err := GridProfiles(g, [2]fullgrid.Factor{fullgrid.ByPair, fullgrid.ByPair}); err == nil {
+	if _, err := GridProfiles(g, fullgrid.Parts{fullgrid.ByPair, fullgrid.ByPair}); err == nil {
 		t.Error("a part was crossed with itself")
 	}
 	if row := GridRow(g, "mine", "not/a/rule", ""); row.Rank != 0 || row.First.N != 0 {

@@ -342,6 +342,9 @@ const (
 	ByTriplet
 )
 
+// Parts are two parts of a rule: that of the rows or lines of a [Profile], and that of its columns or points.
+type Parts [2]Factor
+
 // Profile returns the means of two different parts of the rules.
 func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 	if rows == columns || min(rows, columns) < ByDirection || max(rows, columns) > ByTriplet {
