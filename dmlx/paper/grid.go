@@ -123,8 +123,8 @@ func (t *Table) Needing(seed uint64) *Table {
 	return &out
 }
 
-// Extremes returns the n best and the n worst rules of each data set by one seed, as cells for [Specify]. They are to be
-// run with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are
+// Extremes returns the n best and the n worst rules of each data set by one seed, as cells for [Specify]. They are to
+// be run with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are
 // there too if the grid has them.
 func Extremes(grids []fullgrid.Grid, n int, besides ...string) []Cell {
 	var out []Cell
