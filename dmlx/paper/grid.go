@@ -69,90 +69,113 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		all = all.Needing(seed)
 		grids, err := Grids(all, seed)
 		return all, grids, err
 	}
 	ran := 0
 	if !q.CachedOnly {
-		run := func(s Study, o runs.Options) error {
-			t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, o)
+		run := func(cells []Cell, err error) error {
+			if err != nil {
+				return err
+			}
+			t, err := Fill(ctx, q, cells)
 			if err == nil {
 				ran += t.Ran
 			}
 			return err
 		}
-		one := several
-		one.Seeds = several.Seeds[:1]
-		if err := run(study, one); err != nil {
+		if err := run(study.Specs(q.Preset, several.Seeds[:1])); err != nil {
 			return nil, err
 		}
-		_, grids, err := read()
-		if err != nil {
-			return nil, err
-		}
-		besides, err := gridBesides(grids, q.Preset)
-		if err != nil {
-			return nil, err
-		}
-		if err := run(Extremes(grids, endsOf(grids), besides...), several); err != nil {
-			return nil, err
-		}
-		// What our Tables 2 to 4 choose is known once their rules have all seeds.
-		if _, grids, err = read(); err != nil {
-			return nil, err
-		}
-		var chosen []string
-		for _, g := range grids {
-			if rule, err := g.OneAtATime(); err == nil {
-				chosen = append(chosen, rule)
+		for range 2 { // What our Tables 2 to 4 choose is known once their rules have all seeds.
+			_, grids, err := read()
+			if err != nil {
+				return nil, err
 			}
-		}
-		if err := run(Extremes(grids, 0, chosen...), several); err != nil {
-			return nil, err
+			if err := run(Judged(q.Preset, grids, several.Seeds)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	all, grids, err := read()
 	if err != nil {
 		return nil, err
 	}
-	// Rules without a run of the first seed count as missing; only some rules have other seeds.
-	all.Ran, all.Runs, all.Missing = ran, all.Runs-all.Missing, 0
-	for _, c := range all.Cells {
+	all.Ran = ran
+	r := &Report{Title: study.Title, Table: all, Provenance: all.Provenance()}
+	r.add(all)
+	r.Runs -= all.Missing
+	return r, r.showGrid(grids, EndSize(grids))
+}
+
+// Needing returns the table as one that needs of each cell only the run with one seed, as the grid does: Runs counts
+// that and whatever other runs are there, and Missing the cells without it.
+func (t *Table) Needing(seed uint64) *Table {
+	out := *t
+	out.Runs, out.Missing = t.Runs-t.Missing, 0
+	for _, c := range t.Cells {
 		if !slices.ContainsFunc(c.Runs, func(r *runs.Result) bool { return r.Spec.Seed == seed }) {
-			all.Missing++
+			out.Missing++
 		}
 	}
-	r := &Report{Title: study.Title, Table: all}
-	r.add(all)
-	all.Runs += all.Missing
-	r.Provenance = all.Provenance()
-	r.showGrid(grids, endsOf(grids))
-	return r, nil
+	out.Runs += out.Missing
+	return &out
 }
 
-// Extremes is the second stage of the grid: the n best and the n worst rules of each data set by one seed, to be run
-// with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are run too
-// if the grid has them.
-func Extremes(grids []fullgrid.Grid, n int, besides ...string) Study {
-	return Study{Name: "grid-extremes", Title: "The best and the worst combinations by one seed, with several: Recall@1",
-		Cells: func(presets.Preset) []Cell {
-			var out []Cell
-			for _, g := range grids {
-				best, worst := g.Ends(n)
-				for _, r := range g.Rules { // In the grid's order.
-					is := func(o fullgrid.Rule) bool { return o.Name == r.Name }
-					if slices.ContainsFunc(best, is) || slices.ContainsFunc(worst, is) || slices.Contains(besides, r.Name) {
-						out = append(out, Cell{Row: r.Name, Column: g.Data, Data: g.Data, PaperData: g.PaperData, Rule: r.Name, LR: r.LR})
-					}
-				}
+// Extremes returns the n best and the n worst rules of each data set by one seed, as cells for [Specify]. They are to
+// be run with all seeds of the preset, since the best of many by one seed is also the luckiest. Additional rules are
+// there too if the grid has them.
+func Extremes(grids []fullgrid.Grid, n int, besides ...string) []Cell {
+	var out []Cell
+	for _, g := range grids {
+		best, worst := g.Ends(n)
+		for _, r := range g.Rules { // In the grid's order.
+			is := func(o fullgrid.Rule) bool { return o.Name == r.Name }
+			if slices.ContainsFunc(best, is) || slices.ContainsFunc(worst, is) || slices.Contains(besides, r.Name) {
+				out = append(out, Cell{Row: r.Name, Column: g.Data, Data: g.Data, PaperData: g.PaperData, Rule: r.Name, LR: r.LR})
 			}
-			return out
-		}}
+		}
+	}
+	return out
 }
 
-// Grids reads a table whose cells are rules, data set by data set. seed is that of the runs that choose the best and
-// the worst rules; their other seeds judge them. A rule that is there twice for a data set is an error, as is one that
-// is not of three parts.
+// Judged returns the cells of the grid that are run with several seeds: the best and the worst rules by the grid's
+// seed, those of Tables 2 to 4, and those that are chosen one part at a time by the paper, by its printed tables, and
+// part after part. What our Tables 2 to 4 choose is among them once all their rules have runs with all the seeds: call
+// Judged again then. An error is that of [Specify].
+func Judged(p presets.Preset, grids []fullgrid.Grid, seeds []uint64) ([]Cell, error) {
+	var tables []string
+	for _, name := range []string{"table2", "table3", "table4"} {
+		s, err := ParseStudy(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range s.Cells(p) {
+			tables = append(tables, c.Rule)
+		}
+	}
+	besides := append([]string{paperChoice}, tables...)
+	for _, g := range grids {
+		if rule, err := paperOneAtATime(g.PaperData); err == nil {
+			besides = append(besides, rule)
+		}
+		if steps := g.Steps(); len(steps) == 3 {
+			besides = append(besides, steps...)
+		}
+		lacking := func(rule string) bool {
+			r := g.At(rule)
+			return r != nil && r.All.N+r.All.Diverged < len(seeds)
+		}
+		if rule, err := g.OneAtATime(); err == nil && !slices.ContainsFunc(tables, lacking) {
+			besides = append(besides, rule)
+		}
+	}
+	return Specify(p, Extremes(grids, EndSize(grids), besides...), seeds)
+}
+
+// Grids reads the runs of a table of rules, data set by data set, for the analyses of package fullgrid. All rules are
+// compared by their runs with one seed. A rule that is there twice or has not three parts is an error.
 func Grids(t *Table, seed uint64) ([]fullgrid.Grid, error) {
 	cells := make([]fullgrid.Cell, len(t.Cells))
 	for i, c := range t.Cells {
@@ -161,37 +184,13 @@ func Grids(t *Table, seed uint64) ([]fullgrid.Grid, error) {
 	return fullgrid.Read(cells, seed)
 }
 
-// endsOf returns the number of rules at an end of the grids.
-func endsOf(grids []fullgrid.Grid) int {
+// EndSize returns how many rules count as the best, and as the worst, of the grids: ten of 168, fewer of fewer.
+func EndSize(grids []fullgrid.Grid) int {
 	n := gridEnds
 	for _, g := range grids {
 		n = min(n, max(1, len(g.Rules)*gridEnds/168))
 	}
 	return n
-}
-
-// gridBesides returns additional rules that are run with all seeds: those of Tables 2 to 4, and those that are chosen
-// one part at a time by the paper, by its printed tables, and part after part.
-func gridBesides(grids []fullgrid.Grid, p presets.Preset) ([]string, error) {
-	out := []string{paperChoice}
-	for _, name := range []string{"table2", "table3", "table4"} {
-		s, err := ParseStudy(name)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range s.Cells(p) {
-			out = append(out, c.Rule)
-		}
-	}
-	for _, g := range grids {
-		if rule, err := paperOneAtATime(g.PaperData); err == nil {
-			out = append(out, rule)
-		}
-		if steps := g.Steps(); len(steps) == 3 {
-			out = append(out, steps...)
-		}
-	}
-	return out, nil
 }
 
 // paperOneAtATime returns the rule that the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
@@ -224,7 +223,7 @@ func paperOneAtATime(set string) (string, error) {
 }
 
 // showGrid draws the report's parts. A part for which too many runs are missing says so.
-func (r *Report) showGrid(grids []fullgrid.Grid, ends int) {
+func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 	add := func(name string, of figures.Output, err error) {
 		if err != nil {
 			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
@@ -232,128 +231,65 @@ func (r *Report) showGrid(grids []fullgrid.Grid, ends int) {
 		}
 		r.Parts = append(r.Parts, Part{name, of})
 	}
-	m, err := GridMap(grids, r.Provenance)
-	add("", m, err)
-	add("coverage", GridCoverage(grids, r.Provenance), nil)
-	add("anova", GridAnova(grids, r.Provenance), nil)
-	effects, err := GridEffects(grids, r.Provenance)
-	add("effects", effects, err)
-	interactions, err := GridInteractions(grids, r.Provenance)
-	add("interactions", interactions, err)
-	gaps, err := GridGaps(grids, r.Provenance)
-	add("gaps", gaps, err)
-	endTable, err := GridEnds(grids, ends, r.Provenance)
-	add("ends", endTable, err)
-	choices, err := GridChoices(grids, r.Provenance)
-	add("choices", choices, err)
-}
-
-// GridMap draws Recall@1 of all rules with the first seed, in percent: a block is a direction, a row a pair weight, a
-// column a triplet weight. Marked are the best rule, the paper's and the one that our Tables 2 to 4 choose.
-func GridMap(grids []fullgrid.Grid, provenance string) (*figures.Figure, error) {
-	var maps []figures.GridSet
-	for i := range grids {
-		maps = append(maps, gridMap(&grids[i]))
-	}
-	return figures.GridMap(maps, provenance)
-}
-
-// GridCoverage tells how many rules have been run, how much they differ, and what share of a difference another seed
-// would show again ([fullgrid.Grid.Reliability]).
-func GridCoverage(grids []fullgrid.Grid, provenance string) *figures.Table {
-	var counts []figures.GridCount
-	for i := range grids {
-		counts = append(counts, gridCount(&grids[i]))
-	}
-	return figures.GridCounts(counts, gridRates(grids), provenance)
-}
-
-// GridAnova is the analysis of variance of each grid ([stats.Analyze]): how much of the differences between rules comes
-// from each part and from parts together. A grid with too few runs has a note in its place.
-func GridAnova(grids []fullgrid.Grid, provenance string) *figures.Table {
-	var variances []figures.GridVariance
-	for i := range grids {
-		v, _, err := gridVariance(&grids[i])
-		if err != nil {
-			v = figures.GridVariance{Data: grids[i].Data, Notes: []figures.Markup{err.Error() + "."}}
-		}
-		variances = append(variances, v)
-	}
-	return figures.GridAnova(variances, provenance)
-}
-
-// GridEffects draws the mean of each level of a part over all levels of the others, by the model of [GridAnova]. Grids
-// with too few runs are left out.
-func GridEffects(grids []fullgrid.Grid, provenance string) (*figures.Figure, error) {
-	var margins []figures.GridMargins
-	for i := range grids {
-		if _, m, err := gridVariance(&grids[i]); err == nil {
-			margins = append(margins, m)
-		}
-	}
-	return figures.GridEffects(margins, provenance)
-}
-
-// GridInteractions draws the means of two parts together ([fullgrid.Grid.Profile]): lines are parallel where their
-// effects are independent.
-func GridInteractions(grids []fullgrid.Grid, provenance string) (*figures.Figure, error) {
-	var lines []figures.GridInteraction
-	for i := range grids {
-		line, err := gridInteraction(&grids[i])
-		if err != nil {
-			return nil, err
-		}
-		lines = append(lines, line)
-	}
-	return figures.GridInteractions(lines, provenance)
-}
-
-// GridGaps tells by how many points one direction is ahead of another with each pair weight ([fullgrid.Grid.Gap]).
-func GridGaps(grids []fullgrid.Grid, provenance string) (*figures.Table, error) {
-	var gaps []figures.GridGap
-	for i := range grids {
-		gaps = append(gaps, gridGaps(&grids[i])...)
-	}
-	return figures.GridGaps(gaps, provenance)
-}
-
-// GridEnds sets the n best and the n worst rules of each grid by its first seed beside what they do with other seeds.
-// Of a grid with less than 8n rules it takes a quarter instead, at least one.
-func GridEnds(grids []fullgrid.Grid, n int, provenance string) (*figures.Table, error) {
-	var rules []figures.GridRule
-	var notes []figures.Markup
+	var (
+		maps      []figures.GridSet
+		counts    []figures.GridCount
+		variances []figures.GridVariance
+		margins   []figures.GridMargins
+		lines     []figures.GridInteraction
+		gaps      []figures.GridGap
+		endRules  []figures.GridRule
+		chosen    []figures.GridRule
+		endNotes  []figures.Markup
+		chosenBy  []figures.Markup
+	)
 	for i := range grids {
 		g := &grids[i]
-		best, worst := g.Ends(min(n, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
-		for _, rule := range best {
-			rules = append(rules, gridRule(g, fmt.Sprintf("%d best", len(best)), rule.Name, ""))
+		maps = append(maps, GridScores(g))
+		counts = append(counts, GridCoverage(g))
+		if a, err := g.Analyze(); err != nil {
+			variances = append(variances, figures.GridVariance{Data: g.Data, Notes: []figures.Markup{err.Error() + "."}})
+		} else {
+			variances, margins = append(variances, GridVariance(g, a)), append(margins, GridMargins(g, a))
 		}
-		for _, rule := range slices.Backward(worst) {
-			rules = append(rules, gridRule(g, fmt.Sprintf("%d worst", len(worst)), rule.Name, ""))
+		interaction, err := GridProfiles(g, fullgrid.Parts{fullgrid.ByDirection, fullgrid.ByPair},
+			fullgrid.Parts{fullgrid.ByPair, fullgrid.ByTriplet}, fullgrid.Parts{fullgrid.ByDirection, fullgrid.ByTriplet})
+		if err != nil {
+			return err
 		}
-		notes = append(notes, gridRegression(g, len(best)))
+		lines = append(lines, interaction)
+		gaps = append(gaps, GridGaps(g, [2]string{"cos", "euc"}, [2]string{"cos-orth", "euc-orth"},
+			[2]string{"euc-orth", "euc"}, [2]string{"cos-orth", "cos"})...)
+		atEnds, change := GridExtremes(g, ends)
+		endRules, endNotes = append(endRules, atEnds...), append(endNotes, change)
+		rules, note := GridChoices(g)
+		chosen, chosenBy = append(chosen, rules...), append(chosenBy, note...)
 	}
-	return figures.GridEnds(rules, append(notes,
+	m, err := figures.GridMap(maps, r.Provenance)
+	add("", m, err)
+	add("coverage", figures.GridCounts(counts, GridRates(grids), r.Provenance), nil)
+	add("anova", figures.GridAnova(variances, r.Provenance), nil)
+	effects, err := figures.GridEffects(margins, r.Provenance)
+	add("effects", effects, err)
+	interactions, err := figures.GridInteractions(lines, r.Provenance)
+	add("interactions", interactions, err)
+	gapTable, err := figures.GridGaps(gaps, r.Provenance)
+	add("gaps", gapTable, err)
+	endTable, err := figures.GridEnds(endRules, append(endNotes,
 		"The first seed chose which rules stand here, so its numbers are too good at one end and too bad at the "+
-			"other; those of the other seeds are neither."), provenance)
-}
-
-// GridChoices sets the best rule of each grid beside those that are chosen one part at a time: the paper's, those of
-// our Tables 2 to 4 and of the paper's printed ones, and one part after the other ([fullgrid.Grid.Steps]).
-func GridChoices(grids []fullgrid.Grid, provenance string) (*figures.Table, error) {
-	var chosen []figures.GridRule
-	var notes []figures.Markup
-	for i := range grids {
-		rules, note := gridChoices(&grids[i])
-		chosen, notes = append(chosen, rules...), append(notes, note...)
-	}
-	return figures.GridChoices(chosen, append(notes,
+			"other; those of the other seeds are neither."), r.Provenance)
+	add("ends", endTable, err)
+	choices, err := figures.GridChoices(chosen, append(chosenBy,
 		"Rank is by the first seed; rules with the same recall share their ranks. Intervals: 95 % by Welch's t over the "+
 			"other seeds. A rule can be ahead of the best (negative), since the best is so by the first seed. All is on the "+
-			"test classes that the choices were made by."), provenance)
+			"test classes that the choices were made by."), r.Provenance)
+	add("choices", choices, err)
+	return nil
 }
 
-func gridMap(g *fullgrid.Grid) figures.GridSet {
+// GridScores returns Recall@1 of the grid's rules in percent, by the grid's seed, for figures.GridMap. Marked are the
+// best of them, the paper's choice, and what [fullgrid.Grid.OneAtATime] chooses.
+func GridScores(g *fullgrid.Grid) figures.GridSet {
 	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets,
 		Scores: make(map[string]stats.Mean)}
 	for _, r := range g.Rules {
@@ -375,7 +311,9 @@ func gridMap(g *fullgrid.Grid) figures.GridSet {
 	return s
 }
 
-func gridCount(g *fullgrid.Grid) figures.GridCount {
+// GridCoverage returns which runs of the grid there are, and how far a rule's run with one seed can be trusted: in
+// percent and points, for figures.GridCounts.
+func GridCoverage(g *fullgrid.Grid) figures.GridCount {
 	c := g.Coverage()
 	sd := g.Noise().Std
 	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs,
@@ -392,9 +330,9 @@ func gridCount(g *fullgrid.Grid) figures.GridCount {
 	return out
 }
 
-// gridRates returns the notes on the coverage: how to read it, and the learning rates of the rules, since a difference
+// GridRates returns the notes on the coverage: how to read it, and the learning rates of the rules, since a difference
 // between pair weights with different rates is one of both.
-func gridRates(grids []fullgrid.Grid) []figures.Markup {
+func GridRates(grids []fullgrid.Grid) []figures.Markup {
 	var out []figures.Markup
 	for _, g := range grids {
 		var rates []float64
@@ -418,23 +356,15 @@ func gridRates(grids []fullgrid.Grid) []figures.Markup {
 		}
 		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", g.Data, strings.Join(parts, "; ")))
 	}
-	return append(out, "The share is of all 168 rules: of the best among themselves, which differ less, it is lower.",
+	return append(out, "The share is of all rules: of the best among themselves, which differ less, it is lower.",
 		"Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of "+
 			"weight and rate together; "+
 			"directions and triplet weights are compared at a rate that need not be the best for each.")
 }
 
-func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, error) {
-	observations := g.Observations()
-	for i := range observations {
-		observations[i].Value *= 100
-	}
-	noise := g.Noise()
-	noise.Std *= 100
-	a, err := stats.Analyze(observations, noise)
-	if err != nil {
-		return figures.GridVariance{}, figures.GridMargins{}, err
-	}
+// GridVariance returns the analysis of variance of a grid, which [fullgrid.Grid.Analyze] made, for figures.GridAnova.
+// Its notes say what the error is, and what is left out.
+func GridVariance(g *fullgrid.Grid, a *stats.Anova) figures.GridVariance {
 	effect := func(e stats.Effect) figures.GridEffect {
 		return figures.GridEffect{Name: e.Name, DF: e.DF, Full: e.Full, SS: e.SS, MS: e.MS, F: e.F, P: e.P,
 			Omega: stats.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
@@ -456,13 +386,18 @@ func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, 
 			"are of the rules that trained.", c.Diverged))
 	}
 	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
-	m := figures.GridMargins{Data: g.Data}
 	d, p, t := len(g.Directions)-1, len(g.Pairs)-1, len(g.Triplets)-1
 	for i, full := range []int{d, p, t, d * p, d * t, p * t, d * p * t} {
 		e := effect(a.Effects[i])
 		e.Full = full // Of the grid; the runs there are may lack whole levels.
 		v.Effects = append(v.Effects, e)
 	}
+	return v
+}
+
+// GridMargins returns the marginal means of an analysis of variance of the grid, in points, for figures.GridEffects.
+func GridMargins(g *fullgrid.Grid, a *stats.Anova) figures.GridMargins {
+	m := figures.GridMargins{Data: g.Data}
 	for f, levels := range a.Margins {
 		for _, l := range levels {
 			m.Levels[f] = append(m.Levels[f], l.Level)
@@ -479,13 +414,15 @@ func gridVariance(g *fullgrid.Grid) (figures.GridVariance, figures.GridMargins, 
 	if m.Mean /= n; n == 0 {
 		m.Mean = a.Mean
 	}
-	return v, m, nil
+	return m
 }
 
-func gridInteraction(g *fullgrid.Grid) (figures.GridInteraction, error) {
+// GridProfiles returns the mean of Recall@1 in percent for each pair of levels of two parts of a rule, for
+// figures.GridInteractions: a line for each level of the first part, a point on it for each of the second. Two equal
+// parts are an error.
+func GridProfiles(g *fullgrid.Grid, of ...fullgrid.Parts) (figures.GridInteraction, error) {
 	out := figures.GridInteraction{Data: g.Data}
-	for _, parts := range [][2]fullgrid.Factor{{fullgrid.ByDirection, fullgrid.ByPair},
-		{fullgrid.ByPair, fullgrid.ByTriplet}, {fullgrid.ByDirection, fullgrid.ByTriplet}} {
+	for _, parts := range of {
 		p, err := g.Profile(parts[0], parts[1])
 		if err != nil {
 			return out, err
@@ -504,10 +441,11 @@ func gridInteraction(g *fullgrid.Grid) (figures.GridInteraction, error) {
 	return out, nil
 }
 
-// gridGaps returns the gaps between directions that pair weights close, according to the paper.
-func gridGaps(g *fullgrid.Grid) []figures.GridGap {
+// GridGaps returns by how many points the first direction of each pair is ahead of the second, with each pair weight,
+// for figures.GridGaps. Pairs that the grid lacks are left out.
+func GridGaps(g *fullgrid.Grid, pairs ...[2]string) []figures.GridGap {
 	var out []figures.GridGap
-	for _, pair := range [][2]string{{"cos", "euc"}, {"cos-orth", "euc-orth"}, {"euc-orth", "euc"}, {"cos-orth", "cos"}} {
+	for _, pair := range pairs {
 		if !slices.Contains(g.Directions, pair[0]) || !slices.Contains(g.Directions, pair[1]) {
 			continue
 		}
@@ -521,7 +459,23 @@ func gridGaps(g *fullgrid.Grid) []figures.GridGap {
 	return out
 }
 
-func gridRule(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
+// GridExtremes returns the n best and the n worst rules by the grid's seed, with their means over other seeds, for
+// figures.GridEnds, and a note on how the ends change with those. Of a grid with few runs the ends are smaller.
+func GridExtremes(g *fullgrid.Grid, n int) (rules []figures.GridRule, change figures.Markup) {
+	best, worst := g.Ends(min(n, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
+	for _, rule := range best {
+		rules = append(rules, GridRow(g, fmt.Sprintf("%d best", len(best)), rule.Name, ""))
+	}
+	for _, rule := range slices.Backward(worst) {
+		rules = append(rules, GridRow(g, fmt.Sprintf("%d worst", len(worst)), rule.Name, ""))
+	}
+	return rules, gridRegression(g, len(best))
+}
+
+// GridRow returns a rule of the grid as a row of figures.GridEnds and figures.GridChoices, under a name: Recall@1 in
+// percent, and how many points it is behind the best rule, if there is one, over other seeds than the grid's. A rule
+// that the grid lacks has no numbers.
+func GridRow(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
 	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, First: figures.Missing, Others: figures.Missing,
 		Behind: g.Behind(rule, best).Times(100)}
 	out.Rank, out.Last = g.Rank(rule)
@@ -548,19 +502,20 @@ func gridPoints(v float64) string {
 	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 }
 
-// gridChoices returns the best rule and those chosen one part at a time.
-func gridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Markup) {
+// GridChoices returns the best rule and those chosen one part at a time, for figures.GridChoices: by the paper, by our
+// Tables 2 to 4, by the paper's, and part after part. Notes say which of them there are no runs for.
+func GridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Markup) {
 	best := ""
 	if ranked := g.Ranked(); len(ranked) > 0 {
 		best = ranked[0].Name
-		rules = append(rules, gridRule(g, fmt.Sprintf("best of %d with the first seed", len(ranked)), best, best))
+		rules = append(rules, GridRow(g, fmt.Sprintf("best of %d with the first seed", len(ranked)), best, best))
 	}
 	add := func(name, rule string) {
 		if g.At(rule) == nil {
 			notes = append(notes, fmt.Sprintf("%s: the grid at this preset lacks %s, %s.", g.Data, rule, name))
 			return
 		}
-		rules = append(rules, gridRule(g, name, rule, best))
+		rules = append(rules, GridRow(g, name, rule, best))
 	}
 	add("the paper's, Ours", paperChoice)
 	if rule, err := g.OneAtATime(); err != nil {

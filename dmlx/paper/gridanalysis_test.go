@@ -166,8 +166,7 @@ func TestExtremes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	study := Extremes([]fullgrid.Grid{*g}, 10, "cos-orth/lin-ms/cir", best[0].Name, "not/a/rule")
-	cells, err := study.Specs(p, nil)
+	cells, err := Specify(p, Extremes([]fullgrid.Grid{*g}, 10, "cos-orth/lin-ms/cir", best[0].Name, "not/a/rule"), p.Seeds)
 	if err != nil || len(cells) != 21 {
 		t.Fatalf("%d cells, %v", len(cells), err)
 	}
@@ -190,6 +189,50 @@ func TestExtremes(t *testing.T) {
 	few := theGrid(t, gridTable(t, "smoke", []uint64{1}, value))
 	if best, worst := few.Ends(10); len(best) != 6 || len(worst) != 6 || best[5].Name == worst[5].Name {
 		t.Errorf("%d and %d ends of 12 rules", len(best), len(worst))
+	}
+}
+
+// The steps of the report stand alone: a grid of any rules is read, analyzed and drawn.
+func TestGridSteps(t *testing.T) {
+	table := gridTable(t, "smoke", []uint64{1, 2}, func(parts []string, seed uint64) float64 {
+		if seed == 2 && parts[2] != "con" {
+			return -1
+		}
+		return sum(func(d, p, w int) float64 { return 0.5 + 0.02*float64(d) })(parts, seed)
+	})
+	table.Runs, table.Missing = 24, 8
+	if n := table.Needing(1); n.Runs != 16 || n.Missing != 0 || table.Missing != 8 {
+		t.Errorf("%d runs, %d missing", n.Runs, n.Missing)
+	}
+	if n := table.Needing(2); n.Runs != 24 || n.Missing != 8 {
+		t.Errorf("%d runs, %d missing", n.Runs, n.Missing)
+	}
+	p, err := presets.Parse("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := theGrid(t, table)
+	// Of 24 rules of the tables the grid has those of two pair weights; the second seed of some is still to be run.
+	cells, err := Judged(p, []fullgrid.Grid{*g}, p.Seeds)
+	if err != nil || len(cells) < 4 || len(cells) > 12 || len(cells[0].Specs) != len(p.Seeds) {
+		t.Errorf("%d cells, %v", len(cells), err)
+	}
+	a, err := g.Analyze()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, m := GridVariance(g, a), GridMargins(g, a); v.Effects[0].DF != 1 || len(m.Means[2]) != 3 || m.Mean < 50 {
+		t.Errorf("%+v, %+v", v, m)
+	}
+	if gaps := GridGaps(g, [2]string{"cos", "euc"}, [2]string{"cos-orth", "cos"}); len(gaps) != 1 ||
+		gaps[0].Gaps[0].Difference.Value < 1 {
+		t.Errorf("%+v", gaps)
+	}
+	if _, err := GridProfiles(g, fullgrid.Parts{fullgrid.ByPair, fullgrid.ByPair}); err == nil {
+		t.Error("a part was crossed with itself")
+	}
+	if row := GridRow(g, "mine", "not/a/rule", ""); row.Rank != 0 || row.First.N != 0 {
+		t.Errorf("%+v", row)
 	}
 }
 

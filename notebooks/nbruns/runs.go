@@ -7,9 +7,11 @@
 package nbruns
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper"
@@ -48,6 +50,27 @@ func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Opti
 	}
 	t := nb.Must(paper.Fill(nb.Context(), Request(starting, o), cells))
 	line.Done(fmt.Sprintf("%d runs, %d of them trained now", t.Runs, t.Ran))
+	return t
+}
+
+// TrainWithin is [Train] for cells that take hours: it trains for as long as the budget says, at 0 not at all, and
+// returns the cells with the runs that are there then. Run again, it goes on, in the middle of a run too.
+func TrainWithin(budget time.Duration, open func() (*backend.Choice, error), cells []paper.Cell,
+	o runs.Options) *paper.Table {
+	line := nb.NewProgress("Preset " + nb.Preset())
+	o.Progress, o.CachedOnly = paper.Overall(line.Set), o.CachedOnly || budget <= 0
+	ctx, stop := context.WithTimeout(nb.Context(), budget)
+	defer stop()
+	if o.CachedOnly {
+		ctx = nb.Context()
+	}
+	t, err := paper.Fill(ctx, Request(open, o), cells)
+	if err != nil && nb.Context().Err() == nil && ctx.Err() != nil {
+		line.Done(fmt.Sprintf("stopped after %s; run the cell again to go on", budget))
+		return Have(cells)
+	}
+	nb.Check(err)
+	line.Done(fmt.Sprintf("%d of %d runs, %d of them trained now", t.Runs-t.Missing, t.Runs, t.Ran))
 	return t
 }
 

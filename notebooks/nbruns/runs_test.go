@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -63,6 +64,17 @@ func TestTrainAndHave(t *testing.T) {
 	}
 	if before := Have(cells); before.Missing != 2 || before.Runs != 2 {
 		t.Errorf("before: %+v", before)
+	}
+	for _, budget := range []time.Duration{0, 1} { // Too short for a step.
+		said := captured(t, func() {
+			if table := TrainWithin(budget, backend.Open, cells, runs.Options{}); table.Ran != 0 || table.Missing != 2 {
+				t.Errorf("within %s: %+v", budget, table)
+			}
+		})
+		want := map[bool]string{true: "stopped after 1ns", false: "0 of 2 runs"}[budget > 0]
+		if !strings.Contains(said, want) {
+			t.Errorf("within %s: said %q", budget, said)
+		}
 	}
 	said := captured(t, func() {
 		if table := Train(backend.Open, cells, runs.Options{}); table.Ran != 2 || table.Missing != 0 {

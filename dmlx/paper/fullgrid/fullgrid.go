@@ -93,7 +93,7 @@ func (g *Grid) At(rule string) *Rule {
 	return nil
 }
 
-// Observations returns all runs that did not diverge, for [stats.Analyse].
+// Observations returns all runs that did not diverge, for [stats.Analyze].
 func (g *Grid) Observations() []stats.Observation {
 	var out []stats.Observation
 	for _, r := range g.Rules {
@@ -102,6 +102,17 @@ func (g *Grid) Observations() []stats.Observation {
 		}
 	}
 	return out
+}
+
+// Analyze returns the analysis of variance of the runs' Recall@1, in points, with the noise between seeds. An error is
+// that of [stats.Analyze].
+func (g *Grid) Analyze() (*stats.Anova, error) {
+	observations, noise := g.Observations(), g.Noise()
+	for i := range observations {
+		observations[i].Value *= 100
+	}
+	noise.Std *= 100
+	return stats.Analyze(observations, noise)
 }
 
 // Coverage counts the available runs of a [Grid].
@@ -330,6 +341,9 @@ const (
 	ByPair
 	ByTriplet
 )
+
+// Parts are two parts of a rule: that of the rows or lines of a [Profile], and that of its columns or points.
+type Parts [2]Factor
 
 // Profile returns the means of two different parts of the rules.
 func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
