@@ -340,7 +340,11 @@ func (p Progress) Stage() string {
 	if text := p.OnImages(); text != "" {
 		return text
 	}
-	return fmt.Sprintf("epoch %d/%d, %.0f steps/s, violations %.0f %%", p.Epoch, p.Epochs, p.StepRate, 100*p.ViolationRate)
+	speed := ""
+	if p.StepRate > 0 {
+		speed = fmt.Sprintf(", %.0f steps/s", p.StepRate)
+	}
+	return fmt.Sprintf("epoch %d/%d%s, violations %.0f %%", p.Epoch, p.Epochs, speed, 100*p.ViolationRate)
 }
 
 // pace measures the speed of steps from the second one on, since the first one compiles.

@@ -267,6 +267,16 @@
     }
   };
 
+  /* Styles: the cards of the contents page, and pictures in a dark theme. A figure is a PNG on white, and a photograph
+   * a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue; screen then shows the
+   * theme's background in place of black. The saved picture stays as it is, for GitHub and for print. The thumbnails of
+   * the contents page, some of which are photographs, stay as they are too. */
+  const styles = `
+    .jp-RenderedMarkdown td { vertical-align: top; }
+    [data-jp-theme-light="false"] .jp-OutputArea img[src^="data:image/png"] {
+      filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
+    }`;
+
   /* The interface of a federated extension. */
 
   let shared;
@@ -283,7 +293,7 @@
         provides: INotebookCellExecutor,
         activate: () => {
           const style = document.createElement("style");
-          style.textContent = ".jp-RenderedMarkdown td { vertical-align: top; }"; // The cards of the contents page.
+          style.textContent = styles;
           document.head.append(style);
           return Object.freeze({runCell: (options) => run(runCell, options)});
         },
