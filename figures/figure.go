@@ -18,6 +18,8 @@ type Figure struct {
 	Alt string
 	// Provenance is the note under the picture: preset, data, backend. It may be empty.
 	Provenance string
+	// Photographs tells that the picture has some, so that a dark theme must show its colors as they are.
+	Photographs bool
 
 	panels func(c draw.Canvas)
 }

@@ -109,7 +109,7 @@ func Framework(s Step) (*Figure, error) {
 		return nil, fmt.Errorf("figure 1: %w", err)
 	}
 	return &Figure{
-		Width: vg.Points(635), Height: vg.Points(429),
+		Width: vg.Points(635), Height: vg.Points(429), Photographs: true,
 		Alt: fmt.Sprintf("Figure 1. Above, from left to right: a batch of %d images, the network, their embeddings f, "+
 			"the similarities S and the mined triplets. "+
 			"Below, from right to left, two ways to a gradient: the loss %s by autodiff, "+

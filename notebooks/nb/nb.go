@@ -139,8 +139,11 @@ func formats(o figures.Output) (data bundle, metadata map[string]any, err error)
 			return nil, nil, err
 		}
 		// The kernel takes no map with values of several types, and converters look for alt here too.
-		return bundle{kind: base64.StdEncoding.EncodeToString(content), "text/plain": "[" + f.Alt + "]"},
-			map[string]any{string(kind): map[string]int{"width": width(f)}, "alt": f.Alt}, nil
+		metadata = map[string]any{string(kind): map[string]int{"width": width(f)}, "alt": f.Alt}
+		if f.Photographs {
+			metadata["needs_background"] = "light" // JupyterLab's word for it.
+		}
+		return bundle{kind: base64.StdEncoding.EncodeToString(content), "text/plain": "[" + f.Alt + "]"}, metadata, nil
 	}
 	data = bundle{}
 	for kind, format := range map[protocol.MIMEType]string{

@@ -38,6 +38,10 @@ func TestFormats(t *testing.T) {
 		want) {
 		t.Errorf("metadata %v; want %v", metadata, want)
 	}
+	plotted.Photographs = true
+	if _, metadata, err := formats(plotted); err != nil || metadata["needs_background"] != "light" {
+		t.Errorf("metadata of a picture with photographs: %v, %v", metadata, err)
+	}
 	if markup, err := Picture(plotted); err != nil || !strings.Contains(markup,
 		`alt="a &#34;dot&#34; &lt; 1" width="128"`) {
 		t.Errorf("%q, %v", markup, err)
