@@ -82,7 +82,8 @@ measures these libraries, with as many threads or on the same GPU, and prints ra
 			}
 			return a.print(map[string]any{
 				"backend": c, "cores": runtime.NumCPU(), "go": runtime.Version(),
-				"date": time.Now().UTC().Format(time.DateOnly), "lines": lines,
+				"date": time.Now().UTC().Format(time.DateOnly), "machine": runs.Machine(), "version": runs.Version(),
+				"lines": lines,
 			}, "")
 		},
 	}
