@@ -60,7 +60,7 @@ func (r results) check(t *testing.T, page string) {
 		t.Errorf("%s has the numbers %v in its text: make them expressions", source, typed)
 	}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
-		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega, "seconds": r.seconds,
+		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega, "seconds": func() string { return quickRunSeconds(t) },
 		"provenance": r.provenance, "places": r.places, "claims": r.claims, "findings": r.findings, "caption": r.caption,
 	}).Parse(string(raw))
 	if err != nil {
@@ -223,24 +223,6 @@ func (r results) omega(data, effect string) (string, error) {
 func (r results) provenance(name string) (string, error) {
 	_, err := r.table(name, "")
 	return r.made[name].Provenance, err
-}
-
-// quickSteps is the length of the longest run of the quick preset, on minicar.
-const quickSteps = 720
-
-// seconds returns the median duration of the bundled runs of the quick preset.
-func (r results) seconds() (string, error) {
-	if _, err := r.table("recommendation", ""); err != nil {
-		return "", err
-	}
-	var all []float64
-	for _, result := range r.made["recommendation"].Results {
-		if result.Spec.Steps() <= quickSteps { // Those of the study of the length are longer.
-			all = append(all, result.Seconds)
-		}
-	}
-	slices.Sort(all)
-	return fmt.Sprintf("%.0f", all[len(all)/2]), nil
 }
 
 // place is a row of the report's table of verdicts.

@@ -1,0 +1,200 @@
+package notebooks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/renameio/v2"
+	"gonum.org/v1/plot/cmpimg"
+)
+
+// speedFile has the outputs of "dmlx bench --json", one after the other, that environment.md shows.
+const speedFile = "dmlx/cmd/dmlx/internal/bench/testdata/speed.json"
+
+// recordedBench is an output of "dmlx bench --json".
+type recordedBench struct {
+	Date, Machine, Version string
+	Backend                struct{ Name string }
+	Lines                  []benchLine
+}
+
+type benchLine struct {
+	Name, Size  string
+	Value, Best float64
+	Unit        string
+	Times       int
+}
+
+// recordedSpeed returns the recorded outputs. They must be of one machine.
+func recordedSpeed(t *testing.T) (all []recordedBench) {
+	t.Helper()
+	decoder := json.NewDecoder(strings.NewReader(read(t, speedFile)))
+	for {
+		var b recordedBench
+		if err := decoder.Decode(&b); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", speedFile, err)
+		}
+		if b.Machine == "" || b.Version == "" || len(b.Lines) == 0 {
+			t.Fatalf("%s: output %d names no machine, no version or no lines", speedFile, len(all)+1)
+		}
+		all = append(all, b)
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s is empty", speedFile)
+	}
+	for _, b := range all {
+		if b.Machine != all[0].Machine || b.Backend != all[0].Backend {
+			t.Fatalf("%s: outputs of %s and of %s", speedFile, all[0].Machine, b.Machine)
+		}
+	}
+	return all
+}
+
+// TestSpeed checks that the section Speed of environment.md is what the recorded outputs say. With -regen it is written
+// anew. To record one:
+//
+//	f=dmlx/cmd/dmlx/internal/bench/testdata/speed.json
+//	go run ./dmlx/cmd/dmlx bench --json --only step,run,surgery,losses --peer PYTHON >$f
+//	go test ./notebooks -run 'Speed|Results' -regen
+func TestSpeed(t *testing.T) {
+	page := read(t, "environment.md")
+	section := regexp.MustCompile(`(?s)\n## Speed\n.*?\n## Security\n`)
+	if len(section.FindAllString(page, -1)) != 1 {
+		t.Fatal("environment.md has no section Speed before a section Security")
+	}
+	want := section.ReplaceAllLiteralString(page, speedSection(recordedSpeed(t)))
+	if *cmpimg.GenerateTestData {
+		if err := renameio.WriteFile(filepath.Join("..", "environment.md"), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for i, line := range strings.Split(want, "\n") {
+		if have := strings.Split(page, "\n"); i >= len(have) || have[i] != line {
+			t.Fatalf("environment.md, line %d is not what %s says; if that is right: go test ./notebooks -run Speed -regen\n"+
+				"want %s", i+1, speedFile, line)
+		}
+	}
+	if len(page) != len(want) {
+		t.Errorf("environment.md has %d bytes; want %d", len(page), len(want))
+	}
+}
+
+// speedSection writes the section from the recorded outputs.
+func speedSection(all []recordedBench) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, `
+## Speed
+
+Measured by `+"`dmlx bench --peer PYTHON`"+` on a shared virtual machine (%s), backend %s.
+Each table is one run of it, whose output is [recorded](%s): medians of several
+repetitions, with the best in parentheses. Other programs on the host move medians by some tens of percent, bests by
+less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly, with as many threads. A ratio is our median over
+theirs: below 1, ours is quicker.
+`, all[0].Machine, all[0].Backend.Name, speedFile)
+	for _, b := range all {
+		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n| what | | time | beside it, in the same run | time | ratio |\n"+
+			"|:--|:--|:--|:--|:--|:--|\n", b.Date, b.Version[max(0, len(b.Version)-12):])
+		for i, l := range b.Lines {
+			if isPeer(b.Lines, i) || strings.HasPrefix(l.Name, "ratio to ") {
+				continue
+			}
+			beside := besides(b.Lines, l)
+			if len(beside) == 0 {
+				fmt.Fprintf(&s, "| %s | %s | %s | | | |\n", l.Name, l.Size, l.times())
+			}
+			for _, p := range beside {
+				fmt.Fprintf(&s, "| %s | %s | %s | %s | %s | %.2g |\n", l.Name, l.Size, l.times(), p.Name, p.times(),
+					l.Value/p.Value)
+			}
+		}
+	}
+	s.WriteString(`
+Also measured, where you run them: ` + "`dmlx bench --only resnet,convolution,input,recall,jobs,store,cell`" + `,
+` + "`go test ./dmlx/train -run '^$' -bench TenSeeds`" + ` (ten seeds of a head, side by side and one after the other),
+` + "`go test ./notebooks/playground -run '^$' -bench Redraw`" + ` (a slider of the playground), ` + "`dmlx bench slurm`" + `
+(many runs through Slurm), and
+` + "`DMLX_PLAYWRIGHT=PYTHON go test ./dmlx/page ./notebooks/playground -run InBrowser -v`" + ` (panels and the page, in a
+browser).
+
+Two runs at a time, each in a process with a core of its own, would finish more runs an hour. ` + "`dmlx`" + ` does not pin
+processes, because XLA's sums on one thread and on two differ in their last bits: a run's numbers would depend on how
+many were trained beside it.
+
+## Security
+`)
+	return s.String()
+}
+
+// isPeer reports whether a line is of another library: lines with ratios to it follow.
+func isPeer(lines []benchLine, i int) bool {
+	for _, l := range lines[i+1:] {
+		if l.Name == "ratio to "+lines[i].Name {
+			return true
+		}
+	}
+	return false
+}
+
+// besides returns the lines of other libraries that a line has ratios to.
+func besides(lines []benchLine, own benchLine) (out []benchLine) {
+	for i, r := range lines {
+		if !strings.HasPrefix(r.Name, "ratio to ") || r.Size != own.Size {
+			continue
+		}
+		for k := i - 1; k >= 0; k-- { // The library's line is the last one before the ratios to it.
+			if !strings.HasPrefix(lines[k].Name, "ratio to ") {
+				if fmt.Sprintf("%.6g", own.Value/lines[k].Value) == fmt.Sprintf("%.6g", r.Value) {
+					out = append(out, lines[k])
+				}
+				break
+			}
+		}
+	}
+	return out
+}
+
+// times writes the median and, of several repetitions, the best.
+func (l benchLine) times() string {
+	show := func(v float64) string {
+		unit := l.Unit
+		if unit == "ms" && v >= 1000 {
+			v, unit = v/1000, "s"
+		}
+		if v >= 100 {
+			return fmt.Sprintf("%.0f %s", v, unit)
+		}
+		return fmt.Sprintf("%.3g %s", v, unit)
+	}
+	if l.Times < 2 {
+		return show(l.Value)
+	}
+	return show(l.Value) + " (" + show(l.Best) + ")"
+}
+
+// quickRunSeconds returns how long the recorded quick runs took, as in "16 to 19".
+func quickRunSeconds(t *testing.T) string {
+	low, high := 0.0, 0.0
+	for _, b := range recordedSpeed(t) {
+		for _, l := range b.Lines {
+			if l.Name == "quick run" {
+				if low == 0 || l.Value < low {
+					low = l.Value
+				}
+				high = max(high, l.Value)
+			}
+		}
+	}
+	if low == 0 {
+		t.Fatalf("%s has no quick run", speedFile)
+	}
+	return fmt.Sprintf("%.0f to %.0f", low, high)
+}
