@@ -60,7 +60,8 @@ func (r results) check(t *testing.T, page string) {
 		t.Errorf("%s has the numbers %v in its text: make them expressions", source, typed)
 	}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
-		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega, "seconds": func() string { return quickRunSeconds(t) },
+		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega,
+		"seconds":    func() string { return quickRunSeconds(t) },
 		"provenance": r.provenance, "places": r.places, "claims": r.claims, "findings": r.findings, "caption": r.caption,
 	}).Parse(string(raw))
 	if err != nil {

@@ -97,8 +97,8 @@ func speedSection(all []recordedBench) string {
 Measured by `+"`dmlx bench --peer PYTHON`"+` on a shared virtual machine (%s), backend %s.
 Each table is one run of it, whose output is [recorded](%s): medians of several
 repetitions, with the best in parentheses. Other programs on the host move medians by some tens of percent, bests by
-less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly, with as many threads. A ratio is our median over
-theirs: below 1, ours is quicker.
+less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly, with as many threads. A ratio is our
+median over theirs: below 1, ours is quicker.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
 		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n| what | | time | beside it, in the same run | time | ratio |\n"+
@@ -120,14 +120,13 @@ theirs: below 1, ours is quicker.
 	s.WriteString(`
 Also measured, where you run them: ` + "`dmlx bench --only resnet,convolution,input,recall,jobs,store,cell`" + `,
 ` + "`go test ./dmlx/train -run '^$' -bench TenSeeds`" + ` (ten seeds of a head, side by side and one after the other),
-` + "`go test ./notebooks/playground -run '^$' -bench Redraw`" + ` (a slider of the playground), ` + "`dmlx bench slurm`" + `
-(many runs through Slurm), and
-` + "`DMLX_PLAYWRIGHT=PYTHON go test ./dmlx/page ./notebooks/playground -run InBrowser -v`" + ` (panels and the page, in a
-browser).
+` + "`go test ./notebooks/playground -run '^$' -bench Redraw`" + ` (a slider of the playground),
+` + "`dmlx bench slurm`" + ` (many runs through Slurm), and
+` + "`DMLX_PLAYWRIGHT=PYTHON go test ./dmlx/page ./notebooks/playground -run InBrowser -v`" + ` (panels and the page).
 
-Two runs at a time, each in a process with a core of its own, would finish more runs an hour. ` + "`dmlx`" + ` does not pin
-processes, because XLA's sums on one thread and on two differ in their last bits: a run's numbers would depend on how
-many were trained beside it.
+Two runs at a time, each in a process with a core of its own, would finish more runs an hour. ` + "`dmlx`" + ` does not
+pin processes, because XLA's sums on one thread and on two differ in their last bits: a run's numbers would depend on
+how many were trained beside it.
 
 ## Security
 `)
