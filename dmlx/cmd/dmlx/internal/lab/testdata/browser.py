@@ -97,7 +97,8 @@ with sync_playwright() as playwright:
         return cells()
 
     # From the contents page to a page, which runs to its end.
-    page.goto(url)
+    # In a workspace of its own, since JupyterLab opens again what was last open in the default one.
+    page.goto(url.replace("/lab/tree/", "/lab/workspaces/test/tree/") + "&reset")
     page.locator(f'.jp-Notebook a[href*="{first}.ipynb"]').first.click()
     opened(f"notebooks/{first}.ipynb")
     menu("Run", "Run All Cells")
