@@ -46,10 +46,10 @@ func ExampleReproduce() {
 		}
 	}
 	// Output:
-	// euc 71.9 ± 1.0
-	// cos 77.6 ± 0.8
-	// euc-orth 70.5 ± 1.6
-	// cos-orth 77.9 ± 0.2
+	// euc 71.0 ± 0.5
+	// cos 76.9 ± 0.2
+	// euc-orth 71.1 ± 1.0
+	// cos-orth 78.8 ± 0.4
 }
 
 // A loss stands beside the paper's rows of Table 3, where the paper has no number for it. The rows of a request are
@@ -86,6 +86,6 @@ func ExampleMake() {
 		}
 	}
 	// Output:
-	// |  | MS loss¹ | 80.9 ± 0.4 | 80.9 ± 0.4 | – | – |
-	// |  | MS loss¹ | 85.3 ± 1.2 | 85.3 ± 1.2 | – | – |
+	// |  | MS loss¹ | 81.6 ± 0.3 | 81.6 ± 0.3 | – | – |
+	// |  | MS loss¹ | 85.6 ± 1.0 | 85.6 ± 1.0 | – | – |
 }
