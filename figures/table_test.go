@@ -103,7 +103,7 @@ func TestGain(t *testing.T) {
 		// Freedom (0.25+1)²/(0.25²/3 + 1/3) = 4.41: t = 2.68.
 		{stats.Mean{Mean: 10, Std: 1, N: 4}, stats.Mean{Mean: 0, Std: 2, N: 4}, "+10.0 [+7.0, +13.0]", true},
 		{stats.Mean{Mean: 3, N: 1}, stats.Mean{Mean: 6, Std: 1, N: 3}, "−3.0", false},
-		{stats.Mean{Mean: 3, N: 3}, stats.Mean{Mean: 3.01, N: 3}, "+0.0 [+0.0, +0.0]", true},
+		{stats.Mean{Mean: 3, N: 3}, stats.Mean{Mean: 3.01, N: 3}, "+0.0", false},
 		{Missing, stats.Mean{Mean: 6, Std: 1, N: 3}, "–", false},
 	} {
 		table := Table{Rows: [][]Cell{{gain(c.a, c.b)}}}

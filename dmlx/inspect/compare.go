@@ -177,6 +177,8 @@ func (c *Comparison) Tests() (*figures.Table, error) {
 				t.Failed = "other images"
 			} else if s, err := runs.CompareSeeds(g, groups[0], m.of); err != nil {
 				t.Failed = err.Error()
+			} else if math.IsNaN(s.P) {
+				t.Failed = "no two seeds differ"
 			} else {
 				t.Difference, t.Low, t.High = s.Difference.Value, s.Difference.Low, s.Difference.High
 				t.P, t.Method = s.P, s.Method()

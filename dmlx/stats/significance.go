@@ -12,8 +12,9 @@ import (
 type Test struct {
 	// Difference has its 95 % interval, unknown where the test is.
 	Difference Interval
-	// T has Freedom degrees of freedom if there is no difference, and P is its two-sided p-value. Without any noise, T is
-	// infinite, or 0 with P = 1 if the difference is 0, too. All three are NaN if a mean has too few runs to be tested.
+	// T has Freedom degrees of freedom if there is no difference, and P is its two-sided p-value. All three are NaN if a
+	// mean has too few runs to be tested, or if no runs differ: a measure such as Recall@1 has steps, and that a few runs
+	// end on the same one does not say that they have no noise.
 	T, Freedom, P float64
 }
 
@@ -63,19 +64,11 @@ func Untested(difference float64) Test {
 	return Test{Difference: Point(difference), T: math.NaN(), Freedom: math.NaN(), P: math.NaN()}
 }
 
-// student returns the test of a difference whose variance is estimated with some degrees of freedom.
+// student returns the test of a difference whose variance is estimated with some degrees of freedom. A variance of 0 is
+// no estimate.
 func student(difference, variance, freedom float64) Test {
-	if math.IsNaN(difference) || math.IsInf(difference, 0) {
+	if math.IsNaN(difference) || math.IsInf(difference, 0) || variance == 0 {
 		return Untested(difference)
-	}
-	if variance == 0 {
-		t := Test{Difference: Interval{difference, difference, difference}, Freedom: freedom}
-		if difference == 0 {
-			t.P = 1
-		} else {
-			t.T = math.Inf(int(math.Copysign(1, difference)))
-		}
-		return t
 	}
 	distribution := distuv.StudentsT{Sigma: 1, Nu: freedom}
 	half := distribution.Quantile(0.975) * math.Sqrt(variance)
