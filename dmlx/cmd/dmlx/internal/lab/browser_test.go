@@ -189,12 +189,10 @@ func checkSeen(t *testing.T, s seen) {
 	if strings.Contains(s.Again+s.After, "shipped") || strings.Contains(s.Again, "stopped") {
 		t.Errorf("old outputs beside new ones: %q, %q", s.Again, s.After)
 	}
-	// A panic whose trace reaches the notebook in two parts, as a busy machine may send it, has no line.
-	s.Panic = strings.Replace(s.Panic, "line 3: panic:", "panic:", 1)
 	for _, c := range []struct{ name, got, want string }{
 		{"typo", s.Typo, "shipped typo\nline 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
-		{"panic", s.Panic, "shipped panic\npanic: assignment to entry in nil map\n    m[\"a\"] = 1"},
-		{"panic in two parts", s.Split, "shipped split\npanic: in two parts\n    _, file, line, _ := runtime.Caller(0)"},
+		{"panic", s.Panic, "shipped panic\nline 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
+		{"panic in two parts", s.Split, "shipped split\nline 2: panic: in two parts\n    _, file, line, _ := runtime.Caller(0)"},
 		{"exit", s.Exit, "shipped exit\nthe cell's program ended with exit status 3"},
 	} {
 		if strings.TrimSpace(c.got) != c.want {

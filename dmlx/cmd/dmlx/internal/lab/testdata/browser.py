@@ -36,8 +36,14 @@ def connected():
 
 
 def cells():
-    """The cells in the notebook's file."""
-    return json.load(open(os.path.join(folder, path)))["cells"]
+    """The cells in the notebook's file, which may be in the middle of being written."""
+    def whole():
+        try:
+            return json.load(open(os.path.join(folder, path)))["cells"]
+        except ValueError:
+            return None
+
+    return until(whole, "whole file")
 
 
 with sync_playwright() as playwright:

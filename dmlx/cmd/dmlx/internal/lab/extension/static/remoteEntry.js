@@ -39,8 +39,22 @@
     });
   };
 
+  // The number of the cell's line that ends a part of the program, and 0 if there is none. Of several lines with its
+  // text it is the one with the most equal lines above.
+  const lineOf = (source, program) => {
+    const trimmed = (text) => text.trimEnd().split("\n").map((line) => line.trim());
+    const cell = trimmed(source), upwards = trimmed(program).reverse();
+    let found = 0, most = 0;
+    cell.forEach((_, i) => {
+      let equal = 0;
+      while (equal <= i && cell[i - equal] === upwards[equal]) equal++;
+      if (equal > most) [found, most] = [i + 1, equal];
+    });
+    return found;
+  };
+
   // A panic's message and the cell's line that it came from. GoNB does not name the cell if it reads the program's output
-  // in two parts just there. The text of the line is then that of the program that GoNB made of all cells.
+  // in two parts just there. The line is then looked up in the program that GoNB made of all cells.
   const panicError = async (stderr, count, source, kernel) => {
     const message = /^(panic|fatal error): .*$/m.exec(stderr)[0];
     const at = place.exec(plain(stderr));
@@ -48,11 +62,12 @@
       const [, file, number] = /(\/\S*\/main\.go):(\d+)/.exec(plain(stderr)) || [];
       let text = "";
       if (file) {
-        const future = kernel.requestExecute({code: `!sed -n ${number}p '${file}'`, silent: true, store_history: false});
+        const future = kernel.requestExecute({code: `!sed -n 1,${number}p '${file}'`, silent: true, store_history: false});
         future.onIOPub = ({content}) => { if (content.name === "stdout") text += content.text; };
         await future.done;
       }
-      return message + (text && `\n    ${text.trim()}`);
+      const line = text && lineOf(source, text);
+      return (line ? `line ${line}: ` : "") + message + (text && `\n    ${text.trimEnd().split("\n").pop().trim()}`);
     }
     const own = at[1] === undefined || Number(at[1]) === count;
     const line = own && source.split("\n")[Number(at[2]) - 1];
