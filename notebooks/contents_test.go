@@ -283,15 +283,10 @@ func recordSeconds(from string) error {
 	return renameio.WriteFile(secondsFile, append(out, '\n'), 0o644)
 }
 
-var embeddedPicture = regexp.MustCompile(`data:image/(?:png|jpeg);base64,([A-Za-z0-9+/=]+)`)
-
-// encodedPicture returns the file of a cell's output that is a picture or HTML with one, else nil.
+// encodedPicture returns the file of a cell's output that is a picture, else nil.
 func encodedPicture(output any) []byte {
 	data, _ := output.(map[string]any)["data"].(map[string]any)
 	encoded := ""
-	if m := embeddedPicture.FindStringSubmatch(joined(data["text/html"])); m != nil {
-		encoded = m[1]
-	}
 	for _, kind := range []string{"image/png", "image/jpeg"} {
 		if data[kind] != nil {
 			encoded = joined(data[kind])

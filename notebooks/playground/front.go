@@ -134,7 +134,7 @@ var (
 )
 
 // helloTries is how often a page tries to reach the browser.
-const helloTries = 3
+const helloTries = 6
 
 // headlessEnv is set if a notebook is executed without a browser; see "dmlx lab --execute". Without it, helloWait
 // decides.
@@ -142,7 +142,8 @@ const headlessEnv = "DMLX_HEADLESS"
 
 // link connects a page to a browser, or to a test.
 type link struct {
-	show   func(html string) // Shows a page in place of the one before.
+	show   func(html string)                          // Shows a page in place of the one before.
+	keep   func(name string, f *figures.Figure) error // Shows a picture that stays.
 	send   func(view)
 	events <-chan event
 }
@@ -161,6 +162,7 @@ func (p page) run(ctx context.Context) error {
 	events := make(chan event, 64)
 	l := link{
 		show: func(html string) { gonbui.UpdateHTML(id, html) },
+		keep: func(name string, f *figures.Figure) error { return nb.Update(id+"_"+name, f) },
 		send: func(v view) {
 			if text, err := json.Marshal(v); err == nil { // Strings and numbers always marshal.
 				comms.Send("/dmlx/out/"+id, string(text))
@@ -210,7 +212,14 @@ func (p page) follow(ctx context.Context, l link, id string, listen func()) erro
 			last.keep(p.final())
 		}
 		last.Note = cmp.Or(last.Note, p.title)
-		l.show(still(p.pictures, last, why))
+		l.show(still(last, why))
+		for _, name := range p.pictures {
+			if f := last.figures[name]; f != nil {
+				if err := l.keep(name, f); err != nil {
+					return err
+				}
+			}
+		}
 		return firstProblem(last)
 	}
 	if os.Getenv(headlessEnv) != "" {
@@ -344,23 +353,11 @@ func (p page) html(id string, first view) string {
 	return b.String()
 }
 
-// still returns the page that stays in a saved notebook.
-func still(names []string, last view, why string) string {
-	var shown []template.HTML
-	for _, name := range names {
-		f := last.figures[name]
-		if f == nil {
-			continue
-		}
-		markup, err := nb.Picture(f)
-		if err != nil { // It was drawn before, so this does not happen.
-			markup = template.HTMLEscapeString(err.Error())
-		}
-		shown = append(shown, template.HTML(markup))
-	}
+// still returns what stays in a saved notebook of a page, above its pictures.
+func still(last view, why string) string {
 	var b bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Pictures": shown, "Note": last.Note,
-		"Below": last.Below, "Why": why}); err != nil {
+	if err := pageTemplate.ExecuteTemplate(&b, "still", map[string]any{"Note": last.Note, "Below": last.Below,
+		"Why": why}); err != nil {
 		return template.HTMLEscapeString(err.Error())
 	}
 	return b.String()

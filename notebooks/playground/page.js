@@ -5,7 +5,7 @@
   const $ = (selector) => root.querySelector(selector);
   const inputs = [...root.querySelectorAll("select, input")];
   const times = []; // Milliseconds from a change to the picture, of the last redraws.
-  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], unanswered = 0;
+  let comm = null, seq = 0, waiting = 0, changed = 0, press = [], unanswered = 0, answered = false;
 
   const fail = (text) => {
     root.dataset.state = "failed";
@@ -48,12 +48,14 @@
     if (!root.isConnected) return;
     const view = JSON.parse(text);
     if (!view.seq) { // The answer to a beat.
-      if (root.dataset.state === "failed") {
-        $("fieldset").disabled = false;
+      if (!answered) waiting = 0; // The program did not listen yet when the first event was sent.
+      if (!answered || root.dataset.state === "failed") {
+        $("fieldset").disabled = !answered;
         change();
       }
       return;
     }
+    answered = true;
     const began = waiting;
     const pictures = await Promise.all(Object.entries(view.pictures || {}).map(async ([name, svg]) => {
       const old = $(`img[data-picture="${name}"]`);

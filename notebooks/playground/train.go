@@ -129,6 +129,7 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 		return nil, err
 	}
 	c := newChart(specs)
+	defer c.keep()
 	out := make([]Trained, len(specs))
 	var trainer *train.Trainer
 	for i, spec := range specs {
@@ -338,12 +339,11 @@ func (c *chart) show(now bool) {
 		return
 	}
 	c.shown = time.Now()
-	f, err := figures.Training(c.specs[0].Epochs, c.curves...)
+	f, err := c.figure()
 	if err != nil {
 		c.line = err.Error() // Keeps the last picture.
 		return
 	}
-	f.Provenance = c.note
 	picture, err := nb.Picture(f)
 	if err != nil {
 		c.line = err.Error()
@@ -352,6 +352,23 @@ func (c *chart) show(now bool) {
 	gonbui.UpdateHTML(c.id, fmt.Sprintf(`<div class="dmlx-training" style="background:#fff">%s</div><div>%s</div>`,
 		picture, html.EscapeString(c.line)))
 	if now {
+		flush()
+	}
+}
+
+func (c *chart) figure() (*figures.Figure, error) {
+	f, err := figures.Training(c.specs[0].Epochs, c.curves...)
+	if err == nil {
+		f.Provenance = c.note
+	}
+	return f, err
+}
+
+// keep shows the last picture so that it stays.
+func (c *chart) keep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, err := c.figure(); err == nil && nb.Update(c.id, f) == nil {
 		flush()
 	}
 }

@@ -87,8 +87,18 @@ class Notebook:
         return self.page.locator(selector).inner_text()
 
     def stills(self):
-        """How many pictures of a panel that has ended are there and decoded."""
-        return self.page.evaluate("""() => [...document.querySelectorAll(".dmlx-still img")].filter(i => i.complete && i.naturalWidth > 100).length""")
+        """How many pictures that stay are there and decoded."""
+        return self.page.evaluate("""() => [...document.querySelectorAll(".jp-RenderedImage img")].filter(i => i.complete && i.naturalWidth > 100).length""")
+
+    def save(self):
+        with self.page.expect_response(lambda r: r.request.method == "PUT" and "/api/contents/" in r.url, timeout=60000):
+            self.page.keyboard.press("Control+s")
+
+    def words(self):
+        """The saved pictures in words."""
+        self.save()
+        content = json.load(urllib.request.urlopen(f"{base}/api/contents/{urllib.parse.quote(notebooks[self.name])}?token={token}"))["content"]
+        return [o["data"]["text/plain"] for c in content["cells"] for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
 
     def pictures(self):
         """The SVG text of each picture shown."""
@@ -194,12 +204,11 @@ def own(n):
     seen = set()
 
     def trained():
-        charts = n.page.locator(".dmlx-training img")
-        alt = charts.first.get_attribute("alt")  # Once: it may be another one a moment later.
-        seen.add(alt)
-        return "waiting" not in alt and "epoch " not in alt.split("network.")[-1] and n.page.locator("table").count() >= 2
+        seen.update(n.page.locator(".dmlx-training img").evaluate_all("all => all.map(e => e.alt)"))
+        return n.page.locator("table").count() >= 2
     until(trained, 400, "end of the training")
     n.idle()
+    seen.update(n.words())
     n.shot("trained")
     n.tell(running=running, left=len(programs()), stopped=0, note=note, table=table, choices=triplets, charts=len(seen),
            runs=n.page.locator("table").last.inner_text(), last=max(seen, key=lambda alt: alt.count("R@1")),
@@ -217,9 +226,9 @@ def stop(n):
     n.page.click("[title*=Interrupt]")
     until(lambda: not programs(), 20, "end of the program")
     stopped = time.monotonic() - start
-    until(lambda: "stopped" in (n.page.locator(".dmlx-training img").first.get_attribute("alt") or ""), 10, "last chart")
+    until(n.stills, 10, "last chart")
     n.shot("stopped")
-    n.tell(running=running, left=len(programs()), stopped=stopped, last=n.page.locator(".dmlx-training img").first.get_attribute("alt"))
+    n.tell(running=running, left=len(programs()), stopped=stopped, last=n.words()[0])
 
 
 def map_of_a_run(n):
@@ -263,8 +272,7 @@ def tryit(n):
     until(lambda: panel.locator(".below table").count(), 600, "leaderboard")
     saved = panel.locator("a[download]").count()
     panel.locator("input[name=tau]").focus()
-    with n.page.expect_response(lambda r: r.request.method == "PUT" and "/api/contents/" in r.url, timeout=60000):
-        n.page.keyboard.press("Control+s")
+    n.save()
     old = panel.get_attribute("id")
     n.page.locator(".jp-CodeCell", has=panel).locator(".cm-content").click()
     n.page.keyboard.press("Control+Enter")
