@@ -1,7 +1,6 @@
 package paper
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -89,12 +88,8 @@ type Network struct {
 
 // FirstStep returns the network with an embedding of dim dimensions before its first training step.
 func FirstStep(b compute.Backend, dim int, seed uint64) (*Network, error) {
-	raw, ok := backbone.Pretrained()
-	if !ok {
-		return nil, errors.New("this program has no pretrained weights for the small network")
-	}
 	n := &Network{backend: b, weights: model.NewStore(), dim: dim}
-	_, err := backbone.DecodeWeights(raw, n.weights, backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true})
+	_, err := backbone.DecodeWeights(backbone.Pretrained(), n.weights, backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true})
 	if err == nil {
 		err = backbone.InitHead(n.weights, backbone.Small, dim, seed)
 	}

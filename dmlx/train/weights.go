@@ -102,7 +102,7 @@ func (c Config) WeightsPath() string { return c.weightsFile }
 // now.
 func (c Config) StartDigest() (string, error) {
 	key := digestKey{arch: c.Arch, path: c.weightsFile}
-	if _, embedded := backbone.Pretrained(); key.path == "" && !(c.Arch == string(backbone.Small) && embedded) {
+	if key.path == "" && c.Arch != string(backbone.Small) {
 		key.path, _ = WeightsFile(backbone.Arch(c.Arch))
 	}
 	if info, err := os.Stat(key.path); err == nil {
@@ -135,8 +135,8 @@ func (c Config) pretrained() (raw []byte, err error) {
 	a := backbone.Arch(c.Arch)
 	path := c.weightsFile
 	if path == "" {
-		if raw, ok := backbone.Pretrained(); a == backbone.Small && ok {
-			return raw, nil
+		if a == backbone.Small {
+			return backbone.Pretrained(), nil
 		}
 		if path, err = WeightsFile(a); err != nil {
 			return nil, err

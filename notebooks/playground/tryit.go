@@ -294,10 +294,7 @@ func (f *form) features(data string) (out frozen, err error) {
 	if err != nil {
 		return out, err
 	}
-	weights, ok := backbone.Pretrained()
-	if !ok {
-		return out, errors.New("try it: this program has no pretrained weights of the small network")
-	}
+	weights := backbone.Pretrained()
 	count := make(map[int64]int)
 	for _, c := range set.Train.Labels {
 		count[c]++
