@@ -152,7 +152,7 @@ func Batches(preset string) int {
 	if preset == "smoke" {
 		return 3
 	}
-	return 10
+	return 6
 }
 
 // FirstBatches embeds the given number of batches of each drawn data set, in the sizes of the quick preset.
