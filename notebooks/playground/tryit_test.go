@@ -96,3 +96,27 @@ func TestTryIt(t *testing.T) {
 		t.Errorf("a damaged leaderboard: %q", v.Problem)
 	}
 }
+
+// The real network is trained on request, and its result joins those of the heads.
+func TestTryTheNetwork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	f := tryForm(t, t.TempDir(), parse(t, "cos/con/con"))
+	f.Epochs = 1
+	if v := press(t, f, "train", "network", "yes"); v.Problem != "" || !strings.Contains(v.Note, "the network is trained") ||
+		!strings.Contains(string(v.Below), "the network") {
+		t.Fatalf("%q, %q, %.300s", v.Note, v.Problem, v.Below)
+	}
+	rows, err := f.board.read()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	for _, row := range rows {
+		entry := f.Store.Entry(row.Hash)
+		if entry.Result == nil || entry.Spec.Epochs != 1 || entry.Spec.Arch != "small" || row.Seeds != 1 ||
+			len(row.Recall) != 1 || row.Recall[0] != 100*entry.Result.Recall[1] {
+			t.Errorf("%+v of %+v", row, entry)
+		}
+	}
+}
