@@ -102,4 +102,19 @@ if (parent !== window) {
     new MutationObserver(tell).observe(document.body, {attributes: true, attributeFilter: ["data-ready"]});
     new ResizeObserver(tell).observe(document.body);
   });
+
+  // JupyterLab answers with its shortcuts, and hears of those that are typed here, such as Ctrl+S. The page and the
+  // browser keep all other keys, and those that edit a text.
+  const shortcuts = new Set();
+  addEventListener("message", ({source, data}) => {
+    if (source === parent && data.dmlx === "shortcuts") data.keys.forEach((keys) => shortcuts.add(keys));
+  });
+  addEventListener("keydown", (e) => {
+    const {key, code, keyCode, ctrlKey, altKey, shiftKey, metaKey} = e, name = key.length === 1 ? key.toUpperCase() : key;
+    const pressed = [ctrlKey && "Ctrl", altKey && "Alt", shiftKey && "Shift", metaKey && "Cmd", name].filter(Boolean);
+    const edits = name === "Z" || ("ACVXY".includes(name) && !shiftKey);
+    if (!(ctrlKey || metaKey) || edits || !shortcuts.has(pressed.join(" "))) return;
+    e.preventDefault();
+    parent.postMessage({dmlx: "key", key: {key, code, keyCode, ctrlKey, altKey, shiftKey, metaKey}}, "*");
+  });
 }

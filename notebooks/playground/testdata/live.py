@@ -1,4 +1,5 @@
-"""Looks at a cell that shows the page: run, reloaded, with another kernel, not trusted, and exported as HTML.
+"""Looks at a cell that shows the page: run, reloaded, with another kernel, not trusted, and exported as HTML. It types
+JupyterLab's shortcuts in the page.
 
 Arguments: JupyterLab's address with its token, Chromium's path, a notebook below the server's root, and the folder of that
 notebook. Writes a line of JSON to standard output: what the cell shows each time, "live" or "still", and the pictures in
@@ -89,8 +90,14 @@ with sync_playwright() as playwright:
     page.locator("button", has_text="Show the picture").dispatch_event("click")
     time.sleep(1)
     found["picture"] = shown(page)
-    page.get_by_role("menuitem", name="File", exact=True).click()
-    page.click('.lm-Menu-item[data-command="docmanager:save"]')
+    page.locator("button", has_text="Show the live version").dispatch_event("click")
+    frame = [f for f in page.frames if "dmlx.html" in f.url][0]
+    frame.locator("#bench select").first.focus()
+    page.keyboard.press("Control+Shift+c")
+    page.wait_for_selector(".jp-ModalCommandPalette:visible", timeout=30000)
+    page.keyboard.press("Escape")
+    frame.locator("#bench select").first.focus()
+    page.keyboard.press("Control+s")
     until(lambda: "application/javascript" in open(os.path.join(folder, os.path.basename(notebook))).read(), 30, "saved output")
     page.reload()
     page.wait_for_selector(".jp-RenderedImage img", state="attached", timeout=60000)

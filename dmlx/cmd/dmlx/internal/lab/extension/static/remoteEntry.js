@@ -5,7 +5,8 @@
  * - a cell keeps its old outputs until it has something new to show. Progress lines and errors appear beside them, and
  *   if the cell is stopped or fails before that, the old outputs stay;
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
- * - errors of the compiler and panics are cut to their message and the line of the cell.
+ * - errors of the compiler and panics are cut to their message and the line of the cell;
+ * - JupyterLab's shortcuts work in the frame of a live page.
  *
  * JupyterLab loads the file as a federated extension, whose interface (init and get) bundlers usually generate. It is
  * written by hand so that no Node is needed. */
@@ -282,12 +283,31 @@
     }
   };
 
-  /* Styles: the cards of the contents page, and pictures in a dark theme. A figure is a PNG on white, and a photograph
+  /* Keys. */
+
+  // Shortcuts work in the frame of a live page too (see live.js of package nb): its document hears of the keys in place
+  // of JupyterLab. It is told the shortcuts with Ctrl or Cmd, and tells when one is typed.
+  const hearFrames = (commands) => {
+    addEventListener("message", ({source, data}) => {
+      const frame = [...document.querySelectorAll(".dmlx-live iframe")].find((f) => f.contentWindow === source);
+      if (!frame || !data) return;
+      if (data.dmlx === "ready") {
+        const keys = commands.keyBindings.filter((b) => b.keys.length === 1).map((b) => b.keys[0]);
+        source.postMessage({dmlx: "shortcuts", keys}, "*"); // The frame has no origin that could be named.
+      } else if (data.dmlx === "key") {
+        frame.dispatchEvent(new KeyboardEvent("keydown", {...data.key, bubbles: true, cancelable: true}));
+      }
+    });
+  };
+
+  /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white, and a photograph
    * a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue; screen then shows the
    * theme's background in place of black. Figures with photographs among their panels, which ask for a light background,
    * stay as they are. So do the thumbnails of the contents page, and what is saved, for GitHub and for print. */
   const styles = `
     .jp-RenderedMarkdown td { vertical-align: top; }
+    [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
+    [data-jp-theme-light="true"] .dmlx-live iframe { color-scheme: light; }
     [data-jp-theme-light="false"] .jp-OutputArea img[src^="data:image/png"]:not(.jp-needs-light-background) {
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
     }`;
@@ -306,7 +326,8 @@
         description: "Runs cells one by one and keeps their outputs until there are new ones.",
         autoStart: true,
         provides: INotebookCellExecutor,
-        activate: () => {
+        activate: (app) => {
+          hearFrames(app.commands);
           const style = document.createElement("style");
           style.textContent = styles;
           document.head.append(style);
