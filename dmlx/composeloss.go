@@ -68,6 +68,7 @@ type LossBatch struct {
 	X    *Node // The embeddings as given, [B, D]. A loss that uses them is one on more than the sphere.
 
 	embeddings, proxies *Node // What X and P were made from.
+	within              *withinClasses
 	bank                *Bank // nil for none.
 	references          *Node // With a bank: the batch and the bank, [B+N, D].
 }
@@ -87,7 +88,7 @@ func NewLossBatch(x, labels, proxies, classes *Node) *LossBatch {
 		n, c := x.Shape().Dimensions[0], proxies.Shape().Dimensions[0]
 		classes.AssertDims(c)
 		b.SP, b.PP, b.Classes = product(b.F, b.P), product(b.P, b.P), classes
-		b.PS = graphs.Leaf(Transpose(b.SP, 0, 1))
+		b.PS, b.within = graphs.Leaf(Transpose(b.SP, 0, 1)), &withinClasses{}
 		b.Own = Equal(Reshape(b.Labels, n, 1), Reshape(ConvertDType(classes, b.Labels.DType()), 1, c))
 	}
 	return b
@@ -104,6 +105,39 @@ func newLossBatch(x, labels *Node, bank *Bank) *LossBatch {
 	}
 	b.Positive, b.Negative = pairsWith(b.S, labels, allLabels, Options{})
 	return b
+}
+
+// withinClasses is a leaf that a loss may have asked for, shared by all that a batch is narrowed to.
+type withinClasses struct{ s *Node } // [C/k, k, k], or nil.
+
+func (w *withinClasses) leaf() *Node {
+	if w == nil {
+		return nil
+	}
+	return w.s
+}
+
+// Within is the blocks of PP on its diagonal, for a loss with k proxies of each class that stand one behind the other:
+// their similarities with each other, [C/k, k, k]. It takes the k-th part of PP's product and more of the gradient's.
+// What the loss makes of it counts as made of PP.
+func (b *LossBatch) Within(k int) *Node {
+	m := b.PP.Shape().Dimensions[0] / k
+	s := b.within.leaf()
+	switch {
+	case s != nil && s.Shape().Dimensions[1] == k:
+		return s
+	case s != nil || b.within == nil: // Of another k, or a batch that is not from NewLossBatch.
+		return ReduceSum(graphs.Only(sameBlock(b.PP, m, k), Reshape(b.PP, m, k, m, k)), 2)
+	}
+	p := Reshape(b.P, m, k, -1)
+	b.within.s = graphs.Leaf(Einsum("mid,mjd->mij", p, p))
+	return b.within.s
+}
+
+// sameBlock is where a matrix of m × m blocks has those on its diagonal, bool [m, k, m, k].
+func sameBlock(x *Node, m, k int) *Node {
+	like := Reshape(x, m, k, m, k)
+	return Equal(graphs.Index(like, 0), graphs.Index(like, 2))
 }
 
 // Mined is the batch with these triplets, and of its pairs those alone that are in one of them.
@@ -148,6 +182,10 @@ func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 	if b.P != nil {
 		of = append(of, b.SP, b.PS, b.PP, b.P)
 	}
+	within := b.within.leaf()
+	if within != nil {
+		of = append(of, within)
+	}
 	d := Gradient(c.Value, of...)
 	c.W, c.Direct, c.Length = d[0], d[1], d[2]
 	// What a loss does not use is not multiplied: products are most of the time.
@@ -176,6 +214,13 @@ func ComposeLoss(b *LossBatch, loss LossFunc) *ComposedLoss {
 		if used[b.PP] {
 			gp = append(gp, MatMul(Add(c.WPP, Transpose(c.WPP, 0, 1)), b.P))
 		}
+		if within != nil {
+			m, k := within.Shape().Dimensions[0], within.Shape().Dimensions[1]
+			w := d[7]
+			wide := BroadcastToDims(InsertAxes(w, 2), m, k, m, k)
+			c.WPP = Add(c.WPP, Reshape(graphs.Only(sameBlock(b.PP, m, k), wide), m*k, m*k))
+			gp = append(gp, Reshape(Einsum("mij,mjd->mid", Add(w, Transpose(w, 1, 2)), Reshape(b.P, m, k, -1)), m*k, -1))
+		}
 		if used[b.P] {
 			gp = append(gp, c.DirectP)
 		}
@@ -200,7 +245,7 @@ func sum(parts []*Node, x *Node) *Node {
 // uses are the leaves of the batch that a loss is computed from.
 func (b *LossBatch) uses(loss *Node) map[*Node]bool {
 	leaves := make(map[*Node]bool)
-	for _, x := range []*Node{b.S, b.SP, b.PS, b.PP, b.F, b.P, b.X} {
+	for _, x := range []*Node{b.S, b.SP, b.PS, b.PP, b.F, b.P, b.X, b.within.leaf()} {
 		leaves[x] = x != nil
 	}
 	used, seen := make(map[*Node]bool), map[*Node]bool{loss: true}

@@ -135,10 +135,11 @@ func (c *ComposedLoss) Exchange(e Exchange) *ComposedLoss {
 			}
 			rows = append(rows, r)
 		}
-		if used[c.PS] || used[c.PP] {
+		usesPP := used[c.PP] || used[c.within.leaf()]
+		if used[c.PS] || usesPP {
 			own := Transpose(c.Own, 0, 1)
 			r := &anchors{s: c.PS, w: c.WPS, positive: own, negative: LogicalNot(own), f: c.P, others: c.F, proxies: true}
-			if used[c.PP] {
+			if usesPP {
 				positive, negative := pairs(c.PP, c.Classes, Options{})
 				r = r.beside(&anchors{s: c.PP, w: c.WPP, positive: positive, negative: negative, others: c.P})
 			}

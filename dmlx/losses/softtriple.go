@@ -52,9 +52,9 @@ func (l *SoftTriple) Of(b *dmlx.LossBatch) *Node {
 	if l.Tau == 0 || k == 1 {
 		return loss
 	}
-	same := Equal(Reshape(b.Classes, c, 1), Reshape(b.Classes, 1, c))
-	itself := Equal(graphs.Index(b.PP, 0), graphs.Index(b.PP, 1))
-	spread := ReduceAllSum(graphs.Only(LogicalAnd(same, LogicalNot(itself)), distance(b.PP))) // Each pair twice.
+	within := b.Within(k)
+	itself := Equal(graphs.Index(within, 1), graphs.Index(within, 2))
+	spread := ReduceAllSum(graphs.Only(LogicalNot(itself), distance(within))) // Each pair twice.
 	return Add(loss, MulScalar(spread, l.Tau/2/float64(c*(k-1))))
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
-	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/peer"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
@@ -39,6 +38,7 @@ type Measurement struct {
 	Spread float64 `json:"spread"` // From the first to the third quartile.
 	Best   float64 `json:"best"`
 	Times  int     `json:"times"` // The number of repetitions.
+	values []float64
 }
 
 // String returns the measurement as one line of text.
@@ -54,7 +54,23 @@ func (m Measurement) String() string {
 func measured(name, size, unit string, values ...float64) Measurement {
 	values = slices.Sorted(slices.Values(values))
 	quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
-	return Measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), values[0], len(values)}
+	return Measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), values[0], len(values),
+		values}
+}
+
+// merged returns measurements of which those of one thing are one.
+func merged(all []Measurement) (out []Measurement) {
+	for _, m := range all {
+		i := slices.IndexFunc(out, func(o Measurement) bool {
+			return o.Name == m.Name && o.Size == m.Size && o.Unit == m.Unit
+		})
+		if i < 0 {
+			out = append(out, m)
+			continue
+		}
+		out[i] = measured(m.Name, m.Size, m.Unit, append(out[i].values, m.values...)...)
+	}
+	return out
 }
 
 // Options are the options of [Run], with functions of the command that the benchmarks call.
@@ -81,6 +97,8 @@ type Options struct {
 type session struct {
 	Options
 	lines []Measurement // The measurements so far.
+	// least maps the name of a loss's line to that of the products it cannot do without.
+	least map[string]string
 }
 
 func (b *session) report(m Measurement) {
@@ -88,22 +106,27 @@ func (b *session) report(m Measurement) {
 	b.Report(m)
 }
 
-// benchmarks lists all benchmarks in the order in which they run.
-var benchmarks = []struct {
+// benchmark is one of the names of --only.
+type benchmark struct {
 	name string
 	run  func(*session, context.Context) error
-}{
-	{"surgery", (*session).surgery},
-	{"losses", (*session).losses},
-	{"step", (*session).step},
-	{"resnet", (*session).resnet},
-	{"convolution", (*session).convolution},
-	{"input", (*session).input},
-	{"recall", (*session).recall},
-	{"run", (*session).run},
-	{"jobs", (*session).jobs},
-	{"store", (*session).store},
-	{"cell", (*session).cell},
+	// Rounds is how many times the peer and this module are measured in turn; 0 if bench.py has nothing beside it.
+	rounds int
+}
+
+// benchmarks lists all benchmarks in the order in which they run.
+var benchmarks = []benchmark{
+	{"surgery", (*session).surgery, 1},
+	{"losses", (*session).losses, 3},
+	{"step", (*session).step, 5},
+	{"resnet", (*session).resnet, 1},
+	{"convolution", (*session).convolution, 1},
+	{"input", (*session).input, 1},
+	{"recall", (*session).recall, 1},
+	{"run", (*session).run, 0},
+	{"jobs", (*session).jobs, 0},
+	{"store", (*session).store, 0},
+	{"cell", (*session).cell, 0},
 }
 
 // Names returns the names of the benchmarks, in the order in which they run.
@@ -117,20 +140,28 @@ func Names() []string {
 
 // Run runs the benchmarks of the options. It stops at the first that fails; its error names the benchmark.
 func Run(ctx context.Context, o Options) error {
-	b := &session{Options: o}
+	b := &session{Options: o, least: make(map[string]string)}
+	var python *peerProcess
+	if o.Peer != "" {
+		var err error
+		if python, err = startPeer(ctx, o.Peer, onCPU(o.Choice)); err != nil {
+			return fmt.Errorf("bench --peer: %w", err)
+		}
+		defer python.close()
+	}
 	for _, of := range benchmarks {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, of.name) {
 			continue
 		}
-		if err := of.run(b, ctx); err != nil {
+		if python == nil || of.rounds == 0 {
+			if err := of.run(b, ctx); err != nil {
+				return fmt.Errorf("bench %s: %w", of.name, err)
+			}
+			continue
+		}
+		if err := b.inTurn(ctx, of, python); err != nil {
 			return fmt.Errorf("bench %s: %w", of.name, err)
 		}
-	}
-	if o.Peer == "" {
-		return nil
-	}
-	if err := b.peer(ctx); err != nil {
-		return fmt.Errorf("bench --peer: %w", err)
 	}
 	return nil
 }
@@ -158,17 +189,18 @@ func repeat(ctx context.Context, f func() error) (milliseconds []float64, err er
 	return milliseconds, nil
 }
 
-// repeatCall times a graph as [repeat] does. A call ends when its outputs are on the host.
+// repeatCall times a graph as [repeat] does. A call ends when its first output is on the host: all of a call's outputs
+// are there at once, and gradients stay where they are, as in training.
 func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds []float64, err error) {
 	return repeat(ctx, func() error {
 		out, err := exec.Call(in...)
 		if err != nil {
 			return err
 		}
+		if err := out[0].ToLocal(); err != nil {
+			return err
+		}
 		for _, t := range out {
-			if err := t.ToLocal(); err != nil {
-				return err
-			}
 			if err := t.FinalizeAll(); err != nil {
 				return err
 			}
@@ -399,41 +431,5 @@ func (b *session) cell(ctx context.Context) error {
 		return err
 	}
 	b.report(measured("notebook cell", "a rule and its triplet diagram", "s", times...))
-	return nil
-}
-
-// peer measures other libraries at the same sizes on the same kind of device, and reports the ratios of the times.
-func (b *session) peer(ctx context.Context) error {
-	device := "cuda"
-	if onCPU(b.Choice) {
-		device = "cpu"
-	}
-	cmd := exec.CommandContext(ctx, b.Peer, append([]string{"-c", peer.Bench, device}, b.Only...)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("%s: %w; it needs torch, torchvision, pytorch-metric-learning and faiss-cpu", b.Peer, err)
-	}
-	var lines []struct {
-		Name, Size string
-		Ours       string // The name of this module's line to compare with.
-		Times      []float64
-	}
-	if err := json.Unmarshal(out, &lines); err != nil {
-		return fmt.Errorf("bench.py did not print its list of measurements: %w", err)
-	}
-	own := b.lines
-	for _, line := range lines {
-		if len(line.Times) == 0 {
-			return fmt.Errorf("bench.py printed no times for %s", line.Name)
-		}
-		peer := measured(line.Name, line.Size, "ms", line.Times...)
-		b.report(peer)
-		for _, m := range own {
-			if m.Name == line.Ours && strings.HasSuffix(m.Size, line.Size) {
-				b.report(measured("ratio to "+line.Name, m.Size, "×", m.Value/peer.Value))
-			}
-		}
-	}
 	return nil
 }

@@ -15,20 +15,22 @@ import (
 // lossLine returns the name of a loss's measurement, which bench.py refers to.
 func lossLine(name string) string { return "loss " + name + " forward and backward" }
 
-// losses times each loss and its gradient with respect to the unnormalized embeddings and proxies, for one batch.
+// losses times each loss and its gradient with respect to the unnormalized embeddings and proxies, for one batch. The
+// matrix products that losses of a kind cannot do without are timed too.
 func (b *session) losses(ctx context.Context) error {
 	const n, dim = 512, 512
 	values, labels := gaussian(n, dim)
 	classes := int(labels[n-1]) + 1
 	args := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
 	rng := rand.New(rand.NewPCG(2, 1))
+	products := make(map[int]string) // The lines of products, by the number of proxies.
 	for _, about := range losses.All() {
 		l, err := losses.Parse(about.Name)
 		if err != nil {
 			return err
 		}
-		all := args
-		if k := losses.PerClass(l); k > 0 {
+		all, k := args, losses.PerClass(l)
+		if k > 0 {
 			proxies, of := make([]float32, classes*k*dim), make([]int64, classes*k)
 			for i := range proxies {
 				proxies[i] = float32(rng.NormFloat64())
@@ -39,6 +41,12 @@ func (b *session) losses(ctx context.Context) error {
 			all = append(all[:2:2], tensors.FromFlatDataAndDimensions(proxies, classes*k, dim),
 				tensors.FromFlatDataAndDimensions(of, classes*k))
 		}
+		if products[k] == "" {
+			if products[k], err = b.products(ctx, all[0].(*tensors.Tensor), all[2:]); err != nil {
+				return err
+			}
+		}
+		b.least[lossLine(about.Name)] = products[k]
 		exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
 			var proxies, of *graph.Node
 			if len(in) > 2 {
@@ -62,4 +70,40 @@ func (b *session) losses(ctx context.Context) error {
 		b.report(measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
 	}
 	return nil
+}
+
+// products times the products of the similarities and of the gradients of a loss: S = x xᵀ and M x, or with proxies p
+// S = x pᵀ, M p and Mᵀ x. It returns the name of the line.
+func (b *session) products(ctx context.Context, x *tensors.Tensor, proxies []any) (string, error) {
+	n, dim := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
+	args, others, times, name := []any{x}, n, 2, "products of a loss of pairs"
+	if len(proxies) > 0 {
+		p := proxies[0].(*tensors.Tensor)
+		args, others, times = append(args, p), p.Shape().Dimensions[0], 3
+		name = fmt.Sprintf("products of a loss with %d proxies", others)
+	}
+	exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
+		x, other := in[0], in[len(in)-1]
+		s := graph.MatMul(x, graph.Transpose(other, 0, 1))
+		g := graph.MatMul(s, other)
+		out := []*graph.Node{graph.ReduceAllSum(graph.Slice(g, graph.AxisElem(0))), s, g}
+		if len(in) > 1 {
+			out = append(out, graph.MatMul(graph.Transpose(s, 0, 1), x))
+		}
+		return out
+	})
+	if err != nil {
+		return "", err
+	}
+	defer exec.Finalize()
+	milliseconds, err := repeatCall(ctx, exec, args...)
+	if err != nil {
+		return "", err
+	}
+	gflop := float64(times) * 2 * float64(n) * float64(others) * float64(dim) / 1e9
+	size := fmt.Sprintf("%.3g GFLOP, B=%d D=%d", gflop, n, dim)
+	line := measured(name, size, "ms", milliseconds...)
+	b.report(line)
+	b.report(measured(name, size, "GFLOP/s", 1000*gflop/line.Value))
+	return name, nil
 }

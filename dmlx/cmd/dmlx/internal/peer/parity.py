@@ -36,32 +36,13 @@ import safetensors
 import safetensors.torch
 import torch
 import torchvision
-from torchvision.models.resnet import BasicBlock
+from small import Small
 
 RULES = {"cos/con/con": 0.02, "cos-orth/lin-ms/cir": 0.01, "euc/sig-ms/cos+sc1": 0.002}  # With their learning rates.
 SIZES = {"resnet18": (64, 64), "small": (32, 32)}  # Side of the images, and dimension of the embedding.
 SLOWER = {"resnet18": 40, "small": 1}  # What rates are divided by: at 0.02 ResNet-18 multiplies a difference by 25 in a step.
 LIMIT, FLOOR = 3, 1e-6  # Times PyTorch's own distance; and what is nothing in float32, as a share.
 MEAN, STD = (0.5, 0.375, 0.625), (0.25, 0.1875, 0.3125)
-
-
-class Small(torch.nn.Module):
-    """The small network: a 5x5/2 stem and four basic blocks of 16, 32, 64 and 128 channels."""
-
-    def __init__(self, dim):
-        super().__init__()
-        self.conv1 = torch.nn.Conv2d(3, 16, 5, 2, 2, bias=False)
-        self.bn1 = torch.nn.BatchNorm2d(16)
-        self.layer1 = torch.nn.Sequential(BasicBlock(16, 16))
-        for i, width in enumerate((32, 64, 128), 2):
-            shortcut = torch.nn.Sequential(torch.nn.Conv2d(width // 2, width, 1, 2, bias=False), torch.nn.BatchNorm2d(width))
-            setattr(self, f"layer{i}", torch.nn.Sequential(BasicBlock(width // 2, width, 2, shortcut)))
-        self.fc = torch.nn.Linear(128, dim)
-
-    def forward(self, x):
-        x = torch.relu(self.bn1(self.conv1(x)))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(x.mean((2, 3)))
 
 
 def network(arch, dim):

@@ -3,9 +3,9 @@
 // parity.py and photos.py.
 package peer
 
-import _ "embed" // The script.
+import "embed"
 
-// Bench is the source of bench.py, which "dmlx bench --peer PYTHON" runs.
+// Bench is bench.py, which "dmlx bench --peer PYTHON" runs, with what it imports.
 //
-//go:embed bench.py
-var Bench string
+//go:embed bench.py small.py
+var Bench embed.FS

@@ -1,0 +1,23 @@
+"""The small network in PyTorch, for parity.py and bench.py."""
+
+import torch
+from torchvision.models.resnet import BasicBlock
+
+
+class Small(torch.nn.Module):
+    """The small network: a 5x5/2 stem and four basic blocks of 16, 32, 64 and 128 channels."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 16, 5, 2, 2, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(16)
+        self.layer1 = torch.nn.Sequential(BasicBlock(16, 16))
+        for i, width in enumerate((32, 64, 128), 2):
+            shortcut = torch.nn.Sequential(torch.nn.Conv2d(width // 2, width, 1, 2, bias=False), torch.nn.BatchNorm2d(width))
+            setattr(self, f"layer{i}", torch.nn.Sequential(BasicBlock(width // 2, width, 2, shortcut)))
+        self.fc = torch.nn.Linear(128, dim)
+
+    def forward(self, x):
+        x = torch.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
