@@ -59,10 +59,13 @@ func GradientMatrix(matrices ...Matrix) (*Figure, error) {
 		p.Add(cells{m, colors})
 		panels, after[i] = append(panels, p), 14
 	}
-	across := min(2, len(panels)) // As many as a notebook's page has room for.
+	across, width, high := min(2, len(panels)), 250.0, 270.0 // A notebook's page has room for two, and three small ones.
+	if len(panels) == 3 {
+		across, width, high = 3, 200, 220
+	}
 	lines := (len(panels) + across - 1) / across
 	return &Figure{
-		Width: vg.Points(250*float64(across) + 50), Height: vg.Points(270*float64(lines) - 12), // 12 between rows.
+		Width: vg.Points(width*float64(across) + 50), Height: vg.Points(high*float64(lines) - 12), // 12 between rows.
 		Alt: "The gradient matrix M of a batch, sorted by class: a blue entry (i, j) pulls f_i towards f_j, " +
 			"an orange one pushes it away, since the gradient is descended.",
 		panels: func(c draw.Canvas) {

@@ -323,13 +323,19 @@ func (g gridPaths) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// gridKeys draws the legend of the lines above a column.
+// gridKeys draws the legend of the lines above a column, in smaller letters where the column is narrow.
 func gridKeys(c draw.Canvas, lines []gridLine) {
-	s := aligned(style(tickSize, ink), draw.XLeft, draw.YCenter)
-	total := vg.Length(0)
-	for _, l := range lines {
-		total += 19 + s.Width(l.name)
+	s := aligned(style(labelSize, ink), draw.XLeft, draw.YCenter)
+	width := func() (total vg.Length) {
+		for _, l := range lines {
+			total += 19 + s.Width(l.name)
+		}
+		return total
 	}
+	if width()+10*vg.Length(len(lines)-1) > c.Max.X-c.Min.X {
+		s.Font.Size = tickSize
+	}
+	total := width()
 	gap := min(10, max(2, (c.Max.X-c.Min.X-total)/vg.Length(max(len(lines)-1, 1))))
 	x, y := c.Min.X+max(0, (c.Max.X-c.Min.X-total-gap*vg.Length(len(lines)-1))/2), c.Max.Y-7
 	for _, l := range lines {

@@ -300,10 +300,11 @@
     });
   };
 
-  /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white, and a photograph
-   * a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue; screen then shows the
-   * theme's background in place of black. Figures with photographs among their panels, which ask for a light background,
-   * stay as they are. So do the thumbnails of the contents page, and what is saved, for GitHub and for print. */
+  /* Styles: the cards of the contents page, and pictures and live pages in a dark theme. A figure is a PNG on white,
+   * and a photograph a JPEG. Inverting a figure and turning its hues back makes white black and keeps blue blue;
+   * screen then shows the theme's background in place of black. Figures with photographs among their panels, which ask
+   * for a light background, stay as they are. So do the thumbnails of the contents page, and what is saved, for GitHub
+   * and for print. */
   const styles = `
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
