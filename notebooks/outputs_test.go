@@ -31,8 +31,8 @@ func TestSavedOutputs(t *testing.T) {
 	}
 }
 
-// formatProblems lists the saved pictures and tables that some front end or converter would lose. Tables in panels, which
-// are updated in place, are HTML alone.
+// formatProblems lists the saved pictures and tables that some front end or converter would lose. Tables in panels,
+// which are updated in place, are HTML alone.
 func formatProblems(n notebook) (found []string) {
 	for _, c := range n.Cells {
 		for _, o := range c.Outputs {

@@ -89,7 +89,8 @@ type Network struct {
 // FirstStep returns the network with an embedding of dim dimensions before its first training step.
 func FirstStep(b compute.Backend, dim int, seed uint64) (*Network, error) {
 	n := &Network{backend: b, weights: model.NewStore(), dim: dim}
-	_, err := backbone.DecodeWeights(backbone.Pretrained(), n.weights, backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true})
+	_, err := backbone.DecodeWeights(backbone.Pretrained(), n.weights,
+		backbone.LoadOptions{Arch: backbone.Small, WithoutHead: true})
 	if err == nil {
 		err = backbone.InitHead(n.weights, backbone.Small, dim, seed)
 	}

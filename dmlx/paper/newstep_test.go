@@ -66,11 +66,11 @@ func TestNewStep(t *testing.T) {
 
 const newStepHead = `# What the new training step changed
 
-The training step of the small network computes the same gradients as before, twice as fast, in another order of sums. So its
-rounding differs, and training amplifies the difference: a run ends at another network of the same quality, as with another seed.
-All runs of the preset ` + "`quick`" + ` were trained again, with the same specs. This page compares them with the earlier ones, of
-2026-11-21 and 22. Of the earlier step are still the bundled searches of 2026-11-22 and the bundled runs on photographs, which no machine
-with the photographs has trained again.
+The training step of the small network computes the same gradients as before, twice as fast, in another order of sums.
+So its rounding differs, and training amplifies the difference: a run ends at another network of the same quality, as
+with another seed. All runs of the preset ` + "`quick`" + ` were trained again, with the same specs. This page compares
+them with the earlier ones, of 2026-11-21 and 22. Of the earlier step are still the bundled runs on photographs, which
+no machine with the photographs has trained again.
 `
 
 // compareRuns compares Recall@1 of runs with that of the earlier ones, in percent.
@@ -138,8 +138,9 @@ func compareRuns(bundled map[string]*runs.Result, earlier map[string]float64) st
 	fmt.Fprintf(&b, `
 ## Recall@1
 
-Of %d earlier runs %d are trained again; the others belong to choices that the earlier results made, such as the best rules of the
-grid. %d of the %d have the same Recall@1 as before. Of those with several seeds, %d rules and losses at a rate and a batch:
+Of %d earlier runs %d are trained again; the others belong to choices that the earlier results made, such as the best
+rules of the grid. %d of the %d have the same Recall@1 as before. Of those with several seeds, %d rules and losses at a
+rate and a batch:
 
 - mean difference of their means, new − earlier: %+.2f points; root mean square %.2f;
 - %d of %d differ at the level 0.05 by Welch's test (chance alone gives about %.0f), %d after Holm's correction.
@@ -186,7 +187,8 @@ func compareVerdicts(t *testing.T, rows []ledger.Row, earlier [][]string) string
 	for _, v := range ledger.Verdicts() {
 		fmt.Fprintf(&b, "| %s | %d | %d |\n", v, before[v], now[v])
 	}
-	fmt.Fprintf(&b, "\n%d of %d entries change. A verdict is a test at a level, and values near it fall on either side:\n\n"+
+	fmt.Fprintf(&b, "\n%d of %d entries change. A verdict is a test at a level, and values near it fall on either side:"+
+		"\n\n"+
 		"| place | entry | earlier | new | verdict |\n|---|---|---|---|---|\n%s", n, len(rows), changed.String())
 	return b.String()
 }

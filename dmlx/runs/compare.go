@@ -68,8 +68,8 @@ func SameBatches(a, b Spec) bool {
 }
 
 // CompareSeeds tests a measure between two groups of runs. The runs of a group differ only in their seeds. Runs that
-// diverged, or whose measure is NaN, are left out. The test is unknown, NaN, if no runs differ. It returns an error with
-// fewer than two seeds in a group.
+// diverged, or whose measure is NaN, are left out. The test is unknown, NaN, if no runs differ. It returns an error
+// with fewer than two seeds in a group.
 func CompareSeeds(a, b []*Result, measure func(*Result) float64) (SeedTest, error) {
 	var t SeedTest
 	of := func(runs []*Result) (values map[uint64]float64, list []float64) {

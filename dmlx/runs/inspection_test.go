@@ -237,7 +237,8 @@ func TestSeeds(t *testing.T) {
 	}
 	for name, of := range map[string][2][]*Result{"with itself": {a, a}, // No two differences of seeds differ.
 		"without spread": {runs("x", 0.5, 0.5), runs("y", 0.25, 0.25)}} {
-		if got, err := CompareSeeds(of[0], of[1], recall); err != nil || !math.IsNaN(got.P) || !math.IsNaN(got.Difference.Low) {
+		got, err := CompareSeeds(of[0], of[1], recall)
+		if err != nil || !math.IsNaN(got.P) || !math.IsNaN(got.Difference.Low) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -104,7 +104,8 @@ func TestTryTheNetwork(t *testing.T) {
 	}
 	f := tryForm(t, t.TempDir(), parse(t, "cos/con/con"))
 	f.Epochs = 1
-	if v := press(t, f, "train", "network", "yes"); v.Problem != "" || !strings.Contains(v.Note, "the network is trained") ||
+	v := press(t, f, "train", "network", "yes")
+	if v.Problem != "" || !strings.Contains(v.Note, "the network is trained") ||
 		!strings.Contains(string(v.Below), "the network") {
 		t.Fatalf("%q, %q, %.300s", v.Note, v.Problem, v.Below)
 	}

@@ -192,7 +192,8 @@ func checkSeen(t *testing.T, s seen) {
 	for _, c := range []struct{ name, got, want string }{
 		{"typo", s.Typo, "shipped typo\nline 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
 		{"panic", s.Panic, "shipped panic\nline 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
-		{"panic in two parts", s.Split, "shipped split\nline 2: panic: in two parts\n    _, file, line, _ := runtime.Caller(0)"},
+		{"panic in two parts", s.Split, "shipped split\nline 2: panic: in two parts\n" +
+			"    _, file, line, _ := runtime.Caller(0)"},
 		{"exit", s.Exit, "shipped exit\nthe cell's program ended with exit status 3"},
 	} {
 		if strings.TrimSpace(c.got) != c.want {
