@@ -63,8 +63,36 @@ func fromYCC(out []uint8, rows [][]uint8) {
 	luma, cb, cr := rows[0], rows[1][:len(rows[0])], rows[2][:len(rows[0])]
 	for x, y := range luma {
 		p := out[3*x : 3*x+3 : 3*x+3]
-		p[0], p[1], p[2] = yccToRGB(int32(y), int32(cb[x])-128, int32(cr[x])-128)
+		light := uint64(y)*lightY + lightCb[cb[x]] + lightCr[cr[x]]
+		if light&lightSpan != lightIn {
+			p[0], p[1], p[2] = yccToRGB(int32(y), int32(cb[x])-128, int32(cr[x])-128)
+			continue
+		}
+		p[0], p[1], p[2] = uint8(light>>redAt), uint8(light>>greenAt), uint8(light)
 	}
+}
+
+// A sum of three words is yccToRGB's red, green and blue at once: blue in the lowest 10 bits, red in the next, then
+// green's fraction of 16 bits and green. Each begins at 512, so that none borrows, and is within 0..255 if the highest
+// two of its 10 bits still say 512.
+const (
+	redAt, fractionAt, greenAt = 10, 20, 36
+
+	lightY    = 1<<greenAt | 1<<redAt | 1
+	lightIn   = 0x200 * lightY
+	lightSpan = 0x300 * lightY
+)
+
+var lightCb, lightCr = lights()
+
+func lights() (cb, cr [256]uint64) {
+	const half = 1 << 15
+	for i := range cb {
+		v := int64(i) - 128
+		cb[i] = uint64(-22554*v<<fractionAt + (116130*v+half)>>16)
+		cr[i] = lightIn + uint64((half-46802*v)<<fractionAt+(91881*v+half)>>16<<redAt)
+	}
+	return cb, cr
 }
 
 // fromCMYK takes ink as inverted, the way Adobe writes it and Pillow reads it.
@@ -108,14 +136,13 @@ func clip8(v int32) uint8 {
 type sampler struct {
 	*component
 	wide, tall int // pixels to a sample
-	sums       []int
 	out        []uint8
 }
 
 func newSampler(c *component, across, down int) sampler {
 	s := sampler{component: c, wide: across / c.across, tall: down / c.down}
 	if s.wide > 1 || s.tall > 1 {
-		s.out, s.sums = make([]uint8, c.width*s.wide), make([]int, c.width)
+		s.out = make([]uint8, c.width*s.wide)
 	}
 	return s
 }
@@ -150,19 +177,15 @@ func (s *sampler) row(y int) []uint8 {
 			out[2*i+1] = uint8((v + int(near[min(n-1, i+1)]) + 2) >> 2)
 		}
 	case s.wide == 2 && s.tall == 2 && n > 2: // h2v2_fancy_upsample
-		for i := range n {
-			s.sums[i] = 3*int(near[i]) + int(far[i])
+		v := 3*uint(near[0]) + uint(far[0])
+		before := v
+		far, pairs := far[:n], out
+		for i, sample := range near[1:] {
+			after := 3*uint(sample) + uint(far[i+1])
+			pairs[0], pairs[1] = uint8((3*v+before+8)>>4), uint8((3*v+after+7)>>4)
+			before, v, pairs = v, after, pairs[2:]
 		}
-		before := s.sums[0]
-		for i, v := range s.sums {
-			after := v
-			if i+1 < n {
-				after = s.sums[i+1]
-			}
-			out[2*i] = uint8((3*v + before + 8) >> 4)
-			out[2*i+1] = uint8((3*v + after + 7) >> 4)
-			before = v
-		}
+		pairs[0], pairs[1] = uint8((3*v+before+8)>>4), uint8((4*v+7)>>4)
 	default: // int_upsample
 		for i := range out {
 			out[i] = near[i/s.wide]

@@ -37,7 +37,7 @@ const (
 // put sets the coefficient at place i, counted row by row.
 func (b *block) put(i int, v int32) {
 	b.values[i] = v
-	b.set |= 1 << i
+	b.set |= 1 << (i & 63)
 	b.beyond |= uint32(v + halfWide)
 }
 
