@@ -63,36 +63,8 @@ func fromYCC(out []uint8, rows [][]uint8) {
 	luma, cb, cr := rows[0], rows[1][:len(rows[0])], rows[2][:len(rows[0])]
 	for x, y := range luma {
 		p := out[3*x : 3*x+3 : 3*x+3]
-		light := uint64(y)*lightY + lightCb[cb[x]] + lightCr[cr[x]]
-		if light&lightSpan != lightIn {
-			p[0], p[1], p[2] = yccToRGB(int32(y), int32(cb[x])-128, int32(cr[x])-128)
-			continue
-		}
-		p[0], p[1], p[2] = uint8(light>>redAt), uint8(light>>greenAt), uint8(light)
+		p[0], p[1], p[2] = yccToRGB(y, cb[x], cr[x])
 	}
-}
-
-// A sum of three words is yccToRGB's red, green and blue at once: blue in the lowest 10 bits, red in the next, then
-// green's fraction of 16 bits and green. Each begins at 512, so that none borrows, and is within 0..255 if the highest
-// two of its 10 bits still say 512.
-const (
-	redAt, fractionAt, greenAt = 10, 20, 36
-
-	lightY    = 1<<greenAt | 1<<redAt | 1
-	lightIn   = 0x200 * lightY
-	lightSpan = 0x300 * lightY
-)
-
-var lightCb, lightCr = lights()
-
-func lights() (cb, cr [256]uint64) {
-	const half = 1 << 15
-	for i := range cb {
-		v := int64(i) - 128
-		cb[i] = uint64(-22554*v<<fractionAt + (116130*v+half)>>16)
-		cr[i] = lightIn + uint64((half-46802*v)<<fractionAt+(91881*v+half)>>16<<redAt)
-	}
-	return cb, cr
 }
 
 // fromCMYK takes ink as inverted, the way Adobe writes it and Pillow reads it.
@@ -105,7 +77,7 @@ func fromCMYK(out []uint8, rows [][]uint8) {
 
 func fromYCCK(out []uint8, rows [][]uint8) {
 	for x, k := range rows[3] {
-		r, g, b := yccToRGB(int32(rows[0][x]), int32(rows[1][x])-128, int32(rows[2][x])-128)
+		r, g, b := yccToRGB(rows[0][x], rows[1][x], rows[2][x])
 		p := out[3*x : 3*x+3 : 3*x+3]
 		p[0], p[1], p[2] = ink(r, k), ink(g, k), ink(b, k)
 	}
@@ -118,11 +90,42 @@ func ink(v, light uint8) uint8 {
 	return uint8(max(0, l-(t>>8+t)>>8))
 }
 
-// yccToRGB is jdcolor.c's conversion, in fixed point of 16 bits; cb and cr are about 0.
-func yccToRGB(y, cb, cr int32) (r, g, b uint8) {
-	const half = 1 << 15
-	return clip8(y + (91881*cr+half)>>16), clip8(y + (-22554*cb-46802*cr+half)>>16), clip8(y + (116130*cb+half)>>16)
+// yccToRGB is jdcolor.c's conversion, in fixed point of 16 bits.
+func yccToRGB(y, cb, cr uint8) (r, g, b uint8) {
+	light := uint64(y)*lightY + lightCb[cb] + lightCr[cr]
+	return clipped[light>>redAt&1023], clipped[light>>greenAt&1023], clipped[light&1023]
 }
+
+// The sum of three words is red, green and blue at once: blue in the lowest 10 bits, red in the next, then green's
+// fraction of 16 bits and green. Each is above its value by clipBelow, so that none borrows from the next.
+const (
+	redAt, fractionAt, greenAt = 10, 20, 36
+
+	lightY = 1<<greenAt | 1<<redAt | 1
+)
+
+var lightCb, lightCr = lights()
+
+func lights() (cb, cr [256]uint64) {
+	const half = 1 << 15
+	for i := range cb {
+		v := int64(i) - 128
+		cb[i] = uint64(-22554*v<<fractionAt + (116130*v+half)>>16)
+		cr[i] = clipBelow*lightY + uint64((half-46802*v)<<fractionAt+(91881*v+half)>>16<<redAt)
+	}
+	return cb, cr
+}
+
+// clipped holds clip8 of the numbers from -clipBelow, which colors and samples of the transform are within. Noise
+// makes a branch dear.
+var clipped = func() (table [1024]uint8) {
+	for i := range table {
+		table[i] = clip8(int32(i) - clipBelow)
+	}
+	return table
+}()
+
+const clipBelow = halfSample - 128
 
 // clip8 returns v limited to 0..255.
 func clip8(v int32) uint8 {
