@@ -1,6 +1,9 @@
 package jpeg
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // rgb interpolates the planes and converts their colors, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
 // components, Pillow's Convert.c.
@@ -180,19 +183,39 @@ func (s *sampler) row(y int) []uint8 {
 			out[2*i+1] = uint8((v + int(near[min(n-1, i+1)]) + 2) >> 2)
 		}
 	case s.wide == 2 && s.tall == 2 && n > 2: // h2v2_fancy_upsample
-		v := 3*uint(near[0]) + uint(far[0])
-		before := v
-		far, pairs := far[:n], out
-		for i, sample := range near[1:] {
-			after := 3*uint(sample) + uint(far[i+1])
-			pairs[0], pairs[1] = uint8((3*v+before+8)>>4), uint8((3*v+after+7)>>4)
-			before, v, pairs = v, after, pairs[2:]
+		sum := func(i int) uint { return 3*uint(near[i]) + uint(far[i]) }
+		v := sum(0)
+		before, i := v, 0
+		for ; i+8 < n; i += 8 {
+			eightFancy((*[16]uint8)(out[2*i:]), (*[8]uint8)(near[i:]), (*[8]uint8)(far[i:]), before, sum(i+8))
+			before, v = sum(i+7), sum(i+8)
 		}
-		pairs[0], pairs[1] = uint8((3*v+before+8)>>4), uint8((4*v+7)>>4)
+		for ; i < n; i++ {
+			after := sum(min(i+1, n-1))
+			out[2*i], out[2*i+1] = uint8((3*v+before+8)>>4), uint8((3*v+after+7)>>4)
+			before, v = v, after
+		}
 	default: // int_upsample
 		for i := range out {
 			out[i] = near[i/s.wide]
 		}
 	}
 	return out
+}
+
+// eightFancy is h2v2_fancy_upsample of eight samples: before and after are the sums beside theirs, three times the near
+// sample and the far one. Words hold four numbers of 16 bits, of the samples 0, 2, 4, 6 or of 1, 3, 5, 7.
+func eightFancy(out *[16]uint8, near, far *[8]uint8, before, after uint) {
+	const one, low = 0x0001000100010001, 0x00ff00ff00ff00ff
+	n, f := binary.LittleEndian.Uint64(near[:]), binary.LittleEndian.Uint64(far[:])
+	even, odd := 3*(n&low)+f&low, 3*(n>>8&low)+f>>8&low
+	pair := func(v, before, after uint64) uint64 {
+		return (3*v+before+8*one)>>4&low | (3*v+after+7*one)>>4&low<<8
+	}
+	e := pair(even, odd<<16|uint64(before), odd)
+	o := pair(odd, even, even>>16|uint64(after)<<48)
+	const first, second = 0xffff, 0xffff << 16
+	binary.LittleEndian.PutUint64(out[:8], e&first|o&first<<16|e&second<<16|o&second<<32)
+	e, o = e>>32, o>>32
+	binary.LittleEndian.PutUint64(out[8:], e&first|o&first<<16|e&second<<16|o&second<<32)
 }
