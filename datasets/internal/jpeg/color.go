@@ -1,6 +1,9 @@
 package jpeg
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // rgb interpolates the planes and converts their colors, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
 // components, Pillow's Convert.c.
@@ -63,7 +66,7 @@ func fromYCC(out []uint8, rows [][]uint8) {
 	luma, cb, cr := rows[0], rows[1][:len(rows[0])], rows[2][:len(rows[0])]
 	for x, y := range luma {
 		p := out[3*x : 3*x+3 : 3*x+3]
-		p[0], p[1], p[2] = yccToRGB(int32(y), int32(cb[x])-128, int32(cr[x])-128)
+		p[0], p[1], p[2] = yccToRGB(y, cb[x], cr[x])
 	}
 }
 
@@ -77,7 +80,7 @@ func fromCMYK(out []uint8, rows [][]uint8) {
 
 func fromYCCK(out []uint8, rows [][]uint8) {
 	for x, k := range rows[3] {
-		r, g, b := yccToRGB(int32(rows[0][x]), int32(rows[1][x])-128, int32(rows[2][x])-128)
+		r, g, b := yccToRGB(rows[0][x], rows[1][x], rows[2][x])
 		p := out[3*x : 3*x+3 : 3*x+3]
 		p[0], p[1], p[2] = ink(r, k), ink(g, k), ink(b, k)
 	}
@@ -90,11 +93,42 @@ func ink(v, light uint8) uint8 {
 	return uint8(max(0, l-(t>>8+t)>>8))
 }
 
-// yccToRGB is jdcolor.c's conversion, in fixed point of 16 bits; cb and cr are about 0.
-func yccToRGB(y, cb, cr int32) (r, g, b uint8) {
-	const half = 1 << 15
-	return clip8(y + (91881*cr+half)>>16), clip8(y + (-22554*cb-46802*cr+half)>>16), clip8(y + (116130*cb+half)>>16)
+// yccToRGB is jdcolor.c's conversion, in fixed point of 16 bits.
+func yccToRGB(y, cb, cr uint8) (r, g, b uint8) {
+	light := uint64(y)*lightY + lightCb[cb] + lightCr[cr]
+	return clipped[light>>redAt&1023], clipped[light>>greenAt&1023], clipped[light&1023]
 }
+
+// The sum of three words is red, green and blue at once: blue in the lowest 10 bits, red in the next, then green's
+// fraction of 16 bits and green. Each is above its value by clipBelow, so that none borrows from the next.
+const (
+	redAt, fractionAt, greenAt = 10, 20, 36
+
+	lightY = 1<<greenAt | 1<<redAt | 1
+)
+
+var lightCb, lightCr = lights()
+
+func lights() (cb, cr [256]uint64) {
+	const half = 1 << 15
+	for i := range cb {
+		v := int64(i) - 128
+		cb[i] = uint64(-22554*v<<fractionAt + (116130*v+half)>>16)
+		cr[i] = clipBelow*lightY + uint64((half-46802*v)<<fractionAt+(91881*v+half)>>16<<redAt)
+	}
+	return cb, cr
+}
+
+// clipped holds clip8 of the numbers from -clipBelow, which colors and samples of the transform are within. Noise
+// makes a branch dear.
+var clipped = func() (table [1024]uint8) {
+	for i := range table {
+		table[i] = clip8(int32(i) - clipBelow)
+	}
+	return table
+}()
+
+const clipBelow = halfSample - 128
 
 // clip8 returns v limited to 0..255.
 func clip8(v int32) uint8 {
@@ -108,14 +142,13 @@ func clip8(v int32) uint8 {
 type sampler struct {
 	*component
 	wide, tall int // pixels to a sample
-	sums       []int
 	out        []uint8
 }
 
 func newSampler(c *component, across, down int) sampler {
 	s := sampler{component: c, wide: across / c.across, tall: down / c.down}
 	if s.wide > 1 || s.tall > 1 {
-		s.out, s.sums = make([]uint8, c.width*s.wide), make([]int, c.width)
+		s.out = make([]uint8, c.width*s.wide)
 	}
 	return s
 }
@@ -150,18 +183,17 @@ func (s *sampler) row(y int) []uint8 {
 			out[2*i+1] = uint8((v + int(near[min(n-1, i+1)]) + 2) >> 2)
 		}
 	case s.wide == 2 && s.tall == 2 && n > 2: // h2v2_fancy_upsample
-		for i := range n {
-			s.sums[i] = 3*int(near[i]) + int(far[i])
+		sum := func(i int) uint { return 3*uint(near[i]) + uint(far[i]) }
+		v := sum(0)
+		before, i := v, 0
+		for ; i+8 < n; i += 8 {
+			eightFancy((*[16]uint8)(out[2*i:]), (*[8]uint8)(near[i:]), (*[8]uint8)(far[i:]), before, sum(i+8))
+			before, v = sum(i+7), sum(i+8)
 		}
-		before := s.sums[0]
-		for i, v := range s.sums {
-			after := v
-			if i+1 < n {
-				after = s.sums[i+1]
-			}
-			out[2*i] = uint8((3*v + before + 8) >> 4)
-			out[2*i+1] = uint8((3*v + after + 7) >> 4)
-			before = v
+		for ; i < n; i++ {
+			after := sum(min(i+1, n-1))
+			out[2*i], out[2*i+1] = uint8((3*v+before+8)>>4), uint8((3*v+after+7)>>4)
+			before, v = v, after
 		}
 	default: // int_upsample
 		for i := range out {
@@ -169,4 +201,21 @@ func (s *sampler) row(y int) []uint8 {
 		}
 	}
 	return out
+}
+
+// eightFancy is h2v2_fancy_upsample of eight samples: before and after are the sums beside theirs, three times the near
+// sample and the far one. Words hold four numbers of 16 bits, of the samples 0, 2, 4, 6 or of 1, 3, 5, 7.
+func eightFancy(out *[16]uint8, near, far *[8]uint8, before, after uint) {
+	const one, low = 0x0001000100010001, 0x00ff00ff00ff00ff
+	n, f := binary.LittleEndian.Uint64(near[:]), binary.LittleEndian.Uint64(far[:])
+	even, odd := 3*(n&low)+f&low, 3*(n>>8&low)+f>>8&low
+	pair := func(v, before, after uint64) uint64 {
+		return (3*v+before+8*one)>>4&low | (3*v+after+7*one)>>4&low<<8
+	}
+	e := pair(even, odd<<16|uint64(before), odd)
+	o := pair(odd, even, even>>16|uint64(after)<<48)
+	const first, second = 0xffff, 0xffff << 16
+	binary.LittleEndian.PutUint64(out[:8], e&first|o&first<<16|e&second<<16|o&second<<32)
+	e, o = e>>32, o>>32
+	binary.LittleEndian.PutUint64(out[8:], e&first|o&first<<16|e&second<<16|o&second<<32)
 }

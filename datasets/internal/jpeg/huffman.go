@@ -56,8 +56,8 @@ type bits struct {
 	data   []byte
 	at     int
 	held   uint64 // the next bits, in the low n
-	n      int
-	beyond int // of them, zeros beyond the data
+	n      uint   // at most 63, as &63 behind n tells the compiler: a shift then takes one instruction
+	beyond uint   // of them, zeros beyond the data
 	bad    bool
 }
 
@@ -92,12 +92,12 @@ func (b *bits) fill() {
 func (b *bits) over() bool { return b.bad || b.n < b.beyond }
 
 // unread returns the number of whole bytes that were fetched and not taken.
-func (b *bits) unread() int { return max(0, b.n-b.beyond) / 8 }
+func (b *bits) unread() int { return max(0, int(b.n)-int(b.beyond)) / 8 }
 
 // take reads up to 16 bits that are held.
 func (b *bits) take(count int) int32 {
-	b.n -= count
-	return int32(b.held>>b.n) & (1<<count - 1)
+	b.n -= uint(count)
+	return int32(b.held>>(b.n&63)) & (1<<(count&31) - 1)
 }
 
 // bit reads one bit.
@@ -106,7 +106,7 @@ func (b *bits) bit() bool {
 		b.fill()
 	}
 	b.n--
-	return b.held>>b.n&1 != 0
+	return b.held>>(b.n&63)&1 != 0
 }
 
 // symbol decodes a symbol and leaves at least 16 bits held.
@@ -114,14 +114,19 @@ func (b *bits) symbol(h *huffman) uint8 {
 	if b.n < 32 {
 		b.fill()
 	}
-	if entry := h.look[uint16(b.held>>(b.n-lookBits))&(1<<lookBits-1)]; entry != 0 {
-		b.n -= int(entry >> 8)
-		return uint8(entry)
+	entry := h.look[b.held>>((b.n-lookBits)&63)&(1<<lookBits-1)]
+	if entry == 0 {
+		entry = b.long(h)
 	}
-	for length := lookBits + 1; length <= 16; length++ {
-		if code := int32(b.held>>(b.n-length)) & (1<<length - 1); code <= h.most[length] {
-			b.n -= length
-			return h.symbols[uint8(code+h.first[length])]
+	b.n -= uint(entry >> 8)
+	return uint8(entry)
+}
+
+// long finds the entry, as of huffman.look, of a code that is longer than lookBits; of no code it is 0.
+func (b *bits) long(h *huffman) uint16 {
+	for length := uint(lookBits + 1); length <= 16; length++ {
+		if code := int32(b.held>>((b.n-length)&63)) & (1<<length - 1); code <= h.most[length] {
+			return uint16(length)<<8 | uint16(h.symbols[uint8(code+h.first[length])])
 		}
 	}
 	b.bad = true
@@ -129,10 +134,9 @@ func (b *bits) symbol(h *huffman) uint8 {
 }
 
 // signed reads a number of count bits, ITU-T T.81 F.2.2.1: the lower half of the values stand for negative numbers.
-func (b *bits) signed(count int) int32 {
-	v := b.take(count)
-	if v < 1<<count>>1 {
-		v -= 1<<count - 1
-	}
-	return v
+func (b *bits) signed(count int) int32 { return extend(b.take(count), uint(count)) }
+
+// extend does so without a branch, which would be guessed wrong every other time.
+func extend(v int32, count uint) int32 {
+	return v + (v-1<<(count&15)>>1)>>31&(1-1<<(count&15))
 }

@@ -273,9 +273,21 @@ func (s *scan) sequential(p *part) error {
 		return err
 	}
 	s.block.put(0, dc*p.quant[0])
+	held, n := s.held, s.n // In registers, for speed: this loop is symbol and signed.
+	ac, quant := p.ac, p.quant
 	for k := 1; k < 64; k++ {
-		symbol := s.symbol(p.ac)
-		run, count := int(symbol>>4), int(symbol&15)
+		if n < 32 {
+			s.held, s.n = held, n
+			s.fill()
+			held, n = s.held, s.n
+		}
+		entry := ac.look[held>>((n-lookBits)&63)&(1<<lookBits-1)]
+		if entry == 0 {
+			s.held, s.n = held, n
+			entry = s.long(ac)
+		}
+		n -= uint(entry >> 8)
+		run, count := int(entry>>4&15), uint(entry&15)
 		if count == 0 {
 			if run < 15 {
 				break
@@ -286,9 +298,11 @@ func (s *scan) sequential(p *part) error {
 		if k += run; k > 63 {
 			return errRoom
 		}
+		n -= count
 		i := int(natural[k&63] & 63)
-		s.block.put(i, s.signed(count)*p.quant[i])
+		s.block.put(i, extend(int32(held>>(n&63))&(1<<count-1), count)*quant[i])
 	}
+	s.held, s.n = held, n
 	return nil
 }
 

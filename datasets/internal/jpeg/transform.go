@@ -37,7 +37,7 @@ const (
 // put sets the coefficient at place i, counted row by row.
 func (b *block) put(i int, v int32) {
 	b.values[i] = v
-	b.set |= 1 << i
+	b.set |= 1 << (i & 63)
 	b.beyond |= uint32(v + halfWide)
 }
 
@@ -117,5 +117,5 @@ func inverse(v0, v1, v2, v3, v4, v5, v6, v7 int32) (_, _, _, _, _, _, _, _ int32
 	return e0 + o3, e1 + o2, e2 + o1, e3 + o0, e3 - o0, e2 - o1, e1 - o2, e0 - o3
 }
 
-// clip returns the sample of a value about 0.
-func clip(v int32) uint8 { return clip8(v + 128) }
+// clip returns the sample of a value about 0, within ±halfSample.
+func clip(v int32) uint8 { return clipped[uint32(v+halfSample)&1023] }
