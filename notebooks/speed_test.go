@@ -97,23 +97,25 @@ func speedSection(all []recordedBench) string {
 Measured by `+"`dmlx bench --peer PYTHON`"+` on a shared virtual machine (%s), backend %s.
 Each table is one run of it, whose output is [recorded](%s): medians of several
 repetitions, with the best in parentheses. Other programs on the host move medians by some tens of percent, bests by
-less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly, with as many threads. A ratio is our
-median over theirs: below 1, ours is quicker.
+less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly where they do not say compiled, with as
+many threads, in turn with ours. A ratio is our median over theirs, and then our best over theirs: below 1, ours is
+quicker. The limit is the time here of the matrix products that a loss of pairs, or of proxies, cannot do without, over
+theirs: such a loss has no lower ratio.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
-		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n| what | | time | beside it, in the same run | time | ratio |\n"+
-			"|:--|:--|:--|:--|:--|:--|\n", b.Date, b.Version[max(0, len(b.Version)-12):])
+		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n| what | | time | beside it, in the same run | time | ratio | of bests | limit |\n"+
+			"|:--|:--|:--|:--|:--|:--|:--|:--|\n", b.Date, b.Version[max(0, len(b.Version)-12):])
 		for i, l := range b.Lines {
 			if isPeer(b.Lines, i) || strings.HasPrefix(l.Name, "ratio to ") {
 				continue
 			}
 			beside := besides(b.Lines, l)
 			if len(beside) == 0 {
-				fmt.Fprintf(&s, "| %s | %s | %s | | | |\n", l.Name, l.Size, l.times())
+				fmt.Fprintf(&s, "| %s | %s | %s | | | | | |\n", l.Name, l.Size, l.times())
 			}
 			for _, p := range beside {
-				fmt.Fprintf(&s, "| %s | %s | %s | %s | %s | %.2g |\n", l.Name, l.Size, l.times(), p.Name, p.times(),
-					l.Value/p.Value)
+				fmt.Fprintf(&s, "| %s | %s | %s | %s | %s | %.2g | %s | %s |\n", l.Name, l.Size, l.times(), p.Name,
+					p.times(), l.Value/p.Value, ratio(b.Lines, l, p, ", bests"), ratio(b.Lines, l, p, ", products alone"))
 			}
 		}
 	}
@@ -159,6 +161,16 @@ func besides(lines []benchLine, own benchLine) (out []benchLine) {
 		}
 	}
 	return out
+}
+
+// ratio returns a recorded ratio of a line to another library's, "" without one.
+func ratio(lines []benchLine, own, peer benchLine, kind string) string {
+	for _, l := range lines {
+		if l.Name == "ratio to "+peer.Name+kind && l.Size == own.Size {
+			return fmt.Sprintf("%.2g", l.Value)
+		}
+	}
+	return ""
 }
 
 // times writes the median and, of several repetitions, the best.
