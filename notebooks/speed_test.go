@@ -103,7 +103,8 @@ quicker. The limit is the time here of the matrix products that a loss of pairs,
 theirs: such a loss has no lower ratio.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
-		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n| what | | time | beside it, in the same run | time | ratio | of bests | limit |\n"+
+		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n"+
+			"| what | | time | beside it, in the same run | time | ratio | of bests | limit |\n"+
 			"|:--|:--|:--|:--|:--|:--|:--|:--|\n", b.Date, b.Version[max(0, len(b.Version)-12):])
 		for i, l := range b.Lines {
 			if isPeer(b.Lines, i) || strings.HasPrefix(l.Name, "ratio to ") {
