@@ -54,8 +54,11 @@ func (m Measurement) String() string {
 func measured(name, size, unit string, values ...float64) Measurement {
 	values = slices.Sorted(slices.Values(values))
 	quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, values, nil) }
-	return Measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), values[0], len(values),
-		values}
+	best := values[0]
+	if strings.HasSuffix(unit, "/s") {
+		best = values[len(values)-1]
+	}
+	return Measurement{name, size, quantile(0.5), unit, quantile(0.75) - quantile(0.25), best, len(values), values}
 }
 
 // merged returns measurements of which those of one thing are one.
@@ -142,7 +145,10 @@ func Names() []string {
 func Run(ctx context.Context, o Options) error {
 	b := &session{Options: o, least: make(map[string]string)}
 	var python *peerProcess
-	if o.Peer != "" {
+	beside := func(of benchmark) bool {
+		return of.rounds > 0 && (len(o.Only) == 0 || slices.Contains(o.Only, of.name))
+	}
+	if o.Peer != "" && slices.ContainsFunc(benchmarks, beside) {
 		var err error
 		if python, err = startPeer(ctx, o.Peer, onCPU(o.Choice)); err != nil {
 			return fmt.Errorf("bench --peer: %w", err)

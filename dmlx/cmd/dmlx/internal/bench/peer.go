@@ -21,7 +21,8 @@ type peerProcess struct {
 	dir    string
 }
 
-// startPeer starts bench.py by a Python interpreter.
+// startPeer starts bench.py by a Python interpreter, and waits until it has loaded its libraries: that takes seconds,
+// and would slow what is measured meanwhile.
 func startPeer(ctx context.Context, python string, cpu bool) (*peerProcess, error) {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
@@ -47,6 +48,10 @@ func startPeer(ctx context.Context, python string, cpu bool) (*peerProcess, erro
 	p.answer = json.NewDecoder(out)
 	if err := p.cmd.Start(); err != nil {
 		return nil, p.failed(err)
+	}
+	var ready string
+	if err := p.answer.Decode(&ready); err != nil {
+		return nil, p.failed(fmt.Errorf("bench.py does not start: %w", err))
 	}
 	return p, nil
 }

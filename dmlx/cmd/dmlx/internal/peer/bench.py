@@ -1,8 +1,8 @@
 """Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures.
 
-The argument is the device, cpu or cuda. Each line of the input names what to time: surgery, losses, step, resnet,
-convolution, input or recall; the answer is a line of JSON. So the caller can measure something else in between, and
-ask again. Photographs and faiss are the CPU's in any case.
+The argument is the device, cpu or cuda. The first line of the output says that the libraries are loaded. Each line of
+the input names what to time: surgery, losses, step, resnet, convolution, input or recall; the answer is a line of JSON.
+So the caller can measure something else in between, and ask again. Photographs and faiss are the CPU's in any case.
 """
 
 import concurrent.futures
@@ -260,6 +260,7 @@ def recall():
 
 sections = {"surgery": surgery, "losses": each_loss, "step": quick, "resnet": resnet, "convolution": convolutions,
             "input": photographs, "recall": recall}
+print(json.dumps("ready"), flush=True)
 for section in sys.stdin:
     lines.clear()
     sections[section.strip()]()
