@@ -99,8 +99,8 @@ Each table is one run of it, whose output is [recorded](%s): medians of several
 repetitions, with the best in parentheses. Other programs on the host move medians by some tens of percent, bests by
 less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly where they do not say compiled, with as
 many threads, in turn with ours. A ratio is our median over theirs, and then our best over theirs: below 1, ours is
-quicker. The limit is the time here of the matrix products that a loss of pairs, or of proxies, cannot do without, over
-theirs: such a loss has no lower ratio.
+quicker. The limit is the time of the matrix products that a loss takes here, over theirs: all losses are built from the
+similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a lower ratio.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
 		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n"+

@@ -42,7 +42,8 @@ quartiles (spread) and the best of them.
 --peer PYTHON names an interpreter with torch, torchvision, pytorch-metric-learning and faiss-cpu. The command then also
 measures these libraries, with as many threads or on the same GPU: in turn with this program, losses in three rounds and
 steps in five. It prints the ratios of the medians and of the bests of our times and theirs. For losses it also prints
-the least ratio, if our time were that of the matrix products alone: a loss from similarities cannot be quicker.`,
+the least ratio, if our time were that of the matrix products alone: a loss that is built from all similarities cannot
+be quicker.`,
 		Example: "  dmlx bench --only surgery,step\n" +
 			"  dmlx bench --only resnet,input --peer ~/torch/bin/python",
 		Args: cobra.NoArgs,
