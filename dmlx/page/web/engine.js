@@ -107,7 +107,7 @@ if (parent !== window) {
   // browser keep all other keys, and those that edit a text.
   const shortcuts = new Set();
   addEventListener("message", ({source, data}) => {
-    if (source === parent && data.dmlx === "shortcuts") data.keys.forEach((keys) => shortcuts.add(keys));
+    if (source === parent && data?.dmlx === "shortcuts") data.keys.forEach((keys) => shortcuts.add(keys));
   });
   addEventListener("keydown", (e) => {
     const {key, code, keyCode, ctrlKey, altKey, shiftKey, metaKey} = e, name = key.length === 1 ? key.toUpperCase() : key;

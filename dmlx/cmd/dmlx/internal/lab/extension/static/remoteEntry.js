@@ -294,7 +294,7 @@
       if (data.dmlx === "ready") {
         const keys = commands.keyBindings.filter((b) => b.keys.length === 1).map((b) => b.keys[0]);
         source.postMessage({dmlx: "shortcuts", keys}, "*"); // The frame has no origin that could be named.
-      } else if (data.dmlx === "key") {
+      } else if (data.dmlx === "key" && (data.key.ctrlKey || data.key.metaKey)) { // A page must not type "d", "d".
         frame.dispatchEvent(new KeyboardEvent("keydown", {...data.key, bubbles: true, cancelable: true}));
       }
     });
