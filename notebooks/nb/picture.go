@@ -24,10 +24,13 @@ func Picture(f *figures.Figure) (markup string, err error) {
 }
 
 // Update displays a figure, as [Show] does, in place of the output that has an ID: that of gonbui.UpdateHTML, or of an
-// earlier call. It is for the last picture of what was updated in place.
+// earlier call. It is for the last picture of what was updated in place, and does nothing outside a notebook.
 func Update(id string, f *figures.Figure) error {
+	if !gonbui.IsNotebook {
+		return nil
+	}
 	data, metadata, err := formats(f)
-	if err == nil && gonbui.IsNotebook {
+	if err == nil {
 		gonbui.SendData(&protocol.DisplayData{Data: data, Metadata: metadata, DisplayID: id})
 	}
 	return err
