@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -20,16 +19,9 @@ var portraitDraft = flag.String("portraits", "", "write Figures 4 and 5 of the s
 // shippedOnly asks for a figure of the quick preset with an empty store and without a backend.
 func shippedOnly(t *testing.T, name string, o runs.Options) (*Report, error) {
 	t.Helper()
-	store, err := runs.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	preset, err := presets.Parse("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	none := func() (*train.Trainer, error) { return nil, errors.New("no backend here") }
-	return Make(t.Context(), name, Request{Open: none, Store: store, Preset: preset, Options: o})
+	q := request(t, "quick")
+	q.Open, q.Options = func() (*train.Trainer, error) { return nil, errors.New("no backend here") }, o
+	return Make(t.Context(), name, q)
 }
 
 // Both figures open from what is shipped, and every part can be written in all its formats.

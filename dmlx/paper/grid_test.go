@@ -138,17 +138,9 @@ func TestGridChoiceOfThePaper(t *testing.T) {
 
 // Without a backend, what the program comes with is shown, and what is missing counted.
 func TestGridOfWhatIsThere(t *testing.T) {
-	store, err := runs.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := presets.Parse("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	never := func() (*train.Trainer, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
-	r, err := Make(context.Background(), "grid", Request{Open: never, Store: store, Preset: p,
-		Options: runs.Options{CachedOnly: true}})
+	q := request(t, "quick")
+	q.Open = func() (*train.Trainer, error) { t.Error("a backend was asked for"); return nil, context.Canceled }
+	r, err := Make(context.Background(), "grid", q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,22 +5,13 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
-	"github.com/gradient-surgery/dml/dmlx/presets"
-	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // The ledger of the bundled runs has every printed number, a verdict in each row, and runs behind what is judged.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	store, err := runs.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	preset, err := presets.Parse("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, r, err := Ledger(t.Context(), Request{Store: store, Preset: preset})
+	q := request(t, "quick")
+	rows, r, err := Ledger(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +40,7 @@ func TestLedger(t *testing.T) {
 	if !strings.Contains(r.Provenance, "preset quick") || !strings.Contains(r.Provenance, "preset full") {
 		t.Error(r.Provenance)
 	}
-	alone, _, err := LedgerOf(t.Context(), Request{Store: store, Preset: preset}, preset)
+	alone, _, err := LedgerOf(t.Context(), q, q.Preset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +55,9 @@ func TestLedger(t *testing.T) {
 // Without runs no number is judged. The figures and claims that are computed still are.
 func TestLedgerWithoutRuns(t *testing.T) {
 	t.Parallel()
-	store, err := runs.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	preset, err := presets.Parse("full")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, _, err := Ledger(t.Context(), Request{Store: store, Preset: preset,
-		Options: runs.Options{IgnoreBundled: true}})
+	q := request(t, "full")
+	q.IgnoreBundled = true
+	rows, _, err := Ledger(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/renameio/v2"
@@ -17,9 +17,9 @@ import (
 	"gonum.org/v1/plot/cmpimg"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // TestNewStep checks that newstep.md is what the bundled runs say beside the records of the earlier ones in
@@ -36,19 +36,17 @@ func TestNewStep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	store, err := runs.OpenStore(t.TempDir())
+	q := request(t, "quick")
+	rows, r, err := LedgerOf(t.Context(), q, q.Preset)
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick, err := presets.Parse("quick")
+	all, err := Make(t.Context(), "recommendation", q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, err := LedgerOf(t.Context(), Request{Store: store, Preset: quick}, quick)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := newStepHead + compareRuns(bundled, earlier) + compareVerdicts(t, rows, recorded(t, "verdicts.csv"))
+	want := newStepHead + compareRuns(t, bundled, earlier, all.Provenance) +
+		compareVerdicts(t, rows, recorded(t, "verdicts.csv"), r.Provenance)
 	if *cmpimg.GenerateTestData {
 		if err := renameio.WriteFile("newstep.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -68,18 +66,22 @@ const newStepHead = `# What the new training step changed
 
 The training step of the small network computes the same gradients as before, twice as fast, in another order of sums.
 So its rounding differs, and training amplifies the difference: a run ends at another network of the same quality, as
-with another seed. All runs of the preset ` + "`quick`" + ` were trained again, with the same specs. This page compares
-them with the earlier ones, of 2026-11-21 and 22. Of the earlier step are still the bundled runs on photographs, which
-no machine with the photographs has trained again.
+with another seed. All runs of the preset ` + "`quick`" + ` were trained again, with the same specs and on another host,
+whose rounding differs too. Each table below says where the new runs come from; the earlier ones are of 2026-11-21 and
+22, on xla:cpu and AMD EPYC, 2 cores, linux.
+` + "`dmlx reproduce all --preset quick --no-bundled`" + ` trains them again.
+
+The bundled runs on photographs are still of the earlier step: no machine with the photographs has trained them again.
 `
 
 // compareRuns compares Recall@1 of runs with that of the earlier ones, in percent.
-func compareRuns(bundled map[string]*runs.Result, earlier map[string]float64) string {
+func compareRuns(t *testing.T, bundled map[string]*runs.Result, earlier map[string]float64, provenance string) string {
+	t.Helper()
 	type setting struct {
-		name     string
+		spec     runs.Spec // Without a seed.
 		old, now []float64
 	}
-	cells := make(map[string]*setting)
+	settings := make(map[string]*setting)
 	same, both := 0, 0
 	for hash, before := range earlier {
 		r := bundled[hash]
@@ -92,82 +94,91 @@ func compareRuns(bundled map[string]*runs.Result, earlier map[string]float64) st
 		}
 		s := r.Spec
 		s.Seed = 0
-		name := fmt.Sprintf("`%s` | %s | %v | %d×%d | %d", cmp.Or(s.Rule, strings.Join(slices.DeleteFunc([]string{
-			"loss " + s.Loss, s.Miner, s.Exchange}, func(p string) bool { return p == "" }), ", ")), s.Data, s.LR,
-			s.ClassesPerBatch, s.ImagesPerClass, s.Steps())
-		at := cells[s.Hash()]
+		at := settings[s.Hash()]
 		if at == nil {
-			at = &setting{name: name}
-			cells[s.Hash()] = at
+			at = &setting{spec: s}
+			settings[s.Hash()] = at
 		}
 		at.old, at.now = append(at.old, 100*before), append(at.now, 100*r.Recall[1])
 	}
-	var of []*setting
-	var differences, squares, scores []float64
+	table := &figures.Table{Provenance: provenance,
+		Caption: "Recall@1 in percent, mean ± standard deviation over seeds: the ten that differ most.",
+		Notes:   []figures.Markup{"In brackets: 95 % by Welch's t over seeds."}}
+	for _, title := range []figures.Markup{"rule or loss", "data", "rate", "batch", "steps", "earlier", "new",
+		"new − earlier"} {
+		table.Columns = append(table.Columns, figures.Column{Title: title, Left: title == "rule or loss"})
+	}
+	var differences, squares []float64
 	outside := 0
-	for _, c := range cells {
-		if len(c.old) < 2 {
+	for _, hash := range slices.Sorted(maps.Keys(settings)) {
+		at := settings[hash]
+		if len(at.old) < 2 {
 			continue
 		}
-		slices.Sort(c.old) // The order of a map is random, and sums must not depend on it.
-		slices.Sort(c.now)
-		of = append(of, c)
-	}
-	change := func(c *setting) stats.Test { return stats.Welch(stats.MeanOf(c.now), stats.MeanOf(c.old)) }
-	slices.SortFunc(of, func(a, b *setting) int {
-		return cmp.Or(cmp.Compare(math.Abs(change(b).Difference.Value), math.Abs(change(a).Difference.Value)),
-			cmp.Compare(a.name, b.name))
-	})
-	for _, c := range of {
-		test := change(c)
+		slices.Sort(at.old) // The order of a map is random, and sums must not depend on it.
+		slices.Sort(at.now)
+		s, old, now := at.spec, stats.MeanOf(at.old), stats.MeanOf(at.now)
+		test := stats.Welch(now, old)
 		differences = append(differences, test.Difference.Value)
 		squares = append(squares, test.Difference.Value*test.Difference.Value)
-		scores = append(scores, test.P)
 		if test.P < 0.05 {
 			outside++
 		}
+		var row []figures.Cell
+		for _, text := range []any{s.Objective(), s.Data, s.LR,
+			fmt.Sprintf("%d×%d", s.ClassesPerBatch, s.ImagesPerClass), s.Steps(), old, now} {
+			row = append(row, figures.Text(fmt.Sprint(text)))
+		}
+		table.Rows = append(table.Rows, append(row, figures.Tested(test, test.Difference.String())))
 	}
-	threshold := stats.Holm(scores, 0.05)
+	table.MarkSignificant() // Of all, before those that differ less are left out.
+	last := len(table.Columns) - 1
 	corrected := 0
-	for _, p := range scores {
-		if p <= threshold {
+	for _, row := range table.Rows {
+		if row[last].Bold {
 			corrected++
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, `
+	of := len(table.Rows)
+	slices.SortStableFunc(table.Rows, func(a, b []figures.Cell) int {
+		return cmp.Compare(math.Abs(b[last].Test.Difference.Value), math.Abs(a[last].Test.Difference.Value))
+	})
+	table.Rows = table.Rows[:10]
+	return fmt.Sprintf(`
 ## Recall@1
 
 Of %d earlier runs %d are trained again; the others belong to choices that the earlier results made, such as the best
 rules of the grid. %d of the %d have the same Recall@1 as before. Of those with several seeds, %d rules and losses at a
 rate and a batch:
 
-- mean difference of their means, new − earlier: %+.2f points; root mean square %.2f;
+- mean difference of their means, new − earlier: %.2f points; root mean square %.2f;
 - %d of %d differ at the level 0.05 by Welch's test (chance alone gives about %.0f), %d after Holm's correction.
 
-The ten that differ most:
-
-| rule or loss | data | rate | batch | steps | earlier | new | difference [95 %%] |
-|---|---|---|---|---|---|---|---|
-`, len(earlier), both, same, both, len(of), stat.Mean(differences, nil), math.Sqrt(stat.Mean(squares, nil)), outside,
-		len(of), 0.05*float64(len(of)), corrected)
-	for _, c := range of[:10] {
-		old, now, d := stats.MeanOf(c.old), stats.MeanOf(c.now), change(c).Difference
-		fmt.Fprintf(&b, "| %s | %.1f ± %.1f | %.1f ± %.1f | %+.1f [%+.1f, %+.1f] |\n", c.name, old.Mean, old.Std, now.Mean,
-			now.Std, d.Value, d.Low, d.High)
-	}
-	return b.String()
+%s`, len(earlier), both, same, both, of, stat.Mean(differences, nil), math.Sqrt(stat.Mean(squares, nil)),
+		outside, of, 0.05*float64(of), corrected, markdown(t, table))
 }
 
 // compareVerdicts compares the verdicts of the ledger's rows with the earlier ones.
-func compareVerdicts(t *testing.T, rows []ledger.Row, earlier [][]string) string {
+func compareVerdicts(t *testing.T, rows []ledger.Row, earlier [][]string, provenance string) string {
 	t.Helper()
 	if len(rows) != len(earlier) {
 		t.Fatalf("the ledger has %d rows, and had %d", len(rows), len(earlier))
 	}
-	var changed strings.Builder
+	text := func(all ...figures.Markup) (cells []figures.Cell) {
+		for _, m := range all {
+			cells = append(cells, figures.Text(m))
+		}
+		return cells
+	}
+	columns := func(titles ...figures.Markup) (columns []figures.Column) {
+		for _, title := range titles {
+			columns = append(columns, figures.Column{Title: title, Left: true})
+		}
+		return columns
+	}
+	changed := &figures.Table{Columns: columns("place", "entry", "earlier", "new", "verdict"),
+		Caption: "The entries whose verdict changes.", Provenance: provenance}
 	before := make(map[ledger.Verdict]int)
-	n := 0
 	for i, r := range rows {
 		e := earlier[i]
 		if r.Place != e[0] || r.What != e[1] {
@@ -175,27 +186,26 @@ func compareVerdicts(t *testing.T, rows []ledger.Row, earlier [][]string) string
 		}
 		before[ledger.Verdict(e[3])]++
 		if string(r.Verdict) != e[3] {
-			n++
-			fmt.Fprintf(&changed, "| %s | %s | %s | %s | %s → %s |\n", r.Place, cell(r.What), cell(e[2]), cell(r.Ours), e[3],
-				r.Verdict)
+			changed.Rows = append(changed.Rows, text(r.Place, r.What, e[2], r.Ours, e[3]+" → "+string(r.Verdict)))
 		}
 	}
-	var b strings.Builder
-	b.WriteString("\n## Verdicts\n\nThe ledger's entries by the runs of `quick` alone:\n\n| verdict | earlier | new |\n" +
-		"|---|---|---|\n")
+	counts := &figures.Table{Columns: columns("verdict", "earlier", "new"),
+		Caption: "The ledger's entries by the runs of `quick` alone.", Provenance: provenance}
 	now := ledger.Count(rows)
 	for _, v := range ledger.Verdicts() {
-		fmt.Fprintf(&b, "| %s | %d | %d |\n", v, before[v], now[v])
+		counts.Rows = append(counts.Rows, text(string(v), fmt.Sprint(before[v]), fmt.Sprint(now[v])))
 	}
-	fmt.Fprintf(&b, "\n%d of %d entries change. A verdict is a test at a level, and values near it fall on either side:"+
-		"\n\n"+
-		"| place | entry | earlier | new | verdict |\n|---|---|---|---|---|\n%s", n, len(rows), changed.String())
-	return b.String()
+	return fmt.Sprintf("\n## Verdicts\n\n%s\n%d of %d entries change. A verdict is a test at a level, and values near it "+
+		"fall on either side.\n\n%s", markdown(t, counts), len(changed.Rows), len(rows), markdown(t, changed))
 }
 
-// cell returns text for a cell of a Markdown table.
-func cell(text string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(text, "|", `\|`), "\n", " ")
+func markdown(t *testing.T, table *figures.Table) string {
+	t.Helper()
+	text, err := figures.Bytes(table, "md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // recorded returns the rows of a file of testdata/newstep without its head.

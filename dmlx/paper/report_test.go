@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -38,15 +37,8 @@ func TestMake(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than two seconds")
 	}
-	preset, err := presets.Parse("quick")
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := runs.OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := Request{Open: train.Open, Store: store, Preset: preset, Options: runs.Options{CachedOnly: true}}
+	q := request(t, "quick")
+	q.Open = train.Open
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			r, err := Make(t.Context(), name, q)

@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/figures"
 )
 
+// request asks for what the program has at a preset, with an empty store.
 func request(t *testing.T, preset string) Request {
 	t.Helper()
 	p, err := presets.Parse(preset)
