@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
@@ -65,12 +66,43 @@ func interleave(nodes []*Node, axis int) *Node {
 // …]. The first window starts before[0] rows above and before[1] columns left of the image (negative: inside it),
 // which is zero outside.
 func columns(x *Node, window [2]int, stride int, before, out [2]int) *Node {
+	row := window[0] * window[1] * x.Shape().Dim(3)
+	if deviceOf(x) != goBackend && (window[0] > x.Shape().Dim(1) || window[1] > x.Shape().Dim(2)) {
+		return Reshape(gatheredWindows(x, window, stride, before, out), -1, row)
+	}
 	views := windows(x, window, stride, before, out, 0)
 	unfolded := views[0]
 	if len(views) > 1 {
 		unfolded = Concatenate(views, 3)
 	}
-	return Reshape(unfolded, -1, window[0]*window[1]*x.Shape().Dim(3))
+	return Reshape(unfolded, -1, row)
+}
+
+// gatheredWindows is what [windows] gives with zeros outside x, as one value [N, out[0], out[1], window[0], window[1],
+// C]. It is one kernel, where XLA compiles one for nearly each place in the window. It is for images that are smaller
+// than the window: the pixel for each place at each position is a constant of the graph.
+func gatheredWindows(x *Node, window [2]int, stride int, before, out [2]int) *Node {
+	n, h, w, c := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
+	count := n * out[0] * out[1] * window[0] * window[1]
+	pixel, inside := make([]int32, count), make([]bool, count)
+	for i := range count {
+		rest := i
+		digit := func(base int) int {
+			d := rest % base
+			rest /= base
+			return d
+		}
+		j, k := digit(window[1]), digit(window[0])
+		column, row := digit(out[1])*stride+j-before[1], digit(out[0])*stride+k-before[0]
+		if inside[i] = row >= 0 && row < h && column >= 0 && column < w; inside[i] {
+			pixel[i] = int32((rest*h+row)*w + column)
+		}
+	}
+	dims := []int{n, out[0], out[1], window[0], window[1], 1}
+	gathered := Gather(Reshape(x, -1, c), Const(x.Graph(), tensors.FromFlatDataAndDimensions(pixel, dims...)))
+	kept := BroadcastToDims(Const(x.Graph(), tensors.FromFlatDataAndDimensions(inside, dims...)),
+		gathered.Shape().Dimensions...)
+	return Where(kept, gathered, ScalarZero(x.Graph(), x.DType()))
 }
 
 // windows gives, for each place in the window (row by row), its value at every window position: [N, out[0], out[1], C].
