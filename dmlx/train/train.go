@@ -63,12 +63,14 @@ type session struct {
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
 
+	evaluationCompiled func() // Waits for [session.compileEvaluation]; no-op before it.
+
 	recall      float64 // The last that was measured for Progress.
 	recallEpoch int
 }
 
 func (t *Trainer) newSession(training Training) (*session, error) {
-	s := &session{Training: training, trainer: t, started: time.Now()}
+	s := &session{Training: training, trainer: t, started: time.Now(), evaluationCompiled: func() {}}
 	data := training.Data
 	if err := data.check(); err != nil {
 		return nil, err
@@ -106,6 +108,8 @@ func (s *session) run(ctx context.Context) (*Outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
+	s.evaluationCompiled = s.compileEvaluation()
+	defer s.evaluationCompiled()
 	if err := s.train(ctx); err != nil {
 		return nil, err
 	}

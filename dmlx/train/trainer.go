@@ -1,6 +1,7 @@
 package train
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/gomlx/compute"
@@ -84,6 +85,14 @@ type stepKey struct {
 func (k stepKey) same(o stepKey) bool {
 	k.own, o.own = nil, nil
 	return k == o
+}
+
+// caches reports whether a step with the key is in the cache.
+func (t *Trainer) caches(key stepKey) bool {
+	key.backend, key.devices = t.Backend, t.DeviceCount()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.idle, func(s *compiledStep) bool { return s.key.same(key) })
 }
 
 // maxIdle is the number of compiled steps that a trainer caches.
