@@ -78,31 +78,31 @@ func columns(x *Node, window [2]int, stride int, before, out [2]int) *Node {
 	return Reshape(unfolded, -1, row)
 }
 
-// gatheredWindows is what [windows] gives with zeros outside x, as one value [N, out[0], out[1], window[0], window[1],
-// C]. It is one kernel, where XLA compiles one for nearly each place in the window. It is for images that are smaller
-// than the window: the pixel for each place at each position is a constant of the graph.
+// gatheredWindows is what [windows] gives with zeros outside x, as one value [N, out[0]·out[1]·window[0]·window[1], C].
+// It is one kernel, where XLA compiles one for nearly each place in the window. It is for images that are smaller than
+// the window: the pixel for each place at each position is a constant of the graph.
 func gatheredWindows(x *Node, window [2]int, stride int, before, out [2]int) *Node {
-	n, h, w, c := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2), x.Shape().Dim(3)
-	count := n * out[0] * out[1] * window[0] * window[1]
-	pixel, inside := make([]int32, count), make([]bool, count)
-	for i := range count {
-		rest := i
-		digit := func(base int) int {
-			d := rest % base
-			rest /= base
-			return d
-		}
-		j, k := digit(window[1]), digit(window[0])
-		column, row := digit(out[1])*stride+j-before[1], digit(out[0])*stride+k-before[0]
-		if inside[i] = row >= 0 && row < h && column >= 0 && column < w; inside[i] {
-			pixel[i] = int32((rest*h+row)*w + column)
+	h, w := x.Shape().Dim(1), x.Shape().Dim(2)
+	var pixels []int32
+	var inside []bool
+	for position := range out[0] * out[1] {
+		for place := range window[0] * window[1] {
+			row := position/out[1]*stride + place/window[1] - before[0]
+			column := position%out[1]*stride + place%window[1] - before[1]
+			in := row >= 0 && row < h && column >= 0 && column < w
+			pixel := 0
+			if in {
+				pixel = row*w + column
+			}
+			pixels, inside = append(pixels, int32(pixel)), append(inside, in)
 		}
 	}
-	dims := []int{n, out[0], out[1], window[0], window[1], 1}
-	gathered := Gather(Reshape(x, -1, c), Const(x.Graph(), tensors.FromFlatDataAndDimensions(pixel, dims...)))
-	kept := BroadcastToDims(Const(x.Graph(), tensors.FromFlatDataAndDimensions(inside, dims...)),
-		gathered.Shape().Dimensions...)
-	return Where(kept, gathered, ScalarZero(x.Graph(), x.DType()))
+	// Images are gathered whole, so that devices which have some of them each exchange nothing.
+	byPixel := TransposeAllAxes(Reshape(x, x.Shape().Dim(0), h*w, -1), 1, 0, 2)
+	gathered := Gather(byPixel, Const(x.Graph(), tensors.FromFlatDataAndDimensions(pixels, len(pixels), 1)))
+	gathered = TransposeAllAxes(gathered, 1, 0, 2)
+	kept := Const(x.Graph(), tensors.FromFlatDataAndDimensions(inside, 1, len(inside), 1))
+	return Where(BroadcastToDims(kept, gathered.Shape().Dimensions...), gathered, ScalarZero(x.Graph(), x.DType()))
 }
 
 // windows gives, for each place in the window (row by row), its value at every window position: [N, out[0], out[1], C].
