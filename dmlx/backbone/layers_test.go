@@ -85,6 +85,8 @@ func TestLayers(t *testing.T) {
 		{1, 8, 8, 3, 5, 5, 2, 2, 2}, // stem of the small network
 		{1, 9, 8, 2, 7, 7, 2, 2, 3}, // stem of a ResNet
 		{1, 2, 2, 2, 3, 3, 2, 2, 1}, // smaller than the window
+		{3, 2, 2, 2, 3, 3, 2, 1, 1}, // and several images
+		{2, 2, 3, 2, 4, 2, 2, 1, 1}, // and even
 		{1, 1, 1, 2, 3, 3, 2, 1, 1}, // a single pixel
 		{1, 7, 6, 2, 3, 2, 2, 3, 0}, // pixels that no window reads
 		{1, 8, 7, 1, 2, 3, 2, 3, 1},

@@ -58,46 +58,38 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 	return out, nil
 }
 
-// compileEvaluation starts to compile the step of evaluation, which takes as long as a few hundred steps of a small
-// network, and leaves it in the trainer's cache. It returns a function that waits for the end. If it fails there is
-// nothing in the cache, and the evaluation itself returns the error.
-//
-// Only backbones on CPUs are compiled ahead: the function of a model of the user's own may not be safe to call beside
-// itself, and on a GPU XLA chooses algorithms by timing them, which steps at the same time would disturb.
-func (s *session) compileEvaluation() (wait func()) {
-	if t := s.trainer; s.step.key.own != nil || t.Name != "xla:cpu" || t.DeviceCount() > 1 || t.caches(s.network()) {
-		return func() {}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var err error
-		defer errs.Catch(&err) // Of no use here, see above.
-		e, err := s.trainer.evaluationStep(s.Config)
-		if err != nil {
-			return
-		}
-		if err = s.compile(e); err != nil {
-			e.free()
-			return
-		}
-		s.trainer.keep(e)
-	}()
-	return func() { <-done }
+// compilesAhead reports whether the step of evaluation is compiled beside the training. Models of the user's own are
+// not, since their function may not be safe to call beside itself, and on a GPU XLA chooses algorithms by timing them,
+// which steps at the same time would disturb.
+func (s *session) compilesAhead() bool {
+	t := s.trainer
+	return s.step.key.own == nil && t.Name == "xla:cpu" && t.DeviceCount() == 1 && !t.caches(s.network())
 }
 
-// compile compiles a new step of evaluation for the samples of the training, with any weights.
-func (s *session) compile(e *compiledStep) error {
-	if err := e.initialize(s.Seed); err != nil {
+// compileEvaluation compiles the step of evaluation, which takes as long as a few hundred steps of a small network, and
+// leaves it in the trainer's cache, unless it fails.
+func (s *session) compileEvaluation() (err error) {
+	defer errs.Catch(&err)
+	e, err := s.trainer.evaluationStep(s.Config)
+	if err != nil {
+		return err
+	}
+	if err := e.initialize(s.Seed); err != nil { // A graph refers to weights; evaluation sets them.
+		e.free()
 		return err
 	}
 	images := tensors.FromShape(batchShape(embedRows, s.Data.Test.Shape()))
-	return e.exec.PreCompile(images, s.Data.affine())
+	if err := e.exec.PreCompile(images, s.Data.affine()); err != nil {
+		e.free()
+		return err
+	}
+	s.trainer.keep(e)
+	return nil
 }
 
 // evaluate embeds the test set, writes its embeddings and fills in the measures.
 func (s *session) evaluate(ctx context.Context, r *Measures) error {
-	s.evaluationCompiled()
+	s.compiling.Wait()
 	e, err := s.trainer.evaluationStep(s.Config)
 	if err != nil {
 		return err
@@ -182,7 +174,7 @@ func (s *session) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.evaluationCompiled()
+	s.compiling.Wait()
 	queries, err := s.trainer.Embed(ctx, s.Config, raw, s.Data, s.Data.Test, upTo(s.Data.Test))
 	var gallery *retrieval.Embeddings
 	if err == nil && s.Data.Gallery != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gomlx/gomlx/core/tensors"
@@ -63,14 +64,14 @@ type session struct {
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
 
-	evaluationCompiled func() // Waits for [session.compileEvaluation]; no-op before it.
+	compiling sync.WaitGroup // Of [session.compileEvaluation].
 
 	recall      float64 // The last that was measured for Progress.
 	recallEpoch int
 }
 
 func (t *Trainer) newSession(training Training) (*session, error) {
-	s := &session{Training: training, trainer: t, started: time.Now(), evaluationCompiled: func() {}}
+	s := &session{Training: training, trainer: t, started: time.Now()}
 	data := training.Data
 	if err := data.check(); err != nil {
 		return nil, err
@@ -108,8 +109,10 @@ func (s *session) run(ctx context.Context) (*Outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s.evaluationCompiled = s.compileEvaluation()
-	defer s.evaluationCompiled()
+	if s.compilesAhead() {
+		s.compiling.Go(func() { _ = s.compileEvaluation() }) // If it fails, the evaluation compiles and returns the error.
+		defer s.compiling.Wait()
+	}
 	if err := s.train(ctx); err != nil {
 		return nil, err
 	}
