@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/edsrzf/mmap-go"
@@ -62,8 +63,10 @@ type made struct {
 
 // complete takes the digest and the statistics from the pixels.
 func (m *made) complete() *made {
-	m.digest = digest(m.splits)
+	var digested sync.WaitGroup
+	digested.Go(func() { m.digest = digest(m.splits) })
 	m.mean, m.std = m.splits[0].Stats()
+	digested.Wait()
 	return m
 }
 

@@ -10,6 +10,8 @@ import (
 	"image/color"
 	"image/png"
 	"io/fs"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -212,4 +214,56 @@ func FuzzDecodeRGB(f *testing.F) {
 		}
 		r.square(make([]uint8, 8*8*3), 8, 8)
 	})
+}
+
+// Scaling is the weighted sum of its taps, each pass rounded, whatever computes it and however many taps there are.
+func TestScaledIsSumOfTaps(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, tc := range []struct{ width, height, resize, crop int }{
+		{500, 375, 256, 256}, {375, 500, 256, 224}, {64, 64, 64, 64}, {61, 40, 40, 37}, {33, 700, 32, 32}, {40, 30, 90, 70},
+		{1000, 9, 8, 8}, {2, 1, 8, 8},
+	} {
+		r := &Raster{Width: tc.width, Height: tc.height, Pix: make([]uint8, 3*tc.width*tc.height)}
+		for i := range r.Pix { // Noise about the ends of the range, where sums are largest.
+			r.Pix[i] = uint8(random.IntN(9) - 4)
+		}
+		got, err := r.Square(tc.resize, tc.crop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		short := min(tc.width, tc.height)
+		width, height := tc.resize*tc.width/short, tc.resize*tc.height/short
+		middle := func(side int) int { return int(math.RoundToEven(float64(side-tc.crop) / 2)) }
+		columns := triangle(tc.width, width, middle(width), tc.crop)
+		rows := triangle(tc.height, height, middle(height), tc.crop)
+		sum := func(of taps, value func(i int) uint8) uint8 {
+			total := int64(0)
+			for i, w := range of.weights {
+				total += int64(w) * int64(value(of.first+i))
+			}
+			return uint8(min((total+1<<21)>>22, 255))
+		}
+		for i, v := range got {
+			x, y, channel := i/3%tc.crop, i/3/tc.crop, i%3
+			want := sum(rows[y], func(row int) uint8 {
+				return sum(columns[x], func(column int) uint8 { return r.Pix[3*(row*tc.width+column)+channel] })
+			})
+			if v != want {
+				t.Fatalf("%+v: channel %d of (%d, %d) is %d, want %d", tc, channel, x, y, v, want)
+			}
+		}
+	}
+}
+
+// Of a photograph of CUB's size.
+func BenchmarkSquare(b *testing.B) {
+	r := &Raster{Width: 500, Height: 375, Pix: make([]uint8, 3*500*375)}
+	for i := range r.Pix {
+		r.Pix[i] = uint8(i * i >> 4)
+	}
+	dst := make([]uint8, 256*256*3)
+	for b.Loop() {
+		r.square(dst, 256, 256)
+	}
 }

@@ -12,9 +12,9 @@ import (
 var (
 	//go:embed canvas.go datasets.go images.go minicar.go minishop.go nuisance.go pretraining.go
 	sources embed.FS
-	//go:embed decode.go resize.go
+	//go:embed decode.go resize.go resize_plain.go resize_simd.go
 	//go:embed internal/jpeg/color.go internal/jpeg/huffman.go internal/jpeg/jpeg.go
-	//go:embed internal/jpeg/scan.go internal/jpeg/transform.go
+	//go:embed internal/jpeg/plain.go internal/jpeg/scan.go internal/jpeg/simd.go internal/jpeg/transform.go
 	decoders embed.FS
 )
 
