@@ -239,7 +239,7 @@ def photographs():
         return prepare(PIL.Image.open(io.BytesIO(raw.getvalue())).convert("RGB")).tobytes()
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        timed("Pillow and torchvision", "photographs decoded and kept", f"{n} JPEG files, {width}×{height} to {side} px",
+        timed("Pillow and torchvision", "photographs decoded and scaled", f"{n} JPEG files, {width}×{height} to {side} px",
               lambda: list(pool.map(one, range(n))))
 
 
