@@ -20,7 +20,10 @@ const speedFile = "dmlx/cmd/dmlx/internal/bench/testdata/speed.json"
 // recordedBench is an output of "dmlx bench --json".
 type recordedBench struct {
 	Date, Machine, Version string
-	Backend                struct{ Name string }
+	Backend                struct {
+		Name string
+		SIMD bool
+	}
 	Lines                  []benchLine
 }
 
@@ -51,7 +54,7 @@ func recordedSpeed(t *testing.T) (all []recordedBench) {
 		t.Fatalf("%s is empty", speedFile)
 	}
 	for _, b := range all {
-		if b.Machine != all[0].Machine || b.Backend != all[0].Backend {
+		if b.Machine != all[0].Machine || b.Backend.Name != all[0].Backend.Name {
 			t.Fatalf("%s: outputs of %s and of %s", speedFile, all[0].Machine, b.Machine)
 		}
 	}
@@ -62,7 +65,8 @@ func recordedSpeed(t *testing.T) (all []recordedBench) {
 // anew. To record one:
 //
 //	f=dmlx/cmd/dmlx/internal/bench/testdata/speed.json
-//	go run ./dmlx/cmd/dmlx bench --json --only step,run,surgery,losses --peer PYTHON >$f
+//	go run ./dmlx/cmd/dmlx bench --json --only step,run,surgery,losses,input --peer PYTHON >$f
+//	GOEXPERIMENT=simd go run ./dmlx/cmd/dmlx bench --json --only input --peer PYTHON >>$f
 //	go test ./notebooks -run 'Speed|Results' -regen
 func TestSpeed(t *testing.T) {
 	page := read(t, "environment.md")
@@ -103,9 +107,13 @@ quicker. The limit is the time of the matrix products that a loss takes here, ov
 similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a lower ratio.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
-		fmt.Fprintf(&s, "\nOn %s, of commit %s:\n\n"+
+		built := ""
+		if b.Backend.SIMD {
+			built = ", built with `GOEXPERIMENT=simd`"
+		}
+		fmt.Fprintf(&s, "\nOn %s, of commit %s%s:\n\n"+
 			"| what | | time | beside it, in the same run | time | ratio | of bests | limit |\n"+
-			"|:--|:--|:--|:--|:--|:--|:--|:--|\n", b.Date, b.Version[max(0, len(b.Version)-12):])
+			"|:--|:--|:--|:--|:--|:--|:--|:--|\n", b.Date, b.Version[max(0, len(b.Version)-12):], built)
 		for i, l := range b.Lines {
 			if isPeer(b.Lines, i) || strings.HasPrefix(l.Name, "ratio to ") {
 				continue
