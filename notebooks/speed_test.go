@@ -65,7 +65,7 @@ func recordedSpeed(t *testing.T) (all []recordedBench) {
 // anew. To record one:
 //
 //	f=dmlx/cmd/dmlx/internal/bench/testdata/speed.json
-//	go run ./dmlx/cmd/dmlx bench --json --only step,run,surgery,losses,input --peer PYTHON >$f
+//	go run ./dmlx/cmd/dmlx bench --json --only step,run,surgery,losses,convolution,resnet,input --peer PYTHON >$f
 //	GOEXPERIMENT=simd go run ./dmlx/cmd/dmlx bench --json --only input --peer PYTHON >>$f
 //	go test ./notebooks -run 'Speed|Results' -regen
 func TestSpeed(t *testing.T) {
@@ -103,8 +103,10 @@ Each table is one run of it, whose output is [recorded](%s): medians of several
 repetitions, with the best in parentheses. Other programs on the host move medians by some tens of percent, bests by
 less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly where they do not say compiled, with as
 many threads, in turn with ours. A ratio is our median over theirs, and then our best over theirs: below 1, ours is
-quicker. The limit is the time of the matrix products that a loss takes here, over theirs: all losses are built from the
-similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a lower ratio.
+quicker. The limit is the time of matrix products, over theirs. For a loss, they are those that it takes here: all losses
+are built from the similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a lower
+ratio. For a convolution, they take as many operations as it and its gradients do: the backend's convolutions are as
+quick as its products, which are slower than PyTorch's convolutions.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
 		built := ""
@@ -129,7 +131,7 @@ similarities of all pairs of a batch, or of a batch and proxies, and so built no
 		}
 	}
 	s.WriteString(`
-Also measured, where you run them: ` + "`dmlx bench --only resnet,convolution,input,recall,jobs,store,cell`" + `,
+Also measured, where you run them: ` + "`dmlx bench --only recall,jobs,store,cell`" + `,
 ` + "`go test ./dmlx/train -run '^$' -bench TenSeeds`" + ` (ten seeds of a head, side by side and one after the other),
 ` + "`go test ./notebooks/playground -run '^$' -bench Redraw`" + ` (a slider of the playground),
 ` + "`dmlx bench slurm`" + ` (many runs through Slurm), and

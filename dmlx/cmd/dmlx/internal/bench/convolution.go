@@ -27,6 +27,12 @@ var convolutionLayers = []convolutionLayer{
 	{7, 512, 512, 3, 1, 3},
 }
 
+// The lines of a layer.
+const (
+	convolutionLine = "convolution and its gradients"
+	productsLine    = "products of a convolution and its gradients"
+)
+
 // convolution times the convolutions of ResNet-18 and their gradients, which take most of a training step: layer by
 // layer, and their sum without the three 1×1 convolutions. Images need no gradient.
 func (b *session) convolution(ctx context.Context) error {
@@ -42,11 +48,9 @@ func (b *session) convolution(ctx context.Context) error {
 			if l.in == 3 {
 				by = by[:1]
 			}
-			out := []*graph.Node{graph.ReduceAllSum(y)} // Sums are small to copy to the host.
-			for _, gradient := range graph.Gradient(graph.ReduceAllSum(graph.Mul(y, v)), by...) {
-				out = append(out, graph.ReduceAllSum(gradient))
-			}
-			return out
+			// The first output is copied to the host: a number, since nothing else may be paid for.
+			out := []*graph.Node{graph.Slice(y, graph.AxisElem(0), graph.AxisElem(0), graph.AxisElem(0), graph.AxisElem(0)), y}
+			return append(out, graph.Gradient(graph.ReduceAllSum(graph.Mul(y, v)), by...)...)
 		})
 		if err != nil {
 			return err
@@ -57,12 +61,56 @@ func (b *session) convolution(ctx context.Context) error {
 			return err
 		}
 		size := fmt.Sprintf("%d to %d, %d×%d/%d, %d px, B=%d", l.in, l.out, l.kernel, l.kernel, l.stride, l.pixels, batch)
-		line := measured("convolution and its gradients", size, "ms", times...)
+		line := measured(convolutionLine, size, "ms", times...)
 		b.report(line)
 		total += l.times * line.Value
+		if err := b.layerProducts(ctx, l, batch, size); err != nil {
+			return err
+		}
 	}
 	b.report(measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
 	return nil
+}
+
+// layerProducts times matrix products of as many operations as a layer's convolution and its gradients take: an
+// unfolded image by the kernel, an unfolded gradient of the output by the kernel, and the two for the kernel's.
+func (b *session) layerProducts(ctx context.Context, l convolutionLayer, batch int, size string) error {
+	pixels := batch * (l.pixels / l.stride) * (l.pixels / l.stride)
+	window := l.kernel * l.kernel
+	x, kernel, v := matrix(pixels, window*l.in), matrix(window*l.in, l.out), matrix(pixels, l.out)
+	in, times := []any{x, kernel, v}, 2.0 // How many products.
+	if l.in > 3 {
+		in, times = append(in, matrix(pixels, window*l.out), matrix(window*l.out, l.in)), 3
+	}
+	exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
+		x, kernel, v := in[0], in[1], in[2]
+		g := graph.MatMul(graph.Transpose(v, 0, 1), x)
+		out := []*graph.Node{graph.Slice(g, graph.AxisElem(0), graph.AxisElem(0)), g, graph.MatMul(x, kernel)}
+		if len(in) > 3 {
+			out = append(out, graph.MatMul(in[3], in[4]))
+		}
+		return out
+	})
+	if err != nil {
+		return err
+	}
+	defer exec.Finalize()
+	milliseconds, err := repeatCall(ctx, exec, in...)
+	if err != nil {
+		return err
+	}
+	gflop := times * 2 * float64(pixels) * float64(window*l.in) * float64(l.out) / 1e9
+	size = fmt.Sprintf("%.3g GFLOP, %s", gflop, size)
+	line := measured(productsLine, size, "ms", milliseconds...)
+	b.report(line)
+	b.report(measured(productsLine, size, "GFLOP/s", 1000*gflop/line.Value))
+	b.least[convolutionLine] = productsLine
+	return nil
+}
+
+func matrix(rows, columns int) *tensors.Tensor {
+	values, _ := gaussian(rows, columns)
+	return tensors.FromFlatDataAndDimensions(values, rows, columns)
 }
 
 // noise returns a tensor of standard normal numbers.

@@ -99,8 +99,8 @@ func (p *peerProcess) measure(name string) ([]peerLine, error) {
 
 // inTurn measures a benchmark and other libraries at the same sizes on the same kind of device, several times in turn,
 // so that whatever else the machine does slows both. It reports the times of all rounds and their ratios: of the
-// medians, of the bests, and, for losses, of the time of the products that the loss needs: no loss built from S takes
-// less.
+// medians, of the bests, and, for losses and convolutions, of the time of the products that they need: no loss built
+// from S takes less.
 func (b *session) inTurn(ctx context.Context, of benchmark, python *peerProcess) error {
 	before, report := len(b.lines), b.Report
 	if of.rounds > 1 {
@@ -108,7 +108,8 @@ func (b *session) inTurn(ctx context.Context, of benchmark, python *peerProcess)
 		defer func() { b.Report = report }()
 	}
 	var theirs []Measurement
-	beside := make(map[string]string) // The names of this module's lines.
+	type line struct{ name, size string }
+	beside := make(map[line]string) // The names of this module's lines.
 	for round := range of.rounds {
 		if of.rounds > 1 {
 			b.Logf("%s: round %d of %d", of.name, round+1, of.rounds)
@@ -122,7 +123,7 @@ func (b *session) inTurn(ctx context.Context, of benchmark, python *peerProcess)
 		}
 		for _, l := range lines {
 			theirs = append(theirs, measured(l.Name, l.Size, "ms", l.Times...))
-			beside[l.Name] = l.Ours
+			beside[line{l.Name, l.Size}] = l.Ours
 		}
 	}
 	own := b.lines[before:]
@@ -135,7 +136,7 @@ func (b *session) inTurn(ctx context.Context, of benchmark, python *peerProcess)
 	}
 	for _, p := range merged(theirs) {
 		b.report(p)
-		name := beside[p.Name]
+		name := beside[line{p.Name, p.Size}]
 		for _, m := range own {
 			if m.Name != name || !strings.HasSuffix(m.Size, p.Size) {
 				continue
@@ -146,7 +147,8 @@ func (b *session) inTurn(ctx context.Context, of benchmark, python *peerProcess)
 				b.report(measured(ratio+", bests", m.Size, "×", m.Best/p.Best))
 			}
 			for _, products := range own {
-				if least := b.least[m.Name]; least != "" && products.Name == least && products.Unit == m.Unit {
+				if least := b.least[m.Name]; least != "" && products.Name == least && products.Unit == m.Unit &&
+					strings.HasSuffix(products.Size, m.Size) {
 					b.report(measured(ratio+", products alone", m.Size, "×", products.Value/p.Value))
 				}
 			}
