@@ -24,7 +24,7 @@ type recordedBench struct {
 		Name string
 		SIMD bool
 	}
-	Lines                  []benchLine
+	Lines []benchLine
 }
 
 type benchLine struct {
