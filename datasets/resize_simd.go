@@ -62,7 +62,8 @@ func columnsAtOnce(out, in []uint8, width, height int, columns []taps) int {
 	return y
 }
 
-// rowAtOnce adds rows of len(out) values with their weights, 32 values at once, and returns how many values it has done.
+// rowAtOnce adds rows of len(out) values with their weights, 32 values at once, and returns how many values it has
+// done.
 func rowAtOnce(out, in []uint8, weights []int32) int {
 	if !archsimd.X86.AVX2() {
 		return 0

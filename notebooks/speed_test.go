@@ -103,10 +103,10 @@ Each table is one run of it, whose output is [recorded](%s): medians of several
 repetitions, with the best in parentheses. Other programs on the host move medians by some tens of percent, bests by
 less. `+"`dmlx`"+` runs compiled graphs; the libraries beside it run eagerly where they do not say compiled, with as
 many threads, in turn with ours. A ratio is our median over theirs, and then our best over theirs: below 1, ours is
-quicker. The limit is the time of matrix products, over theirs. For a loss, they are those that it takes here: all losses
-are built from the similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a lower
-ratio. For a convolution, they take as many operations as it and its gradients do: the backend's convolutions are as
-quick as its products, which are slower than PyTorch's convolutions.
+quicker. The limit is the time of matrix products, over theirs. For a loss, they are those that it takes here: all
+losses are built from the similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a
+lower ratio. For a convolution, they take as many operations as it and its gradients do: the backend's convolutions are
+as quick as its products, which are slower than PyTorch's convolutions.
 `, all[0].Machine, all[0].Backend.Name, speedFile)
 	for _, b := range all {
 		built := ""

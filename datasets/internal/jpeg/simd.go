@@ -12,9 +12,11 @@ type eight = archsimd.Int32x8
 
 func all(v int32) eight { return archsimd.BroadcastInt32x8(v) }
 
-// transformAtOnce is transformInTurn for all eight columns and then all eight rows at once, in the same arithmetic. Where
-// there are no such instructions, it does nothing and says so. No shift here is ShiftAllRight or ShiftAllLeft: Go 1.26
-// moves their count by an instruction of SSE, which takes five times as long as all else beside AVX's.
+// transformAtOnce is transformInTurn for all eight columns and then all eight rows at once, in the same arithmetic.
+// Where there are no such instructions, it does nothing and says so.
+//
+// No shift here is ShiftAllRight or ShiftAllLeft: Go 1.26 moves their count by an instruction of SSE, which takes five
+// times as long as all else beside AVX's.
 func (b *block) transformAtOnce(out []uint8, stride int) (within, done bool) {
 	if !archsimd.X86.AVX2() {
 		return false, false
