@@ -1,7 +1,7 @@
 // Package backend chooses the GoMLX backend.
 //
 // The choice is GOMLX_BACKEND if it is set, else XLA if it is linked and starts, else the pure-Go backend, which always
-// starts. XLA is linked by importing [github.com/gradient-surgery/dml/dmlx/backend/xla] for its side effect.
+// starts; for light work on a CPU it is the Go backend, see [OpenLight]. XLA is linked by importing [github.com/gradient-surgery/dml/dmlx/backend/xla] for its side effect.
 package backend
 
 import (
@@ -73,6 +73,19 @@ func Open() (*Choice, error) {
 		}
 		why = "XLA does not start: " + errs.Error(err).Error()
 	}
+	return openGo(why)
+}
+
+// OpenLight is [Open] for work that takes less time on the Go backend than XLA takes to compile it for a CPU. Unless
+// GOMLX_BACKEND is set or the machine has an NVIDIA GPU, it starts the Go backend.
+func OpenLight() (*Choice, error) {
+	if os.Getenv(compute.ConfigEnvVar) != "" || nvidia() || !Linked("xla") {
+		return Open()
+	}
+	return openGo("XLA would take longer to compile than Go takes to train; " + compute.ConfigEnvVar + "=xla chooses XLA")
+}
+
+func openGo(why string) (*Choice, error) {
 	b, err := start("go")
 	if err != nil {
 		return nil, fmt.Errorf("the Go backend does not start: %w", err)
@@ -138,11 +151,13 @@ func needsDownload() bool {
 		}
 		return false
 	}
-	gpu := false
-	if _, err := os.Stat("/proc/driver/nvidia"); err == nil {
-		gpu = true
-	}
-	return !installed("cpu") || gpu && !installed("cuda")
+	return !installed("cpu") || nvidia() && !installed("cuda")
+}
+
+// nvidia tells whether the machine has an NVIDIA GPU with a driver.
+func nvidia() bool {
+	_, err := os.Stat("/proc/driver/nvidia")
+	return err == nil
 }
 
 // pluginDirs returns the folders in which go-xla looks for plugins.

@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -37,5 +38,22 @@ func TestOpenObeysTheEnvironment(t *testing.T) {
 		t.Errorf("GOMLX_BACKEND=abacus opened %s", c.Name)
 	} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "abacus") {
 		t.Errorf("unclear error: %v", err)
+	}
+}
+
+// Light work is for the Go backend, unless the user or a GPU says otherwise.
+func TestOpenLight(t *testing.T) {
+	if _, err := os.Stat("/proc/driver/nvidia"); err == nil {
+		t.Skip("a machine with a GPU uses it")
+	}
+	for config, want := range map[string]string{"": "GOMLX_BACKEND=xla", "go": "GOMLX_BACKEND is set to go"} {
+		t.Setenv("GOMLX_BACKEND", config)
+		if c, err := backend.OpenLight(); err != nil || c.Name != "go" || !strings.Contains(c.Why, want) {
+			t.Errorf("GOMLX_BACKEND=%q: %v, %v", config, c, err)
+		}
+	}
+	t.Setenv("GOMLX_BACKEND", "abacus")
+	if c, err := backend.OpenLight(); err == nil {
+		t.Errorf("GOMLX_BACKEND=abacus opened %s", c.Name)
 	}
 }

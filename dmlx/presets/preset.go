@@ -222,14 +222,10 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 	if p.Base.HasFeatures() {
 		data = p.Base.Data
 	}
-	z, err := p.sizeOf(data)
-	if err != nil {
+	if spec, err = p.sized(spec, data); err != nil {
 		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
 	}
-	spec.Recipe, spec.Data, spec.Seed, spec.Size = runs.Recipe, data, seed, cmp.Or(p.Size, spec.Size)
-	spec.TrainClasses, spec.TestClasses = z.TrainClasses, z.TestClasses
-	spec.ClassesPerBatch, spec.ImagesPerClass = z.ClassesPerBatch, z.ImagesPerClass
-	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.Dim, z.Epochs, z.StepsPerEpoch
+	spec.Recipe, spec.Data, spec.Seed = runs.Recipe, data, seed
 	spec.LR, spec.Memory = cmp.Or(p.LR, p.Rate(data, spec.Rule)), p.Memory
 	if digest, err := spec.StartDigest(); err == nil {
 		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
@@ -259,6 +255,26 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 	}
 	spec.DataDigest = set.Digest
 	return spec, nil
+}
+
+// sized returns a spec with the sizes of the preset for a data set.
+func (p Preset) sized(spec runs.Spec, data string) (runs.Spec, error) {
+	z, err := p.sizeOf(data)
+	spec.Size = cmp.Or(p.Size, spec.Size)
+	spec.TrainClasses, spec.TestClasses = z.TrainClasses, z.TestClasses
+	spec.ClassesPerBatch, spec.ImagesPerClass = z.ClassesPerBatch, z.ImagesPerClass
+	spec.Dim, spec.Epochs, spec.StepsPerEpoch = z.Dim, z.Epochs, z.StepsPerEpoch
+	return spec, err
+}
+
+// Light reports whether the preset's trainings on both data sets are light; see [runs.Spec.Light].
+func (p Preset) Light() bool {
+	for _, data := range []string{p.FineGrained, p.CoarseGrained} {
+		if spec, err := p.sized(p.Base, data); err != nil || !spec.Light() {
+			return false
+		}
+	}
+	return true
 }
 
 // LossSpec returns the spec of a loss on a data set, as [Preset.Spec] does for a rule. miner and exchange are "" for

@@ -7,14 +7,13 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Train trains a network by a rule on a data set, by name or as a folder of images, and returns its measures. The
 // setting is that of the quick preset with seed 1; [Preset.Train] has others, and losses. The run is in the folder
 // DMLX_STORE, by default "runs" in the working directory, so that the next call reads it. An interrupted one goes on.
 //
-// It trains on the backend that [train.Open] chooses: import package backend/xla to have XLA, or else it is the Go
+// It trains on the backend that [runs.OpenTrainer] chooses: import package backend/xla to have XLA, or else it is the Go
 // backend.
 func Train(ctx context.Context, data string, rule dmlx.Rule) (*runs.Result, error) {
 	quick, err := Parse("quick")
@@ -47,7 +46,7 @@ func (p Preset) Train(ctx context.Context, data string, o Objective, seed uint64
 	if r, found, err := store.Lookup(spec); err != nil || found {
 		return r, err
 	}
-	trainer, err := train.Open()
+	trainer, err := runs.OpenTrainer(runs.Jobs(spec)...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -71,4 +73,22 @@ func (j Job) Check() error {
 		return fmt.Errorf("run %s cannot be trained from its spec alone: %w", j.Spec.Hash(), err)
 	}
 	return nil
+}
+
+// Light reports whether XLA takes longer to compile a training of the spec for a CPU, 2 to 4 s, than the Go backend
+// takes for all of it: the small network, trained on at most 512 images of 32 × 32 pixels in all.
+func (s Spec) Light() bool {
+	return s.Arch == string(backbone.Small) && s.Model == "" && s.Head == "" &&
+		s.Steps()*s.Batch()*s.Size*s.Size <= 512*32*32
+}
+
+// Light reports whether the job trains on one device, and its spec is light.
+func (j Job) Light() bool { return j.Spec.Light() && j.Devices <= 1 && j.Devices != train.AllDevices }
+
+// OpenTrainer returns the trainer of [train.OpenLight] if all jobs are light, and otherwise that of [train.Open].
+func OpenTrainer(jobs ...Job) (*train.Trainer, error) {
+	if len(jobs) == 0 || slices.ContainsFunc(jobs, func(j Job) bool { return !j.Light() }) {
+		return train.Open()
+	}
+	return train.OpenLight()
 }

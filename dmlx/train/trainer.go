@@ -34,8 +34,12 @@ type stepCache struct {
 func New(choice *backend.Choice) *Trainer { return &Trainer{Choice: choice, stepCache: new(stepCache)} }
 
 // Open returns a trainer on the backend that [backend.Open] chooses.
-func Open() (*Trainer, error) {
-	choice, err := backend.Open()
+func Open() (*Trainer, error) { return on(backend.Open()) }
+
+// OpenLight returns a trainer on the backend that [backend.OpenLight] chooses.
+func OpenLight() (*Trainer, error) { return on(backend.OpenLight()) }
+
+func on(choice *backend.Choice, err error) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,8 +23,13 @@ import (
 )
 
 // Request returns the request for a table or figure at [Preset] from [Store]. Missing runs are trained on the backend
-// that open opens, which is called only if there are any.
+// that open opens, or, if those of the preset are light, on that of [backend.OpenLight]. It is opened only if there are
+// any.
 func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request {
+	return request(choose(open, Preset().Light()), o)
+}
+
+func request(open func() (*backend.Choice, error), o runs.Options) paper.Request {
 	trainer := sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := open()
 		if err != nil {
@@ -35,8 +41,8 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 }
 
 // Train returns cells with their runs, as a table. Runs that the store or the program has are read, the others are
-// trained on the backend that open opens, while a line shows how far they are. Stop ends the cell with a line that says
-// where; run again, it goes on from there. Errors end the cell.
+// trained on the backend that open opens, or if all are light on that of [backend.OpenLight], while a line shows how far
+// they are. Stop ends the cell with a line that says where; run again, it goes on from there. Errors end the cell.
 func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Options) *paper.Table {
 	preset := nb.Preset()
 	if len(cells) > 0 {
@@ -44,13 +50,29 @@ func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Opti
 	}
 	line := nb.NewProgress("Preset " + preset)
 	o.Progress = paper.Overall(line.Set)
+	open = choose(open, light(cells))
 	starting := func() (*backend.Choice, error) {
 		line.Set(0, "starting the backend, then compiling the first training step")
 		return open()
 	}
-	t := nb.Must(paper.Fill(nb.Context(), Request(starting, o), cells))
+	t := nb.Must(paper.Fill(nb.Context(), request(starting, o), cells))
 	line.Done(fmt.Sprintf("%d runs, %d of them trained now", t.Runs, t.Ran))
 	return t
+}
+
+// choose returns [backend.OpenLight] if the trainings are light, and otherwise open.
+func choose(open func() (*backend.Choice, error), light bool) func() (*backend.Choice, error) {
+	if light {
+		return backend.OpenLight
+	}
+	return open
+}
+
+// light reports whether the runs of all cells are light; see [runs.Spec.Light].
+func light(cells []paper.Cell) bool {
+	return !slices.ContainsFunc(cells, func(c paper.Cell) bool {
+		return slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return !s.Light() })
+	})
 }
 
 // TrainWithin is [Train] for cells that take hours: it trains for as long as the budget says, at 0 not at all, and
@@ -64,7 +86,7 @@ func TrainWithin(budget time.Duration, open func() (*backend.Choice, error), cel
 	if o.CachedOnly {
 		ctx = nb.Context()
 	}
-	t, err := paper.Fill(ctx, Request(open, o), cells)
+	t, err := paper.Fill(ctx, request(choose(open, light(cells)), o), cells)
 	if err != nil && nb.Context().Err() == nil && ctx.Err() != nil {
 		line.Done(fmt.Sprintf("stopped after %s; run the cell again to go on", budget))
 		return Have(cells)

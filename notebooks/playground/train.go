@@ -140,7 +140,11 @@ func (t Training) Run(ctx context.Context) ([]Trained, error) {
 		}
 		if !found {
 			if trainer == nil {
-				choice, err := t.Open()
+				open := t.Open
+				if spec.Light() {
+					open = backend.OpenLight
+				}
+				choice, err := open()
 				if err != nil {
 					return out, err
 				}

@@ -183,11 +183,20 @@ func (a *app) warn(message string) {
 
 // backend opens the backend once, and prints its name and the reason for it on standard error. If it is a slow Go
 // backend without SIMD, a second line says how to build the program with SIMD.
-func (a *app) backend() (*train.Trainer, error) {
+func (a *app) backend() (*train.Trainer, error) { return a.backendFor(false) }
+
+// backendFor is backend for light work, see [runs.Spec.Light], or for any other.
+func (a *app) backendFor(light bool) (*train.Trainer, error) {
 	a.opening.Do(func() {
-		if a.trainer, a.noBackend = train.Open(); a.noBackend == nil {
+		open := train.Open
+		if light {
+			open = train.OpenLight
+		}
+		if a.trainer, a.noBackend = open(); a.noBackend == nil {
 			a.logf("%s", a.trainer.Choice)
-			a.adviseSIMD(a.trainer.Choice)
+			if !light {
+				a.adviseSIMD(a.trainer.Choice)
+			}
 		}
 	})
 	return a.trainer, a.noBackend

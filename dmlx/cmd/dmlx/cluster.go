@@ -14,7 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/slurm"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // cluster holds the flags of a command whose runs a cluster can train.
@@ -241,7 +240,7 @@ func newMake(a *app) *cobra.Command {
 		Use: "make", Short: "Train the run of a task", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			line := a.line
-			w := slurm.Worker{Open: train.Open, Say: func(text string) { a.logf("%s", text) },
+			w := slurm.Worker{Open: runs.OpenTrainer, Say: func(text string) { a.logf("%s", text) },
 				Progress: func(p runs.Progress) { line.Show("%s", progress.Training(p)) }}
 			return w.Run(cmd.Context(), manifest, task)
 		},
@@ -256,7 +255,7 @@ func newProbe(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "probe", Short: "Answer whether this node sees the run store", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return slurm.Worker{Open: train.Open}.Probe(dir, nonce)
+			return slurm.Worker{Open: runs.OpenTrainer}.Probe(dir, nonce)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder of the probe")

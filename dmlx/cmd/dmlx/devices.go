@@ -45,6 +45,10 @@ func (d *deviceCount) Set(text string) error {
 // backendOn is backend on a number of devices.
 func (a *app) backendOn(devices int) (*train.Trainer, error) {
 	t, err := a.backend()
+	return onDevices(t, err, devices)
+}
+
+func onDevices(t *train.Trainer, err error, devices int) (*train.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // jobsUsage explains --jobs.
@@ -43,15 +42,11 @@ func newJob(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "job", Hidden: true, Short: "Train the runs that standard input lists", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			trainer, err := train.Open()
-			if err != nil {
-				return err
-			}
 			store, err := a.store()
 			if err != nil {
 				return err
 			}
-			return jobs.Serve(cmd.Context(), cmd.InOrStdin(), a.stdout, trainer, store, parallel)
+			return jobs.Serve(cmd.Context(), cmd.InOrStdin(), a.stdout, store, parallel)
 		},
 	}
 	cmd.Flags().IntVar(&parallel, "jobs", 1, "runs at a time in this process")

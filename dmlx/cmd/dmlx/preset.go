@@ -198,3 +198,9 @@ func (a *app) objectives(rules, losses []string) ([]presets.Objective, error) {
 	}
 	return out, nil
 }
+
+// backendOf returns [app.backendFor] for the trainings of a preset.
+func (a *app) backendOf(p presets.Preset, o runs.Options) func() (*train.Trainer, error) {
+	light := p.Light() && o.Devices <= 1 && o.Devices != train.AllDevices
+	return func() (*train.Trainer, error) { return a.backendFor(light) }
+}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -126,7 +125,7 @@ the cluster's nodes share.`,
 			if err := setJobsFor(&o, store, preset); err != nil {
 				return err
 			}
-			choose := sync.OnceValues(a.backend)
+			choose := a.backendOf(preset, o)
 			requests, err := plan(names, paper.Request{Open: choose, Store: store, Preset: preset, Rows: rows,
 				Entries: entries, Options: o}, all, len(set.lr) > 1)
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -86,7 +85,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 				}
 			}
 			q.Sampler = search.Sampler(sampler)
-			q.Open = sync.OnceValues(a.backend)
+			q.Open = a.backendOf(q.Preset, q.Options)
 			line := a.line
 			q.Show = func(_ float64, text string) { line.Show("%s", text) }
 			r, err := inspect.Search(cmd.Context(), q)

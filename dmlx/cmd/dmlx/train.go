@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -215,7 +214,7 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	if on.on != "" {
 		o.Submit = on.elsewhere(a, store)
 	}
-	open := sync.OnceValues(a.backend)
+	open := a.backendOf(preset, o)
 	if preset.Base.HasFeatures() && on.on == "" {
 		if err := a.showFeatures(ctx, specs[0], store, open); err != nil {
 			return err
@@ -246,8 +245,8 @@ func (a *app) train(cmd *cobra.Command, spec runs.Spec, devices int) error {
 	if err != nil {
 		return err
 	}
-	choice, err := a.backendOn(devices)
-	if err != nil {
+	choice, err := a.backendFor(runs.Job{Spec: spec, Devices: devices}.Light())
+	if choice, err = onDevices(choice, err, devices); err != nil {
 		return err
 	}
 	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,

@@ -41,6 +41,19 @@ func object(t *testing.T, args ...string) map[string]any {
 var smallRun = []string{"train", "--preset", "smoke", "--size", "16", "--weights", "random", "--batch", "2x2",
 	"--steps", "2", "--dim", "8"}
 
+// Training for less time than XLA compiles is left to the Go backend.
+func TestTrainLight(t *testing.T) {
+	train := append(smallRun, "--store", atWork(t))
+	t.Setenv("GOMLX_BACKEND", "")
+	if _, err := os.Stat("/proc/driver/nvidia"); err == nil {
+		t.Skip("a machine with a GPU uses it")
+	}
+	code, out, stderr := invoke(t, train...)
+	if code != 0 || !strings.Contains(out, "backend go") || strings.Count(stderr, "backend") != 1 {
+		t.Errorf("%d %q %q", code, out, stderr)
+	}
+}
+
 func TestTrainRunsAndRecall(t *testing.T) {
 	store := atWork(t)
 	train := append(smallRun, "--store", store)

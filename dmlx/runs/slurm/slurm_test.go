@@ -82,7 +82,7 @@ func command(ctx context.Context, args []string) error {
 	return fmt.Errorf("no command %q", args)
 }
 
-func openGo() (*train.Trainer, error) {
+func openGo(...runs.Job) (*train.Trainer, error) {
 	b, err := backend.Go()
 	return train.New(&backend.Choice{Backend: b, Name: "go"}), err
 }

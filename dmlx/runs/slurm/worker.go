@@ -28,8 +28,9 @@ func (s *Submission) stoppedFile(task int) string {
 
 // Worker does the tasks of a submission on a node.
 type Worker struct {
-	// Open opens the backend. It is called only if there is something to do.
-	Open func() (*train.Trainer, error)
+	// Open opens the backend, for a job or for the probe of a node; see [runs.OpenTrainer]. It is called only if there is
+	// something to do.
+	Open func(...runs.Job) (*train.Trainer, error)
 	// Say, if not nil, receives messages of one line; Progress, if not nil, is called after each training step.
 	Say      func(line string)
 	Progress func(runs.Progress)
@@ -102,7 +103,7 @@ func (w Worker) Run(ctx context.Context, manifestPath string, task int) error {
 }
 
 func (w Worker) attempt(ctx context.Context, store *runs.Store, t Task) error {
-	trainer, err := w.Open()
+	trainer, err := w.Open(t.Job)
 	if err != nil {
 		return err
 	}

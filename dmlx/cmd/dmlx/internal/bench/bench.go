@@ -337,9 +337,17 @@ func (b *session) run(ctx context.Context) error {
 		return err
 	}
 	for _, of := range []struct {
-		preset string
-		times  int
-	}{{"smoke", 3}, {"quick", 1}} {
+		preset  string
+		times   int
+		backend string // For GOMLX_BACKEND; "" leaves the choice to the command.
+	}{{"smoke", 3, ""}, {"smoke", 3, "xla"}, {"quick", 1, ""}} {
+		name := of.preset + " run"
+		if of.backend != "" {
+			if !backend.Linked(of.backend) {
+				continue
+			}
+			name += ", " + of.backend
+		}
 		for _, data := range []string{"minicar", "minishop"} {
 			spec, err := presetSpec(of.preset, data)
 			if err != nil {
@@ -354,13 +362,16 @@ func (b *session) run(ctx context.Context) error {
 				defer os.RemoveAll(store)
 				cmd := exec.CommandContext(ctx, self, "train", "--preset", of.preset, "--data", data,
 					"--rule", spec.Rule, "--store", store, "--json")
+				if of.backend != "" {
+					cmd.Env = append(os.Environ(), "GOMLX_BACKEND="+of.backend)
+				}
 				start := time.Now()
 				if out, err := cmd.CombinedOutput(); err != nil {
 					return errors.New(text.LastLine(string(out), err))
 				}
 				seconds = append(seconds, time.Since(start).Seconds())
 			}
-			b.report(measured(of.preset+" run", fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
+			b.report(measured(name, fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
 		}
 	}
 	return nil

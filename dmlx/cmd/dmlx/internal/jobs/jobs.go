@@ -183,8 +183,7 @@ func ended(stderr string, failed error) error {
 
 // Serve is the other side of [Spawn]: it reads a list of jobs on one line, trains them, parallel at a time, and prints
 // their progress as lines of JSON. It stops when the input ends, since then the process that started it is gone.
-func Serve(ctx context.Context, input io.Reader, output io.Writer, trainer *train.Trainer, store *runs.Store,
-	parallel int) error {
+func Serve(ctx context.Context, input io.Reader, output io.Writer, store *runs.Store, parallel int) error {
 	in := bufio.NewReader(input)
 	line, err := in.ReadBytes('\n')
 	if err != nil {
@@ -193,6 +192,10 @@ func Serve(ctx context.Context, input io.Reader, output io.Writer, trainer *trai
 	var jobs []runs.Job
 	if err := json.Unmarshal(line, &jobs); err != nil {
 		return fmt.Errorf("standard input is no list of jobs: %w", err)
+	}
+	trainer, err := runs.OpenTrainer(jobs...)
+	if err != nil {
+		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
