@@ -76,10 +76,10 @@ func (j Job) Check() error {
 }
 
 // Light reports whether XLA takes longer to compile a training of the spec for a CPU, 2 to 4 s, than the Go backend
-// takes for all of it: the small network, trained on at most 512 images of 32 × 32 pixels in all.
+// takes for all of it: the small network, trained on at most 256 images of 32 × 32 pixels in all.
 func (s Spec) Light() bool {
 	return s.Arch == string(backbone.Small) && s.Model == "" && s.Head == "" &&
-		s.Steps()*s.Batch()*s.Size*s.Size <= 512*32*32
+		s.Steps()*s.Batch()*s.Size*s.Size <= 256*32*32
 }
 
 // Light reports whether the job trains on one device, and its spec is light.

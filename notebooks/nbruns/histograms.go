@@ -15,7 +15,7 @@ func TrainHistograms(open func() (*backend.Choice, error), cells []paper.Cell,
 	o runs.Options) (*paper.Table, [][]*runs.Histograms) {
 	line := nb.NewProgress("Preset " + nb.Preset())
 	o.Progress = paper.Overall(line.Set)
-	t, histograms, err := paper.HistogramsOf(nb.Context(), request(choose(open, light(cells)), o), cells)
+	t, histograms, err := paper.HistogramsOf(nb.Context(), Request(choose(open, light(cells)), o), cells)
 	nb.Check(err)
 	line.Done(fmt.Sprintf("%d runs, %d of them computed now", t.Runs-t.Missing, t.Ran))
 	return t, histograms

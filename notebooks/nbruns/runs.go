@@ -23,13 +23,8 @@ import (
 )
 
 // Request returns the request for a table or figure at [Preset] from [Store]. Missing runs are trained on the backend
-// that open opens, or, if those of the preset are light, on that of [backend.OpenLight]. It is opened only if there are
-// any.
+// that open opens, which is called only if there are any.
 func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request {
-	return request(choose(open, Preset().Light()), o)
-}
-
-func request(open func() (*backend.Choice, error), o runs.Options) paper.Request {
 	trainer := sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := open()
 		if err != nil {
@@ -55,7 +50,7 @@ func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Opti
 		line.Set(0, "starting the backend, then compiling the first training step")
 		return open()
 	}
-	t := nb.Must(paper.Fill(nb.Context(), request(starting, o), cells))
+	t := nb.Must(paper.Fill(nb.Context(), Request(starting, o), cells))
 	line.Done(fmt.Sprintf("%d runs, %d of them trained now", t.Runs, t.Ran))
 	return t
 }
@@ -71,7 +66,7 @@ func choose(open func() (*backend.Choice, error), light bool) func() (*backend.C
 // light reports whether the runs of all cells are light; see [runs.Spec.Light].
 func light(cells []paper.Cell) bool {
 	return !slices.ContainsFunc(cells, func(c paper.Cell) bool {
-		return slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return !s.Light() })
+		return len(c.Specs) == 0 || slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return !s.Light() })
 	})
 }
 
@@ -86,7 +81,7 @@ func TrainWithin(budget time.Duration, open func() (*backend.Choice, error), cel
 	if o.CachedOnly {
 		ctx = nb.Context()
 	}
-	t, err := paper.Fill(ctx, request(choose(open, light(cells)), o), cells)
+	t, err := paper.Fill(ctx, Request(choose(open, light(cells)), o), cells)
 	if err != nil && nb.Context().Err() == nil && ctx.Err() != nil {
 		line.Done(fmt.Sprintf("stopped after %s; run the cell again to go on", budget))
 		return Have(cells)

@@ -85,7 +85,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 				}
 			}
 			q.Sampler = search.Sampler(sampler)
-			q.Open = a.backendOf(q.Preset, q.Options)
+			q.Open = a.backend // Many trials share a compiled step.
 			line := a.line
 			q.Show = func(_ float64, text string) { line.Show("%s", text) }
 			r, err := inspect.Search(cmd.Context(), q)
