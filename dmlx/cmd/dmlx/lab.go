@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
@@ -31,6 +33,7 @@ func newLab(a *app) *cobra.Command {
 		inPlace   bool
 		restore   bool
 		timeout   time.Duration
+		jobs      int
 	)
 	cmd := &cobra.Command{
 		Use:   "lab [--execute | --restore] [NOTEBOOK…]",
@@ -53,8 +56,8 @@ Outside a checkout, the notebooks are those that the program carries, and ` + ca
 Their cells compile the program's own version of the module, which go install has put into Go's module cache, or the
 sources that the program was built from.
 
-With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs. If a cell
-fails, the command names it and fails, and the notebook's file is not changed.
+With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs, --jobs of
+them at a time. If a cell fails, the command names it and fails, and the notebook's file is not changed.
 
 A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
 network. Run only notebooks that you trust.`,
@@ -71,6 +74,8 @@ network. Run only notebooks that you trust.`,
 					"git restores the notebooks of a checkout")
 			case !execute && !restore && len(args) > 1:
 				return usagef("lab opens one notebook; lab --execute runs several")
+			case jobs < 1 || jobs > maxNotebooks || jobs > 1 && !execute:
+				return usagef("lab --jobs %d: want a number of notebooks for --execute, 1 to %d", jobs, maxNotebooks)
 			case timeout < 0:
 				return usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
@@ -79,7 +84,7 @@ network. Run only notebooks that you trust.`,
 				return err
 			}
 			if execute {
-				return a.executeNotebooks(cmd.Context(), l, args, timeout)
+				return a.executeNotebooks(cmd.Context(), l, args, timeout, jobs)
 			}
 			if inPlace && l.Folder != "" {
 				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
@@ -137,6 +142,7 @@ network. Run only notebooks that you trust.`,
 	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
 	flags.BoolVar(&inPlace, "in-place", false, "open the notebooks of the checkout, not copies")
 	flags.BoolVar(&restore, "restore", false, "bring back the named notebooks, or all changed ones, as shipped")
+	flags.IntVar(&jobs, "jobs", 1, "with --execute: notebooks at a time; cells are compiled on one core")
 	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
 	return cmd
 }
@@ -271,7 +277,13 @@ func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
 	return l.Setup(ctx)
 }
 
-func (a *app) executeNotebooks(ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration) error {
+// maxNotebooks is the largest number of notebooks that run at a time.
+const maxNotebooks = 64
+
+// executeNotebooks runs notebooks, jobs of them at a time. If one fails, the others stop and stay as they were.
+func (a *app) executeNotebooks(
+	ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
+) error {
 	for _, name := range notebooks { // Checked before the first notebook, which may run for minutes.
 		if _, err := os.Stat(name); err != nil {
 			return err
@@ -284,16 +296,39 @@ func (a *app) executeNotebooks(ctx context.Context, l *lab.Lab, notebooks []stri
 		Notebook string  `json:"notebook"`
 		Seconds  float64 `json:"seconds"`
 	}
-	var results []result
-	for _, name := range notebooks {
-		start := time.Now()
-		if err := a.executeNotebook(ctx, l, name, timeout); err != nil {
-			return err
-		}
-		results = append(results, result{name, time.Since(start).Seconds()})
-		if !a.json {
-			fmt.Fprintf(a.stdout, "%s: saved, %.0f s\n", name, time.Since(start).Seconds())
-		}
+	results := make([]result, len(notebooks))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
+	var writing sync.Mutex
+	logf := func(format string, args ...any) {
+		writing.Lock()
+		defer writing.Unlock()
+		a.logf(format, args...)
+	}
+	watch := a.line.Clock
+	if jobs > 1 {
+		watch = func(string) (stop func()) { return func() {} } // One line cannot show several notebooks.
+	}
+	for i, name := range notebooks {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			start := time.Now()
+			if err := executeNotebook(ctx, l, name, timeout, watch, logf); err != nil {
+				return err
+			}
+			results[i] = result{name, time.Since(start).Seconds()}
+			if !a.json {
+				writing.Lock()
+				defer writing.Unlock()
+				fmt.Fprintf(a.stdout, "%s: saved, %.0f s\n", name, results[i].Seconds)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	if a.json {
 		return a.print(map[string]any{"notebooks": results}, "")
@@ -301,18 +336,21 @@ func (a *app) executeNotebooks(ctx context.Context, l *lab.Lab, notebooks []stri
 	return nil
 }
 
-// executeNotebook runs a notebook and prints the seconds of each cell.
-func (a *app) executeNotebook(ctx context.Context, l *lab.Lab, name string, timeout time.Duration) error {
-	watch := func(cell int) (stop func()) { return a.line.Clock(fmt.Sprintf("%s: cell %d", name, cell)) }
-	stop := watch(1)
+// executeNotebook runs a notebook. It prints the seconds of each cell, and watches the current one.
+func executeNotebook(
+	ctx context.Context, l *lab.Lab, name string, timeout time.Duration, watch func(step string) (stop func()),
+	logf func(format string, args ...any),
+) error {
+	current := func(cell int) (stop func()) { return watch(fmt.Sprintf("%s: cell %d", name, cell)) }
+	stop := current(1)
 	defer func() { stop() }()
 	return l.Execute(ctx, name, lab.ExecuteOptions{
 		Timeout: timeout,
 		Cell: func(cell, of int, seconds float64) {
 			stop()
-			a.logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
+			logf("%s: cell %d of %d, %.1f s", name, cell, of, seconds)
 			if cell < of {
-				stop = watch(cell + 1)
+				stop = current(cell + 1)
 			}
 		},
 	})

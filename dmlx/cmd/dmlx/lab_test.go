@@ -34,6 +34,8 @@ func TestLabBadInput(t *testing.T) {
 	}{
 		{[]string{"lab", "--execute"}, "name the notebooks"},
 		{[]string{"lab", "--execute", "none.ipynb"}, "none.ipynb"},
+		{[]string{"lab", "--execute", "--jobs", "0", "none.ipynb"}, "--jobs 0: want a number of notebooks"},
+		{[]string{"lab", "--jobs", "2"}, "notebooks for --execute"},
 		{[]string{"lab", "none.ipynb"}, "none.ipynb"},
 		{[]string{"lab", elsewhere}, "the folder that JupyterLab shows"},
 		{[]string{"lab", "--no-browser", "--port", port}, "port " + port + " cannot be used: address already in use"},
