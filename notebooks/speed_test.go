@@ -111,8 +111,8 @@ many threads, in turn with ours. A ratio is our median over theirs, and then our
 quicker. The limit is the time of matrix products, over theirs. For a loss, they are those that it takes here: all
 losses are built from the similarities of all pairs of a batch, or of a batch and proxies, and so built no loss has a
 lower ratio. For a convolution, they take as many operations as it and its gradients do: the backend's convolutions are
-as quick as its products, which are slower than PyTorch's convolutions. A smoke run is one on the Go backend; "smoke run,
-xla", and "smoke run" before commit db78395, is the same on XLA.
+as quick as its products, which are slower than PyTorch's convolutions. A smoke run is one on the Go backend; "smoke
+run, xla", and "smoke run" before commit db78395, is the same on XLA.
 `, all[0].Backend.Name, speedFile)
 	for i, b := range all {
 		if i == 0 || b.Machine != all[i-1].Machine {
