@@ -90,6 +90,7 @@ type convolution struct {
 type block struct {
 	main       []convolution
 	downsample *convolution
+	last       bool // Of the network: no convolution reads it.
 }
 
 // layers lists the network: its stem and its blocks, in order, with torchvision's names.
@@ -125,6 +126,7 @@ func (n network) layers() (stem convolution, blocks []block) {
 			in = out
 		}
 	}
+	blocks[len(blocks)-1].last = true
 	return stem, blocks
 }
 
@@ -158,7 +160,7 @@ func (a Arch) Features(scope *model.Scope, images *Node, pass Pass) *Node {
 	images.AssertDims(-1, -1, -1, 3)
 	stem, blocks := n.layers()
 	own := ownWeights(images.Graph())
-	x := ReLU(stem.apply(scope, own, images, pass))
+	x := stem.activated(scope, own, images, pass)
 	if n.pool {
 		x = MaxPooling(x, 3, 2, 1)
 	}
@@ -186,14 +188,24 @@ func (b block) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	if b.downsample != nil {
 		shortcut = b.downsample.apply(scope, w, x, pass)
 	}
-	for i, c := range b.main {
-		if i > 0 {
-			x = ReLU(x)
-		}
-		x = c.apply(scope, w, x, pass)
+	end := len(b.main) - 1
+	for _, c := range b.main[:end] {
+		x = c.activated(scope, w, x, pass)
 	}
-	return relu(Add(x, shortcut), true)
+	x = Add(b.main[end].apply(scope, w, x, pass), shortcut)
+	if b.last {
+		return relu(x, nil, true)
+	}
+	return relu(x, b.main[end].shift(scope, w), true)
 }
+
+// activated is [convolution.apply] and [ReLU].
+func (c convolution) activated(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
+	return relu(c.apply(scope, w, x, pass), c.shift(scope, w), false)
+}
+
+// shift is the shift β [out] of the batch normalization.
+func (c convolution) shift(scope *model.Scope, w lookup) *Node { return w(at(scope, c.norm), "bias") }
 
 // apply convolves and normalizes: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
 func (c convolution) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {

@@ -17,15 +17,15 @@ const (
 )
 
 // ReLU is max(x, 0), of any shape; its gradient at 0 is 0, as in PyTorch (GoMLX's own is 1 there).
-func ReLU(x *Node) *Node { return relu(x, false) }
+func ReLU(x *Node) *Node { return relu(x, nil, false) }
 
-// relu is [ReLU]. If it is kept, a GPU reads it again for the gradient, instead of computing it from what it was
-// computed from.
-func relu(x *Node, kept bool) *Node {
+// relu is [ReLU]. With a weight, a CPU computes it [once]. If it is kept, a GPU reads it again for the gradient,
+// instead of computing it from what it was computed from.
+func relu(x, weight *Node, kept bool) *Node {
 	var y *Node
 	return withGradients(
 		func(in []*Node) *Node {
-			y = MaxScalar(in[0], 0)
+			y = once(MaxScalar(in[0], 0), weight)
 			if kept && onGPU(x) {
 				y = OptimizationBarrier(y)
 			}
@@ -190,12 +190,27 @@ func normalize(x, gamma, beta *Node) (y, mean, variance *Node) {
 				scale := Mul(gamma, inverse)
 				dx := Mul(g, row(scale))
 				dx = Sub(dx, Mul(centered, row(MulScalar(Mul(Mul(scale, inverse), sumGX(g)), 1/rows))))
-				return Sub(dx, row(MulScalar(Mul(scale, sumG(g)), 1/rows)))
+				return once(Sub(dx, row(MulScalar(Mul(scale, sumG(g)), 1/rows))), gamma)
 			},
 			sumGX,
 			sumG,
 		}, x, gamma, beta)
 	return y, mean, variance
+}
+
+// once returns x. XLA on a CPU then computes x once, where otherwise it would compute it again in each kernel that
+// reads it, from all that x is computed from: also in those that transpose it for a kernel gradient, which read memory
+// in the worst order. A training step of the small network takes 0.92 of the time, with the same bits.
+//
+// XLA duplicates no expensive operation that several others read. So x is divided by a one that XLA does not know as
+// such, since it comes from a weight. (An OptimizationBarrier is dropped on a CPU before XLA fuses operations.) Without
+// a weight, x is as it was.
+func once(x, weight *Node) *Node {
+	if weight == nil || deviceOf(x) != xlaCPU {
+		return x
+	}
+	first := ConvertDType(StopGradient(Reshape(Slice(Reshape(weight, -1), AxisRange(0, 1)))), x.DType())
+	return Div(x, BroadcastToDims(OnePlus(MulScalar(first, 0)), x.Shape().Dimensions...))
 }
 
 // sumRows returns the sum [C] of the rows of x [M, C]. The Go backend multiplies matrices with SIMD, but adds without.

@@ -1,7 +1,8 @@
 // Package backend chooses the GoMLX backend.
 //
 // The choice is GOMLX_BACKEND if it is set, else XLA if it is linked and starts, else the pure-Go backend, which always
-// starts; for light work on a CPU it is the Go backend, see [OpenLight]. XLA is linked by importing [github.com/gradient-surgery/dml/dmlx/backend/xla] for its side effect.
+// starts; for light work on a CPU it is the Go backend, see [OpenLight]. XLA is linked by importing
+// [github.com/gradient-surgery/dml/dmlx/backend/xla] for its side effect.
 package backend
 
 import (

@@ -13,8 +13,8 @@ import (
 // setting is that of the quick preset with seed 1; [Preset.Train] has others, and losses. The run is in the folder
 // DMLX_STORE, by default "runs" in the working directory, so that the next call reads it. An interrupted one goes on.
 //
-// It trains on the backend that [runs.OpenTrainer] chooses: import package backend/xla to have XLA, or else it is the Go
-// backend.
+// It trains on the backend that [runs.OpenTrainer] chooses: import package backend/xla to have XLA, or else it is the
+// Go backend.
 func Train(ctx context.Context, data string, rule dmlx.Rule) (*runs.Result, error) {
 	quick, err := Parse("quick")
 	if err != nil {

@@ -36,8 +36,8 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 }
 
 // Train returns cells with their runs, as a table. Runs that the store or the program has are read, the others are
-// trained on the backend that open opens, or if all are light on that of [backend.OpenLight], while a line shows how far
-// they are. Stop ends the cell with a line that says where; run again, it goes on from there. Errors end the cell.
+// trained on the backend that open opens, or if all are light on that of [backend.OpenLight], while a line shows how
+// far they are. Stop ends the cell with a line that says where; run again, it goes on from there. Errors end the cell.
 func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Options) *paper.Table {
 	preset := nb.Preset()
 	if len(cells) > 0 {
