@@ -196,16 +196,22 @@ func (b block) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	if b.last {
 		return relu(x, nil, true)
 	}
-	return relu(x, b.main[end].shift(scope, w), true)
+	return relu(x, b.main[end].shift(scope, w, pass), true)
 }
 
 // activated is [convolution.apply] and [ReLU].
 func (c convolution) activated(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
-	return relu(c.apply(scope, w, x, pass), c.shift(scope, w), false)
+	return relu(c.apply(scope, w, x, pass), c.shift(scope, w, pass), false)
 }
 
-// shift is the shift β [out] of the batch normalization.
-func (c convolution) shift(scope *model.Scope, w lookup) *Node { return w(at(scope, c.norm), "bias") }
+// shift is the shift β [out] of the batch normalization, for [once]. At inference, where a value is read by one kernel,
+// it is nil.
+func (c convolution) shift(scope *model.Scope, w lookup, pass Pass) *Node {
+	if !pass.Training {
+		return nil
+	}
+	return w(at(scope, c.norm), "bias")
+}
 
 // apply convolves and normalizes: [N, H, W, in] → [N, ⌈H/stride⌉, ⌈W/stride⌉, out].
 func (c convolution) apply(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {

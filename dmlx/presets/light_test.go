@@ -15,8 +15,8 @@ func TestLight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Light() != (name == "smoke") {
-			t.Errorf("preset %s is light: %v", name, p.Light())
+		if p.Light(0) != (name == "smoke") {
+			t.Errorf("preset %s is light: %v", name, p.Light(0))
 		}
 	}
 	smoke, err := Parse("smoke")
@@ -27,8 +27,8 @@ func TestLight(t *testing.T) {
 		"larger network": {Arch: "resnet18", Weights: train.Random}, "larger images": {Size: 224},
 		"longer training": {Epochs: 100}, "larger batches": {Batch: 512},
 	} {
-		if p, err := smoke.With(s); err != nil || p.Light() {
-			t.Errorf("%s: %v, light: %v", name, err, p.Light())
+		if p, err := smoke.With(s); err != nil || p.Light(0) {
+			t.Errorf("%s: %v, light: %v", name, err, p.Light(0))
 		}
 	}
 	spec, err := smoke.Spec("minishop", dmlx.Rule{}, 1)

@@ -267,10 +267,11 @@ func (p Preset) sized(spec runs.Spec, data string) (runs.Spec, error) {
 	return spec, err
 }
 
-// Light reports whether the preset's trainings on both data sets are light; see [runs.Spec.Light].
-func (p Preset) Light() bool {
+// Light reports whether the preset's trainings on both data sets, on a number of devices, are light; see
+// [runs.Job.Light].
+func (p Preset) Light(devices int) bool {
 	for _, data := range []string{p.FineGrained, p.CoarseGrained} {
-		if spec, err := p.sized(p.Base, data); err != nil || !spec.Light() {
+		if spec, err := p.sized(p.Base, data); err != nil || !(runs.Job{Spec: spec, Devices: devices}).Light() {
 			return false
 		}
 	}

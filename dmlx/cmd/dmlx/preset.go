@@ -201,6 +201,5 @@ func (a *app) objectives(rules, losses []string) ([]presets.Objective, error) {
 
 // backendOf returns [app.backendFor] for the trainings of a preset.
 func (a *app) backendOf(p presets.Preset, o runs.Options) func() (*train.Trainer, error) {
-	light := p.Light() && o.Devices <= 1 && o.Devices != train.AllDevices
-	return func() (*train.Trainer, error) { return a.backendFor(light) }
+	return func() (*train.Trainer, error) { return a.backendFor(p.Light(o.Devices)) }
 }
