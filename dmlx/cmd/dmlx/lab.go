@@ -142,7 +142,7 @@ network. Run only notebooks that you trust.`,
 	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
 	flags.BoolVar(&inPlace, "in-place", false, "open the notebooks of the checkout, not copies")
 	flags.BoolVar(&restore, "restore", false, "bring back the named notebooks, or all changed ones, as shipped")
-	flags.IntVar(&jobs, "jobs", 1, "with --execute: notebooks at a time; cells are compiled on one core")
+	flags.IntVar(&jobs, "jobs", 1, "with --execute: number of notebooks to run at a time")
 	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
 	return cmd
 }
