@@ -126,7 +126,7 @@ func TestJobStopsWithItsParent(t *testing.T) {
 
 func TestJobsOutOfRange(t *testing.T) {
 	for _, n := range []int{-1, 9999999999999999} {
-		if err := setJobs(&runs.Options{Jobs: n}, nil); err == nil ||
+		if err := setJobs(&runs.Options{Jobs: n}, nil, presets.Preset{}); err == nil ||
 			!strings.Contains(err.Error(), fmt.Sprint("--jobs ", n)) {
 			t.Error(err)
 		}

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	a.line.End()
-	if err == nil {
+	if err == nil || errors.Is(err, errDry) {
 		err = out.err
 	}
 	if err == nil {

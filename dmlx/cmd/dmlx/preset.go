@@ -198,8 +198,3 @@ func (a *app) objectives(rules, losses []string) ([]presets.Objective, error) {
 	}
 	return out, nil
 }
-
-// backendOf returns [app.backendFor] for the trainings of a preset.
-func (a *app) backendOf(p presets.Preset, o runs.Options) func() (*train.Trainer, error) {
-	return func() (*train.Trainer, error) { return a.backendFor(p.Light(o.Devices)) }
-}

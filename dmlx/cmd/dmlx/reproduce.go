@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/estimate"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
@@ -17,21 +17,26 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
+// reproduction is a call of reproduce.
+type reproduction struct {
+	execution
+	set           settingFlags
+	bundled       string // File to write the results to; "" writes none.
+	estimated     bool
+	rules, losses []string
+	entries       ledger.Filter
+	verdicts      []string
+	flags         *pflag.FlagSet
+
+	names    []string                 // Of the tables and figures; set by plan.
+	requests map[string]paper.Request // By name; set by plan.
+}
+
 func newReproduce(a *app) *cobra.Command {
-	var (
-		o             runs.Options
-		out, bundled  string
-		estimated     bool
-		set           settingFlags
-		on            cluster
-		rules, losses []string
-		entries       ledger.Filter
-		verdicts      []string
-	)
+	r := reproduction{execution: execution{app: a}}
 	cmd := &cobra.Command{
 		Use:   "reproduce NAME…",
 		Short: "Train the runs of a table or figure of the paper and show it beside the paper's",
@@ -69,183 +74,189 @@ the cluster's nodes share.`,
 			"  dmlx reproduce table3 --preset paper --on slurm --partition gpu --gres gpu:1 --store /shared/runs",
 		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: append(paper.Names(), everything),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			preset, seeds, err := set.preset(a)
-			if err != nil {
-				return err
-			}
-			o.Seeds = seeds
-			rows, err := a.objectives(rules, losses)
-			if err != nil {
-				return err
-			}
-			all := slices.Contains(names, everything)
-			if all {
-				names = paper.Names()
-			}
-			for _, name := range names {
-				if err := paper.Check(name); err != nil {
-					return usage(err)
-				}
-			}
-			if err := on.check(cmd.Flags()); err != nil {
-				return err
-			}
-			if estimated && (out != "" || bundled != "") {
-				return usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
-			}
-			if estimated && cmd.Flags().Changed("devices") {
-				return usagef("--estimate measures steps on one device: leave out --devices")
-			}
-			if err := checkOutDir(out); err != nil {
-				return err
-			}
-			if err := checkOut(nil, bundled); err != nil {
-				return err
-			}
-			filtered := false
-			for _, name := range ledgerFlags {
-				filtered = filtered || cmd.Flags().Changed(name)
-			}
-			if filtered && !slices.Equal(names, []string{"ledger"}) {
-				return usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
-			}
-			for i, place := range entries.Places {
-				if place != "" && strings.Trim(place, "0123456789") == "" {
-					entries.Places[i] = "Table " + place
-				}
-			}
-			for _, v := range verdicts {
-				entries.Verdicts = append(entries.Verdicts, ledger.Verdict(v))
-			}
-			store, err := a.store()
-			if err != nil {
-				return err
-			}
-			if err := setJobsFor(&o, store, preset); err != nil {
-				return err
-			}
-			choose := a.backendOf(preset, o)
-			requests, err := plan(names, paper.Request{Open: choose, Store: store, Preset: preset, Rows: rows,
-				Entries: entries, Options: o}, all, len(set.lr) > 1)
-			if err != nil {
-				return err
-			}
-			if estimated {
-				if o.CachedOnly || on.on != "" {
-					return usagef("--estimate trains no runs: leave out --cached-only and --on")
-				}
-				var e estimate.Estimate
-				for _, name := range names {
-					jobs, err := paper.Missing(cmd.Context(), name, requests[name])
-					if err != nil {
-						return err
-					}
-					e.Add(name, jobs)
-				}
-				return a.printEstimate(cmd.Context(), &e, choose)
-			}
-			sent := make(map[string]bool) // Runs that the cluster trains before the reports.
-			if on.on != "" {
-				if o.CachedOnly {
-					return usagef("--cached-only trains no runs: leave out --on")
-				}
-				var missing []runs.Job
-				for _, name := range names {
-					jobs, err := paper.Missing(cmd.Context(), name, requests[name])
-					if err != nil {
-						return err
-					}
-					missing = append(missing, jobs...)
-				}
-				if on.dryRun {
-					return on.dry(cmd.Context(), a, store, missing)
-				}
-				o.Submit = on.elsewhere(a, store)
-				for _, j := range missing {
-					sent[j.Spec.Hash()] = true
-				}
-				if err := o.Submit(cmd.Context(), missing); err != nil { // All that are known at once.
-					return err
-				}
-			} else if !o.CachedOnly {
-				if err := checkAll(cmd.Context(), store, o, requests); err != nil {
-					return err
-				}
-			}
-			line := a.line
-			var results []*runs.Result
-			var histograms []*runs.Histograms
-			var texts []string
-			sets := []reproduced{} // An array in JSON, even if empty.
-			for _, name := range names {
-				o.Progress = paper.Overall(func(done float64, text string) { line.Show("%s %3.0f %%  %s", name, 100*done, text) })
-				q := requests[name]
-				q.Submit, q.Progress = o.Submit, o.Progress
-				r, err := paper.Make(cmd.Context(), name, q)
-				line.End()
-				if err != nil {
-					return err
-				}
-				for _, run := range r.Results {
-					if sent[run.Hash] {
-						r.Ran++
-						delete(sent, run.Hash)
-					}
-				}
-				results, histograms = append(results, r.Results...), append(histograms, r.Histograms...)
-				table, text, err := present(r, out)
-				if err != nil {
-					return err
-				}
-				sets, texts = append(sets, table), append(texts, text)
-			}
-			if bundled != "" {
-				n, err := runs.WriteBundled(bundled, results)
-				if err != nil {
-					return err
-				}
-				a.logf("wrote %d results to %s", n, bundled)
-				if histograms != nil {
-					path := filepath.Join(filepath.Dir(bundled), "histograms", filepath.Base(bundled))
-					if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-						return err
-					}
-					if err := runs.WriteBundledHistograms(path, histograms); err != nil {
-						return err
-					}
-					a.logf("wrote the similarity histograms of Figures 4 and 5 to %s", path)
-				}
-			}
-			return a.print(map[string]any{"tables": sets}, strings.Join(texts, "\n\n"))
-		},
+		RunE:      func(cmd *cobra.Command, names []string) error { return r.run(cmd.Context(), names) },
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&rules, "add-rule", nil, "rule as a row of your own; may be repeated")
-	f.StringArrayVar(&losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
-	f.StringVar(&set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the "+
+	r.flags = f
+	f.StringArrayVar(&r.rules, "add-rule", nil, "rule as a row of your own; may be repeated")
+	f.StringArrayVar(&r.losses, "add-loss", nil, `loss as a row of your own, as in "ms, miner ms"; may be repeated`)
+	f.StringVar(&r.set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the "+
 		"paper's CAR (default: the preset's)")
-	f.StringVar(&set.coarse, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
+	f.StringVar(&r.set.coarse, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
 		"In-shop (default: the preset's)")
-	set.add(f)
+	r.set.add(f)
 	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
 		"(default: the preset's for each rule or loss)"
-	f.StringArrayVar(&entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
+	f.StringArrayVar(&r.entries.Places, "table", nil, `show these entries of the ledger: "3", "Figures", "Claims" or `+
 		`"Claim, §6"; may be repeated, as the next three`)
-	f.StringArrayVar(&verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)
-	f.StringArrayVar(&entries.Data, "data", nil, "show the entries of the ledger on this data set of ours")
-	f.StringArrayVar(&entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")
-	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
-	f.BoolVar(&o.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
-	f.BoolVar(&o.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
-	f.StringVar(&out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
-		"and PNG")
-	f.BoolVar(&estimated, "estimate", false,
+	f.StringArrayVar(&r.verdicts, "verdict", nil, `show the entries of the ledger with this verdict: "contradicted", …`)
+	f.StringArrayVar(&r.entries.Data, "data", nil, "show the entries of the ledger on this data set of ours")
+	f.StringArrayVar(&r.entries.Presets, "evidence", nil, "show the entries of the ledger that runs of this preset judge")
+	f.BoolVar(&r.IgnoreBundled, "no-bundled", false, "train again the runs that are bundled with the program")
+	f.BoolVar(&r.CachedOnly, "cached-only", false, "train nothing: show the runs that are cached or bundled")
+	f.BoolVar(&r.estimated, "estimate", false,
 		"train nothing: measure a few training steps and estimate the hours that the missing runs take here")
-	on.flags(f)
-	addDevices(f, &o.Devices)
-	f.StringVar(&bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
+	f.StringVar(&r.bundled, "write-bundled", "", "file to write the results to, in the format of dmlx/runs/bundled/")
+	r.execution.add(f)
 	return cmd
+}
+
+// run reproduces the tables and figures with these names.
+func (r *reproduction) run(ctx context.Context, names []string) error {
+	if err := r.plan(names); err != nil {
+		return err
+	}
+	if r.estimated {
+		return r.printEstimate(ctx)
+	}
+	submitted := make(map[string]bool) // Runs that the cluster has trained.
+	if r.Submit != nil {               // All runs that are known are submitted at once.
+		missing, err := r.missing(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.Submit(ctx, slices.Concat(missing...)); err != nil {
+			return err
+		}
+		for _, j := range slices.Concat(missing...) {
+			submitted[j.Spec.Hash()] = true
+		}
+	} else if !r.CachedOnly {
+		if err := r.checkAll(ctx); err != nil {
+			return err
+		}
+	}
+	return r.makeAll(ctx, submitted)
+}
+
+// plan checks the flags and sets the names and the requests.
+func (r *reproduction) plan(names []string) error {
+	preset, seeds, err := r.set.preset(r.app)
+	if err != nil {
+		return err
+	}
+	r.Seeds = seeds
+	rows, err := r.objectives(r.rules, r.losses)
+	if err != nil {
+		return err
+	}
+	all := slices.Contains(names, everything)
+	if r.names = names; all {
+		r.names = paper.Names()
+	}
+	for _, name := range r.names {
+		if err := paper.Check(name); err != nil {
+			return usage(err)
+		}
+	}
+	if err := r.checkFlags(); err != nil {
+		return err
+	}
+	for i, place := range r.entries.Places {
+		if place != "" && strings.Trim(place, "0123456789") == "" {
+			r.entries.Places[i] = "Table " + place
+		}
+	}
+	for _, v := range r.verdicts {
+		r.entries.Verdicts = append(r.entries.Verdicts, ledger.Verdict(v))
+	}
+	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
+		return err
+	}
+	r.requests, err = plan(r.names, paper.Request{Open: r.open, Store: r.store, Preset: preset, Rows: rows,
+		Entries: r.entries, Options: r.Options}, all, len(r.set.lr) > 1)
+	return err
+}
+
+// checkFlags returns an error if flags contradict each other, or if an output cannot be written.
+func (r *reproduction) checkFlags() error {
+	filtered := slices.ContainsFunc(ledgerFlags, r.flags.Changed)
+	switch {
+	case r.estimated && (r.out != "" || r.bundled != ""):
+		return usagef("--estimate trains no runs and writes nothing: leave out --out and --write-bundled")
+	case r.estimated && r.flags.Changed("devices"):
+		return usagef("--estimate measures steps on one device: leave out --devices")
+	case r.estimated && (r.CachedOnly || r.on.on != ""):
+		return usagef("--estimate trains no runs: leave out --cached-only and --on")
+	case r.CachedOnly && r.on.on != "":
+		return usagef("--cached-only trains no runs: leave out --on")
+	case filtered && !slices.Equal(r.names, []string{"ledger"}):
+		return usagef("--%s select entries of the ledger: want dmlx reproduce ledger", strings.Join(ledgerFlags, ", --"))
+	}
+	if err := r.check(r.flags); err != nil {
+		return err
+	}
+	return checkOut(nil, r.bundled)
+}
+
+// missing returns the runs and histograms that each table or figure lacks.
+func (r *reproduction) missing(ctx context.Context) ([][]runs.Job, error) {
+	out := make([][]runs.Job, len(r.names))
+	for i, name := range r.names {
+		var err error
+		if out[i], err = paper.Missing(ctx, name, r.requests[name]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// makeAll makes the tables and figures, one after the other, and prints them.
+func (r *reproduction) makeAll(ctx context.Context, submitted map[string]bool) error {
+	var results []*runs.Result
+	var histograms []*runs.Histograms
+	var texts []string
+	sets := []reproduced{} // An array in JSON, even if empty.
+	for _, name := range r.names {
+		r.show(name + " ")
+		q := r.requests[name]
+		q.Progress = r.Progress
+		report, err := paper.Make(ctx, name, q)
+		r.line.End()
+		if err != nil {
+			return err
+		}
+		for _, run := range report.Results {
+			if submitted[run.Hash] {
+				report.Ran++
+				delete(submitted, run.Hash)
+			}
+		}
+		results, histograms = append(results, report.Results...), append(histograms, report.Histograms...)
+		table, text, err := present(report, r.out)
+		if err != nil {
+			return err
+		}
+		sets, texts = append(sets, table), append(texts, text)
+	}
+	if err := r.writeBundled(results, histograms); err != nil {
+		return err
+	}
+	return r.print(map[string]any{"tables": sets}, strings.Join(texts, "\n\n"))
+}
+
+// writeBundled writes results, and similarity histograms into a folder beside them, as --write-bundled asks for.
+func (r *reproduction) writeBundled(results []*runs.Result, histograms []*runs.Histograms) error {
+	if r.bundled == "" {
+		return nil
+	}
+	n, err := runs.WriteBundled(r.bundled, results)
+	if err != nil {
+		return err
+	}
+	r.logf("wrote %d results to %s", n, r.bundled)
+	if histograms == nil {
+		return nil
+	}
+	path := filepath.Join(filepath.Dir(r.bundled), "histograms", filepath.Base(r.bundled))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := runs.WriteBundledHistograms(path, histograms); err != nil {
+		return err
+	}
+	r.logf("wrote the similarity histograms of Figures 4 and 5 to %s", path)
+	return nil
 }
 
 // ledgerFlags select entries of the ledger.
@@ -295,29 +306,29 @@ func plan(names []string, q paper.Request, all, sweeps bool) (map[string]paper.R
 
 // checkAll checks the missing runs of all tables before the first is trained. Runs that are known only from the results
 // of others are checked when they are.
-func checkAll(ctx context.Context, store *runs.Store, o runs.Options, requests map[string]paper.Request) error {
-	if len(requests) < 2 {
+func (r *reproduction) checkAll(ctx context.Context) error {
+	if len(r.names) < 2 {
 		return nil // A table checks its own.
 	}
 	var missing []runs.Spec
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		cells, err := paper.Cells(name, requests[name])
+	for _, name := range r.names {
+		cells, err := paper.Cells(name, r.requests[name])
 		if err != nil {
 			return err
 		}
 		for _, c := range cells {
 			for _, spec := range c.Specs {
-				_, found, err := store.Lookup(spec)
+				_, found, err := r.store.Lookup(spec)
 				if err != nil {
 					return err
 				}
-				if !found || o.IgnoreBundled {
+				if !found || r.IgnoreBundled {
 					missing = append(missing, spec)
 				}
 			}
 		}
 	}
-	return o.Check(ctx, store, runs.Jobs(missing...))
+	return r.Check(ctx, r.store, runs.Jobs(missing...))
 }
 
 // everything is the name for all tables and figures.
@@ -352,23 +363,31 @@ type cellJSON struct {
 }
 
 // printEstimate measures the steps of the missing runs and prints the hours.
-func (a *app) printEstimate(ctx context.Context, e *estimate.Estimate, open func() (*train.Trainer, error)) error {
-	if len(e.Lines) == 0 {
-		return a.print(map[string]any{"lines": []string{}, "hours": 0}, "no run is missing")
+func (r *reproduction) printEstimate(ctx context.Context) error {
+	missing, err := r.missing(ctx)
+	if err != nil {
+		return err
 	}
-	t, err := open()
+	var e estimate.Estimate
+	for i, name := range r.names {
+		e.Add(name, missing[i])
+	}
+	if len(e.Lines) == 0 {
+		return r.print(map[string]any{"lines": []string{}, "hours": 0}, "no run is missing")
+	}
+	t, err := r.open()
 	if err != nil {
 		return err
 	}
 	err = e.Measure(ctx, t.Choice, func(text string) {
-		a.line.End()
-		a.line.Show("%s", text)
+		r.line.End()
+		r.line.Show("%s", text)
 	})
-	a.line.End()
+	r.line.End()
 	if err != nil {
 		return err
 	}
-	return a.print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name))
+	return r.print(map[string]any{"lines": e.Lines, "hours": e.Hours, "backend": t.Name}, e.Text(t.Name))
 }
 
 // present returns a report as JSON and text. If out is not empty, it writes the parts there in all formats.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +15,10 @@ import (
 )
 
 func newSearch(a *app) *cobra.Command {
+	x := execution{app: a}
 	var q inspect.SearchRequest
-	var sampler, out string
+	var sampler string
 	var pf presetFlags
-	var on cluster
 	names, about := search.Names()
 	var list strings.Builder
 	for i, name := range names {
@@ -61,42 +59,21 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 			for _, name := range []string{q.Rule, q.Reference} {
 				_, _ = a.rule(name) // The search reads the rules itself; this only warns of former names.
 			}
-			if err := on.check(cmd.Flags()); err != nil {
+			if err := x.check(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := checkOutDir(out); err != nil {
+			if err := x.begin(q.Preset, false); err != nil { // Many trials share a compiled step.
 				return err
-			}
-			if q.Store, err = a.store(); err != nil {
-				return err
-			}
-			if err := setJobs(&q.Options, q.Store); err != nil {
-				return err
-			}
-			if on.on != "" {
-				q.Submit = on.elsewhere(a, q.Store)
-			}
-			if on.dryRun { // The later runs depend on the results of the first ones.
-				q.Submit = func(ctx context.Context, jobs []runs.Job) error {
-					if err := on.dry(ctx, a, q.Store, jobs); err != nil {
-						return err
-					}
-					return errDry
-				}
 			}
 			q.Sampler = search.Sampler(sampler)
-			q.Open = a.backend // Many trials share a compiled step.
-			line := a.line
-			q.Show = func(_ float64, text string) { line.Show("%s", text) }
+			q.Store, q.Open, q.Options = x.store, x.open, x.Options
+			q.Show = func(_ float64, text string) { a.line.Show("%s", text) }
 			r, err := inspect.Search(cmd.Context(), q)
-			line.End()
-			if on.dryRun && errors.Is(err, errDry) {
-				return nil
-			}
+			a.line.End()
 			if err != nil {
 				return err
 			}
-			return a.printSearch(r, out)
+			return a.printSearch(r, x.out)
 		},
 	}
 	f := cmd.Flags()
@@ -112,13 +89,13 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	f.Uint64Var(&q.Seed, "seed", 1, "seed of the proposals and of the trials' runs")
 	f.IntVar(&q.Bracket, "bracket", 8, "trials in a bracket")
 	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every n-th training class")
-	f.IntVar(&q.Jobs, "jobs", 0, jobsUsage)
 	pf.add(f)
-	on.flags(f)
-	addDevices(f, &q.Devices)
-	f.StringVar(&out, "out", "", "folder for the output: tables as Markdown, CSV, LaTeX and HTML, pictures as SVG, PDF "+
-		"and PNG")
+	x.add(f)
+	cmd.AddCommand(newSearchShow(a))
+	return cmd
+}
 
+func newSearchShow(a *app) *cobra.Command {
 	var showOut, bundled string
 	show := &cobra.Command{
 		Use:     "show [NAME]",
@@ -154,12 +131,8 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	show.Flags().StringVar(&showOut, "out", "", "folder for tables and pictures")
 	show.Flags().StringVar(&bundled, "write-bundled", "",
 		"file to write the results of the finalists and of the test to, in the format of dmlx/runs/bundled/")
-	cmd.AddCommand(show)
-	return cmd
+	return show
 }
-
-// errDry ends a search after its first runs were printed.
-var errDry = errors.New("dry run")
 
 // printSearch prints the parts of a search, and writes them to out unless it is empty.
 func (a *app) printSearch(r *paper.Report, out string) error {

@@ -4,18 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	lossnames "github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // trained is the JSON of train: the result and the folder of the run.
@@ -24,16 +24,23 @@ type trained struct {
 	Dir string `json:"dir"`
 }
 
+// training is a call of train.
+type training struct {
+	execution
+	set            settingFlags
+	data, exchange string
+	rules, losses  []string
+	proxyLR        float64
+	seed           uint64
+	flags          *pflag.FlagSet
+
+	preset     presets.Preset // Set by plan, as what follows.
+	seeds      []uint64
+	objectives []presets.Objective
+}
+
 func newTrain(a *app) *cobra.Command {
-	var (
-		data, exchange, out string
-		rules, losses       []string
-		proxyLR             float64
-		seed                uint64
-		set                 settingFlags
-		o                   runs.Options
-		on                  cluster
-	)
+	t := training{execution: execution{app: a}}
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a network by gradient rules or losses, measure its retrieval and compare",
@@ -56,174 +63,158 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 			"  dmlx train --data minishop --loss proxy-anchor --exchange pair=lin-ms\n" +
 			"  dmlx train --rule cos/con/con --rule cos/lin/cir --loss ms --seeds 1-5 --out compared/",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			given := cmd.Flags().Changed
-			if err := set.checkFeatures(a, cmd.Flags()); err != nil {
-				return err
-			}
-			preset, seeds, err := set.preset(a)
-			if err != nil {
-				return err
-			}
-			if len(set.lr) > 1 {
-				return usagef("--lr has %d learning rates: want one; dmlx reproduce table7 and dmlx search compare rates",
-					len(set.lr))
-			}
-			if given("seed") && seeds != nil {
-				return usagef("--seed and --seeds are both given: want one of them")
-			}
-			if seeds == nil {
-				seeds = []uint64{seed}
-			}
-			objectives, err := a.objectives(rules, losses)
-			if err != nil {
-				return err
-			}
-			if len(losses) == 0 && (given("exchange") || given("proxy-lr")) {
-				return usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
-			}
-			if objectives == nil {
-				objectives = []presets.Objective{{}}
-			}
-			for i := range objectives {
-				if at := &objectives[i]; !at.IsRule() {
-					if at.Exchange != "" && exchange != "" {
-						return usagef("%s and --exchange %s: want one of them", at, exchange)
-					}
-					at.Exchange = cmp.Or(at.Exchange, exchange)
-				}
-			}
-			if preset.Base.HasFeatures() {
-				data = preset.Base.Data
-			}
-			specsOn := func(p presets.Preset) (specs []runs.Spec, err error) {
-				for _, objective := range objectives {
-					for _, seed := range seeds {
-						spec, err := p.ObjectiveSpec(data, objective, seed)
-						if err != nil {
-							return nil, err
-						}
-						if given("proxy-lr") && spec.Loss != "" {
-							spec.ProxyLR = proxyLR
-						}
-						specs = append(specs, spec)
-					}
-				}
-				return specs, nil
-			}
-			// Flags are checked before images are decoded, which may take long: a set with a digest is not opened.
-			trial := preset
-			trial.Digests = map[string]string{runs.PaperName(data): "none"}
-			specs, err := specsOn(trial)
-			if err != nil {
-				return usage(err)
-			}
-			for _, spec := range specs {
-				if err := spec.Ready(); err != nil { // If weights and a published set are missing, it names the set.
-					return err
-				}
-				if err := spec.HasTriplets(); err != nil {
-					return usage(err)
-				}
-				if err := spec.FitsDevices(o.Devices); err != nil {
-					return usage(err)
-				}
-				if spec.HasFeatures() { // They are read already.
-					if err := runs.Feasible(spec); err != nil {
-						return usage(err)
-					}
-				}
-			}
-			several := len(specs) > 1 || on.on != "" || given("out") || given("jobs")
-			if err := on.check(cmd.Flags()); err != nil {
-				return err
-			}
-			if err := checkOutDir(out); err != nil {
-				return err
-			}
-			if specs, err = specsOn(preset); err != nil {
-				return err
-			}
-			if !several {
-				return a.train(cmd, specs[0], o.Devices)
-			}
-			if err := distinct(specs); err != nil {
-				return err
-			}
-			return a.trainSeveral(cmd.Context(), specs, preset, o, &on, out)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&data, "data", "minicar", "data set, or a folder of images")
-	f.StringArrayVar(&rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
-	f.StringArrayVar(&losses, "loss", nil,
+	t.flags = f
+	f.StringVar(&t.data, "data", "minicar", "data set, or a folder of images")
+	f.StringArrayVar(&t.rules, "rule", nil, "gradient rule; may be repeated (default cos/con/con)")
+	f.StringArrayVar(&t.losses, "loss", nil,
 		`loss; parameters that differ from the published ones follow a "?": "ms?beta=40"; may be repeated`)
-	f.StringVar(&exchange, "exchange", "",
+	f.StringVar(&t.exchange, "exchange", "",
 		`parts of the losses that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
-	f.Float64Var(&proxyLR, "proxy-lr", 0, "learning rate of a loss's proxies (default: the preset's for the loss)")
-	f.Uint64Var(&seed, "seed", 1, "seed of the last layer, the batches, the augmentation and the proxies")
-	set.add(f)
+	f.Float64Var(&t.proxyLR, "proxy-lr", 0, "learning rate of a loss's proxies (default: the preset's for the loss)")
+	f.Uint64Var(&t.seed, "seed", 1, "seed of the last layer, the batches, the augmentation and the proxies")
+	t.set.add(f)
 	f.Lookup("seeds").Usage = "several seeds in place of --seed, as in 1-5 or 1,3,8"
-	f.IntVar(&o.Jobs, "jobs", 0, jobsUsage)
-	f.BoolVar(&o.IgnoreBundled, "no-bundled", false,
+	f.BoolVar(&t.IgnoreBundled, "no-bundled", false,
 		"of several runs, train again those that are bundled with the program, which have no curves")
-	f.StringVar(&out, "out", "",
-		"folder for the comparison: tables as Markdown, CSV, LaTeX and HTML, curves as SVG, PDF and PNG")
-	set.addFeatures(f)
-	addDevices(f, &o.Devices)
-	on.flags(f)
+	t.set.addFeatures(f)
+	t.execution.add(f)
 	cmd.AddCommand(newTrainSteps(a))
 	return cmd
 }
 
-// distinct returns an error if two of the specs are the same run, as of a rule that is given twice.
-func distinct(specs []runs.Spec) error {
-	seen := make(map[string]bool)
-	for _, s := range specs {
-		if seen[s.Hash()] {
-			return usagef("%s with seed %d is given twice", s.Objective(), s.Seed)
+// run trains what the flags ask for.
+func (t *training) run(ctx context.Context) error {
+	if err := t.plan(); err != nil {
+		return err
+	}
+	// Flags are checked before images are decoded, which may take long: a set with a digest is not opened.
+	trial := t.preset
+	trial.Digests = map[string]string{runs.PaperName(t.data): "none"}
+	specs, err := t.specs(trial)
+	if err != nil {
+		return usage(err)
+	}
+	for _, spec := range specs {
+		if err := t.checkSpec(spec); err != nil {
+			return err
 		}
-		seen[s.Hash()] = true
+	}
+	if err := t.check(t.flags); err != nil {
+		return err
+	}
+	if specs, err = t.specs(t.preset); err != nil {
+		return err
+	}
+	light := !slices.ContainsFunc(runs.Jobs(specs...), func(j runs.Job) bool {
+		j.Devices = t.Devices
+		return !j.Light()
+	})
+	if err := t.begin(t.preset, light); err != nil {
+		return err
+	}
+	if t.preset.Base.HasFeatures() && t.Submit == nil {
+		if err := t.showFeatures(ctx, specs[0], t.store, t.open); err != nil {
+			return err
+		}
+	}
+	if len(specs) == 1 && t.on.on == "" && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
+		return t.trainOne(ctx, specs[0])
+	}
+	return t.trainSeveral(ctx, specs)
+}
+
+// plan sets the preset, the seeds and the objectives.
+func (t *training) plan() (err error) {
+	given := t.flags.Changed
+	if err := t.set.checkFeatures(t.app, t.flags); err != nil {
+		return err
+	}
+	if t.preset, t.seeds, err = t.set.preset(t.app); err != nil {
+		return err
+	}
+	if len(t.set.lr) > 1 {
+		return usagef("--lr has %d learning rates: want one; dmlx reproduce table7 and dmlx search compare rates",
+			len(t.set.lr))
+	}
+	if given("seed") && t.seeds != nil {
+		return usagef("--seed and --seeds are both given: want one of them")
+	}
+	if t.seeds == nil {
+		t.seeds = []uint64{t.seed}
+	}
+	if t.objectives, err = t.app.objectives(t.rules, t.losses); err != nil {
+		return err
+	}
+	if len(t.losses) == 0 && (given("exchange") || given("proxy-lr")) {
+		return usagef("--exchange and --proxy-lr belong to a loss: want --loss NAME")
+	}
+	if t.objectives == nil {
+		t.objectives = []presets.Objective{{}}
+	}
+	for i := range t.objectives {
+		if at := &t.objectives[i]; !at.IsRule() {
+			if at.Exchange != "" && t.exchange != "" {
+				return usagef("%s and --exchange %s: want one of them", at, t.exchange)
+			}
+			at.Exchange = cmp.Or(at.Exchange, t.exchange)
+		}
+	}
+	if t.preset.Base.HasFeatures() {
+		t.data = t.preset.Base.Data
 	}
 	return nil
 }
 
-// trainSeveral trains the missing ones of several runs and compares all.
-func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset presets.Preset, o runs.Options, on *cluster,
-	out string) error {
-	store, err := a.store()
-	if err != nil {
+// specs returns the runs at a preset: those of each objective, a seed after the other.
+func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
+	seen := make(map[string]bool)
+	for _, objective := range t.objectives {
+		for _, seed := range t.seeds {
+			spec, err := p.ObjectiveSpec(t.data, objective, seed)
+			if err != nil {
+				return nil, err
+			}
+			if t.flags.Changed("proxy-lr") && spec.Loss != "" {
+				spec.ProxyLR = t.proxyLR
+			}
+			if seen[spec.Hash()] {
+				return nil, usagef("%s with seed %d is given twice", spec.Objective(), seed)
+			}
+			seen[spec.Hash()] = true
+			specs = append(specs, spec)
+		}
+	}
+	return specs, nil
+}
+
+// checkSpec returns an error if a run cannot be trained. If weights and a published set are missing, it names the set.
+func (t *training) checkSpec(spec runs.Spec) error {
+	if err := spec.Ready(); err != nil {
 		return err
 	}
-	if !preset.Base.HasFeatures() || o.Jobs > 0 { // Seeds of a head train side by side in this process.
-		if err := setJobsFor(&o, store, preset); err != nil {
-			return err
-		}
+	if err := spec.HasTriplets(); err != nil {
+		return usage(err)
 	}
-	if on.dryRun {
-		var missing []runs.Spec
-		for _, s := range specs {
-			if _, found, err := store.Lookup(s); err != nil {
-				return err
-			} else if !found {
-				missing = append(missing, s)
-			}
-		}
-		return on.dry(ctx, a, store, runs.Jobs(missing...))
+	if err := spec.FitsDevices(t.Devices); err != nil {
+		return usage(err)
 	}
-	if on.on != "" {
-		o.Submit = on.elsewhere(a, store)
+	if !spec.HasFeatures() {
+		return nil
 	}
-	open := a.backendOf(preset, o)
-	if preset.Base.HasFeatures() && on.on == "" {
-		if err := a.showFeatures(ctx, specs[0], store, open); err != nil {
-			return err
-		}
+	return usage(runs.Feasible(spec)) // Features are read already.
+}
+
+// trainSeveral trains those of several runs that are missing and compares all.
+func (t *training) trainSeveral(ctx context.Context, specs []runs.Spec) error {
+	t.show("")
+	results, ran, err := runs.RunAll(ctx, t.open, t.store, specs, t.Options)
+	t.line.End()
+	if err == nil && t.on.dryRun { // None is missing.
+		err = t.Submit(ctx, nil)
 	}
-	line := a.line
-	o.Progress = paper.Overall(func(done float64, text string) { line.Show("%3.0f %%  %s", 100*done, text) })
-	results, ran, err := runs.RunAll(ctx, open, store, specs, o)
-	line.End()
 	if err != nil {
 		return err
 	}
@@ -231,40 +222,28 @@ func (a *app) trainSeveral(ctx context.Context, specs []runs.Spec, preset preset
 	for i, r := range results {
 		hashes[i] = r.Hash
 	}
-	return a.printComparison(ctx, store, hashes, out, func(v map[string]any) string {
+	return t.printComparison(ctx, t.store, hashes, t.out, func(v map[string]any) string {
 		v["trained"] = ran
 		return fmt.Sprintf("%d runs, %d of them trained now", len(results), ran)
 	})
 }
 
-func (a *app) train(cmd *cobra.Command, spec runs.Spec, devices int) error {
-	if err := spec.Ready(); err != nil {
+// trainOne trains a run and prints its result.
+func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
+	choice, err := t.open()
+	if choice, err = onDevices(choice, err, t.Devices); err != nil {
 		return err
 	}
-	store, err := a.store()
-	if err != nil {
-		return err
-	}
-	choice, err := a.backendFor(runs.Job{Spec: spec, Devices: devices}.Light())
-	if choice, err = onDevices(choice, err, devices); err != nil {
-		return err
-	}
-	a.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
+	t.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
-	if spec.HasFeatures() {
-		err := a.showFeatures(cmd.Context(), spec, store, func() (*train.Trainer, error) { return choice, nil })
-		if err != nil {
-			return err
-		}
-	}
-	line := a.line
-	result, err := runs.Run(cmd.Context(), choice, store, spec,
-		func(p runs.Progress) { line.Show("%s", progress.Training(p)) })
-	line.End()
+	result, err := runs.Run(ctx, choice, t.store, spec,
+		func(p runs.Progress) { t.line.Show("%s", progress.Training(p)) })
+	t.line.End()
 	if err != nil {
 		return err
 	}
-	return a.print(trained{result, store.Path(result.Hash)}, resultText(result, store.Path(result.Hash)))
+	dir := t.store.Path(result.Hash)
+	return t.print(trained{result, dir}, resultText(result, dir))
 }
 
 // resultText returns a result as text.
