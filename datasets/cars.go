@@ -86,6 +86,7 @@ func listCars(dir string) (*Listing, error) {
 type carImage struct {
 	file  string
 	class int // from 1
+	box   *Rectangle
 }
 
 // listCarsAll reads cars_annos.mat: annotations with relative_im_path and class, and class_names.
@@ -160,13 +161,30 @@ func carsOf(a *mat5.Array, file string) ([]carImage, error) {
 		if c < 1 || c > carsClasses || c != float64(int(c)) {
 			return nil, fmt.Errorf("annotation %d, %s: class %g; want 1 to %d", i+1, clip(name.Text), c, carsClasses)
 		}
-		images[i] = carImage{name.Text, int(c)}
+		images[i] = carImage{name.Text, int(c), carBox(s)}
 	}
 	return images, nil
 }
 
+// carBox is the box of an annotation, whose corners bbox_x1 … bbox_y2 are inclusive and counted from 1, or nil.
+func carBox(s map[string]*mat5.Array) *Rectangle {
+	var v [4]int
+	for k, field := range []string{"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"} {
+		a := s[field]
+		if a == nil || len(a.Numbers) != 1 || !(a.Numbers[0] >= 0 && a.Numbers[0] <= MaxResize) {
+			return nil
+		}
+		v[k] = int(a.Numbers[0])
+	}
+	left, top := max(0, v[0]-1), max(0, v[1]-1)
+	return &Rectangle{left, top, v[2] - left, v[3] - top}
+}
+
 // addCars takes images into the splits; the first of its places that has a file is where an image is.
 func (s *splitter) addCars(images []carImage, names *mat5.Array, places func(file string) []string) error {
+	if !slices.ContainsFunc(images, func(image carImage) bool { return image.box == nil }) && s.boxes == nil {
+		s.boxes = map[string]Rectangle{}
+	}
 	for _, image := range images {
 		class := strconv.Itoa(image.class)
 		if names != nil && image.class <= len(names.Cells) && names.Cells[image.class-1] != nil &&
@@ -189,6 +207,9 @@ func (s *splitter) addCars(images []carImage, names *mat5.Array, places func(fil
 			if there {
 				at[0] = place
 			}
+		}
+		if s.boxes != nil && image.box != nil {
+			s.boxes[at[0]] = *image.box
 		}
 		if err := s.add(split, class, at[0]); err != nil {
 			return err

@@ -38,13 +38,15 @@ const (
 	cubImages  = "images.txt"
 	cubLabels  = "image_class_labels.txt"
 	cubClasses = "classes.txt"
+	cubBoxes   = "bounding_boxes.txt"
 	// The first 100 classes are to train on.
 	cubTrainClasses = 100
 	// cub2010Images is how many images CUB-200 of 2010 has.
 	cub2010Images = 6033
 )
 
-// listCUB reads images.txt (image, path), image_class_labels.txt (image, class) and classes.txt (class, name).
+// listCUB reads images.txt (image, path), image_class_labels.txt (image, class), classes.txt (class, name) and, where
+// it is there, bounding_boxes.txt (image, left, top, width and height in pixels).
 func listCUB(dir string) (*Listing, error) {
 	images, err := readPairs(dir, cubImages)
 	if err != nil {
@@ -63,6 +65,19 @@ func listCUB(dir string) (*Listing, error) {
 	}
 	classOf, nameOf := byID(labels), byID(classes)
 	s := newSplitter(dir, "train", "test")
+	if isFile(dir, cubBoxes) {
+		boxes, err := readPairs(dir, cubBoxes)
+		if err != nil {
+			return nil, err
+		}
+		boxOf := byID(boxes)
+		s.boxes = make(map[string]Rectangle, len(images))
+		for _, image := range images {
+			if s.boxes["images/"+image.value], err = parseBox(boxOf[image.id]); err != nil {
+				return nil, fmt.Errorf("%s: image %d: %w", cubBoxes, image.id, err)
+			}
+		}
+	}
 	for _, image := range images {
 		label, ok := classOf[image.id]
 		if !ok {
@@ -88,6 +103,24 @@ func listCUB(dir string) (*Listing, error) {
 		return nil, fmt.Errorf("%s has %d images, %s %d", cubImages, len(images), cubLabels, len(labels))
 	}
 	return s.listing(), nil
+}
+
+// parseBox reads left, top, width and height, which bounding_boxes.txt gives with a decimal. Parts of a pixel are cut
+// off.
+func parseBox(line string) (Rectangle, error) {
+	fields := strings.Fields(line)
+	var v [4]int
+	for k := range v {
+		if len(fields) != len(v) {
+			return Rectangle{}, fmt.Errorf("box %q; want left, top, width and height", clip(line))
+		}
+		f, err := strconv.ParseFloat(fields[k], 64)
+		if err != nil || !(f >= 0 && f <= MaxResize) { // Not a number is neither.
+			return Rectangle{}, fmt.Errorf("box %q; want four numbers from 0 to %d", clip(line), MaxResize)
+		}
+		v[k] = int(f)
+	}
+	return Rectangle{v[0], v[1], v[2], v[3]}, nil
 }
 
 // pair is a line of one of CUB's lists.

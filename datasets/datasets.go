@@ -48,6 +48,17 @@ func (s *Set) Close() error {
 	return unmap()
 }
 
+// Reading says which images of a set are read, and how. The zero value reads a set whole and as it was published.
+type Reading struct {
+	// AllowPartial opens a published set with the images that are there, although it differs from the published one.
+	AllowPartial bool `json:"allow_partial,omitempty"`
+	// SkipBad leaves out images that cannot be decoded, instead of returning an error; see [Set.Skipped].
+	SkipBad bool `json:"skip_bad,omitempty"`
+	// CropBoxes cuts each image to its published box and scales that to a square, whatever its shape. CUB has boxes, and
+	// CAR in the forms with annotations.
+	CropBoxes bool `json:"crop_boxes,omitempty"`
+}
+
 // Options say how a set is opened. The zero value opens a set whole, at 32 pixels.
 type Options struct {
 	// Size is the side of the square images in pixels; 32 if 0.
@@ -58,10 +69,7 @@ type Options struct {
 	TrainClasses, TestClasses int
 	// Root is where a published set lies; see [List].
 	Root string
-	// AllowPartial opens a published set with the images that are there, although it differs from the published one.
-	AllowPartial bool
-	// SkipBad leaves out images that cannot be decoded, instead of returning an error; see [Set.Skipped].
-	SkipBad bool
+	Reading
 	// Note, if not nil, is called with one line about each thing that a user may want to know and that is no error: a
 	// damaged cache that was made anew, a class that was left out.
 	Note func(string)
@@ -106,6 +114,9 @@ func Names() []string {
 func Open(name string, o Options) (*Set, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
+	}
+	if _, ok := PublishedName(name); o.CropBoxes && !ok {
+		return nil, fmt.Errorf("datasets: %s has no published boxes to crop to; CUB and CAR have", name)
 	}
 	for _, s := range drawnSets {
 		if s.name != name {

@@ -32,6 +32,14 @@ func openPublished(name string, o *Options) (*Set, error) {
 		return nil, err
 	}
 	l.limit(o.TrainClasses, o.TestClasses)
+	if o.CropBoxes {
+		for _, s := range l.Splits {
+			if len(s.Boxes) != len(s.Paths) {
+				return nil, fmt.Errorf("datasets: %s in %s has no boxes to crop to; want CUB's bounding_boxes.txt or the "+
+					"annotations of CAR", name, l.Root)
+			}
+		}
+	}
 	set, err := openListing(name, l, o)
 	if err != nil {
 		return nil, fmt.Errorf("datasets: %s: %w", name, err)
@@ -42,7 +50,7 @@ func openPublished(name string, o *Options) (*Set, error) {
 // openListing returns the set of the listed images, decoded now or read from the cache. name begins the cache file's
 // name.
 func openListing(name string, l *Listing, o *Options) (*Set, error) {
-	key, err := listingKey(decoders, l, o.Size)
+	key, err := listingKey(decoders, l, o)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +78,14 @@ func openListing(name string, l *Listing, o *Options) (*Set, error) {
 
 // listingKey returns the cache key of decoded images: a hash of the decoding code, the labels, and the files' names,
 // sizes and times. Hashing the files' contents would take as long as decoding them.
-func listingKey(code fs.FS, l *Listing, size int) (string, error) {
+func listingKey(code fs.FS, l *Listing, o *Options) (string, error) {
 	abs, err := filepath.Abs(l.Root)
 	if err != nil {
 		return "", err
 	}
 	h := newHash()
 	hashSources(h, code)
-	fmt.Fprintf(h, "%q %d\n", abs, size)
+	fmt.Fprintf(h, "%q %d\n", abs, o.Size)
 	for _, s := range l.Splits {
 		fmt.Fprintf(h, "%q\n", s.Classes)
 		for i, name := range s.Paths {
@@ -88,6 +96,9 @@ func listingKey(code fs.FS, l *Listing, size int) (string, error) {
 			fmt.Fprintf(h, "%q %d %d %d\n", name, s.Labels[i], info.Size(), info.ModTime().UnixNano())
 		}
 		fmt.Fprintln(h)
+		if o.CropBoxes {
+			fmt.Fprintln(h, s.Boxes)
+		}
 	}
 	return hexDigest(h), nil
 }
@@ -106,6 +117,10 @@ func (l *Listing) paths() []string {
 func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (skipped []string, bad []bool,
 	err error) {
 	paths := l.paths()
+	var boxes []Rectangle
+	for _, s := range l.Splits {
+		boxes = append(boxes, s.Boxes...)
+	}
 	bad = make([]bool, len(paths))
 	progress := newCounter(len(paths), o.Progress)
 	err = forEach(len(paths), func() func(int) error {
@@ -116,9 +131,16 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 			}
 			file := filepath.Join(l.Root, filepath.FromSlash(paths[i]))
 			raster, err := decodeFile(file)
+			if err == nil && o.CropBoxes {
+				raster, err = raster.crop(boxes[i])
+			}
 			switch {
 			case err == nil:
-				raster.square(square, o.Size, o.Size)
+				if o.CropBoxes {
+					raster.scale(square, o.Size, o.Size, 0, 0, o.Size)
+				} else {
+					raster.square(square, o.Size, o.Size)
+				}
 				if err := put(i, square); err != nil {
 					return err
 				}

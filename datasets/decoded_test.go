@@ -17,7 +17,7 @@ import (
 
 // partial are the options for a fixture, which is never as published.
 func partial(t *testing.T, root string) Options {
-	return Options{Size: 16, Root: root, AllowPartial: true, Cache: t.TempDir()}
+	return Options{Size: 16, Root: root, Reading: Reading{AllowPartial: true}, Cache: t.TempDir()}
 }
 
 func TestPublishedSetsOpen(t *testing.T) {
@@ -68,12 +68,65 @@ func TestPublishedSetsOpen(t *testing.T) {
 			if again := open(t, name, o); again.Digest != s.Digest || calls != 20 {
 				t.Errorf("decoded again, %d calls", calls)
 			}
-			if few := open(t, name, Options{Size: 16, Root: dir, AllowPartial: true, TrainClasses: 2}); few.Train.N != 8 ||
-				few.TrainClasses != 2 || few.TestClasses != 2 {
+			o = Options{Size: 16, Root: dir, Reading: Reading{AllowPartial: true}, TrainClasses: 2}
+			if few := open(t, name, o); few.Train.N != 8 || few.TrainClasses != 2 || few.TestClasses != 2 {
 				t.Errorf("of two classes %d images", few.Train.N)
 			}
 		})
 	}
+}
+
+// The boxes of the fixtures: of CUB left 2, top 3, width 10 and more, height 12; of CAR (1, 1) to (20, 15).
+func TestImagesAreCroppedToTheirBoxes(t *testing.T) {
+	t.Parallel()
+	for _, form := range fixtures.Forms() {
+		dir, name := fixture(t, form, fixtures.Size{}), setOf(form)
+		o := partial(t, dir)
+		whole := open(t, name, o)
+		o.CropBoxes = true
+		if !slices.Contains([]string{"cub", "cars", "cars-devkit"}, form) {
+			_, err := Open(name, o)
+			checkError(t, err, "no boxes to crop to", "bounding_boxes.txt")
+			continue
+		}
+		cropped := open(t, name, o)
+		if cropped.Digest == whole.Digest || cropped.Train.N != whole.Train.N {
+			t.Errorf("%s: cropped %d images, whole %d", form, cropped.Train.N, whole.Train.N)
+		}
+		l := mustList(t, name, dir)
+		raster, err := decodeFile(filepath.Join(l.Root, filepath.FromSlash(l.Splits[0].Paths[0])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, top, width, height := 0, 0, 20, 15
+		if form == "cub" {
+			left, top, width, height = 2, 3, 10, 12
+		}
+		part := &Raster{Width: width, Height: height}
+		for y := range height {
+			for x := range width {
+				c := raster.At(left+x, top+y).(color.RGBA)
+				part.Pix = append(part.Pix, c.R, c.G, c.B)
+			}
+		}
+		square := make([]uint8, 16*16*3)
+		part.scale(square, 16, 16, 0, 0, 16)
+		if !slices.Equal(square, cropped.Train.At(0)) {
+			t.Errorf("%s: the first image is another", form)
+		}
+	}
+	dir := fixture(t, "cub", fixtures.Size{})
+	const list = "CUB_200_2011/bounding_boxes.txt"
+	replace(t, dir, list, "1 2.0 3.0 10.0 12.0", "1 99.0 3.0 10.0 12.0")
+	o := partial(t, dir)
+	o.CropBoxes = true
+	_, err := Open("CUB", o)
+	checkError(t, err, "0001_796001.jpg", "box of 10×12 pixels at (99, 3) is outside the picture of 24×18")
+	replace(t, dir, list, "1 99.0 3.0 10.0 12.0", "1 NaN 3.0 10.0 12.0")
+	_, err = Open("CUB", o)
+	checkError(t, err, "bounding_boxes.txt", "image 1", "four numbers")
+	_, err = Open("minicar", Options{Reading: Reading{CropBoxes: true}})
+	checkError(t, err, "minicar", "no published boxes")
 }
 
 // A set that is mapped is the one that is held in memory, and takes the same file.

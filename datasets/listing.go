@@ -31,6 +31,8 @@ type Split struct {
 	Classes []string // Names by label. A query and its gallery share them.
 	Paths   []string // of the images, below Root and with slashes
 	Labels  []int64  // of the images
+	// Boxes are the published boxes of the objects, one for each of Paths, or nil if the set's files here have none.
+	Boxes []Rectangle
 }
 
 // Count returns the number of classes that have images, and the number of images.
@@ -234,6 +236,7 @@ type splitter struct {
 	present map[string]map[string]bool // Names of the files of each folder.
 	seen    map[string]bool            // Paths so far.
 	numbers []map[string]int64         // Labels by class, of each split.
+	boxes   map[string]Rectangle       // Boxes by path, if the set's files have them.
 }
 
 // newSplitter begins a listing with these splits; query and gallery share their labels.
@@ -279,6 +282,9 @@ func (s *splitter) add(split int, class, name string) error {
 	at := &s.l.Splits[split]
 	at.Paths = append(at.Paths, name)
 	at.Labels = append(at.Labels, label)
+	if s.boxes != nil {
+		at.Boxes = append(at.Boxes, s.boxes[name])
+	}
 	return nil
 }
 
@@ -328,12 +334,16 @@ func (l *Listing) limit(train, test int) {
 		s.Classes = s.Classes[:n]
 		var paths []string
 		var labels []int64
+		var boxes []Rectangle
 		for i, label := range s.Labels {
 			if label < int64(n) {
 				paths, labels = append(paths, s.Paths[i]), append(labels, label)
+				if s.Boxes != nil {
+					boxes = append(boxes, s.Boxes[i])
+				}
 			}
 		}
-		s.Paths, s.Labels = paths, labels
+		s.Paths, s.Labels, s.Boxes = paths, labels, boxes
 	}
 }
 

@@ -39,6 +39,20 @@ func (r *Raster) square(dst []uint8, resize, size int) {
 	r.scale(dst, width, height, left, top, size)
 }
 
+// crop returns a part of a picture, as far as it lies inside. A part that does not is damage.
+func (r *Raster) crop(part Rectangle) (*Raster, error) {
+	right, bottom := min(part.Left+part.Width, r.Width), min(part.Top+part.Height, r.Height)
+	out := &Raster{Width: right - part.Left, Height: bottom - part.Top}
+	if out.Width < 1 || out.Height < 1 {
+		return nil, damage{fmt.Errorf("its box of %d×%d pixels at (%d, %d) is outside the picture of %d×%d", part.Width,
+			part.Height, part.Left, part.Top, r.Width, r.Height)}
+	}
+	for y := part.Top; y < bottom; y++ {
+		out.Pix = append(out.Pix, r.Pix[3*(y*r.Width+part.Left):3*(y*r.Width+right)]...)
+	}
+	return out, nil
+}
+
 // scale writes size × size pixels, from left and top on, of the picture scaled to width × height into dst. It computes
 // only what these need.
 func (r *Raster) scale(dst []uint8, width, height, left, top, size int) {

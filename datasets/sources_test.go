@@ -40,7 +40,8 @@ func TestSourcesKey(t *testing.T) {
 // A new file must be put into sources or decoders, or here if no pixel comes from it.
 func TestSourcesAreComplete(t *testing.T) {
 	t.Parallel()
-	apart := []string{"cache.go", "cars.go", "crop.go", "cub.go", "decoded.go", "download.go", "folder.go", "inshop.go",
+	apart := []string{"cache.go", "cars.go", "crop.go", "cub.go", "decoded.go", "describe.go", "download.go", "folder.go",
+		"inshop.go",
 		"listing.go", "sop.go", "sources.go", "unpack.go"}
 	embedded := map[string]fs.FS{}
 	for _, code := range []fs.FS{sources, decoders} {
@@ -83,7 +84,7 @@ func TestKeysHoldSources(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keys := func(code fs.FS) [2]string {
-		folder, err := listingKey(code, &Listing{Root: dir}, 8)
+		folder, err := listingKey(code, &Listing{Root: dir}, &Options{Size: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

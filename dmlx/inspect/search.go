@@ -153,7 +153,7 @@ func RunSearch(ctx context.Context, q SearchRequest) (*Searched, error) {
 		// It had nothing to search.
 	} else if q.Preset, err = presets.Parse(presets.Of(s.Base)); err == nil && q.Reference != "none" {
 		q.Data, q.Seed, q.HeldOut = s.Base.Data, s.Base.Seed, s.Base.HeldOut
-		q.Preset.Memory, q.Preset.AllowPartial, q.Preset.SkipBad = s.Base.Memory, s.Base.AllowPartial, s.Base.SkipBad
+		q.Preset.Memory, q.Preset.Reading = s.Base.Memory, s.Base.Reading
 		if s.Untuned, err = q.base(q.Reference); err != nil {
 			return nil, fmt.Errorf("reference: %w", err)
 		}

@@ -72,6 +72,9 @@ func TrainCommand(s runs.Spec) string {
 	if s.SkipBad {
 		text += " --skip-bad"
 	}
+	if s.CropBoxes {
+		text += " --crop-boxes"
+	}
 	if strings.Contains(sizes, " --weights ") {
 		return text
 	}

@@ -35,8 +35,7 @@ type Preset struct {
 	// without opening the images, so that results can be shown without them.
 	Digests map[string]string
 
-	// AllowPartial and SkipBad accept incomplete data sets and images that cannot be read; see [runs.Spec].
-	AllowPartial, SkipBad bool
+	datasets.Reading
 
 	// Memory says how the runs save memory and time.
 	Memory train.Memory
@@ -183,7 +182,7 @@ func (p Preset) On(fineGrained, coarseGrained string) Preset {
 }
 
 // Spec returns the spec of a rule on a data set, by name or as a folder of images. It reads a folder for its digest,
-// and so a published set with AllowPartial or SkipBad, unless Digests has it. This may decode all images first;
+// and so a published set with a Reading of its own, unless Digests has it. This may decode all images first;
 // [Preset.DataOptions] report the progress and can stop it.
 func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
 	with := rule
@@ -237,8 +236,9 @@ func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, e
 		return spec, nil // The name, or the digest, identifies the data.
 	}
 	published := runs.IsPublished(data)
-	spec.AllowPartial, spec.SkipBad = p.AllowPartial && published, p.SkipBad
-	if published && !spec.AllowPartial && !spec.SkipBad {
+	spec.Reading = p.Reading
+	spec.AllowPartial = p.AllowPartial && published
+	if published && spec.Reading == (datasets.Reading{}) {
 		return spec, nil // The name identifies the complete set. Others are rejected when they are opened.
 	}
 	if spec.DataDigest = p.Digests[data]; spec.DataDigest != "" {

@@ -54,8 +54,7 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 		return nil, fmt.Errorf("%s has features, not images", s.Data)
 	}
 	o := datasets.Options{Size: s.Size, TrainClasses: s.TrainClasses, TestClasses: s.TestClasses,
-		AllowPartial: s.AllowPartial, SkipBad: s.SkipBad,
-		Context: how.Context, Note: how.Warn}
+		Reading: s.Reading, Context: how.Context, Note: how.Warn}
 	if how.Decoded != nil {
 		o.Progress = func(done, total int) { how.Decoded(s.Data, done, total) }
 	}
@@ -63,7 +62,7 @@ func OpenData(s Spec, how DataOptions) (*datasets.Set, error) {
 	if IsPublished(s.Data) || slices.Contains(datasets.Names(), s.Data) {
 		setsMu.Lock()
 		defer setsMu.Unlock()
-		key = fmt.Sprint(s.Data, datasets.DataDir(), o.Size, o.TrainClasses, o.TestClasses, o.AllowPartial, o.SkipBad)
+		key = fmt.Sprint(s.Data, datasets.DataDir(), o.Size, o.TrainClasses, o.TestClasses, o.Reading)
 	}
 	var set *datasets.Set
 	if key != "" {

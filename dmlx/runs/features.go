@@ -81,7 +81,7 @@ func (f Features) On(s Spec) (Spec, error) {
 	s.Recipe, s.Data, s.DataDigest = cmp.Or(s.Recipe, Recipe), f.Features, data.Digest
 	s.Labels, s.TestFeatures, s.TestLabels = f.Labels, f.TestFeatures, f.TestLabels
 	s.Size, s.TrainClasses, s.TestClasses = 0, 0, 0
-	s.AllowPartial, s.SkipBad = false, false
+	s.Reading = datasets.Reading{}
 	keepFeatures(s.features(), data)
 	return s, nil
 }
@@ -96,7 +96,7 @@ func (s Spec) validateFeatures() error {
 	switch {
 	case s.DataDigest == "":
 		return errors.New("the spec has features without their digest: set them by Features.On")
-	case s.Size != 0 || s.TrainClasses != 0 || s.TestClasses != 0 || s.AllowPartial || s.SkipBad:
+	case s.Size != 0 || s.TrainClasses != 0 || s.TestClasses != 0 || s.Reading != (datasets.Reading{}):
 		return errors.New("the spec has features: image size, limits of classes and options of images must be 0")
 	case s.Head == "" && s.Model == "":
 		return fmt.Errorf("the spec has features and the backbone %s, which embeds images: want a head "+

@@ -36,7 +36,7 @@ func (o Options) checkJob(ctx context.Context, store *Store, j Job, checked map[
 	}
 	// Seeds, rules and rates do not matter to the data set.
 	s := j.Spec
-	key := fmt.Sprint(s.Data, s.DataDigest, s.Size, s.TrainClasses, s.TestClasses, s.HeldOut, s.AllowPartial, s.SkipBad,
+	key := fmt.Sprint(s.Data, s.DataDigest, s.Size, s.TrainClasses, s.TestClasses, s.HeldOut, s.Reading,
 		s.ClassesPerBatch, s.ImagesPerClass, s.Loss == "", s.Model, s.Head)
 	if checked[key] {
 		return nil

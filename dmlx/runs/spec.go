@@ -25,9 +25,8 @@ type Spec struct {
 	Recipe int `json:"recipe"`
 
 	// Data is the name of a data set or the path of a folder of images. A folder is identified by DataDigest, the digest
-	// of its content, and not by its path. So is a published set that may be incomplete: AllowPartial accepts a copy that
-	// differs from the published one, SkipBad leaves out images that cannot be read. Size is the side of the square images
-	// in pixels. TrainClasses and TestClasses limit the number of classes; 0 is all.
+	// of its content, and not by its path. So is a published set with a Reading of its own. Size is the side of the square
+	// images in pixels. TrainClasses and TestClasses limit the number of classes; 0 is all.
 	Data       string `json:"data"`
 	DataDigest string `json:"data_digest,omitempty"`
 	// Labels, TestFeatures and TestLabels are the paths of further files if Data is that of a file of features; see
@@ -40,9 +39,8 @@ type Spec struct {
 	TestClasses  int    `json:"test_classes,omitempty"`
 	// HeldOut keeps every HeldOut-th training class out of training; 0 keeps none. At the end the held-out images are
 	// ranked against each other, to choose a learning rate by. See [train.Measures].HeldOutRecall.
-	HeldOut      int  `json:"held_out,omitempty"`
-	AllowPartial bool `json:"allow_partial,omitempty"`
-	SkipBad      bool `json:"skip_bad,omitempty"`
+	HeldOut int `json:"held_out,omitempty"`
+	datasets.Reading
 
 	train.Config
 }
@@ -87,9 +85,9 @@ func (s Spec) Validate() error {
 	if s.Data == "" {
 		return errors.New("the spec has no data set")
 	}
-	if (s.AllowPartial || s.SkipBad) && s.DataDigest == "" {
-		return errors.New("the spec allows missing images but has no data_digest: make the spec from a preset, which " +
-			"computes it")
+	if s.Reading != (datasets.Reading{}) && s.DataDigest == "" {
+		return errors.New("the spec allows missing images or crops them but has no data_digest: make the spec from a " +
+			"preset, which computes it")
 	}
 	least := 8
 	if s.HasFeatures() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -33,11 +34,13 @@ training.`,
 		RunE:    func(*cobra.Command, []string) error { return a.listData(root) },
 	}
 	info := &cobra.Command{
-		Use:     "info cub|cars|sop|inshop",
-		Short:   "Count the classes and images of a data set on this machine",
-		Example: "  dmlx data info cub",
+		Use:   "info cub|cars|sop|inshop|DIR",
+		Short: "Describe a data set or a folder: splits, classes, image sizes, images that are there twice",
+		Long: `Describe a published data set on this machine, or a folder of images as --data reads it: its splits, their
+classes and images, the sizes of the pictures, and images with the same content, also across training and test.`,
+		Example: "  dmlx data info cub\n  dmlx data info ~/photos",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.dataInfo(args[0], root) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.dataInfo(cmd, args[0], root) },
 	}
 	verify := &cobra.Command{
 		Use:     "verify cub|cars|sop|inshop",
@@ -96,8 +99,16 @@ func dataText(l *datasets.Listing) string {
 	return strings.TrimRight(text.String(), "\n")
 }
 
-func (a *app) dataInfo(name, root string) error {
-	l, err := datasets.List(name, root)
+func (a *app) dataInfo(cmd *cobra.Command, name, root string) error {
+	list := func() (*datasets.Listing, error) { return datasets.List(name, root) }
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		if _, published := datasets.PublishedName(name); !published {
+			list = func() (*datasets.Listing, error) {
+				return datasets.ListFolder(name, func(text string) { a.logf("%s", text) })
+			}
+		}
+	}
+	l, err := list()
 	if err != nil {
 		return err
 	}
@@ -105,8 +116,37 @@ func (a *app) dataInfo(name, root string) error {
 	if differs != nil {
 		a.logf("%v", differs)
 	}
-	return a.print(map[string]any{"name": l.Name, "root": l.Root, "complete": differs == nil, "splits": splitCounts(l)},
-		dataText(l))
+	d, err := l.Describe(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
+		a.line.Show("%s: %d of %d images read", l.Name, done, total)
+	}})
+	a.line.End()
+	if err != nil {
+		return err
+	}
+	return a.print(struct {
+		Name     string                `json:"name"`
+		Root     string                `json:"root"`
+		Complete bool                  `json:"complete"`
+		Splits   map[string]splitCount `json:"splits"`
+		*datasets.Description
+	}{l.Name, l.Root, differs == nil, splitCounts(l), d}, dataText(l)+"\n"+descriptionText(d))
+}
+
+// descriptionText names at most three groups of doubles and three unread files.
+func descriptionText(d *datasets.Description) string {
+	const most = 3
+	text := fmt.Sprintf("%s; pictures of %d×%d to %d×%d pixels, in the middle %d×%d", megabytes(d.Bytes), d.Smallest[0],
+		d.Smallest[1], d.Largest[0], d.Largest[1], d.Median[0], d.Median[1])
+	text += fmt.Sprintf("\n%d groups of files with the same content, %d of them in train and in another split",
+		len(d.Doubles), d.Across)
+	for _, group := range d.Doubles[:min(most, len(d.Doubles))] {
+		text += "\n  " + strings.Join(group[:min(most, len(group))], " = ")
+	}
+	if len(d.Unread) > 0 {
+		text += fmt.Sprintf("\n%d files that are neither JPEG nor PNG: %s", len(d.Unread),
+			strings.Join(d.Unread[:min(most, len(d.Unread))], ", "))
+	}
+	return text
 }
 
 func (a *app) listData(root string) error {

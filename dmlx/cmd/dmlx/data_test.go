@@ -71,6 +71,14 @@ func TestDataInfo(t *testing.T) {
 	}
 }
 
+func TestDataInfoOfAFolder(t *testing.T) {
+	dir := filepath.Join(dataFixture(t, "cub"), "CUB_200_2011", "images") // One folder per class.
+	code, stdout, stderr := invoke(t, "data", "info", dir)
+	if code != 0 || !strings.Contains(stdout, "train") || !strings.Contains(stdout, "the same content") {
+		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+}
+
 func TestDataVerify(t *testing.T) {
 	dir := dataFixture(t, "cub")
 	root := filepath.Join(dir, "CUB_200_2011", "images")

@@ -36,7 +36,8 @@ func (p *presetFlags) checkFeatures(a *app, f *pflag.FlagSet) error {
 	if (p.features.TestFeatures == "") != (p.features.TestLabels == "") {
 		return usagef("--test-features and --test-labels belong together: want both, or neither")
 	}
-	for _, name := range []string{"data", "arch", "weights", "size", "allow-partial", "skip-bad", "precision", "augment",
+	for _, name := range []string{"data", "arch", "weights", "size", "allow-partial", "skip-bad", "crop-boxes",
+		"precision", "augment",
 		"freeze-bn"} {
 		if f.Changed(name) {
 			return usagef("--%s belongs to images, and --features has none: want one of them", name)

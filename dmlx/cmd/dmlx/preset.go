@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -15,16 +16,18 @@ import (
 
 // presetFlags are the flags that change a preset: how its data are read and how its runs save memory.
 type presetFlags struct {
-	partial, skipBad bool
-	memory           train.Memory
-	features         runs.Features // In place of a data set of images, with a head.
-	head             string
+	reading  datasets.Reading
+	memory   train.Memory
+	features runs.Features // In place of a data set of images, with a head.
+	head     string
 }
 
 func (p *presetFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&p.partial, "allow-partial", false,
+	f.BoolVar(&p.reading.AllowPartial, "allow-partial", false,
 		"accept an incomplete copy of a published data set (changes the run's name)")
-	f.BoolVar(&p.skipBad, "skip-bad", false, "leave out unreadable images (changes the run's name)")
+	f.BoolVar(&p.reading.SkipBad, "skip-bad", false, "leave out unreadable images (changes the run's name)")
+	f.BoolVar(&p.reading.CropBoxes, "crop-boxes", false,
+		"cut the images of CUB and CAR to their published boxes, scaled to squares (changes the run's name)")
 	f.StringVar(&p.memory.Precision, "precision", "",
 		"precision of the network in training: bf16 halves its memory (default float32)")
 	f.IntVar(&p.memory.MicroBatch, "micro-batch", 0,
@@ -44,7 +47,7 @@ func (p presetFlags) preset(a *app) (presets.Preset, error) {
 	if err != nil {
 		return preset, usage(err)
 	}
-	preset.AllowPartial, preset.SkipBad = p.partial, p.skipBad
+	preset.Reading = p.reading
 	preset.DataOptions = a.dataOptions()
 	memory := preset.Memory
 	memory.Precision = cmp.Or(p.memory.Precision, memory.Precision)

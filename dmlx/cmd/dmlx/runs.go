@@ -415,7 +415,7 @@ func sideBySide(results []*runs.Result) string {
 		{"steps", func(s runs.Spec) any { return fmt.Sprintf("%d×%d", s.Epochs, s.StepsPerEpoch) }},
 		{"held out", func(s runs.Spec) any { return s.HeldOut }},
 		{"data options", func(s runs.Spec) any {
-			return fmt.Sprintf("partial %v, unreadable %v", s.AllowPartial, s.SkipBad)
+			return fmt.Sprintf("partial %v, unreadable %v, cropped %v", s.AllowPartial, s.SkipBad, s.CropBoxes)
 		}},
 		{"precision", func(s runs.Spec) any { return cmp.Or(s.Precision, "float32") }},
 		{"micro-batch", func(s runs.Spec) any { return s.MicroBatch }},

@@ -454,7 +454,8 @@ func (t *try) known(want *datasets.Set, name string, o datasets.Options, checked
 func damageMAT(t *try) {
 	root := t.dir
 	t.must(makeFixture(root))
-	o := datasets.Options{Size: 16, Root: root, AllowPartial: true, Cache: filepath.Join(t.campaign.dir, "cache")}
+	o := datasets.Options{Size: 16, Root: root, Cache: filepath.Join(t.campaign.dir, "cache"),
+		Reading: datasets.Reading{AllowPartial: true}}
 	want, err := datasets.Open("cars", o)
 	t.must(err)
 	file := filepath.Join(root, "cars196", "cars_annos.mat")
