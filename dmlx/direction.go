@@ -12,11 +12,11 @@ type Direction struct {
 	// Of builds the directions of all triplets of a batch.
 	Of func(b *Batch) Moves
 
-	paper bool
+	part
 }
 
 // Custom tells whether the direction is the user's own.
-func (d Direction) Custom() bool { return d.Of != nil && !d.paper }
+func (d Direction) Custom() bool { return d.Of != nil && !d.known }
 
 // Moves are the four gradient directions of a triplet. A gradient is descended: a member moves against its own.
 type Moves struct {
@@ -40,21 +40,22 @@ func (c Combination) Neg() Combination {
 	return Combination{neg(c.Anchor), neg(c.Positive), neg(c.Negative)}
 }
 
-// The directions of the paper.
+// The directions that have a name.
 var (
 	// DirectionCos is e^cos (Eq. 6): e_p = −f_a, e_n = f_a, e_ap = −f_p, e_an = f_n.
-	DirectionCos = Direction{Name: "cos", Of: cosine, paper: true}
+	DirectionCos = Direction{Name: "cos", Of: cosine, part: known()}
 	// DirectionEuc is e^euc (Eq. 5): e_p = (f_p−f_a)/‖f_p−f_a‖, e_n = (f_a−f_n)/‖f_a−f_n‖, e_ap = −e_p, e_an = −e_n. A
 	// difference of length zero gives a zero vector.
-	DirectionEuc = Direction{Name: "euc", Of: euclidean, paper: true}
+	DirectionEuc = Direction{Name: "euc", Of: euclidean, part: known()}
 	// DirectionEucOrth is e^euc-orth (Eq. 7): e^euc, with e_n and e_an projected so that they are orthogonal to f_a−f_p.
 	DirectionEucOrth = Direction{Name: "euc-orth", Of: func(b *Batch) Moves { return orthogonal(b, euclidean(b)) },
-		paper: true}
+		part: known("keep-length", "negative-only")}
 	// DirectionCosOrth is e^cos-orth (Eq. 7): e^cos, with e_n and e_an projected so that they are orthogonal to f_a−f_p.
 	// Its e_n is the unit vector along f_a+f_p.
 	DirectionCosOrth = Direction{Name: "cos-orth", Of: func(b *Batch) Moves { return orthogonal(b, cosine(b)) },
-		paper: true}
-	// Directions lists them in the order of Table 2.
+		part: known("keep-length", "negative-only")}
+	// Directions lists the directions that have a name: rules are parsed, completed and searched by it. Those of the
+	// paper stand first, in the order of its Table 2.
 	Directions = []Direction{DirectionEuc, DirectionCos, DirectionEucOrth, DirectionCosOrth}
 )
 

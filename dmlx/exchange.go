@@ -45,7 +45,7 @@ import (
 
 // Exchange says which parts of a loss are taken from elsewhere; the zero value exchanges nothing.
 type Exchange struct {
-	Direction Direction     // One of [Directions]; zero: the loss's, which is e^cos.
+	Direction Direction     // One of [ExchangeDirections]; zero: the loss's, which is e^cos.
 	Pair      PairWeight    // Zero: the loss's.
 	Triplet   TripletWeight // Zero: the loss's.
 	Options   Options       // Of Pair and Triplet.
@@ -56,8 +56,11 @@ type Exchange struct {
 	PerAnchor int
 }
 
+// ExchangeDirections lists the directions that a loss can take, those with a formula over all triplets of an anchor.
+var ExchangeDirections = []Direction{DirectionEuc, DirectionCos, DirectionEucOrth, DirectionCosOrth}
+
 // ParseExchange reads which parts are exchanged: "pair=lin-ms", "direction=cos-orth", "triplet=cir", or several of them
-// with & between; "" for none. Parts are the paper's, by their names in a rule.
+// with & between; "" for none. Parts are those of [ExchangeDirections], [PairWeights] and [TripletWeights], by name.
 func ParseExchange(text string) (Exchange, error) {
 	var e Exchange
 	if text == "" {
@@ -71,7 +74,7 @@ func ParseExchange(text string) (Exchange, error) {
 		switch key {
 		case "direction":
 			twice = e.Direction.Of != nil
-			e.Direction, err = find("direction", name, Directions, func(d Direction) string { return d.Name })
+			e.Direction, err = find("direction", name, ExchangeDirections, func(d Direction) string { return d.Name })
 		case "pair":
 			twice = e.Pair.Of != nil
 			e.Pair, err = find("pair weight", name, PairWeights, func(p PairWeight) string { return p.Name })
@@ -116,9 +119,9 @@ func (c *ComposedLoss) Exchange(e Exchange) *ComposedLoss {
 	case used[c.F], c.P != nil && used[c.P]:
 		panic(fmt.Errorf("exchange %s: not a loss on S = f fᵀ: it uses the coordinates of the vectors themselves", e))
 	}
-	if d := e.Direction; d.Of != nil && !slices.ContainsFunc(Directions,
-		func(o Direction) bool { return d.paper && o.Name == d.Name }) {
-		panic(fmt.Errorf("exchange %s: the direction is none of the paper's", e))
+	if d := e.Direction; d.Of != nil && !slices.ContainsFunc(ExchangeDirections,
+		func(o Direction) bool { return d.known && o.Name == d.Name }) {
+		panic(fmt.Errorf("exchange %s: a loss has no formula for this direction", e))
 	}
 	out := *c
 	var rows []*anchors
@@ -295,7 +298,7 @@ func each(o Options, sap, san *Node, of func(b *Batch) *Node) *Node {
 
 // pairWeights are P₊ and P₋ of the exchange at each pair, [A, K].
 func (a *anchors) pairWeights(e Exchange) (positive, negative *Node) {
-	relative := e.Pair.paper && (e.Pair.Name == PairLinMS.Name || e.Pair.Name == PairSigMS.Name)
+	relative := e.Pair.known && (e.Pair.Name == PairLinMS.Name || e.Pair.Name == PairSigMS.Name)
 	if !relative {
 		positive = each(e.Options, a.s, a.s, func(b *Batch) *Node { p, _ := e.Pair.Of(b); return p })
 		return positive, each(e.Options, a.s, a.s, func(b *Batch) *Node { _, n := e.Pair.Of(b); return n })

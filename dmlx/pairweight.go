@@ -12,38 +12,39 @@ type PairWeight struct {
 	// Of builds both weights, [T] each.
 	Of func(b *Batch) (positive, negative *Node)
 
-	paper bool
+	part
 }
 
 // Custom tells whether the pair weight is the user's own.
-func (p PairWeight) Custom() bool { return p.Of != nil && !p.paper }
+func (p PairWeight) Custom() bool { return p.Of != nil && !p.known }
 
-// The pair weights of the paper.
+// The pair weights that have a name.
 var (
 	// PairCon is P^con (Eq. 8): 1 and 1.
 	PairCon = PairWeight{Name: "con", Of: func(b *Batch) (positive, negative *Node) {
 		return OnesLike(b.Sap), OnesLike(b.San)
-	}, paper: true}
+	}, part: known()}
 	// PairEuc is P^euc (Eq. 9): ‖f_a−f_p‖ and ‖f_a−f_n‖.
 	PairEuc = PairWeight{Name: "euc", Of: func(b *Batch) (positive, negative *Node) {
 		return b.Dap(), b.Dan()
-	}, paper: true}
+	}, part: known()}
 	// PairLin is P^lin (Eq. 10): 1−S_ap and S_an.
 	PairLin = PairWeight{Name: "lin", Of: func(b *Batch) (positive, negative *Node) {
 		return OneMinus(b.Sap), b.San
-	}, paper: true}
+	}, part: known()}
 	// PairLinMS is P^lin-ms (Eq. 14): (1−m₊)(1−S_ap) and (1+m₋)S_an, with m₊ and m₋ the mean of S_ap−R_ap^i over 𝒫 and
 	// of S_an−R_an^j over 𝒩; 0 for an empty set.
-	PairLinMS = PairWeight{Name: "lin-ms", Of: linMS, paper: true}
+	PairLinMS = PairWeight{Name: "lin-ms", Of: linMS, part: known("epsilon")}
 	// PairSig is P^sig (Eq. 11): 1/(1+exp(α(S_ap−λ))) and 1/(1+exp(−β(S_an−λ))).
 	PairSig = PairWeight{Name: "sig", Of: func(b *Batch) (positive, negative *Node) {
 		one := OnesLike(b.Sap)
 		return sigmoidal(b, one, one)
-	}, paper: true}
+	}, part: known("alpha", "beta", "lambda")}
 	// PairSigMS is P^sig-ms (Eq. 13): P^sig with m₊ and m₋ for the 1 in the denominators, the means of
 	// exp(α(S_ap−R_ap^i)) over 𝒫 and of exp(−β(S_an−R_an^j)) over 𝒩; 1 for an empty set.
-	PairSigMS = PairWeight{Name: "sig-ms", Of: sigMS, paper: true}
-	// PairWeights lists them in the order of Table 3.
+	PairSigMS = PairWeight{Name: "sig-ms", Of: sigMS, part: known("alpha", "beta", "epsilon", "lambda")}
+	// PairWeights lists the pair weights that have a name: rules are parsed, completed and searched by it. Those of the
+	// paper stand first, in the order of its Table 3.
 	PairWeights = []PairWeight{PairCon, PairEuc, PairLin, PairLinMS, PairSig, PairSigMS}
 )
 

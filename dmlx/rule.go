@@ -3,7 +3,6 @@ package dmlx
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -13,7 +12,7 @@ import (
 // Rule says what a batch does to its embeddings: in which direction each member of a triplet moves, how strongly each
 // pair pulls or pushes, and how much the triplet counts. The zero value is the paper's baseline cos/con/con.
 //
-// Each part is one of the paper's (the variables of this package) or a literal with the user's own graph function:
+// Each part is one of the variables of this package or a literal with the user's own graph function:
 //
 //	rule := dmlx.Rule{
 //		Direction: dmlx.DirectionCosOrth,
@@ -212,7 +211,7 @@ func (r Rule) WithDefaults() Rule {
 	return r
 }
 
-// Name is the rule's canonical name: [ParseRule] reads it back, if all parts are the paper's. Options are listed where
+// Name is the rule's canonical name: [ParseRule] reads it back, if all parts have a name. Options are listed where
 // they differ from the default, in alphabetical order.
 func (r Rule) Name() string {
 	r = r.WithDefaults()
@@ -243,22 +242,37 @@ func (r Rule) Custom() bool {
 	return r.Direction.Custom() || r.Pair.Custom() || r.Triplet.Custom() || r.Mask.Custom()
 }
 
-// Rules lists all combinations of the paper's parts with their default options: 4 directions × 6 pair weights ×
-// (3 triplet weights × {no mask, sc1, sc2} less con+sc1 and con+sc2, which the paper does not have) = 168.
-func Rules() []Rule {
-	var out []Rule
+// PartNames lists the names of the directions, the pair weights and the triplet weights, as a rule's name has them: a
+// triplet weight also with each mask. [TripletCon] stands without masks, and [SC2Printed] nowhere, as in the paper.
+func PartNames() (directions, pairs, triplets []string) {
 	for _, d := range Directions {
-		for _, p := range PairWeights {
-			for _, t := range TripletWeights {
-				out = append(out, Rule{Direction: d, Pair: p, Triplet: t})
-				if t.Name == TripletCon.Name {
-					continue
-				}
-				for _, m := range []Mask{SC1, SC2} {
-					out = append(out, Rule{Direction: d, Pair: p, Triplet: t, Mask: m})
-				}
+		directions = append(directions, d.Name)
+	}
+	for _, p := range PairWeights {
+		pairs = append(pairs, p.Name)
+	}
+	for _, t := range TripletWeights {
+		triplets = append(triplets, t.Name)
+		for _, m := range Masks {
+			if t.Name != TripletCon.Name && m.Name != SC2Printed.Name {
+				triplets = append(triplets, t.Name+"+"+m.Name)
 			}
 		}
 	}
-	return slices.Clip(out)
+	return directions, pairs, triplets
+}
+
+// Rules lists all combinations of [PartNames] with their default options.
+func Rules() []Rule {
+	var out []Rule
+	directions, pairs, triplets := PartNames()
+	for _, d := range directions {
+		for _, p := range pairs {
+			for _, t := range triplets {
+				r, _ := ParseRule(d + "/" + p + "/" + t) // All are known.
+				out = append(out, r)
+			}
+		}
+	}
+	return out
 }

@@ -7,31 +7,22 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 )
 
-// optionUsers are the parts of the paper that an option changes. An option that is not here changes every rule.
-var optionUsers = map[string][]string{
-	"alpha": {PairSig.Name, PairSigMS.Name}, "beta": {PairSig.Name, PairSigMS.Name},
-	"lambda": {PairSig.Name, PairSigMS.Name}, "epsilon": {PairLinMS.Name, PairSigMS.Name},
-	"tau":           {TripletCos.Name, TripletCir.Name},
-	"keep-length":   {DirectionEucOrth.Name, DirectionCosOrth.Name},
-	"negative-only": {DirectionEucOrth.Name, DirectionCosOrth.Name},
+// part is what there is to know of a part of a rule that has a name. A part of the user's own has the zero value.
+type part struct {
+	known bool
+	reads []string
 }
+
+// known marks a part that stands in the list of its kind, with the options that it reads, by their names in the name of
+// a rule.
+func known(reads ...string) part { return part{known: true, reads: reads} }
 
 // Uses reports whether an option, by its name in a rule's name, can change what the rule does: "tau" does so for the
 // triplet weights cos and cir. A rule with a part of the user's own may read any option.
 func (r Rule) Uses(option string) bool {
-	users, some := optionUsers[option]
-	if !some || r.Custom() {
-		return true
-	}
 	r = r.WithDefaults()
-	part := r.Pair.Name
-	switch option {
-	case "tau":
-		part = r.Triplet.Name
-	case "keep-length", "negative-only":
-		part = r.Direction.Name
-	}
-	return slices.Contains(users, part)
+	return r.Custom() || option == "sum" || option == "skip-duplicates" ||
+		slices.Contains(slices.Concat(r.Direction.reads, r.Pair.reads, r.Triplet.reads, r.Mask.reads), option)
 }
 
 // WithOptions returns the rule with further options, as they follow a rule's name: "tau=2&sum". An option that the rule

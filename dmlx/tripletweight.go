@@ -8,27 +8,28 @@ type TripletWeight struct {
 	// Of builds the weight, [T].
 	Of func(b *Batch) *Node
 
-	paper bool
+	part
 }
 
 // Custom tells whether the triplet weight is the user's own.
-func (t TripletWeight) Custom() bool { return t.Of != nil && !t.paper }
+func (t TripletWeight) Custom() bool { return t.Of != nil && !t.known }
 
-// The triplet weights of the paper.
+// The triplet weights that have a name.
 var (
 	// TripletCon is T^con (Eq. 15): 0.5.
 	TripletCon = TripletWeight{Name: "con", Of: func(b *Batch) *Node {
 		return MulScalar(OnesLike(b.Sap), 0.5)
-	}, paper: true}
+	}, part: known()}
 	// TripletCos is T^cos (Eq. 16): 1/(1+exp(τ(S_ap−S_an))).
 	TripletCos = TripletWeight{Name: "cos", Of: func(b *Batch) *Node {
 		return Reciprocal(OnePlus(Exp(b.tau().times(Sub(b.Sap, b.San)))))
-	}, paper: true}
+	}, part: known("tau")}
 	// TripletCir is T^cir (Eq. 17): 1/(1+exp(τ(S_ap(2−S_ap)−S_an²))).
 	TripletCir = TripletWeight{Name: "cir", Of: func(b *Batch) *Node {
 		return Reciprocal(OnePlus(Exp(b.tau().times(circle(b)))))
-	}, paper: true}
-	// TripletWeights lists them in the order of Table 4.
+	}, part: known("tau")}
+	// TripletWeights lists the triplet weights that have a name: rules are parsed, completed and searched by it. Those
+	// of the paper stand first, in the order of its Table 4.
 	TripletWeights = []TripletWeight{TripletCon, TripletCos, TripletCir}
 )
 
@@ -39,22 +40,22 @@ type Mask struct {
 	// Of builds the condition, bool [T]: true where P₊ becomes zero.
 	Of func(b *Batch) *Node
 
-	paper bool
+	part
 }
 
 // Custom tells whether the mask is the user's own.
-func (m Mask) Custom() bool { return m.Of != nil && !m.paper }
+func (m Mask) Custom() bool { return m.Of != nil && !m.known }
 
-// The masks of the paper.
+// The masks that have a name.
 var (
 	// SC1 is T^sc1 (Eq. 18): no P₊ where S_an > S_ap.
-	SC1 = Mask{Name: "sc1", Of: func(b *Batch) *Node { return GreaterThan(b.San, b.Sap) }, paper: true}
+	SC1 = Mask{Name: "sc1", Of: func(b *Batch) *Node { return GreaterThan(b.San, b.Sap) }, part: known()}
 	// SC2 is T^sc2 as Figure 3 and the text have it: no P₊ where S_ap(2−S_ap)−S_an² < 0.5.
-	SC2 = Mask{Name: "sc2", Of: func(b *Batch) *Node { return LessThan(circle(b), half(b)) }, paper: true}
+	SC2 = Mask{Name: "sc2", Of: func(b *Batch) *Node { return LessThan(circle(b), half(b)) }, part: known()}
 	// SC2Printed is T^sc2 as Eq. 19 prints it, with > for <: no P₊ for the triplets that are well separated.
 	SC2Printed = Mask{Name: "sc2-printed", Of: func(b *Batch) *Node { return GreaterThan(circle(b), half(b)) },
-		paper: true}
-	// Masks lists them.
+		part: known()}
+	// Masks lists the masks that have a name, by which rules are parsed, completed and searched.
 	Masks = []Mask{SC1, SC2, SC2Printed}
 )
 

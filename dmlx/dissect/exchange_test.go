@@ -494,7 +494,7 @@ func TestBadExchange(t *testing.T) {
 		"uses the embeddings before their " +
 			"normalization": func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
 		"exchange pair=lin is not finite at row 0, column 0":     nil,
-		"exchange direction=mine: the direction is none of the ": softLoss,
+		"exchange direction=mine: a loss has no formula for this direction ": softLoss,
 	} {
 		x := x
 		switch {

@@ -77,9 +77,7 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 		t.Skip("takes more than two seconds")
 	}
 	rules := dmlx.Rules()
-	if len(rules) != 168 {
-		t.Fatalf("there are %d rules, not 168", len(rules))
-	}
+	plain := len(rules)
 	for _, extra := range []string{"euc/lin/con+sc1", "euc-orth/sig/cir+sc2-printed?tau=3",
 		"cos-orth/lin-ms/cir?keep-length&sum",
 		"euc-orth/sig-ms/cos?negative-only&alpha=1.5&beta=20&lambda=0.25&epsilon=0.3", "cos/euc/con?skip-duplicates"} {
@@ -87,18 +85,18 @@ func TestEveryRuleAgreesWithTheReference(t *testing.T) {
 	}
 	backendtest.OnEach(t, func(t *testing.T, b compute.Backend) {
 		e := random(14, 6, 4, 3)
-		// All rules in one graph: compiling 173 of them would be the test's time.
+		// All rules in one graph: compiling each of them would be the test's time.
 		out, err := runOn(b, e, func(x, labels *Node) (out []*Node) {
 			f := dmlx.Normalize(x)
 			batch := dmlx.NewBatch(f, labels, dmlx.Options{})
 			for i, r := range rules {
-				if i < 168 {
+				if i < plain {
 					out = append(out, dmlx.Compose(batch, r).G)
 				} else {
 					out = append(out, dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r).G)
 				}
 			}
-			for _, r := range rules[166:] { // The op; whatever gradient comes in, here 3, is replaced.
+			for _, r := range rules[plain-2:] { // The op; whatever gradient comes in, here 3, is replaced.
 				s, _ := dmlx.Surgery(x, labels, r)
 				out = append(out, Gradient(ReduceAllSum(MulScalar(s, 3)), x)[0])
 			}

@@ -156,7 +156,7 @@ func TestProjections(t *testing.T) {
 		}
 	}
 	// In general position too, and S_pn counts.
-	for _, direction := range dmlx.Directions {
+	for _, direction := range projectedDirections {
 		lengths, err := ProjectedLengths(b, anyTriplets(200, projectedDim), direction)
 		if err != nil {
 			t.Fatal(err)

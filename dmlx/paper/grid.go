@@ -9,7 +9,6 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -30,9 +29,9 @@ func gridStudy() Study {
 		Name: "grid", Title: "All combinations of direction, pair weight and triplet weight: Recall@1", Sweep: true,
 		Cells: func(p presets.Preset) []Cell {
 			var rules []string
-			for _, r := range dmlx.Rules() {
-				if !p.Like("smoke") || inSmokeGrid(r) {
-					rules = append(rules, r.Name())
+			for _, rule := range GridRules() {
+				if !p.Like("smoke") || inSmokeGrid(rule) {
+					rules = append(rules, rule)
 				}
 			}
 			return setsAcross(p, rules, func(rule string) string { return rule })
@@ -41,8 +40,8 @@ func gridStudy() Study {
 }
 
 // inSmokeGrid tells whether a rule is one of the twelve of the grid's 168 that the smoke preset tries.
-func inSmokeGrid(r dmlx.Rule) bool {
-	parts := strings.Split(r.Name(), "/")
+func inSmokeGrid(rule string) bool {
+	parts := strings.Split(rule, "/")
 	return slices.Contains([]string{"euc", "cos"}, parts[0]) && slices.Contains([]string{"con", "lin"}, parts[1]) &&
 		slices.Contains([]string{"con", "cos", "cir"}, parts[2])
 }

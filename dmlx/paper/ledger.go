@@ -285,7 +285,7 @@ func ledgerFigures(audited []claims.Audited, of []ledger.Row) ([]ledger.Row, err
 		return nil, err
 	}
 	worst := 0.0
-	for _, direction := range dmlx.Directions {
+	for _, direction := range projectedDirections {
 		lengths, err := ProjectedLengths(b, anyTriplets(64, projectedDim), direction)
 		if err != nil {
 			return nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
@@ -27,7 +26,7 @@ func lengthStudy() Study {
 		},
 		Cells: func(p presets.Preset) []Cell {
 			var out []Cell
-			pairs := names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })
+			pairs := pairWeights
 			if p.Like("smoke") {
 				pairs = pairs[:2] // They do to see that it runs.
 			}

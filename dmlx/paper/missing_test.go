@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -32,7 +31,7 @@ func TestMissing(t *testing.T) {
 		runs     int
 		portrait bool
 	}{
-		{"table2", smoke, len(dmlx.Directions) * 2 * len(smoke.Seeds), false},
+		{"table2", smoke, len(directions) * 2 * len(smoke.Seeds), false},
 		{"figure4", smoke, len(histogramDirections) * 2 * len(smoke.Seeds), true},
 		{"grid", smoke, 12 * 2, false},
 		{"table2", quick, 0, false},

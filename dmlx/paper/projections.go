@@ -180,7 +180,7 @@ func Projections(b compute.Backend, points int) (*figures.Figure, error) {
 
 func projections(b compute.Backend, points int) ([]figures.Projected, error) {
 	var out []figures.Projected
-	for _, direction := range dmlx.Directions {
+	for _, direction := range projectedDirections {
 		batches := []dissect.Embeddings{pairsOverS(points, projectedDim)}
 		projected := direction.Name == dmlx.DirectionEucOrth.Name || direction.Name == dmlx.DirectionCosOrth.Name
 		if projected {
@@ -218,7 +218,7 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 			"digits to cancellation in single precision."},
 		Provenance: fmt.Sprintf("%d triplets in %d dimensions, float32, Go backend", triplets, projectedDim),
 	}
-	for _, direction := range dmlx.Directions {
+	for _, direction := range projectedDirections {
 		lengths, err := ProjectedLengths(b, e, direction)
 		if err != nil {
 			return nil, err

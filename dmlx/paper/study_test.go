@@ -269,10 +269,10 @@ func TestPresetsAndStudies(t *testing.T) {
 				t.Errorf("%s %s: %d runs", name, study.Name, len(hashes))
 			}
 		}
-		for _, r := range dmlx.Rules() {
+		for _, rule := range GridRules() {
 			for data := range p.Sets {
-				if rate := p.Rate(data, r.Name()); rate <= 0 {
-					t.Errorf("%s: rate %g of %s on %s", name, rate, r, data)
+				if rate := p.Rate(data, rule); rate <= 0 {
+					t.Errorf("%s: rate %g of %s on %s", name, rate, rule, data)
 				}
 			}
 		}

@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
@@ -13,8 +12,7 @@ func table2Study() Study {
 		Name: "table2", Title: "Gradient directions, with P = con and T = con: Recall@1",
 		Own: ownOnBoth(across),
 		Cells: func(p presets.Preset) []Cell {
-			return setsAcross(p, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name }),
-				func(direction string) string { return direction + "/con/con" })
+			return setsAcross(p, directions, func(direction string) string { return direction + "/con/con" })
 		},
 	}
 }

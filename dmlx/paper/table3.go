@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
@@ -13,8 +12,7 @@ func table3Study() Study {
 		Name: "table3", Title: "Pair weights, with the Euclidean and the cosine direction and T = con: Recall@1",
 		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
-			pairs := names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })
-			rules := Rules([]string{"euc", "cos"}, pairs, []string{"con"})
+			rules := Rules([]string{"euc", "cos"}, pairWeights, []string{"con"})
 			return named(OnBothSets(p, rules...), pairPart, directionPart)
 		},
 	}

@@ -12,8 +12,7 @@ func table4Study() Study {
 		Name: "table4", Title: "Triplet weights, with constant and linear pair weights and the cosine direction: Recall@1",
 		Own: ownOnBoth(alone),
 		Cells: func(p presets.Preset) []Cell {
-			rules := Rules([]string{"cos"}, []string{"con", "lin"},
-				[]string{"con", "cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"})
+			rules := Rules([]string{"cos"}, []string{"con", "lin"}, tripletWeights)
 			return named(OnBothSets(p, rules...), tripletPart, pairPart)
 		},
 	}

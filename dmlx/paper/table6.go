@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
@@ -13,7 +12,7 @@ func table6Study() Study {
 		Name: "table6", Title: "Gradient directions over learning rates: Recall@1", Sweep: true,
 		Own: ownSweep(6),
 		Cells: func(p presets.Preset) []Cell {
-			return rateSweep(p, 6, names(dmlx.Directions, func(d dmlx.Direction) string { return d.Name + "/con/con" }))
+			return rateSweep(p, 6, Rules(directions, []string{"con"}, []string{"con"}))
 		},
 	}
 }

@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 )
 
@@ -14,8 +13,7 @@ func table7Study() Study {
 		Name: "table7", Title: "Pair weights over learning rates: Recall@1", Sweep: true,
 		Own: ownSweep(7),
 		Cells: func(p presets.Preset) []Cell {
-			pairs := names(dmlx.PairWeights, func(w dmlx.PairWeight) string { return w.Name })
-			return rateSweep(p, 7, Rules([]string{"cos", "euc"}, pairs, []string{"con"}))
+			return rateSweep(p, 7, Rules([]string{"cos", "euc"}, pairWeights, []string{"con"}))
 		},
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/gradient-surgery/dml/dmlx"
 )
 
 // withoutSlurm hides the Slurm of this machine.
@@ -25,7 +23,7 @@ func TestReproduceOnSlurmDryRun(t *testing.T) {
 	runs := v["runs"].([]any)
 	// Two data sets × two seeds × (Table 2's directions + Table 3's pair weights, each with two directions, less the two
 	// rules that the tables share).
-	want := (len(dmlx.Directions) + 2*len(dmlx.PairWeights) - 2) * 4
+	want := (4 + 2*6 - 2) * 4
 	if len(runs) != want || len(commands) != 1 {
 		t.Fatalf("%d runs, want %d; %v", len(runs), want, commands)
 	}

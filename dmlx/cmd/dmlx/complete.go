@@ -132,13 +132,14 @@ func completeFlags(root *cobra.Command, a *app) {
 // completeRule completes a rule part by part.
 func completeRule(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var out []string
+	directions, pairs, _ := dmlx.PartNames()
 	parts := strings.Split(typed, "/")
 	before := strings.Join(parts[:len(parts)-1], "/")
 	directive := cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	switch len(parts) {
 	case 1:
-		for _, d := range dmlx.Directions {
-			out = append(out, d.Name+"/")
+		for _, d := range directions {
+			out = append(out, d+"/")
 		}
 		if out = beginning(out, typed); len(out) == 0 {
 			directive = cobra.ShellCompDirectiveNoFileComp
@@ -146,19 +147,15 @@ func completeRule(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 		out = append(out, beginning(dmlx.Aliases(), typed)...)
 		return out, directive
 	case 2:
-		for _, p := range dmlx.PairWeights {
-			out = append(out, before+"/"+p.Name+"/")
+		for _, p := range pairs {
+			out = append(out, before+"/"+p+"/")
 		}
 	case 3:
 		directive = cobra.ShellCompDirectiveNoFileComp
 		for _, t := range dmlx.TripletWeights {
 			out = append(out, before+"/"+t.Name)
 			for _, m := range dmlx.Masks {
-				if rule := before + "/" + t.Name + "+" + m.Name; m.Name != "" {
-					if _, err := dmlx.ParseRule(rule); err == nil {
-						out = append(out, rule)
-					}
-				}
+				out = append(out, before+"/"+t.Name+"+"+m.Name)
 			}
 		}
 	}
@@ -168,11 +165,12 @@ func completeRule(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 // completeExchange completes the first part that --exchange replaces.
 func completeExchange(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var out []string
-	for _, d := range dmlx.Directions {
+	for _, d := range dmlx.ExchangeDirections {
 		out = append(out, "direction="+d.Name)
 	}
-	for _, p := range dmlx.PairWeights {
-		out = append(out, "pair="+p.Name)
+	_, pairs, _ := dmlx.PartNames()
+	for _, p := range pairs {
+		out = append(out, "pair="+p)
 	}
 	for _, t := range dmlx.TripletWeights {
 		out = append(out, "triplet="+t.Name)

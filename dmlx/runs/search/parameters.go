@@ -32,23 +32,21 @@ type parameter struct {
 	apply       func(d *draft, value string) error
 }
 
+var directions, pairs, triplets = dmlx.PartNames()
+
 // parameters are in the order of a space: parts of the rule precede their options.
 var parameters = []parameter{
-	{name: "direction", part: true, about: "direction of the gradient", standard: choices(nameAll(dmlx.Directions,
-		func(d dmlx.Direction) string { return d.Name })...),
+	{name: "direction", part: true, about: "direction of the gradient", standard: choices(directions...),
 		apply: func(d *draft, v string) error { d.direction = v; return nil }},
-	{name: "pair", part: true, about: "pair weight", standard: choices(nameAll(dmlx.PairWeights,
-		func(w dmlx.PairWeight) string { return w.Name })...),
+	{name: "pair", part: true, about: "pair weight", standard: choices(pairs...),
 		apply: func(d *draft, v string) error { d.pair = v; return nil }},
-	{name: "triplet", part: true, about: "triplet weight, with its mask", standard: choices("con", "cos", "cos+sc1",
-		"cos+sc2", "cir", "cir+sc1", "cir+sc2"),
+	{name: "triplet", part: true, about: "triplet weight, with its mask", standard: choices(triplets...),
 		apply: func(d *draft, v string) error { d.triplet = v; return nil }},
-	option("tau", "slope τ of T^cos and T^cir", "triplet", []string{"cos", "cir"}, logarithmic(0.25, 16)),
-	option("alpha", "slope α of P₊^sig", "pair", []string{"sig", "sig-ms"}, logarithmic(0.5, 8)),
-	option("beta", "slope β of P₋^sig", "pair", []string{"sig", "sig-ms"}, logarithmic(2, 50)),
-	option("lambda", "threshold λ of P^sig", "pair", []string{"sig", "sig-ms"}, linear(0, 1)),
-	option("epsilon", "margin ε of the relative pair weights", "pair", []string{"lin-ms", "sig-ms"},
-		logarithmic(0.01, 0.5)),
+	option("tau", "slope τ of T^cos and T^cir", "triplet", logarithmic(0.25, 16)),
+	option("alpha", "slope α of P₊^sig", "pair", logarithmic(0.5, 8)),
+	option("beta", "slope β of P₋^sig", "pair", logarithmic(2, 50)),
+	option("lambda", "threshold λ of P^sig", "pair", linear(0, 1)),
+	option("epsilon", "margin ε of the relative pair weights", "pair", logarithmic(0.01, 0.5)),
 	{name: "lr", about: "learning rate", standard: func(b draft) Parameter {
 		return Parameter{Low: b.spec.LR / 8, High: b.spec.LR * 8, Log: true}
 	},
@@ -69,14 +67,6 @@ func Names() (names, about []string) {
 		names, about = append(names, p.name), append(about, p.about)
 	}
 	return names, about
-}
-
-func nameAll[T any](items []T, name func(T) string) []string {
-	out := make([]string, len(items))
-	for i, item := range items {
-		out[i] = name(item)
-	}
-	return out
 }
 
 func choices(names ...string) func(draft) Parameter {
@@ -101,7 +91,18 @@ func around(n int) []string {
 }
 
 // option is an option of a part of a rule.
-func option(name, about, of string, in []string, standard func(draft) Parameter) parameter {
+func option(name, about, of string, standard func(draft) Parameter) parameter {
+	var in []string
+	for _, pair := range dmlx.PairWeights {
+		if of == "pair" && (dmlx.Rule{Pair: pair}).Uses(name) {
+			in = append(in, pair.Name)
+		}
+	}
+	for _, triplet := range dmlx.TripletWeights {
+		if of == "triplet" && (dmlx.Rule{Triplet: triplet}).Uses(name) {
+			in = append(in, triplet.Name)
+		}
+	}
 	return parameter{name: name, about: about, of: of, in: in, standard: standard,
 		apply: func(d *draft, v string) error { d.options[name] = v; return nil }}
 }

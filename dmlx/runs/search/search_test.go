@@ -543,8 +543,11 @@ func TestTiedParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	around, err := s.Space.Around(b)
-	if names := nameAll(around, func(p Parameter) string { return p.Name + p.Of }); err != nil ||
-		!slices.Equal(names, []string{"tau", "epsilon", "lr"}) {
+	var names []string
+	for _, p := range around {
+		names = append(names, p.Name+p.Of)
+	}
+	if err != nil || !slices.Equal(names, []string{"tau", "epsilon", "lr"}) {
 		t.Errorf("around %s: %v, %v", b.Rule, names, err)
 	}
 	// Where all of a part's choices have it, it is tied to none.

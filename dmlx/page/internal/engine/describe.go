@@ -14,46 +14,47 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
-// part is what the page says of a direction, a pair weight, a triplet weight or a mask.
-type part struct{ identifier, title, help string }
+// part is what the page says of a direction, a pair weight, a triplet weight or a mask. One of which nothing stands here
+// is called by its name.
+type part struct{ title, help string }
 
 var directions = map[string]part{
-	"euc": {"DirectionEuc", "Euclidean",
+	"euc": {"Euclidean",
 		"Along the straight line between the two embeddings (Eq. 5). It keeps its strength however near they are."},
-	"cos": {"DirectionCos", "cosine",
+	"cos": {"cosine",
 		"Along the other's embedding (Eq. 6). What is left of it on the sphere vanishes as a pair comes together."},
-	"euc-orth": {"DirectionEucOrth", "Euclidean, orthogonal",
+	"euc-orth": {"Euclidean, orthogonal",
 		"Euclidean, with the negative's direction projected so that it is at right angles to the line from anchor to " +
 			"positive (Eq. 7)."},
-	"cos-orth": {"DirectionCosOrth", "cosine, orthogonal",
+	"cos-orth": {"cosine, orthogonal",
 		"Cosine, with the negative's direction projected so that it is at right angles to the line from anchor to " +
 			"positive (Eq. 7)."},
 }
 
 var pairWeights = map[string]part{
-	"con": {"PairCon", "constant", "1 for every pair (Eq. 8)."},
-	"euc": {"PairEuc", "distance", "The distance of the pair (Eq. 9)."},
-	"lin": {"PairLin", "linear", "1 − S for the positive pair, S for the negative one (Eq. 10)."},
-	"lin-ms": {"PairLinMS", "linear, multi-similarity",
+	"con": {"constant", "1 for every pair (Eq. 8)."},
+	"euc": {"distance", "The distance of the pair (Eq. 9)."},
+	"lin": {"linear", "1 − S for the positive pair, S for the negative one (Eq. 10)."},
+	"lin-ms": {"linear, multi-similarity",
 		"Linear, times how this pair compares with the anchor's other pairs nearby (Eq. 14)."},
-	"sig": {"PairSig", "sigmoid", "A switch at λ: 1/(1 + exp(α(S − λ))) for the positive pair, with β for the negative " +
+	"sig": {"sigmoid", "A switch at λ: 1/(1 + exp(α(S − λ))) for the positive pair, with β for the negative " +
 		"one (Eq. 11)."},
-	"sig-ms": {"PairSigMS", "sigmoid, multi-similarity",
+	"sig-ms": {"sigmoid, multi-similarity",
 		"The sigmoid, shifted by how this pair compares with the anchor's other pairs nearby (Eq. 13)."},
 }
 
 var tripletWeights = map[string]part{
-	"con": {"TripletCon", "constant", "½ for every triplet (Eq. 15)."},
-	"cos": {"TripletCos", "cosine", "1/(1 + exp(τ(S_ap − S_an))): hard triplets count more (Eq. 16)."},
-	"cir": {"TripletCir", "circle", "1/(1 + exp(τ(S_ap(2 − S_ap) − S_an²))): equal on circles about S_ap = 1, S_an = 0 " +
+	"con": {"constant", "½ for every triplet (Eq. 15)."},
+	"cos": {"cosine", "1/(1 + exp(τ(S_ap − S_an))): hard triplets count more (Eq. 16)."},
+	"cir": {"circle", "1/(1 + exp(τ(S_ap(2 − S_ap) − S_an²))): equal on circles about S_ap = 1, S_an = 0 " +
 		"(Eq. 17)."},
 }
 
 var masks = map[string]part{
-	"sc1": {"SC1", "selectively contrastive", "No pull where the negative is nearer than the positive (Eq. 18)."},
-	"sc2": {"SC2", "selectively contrastive, circle",
+	"sc1": {"selectively contrastive", "No pull where the negative is nearer than the positive (Eq. 18)."},
+	"sc2": {"selectively contrastive, circle",
 		"No pull outside the circle S_ap(2 − S_ap) − S_an² = 0.5, as Figure 3 and the text have it."},
-	"sc2-printed": {"SC2Printed", "selectively contrastive, as printed",
+	"sc2-printed": {"selectively contrastive, as printed",
 		"No pull inside that circle: the sign as Eq. 19 prints it."},
 }
 
@@ -105,13 +106,8 @@ func (e *Engine) describe(*request) (Object, error) {
 		}
 		return out
 	}
-	var directionNames, pairNames, tripletNames, maskNames, rules []string
-	for _, x := range dmlx.Directions {
-		directionNames = append(directionNames, x.Name)
-	}
-	for _, x := range dmlx.PairWeights {
-		pairNames = append(pairNames, x.Name)
-	}
+	var tripletNames, maskNames, rules []string
+	directionNames, pairNames, _ := dmlx.PartNames()
 	for _, x := range dmlx.TripletWeights {
 		tripletNames = append(tripletNames, x.Name)
 	}
@@ -253,12 +249,24 @@ func command(flag, name string) string {
 	return "dmlx train --data " + exampleData + " " + flag + " " + name + " --seed 1"
 }
 
+// identifier returns the variable of package dmlx that is a part: its kind and the words of its name, as PairLinMS.
+func identifier(kind, name string) string {
+	for _, word := range strings.Split(name, "-") {
+		if !slices.Contains([]string{"ms", "sc1", "sc2"}, word) {
+			kind += strings.ToUpper(word[:1]) + word[1:]
+		} else {
+			kind += strings.ToUpper(word)
+		}
+	}
+	return kind
+}
+
 // ruleLiteral is a rule as Go.
 func ruleLiteral(r dmlx.Rule) string {
-	out := "dmlx.Rule{Direction: dmlx." + directions[r.Direction.Name].identifier + ", Pair: dmlx." +
-		pairWeights[r.Pair.Name].identifier + ", Triplet: dmlx." + tripletWeights[r.Triplet.Name].identifier
+	out := "dmlx.Rule{Direction: dmlx." + identifier("Direction", r.Direction.Name) + ", Pair: dmlx." +
+		identifier("Pair", r.Pair.Name) + ", Triplet: dmlx." + identifier("Triplet", r.Triplet.Name)
 	if r.Mask.Of != nil {
-		out += ", Mask: dmlx." + masks[r.Mask.Name].identifier
+		out += ", Mask: dmlx." + identifier("", r.Mask.Name)
 	}
 	var fields []string
 	for _, k := range numbers {
