@@ -493,8 +493,8 @@ func TestBadExchange(t *testing.T) {
 			"themselves": func(b *dmlx.LossBatch) *Node { return ReduceAllSum(Square(b.F)) },
 		"uses the embeddings before their " +
 			"normalization": func(b *dmlx.LossBatch) *Node { return Add(ReduceAllSum(b.S), ReduceAllSum(Square(b.X))) },
-		"exchange pair=lin is not finite at row 0, column 0":     nil,
-		"exchange direction=mine: a loss has no formula for this direction ": softLoss,
+		"exchange pair=lin is not finite at row 0, column 0":                nil,
+		"exchange direction=mine: a loss has no formula for this direction": softLoss,
 	} {
 		x := x
 		switch {

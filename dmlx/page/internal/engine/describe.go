@@ -14,7 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
-// part is what the page says of a direction, a pair weight, a triplet weight or a mask. One of which nothing stands here
+// part is what the page says of a direction, a pair weight, a triplet weight or a mask. One that has no text here
 // is called by its name.
 type part struct{ title, help string }
 
