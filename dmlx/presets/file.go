@@ -173,7 +173,8 @@ func ParseBatch(text string) (images, perClass int, err error) {
 //	[learning_rates.minicar]
 //	"cos/lin/cir" = 0.5
 //
-// A path in the file is relative to the file's folder. An unknown key is an error.
+// A path in the file, also of another preset's file behind from, is relative to the file's folder. An unknown key is an
+// error.
 func Load(nameOrFile string) (Preset, error) {
 	if filepath.Ext(nameOrFile) != ".toml" {
 		p, err := Parse(nameOrFile)
@@ -182,7 +183,7 @@ func Load(nameOrFile string) (Preset, error) {
 		}
 		return p, err
 	}
-	p, err := load(nameOrFile)
+	p, err := load(nameOrFile, 0)
 	if err != nil {
 		return p, fmt.Errorf("preset %s: %w", nameOrFile, err)
 	}
@@ -192,7 +193,10 @@ func Load(nameOrFile string) (Preset, error) {
 // maxFile is the largest size of a preset's file in bytes.
 const maxFile = 1 << 20
 
-func load(path string) (Preset, error) {
+// maxFrom is how many files may follow each other behind their from.
+const maxFrom = 8
+
+func load(path string, behind int) (Preset, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
 		return Preset{}, fmt.Errorf("the file has %d bytes: want at most %d", info.Size(), maxFile)
 	}
@@ -210,7 +214,15 @@ func load(path string) (Preset, error) {
 	if unknown := read.Undecoded(); len(unknown) > 0 {
 		return Preset{}, unknownKey(unknown[0])
 	}
-	p, err := Parse(cmp.Or(f.From, "quick"))
+	var p Preset
+	switch {
+	case filepath.Ext(f.From) != ".toml":
+		p, err = Parse(cmp.Or(f.From, "quick"))
+	case behind == maxFrom:
+		err = fmt.Errorf("from = %q is the preset behind %d others: want at most %d", f.From, behind, maxFrom)
+	default:
+		p, err = load(localPath(f.From, filepath.Dir(path)), behind+1)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -222,17 +234,25 @@ func load(path string) (Preset, error) {
 	if p, err = f.change(p, filepath.Dir(path)); err != nil {
 		return p, err
 	}
-	p.Name, p.From, p.Origin, p.Changes = name, p.Name, Preset{Name: p.Name, Changes: p.Changes}.String(), nil
+	p.Name, p.From, p.Origin, p.Changes = name, cmp.Or(p.From, p.Name), p.String(), nil
 	return p, nil
 }
 
 var presetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
+// localPath returns a path of a file in the folder dir: from that folder, if it is relative.
+func localPath(path, dir string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
 // change returns a preset with the settings of the file, which lies in the folder dir.
 func (f file) change(p Preset, dir string) (Preset, error) {
 	local := func(path string) string {
-		if strings.ContainsRune(path, '/') && !filepath.IsAbs(path) {
-			return filepath.Join(dir, path)
+		if strings.ContainsRune(path, '/') {
+			return localPath(path, dir)
 		}
 		return path
 	}
@@ -315,7 +335,11 @@ func (f file) ownRates(p Preset) (Preset, error) {
 	}
 	general := p.Rate
 	p.Rate = func(data, rule string) float64 { return cmp.Or(rates[[2]string{data, rule}], general(data, rule)) }
-	p.lossRate = func(data, loss string) float64 { return rates[[2]string{data, loss}] }
+	if before := p.lossRate; before != nil {
+		p.lossRate = func(data, loss string) float64 { return cmp.Or(rates[[2]string{data, loss}], before(data, loss)) }
+	} else {
+		p.lossRate = func(data, loss string) float64 { return rates[[2]string{data, loss}] }
+	}
 	return p, nil
 }
 

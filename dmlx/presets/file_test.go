@@ -24,6 +24,44 @@ func writePreset(t *testing.T, text string) string {
 }
 
 // A preset of a file has the specs of the preset that it is made from, but for what the file says.
+func TestPresetFromAnotherFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"base.toml":  "seeds = [7]\n[learning_rates.minicar]\n\"cos/con/con\" = 0.5\n\"loss ms\" = 0.25\n",
+		"rates.toml": "from = \"base.toml\"\n[learning_rates.minicar]\n\"cos/lin/con\" = 0.125\n\"loss circle\" = 2\n",
+		"self.toml":  "from = \"self.toml\"\n",
+		"lost.toml":  "from = \"none.toml\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := Load(filepath.Join(dir, "rates.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]float64{"cos/con/con": 0.5, "cos/lin/con": 0.125, "loss ms": 0.25,
+		"loss circle": 2} {
+		o, err := ParseObjective(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := p.ObjectiveSpec("minicar", o, p.Seeds[0])
+		if err != nil || spec.LR != want || spec.Seed != 7 {
+			t.Errorf("%s: rate %g, seed %d, %v; want %g", text, spec.LR, spec.Seed, err, want)
+		}
+	}
+	if !p.Like("quick") || !strings.Contains(p.Origin, "base (quick with seed 7") {
+		t.Errorf("like quick: %v, origin %q", p.Like("quick"), p.Origin)
+	}
+	for name, want := range map[string]string{"self.toml": "behind 8 others", "lost.toml": "no such file"} {
+		if _, err := Load(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", name, err, want)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	p, err := Load(writePreset(t, `

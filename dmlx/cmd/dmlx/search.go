@@ -91,7 +91,7 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 	f.IntVar(&q.HeldOut, "held-out", 4, "hold out every n-th training class")
 	pf.add(f)
 	x.add(f)
-	cmd.AddCommand(newSearchShow(a))
+	cmd.AddCommand(newSearchShow(a), newSearchRates(a))
 	return cmd
 }
 

@@ -132,3 +132,35 @@ func TestSearchProcess(t *testing.T) {
 		t.Fatal(stderr)
 	}
 }
+
+func TestSearchRates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	store := atWork(t)
+	file := filepath.Join(t.TempDir(), "rates.toml")
+	args := []string{"search", "rates", "--preset", "smoke", "--store", store, "--rule", "cos/con/con", "--loss", "ms",
+		"--lr", "0.2,0.1", "--seeds", "2", "--wider", "0", "--write", file}
+	v := object(t, args...)
+	choices := v["choices"].([]any)
+	if len(choices) != 2 || len(choices[0].(map[string]any)["trials"].([]any)) != 2 {
+		t.Fatalf("choices: %v", choices)
+	}
+	chosen := choices[0].(map[string]any)
+	rate := chosen["trials"].([]any)[int(chosen["best"].(float64))].(map[string]any)["rate"].(float64)
+	spec := object(t, "train", "--preset", file, "--store", store, "--rule", "cos/con/con")["spec"].(map[string]any)
+	if spec["lr"] != rate || spec["held_out"] != nil {
+		t.Errorf("rate %g: %v", rate, spec)
+	}
+	for want, args := range map[string][]string{
+		"want at least two":  {"--rule", "ours", "--lr", "0.1"},
+		"no --rule":          {"--lr", "0.1,0.2"},
+		"ends in .toml":      {"--rule", "ours", "--lr", "0.1,0.2", "--write", "rates.txt"},
+		"want at least 1 an": {"--rule", "ours", "--lr", "0.1,0.2", "--held-out", "0"},
+	} {
+		code, _, stderr := invoke(t, append([]string{"search", "rates", "--store", store}, args...)...)
+		if code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %s", args, code, stderr)
+		}
+	}
+}
