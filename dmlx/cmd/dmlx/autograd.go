@@ -43,6 +43,7 @@ anchor a pair is. --loss or --rule then tells how far the gradient is from a nam
 // autograd dissects a gradient from files.
 type autograd struct {
 	gradient, at, similarity, rule, out string // Flags beside those of newDissect.
+	nearest                             int    // How many rules and losses to rank.
 }
 
 // given tells whether there is a gradient to dissect.
@@ -51,8 +52,12 @@ func (g autograd) given() bool { return g.gradient != "" || g.similarity != "" }
 // check names what is wrong with the flags.
 func (g autograd) check(loss, miner string) error {
 	switch {
-	case g.at != "normalized" && g.at != "raw":
+	case g.at != "" && g.at != "normalized" && g.at != "raw":
 		return usagef("--at %q: want normalized or raw", g.at)
+	case g.nearest < 0:
+		return usagef("--nearest %d: want how many rules and losses to rank, at least 1", g.nearest)
+	case !g.given() && g.nearest > 0:
+		return usagef("--nearest ranks rules beside a given gradient: add --gradient G.npy")
 	case !g.given() && (g.rule != ""):
 		return usagef("--rule compares a rule with a given gradient: add --gradient G.npy")
 	case g.given() && g.rule != "" && loss != "":
@@ -182,6 +187,28 @@ func (a *app) dissectAutograd(g autograd, e dissect.Embeddings, l *losses.Named,
 	if err != nil {
 		return err
 	}
+	if g.at == "" { // Not given: as it fits.
+		if g.at = "normalized"; g.gradient != "" && d.Coordinates > 1e-3 {
+			of.Raw = true
+			raw, err := dissect.FromAutograd(e, of)
+			if err != nil {
+				return err
+			}
+			if raw.Coordinates < d.Coordinates/10 {
+				a.logf("the gradient was taken at the embeddings as given: at their normalized rows %.3g %% of it would not "+
+					"come through S, so --at raw is assumed; --at normalized overrides it", 100*d.Coordinates)
+				g.at, d = "raw", raw
+			}
+		}
+	}
+	var ranked []dissect.Near
+	if g.nearest > 0 && !isZero(d.G) {
+		ranked, err = dissect.Nearest(e, d.G, append(dissect.RuleCandidates(dmlx.Rules()), publishedLosses()...))
+		if err != nil {
+			return err
+		}
+		ranked = ranked[:min(g.nearest, len(ranked))]
+	}
 	var k *compared
 	if l != nil || g.rule != "" {
 		if k, err = against(d, b, e, r, l, m, p); err != nil {
@@ -209,8 +236,13 @@ func (a *app) dissectAutograd(g autograd, e dissect.Embeddings, l *losses.Named,
 		"rows": d.N, "dim": d.Dim, "anchors": impliedAnchors(d.Implied), "residual": d.Implied.Residual,
 		"lone": d.Implied.Lone, "against": d.Implied.Against, "coordinates": d.Coordinates, "outside": d.Outside,
 		"lengths": d.Lengths, "ambiguity": d.Ambiguity, "compared": k, "files": append([]string{}, saved...),
+		"nearest": append([]dissect.Near{}, ranked...),
 	}
-	return a.print(v, autogradText(g, d, miner, k)+filesText(saved))
+	body := autogradText(g, d, miner, k)
+	if len(ranked) > 0 {
+		body += "\n\n" + rankedText("nearest rules and losses", ranked)
+	}
+	return a.print(v, body+filesText(saved))
 }
 
 func autogradText(g autograd, d *dissect.AutogradDissection, miner string, k *compared) string {

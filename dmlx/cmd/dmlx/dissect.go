@@ -39,6 +39,7 @@ Losses (--list describes them):
 		Example: `  dmlx dissect --list
   dmlx dissect --loss "circle?gamma=64" --embeddings E.npy --labels L.npy --matrix M.npy --pairs pairs.csv
   dmlx dissect --gradient G.npy --at raw --embeddings E.npy --labels L.npy --loss ms --out pictures
+  dmlx dissect --gradient G.npy --embeddings E.npy --labels L.npy --nearest 10
   dmlx dissect --similarity-gradient W.npy --embeddings E.npy --labels L.npy --pairs pairs.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -121,9 +122,12 @@ Losses (--list describes them):
 	flags.StringVar(&embeddings, "embeddings", "", "embeddings [B, D] (.npy)")
 	flags.StringVar(&labels, "labels", "", "labels, integers [B] (.npy)")
 	flags.StringVar(&given.gradient, "gradient", "", "gradient to dissect, ∂L/∂embeddings [B, D] (.npy)")
-	flags.StringVar(&given.at, "at", "normalized", "embeddings at which --gradient was taken: normalized or raw")
+	flags.StringVar(&given.at, "at", "",
+		"embeddings at which --gradient was taken: normalized or raw (default: normalized, if that fits)")
 	flags.StringVar(&given.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
 	flags.StringVar(&given.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
+	flags.IntVar(&given.nearest, "nearest", 0,
+		"print so many of the rules and losses, ranked by the cosine of their gradient with the given one")
 	flags.StringVar(&given.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
 	flags.StringVar(&proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
 	flags.StringVar(&classes, "classes", "", "labels of the proxies, integers [C] (.npy)")

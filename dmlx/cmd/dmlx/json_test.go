@@ -206,6 +206,8 @@ func TestJSONIsDescribed(t *testing.T) {
 		{"data", "info", "cub", "--root", dataFixture(t, "cub")}, append([]string{"recall"}, batch...),
 		append([]string{"gradient", "--out", in("G.npy")}, batch...), append([]string{"dissect", "--loss", "ms"}, batch...),
 		append([]string{"dissect", "--gradient", in("G.npy"), "--rule", "cos/con/con"}, batch...), {"dissect", "--list"},
+		append([]string{"dissect", "--gradient", in("G.npy"), "--nearest", "3"}, batch...),
+		{"rule", "cos/lin/cir"}, {"rule", "cos/lin/cir", "--pytorch"},
 		{"weights", "onnx", filepath.Join("..", "..", "backbone", "testdata", "small.pth"), "--out", in("net.onnx")},
 		{"train", "--bacth"},
 	} {

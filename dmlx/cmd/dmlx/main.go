@@ -171,6 +171,7 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 		newWeights(a),
 		newGradient(a),
 		newDissect(a),
+		newRule(a),
 		newBench(a),
 		newLab(a),
 		newPage(a),

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 func TestFormerRuleName(t *testing.T) {
@@ -12,5 +18,66 @@ func TestFormerRuleName(t *testing.T) {
 		if n := strings.Count(stderr, `warning: rule "ms" is now called table1-ms (cos/sig-ms/con)`); n != want {
 			t.Errorf("%s: warned %d times, want %d: %s", name, n, want, stderr)
 		}
+	}
+}
+
+func TestRule(t *testing.T) {
+	code, stdout, stderr := invoke(t, "rule", "cos-orth/lin-ms/cir?tau=2")
+	if code != 0 || !strings.Contains(stdout, "P+ = (1 - m+) (1 - S_ap)") || !strings.Contains(stdout, "tau = 2") ||
+		!strings.Contains(stdout, "published losses") {
+		t.Errorf("%d %s %s", code, stdout, stderr)
+	}
+	v := object(t, "rule", "table1-circle")
+	first := v["weights"].([]any)[0].(map[string]any) // S_ap = 0.9, S_an = 0.1.
+	if got, want := first["triplet_weight"].(float64), 1/(1+math.Exp(0.9*1.1-0.01)); math.Abs(got-want) > 1e-6 {
+		t.Errorf("T is %g, want %g", got, want)
+	}
+	if v["rule"] != "cos/lin/cir" || v["nearest_rules"].([]any)[0].(map[string]any)["name"] == "cos/lin/cir" {
+		t.Errorf("%v", v["rule"])
+	}
+	out := filepath.Join(t.TempDir(), "surgery.py")
+	code, module, _ := invoke(t, "rule", "euc/con/con", "--pytorch")
+	_, _, _ = invoke(t, "rule", "euc/con/con", "--pytorch", "--out", out)
+	if written, err := os.ReadFile(out); code != 0 || err != nil || string(written) != module ||
+		!strings.Contains(module, "class Surgery") {
+		t.Errorf("%d %v %s", code, err, module)
+	}
+	for want, args := range map[string][]string{
+		"did you mean cir?": {"rule", "cos/lin/cirr"}, "add --pytorch": {"rule", "cos/lin/cir", "--out", out},
+		"accepts 1 arg": {"rule"},
+	} {
+		if code, _, stderr := invoke(t, args...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+}
+
+// A gradient at the embeddings as given is recognized as one, and its rule is the nearest.
+func TestNearestToGradient(t *testing.T) {
+	t.Setenv("GOMLX_BACKEND", "go")
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	e := dissect.Sample(4, 4, 24, 1.2, 3)
+	for i := range e.Values { // Of different lengths.
+		e.Values[i] *= float32(1 + i/e.Dim)
+	}
+	if err := npy.WriteFloat32(file("E.npy"), e.Values, e.N, e.Dim); err != nil {
+		t.Fatal(err)
+	}
+	if err := npy.WriteInt64(file("L.npy"), e.Labels, e.N); err != nil {
+		t.Fatal(err)
+	}
+	batch := []string{"--embeddings", file("E.npy"), "--labels", file("L.npy")}
+	for _, at := range []string{"raw", "normalized"} {
+		object(t, append([]string{"gradient", "--rule", "cos/sig/cir", "--at", at, "--out", file("G.npy")}, batch...)...)
+		v := object(t, append([]string{"dissect", "--gradient", file("G.npy"), "--nearest", "4"}, batch...)...)
+		ranked := v["nearest"].([]any)
+		if v["at"] != at || len(ranked) != 4 || !strings.HasPrefix(ranked[0].(map[string]any)["name"].(string), "cos/sig/cir") {
+			t.Errorf("%s: %v, %v", at, v["at"], ranked)
+		}
+	}
+	if code, _, stderr := invoke(t, append([]string{"dissect", "--loss", "ms", "--nearest", "2"}, batch...)...); code !=
+		exitUsage || !strings.Contains(stderr, "--gradient") {
+		t.Errorf("%d %s", code, stderr)
 	}
 }

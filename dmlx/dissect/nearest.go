@@ -1,0 +1,92 @@
+//go:build !js
+
+package dissect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+)
+
+// Near is a rule or a loss and how near its gradient is to a given one, both on the sphere.
+type Near struct {
+	Name string `json:"name"`
+	// Constant is the number by which its gradient is to be multiplied to be nearest to the given one.
+	Constant float64 `json:"constant"`
+	Error    float64 `json:"error"`  // The largest difference that is left, over the largest value of the given gradient.
+	Cosine   float64 `json:"cosine"` // Of the angle between the two gradients.
+}
+
+// Candidate builds the gradient of a rule or a loss at the normalized embeddings f [N, Dim] of a batch x with labels.
+type Candidate struct {
+	Name string
+	Of   func(x, f, labels *Node) *Node
+}
+
+// RuleCandidates are rules as candidates.
+func RuleCandidates(rules []dmlx.Rule) []Candidate {
+	out := make([]Candidate, len(rules))
+	for i, r := range rules {
+		out[i] = Candidate{r.Name(), func(_, f, labels *Node) *Node {
+			return dmlx.Compose(dmlx.NewBatch(f, labels, r.Options), r).G
+		}}
+	}
+	return out
+}
+
+// LossCandidate is a loss of pairs or triplets as a candidate.
+func LossCandidate(name string, loss dmlx.LossFunc) Candidate {
+	return Candidate{name, func(x, _, labels *Node) *Node {
+		return dmlx.ComposeLoss(dmlx.NewLossBatch(x, labels, nil, nil), loss).G
+	}}
+}
+
+// Nearest ranks candidates by the cosine of their gradients with a given one, g [N, Dim] at the normalized embeddings
+// of a batch, the nearest first. One whose gradient is zero or not finite is left out. It is an error if g is zero or
+// not finite on the sphere. It computes on the Go backend, which needs no time to compile so many gradients.
+func Nearest(e Embeddings, g []float32, candidates []Candidate) ([]Near, error) {
+	if err := checkBatch(&e); err != nil {
+		return nil, err
+	}
+	if err := (Autograd{Gradient: g}).check(e); err != nil {
+		return nil, err
+	}
+	b, err := probeBackend()
+	if err != nil {
+		return nil, err
+	}
+	out, err := runOn(b, e, func(x, labels *Node) []*Node {
+		f := dmlx.Normalize(x)
+		nodes := []*Node{f}
+		for _, c := range candidates {
+			nodes = append(nodes, c.Of(x, f, labels))
+		}
+		return nodes
+	})
+	if err != nil {
+		return nil, fmt.Errorf("gradients of %d candidates: %w", len(candidates), err)
+	}
+	f := graphs.Floats(out[0])
+	given := onSphere(f, g, e.Dim)
+	if norm(given) == 0 {
+		return nil, errors.New("the gradient is zero but for what goes along the embeddings: no rule is near it")
+	}
+	var ranked []Near
+	for i, c := range candidates {
+		values := graphs.Floats(out[i+1])
+		if slices.ContainsFunc(values, func(v float32) bool { return !finite(v) }) {
+			continue
+		}
+		if a := agreement(onSphere(f, values, e.Dim), given, nil, 0); a != nil {
+			ranked = append(ranked, Near{c.Name, a.Constant, a.Error, a.Cosine})
+		}
+	}
+	slices.SortStableFunc(ranked, func(x, y Near) int { return cmp.Compare(y.Cosine, x.Cosine) })
+	return ranked, nil
+}

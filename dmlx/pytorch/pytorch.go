@@ -1,0 +1,162 @@
+// Package pytorch writes rules as PyTorch modules.
+package pytorch
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+)
+
+// Part is a part of a rule as text: its equation, and its code in PyTorch. Code has s [B, R], the similarities of the
+// batch with what it is compared with; pos and neg, which of them are positive and negative pairs; and of each anchor's
+// triplet the columns p and n, the similarities s_ap and s_an, all [B], and the vectors f_a, f_p and f_n [B, D]. It may
+// use the function unit, the rows of a matrix divided by their lengths, and the numbers of [dmlx.Options] as self.tau,
+// self.alpha, self.beta, self.lam and self.eps. It assigns
+//
+//	e_p, e_n, e_ap, e_an   a direction, [B, D] each
+//	w_p, w_n               a pair weight P+ and P-, [B] each
+//	t                      a triplet weight, [B]
+//	w_p                    a mask, which changes it
+type Part struct {
+	Kind     string // direction, pair, triplet or mask.
+	Name     string // As the rule has it.
+	Equation string // Lines with line feeds between them.
+	Code     string // Lines with line feeds between them.
+}
+
+//go:embed module.py.tmpl
+var source string
+
+var module = template.Must(template.New("module").Parse(source))
+
+// number is a parameter of a rule as the module has it.
+type number struct {
+	Name, of string
+	value    func(dmlx.Options) float64
+	Value    string
+}
+
+var numbers = []number{
+	{Name: "tau", of: "tau", value: dmlx.Options.TauValue},
+	{Name: "alpha", of: "alpha", value: dmlx.Options.AlphaValue},
+	{Name: "beta", of: "beta", value: dmlx.Options.BetaValue},
+	{Name: "lam", of: "lambda", value: dmlx.Options.LambdaValue},
+	{Name: "eps", of: "epsilon", value: dmlx.Options.EpsilonValue},
+}
+
+// partsOf returns the parts of a rule: direction, pair weight, triplet weight and mask, if it has one. Parts of the
+// user's own are looked up in own.
+func partsOf(r dmlx.Rule, own []Part) ([]Part, error) {
+	r = r.WithDefaults()
+	type wanted struct {
+		kind, name string
+		custom     bool
+	}
+	all := []wanted{
+		{"direction", r.Direction.Name, r.Direction.Custom()}, {"pair", r.Pair.Name, r.Pair.Custom()},
+		{"triplet", r.Triplet.Name, r.Triplet.Custom()},
+	}
+	if r.Mask.Of != nil {
+		all = append(all, wanted{"mask", r.Mask.Name, r.Mask.Custom()})
+	}
+	var out []Part
+	for _, w := range all {
+		from := parts(r.Options)
+		if w.custom {
+			from = own
+		}
+		found := false
+		for _, p := range from {
+			if p.Kind == w.kind && p.Name == w.name {
+				out, found = append(out, p), true
+				break
+			}
+		}
+		if !found {
+			return nil, errs.Invalid(fmt.Errorf("rule %s: there is no PyTorch code for its %s %q: want a pytorch.Part of this "+
+				"kind and name, with the code that assigns %s", r.Name(), w.kind, w.name, assigns[w.kind][0]))
+		}
+	}
+	return out, nil
+}
+
+// assigns are the variables that the code of each kind of part assigns.
+var assigns = map[string][]string{
+	"direction": {"e_p, e_n, e_ap and e_an", "e_p", "e_n", "e_ap", "e_an"}, "pair": {"w_p and w_n", "w_p", "w_n"},
+	"triplet": {"t", "t"}, "mask": {"w_p", "w_p"},
+}
+
+// Equations returns the equations of a rule's parts, a line or some each: its directions, pair weights, triplet weight
+// and mask, and the values of their numbers. It is an error if a part of the user's own is not in own.
+func Equations(r dmlx.Rule, own ...Part) ([]string, error) {
+	of, err := partsOf(r, own)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	for _, p := range of {
+		lines = append(lines, strings.Split(p.Equation, "\n")...)
+	}
+	var where []string
+	for _, n := range numbers {
+		if slices.ContainsFunc(of, func(p Part) bool { return strings.Contains(p.Code, "self."+n.Name) }) {
+			where = append(where, n.Name+" = "+strconv.FormatFloat(n.value(r.Options), 'g', -1, 64))
+		}
+	}
+	if len(where) > 0 {
+		lines = append(lines, strings.Join(where, ", "))
+	}
+	return lines, nil
+}
+
+// Module returns a PyTorch module for a rule: a file of Python with a class Surgery, which needs nothing but torch. It
+// is called with embeddings [B, D] and labels [B], and its gradient at the embeddings is the rule's, as [dmlx.Surgery]
+// has it. It is an error if a part of the user's own is not in own, or if its code does not assign what it should.
+func Module(r dmlx.Rule, own ...Part) (string, error) {
+	r = r.WithDefaults()
+	of, err := partsOf(r, own)
+	if err != nil {
+		return "", err
+	}
+	var code, equations []string
+	for _, p := range of {
+		equations = append(equations, strings.Split(p.Equation, "\n")...)
+		for _, name := range assigns[p.Kind][1:] {
+			if !strings.Contains(p.Code, name+" ") && !strings.Contains(p.Code, name+",") {
+				return "", errs.Invalid(fmt.Errorf("rule %s: the PyTorch code of its %s %q does not assign %s", r.Name(), p.Kind,
+					p.Name, name))
+			}
+		}
+		code = append(code, strings.Split(p.Code, "\n")...)
+	}
+	text := strings.Join(code, "\n")
+	var used []number
+	for _, n := range numbers {
+		if strings.Contains(text, "self."+n.Name) {
+			n.Value = format(n.value(r.Options))
+			used = append(used, n)
+		}
+	}
+	var out strings.Builder
+	err = module.Execute(&out, map[string]any{
+		"Rule": r.Name(), "Equations": equations, "Code": code, "Options": used, "Unit": strings.Contains(text, "unit("),
+		"Sum": r.Options.Sum, "SkipDuplicates": r.Options.SkipDuplicates,
+	})
+	return out.String(), errors.Join(err)
+}
+
+// format returns a number as Python reads it, as a float.
+func format(v float64) string {
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
+}

@@ -1,0 +1,227 @@
+package pytorch
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/npy"
+)
+
+var regen = flag.Bool("regen", false, "write the module in testdata")
+
+// all are the 168 rules and those with the mask as printed, each with its defaults, with each option that it uses, and
+// with all of them.
+func all(t *testing.T) []dmlx.Rule {
+	t.Helper()
+	values := map[string]string{"tau": "tau=3", "alpha": "alpha=1.5", "beta": "beta=7", "lambda": "lambda=0.3",
+		"epsilon": "epsilon=0.25"}
+	rules := dmlx.Rules()
+	for _, r := range dmlx.Rules() {
+		if r.Mask.Name == dmlx.SC2.Name {
+			r.Mask = dmlx.SC2Printed
+			rules = append(rules, r)
+		}
+	}
+	var out []dmlx.Rule
+	for _, r := range rules {
+		var every []string
+		add := func(options string) {
+			with, err := r.WithOptions(options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, with)
+		}
+		out = append(out, r)
+		for _, o := range r.UsedOptions() {
+			option := o
+			if v, number := values[o]; number {
+				option = v
+			}
+			every = append(every, option)
+			add(option)
+		}
+		add(strings.Join(every, "&"))
+	}
+	return out
+}
+
+// Each rule of the library has a module, which is short and has its name and each of its numbers.
+func TestModules(t *testing.T) {
+	for _, r := range all(t) {
+		text, err := Module(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(text, "\n"); n > 80 || !strings.Contains(text, "The rule "+r.Name()+" as a") {
+			t.Errorf("%s: %d lines", r, n)
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if i > 0 && len(line) > 120 || strings.TrimRight(line, " ") != line {
+				t.Errorf("%s: line %d is %q", r, i+1, line)
+			}
+		}
+		for _, o := range r.UsedOptions() {
+			for _, n := range numbers {
+				if value := n.Name + "=" + format(n.value(r.Options)); n.of == o && !strings.Contains(text, value) &&
+					!(o == "lambda" && strings.Contains(text, "lam=")) {
+					t.Errorf("%s: there is no %s", r, value)
+				}
+			}
+		}
+	}
+	const golden = "testdata/ours.py"
+	text, err := Module(dmlx.Rule{Direction: dmlx.DirectionCosOrth, Pair: dmlx.PairLinMS, Triplet: dmlx.TripletCir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *regen {
+		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("the module differs from %s; -regen writes it", golden)
+	}
+}
+
+// A part of the user's own needs its code in PyTorch, with what the module is to take from it.
+func TestOwnParts(t *testing.T) {
+	r := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: func(b *dmlx.Batch) *graph.Node { return b.San }}}
+	own := Part{Kind: "triplet", Name: "hinge", Equation: "T = S_an", Code: "t = s_an"}
+	for want, parts := range map[string][]Part{
+		`no PyTorch code for its triplet "hinge"`: nil,
+		`does not assign t`:                       {{Kind: "triplet", Name: "hinge", Code: "w = s_an"}},
+	} {
+		if _, err := Module(r, parts...); err == nil || !errs.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want …%s…", err, want)
+		}
+	}
+	text, err := Module(r, own)
+	if err != nil || !strings.Contains(text, "    T = S_an\n") || !strings.Contains(text, "        t = s_an\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// Python names a Python with torch, and skips the test if there is none.
+func python(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("DMLX_PYTHON")
+	if path == "" {
+		t.Skip("set DMLX_PYTHON to a Python with torch")
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "-c", "import torch").CombinedOutput(); err != nil {
+		t.Skipf("%s has no torch: %s", path, out)
+	}
+	return path
+}
+
+// batch is random classes of several images and a lone image; one image is nearly there twice, if asked for.
+func batch(twice bool) dissect.Embeddings {
+	rng := rand.New(rand.NewPCG(40, 1))
+	e := dissect.Embeddings{Dim: 8}
+	for class, images := range []int{4, 4, 4, 3, 5, 4, 1} {
+		var center [8]float64
+		for j := range center {
+			center[j] = rng.NormFloat64()
+		}
+		for i := range images {
+			for j := range e.Dim {
+				v := center[j] + 0.9*rng.NormFloat64()
+				if twice && class == 2 && i == 3 {
+					v = float64(e.Values[(e.N-1)*e.Dim+j]) + 0.01*rng.NormFloat64()
+				}
+				e.Values = append(e.Values, float32(v))
+			}
+			e.Labels = append(e.Labels, int64(class))
+			e.N++
+		}
+	}
+	return e
+}
+
+// The modules' gradients are those of dmlx gradient, at the normalized embeddings and at those given, in float32 and
+// float64; and they work as losses of pytorch-metric-learning and over several processes.
+func TestAgainstPyTorch(t *testing.T) {
+	path := python(t)
+	if testing.Short() {
+		t.Skip("takes some 30 seconds")
+	}
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, e, twice := t.TempDir(), batch(false), batch(true)
+	var want []float32
+	rules := all(t)
+	compiled := make(map[string]*dissect.Compiled)
+	for i, r := range rules {
+		plain := r
+		plain.Options = dmlx.Options{}
+		c := compiled[plain.Name()]
+		if c == nil {
+			c = dissect.Compile(b, plain)
+			compiled[plain.Name()] = c
+			defer c.Close()
+		}
+		of := e
+		if r.Options.SkipDuplicates { // Else the direction of a pair so near would be rounding.
+			of = twice
+		}
+		d, err := c.Rule(of, r.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(append(want, d.G...), d.Raw...)
+		text, err := Module(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("m%d.py", i)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, write := range map[string]func(string) error{
+		"x.npy": func(p string) error { return npy.WriteFloat32(p, e.Values, e.N, e.Dim) },
+		"z.npy": func(p string) error { return npy.WriteFloat32(p, twice.Values, e.N, e.Dim) },
+		"y.npy": func(p string) error { return npy.WriteInt64(p, e.Labels, e.N) },
+		"g.npy": func(p string) error { return npy.WriteFloat32(p, want, len(rules), 2, e.N, e.Dim) },
+	} {
+		if err := write(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script, err := filepath.Abs("testdata/compare.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), path, script)
+	cmd.Dir, cmd.Stderr = dir, &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, stderr.String())
+	}
+	t.Logf("%d modules:\n%s", len(rules), out)
+	if lines := strings.Fields(string(out)); !slices.Contains(lines, "agreed") {
+		t.Errorf("the script did not come to its end: %s", out)
+	}
+}

@@ -1,0 +1,77 @@
+"""The rule cos-orth/lin-ms/cir as a PyTorch loss: loss = Surgery()(embeddings, labels); loss.backward()
+
+embeddings are [B, D], labels integers [B]. The gradient at the L2-normalized embeddings f is composed, see Xuan and
+Pless, "Dissecting the impact of different loss functions with gradient surgery". Each anchor a, with its nearest
+positive p and negative n by S = f f^T, adds T P+ e_p at p, T P- e_n at n and T (P+ e_ap + P- e_an) at a: a mean.
+
+    e_p = -f_a,  e_n = f_a,  e_ap = -f_p,  e_an = f_n
+    e_n and e_an are then projected to be orthogonal to u = (f_a - f_p) / |f_a - f_p|, and of length 1
+    P+ = (1 - m+) (1 - S_ap),  P- = (1 + m-) S_an
+    m+ is the mean of S_ap - S over other positives with S < S_an + eps, 0 if there are none
+    m- is the mean of S_an - S over other negatives with S > min S_ap - eps, 0 if there are none
+    T = 1 / (1 + exp(tau (S_ap (2 - S_ap) - S_an^2)))
+
+pytorch-metric-learning takes it for a loss, and a miner's pairs for indices_tuple. Before it is put into a
+CrossBatchMemory: CrossBatchMemory.supported_losses = lambda: ["Surgery"]. ref_emb [R, D] and ref_labels [R], a memory,
+are positives and negatives in place of the batch; indices_tuple has to leave out each image's pair with itself.
+DDP: gather embeddings by torch.distributed.nn.functional.all_gather, which is differentiable, and labels, and call
+Surgery on all of them: DDP's mean is then exact. With DistributedLossWrapper, multiply the loss by the processes.
+"""
+import torch
+try:
+    from pytorch_metric_learning.losses import BaseMetricLossFunction as Loss
+except ImportError:
+    Loss = torch.nn.Module
+
+
+def normalize(x):  # A row of length zero has no direction and gets no gradient.
+    x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    length = x.norm(dim=1, keepdim=True)
+    return x * ((length > 1e-12) / length.clamp(min=1e-12))
+
+
+def unit(x):  # A row too short to have a direction becomes zero.
+    length = x.norm(dim=1, keepdim=True)
+    return x / length.masked_fill(length <= 1e-5, torch.inf)
+
+
+class Surgery(Loss):
+    def __init__(self, tau=1.0, eps=0.1):
+        super().__init__()
+        self.tau, self.eps = tau, eps
+
+    def forward(self, embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None):
+        if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or len(labels) == 0:
+            raise ValueError(f"want embeddings [B, D] and labels [B], not {[*embeddings.shape]}, {[*labels.shape]}")
+        with torch.autocast(embeddings.device.type, enabled=False):
+            f = normalize(embeddings)
+            r = f if ref_emb is None else normalize(ref_emb)
+            g, h, value = self.gradient(f, labels, r, labels if ref_emb is None else ref_labels, indices_tuple)
+            loss = (f * g).sum() + (r * h).sum()  # Its gradient is g at f and h at r.
+        return value + loss - loss.detach()  # The value is the share of triplets with S_an > S_ap.
+
+    @torch.no_grad()
+    def gradient(self, f, labels, r, ref_labels, pairs):
+        s, i = f @ r.T, torch.arange(len(f), device=f.device)
+        pos, neg = labels[:, None] == ref_labels, labels[:, None] != ref_labels
+        if r is f:
+            pos.fill_diagonal_(False)
+        if pairs is not None:  # (a, p, n), or (a, p, b, n) for positive pairs (a, p) and negative pairs (b, n).
+            for mask, a, b in ((pos, pairs[0], pairs[1]), (neg, pairs[-2 if len(pairs) == 4 else 0], pairs[-1])):
+                mask &= torch.zeros_like(mask).index_put_((a, b), torch.tensor(True, device=f.device))
+        valid = pos.any(1) & neg.any(1)
+        p, n = s.masked_fill(~pos, -4).argmax(1), s.masked_fill(~neg, -4).argmax(1)
+        s_ap, s_an, f_a, f_p, f_n = s[i, p], s[i, n], f, r[p], r[n]
+        e_p, e_n, e_ap, e_an = -f_a, f_a, -f_p, f_n
+        u = unit(f_a - f_p)
+        e_n, e_an = (unit(v - (v * u).sum(1, keepdim=True) * u) for v in (e_n, e_an))
+        near = pos & (s < s_an[:, None] + self.eps)
+        far = neg & (s > s.masked_fill(~pos, 4).amin(1, keepdim=True) - self.eps)
+        near[i, p] = far[i, n] = False
+        m_p, m_n = s_ap[:, None] - s, s_an[:, None] - s
+        m_p, m_n = (m.masked_fill(~k, 0).sum(1) / k.sum(1).clamp(min=1) for k, m in ((near, m_p), (far, m_n)))
+        w_p, w_n = (1 - m_p) * (1 - s_ap), (1 + m_n) * s_an
+        t = torch.sigmoid(self.tau * (s_an**2 - s_ap * (2 - s_ap)))
+        w_p, w_n = ((t * w / valid.sum().clamp(min=1)).masked_fill(~valid, 0)[:, None] for w in (w_p, w_n))
+        h = torch.zeros_like(r).index_add_(0, p, w_p * e_p).index_add_(0, n, w_n * e_n)
+        return w_p * e_ap + w_n * e_an, h, ((s_an > s_ap) & valid).sum() / valid.sum().clamp(min=1)
