@@ -25,7 +25,8 @@ func parts(o dmlx.Options) []Part {
 		}
 		return equation, code + names + " = (" + rest + " for v in (" + names + "))"
 	}
-	euc := Part{"direction", "euc", "e_p = -e_ap = (f_p - f_a) / |f_p - f_a|,  e_n = -e_an = (f_a - f_n) / |f_a - f_n|", "e_p, e_n = unit(f_p - f_a), unit(f_a - f_n)\ne_ap, e_an = -e_p, -e_n"}
+	euc := Part{"direction", "euc", "e_p = -e_ap = (f_p - f_a) / |f_p - f_a|,  e_n = -e_an = (f_a - f_n) / |f_a - f_n|",
+		"e_p, e_n = unit(f_p - f_a), unit(f_a - f_n)\ne_ap, e_an = -e_p, -e_n"}
 	cos := Part{"direction", "cos", "e_p = -f_a,  e_n = f_a,  e_ap = -f_p,  e_an = f_n",
 		"e_p, e_n, e_ap, e_an = -f_a, f_a, -f_p, f_n"}
 	eucOrth, cosOrth := euc, cos

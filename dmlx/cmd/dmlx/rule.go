@@ -34,7 +34,7 @@ var typicalTriplets = []struct {
 // sampleBatch says what nearestTo's batch is.
 const sampleBatch = "a batch of 16 classes of 4 images in 64 dimensions, with some triplets violated"
 
-// nearestTo ranks rules and published losses of pairs by their gradients' cosines with that of a rule on a sample batch.
+// nearestTo ranks the other rules and the published losses of pairs by the cosines of their gradients with a rule's.
 func nearestTo(r dmlx.Rule) (rules, published []dissect.Near, err error) {
 	b, err := backend.Go()
 	if err != nil {
@@ -87,9 +87,9 @@ With --pytorch it is written as a module of Python that needs nothing but torch:
         loss(network(images), labels).backward()
         optimizer.step()
 
-Its gradient is the rule's, as dmlx gradient has it. Numbers of the rule are arguments, as Surgery(tau=2.0). It is also a
-loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.`,
-		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch > surgery.py",
+Its gradient is the rule's, as dmlx gradient has it. Numbers of the rule are arguments, as Surgery(tau=2.0). It is also
+a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.`,
+		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
 			cobra.ShellCompDirective) {
@@ -158,8 +158,8 @@ func (a *app) showRule(r dmlx.Rule, equations []string) error {
 	for _, line := range equations {
 		fmt.Fprintf(&text, "  %s\n", line)
 	}
-	fmt.Fprintf(&text, "\nweights of one triplet alone, without other positives and negatives\n%-15s %6s %6s %7s %7s %7s\n",
-		"", "S_ap", "S_an", "T", "P+", "P-")
+	text.WriteString("\nweights of one triplet alone, without other positives and negatives\n")
+	fmt.Fprintf(&text, "%-15s %6s %6s %7s %7s %7s\n", "", "S_ap", "S_an", "T", "P+", "P-")
 	weights := []map[string]any{}
 	for i, t := range typicalTriplets {
 		fmt.Fprintf(&text, "%-15s %6g %6g %7.3f %7.3f %7.3f\n", t.what, t.sap, t.san, triplet[i], positive[i], negative[i])
@@ -169,8 +169,8 @@ func (a *app) showRule(r dmlx.Rule, equations []string) error {
 	fmt.Fprintf(&text, "\nnearest gradients on %s\n", sampleBatch)
 	text.WriteString(rankedText("published losses", published[:min(3, len(published))]) + "\n" +
 		rankedText("other rules", rules[:min(3, len(rules))]))
-	return a.print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights, "nearest_losses": published,
-		"nearest_rules": rules}, text.String())
+	return a.print(map[string]any{"rule": r.Name(), "equations": equations, "weights": weights,
+		"nearest_losses": published, "nearest_rules": rules}, text.String())
 }
 
 // rankedText prints a ranking, a line each.

@@ -72,7 +72,8 @@ func TestNearestToGradient(t *testing.T) {
 		object(t, append([]string{"gradient", "--rule", "cos/sig/cir", "--at", at, "--out", file("G.npy")}, batch...)...)
 		v := object(t, append([]string{"dissect", "--gradient", file("G.npy"), "--nearest", "4"}, batch...)...)
 		ranked := v["nearest"].([]any)
-		if v["at"] != at || len(ranked) != 4 || !strings.HasPrefix(ranked[0].(map[string]any)["name"].(string), "cos/sig/cir") {
+		name, _ := ranked[0].(map[string]any)["name"].(string)
+		if v["at"] != at || len(ranked) != 4 || !strings.HasPrefix(name, "cos/sig/cir") {
 			t.Errorf("%s: %v, %v", at, v["at"], ranked)
 		}
 	}
