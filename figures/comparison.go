@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -14,339 +15,116 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Entry is a cell of one of the paper's tables from our runs: Recall@1 in percent.
-type Entry struct {
-	Rule  string // direction/pair/triplet.
-	Data  string // Our data set.
-	Paper string // The paper's data set in the same role; empty if there is none.
-	Score stats.Mean
-	// Own marks a row of the user's own: a rule with any parts and options, or another text, as the name of a loss, in
-	// Rule. A rule with options, or with a part that the table keeps the same, is one even without the mark. Label names
-	// the row; by default its parts do, see [OwnLabel].
-	Own   bool
-	Label Markup
-}
-
-// part is one of the three parts of a rule's name.
-type part int
-
-const (
-	direction part = iota
-	pairWeight
-	tripletWeight
-	none
-)
-
-func (p part) title() string { return [...]string{"Direction", "PairWeight", "TripletWeight"}[p] }
-
-func (p part) label(name string) Markup {
-	switch p {
-	case direction:
-		return DirectionLabel(name)
-	case pairWeight:
-		return PairLabel(name)
-	default:
-		return TripletLabel(name)
-	}
-}
-
-// components are the paper's tables that vary one or two parts of a rule and keep the others.
-var components = []struct {
-	name   string
-	number int
-	// rows and columns are the parts that are varied. Without a part for the columns, each data set is a column.
-	// Otherwise each data set is a block of rows.
-	rows, columns part
-	compared      string // The things that the rows stand for, in the plural.
-	held          Markup
-	tint          color.NRGBA
-	shade         func(cells ...*Cell)
-}{
-	{"table2", 2, direction, none, "gradient directions", "$P^{con}$ and $T^{con}$", Red, Shade},
-	{"table3", 3, pairWeight, direction, "pair weights with the Euclidean and the cosine direction", "$T^{con}$",
-		LeafGreen, ShadeAroundMedian},
-	{"table4", 4, tripletWeight, pairWeight, "triplet weights with constant and linear pair weights",
-		`$\mathbf{e^{cos}}$`, BrightSky, Shade},
-}
-
-// Comparison draws one of the paper's Tables 2 to 4 with our numbers beside the paper's.
+// Comparison lays scores out by row and column, ours beside the paper's: as a table, as its differences and as a
+// picture. Each data set is a block of rows, or a column if the comparison has a single column without a name.
 type Comparison struct {
-	kind       int // In components.
-	provenance string
-	sets       []string // Ours.
-	papers     []string // The paper's, beside them; "" for none.
-	rows       []comparisonRow
-	columns    []string // One without a name if the data sets are the columns.
-	// By data set, column and row.
-	ours, theirs [][][]stats.Mean
-	agreements   []Markup
+	Caption, Differences Markup // Of the two tables.
+	Alt                  string // Of the picture, before the scores in words.
+	RowTitle             Markup
+	Rows, Columns        []Line
+	Sets                 []ComparedSet
+	Notes                []Markup // Under the table.
+	Tint                 color.NRGBA
+	Shade                func(cells ...*Cell) // Shades the cells of a data set, separately for ours and for the paper's.
+	Provenance           string
 }
 
-// comparisonRow is a row of a comparison: a part of a rule, or a row of the user's own.
-type comparisonRow struct {
-	name  string
-	label Markup
-	// everywhere is set for a row of the user's own without a column: its runs stand in each.
-	everywhere bool
+// Line is a row or column of a [Comparison].
+type Line struct {
+	Name  string // In the pivots of the scores, and in words.
+	Label Markup
+	// Note is a footnote of a row that stands in each column, since its scores have none: they are in that without a name.
+	Note Markup
 }
 
-// Compare returns the drawings of our Recall@1, as mean ± sample standard deviation over seeds, beside one of the
-// paper's tables: "table2" of the directions, "table3" of the pair weights or "table4" of the triplet weights. Rows,
-// columns and data sets keep the order of the entries. Rows of the user's own stand below the others; the paper has no
-// number for them. It returns an error for another table, without entries, for duplicates, for what is no rule, and for
-// a data set that the paper's table lacks.
-func Compare(table string, entries []Entry, provenance string) (*Comparison, error) {
-	c := &Comparison{kind: -1, provenance: provenance}
-	var names []string
-	for i, k := range components {
-		names = append(names, k.name)
-		if k.name == table {
-			c.kind = i
-		}
-	}
-	if c.kind < 0 {
-		return nil, fmt.Errorf("no comparison %q: want one of %s", table, strings.Join(names, ", "))
-	}
-	kind := components[c.kind]
-	if err := c.fill(markOwn(kind.rows, kind.columns, entries)); err != nil {
-		return nil, fmt.Errorf("%s: %w", table, err)
-	}
-	var err error
-	if c.agreements, err = c.agree(); err != nil {
-		return nil, fmt.Errorf("%s: %w", table, err)
-	}
-	return c, nil
+// ComparedSet holds the scores of a data set of ours, and those of the paper's data set Beside it, nil without one.
+type ComparedSet struct {
+	Data, Beside string
+	Ours, Theirs *scores.Pivot
 }
 
-// markOwn marks the entries whose rules cannot be told by the parts of a row and a column alone.
-func markOwn(rows, columns part, entries []Entry) []Entry {
-	out := slices.Clone(entries)
-	for i, e := range out {
-		if parts := strings.Split(e.Rule, "/"); len(parts) == 3 && e.Paper != "" {
-			out[i].Own = e.Own || OwnLabel(e.Rule, int(rows), int(columns)) != rows.label(parts[rows])
-		}
-	}
-	return out
-}
+// across reports whether the data sets are the columns.
+func (c *Comparison) across() bool { return len(c.Columns) == 1 && c.Columns[0].Name == "" }
 
-func (c *Comparison) fill(entries []Entry) error {
-	if len(entries) == 0 {
-		return fmt.Errorf("there are no results")
+// CellOf returns the scores of a cell of a comparison, none without a pivot.
+func CellOf(p *scores.Pivot, row, column Line) scores.Table {
+	if p == nil {
+		return nil
 	}
-	kind := components[c.kind]
-	index := func(list *[]string, s string) int {
-		i := slices.Index(*list, s)
-		if i < 0 {
-			i = len(*list)
-			*list = append(*list, s)
-		}
-		return i
+	if row.Note != "" {
+		column.Name = ""
 	}
-	rowOf := func(r comparisonRow) int {
-		i := slices.IndexFunc(c.rows, func(there comparisonRow) bool { return there.name == r.name })
-		if i < 0 {
-			i = len(c.rows)
-			c.rows = append(c.rows, r)
-		}
-		return i
-	}
-	type place struct{ set, column, row int }
-	places := make([][]place, len(entries)) // Several for a row that stands in each column.
-	seen := make(map[place]bool)
-	for _, own := range []bool{false, true} { // Columns are those of the paper's rules.
-		for i, e := range entries {
-			if e.Own != own {
-				continue
-			}
-			name, _, _ := strings.Cut(e.Rule, "?")
-			parts := append(strings.Split(name, "/"), "") // And no part.
-			at := place{set: index(&c.sets, e.Data)}
-			switch {
-			case own:
-				column := -1
-				if len(parts) == 4 {
-					column = slices.Index(c.columns, parts[kind.columns])
-				}
-				row := ownRow(e, kind.rows, kind.columns, column >= 0)
-				if column < 0 && len(c.columns) == 0 {
-					return fmt.Errorf("%s is a row of one's own: want at least one of the paper's beside it", e.Rule)
-				}
-				at.row = rowOf(row)
-				for at.column = range c.columns {
-					if column < 0 || column == at.column {
-						places[i] = append(places[i], at)
-					}
-				}
-			case len(parts) != 4:
-				return fmt.Errorf("rule %q: want direction/pair/triplet", e.Rule)
-			default:
-				at.column = index(&c.columns, parts[kind.columns])
-				at.row = rowOf(comparisonRow{name: parts[kind.rows], label: kind.rows.label(parts[kind.rows])})
-				places[i] = []place{at}
-			}
-			for _, at := range places[i] {
-				if seen[at] {
-					return fmt.Errorf("%s on %s is there twice", e.Rule, e.Data)
-				}
-				seen[at] = true
-			}
-			if at.set == len(c.papers) {
-				c.papers = append(c.papers, e.Paper)
-			} else if c.papers[at.set] != e.Paper {
-				return fmt.Errorf("%s stands beside %q and beside %q", e.Data, c.papers[at.set], e.Paper)
-			}
-		}
-	}
-	for range c.sets {
-		var ours, theirs [][]stats.Mean
-		for range c.columns {
-			ours = append(ours, slices.Repeat([]stats.Mean{Missing}, len(c.rows)))
-			theirs = append(theirs, slices.Repeat([]stats.Mean{Missing}, len(c.rows)))
-		}
-		c.ours, c.theirs = append(c.ours, ours), append(c.theirs, theirs)
-	}
-	for i, e := range entries {
-		for _, at := range places[i] {
-			c.ours[at.set][at.column][at.row] = e.Score
-		}
-		if e.Paper == "" || e.Own {
-			continue
-		}
-		at := places[i][0]
-		parts := strings.Split(e.Rule, "/")
-		key := PaperResult{Table: kind.number, Dataset: e.Paper, Direction: parts[direction], Pair: parts[pairWeight],
-			Triplet: parts[tripletWeight]}
-		r, err := Paper(key)
-		switch {
-		case err == nil:
-			c.theirs[at.set][at.column][at.row] = r.Score()
-		case !hasData(kind.number, e.Paper):
-			return err
-		}
-	}
-	return nil
+	return p.At(row.Name, column.Name)
 }
-
-// hasData reports whether one of the paper's tables has numbers on a data set.
-func hasData(table int, data string) bool {
-	all, err := PaperResults(table)
-	return err == nil && slices.ContainsFunc(all, func(r PaperResult) bool { return r.Dataset == data })
-}
-
-// ownRow returns the row of an entry of the user's own. Rules that differ in the column's part alone share a row if
-// that part is a column.
-func ownRow(e Entry, rows, columns part, placed bool) comparisonRow {
-	name, options, _ := strings.Cut(e.Rule, "?")
-	parts := strings.Split(name, "/")
-	r := comparisonRow{name: "own " + e.Rule, label: e.Label, everywhere: columns != none && !placed}
-	column := -1
-	if placed && columns != none {
-		column = int(columns)
-		parts[columns] = ""
-		r.name = "own " + strings.Join(parts, "/") + "?" + options
-	}
-	if r.label == "" {
-		r.label = OwnLabel(e.Rule, int(rows), column)
-	} else {
-		r.name = "own " + r.label
-	}
-	return r
-}
-
-// agree returns the rank correlations with the paper, a line for each column of a data set.
-func (c *Comparison) agree() ([]Markup, error) {
-	var out []Markup
-	for i, set := range c.sets {
-		if c.papers[i] == "" {
-			continue
-		}
-		for j := range c.columns {
-			a, err := stats.CompareRanks(c.ours[i][j], c.theirs[i][j])
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, fmt.Sprintf("Order on %s%s against the paper's on %s (Spearman): %s.", set,
-				c.columnLabel(" with ", j), c.papers[i], a))
-		}
-	}
-	if out != nil {
-		out = append(out, rankNote)
-	}
-	return out, nil
-}
-
-// rankNote says how a rank correlation is judged.
-const rankNote = "In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how often a random " +
-	"order agrees as well."
 
 // columnLabel returns the label of a column after some text. It is empty if the data sets are the columns.
 func (c *Comparison) columnLabel(before string, column int) Markup {
-	if components[c.kind].columns == none {
+	if c.across() {
 		return ""
 	}
-	return before + components[c.kind].columns.label(c.columns[column])
+	return before + c.Columns[column].Label
 }
 
-// setLabel returns a data set of ours with the paper's data set beside it.
-func (c *Comparison) setLabel(set int) string {
-	if c.papers[set] == "" {
-		return c.sets[set]
+// label returns a data set of ours with the paper's data set beside it.
+func (s ComparedSet) label() string {
+	if s.Beside == "" {
+		return s.Data
 	}
-	return c.sets[set] + " beside " + c.papers[set]
+	return s.Data + " beside " + s.Beside
 }
 
-// Table returns the comparison in the paper's own layout and shading. The shades of a data set are relative to its own
-// cells, separately for ours and for the paper's.
+// Table returns the comparison in the paper's own layout and shading.
 func (c *Comparison) Table() *Table {
-	kind := components[c.kind]
-	titles := make([]Markup, len(c.columns))
+	titles := make([]Markup, len(c.Columns))
 	for j := range titles {
 		titles[j] = c.columnLabel("", j)
 	}
-	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell { return Scored(scores[column][row]) },
-		kind.shade)
-	t.Caption = fmt.Sprintf("Table %d. Recall@1 in percent of different %s, %s.", kind.number, kind.compared, kind.held)
-	t.Notes, t.Tint = c.agreements, kind.tint
+	t := c.lay(titles, func(p *scores.Pivot, row, column int) Cell {
+		return Scored(CellOf(p, c.Rows[row], c.Columns[column]).Mean())
+	}, c.Shade)
+	t.Caption, t.Notes, t.Tint = c.Caption, c.Notes, c.Tint
 	return t
 }
 
 // Gains returns the table of differences in points with their 95 % intervals by Welch's t. Each row is compared to the
 // first row of its column; if there are two columns, the second is compared to the first.
 func (c *Comparison) Gains() *Table {
-	kind := components[c.kind]
-	titles := make([]Markup, len(c.columns))
+	titles := make([]Markup, len(c.Columns))
 	for j := range titles {
 		titles[j] = c.columnLabel("", j)
 	}
 	if len(titles) == 2 {
 		titles = append(titles, titles[1]+" − "+titles[0])
 	}
-	t := c.lay(titles, func(scores [][]stats.Mean, column, row int) Cell {
+	t := c.lay(titles, func(p *scores.Pivot, row, column int) Cell {
+		of := func(row, column int) scores.Table { return CellOf(p, c.Rows[row], c.Columns[column]) }
 		switch {
-		case column == len(c.columns) && c.rows[row].everywhere:
+		case column == len(c.Columns) && c.Rows[row].Note != "":
 			return Text("–")
-		case column == len(c.columns):
-			return gain(scores[1][row], scores[0][row])
+		case column == len(c.Columns):
+			return gain(scores.Difference(of(row, 1), of(row, 0)))
 		case row == 0:
-			return Text(scores[column][0].String())
+			return Text(of(0, column).Mean().String())
 		}
-		return gain(scores[column][row], scores[column][0])
+		return gain(scores.Difference(of(row, column), of(0, column)))
 	}, nil)
-	t.Caption = fmt.Sprintf("Table %d as differences of Recall@1 to the first row of each column, in points.", kind.number)
-	t.Notes = []Markup{welchNote}
+	t.Caption, t.Notes = c.Differences, []Markup{welchNote}
 	t.MarkSignificant()
 	return t
 }
 
+// RankNote says how a rank correlation is judged.
+const RankNote = "In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how often a random " +
+	"order agrees as well."
+
 // welchNote says where intervals of differences come from.
 const welchNote = "In brackets: 95 % by Welch's t over seeds."
 
-// gain returns the cell of a − b with its interval.
-func gain(a, b stats.Mean) Cell {
+// gain returns the cell of a difference with its interval.
+func gain(test stats.Test) Cell {
 	signed := func(v float64) string {
 		return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
 	}
-	test := stats.Welch(a, b)
 	d := test.Difference
 	switch {
 	case math.IsNaN(d.Value):
@@ -357,51 +135,44 @@ func gain(a, b stats.Mean) Cell {
 	return Tested(test, fmt.Sprintf("%s [%s,\u00a0%s]", signed(d.Value), signed(d.Low), signed(d.High)))
 }
 
-// lay returns a table in the paper's layout: our cells, then the paper's. cell returns a cell of one data set, whose
-// scores are by column and row. shade, if not nil, gets all cells of a data set.
-func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, column, row int) Cell,
+// lay returns a table in the paper's layout: our cells, then the paper's. shade, if not nil, gets all cells of a data
+// set.
+func (c *Comparison) lay(titles []Markup, cell func(p *scores.Pivot, row, column int) Cell,
 	shade func(cells ...*Cell)) *Table {
-	kind := components[c.kind]
-	across := kind.columns == none
-	t := &Table{Provenance: c.provenance}
-	head := func(r comparisonRow) Cell {
-		cell := Text(r.label)
-		if r.everywhere {
-			cell.Note = "The same runs in each column: it has none of these " +
-				map[part]string{direction: "directions", pairWeight: "pair weights"}[kind.columns] + "."
-		}
-		return cell
-	}
+	t := &Table{Provenance: c.Provenance}
+	head := func(r Line) Cell { return Cell{Text: r.Label, Note: r.Note} }
+	across := c.across()
 	if across {
-		for _, row := range c.rows {
+		for _, row := range c.Rows {
 			t.Rows = append(t.Rows, []Cell{head(row)})
 		}
 	} else {
 		t.Columns = []Column{{Title: "Data", Left: true, Merged: true}}
-		for i := range c.sets {
-			for _, row := range c.rows {
-				t.Rows = append(t.Rows, []Cell{Text(c.setLabel(i)), head(row)})
+		for _, set := range c.Sets {
+			for _, row := range c.Rows {
+				t.Rows = append(t.Rows, []Cell{Text(set.label()), head(row)})
 			}
 			t.Rules = append(t.Rules, len(t.Rows))
 		}
 	}
-	t.Columns = append(t.Columns, Column{Title: kind.rows.title(), Left: true})
-	group := func(name string, sets []string, scores [][][]stats.Mean) {
+	t.Columns = append(t.Columns, Column{Title: c.RowTitle, Left: true})
+	group := func(name string, of func(ComparedSet) (string, *scores.Pivot)) {
 		first := 0 // Row of the data set's block.
-		for i, set := range sets {
-			if across && set == "" {
+		for i, set := range c.Sets {
+			data, pivot := of(set)
+			if across && pivot == nil {
 				continue
 			}
-			block := t.Rows[first : first+len(c.rows)]
+			block := t.Rows[first : first+len(c.Rows)]
 			for j, title := range titles {
 				switch {
 				case across:
-					t.Columns = append(t.Columns, Column{Group: name, Title: set})
+					t.Columns = append(t.Columns, Column{Group: name, Title: data})
 				case i == 0:
 					t.Columns = append(t.Columns, Column{Group: name, Title: title})
 				}
 				for k := range block {
-					block[k] = append(block[k], cell(scores[i], j, k))
+					block[k] = append(block[k], cell(pivot, k, j))
 				}
 			}
 			if shade != nil {
@@ -414,43 +185,41 @@ func (c *Comparison) lay(titles []Markup, cell func(scores [][]stats.Mean, colum
 				shade(cells...)
 			}
 			if !across {
-				first += len(c.rows)
+				first += len(c.Rows)
 			}
 		}
 	}
-	group("ours", c.sets, c.ours)
-	if slices.ContainsFunc(c.papers, func(s string) bool { return s != "" }) {
-		group("the paper's", c.papers, c.theirs)
+	group("ours", func(s ComparedSet) (string, *scores.Pivot) { return s.Data, s.Ours })
+	if slices.ContainsFunc(c.Sets, func(s ComparedSet) bool { return s.Theirs != nil }) {
+		group("the paper's", func(s ComparedSet) (string, *scores.Pivot) { return s.Beside, s.Theirs })
 	}
 	return t
 }
 
 // Plot draws our means and the paper's with their standard deviations, in a panel for each data set and column.
 func (c *Comparison) Plot() *Figure {
-	kind := components[c.kind]
 	var panels [][]*plot.Plot // In lines.
-	for i := range c.sets {
+	for i, set := range c.Sets {
 		var line []*plot.Plot
-		low, high := c.reach(i)
-		for j := range c.columns {
-			line = append(line, c.panel(i, j, low, high))
+		low, high := set.reach()
+		for j := range c.Columns {
+			line = append(line, c.panel(set, j, low, high))
 		}
-		if kind.columns == none && i > 0 {
+		if c.across() && i > 0 {
 			panels[0] = append(panels[0], line...)
 		} else {
 			panels = append(panels, line)
 		}
 	}
 	const gap = vg.Length(14) // Between lines.
-	line := vg.Points(64 + 31*float64(len(c.rows)))
+	line := vg.Points(64 + 31*float64(len(c.Rows)))
 	if len(panels) > 1 {
-		line = vg.Points(46 + 24*float64(len(c.rows)))
+		line = vg.Points(46 + 24*float64(len(c.Rows)))
 	}
 	return &Figure{
 		Width: vg.Points(290 * float64(len(panels[0]))), Height: (line+gap)*vg.Length(len(panels)) - gap + 24,
-		Alt: fmt.Sprintf("Table %d as a picture: Recall@1 of different %s, ours and the paper's, with standard deviations.%s",
-			kind.number, kind.compared, c.words()),
-		Provenance: c.provenance,
+		Alt:        c.Alt + c.words(),
+		Provenance: c.Provenance,
 		panels: func(canvas draw.Canvas) {
 			key(canvas, []keyed{{"ours, mean ± std over seeds", Blue, draw.CircleGlyph{}}, {"the paper's", quiet, diamond{}}})
 			canvas.Max.Y -= 16
@@ -468,12 +237,15 @@ func (c *Comparison) Plot() *Figure {
 }
 
 // reach returns the range of all scores of a data set, whose panels have the same scale.
-func (c *Comparison) reach(set int) (low, high float64) {
+func (s ComparedSet) reach() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
-	for _, scores := range slices.Concat(c.ours[set], c.theirs[set]) {
-		for _, s := range scores {
-			if !math.IsNaN(s.Mean) {
-				low, high = min(low, s.Mean-s.Std), max(high, s.Mean+s.Std)
+	for _, p := range []*scores.Pivot{s.Ours, s.Theirs} {
+		if p == nil {
+			continue
+		}
+		for _, cell := range slices.Concat(p.Cells...) {
+			if m := cell.Mean(); !math.IsNaN(m.Mean) {
+				low, high = min(low, m.Mean-m.Std), max(high, m.Mean+m.Std)
 			}
 		}
 	}
@@ -484,22 +256,25 @@ func (c *Comparison) reach(set int) (low, high float64) {
 	return low - room, high + room
 }
 
-func (c *Comparison) panel(set, column int, low, high float64) *plot.Plot {
-	p := newPlot(c.setLabel(set)+c.columnLabel(", ", column), "Recall@1, %", "")
-	ticks := make(plot.ConstantTicks, len(c.rows))
-	for i, row := range c.rows {
-		ticks[i] = plot.Tick{Value: -float64(i), Label: row.label}
+func (c *Comparison) panel(set ComparedSet, column int, low, high float64) *plot.Plot {
+	p := newPlot(set.label()+c.columnLabel(", ", column), "Recall@1, %", "")
+	ticks := make(plot.ConstantTicks, len(c.Rows))
+	ours, theirs := make([]stats.Mean, len(c.Rows)), make([]stats.Mean, len(c.Rows))
+	for i, row := range c.Rows {
+		ticks[i] = plot.Tick{Value: -float64(i), Label: row.Label}
+		ours[i] = CellOf(set.Ours, row, c.Columns[column]).Mean()
+		theirs[i] = CellOf(set.Theirs, row, c.Columns[column]).Mean()
 	}
 	p.Y.Tick.Marker, p.Y.Tick.Length = ticks, 0
 	p.Y.Tick.Label.Font.Size = labelSize
 	p.Y.LineStyle.Width = 0
-	p.Y.Min, p.Y.Max = 0.5-float64(len(c.rows)), 0.5
+	p.Y.Min, p.Y.Max = 0.5-float64(len(c.Rows)), 0.5
 	p.X.Min, p.X.Max = low, high
 	step := roundStep((high - low) / 6)
 	p.X.Tick.Marker = every(step, low, high)
-	p.Add(stripes{len(c.rows), step}, whiskers{c.ours[set][column], 0.12, Blue, draw.CircleGlyph{}})
-	if c.papers[set] != "" {
-		p.Add(whiskers{c.theirs[set][column], -0.18, quiet, diamond{}})
+	p.Add(stripes{len(c.Rows), step}, whiskers{ours, 0.12, Blue, draw.CircleGlyph{}})
+	if set.Theirs != nil {
+		p.Add(whiskers{theirs, -0.18, quiet, diamond{}})
 	}
 	return p
 }
@@ -507,19 +282,19 @@ func (c *Comparison) panel(set, column int, low, high float64) *plot.Plot {
 // words returns the scores as a text.
 func (c *Comparison) words() string {
 	var b strings.Builder
-	for i, set := range c.sets {
-		for j, column := range c.columns {
-			b.WriteString(" " + set)
-			if column != "" {
-				b.WriteString(", " + column)
+	for _, set := range c.Sets {
+		for _, column := range c.Columns {
+			b.WriteString(" " + set.Data)
+			if column.Name != "" {
+				b.WriteString(", " + column.Name)
 			}
 			b.WriteString(":")
-			for k, row := range c.rows {
-				fmt.Fprintf(&b, " %s %s", strings.TrimPrefix(row.name, "own "), c.ours[i][j][k])
-				if c.papers[i] != "" {
-					fmt.Fprintf(&b, " (paper, %s: %s)", c.papers[i], c.theirs[i][j][k])
+			for k, row := range c.Rows {
+				fmt.Fprintf(&b, " %s %s", strings.TrimPrefix(row.Name, "own "), CellOf(set.Ours, row, column).Mean())
+				if set.Theirs != nil {
+					fmt.Fprintf(&b, " (paper, %s: %s)", set.Beside, CellOf(set.Theirs, row, column).Mean())
 				}
-				b.WriteString(map[bool]string{true: ".", false: ","}[k == len(c.rows)-1])
+				b.WriteString(map[bool]string{true: ".", false: ","}[k == len(c.Rows)-1])
 			}
 		}
 	}

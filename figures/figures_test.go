@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot/cmpimg"
 	"gonum.org/v1/plot/vg"
 )
@@ -170,35 +172,62 @@ func TestGradientMatrix(t *testing.T) {
 	}
 }
 
-// prototype is Table 2 at a small size.
-func prototype() []Entry {
-	return []Entry{
-		{Rule: "euc/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(65.1, 2.0, 3, 0)},
-		{Rule: "euc/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(71.2, 1.2, 3, 0)},
-		{Rule: "cos/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(69.2, 1.5, 3, 0)},
-		{Rule: "cos/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(72.9, 1.0, 3, 0)},
-		{Rule: "euc-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(67.5, 0.6, 2, 1)},
-		{Rule: "euc-orth/con/con", Data: "minishop", Paper: "In-shop", Score: meanOf(73.6, 0.6, 3, 0)},
-		{Rule: "cos-orth/con/con", Data: "minicar", Paper: "CAR", Score: meanOf(66.9, 1.5, 3, 0)},
-		{Rule: "cos-orth/con/con", Data: "minishop", Paper: "In-shop", Score: Missing},
+// compared lays scores out by rows and columns of a rule's parts, beside the paper's numbers of a table.
+func compared(t *testing.T, table int, ours scores.Table, rows, columns scores.Column) *Comparison {
+	t.Helper()
+	c := &Comparison{RowTitle: "Part", Alt: "A picture.", Shade: Shade, Provenance: somewhere}
+	for _, name := range ours.Values(rows.Of) {
+		c.Rows = append(c.Rows, Line{Name: name, Label: PartLabel(rows, name)})
 	}
+	for _, name := range ours.Values(columns.Of) {
+		c.Columns = append(c.Columns, Line{Name: name, Label: PartLabel(columns, name)})
+	}
+	pivot := func(of scores.Table) *scores.Pivot {
+		p, err := of.Pivot(rows.Of, columns.Of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, set := range ours.Group(scores.Data.Of) {
+		role := set.Rows[0].Role
+		printed := scores.Printed().Select(scores.Row{Table: table, Data: role})
+		c.Sets = append(c.Sets, ComparedSet{set.Key, role, pivot(set.Rows), pivot(printed)})
+	}
+	return c
 }
 
-// papers are the paper's own numbers of a table as entries, moved: all by the same, each a little.
-func papers(t *testing.T, table int, shift, wobble float64) []Entry {
-	t.Helper()
-	results, err := PaperResults(table)
-	if err != nil {
-		t.Fatal(err)
+// prototype is Table 2 at a small size.
+func prototype() scores.Table {
+	var out scores.Table
+	for _, s := range []struct {
+		rule          string
+		fine, coarser stats.Mean
+	}{
+		{"euc/con/con", meanOf(65.1, 2.0, 3, 0), meanOf(71.2, 1.2, 3, 0)},
+		{"cos/con/con", meanOf(69.2, 1.5, 3, 0), meanOf(72.9, 1.0, 3, 0)},
+		{"euc-orth/con/con", meanOf(67.5, 0.6, 2, 1), meanOf(73.6, 0.6, 3, 0)},
+		{"cos-orth/con/con", meanOf(66.9, 1.5, 3, 0), Missing},
+	} {
+		r := scores.Row{Measure: "R@1"}
+		r.SetRule(s.rule)
+		for _, set := range []scores.Row{{Data: "minicar", Role: "CAR", Value: s.fine},
+			{Data: "minishop", Role: "In-shop", Value: s.coarser}} {
+			r.Data, r.Role, r.Value = set.Data, set.Role, set.Value
+			out = append(out, r)
+		}
 	}
-	var out []Entry
-	for i, r := range results {
-		s := r.Score()
-		s.Mean += shift + wobble*math.Sin(float64(7*i))
-		s.N = 3
-		out = append(out, Entry{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet,
-			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
-			Paper: r.Dataset, Score: s})
+	return out
+}
+
+// papers are the paper's own numbers of a table as ours, moved: all by the same, each a little.
+func papers(table int, shift, wobble float64) scores.Table {
+	out := scores.Printed().Select(scores.Row{Table: table})
+	for i := range out {
+		r := &out[i]
+		r.Data = map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Data]
+		r.Value.Mean += shift + wobble*math.Sin(float64(7*i))
+		r.Value.N = 3
 	}
 	return out
 }
@@ -234,13 +263,9 @@ func TestProvenanceIsBroken(t *testing.T) {
 }
 
 func TestComparisonPlots(t *testing.T) {
-	third := papers(t, 3, -3, 1)
-	third[3].Score = meanOf(math.NaN(), 0, 0, 3)
-	for table, entries := range map[string][]Entry{"table2": prototype(), "table3": third, "table4": papers(t, 4, -3, 1)} {
-		c, err := Compare(table, entries, somewhere)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkGolden(t, table, c.Plot(), nil)
-	}
+	third := papers(3, -3, 1)
+	third[3].Value = meanOf(math.NaN(), 0, 0, 3)
+	checkGolden(t, "table2", compared(t, 2, prototype(), scores.Direction, "").Plot(), nil)
+	checkGolden(t, "table3", compared(t, 3, third, scores.Pair, scores.Direction).Plot(), nil)
+	checkGolden(t, "table4", compared(t, 4, papers(4, -3, 1), scores.Triplet, scores.Pair).Plot(), nil)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -345,4 +346,19 @@ func gridKeys(c draw.Canvas, lines []gridLine) {
 		c.FillText(s, vg.Point{X: x + 18, Y: y}, l.name)
 		x += 19 + s.Width(l.name) + gap
 	}
+}
+
+// part is one of the three parts of a rule's name.
+type part int
+
+const (
+	direction part = iota
+	pairWeight
+	tripletWeight
+)
+
+func (p part) title() string { return [...]string{"Direction", "PairWeight", "TripletWeight"}[p] }
+
+func (p part) label(name string) Markup {
+	return PartLabel([...]scores.Column{scores.Direction, scores.Pair, scores.Triplet}[p], name)
 }

@@ -129,7 +129,7 @@ func LengthTable(sets []Length, provenance string) (*Table, error) {
 		}
 		t.Notes = append(t.Notes, orders...)
 	}
-	t.Notes = append(t.Notes, rankNote)
+	t.Notes = append(t.Notes, RankNote)
 	return t, nil
 }
 

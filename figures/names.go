@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -61,24 +62,35 @@ func RuleLabels(rule string) (direction, pair, triplet Markup, err error) {
 	return DirectionLabel(parts[0]), PairLabel(parts[1]), TripletLabel(parts[2]), nil
 }
 
-// OwnLabel returns the label of a rule in a table whose rows vary one part of cos/con/con and whose columns or blocks
-// vary another, as positions in a rule's name: the symbol of the row's part, those of the other parts that differ, and
-// the options. column is -1 without such columns, and for a rule that stands in none of them. Anything else than a rule
-// is its own label.
-func OwnLabel(rule string, row, column int) Markup {
-	name, options, _ := strings.Cut(rule, "?")
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 {
-		return rule
+// RowLabel returns the label of a score in a table whose rows vary one part of cos/con/con and whose columns or blocks
+// vary another: the symbol of the row's part, those of the other parts that differ, and the options. column is "" without
+// such columns, and for a rule that stands in none of them. What is no rule is its own label.
+func RowLabel(r scores.Row, row, column scores.Column) Markup {
+	if r.Direction == "" {
+		return r.Rule
 	}
-	label := []Markup{part(row).label(parts[row])}
-	for i, usual := range []string{"cos", "con", "con"} {
-		if i != row && i != column && parts[i] != usual {
-			label = append(label, part(i).label(parts[i]))
+	label := []Markup{PartLabel(row, row.Of(r))}
+	for _, part := range []struct {
+		column scores.Column
+		usual  string
+	}{{scores.Direction, "cos"}, {scores.Pair, "con"}, {scores.Triplet, "con"}} {
+		if c := part.column; c != row && c != column && c.Of(r) != part.usual {
+			label = append(label, PartLabel(c, c.Of(r)))
 		}
 	}
-	if options != "" {
-		label = append(label, strings.Split(options, "&")...)
+	if r.Options != "" {
+		label = append(label, strings.Split(r.Options, "&")...)
 	}
 	return strings.Join(label, ", ")
+}
+
+// PartLabel returns the paper's symbol for a part of a rule by the column that has it.
+func PartLabel(column scores.Column, name string) Markup {
+	switch column {
+	case scores.Direction:
+		return DirectionLabel(name)
+	case scores.Pair:
+		return PairLabel(name)
+	}
+	return TripletLabel(name)
 }

@@ -248,7 +248,7 @@ func Overlaps(provenance string, sets []Markup, rows ...OverlapRow) (*Table, err
 			cells = append(cells, Scored(s))
 		}
 		if len(sets) == 2 {
-			cells = append(cells, gain(r.Sets[0], r.Sets[1]))
+			cells = append(cells, gain(stats.Welch(r.Sets[0], r.Sets[1])))
 		}
 		t.Rows = append(t.Rows, cells)
 	}

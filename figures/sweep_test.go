@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
@@ -21,13 +22,9 @@ func sweepOf(t *testing.T, table int, shift, factor float64,
 		8: {Compared: "triplet weights", RowTitle: "TripletWeight", BlockTitle: "PairWeight"},
 	}[table]
 	d.Number, d.Provenance, d.Sets = table, somewhere, []SweepSet{{"minicar", "CAR"}, {"minishop", "In-shop"}}
-	results, err := PaperResults(table)
-	if err != nil {
-		t.Fatal(err)
-	}
 	heldOuts := make(map[string][]stats.Mean)
-	for i, r := range results {
-		rule := r.Direction + "/" + r.Pair + "/" + r.Triplet
+	for i, r := range scores.Printed().Select(scores.Row{Table: table}) {
+		rule := r.Rule
 		at := slices.IndexFunc(d.Rows, func(row SweepRow) bool { return row.Rule == rule })
 		if at < 0 {
 			at = len(d.Rows)
@@ -43,15 +40,15 @@ func sweepOf(t *testing.T, table int, shift, factor float64,
 			d.Rows = append(d.Rows, row)
 		}
 		lr := math.Round(1e6*factor*r.LR) / 1e6
-		test := stats.Mean{Mean: r.Mean + shift + math.Sin(float64(7*i)), N: 1}
-		heldOut := stats.Mean{Mean: r.Mean + 4 + 2*math.Cos(float64(3*i)), N: 1}
+		test := stats.Mean{Mean: r.Value.Mean + shift + math.Sin(float64(7*i)), N: 1}
+		heldOut := stats.Mean{Mean: r.Value.Mean + 4 + 2*math.Cos(float64(3*i)), N: 1}
 		if change != nil {
-			change(rule, r.Dataset, &lr, &test, &heldOut)
+			change(rule, r.Data, &lr, &test, &heldOut)
 		}
-		c := &d.Rows[at].Cells[slices.IndexFunc(d.Sets, func(s SweepSet) bool { return s.Paper == r.Dataset })]
+		c := &d.Rows[at].Cells[slices.IndexFunc(d.Sets, func(s SweepSet) bool { return s.Paper == r.Data })]
 		c.Ours.Points = append(c.Ours.Points, RatePoint{lr, test})
-		c.Theirs.Points = append(c.Theirs.Points, RatePoint{r.LR, r.Score()})
-		heldOuts[rule+r.Dataset] = append(heldOuts[rule+r.Dataset], heldOut)
+		c.Theirs.Points = append(c.Theirs.Points, RatePoint{r.LR, r.Value})
+		heldOuts[rule+r.Data] = append(heldOuts[rule+r.Data], heldOut)
 	}
 	for set := range d.Sets {
 		var chosen []*SweepChoice

@@ -5,19 +5,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 // Table5 returns the paper's Table 5 as it is printed, Recall@K in percent: rows from the literature, then the authors'
 // own runs, with bold where the paper has it. A note on a number becomes a footnote of its cell.
-func Table5(notes map[PaperResult]Markup) (*Table, error) {
-	results, err := PaperResults(5)
-	if err != nil {
-		return nil, err
-	}
+func Table5(printed scores.Table, notes map[scores.Row]Markup) (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Source", Left: true, Merged: true}, {Title: "Method", Left: true}},
 		Caption: "Table 5. Recall@K in percent on four data sets, as the paper prints it: means, with no standard " +
@@ -31,29 +27,29 @@ func Table5(notes map[PaperResult]Markup) (*Table, error) {
 	}
 	var columns []place
 	rows := 0
-	for _, r := range results {
-		if p := (place{r.Dataset, r.Metric}); !slices.Contains(columns, p) {
+	for _, r := range printed {
+		if p := (place{r.Data, r.Measure}); !slices.Contains(columns, p) {
 			columns = append(columns, p)
-			t.Columns = append(t.Columns, Column{Group: fmt.Sprintf("%s (dim=%d)", r.Dataset, r.Dim), Title: r.Metric})
+			t.Columns = append(t.Columns, Column{Group: fmt.Sprintf("%s (dim=%d)", r.Data, r.Dim), Title: r.Measure})
 		}
-		rows = max(rows, r.Row)
+		rows = max(rows, r.Line)
 	}
 	t.Rows = make([][]Cell, rows)
 	for i := range t.Rows {
 		t.Rows[i] = slices.Repeat([]Cell{Text("–")}, len(t.Columns))
 	}
-	for _, r := range results {
-		if r.Row < 1 {
-			return nil, fmt.Errorf("table 5: %s has the row %d, want 1 or more", r.describe(), r.Row)
+	for _, r := range printed {
+		if r.Line < 1 {
+			return nil, fmt.Errorf("table 5: %s of %s has the line %d, want 1 or more", r.Measure, r.Method, r.Line)
 		}
-		row := t.Rows[r.Row-1]
+		row := t.Rows[r.Line-1]
 		row[0], row[1] = Text("literature"), Text(r.Method)
 		if r.Direction != "" {
-			row[0], row[1] = Text("the paper's runs"), Text(fmt.Sprintf("%s (B%d)", r.Method, r.BatchSize))
+			row[0], row[1] = Text("the paper's runs"), Text(fmt.Sprintf("%s (B%d)", r.Method, r.Batch))
 		}
-		cell := Scored(stats.Mean{Mean: r.Mean, N: 1})
+		cell := Scored(r.Value)
 		cell.Bold, cell.Note = r.Bold, notes[r]
-		row[2+slices.Index(columns, place{r.Dataset, r.Metric})] = cell
+		row[2+slices.Index(columns, place{r.Data, r.Measure})] = cell
 	}
 	for i := 1; i < rows; i++ {
 		if t.Rows[i][0].Text != t.Rows[i-1][0].Text {
@@ -62,21 +58,6 @@ func Table5(notes map[PaperResult]Markup) (*Table, error) {
 	}
 	return t, nil
 }
-
-// BatchEntry is a row of Table 5 on one data set, from our runs.
-type BatchEntry struct {
-	Method string // As in the paper: MS*, DR-MS* or Ours. Others have no row of the paper beside them.
-	Batch  int    // Images.
-	Times  int    // The batch as a multiple of the smallest one; the paper's smallest is 128.
-	Data   string // Our data set.
-	Paper  string // The paper's data set in the same role; empty if there is none.
-	// Recall is Recall@K in percent by K. The table shows each K that the paper prints for its data set, or all of them
-	// without a data set of the paper.
-	Recall map[int]stats.Mean
-}
-
-// PaperBatch is the batch size of the rows MS* and DR-MS* of Table 5, and the smallest of Ours.
-const PaperBatch = 128
 
 // Batches draws Table 5 with our rows beside the paper's.
 type Batches struct {
@@ -91,111 +72,63 @@ type batchRow struct {
 	label  Markup
 }
 
-// batchSet holds the recalls on one data set by K and row.
+// batchSet holds the recalls on one data set by measure and row.
 type batchSet struct {
 	data, paper  string
-	ks           []int
+	measures     []string
 	ours, theirs [][]stats.Mean
 }
 
-// CompareBatches returns the drawings of our rows beside those of the paper's Table 5. Rows and data sets keep the
-// order of the entries. It returns an error without entries, for duplicates, and for a data set that the paper's table
-// lacks.
-func CompareBatches(entries []BatchEntry, provenance string) (*Batches, error) {
+// CompareBatches returns the drawings of our rows beside those that the paper prints: Recall@K by method and multiple of
+// the smallest batch. A data set has the measures that the paper prints for its role, or all of ours without one. Rows
+// and data sets keep the order of the scores. It returns an error without scores, for duplicates, and for a data set
+// that the paper's table lacks.
+func CompareBatches(ours, printed scores.Table, provenance string) (*Batches, error) {
 	b := &Batches{provenance: provenance}
-	if len(entries) == 0 {
+	ours = ours.Where(func(r scores.Row) bool { return strings.HasPrefix(r.Measure, "R@") })
+	if len(ours) == 0 {
 		return nil, fmt.Errorf("table 5: there are no results")
 	}
-	same := true // Whether each row has the same batch on all data sets.
-	sizes := make(map[batchRow]int)
-	for _, e := range entries {
-		key := batchRow{method: e.Method, times: e.Times}
-		if !slices.Contains(b.rows, key) {
-			b.rows = append(b.rows, key)
-			sizes[key] = e.Batch
-		}
-		same = same && sizes[key] == e.Batch
-		i := slices.IndexFunc(b.sets, func(s batchSet) bool { return s.data == e.Data })
-		if i < 0 {
-			i = len(b.sets)
-			s, err := newBatchSet(e)
-			if err != nil {
-				return nil, err
-			}
-			b.sets = append(b.sets, s)
-		}
-		if b.sets[i].paper != e.Paper {
-			return nil, fmt.Errorf("table 5: %s stands beside %q and beside %q", e.Data, b.sets[i].paper, e.Paper)
-		}
-	}
-	for i := range b.sets {
-		for range b.sets[i].ks {
-			b.sets[i].ours = append(b.sets[i].ours, slices.Repeat([]stats.Mean{Missing}, len(b.rows)))
-			b.sets[i].theirs = append(b.sets[i].theirs, slices.Repeat([]stats.Mean{Missing}, len(b.rows)))
-		}
-	}
-	seen := make(map[string]bool)
-	for _, e := range entries {
-		row := slices.Index(b.rows, batchRow{method: e.Method, times: e.Times})
-		s := &b.sets[slices.IndexFunc(b.sets, func(s batchSet) bool { return s.data == e.Data })]
-		key := fmt.Sprint(e.Data, " ", row)
-		if seen[key] {
-			return nil, fmt.Errorf("table 5: %s ×%d on %s is there twice", e.Method, e.Times, e.Data)
-		}
-		seen[key] = true
-		for i, k := range s.ks {
-			if score, there := e.Recall[k]; there {
-				s.ours[i][row] = score
-			}
-			if s.paper == "" {
-				continue
-			}
-			r, err := Paper(PaperResult{Table: 5, Dataset: s.paper, Method: e.Method, BatchSize: PaperBatch * e.Times,
-				Metric: fmt.Sprintf("R@%d", k)})
-			if err == nil { // The paper lacks some rows.
-				s.theirs[i][row] = stats.Mean{Mean: r.Mean, N: 1}
-			}
-		}
-	}
-	for i, r := range b.rows {
-		b.rows[i].label = fmt.Sprintf("%s (×%d)", r.method, r.times)
+	method := func(r scores.Row) string { return cmp.Or(r.Method, r.Label, r.Rule) }
+	name := func(r scores.Row) string { return fmt.Sprintf("%s (×%d)", method(r), r.Times) }
+	groups := ours.Group(name)
+	same := !slices.ContainsFunc(groups, func(g scores.Group) bool { return len(g.Rows.Values(scores.Batch.Of)) > 1 })
+	var names []string
+	for _, g := range groups {
+		r := g.Rows[0]
+		label := g.Key
 		if same {
-			b.rows[i].label = fmt.Sprintf("%s (B%d)", r.method, sizes[r])
+			label = fmt.Sprintf("%s (B%d)", method(r), r.Batch)
 		}
+		names, b.rows = append(names, g.Key), append(b.rows, batchRow{method(r), r.Times, label})
+	}
+	for _, set := range ours.Group(scores.Data.Of) {
+		s := batchSet{data: set.Key, paper: set.Rows[0].Role}
+		if roles := set.Rows.Values(scores.Role.Of); len(roles) > 1 {
+			return nil, fmt.Errorf("table 5: %s stands beside %q and beside %q", s.data, roles[0], roles[1])
+		}
+		theirs := printed.Where(func(r scores.Row) bool { return r.Data == s.paper && s.paper != "" })
+		s.measures = theirs.Values(scores.Measure.Of)
+		if s.paper == "" {
+			s.measures = set.Rows.Values(scores.Measure.Of)
+		} else if s.measures == nil {
+			return nil, fmt.Errorf("table 5 has no data set %s", s.paper)
+		}
+		slices.SortFunc(s.measures, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+		pivot, err := set.Rows.Pivot(name, scores.Measure.Of)
+		if err != nil {
+			return nil, fmt.Errorf("table 5: %w", err)
+		}
+		beside, err := theirs.Where(func(r scores.Row) bool { return r.Rule != "" }).Pivot(name, scores.Measure.Of)
+		if err != nil {
+			return nil, fmt.Errorf("table 5: %w", err)
+		}
+		for _, m := range s.measures {
+			s.ours, s.theirs = append(s.ours, pivot.Means(m, names)), append(s.theirs, beside.Means(m, names))
+		}
+		b.sets = append(b.sets, s)
 	}
 	return b, nil
-}
-
-func newBatchSet(e BatchEntry) (batchSet, error) {
-	s := batchSet{data: e.Data, paper: e.Paper}
-	if e.Paper == "" {
-		for k := range e.Recall {
-			s.ks = append(s.ks, k)
-		}
-		slices.Sort(s.ks)
-		return s, nil
-	}
-	results, err := PaperResults(5)
-	if err != nil {
-		return s, err
-	}
-	for _, r := range results {
-		if r.Dataset != e.Paper {
-			continue
-		}
-		k, err := strconv.Atoi(strings.TrimPrefix(r.Metric, "R@"))
-		if err != nil {
-			return s, fmt.Errorf("table 5: metric %q: want R@K", r.Metric)
-		}
-		if !slices.Contains(s.ks, k) {
-			s.ks = append(s.ks, k)
-		}
-	}
-	if s.ks == nil {
-		return s, fmt.Errorf("table 5 has no data set %s", e.Paper)
-	}
-	slices.SortFunc(s.ks, cmp.Compare[int])
-	return s, nil
 }
 
 // Table returns the table of our recalls and then those of the paper's own runs, the best of each column in bold.
@@ -227,19 +160,19 @@ func (b *Batches) Table() (*Table, error) {
 		}
 	}
 	for _, s := range b.sets {
-		for i, k := range s.ks {
-			add("ours, "+s.data, fmt.Sprintf("R@%d", k), s.ours[i])
+		for i, k := range s.measures {
+			add("ours, "+s.data, k, s.ours[i])
 		}
 	}
 	for _, s := range b.sets {
-		for i, k := range s.ks {
+		for i, k := range s.measures {
 			if s.paper != "" {
-				add("the paper's, "+s.paper, fmt.Sprintf("R@%d", k), s.theirs[i])
+				add("the paper's, "+s.paper, k, s.theirs[i])
 			}
 		}
 	}
 	for _, s := range b.sets {
-		for i, k := range s.ks[:1] {
+		for i, k := range s.measures[:1] {
 			if s.paper == "" {
 				continue
 			}
@@ -247,12 +180,12 @@ func (b *Batches) Table() (*Table, error) {
 			if err != nil {
 				return nil, err
 			}
-			t.Notes = append(t.Notes, fmt.Sprintf("Order of R@%d on %s against the paper's on %s (Spearman): %s.", k, s.data,
+			t.Notes = append(t.Notes, fmt.Sprintf("Order of %s on %s against the paper's on %s (Spearman): %s.", k, s.data,
 				s.paper, a))
 		}
 	}
 	if t.Notes != nil {
-		t.Notes = append(t.Notes, rankNote)
+		t.Notes = append(t.Notes, RankNote)
 	}
 	return t, nil
 }
@@ -283,17 +216,17 @@ func (b *Batches) Gains() *Table {
 		for i, s := range scores {
 			c := Text(s.String())
 			if i > 0 {
-				c = gain(s, scores[0])
+				c = gain(stats.Welch(s, scores[0]))
 			}
 			t.Rows[i] = append(t.Rows[i], c)
 		}
 	}
 	for _, s := range b.sets {
-		add("ours, "+s.data, fmt.Sprintf("R@%d", s.ks[0]), s.ours[0])
+		add("ours, "+s.data, s.measures[0], s.ours[0])
 	}
 	for _, s := range b.sets {
 		if s.paper != "" {
-			add("the paper's, "+s.paper, fmt.Sprintf("R@%d", s.ks[0]), s.theirs[0])
+			add("the paper's, "+s.paper, s.measures[0], s.theirs[0])
 		}
 	}
 	t.MarkSignificant()

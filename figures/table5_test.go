@@ -4,19 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
 func TestTable5(t *testing.T) {
-	results, err := PaperResults(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	notes := make(map[PaperResult]Markup)
-	for _, r := range results {
-		if r.Dataset != "SOP" || r.Metric != "R@10" {
-			continue
-		}
+	printed := scores.Printed().Select(scores.Row{Table: 5})
+	notes := make(map[scores.Row]Markup)
+	for _, r := range printed.Select(scores.Row{Data: "SOP", Measure: "R@10"}) {
 		switch {
 		case r.Bold:
 			notes[r] = "Printed bold, but SCT has 92.6."
@@ -24,7 +19,7 @@ func TestTable5(t *testing.T) {
 			notes[r] = "The best of its column, but not printed bold."
 		}
 	}
-	table, err := Table5(notes)
+	table, err := Table5(printed, notes)
 	checkText(t, "table5", table, err)
 	if len(table.Rows) != 14 || len(table.Columns) != 14 {
 		t.Errorf("%d × %d", len(table.Rows), len(table.Columns))
@@ -32,29 +27,31 @@ func TestTable5(t *testing.T) {
 }
 
 // batches returns invented results on two data sets.
-func batches() []BatchEntry {
-	var out []BatchEntry
+func batches() scores.Table {
+	var out scores.Table
 	for i, r := range []struct {
 		method string
 		times  int
 	}{{"MS*", 1}, {"DR-MS*", 1}, {"Ours", 1}, {"Ours", 2}, {"Ours", 3}, {"Ours", 4}, {"Ours, rate scaled", 2},
 		{"Ours, rate scaled", 3}} {
-		at := func(mean float64) stats.Mean {
-			return stats.Mean{Mean: mean + float64(i), Std: 0.4 + 0.1*float64(i), N: 3}
+		for _, s := range []struct {
+			data, role, measure string
+			mean                float64
+		}{{"minicar", "CAR", "R@1", 70}, {"minicar", "CAR", "R@2", 80}, {"minicar", "CAR", "R@4", 88},
+			{"minicar", "CAR", "R@8", 90}, {"minishop", "In-shop", "R@1", 78}, {"minishop", "In-shop", "R@10", 90},
+			{"minishop", "In-shop", "R@20", 92}} {
+			out = append(out, scores.Row{Method: r.method, Batch: 64 * r.times, Times: r.times, Data: s.data, Role: s.role,
+				Measure: s.measure, Value: stats.Mean{Mean: s.mean + float64(i), Std: 0.4 + 0.1*float64(i), N: 3}})
 		}
-		out = append(out,
-			BatchEntry{r.method, 64 * r.times, r.times, "minicar", "CAR",
-				map[int]stats.Mean{1: at(70), 2: at(80), 4: at(88), 8: at(90)}},
-			BatchEntry{r.method, 64 * r.times, r.times, "minishop", "In-shop",
-				map[int]stats.Mean{1: at(78), 10: at(90), 20: at(92)}})
 	}
 	return out
 }
 
 func TestCompareBatches(t *testing.T) {
-	entries := batches()
-	entries[2].Recall[1] = stats.Mean{Mean: 70.5, Std: 1, N: 2, Diverged: 1}
-	b, err := CompareBatches(entries, somewhere)
+	printed := scores.Printed().Select(scores.Row{Table: 5})
+	ours := batches()
+	ours[7].Value = stats.Mean{Mean: 70.5, Std: 1, N: 2, Diverged: 1}
+	b, err := CompareBatches(ours, printed, somewhere)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,27 +62,29 @@ func TestCompareBatches(t *testing.T) {
 		t.Errorf("beside %s stands %s", table.Rows[3][0].Text, got)
 	}
 	// A row whose batches differ between data sets is named by its factor.
-	entries[1].Batch = 60
-	b, err = CompareBatches(entries, "")
+	for i := 4; i < 7; i++ {
+		ours[i].Batch = 60
+	}
+	b, err = CompareBatches(ours, printed, "")
 	if err != nil || b.rows[3].label != "Ours (×2)" {
 		t.Errorf("%v, %v", b, err)
 	}
-	for want, wrong := range map[string][]BatchEntry{
+	for want, wrong := range map[string]scores.Table{
 		"no results":  nil,
 		"twice":       append(batches(), batches()[0]),
-		"beside":      append(batches(), BatchEntry{Method: "MS*", Times: 9, Data: "minicar", Paper: "CUB"}),
-		"no data set": {{Method: "MS*", Times: 1, Data: "minicar", Paper: "Flowers"}},
+		"beside":      append(batches(), scores.Row{Method: "MS*", Times: 9, Data: "minicar", Role: "CUB", Measure: "R@1"}),
+		"no data set": {{Method: "MS*", Times: 1, Data: "minicar", Role: "Flowers", Measure: "R@1"}},
 	} {
-		if _, err := CompareBatches(wrong, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := CompareBatches(wrong, printed, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
 func TestBatchesPlot(t *testing.T) {
-	entries := batches()
-	entries[1].Recall[1] = Missing
-	b, err := CompareBatches(entries, somewhere)
+	ours := batches()
+	ours[4].Value = Missing
+	b, err := CompareBatches(ours, scores.Printed().Select(scores.Row{Table: 5}), somewhere)
 	if err != nil {
 		t.Fatal(err)
 	}

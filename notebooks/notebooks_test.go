@@ -188,7 +188,7 @@ func words(text string) int {
 
 // printed returns the numbers that the paper prints, as text.
 var printed = sync.OnceValue(func() map[string]bool {
-	raw, err := os.ReadFile(filepath.Join("..", "figures", "paper", "results.csv"))
+	raw, err := os.ReadFile(filepath.Join("..", "dmlx", "scores", "printed.csv"))
 	if err != nil {
 		panic(err)
 	}

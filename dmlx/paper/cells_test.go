@@ -8,6 +8,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -42,7 +43,7 @@ func TestStepByStep(t *testing.T) {
 	if table.Runs != 24 || table.Missing != 12 || table.Preset != "quick" {
 		t.Errorf("%+v", table)
 	}
-	c, err := figures.Compare("table2", table.Entries(), table.Provenance())
+	c, err := Compare(2, table.Scores(), table.Provenance())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +54,7 @@ func TestStepByStep(t *testing.T) {
 			t.Errorf("no %q in %v\n%s", want, err, text)
 		}
 	}
-	measured, err := figures.Bytes(table.Measured(Measure{"R@2", func(r *runs.Result) float64 {
-		return 100 * r.Recall[2]
-	}}), "md")
+	measured, err := figures.Bytes(table.Measured("R@2"), "md")
 	for _, want := range []string{"| Data | Rule | lr | R@2 |", "| minicar | euc/con/con | 0.3 | 8",
 		"| loss ms | 0.69 | – |"} {
 		if err != nil || !strings.Contains(string(measured), want) {
@@ -63,7 +62,7 @@ func TestStepByStep(t *testing.T) {
 		}
 	}
 	if a, b := table.Of("minicar", "cos/con/con"), table.Of("minicar", "loss ms"); a.Recall(1).N != 3 ||
-		a.Printed(2) != (figures.PaperResult{Table: 2, Mean: 75.5, Std: 0.2}).Score() || b.Loss != "ms" ||
+		a.Printed(2) != (stats.Mean{Mean: 75.5, Std: 0.2, N: 5}) || b.Loss != "ms" ||
 		!math.IsNaN(b.Printed(2).Mean) || !math.IsNaN(a.Printed(9).Mean) {
 		t.Errorf("%+v\n%+v", a, b)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -103,14 +104,10 @@ func (t *Table) roles() map[string]string {
 // facts returns what claims compare of a table's cells: recalls in percent, and of Table 2 shares of triplets.
 func (t *Table) facts(table int) (facts []claims.Fact, err error) {
 	if table == 5 {
-		entries, err := t.BatchEntries()
-		if err != nil {
-			return nil, err
-		}
-		for i, e := range entries {
-			for k, s := range e.Recall {
-				facts = append(facts, claims.Fact{Table: 5, Data: e.Paper, Method: e.Method, Rule: t.Cells[i].Rule,
-					Times: e.Times, Metric: fmt.Sprintf("R@%d", k), Score: s})
+		for _, c := range t.Cells {
+			for _, k := range []int{1, 2, 4, 10, 20, 100} {
+				facts = append(facts, claims.Fact{Table: 5, Data: c.PaperData, Method: c.Row, Rule: c.Rule,
+					Times: c.Times, Metric: report.Recall(k), Score: c.Recall(k).Times(100)})
 			}
 		}
 		return facts, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -196,17 +197,11 @@ func EndSize(grids []fullgrid.Grid) int {
 func paperOneAtATime(set string) (string, error) {
 	g := fullgrid.Grid{Data: set}
 	for table := 2; table <= 4; table++ {
-		results, err := figures.PaperResults(table)
-		if err != nil {
-			return "", err
-		}
-		for _, r := range results {
-			rule := r.Direction + "/" + r.Pair + "/" + r.Triplet
-			if r.Dataset != set || g.At(rule) != nil {
+		for _, r := range scores.Printed().Select(scores.Row{Table: table, Data: set}) {
+			if g.At(r.Rule) != nil {
 				continue
 			}
-			s := r.Score()
-			g.Rules = append(g.Rules, fullgrid.Rule{Name: rule, All: stats.Mean{Mean: s.Mean, N: s.N}})
+			g.Rules = append(g.Rules, fullgrid.Rule{Name: r.Rule, All: stats.Mean{Mean: r.Value.Mean, N: r.Value.N}})
 			for levels, level := range map[*[]string]string{&g.Directions: r.Direction, &g.Pairs: r.Pair,
 				&g.Triplets: r.Triplet} {
 				if !slices.Contains(*levels, level) {

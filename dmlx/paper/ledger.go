@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -109,7 +110,7 @@ func judgeTables(ctx context.Context, q Request) ([][]ledger.Row, []*Table, erro
 		}
 		all, tables = append(all, numbers), append(tables, t)
 		for _, n := range numbers {
-			if table <= 5 && n.Printed.Metric == "R@1" { // Sweeps hold runs at rates that are far off.
+			if table <= 5 && n.Printed.Measure == "R@1" { // Sweeps hold runs at rates that are far off.
 				groups[n.Data] = append(groups[n.Data], n.Ours)
 			}
 		}
@@ -154,10 +155,7 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 	s.Cells = func(p presets.Preset) []Cell {
 		return slices.DeleteFunc(all(p), func(c Cell) bool { return len(MissingSets([]Cell{c})) > 0 })
 	}
-	printed, err := figures.PaperResults(table)
-	if err != nil {
-		return nil, nil, err
-	}
+	printed := scores.Printed().Select(scores.Row{Table: table})
 	t, err := Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options)
 	if err != nil {
 		return nil, nil, err
@@ -180,14 +178,14 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 	}
 	command := fmt.Sprintf("dmlx reproduce table%d %s", table, presetFlags(q.Preset))
 	numbers := make([]*ledger.Number, len(printed))
-	of := make(map[figures.PaperResult]*ledger.Number)
+	of := make(map[scores.Row]*ledger.Number)
 	for i, p := range printed {
 		n := &ledger.Number{Printed: p, Command: command, Preset: q.Preset.Name,
 			SameSetting: q.Preset.Name == paperPreset}
 		numbers[i] = n
-		key := cellKey{data: p.Dataset, row: p.Direction + "/" + p.Pair + "/" + p.Triplet}
+		key := cellKey{data: p.Data, row: p.Rule}
 		if table == 5 {
-			key.row = fmt.Sprintf("%s×%d", p.Method, p.BatchSize/figures.PaperBatch)
+			key.row = fmt.Sprintf("%s×%d", p.Method, p.Times)
 		} else if table > 5 {
 			var same []float64
 			for _, other := range printed {
@@ -203,7 +201,7 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 			n.Command, n.Missing = "", "another paper's number, which takes that paper's own program"
 		case c == nil && table == 5:
 			n.Command = "dmlx reproduce table5 --preset " + paperPreset
-			n.Missing = fmt.Sprintf("takes %s and ResNet-50 on a GPU: no drawn data set stands for it", p.Dataset)
+			n.Missing = fmt.Sprintf("takes %s and ResNet-50 on a GPU: no drawn data set stands for it", p.Data)
 		case c == nil:
 			n.Missing = "this preset has no runs of it"
 		default:
@@ -212,8 +210,8 @@ func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number,
 				n.LR = c.LR
 			}
 			var k int
-			if _, err := fmt.Sscanf(p.Metric, "R@%d", &k); err != nil {
-				return nil, nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Metric)
+			if _, err := fmt.Sscanf(p.Measure, "R@%d", &k); err != nil {
+				return nil, nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Measure)
 			}
 			n.Ours = c.Recall(k).Times(100)
 			for _, run := range c.Runs {
@@ -241,19 +239,19 @@ func rankFromAbove(rates []float64, rate float64) int {
 }
 
 // sameButRate reports whether two numbers of a sweep differ at most in their learning rate.
-func sameButRate(a, b figures.PaperResult) bool {
-	return a.Dataset == b.Dataset && a.Direction == b.Direction && a.Pair == b.Pair && a.Triplet == b.Triplet
+func sameButRate(a, b scores.Row) bool {
+	return a.Data == b.Data && a.Rule == b.Rule
 }
 
 // baselineKey reduces a printed number to what identifies it in its table.
-func baselineKey(p figures.PaperResult) figures.PaperResult {
-	return figures.PaperResult{Table: p.Table, Dataset: p.Dataset, Method: p.Method, Direction: p.Direction, Pair: p.Pair,
-		Triplet: p.Triplet, BatchSize: p.BatchSize, LR: p.LR, Metric: p.Metric}
+func baselineKey(p scores.Row) scores.Row {
+	return scores.Row{Table: p.Table, Data: p.Data, Method: p.Method, Direction: p.Direction, Pair: p.Pair,
+		Triplet: p.Triplet, Batch: p.Batch, LR: p.LR, Measure: p.Measure}
 }
 
 // baseline returns the number that a printed one is compared to: in Tables 2 and 6 that of the direction euc, in 3 and
 // 7 that of constant pair weights, in 4 and 8 that of constant triplet weights, and in Table 5 that of MS*.
-func baseline(p figures.PaperResult) figures.PaperResult {
+func baseline(p scores.Row) scores.Row {
 	switch p.Table {
 	case 2, 6:
 		p.Direction = dmlx.DirectionEuc.Name
@@ -264,7 +262,7 @@ func baseline(p figures.PaperResult) figures.PaperResult {
 	case 5:
 		ms := table5Rules[0]
 		parts := strings.Split(ms.rule, "/")
-		p.Method, p.Direction, p.Pair, p.Triplet, p.BatchSize = ms.method, parts[0], parts[1], parts[2], figures.PaperBatch
+		p.Method, p.Direction, p.Pair, p.Triplet, p.Batch = ms.method, parts[0], parts[1], parts[2], scores.PrintedBatch
 	}
 	return p
 }

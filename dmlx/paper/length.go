@@ -43,7 +43,7 @@ func lengthStudy() Study {
 func Longer(c Cell, times ...int) []Cell {
 	out := make([]Cell, len(times))
 	for i, n := range times {
-		c.Column, c.Adjust = fmt.Sprintf("%d×", n), func(s *runs.Spec) { s.Epochs *= n }
+		c.Column, c.Times, c.Adjust = fmt.Sprintf("%d×", n), n, func(s *runs.Spec) { s.Epochs *= n }
 		out[i] = c
 	}
 	return out

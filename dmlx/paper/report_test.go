@@ -6,29 +6,39 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-func TestEntries(t *testing.T) {
-	run := func(recall float64) *runs.Result {
-		return &runs.Result{Measures: train.Measures{Recall: map[int]float64{1: recall}}}
+func TestScores(t *testing.T) {
+	run := func(seed uint64, m train.Measures) *runs.Result {
+		return &runs.Result{Hash: "abc", Spec: runs.Spec{Data: "minicar", Config: train.Config{Rule: "cos/con/con", Seed: seed}},
+			Measures: m}
 	}
-	table := &Table{Study: "table2", Cells: []Cell{
-		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{run(0.6), run(0.7), run(0.8)}},
+	recall := func(v float64) train.Measures { return train.Measures{Recall: map[int]float64{1: v}} }
+	table := &Table{Cells: []Cell{
+		{Rule: "euc/con/con", Data: "minicar", PaperData: "CAR", Preset: "quick",
+			Runs: []*runs.Result{run(1, recall(0.6)), run(2, recall(0.7)), run(3, recall(0.8))}},
 		{Rule: "cos/con/con", Data: "minicar", PaperData: "CAR",
-			Runs: []*runs.Result{run(0.7), {Measures: train.Measures{Diverged: "NaN in epoch 1"}}}},
+			Runs: []*runs.Result{run(1, recall(0.7)), run(2, train.Measures{Diverged: "NaN in epoch 1"})}},
+		{Rule: "cos/lin/con", Data: "minicar", PaperData: "CAR"},
 	}}
-	got := table.Entries()
-	want := stats.Mean{Mean: 70, Std: 10, N: 3}
-	if len(got) != 2 || math.Abs(got[0].Score.Mean-want.Mean) > 1e-9 || math.Abs(got[0].Score.Std-want.Std) > 1e-9 ||
-		got[0].Score.N != 3 ||
-		got[0].Rule != "euc/con/con" || got[0].Data != "minicar" || got[0].Paper != "CAR" {
-		t.Errorf("%+v", got)
+	all := table.Scores().Select(scores.Row{Measure: "R@1"})
+	euc := all.Select(scores.Row{Direction: "euc"})
+	if m := euc.Mean(); len(euc) != 3 || math.Abs(m.Mean-70) > 1e-9 || math.Abs(m.Std-10) > 1e-9 || m.N != 3 {
+		t.Errorf("%+v", euc)
 	}
-	if s := got[1].Score; s.Mean != 70 || s.N != 1 || s.Diverged != 1 {
-		t.Errorf("with a diverged run: %+v", s)
+	if r := euc[1]; r.Whose != scores.Ours || r.Setting != scores.Drawn || r.Role != "CAR" || r.Preset != "quick" ||
+		r.Seed != 2 || r.Run != "abc" || r.Pair != "con" {
+		t.Errorf("%+v", r)
+	}
+	if m := all.Select(scores.Row{Rule: "cos/con/con"}).Mean(); m != (stats.Mean{Mean: 70, N: 1, Diverged: 1}) {
+		t.Errorf("with a diverged run: %+v", m)
+	}
+	if m := all.Select(scores.Row{Pair: "lin"}); len(m) != 1 || !math.IsNaN(m.Mean().Mean) || m.Mean().N != 0 {
+		t.Errorf("without runs: %+v", m)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -89,10 +90,10 @@ func TestOwnRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, err := Fill(t.Context(), q, cells[:6])
-	if err != nil || table.Runs != 6 || len(table.Entries()) != 6 {
+	if err != nil || table.Runs != 6 || len(table.Scores().Select(scores.Row{Measure: "R@1"})) != 6 {
 		t.Errorf("%+v, %v", table, err)
 	}
-	if _, err := figures.Compare("table2", table.Entries(), table.Provenance()); err != nil {
+	if _, err := Compare(2, table.Scores(), table.Provenance()); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -44,6 +46,8 @@ type Cell struct {
 	// own, which the paper does not have.
 	Objective *presets.Objective
 	PaperData string  // The paper's data set in the same role.
+	Method    string  // Of Table 5.
+	Times     int     // The batch or the length as a multiple of the preset's, where a table varies it.
 	LR        float64 // 0 is the preset's.
 	// Adjust changes the preset's spec where a cell needs more than its own rule and rate; it may be nil.
 	Adjust func(*runs.Spec)
@@ -65,16 +69,43 @@ func (c Cell) MeanOf(measure func(*runs.Result) float64) stats.Mean {
 // Printed returns the Recall@1 in percent that one of the paper's Tables 2 to 4 prints for the cell's rule on
 // PaperData. It is figures.Missing where the table has no such number.
 func (c Cell) Printed(table int) stats.Mean {
-	parts := strings.Split(c.Rule, "/")
-	if c.Objective != nil || c.PaperData == "" || len(parts) != 3 {
+	if c.Objective != nil || c.PaperData == "" || c.Rule == "" {
 		return figures.Missing
 	}
-	r, err := figures.Paper(figures.PaperResult{Table: table, Dataset: c.PaperData, Direction: parts[0], Pair: parts[1],
-		Triplet: parts[2]})
-	if err != nil {
-		return figures.Missing
+	return scores.Printed().Select(scores.Row{Table: table, Data: c.PaperData, Rule: c.Rule}).Mean()
+}
+
+// Scores returns the measures of the cell's runs. A cell without runs has a score without a value.
+func (c Cell) Scores() scores.Table {
+	out := report.Scores(c.Runs...)
+	if len(c.Runs) == 0 {
+		planned := scores.Row{Data: c.Data, LR: c.LR, Value: scores.Missing()}
+		if len(c.Specs) > 0 {
+			planned = report.Planned(c.Specs[0])
+		}
+		planned.Measure = report.Recall(1)
+		out = scores.Table{planned}
 	}
-	return r.Score()
+	for i := range out {
+		r := &out[i]
+		r.Preset, r.Role, r.Method, r.Times = c.Preset, c.PaperData, c.Method, c.Times
+		if o := c.Objective; o != nil {
+			r.SetRule(o.String())
+			r.Own, r.Label = true, o.Label
+		} else if c.Rule != "" { // Without the options of the preset.
+			r.SetRule(c.Rule)
+		}
+	}
+	return out
+}
+
+// Scores returns the scores of all cells.
+func (t *Table) Scores() scores.Table {
+	var out scores.Table
+	for _, c := range t.Cells {
+		out = append(out, c.Scores()...)
+	}
+	return out
 }
 
 // HeldOutRecall returns the mean over seeds of Recall@k on the held-out training classes, as a fraction.

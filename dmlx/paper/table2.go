@@ -19,5 +19,5 @@ func table2Study() Study {
 
 // table2 reads Recall@1 off the runs of [table2Study] and sets it beside the paper's.
 func table2(ctx context.Context, q Request) (*Report, error) {
-	return componentTable(ctx, q, table2Study())
+	return componentTable(ctx, q, table2Study(), 2)
 }

@@ -20,5 +20,5 @@ func table3Study() Study {
 
 // table3 reads Recall@1 off the runs of [table3Study] and sets it beside the paper's.
 func table3(ctx context.Context, q Request) (*Report, error) {
-	return componentTable(ctx, q, table3Study())
+	return componentTable(ctx, q, table3Study(), 3)
 }

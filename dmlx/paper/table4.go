@@ -20,5 +20,5 @@ func table4Study() Study {
 
 // table4 reads Recall@1 off the runs of [table4Study] and sets it beside the paper's.
 func table4(ctx context.Context, q Request) (*Report, error) {
-	return componentTable(ctx, q, table4Study())
+	return componentTable(ctx, q, table4Study(), 4)
 }

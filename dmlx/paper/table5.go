@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -39,7 +38,7 @@ func AtBatches(p presets.Preset, method, rule string, factors ...int) []Cell {
 			if factor > 2 && p.Like("smoke") {
 				continue
 			}
-			c.Row, c.Column, c.Rule = method, fmt.Sprintf("×%d", factor), rule
+			c.Row, c.Column, c.Rule, c.Method, c.Times = method, fmt.Sprintf("×%d", factor), rule, method, factor
 			c.Adjust = func(s *runs.Spec) { table5Spec(p, s, factor, scaled) }
 			out = append(out, c)
 		}
@@ -167,11 +166,7 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	}
 	q.Rows = nil // They are in the study.
 	return study(ctx, s, q, func(t *Table, provenance string) ([]Part, error) {
-		entries, err := t.BatchEntries()
-		if err != nil {
-			return nil, err
-		}
-		b, err := figures.CompareBatches(entries, provenance)
+		b, err := figures.CompareBatches(t.Scores(), scores.Printed().Select(scores.Row{Table: 5}), provenance)
 		if err != nil {
 			return nil, err
 		}
@@ -186,31 +181,10 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 // PrintedTable5 returns the paper's Table 5 as it is printed. Footnotes mark numbers that are bold and should not be,
 // or the reverse.
 func PrintedTable5() (*figures.Table, error) {
-	results, err := figures.PaperResults(5)
-	if err != nil {
-		return nil, err
-	}
-	notes := make(map[figures.PaperResult]figures.Markup)
-	for _, e := range claims.BoldErrors(results) {
+	printed := scores.Printed().Select(scores.Row{Table: 5})
+	notes := make(map[scores.Row]figures.Markup)
+	for _, e := range claims.BoldErrors(printed) {
 		notes[e.Cell] = e.String()
 	}
-	return figures.Table5(notes)
-}
-
-// BatchEntries returns the cells of [Table5] for [figures.CompareBatches]: Recall@K in percent. It returns an error for
-// a column that is not × and the factor of the batch.
-func (t *Table) BatchEntries() ([]figures.BatchEntry, error) {
-	out := make([]figures.BatchEntry, len(t.Cells))
-	for i, c := range t.Cells {
-		e := figures.BatchEntry{Method: c.Row, Data: c.Data, Paper: c.PaperData, Recall: make(map[int]stats.Mean)}
-		if _, err := fmt.Sscanf(strings.TrimPrefix(c.Column, "×"), "%d", &e.Times); err != nil {
-			return nil, fmt.Errorf("table 5: column %q, want × and a number", c.Column)
-		}
-		e.Batch = c.Specs[0].Batch()
-		for _, k := range []int{1, 2, 4, 10, 20, 100} {
-			e.Recall[k] = c.Recall(k).Times(100)
-		}
-		out[i] = e
-	}
-	return out, nil
+	return figures.Table5(printed, notes)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -62,16 +63,11 @@ func TestTable5(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s%v", part, want, text, err)
 		}
 	}
-	one := &Table{Cells: []Cell{{Row: "Ours", Column: "×3", Data: "minicar", PaperData: "CAR",
-		Specs: []runs.Spec{{Config: train.Config{ClassesPerBatch: 24, ImagesPerClass: 8}}},
-		Runs:  []*runs.Result{{Measures: train.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}}}
-	entries, err := one.BatchEntries()
-	if err != nil || len(entries) != 1 || entries[0].Times != 3 || entries[0].Batch != 192 ||
-		entries[0].Recall[2].Mean != 75 {
-		t.Errorf("%+v, %v", entries, err)
-	}
-	wide := &Table{Cells: []Cell{{Column: "wide"}}}
-	if _, err := wide.BatchEntries(); err == nil {
-		t.Error("a column without a factor was read")
+	one := Cell{Row: "Ours", Method: "Ours", Times: 3, Data: "minicar", PaperData: "CAR", Runs: []*runs.Result{{
+		Spec:     runs.Spec{Config: train.Config{ClassesPerBatch: 24, ImagesPerClass: 8}},
+		Measures: train.Measures{Recall: map[int]float64{1: 0.5, 2: 0.75}}}}}
+	if r, err := one.Scores().Select(scores.Row{Measure: "R@2"}).One(); err != nil || r.Times != 3 || r.Batch != 192 ||
+		r.Method != "Ours" || r.Value.Mean != 75 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

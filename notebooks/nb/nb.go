@@ -74,7 +74,7 @@ func captioned(caption []string, words string) (string, error) {
 	}
 	text := caption[0]
 	if len(caption) == 2 {
-		papers, err := figures.PaperCaption(caption[1])
+		papers, err := paperCaption(caption[1])
 		if err != nil {
 			return "", err
 		}

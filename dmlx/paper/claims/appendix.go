@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -144,7 +145,7 @@ func appendixClaims() []Claim {
 				}
 				s := n.facts[Fact{Table: 5, Data: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1,
 					Metric: "R@1"}]
-				return Finding{Uncheckable, fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.", figures.PaperBatch, s.Mean,
+				return Finding{Uncheckable, fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.", scores.PrintedBatch, s.Mean,
 					signed(s.Mean-figureIn(batch160, "recall@1 is")))}
 			}},
 		{"appendix", "App. E", `$l_{\perp pos}^{euc}=\sqrt{1-l_{\parallel pos}^2}=\sqrt{(1+S_{ap})/2}$`,

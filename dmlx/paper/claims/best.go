@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -74,7 +75,7 @@ func bestClaims() []Claim {
 					}
 				}
 				return Finding{truth(together == all), fmt.Sprintf("%d of %d columns, at batch %d.", together, all,
-					figures.PaperBatch)}
+					scores.PrintedBatch)}
 			})},
 		{"best", "§6", "In addition, we vary the batch size 128, 256, 384, 512 on all tests for four datasets …",
 			"Table 5: how many of the paper's own methods have more than one batch size.",

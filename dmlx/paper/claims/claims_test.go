@@ -5,12 +5,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -108,16 +108,16 @@ func TestAuditOfThePaper(t *testing.T) {
 // Other numbers, other verdicts.
 func TestAuditTurns(t *testing.T) {
 	type edit struct {
-		key  figures.PaperResult
+		key  scores.Row
 		mean float64
 		std  float64
 	}
-	at := func(table int, data, direction, pair, triplet string, lr float64) figures.PaperResult {
-		return figures.PaperResult{Table: table, Dataset: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr,
-			Metric: "R@1"}
+	at := func(table int, data, direction, pair, triplet string, lr float64) scores.Row {
+		return scores.Row{Table: table, Data: data, Direction: direction, Pair: pair, Triplet: triplet, LR: lr,
+			Measure: "R@1"}
 	}
-	five := func(data, method, metric string, row int) figures.PaperResult {
-		return figures.PaperResult{Table: 5, Dataset: data, Method: method, Metric: metric, Row: row}
+	five := func(data, method, metric string, row int) scores.Row {
+		return scores.Row{Table: 5, Data: data, Method: method, Measure: metric, Line: row}
 	}
 	for _, c := range []struct {
 		quote, asks string
@@ -149,16 +149,16 @@ func TestAuditTurns(t *testing.T) {
 		{"78.2%", "", Fails, []edit{{five("SOP", "MS", "R@1", 0), 78.3, 0}}},
 		{"raw data", "how many", Mixed, []edit{{at(2, "CAR", "cos", "", "", 0), 75.4, 0.2}}},
 	} {
-		results := slices.Clone(mustResults(t))
+		results := scores.Printed()
 		for _, e := range c.edits {
 			n := 0
 			for i, r := range results {
 				k := e.key
-				if r.Table == k.Table && r.Dataset == k.Dataset && (k.Method == "" || r.Method == k.Method) &&
+				if r.Table == k.Table && r.Data == k.Data && (k.Method == "" || r.Method == k.Method) &&
 					(k.Direction == "" || r.Direction == k.Direction) &&
 					(k.Pair == "" || r.Pair == k.Pair) && (k.Triplet == "" || r.Triplet == k.Triplet) && r.LR == k.LR &&
-					r.Metric == k.Metric {
-					results[i].Mean, results[i].Std = e.mean, e.std
+					r.Measure == k.Measure {
+					results[i].Value.Mean, results[i].Value.Std = e.mean, e.std
 					n++
 				}
 			}
@@ -174,15 +174,6 @@ func TestAuditTurns(t *testing.T) {
 			t.Errorf("%s: %s: %s; want %s", c.quote, a.Paper.Verdict, a.Paper.Evidence, c.want)
 		}
 	}
-}
-
-func mustResults(t *testing.T) []figures.PaperResult {
-	t.Helper()
-	results, err := figures.AllPaperResults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return results
 }
 
 // On runs a comparison counts where its interval says so.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -38,11 +39,11 @@ const (
 // Numbers are the numbers on which claims are checked: the paper's, or those of runs.
 type Numbers struct {
 	measured bool
-	labels   map[string]string     // The data sets that stand for the paper's.
-	facts    map[Fact]stats.Mean   // By the fact without its score.
-	order    []Fact                // As given.
-	pooled   map[string]pool       // Of measured numbers, by data set and metric.
-	printed  []figures.PaperResult // The paper's own only.
+	labels   map[string]string   // The data sets that stand for the paper's.
+	facts    map[Fact]stats.Mean // By the fact without its score.
+	order    []Fact              // As given.
+	pooled   map[string]pool     // Of measured numbers, by data set and metric.
+	printed  scores.Table        // The paper's own only.
 }
 
 // pool is the variance over seeds that the cells of a data set have in common.
@@ -50,27 +51,16 @@ type pool struct{ variance, freedom float64 }
 
 // PaperNumbers returns all numbers that the paper prints.
 func PaperNumbers() (*Numbers, error) {
-	results, err := figures.AllPaperResults()
-	if err != nil {
-		return nil, err
-	}
-	return paperNumbers(results)
+	return paperNumbers(scores.Printed())
 }
 
-func paperNumbers(results []figures.PaperResult) (*Numbers, error) {
+func paperNumbers(results scores.Table) (*Numbers, error) {
 	var facts []Fact
 	labels := make(map[string]string)
 	for _, r := range results {
-		f := Fact{Table: r.Table, Data: r.Dataset, Method: r.Method, LR: r.LR, Metric: r.Metric, Score: r.Score()}
-		if r.Direction != "" {
-			f.Rule = r.Direction + "/" + r.Pair + "/" + r.Triplet
-		}
-		if r.Table == 5 {
-			f.Score.N = 1 // Printed without a deviation.
-			f.Times = r.BatchSize / figures.PaperBatch
-		}
-		facts = append(facts, f)
-		labels[r.Dataset] = r.Dataset
+		facts = append(facts, Fact{Table: r.Table, Data: r.Data, Method: r.Method, Rule: r.Rule, Times: r.Times, LR: r.LR,
+			Metric: r.Measure, Score: r.Value})
+		labels[r.Data] = r.Data
 	}
 	n, err := newNumbers(facts, labels)
 	if err != nil {
@@ -215,14 +205,7 @@ const oursMethod = "Ours"
 
 // metrics5 returns the recalls that the paper prints for a data set in Table 5.
 func metrics5(data string) []string {
-	var out []string
-	results, _ := figures.AllPaperResults() // Read before, by PaperNumbers.
-	for _, r := range results {
-		if r.Table == 5 && r.Dataset == data && !slices.Contains(out, r.Metric) {
-			out = append(out, r.Metric)
-		}
-	}
-	return out
+	return scores.Printed().Select(scores.Row{Table: 5, Data: data}).Values(scores.Measure.Of)
 }
 
 // literature returns the rows of Table 5 that the paper copied, for a data set and metric.

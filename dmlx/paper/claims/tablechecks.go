@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 )
 
 // tableChecks are not sentences of the paper: they compare its printed tables with themselves.
@@ -14,28 +14,20 @@ func tableChecks() []Claim {
 		{"tables", "Table 5", "",
 			"Table 5: bold numbers that are not the best of their column, and the best that are not bold.",
 			ofPaper("A matter of the paper's table.", func(n *Numbers) Finding {
-				var five []figures.PaperResult
-				bold := 0
-				for _, r := range n.printed {
-					if r.Table == 5 {
-						five = append(five, r)
-						if r.Bold {
-							bold++
-						}
-					}
-				}
+				five := n.printed.Select(scores.Row{Table: 5})
+				bold := len(five.Select(scores.Row{Bold: true}))
 				wrong := BoldErrors(five)
 				var what []string
 				for _, m := range wrong {
 					name := m.Cell.Method
 					if m.Cell.Direction != "" {
-						name += fmt.Sprintf(" (B%d)", m.Cell.BatchSize)
+						name += fmt.Sprintf(" (B%d)", m.Cell.Batch)
 					}
 					kind := "best, not bold"
 					if m.Cell.Bold {
 						kind = "bold, not best"
 					}
-					what = append(what, fmt.Sprintf("%s %s %s %.1f %s", m.Cell.Dataset, m.Cell.Metric, name, m.Cell.Mean, kind))
+					what = append(what, fmt.Sprintf("%s %s %s %.1f %s", m.Cell.Data, m.Cell.Measure, name, m.Cell.Value.Mean, kind))
 				}
 				if wrong == nil {
 					return Finding{Holds, fmt.Sprintf("All %d bold numbers.", bold)}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -55,7 +56,7 @@ type Row struct {
 
 // Number is a printed number with our runs in its role. Means are in percent.
 type Number struct {
-	Printed figures.PaperResult
+	Printed scores.Row
 	Data    string     // "" if no data set of ours stands for the paper's.
 	Ours    stats.Mean // Without runs, its N and Diverged are 0.
 	LR      float64    // Of our runs.
@@ -88,9 +89,9 @@ func Judge(numbers []*Number) []Row {
 		switch {
 		case n.Ours.N == 0:
 		case n.SameSetting:
-			ours[i] = stats.Welch(n.Ours, printedMean(n.Printed))
+			ours[i] = stats.Welch(n.Ours, n.Printed.Value)
 		case n.Baseline != nil:
-			paper[i] = stats.Welch(printedMean(n.Printed), printedMean(n.Baseline.Printed))
+			paper[i] = stats.Welch(n.Printed.Value, n.Baseline.Printed.Value)
 			ours[i] = stats.Welch(n.Ours, n.Baseline.Ours)
 			if n.pools() {
 				ours[i] = n.Noise.Test(n.Ours.Mean-n.Baseline.Ours.Mean, 1/float64(n.Ours.N)+1/float64(n.Baseline.Ours.N))
@@ -121,7 +122,7 @@ func Judge(numbers []*Number) []Row {
 			}
 			r.PaperEffect, r.OurEffect = paper[i].Difference.String(), ours[i].Difference.String()
 			inPaper := told(paper[i], paperLast)
-			if !n.Printed.HasStd { // Only its sign is known.
+			if n.Printed.Value.Std == 0 { // Only its sign is known.
 				r.Tolerance += "; the paper prints no deviation here, so its sign counts"
 				inPaper = paper[i].Difference.Value != 0
 			}
@@ -145,21 +146,12 @@ func Judge(numbers []*Number) []Row {
 // pools reports whether the comparison takes the noise of other cells, since one of the two numbers is of one seed.
 func (n *Number) pools() bool { return min(n.Ours.N, n.Baseline.Ours.N) == 1 && n.Noise.Freedom > 0 }
 
-// printedMean returns a printed number; one that is printed without a deviation has a single run.
-func printedMean(r figures.PaperResult) stats.Mean {
-	m := r.Score()
-	if !r.HasStd {
-		m.N = 1
-	}
-	return m
-}
-
 // row returns the row of a number, without a verdict if it is to be compared.
 func (n *Number) row() Row {
-	r := Row{Place: fmt.Sprintf("Table %d", n.Printed.Table), What: n.what(), Paper: fmt.Sprintf("%.1f", n.Printed.Mean),
+	r := Row{Place: fmt.Sprintf("Table %d", n.Printed.Table), What: n.what(), Paper: fmt.Sprintf("%.1f", n.Printed.Value.Mean),
 		Ours: "–", Data: n.Data, Command: n.Command, Runs: n.Runs}
-	if n.Printed.HasStd {
-		r.Paper = n.Printed.Score().String()
+	if n.Printed.Value.Std > 0 {
+		r.Paper = n.Printed.Value.String()
 	}
 	if n.Ours.N+n.Ours.Diverged > 0 {
 		r.Ours, r.Preset = n.Ours.String(), n.Preset
@@ -187,7 +179,7 @@ func (n *Number) row() Row {
 // what names the printed number: its row, data set, metric and rate.
 func (n *Number) what() figures.Markup {
 	p := n.Printed
-	out := fmt.Sprintf("%s, %s, %s", label(p), p.Dataset, p.Metric)
+	out := fmt.Sprintf("%s, %s, %s", label(p), p.Data, p.Measure)
 	if p.LR != 0 {
 		out += fmt.Sprintf(", lr %g", p.LR)
 	}
@@ -195,14 +187,14 @@ func (n *Number) what() figures.Markup {
 }
 
 // label names the row of a printed number.
-func label(p figures.PaperResult) figures.Markup {
+func label(p scores.Row) figures.Markup {
 	if p.Method != "" {
 		if p.Direction != "" {
-			return fmt.Sprintf("%s (B%d)", p.Method, p.BatchSize)
+			return fmt.Sprintf("%s (B%d)", p.Method, p.Batch)
 		}
 		return p.Method
 	}
-	return p.Direction + "/" + p.Pair + "/" + p.Triplet
+	return p.Rule
 }
 
 // Count returns how many rows have each verdict.

@@ -5,13 +5,17 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
-	"github.com/gradient-surgery/dml/figures"
 )
 
-func printed(mean, std float64) figures.PaperResult {
-	return figures.PaperResult{Table: 2, Dataset: "CAR", Direction: "cos", Pair: "con", Triplet: "con", Metric: "R@1",
-		Mean: mean, Std: std, HasStd: std > 0}
+func printed(mean, std float64) scores.Row {
+	n := 1
+	if std > 0 {
+		n = scores.PrintedSeeds
+	}
+	return scores.Row{Table: 2, Data: "CAR", Rule: "cos/con/con", Measure: "R@1",
+		Value: stats.Mean{Mean: mean, Std: std, N: n}}
 }
 
 // Each verdict by hand: the paper's difference to its first row is +6.0 with deviations of 0.5 over five runs, and ours

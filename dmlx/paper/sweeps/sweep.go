@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -28,7 +29,7 @@ type Point struct {
 	// [figures.Missing] stands for a point without a run.
 	Test, HeldOut stats.Mean
 	// Own marks a row of the user's own, which the paper does not have: any rule, or the name of a loss. Label names the
-	// row; by default it is that of [figures.OwnLabel].
+	// row; by default it is that of [figures.RowLabel].
 	Own   bool
 	Label figures.Markup
 }
@@ -43,15 +44,16 @@ func (p Point) id() string {
 
 // part is one of the three parts of a rule.
 type part struct {
-	at    int // Its position in the name of a rule.
+	scores.Column
 	title string
-	label func(name string) figures.Markup
 }
 
+func (p part) label(name string) figures.Markup { return figures.PartLabel(p.Column, name) }
+
 var (
-	direction     = &part{0, "Direction", figures.DirectionLabel}
-	pairWeight    = &part{1, "PairWeight", figures.PairLabel}
-	tripletWeight = &part{2, "TripletWeight", figures.TripletLabel}
+	direction     = &part{scores.Direction, "Direction"}
+	pairWeight    = &part{scores.Pair, "PairWeight"}
+	tripletWeight = &part{scores.Triplet, "TripletWeight"}
 )
 
 // kind describes one of the paper's sweeps.
@@ -150,55 +152,37 @@ func (s *Sweep) fill(points []Point) error {
 // newRow returns the row of a point with the paper's curves, and with empty ones for ours.
 func (s *Sweep) newRow(p Point) (row, error) {
 	rule := p.Rule
-	name, _, _ := strings.Cut(rule, "?")
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 && !p.Own {
+	var score scores.Row
+	score.SetRule(rule)
+	if score.Direction == "" && !p.Own {
 		return row{}, fmt.Errorf("rule %q: want direction/pair/triplet", rule)
 	}
-	column := -1
+	var blocks scores.Column
 	if s.kind.blocks != nil {
-		column = s.kind.blocks.at
+		blocks = s.kind.blocks.Column
 	}
-	r := row{rule: p.id(), name: rule, label: figures.OwnLabel(rule, s.kind.rows.at, column),
+	r := row{rule: p.id(), name: rule, block: blocks.Of(score), label: figures.RowLabel(score, s.kind.rows.Column, blocks),
 		ours: make([]Curve, len(s.sets))}
-	own := p.Own
-	if len(parts) == 3 {
-		if column >= 0 {
-			r.block = parts[column]
-		}
-		// A rule that takes more to be told than its row and block is the user's own.
-		own = own || r.label != s.kind.rows.label(parts[s.kind.rows.at])
-		if !own {
-			r.name = parts[s.kind.rows.at]
-		}
+	// A rule that takes more to be told than its row and block is the user's own.
+	own := p.Own || r.label != s.kind.rows.label(s.kind.rows.Of(score))
+	if !own {
+		r.name = s.kind.rows.Of(score)
 	}
 	if p.Own && p.Label != "" {
 		r.label = p.Label
 	}
-	swept, err := figures.PaperResults(s.kind.number)
-	if err != nil {
-		return row{}, err
-	}
-	main, err := figures.PaperResults(s.kind.main)
-	if err != nil {
-		return row{}, err
-	}
+	printed := scores.Printed().Select(scores.Row{Rule: rule})
 	for _, set := range s.sets {
-		is := func(p figures.PaperResult) bool {
-			return !own && set.Paper != "" && p.Dataset == set.Paper && p.Direction+"/"+p.Pair+"/"+p.Triplet == rule
+		var theirs scores.Table
+		if !own && set.Paper != "" {
+			theirs = printed.Select(scores.Row{Data: set.Paper})
 		}
 		var curve Curve
-		for _, p := range swept {
-			if is(p) {
-				curve = append(curve, Value{p.LR, p.Score(), figures.Missing})
-			}
+		for _, p := range theirs.Select(scores.Row{Table: s.kind.number}) {
+			curve = append(curve, Value{p.LR, p.Value, figures.Missing})
 		}
 		slices.SortFunc(curve, func(a, b Value) int { return cmp.Compare(a.LR, b.LR) })
-		best := figures.Missing
-		if i := slices.IndexFunc(main, is); i >= 0 {
-			best = main[i].Score()
-		}
-		r.theirs, r.main = append(r.theirs, curve), append(r.main, best)
+		r.theirs, r.main = append(r.theirs, curve), append(r.main, theirs.Select(scores.Row{Table: s.kind.main}).Mean())
 	}
 	return r, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -18,17 +19,14 @@ import (
 // and each rate is multiplied by a factor, because our rates are on another scale. Held-out recall moves differently.
 func paperPoints(t *testing.T, table int, shift, wobble, factor float64) []Point {
 	t.Helper()
-	results, err := figures.PaperResults(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := scores.Printed().Select(scores.Row{Table: table})
 	var out []Point
 	for i, r := range results {
-		out = append(out, Point{Rule: r.Direction + "/" + r.Pair + "/" + r.Triplet,
-			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Dataset],
-			Paper: r.Dataset, LR: math.Round(1e6*factor*r.LR) / 1e6,
-			Test:    stats.Mean{Mean: r.Mean + shift + wobble*math.Sin(float64(7*i)), N: 1},
-			HeldOut: stats.Mean{Mean: r.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), N: 1}})
+		out = append(out, Point{Rule: r.Rule,
+			Data:  map[string]string{"CAR": "minicar", "In-shop": "minishop"}[r.Data],
+			Paper: r.Data, LR: math.Round(1e6*factor*r.LR) / 1e6,
+			Test:    stats.Mean{Mean: r.Value.Mean + shift + wobble*math.Sin(float64(7*i)), N: 1},
+			HeldOut: stats.Mean{Mean: r.Value.Mean + 4 + 2*wobble*math.Cos(float64(3*i)), N: 1}})
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package figures
+package nb
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ func TestPaperCaption(t *testing.T) {
 	for kind, last := range map[string]int{"Figure": 6, "Table": 8} {
 		for i := range last {
 			number := fmt.Sprintf("%s %d", kind, i+1)
-			caption, err := PaperCaption(number)
+			caption, err := paperCaption(number)
 			if err != nil {
 				t.Error(err)
 			}
@@ -27,7 +27,7 @@ func TestPaperCaption(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"Figure 7", "Table 0", "figure 1", ""} {
-		if _, err := PaperCaption(wrong); err == nil || !strings.Contains(err.Error(), "Figure 1, Figure 2") {
+		if _, err := paperCaption(wrong); err == nil || !strings.Contains(err.Error(), "Figure 1, Figure 2") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

@@ -1,0 +1,78 @@
+// Package report has what tables, inspections and searches hand out, and the scores of runs.
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
+
+// Measures of a run that are no Recall@K.
+const (
+	MAPAtR  = "MAP@R"
+	Overlap = "overlap" // Of the histograms of nearest-positive and nearest-negative similarities.
+	Compact = "compact" // The share of anchors with both above 0.9.
+	HeldOut = "held-out R@1"
+)
+
+// ks are the K of Recall@K that runs measure, as far as their test sets are large enough.
+var ks = []int{1, 2, 4, 8, 10, 20, 30, 40, 100, 1000}
+
+// Recall names the measure Recall@K.
+func Recall(k int) string { return fmt.Sprintf("R@%d", k) }
+
+// Scores returns the measures of finished runs, a row for each, in percent.
+func Scores(results ...*runs.Result) scores.Table {
+	var out scores.Table
+	for _, r := range results {
+		row := Planned(r.Spec)
+		row.Run = r.Hash
+		add := func(measure string, value float64) {
+			row.Measure, row.Value = measure, stats.Mean{Mean: 100 * value, N: 1}
+			if r.Diverged != "" {
+				row.Value = stats.Mean{Mean: math.NaN(), Diverged: 1}
+			}
+			out = append(out, row)
+		}
+		for _, k := range ks {
+			if v, measured := r.Recall[k]; measured || r.Diverged != "" {
+				add(Recall(k), v)
+			}
+		}
+		if r.Recall != nil || r.Diverged != "" {
+			add(MAPAtR, r.MAPAtR)
+			add(Overlap, r.Overlap)
+			add(Compact, r.Compact)
+		}
+		if v, measured := r.HeldOutRecall[1]; measured || r.Diverged != "" && r.Spec.HeldOut > 0 {
+			add(HeldOut, v)
+		}
+	}
+	return out
+}
+
+// Planned returns what is known of a run before it is trained, as a score without a measure.
+func Planned(s runs.Spec) scores.Row {
+	r := scores.Row{Whose: scores.Ours, Data: s.Data, Preset: presets.Of(s), Network: s.Network(), Dim: s.Dim,
+		Batch: s.Batch(), Epochs: s.Epochs, LR: s.LR, Seed: s.Seed, Value: scores.Missing()}
+	r.SetRule(s.Objective())
+	switch {
+	case slices.Contains(datasets.Names(), s.Data):
+		r.Setting = scores.Drawn
+	case !runs.IsPublished(s.Data): // The user's own images or features, which bear on no claim.
+	case r.Preset == "paper":
+		r.Setting = scores.PapersOwn
+	default:
+		r.Setting = scores.Photographs
+	}
+	if s.HeldOut > 0 {
+		r.Protocol = fmt.Sprintf("one training class in %d held out", s.HeldOut)
+	}
+	return r
+}

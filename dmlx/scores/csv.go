@@ -1,0 +1,195 @@
+package scores
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Column is a column of a [Table], by its name in CSV.
+type Column string
+
+// The columns.
+const (
+	Whose     Column = "whose"
+	OfTable   Column = "table"
+	Line      Column = "line"
+	Data      Column = "data"
+	Role      Column = "role"
+	Setting   Column = "setting"
+	Preset    Column = "preset"
+	Protocol  Column = "protocol"
+	Method    Column = "method"
+	Rule      Column = "rule"
+	Direction Column = "direction"
+	Pair      Column = "pair"
+	Triplet   Column = "triplet"
+	Options   Column = "options"
+	Own       Column = "own"
+	Label     Column = "label"
+	Network   Column = "network"
+	Dim       Column = "dim"
+	Batch     Column = "batch"
+	Times     Column = "times"
+	Epochs    Column = "epochs"
+	LR        Column = "lr"
+	Seed      Column = "seed"
+	Run       Column = "run"
+	Measure   Column = "measure"
+	Mean      Column = "mean"
+	Std       Column = "std"
+	N         Column = "n"
+	Diverged  Column = "diverged"
+	Bold      Column = "bold"
+)
+
+// field is a column with its place in a row.
+type field struct {
+	Column
+	at func(*Row) any
+}
+
+// fields are the columns in the order of CSV.
+var fields = []field{
+	{Whose, func(r *Row) any { return &r.Whose }}, {OfTable, func(r *Row) any { return &r.Table }},
+	{Line, func(r *Row) any { return &r.Line }}, {Data, func(r *Row) any { return &r.Data }},
+	{Role, func(r *Row) any { return &r.Role }}, {Setting, func(r *Row) any { return &r.Setting }},
+	{Preset, func(r *Row) any { return &r.Preset }}, {Protocol, func(r *Row) any { return &r.Protocol }},
+	{Method, func(r *Row) any { return &r.Method }}, {Rule, func(r *Row) any { return &r.Rule }},
+	{Direction, func(r *Row) any { return &r.Direction }}, {Pair, func(r *Row) any { return &r.Pair }},
+	{Triplet, func(r *Row) any { return &r.Triplet }}, {Options, func(r *Row) any { return &r.Options }},
+	{Own, func(r *Row) any { return &r.Own }}, {Label, func(r *Row) any { return &r.Label }},
+	{Network, func(r *Row) any { return &r.Network }}, {Dim, func(r *Row) any { return &r.Dim }},
+	{Batch, func(r *Row) any { return &r.Batch }}, {Times, func(r *Row) any { return &r.Times }},
+	{Epochs, func(r *Row) any { return &r.Epochs }}, {LR, func(r *Row) any { return &r.LR }},
+	{Seed, func(r *Row) any { return &r.Seed }}, {Run, func(r *Row) any { return &r.Run }},
+	{Measure, func(r *Row) any { return &r.Measure }}, {Mean, func(r *Row) any { return &r.Value.Mean }},
+	{Std, func(r *Row) any { return &r.Value.Std }}, {N, func(r *Row) any { return &r.Value.N }},
+	{Diverged, func(r *Row) any { return &r.Value.Diverged }}, {Bold, func(r *Row) any { return &r.Bold }},
+}
+
+// text returns the field of a row, "" if it is zero.
+func (f field) text(r *Row) string {
+	switch v := f.at(r).(type) {
+	case *string:
+		return *v
+	case *int:
+		if *v != 0 {
+			return strconv.Itoa(*v)
+		}
+	case *uint64:
+		if *v != 0 {
+			return strconv.FormatUint(*v, 10)
+		}
+	case *float64:
+		if *v != 0 && !math.IsNaN(*v) {
+			return strconv.FormatFloat(*v, 'g', -1, 64)
+		}
+	case *bool:
+		if *v {
+			return "true"
+		}
+	}
+	return ""
+}
+
+// read sets the field of a row.
+func (f field) read(r *Row, text string) (err error) {
+	if text == "" {
+		return nil
+	}
+	switch v := f.at(r).(type) {
+	case *string:
+		*v = text
+	case *int:
+		*v, err = strconv.Atoi(text)
+	case *uint64:
+		*v, err = strconv.ParseUint(text, 10, 64)
+	case *float64:
+		*v, err = strconv.ParseFloat(text, 64)
+	case *bool:
+		*v, err = strconv.ParseBool(text)
+	}
+	return err
+}
+
+// Of returns the column of a row as text, "" if it is zero or there is no such column.
+func (c Column) Of(r Row) string {
+	for _, f := range fields {
+		if f.Column == c {
+			return f.text(&r)
+		}
+	}
+	return ""
+}
+
+// Write writes the table as CSV, with all columns. A mean of zero is a zero, and one over no runs is empty.
+func (t Table) Write(w io.Writer) error {
+	out := csv.NewWriter(w)
+	record := make([]string, len(fields))
+	for i, f := range fields {
+		record[i] = string(f.Column)
+	}
+	err := out.Write(record)
+	for _, r := range t {
+		for i, f := range fields {
+			if record[i] = f.text(&r); f.Column == Mean && r.Value.Mean == 0 {
+				record[i] = "0"
+			}
+		}
+		err = errors.Join(err, out.Write(record))
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
+}
+
+// Read reads CSV as [Table.Write] writes it. Columns may be missing and in any order; an unknown one is an error. The
+// parts of a rule without a name give it one. A number without its count of runs is of one run.
+func Read(r io.Reader) (Table, error) {
+	records, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("scores: %w", err)
+	}
+	if len(records) == 0 {
+		return nil, errors.New("scores: there is no line with the names of the columns")
+	}
+	head := make([]field, len(records[0]))
+	for i, name := range records[0] {
+		at := slices.IndexFunc(fields, func(f field) bool { return string(f.Column) == name })
+		if at < 0 {
+			return nil, fmt.Errorf("scores: column %q: want one of %s", name, names())
+		}
+		head[i] = fields[at]
+	}
+	out := make(Table, len(records)-1)
+	for i, record := range records[1:] {
+		row := &out[i]
+		row.Value.Mean = math.NaN()
+		for k, f := range head {
+			if err := f.read(row, record[k]); err != nil {
+				return nil, fmt.Errorf("scores: line %d, %s: %w", i+2, f.Column, err)
+			}
+		}
+		if row.Rule == "" && row.Direction != "" {
+			row.Rule = row.Direction + "/" + row.Pair + "/" + row.Triplet
+		}
+		if row.Value.N == 0 && !math.IsNaN(row.Value.Mean) {
+			row.Value.N = 1
+		}
+	}
+	return out, nil
+}
+
+// names lists the columns.
+func names() string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = string(f.Column)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,232 @@
+// Package scores has the one form of a result: a table whose rows are a measure of one run, or a number that the paper
+// prints. Tables, figures and claims are selections, means, differences and pivots of it:
+//
+//	recall := rows.Select(scores.Row{Data: "minicar", Measure: "R@1"})
+//	cos := recall.Select(scores.Row{Rule: "cos/con/con"}).Mean() // Over seeds.
+//	printed := scores.Printed().Select(scores.Row{Table: 2, Data: "CAR", Direction: "cos"}).Mean()
+//	all, err := recall.Pivot(scores.Pair.Of, scores.Direction.Of)
+package scores
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/stats"
+)
+
+// Whose a score is.
+const (
+	Ours  = "ours"  // Of a run of this program.
+	Paper = "paper" // Printed in the paper.
+)
+
+// The settings of the evidence, which no count mixes.
+const (
+	Drawn       = "drawn"       // Images that the program draws.
+	Photographs = "photographs" // Photographs, at a smaller scale than the paper's.
+	PapersOwn   = "paper"       // The paper's data sets, networks and image size.
+)
+
+// Row is one score: a measure of a run, or a number that the paper prints. What does not apply is zero.
+type Row struct {
+	Whose string // [Ours] or [Paper].
+	// Table is the paper's table that prints the number, or whose run it is, and Line the line of a printed number.
+	Table, Line int
+	// Data is the data set, and Role the paper's data set in the same role, "" without one.
+	Data, Role string
+	Setting    string // [Drawn], [Photographs] or [PapersOwn].
+	Preset     string
+	// Protocol says what the run was trained and measured on where that is not all training classes and the test classes.
+	Protocol string
+	Method   string // Of Table 5.
+	// Rule is the objective: a rule as "cos/lin/cir?tau=2", or a loss as "loss ms"; "" for numbers from the literature.
+	// Direction, Pair, Triplet (with its mask) and Options are the parts of a rule.
+	Rule, Direction, Pair, Triplet, Options string
+	// Own marks a rule or loss of the user's own in a table of the paper, and Label is its name there, if it has one.
+	Own     bool
+	Label   string
+	Network string
+	Dim     int // Of the embedding.
+	Batch   int // Images.
+	Times   int // The batch or the length as a multiple of the table's smallest, where a table varies it.
+	Epochs  int
+	LR      float64
+	Seed    uint64
+	Run     string // The hash of the run.
+	Measure string // R@1, MAP@R, …
+	// Value is in percent: of one run, or as printed, over the number of runs that its deviation is over. A run that
+	// diverged counts as such. A run that is planned and not trained has a mean of NaN over no runs.
+	Value stats.Mean
+	Bold  bool // As printed.
+}
+
+// SetRule sets the objective, and the parts of a rule from its name, direction/pair/triplet with options behind it.
+func (r *Row) SetRule(objective string) {
+	r.Rule, r.Direction, r.Pair, r.Triplet, r.Options = objective, "", "", "", ""
+	name, options, _ := strings.Cut(objective, "?")
+	if parts := strings.Split(name, "/"); len(parts) == 3 {
+		r.Direction, r.Pair, r.Triplet, r.Options = parts[0], parts[1], parts[2], options
+	}
+}
+
+// Missing is the value of a run that has not been trained.
+func Missing() stats.Mean { return stats.Mean{Mean: math.NaN()} }
+
+// Table is a list of scores.
+type Table []Row
+
+// Where returns the rows for which keep is true.
+func (t Table) Where(keep func(Row) bool) Table {
+	var out Table
+	for _, r := range t {
+		if keep(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Select returns the rows that have all nonzero fields of a key but its Value.
+func (t Table) Select(key Row) Table {
+	key.Value = stats.Mean{}
+	var want []field
+	for _, f := range fields {
+		if f.text(&key) != "" {
+			want = append(want, f)
+		}
+	}
+	return t.Where(func(r Row) bool {
+		return !slices.ContainsFunc(want, func(f field) bool { return f.text(&r) != f.text(&key) })
+	})
+}
+
+// Mean returns the mean over the runs of all rows. That of a single row is its own. Without a run it is NaN.
+func (t Table) Mean() stats.Mean {
+	if len(t) == 1 {
+		return t[0].Value
+	}
+	var values []float64
+	diverged := 0
+	for _, r := range t {
+		values = append(values, r.Value.Mean)
+		diverged += r.Value.Diverged
+	}
+	m := stats.MeanOf(values)
+	m.Diverged = diverged
+	return m
+}
+
+// One returns the only row, or an error if there are none or several.
+func (t Table) One() (Row, error) {
+	if len(t) != 1 {
+		return Row{}, fmt.Errorf("there are %d such scores: want one", len(t))
+	}
+	return t[0], nil
+}
+
+// Difference returns how far the mean of a is above that of b, by Welch's t over their runs.
+func Difference(a, b Table) stats.Test { return stats.Welch(a.Mean(), b.Mean()) }
+
+// Values returns the different values of a column, in the order of the rows.
+func (t Table) Values(of func(Row) string) []string {
+	var out []string
+	for _, r := range t {
+		if v := of(r); !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Group is the rows with one value of a column.
+type Group struct {
+	Key  string
+	Rows Table
+}
+
+// Group splits the rows by a column, in the order of the rows.
+func (t Table) Group(by func(Row) string) []Group {
+	var out []Group
+	for _, key := range t.Values(by) {
+		out = append(out, Group{key, t.Where(func(r Row) bool { return by(r) == key })})
+	}
+	return out
+}
+
+// Pivot is a table laid out by two columns.
+type Pivot struct {
+	Rows, Columns []string  // In the order of the scores.
+	Cells         [][]Table // By row and column; empty where there is no score.
+}
+
+// Pivot lays the scores out by two columns, as Column.Of. It returns an error if a cell has scores that differ in more
+// than the seed, or a seed twice: no mean is over these.
+func (t Table) Pivot(row, column func(Row) string) (*Pivot, error) {
+	p := &Pivot{Rows: t.Values(row), Columns: t.Values(column)}
+	for _, of := range t.Group(row) {
+		line := make([]Table, len(p.Columns))
+		for i, c := range p.Columns {
+			line[i] = of.Rows.Where(func(r Row) bool { return column(r) == c })
+			if err := line[i].sameButSeed(); err != nil {
+				return nil, err
+			}
+		}
+		p.Cells = append(p.Cells, line)
+	}
+	return p, nil
+}
+
+// sameButSeed returns an error unless the rows are the runs of one cell, a row for each seed.
+func (t Table) sameButSeed() error {
+	seeds := make(map[uint64]bool)
+	for _, r := range t {
+		if seeds[r.Seed] {
+			return fmt.Errorf("%s is there twice", r.name())
+		}
+		seeds[r.Seed] = true
+		a, b := t[0], r
+		for _, x := range []*Row{&a, &b} {
+			x.Seed, x.Run, x.Value = 0, "", stats.Mean{}
+		}
+		if a != b {
+			return fmt.Errorf("%s and %s would be one cell", t[0].name(), r.name())
+		}
+	}
+	return nil
+}
+
+// name says which score a row is, for errors.
+func (r Row) name() string {
+	var parts []string
+	for _, s := range []string{r.Method, r.Rule, "on " + r.Data, r.Measure} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	for _, c := range []Column{LR, Batch, Epochs, Seed} {
+		if v := c.Of(r); v != "" {
+			parts = append(parts, string(c)+" "+v)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// At returns the scores of a cell, none if the pivot has no such row or column.
+func (p *Pivot) At(row, column string) Table {
+	i, j := slices.Index(p.Rows, row), slices.Index(p.Columns, column)
+	if i < 0 || j < 0 {
+		return nil
+	}
+	return p.Cells[i][j]
+}
+
+// Means returns the means of a column's cells at some rows, NaN where there is no score.
+func (p *Pivot) Means(column string, rows []string) []stats.Mean {
+	out := make([]stats.Mean, len(rows))
+	for i, row := range rows {
+		out[i] = p.At(row, column).Mean()
+	}
+	return out
+}
