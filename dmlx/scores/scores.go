@@ -102,6 +102,10 @@ func (t Table) Select(key Row) Table {
 	})
 }
 
+// percent is the unit of the values. Means are over fractions of images, as runs have them: the order of two rules that
+// are equal up to rounding is then that of their fractions.
+const percent = 100
+
 // Mean returns the mean over the runs of all rows. That of a single row is its own. Without a run it is NaN.
 func (t Table) Mean() stats.Mean {
 	if len(t) == 1 {
@@ -110,10 +114,10 @@ func (t Table) Mean() stats.Mean {
 	var values []float64
 	diverged := 0
 	for _, r := range t {
-		values = append(values, r.Value.Mean)
+		values = append(values, r.Value.Mean/percent)
 		diverged += r.Value.Diverged
 	}
-	m := stats.MeanOf(values)
+	m := stats.MeanOf(values).Times(percent)
 	m.Diverged = diverged
 	return m
 }
