@@ -33,7 +33,7 @@ type Comparison struct {
 type Line struct {
 	Name  string // In the pivots of the scores, and in words.
 	Label Markup
-	// Note is a footnote of a row that stands in each column, since its scores have none: they are in that without a name.
+	// Note is a footnote of a row that stands in each column, since its scores are in the column without a name.
 	Note Markup
 }
 

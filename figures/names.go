@@ -63,8 +63,8 @@ func RuleLabels(rule string) (direction, pair, triplet Markup, err error) {
 }
 
 // RowLabel returns the label of a score in a table whose rows vary one part of cos/con/con and whose columns or blocks
-// vary another: the symbol of the row's part, those of the other parts that differ, and the options. column is "" without
-// such columns, and for a rule that stands in none of them. What is no rule is its own label.
+// vary another: the symbol of the row's part, those of the other parts that differ, and the options. column is ""
+// without such columns, and for a rule that stands in none of them. What is no rule is its own label.
 func RowLabel(r scores.Row, row, column scores.Column) Markup {
 	if r.Direction == "" {
 		return r.Rule

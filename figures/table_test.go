@@ -83,8 +83,8 @@ func TestShadeIsThePapers(t *testing.T) {
 			0x649bf6, 0xffffff, 0x73a5f7,
 		},
 	} {
-		c := compared(t, table, papers(table, 0, 0), [...]scores.Column{scores.Direction, scores.Pair, scores.Triplet}[table-2],
-			[...]scores.Column{"", scores.Direction, scores.Pair}[table-2])
+		parts := []scores.Column{"", scores.Direction, scores.Pair, scores.Triplet}
+		c := compared(t, table, papers(table, 0, 0), parts[table-1], parts[table-2])
 		c.Tint = [...]color.NRGBA{Red, LeafGreen, BrightSky}[table-2]
 		if table == 3 {
 			c.Shade = ShadeAroundMedian

@@ -28,7 +28,8 @@ type component struct {
 }
 
 var components = []component{
-	{2, scores.Direction, "", "Direction", "gradient directions", "", "$P^{con}$ and $T^{con}$", figures.Red, figures.Shade},
+	{2, scores.Direction, "", "Direction", "gradient directions", "", "$P^{con}$ and $T^{con}$", figures.Red,
+		figures.Shade},
 	{3, scores.Pair, scores.Direction, "PairWeight", "pair weights with the Euclidean and the cosine direction",
 		"directions", "$T^{con}$", figures.LeafGreen, figures.ShadeAroundMedian},
 	{4, scores.Triplet, scores.Pair, "TripletWeight", "triplet weights with constant and linear pair weights",
@@ -47,10 +48,10 @@ func componentTable(ctx context.Context, q Request, s Study, table int) (*Report
 	})
 }
 
-// Compare lays Recall@1 out as in one of the paper's Tables 2 to 4, ours beside the paper's. Rows, columns and data sets
-// have the order of the scores. Rules that the table cannot tell by a row and a column alone, and losses, stand below the
-// others: in the column of their part, or in each column if they have none of these. Compare returns an error for another
-// table, without scores, for two scores of one cell, and for a data set that the paper's table lacks.
+// Compare lays Recall@1 out as in one of the paper's Tables 2 to 4, ours beside the paper's. Rows, columns and data
+// sets have the order of the scores. Rules that the table cannot tell by a row and a column alone, and losses, stand
+// below the others: in the column of their part, or in each column if they have none of these. Compare returns an error
+// for another table, without scores, for two scores of one cell, and for a data set that the paper's table lacks.
 func Compare(table int, ours scores.Table, provenance string) (*figures.Comparison, error) {
 	at := slices.IndexFunc(components, func(k component) bool { return k.table == table })
 	if at < 0 {

@@ -14,8 +14,8 @@ import (
 
 func TestScores(t *testing.T) {
 	run := func(seed uint64, m train.Measures) *runs.Result {
-		return &runs.Result{Hash: "abc", Spec: runs.Spec{Data: "minicar", Config: train.Config{Rule: "cos/con/con", Seed: seed}},
-			Measures: m}
+		config := train.Config{Rule: "cos/con/con", Seed: seed}
+		return &runs.Result{Hash: "abc", Spec: runs.Spec{Data: "minicar", Config: config}, Measures: m}
 	}
 	recall := func(v float64) train.Measures { return train.Measures{Recall: map[int]float64{1: v}} }
 	table := &Table{Cells: []Cell{

@@ -16,8 +16,8 @@ const PrintedSeeds = 5
 // PrintedBatch is the batch size of the rows MS* and DR-MS* of Table 5, and the smallest of Ours.
 const PrintedBatch = 128
 
-// Printed returns all numbers of the paper's Tables 2 to 8, in its order: those of printed.csv. A number that is printed
-// without a deviation, as all of Table 5, counts as that of one run.
+// Printed returns all numbers of the paper's Tables 2 to 8, in its order: those of printed.csv. A number without a
+// deviation, as all of Table 5, counts as that of one run.
 func Printed() Table { return slices.Clone(printed()) }
 
 var printed = sync.OnceValue(func() Table {

@@ -49,8 +49,8 @@ func TestPivot(t *testing.T) {
 	t.Parallel()
 	diverged := run("cos/lin/con", 2, math.NaN())
 	diverged.Value = stats.Mean{Mean: math.NaN(), Diverged: 1}
-	all := Table{run("euc/con/con", 1, 60), run("euc/con/con", 2, 62), run("cos/con/con", 1, 70), run("cos/lin/con", 1, 80),
-		diverged}
+	all := Table{run("euc/con/con", 1, 60), run("euc/con/con", 2, 62), run("cos/con/con", 1, 70),
+		run("cos/lin/con", 1, 80), diverged}
 	p, err := all.Pivot(Pair.Of, Direction.Of)
 	if err != nil || !slices.Equal(p.Rows, []string{"con", "lin"}) || !slices.Equal(p.Columns, []string{"euc", "cos"}) {
 		t.Fatalf("%+v, %v", p, err)
@@ -71,7 +71,8 @@ func TestPivot(t *testing.T) {
 	other := run("cos/con/con", 2, 71)
 	other.LR = 0.6
 	for want, more := range map[string]Row{"twice": all[2], "one cell": other} {
-		if _, err := append(all[:5:5], more).Pivot(Pair.Of, Direction.Of); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := append(all[:5:5], more).Pivot(Pair.Of, Direction.Of)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want …%s…", err, want)
 		}
 	}

@@ -148,8 +148,8 @@ func (n *Number) pools() bool { return min(n.Ours.N, n.Baseline.Ours.N) == 1 && 
 
 // row returns the row of a number, without a verdict if it is to be compared.
 func (n *Number) row() Row {
-	r := Row{Place: fmt.Sprintf("Table %d", n.Printed.Table), What: n.what(), Paper: fmt.Sprintf("%.1f", n.Printed.Value.Mean),
-		Ours: "–", Data: n.Data, Command: n.Command, Runs: n.Runs}
+	r := Row{Place: fmt.Sprintf("Table %d", n.Printed.Table), What: n.what(),
+		Paper: fmt.Sprintf("%.1f", n.Printed.Value.Mean), Ours: "–", Data: n.Data, Command: n.Command, Runs: n.Runs}
 	if n.Printed.Value.Std > 0 {
 		r.Paper = n.Printed.Value.String()
 	}
