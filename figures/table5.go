@@ -81,8 +81,8 @@ type batchSet struct {
 
 // CompareBatches returns the drawings of our rows beside those that the paper prints: Recall@K by method and multiple
 // of the smallest batch. A data set has the measures that the paper prints for its role, or all of ours without one.
-// Rows and data sets keep the order of the scores. It returns an error without scores, for duplicates, and for a data set
-// that the paper's table lacks.
+// Rows and data sets keep the order of the scores. It returns an error without scores, for duplicates, and for a data
+// set that the paper's table lacks.
 func CompareBatches(ours, printed scores.Table, provenance string) (*Batches, error) {
 	b := &Batches{provenance: provenance}
 	ours = ours.Where(func(r scores.Row) bool { return strings.HasPrefix(r.Measure, "R@") })
