@@ -10,7 +10,6 @@ require (
 	github.com/gomlx/go-huggingface v0.4.1
 	github.com/gomlx/go-xla v0.4.0
 	github.com/gomlx/gomlx v0.28.1
-	github.com/google/renameio/v2 v2.0.0
 	github.com/janpfeifer/gonb v0.11.5
 	github.com/jedib0t/go-pretty/v6 v6.6.8
 	github.com/spf13/cobra v1.10.1

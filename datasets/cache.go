@@ -16,7 +16,8 @@ import (
 
 	"github.com/edsrzf/mmap-go"
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // A cache file holds the splits of one set: the pixels of each split as they are in memory, a line of JSON, and a tail
@@ -202,9 +203,7 @@ func (c *cached) with(produce func(path string) (*made, error)) (*Set, error) {
 }
 
 // pending is a file of another name in path's folder, which [removeStale] knows by that, and that is to become path.
-func pending(path string) (*renameio.PendingFile, error) {
-	return renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
-}
+func pending(path string) (*durable.File, error) { return durable.Create(path, 0o644) }
 
 // keeping returns the error of writing this many bytes of pixels to path.
 func keeping(path string, bytes int64, err error) error {
@@ -214,7 +213,7 @@ func keeping(path string, bytes int64, err error) error {
 
 // buildFile decodes straight into the file, so that memory holds a few images at a time, and maps it.
 func (c *cached) buildFile(
-	file *renameio.PendingFile, path string, splits []*Images, bytes int64, decode decoding,
+	file *durable.File, path string, splits []*Images, bytes int64, decode decoding,
 ) (*made, error) {
 	defer file.Cleanup()
 	stride := splits[0].stride()
@@ -351,7 +350,7 @@ func writeCache(path, key string, m *made) error {
 // readCache reads or, from mapFrom bytes of pixels on, maps the file's splits. Any fault is an error that names the
 // file; it is fs.ErrNotExist if there is none.
 func readCache(path, key string, mapFrom int64) (m *made, err error) {
-	file, err := os.Open(path)
+	file, err := durable.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -431,7 +430,7 @@ func readHeader(file *os.File) (*cacheHeader, int64, error) {
 		return nil, 0, err
 	}
 	var header cacheHeader
-	if err := json.Unmarshal(line, &header); err != nil {
+	if err := durable.ParseJSON(line, &header); err != nil {
 		return nil, 0, errors.New("damaged header")
 	}
 	return &header, end - length, nil

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // cub is Caltech-UCSD Birds-200-2011: photographs of 200 species. Its own train_test_split.txt splits images, not
@@ -168,7 +170,7 @@ func parsePairs(in io.Reader) ([]pair, error) {
 
 // readList opens a list of a set's folder and parses it. Errors of parse get the list's path.
 func readList(dir, name string, parse func(io.Reader) error) error {
-	file, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+	file, err := durable.Open(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("no file %s in %s", name, dir)

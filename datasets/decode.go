@@ -10,14 +10,17 @@ import (
 	"image/png"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets/internal/jpeg"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // maxPixels bounds an image file's size once decoded (half a gigabyte), so that no file can exhaust memory.
 const maxPixels = 1 << 27
+
+// maxFile bounds an image file in bytes: no compression makes a picture of maxPixels longer.
+const maxFile = 1 << 30
 
 // Raster is a picture of any size, and an [image.Image]. Pix holds red, green and blue of its pixels, row by row,
 // [Height, Width, 3].
@@ -56,9 +59,12 @@ func ReadImage(path string) (*Raster, error) { return decodeFile(path) }
 // warning or smooths because scans are missing: it would invent a part of the picture. Animated PNGs are read as their
 // first image.
 func DecodeRGB(in io.Reader) (*Raster, error) {
-	file, err := io.ReadAll(in)
+	file, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {
 		return nil, err
+	}
+	if len(file) > maxFile {
+		return nil, damage{fmt.Errorf("more than %d bytes", maxFile)}
 	}
 	return decodeRGB(file)
 }
@@ -72,6 +78,9 @@ func decodeRGB(file []byte) (*Raster, error) {
 		}
 		return &Raster{Width: width, Height: height, Pix: pix}, nil
 	case !bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
+		if what := durable.Looks(file); what != "" {
+			return nil, damage{fmt.Errorf("neither a JPEG nor a PNG image: it is %s", what)}
+		}
 		return nil, damage{errors.New("neither a JPEG nor a PNG image")}
 	}
 	config, err := png.DecodeConfig(bytes.NewReader(file))
@@ -157,7 +166,7 @@ func decodeError(err error) error {
 
 // decodeFile reads an image file. Its errors leave the path to the caller.
 func decodeFile(path string) (*Raster, error) {
-	file, err := os.ReadFile(path)
+	file, err := durable.ReadFile(path, maxFile)
 	if err != nil {
 		var pathError *fs.PathError
 		if errors.As(err, &pathError) {

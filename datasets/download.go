@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // origin says where a published set can be fetched from.
@@ -293,8 +294,8 @@ func writeMark(mark, archive string) error {
 func marked(archive, mark string) bool {
 	var v version
 	now, err := versionOf(archive)
-	content, readErr := os.ReadFile(mark)
-	return err == nil && readErr == nil && json.Unmarshal(content, &v) == nil && v.Size == now.Size &&
+	content, readErr := durable.ReadFile(mark, durable.MaxText)
+	return err == nil && readErr == nil && durable.ParseJSON(content, &v) == nil && v.Size == now.Size &&
 		v.Modified.Equal(now.Modified)
 }
 
@@ -320,7 +321,7 @@ func (a *archive) check(ctx context.Context, name string, o *GetOptions) error {
 	if a.md5 == "" {
 		o.Note(fmt.Sprintf("no checksum of %s is published: only those inside it are checked", a.file))
 	}
-	file, err := os.Open(name)
+	file, err := durable.Open(name)
 	if err != nil {
 		return err
 	}
@@ -515,8 +516,8 @@ func strongTag(r *http.Response) string {
 }
 
 func readValidator(name string) (v validator, ok bool) {
-	content, err := os.ReadFile(name)
-	return v, err == nil && json.Unmarshal(content, &v) == nil
+	content, err := durable.ReadFile(name, durable.MaxText)
+	return v, err == nil && durable.ParseJSON(content, &v) == nil
 }
 
 func writeJSON(name string, v any) error {
@@ -524,7 +525,7 @@ func writeJSON(name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(name, content, 0o644, renameio.WithTempDir(filepath.Dir(name)))
+	return durable.WriteFile(name, content, 0o644)
 }
 
 // tally counts the bytes that are read, and stops when ctx is done.

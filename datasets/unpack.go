@@ -14,6 +14,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // limits bound what an archive unpacks to.
@@ -25,7 +27,7 @@ type limits struct {
 // unpack writes an archive's files, a tar packed by gzip or a zip, below dir. A path that would leave dir, a link, a
 // device, or more than the limits allow is an error. What macOS and Windows leave in archives is passed over.
 func unpack(ctx context.Context, name, dir string, most limits, progress func(done, total int64)) error {
-	file, err := os.Open(name)
+	file, err := durable.Open(name)
 	if err != nil {
 		return err
 	}

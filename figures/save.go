@@ -13,12 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // Output is a [*Figure], a [*Table] or another picture that [Save] and [Bytes] can write.
@@ -71,7 +72,7 @@ func Save(o Output, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, data, 0o666, renameio.WithTempDir(filepath.Dir(path)))
+	return durable.WriteFile(path, data, 0o666)
 }
 
 // Draft returns a figure as SVG in half the time that [Bytes] takes, for a panel that is drawn anew at each move of a

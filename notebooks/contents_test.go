@@ -20,10 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/image/draw"
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -280,7 +280,7 @@ func recordSeconds(from string) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(secondsFile, append(out, '\n'), 0o644)
+	return durable.WriteFile(secondsFile, append(out, '\n'), 0o644)
 }
 
 // encodedPicture returns the file of a cell's output that is a picture, else nil.
@@ -400,7 +400,7 @@ func checkNotebook(t *testing.T, path string, want document) {
 		t.Fatal(err)
 	}
 	if *cmpimg.GenerateTestData {
-		if err := renameio.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		if err := durable.WriteFile(path, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/cmpimg"
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -57,7 +57,7 @@ func TestGallery(t *testing.T) {
 	keep := func(name string, data []byte) {
 		path := filepath.Join("..", "figures", "gallery", name)
 		if *cmpimg.GenerateTestData {
-			if err := renameio.WriteFile(path, data, 0o644); err != nil {
+			if err := durable.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			return

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -72,7 +72,7 @@ func (r results) check(t *testing.T, page string) {
 		t.Fatal(err)
 	}
 	if *cmpimg.GenerateTestData {
-		if err := renameio.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+		if err := durable.WriteFile(page, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/plot/cmpimg"
+
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // speedFile has the outputs of "dmlx bench --json", one after the other, that environment.md shows.
@@ -81,7 +82,7 @@ func TestSpeed(t *testing.T) {
 	}
 	want := section.ReplaceAllLiteralString(page, speedSection(recordedSpeed(t)))
 	if *cmpimg.GenerateTestData {
-		if err := renameio.WriteFile(filepath.Join("..", "environment.md"), []byte(want), 0o644); err != nil {
+		if err := durable.WriteFile(filepath.Join("..", "environment.md"), []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -95,6 +95,9 @@ func PreprocessingOf(meta map[string]string) (p Preprocessing, found bool, err e
 
 // Metadata gives the metadata of a safetensors file; see [SaveWeights]. A file of torch.save has none.
 func Metadata(data []byte) (map[string]string, error) {
-	_, meta, _, err := parseWeights(data)
-	return meta, err
+	f, err := parseTensors(data)
+	if err != nil {
+		return nil, err
+	}
+	return f.meta, nil
 }

@@ -1,11 +1,11 @@
 package backbone
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // The objects that a pickle of tensors is made of, beside string, int, bool and nil. Anything else is a placeholder.
@@ -44,6 +44,7 @@ var errCut = errors.New("its pickle ends too early")
 type machine struct {
 	data     []byte // What is left of the program.
 	read     int    // How many bytes it has taken.
+	steps    int    // How many opcodes it has executed.
 	stack    []any
 	memo     map[int]any
 	storages map[string]storage // Those that it has named.
@@ -53,9 +54,20 @@ func newMachine(program []byte) *machine {
 	return &machine{data: program, memo: map[int]any{}, storages: map[string]storage{}}
 }
 
-// run returns the object of the pickle at the beginning of the program. It takes memory in proportion to its length.
+// Limits of a pickle, far beyond those of the largest checkpoints: its length, of which ResNet-50 has 30 kB, and its
+// opcodes, each of which can make an object.
+const (
+	maxPickle  = 16 << 20
+	maxOpcodes = 2 << 20
+)
+
+// run returns the object of the pickle at the beginning of the program. It takes memory in proportion to its length. The
+// object may hold itself, and share parts: who walks through it keeps count.
 func (m *machine) run() (any, error) {
 	for {
+		if m.steps++; m.steps > maxOpcodes {
+			return nil, fmt.Errorf("its pickle has more than %d opcodes", maxOpcodes)
+		}
 		op, err := m.take(1)
 		if err != nil {
 			return nil, err
@@ -102,12 +114,12 @@ func (m *machine) text(n int) (string, error) {
 
 // line takes a line.
 func (m *machine) line() (string, error) {
-	text, _, found := strings.Cut(string(m.data[:min(len(m.data), 1000)]), "\n")
-	if !found {
+	n := bytes.IndexByte(m.data[:min(len(m.data), 1000)], '\n')
+	if n < 0 {
 		return "", errCut
 	}
-	_, err := m.take(len(text) + 1)
-	return text, err
+	text, err := m.take(n + 1)
+	return string(text[:n]), err
 }
 
 func (m *machine) push(v any) { m.stack = append(m.stack, v) }
@@ -323,7 +335,8 @@ func made(function, arguments any) (any, error) {
 		strides, at := sizes(args[3])
 		if t.shape, t.strides = shape, strides; !ok || !of || !at || t.offset < 0 || t.offset > t.storage.length ||
 			len(shape) != len(strides) {
-			return nil, fmt.Errorf("its pickle has a tensor of shape %v, strides %v, offset %v", args[2], args[3], args[1])
+			return nil, errors.New("its pickle has a tensor whose shape, strides and offset are not numbers from 0, as many " +
+				"strides as dimensions, within its storage")
 		}
 		return t, nil
 	}

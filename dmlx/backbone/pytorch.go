@@ -23,9 +23,6 @@ import (
 // github.com/nlpodyssey/gopickle v0.3.0 reads these files too. It allocates what a file says before it looks whether
 // the file is as long, and panics on an opcode of 255 and on old archives; it is not made for files from strangers.
 
-// pickleLimit bounds data.pkl, of which ResNet-50 has 30 kB.
-const pickleLimit = 64 << 20
-
 var legacyMagic = []byte("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.") // A pickle of 0x1950a86a20f9469cfc6c.
 
 // isTorchFile tells whether a file is one of torch.save.
@@ -33,81 +30,94 @@ func isTorchFile(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("PK\x03\x04")) || bytes.HasPrefix(data, legacyMagic)
 }
 
-// parseTorch returns the tensors of a state dict that torch.save has written, or of a dictionary that has one under
-// "state_dict", "model_state_dict" or "model". A prefix that all names share, as "module.", is left out.
+// parseTorch returns the tensors that a file of torch.save has in its dictionaries, by the path of their keys: those of a
+// state dict by their names, and "state_dict/conv1.weight" of a checkpoint that has one.
 func parseTorch(data []byte) (map[string]entry, error) {
-	var top any
-	var locate func(s storage) (offset int, err error)
-	var err error
+	open := openArchive
 	if bytes.HasPrefix(data, legacyMagic) {
-		top, locate, err = openLegacy(data)
-	} else {
-		top, locate, err = openArchive(data)
+		open = openLegacy
 	}
+	top, locate, err := open(data)
 	if err != nil {
 		return nil, fmt.Errorf("not a file of torch.save: %w", err)
 	}
-	found := tensorsOf(top)
-	for _, key := range []string{"state_dict", "model_state_dict", "model"} {
-		if d, ok := top.(dict); ok && len(found) == 0 {
-			found = tensorsOf(d[key])
-		}
+	found := map[string]tensor{}
+	budget := maxOpcodes
+	if err := tensorsOf(found, "", top, 4, &budget); err != nil {
+		return nil, fmt.Errorf("not a file of torch.save: %w", err)
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no tensors in the file: want a state dict; save it by " +
-			"torch.save(model.state_dict(), \"weights.pth\")")
+		there := "an object of a class"
+		if d, ok := top.(dict); ok {
+			there = "under " + some(slices.Sorted(maps.Keys(d)))
+		}
+		return nil, fmt.Errorf("no tensors in the file (%s): want a state dict; save it by "+
+			"torch.save(model.state_dict(), \"weights.pth\")", there)
 	}
-	prefix := sharedPrefix(slices.Collect(maps.Keys(found)))
 	entries := make(map[string]entry, len(found))
 	for name, t := range found {
 		offset, err := locate(t.storage)
+		if err == nil {
+			entries[name], err = t.at(offset)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", clip(name), err)
 		}
-		e := entry{DType: t.storage.dtype, Shape: t.shape, strides: t.strides}
-		size := dtypeSizes[e.DType]
-		last := t.offset // The last value's place.
-		for i, d := range t.shape {
-			if d == 0 {
-				last = t.offset - 1
-				break
-			}
-			if t.strides[i] > 0 && (d-1) > (t.storage.length-last)/t.strides[i] {
-				return nil, fmt.Errorf("%s: shape %v with strides %v reaches beyond its %d values", name, t.shape, t.strides,
-					t.storage.length)
-			}
-			last += (d - 1) * t.strides[i]
-		}
-		if last >= t.storage.length {
-			return nil, fmt.Errorf("%s: shape %v reaches beyond its %d values", name, t.shape, t.storage.length)
-		}
-		e.Offsets = [2]int{offset + size*t.offset, offset + size*(last+1)}
-		entries[strings.TrimPrefix(name, prefix)] = e
 	}
 	return entries, nil
 }
 
-// tensorsOf are the tensors of a dictionary by name.
-func tensorsOf(v any) map[string]tensor {
-	out := map[string]tensor{}
-	d, _ := v.(dict)
-	for name, value := range d {
-		if t, ok := value.(tensor); ok {
-			out[name] = t
+// maxRepeated is how many values a tensor may have that repeats those of its storage, by strides of 0.
+const maxRepeated = 1 << 24
+
+// at is the tensor of a storage that begins at an offset. It fails if the tensor reaches beyond the storage.
+func (t tensor) at(offset int) (entry, error) {
+	e := entry{DType: t.storage.dtype, Shape: t.shape, strides: t.strides}
+	last, values, empty := t.offset, 1, slices.Contains(t.shape, 0) // last is the last value's place.
+	for i, d := range t.shape {
+		if empty {
+			break
 		}
+		if t.strides[i] > 0 && (d-1) > (t.storage.length-last)/t.strides[i] {
+			return e, fmt.Errorf("shape %s with strides %s reaches beyond its %d values", sizesText(t.shape),
+				sizesText(t.strides), t.storage.length)
+		}
+		if last += (d - 1) * t.strides[i]; d > max(t.storage.length, maxRepeated)/values {
+			return e, fmt.Errorf("shape %s has more values than its %d, which strides of 0 repeat", sizesText(t.shape),
+				t.storage.length)
+		}
+		values *= d
 	}
-	return out
+	if empty {
+		last = t.offset - 1
+	} else if last >= t.storage.length {
+		return e, fmt.Errorf("shape %s reaches beyond its %d values", sizesText(t.shape), t.storage.length)
+	}
+	size := dtypeSizes[e.DType]
+	e.Offsets = [2]int{offset + size*t.offset, offset + size*(last+1)}
+	return e, nil
 }
 
-// sharedPrefix is the longest dotted prefix that all names have.
-func sharedPrefix(names []string) string {
-	prefix := names[0]
-	for _, name := range names[1:] {
-		for !strings.HasPrefix(name, prefix) {
-			prefix = prefix[:len(prefix)-1]
+// tensorsOf puts the tensors of a dictionary, and of those in it to a depth, into out by the path of their keys. The
+// dictionaries may hold each other, so that budget bounds the visits.
+func tensorsOf(out map[string]tensor, path string, v any, depth int, budget *int) error {
+	d, _ := v.(dict)
+	for name, value := range d {
+		if *budget--; *budget < 0 {
+			return errors.New("its dictionaries hold each other too often")
+		}
+		switch value := value.(type) {
+		case tensor:
+			out[path+name] = value
+		case dict:
+			if depth > 1 && len(path)+len(name) < 1000 {
+				if err := tensorsOf(out, path+name+"/", value, depth-1, budget); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	return prefix[:strings.LastIndexByte(prefix, '.')+1]
+	return nil
 }
 
 // openArchive reads the pickle of a zip archive. locate gives the place of a storage's values in the file.
@@ -153,23 +163,25 @@ func openArchive(data []byte) (top any, locate func(storage) (int, error), err e
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(program) > pickleLimit {
-		return nil, nil, fmt.Errorf("data.pkl has %d bytes; want at most %d", len(program), pickleLimit)
+	if len(program) > maxPickle {
+		return nil, nil, fmt.Errorf("data.pkl has %d bytes; want at most %d", len(program), maxPickle)
 	}
 	top, err = newMachine(program).run()
-	places := map[string]int{}
+	places := map[string][2]int{} // Where each storage is, and how many bytes it has.
 	return top, func(s storage) (int, error) {
-		if at, known := places[s.key]; known {
-			return at, nil
+		place, known := places[s.key]
+		if !known {
+			at, content, err := stored("data/" + s.key)
+			if err != nil {
+				return 0, err
+			}
+			place = [2]int{at, len(content)}
+			places[s.key] = place
 		}
-		at, content, err := stored("data/" + s.key)
-		if err == nil && len(content)/dtypeSizes[s.dtype] < s.length {
-			err = fmt.Errorf("data/%s has %d bytes for %d values of %s", s.key, len(content), s.length, s.dtype)
+		if place[1]/dtypeSizes[s.dtype] < s.length {
+			return 0, fmt.Errorf("data/%.40q has %d bytes for %d values of %s", s.key, place[1], s.length, s.dtype)
 		}
-		if err == nil {
-			places[s.key] = at
-		}
-		return at, err
+		return place[0], nil
 	}, err
 }
 
@@ -180,7 +192,7 @@ func openLegacy(data []byte) (top any, locate func(storage) (int, error), err er
 	var parts [5]any
 	storages := map[string]storage{} // The object names their types and lengths.
 	for i := range parts {
-		m := newMachine(rest[:min(len(rest), pickleLimit)])
+		m := newMachine(rest[:min(len(rest), maxPickle)])
 		if parts[i], err = m.run(); err != nil {
 			return nil, nil, err
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes/bfloat16"
@@ -59,12 +59,15 @@ func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string
 	return durable.WriteFile(path, data, 0o644)
 }
 
-// LoadWeights reads a safetensors file, or a state dict that torch.save has written (.pth, .pt), with PyTorch's names
-// and layouts into the store, creating or overwriting the network's variables, and returns the file's metadata.
-// float16, bfloat16 and float64 become float32. Missing, unexpected and misshapen tensors are all listed in one error,
-// and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or not.
+// LoadWeights reads weights with PyTorch's names and layouts by [ReadFile] into the store, creating or overwriting the
+// network's variables, and returns the file's metadata. float16, bfloat16 and float64 become float32.
+//
+// The network is found by its names under any keys and any prefix, as under "state_dict" and "module."; what the file
+// has beside it, such as an optimizer's state or a criterion, is left unread. But a tensor beside it that may change the
+// embedding is unexpected unless [LoadOptions].WithoutHead is set. Missing, unexpected and misshapen tensors are named in
+// one error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or not.
 func LoadWeights(path string, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,7 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 	if o.Dim < 1 && !o.WithoutHead {
 		return nil, fmt.Errorf("embedding of %d dimensions: want at least 1, or the file's head left out", o.Dim)
 	}
-	entries, meta, body, err := parseWeights(data)
+	f, err := parseWeights(data)
 	if err != nil {
 		return nil, err
 	}
@@ -133,26 +136,25 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 	if o.Proxies > 0 {
 		params = append(params, proxies(o.Proxies, o.Dim))
 	}
-	var missing, misshapen []string
+	var missing, unexpected, misshapen []string
+	known := map[string]bool{}
 	for _, p := range params {
-		e, ok := entries[p.Name]
-		switch {
+		e, ok := f.entries[p.Name]
+		switch known[p.Name] = true; {
 		case !ok:
 			missing = append(missing, p.Name)
 		case floating[e.DType] == nil || !slices.Equal(e.Shape, p.Shape):
-			misshapen = append(misshapen, fmt.Sprintf("%s is %s %v, want F32 %v", p.Name, e.DType, e.Shape, p.Shape))
+			misshapen = append(misshapen, fmt.Sprintf("%s is %s %s, want F32 %s", p.Name, clip(e.DType), sizesText(e.Shape),
+				sizesText(p.Shape)))
 		}
 	}
-	known := map[string]bool{}
-	for _, p := range params {
-		known[p.Name] = true
-	}
-	var unexpected []string
-	for name := range entries {
-		ignored := strings.HasSuffix(name, ".num_batches_tracked") || o.WithoutHead && isHead(name) || name == proxiesName
-		if !known[name] && !ignored {
+	for name := range f.entries {
+		if !known[name] && !(o.WithoutHead && isHead(name)) && !ignored(name) {
 			unexpected = append(unexpected, name)
 		}
+	}
+	if !o.WithoutHead {
+		unexpected = append(unexpected, f.beside...)
 	}
 	slices.Sort(unexpected)
 	var wrong []string
@@ -161,41 +163,50 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 		names []string
 	}{{"missing", missing}, {"unexpected", unexpected}, {"misshapen", misshapen}} {
 		if len(list.names) > 0 {
-			wrong = append(wrong, fmt.Sprintf("%d %s (%s)", len(list.names), list.what, strings.Join(list.names, ", ")))
+			wrong = append(wrong, fmt.Sprintf("%d %s (%s)", len(list.names), list.what, some(list.names)))
 		}
 	}
 	if len(wrong) > 0 {
-		if a, ok := archOf(entries); ok && a != o.Arch {
+		a, ok := f.arch()
+		switch {
+		case ok && a != o.Arch:
 			return nil, fmt.Errorf("not the weights of %s: these look like %s's: --arch %s", o.Arch, a, a)
+		case len(missing)+len(misshapen) == 0 && len(f.beside) > 0:
+			return nil, fmt.Errorf("the weights of %s%s have %s beside them, which its embedding does not use: embed with "+
+				"--features gap, or save the network alone", o.Arch, f.under(), some(f.beside))
+		case !f.named:
+			return nil, fmt.Errorf("not the weights of %s: no conv1.weight under any prefix among the file's %d tensors (%s): "+
+				"another architecture, or other names than torchvision's", o.Arch, len(f.entries),
+				some(slices.Sorted(maps.Keys(f.entries))))
 		}
-		return nil, fmt.Errorf("not the weights of %s: %s", o.Arch, strings.Join(wrong, "; "))
+		return nil, fmt.Errorf("not the weights of %s%s: %s", o.Arch, f.under(), strings.Join(wrong, "; "))
 	}
 	for _, p := range params {
-		if err := set(store, p, entries[p.Name].values(body)); err != nil {
+		if err := set(store, p, f.entries[p.Name].values(f.body)); err != nil {
 			return nil, err
 		}
 	}
-	return meta, nil
+	return f.meta, nil
 }
 
 // ArchOf returns the network whose weights a file has, by the names and shapes of its tensors; ok is false if it is
 // none of those that there are.
 func ArchOf(data []byte) (a Arch, ok bool) {
-	entries, _, _, err := parseWeights(data)
+	f, err := parseWeights(data)
 	if err != nil {
 		return "", false
 	}
-	return archOf(entries)
+	return f.arch()
 }
 
-func archOf(entries map[string]entry) (Arch, bool) {
+func (f *weightFile) arch() (Arch, bool) {
 	for _, name := range Arches() {
 		a := Arch(name)
 		params := a.Parameters(0)
-		fits := func(p Param) bool { return slices.Equal(entries[p.Name].Shape, p.Shape) }
-		others := len(entries) // Those of a larger network of the same blocks.
-		for name := range entries {
-			if strings.HasSuffix(name, ".num_batches_tracked") || isHead(name) || name == proxiesName {
+		fits := func(p Param) bool { return slices.Equal(f.entries[p.Name].Shape, p.Shape) }
+		others := len(f.entries) // Those of a larger network of the same blocks.
+		for name := range f.entries {
+			if isHead(name) || ignored(name) {
 				others--
 			}
 		}
@@ -208,18 +219,28 @@ func archOf(entries map[string]entry) (Arch, bool) {
 
 // HeadDim is the size of the embedding that a weight file's linear layer "fc" gives.
 func HeadDim(data []byte) (int, error) {
-	entries, _, _, err := parseWeights(data)
+	f, err := parseWeights(data)
 	if err != nil {
 		return 0, err
 	}
-	e, ok := entries["fc.bias"]
+	e, ok := f.entries["fc.bias"]
 	if !ok || len(e.Shape) != 1 || e.Shape[0] < 1 {
-		return 0, fmt.Errorf("no linear layer fc in the file: it has features but no embedding")
+		what := fmt.Sprintf("%d tensors: %s", len(f.entries), some(slices.Sorted(maps.Keys(f.entries))))
+		if f.named {
+			what = "a network" + f.under() + " without one"
+		}
+		if len(f.beside) > 0 {
+			what += "; beside it " + some(f.beside)
+		}
+		return 0, fmt.Errorf("no linear layer fc, so no embedding, but %s: want --features gap for a network's features", what)
 	}
 	return e.Shape[0], nil
 }
 
 const metadataKey = "__metadata__"
+
+// maxHeader is the longest header in bytes that safetensors' own reader takes.
+const maxHeader = 100_000_000
 
 // entry describes one tensor; its data lie at Offsets[0]:Offsets[1] of what follows the header.
 type entry struct {
@@ -266,14 +287,135 @@ func (e entry) values(body []byte) []float32 {
 	return values
 }
 
-// parseWeights returns the tensors and the metadata of a safetensors file or a file of torch.save, which has none, and
-// the bytes that the offsets are into.
-func parseWeights(data []byte) (entries map[string]entry, meta map[string]string, body []byte, err error) {
-	if !isTorchFile(data) {
-		return parseSafetensors(data)
+// weightFile is what a file of weights has.
+type weightFile struct {
+	entries map[string]entry  // The network's tensors by torchvision's names; without a network, all of them.
+	named   bool              // Whether there is a network with such names.
+	prefix  string            // What stands before its names in the file.
+	beside  []string          // Other tensors that may belong to a larger network, sorted.
+	meta    map[string]string // nil for a file of torch.save.
+	body    []byte            // What the offsets are into.
+}
+
+// under says under which prefix the network is.
+func (f *weightFile) under() string {
+	if f.prefix == "" {
+		return ""
 	}
-	entries, err = parseTorch(data)
-	return entries, nil, data, err
+	return fmt.Sprintf(" (under %q)", clip(f.prefix))
+}
+
+// parseWeights reads a safetensors file or a file of torch.save, and finds the network in it.
+func parseWeights(data []byte) (*weightFile, error) {
+	f, err := parseTensors(data)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.findNetwork()
+}
+
+func parseTensors(data []byte) (f *weightFile, err error) {
+	f = &weightFile{body: data}
+	if isTorchFile(data) {
+		f.entries, err = parseTorch(data)
+	} else if what := durable.Looks(data); what != "" {
+		err = fmt.Errorf("not a safetensors file, nor one of torch.save: it is %s", what)
+	} else {
+		f.entries, f.meta, f.body, err = parseSafetensors(data)
+	}
+	return f, err
+}
+
+// stemName is the first tensor of the networks, by which one is found; inner is one that a block does not have.
+const (
+	stemName = "conv1.weight"
+	inner    = "layer1.0.conv1.weight"
+)
+
+// firstKeys are the keys of a checkpoint that win where it has several copies of the network.
+var firstKeys = []string{"", "state_dict/", "model_state_dict/", "model/"}
+
+// findNetwork keeps the tensors of the network, without what stands before all their names.
+func (f *weightFile) findNetwork() error {
+	var prefixes []string
+	for name := range f.entries {
+		if prefix, ok := strings.CutSuffix(name, inner); ok && (prefix == "" || strings.ContainsAny(prefix[len(prefix)-1:], "./")) {
+			if _, ok := f.entries[prefix+stemName]; ok {
+				prefixes = append(prefixes, prefix)
+			}
+		}
+	}
+	slices.Sort(prefixes)
+	if len(prefixes) == 0 {
+		return nil
+	}
+	f.named, f.prefix = true, prefixes[0]
+	if len(prefixes) > 1 {
+		chosen := slices.IndexFunc(firstKeys, func(key string) bool {
+			return 1 == len(slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool {
+				return strings.TrimSuffix(p, "module.") != key
+			}))
+		})
+		if chosen < 0 {
+			return fmt.Errorf("several networks in the file, under %s: save one of them alone", some(prefixes))
+		}
+		f.prefix = prefixes[slices.IndexFunc(prefixes, func(p string) bool {
+			return strings.TrimSuffix(p, "module.") == firstKeys[chosen]
+		})]
+	}
+	dict := f.prefix[:strings.LastIndexByte(f.prefix, '/')+1] // Others hold an optimizer, copies, and so on.
+	network := map[string]entry{}
+	for name, e := range f.entries {
+		if rest, ok := strings.CutPrefix(name, f.prefix); ok {
+			network[rest] = e
+		} else if rest, ok := strings.CutPrefix(name, dict); ok && !strings.Contains(rest, "/") && !ignored(rest) {
+			f.beside = append(f.beside, rest)
+		}
+	}
+	slices.Sort(f.beside)
+	f.entries = network
+	return nil
+}
+
+// ignored tells whether an embedding does not depend on a tensor: a counter, or one of a loss.
+func ignored(name string) bool {
+	first, _, _ := strings.Cut(name, ".")
+	return strings.HasSuffix(name, ".num_batches_tracked") || slices.Contains([]string{"criterion", "loss", "loss_fn",
+		"loss_func", "proxies", "proxy", "arcface", "margin", "miner"}, strings.ToLower(first))
+}
+
+// some lists the first names of a list, each clipped, and counts the others.
+func some(names []string) string {
+	const most = 3
+	var out []string
+	for _, name := range names[:min(len(names), most)] {
+		out = append(out, clip(name))
+	}
+	text := strings.Join(out, ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// clip shortens what an error quotes from a file, and keeps control characters from the terminal.
+func clip(name string) string {
+	if len(name) > 60 {
+		name = name[:60] + "…"
+	}
+	quoted := strconv.Quote(name)
+	if quoted == `"`+name+`"` {
+		return name
+	}
+	return quoted
+}
+
+// sizesText is a shape, shortened.
+func sizesText(sizes []int) string {
+	if len(sizes) > 6 {
+		return strings.TrimSuffix(fmt.Sprint(sizes[:6]), "]") + fmt.Sprintf(" … %d in all]", len(sizes))
+	}
+	return fmt.Sprint(sizes)
 }
 
 // parseSafetensors returns the tensors, the metadata and the data of a safetensors file: 8 bytes with the header's
@@ -293,12 +435,15 @@ func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]st
 		return fail("%d bytes", len(data))
 	}
 	size := binary.LittleEndian.Uint64(data)
+	if size > maxHeader {
+		return fail("a header of %d bytes: want at most %d", size, maxHeader)
+	}
 	if size > uint64(len(data)-8) {
 		return fail("a header of %d bytes in a file of %d", size, len(data))
 	}
 	header, body := data[8:8+size], data[8+size:]
 	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(header, &raw); err != nil {
+	if err := durable.ParseJSON(header, &raw); err != nil {
 		return fail("%v", err)
 	}
 	if m, ok := raw[metadataKey]; ok {
@@ -311,15 +456,15 @@ func parseSafetensors(data []byte) (entries map[string]entry, meta map[string]st
 	for name, text := range raw {
 		var e entry
 		if err := json.Unmarshal(text, &e); err != nil {
-			return fail("%s: %v", name, err)
+			return fail("%s: %v", clip(name), err)
 		}
 		begin, end := e.Offsets[0], e.Offsets[1]
 		if begin < 0 || end < begin || end > len(body) {
-			return fail("%s at %d:%d of %d bytes", name, begin, end, len(body))
+			return fail("%s at %d:%d of %d bytes", clip(name), begin, end, len(body))
 		}
 		if width := dtypeSizes[e.DType]; floating[e.DType] != nil &&
 			(!fits(e.Shape, (end-begin)/width) || (end-begin)%width != 0) {
-			return fail("%s of shape %v in %d bytes", name, e.Shape, end-begin)
+			return fail("%s of shape %s in %d bytes", clip(name), sizesText(e.Shape), end-begin)
 		}
 		entries[name] = e
 	}

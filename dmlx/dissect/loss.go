@@ -32,6 +32,10 @@ func (p Proxies) check(e Embeddings) error {
 		return fmt.Errorf("proxies: [%d, %d] do not match embeddings [%d, %d]; both need as many columns", p.N, p.Dim, e.N,
 			e.Dim)
 	}
+	if e.N+p.N > MaxRows {
+		return fmt.Errorf("%d rows and %d proxies: want at most %d in all, since a batch takes matrices [N, N]", e.N, p.N,
+			MaxRows)
+	}
 	if len(p.Values) != p.N*p.Dim {
 		return fmt.Errorf("proxies: [%d, %d] needs %d values, there are %d", p.N, p.Dim, p.N*p.Dim, len(p.Values))
 	}

@@ -31,6 +31,9 @@ type Dissection struct {
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
+// MaxRows is how many rows a batch may have, with a loss's proxies: ten matrices [N, N] then take 2.7 GB.
+const MaxRows = 8192
+
 // checkBatch names the first thing that is wrong with a batch. It sets an N that is left out.
 func checkBatch(e *Embeddings) error {
 	if e.N == 0 {
@@ -38,6 +41,10 @@ func checkBatch(e *Embeddings) error {
 	}
 	if e.N < 1 || e.Dim < 1 {
 		return fmt.Errorf("embeddings: want at least one row and one column, not [%d, %d]", e.N, e.Dim)
+	}
+	if e.N > MaxRows {
+		return fmt.Errorf("embeddings: %d rows: want at most %d, since a batch takes matrices [N, N]; take some of the rows",
+			e.N, MaxRows)
 	}
 	if len(e.Values) != e.N*e.Dim {
 		return fmt.Errorf("embeddings: [%d, %d] needs %d values, there are %d", e.N, e.Dim, e.N*e.Dim, len(e.Values))

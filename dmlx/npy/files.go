@@ -63,7 +63,9 @@ func read[T float32 | int64 | uint8](path string) ([]T, []int, error) {
 		return nil, nil, err
 	}
 	values, shape, err := decode[T](raw)
-	if err != nil {
+	if what := durable.Looks(raw); err != nil && what != "" && !bytes.HasPrefix(raw, []byte("\x93")) {
+		return nil, nil, fmt.Errorf("%s: not a NumPy array: it is %s", path, what)
+	} else if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return values, shape, nil

@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/renameio/v2"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -48,7 +48,7 @@ func TestNewStep(t *testing.T) {
 	want := newStepHead + compareRuns(t, bundled, earlier, all.Provenance) +
 		compareVerdicts(t, rows, recorded(t, "verdicts.csv"), r.Provenance)
 	if *cmpimg.GenerateTestData {
-		if err := renameio.WriteFile("newstep.md", []byte(want), 0o644); err != nil {
+		if err := durable.WriteFile("newstep.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -190,20 +189,63 @@ func Load(nameOrFile string) (Preset, error) {
 	return p, nil
 }
 
-// maxFile is the largest size of a preset's file in bytes.
-const maxFile = 1 << 20
+// Limits of a preset's file: its size in bytes, and the parts of a key and the brackets within each other, for each of
+// which the library keeps the whole path.
+const (
+	maxFile  = 1 << 18
+	maxParts = 8
+)
+
+// checkDepth returns an error if a key of a TOML text has more than maxParts parts, or brackets are deeper.
+func checkDepth(text string) error {
+	depth, dots, line := 0, 0, 1
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"', '\'': // A string, which may be one of several lines.
+			end := text[i : i+1]
+			if strings.HasPrefix(text[i:], strings.Repeat(end, 3)) {
+				end = strings.Repeat(end, 3)
+			}
+			for i += len(end); i < len(text) && !strings.HasPrefix(text[i:], end); i++ {
+				if c == '"' && text[i] == '\\' {
+					i++
+				}
+				if i < len(text) && text[i] == '\n' {
+					line++
+				}
+			}
+			i += len(end) - 1
+		case '#':
+			i += len(text[i:]) - len(strings.TrimLeftFunc(text[i:], func(r rune) bool { return r != '\n' })) - 1
+		case '\n':
+			line, dots = line+1, 0
+		case '=', ',':
+			dots = 0
+		case '.':
+			dots++
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if depth > maxParts || dots >= maxParts {
+			return fmt.Errorf("line %d: a key of more than %d parts, or brackets deeper than that", line, maxParts)
+		}
+	}
+	return nil
+}
 
 // maxFrom is how many files may follow each other behind their from.
 const maxFrom = 8
 
 func load(path string, behind int) (Preset, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > maxFile {
-		return Preset{}, fmt.Errorf("the file has %d bytes: want at most %d", info.Size(), maxFile)
-	}
-	raw, err := durable.ReadFile(path)
+	raw, err := durable.ReadAtMost(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Preset{}, errors.New("no such file")
 	} else if err != nil {
+		return Preset{}, err
+	}
+	if err := checkDepth(string(raw)); err != nil {
 		return Preset{}, err
 	}
 	var f file

@@ -26,8 +26,6 @@ import (
 const (
 	archiveManifest = "manifest.json"
 	archiveFormat   = 1
-	// maxManifest limits the size of the manifest, which needs about a kilobyte per run.
-	maxManifest = 1 << 28
 	// maxTrailer limits the bytes after the end of the archive: tar fills up its last block.
 	maxTrailer = 1 << 20
 )
@@ -164,7 +162,7 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 }
 
 func addFile(t *tar.Writer, from, name string, size int64) error {
-	f, err := os.Open(from)
+	f, err := durable.Open(from)
 	if err != nil {
 		return err
 	}

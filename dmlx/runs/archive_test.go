@@ -402,7 +402,7 @@ func (c *cancelling) Read(p []byte) (int, error) {
 func TestInterruptedImport(t *testing.T) {
 	_, raw := exported(t)
 	var manifest bytes.Buffer
-	if err := tar.NewWriter(&manifest).WriteHeader(&tar.Header{Name: archiveManifest, Size: maxManifest,
+	if err := tar.NewWriter(&manifest).WriteHeader(&tar.Header{Name: archiveManifest, Size: durable.MaxText,
 		Mode: 0o644}); err != nil {
 		t.Fatal(err)
 	}

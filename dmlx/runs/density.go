@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
 
@@ -131,14 +132,18 @@ func (c Counts) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the output of MarshalJSON.
 func (c *Counts) UnmarshalJSON(raw []byte) error {
 	var pairs []int
-	if err := json.Unmarshal(raw, &pairs); err != nil {
+	if err := durable.ParseJSON(raw, &pairs); err != nil {
 		return err
 	}
-	*c = nil
 	if len(pairs) == 0 {
+		*c = nil
 		return nil
 	}
-	counts, cell := make(Counts, DensityBins*DensityBins), 0
+	counts, cell := *c, 0
+	if len(counts) == 0 { // A key that is there many times takes memory once.
+		counts = make(Counts, DensityBins*DensityBins)
+	}
+	clear(counts)
 	for i := 0; i < len(pairs); i += 2 {
 		if i+1 == len(pairs) || pairs[i] < 0 || pairs[i] >= len(counts)-cell || pairs[i+1] < 1 {
 			return fmt.Errorf("counts of a triplet diagram: element %d does not begin a pair of a distance and a count", i)

@@ -66,7 +66,7 @@ func (p *Histograms) seal() (err error) {
 // parseHistograms reads histograms and verifies their checksum, their result and their counts.
 func parseHistograms(raw []byte) (*Histograms, error) {
 	var p Histograms
-	if err := json.Unmarshal(raw, &p); err != nil {
+	if err := durable.ParseJSON(raw, &p); err != nil {
 		return nil, fmt.Errorf("is damaged: %w", err)
 	}
 	if sum, err := p.sum(); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) histograms(spec Spec) (p *Histograms, result *Result, err error)
 		return nil, nil, err
 	}
 	path := filepath.Join(s.Path(result.Hash), histogramsFile)
-	raw, err := durable.ReadFile(path)
+	raw, err := durable.ReadAtMost(path, durable.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, result, nil
 	} else if err != nil {

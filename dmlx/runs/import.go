@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -198,7 +197,7 @@ func sameFolder(a, b string) (bool, error) {
 	return os.SameFile(x, y), nil
 }
 
-// withContext is a reader that ends when its context does.
+// withContext is a reader that ends when its context does, and until then reads a little at a time.
 type withContext struct {
 	io.Reader
 	ctx context.Context
@@ -208,7 +207,7 @@ func (r withContext) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return r.Reader.Read(p)
+	return r.Reader.Read(p[:min(len(p), 1<<16)])
 }
 
 // unpack reads an archive into an empty folder: exactly the files in its manifest, if they take at most limit bytes.
@@ -294,11 +293,17 @@ func readIndex(ctx context.Context, t *tar.Reader) (*archiveIndex, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the file is not an archive of runs, or it is damaged: %w", err)
-	case h.Name != archiveManifest || h.Typeflag != tar.TypeReg || h.Size > maxManifest:
+	case h.Name != archiveManifest || h.Typeflag != tar.TypeReg:
 		return nil, fmt.Errorf("the file is not an archive of runs: its first file is not %s", archiveManifest)
+	case h.Size > durable.MaxText:
+		return nil, fmt.Errorf("%s of the archive has %d bytes: want at most %d", archiveManifest, h.Size, durable.MaxText)
+	}
+	raw := make([]byte, h.Size)
+	if _, err := io.ReadFull(t, raw); err != nil {
+		return nil, fmt.Errorf("the archive is damaged: %s: %w", archiveManifest, err)
 	}
 	var index archiveIndex
-	if err := json.NewDecoder(t).Decode(&index); err != nil {
+	if err := durable.ParseJSON(raw, &index); err != nil {
 		return nil, fmt.Errorf("the archive is damaged: %s: %w", archiveManifest, err)
 	}
 	if index.Format != archiveFormat {
@@ -317,6 +322,10 @@ func readIndex(ctx context.Context, t *tar.Reader) (*archiveIndex, error) {
 		for _, f := range run.Files {
 			if err := ctx.Err(); err != nil {
 				return nil, err
+			}
+			if strings.Contains(f.Name, ".json") && f.Size > durable.MaxText || f.Size > durable.MaxFile {
+				return nil, fmt.Errorf("the archive has %s of run %s with %d bytes: want at most %d of a JSON file, %d of others",
+					f.Name, run.Hash, f.Size, durable.MaxText, durable.MaxFile)
 			}
 			if !archivable.MatchString(f.Name) || f.Size < 0 || names[f.Name] {
 				return nil, fmt.Errorf("the manifest of the archive lists %q for run %s twice, or it is not an output file",

@@ -1,14 +1,12 @@
 package runs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
@@ -18,22 +16,15 @@ import (
 
 // Metrics returns the metrics of the completed epochs of a run. There are none if the run is not in the store.
 func (s *Store) Metrics(hash string) ([]train.Epoch, error) {
-	if err := durable.NoLink(s.Dir, filepath.Join(hash, train.MetricsFile)); err != nil {
-		return nil, err
-	}
-	raw, err := durable.ReadFile(filepath.Join(s.Path(hash), train.MetricsFile))
+	raw, err := durable.ReadBelow(s.Dir, filepath.Join(hash, train.MetricsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	var out []train.Epoch
-	for line := range strings.Lines(string(raw)) {
-		var e train.Epoch
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			return nil, fmt.Errorf("run %s: %s, line %d: %w", hash, train.MetricsFile, len(out)+1, err)
-		}
-		out = append(out, e)
+	out, err := durable.ParseLines[train.Epoch](raw)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %s, %w", hash, train.MetricsFile, err)
 	}
 	return out, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -82,7 +83,7 @@ var errNewer = errors.New("was written by a newer version of this program: updat
 // of output files.
 func parseResult(raw []byte, hash string) (*Result, error) {
 	var r Result
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := durable.ParseJSON(raw, &r); err != nil {
 		return nil, fmt.Errorf("is damaged: %w", err)
 	}
 	switch sum, err := r.sum(); {

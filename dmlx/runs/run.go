@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -196,7 +195,7 @@ func checkDirectory(dir, hash string) error {
 	if _, err := listFiles(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	raw, err := durable.ReadFile(filepath.Join(dir, specFile))
+	raw, err := durable.ReadAtMost(filepath.Join(dir, specFile), durable.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, train.CheckpointDir, train.CheckpointFile)); err == nil {
 			return &unusable{fmt.Errorf("contains a checkpoint but no %s", specFile)}
@@ -206,7 +205,7 @@ func checkDirectory(dir, hash string) error {
 		return err
 	}
 	var spec Spec
-	if err := json.Unmarshal(raw, &spec); err != nil {
+	if err := durable.ParseJSON(raw, &spec); err != nil {
 		return &unusable{fmt.Errorf("contains a damaged %s: %w", specFile, err)}
 	}
 	if have := spec.Hash(); have != hash {

@@ -198,7 +198,7 @@ func (s *Store) readSummary(hash string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := durable.ReadFile(filepath.Join(s.Path(hash), resultFile))
+	raw, err := durable.ReadAtMost(filepath.Join(s.Path(hash), resultFile), durable.MaxText)
 	if err != nil {
 		return nil, err
 	}
@@ -289,9 +289,9 @@ func (s *Store) entry(hash string, read func(hash string) (*Result, error)) Entr
 	case err == nil:
 		e.Result, e.Spec = r, r.Spec
 	case errors.Is(err, fs.ErrNotExist):
-		raw, err := durable.ReadFile(filepath.Join(s.Path(hash), specFile))
+		raw, err := durable.ReadAtMost(filepath.Join(s.Path(hash), specFile), durable.MaxText)
 		if err == nil {
-			err = json.Unmarshal(raw, &e.Spec)
+			err = durable.ParseJSON(raw, &e.Spec)
 		}
 		if err != nil {
 			e.Bad = "no readable " + specFile

@@ -65,12 +65,12 @@ const (
 // ReadCheckpoint reads the checkpoint of the training in a folder. The error is [fs.ErrNotExist] without one; other
 // errors say what is damaged, to follow the name of a file. It does not read the weights.
 func ReadCheckpoint(dir string) (*Checkpoint, error) {
-	raw, err := durable.ReadFile(filepath.Join(dir, CheckpointDir, CheckpointFile))
+	raw, err := durable.ReadAtMost(filepath.Join(dir, CheckpointDir, CheckpointFile), durable.MaxText)
 	if err != nil {
 		return nil, err
 	}
 	var c Checkpoint
-	if err := json.Unmarshal(raw, &c); err != nil {
+	if err := durable.ParseJSON(raw, &c); err != nil {
 		return nil, fmt.Errorf("is damaged: %s: %w", CheckpointFile, err)
 	}
 	if c.Checksum() != c.Sum {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 )
@@ -66,7 +67,7 @@ func Fit(ctx context.Context, data *Data, c Config, progress func(Progress)) (*F
 		return nil, err
 	}
 	fitted := &Fitted{Config: c, Measures: out.Measures, Epochs: checkpoint.Epochs}
-	if fitted.Weights, err = os.ReadFile(filepath.Join(dir, CheckpointDir, checkpoint.Weights)); err != nil {
+	if fitted.Weights, err = durable.ReadFile(filepath.Join(dir, CheckpointDir, checkpoint.Weights)); err != nil {
 		return nil, err
 	}
 	if out.Files[EmbeddingsFile] == "" {

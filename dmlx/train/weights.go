@@ -82,7 +82,7 @@ func (c Config) withModelWeights() (Config, error) {
 		return c, fmt.Errorf("there are no pretrained weights of the model %s: use %s, or the path of a safetensors file",
 			c.Model, Random)
 	}
-	raw, err := durable.ReadFile(c.weightsFile)
+	raw, err := backbone.ReadFile(c.weightsFile)
 	if err != nil {
 		return c, err
 	}
@@ -142,7 +142,7 @@ func (c Config) pretrained() (raw []byte, err error) {
 			return nil, err
 		}
 	}
-	raw, err = durable.ReadFile(path)
+	raw, err = backbone.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && c.weightsFile == "" {
 		return nil, fmt.Errorf("no pretrained weights of %s: `dmlx weights get %s` downloads ImageNet weights to %s; "+
 			"or give --weights a .safetensors or .pth file of your own or %q", a, a, path, Random)
@@ -205,7 +205,7 @@ func FetchWeights(ctx context.Context, a backbone.Arch) (path string, err error)
 
 // readWeights reads a weight file and checks that it has all tensors of the network but those of the last layer.
 func readWeights(path string, a backbone.Arch) (raw []byte, err error) {
-	raw, err = durable.ReadFile(path)
+	raw, err = backbone.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

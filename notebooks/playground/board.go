@@ -11,8 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -41,7 +40,7 @@ func (b board) write(rows []tried) error {
 	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
 		return err
 	}
-	return renameio.WriteFile(b.path, raw, 0o644)
+	return durable.WriteFile(b.path, raw, 0o644)
 }
 
 // add adds a row, in place of an older one of the same spec.

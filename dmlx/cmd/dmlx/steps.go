@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
@@ -48,7 +49,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 			if loss != "" && cmd.Flags().Changed("rule") {
 				return usagef("--rule and --loss are both given: want one of them")
 			}
-			raw, err := durable.ReadFile(weights)
+			raw, err := backbone.ReadFile(weights)
 			if err != nil {
 				return err
 			}

@@ -117,7 +117,7 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
 
 // weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.
 func (a *app) weightsOf(fileOrRun string) (raw []byte, name string, err error) {
-	raw, err = durable.ReadFile(fileOrRun)
+	raw, err = backbone.ReadFile(fileOrRun)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return raw, fileOrRun, err
 	}

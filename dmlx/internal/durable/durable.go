@@ -5,26 +5,85 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 )
 
-// WriteFile writes a temporary file beside path, flushes it to the disk and renames it. A killed process leaves a
-// hidden file in the same folder, which [Sweep] removes; see [Temporary].
+// WriteFile writes a temporary file beside path, flushes it to the disk and renames it, with the permissions of the
+// regular file that it replaces, or else perm less the umask. A killed process leaves a hidden file in the same folder,
+// which [Sweep] removes; see [Temporary].
 func WriteFile(path string, data []byte, perm os.FileMode) error {
-	return renameio.WriteFile(path, data, perm, renameio.WithTempDir(filepath.Dir(path)))
+	old, err := os.Lstat(path)
+	keep := err == nil && old.Mode().IsRegular()
+	if keep {
+		perm = old.Mode().Perm()
+	}
+	f, err := create(path, perm)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Cleanup() }()
+	if keep {
+		_ = f.Chmod(perm) // Whatever the umask; systems without permissions refuse it.
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
 }
 
 // File is a file that is written in parts and appears at its path by CloseAtomicallyReplace.
 type File struct {
-	*renameio.PendingFile
-	lock *flock.Flock
+	*os.File
+	path         string
+	closed, done bool
+	lock         *flock.Flock // nil without one.
+}
+
+// create opens a temporary file beside path, under a name that [Temporary] knows.
+func create(path string, perm os.FileMode) (*File, error) {
+	for {
+		name := "." + filepath.Base(path) + strconv.FormatInt(rand.Int64(), 10)
+		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if err == nil || !errors.Is(err, fs.ErrExist) {
+			return &File{File: f, path: path}, err
+		}
+	}
+}
+
+// CloseAtomicallyReplace flushes the file to the disk, closes it and renames it to its path.
+func (f *File) CloseAtomicallyReplace() error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	f.closed = true
+	if err := f.Close(); err != nil {
+		return err
+	}
+	err := os.Rename(f.Name(), f.path)
+	f.done = err == nil
+	return err
+}
+
+// Cleanup removes the temporary file unless it has been renamed, and releases its lock.
+func (f *File) Cleanup() (err error) {
+	if !f.closed {
+		f.closed, err = true, f.Close()
+	}
+	if !f.done {
+		f.done, err = true, errors.Join(err, os.Remove(f.Name()))
+	}
+	if f.lock != nil {
+		err = errors.Join(err, f.lock.Unlock())
+	}
+	return err
 }
 
 // Create opens a temporary file beside path for writing. It removes the temporary files that killed processes have
@@ -50,17 +109,14 @@ func Create(path string, perm os.FileMode) (*File, error) {
 			_ = lock.Unlock()
 		}
 	}
-	pending, err := renameio.NewPendingFile(path, renameio.WithPermissions(perm), renameio.WithTempDir(dir))
+	f, err := create(path, perm)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{pending, flock.New(pending.Name(), flock.SetFlag(os.O_RDWR))}
+	f.lock = flock.New(f.Name(), flock.SetFlag(os.O_RDWR))
 	_, _ = f.lock.TryLock() // File systems without locks work, too.
 	return f, nil
 }
-
-// Cleanup removes the temporary file unless it has been renamed, and releases its lock.
-func (f *File) Cleanup() error { return errors.Join(f.PendingFile.Cleanup(), f.lock.Unlock()) }
 
 var temporary = regexp.MustCompile(`^\.(.*[^0-9])[0-9]{1,19}$`)
 

@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // SetAside renames a damaged file or folder, as [MoveAside] does, and warns in one line if warn is not nil. why
@@ -36,10 +36,37 @@ func MoveAside(path, why string) (to string, err error) {
 	}
 }
 
-// ReadFile reads a regular file, as [os.ReadFile] does. Anything else is an error: a pipe or a device that a stranger
-// put in a file's place would block the reader for ever, or never end.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // A pipe opens at once.
+// Open opens a regular file to read it. Anything else is an error: a pipe or a device that a stranger put in a file's
+// place would block the reader for ever, or never end.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|nonBlocking, 0) // A pipe opens at once.
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Limits in bytes: of any file that is read at once, far beyond the largest network's weights, and of a file of text,
+// such as JSON or a notebook.
+const (
+	MaxFile = 8 << 30
+	MaxText = 64 << 20
+)
+
+// ReadFile reads a regular file of at most [MaxFile] bytes. A sparse file takes no disk, but would take memory.
+func ReadFile(path string) ([]byte, error) { return ReadAtMost(path, MaxFile) }
+
+// ReadAtMost reads a regular file of at most limit bytes. A larger one is an error before memory is taken for it.
+func ReadAtMost(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +75,65 @@ func ReadFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes: want at most %d", path, info.Size(), limit)
 	}
-	raw := make([]byte, 0, info.Size()+1)
-	buffer := bytes.NewBuffer(raw)
-	_, err = buffer.ReadFrom(f)
+	buffer := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	if _, err = buffer.ReadFrom(io.LimitReader(f, limit+1)); err == nil && int64(buffer.Len()) > limit {
+		err = fmt.Errorf("%s has more than %d bytes", path, limit)
+	}
 	return buffer.Bytes(), err
 }
+
+// ReadBelow reads a file of text below a folder that others can write to: regular, at most [MaxText] bytes, and no part
+// of its path below dir a symbolic link.
+func ReadBelow(dir, name string) ([]byte, error) {
+	if err := NoLink(dir, name); err != nil {
+		return nil, err
+	}
+	return ReadAtMost(filepath.Join(dir, name), MaxText)
+}
+
+// ParseJSON is [json.Unmarshal] for what strangers have written: a text of more than [MaxElements] elements is an error
+// before memory is taken for it, since "[{},{},…" can take hundreds of times its length.
+func ParseJSON(raw []byte, v any) error {
+	elements, quoted, escaped := 0, false, false
+	for _, b := range raw {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = b == '\\', b != '"'
+		case b == '"':
+			quoted = true
+		case b == ',' || b == '[' || b == '{':
+			elements++
+		}
+	}
+	if elements > MaxElements {
+		return fmt.Errorf("JSON of %d elements: want at most %d", elements, MaxElements)
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// ParseLines reads a file of JSON lines, each into a T; what is wrong with a line is an error that names it.
+func ParseLines[T any](raw []byte) ([]T, error) {
+	if n := bytes.Count(raw, []byte{'\n'}); n > MaxElements/4 {
+		return nil, fmt.Errorf("%d lines: want at most %d", n, MaxElements/4)
+	}
+	var out []T
+	for line := range bytes.Lines(raw) {
+		var v T
+		if err := ParseJSON(line, &v); err != nil {
+			return nil, fmt.Errorf("line %d, is damaged: %w", len(out)+1, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// MaxElements is how many elements a JSON text of a stranger may have, in all its lists and objects.
+const MaxElements = 1 << 19
 
 // WriteJSON writes a value as indented JSON by [WriteFile].
 func WriteJSON(path string, v any) error {
@@ -66,12 +144,16 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(raw, '\n'), 0o644)
 }
 
-// FileSum returns the SHA-256 of a file in hexadecimal digits.
+// FileSum returns the SHA-256 of a regular file in hexadecimal digits.
 func FileSum(path string) (string, error) {
-	raw, err := ReadFile(path)
+	f, err := Open(path)
 	if err != nil {
 		return "", err
 	}
-	h := sha256.Sum256(raw)
-	return hex.EncodeToString(h[:]), nil
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -114,7 +114,7 @@ func readSearchFile(folder, name, file string) ([]byte, error) {
 	if _, err := os.Stat(filepath.Join(folder, settingsFile)); errors.Is(err, fs.ErrNotExist) {
 		return bundled.ReadFile(path.Join("bundled", name, file))
 	}
-	return os.ReadFile(filepath.Join(folder, file))
+	return durable.ReadBelow(folder, file)
 }
 
 // Open opens a search of a run store, or else a bundled one, with its history so far.
@@ -135,7 +135,7 @@ func Open(store *runs.Store, name string) (*Search, error) {
 		return nil, err
 	}
 	var s Search
-	if err := json.Unmarshal(raw, &s.Settings); err != nil {
+	if err := durable.ParseJSON(raw, &s.Settings); err != nil {
 		return nil, fmt.Errorf("search %s: %s is damaged: %w", name, settingsFile, err)
 	}
 	if err := s.Settings.Check(); err != nil {
@@ -259,12 +259,8 @@ func (s *Search) readHistory() error {
 	} else if err != nil {
 		return err
 	}
-	for line := range bytes.Lines(raw) {
-		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("search %s: %s, line %d, is damaged: %w", s.Name, historyFile, len(s.Records)+1, err)
-		}
-		s.Records = append(s.Records, r)
+	if s.Records, err = durable.ParseLines[Record](raw); err != nil {
+		return fmt.Errorf("search %s: %s, %w", s.Name, historyFile, err)
 	}
 	return nil
 }

@@ -2,15 +2,16 @@ package slurm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -481,14 +482,14 @@ func (p queueState) lastState() string {
 
 // failure returns the failure of a task that gave up, or nil.
 func (s *Submission) failure(task int) (*Failure, error) {
-	raw, err := os.ReadFile(s.failureFile(task))
+	raw, err := durable.ReadBelow(s.dir(), filepath.Join(failedDir, filepath.Base(s.failureFile(task))))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
 	var f Failure
-	if err := json.Unmarshal(raw, &f); err != nil {
+	if err := durable.ParseJSON(raw, &f); err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.failureFile(task), err)
 	}
 	return &f, nil

@@ -89,9 +89,9 @@ func (s *Submission) awaitProbe(ctx context.Context, o Options, id, dir, nonce s
 	pause, ended := 200*time.Millisecond, 0
 	for {
 		var answer probeAnswer
-		raw, err := os.ReadFile(filepath.Join(dir, answerFile))
+		raw, err := durable.ReadBelow(dir, answerFile)
 		if err == nil {
-			err = json.Unmarshal(raw, &answer)
+			err = durable.ParseJSON(raw, &answer)
 		}
 		switch {
 		case err == nil && answer.Error != "":
@@ -147,7 +147,7 @@ func (s *Submission) unanswered(ctx context.Context, id string) error {
 func (w Worker) Probe(dir, nonce string) error {
 	answer := probeAnswer{Nonce: nonce, Host: hostname()}
 	err := func() error {
-		raw, err := os.ReadFile(filepath.Join(dir, nonceFile))
+		raw, err := durable.ReadBelow(dir, nonceFile)
 		if err != nil {
 			return err
 		}

@@ -108,19 +108,13 @@ func Open(store *runs.Store, id string) (*Submission, error) {
 	if !submissionName.MatchString(id) {
 		return nil, fmt.Errorf("%q is not a valid name of a submission", id)
 	}
-	if err := durable.NoLink(store.Dir, filepath.Join(folder, id, manifestFile)); err != nil {
-		return nil, err
-	}
-	if info, err := os.Lstat(s.path(manifestFile)); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", s.path(manifestFile))
-	}
-	raw, err := os.ReadFile(s.path(manifestFile))
+	raw, err := durable.ReadBelow(store.Dir, filepath.Join(folder, id, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no submission %q in %s", id, store.Dir)
 	} else if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &s.manifest); err != nil {
+	if err := durable.ParseJSON(raw, &s.manifest); err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.path(manifestFile), err)
 	}
 	if s.ID != id || s.Chunk < 1 || !digestText.MatchString(s.Digest) {

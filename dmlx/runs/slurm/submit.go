@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -172,7 +171,7 @@ func Plan(ctx context.Context, store *runs.Store, jobs []runs.Job, o Options) (*
 	if err != nil {
 		return nil, err
 	}
-	if s.Digest, err = digest(source); err != nil {
+	if s.Digest, err = durable.FileSum(source); err != nil {
 		return nil, err
 	}
 	s.Chunk = 1000 // The default MaxArraySize is 1001, which is one more than the last index.
@@ -231,7 +230,7 @@ func (s *Submission) install(o Options) error {
 			return fmt.Errorf("the program cannot be stored in the run store: %w", err)
 		}
 	}
-	if have, err := digest(to); err == nil && have == s.Digest && owned(to, 0o022) == nil {
+	if have, err := durable.FileSum(to); err == nil && have == s.Digest && owned(to, 0o022) == nil {
 		now := time.Now()
 		_ = os.Chtimes(to, now, now) // So that prune keeps it.
 		return nil
@@ -240,7 +239,7 @@ func (s *Submission) install(o Options) error {
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(source)
+	raw, err := durable.ReadFile(source)
 	if err != nil {
 		return err
 	}
@@ -308,18 +307,4 @@ func (s *Submission) send(ctx context.Context, tasks []int, o Options) error {
 		o.say("submitted %d runs as array %s (%s)", len(a.indices), id, s.ID)
 	}
 	return nil
-}
-
-// digest returns the SHA-256 of a file.
-func digest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

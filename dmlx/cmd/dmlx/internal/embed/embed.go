@@ -18,7 +18,6 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -27,7 +26,7 @@ import (
 // resnet18's.
 func Weights(arch, weights string) ([]byte, error) {
 	if weights != train.Pretrained {
-		return durable.ReadFile(weights)
+		return backbone.ReadFile(weights)
 	}
 	net, err := backbone.ParseArch(cmp.Or(arch, string(backbone.ResNet18)))
 	if err != nil {

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package durable
+
+const nonBlocking = 0
