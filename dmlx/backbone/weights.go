@@ -175,8 +175,8 @@ func DecodeWeights(data []byte, store *model.Store, o LoadOptions) (meta map[str
 			return nil, fmt.Errorf("the weights of %s%s have %s beside them, which its embedding does not use: embed with "+
 				"--features gap, or save the network alone", o.Arch, f.under(), some(f.beside))
 		case !f.named:
-			return nil, fmt.Errorf("not the weights of %s: no conv1.weight under any prefix among the file's %d tensors (%s): "+
-				"another architecture, or other names than torchvision's", o.Arch, len(f.entries),
+			return nil, fmt.Errorf("not the weights of %s: no conv1.weight under any prefix among the file's %d tensors "+
+				"(%s): another architecture, or other names than torchvision's", o.Arch, len(f.entries),
 				some(slices.Sorted(maps.Keys(f.entries))))
 		}
 		return nil, fmt.Errorf("not the weights of %s%s: %s", o.Arch, f.under(), strings.Join(wrong, "; "))
@@ -232,7 +232,8 @@ func HeadDim(data []byte) (int, error) {
 		if len(f.beside) > 0 {
 			what += "; beside it " + some(f.beside)
 		}
-		return 0, fmt.Errorf("no linear layer fc, so no embedding, but %s: want --features gap for a network's features", what)
+		return 0, fmt.Errorf("no linear layer fc, so no embedding, but %s: want --features gap for a network's features",
+			what)
 	}
 	return e.Shape[0], nil
 }

@@ -31,8 +31,8 @@ func ReadFile(path string, limit int64) ([]byte, error) { return durable.ReadAtM
 // ParseJSON reads JSON that strangers have written: one of too many elements is an error before memory is taken for it.
 func ParseJSON(raw []byte, v any) error { return durable.ParseJSON(raw, v) }
 
-// Looks says what a file is by its beginning, for an error about one of another kind: a Git LFS pointer, a page, an image,
-// an archive, a text, an empty file; or "".
+// Looks says what a file is by its beginning, for an error about one of another kind: a Git LFS pointer, a page, an
+// image, an archive, a text, an empty file; or "".
 func Looks(data []byte) string { return durable.Looks(data) }
 
 // MoveAside renames a file or folder to an unused name, the path with the word why and a number, and returns that name.

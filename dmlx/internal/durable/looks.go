@@ -28,8 +28,8 @@ var magics = []struct{ begins, what string }{
 	{"7z\xbc\xaf", "a 7z archive: unpack it"},
 }
 
-// Looks says what a file is by its beginning, for an error about one of another kind: a Git LFS pointer, a page, an image,
-// an archive, a text, an empty file; or "".
+// Looks says what a file is by its beginning, for an error about one of another kind: a Git LFS pointer, a page, an
+// image, an archive, a text, an empty file; or "".
 func Looks(data []byte) string {
 	if len(data) == 0 {
 		return "an empty file"

@@ -163,7 +163,8 @@ func (s *Submission) stop(ctx context.Context, w Worker, task int, why error) er
 	t := s.Tasks[task]
 	done := s.store.Entry(t.Hash).Epoch
 	epoch := strconv.Itoa(done)
-	if last, err := durable.ReadBelow(s.dir(), filepath.Join(stoppedDir, filepath.Base(s.stoppedFile(task)))); err == nil && strings.TrimSpace(string(last)) == epoch {
+	name := filepath.Join(stoppedDir, filepath.Base(s.stoppedFile(task)))
+	if last, err := durable.ReadBelow(s.dir(), name); err == nil && strings.TrimSpace(string(last)) == epoch {
 		return s.giveUp(task, 2, fmt.Errorf("its time ended twice in epoch %d of %d: an epoch takes longer "+
 			"than the time limit of a task; raise it with --time", done+1, t.Spec.Epochs))
 	}
