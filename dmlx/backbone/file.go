@@ -12,9 +12,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
-// ReadFile reads a file of weights: a safetensors file, one of torch.save (.pth, .pt, .ckpt, .bin) in PyTorch's format of
-// today or that before 1.6, or the index of such files (.index.json), whose tensors it joins to a safetensors file in
-// float32. What it is, [DecodeWeights] finds out; a file that is no regular one, or beyond 8 GiB, is an error.
+// ReadFile reads a file of weights: a safetensors file, one of torch.save (.pth, .pt, .ckpt, .bin) in PyTorch's format
+// of today or that before 1.6, or the index of such files (.index.json), whose tensors it joins to a safetensors file
+// in float32. What it is, [DecodeWeights] finds out; a file that is no regular one, or beyond 8 GiB, is an error.
 func ReadFile(path string) ([]byte, error) {
 	data, err := durable.ReadFile(path)
 	if err != nil || !strings.HasSuffix(path, ".json") {

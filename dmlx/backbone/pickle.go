@@ -61,8 +61,8 @@ const (
 	maxOpcodes = 2 << 20
 )
 
-// run returns the object of the pickle at the beginning of the program. It takes memory in proportion to its length. The
-// object may hold itself, and share parts: who walks through it keeps count.
+// run returns the object of the pickle at the beginning of the program. It takes memory in proportion to its length.
+// The object may hold itself, and share parts: who walks through it keeps count.
 func (m *machine) run() (any, error) {
 	for {
 		if m.steps++; m.steps > maxOpcodes {

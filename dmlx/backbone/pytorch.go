@@ -30,8 +30,8 @@ func isTorchFile(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("PK\x03\x04")) || bytes.HasPrefix(data, legacyMagic)
 }
 
-// parseTorch returns the tensors that a file of torch.save has in its dictionaries, by the path of their keys: those of a
-// state dict by their names, and "state_dict/conv1.weight" of a checkpoint that has one.
+// parseTorch returns the tensors that a file of torch.save has in its dictionaries, by the path of their keys: those of
+// a state dict by their names, and "state_dict/conv1.weight" of a checkpoint that has one.
 func parseTorch(data []byte) (map[string]entry, error) {
 	open := openArchive
 	if bytes.HasPrefix(data, legacyMagic) {

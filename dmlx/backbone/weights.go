@@ -63,9 +63,10 @@ func SaveWeights(path string, store *model.Store, a Arch, meta map[string]string
 // network's variables, and returns the file's metadata. float16, bfloat16 and float64 become float32.
 //
 // The network is found by its names under any keys and any prefix, as under "state_dict" and "module."; what the file
-// has beside it, such as an optimizer's state or a criterion, is left unread. But a tensor beside it that may change the
-// embedding is unexpected unless [LoadOptions].WithoutHead is set. Missing, unexpected and misshapen tensors are named in
-// one error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or not.
+// has beside it, such as an optimizer's state or a criterion, is left unread. But a tensor beside it that may change
+// the embedding is unexpected unless [LoadOptions].WithoutHead is set. Missing, unexpected and misshapen tensors are
+// named in one error, and then nothing is loaded; num_batches_tracked, which a model does not need, may be there or
+// not.
 func LoadWeights(path string, store *model.Store, o LoadOptions) (meta map[string]string, err error) {
 	data, err := ReadFile(path)
 	if err != nil {
@@ -340,7 +341,8 @@ var firstKeys = []string{"", "state_dict/", "model_state_dict/", "model/"}
 func (f *weightFile) findNetwork() error {
 	var prefixes []string
 	for name := range f.entries {
-		if prefix, ok := strings.CutSuffix(name, inner); ok && (prefix == "" || strings.ContainsAny(prefix[len(prefix)-1:], "./")) {
+		prefix, ok := strings.CutSuffix(name, inner)
+		if ok && (prefix == "" || strings.ContainsAny(prefix[len(prefix)-1:], "./")) {
 			if _, ok := f.entries[prefix+stemName]; ok {
 				prefixes = append(prefixes, prefix)
 			}
