@@ -145,7 +145,7 @@ func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 			"so a larger batch or image",
 			scope.Scope(), x.Shape())
 	}
-	y, m, v := normalize(flat, gamma, beta)
+	y, m, v := Normalize(flat, gamma, beta, Epsilon)
 	if pass.Again {
 		return shaped(y)
 	}
@@ -158,14 +158,14 @@ func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	return shaped(y)
 }
 
-// normalize is γ (x − m)/√(v + ε) + β for x [M, C], with m and v the mean and the biased variance of its rows.
+// Normalize returns γ (x − m)/√(v + ε) + β for x [M, C], with m and v the mean and the biased variance of its rows.
 //
 // Its gradient is written by hand: with x̂ = (x − m)/√(v + ε),
 //
 //	∂L/∂x = γ/√(v + ε) · (g − mean(g) − x̂ mean(g x̂)),  ∂L/∂γ = Σ g x̂,  ∂L/∂β = Σ g
 //
 // in as few passes over memory as there are, which is what costs on a backend that does not fuse.
-func normalize(x, gamma, beta *Node) (y, mean, variance *Node) {
+func Normalize(x, gamma, beta *Node, epsilon float64) (y, mean, variance *Node) {
 	rows := float64(x.Shape().Dim(0))
 	row := func(perChannel *Node) *Node { return ExpandAxes(perChannel, 0) }
 	var centered, inverse *Node
@@ -182,7 +182,7 @@ func normalize(x, gamma, beta *Node) (y, mean, variance *Node) {
 				centered = Sub(in[0], row(mean))
 				variance = DivScalar(sumRows(Square(centered)), rows)
 			}
-			inverse = rsqrt(AddScalar(variance, Epsilon))
+			inverse = rsqrt(AddScalar(variance, epsilon))
 			return Add(Mul(centered, row(Mul(in[1], inverse))), row(in[2]))
 		},
 		[]func(g *Node) *Node{

@@ -1,0 +1,116 @@
+package backbone
+
+import (
+	"slices"
+
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/exceptions"
+)
+
+// Window is how a kernel slides over an image.
+type Window struct {
+	Stride   int
+	Pad      [4]int // Zeros above, left of, below and right of the image.
+	Dilation int    // Distance of the kernel's places; 1 for neighbors.
+	Groups   int    // The channels are divided into so many groups, which are convolved alone.
+}
+
+// Conv2D returns PyTorch's conv2d of channels-last images: x [N, H, W, C], kernel [KH, KW, C/Groups, O] → [N, OH, OW,
+// O]. It panics where shapes do not fit.
+func Conv2D(x, kernel *Node, w Window) *Node {
+	x.AssertRank(4)
+	kernel.AssertRank(4)
+	k, c := kernel.Shape().Dimensions, x.Shape().Dim(3)
+	if w.Stride < 1 || w.Dilation < 1 || w.Groups < 1 || slices.Min(w.Pad[:]) < 0 || k[2]*w.Groups != c || k[3]%w.Groups != 0 {
+		exceptions.Panicf("backbone: Conv2D of x %s with a kernel %s: %+v does not fit", x.Shape(), kernel.Shape(), w)
+	}
+	if w.Dilation > 1 {
+		kernel = spread(spread(kernel, 0, w.Dilation), 1, w.Dilation)
+		k = kernel.Shape().Dimensions
+	}
+	pad := w.Pad[0]
+	if w.Pad != [4]int{pad, pad, pad, pad} || pad >= min(k[0], k[1]) {
+		x, pad = Border(x, w.Pad, 0), 0
+	}
+	switch n, h, width := x.Shape().Dim(0), x.Shape().Dim(1), x.Shape().Dim(2); {
+	case w.Groups == c && k[3] == c && c > 1:
+		return depthwise(x, kernel, w.Stride, pad)
+	case w.Groups > 1:
+		parts := make([]*Node, w.Groups)
+		for i := range parts {
+			in, out := AxisRange(i*k[2], (i+1)*k[2]), AxisRange(i*k[3]/w.Groups, (i+1)*k[3]/w.Groups)
+			all := AxisRange()
+			parts[i] = Convolution(Slice(x, all, all, all, in), Slice(kernel, all, all, all, out), w.Stride, pad)
+		}
+		return Concatenate(parts, 3)
+	case pad == 0 && k[0] == w.Stride && k[1] == w.Stride && w.Stride > 1 && h%w.Stride == 0 && width%w.Stride == 0:
+		// Patches that do not overlap, as at the start of a vision transformer.
+		s := w.Stride
+		patches := TransposeAllAxes(Reshape(x, n, h/s, s, width/s, s, c), 0, 1, 3, 2, 4, 5)
+		y := MatMul(Reshape(patches, -1, s*s*c), Reshape(kernel, s*s*c, k[3]))
+		return Reshape(y, n, h/s, width/s, k[3])
+	}
+	return Convolution(x, kernel, w.Stride, pad)
+}
+
+// spread puts distance−1 zeros between the places of an axis.
+func spread(x *Node, axis, distance int) *Node {
+	size := x.Shape().Dim(axis)
+	parts := []*Node{x}
+	for range distance - 1 {
+		parts = append(parts, ZerosLike(x))
+	}
+	x = interleave(parts, axis)
+	specs := slices.Repeat([]SliceAxisSpec{AxisRange()}, x.Rank())
+	specs[axis] = AxisRange(0, (size-1)*distance+1)
+	return Slice(x, specs...)
+}
+
+// Border adds elements of value fill above, left of, below and right of images [N, H, W, C].
+func Border(x *Node, pad [4]int, fill float64) *Node {
+	return border(border(x, 1, pad[0], pad[2], fill), 2, pad[1], pad[3], fill)
+}
+
+// depthwise convolves each channel alone: kernel [KH, KW, 1, C].
+func depthwise(x, kernel *Node, stride, pad int) *Node {
+	kh, kw, c := kernel.Shape().Dim(0), kernel.Shape().Dim(1), kernel.Shape().Dim(3)
+	checkWindow("Conv2D", x, kh, kw, stride, pad)
+	if onGPU(x) && kh%2 == 1 && kw%2 == 1 { // GoMLX's gradient of Convolve is wrong for even kernels (v0.28.1).
+		return Convolve(x, kernel).Strides(stride).PaddingPerDim([][2]int{{pad, pad}, {pad, pad}}).ChannelGroupCount(c).
+			AxesConfig(compute.ConvolveAxesConfig{InputBatch: 0, InputChannels: 3, InputSpatial: []int{1, 2},
+				KernelSpatial: []int{0, 1}, KernelInputChannels: 2, KernelOutputChannels: 3,
+				OutputBatch: 0, OutputChannels: 3, OutputSpatial: []int{1, 2}}).Done()
+	}
+	out := [2]int{outputSize(x.Shape().Dim(1), kh, stride, pad), outputSize(x.Shape().Dim(2), kw, stride, pad)}
+	var y *Node
+	for i, view := range windows(x, [2]int{kh, kw}, stride, [2]int{pad, pad}, out, 0) {
+		tap := Mul(view, Reshape(Slice(kernel, AxisElem(i/kw), AxisElem(i%kw)), 1, 1, 1, c))
+		if y == nil {
+			y = tap
+		} else {
+			y = Add(y, tap)
+		}
+	}
+	return y
+}
+
+// Extend adds before and after elements of value fill at the ends of an axis.
+func Extend(x *Node, axis, before, after int, fill float64) *Node {
+	return border(x, axis, before, after, fill)
+}
+
+// SumPooling returns the sums of the size × size windows of x [N, H, W, C].
+func SumPooling(x *Node, size, stride int) *Node {
+	checkWindow("SumPooling", x, size, size, stride, 0)
+	out := [2]int{outputSize(x.Shape().Dim(1), size, stride, 0), outputSize(x.Shape().Dim(2), size, stride, 0)}
+	var sum *Node
+	for _, view := range windows(x, [2]int{size, size}, stride, [2]int{}, out, 0) {
+		if sum == nil {
+			sum = view
+		} else {
+			sum = Add(sum, view)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,41 @@
+package onnx
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+)
+
+// Preprocessing returns how images are prepared for the network, by the metadata "mean", "std" and "size" of the file as
+// JSON. What the file does not say is ImageNet's, and Crop is 0 without a size. It fails if the metadata make no sense.
+func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
+	p = backbone.Preprocessing{Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
+	for _, f := range []struct {
+		key string
+		to  *[3]float32
+	}{{"mean", &p.Mean}, {"std", &p.Std}} {
+		text, there := n.Metadata[f.key]
+		if !there {
+			continue
+		}
+		var values []float32
+		if err := json.Unmarshal([]byte(text), &values); err != nil || len(values) != 3 {
+			return p, fmt.Errorf("the metadata %s is %.60q: want three numbers, as in [0.485, 0.456, 0.406]", f.key, text)
+		}
+		*f.to = [3]float32(values)
+	}
+	if !(min(p.Std[0], p.Std[1], p.Std[2]) > 0) {
+		return p, fmt.Errorf("the metadata std is %.60q: want deviations above 0", n.Metadata["std"])
+	}
+	if text, there := n.Metadata["size"]; there {
+		if err := json.Unmarshal([]byte(text), &p.Crop); err != nil || p.Crop < 1 || p.Crop > 1<<12 {
+			return p, fmt.Errorf("the metadata size is %.60q: want a number of pixels", text)
+		}
+	}
+	if n.Size[0] > 0 {
+		p.Crop = n.Size[0]
+	}
+	p.Resize = p.Crop
+	return p, nil
+}

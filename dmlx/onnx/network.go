@@ -1,0 +1,316 @@
+// Package onnx reads networks for images from ONNX files that PyTorch has exported, so that they can be trained further,
+// whole or in part, and written back with their names.
+//
+//	net, err := onnx.Read(raw)
+//	err = net.Init(store, nil)
+//	exec, err := model.NewExec(b, store, func(scope *model.Scope, images *Node) *Node {
+//		return net.Features(scope, images, backbone.Pass{})
+//	})
+//
+// It reads what vision networks consist of and refuses the rest in a sentence. A file may come from anywhere: nothing
+// outside it is read, and all sizes are checked before memory is taken.
+//
+// No library serves. github.com/gomlx/onnx-gomlx v0.5.1 opens no export with optimize=False, the one that keeps the names
+// of weights; it reads external data from any path, ends the process on a cycle, computes Gelu's tanh form by erf, trains
+// copies of fused attention weights in place of the file's, and has the wrong gradient for convolutions with even kernels.
+package onnx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+)
+
+// Network is a network of an ONNX file: from images, float32 [N, 3, H, W], to features [N, F]. It does not change.
+type Network struct {
+	// Size is the height and width of images; 0 where the file leaves it open.
+	Size [2]int
+	// Width is the number F of features.
+	Width int
+	// Metadata are those of the file; see [Network.Preprocessing].
+	Metadata map[string]string
+	// Notes say in a sentence each what the export has lost.
+	Notes []string
+
+	raw           []byte
+	input, output string
+	nodes         []*node
+	tensors       map[string]*tensor
+	variables     []string // The tensors that are variables, in the order of the file.
+	role          map[string]role
+}
+
+// role is what a tensor is.
+type role int
+
+const (
+	constant  role = iota
+	fixed          // A constant that is too large for the host.
+	average        // A running average of batch normalization.
+	parameter      // Trained.
+)
+
+// Weight is a tensor that can be trained.
+type Weight struct {
+	Name  string
+	Shape []int
+}
+
+// Read reads an ONNX file. The error says in a sentence what is wrong with it, or what is not supported and what to
+// export instead.
+func Read(raw []byte) (n *Network, err error) {
+	defer errs.Catch(&err)
+	n = &Network{raw: raw, tensors: map[string]*tensor{}, role: map[string]role{}, Metadata: map[string]string{}}
+	var inputs, outputs [][]byte
+	var order []string
+	graph := func(x field) error {
+		switch x.number {
+		case 1:
+			node, err := parseNode(x.data)
+			if err != nil {
+				return err
+			}
+			if n.nodes = append(n.nodes, node); len(n.nodes) > maxNodes {
+				return fmt.Errorf("the graph has more than %d nodes", maxNodes)
+			}
+		case 5:
+			t, err := parseTensor(x.data)
+			if err != nil {
+				return err
+			}
+			if t.name == "" || n.tensors[t.name] != nil {
+				return fmt.Errorf("tensor %.80q is there twice, or has no name", t.name)
+			}
+			n.tensors[t.name] = t
+			order = append(order, t.name)
+		case 11:
+			inputs = append(inputs, x.data)
+		case 12:
+			outputs = append(outputs, x.data)
+		case 15:
+			return errors.New("the file has sparse tensors, which are not supported")
+		}
+		return nil
+	}
+	err = fields(raw, func(x field) error {
+		switch x.number {
+		case 7:
+			return fields(x.data, graph)
+		case 14:
+			var pair [3]string
+			err := fields(x.data, func(x field) error {
+				if x.number < 3 {
+					pair[x.number] = string(x.data)
+				}
+				return nil
+			})
+			n.Metadata[pair[1]] = pair[2]
+			return err
+		case 25:
+			return errors.New("the file has functions: export with torch.onnx.export(…, dynamo=True, optimize=False)")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := n.ports(inputs, outputs); err != nil {
+		return nil, err
+	}
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	if err := n.assign(order); err != nil {
+		return nil, err
+	}
+	return n, n.probe()
+}
+
+// Digest returns the SHA-256 of the file in hexadecimal digits.
+func (n *Network) Digest() string {
+	sum := sha256.Sum256(n.raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// ports finds the input and the output of the graph.
+func (n *Network) ports(inputs, outputs [][]byte) error {
+	for _, in := range inputs {
+		name, dims, err := parseValue(in)
+		if err != nil {
+			return err
+		}
+		if n.tensors[name] != nil { // Files of old versions list weights among the inputs.
+			continue
+		}
+		if n.input != "" || name == "" || len(dims) != 4 || dims[1] != 3 {
+			return fmt.Errorf("the input %.80q is of shape %.60v: want images alone, float32 [N, 3, H, W]", name,
+				fmt.Sprint(dims))
+		}
+		if dims[0] > 0 {
+			return fmt.Errorf("the batch is fixed at %d images: export with dynamic_shapes=({0: torch.export.Dim(\"N\")},)",
+				dims[0])
+		}
+		for i, d := range dims[2:] {
+			if n.Size[i] = max(d, 0); d > 1<<12 {
+				return fmt.Errorf("images of %d pixels: want at most %d", d, 1<<12)
+			}
+		}
+		n.input = name
+	}
+	if n.input == "" || len(outputs) == 0 {
+		return errors.New("not an ONNX file, or a graph without input or output")
+	}
+	var err error
+	n.output, _, err = parseValue(outputs[0])
+	return err
+}
+
+// check makes sure that nodes read what nodes before them write, so that there are no cycles.
+func (n *Network) check() error {
+	known := map[string]bool{n.input: true}
+	for name := range n.tensors {
+		known[name] = true
+	}
+	for _, node := range n.nodes {
+		for _, in := range node.in {
+			if in != "" && !known[in] {
+				return fmt.Errorf("%s reads %.80q, which no node before it writes", node, in)
+			}
+		}
+		for _, out := range node.out {
+			if out != "" && known[out] {
+				return fmt.Errorf("%s writes %.80q, which is written already", node, out)
+			}
+			known[out] = out != ""
+		}
+	}
+	if !known[n.output] {
+		return fmt.Errorf("no node writes the output %.80q", n.output)
+	}
+	return nil
+}
+
+// generated matches the names that exporters make up.
+var generated = regexp.MustCompile(`^(val|t|_v|_to_copy|slice|arange)_\d+$|^onnx::|^_?\d+$|^/|^ortshared`)
+
+// assign gives each tensor its role.
+func (n *Network) assign(order []string) error {
+	var listed []string
+	if text, ok := n.Metadata["parameters"]; ok {
+		if err := json.Unmarshal([]byte(text), &listed); err != nil {
+			return errors.New("the metadata parameters are not a JSON list of names")
+		}
+	}
+	read, copied, renamed, normalized, convolved := map[string]bool{}, 0, 0, false, false
+	for _, node := range n.nodes {
+		for _, in := range node.in {
+			read[in] = true
+		}
+		switch {
+		case node.op == "BatchNormalization" && len(node.in) == 5:
+			n.role[node.in[3]], n.role[node.in[4]] = average, average
+			normalized = true
+		case node.op == "Conv":
+			convolved = convolved || len(node.in) > 2 && generated.MatchString(node.in[1])
+		case node.op == "Identity" && n.tensors[node.in[0]] != nil:
+			copied++
+		}
+	}
+	isListed := map[string]bool{}
+	for _, name := range listed {
+		isListed[name] = true
+	}
+	paths := map[string]string{"/": "a tensor without letters"}
+	for _, name := range order {
+		t := n.tensors[name]
+		if t.kind != float32Type || !read[name] {
+			continue
+		}
+		switch {
+		case n.role[name] == average:
+		case isListed[name] || listed == nil && len(t.dims) > 0 && !generated.MatchString(name):
+			n.role[name] = parameter
+		case listed == nil && len(t.dims) > 1:
+			n.role[name] = parameter
+			renamed++
+		case t.size() > maxConstant:
+			n.role[name] = fixed
+		default:
+			continue
+		}
+		n.variables = append(n.variables, name)
+		path := variablePath(name)
+		if other := paths[path]; other != "" {
+			return fmt.Errorf("the tensors %.80q and %.80q have the same name up to punctuation", name, other)
+		}
+		paths[path] = name
+	}
+	note := func(format string, args ...any) { n.Notes = append(n.Notes, fmt.Sprintf(format, args...)) }
+	if listed == nil {
+		note("The file does not list its parameters: all named tensors of float32 count as such.")
+	}
+	if renamed > 0 {
+		note("The export has renamed %d weights, so results do not fit the PyTorch model: export with optimize=False.", renamed)
+	}
+	if copied > 0 && renamed+len(listed) == 0 {
+		note("The export may have merged equal tensors (%d copies), which are then trained as one: export with dynamo=True.",
+			copied)
+	}
+	if convolved && !normalized {
+		note("Batch normalization is folded into the convolutions: export with dynamo=True, optimize=False.")
+	}
+	return nil
+}
+
+// Parameters lists the tensors that can be trained, in the order of the file.
+func (n *Network) Parameters() []Weight {
+	var out []Weight
+	for _, name := range n.variables {
+		if n.role[name] == parameter {
+			out = append(out, Weight{name, n.tensors[name].dims})
+		}
+	}
+	return out
+}
+
+// Variables lists the paths of the variables that [Network.Init] creates.
+func (n *Network) Variables() []string {
+	paths := make([]string, len(n.variables))
+	for i, name := range n.variables {
+		paths[i] = variablePath(name)
+	}
+	return paths
+}
+
+// variablePath returns the path of a tensor's variable: "/blocks/0/norm1/weight" for "blocks.0.norm1.weight".
+func variablePath(name string) string {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '.' })
+	return "/" + strings.ReplaceAll(strings.Join(parts, "/"), ":", "_")
+}
+
+// Init sets the variables of the network to the weights of the file, and creates those that the store lacks. Those of
+// which trained returns true are trained; nil trains all parameters.
+func (n *Network) Init(store *model.Store, trained func(name string) bool) (err error) {
+	defer errs.Catch(&err)
+	for _, name := range n.variables {
+		t := n.tensors[name]
+		value := tensors.FromFlatDataAndDimensions(t.float32s(), t.dims...)
+		v := store.GetVariable(variablePath(name))
+		if v == nil {
+			v = store.VariableWithValue(variablePath(name), value)
+		} else if err := v.SetValue(value); err != nil {
+			return err
+		}
+		v.SetTrainable(n.role[name] == parameter && (trained == nil || trained(name)))
+	}
+	return nil
+}
