@@ -22,7 +22,8 @@ func Conv2D(x, kernel *Node, w Window) *Node {
 	x.AssertRank(4)
 	kernel.AssertRank(4)
 	k, c := kernel.Shape().Dimensions, x.Shape().Dim(3)
-	if w.Stride < 1 || w.Dilation < 1 || w.Groups < 1 || slices.Min(w.Pad[:]) < 0 || k[2]*w.Groups != c || k[3]%w.Groups != 0 {
+	if w.Stride < 1 || w.Dilation < 1 || w.Groups < 1 || slices.Min(w.Pad[:]) < 0 || k[2]*w.Groups != c ||
+		k[3]%w.Groups != 0 {
 		exceptions.Panicf("backbone: Conv2D of x %s with a kernel %s: %+v does not fit", x.Shape(), kernel.Shape(), w)
 	}
 	if w.Dilation > 1 {

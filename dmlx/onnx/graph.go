@@ -119,8 +119,8 @@ func (e *evaluation) apply(node *node) {
 	}
 	op := operators[node.op]
 	if op.apply == nil {
-		exceptions.Panicf("this operator is not supported: networks for images of timm, torchvision and transformers export " +
-			"with torch.onnx.export(…, dynamo=True, optimize=False)")
+		exceptions.Panicf("this operator is not supported: networks for images of timm, torchvision and transformers " +
+			"export with torch.onnx.export(…, dynamo=True, optimize=False)")
 	}
 	for i := range op.inputs {
 		if e.in[i] == nil {

@@ -182,8 +182,9 @@ func init() {
 }
 
 var hostUnary = map[string]func(x float64) float64{
-	"Sqrt": math.Sqrt, "Neg": func(x float64) float64 { return -x }, "Cos": math.Cos, "Sin": math.Sin, "Floor": math.Floor,
-	"Ceil": math.Ceil, "Exp": math.Exp, "Log": math.Log, "Abs": math.Abs, "Reciprocal": func(x float64) float64 { return 1 / x },
+	"Sqrt": math.Sqrt, "Cos": math.Cos, "Sin": math.Sin, "Floor": math.Floor, "Ceil": math.Ceil, "Exp": math.Exp,
+	"Log": math.Log, "Abs": math.Abs, "Neg": func(x float64) float64 { return -x },
+	"Reciprocal": func(x float64) float64 { return 1 / x },
 }
 
 var hostBinary = map[string]func(a, b float64) float64{

@@ -7,8 +7,9 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
 
-// Preprocessing returns how images are prepared for the network, by the metadata "mean", "std" and "size" of the file as
-// JSON. What the file does not say is ImageNet's, and Crop is 0 without a size. It fails if the metadata make no sense.
+// Preprocessing returns how images are prepared for the network, by the metadata "mean", "std" and "size" of the file,
+// which are JSON. What it does not say is ImageNet's, and Crop is 0 without a size. It fails if the metadata make no
+// sense.
 func (n *Network) Preprocessing() (p backbone.Preprocessing, err error) {
 	p = backbone.Preprocessing{Mean: backbone.ImageNetMean, Std: backbone.ImageNetStd}
 	for _, f := range []struct {

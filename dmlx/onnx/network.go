@@ -1,5 +1,5 @@
-// Package onnx reads networks for images from ONNX files that PyTorch has exported, so that they can be trained further,
-// whole or in part, and written back with their names.
+// Package onnx reads networks for images from ONNX files that PyTorch has exported, so that they can be trained
+// further, whole or in part, and written back with their names.
 //
 //	net, err := onnx.Read(raw)
 //	err = net.Init(store, nil)
@@ -10,9 +10,10 @@
 // It reads what vision networks consist of and refuses the rest in a sentence. A file may come from anywhere: nothing
 // outside it is read, and all sizes are checked before memory is taken.
 //
-// No library serves. github.com/gomlx/onnx-gomlx v0.5.1 opens no export with optimize=False, the one that keeps the names
-// of weights; it reads external data from any path, ends the process on a cycle, computes Gelu's tanh form by erf, trains
-// copies of fused attention weights in place of the file's, and has the wrong gradient for convolutions with even kernels.
+// No library serves. github.com/gomlx/onnx-gomlx v0.5.1 opens no export with optimize=False, the one that keeps the
+// names of weights; it reads external data from any path, ends the process on a cycle, computes Gelu's tanh form by
+// erf, trains copies of fused attention weights in place of the file's, and has the wrong gradient for convolutions
+// with even kernels.
 package onnx
 
 import (
@@ -259,11 +260,12 @@ func (n *Network) assign(order []string) error {
 		note("The file does not list its parameters: all named tensors of float32 count as such.")
 	}
 	if renamed > 0 {
-		note("The export has renamed %d weights, so results do not fit the PyTorch model: export with optimize=False.", renamed)
+		note("The export has renamed %d weights, so that results do not fit the PyTorch model: export with "+
+			"optimize=False.", renamed)
 	}
 	if copied > 0 && renamed+len(listed) == 0 {
-		note("The export may have merged equal tensors (%d copies), which are then trained as one: export with dynamo=True.",
-			copied)
+		note("The export may have merged equal tensors (%d copies), which are then trained as one: export with "+
+			"dynamo=True.", copied)
 	}
 	if convolved && !normalized {
 		note("Batch normalization is folded into the convolutions: export with dynamo=True, optimize=False.")

@@ -190,8 +190,8 @@ func (e *evaluation) clip() []*operand {
 	return e.each(e.in[0], func(x *Node) *Node { return clipped(x, low, high) })
 }
 
-// clipped limits x. Its gradient is 0 outside the limits and on them, as for ReLU; PyTorch's is 1 on them in clamp and 0
-// in ReLU6.
+// clipped limits x. Its gradient is 0 outside the limits and on them, as that of PyTorch's ReLU6; that of clamp is 1 on
+// them.
 func clipped(x *Node, low, high float64) *Node {
 	limit := func(v float64) *Node {
 		return BroadcastToDims(Scalar(x.Graph(), x.DType(), v), x.Shape().Dimensions...)
@@ -257,14 +257,15 @@ func (e *evaluation) window(kernel []int) backbone.Window {
 	strides, dilations, pads := get("strides", 2, 1), get("dilations", 2, 1), get("pads", 4, 0)
 	if auto := a["auto_pad"].s; auto != "" && auto != "NOTSET" || len(kernel) != 2 || strides[0] != strides[1] ||
 		dilations[0] != dilations[1] || strides[0] < 1 || dilations[0] < 1 {
-		exceptions.Panicf("a window of %v with strides %v, dilations %v, padding %q: want images, one stride and one dilation",
-			kernel, strides, dilations, auto)
+		exceptions.Panicf("a window of %v with strides %v, dilations %v, padding %q: want two axes, one stride and one "+
+			"dilation", kernel, strides, dilations, auto)
 	}
 	span := func(i int) int { return (kernel[i]-1)*dilations[0] + 1 }
 	if min(kernel[0], kernel[1]) < 1 || max(span(0), span(1)) > maxWindow || span(0)*span(1) > maxWindow {
 		exceptions.Panicf("a window of %v, dilated by %d: want at most %d places", kernel, dilations[0], maxWindow)
 	}
-	return backbone.Window{Stride: strides[0], Pad: [4]int(pads), Dilation: dilations[0], Groups: e.node.integer("group", 1)}
+	return backbone.Window{Stride: strides[0], Pad: [4]int(pads), Dilation: dilations[0],
+		Groups: e.node.integer("group", 1)}
 }
 
 func (e *evaluation) convolution() []*operand {
@@ -477,7 +478,8 @@ func (e *evaluation) matMul() []*operand {
 	}
 	e.fits(as)
 	e.fits(bs)
-	return one(DotGeneral(BroadcastToDims(a, as...), []int{rank - 1}, batch, BroadcastToDims(b, bs...), []int{rank - 2}, batch))
+	a, b = BroadcastToDims(a, as...), BroadcastToDims(b, bs...)
+	return one(DotGeneral(a, []int{rank - 1}, batch, b, []int{rank - 2}, batch))
 }
 
 func (e *evaluation) gemm() []*operand {
@@ -485,7 +487,8 @@ func (e *evaluation) gemm() []*operand {
 	if a.Rank() != 2 || b.Rank() != 2 {
 		exceptions.Panicf("of %s and %s: want matrices", a.Shape(), b.Shape())
 	}
-	y := DotGeneral(a, []int{1 - bound(e.node.integer("transA", 0), 1)}, nil, b, []int{bound(e.node.integer("transB", 0), 1)}, nil)
+	transposed := func(name string) int { return bound(e.node.integer(name, 0), 1) }
+	y := DotGeneral(a, []int{1 - transposed("transA")}, nil, b, []int{transposed("transB")}, nil)
 	if alpha := e.node.float("alpha", 1); alpha != 1 {
 		y = MulScalar(y, alpha)
 	}
