@@ -14,7 +14,7 @@ import (
 // Options control [RunAll] and [AllHistograms].
 type Options struct {
 	// Jobs is the number of runs trained at once; 0 is 1. Runs in one process share its processors: on two cores two runs
-	// at once take longer than one after the other ("dmlx bench --only jobs").
+	// at once take longer than one after the other (BenchmarkJobs of cmd/dmlx).
 	Jobs int
 	// Devices is the number of devices that the rows of each batch are divided among, or [train.AllDevices]; 0 is that of
 	// the trainer, by default one. It changes only the rounding; see [train.Trainer.OnDevices].

@@ -46,7 +46,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"completion", ""}, "bash zsh fish"},
 		{[]string{"help", "runs", "que"}, "queue"},
 		{[]string{"search", "--sampler", ""}, "tpe random"},
-		{[]string{"bench", "--only", "con"}, "convolution"},
+		{[]string{"bench", "--only", "rec"}, "recall"},
 		{[]string{"runs", "show", ""}, ""},
 		{[]string{"version", ""}, ""},
 	} {

@@ -11,11 +11,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "job" || // A process that jobs.Spawn started.
+	// A process that jobs.Spawn started, or a task of BenchmarkSlurm.
+	if len(os.Args) > 1 && (os.Args[1] == "job" || os.Args[1] == "runs") ||
 		os.Getenv("DMLX_TEST_COMMAND") != "" { // A dmlx that a test has put on the PATH.
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := writeBenchRecord(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // invoke runs the command in this process.

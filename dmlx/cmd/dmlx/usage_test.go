@@ -126,7 +126,7 @@ func TestStoppedCommands(t *testing.T) {
 		{"reproduce", "table2", "--preset", "smoke", "--jobs", "2"},
 		{"reproduce", "table2", "--preset", "smoke", "--estimate"},
 		{"search", "--preset", "smoke", "--trials", "8"}, {"pretrain", "--epochs", "1", "--out", filepath.Join(dir, "w")},
-		{"bench", "--only", "surgery"}, {"data", "verify", "cub", "--root", cub},
+		{"bench", "--only", "step"}, {"data", "verify", "cub", "--root", cub},
 		{"data", "get", "cub", "--root", dir, "--url", "http://127.0.0.1:1/x"},
 	} {
 		var stdout, stderr bytes.Buffer

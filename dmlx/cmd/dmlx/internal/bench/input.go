@@ -32,9 +32,9 @@ func photoSize() string {
 	return fmt.Sprintf("%d JPEG files, %d×%d to %d px", photoClasses*photosEach, photoWidth, photoHeight, photoSide)
 }
 
-// input measures the input of training: photographs decoded, then the same kept in a cache, with their digest and
+// Input measures the input of training: photographs decoded, then the same kept in a cache, with their digest and
 // their statistics, and batches cut from it.
-func (b *session) input(ctx context.Context) error {
+func (b *Session) Input(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
@@ -44,11 +44,11 @@ func (b *session) input(ctx context.Context) error {
 	if err := writePhotos(photos); err != nil {
 		return err
 	}
-	times, err := repeat(ctx, func() error { return decode(photos) })
+	times, err := Repeat(ctx, func() error { return decode(photos) })
 	if err != nil {
 		return err
 	}
-	b.report(measured(decodeLine, photoSize(), "ms", times...))
+	b.report(decodeLine, photoSize(), "ms", times...)
 	var seconds []float64
 	var set *datasets.Set
 	for i := range 3 {
@@ -59,10 +59,10 @@ func (b *session) input(ctx context.Context) error {
 		}
 		seconds = append(seconds, 1000*time.Since(start).Seconds())
 	}
-	b.report(measured("photographs decoded, scaled and kept", photoSize(), "ms", seconds...))
+	b.report("photographs decoded, scaled and kept", photoSize(), "ms", seconds...)
 	const batch = 128
 	pixels, rng := make([]uint8, batch*photoSide*photoSide*3), rand.New(rand.NewPCG(1, 1))
-	times, err = repeat(ctx, func() error {
+	times, err = Repeat(ctx, func() error {
 		one := len(pixels) / batch
 		for i := range batch {
 			set.Train.Augmented(pixels[i*one:(i+1)*one], rng.IntN(len(set.Train.Labels)), rng.IntN(21)-10, rng.IntN(21)-10,
@@ -73,8 +73,8 @@ func (b *session) input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report(measured("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms",
-		times...))
+	b.report("batch cut from what is kept", fmt.Sprintf("B=%d, %d px, one core", batch, photoSide), "ms",
+		times...)
 	return nil
 }
 

@@ -41,15 +41,16 @@ var (
 	}
 )
 
-// onCPU tells whether a backend computes on the CPU, by XLA or by Go.
-func onCPU(c *backend.Choice) bool { return c.Name == "go" || c.Name == "xla:cpu" }
+// OnCPU tells whether a backend computes on the CPU, by XLA or by Go.
+func OnCPU(c *backend.Choice) bool { return c.Name == "go" || c.Name == "xla:cpu" }
 
-func (b *session) resnet(ctx context.Context) error {
+// ResNet times training steps of ResNet-18 and ResNet-50, with options that save memory.
+func (b *Session) ResNet(ctx context.Context) error {
 	steps := resnetOnCPU
 	switch c := b.Choice; {
 	case c.Name == "go":
 		steps = steps[:1] // The others would take half an hour.
-	case !onCPU(c):
+	case !OnCPU(c):
 		steps = resnetOnGPU
 	}
 	for _, s := range steps {
@@ -63,7 +64,7 @@ func (b *session) resnet(ctx context.Context) error {
 			return err
 		}
 		what := StepText(spec)
-		b.report(measured("training step", what, "ms", times...))
+		b.report("training step", what, "ms", times...)
 		b.reportPeak(what, peak)
 	}
 	return nil
@@ -72,7 +73,7 @@ func (b *session) resnet(ctx context.Context) error {
 // someSteps returns a short run on drawn images from random weights. Its steps take as long as those of any other run
 // of this size.
 func someSteps(arch string, size, classes, images int) (runs.Spec, error) {
-	spec, err := presetSpec("quick", "minicar")
+	spec, err := Spec("quick", "minicar")
 	if err != nil {
 		return spec, err
 	}
@@ -113,7 +114,7 @@ func StepTime(ctx context.Context, c *backend.Choice, spec runs.Spec) (float64, 
 	if err != nil {
 		return 0, err
 	}
-	return measured("", "", "", times...).Value, nil
+	return Measured("", "", "", times...).Value, nil
 }
 
 // timeSteps trains a run in a new store. It returns the milliseconds of each step, except the first ones, which compile
@@ -153,8 +154,8 @@ func watchPeak() (peak func() float64) {
 
 // reportPeak reports the result of [watchPeak] if the backend computes on the CPU, since a GPU's memory is not the
 // process's.
-func (b *session) reportPeak(size string, peak float64) {
+func (b *Session) reportPeak(size string, peak float64) {
 	if b.Choice.Name == "xla:cpu" && peak > 0 {
-		b.report(measured("peak memory of the process", size, "MB", peak))
+		b.report("peak memory of the process", size, "MB", peak)
 	}
 }

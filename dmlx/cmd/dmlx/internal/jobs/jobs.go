@@ -1,5 +1,5 @@
 // Package jobs trains runs in other processes of this program. Several runs at once in one process are slower than one
-// after the other; in processes of their own they are faster ("dmlx bench --only jobs").
+// after the other; in processes of their own they are faster (BenchmarkJobs of cmd/dmlx).
 package jobs
 
 import (

@@ -1,4 +1,5 @@
-"""Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what `dmlx bench` measures.
+"""Times PyTorch, torchvision, Pillow, pytorch-metric-learning and faiss on what the benchmarks of the command measure, see
+benchpeer_test.go.
 
 The argument is the device, cpu or cuda. The first line of the output says that the libraries are loaded. Each line of
 the input names what to time: surgery, losses, step, resnet, convolution, input or recall; the answer is a line of JSON.

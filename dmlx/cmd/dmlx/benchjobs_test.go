@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
@@ -45,12 +47,12 @@ var jobsBench = []struct {
 // jobsEpochs is the number of epochs of the runs.
 const jobsEpochs = 4
 
-func (b *session) jobs(ctx context.Context) error {
+func (s *session) jobs(ctx context.Context) error {
 	p, err := presets.Parse("quick")
 	if err != nil {
 		return err
 	}
-	var jobs []runs.Job
+	var list []runs.Job
 	for _, name := range []string{"cos/con/con", "ours"} {
 		rule, err := dmlx.ParseRule(name)
 		if err != nil {
@@ -62,7 +64,7 @@ func (b *session) jobs(ctx context.Context) error {
 				return err
 			}
 			spec.Epochs = jobsEpochs
-			jobs = append(jobs, runs.Job{Spec: spec})
+			list = append(list, runs.Job{Spec: spec})
 		}
 	}
 	once := func(way int) (float64, error) {
@@ -78,13 +80,13 @@ func (b *session) jobs(ctx context.Context) error {
 		}
 		start := time.Now()
 		if !w.separate {
-			err := b.Spawn(ctx, store, jobs, w.jobs)
+			err := jobs.Spawn(ctx, store, list, w.jobs, nil, nil)
 			return time.Since(start).Seconds(), err
 		}
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(w.jobs)
-		for j := range slices.Chunk(jobs, 1) {
-			group.Go(func() error { return b.Spawn(ctx, store, j, 1) })
+		for j := range slices.Chunk(list, 1) {
+			group.Go(func() error { return jobs.Spawn(ctx, store, j, 1, nil, nil) })
 		}
 		err = group.Wait()
 		return time.Since(start).Seconds(), err
@@ -92,15 +94,15 @@ func (b *session) jobs(ctx context.Context) error {
 	seconds := make([][]float64, len(jobsBench))
 	for range 2 { // In turns, so that other load affects all alike.
 		for way := range jobsBench {
-			s, err := once(way)
+			took, err := once(way)
 			if err != nil {
 				return err
 			}
-			seconds[way] = append(seconds[way], s)
+			seconds[way] = append(seconds[way], took)
 		}
 	}
 	for way, w := range jobsBench {
-		b.report(measured(w.name, fmt.Sprintf("%d quick runs, %d steps", len(jobs), jobs[0].Spec.Steps()), "s",
+		s.report(bench.Measured(w.name, fmt.Sprintf("%d quick runs, %d steps", len(list), list[0].Spec.Steps()), "s",
 			seconds[way]...))
 	}
 	return nil

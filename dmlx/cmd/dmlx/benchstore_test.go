@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -25,7 +26,7 @@ const (
 
 // store measures the use of a store with many runs, in a temporary folder. Their results are drawn; they take half a
 // million small files in TMPDIR.
-func (b *session) store(ctx context.Context) error {
+func (s *session) store(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "dmlx-bench-")
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (b *session) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.Logf("drawing %d runs …", storeRuns)
+	s.logf("drawing %d runs …", storeRuns)
 	if err := fillStore(ctx, store, preset, storeRuns); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (b *session) store(ctx context.Context) error {
 		do   func() error
 	}{
 		{"list of all runs", func() error { _, err := store.List(); return err }},
-		{"dmlx runs list", func() error { return b.List(store) }},
+		{"dmlx runs list", func() error { return quietApp(store.Dir).listRuns(false) }},
 		{storeStudy + " from the store", func() error {
 			r, err := paper.Make(ctx, storeStudy, request)
 			if err == nil && r.Table.Missing > 0 {
@@ -78,7 +79,7 @@ func (b *session) store(ctx context.Context) error {
 			}
 			times = append(times, time.Since(start).Seconds())
 		}
-		b.report(measured(m.name, size, "s", times...))
+		s.report(bench.Measured(m.name, size, "s", times...))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 )
 
 // convolutionLayer is a convolution of ResNet-18 at 224 pixels; peer/bench.py has the same.
@@ -35,14 +36,14 @@ const (
 
 // convolution times the convolutions of ResNet-18 and their gradients, which take most of a training step: layer by
 // layer, and their sum without the three 1×1 convolutions. Images need no gradient.
-func (b *session) convolution(ctx context.Context) error {
+func (s *session) convolution(ctx context.Context) error {
 	const batch = 16
 	var total float64
 	for _, l := range convolutionLayers {
 		after := l.pixels / l.stride
 		x, kernel, v := noise(batch, l.pixels, l.pixels, l.in), noise(l.kernel, l.kernel, l.in, l.out), noise(batch, after,
 			after, l.out)
-		exec, err := graph.NewExec(b.Choice.Backend, func(x, kernel, v *graph.Node) []*graph.Node {
+		exec, err := graph.NewExec(s.choice.Backend, func(x, kernel, v *graph.Node) []*graph.Node {
 			y := backbone.Convolution(x, kernel, l.stride, l.kernel/2)
 			by := []*graph.Node{kernel, x}
 			if l.in == 3 {
@@ -61,20 +62,20 @@ func (b *session) convolution(ctx context.Context) error {
 			return err
 		}
 		size := fmt.Sprintf("%d to %d, %d×%d/%d, %d px, B=%d", l.in, l.out, l.kernel, l.kernel, l.stride, l.pixels, batch)
-		line := measured(convolutionLine, size, "ms", times...)
-		b.report(line)
+		line := bench.Measured(convolutionLine, size, "ms", times...)
+		s.report(line)
 		total += l.times * line.Value
-		if err := b.layerProducts(ctx, l, batch, size); err != nil {
+		if err := s.layerProducts(ctx, l, batch, size); err != nil {
 			return err
 		}
 	}
-	b.report(measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
+	s.report(bench.Measured("convolutions of a training step", fmt.Sprintf("resnet18, B=%d, 224 px", batch), "ms", total))
 	return nil
 }
 
 // layerProducts times matrix products of as many operations as a layer's convolution and its gradients take: an
 // unfolded image by the kernel, an unfolded gradient of the output by the kernel, and the two for the kernel's.
-func (b *session) layerProducts(ctx context.Context, l convolutionLayer, batch int, size string) error {
+func (s *session) layerProducts(ctx context.Context, l convolutionLayer, batch int, size string) error {
 	pixels := batch * (l.pixels / l.stride) * (l.pixels / l.stride)
 	window := l.kernel * l.kernel
 	x, kernel, v := matrix(pixels, window*l.in), matrix(window*l.in, l.out), matrix(pixels, l.out)
@@ -82,7 +83,7 @@ func (b *session) layerProducts(ctx context.Context, l convolutionLayer, batch i
 	if l.in > 3 {
 		in, times = append(in, matrix(pixels, window*l.out), matrix(window*l.out, l.in)), 3
 	}
-	exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
+	exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node {
 		x, kernel, v := in[0], in[1], in[2]
 		g := graph.MatMul(graph.Transpose(v, 0, 1), x)
 		out := []*graph.Node{graph.Slice(g, graph.AxisElem(0), graph.AxisElem(0)), g, graph.MatMul(x, kernel)}
@@ -101,20 +102,20 @@ func (b *session) layerProducts(ctx context.Context, l convolutionLayer, batch i
 	}
 	gflop := times * 2 * float64(pixels) * float64(window*l.in) * float64(l.out) / 1e9
 	size = fmt.Sprintf("%.3g GFLOP, %s", gflop, size)
-	line := measured(productsLine, size, "ms", milliseconds...)
-	b.report(line)
-	b.report(measured(productsLine, size, "GFLOP/s", 1000*gflop/line.Value))
-	b.least[convolutionLine] = productsLine
+	line := bench.Measured(productsLine, size, "ms", milliseconds...)
+	s.report(line)
+	s.report(bench.Measured(productsLine, size, "GFLOP/s", 1000*gflop/line.Value))
+	s.least[convolutionLine] = productsLine
 	return nil
 }
 
 func matrix(rows, columns int) *tensors.Tensor {
-	values, _ := gaussian(rows, columns)
+	values, _ := bench.Gaussian(rows, columns)
 	return tensors.FromFlatDataAndDimensions(values, rows, columns)
 }
 
 // noise returns a tensor of standard normal numbers.
 func noise(n, height, width, channels int) *tensors.Tensor {
-	values, _ := gaussian(n*height*width, channels)
+	values, _ := bench.Gaussian(n*height*width, channels)
 	return tensors.FromFlatDataAndDimensions(values, n, height, width, channels)
 }

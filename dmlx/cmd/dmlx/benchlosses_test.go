@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 )
 
@@ -17,9 +18,9 @@ func lossLine(name string) string { return "loss " + name + " forward and backwa
 
 // losses times each loss and its gradient with respect to the unnormalized embeddings and proxies, for one batch. The
 // matrix products that losses of a kind cannot do without are timed too.
-func (b *session) losses(ctx context.Context) error {
+func (s *session) losses(ctx context.Context) error {
 	const n, dim = 512, 512
-	values, labels := gaussian(n, dim)
+	values, labels := bench.Gaussian(n, dim)
 	classes := int(labels[n-1]) + 1
 	args := []any{tensors.FromFlatDataAndDimensions(values, n, dim), tensors.FromFlatDataAndDimensions(labels, n)}
 	rng := rand.New(rand.NewPCG(2, 1))
@@ -42,12 +43,12 @@ func (b *session) losses(ctx context.Context) error {
 				tensors.FromFlatDataAndDimensions(of, classes*k))
 		}
 		if products[k] == "" {
-			if products[k], err = b.products(ctx, all[0].(*tensors.Tensor), all[2:]); err != nil {
+			if products[k], err = s.products(ctx, all[0].(*tensors.Tensor), all[2:]); err != nil {
 				return err
 			}
 		}
-		b.least[lossLine(about.Name)] = products[k]
-		exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
+		s.least[lossLine(about.Name)] = products[k]
+		exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node {
 			var proxies, of *graph.Node
 			if len(in) > 2 {
 				proxies, of = in[2], in[3]
@@ -67,14 +68,14 @@ func (b *session) losses(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("loss %s: %w", l, err)
 		}
-		b.report(measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
+		s.report(bench.Measured(lossLine(about.Name), fmt.Sprintf("B=%d D=%d", n, dim), "ms", times...))
 	}
 	return nil
 }
 
 // products times the products of the similarities and of the gradients of a loss: S = x xᵀ and M x, or with proxies p
 // S = x pᵀ, M p and Mᵀ x. It returns the name of the line.
-func (b *session) products(ctx context.Context, x *tensors.Tensor, proxies []any) (string, error) {
+func (s *session) products(ctx context.Context, x *tensors.Tensor, proxies []any) (string, error) {
 	n, dim := x.Shape().Dimensions[0], x.Shape().Dimensions[1]
 	args, others, times, name := []any{x}, n, 2, "products of a loss of pairs"
 	if len(proxies) > 0 {
@@ -82,7 +83,7 @@ func (b *session) products(ctx context.Context, x *tensors.Tensor, proxies []any
 		args, others, times = append(args, p), p.Shape().Dimensions[0], 3
 		name = fmt.Sprintf("products of a loss with %d proxies", others)
 	}
-	exec, err := graph.NewExec(b.Choice.Backend, func(in []*graph.Node) []*graph.Node {
+	exec, err := graph.NewExec(s.choice.Backend, func(in []*graph.Node) []*graph.Node {
 		x, other := in[0], in[len(in)-1]
 		s := graph.MatMul(x, graph.Transpose(other, 0, 1))
 		g := graph.MatMul(s, other)
@@ -102,8 +103,8 @@ func (b *session) products(ctx context.Context, x *tensors.Tensor, proxies []any
 	}
 	gflop := float64(times) * 2 * float64(n) * float64(others) * float64(dim) / 1e9
 	size := fmt.Sprintf("%.3g GFLOP, B=%d D=%d", gflop, n, dim)
-	line := measured(name, size, "ms", milliseconds...)
-	b.report(line)
-	b.report(measured(name, size, "GFLOP/s", 1000*gflop/line.Value))
+	line := bench.Measured(name, size, "ms", milliseconds...)
+	s.report(line)
+	s.report(bench.Measured(name, size, "GFLOP/s", 1000*gflop/line.Value))
 	return name, nil
 }

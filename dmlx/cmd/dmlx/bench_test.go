@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/lab"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+)
+
+var (
+	benchPeer = flag.String("peer", "", "Python interpreter with torch, torchvision, pytorch-metric-learning and "+
+		"faiss-cpu: benchmarks measure these libraries in turn with this module")
+	benchRecord = flag.String("record", "", "file to which the benchmarks' lines are appended, as dmlx bench --json "+
+		"prints them")
+)
+
+// The benchmarks of this module's own parts, and, with -peer PYTHON, of other libraries beside them:
+//
+//	go test ./dmlx/cmd/dmlx -run '^$' -bench 'Losses|Step' -peer PYTHON -timeout 1h
+//
+// Each line has the median and the best of several repetitions, and is recorded with -record FILE. A benchmark takes
+// minutes and repeats by itself: -benchtime and -count have no use.
+func BenchmarkSurgery(b *testing.B)     { benchmark(b, "surgery", 1, (*session).surgery) }
+func BenchmarkLosses(b *testing.B)      { benchmark(b, "losses", 3, (*session).losses) }
+func BenchmarkConvolution(b *testing.B) { benchmark(b, "convolution", 1, (*session).convolution) }
+func BenchmarkRun(b *testing.B)         { benchmark(b, "run", 0, (*session).run) }
+func BenchmarkJobs(b *testing.B)        { benchmark(b, "jobs", 0, (*session).jobs) }
+func BenchmarkStore(b *testing.B)       { benchmark(b, "store", 0, (*session).store) }
+func BenchmarkCell(b *testing.B)        { benchmark(b, "cell", 0, (*session).cell) }
+
+// These are what dmlx bench measures.
+func BenchmarkStep(b *testing.B)   { benchmark(b, "step", 5, ours((*bench.Session).Step)) }
+func BenchmarkResNet(b *testing.B) { benchmark(b, "resnet", 1, ours((*bench.Session).ResNet)) }
+func BenchmarkInput(b *testing.B)  { benchmark(b, "input", 1, ours((*bench.Session).Input)) }
+func BenchmarkRecall(b *testing.B) { benchmark(b, "recall", 1, ours((*bench.Session).Recall)) }
+
+func ours(run func(*bench.Session, context.Context) error) func(*session, context.Context) error {
+	return func(s *session, ctx context.Context) error {
+		return run(&bench.Session{Choice: s.choice, Report: s.report}, ctx)
+	}
+}
+
+// session is the state of a benchmark.
+type session struct {
+	choice *backend.Choice
+	logf   func(format string, args ...any)
+	lines  []bench.Measurement
+	// least maps the name of a loss's line to that of the products it cannot do without.
+	least map[string]string
+}
+
+func (s *session) report(m bench.Measurement) { s.lines = append(s.lines, m) }
+
+// openBench opens the backend that all benchmarks measure.
+var openBench = sync.OnceValues(backend.Open)
+
+// benchRecorded are the lines of all benchmarks.
+var benchRecorded []bench.Measurement
+
+// benchmark runs a benchmark, in rounds with the peer if there is one, and reports its lines. 0 rounds means that
+// bench.py has nothing beside it.
+func benchmark(b *testing.B, name string, rounds int, run func(*session, context.Context) error) {
+	choice, err := openBench()
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &session{choice: choice, logf: b.Logf, least: make(map[string]string)}
+	if *benchPeer == "" || rounds == 0 {
+		err = run(s, b.Context())
+	} else {
+		err = s.inTurn(b.Context(), name, rounds, run)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	if name == "step" {
+		s.reportShare()
+	}
+	benchRecorded = append(benchRecorded, s.lines...)
+	for _, m := range s.lines {
+		b.Run(strings.ReplaceAll(m.Name+", "+m.Size, "/", "|"), func(b *testing.B) {
+			b.ReportMetric(0, "ns/op") // It is left out: the call does nothing.
+			unit := strings.ReplaceAll(m.Unit, " ", "")
+			b.ReportMetric(m.Value, unit)
+			if m.Times > 1 {
+				b.ReportMetric(m.Best, unit+"-best")
+			}
+		})
+	}
+}
+
+// reportShare compares the surgery of a batch with a training step, if both were measured.
+func (s *session) reportShare() {
+	for _, m := range benchRecorded {
+		if m.Name == surgeryLine && strings.HasSuffix(m.Size, fmt.Sprintf(" B=%d D=%d", quickBatch[0], quickBatch[1])) {
+			s.report(bench.Measured("surgery's share of a training step", m.Size, "%", 100*m.Value/s.lines[0].Value))
+		}
+	}
+}
+
+// writeBenchRecord appends the lines of all benchmarks to the file of -record, with the machine that they are of.
+func writeBenchRecord() error {
+	if *benchRecord == "" || benchRecorded == nil {
+		return nil
+	}
+	choice, err := openBench()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(*benchRecord, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	err = (&app{stdout: file, json: true}).print(benchOutput(choice, benchRecorded), "")
+	return errors.Join(err, file.Close())
+}
+
+// quietApp returns a command whose output is lost.
+func quietApp(store string) *app {
+	return &app{ctx: context.Background(), stdout: io.Discard, stderr: io.Discard, line: progress.New(io.Discard),
+		warned: new(sync.Map), opening: new(sync.Once), storeDir: store}
+}
+
+// merged returns measurements of which those of one thing are one.
+func merged(all []bench.Measurement) (out []bench.Measurement) {
+	for _, m := range all {
+		i := slices.IndexFunc(out, func(o bench.Measurement) bool {
+			return o.Name == m.Name && o.Size == m.Size && o.Unit == m.Unit
+		})
+		if i < 0 {
+			out = append(out, m)
+			continue
+		}
+		out[i] = bench.Measured(m.Name, m.Size, m.Unit, append(out[i].Values, m.Values...)...)
+	}
+	return out
+}
+
+// repeatCall times a graph as [bench.Repeat] does. A call ends when its first output is on the host: all of a call's
+// outputs are there at once, and gradients stay where they are, as in training.
+func repeatCall(ctx context.Context, exec *graph.Exec, in ...any) (milliseconds []float64, err error) {
+	return bench.Repeat(ctx, func() error {
+		out, err := exec.Call(in...)
+		if err != nil {
+			return err
+		}
+		if err := out[0].ToLocal(); err != nil {
+			return err
+		}
+		for _, t := range out {
+			if err := t.FinalizeAll(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// quickBatch is the batch size B and dimension D of the quick preset.
+var quickBatch = [2]int{64, 32}
+
+const surgeryLine = "surgery forward and backward"
+
+func (s *session) surgery(ctx context.Context) error {
+	for _, size := range [][2]int{quickBatch, {128, 64}, {512, 512}} {
+		values, labels := bench.Gaussian(size[0], size[1])
+		x := tensors.FromFlatDataAndDimensions(values, size[0], size[1])
+		l := tensors.FromFlatDataAndDimensions(labels, size[0])
+		for _, name := range []string{"circle", "ms", "ours"} {
+			rule, err := dmlx.ParseRule(name)
+			if err != nil {
+				return err
+			}
+			exec, err := graph.NewExec(s.choice.Backend, func(x, labels *graph.Node) *graph.Node {
+				f, _ := dmlx.Surgery(x, labels, rule)
+				return graph.Gradient(graph.ReduceAllSum(f), x)[0]
+			})
+			if err != nil {
+				return err
+			}
+			times, err := repeatCall(ctx, exec, x, l)
+			exec.Finalize()
+			if err != nil {
+				return err
+			}
+			s.report(bench.Measured(surgeryLine, fmt.Sprintf("%s B=%d D=%d", rule, size[0], size[1]), "ms", times...))
+		}
+	}
+	return nil
+}
+
+// run times whole processes, since this process keeps compiled graphs.
+func (s *session) run(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		preset  string
+		times   int
+		backend string // For GOMLX_BACKEND; "" leaves the choice to the command.
+	}{{"smoke", 3, ""}, {"smoke", 3, "xla"}, {"quick", 1, ""}} {
+		name := of.preset + " run"
+		if of.backend != "" {
+			if !backend.Linked(of.backend) {
+				continue
+			}
+			name += ", " + of.backend
+		}
+		for _, data := range []string{"minicar", "minishop"} {
+			spec, err := bench.Spec(of.preset, data)
+			if err != nil {
+				return err
+			}
+			var seconds []float64
+			for range of.times {
+				store, err := os.MkdirTemp("", "dmlx-bench-")
+				if err != nil {
+					return err
+				}
+				defer os.RemoveAll(store)
+				cmd := exec.CommandContext(ctx, self, "train", "--preset", of.preset, "--data", data,
+					"--rule", spec.Rule, "--store", store, "--json")
+				cmd.Env = append(os.Environ(), "DMLX_TEST_COMMAND=1") // This test is the command, see TestMain.
+				if of.backend != "" {
+					cmd.Env = append(cmd.Env, "GOMLX_BACKEND="+of.backend)
+				}
+				start := time.Now()
+				if out, err := cmd.CombinedOutput(); err != nil {
+					return errors.New(text.LastLine(string(out), err))
+				}
+				seconds = append(seconds, time.Since(start).Seconds())
+			}
+			s.report(bench.Measured(name, fmt.Sprintf("%s, %d steps", data, spec.Steps()), "s", seconds...))
+		}
+	}
+	return nil
+}
+
+// importsCell is the first cell, as in the notebooks; diagramCell builds a rule and draws its triplet diagram.
+// REPETITION makes each repetition another program.
+const (
+	importsCell = `import (
+	"github.com/gradient-surgery/dml/dmlx"
+	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/figures"
+	"github.com/gradient-surgery/dml/notebooks/nb"
+)
+`
+	diagramCell = `%%
+rule := nb.Must(dmlx.ParseRule("cos-orth/lin-ms/cir?tau=REPETITION"))
+sap, san := figures.SimilarityGrid(0, 1, 101)
+_, _, weight, err := dissect.Weights(nb.Must(backend.Go()), rule, sap, san)
+nb.Check(err)
+nb.Show(nb.Must(figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: rule.Name(), Values: weight}})))
+`
+)
+
+func (s *session) cell(ctx context.Context) error {
+	l, err := quietApp(os.TempDir()).lab()
+	if err != nil {
+		return err
+	}
+	if err := l.Setup(ctx); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "dmlx-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	type cell struct {
+		Type     string         `json:"cell_type"`
+		Source   string         `json:"source"`
+		Metadata map[string]any `json:"metadata"`
+		Outputs  []any          `json:"outputs"`
+		Count    any            `json:"execution_count"`
+		ID       string         `json:"id"`
+	}
+	var cells []cell
+	for i := range 10 {
+		source := importsCell
+		if i > 0 {
+			source = strings.ReplaceAll(diagramCell, "REPETITION", fmt.Sprint(i))
+		}
+		cells = append(cells, cell{"code", source, map[string]any{}, []any{}, nil, fmt.Sprintf("cell%d", i)})
+	}
+	notebook, err := json.Marshal(map[string]any{
+		"cells": cells, "nbformat": 4, "nbformat_minor": 5,
+		"metadata": map[string]any{"kernelspec": map[string]string{"name": lab.Kernel, "display_name": lab.KernelTitle,
+			"language": "go"}},
+	})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "bench.ipynb")
+	if err := os.WriteFile(path, notebook, 0o644); err != nil {
+		return err
+	}
+	var times []float64
+	err = l.Execute(ctx, path, lab.ExecuteOptions{Timeout: 5 * time.Minute, Cell: func(cell, _ int, seconds float64) {
+		if cell > 3 { // The first cells fill the build cache.
+			times = append(times, seconds)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	s.report(bench.Measured("notebook cell", "a rule and its triplet diagram", "s", times...))
+	return nil
+}
