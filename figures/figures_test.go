@@ -129,9 +129,18 @@ func TestTripletWeights(t *testing.T) {
 	if _, err := TripletDiagram(Diagram{Field: Field{Values: make([]float32, 9)}}); err != nil {
 		t.Errorf("a constant field: %v", err)
 	}
-	f, err = TripletDiagram(Diagram{Field: Field{Title: "T", Values: []float32{0, 1, float32(math.NaN()), 2}}})
-	if err != nil || !strings.Contains(f.Alt, "T (gray: not a number)") {
-		t.Errorf("a field with NaN: %v, %v", f, err)
+	// A logarithm: -Inf on the diagonal, and NaN below it.
+	d = Diagram{Field: Field{Title: "$T$ of log", Values: weights(n, func(p, q float64) float64 { return math.Log(q - p) })}}
+	f, err = TripletDiagram(d)
+	checkGolden(t, "tripletdiagramgaps", f, err)
+	if want := "Gray: not a finite number at 5151 of 10201 points, such as S_ap = 0, S_an = 0."; f.Provenance != want ||
+		!strings.HasSuffix(f.Alt, want) {
+		t.Errorf("a field with gaps says %q, %q", f.Provenance, f.Alt)
+	}
+	for _, s := range (field{Field: d.Field, n: n}).contour(-1) {
+		if s[1]-s[0] < 0 || s[3]-s[2] < 0 || max(s[0], s[1], s[2], s[3]) > 1 {
+			t.Fatalf("a contour reaches %v, where the logarithm is no number", s)
+		}
 	}
 	masks.SC1[3] = 0.5
 	if _, err := TripletWeights(cos, cir, masks); err == nil {

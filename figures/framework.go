@@ -156,7 +156,7 @@ func (f frameworkPicture) draw(c draw.Canvas) {
 	f.images(cell(0, 0))
 	f.network(cell(1, 0))
 	frameworkHeat(cell(2, 0), n, dim, f.F, diverging, true)
-	frameworkHeat(cell(3, 0), n, n, f.S, viridis, false)
+	frameworkHeat(cell(3, 0), n, n, f.S, hues[HueWeight], false)
 	f.classes(cell(3, 0))
 	f.mined(cell(3, 0))
 	f.diagram(cell(4, 0))

@@ -173,7 +173,7 @@ func gridLegend(c draw.Canvas, sets []GridSet) {
 
 func (s GridSet) draw(c draw.Canvas, top vg.Length) {
 	low, high, cut := s.reach()
-	scale := bar{low: low, high: high, colors: viridis}
+	scale := bar{low: low, high: high, colors: hues[HueWeight]}
 	cell := func(block, row, column int) vg.Rectangle {
 		x := c.Min.X + gridLeft + vg.Length(block)*(gridGap+gridCellWidth*vg.Length(len(s.Triplets))) +
 			gridCellWidth*vg.Length(column)

@@ -32,7 +32,7 @@ var (
 type scale []color.NRGBA
 
 func (s scale) at(x float64) color.NRGBA {
-	if math.IsNaN(x) {
+	if !finite(x) {
 		return faint
 	}
 	x = min(max(x, 0), 1) * float64(len(s)-1)
@@ -55,6 +55,13 @@ var (
 	viridis = hexes(0x440154, 0x481a6c, 0x472f7d, 0x414487, 0x39568c, 0x31688e, 0x2a788e, 0x23888e, 0x1f988b, 0x22a884,
 		0x35b779, 0x54c568,
 		0x7ad151, 0xa5db36, 0xd2e21b, 0xe8e419, 0xfde725)
+	// hues are the scales of weights, by [Hue], as on the page: from pale to dark, so that a dark theme can turn them
+	// around with the picture.
+	hues = map[Hue]scale{
+		HueWeight: hexes(0xf6faf8, 0xd2ebe0, 0x9bd3bf, 0x57b197, 0x20876d, 0x0a5743),
+		HuePull:   hexes(0xf7fafc, 0xd6e8f5, 0xa3cdea, 0x5fa6d6, 0x2b7cb8, 0x0e4f86),
+		HuePush:   hexes(0xfdf9f5, 0xfbe0c8, 0xf7b988, 0xec8a46, 0xcc5f14, 0x8f3a02),
+	}
 	// diverging runs from blue through white, which is zero, to vermilion.
 	diverging = hexes(0x053061, 0x0b5a9c, 0x4393c3, 0xa6cee3, 0xffffff, 0xfdc9a3, 0xf08a4b, 0xc84a00, 0x6b2300)
 )

@@ -5,10 +5,9 @@ import (
 	"image"
 	"image/color"
 	"math"
-	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -19,9 +18,24 @@ type Field struct {
 	Title Markup
 	// Min and Max are the range of both similarities. If both are zero, the range is 0 to 1.
 	Min, Max float64
-	// Values are n×n values at the points of [SimilarityGrid], in its order. NaN is drawn in gray, which the title says.
+	// Values are n×n values at the points of [SimilarityGrid], in its order. NaN and infinite ones are drawn in gray,
+	// which a note says.
 	Values []float32
+	Hue    Hue
 }
+
+// Hue is the color of a weight, as on the page: one quantity has one color.
+type Hue int
+
+// What a field shows: a triplet weight, the pull P₊T or the push P₋T.
+const (
+	HueWeight Hue = iota
+	HuePull
+	HuePush
+)
+
+// finite reports whether a value can be drawn.
+func finite[T float32 | float64](v T) bool { return v-v == 0 }
 
 // SimilarityGrid returns the points of a triplet diagram: n×n triplets with S_ap and S_an from low to high in equal
 // steps, row by row with S_ap along rows. Weights at these points make a [Field].
@@ -60,19 +74,29 @@ func (f Field) check() error {
 	return nil
 }
 
-// title returns the title, and what gray is if there is any.
-func (f Field) title() Markup {
-	if slices.ContainsFunc(f.Values, func(v float32) bool { return math.IsNaN(float64(v)) }) {
-		return f.Title + " (gray: not a number)"
+// gaps says where values are not finite; empty if all are.
+func (f Field) gaps() string {
+	first, count := 0, 0
+	for i, v := range f.Values {
+		if finite(v) {
+			continue
+		}
+		if count++; count == 1 {
+			first = i
+		}
 	}
-	return f.Title
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Gray: not a finite number at %d of %d points, such as S_ap = %.3g, S_an = %.3g.", count,
+		len(f.Values), f.X(first%f.side()), f.Y(first/f.side()))
 }
 
 // extent returns the range of the finite values; 0, 0 without any.
 func (f Field) extent() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range f.Values {
-		if x := float64(v); !math.IsNaN(x) && !math.IsInf(x, 0) {
+		if x := float64(v); finite(x) {
 			low, high = min(low, x), max(high, x)
 		}
 	}
@@ -120,10 +144,11 @@ func TripletDiagram(d Diagram) (*Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	gaps := d.Field.gaps()
 	return &Figure{
-		Width: vg.Points(292), Height: vg.Points(252),
-		Alt: fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, "+
-			"and of the anchor-negative pair, S_an.", Plain(d.Field.title())),
+		Width: vg.Points(292), Height: vg.Points(252), Provenance: gaps,
+		Alt: strings.TrimSpace(fmt.Sprintf("Triplet diagram: %s over the similarities of the anchor-positive pair, S_ap, "+
+			"and of the anchor-negative pair, S_an. %s", Plain(d.Field.Title), gaps)),
 		panels: func(c draw.Canvas) {
 			c = squares(c, []*plot.Plot{panel}, []vg.Length{barRoom})[0]
 			drawPlot(panel, c)
@@ -141,7 +166,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 		return nil, bar{}, fmt.Errorf("triplet diagram: %d S_ap but %d S_an; want equally many", len(d.Triplets.Sap),
 			len(d.Triplets.San))
 	}
-	b := bar{low: d.Low, high: d.High, colors: viridis}
+	b := bar{low: d.Low, high: d.High, colors: hues[d.Field.Hue]}
 	if b.low == 0 && b.high == 0 {
 		b.low, b.high = d.Field.extent()
 	}
@@ -157,7 +182,7 @@ func (d Diagram) plot() (*plot.Plot, bar, error) {
 		b.levels = roundLevels(b.low, b.high)
 	}
 	low, high := d.Field.bounds()
-	p := newPlot(d.Field.title(), "$S_{ap}$", "$S_{an}$")
+	p := newPlot(d.Field.Title, "$S_{ap}$", "$S_{an}$")
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low, high, low, high
 	step := roundStep((high - low) / 4)
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(step, low, high), every(step, low, high)
@@ -198,13 +223,13 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	cells := smooth(img, 301)
 	c.DrawImage(c.Rectangle, cells)
-	for _, level := range f.bar.levels {
-		color := f.contrast(level)
-		contour := plotter.NewContour(f, []float64{level}, nil)
-		contour.LineStyles = []draw.LineStyle{stroke(color, 0.7)}
-		contour.Plot(c, p)
-	}
 	x, y := p.Transforms(&c)
+	for _, level := range f.bar.levels {
+		line := stroke(f.contrast(level), 0.7)
+		for _, s := range f.contour(level) {
+			c.StrokeLine2(line, x(s[0]), y(s[1]), x(s[2]), y(s[3]))
+		}
+	}
 	s := aligned(style(noteSize, ink), text.XCenter, text.YCenter)
 	for _, level := range f.bar.levels {
 		label := number(level)
@@ -234,6 +259,33 @@ func (f field) Plot(c draw.Canvas, p *plot.Plot) {
 		s.Color = f.contrast(level)
 		c.FillText(s, at, label)
 	}
+}
+
+// contour returns the segments x1, y1, x2, y2 of a line of equal value. Where a value is not finite there is none.
+func (f field) contour(level float64) (out [][4]float64) {
+	corners := [4][2]int{{0, 0}, {1, 0}, {1, 1}, {0, 1}} // Of a cell, around.
+	for row := range f.n - 1 {
+		for column := range f.n - 1 {
+			var cuts [][2]float64
+			for k, from := range corners {
+				to := corners[(k+1)%4]
+				c1, r1, c2, r2 := column+from[0], row+from[1], column+to[0], row+to[1]
+				a, b := f.Z(c1, r1), f.Z(c2, r2)
+				if !finite(a) || !finite(b) {
+					cuts = nil
+					break
+				}
+				if (a < level) != (b < level) {
+					t := (level - a) / (b - a)
+					cuts = append(cuts, [2]float64{f.X(c1) + t*(f.X(c2)-f.X(c1)), f.Y(r1) + t*(f.Y(r2)-f.Y(r1))})
+				}
+			}
+			for ; len(cuts) > 1; cuts = cuts[2:] {
+				out = append(out, [4]float64{cuts[0][0], cuts[0][1], cuts[1][0], cuts[1][1]})
+			}
+		}
+	}
+	return out
 }
 
 // redraw draws the part of an image that fills c again, within r.
@@ -278,7 +330,7 @@ func (f field) crossing(level, aside float64) (x, y float64, ok bool) {
 			continue
 		}
 		a, b := f.Z(column, row), f.Z(column+1, row-1)
-		if a == b || (a-level)*(b-level) > 0 || math.IsNaN(a+b) {
+		if a == b || (a-level)*(b-level) > 0 || !finite(a+b) {
 			continue
 		}
 		share := (a - level) / (a - b)

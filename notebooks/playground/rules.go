@@ -202,13 +202,14 @@ func (p parts) rule(v values, base dmlx.Options) (r dmlx.Rule, off []string, err
 type shownWeight struct {
 	name  string
 	title figures.Markup
+	hue   figures.Hue
 	of    func(positive, negative, triplet float32) float32
 }
 
 var weightShown = []shownWeight{
-	{"P₊ T, the pull", "$P_+ T$", func(p, _, t float32) float32 { return p * t }},
-	{"P₋ T, the push", "$P_- T$", func(_, n, t float32) float32 { return n * t }},
-	{"T", "$T$", func(_, _, t float32) float32 { return t }},
+	{"P₊ T, the pull", "$P_+ T$", figures.HuePull, func(p, _, t float32) float32 { return p * t }},
+	{"P₋ T, the push", "$P_- T$", figures.HuePush, func(_, n, t float32) float32 { return n * t }},
+	{"T", "$T$", figures.HueWeight, func(_, _, t float32) float32 { return t }},
 }
 
 func shownName(w shownWeight) string { return w.name }
@@ -334,7 +335,7 @@ func diagramOf(r *dissect.Compiled, show string, d *dissect.Dissection) (*figure
 	for _, x := range d.Triplets {
 		t.Sap, t.San = append(t.Sap, x.Sap), append(t.San, x.San)
 	}
-	return figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: w.title, Values: field}, Triplets: t})
+	return figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: w.title, Values: field, Hue: w.hue}, Triplets: t})
 }
 
 // motionOf draws how the rule moves one triplet on the unit circle, with the anchor at the top.

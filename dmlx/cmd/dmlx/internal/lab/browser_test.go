@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,12 +27,14 @@ type seen struct {
 	Errors      []string         // Of scripts.
 	Page        map[string][]any // The outputs of a page that was opened from the contents and run to its end.
 	LineNumbers int              // Cells with line numbers.
+	Alts        []string         // The alternative texts of its pictures.
 
 	Running, Stopped, StoppedPrompts, Saved map[string]string // Run All, before and after Stop, and the file.
 	Again, After                            string            // Run again.
 	Waits, Ended                            string            // A program without output, running and stopped.
 
 	Typo, Panic, Split, NaN, Exit string
+	Dimmed                        []string // What is dimmed in the end, sorted.
 	Completed, Hover              string
 }
 
@@ -154,6 +157,9 @@ func checkSeen(t *testing.T, s seen) {
 	if len(s.Errors) > 0 || s.LineNumbers == 0 {
 		t.Errorf("errors of scripts %q, %d cells with line numbers", s.Errors, s.LineNumbers)
 	}
+	if len(s.Alts) == 0 || slices.Contains(s.Alts, "") {
+		t.Errorf("pictures without alternative text: %q", s.Alts)
+	}
 	const stopLine = "; run the cell again to go on"
 	for name, text := range s.Stopped {
 		shipped := "shipped " + name
@@ -189,19 +195,23 @@ func checkSeen(t *testing.T, s seen) {
 	if strings.Contains(s.Again+s.After, "shipped") || strings.Contains(s.Again, "stopped") {
 		t.Errorf("old outputs beside new ones: %q, %q", s.Again, s.After)
 	}
+	// An error comes first. What was there before follows it, under words that say so.
 	for _, c := range []struct{ name, got, want string }{
-		{"typo", s.Typo, "shipped typo\nline 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
-		{"panic", s.Panic, "shipped panic\nline 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
-		{"panic in two parts", s.Split, "shipped split\nline 2: panic: in two parts\n" +
-			"    _, file, line, _ := runtime.Caller(0)"},
-		{"exit", s.Exit, "shipped exit\nthe cell's program ended with exit status 3"},
+		{"typo", s.Typo, "line 3: undefined: fmt.Printn\n    fmt.Printn(x)\n        ^"},
+		{"panic", s.Panic, "line 3: panic: assignment to entry in nil map\n    m[\"a\"] = 1"},
+		{"split", s.Split, "line 2: panic: in two parts\n    _, file, line, _ := runtime.Caller(0)"},
+		{"exit", s.Exit, "the cell's program ended with exit status 3"},
 	} {
-		if strings.TrimSpace(c.got) != c.want {
-			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
+		got := regexp.MustCompile(`\n\s*\n`).ReplaceAllString(strings.TrimSpace(c.got), "\n")
+		if want := c.want + "\nFrom the earlier run:\nshipped " + c.name; got != want {
+			t.Errorf("%s: %q, want %q", c.name, got, want)
 		}
 	}
-	if text := strings.TrimSpace(s.NaN); !strings.Contains(text, "NaN") || strings.Count(text, "\n") > 1 ||
-		strings.Contains(text, "exit status") {
+	if !slices.Equal(s.Dimmed, []string{"shipped exit", "shipped nan", "shipped panic", "shipped split", "shipped typo"}) {
+		t.Errorf("dimmed after an error: %q", s.Dimmed)
+	}
+	text, _, _ := strings.Cut(strings.TrimSpace(s.NaN), "\n")
+	if !strings.Contains(text, "NaN") || strings.Contains(s.NaN, "exit status") {
 		t.Errorf("NaN: %q", s.NaN)
 	}
 }

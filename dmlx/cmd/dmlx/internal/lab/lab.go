@@ -34,6 +34,7 @@ const (
 	KernelTitle = "Go (dmlx)"
 	// extensionName is the name in the extension's package.json.
 	extensionName = "dmlx-cells"
+	templateName  = "dmlx" // Of nbconvert.
 )
 
 var (
@@ -45,6 +46,8 @@ var (
 	overrides []byte // Settings of JupyterLab, some of which stop its requests to the network.
 	//go:embed extension
 	extension embed.FS // JupyterLab's extension that runs cells; see its remoteEntry.js.
+	//go:embed nbconvert
+	convert embed.FS // A template of nbconvert whose pictures have their alternative text.
 	//go:embed warmup.ipynb
 	warmup []byte
 	//go:embed execute.py
@@ -171,22 +174,31 @@ func (l *Lab) setupPython(ctx context.Context) error {
 	return stamp(dir, "")
 }
 
-// writeSettings writes JupyterLab's settings and the extension that runs cells. Both come from this program, which may
-// be newer than the environment.
+// writeSettings writes JupyterLab's settings, the extension that runs cells and nbconvert's template, which is the
+// environment's default. They come from this program, which may be newer than the environment.
 func (l *Lab) writeSettings() error {
-	settings := filepath.Join(l.venv(), "share", "jupyter", "lab", "settings", "overrides.json")
-	files := map[string][]byte{settings: overrides}
-	err := fs.WalkDir(extension, "extension", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	template := []byte(`{"HTMLExporter": {"template_name": "` + templateName + `"}}`)
+	files := map[string][]byte{
+		filepath.Join(l.venv(), "share", "jupyter", "lab", "settings", "overrides.json"): overrides,
+		filepath.Join(l.venv(), "etc", "jupyter", "jupyter_nbconvert_config.json"):       template,
+		filepath.Join(l.venv(), "etc", "jupyter", "jupyter_server_config.json"):          template,
+	}
+	for from, to := range map[fs.FS]string{
+		extension: filepath.Join(l.kernelPath(), "labextensions", extensionName),
+		convert:   filepath.Join(l.venv(), "share", "jupyter", "nbconvert", "templates", templateName),
+	} {
+		err := fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			_, below, _ := strings.Cut(name, "/")
+			path := filepath.Join(to, filepath.FromSlash(below))
+			files[path], err = fs.ReadFile(from, name)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		below := strings.TrimPrefix(name, "extension/")
-		path := filepath.Join(l.kernelPath(), "labextensions", extensionName, filepath.FromSlash(below))
-		files[path], err = extension.ReadFile(name)
-		return err
-	})
-	if err != nil {
-		return err
 	}
 	for path, data := range files {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

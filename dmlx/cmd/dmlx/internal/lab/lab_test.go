@@ -239,6 +239,33 @@ func TestWithoutGopls(t *testing.T) {
 	}
 }
 
+// TestConvertedPictures sees that nbconvert of lab's environment gives each picture of a saved notebook its words.
+func TestConvertedPictures(t *testing.T) {
+	l := installed(t)
+	if err := l.writeSettings(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out, err := exec.Command(l.python(), "-m", "nbconvert", "--to", "html", "--output-dir", dir,
+		filepath.Join(l.Root, "notebooks", "figure1.ipynb")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "figure1.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pictures := regexp.MustCompile(`<img [^>]*src="data:image/png`).FindAllString(string(page), -1)
+	for _, p := range pictures {
+		if !regexp.MustCompile(`alt="[^"]{20,}"`).MatchString(p) || strings.Contains(p, "No description") {
+			t.Errorf("a picture without words: %s", p)
+		}
+	}
+	if len(pictures) == 0 {
+		t.Error("no pictures")
+	}
+}
+
 // A part is set up if it has the right stamp; its folder alone is not enough.
 func TestStamps(t *testing.T) {
 	l := newLab(t)

@@ -111,6 +111,7 @@ with sync_playwright() as playwright:
     until(lambda: any("*" in s["prompt"] for s in states().values()), "start of the cells")
     idle()
     shot("page")
+    seen["alts"] = page.evaluate("[...document.querySelectorAll('.jp-RenderedImage img')].map(i => i.alt)")
     seen["page"] = {c["id"]: c["outputs"] for c in saved() if c["cell_type"] == "code"}
 
     page.goto(f"{base}/doc/tree/cells.ipynb?token={token}")
@@ -143,6 +144,8 @@ with sync_playwright() as playwright:
 
     for name in ("typo", "panic", "split", "nan", "exit"):
         seen[name] = run(name)
+    seen["dimmed"] = sorted(page.evaluate("""() => [...document.querySelectorAll('.jp-OutputArea-child')].filter(c =>
+        getComputedStyle(c).opacity < 0.5).map(c => c.innerText.trim())"""))
     shot("errors")
 
     # gopls may still be reading the module, and then completes nothing.

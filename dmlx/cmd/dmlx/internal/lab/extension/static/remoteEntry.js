@@ -2,11 +2,12 @@
  * it is queued, sends all cells of Run All at once, and GoNB runs queued cells even after one has failed. Here
  *
  * - cells are sent one by one, and Stop, a failure or a restart drops those that wait;
- * - a cell keeps its old outputs until it has something new to show. Progress lines and errors appear beside them, and
- *   if the cell is stopped or fails before that, the old outputs stay;
+ * - a cell keeps its old outputs until it has something new to show, and progress lines appear beside them. If it is
+ *   stopped before that, they stay; if it fails, they come after the error, dimmed, as those of the earlier run;
  * - a cell that shows nothing for a second says what it waits for, and so do completion and hover;
  * - errors of the compiler and panics are cut to their message and the line of the cell;
- * - JupyterLab's shortcuts work in the frame of a live page.
+ * - JupyterLab's shortcuts work in the frame of a live page;
+ * - pictures have the alternative text that package nb gives them.
  *
  * JupyterLab loads the file as a federated extension, whose interface (init and get) bundlers usually generate. It is
  * written by hand so that no Node is needed. */
@@ -17,6 +18,9 @@
   const kindOf = (output) => (output.metadata || {}).dmlx;
   const isResult = (output) => !kindOf(output) && output.output_type !== "error" && output.name !== "stderr";
   const stopLine = (text) => ({data: {"text/plain": text}, metadata: {dmlx: "stopped"}});
+  // What stands between an error and the outputs of the run before, which styles dim.
+  const earlierLine = {output_type: "display_data", metadata: {dmlx: "earlier"},
+    data: {"text/html": '<div class="dmlx-earlier">From the earlier run:</div>', "text/plain": "From the earlier run:"}};
 
   /* Errors. */
 
@@ -171,6 +175,12 @@
     outputs.fromJSON(old);
     let kept = old.length;
     const dropOld = () => { for (; kept > 0; kept--) outputs.remove(0); };
+    const dimOld = () => {
+      if (kept === 0) return;
+      const all = outputs.toJSON();
+      outputs.fromJSON([...all.slice(kept), earlierLine, ...all.slice(0, kept)]);
+      kept = 0;
+    };
     let count, stderr = "", panicked = false, stopped = false, failing = null;
     const show = (type, content) => { // In place of a message.
       future.onIOPub({header: {msg_type: type}, content});
@@ -238,17 +248,29 @@
     let ok = false;
     try {
       ok = await running;
-    } finally {
+    } finally { // A failed cell rejects, or is not ok.
       await failing;
+      if (stopped || queue.stopping) ok = false;
+      else if (ok) dropOld();
+      else dimOld();
     }
-    if (!ok || stopped || queue.stopping) return false;
-    dropOld();
-    return true;
+    return ok;
+  };
+
+  const promptShown = new WeakSet();
+  // A collapsed cell has no prompt of its own, so its placeholder shows that it waits or runs, and then its number.
+  const showPrompt = (cell) => {
+    const prompt = cell.node.querySelector(".jp-Placeholder .jp-InputPrompt"), {executionState, executionCount} = cell.model;
+    if (prompt) prompt.textContent = executionState === "running" ? "[*]:" : executionCount ? `[${executionCount}]:` : "";
   };
 
   const run = async (runCell, options) => {
     const {cell, sessionContext} = options;
     if (cell.model.type !== "code" || !sessionContext || sessionContext.hasNoKernel) return runCell(options);
+    if (!promptShown.has(cell)) {
+      promptShown.add(cell);
+      cell.model.stateChanged.connect(() => showPrompt(cell));
+    }
     const queue = queueOf(sessionContext), round = queue.round, before = queue.last, wait = showWait(onCell(cell));
     // A cell that is run again ends its own panel, which would otherwise make it wait.
     for (const panel of cell.outputArea.node.querySelectorAll(".dmlx-panel")) panel.dispatchEvent(new Event("dmlx-end"));
@@ -309,9 +331,27 @@
     .jp-RenderedMarkdown td { vertical-align: top; }
     [data-jp-theme-light="false"] .dmlx-live iframe { color-scheme: dark; }
     [data-jp-theme-light="true"] .dmlx-live iframe { color-scheme: light; }
-    [data-jp-theme-light="false"] .jp-OutputArea img[src^="data:image/png"]:not(.jp-needs-light-background) {
+    [data-jp-theme-light="false"] :is(.jp-OutputArea img[src^="data:image/png"]:not(.jp-needs-light-background), .dmlx-panel img) {
       filter: invert(1) hue-rotate(180deg); mix-blend-mode: screen;
-    }`;
+    }
+    [data-jp-theme-light="false"] .dmlx-panel div:has(> img) { background: none !important; }
+    [data-jp-theme-light="false"] .jp-OutputArea td[style*="background:#"] { filter: invert(1) hue-rotate(180deg); }
+    .jp-OutputArea-child:has(.dmlx-earlier) ~ .jp-OutputArea-child { opacity: 0.35; }
+    .dmlx-earlier { color: var(--jp-ui-font-color2); border-top: 1px solid var(--jp-border-color2); margin-top: 6px; }`;
+
+  /* Pictures: JupyterLab's renderer leaves their alternative text empty, which is in the output's metadata. */
+  const describePictures = (registry) => {
+    const plainImages = registry.getFactory("image/png"), own = ["image/png", "image/jpeg"];
+    registry.addFactory({safe: true, mimeTypes: own, createRenderer: (options) => {
+      const renderer = plainImages.createRenderer(options), render = renderer.renderModel.bind(renderer);
+      renderer.renderModel = async (model) => {
+        await render(model);
+        const image = renderer.node.querySelector("img");
+        if (image && typeof model.metadata.alt === "string") image.alt = model.metadata.alt;
+      };
+      return renderer;
+    }}, 50); // Before JupyterLab's own, whose rank is 90.
+  };
 
   /* The interface of a federated extension. */
 
@@ -322,12 +362,15 @@
     init: (scope) => { shared = scope; },
     get: async () => {
       const {INotebookCellExecutor, runCell} = await load("@jupyterlab/notebook");
+      const {IRenderMimeRegistry} = await load("@jupyterlab/rendermime");
       const plugin = {
         id: "dmlx-cells:executor",
         description: "Runs cells one by one and keeps their outputs until there are new ones.",
         autoStart: true,
         provides: INotebookCellExecutor,
-        activate: (app) => {
+        requires: [IRenderMimeRegistry],
+        activate: (app, registry) => {
+          describePictures(registry);
           hearFrames(app.commands);
           const style = document.createElement("style");
           style.textContent = styles;
