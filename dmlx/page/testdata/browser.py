@@ -38,7 +38,12 @@ def open_page(browser, address, **options):
     page.on("pageerror", lambda e: errors.append(f"{e} {e.stack}"))
     page.goto(address)
     page.wait_for_selector("body[data-ready]", timeout=30000)
+    unfold(page)
     return page
+
+
+def unfold(page):
+    page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = true; }")
 
 
 def until(page, condition, what, timeout=20000):
@@ -287,6 +292,16 @@ def files(page):
         until(page, "() => new Set(Bench.a.result.labels).size === 6", "chosen labels are not read")
         page.locator("#bench .batch input[name=classes]").fill("3")
         until(page, "() => Bench.own && new Set(Bench.a.result.labels).size === 3", "no draw of three classes")
+        inputs.nth(1).set_input_files([])
+        line = [math.sin(i) for i in range(24)]  # In one dimension, and one of them zero.
+        drop(labels, file("one.npy", npy(line, "<f4", (24, 1))))
+        until(page, "() => Bench.own && Bench.a.result.dim === 1", "embeddings of one dimension are not shown")
+        note = page.locator("#bench .drop .about").inner_text()
+        assert "row 0 is zero" in note, note
+        drop(file("lone.npy", npy([1.0, 2.0], "<f4", (1, 2))))
+        until(page, "() => document.querySelector('#bench .drop .about').textContent.includes('1 row, 1 class;')", "one row is not one row")
+        inputs.nth(0).set_input_files(file("d.npy", npy([float(x) for x in points], "<f8", (24, 4))))
+        until(page, "() => Bench.own && Bench.a.result.n === 24 && Bench.a.result.dim === 4", "a chosen file is not shown again")
         bad = {"text.npy": b"hello", "short.npy": npy(points, "<f4", (24, 4))[:-8], "nan.npy": npy([float("nan")] + points[1:], "<f4", (24, 4)),
                "empty.npy": b"", "picture.png": b"\x89PNG"}
         for name, content in bad.items():
@@ -295,6 +310,7 @@ def files(page):
             until(page, "() => document.querySelector('#bench .drop .problem').textContent", f"{name} has no message")
             text = page.locator("#bench .drop .problem").inner_text()
             assert "\n" not in text and len(text) < 300, f"{name}: {text}"
+            assert text.endswith("The pictures still show d.npy.") and not page.locator("#bench .drop .about").inner_text(), f"{name}: {text}"
         page.evaluate("() => { document.querySelector('#bench .drop .problem').textContent = ''; }")
         page.get_by_role("button", name="Back to the sample").click()
         large = file("large.npy", npy([1.0, 2.0, 3.0, 4.0] * 500000, "<f4", (1000000, 2)))
@@ -376,6 +392,67 @@ def sizes(browser):
     page.context.close()
 
 
+MOVES = """async (within) => {
+  // For each control: whether some place of the page has it in view together with a picture that it moves.
+  const small = new OffscreenCanvas(40, 40).getContext("2d", {willReadFrequently: true}), found = [], wait = (ms) => new Promise((r) => setTimeout(r, ms));
+  const look = (v) => { small.clearRect(0, 0, 40, 40); small.drawImage(v.canvas, 0, 0, 40, 40); return small.getImageData(0, 0, 40, 40).data.reduce((h, x) => (31 * h + x) % 2147483647, 7); };
+  const calm = async () => { for (let k = 0; k < 2; k++) { await Story.engine.call("describe"); await wait(40); } };
+  const seen = (e) => {
+    const b = e.getBoundingClientRect(), x = b.left + b.width / 2, at = (y) => document.elementFromPoint(x, y);
+    return b.top >= -1 && b.bottom <= innerHeight + 1 && b.left >= -1 && x <= innerWidth && [b.top + 2, b.bottom - 2].every((y) => at(y) && (e.contains(at(y)) || e.parentElement.contains(at(y)) || e.closest('.view')?.contains(at(y))));
+  };
+  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save"));
+  for (const c of controls) {
+    await calm();
+    const near = [...views].filter((v) => v.canvas.offsetParent && v.canvas.closest("main > section") === c.closest("main > section")), before = near.map(look), is = c.name || c.textContent || c.id;
+    c.scrollIntoView({block: "center", behavior: "instant"});
+    if (c.tagName === "SELECT") { c.selectedIndex = (c.selectedIndex + 1) % c.options.length; c.dispatchEvent(new Event("change", {bubbles: true})); }
+    else if (c.type === "range") { c.value = Number(c.value) < (Number(c.min) + Number(c.max)) / 2 ? Number(c.max) * 0.8 : Number(c.min); for (const e of ["input", "change"]) c.dispatchEvent(new Event(e, {bubbles: true})); }
+    else c.click();
+    if (c.textContent === "Play") { await wait(400); c.click(); }
+    let moved = [];
+    for (let k = 0; k < 60 && !moved.length; k++) { await wait(50); moved = near.filter((v, i) => look(v) !== before[i]).map((v) => v.canvas); }
+    if (!moved.length) { found.push([is, "moves no picture"]); continue; }
+    let together = false;
+    for (const block of ["center", "start", "end", "nearest"]) {
+      c.scrollIntoView({block, behavior: "instant"});
+      together ||= seen(c) && moved.some(seen);
+      if (block === "end") { scrollBy({top: 60, behavior: "instant"}); together ||= seen(c) && moved.some(seen); }
+    }
+    found.push([is, together ? "" : "not in view with a picture that it moves"]);
+  }
+  return found;
+}"""
+
+
+def together(browser):
+    """Any control is in view together with a picture that it moves."""
+    worst, told = [], {}
+    for width, height, view in ((390, 844, ""), (880, 768, ""), (930, 768, ""), (1366, 768, ""), (930, 650, "&view=bench"), (1480, 900, "&view=bench")):
+        page = open_page(browser, base + "#a=cos/lin-ms/cir?tau=4&batch=6x4x3,0.7,1" + view, viewport={"width": width, "height": height})
+        page.evaluate("() => { for (const d of document.querySelectorAll('#bench details')) d.open = false; }")
+        if view:  # A frame is as high as its page, and the notebook around it scrolls: its place is that of the window here.
+            page.evaluate("() => { document.documentElement.style.overflow = 'auto'; }")
+        page.locator("#workbench").scroll_into_view_if_needed()
+        found = page.evaluate(MOVES, "#bench .side select:not([name=alias]), #bench .side input[type=range], #bench .cards select, #bench .cards input, #bench .cards button.action")
+        page.evaluate("() => { Bench.batchFold.open = true; }")
+        found += page.evaluate(MOVES, "#bench .batch select, #bench .batch > .rule input[type=range]")
+        told[f"{width} × {height}{view}"] = len(found)
+        worst += [f"{width}{view}: {name} {problem}" for name, problem in found if problem]
+        if not view and width != 880:
+            for step in range(1, 9):
+                page.locator(f"#step{step}").scroll_into_view_if_needed()
+                until(page, f"() => document.querySelector('#step{step} .result').textContent", f"step {step} does not start")
+                found = page.evaluate(MOVES, f"#step{step} figure :is(select, input[type=range], button.action)")
+                worst += [f"{width}, step {step}: {name} {problem}" for name, problem in found if problem]
+        if shots:
+            page.locator("#workbench").scroll_into_view_if_needed()
+            page.screenshot(path=os.path.join(shots, f"bench-{width}{view[6:]}.png"))
+        page.context.close()
+    assert not worst, "; ".join(worst)
+    return f"controls: {told}"
+
+
 def motion(browser):
     page = open_page(browser, base, reduced_motion="no-preference")
     until(page, "() => [...document.querySelectorAll('#start button')].some((b) => b.textContent === 'Pause')", "the flow at the top does not play")
@@ -384,12 +461,16 @@ def motion(browser):
     page = open_page(browser, base)
     page.wait_for_timeout(300)
     assert page.locator("#start").get_by_role("button", name="Play", exact=True).count() == 1, "a flow plays though motion is reduced"
-    page.get_by_role("button", name="Dark").click()
+    page.get_by_role("button", name="Dark theme").click()
+    page.get_by_role("button", name="Light theme").wait_for()
     assert page.evaluate("() => document.documentElement.hasAttribute('data-dark')"), "no dark theme"
     page.context.close()
 
 
 def frames(page):
+    page.goto("about:blank")
+    page.goto(base + "#view=loading")  # No section: the whole page.
+    page.wait_for_selector("body[data-ready]")
     for view in ("bench", "step6"):
         page.goto("about:blank")
         page.goto(base + f"#view={view}&a=cos/lin/cir")
@@ -487,7 +568,7 @@ with sync_playwright() as p:
     notes["ready, s"] = round(time.monotonic() - began, 2)
     checks = [("story", lambda: story(first)), ("controls", lambda: controls(first)), ("every loss", lambda: every_loss(first)), ("linked pictures", lambda: linked(first)),
               ("flow and comparison", lambda: flow(first)), ("link", lambda: link(browser, first)), ("files", lambda: files(first)), ("saving", lambda: saving(first)),
-              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
+              ("copying", lambda: copying(first)), ("sizes", lambda: sizes(browser)), ("controls and pictures", lambda: together(browser)), ("motion and theme", lambda: motion(browser)), ("goldens", lambda: goldens(first)),
               ("frames", lambda: frames(first)), ("accessibility", lambda: accessible(browser)), ("timings", lambda: timings(browser))]
     if single:
         checks.append(("single file", lambda: alone(browser)))

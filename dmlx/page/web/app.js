@@ -6,7 +6,7 @@
   const kept = (() => { try { return localStorage.getItem("dmlx-theme"); } catch { return null; } })(); // A frame may have no storage.
   const apply = (on) => {
     document.documentElement.toggleAttribute("data-dark", on);
-    dark.setAttribute("aria-pressed", String(on));
+    dark.textContent = dark.title = on ? "Light theme" : "Dark theme"; // What it does, not what is there.
     Theme.forget();
     for (const view of views) view.draw();
   };
@@ -20,7 +20,7 @@
 
   // A frame shows one part: #view=bench or #view=step3. A frame without an address has it in <body data-state="#view=bench&a=…">.
   const state = location.hash || document.body.dataset.state || "";
-  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && document.getElementById(part);
+  const part = /[#&]view=(\w+)/.exec(state)?.[1], shown = part && document.querySelector(`main > section#${part}`);
   if (shown) {
     document.body.dataset.view = part;
     shown.classList.add("shown");

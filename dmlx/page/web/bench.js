@@ -29,7 +29,8 @@ class Side {
   buildControls(about) {
     const group = `kind${this.letter}`;
     const kind = (value, text) => el("label", {}, el("input", {type: "radio", name: group, value, checked: value === "rule", onchange: () => this.setKind(value)}), text);
-    this.heading = el("h3", {}, el("span", {}, `${this.letter === "a" ? "Rule or loss" : "Compared with"}`), el("span.segments", {role: "group", "aria-label": "Kind"}, kind("rule", "Rule"), kind("loss", "Loss")));
+    this.open = el("button.open", {type: "button", onclick: () => this.bench.openSide(this)});
+    this.heading = el("h3", {}, this.open, el("span.segments", {role: "group", "aria-label": "Kind"}, kind("rule", "Rule"), kind("loss", "Loss")));
     this.input = el("input", {type: "text", "aria-label": "Name", spellcheck: "false", autocomplete: "off", onchange: () => this.read(this.input.value.trim())});
     const named = choice({label: "start from", name: "alias", value: "", options: [["", "a named rule …"], ...about.aliases.map((a) => [a.name, `${a.name} (${a.rule})`])],
       on: (v) => { if (v) this.read(v); named.set(""); }});
@@ -63,7 +64,7 @@ class Side {
       this.copies[key] = button(text, (e) => this.copyPart(key, e.currentTarget)));
     this.notice = el("p.about");
     this.root = el("section.side", {"aria-label": this.letter === "a" ? "Rule or loss" : "Rule or loss to compare with"}, this.heading, el("div.name", {}, this.input),
-      this.ruleControls, this.lossControls, el("div.buttons", {}, ...copies), this.notice, this.problemLine);
+      this.ruleControls, this.lossControls, el("details", {}, el("summary", {}, "Copy"), el("div.buttons", {}, ...copies)), this.notice, this.problemLine);
     this.setLoss(this.loss.name, {});
   }
 
@@ -142,6 +143,7 @@ class Side {
     // Arrows take the longest. They come back when the slider rests.
     this.numbers.arrows = null;
     this.arrowsLater();
+    this.bench.look("diagram", "circle", "matrix");
     return this.update("batch", "lone", "diagram");
   }
 
@@ -196,7 +198,7 @@ class Side {
       },
     };
     const parts = Object.keys(ask).filter(want), run = this.run = {};
-    this.bench.cards.toggleAttribute("data-busy", true);
+    if (!this.player.playing) this.bench.cards.toggleAttribute("data-busy", true); // Frames of a flow must not fade.
     try {
       const got = await Promise.all(parts.map((part) => ask[part]()));
       if (!got.some(Boolean)) return;
@@ -225,19 +227,19 @@ class Side {
     else {
       Object.assign(diagram, {values: d[state.show], side: d.side, range: null});
       this.levels = this.levels || diagram.extent();
-      diagram.range = this.levels;
+      diagram.range = this.common((side) => side.levels, (x, y) => [Math.min(x[0], y[0]), Math.max(x[1], y[1])]);
     }
     if (!one.error) {
       showTriplet(circle, state.triplet, one, state.rate);
       // Gradients differ in scale. As with colors, the scale of the arrows stays while a slider moves.
       this.arrow = this.arrow || roundStep(0.6 / largest(one.G.subarray(0, 6)));
-      circle.length = this.arrow;
-      circle.title = `The lone triplet’s step × ${number(this.arrow)}`;
+      circle.length = this.common((side) => side.arrow, Math.min);
+      circle.title = `The lone triplet’s step × ${number(circle.length)}`;
     }
     const {sap, san} = similarities(state.triplet);
     diagram.marks = [{sap, san, open: true}];
     this.range = this.range || largest(r.M);
-    Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.range, title: "M"});
+    Object.assign(matrix, {values: r.M, rows: r.rows, n: r.n, labels: r.labels, range: this.common((side) => side.range, Math.max), title: "M"});
     if (!this.player.playing) Object.assign(swarm, {F: r.f, n: r.n, dim: r.dim, labels: r.labels});
     swarm.triplets = r.triplets;
     swarm.title = r.dim === 2 ? "Embeddings on the circle" : r.dim === 3 ? "Embeddings on the sphere" : `Embeddings: main directions of ${r.dim}`;
@@ -247,12 +249,22 @@ class Side {
     this.readouts(r, one);
   }
 
+  // common is a scale of this side or, if two sides share theirs, of both; the other side is then drawn again if it changes.
+  common(of, both) {
+    const {a, b, state} = this.bench, other = this === a ? b : a;
+    if (!state.compare || !state.shared || !of(other)) return of(this);
+    const before = JSON.stringify(this.shown), scale = both(of(this), of(other));
+    this.shown = {...this.shown, [String(of)]: scale};
+    if (JSON.stringify(this.shown) !== before) this.bench.again(other);
+    return scale;
+  }
+
   readouts(r, one) {
     const t = r.triplets, mean = (a) => t.count ? number(a.reduce((s, x) => s + x, 0) / t.count, 3) : "—";
     const hard = t.count ? Array.from(t.sap).filter((s, k) => t.san[k] > s).length : 0;
     const {sap, san} = similarities(this.bench.state.triplet);
     this.say("diagram", `${t.count}${t.left ? ` of ${t.count + t.left}` : ""} triplets, ${hard} hard` +
-      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; its parts leave ${number(100 * this.numbers.diagram.residual, 1)} % of a lone triplet`) : r.alone.length ? `; ${r.alone.length} anchors without` : ""));
+      (this.kind === "loss" ? `; loss ${number(r.value)}` + (this.numbers.diagram.error ? "" : `; direction, pair and triplet weight leave ${number(100 * this.numbers.diagram.residual, 1)} % of its gradient unexplained`) : r.alone.length ? `; ${r.alone.length} anchors without` : ""));
     this.say("circle", `S_{ap} ${number(sap, 2)}, S_{an} ${number(san, 2)}` + (one.error ? "" : `; steps: ${["a", "p", "n"].map((m, i) => `${m} ${number(Math.hypot(one.G[2 * i], one.G[2 * i + 1]), 3)}`).join(", ")}`));
     this.say("matrix", this.shape = this.kind === "loss" ? `symmetric; left over ${number(100 * r.implied.residual, 1)} %, lone anchors ${number(100 * r.implied.lone, 1)} %` :
       r.skew > 1e-4 ? `not symmetric: ${number(100 * r.skew, 1)} %` : "symmetric");
@@ -312,7 +324,7 @@ class Side {
 const Bench = {
   async begin(engine, about, state) {
     Object.assign(this, {engine, about});
-    this.state = {compare: false, show: "pull", arrows: true, low: 0, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
+    this.state = {compare: false, show: "pull", arrows: true, low: 0, shared: false, rate: 0.03, triplet: {anchor: 0, positive: 1.05, negative: -0.88}, sample: {...SAMPLE}};
     this.base = {sample: this.state.sample};
     this.a = new Side(this, "a", "cos-orth/lin-ms/cir");
     this.b = new Side(this, "b", "cos/con/con");
@@ -330,19 +342,25 @@ const Bench = {
     this.compareButton = button("Compare two", () => this.setCompare(!state.compare), {"aria-pressed": "false"});
     this.playButton = button("Play", () => this.flow(!this.a.player.playing), {class: "action main"});
     this.rate = slider({label: "rate", name: "rate", help: "Size of a step of the flow", min: 0.001, max: 0.2, step: 0.001, value: state.rate,
-      on: (v) => { state.rate = v; for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
+      on: (v) => { state.rate = v; this.look("swarm", "circle"); for (const side of this.sides) side.player.change(structuredClone(side.subject), v); }, settle: () => { this.remember(); this.each((s) => s.show()); }});
     this.show = choice({label: "diagram", name: "show", value: state.show, options: Object.entries(SHOWN).map(([v, [, , text]]) => [v, text]),
-      on: (v) => { state.show = v; this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
+      on: (v) => { state.show = v; this.look("diagram"); this.each((s) => { s.levels = null; s.show(); }); this.remember(); }});
     this.low = choice({label: "from", name: "low", value: "0", options: [["0", "0"], ["-1", "−1"]], help: "Lowest similarity of the diagram",
-      on: (v) => { state.low = Number(v); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
+      on: (v) => { state.low = Number(v); this.look("diagram"); this.each((s) => { s.levels = null; s.update("diagram", "arrows"); }); this.remember(); }});
     const arrows = this.arrows = el("input", {type: "checkbox", id: "arrows", checked: true, onchange: () => { state.arrows = arrows.checked; this.each((s) => s.update("arrows")); this.remember(); }});
-    const toolbar = el("div.controls.toolbar", {role: "group", "aria-label": "Flow and pictures"}, this.playButton, button("Step", () => this.each((s) => this.startFlow(s) && s.player.step())),
-      button("Restart", () => this.restart()), this.rate.root, this.show.root, this.low.root, el("div.check", {}, arrows, el("label", {for: "arrows"}, "arrows")), this.compareButton);
+    // Controls of one picture stand beside it.
+    const shared = this.shared = el("input", {type: "checkbox", id: "shared", onchange: () => { state.shared = shared.checked; this.each((s) => s.result && s.show()); this.remember(); }});
+    this.sharedBox = el("span.check", {}, shared, el("label", {for: "shared"}, "one scale"));
+    this.tools = {
+      diagram: el("div.controls", {role: "group", "aria-label": "Diagram"}, this.show.root, this.low.root, el("span.check", {}, arrows, el("label", {for: "arrows"}, "arrows"))),
+      swarm: el("div.controls", {role: "group", "aria-label": "Flow"}, this.playButton, button("Step", () => { this.look("swarm"); this.each((s) => this.startFlow(s) && s.player.step()); }),
+        button("Restart", () => this.restart()), this.rate.root),
+    };
     this.cards = el("div.cards");
     for (const kind of KINDS) {
       for (const side of [this.a, this.b]) this.card(kind, side);
     }
-    root.append(el("div.panel", {}, this.a.root, this.b.root, this.batchPanel()), el("div", {}, toolbar, this.cards));
+    root.append(el("div.panel", {}, el("div.buttons", {}, this.compareButton, this.sharedBox), this.a.root, this.b.root, this.batchPanel()), this.cards);
     this.showCompare();
   },
 
@@ -365,10 +383,10 @@ const Bench = {
       matrix: (e) => this.walk(e, side),
       swarm: (e) => e.shiftKey ? turnKeys(e, picture, side.views.swarm) : this.cycle(e, side.result?.n, (i) => point({point: i}, e)),
     }[kind];
-    const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: 620, keys, on: kind === "circle" ? {} : {point,
+    const view = side.views[kind] = new View(card, picture, {name: kind, ratio: 0.92, most: this.view ? 400 : 620, keys, on: kind === "circle" ? {} : {point,
       turn: kind === "swarm" ? (dx, dy) => turnSwarm(picture, view, dx, dy) : undefined}});
     view.file = (extension) => `${(side.name || "dmlx").replace(/[^A-Za-z0-9.-]+/g, "-")}-${kind}.${extension}`;
-    card.append(line);
+    card.append(line, ...(side === this.a && this.tools[kind] ? [this.tools[kind]] : []));
     if (kind === "circle") triangle(view, this.state.triplet, () => this.dragged());
     if (kind === "diagram") diagramHandle(view, () => similarities(this.state.triplet), (sap, san) => this.place(sap, san), "The lone triplet");
     side.headings = [...(side.headings || []), label];
@@ -377,11 +395,11 @@ const Bench = {
 
   batchPanel() {
     const state = this.state, of = (name, label, min, max, step) => this.batchSliders[name] = slider({label, name, min, max, step, value: state.sample[name],
-      on: (v) => { state.sample[name] = v; if (!this.own) this.useSample(true); }, settle: () => this.own ? this.readFiles(true) : this.useSample()});
+      on: (v) => { state.sample[name] = v; this.look("matrix", "swarm"); if (!this.own) this.useSample(true); }, settle: () => this.own ? this.readFiles(true) : this.useSample()});
     this.batchSliders = {};
     const sliders = [of("classes", "classes", 2, 16, 1), of("images", "points of each", 2, 16, 1), of("noise", "noise", 0, 3, 0.05), of("seed", "seed", 1, 50, 1)];
     this.dimension = choice({label: "embedding on", name: "dim", value: String(state.sample.dim), options: [["2", "circle (2)"], ["3", "sphere (3)"], ["8", "8 dimensions"], ["32", "32 dimensions"], ["64", "64 dimensions"]],
-      on: (v) => { state.sample.dim = Number(v); this.useSample(); }});
+      on: (v) => { state.sample.dim = Number(v); this.look("matrix", "swarm"); this.useSample(); }});
     const file = (name, label) => {
       const id = `c${++ids}`, input = el("input", {type: "file", id, accept: ".npy", onchange: () => this.take([...input.files], name)});
       return el("p", {}, el("label", {for: id}, label, " "), input);
@@ -390,13 +408,40 @@ const Bench = {
     this.fileProblem = el("p.problem", {role: "alert"});
     this.back = button("Back to the sample", () => this.useSample());
     this.back.hidden = true;
-    this.drop = el("div.drop", {}, el("p", {}, "Or drop .npy files here: embeddings [N, D], and labels [N]. They stay in this page."),
+    this.drop = el("details.drop", {}, el("summary", {}, "Your own embeddings"), el("p", {}, "Drop .npy files here: embeddings [N, D], and labels [N]. They stay in this page."),
       file("embeddings", "embeddings"), file("labels", "labels"), this.fileNote, this.fileProblem, this.back);
     addEventListener("dragover", (e) => { e.preventDefault(); this.drop.classList.add("over"); });
     addEventListener("dragleave", () => this.drop.classList.remove("over"));
     addEventListener("drop", (e) => { e.preventDefault(); this.drop.classList.remove("over"); this.take([...e.dataTransfer.files]); });
     this.sampleControls = el("div.rule", {}, this.dimension.root, ...sliders.map((s) => s.root));
-    return el("section.batch", {"aria-label": "Batch"}, el("h3", {}, "Batch"), this.sampleControls, this.drop);
+    this.batchFold = el("details.batch", {}, el("summary", {}, el("h3", {}, "Batch")), this.sampleControls, this.drop);
+    return this.batchFold;
+  },
+
+  // look brings a picture into the strip where a narrow window has them, unless one of them is there.
+  look(...kinds) {
+    const strip = this.cards;
+    if (!strip || strip.scrollWidth <= strip.clientWidth + 1) return;
+    const cards = kinds.map((kind) => this.a.cards[KINDS.indexOf(kind)]), left = strip.getBoundingClientRect().left;
+    if (cards.some((c) => { const box = c.getBoundingClientRect(); return box.left >= left - 2 && box.right <= left + strip.clientWidth + 2; })) return;
+    strip.scrollLeft += cards[0].getBoundingClientRect().left - left;
+  },
+
+  // again draws a side once more, after the one that is being drawn.
+  again(side) {
+    if (side.due) return;
+    side.due = true;
+    queueMicrotask(() => { side.due = false; if (side.result) side.show(); });
+  },
+
+  // openSide shows the controls of one of two compared sides.
+  openSide(side) {
+    this.opened = side;
+    for (const s of [this.a, this.b]) {
+      s.root.classList.toggle("folded", this.state.compare && s !== side);
+      s.open.setAttribute("aria-expanded", String(s === side));
+      s.open.disabled = !this.state.compare;
+    }
   },
 
   get sides() { return this.state.compare ? [this.a, this.b] : [this.a]; },
@@ -404,6 +449,7 @@ const Bench = {
 
   setCompare(on) {
     this.state.compare = on;
+    this.opened = this.b;
     this.showCompare();
     this.b.player.playing = false;
     if (on) { this.restart(); this.b.changed(); }
@@ -416,8 +462,10 @@ const Bench = {
     this.b.root.hidden = !on;
     for (const card of this.b.cards) card.hidden = !on;
     this.cards.classList.toggle("compared", on);
-    this.a.heading.firstChild.textContent = on ? "A" : "Rule or loss";
-    this.b.heading.firstChild.textContent = "B";
+    this.a.open.textContent = on ? "A" : "Rule or loss";
+    this.b.open.textContent = "B";
+    this.sharedBox.hidden = !on;
+    this.openSide(on ? this.opened || this.b : this.a);
     this.title();
   },
 
@@ -484,6 +532,7 @@ const Bench = {
   },
 
   flow(on) {
+    this.look("swarm");
     this.each((side) => {
       if (!on) side.player.pause();
       else if (this.startFlow(side)) side.player.play();
@@ -518,6 +567,7 @@ const Bench = {
   // take reads dropped files. One with a shape (N,) has the labels.
   async take(files, as) {
     this.fileProblem.textContent = "";
+    this.batchFold.open = this.drop.open = true;
     try {
       const got = as === "labels" ? {...this.files} : as ? {...this.files, embeddings: null} : {};
       for (const file of files) {
@@ -535,8 +585,14 @@ const Bench = {
       }
       await this.readFiles(false);
     } catch (error) {
-      this.fileProblem.textContent = error.message;
+      this.refuse(error.message);
     }
+  },
+
+  // refuse says why a file was not read, and what the pictures show instead.
+  refuse(why) {
+    this.fileNote.textContent = "";
+    this.fileProblem.textContent = why + (this.own ? ` The pictures still show ${this.own.name}.` : "");
   },
 
   // readFiles shows the rows of the user's files, or a draw of them by the sliders.
@@ -545,7 +601,7 @@ const Bench = {
     try {
       const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
         ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
-      this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim};
+      this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim, name: embeddings.name};
       this.base = this.own;
       this.fileProblem.textContent = "";
       this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;
@@ -553,7 +609,7 @@ const Bench = {
       this.each((s) => { s.range = 0; });
       await this.restart();
     } catch (error) {
-      this.fileProblem.textContent = error.message;
+      this.refuse(error.message);
     }
   },
 
@@ -571,6 +627,7 @@ const Bench = {
     const s = this.state, text = (side) => (side.kind === "loss" ? "loss:" : "") + (side.parsed?.name || side.name || side.text);
     const out = [["a", text(this.a)]];
     if (s.compare) out.push(["b", text(this.b)]);
+    if (s.compare && s.shared) out.push(["scale", "1"]);
     const m = s.sample;
     out.push(["batch", `${m.classes}x${m.images}x${m.dim},${m.noise},${m.seed}`], ["triplet", ["anchor", "positive", "negative"].map((r) => Math.round(s.triplet[r] * 1800 / Math.PI) / 10).join(",")]);
     if (s.show !== "pull") out.push(["show", s.show]);
@@ -617,6 +674,7 @@ const Bench = {
     s.rate = Math.min(Math.max(finite(q.get("rate"), 0.03), 0), 10);
     this.rate.set(s.rate);
     s.compare = q.has("b");
+    s.shared = this.shared.checked = q.get("scale") === "1";
     this.showCompare();
     this.touched = true;
     this.base = {sample: {...s.sample}};

@@ -5,6 +5,8 @@ const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "N
 
 const measuring = document.createElement("canvas").getContext("2d");
 
+const leastSize = 10; // No text is smaller.
+
 // runs splits "S_{ap}" into the parts of a line of text: their text, scale, and shift down in units of the size.
 function runs(text) {
   return text.split(/([_^]\{[^}]*\})/).filter(Boolean).map((part) =>
@@ -19,7 +21,7 @@ class Pen {
   textWidth(text, size, weight = 400) {
     let width = 0;
     for (const [part, scale] of runs(text)) {
-      measuring.font = `${weight} ${size * scale}px ${FONT}`;
+      measuring.font = `${weight} ${Math.max(size * scale, leastSize)}px ${FONT}`;
       width += measuring.measureText(part).width;
     }
     return width;
@@ -31,8 +33,9 @@ class Pen {
     const down = baseline === "middle" ? size * 0.35 : baseline === "top" ? size * 0.8 : 0;
     const parts = [];
     for (const [part, scale, shift] of runs(text)) {
-      measuring.font = `${weight} ${size * scale}px ${FONT}`;
-      parts.push({part, size: size * scale, x: at, y: down + size * shift});
+      const own = Math.max(size * scale, leastSize);
+      measuring.font = `${weight} ${own}px ${FONT}`;
+      parts.push({part, size: own, x: at, y: down + size * shift});
       at += measuring.measureText(part).width;
     }
     this.words(parts, x, y, turn, {fill, weight, halo});

@@ -40,7 +40,7 @@ function contour(values, side, level) {
       const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]], cuts = [];
       for (let k = 0; k < 4; k++) {
         const [a, b] = [corners[k], corners[(k + 1) % 4]], p = v(...a) - level, q = v(...b) - level;
-        if ((p < 0) !== (q < 0)) {
+        if (Number.isFinite(p) && Number.isFinite(q) && (p < 0) !== (q < 0)) {
           const f = p / (p - q);
           cuts.push([a[0] + f * (b[0] - a[0]), a[1] + f * (b[1] - a[1])]);
         }
@@ -115,8 +115,9 @@ class Diagram {
       const levels = roundLevels(low, high), cell = f.size / (this.side - 1), spots = [];
       for (const level of levels) {
         const ink = dark(level) ? "#ffffff" : "#1c2530";
-        const line = contour(this.values, this.side, level).map((s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]));
-        const label = number(level), spot = this.labelSpot(line, f, pen.textWidth(label, 10.5), spots);
+        const segments = contour(this.values, this.side, level), place = (s) => s.map(([i, j]) => [f.x + i * cell, f.y + f.size - j * cell]);
+        const line = segments.map(place), calm = segments.filter((s) => this.reach(s) < 2.5 * (levels[1] - levels[0])).map(place); // All lines meet at a jump.
+        const label = number(level), spot = this.labelSpot(levels.length > 1 ? calm : line, f, pen.textWidth(label, 10.5), spots);
         if (spot) spots.push(spot);
         const half = spot ? pen.textWidth(label, 10.5) / 2 + 3 : 0;
         const seen = spot ? line.filter((s) => !s.some(([x, y]) => Math.abs(x - spot[0]) < half && Math.abs(y - spot[1]) < 7)) : line;
@@ -142,6 +143,13 @@ class Diagram {
     pen.text("S_{ap}", f.x + f.size / 2, f.y + f.size + 32, {size: 12.5, align: "center", fill: t.ink});
     pen.text("S_{an}", f.x - 37, f.y + f.size / 2, {size: 12.5, align: "center", fill: t.ink, turn: -Math.PI / 2});
     pen.text(this.title, f.x + f.size / 2, f.y - 9, {size: 12.5, align: "center", fill: t.ink, weight: 600});
+  }
+
+  // reach is the range of the values around a segment of a contour.
+  reach([[x1, y1], [x2, y2]]) {
+    const i = Math.floor((x1 + x2) / 2), j = Math.floor((y1 + y2) / 2), n = this.side;
+    const around = [0, 1, n, n + 1].map((k) => this.values[Math.min(j, n - 2) * n + Math.min(i, n - 2) + k]);
+    return Math.max(...around) - Math.min(...around);
   }
 
   // labelSpot is a point of a contour for its label: near the falling diagonal, away from the frame, the marked triplets and other labels.
@@ -420,7 +428,7 @@ class Swarm {
   // look sets the projection for embeddings of more than three dimensions: their two main directions.
   look() {
     this.basis = null; this.offset = 0;
-    if (this.dim <= 3 || !this.F) return;
+    if ((this.dim === 2 || this.dim === 3) || !this.F) return;
     const {F, n, dim} = this, mean = new Float64Array(dim);
     for (let i = 0; i < n; i++) for (let d = 0; d < dim; d++) mean[d] += F[i * dim + d] / n;
     this.basis = [];
@@ -439,7 +447,7 @@ class Swarm {
           for (let d = 0; d < dim; d++) next[d] -= along * b[d];
         }
         const length = Math.hypot(...next);
-        if (!(length > 0)) break;
+        if (!(length > 0)) { v.fill(0); break; } // No direction is left, as in one dimension.
         v = next.map((x) => x / length);
       }
       this.basis.push(v);
@@ -478,7 +486,7 @@ class Swarm {
     const t = Theme.get(), f = this.frame(w, h);
     if (this.dim === 2) pen.circle(f.x, f.y, f.r, {stroke: t.quiet, width: 1.1});
     else if (this.dim === 3) this.sphere(pen, f);
-    else if (this.dim > 3) pen.rect(f.x - f.r, f.y - f.r, 2 * f.r, 2 * f.r, {stroke: t.faint, width: 1});
+    else if (this.dim) pen.rect(f.x - f.r, f.y - f.r, 2 * f.r, 2 * f.r, {stroke: t.faint, width: 1});
     pen.text(this.title, w / 2, 14, {size: 12.5, align: "center", fill: t.ink, weight: 600});
     if (!this.F) return;
     const color = (i) => t.classes[this.labels[i] % t.classes.length];

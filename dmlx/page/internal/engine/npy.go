@@ -76,22 +76,42 @@ func (e *Engine) parseNpy(q *request) (Object, error) {
 	drawn := n > mostRows || q.Classes > 0 || q.Images > 0
 	if drawn {
 		rows = draw(classes, members, q)
-		note = fmt.Sprintf("%d of %d rows: a draw of %d classes", len(rows), n, min(len(classes), classesOf(q)))
+		note = fmt.Sprintf("%d of %s: a draw of %s", len(rows), count(n, "row", "rows"),
+			count(min(len(classes), classesOf(q)), "class", "classes"))
 	} else {
 		for i := range n {
 			rows = append(rows, int32(i))
 		}
-		note = fmt.Sprintf("all %d rows, %d classes", n, len(classes))
+		note = count(n, "row", "rows") + ", " + count(len(classes), "class", "classes")
 	}
 	// Labels of the page are the classes' places in their order, which fit into 32 bits.
 	out, chosen := make([]float32, 0, len(rows)*dim), make([]int32, len(rows))
+	var zero []int32
 	for i, row := range rows {
-		out = append(out, values[int(row)*dim:(int(row)+1)*dim]...)
+		values := values[int(row)*dim : (int(row)+1)*dim]
+		if !slices.ContainsFunc(values, func(v float32) bool { return v != 0 }) {
+			zero = append(zero, row)
+		}
+		out = append(out, values...)
 		place, _ := slices.BinarySearch(classes, labels[row])
 		chosen[i] = int32(place)
 	}
+	if len(zero) == 1 {
+		note += fmt.Sprintf("; row %d is zero: it has no direction, and nothing moves it", zero[0])
+	} else if len(zero) > 1 {
+		note += fmt.Sprintf("; %d rows, such as row %d, are zero: they have no direction, and nothing moves them", len(zero),
+			zero[0])
+	}
 	return Object{"n": len(rows), "dim": dim, "embeddings": out, "labels": chosen, "rows": rows, "of": n,
 		"classes": len(classes), "drawn": drawn, "note": note}, nil
+}
+
+// count is a number with what it counts.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func tooLarge(name string, bytes int) error {
