@@ -130,7 +130,8 @@ func TestTripletWeights(t *testing.T) {
 		t.Errorf("a constant field: %v", err)
 	}
 	// A logarithm: -Inf on the diagonal, and NaN below it.
-	d = Diagram{Field: Field{Title: "$T$ of log", Values: weights(n, func(p, q float64) float64 { return math.Log(q - p) })}}
+	logarithm := weights(n, func(p, q float64) float64 { return math.Log(q - p) })
+	d = Diagram{Field: Field{Title: "$T$ of log", Values: logarithm}}
 	f, err = TripletDiagram(d)
 	checkGolden(t, "tripletdiagramgaps", f, err)
 	if want := "Gray: not a finite number at 5151 of 10201 points, such as S_ap = 0, S_an = 0."; f.Provenance != want ||

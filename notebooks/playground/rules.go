@@ -335,7 +335,8 @@ func diagramOf(r *dissect.Compiled, show string, d *dissect.Dissection) (*figure
 	for _, x := range d.Triplets {
 		t.Sap, t.San = append(t.Sap, x.Sap), append(t.San, x.San)
 	}
-	return figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: w.title, Values: field, Hue: w.hue}, Triplets: t})
+	return figures.TripletDiagram(figures.Diagram{Field: figures.Field{Title: w.title, Values: field, Hue: w.hue},
+		Triplets: t})
 }
 
 // motionOf draws how the rule moves one triplet on the unit circle, with the anchor at the top.

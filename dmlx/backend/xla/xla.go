@@ -8,9 +8,18 @@
 package xla
 
 import (
+	"os"
+
 	"github.com/gomlx/go-xla/compute/xla"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 )
 
-func init() { backend.AutoInstall = xla.EnableAutoInstall }
+func init() {
+	backend.AutoInstall = xla.EnableAutoInstall
+	// The CPU plugin writes notes about these options to standard error if they are on. It computes the same, bit for
+	// bit, without.
+	if _, there := os.LookupEnv("TF_ENABLE_ONEDNN_OPTS"); !there {
+		_ = os.Setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+	}
+}

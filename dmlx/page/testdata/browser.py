@@ -231,7 +231,7 @@ def link(browser, page):
     page.locator("#bench input[name=rate]").fill("0.05")
     for _ in range(3):
         page.get_by_role("button", name="Step", exact=True).click()
-    page.wait_for_timeout(800)
+    until(page, "() => location.hash.includes('steps=3')", "the address has no steps")
     hash_ = page.evaluate("() => location.hash")
     assert "steps=3" in hash_ and "b=" in hash_ and "show=weight" in hash_, hash_
     other = open_page(browser, base + hash_)
@@ -401,7 +401,7 @@ MOVES = """async (within) => {
     const b = e.getBoundingClientRect(), x = b.left + b.width / 2, at = (y) => document.elementFromPoint(x, y);
     return b.top >= -1 && b.bottom <= innerHeight + 1 && b.left >= -1 && x <= innerWidth && [b.top + 2, b.bottom - 2].every((y) => at(y) && (e.contains(at(y)) || e.parentElement.contains(at(y)) || e.closest('.view')?.contains(at(y))));
   };
-  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save"));
+  const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save") && !["Reset", "Restart"].includes(c.textContent));
   for (const c of controls) {
     await calm();
     const near = [...views].filter((v) => v.canvas.offsetParent && v.canvas.closest("main > section") === c.closest("main > section")), before = near.map(look), is = c.name || c.textContent || c.id;
@@ -410,10 +410,15 @@ MOVES = """async (within) => {
     else if (c.type === "range") { c.value = Number(c.value) < (Number(c.min) + Number(c.max)) / 2 ? Number(c.max) * 0.8 : Number(c.min); for (const e of ["input", "change"]) c.dispatchEvent(new Event(e, {bubbles: true})); }
     else c.click();
     if (c.textContent === "Play") { await wait(400); c.click(); }
-    let moved = [];
+    const own = c.closest(".card")?.querySelector("canvas"); // A card's controls are of its picture, if only the flow shows it.
+    let moved = own ? [own] : [];
     for (let k = 0; k < 60 && !moved.length; k++) { await wait(50); moved = near.filter((v, i) => look(v) !== before[i]).map((v) => v.canvas); }
     if (!moved.length) { found.push([is, "moves no picture"]); continue; }
     let together = false;
+    for (const m of moved) for (const block of ["center", "start"]) {
+      m.scrollIntoView({block, behavior: "instant"});
+      together ||= seen(c) && seen(m);
+    }
     for (const block of ["center", "start", "end", "nearest"]) {
       c.scrollIntoView({block, behavior: "instant"});
       together ||= seen(c) && moved.some(seen);

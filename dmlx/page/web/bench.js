@@ -592,7 +592,7 @@ const Bench = {
   // refuse says why a file was not read, and what the pictures show instead.
   refuse(why) {
     this.fileNote.textContent = "";
-    this.fileProblem.textContent = why + (this.own ? ` The pictures still show ${this.own.name}.` : "");
+    this.fileProblem.textContent = why + (this.own ? ` The pictures still show ${this.ownName}.` : "");
   },
 
   // readFiles shows the rows of the user's files, or a draw of them by the sliders.
@@ -601,7 +601,8 @@ const Bench = {
     try {
       const r = await this.engine.call("parseNpy", {embeddings: embeddings.bytes.slice(0), labels: labels ? labels.bytes.slice(0) : null, seed,
         ...(draw ? {classes, images} : {}), names: {embeddings: embeddings.name, labels: labels?.name || ""}});
-      this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim, name: embeddings.name};
+      this.own = {embeddings: r.embeddings, labels: r.labels, n: r.n, dim: r.dim};
+      this.ownName = embeddings.name;
       this.base = this.own;
       this.fileProblem.textContent = "";
       this.fileNote.textContent = `${r.note}${labels ? "" : "; without labels each row is a class of its own"}. A link to this page does not have them.`;

@@ -97,10 +97,9 @@ func (e *Engine) parseNpy(q *request) (Object, error) {
 		chosen[i] = int32(place)
 	}
 	if len(zero) == 1 {
-		note += fmt.Sprintf("; row %d is zero: it has no direction, and nothing moves it", zero[0])
+		note += fmt.Sprintf("; row %d is zero, so it has no direction", zero[0])
 	} else if len(zero) > 1 {
-		note += fmt.Sprintf("; %d rows, such as row %d, are zero: they have no direction, and nothing moves them", len(zero),
-			zero[0])
+		note += fmt.Sprintf("; %d rows, such as row %d, are zero, so they have no direction", len(zero), zero[0])
 	}
 	return Object{"n": len(rows), "dim": dim, "embeddings": out, "labels": chosen, "rows": rows, "of": n,
 		"classes": len(classes), "drawn": drawn, "note": note}, nil

@@ -1,8 +1,12 @@
 package lab
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,12 +27,17 @@ type kernelSpec struct {
 	Env           map[string]string `json:"env"`
 }
 
-// newKernelSpec returns the kernelspec of GoNB with this checkout in each notebook's workspace, so that cells import
-// its packages and see edits at once. A cell's errors are plain text, which the extension cuts to what matters, in
-// place of GoNB's markup with the source of the whole program.
-func newKernelSpec(gonb, root, goFlags, experiment string) kernelSpec {
+// kernelScript starts GoNB for any Jupyter. The kernelspec has its arguments.
+//
+//go:embed kernel.sh
+var kernelScript []byte
+
+// newKernelSpec returns the kernelspec of GoNB, which a script starts, with this checkout in each notebook's workspace,
+// so that cells import its packages and see edits at once. A cell's errors are plain text, which the extension cuts to
+// what matters, in place of GoNB's markup with the source of the whole program.
+func newKernelSpec(script, tools, gopls, root, cache, goFlags, experiment string) kernelSpec {
 	spec := kernelSpec{
-		Argv:        []string{gonb, "-go_work=" + root, "-raw_error", "--kernel", "{connection_file}"},
+		Argv:        []string{"/bin/sh", script, tools, gopls, root, "{connection_file}"},
 		DisplayName: KernelTitle,
 		Language:    "go",
 		// GoNB passes the message on to the cell's program; a signal would also reach "go build".
@@ -37,6 +46,8 @@ func newKernelSpec(gonb, root, goFlags, experiment string) kernelSpec {
 			"GOPROXY": "off", // Saves the look-ups of the missing packages in every cell, 0.8 s each.
 			"GOFLAGS": kernelGoFlags(goFlags),
 			"GOWORK":  "", // The kernel creates its own workspace.
+			// For Jupyters other than that of lab.
+			"DMLX_CACHE": cache,
 		},
 	}
 	if runtime.GOARCH == "amd64" {
@@ -64,30 +75,94 @@ func kernelGoFlags(user string) string {
 // kernelPath returns the entry of JUPYTER_PATH with the kernelspec and JupyterLab's extension.
 func (l *Lab) kernelPath() string { return filepath.Join(l.checkout(), "jupyter") }
 
-// writeKernel writes the kernelspec.
+// writeKernel writes the kernelspec for lab, and for other programs of the environment, such as nbconvert.
 func (l *Lab) writeKernel(goFlags string) error {
 	if strings.Contains(l.Root, ",") {
 		return fmt.Errorf("GoNB cannot use a checkout with a comma in its path: %s", l.Root)
 	}
-	dir := filepath.Join(l.kernelPath(), "kernels", Kernel)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	spec := newKernelSpec(filepath.Join(l.toolsDir, "gonb"), l.Root, goFlags, os.Getenv("GOEXPERIMENT"))
+	script := filepath.Join(l.checkout(), "kernel.sh")
+	spec := newKernelSpec(script, l.toolsDir, l.goplsDir, l.Root, l.Cache, goFlags, os.Getenv("GOEXPERIMENT"))
 	data, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(dir, "kernel.json"), append(data, '\n'), 0o644)
+	l.spec = append(data, '\n')
+	return writeFiles(map[string][]byte{script: kernelScript, kernelFile(l.kernelPath()): l.spec,
+		kernelFile(filepath.Join(l.venv(), "share", "jupyter")): l.spec})
 }
 
-// environ returns the environment of Jupyter and the kernels. Headless ones have no editor, so that GoNB starts no
-// gopls for them.
-func (l *Lab) environ(headless bool) []string {
-	path := []string{l.toolsDir, filepath.Dir(l.python()), os.Getenv("PATH")}
-	if !headless {
-		path = append([]string{l.goplsDir}, path...)
+// kernelFile returns the path of the kernelspec in a folder of Jupyter's data.
+func kernelFile(data string) string { return filepath.Join(data, "kernels", Kernel, "kernel.json") }
+
+// writeFiles writes files, and makes their folders.
+func writeFiles(files map[string][]byte) error {
+	for path, data := range files {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := durable.WriteFile(path, data, 0o644); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// UserKernel returns the path of this kernelspec in the user's own Jupyter: below JUPYTER_DATA_DIR, or where Jupyter has
+// it by default.
+func UserKernel() (string, error) {
+	if dir := os.Getenv("JUPYTER_DATA_DIR"); dir != "" {
+		return kernelFile(dir), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	if runtime.GOOS == "darwin" {
+		return kernelFile(filepath.Join(home, "Library", "Jupyter")), nil
+	}
+	data := os.Getenv("XDG_DATA_HOME")
+	return kernelFile(filepath.Join(cmp.Or(data, filepath.Join(home, ".local", "share")), "jupyter")), nil
+}
+
+// InstallKernel writes the kernelspec into the user's own Jupyter and returns its path. Call Setup first. A kernelspec of
+// the same name that lab has not written is an error.
+func (l *Lab) InstallKernel() (path string, err error) {
+	if path, err = ownKernel(); err != nil {
+		return "", err
+	}
+	return path, writeFiles(map[string][]byte{path: l.spec})
+}
+
+// RemoveKernel removes the kernelspec from the user's own Jupyter and returns the path that it had.
+func RemoveKernel() (path string, err error) {
+	if path, err = ownKernel(); err != nil {
+		return "", err
+	}
+	if err := os.Remove(path); err != nil {
+		return "", err
+	}
+	return path, os.Remove(filepath.Dir(path))
+}
+
+// ownKernel returns the path of the user's kernelspec if there is none, or one that lab has written.
+func ownKernel() (path string, err error) {
+	if path, err = UserKernel(); err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(path)
+	var spec kernelSpec
+	if err == nil && (json.Unmarshal(data, &spec) != nil || spec.DisplayName != KernelTitle) {
+		return "", fmt.Errorf("%s is not a kernelspec of dmlx lab, and stays", path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return path, err
+}
+
+// environ returns the environment of Jupyter and the kernels.
+func (l *Lab) environ(headless bool) []string {
+	path := []string{filepath.Dir(l.python()), os.Getenv("PATH")}
 	set := map[string]string{
 		"JUPYTER_PATH":        l.kernelPath(),
 		"JUPYTER_CONFIG_DIR":  l.dir("jupyter", "config"),
@@ -106,11 +181,6 @@ func (l *Lab) environ(headless bool) []string {
 	}
 	if l.Store != "" {
 		set["DMLX_STORE"] = l.Store
-	}
-	// XLA's CPU plugin writes notes about these options into cells, in red, if they are on. It computes the same, bit for
-	// bit, without.
-	if _, there := os.LookupEnv("TF_ENABLE_ONEDNN_OPTS"); !there {
-		set["TF_ENABLE_ONEDNN_OPTS"] = "0"
 	}
 	if l.Preset != "" {
 		set["DMLX_PRESET"] = l.Preset

@@ -69,6 +69,7 @@ type Lab struct {
 	Preset string
 
 	toolsDir, goplsDir string // Set by Setup.
+	spec               []byte // The kernelspec, set by Setup.
 
 	// Warn is told what the set-up could not do, where JupyterLab works without it. It may be nil.
 	Warn func(message string)
@@ -200,15 +201,7 @@ func (l *Lab) writeSettings() error {
 			return err
 		}
 	}
-	for path, data := range files {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := durable.WriteFile(path, data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeFiles(files)
 }
 
 func (l *Lab) hasPython() bool {
@@ -298,9 +291,15 @@ func (l *Lab) setupTools(ctx context.Context, goTool string) error {
 const gopls = "golang.org/x/tools/gopls@v0.21.1"
 
 // goplsScript starts gopls for a kernel. It loads all packages of this module, for which it would take 1 GB and compete
-// with the first cells. GoNB has no settings for it.
+// with the first cells. GoNB has no settings for it, and puts it into a process group of its own, so that it ends with
+// the kernel only if something looks for the kernel.
 const goplsScript = `#!/bin/sh
 export GOGC=50 GOMEMLIMIT=500MiB
+gopls=$$ kernel=$PPID
+(
+	while kill -0 "$kernel" && kill -0 "$gopls"; do sleep 1; done
+	kill "$gopls"
+) </dev/null >/dev/null 2>&1 &
 exec nice -n 10 "${0%/*}/bin/gopls" "$@"
 `
 

@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,8 +33,9 @@ func newLab(t *testing.T) *Lab {
 }
 
 func TestKernelSpec(t *testing.T) {
-	spec := newKernelSpec("/c/gonb", "/some where/dml", "-mod=mod -buildvcs=false --mod=vendor", "greenteagc")
-	want := []string{"/c/gonb", "-go_work=/some where/dml", "-raw_error", "--kernel", "{connection_file}"}
+	spec := newKernelSpec("/c/kernel.sh", "/t", "/p", "/some where/dml", "/c", "-mod=mod -buildvcs=false --mod=vendor",
+		"greenteagc")
+	want := []string{"/bin/sh", "/c/kernel.sh", "/t", "/p", "/some where/dml", "{connection_file}"}
 	if !slices.Equal(spec.Argv, want) {
 		t.Errorf("argv %q, want %q", spec.Argv, want)
 	}
@@ -47,7 +50,7 @@ func TestKernelSpec(t *testing.T) {
 	}
 	if runtime.GOARCH == "amd64" {
 		for given, want := range map[string]string{"": "simd", "simd": "simd", "greenteagc,simd": "greenteagc,simd"} {
-			if got := newKernelSpec("g", "r", "", given).Env["GOEXPERIMENT"]; got != want {
+			if got := newKernelSpec("k", "t", "p", "r", "c", "", given).Env["GOEXPERIMENT"]; got != want {
 				t.Errorf("GOEXPERIMENT=%s becomes %s, want %s", given, got, want)
 			}
 		}
@@ -71,7 +74,7 @@ func TestWriteKernel(t *testing.T) {
 	if err := json.Unmarshal(data, &spec); err != nil {
 		t.Fatal(err)
 	}
-	if spec.Argv[1] != "-go_work="+l.Root {
+	if spec.Argv[2] != "/tools" || spec.Argv[4] != l.Root {
 		t.Errorf("argv %q", spec.Argv)
 	}
 	l.Root = "/a,b"
@@ -93,7 +96,7 @@ func TestEnviron(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLab(t)
-	l.Store, l.Preset, l.toolsDir, l.goplsDir = "/store", "smoke", "/tools", "/gopls"
+	l.Store, l.Preset = "/store", "smoke"
 	got := map[string]string{}
 	for _, kv := range l.environ(false) {
 		name, value, _ := strings.Cut(kv, "=")
@@ -117,13 +120,6 @@ func TestEnviron(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s=%q, want %q", name, got[name], want)
 		}
-	}
-	tools := "/tools" + string(os.PathListSeparator)
-	if !strings.HasPrefix(got["PATH"], "/gopls"+string(os.PathListSeparator)+tools) {
-		t.Errorf("PATH=%s", got["PATH"])
-	}
-	if !slices.ContainsFunc(l.environ(true), func(kv string) bool { return strings.HasPrefix(kv, "PATH="+tools) }) {
-		t.Errorf("a kernel without an editor has gopls, or no tools: %q", l.environ(true))
 	}
 }
 
@@ -236,6 +232,90 @@ func TestWithoutGopls(t *testing.T) {
 	}
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "no such host") {
 		t.Errorf("warnings %q", warnings)
+	}
+}
+
+// TestNothingLeft counts the processes of three kernels with gopls after JupyterLab has been stopped, and after it has
+// been killed.
+func TestNothingLeft(t *testing.T) {
+	l := installed(t)
+	if !stamped(l.goplsDir, "") || runtime.GOOS != "linux" {
+		t.Skip("gopls is not set up, or this is not Linux")
+	}
+	if err := l.writeKernel(""); err != nil {
+		t.Fatal(err)
+	}
+	l.Folder = t.TempDir()
+	l.Store = filepath.Join(l.Folder, "marked") // In the environment of all processes.
+	running := func() (all []string) {
+		found, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, path := range found {
+			pid := filepath.Base(filepath.Dir(path))
+			command, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			if raw, err := os.ReadFile(path); err == nil && bytes.Contains(raw, []byte(l.Store)) && len(command) > 0 {
+				all = append(all, pid+" "+strings.ReplaceAll(string(command), "\x00", " "))
+			}
+		}
+		return all
+	}
+	wait := func(what string, done func([]string) bool) {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Minute); !done(running()); time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %q", what, running())
+			}
+		}
+	}
+	count := func(of string) func([]string) bool {
+		return func(all []string) bool {
+			n := 0
+			for _, p := range all {
+				if strings.Contains(p, of) {
+					n++
+				}
+			}
+			return n >= 3
+		}
+	}
+	none := func(all []string) bool { return len(all) == 0 }
+	for _, kill := range []bool{false, true} {
+		ctx, stop := context.WithCancel(t.Context())
+		port, err := FreePort(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, url := make(chan error, 1), make(chan string, 1)
+		go func() { ended <- l.Serve(ctx, port, "", func(u string) { url <- u }) }()
+		var at string
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case at = <-url:
+		}
+		base, token, _ := strings.Cut(at, "/lab/tree/")
+		_, token, _ = strings.Cut(token, "token=")
+		for range 3 {
+			resp, err := http.Post(base+"/api/kernels?token="+token, "application/json", strings.NewReader(`{"name": "dmlx"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+		wait("kernels with gopls", count("bin/gopls -listen"))
+		if kill {
+			for _, p := range running() {
+				if pid, rest, _ := strings.Cut(p, " "); strings.Contains(rest, "-m jupyterlab") {
+					if n, err := strconv.Atoi(pid); err == nil {
+						_ = syscall.Kill(n, syscall.SIGKILL)
+					}
+				}
+			}
+		} else {
+			stop()
+		}
+		<-ended
+		stop()
+		wait("left behind", none)
 	}
 }
 
