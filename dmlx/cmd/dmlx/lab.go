@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,11 +33,13 @@ func newLab(a *app) *cobra.Command {
 		execute   bool
 		inPlace   bool
 		restore   bool
+		install   bool
+		remove    bool
 		timeout   time.Duration
 		jobs      int
 	)
 	cmd := &cobra.Command{
-		Use:   "lab [--execute | --restore] [NOTEBOOK…]",
+		Use:   "lab [--execute | --restore | --install-kernel | --remove-kernel] [NOTEBOOK…]",
 		Short: "Open the notebooks in JupyterLab, or run them",
 		Long: `Open the notebooks in JupyterLab, in your browser.
 
@@ -59,14 +62,22 @@ sources that the program was built from.
 With --execute, the named notebooks are run from top to bottom without a browser and saved with their outputs, --jobs of
 them at a time. If a cell fails, the command names it and fails, and the notebook's file is not changed.
 
+A notebook is a file, or one of this project by its name, such as start.
+
+--install-kernel sets everything up and adds the kernel "` + lab.KernelTitle + `" to your own Jupyter, for nbconvert, papermill, VS Code
+or a JupyterHub; --remove-kernel takes it out again.
+
 A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
 network. Run only notebooks that you trust.`,
 		Example: `  go run ./dmlx/cmd/dmlx lab
+  go run ./dmlx/cmd/dmlx lab start
   go run ./dmlx/cmd/dmlx lab --no-browser --port 8888
   go run ./dmlx/cmd/dmlx lab --restore table2
   go run ./dmlx/cmd/dmlx lab --execute notebooks/table2.ipynb --preset smoke`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case (install || remove) && (install == remove || execute || restore || inPlace || len(args) > 0):
+				return usagef("lab: --install-kernel and --remove-kernel go alone, without a notebook")
 			case execute && len(args) == 0:
 				return usagef("lab --execute: name the notebooks to run")
 			case restore && (execute || inPlace):
@@ -79,9 +90,28 @@ network. Run only notebooks that you trust.`,
 			case timeout < 0:
 				return usagef("lab --timeout %s: want 0 for no limit, or more", timeout)
 			}
+			if remove {
+				return a.userKernel(lab.RemoveKernel())
+			}
 			l, err := a.lab()
 			if err != nil {
 				return err
+			}
+			if install {
+				if err := a.setUp(cmd.Context(), l); err != nil {
+					return err
+				}
+				return a.userKernel(l.InstallKernel())
+			}
+			copies := copiesOf(l)
+			if !restore {
+				folder := copies.Dir
+				if (execute || inPlace) && l.Folder == "" {
+					folder = filepath.Join(l.Root, "notebooks")
+				}
+				if args, err = found(copies, folder, args); err != nil {
+					return err
+				}
 			}
 			if execute {
 				return a.executeNotebooks(cmd.Context(), l, args, timeout, jobs)
@@ -89,7 +119,6 @@ network. Run only notebooks that you trust.`,
 			if inPlace && l.Folder != "" {
 				return fmt.Errorf("lab --in-place: %s is in no checkout", l.Folder)
 			}
-			copies := copiesOf(l)
 			if restore {
 				return a.restoreNotebooks(copies, args)
 			}
@@ -98,8 +127,12 @@ network. Run only notebooks that you trust.`,
 				return err
 			}
 			own := inPlace || len(args) > 0
-			if len(args) > 0 && l.Folder == "" && !inPlace { // A notebook of the checkout, or the user's.
-				if name, ok := copies.Has(filepath.Join(l.Root, "notebooks"), absolute(args[0])); ok {
+			if len(args) > 0 && !inPlace { // A shipped notebook, or the user's.
+				folder := copies.Dir
+				if _, copied := copies.Has(folder, absolute(args[0])); !copied && l.Folder == "" {
+					folder = filepath.Join(l.Root, "notebooks")
+				}
+				if name, ok := copies.Has(folder, absolute(args[0])); ok {
 					own, args = false, []string{filepath.Join(copies.Dir, name)}
 				}
 			}
@@ -142,9 +175,35 @@ network. Run only notebooks that you trust.`,
 	flags.BoolVar(&execute, "execute", false, "run the named notebooks without a browser and save their outputs")
 	flags.BoolVar(&inPlace, "in-place", false, "open the notebooks of the checkout, not copies")
 	flags.BoolVar(&restore, "restore", false, "bring back the named notebooks, or all changed ones, as shipped")
+	flags.BoolVar(&install, "install-kernel", false, "add the kernel to your own Jupyter")
+	flags.BoolVar(&remove, "remove-kernel", false, "take the kernel out of your own Jupyter again")
 	flags.IntVar(&jobs, "jobs", 1, "with --execute: number of notebooks to run at a time")
 	flags.DurationVar(&timeout, "timeout", time.Hour, "with --execute: time limit of a cell, 0 for no limit")
 	return cmd
+}
+
+// userKernel prints where the kernel of the user's own Jupyter is, or was.
+func (a *app) userKernel(path string, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.print(map[string]string{"kernel": path}, path)
+}
+
+// found returns notebooks as paths of files. One that is no file is a shipped notebook by its name, in a folder.
+func found(copies lab.Copies, folder string, names []string) ([]string, error) {
+	out := slices.Clone(names)
+	for i, name := range names {
+		if _, err := os.Stat(name); err == nil {
+			continue
+		}
+		if name = strings.TrimSuffix(name, ".ipynb"); !slices.Contains(copies.Names(), name) {
+			return nil, fmt.Errorf("%s is neither a file nor a notebook of this project, which are %s", names[i],
+				strings.Join(copies.Names(), ", "))
+		}
+		out[i] = filepath.Join(folder, name+".ipynb")
+	}
+	return out, nil
 }
 
 // lab returns JupyterLab for the checkout around the working directory, whose code its notebooks compile. Outside a
@@ -284,11 +343,6 @@ const maxNotebooks = 64
 func (a *app) executeNotebooks(
 	ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
 ) error {
-	for _, name := range notebooks { // Checked before the first notebook, which may run for minutes.
-		if _, err := os.Stat(name); err != nil {
-			return err
-		}
-	}
 	if err := a.setUp(ctx, l); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +42,9 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", "--no-browser", "--port", port}, "port " + port + " cannot be used: address already in use"},
 		{[]string{"lab", "--port", "-1"}, "not between 1 and 65535"},
 		{[]string{"lab", "--restore", "--in-place"}, "git restores"},
+		{[]string{"lab", "nonesuch"}, "nonesuch is neither a file nor a notebook of this project, which are appendix, claims"},
+		{[]string{"lab", "--install-kernel", "start"}, "go alone"},
+		{[]string{"lab", "--install-kernel", "--remove-kernel"}, "go alone"},
 		{[]string{"lab", "--restore", "none"}, "none is not a shipped notebook"},
 	} {
 		code, stdout, stderr := invoke(t, c.args...)
@@ -72,6 +76,44 @@ func TestOpenedFile(t *testing.T) {
 	if got, err := openedFile(root, []string{filepath.Join(root, "notebooks", "other.ipynb")}); err != nil ||
 		got != "notebooks/other.ipynb" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A page's name stands for its file, in the folder that lab shows.
+func TestFoundNotebooks(t *testing.T) {
+	l := &lab.Lab{Root: t.TempDir(), Folder: t.TempDir()}
+	copies, own := copiesOf(l), filepath.Join(t.TempDir(), "own.ipynb")
+	if err := os.WriteFile(own, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := found(copies, copies.Dir, []string{"start", "table2.ipynb", own})
+	want := []string{filepath.Join(copies.Dir, "start.ipynb"), filepath.Join(copies.Dir, "table2.ipynb"), own}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}
+
+// A kernelspec of another program stays.
+func TestRemoveKernel(t *testing.T) {
+	t.Setenv("JUPYTER_DATA_DIR", t.TempDir())
+	path, err := lab.UserKernel()
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec string
+		code int
+	}{{`{"display_name": "Another"}`, 1}, {`{"display_name": "` + lab.KernelTitle + `"}`, 0}} {
+		if err := os.WriteFile(path, []byte(c.spec), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr := invoke(t, "lab", "--remove-kernel")
+		if code != c.code || fileExists(path) != (c.code != 0) || !strings.Contains(stdout+stderr, path) {
+			t.Errorf("%s: code %d, %s%s", c.spec, code, stdout, stderr)
+		}
 	}
 }
 

@@ -300,7 +300,7 @@ def files(page):
         assert "row 0 is zero" in note, note
         drop(file("lone.npy", npy([1.0, 2.0], "<f4", (1, 2))))
         until(page, "() => document.querySelector('#bench .drop .about').textContent.includes('1 row, 1 class;')", "one row is not one row")
-        inputs.nth(0).set_input_files(file("d.npy", npy([float(x) for x in points], "<f8", (24, 4))))
+        inputs.nth(0).set_input_files(file("d2.npy", npy([float(x) for x in points], "<f8", (24, 4))))
         until(page, "() => Bench.own && Bench.a.result.n === 24 && Bench.a.result.dim === 4", "a chosen file is not shown again")
         bad = {"text.npy": b"hello", "short.npy": npy(points, "<f4", (24, 4))[:-8], "nan.npy": npy([float("nan")] + points[1:], "<f4", (24, 4)),
                "empty.npy": b"", "picture.png": b"\x89PNG"}
@@ -310,7 +310,7 @@ def files(page):
             until(page, "() => document.querySelector('#bench .drop .problem').textContent", f"{name} has no message")
             text = page.locator("#bench .drop .problem").inner_text()
             assert "\n" not in text and len(text) < 300, f"{name}: {text}"
-            assert text.endswith("The pictures still show d.npy.") and not page.locator("#bench .drop .about").inner_text(), f"{name}: {text}"
+            assert text.endswith("The pictures still show d2.npy.") and not page.locator("#bench .drop .about").inner_text(), f"{name}: {text}"
         page.evaluate("() => { document.querySelector('#bench .drop .problem').textContent = ''; }")
         page.get_by_role("button", name="Back to the sample").click()
         large = file("large.npy", npy([1.0, 2.0, 3.0, 4.0] * 500000, "<f4", (1000000, 2)))
@@ -394,8 +394,8 @@ def sizes(browser):
 
 MOVES = """async (within) => {
   // For each control: whether some place of the page has it in view together with a picture that it moves.
-  const small = new OffscreenCanvas(40, 40).getContext("2d", {willReadFrequently: true}), found = [], wait = (ms) => new Promise((r) => setTimeout(r, ms));
-  const look = (v) => { small.clearRect(0, 0, 40, 40); small.drawImage(v.canvas, 0, 0, 40, 40); return small.getImageData(0, 0, 40, 40).data.reduce((h, x) => (31 * h + x) % 2147483647, 7); };
+  const small = new OffscreenCanvas(120, 120).getContext("2d", {willReadFrequently: true}), found = [], wait = (ms) => new Promise((r) => setTimeout(r, ms));
+  const look = (v) => { small.clearRect(0, 0, 120, 120); small.drawImage(v.canvas, 0, 0, 120, 120); return small.getImageData(0, 0, 120, 120).data.reduce((h, x) => (31 * h + x) % 2147483647, 7); };
   const calm = async () => { for (let k = 0; k < 2; k++) { await Story.engine.call("describe"); await wait(40); } };
   const seen = (e) => {
     const b = e.getBoundingClientRect(), x = b.left + b.width / 2, at = (y) => document.elementFromPoint(x, y);

@@ -87,7 +87,7 @@ func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err
 		name := strings.TrimSuffix(filepath.Base(n), ".ipynb") + ".ipynb"
 		if !slices.Contains(names, name) {
 			return nil, fmt.Errorf("%s is not a shipped notebook; want one of %s", n,
-				strings.ReplaceAll(strings.Join(names, ", "), ".ipynb", ""))
+				strings.Join(c.Names(), ", "))
 		}
 		chosen = append(chosen, name)
 	}
@@ -136,6 +136,15 @@ func writeNew(path string, data []byte) error {
 	_, err = f.Write(data)
 	err = cmp.Or(err, f.Sync())
 	return cmp.Or(err, f.Close())
+}
+
+// Names returns the names of the shipped notebooks, without .ipynb.
+func (c Copies) Names() []string {
+	names, _ := fs.Glob(c.Shipped, "*.ipynb") // The pattern is right.
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name, ".ipynb")
+	}
+	return names
 }
 
 // Has returns the name of the shipped notebook that a path below a folder of them is, if it is one.

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Starts GoNB with its tools on PATH, and ends it and all that it has started when its Jupyter is gone, however that ended.
+# Arguments: the folder of GoNB and goimports, that of gopls, the folder of the module, and Jupyter's connection file.
+PATH=$1:$PATH
+[ -n "$DMLX_HEADLESS" ] || PATH=$2:$PATH # Without an editor nobody completes code.
+export PATH
+kernel=$$ jupyter=${JPY_PARENT_PID:-$PPID}
+(
+	trap '' TERM INT
+	while kill -0 "$jupyter" && kill -0 "$kernel"; do sleep 1; done
+	kill -TERM "$kernel"
+	kill -TERM "-$kernel" && sleep 2 && kill -KILL "-$kernel"
+) </dev/null >/dev/null 2>&1 &
+exec "$1/gonb" "-go_work=$3" -raw_error --kernel "$4"
