@@ -64,8 +64,8 @@ them at a time. If a cell fails, the command names it and fails, and the noteboo
 
 A notebook is a file, or one of this project by its name, such as start.
 
---install-kernel sets everything up and adds the kernel "` + lab.KernelTitle + `" to your own Jupyter, for nbconvert, papermill, VS Code
-or a JupyterHub; --remove-kernel takes it out again.
+--install-kernel sets everything up and adds the kernel "` + lab.KernelTitle + `" to your own Jupyter, for
+nbconvert, papermill, VS Code or a JupyterHub; --remove-kernel takes it out again.
 
 A notebook's cells are programs. They run with your rights: they can read, change and delete your files and use the
 network. Run only notebooks that you trust.`,

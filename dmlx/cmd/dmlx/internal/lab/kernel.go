@@ -107,8 +107,8 @@ func writeFiles(files map[string][]byte) error {
 	return nil
 }
 
-// UserKernel returns the path of this kernelspec in the user's own Jupyter: below JUPYTER_DATA_DIR, or where Jupyter has
-// it by default.
+// UserKernel returns the path of this kernelspec in the user's own Jupyter: below JUPYTER_DATA_DIR, or where Jupyter
+// has it by default.
 func UserKernel() (string, error) {
 	if dir := os.Getenv("JUPYTER_DATA_DIR"); dir != "" {
 		return kernelFile(dir), nil
@@ -124,8 +124,8 @@ func UserKernel() (string, error) {
 	return kernelFile(filepath.Join(cmp.Or(data, filepath.Join(home, ".local", "share")), "jupyter")), nil
 }
 
-// InstallKernel writes the kernelspec into the user's own Jupyter and returns its path. Call Setup first. A kernelspec of
-// the same name that lab has not written is an error.
+// InstallKernel writes the kernelspec into the user's own Jupyter and returns its path. Call Setup first. A kernelspec
+// of the same name that lab has not written is an error.
 func (l *Lab) InstallKernel() (path string, err error) {
 	if path, err = ownKernel(); err != nil {
 		return "", err
