@@ -244,7 +244,7 @@ func (c *Comparison) Densities(ctx context.Context, open func() (*train.Trainer,
 func groupNames(groups [][]*runs.Result) []figures.Markup {
 	names := make([]figures.Markup, len(groups))
 	for i, g := range groups {
-		names[i] = g[0].Spec.Objective()
+		names[i] = g[0].Spec.Objective.String()
 	}
 	for _, f := range []func(runs.Spec) string{
 		func(s runs.Spec) string { return "on " + s.Data },

@@ -124,7 +124,8 @@ func TestLookAndCompare(t *testing.T) {
 
 func TestGroupNames(t *testing.T) {
 	group := func(change func(*runs.Spec)) []*runs.Result {
-		s := runs.Spec{Data: "minicar", Config: train.Config{Rule: "cos/con/con", LR: 0.3, Epochs: 24, Dim: 32}}
+		s := runs.Spec{Data: "minicar", Config: train.Config{Objective: train.Objective{Rule: "cos/con/con"}, LR: 0.3,
+			Epochs: 24, Dim: 32}}
 		change(&s)
 		return []*runs.Result{{Hash: s.Hash(), Spec: s}}
 	}

@@ -14,7 +14,7 @@ import (
 
 // Selection picks finished runs by what they trained, on which data and at which preset. An empty list picks all.
 type Selection struct {
-	// Objectives are rules and losses as [train.Config.Objective] names them, a rule of the user's own also without its
+	// Objectives are rules and losses as [train.Objective.String] names them, a rule of the user's own also without its
 	// digest.
 	Objectives []string
 	Data       []string // Names of data sets, or folders of images.
@@ -65,7 +65,7 @@ func (s Selection) objective(spec runs.Spec) int {
 	if len(s.Objectives) == 0 {
 		return 0
 	}
-	name := spec.Objective()
+	name := spec.Objective.String()
 	plain := name
 	if rule, digest, own := strings.Cut(spec.Rule, "#"); own {
 		plain = strings.Replace(name, rule+"#"+digest, rule, 1)

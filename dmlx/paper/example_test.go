@@ -53,7 +53,7 @@ func ExampleReproduce() {
 }
 
 // A loss stands beside the paper's rows of Table 3, where the paper has no number for it. The rows of a request are
-// values: {Rule: rule} may have functions of one's own, and {LossFunction: loss} is one. Here the runs are bundled with
+// values: train.ByRule and train.ByLoss return one with functions of one's own. Here the runs are bundled with
 // the program.
 func ExampleMake() {
 	dir, err := os.MkdirTemp("", "runs")
@@ -69,9 +69,13 @@ func ExampleMake() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	loss, err := train.ParseLoss("ms, miner ms")
+	if err != nil {
+		log.Fatal(err)
+	}
 	report, err := paper.Make(context.Background(), "table3", paper.Request{
 		Open: train.Open, Store: store, Preset: preset,
-		Rows: []presets.Objective{{Loss: "ms", Miner: "ms", Label: "MS loss"}},
+		Rows: []presets.Objective{{Objective: loss, Label: "MS loss"}},
 	})
 	if err != nil {
 		log.Fatal(err)

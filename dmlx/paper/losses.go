@@ -19,8 +19,8 @@ var studiedLosses = []struct{ row, loss, miner string }{
 	{"Proxy-NCA++", "proxy-nca++", ""}, {"Proxy-Anchor", "proxy-anchor", ""}, {"Normalized softmax", "norm-softmax", ""},
 }
 
-// Published is the column for a loss as it is published. The other columns are exchanges for [runs.Spec.WithExchange]:
-// one part of each kind, the paper's choices.
+// Published is the column for a loss as it is published. The other columns are exchanges for
+// [train.Objective.WithExchange]: one part of each kind, the paper's choices.
 const Published = "as published"
 
 var studiedExchanges = []string{"direction=cos-orth", "pair=lin-ms", "triplet=cir"}

@@ -125,7 +125,7 @@ func compareRuns(t *testing.T, bundled map[string]*runs.Result, earlier map[stri
 			outside++
 		}
 		var row []figures.Cell
-		for _, text := range []any{s.Objective(), s.Data, s.LR,
+		for _, text := range []any{s.Objective.String(), s.Data, s.LR,
 			fmt.Sprintf("%d×%d", s.ClassesPerBatch, s.ImagesPerClass), s.Steps(), old, now} {
 			row = append(row, figures.Text(fmt.Sprint(text)))
 		}

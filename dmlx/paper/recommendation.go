@@ -207,7 +207,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		if len(g) > 1 {
 			out.Replicated++
 		}
-		if spec.Objective() == reference && len(g) > len(paper) {
+		if spec.Objective.String() == reference && len(g) > len(paper) {
 			paper, out.ReferenceLR = g, spec.LR
 		}
 	}
@@ -230,7 +230,7 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 			}
 			c.Candidates++
 			if s.Mean > c.ChosenByValue {
-				c.ChosenByValue, c.Objective, c.LR, c.ChosenLR = s.Mean, x.spec.Objective(), x.spec.LR, x.spec.LR
+				c.ChosenByValue, c.Objective, c.LR, c.ChosenLR = s.Mean, x.spec.Objective.String(), x.spec.LR, x.spec.LR
 				judge(&c, x.runs, judged)
 			}
 		}
@@ -252,13 +252,13 @@ func Recommend(results []*runs.Result, preset presets.Preset, data, reference st
 		}
 		held.Candidates++
 		if s.Mean > held.ChosenByValue {
-			held.ChosenByValue, held.Objective, held.ChosenLR = s.Mean, g[0].Spec.Objective(), g[0].Spec.LR
+			held.ChosenByValue, held.Objective, held.ChosenLR = s.Mean, g[0].Spec.Objective.String(), g[0].Spec.LR
 		}
 	}
 	// Of its runs with all classes those at the nearest rate, of these the ones with most seeds.
 	var own []candidate
 	for _, x := range candidates {
-		if held.Objective != "" && x.spec.Objective() == held.Objective {
+		if held.Objective != "" && x.spec.Objective.String() == held.Objective {
 			own = append(own, x)
 		}
 	}

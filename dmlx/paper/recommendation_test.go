@@ -17,11 +17,11 @@ func trainedRun(t *testing.T, rule string, seed uint64, recall float64) *runs.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Cell{Data: "minicar", Rule: rule}
-	if loss, is := strings.CutPrefix(rule, "loss "); is {
-		c.Rule, c.Loss = "", loss
+	o, err := train.ParseObjective(rule)
+	if err != nil {
+		t.Fatal(err)
 	}
-	spec, err := c.spec(p, seed)
+	spec, err := p.ObjectiveSpec("minicar", presets.Objective{Objective: o}, seed)
 	if err != nil {
 		t.Fatal(err)
 	}

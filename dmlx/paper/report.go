@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
@@ -138,10 +137,9 @@ func Make(ctx context.Context, name string, q Request) (*Report, error) {
 	if len(q.Rows) > 0 && !slices.Contains(TakingRows(), name) {
 		return nil, noRows(name)
 	}
-	q.Rows = slices.Clone(q.Rows)
-	for i := range q.Rows {
-		if q.Rows[i], err = q.Rows[i].Checked(); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+	for _, o := range q.Rows {
+		if err := o.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", name, o, err)
 		}
 	}
 	r, err := it.make(ctx, q)
@@ -229,11 +227,12 @@ func noRows(name string) error {
 // UsesOption reports whether an option of rules, by its name, changes the rule of one of the cells.
 func UsesOption(cells []Cell, option string) bool {
 	return slices.ContainsFunc(cells, func(c Cell) bool {
-		if c.Objective != nil {
-			return c.Objective.IsRule() && c.Objective.Rule.Uses(option)
+		o, err := c.objective()
+		if err != nil {
+			return false
 		}
-		r, err := dmlx.ParseRule(c.Rule)
-		return err == nil && c.Loss == "" && r.Uses(option)
+		r, err := o.ParsedRule()
+		return err == nil && r.Uses(option)
 	})
 }
 
@@ -314,7 +313,7 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 			done += s
 		}
 		runs := float64(max(p.Runs, 1))
-		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective(), p.Spec.Data,
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective.String(), p.Spec.Data,
 			p.Spec.Seed, p.Stage())
 		if made := done - resumed; made > 0 {
 			left := time.Duration(float64(time.Since(started)) / made * (runs - done))

@@ -14,7 +14,7 @@ import (
 
 func TestScores(t *testing.T) {
 	run := func(seed uint64, m train.Measures) *runs.Result {
-		config := train.Config{Rule: "cos/con/con", Seed: seed}
+		config := train.Config{Objective: train.Objective{Rule: "cos/con/con"}, Seed: seed}
 		return &runs.Result{Hash: "abc", Spec: runs.Spec{Data: "minicar", Config: config}, Measures: m}
 	}
 	recall := func(v float64) train.Measures { return train.Measures{Recall: map[int]float64{1: v}} }

@@ -41,13 +41,38 @@ func squares(b *dmlx.LossBatch) *Node {
 	return ReduceAllMean(Square(Sub(b.S, ConvertDType(same, b.S.DType()))))
 }
 
+// row reads a row.
+func row(t *testing.T, text string) presets.Objective {
+	t.Helper()
+	o, err := train.ParseObjective(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return presets.Objective{Objective: o}
+}
+
+// byRule returns a rule as a row.
+func byRule(t *testing.T, r dmlx.Rule) presets.Objective {
+	t.Helper()
+	o, err := train.ByRule(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return presets.Objective{Objective: o}
+}
+
 // A rule and a loss with functions of the user's own stand in Table 2 beside the paper's rows: in the table, the
 // picture, LaTeX and CSV, on both data sets, and with a dash for the paper.
 func TestOwnRows(t *testing.T) {
 	s, _ := runstest.Store(t)
 	rule := dmlx.Rule{Pair: dmlx.PairLin, Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}
-	q := Request{Open: openGo, Store: s, Preset: tiny(t), Rows: []presets.Objective{{Rule: rule},
-		{LossFunction: train.LossFunction{Name: "squares", Of: squares}, Label: "pairs, squared"}, {Loss: "contrastive"}}}
+	pairs := presets.Objective{Label: "pairs, squared"}
+	var err error
+	if pairs.Objective, err = train.ByLoss(train.LossFunction{Name: "squares", Of: squares}); err != nil {
+		t.Fatal(err)
+	}
+	q := Request{Open: openGo, Store: s, Preset: tiny(t), Rows: []presets.Objective{byRule(t, rule), pairs,
+		row(t, "loss contrastive")}}
 	r, err := Make(t.Context(), "table2", q)
 	if err != nil {
 		t.Fatal(err)
@@ -113,31 +138,19 @@ func TestRowsRefused(t *testing.T) {
 	nan := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "nan", Of: func(b *dmlx.Batch) *Node {
 		return Sqrt(Sub(b.Sap, OnesLike(b.Sap)))
 	}}}
-	panics := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "panics", Of: func(*dmlx.Batch) *Node { panic("mine") }}}
-	zero := train.LossFunction{Name: "zero", Of: func(b *dmlx.LossBatch) *Node { return MulScalar(ReduceAllSum(b.S), 0) }}
-	parsed := func(text string) presets.Objective {
-		o, err := presets.ParseObjective(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
 	for _, c := range []struct {
 		want, name string
 		p          presets.Preset
 		rows       []presets.Objective
 	}{
-		{"nan", "table3", p, []presets.Objective{{Rule: nan}}},
-		{"mine", "table3", p, []presets.Objective{{Rule: panics}}},
-		{"zero", "table3", p, []presets.Objective{{LossFunction: zero}}},
-		{"given twice", "table3", p, []presets.Objective{parsed("loss ms"), parsed("loss ms")}},
-		{"takes no rows of your own", "grid", p, []presets.Objective{parsed("loss ms")}},
-		{"want a loss", "losses", p, []presets.Objective{parsed("cos/lin/cir")}},
-		{"want the loss without", "losses", p, []presets.Objective{parsed("loss ms, pair=lin")}},
+		{"nan", "table3", p, []presets.Objective{byRule(t, nan)}},
+		{"given twice", "table3", p, []presets.Objective{row(t, "loss ms"), row(t, "loss ms")}},
+		{"takes no rows of your own", "grid", p, []presets.Objective{row(t, "loss ms")}},
+		{"want a loss", "losses", p, []presets.Objective{row(t, "cos/lin/cir")}},
+		{"want the loss without", "losses", p, []presets.Objective{row(t, "loss ms, pair=lin")}},
 		{"learning rate is -1", "table2", p, []presets.Objective{{LR: -1, Label: "x"}}},
 		{"batch of 14 classes needs as many training classes", "table2", large, nil},
-		{"none of that name", "table2", p, []presets.Objective{{Loss: "nix"}}},
-		{"want one of them", "table2", p, []presets.Objective{{Loss: "ms", LossFunction: zero}}},
+		{"none of that name", "table2", p, []presets.Objective{{Objective: train.Objective{Loss: "nix"}}}},
 	} {
 		q := Request{Open: open, Store: s, Preset: c.p, Rows: c.rows}
 		if r, err := Make(t.Context(), c.name, q); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -156,10 +169,6 @@ func TestRowsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule, err := presets.ParseObjective("cos-orth/lin/cir?tau=2")
-	if err != nil {
-		t.Fatal(err)
-	}
 	q := Request{Open: openGo, Store: s, Preset: p, Options: runs.Options{CachedOnly: true}}
 	for _, name := range TakingRows() {
 		plain, err := Cells(name, q)
@@ -167,7 +176,7 @@ func TestRowsEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		own := q
-		own.Rows = []presets.Objective{{Rule: dmlx.Rule{Pair: dmlx.PairLin}}, rule, {Loss: "n-pair"}}
+		own.Rows = []presets.Objective{row(t, "cos/lin/con"), row(t, "cos-orth/lin/cir?tau=2"), row(t, "loss n-pair")}
 		if name == "losses" {
 			own.Rows = own.Rows[2:]
 		}
@@ -199,6 +208,50 @@ func TestRowsEverywhere(t *testing.T) {
 		}
 		if !strings.Contains(text, "n-pair") || name != "losses" && !strings.Contains(text, "tau=2") {
 			t.Errorf("%s does not show its own rows", name)
+		}
+	}
+}
+
+// A rule or loss trains at the same rate by every door: as a cell, as a row of a table and by itself. One that the
+// preset has no rate for is measured.
+func TestOneRateByEveryDoor(t *testing.T) {
+	t.Parallel()
+	p, err := presets.Parse("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strong := func(b *dmlx.LossBatch) *Node { return MulScalar(squares(b), 80) }
+	loss, err := train.ByLoss(train.LossFunction{Name: "strong", Of: strong})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weak := dmlx.TripletWeight{Name: "weak", Of: func(b *dmlx.Batch) *Node { return MulScalar(OnesLike(b.Sap), 0.05) }}
+	for _, o := range []presets.Objective{row(t, "cos/lin/cir"), row(t, "loss ms"), row(t, "loss proxy-anchor, pair=lin"),
+		byRule(t, dmlx.Rule{Triplet: weak}), {Objective: loss}} {
+		alone, err := p.ObjectiveSpec("minicar", o, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base := 0.3; o.Custom() && !(alone.LR < base/2 || alone.LR > 5*base) {
+			t.Errorf("%s trains at %g, as cos/con/con", o, alone.LR)
+		}
+		cells, err := Specify(p, []Cell{{Data: "minicar", Objective: &o}}, []uint64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		study, err := table2Study().With(p, []presets.Objective{o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := study.Specs(p, []uint64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells = append(cells, (&Table{Cells: table}).Of("minicar", o.String()))
+		for _, c := range cells {
+			if got := c.Specs[0]; got.Hash() != alone.Hash() {
+				t.Errorf("%s: %s, and by itself %s", o, got.Canonical(), alone.Canonical())
+			}
 		}
 	}
 }

@@ -289,19 +289,18 @@ func (c Cell) of(o presets.Objective) Cell {
 	if c.Objective = &o; c.Row == "" {
 		c.Row = cmp.Or(o.Label, o.String())
 	}
-	c.Rule, c.Miner, c.Loss = "", o.Miner, cmp.Or(o.Loss, o.LossFunction.Name)
-	c.Exchange = cmp.Or(c.Exchange, o.Exchange)
-	if o.IsRule() {
-		c.Rule = o.Rule.Name()
+	c.Miner, c.Exchange = o.Miner, cmp.Or(c.Exchange, o.Exchange)
+	if c.Rule, _, _ = strings.Cut(o.Rule, "#"); o.IsRule() {
+		c.Rule = cmp.Or(c.Rule, dmlx.Rule{}.Name())
 	}
+	c.Loss, _, _ = strings.Cut(o.Loss, "#")
 	return c
 }
 
 // same reports whether a cell of a study trains what one of the user's own does.
 func (c Cell) same(own Cell) bool {
 	o := own.Objective
-	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Rule.Custom() && o.LossFunction.Of == nil &&
-		c.Data == own.Data &&
+	return c.Objective == nil && o.Label == "" && o.LR == 0 && !o.Custom() && c.Data == own.Data &&
 		c.Rule == own.Rule && c.Loss == own.Loss && c.Miner == own.Miner && c.Exchange == own.Exchange
 }
 
@@ -328,14 +327,13 @@ func Specify(p presets.Preset, cells []Cell, seeds []uint64) ([]Cell, error) {
 		if err := c.parse(); err != nil {
 			return nil, err
 		}
-		rate := c.LR
-		c.Preset, c.Specs, c.Runs = p.String(), nil, nil
-		at := p
-		if rate != 0 {
-			at.LR = rate
+		o, err := c.objective()
+		if err != nil {
+			return nil, err
 		}
+		c.Preset, c.Specs, c.Runs = p.String(), nil, nil
 		for _, seed := range seeds {
-			spec, err := c.spec(at, seed)
+			spec, err := p.ObjectiveSpec(c.Data, o, seed)
 			if err != nil {
 				return nil, err
 			}
@@ -354,28 +352,31 @@ func (c *Cell) parse() error {
 	if c.Objective != nil || c.Loss != "" {
 		return nil
 	}
-	o, err := presets.ParseObjective(c.Rule)
+	o, err := train.ParseObjective(c.Rule)
 	if err == nil && (!o.IsRule() || o.Miner != "") {
-		*c = c.of(o)
+		*c = c.of(presets.Objective{Objective: o})
 	}
 	return err
 }
 
-// spec returns the preset's spec for the cell's rule or loss.
-func (c *Cell) spec(p presets.Preset, seed uint64) (runs.Spec, error) {
-	if c.Objective != nil {
-		o := *c.Objective
-		o.Exchange, o.LR = cmp.Or(c.Exchange, o.Exchange), cmp.Or(c.LR, o.LR)
-		return p.ObjectiveSpec(c.Data, o, seed)
+// objective returns what the cell trains, at its own rate if it has one.
+func (c Cell) objective() (o presets.Objective, err error) {
+	switch {
+	case c.Objective != nil:
+		o = *c.Objective
+	case c.Loss != "":
+		o.Objective, err = train.ParseLoss(c.Loss)
+		if err == nil {
+			o.Objective, err = o.WithMiner(c.Miner)
+		}
+	default:
+		o.Objective, err = train.ParseObjective(c.Rule)
 	}
-	if c.Loss != "" {
-		return p.LossSpec(c.Data, c.Loss, c.Miner, c.Exchange, seed)
+	if err == nil && c.Exchange != "" {
+		o.Objective, err = o.WithExchange(c.Exchange)
 	}
-	rule, err := dmlx.ParseRule(c.Rule)
-	if err != nil {
-		return runs.Spec{}, err
-	}
-	return p.Spec(c.Data, rule, seed)
+	o.LR = cmp.Or(c.LR, o.LR)
+	return o, err
 }
 
 // Reproduce trains a study's missing runs and returns its table. Runs that the store or the program has are read, and

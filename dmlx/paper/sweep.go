@@ -46,11 +46,14 @@ func SweepRates(p presets.Preset, table int, c Cell) ([]float64, error) {
 	if err := c.parse(); err != nil {
 		return nil, err
 	}
-	o := c.Objective
-	if o == nil || o.IsRule() && o.LR == 0 && o.Scale == 0 || p.Rates != nil || p.LR != 0 {
+	o, err := c.objective()
+	if err != nil {
+		return nil, err
+	}
+	if o.IsRule() && o.LR == 0 && p.Rate(c.Data, o.Rule) != 0 || p.Rates != nil || p.LR != 0 {
 		return p.SweepRates(table, c.Data, c.Rule), nil
 	}
-	spec, err := p.ObjectiveSpec(c.Data, *o, 1)
+	spec, err := p.ObjectiveSpec(c.Data, o, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,11 @@
 // Package presets fills in the specs of runs: how large the network is, which data sets take the paper's roles, how
 // long a training is, and at which learning rate.
 //
-// [Parse] returns a [Preset] by name: smoke, quick, full or paper. [Preset.Spec] returns the spec of a rule and
-// [Preset.LossSpec] that of a loss, ready for runs.Run. Read preset.go for the sizes, rates.go for the learning rates
-// of rules and lossrates.go for those of losses. command.go goes the other way, from a spec to the command that trains
-// it.
+// [Parse] returns a [Preset] by name: smoke, quick, full or paper. [Preset.ObjectiveSpec] returns the spec of a rule or
+// loss, ready for runs.Run, and [Preset.Train] trains it. Read preset.go for the sizes, rates.go for the learning rates
+// of rules and lossrates.go for those of losses and of all that is measured. command.go goes the other way, from a spec
+// to the command that trains it.
 //
 // [Preset.With] changes settings of all runs, and [Load] reads a preset of the user's own from a TOML file. An
-// [Objective] is a rule or loss as a value, which may have functions of the user's own; [Preset.ObjectiveSpec] returns
-// its spec.
+// [Objective] is a rule or loss as a value, which may have functions of the user's own, with a label and a rate.
 package presets

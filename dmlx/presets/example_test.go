@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // A preset decides what is trained for a table. The error of an unknown name lists the presets.
@@ -65,11 +66,11 @@ func ExamplePreset_With() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	objective, err := presets.ParseObjective("cos/lin/cir")
+	objective, err := train.ParseObjective("cos/lin/cir")
 	if err != nil {
 		log.Fatal(err)
 	}
-	spec, err := mine.ObjectiveSpec("minicar", objective, 1)
+	spec, err := mine.ObjectiveSpec("minicar", presets.Objective{Objective: objective}, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -364,7 +364,7 @@ func (f file) ownRates(p Preset) (Preset, error) {
 	for _, data := range slices.Sorted(maps.Keys(f.LearningRates)) {
 		for _, text := range slices.Sorted(maps.Keys(f.LearningRates[data])) {
 			rate := f.LearningRates[data][text]
-			o, err := ParseObjective(text)
+			o, err := train.ParseObjective(text)
 			if err != nil {
 				return p, fmt.Errorf("learning_rates.%s: %w", data, err)
 			}
@@ -376,12 +376,7 @@ func (f file) ownRates(p Preset) (Preset, error) {
 		return p, nil
 	}
 	general := p.Rate
-	p.Rate = func(data, rule string) float64 { return cmp.Or(rates[[2]string{data, rule}], general(data, rule)) }
-	if before := p.lossRate; before != nil {
-		p.lossRate = func(data, loss string) float64 { return cmp.Or(rates[[2]string{data, loss}], before(data, loss)) }
-	} else {
-		p.lossRate = func(data, loss string) float64 { return rates[[2]string{data, loss}] }
-	}
+	p.Rate = func(data, name string) float64 { return cmp.Or(rates[[2]string{data, name}], general(data, name)) }
 	return p, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func writePreset(t *testing.T, text string) string {
@@ -43,11 +44,11 @@ func TestPresetFromAnotherFile(t *testing.T) {
 	}
 	for text, want := range map[string]float64{"cos/con/con": 0.5, "cos/lin/con": 0.125, "loss ms": 0.25,
 		"loss circle": 2} {
-		o, err := ParseObjective(text)
+		o, err := train.ParseObjective(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := p.ObjectiveSpec("minicar", o, p.Seeds[0])
+		spec, err := p.ObjectiveSpec("minicar", Objective{Objective: o}, p.Seeds[0])
 		if err != nil || spec.LR != want || spec.Seed != 7 {
 			t.Errorf("%s: rate %g, seed %d, %v; want %g", text, spec.LR, spec.Seed, err, want)
 		}
@@ -109,10 +110,10 @@ images_per_class = 2
 	if flags, err := p.With(Settings{Batch: 24}); err != nil || flags.ownBatch != nil || flags.Batch != 24 {
 		t.Errorf("%+v, %v", flags, err)
 	}
-	if loss, err := p.LossSpec("minicar", "ms", "", "", 1); err != nil || loss.LR != 0.125 {
+	if loss, err := p.ObjectiveSpec("minicar", lossOf(t, "ms"), 1); err != nil || loss.LR != 0.125 {
 		t.Errorf("%s, %v", loss.Canonical(), err)
 	}
-	if loss, err := p.LossSpec("minishop", "ms", "", "", 1); err != nil || loss.LR == 0.125 || loss.LR <= 0 {
+	if loss, err := p.ObjectiveSpec("minishop", lossOf(t, "ms"), 1); err != nil || loss.LR == 0.125 || loss.LR <= 0 {
 		t.Errorf("%s, %v", loss.Canonical(), err)
 	}
 	for _, name := range Names() { // The presets of this package are as before.
@@ -200,7 +201,7 @@ func TestWith(t *testing.T) {
 		t.Errorf("%s\n%s", p, p.FileName())
 	}
 	for _, loss := range []string{"", "contrastive"} {
-		o := Objective{Loss: loss}
+		o := Objective{Objective: train.Objective{Loss: loss}}
 		s, err := p.ObjectiveSpec("minishop", o, 7)
 		if err != nil || s.LR != 0.25 || s.ClassesPerBatch != 8 || s.ImagesPerClass != 4 || s.Dim != 64 || s.Decay != 0.5 ||
 			s.Steps() != 60 || s.Size != 24 || s.Seed != 7 || s.Rule != map[string]string{"": "cos/con/con?sum"}[loss] {
@@ -239,19 +240,19 @@ func TestParseObjective(t *testing.T) {
 		"loss ms?beta=50, miner ms": "loss ms, miner ms", "cos/lin/cir, miner hard": "cos/lin/cir, miner hard",
 		"loss triplet, miner semi-hard, pair=lin-ms": "loss triplet, miner semi-hard, pair=lin-ms",
 	} {
-		o, err := ParseObjective(text)
+		o, err := train.ParseObjective(text)
 		if err != nil || o.String() != want {
 			t.Errorf("%s is read as %s, %v, want %s", text, o, err, want)
 			continue
 		}
-		if again, err := ParseObjective(o.String()); err != nil || again.String() != want {
+		if again, err := train.ParseObjective(o.String()); err != nil || again.String() != want {
 			t.Errorf("%s is read again as %s, %v", text, again, err)
 		}
 	}
 	for text, want := range map[string]string{"loss nix": "there are", "loss ms, ms": "neither a miner",
 		"loss ms, miner x": "none of that name", "loss norm-softmax, miner ms": "miner ms", "cos/lin": "want direction",
 		"loss ms, pair=x": "no pair weight", "loss": "want direction", "cos/lin/cir, pair=lin": "belongs to a loss"} {
-		if o, err := ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
+		if o, err := train.ParseObjective(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is read as %s, %v, want …%s…", text, o, err, want)
 		}
 	}
@@ -268,7 +269,7 @@ func TestScaleOfLosses(t *testing.T) {
 	for _, name := range losses.Names() {
 		l := must(losses.Parse(name))
 		scale, err := dissect.LossScale(b, l.Of, losses.PerClass(l))
-		if ratio := scale / (lossSizes[name] / ruleSize); err != nil || ratio < 1./6 || ratio > 2 {
+		if ratio := scale / (recordedSizes[name] / ruleSize); err != nil || ratio < 1./6 || ratio > 2 {
 			t.Errorf("%s: %g times its size, %v", name, ratio, err)
 		}
 	}

@@ -1,26 +1,27 @@
 package presets
 
 import (
-	"fmt"
+	"cmp"
 	"strconv"
+	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/losses"
-	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// lossSizes are the sums of T_a over the anchors that losses imply with their published parameters (see
-// composeloss.go in package dmlx). They were measured on the first batch of the quick preset, with the initial
-// network and proxies, as the mean of minicar and minishop, which differ by at most a fifth. The size depends mostly
-// on the temperature of a loss, and a loss with a larger size needs a smaller learning rate.
-var lossSizes = map[string]float64{
+// recordedSizes are the sums of T_a over the anchors that losses imply with their published parameters (see
+// composeloss.go in package dmlx), as they were measured before the first runs of these losses: on the first batch of
+// the quick preset, with the initial network and proxies, as the mean of minicar and minishop, which differ by at most
+// a fifth. A loss with a larger size needs a smaller learning rate. The size of any other loss is measured when it is
+// specified; it does not belong here.
+var recordedSizes = map[string]float64{
 	"contrastive": 0.57, "triplet": 2, "triplet-soft": 0.5, "n-pair": 0.89, "info-nce": 10.6, "lifted": 6.7,
 	"lifted-general": 1.2, "margin": 0.48, "ms": 0.87, "circle": 77, "binomial": 9, "nca": 1.7, "sup-con": 5.8,
 	"proxy-nca": 2, "proxy-nca++": 17.9, "proxy-anchor": 16.7, "soft-triple": 26.5, "norm-softmax": 19.8,
 	"arcface": 59.5,
 }
 
-// ruleSize is the same sum for a rule with T^con.
+// ruleSize is the same sum for the rule cos/con/con.
 const ruleSize = 0.5
 
 // The factors of the learning rates of losses over those by size. They were chosen once for all losses of a kind, by
@@ -39,39 +40,65 @@ const ruleSize = 0.5
 //	proxy-anchor        89.1   91.0                90.6   89.1
 //	norm-softmax               87.1                89.5   91.0
 //
-// So losses of pairs and triplets keep the rate by size. Losses with proxies have four times that rate, for the network
-// and the proxies alike. Test classes were not used.
+// So losses of pairs and triplets keep the rate by size. Losses with proxies whose size is recorded have four times
+// that rate, for the network and the proxies alike. Test classes were not used.
 const (
-	pairRateFactor     = 1
 	proxyRateFactor    = 4
 	proxyToNetworkRate = 1
 )
 
-// lossRates returns the learning rates of a spec with a loss, for the network and the proxies, rounded to two digits.
-// The rate is that of the rule cos/con/con, divided by the relative size of the loss. A replaced pair weight changes
-// it by the ratio of the rates of cos/…/con and cos/con/con.
-func (p Preset) lossRates(s runs.Spec) (lr, proxyLR float64, err error) {
-	l, err := losses.Parse(s.Loss)
+// rates returns the learning rates of an objective on a data set: of the network and of the loss's proxies.
+func (p Preset) rates(data string, o Objective) (lr, proxyLR float64, err error) {
+	given := cmp.Or(o.LR, p.LR)
+	if o.IsRule() {
+		if given == 0 {
+			given, err = p.ruleRate(data, o.Objective)
+		}
+		return given, 0, err
+	}
+	if given == 0 {
+		given = p.Rate(data, o.Objective.String())
+	}
+	name, _, _ := strings.Cut(o.Loss, "?")
+	factor, scale := 1., recordedSizes[name]/ruleSize
+	if scale == 0 {
+		if scale, err = o.Scale(); err != nil {
+			return 0, 0, err
+		}
+	} else if o.Proxies() > 0 {
+		factor = proxyRateFactor
+	}
+	// A replaced pair weight changes the rate by as much as the rates of cos/…/con and cos/con/con differ.
+	x, err := dmlx.ParseExchange(o.Exchange)
 	if err != nil {
 		return 0, 0, err
 	}
-	size, known := lossSizes[l.Name]
-	if !known {
-		return 0, 0, fmt.Errorf("loss %s has no learning rate: add its size to lossSizes in package presets", l.Name)
-	}
-	x, err := dmlx.ParseExchange(s.Exchange)
+	rule, err := train.ByRule(dmlx.Rule{Pair: x.Pair})
 	if err != nil {
 		return 0, 0, err
 	}
-	pair := "con"
-	if x.Pair.Of != nil {
-		pair = x.Pair.Name
+	base, err := p.ruleRate(data, rule)
+	if err != nil {
+		return 0, 0, err
 	}
-	bySize := p.Rate(s.Data, "cos/"+pair+"/con") * ruleSize / size
-	if losses.PerClass(l) == 0 {
-		return twoDigits(pairRateFactor * bySize), 0, nil
+	bySize := twoDigits(factor * base / scale)
+	if o.Proxies() > 0 {
+		proxyLR = twoDigits(proxyToNetworkRate * factor * base / scale)
 	}
-	return twoDigits(proxyRateFactor * bySize), twoDigits(proxyToNetworkRate * proxyRateFactor * bySize), nil
+	return cmp.Or(given, bySize), proxyLR, nil
+}
+
+// ruleRate returns the learning rate of a rule on a data set: that of the preset, or that of cos/con/con over the
+// length of the rule's gradient.
+func (p Preset) ruleRate(data string, o train.Objective) (float64, error) {
+	if rate := p.Rate(data, o.Rule); rate != 0 {
+		return rate, nil
+	}
+	scale, err := o.Scale()
+	if err != nil {
+		return 0, err
+	}
+	return twoDigits(p.Rate(data, dmlx.Rule{}.Name()) / cmp.Or(scale, 1)), nil
 }
 
 func twoDigits(v float64) float64 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/losses"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 func TestLossRates(t *testing.T) {
@@ -14,7 +15,7 @@ func TestLossRates(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, loss := range losses.Names() {
-			s, err := p.LossSpec(p.FineGrained, loss, "", "", 1)
+			s, err := p.ObjectiveSpec(p.FineGrained, lossOf(t, loss), 1)
 			if err != nil || !(s.LR > 0) || (s.ProxyLR > 0) != (losses.PerClass(must(losses.Parse(loss))) > 0) {
 				t.Errorf("%s, %s: %+v, %v", name, loss, s, err)
 			}
@@ -26,16 +27,24 @@ func TestLossRates(t *testing.T) {
 		loss, exchange string
 		lr, proxies    float64
 	}{
-		{"info-nce", "", 0.014, 0}, {"info-nce", "direction=cos-orth&triplet=cir", 0.014, 0},
-		{"info-nce", "pair=lin-ms", 0.035, 0}, {"norm-softmax", "", 0.03, 0.03},
+		{"info-nce", "", 0.014, 0}, {"info-nce", ", direction=cos-orth&triplet=cir", 0.014, 0},
+		{"info-nce", ", pair=lin-ms", 0.035, 0}, {"norm-softmax", "", 0.03, 0.03},
 	} {
-		if s, err := p.LossSpec("minicar", c.loss, "", c.exchange, 1); err != nil || s.LR != c.lr || s.ProxyLR != c.proxies {
+		s, err := p.ObjectiveSpec("minicar", lossOf(t, c.loss+c.exchange), 1)
+		if err != nil || s.LR != c.lr || s.ProxyLR != c.proxies {
 			t.Errorf("%s %s: rates %g and %g, %v, want %g and %g", c.loss, c.exchange, s.LR, s.ProxyLR, err, c.lr, c.proxies)
 		}
 	}
-	if _, err := p.LossSpec("minicar", "nonsense", "", "", 1); err == nil {
-		t.Error("no error for an unknown loss")
+}
+
+// lossOf returns a loss as an objective.
+func lossOf(t *testing.T, text string) Objective {
+	t.Helper()
+	o, err := train.ParseLoss(text)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return Objective{Objective: o}
 }
 
 func must[T any](v T, _ error) T { return v }

@@ -3,208 +3,133 @@ package presets
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
-	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// Objective is what a run trains, as a value: a rule, which may have functions of the user's own, or a loss. The zero
-// value is the rule cos/con/con.
+// Objective is what a run trains, with a label and learning rates of its own. The zero value is the rule cos/con/con.
 type Objective struct {
+	train.Objective
 	// Label names the objective in tables and pictures; empty for the rule or loss itself.
 	Label string
-	Rule  dmlx.Rule
-	// Loss, if not empty, is a published loss in place of the rule; Miner and Exchange are those of [train.Config].
-	Loss, Miner, Exchange string
-	// LossFunction, if it has a function, is a loss of the user's own in place of the rule. Its miner is Miner.
-	LossFunction train.LossFunction
-	// LR is the learning rate; 0 is the preset's. ProxyLR is that of the loss's proxies.
+	// LR is the learning rate, and ProxyLR that of the loss's proxies; 0 is the preset's.
 	LR, ProxyLR float64
-	// Scale is the length of the gradient over that of cos/con/con, by which the learning rate of cos/con/con is divided
-	// for a rule or loss with functions of the user's own; 0 is 1. [Objective.Checked] measures it.
-	Scale float64
 }
 
-// ParseObjective reads a rule, as "cos/lin/cir?tau=2", or a loss as tables name it, "loss ms"; a miner and exchanged
-// parts of a loss may follow: "loss ms, miner ms, pair=lin-ms".
-func ParseObjective(text string) (Objective, error) {
-	if loss, is := strings.CutPrefix(text, "loss "); is {
-		return ParseLoss(loss)
-	}
-	name, o, err := cutMiner(text)
-	if err == nil && o.Exchange != "" {
-		err = fmt.Errorf("%q: %s belongs to a loss", text, o.Exchange)
-	}
-	if err != nil {
-		return o, err
-	}
-	if o.Rule, err = dmlx.ParseRule(name); err != nil {
-		return o, err
-	}
-	return o.canonical()
-}
-
-// ParseLoss reads a loss, which a miner and exchanged parts may follow: "ms, miner ms, pair=lin-ms".
-func ParseLoss(text string) (Objective, error) {
-	name, o, err := cutMiner(text)
-	if err != nil {
-		return o, fmt.Errorf("loss %w", err)
-	}
-	o.Loss = name
-	return o.canonical()
-}
-
-// cutMiner cuts the miner and the exchanged parts off the name of a rule or loss.
-func cutMiner(text string) (name string, o Objective, err error) {
-	fields := strings.Split(text, ", ")
-	for _, field := range fields[1:] {
-		if miner, is := strings.CutPrefix(field, "miner "); is && o.Miner == "" {
-			o.Miner = strings.TrimSpace(miner)
-		} else if !is && strings.Contains(field, "=") && o.Exchange == "" {
-			o.Exchange = field
-		} else {
-			return "", o, fmt.Errorf("%q: %q is neither a miner, as in \"ms, miner ms\", nor an exchanged part, as in "+
-				"\"ms, pair=lin-ms\"", text, field)
-		}
-	}
-	return strings.TrimSpace(fields[0]), o, nil
-}
-
-// canonical returns the objective with canonical names.
-func (o Objective) canonical() (Objective, error) {
-	c, err := o.config(train.Config{})
-	o.Loss, o.Miner, o.Exchange = c.Loss, c.Miner, c.Exchange
-	return o, err
-}
-
-// config returns the config with the objective, without a learning rate.
-func (o Objective) config(c train.Config) (train.Config, error) {
-	if o.LossFunction.Of != nil {
-		if o.Loss != "" {
-			return c, fmt.Errorf("loss %s and the function %s: want one of them", o.Loss, o.LossFunction.Name)
-		}
-		c, err := c.WithLossFunction(o.lossFunction())
-		if err != nil {
-			return c, err
-		}
-		return c.WithExchange(o.Exchange)
-	}
-	if o.Loss == "" {
-		if o.Exchange != "" || o.ProxyLR != 0 {
-			return c, fmt.Errorf("rule %s: Exchange and ProxyLR must be empty, they belong to a loss", o.Rule.Name())
-		}
-		c, err := c.WithRule(o.Rule)
-		if err != nil || o.Miner == "" {
-			return c, err
-		}
-		return c.WithMiner(o.Miner)
-	}
-	c, err := c.WithLoss(o.Loss, o.Miner)
-	if err != nil {
-		return c, err
-	}
-	return c.WithExchange(o.Exchange)
-}
-
-// lossFunction returns the loss of the user's own with the objective's miner.
-func (o Objective) lossFunction() train.LossFunction {
-	l := o.LossFunction
-	l.Miner = cmp.Or(o.Miner, l.Miner)
-	return l
-}
-
-// IsRule reports whether the objective is a rule and not a loss.
-func (o Objective) IsRule() bool { return o.Loss == "" && o.LossFunction.Of == nil }
-
-// custom reports whether the objective has functions of the user's own.
-func (o Objective) custom() bool { return o.LossFunction.Of != nil || o.IsRule() && o.Rule.Custom() }
-
-// String returns the rule's name without a digest, or "loss " and the loss, with the miner and exchanged parts, as
-// [ParseObjective] reads it.
+// String returns the objective as [train.ParseObjective] reads it, without the digest of a function of the user's own.
 func (o Objective) String() string {
-	c := train.Config{Loss: o.Loss, Miner: o.Miner, Exchange: o.Exchange}
-	switch {
-	case o.LossFunction.Of != nil:
-		c.Loss, c.Miner = o.LossFunction.Name, o.lossFunction().Miner
-	case o.IsRule():
-		c.Rule = o.Rule.Name()
-	}
-	return c.Objective()
+	o.Rule, _, _ = strings.Cut(o.Rule, "#")
+	o.Loss, _, _ = strings.Cut(o.Loss, "#")
+	return cmp.Or(o.Objective.String(), dmlx.Rule{}.Name())
 }
 
-// Checked returns the objective ready to be trained, or an error that says what is wrong with it before any run is. One
-// with functions of the user's own is tried on batches ([dissect.Check] for a rule); its Scale is set.
-func (o Objective) Checked() (Objective, error) {
-	if _, err := o.config(train.Config{}); err != nil {
-		return o, err
-	}
-	if !o.custom() {
-		return o, nil
-	}
-	b, err := backend.Go()
+// Spec returns the spec of a rule on a data set, as [Preset.ObjectiveSpec] does.
+func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
+	o, err := train.ByRule(rule)
 	if err != nil {
-		return o, err
-	}
-	if l := o.LossFunction; l.Of != nil {
-		if o.Scale, err = dissect.LossScale(b, l.Of, l.Proxies); err != nil {
-			err = fmt.Errorf("loss %s: %w", l.Name, err)
-		}
-		return o, err
-	}
-	checked, err := dissect.Check(b, o.Rule)
-	if err != nil {
-		return o, err
-	}
-	o.Scale = checked.Scale
-	return o, checked.Err()
-}
-
-// ObjectiveSpec returns the spec of an objective on a data set, as [Preset.Spec] and [Preset.LossSpec] do. The learning
-// rate of one with functions of the user's own is that of cos/con/con over its Scale.
-func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (runs.Spec, error) {
-	if _, err := o.config(train.Config{}); err != nil {
 		return runs.Spec{}, err
 	}
-	switch {
-	case o.LR != 0:
-		p.LR = o.LR
-	case p.LR == 0 && o.custom() && o.Scale > 0:
-		p.LR = twoDigits(p.Rate(runs.PaperName(data), dmlx.Rule{}.Name()) / o.Scale)
+	return p.ObjectiveSpec(data, Objective{Objective: o}, seed)
+}
+
+// ObjectiveSpec returns the spec of an objective on a data set, by name or as a folder of images. It reads a folder for
+// its digest, and so a published set with a Reading of its own, unless Digests has it. This may decode all images
+// first; [Preset.DataOptions] report the progress and can stop it.
+//
+// The learning rate is that of the objective, or else that of the preset: [Preset].LR, or the rate that it has for the
+// rule or loss. A rule or loss that it has none for trains at the rate of cos/con/con over the length of its gradient,
+// [train.Objective.Scale].
+func (p Preset) ObjectiveSpec(data string, o Objective, seed uint64) (spec runs.Spec, err error) {
+	if o.Objective == (train.Objective{}) {
+		if o.Objective, err = train.ByRule(dmlx.Rule{}); err != nil {
+			return spec, err
+		}
 	}
-	var spec runs.Spec
-	var err error
-	switch {
-	case o.LossFunction.Of != nil:
-		spec, err = p.lossFunctionSpec(data, o, seed)
-	case o.IsRule():
-		spec, err = p.Spec(data, o.Rule, seed)
-	default:
-		spec, err = p.LossSpec(data, o.Loss, o.Miner, o.Exchange, seed)
+	data = runs.PaperName(data)
+	if p.Base.HasFeatures() {
+		data = p.Base.Data
 	}
-	if err == nil && o.Miner != "" { // It comes before that of the settings.
-		spec.Config, err = spec.WithMiner(o.Miner)
+	spec = p.Base
+	spec.Objective, spec.Memory = o.Objective, p.Memory
+	if p.RuleOptions != "" && o.IsRule() { // They change no rate.
+		if spec.Objective, err = withOptions(o.Objective, p.RuleOptions); err != nil {
+			return runs.Spec{}, err
+		}
 	}
-	if o.ProxyLR != 0 {
-		spec.ProxyLR = o.ProxyLR
+	if spec, err = p.sized(spec, data); err != nil {
+		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
 	}
+	spec.Recipe, spec.Data, spec.Seed = runs.Recipe, data, seed
+	if spec.LR, spec.ProxyLR, err = p.rates(data, o); err != nil {
+		return runs.Spec{}, err
+	}
+	if spec, err = p.identified(spec); err != nil {
+		return runs.Spec{}, err
+	}
+	if p.Adjust != nil {
+		if err := p.Adjust(&spec); err != nil {
+			return spec, err
+		}
+	}
+	if o.Miner != "" { // It comes before that of the settings.
+		spec.Objective, err = spec.WithMiner(o.Miner)
+	}
+	spec.ProxyLR = cmp.Or(o.ProxyLR, spec.ProxyLR)
 	return spec, err
 }
 
-// lossFunctionSpec returns the spec of a loss of the user's own.
-func (p Preset) lossFunctionSpec(data string, o Objective, seed uint64) (runs.Spec, error) {
-	spec, err := p.ruleSpec(data, dmlx.Rule{}, seed)
+// withOptions returns the objective of a rule with further options; see [dmlx.Rule.WithOptions].
+func withOptions(o train.Objective, options string) (train.Objective, error) {
+	rule, err := o.ParsedRule()
+	if err != nil {
+		return o, err
+	}
+	if rule, err = rule.WithOptions(options); err != nil {
+		return o, err
+	}
+	with, err := train.ByRule(rule)
+	if err != nil {
+		return o, err
+	}
+	return with.WithMiner(o.Miner)
+}
+
+// identified returns a spec with the digests of its start and, where the name of the data does not identify it, of the
+// data.
+func (p Preset) identified(spec runs.Spec) (runs.Spec, error) {
+	if digest, err := spec.StartDigest(); err == nil {
+		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
+	}
+	if p.started && spec.Weights == train.Random {
+		spec.WeightsDigest = ""
+	}
+	if slices.Contains(datasets.Names(), spec.Data) || spec.HasFeatures() {
+		return spec, nil // The name, or the digest, identifies the data.
+	}
+	published := runs.IsPublished(spec.Data)
+	spec.Reading = p.Reading
+	spec.AllowPartial = p.AllowPartial && published
+	if published && spec.Reading == (datasets.Reading{}) {
+		return spec, nil // The name identifies the complete set. Others are rejected when they are opened.
+	}
+	if spec.DataDigest = p.Digests[spec.Data]; spec.DataDigest != "" {
+		return spec, nil
+	}
+	set, err := runs.OpenData(spec, p.DataOptions)
 	if err != nil {
 		return spec, err
 	}
-	if spec.Config, err = o.config(spec.Config); err != nil {
-		return spec, err
+	if !published {
+		if spec.Data, err = filepath.Abs(spec.Data); err != nil {
+			return spec, err
+		}
 	}
-	if o.LossFunction.Proxies > 0 {
-		spec.ProxyLR = proxyToNetworkRate * spec.LR
-	}
-	return p.adjusted(spec)
+	spec.DataDigest = set.Digest
+	return spec, nil
 }

@@ -3,13 +3,10 @@ package presets
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -48,16 +45,14 @@ type Preset struct {
 
 	Base runs.Spec       // Settings that all specs share.
 	Sets map[string]Size // By data set; "" is for any other.
-	// Rate returns the learning rate of a rule, by its identity, on a data set.
-	Rate func(data, rule string) float64
+	// Rate returns the learning rate of a rule or loss on a data set, by its name as an objective. It is 0 for one of
+	// which that is measured: a loss, and a rule with parts that the paper does not have.
+	Rate func(data, objective string) float64
 
 	// ownBatch has the data sets whose batch is their own: Batch and ImagesPerClass do not override it.
 	ownBatch map[string]bool
 	// started is set where the weights are those of Settings: random ones then have no digest.
 	started bool
-	// lossRate, if not nil, returns the learning rate of a loss on a data set, by its name as an objective; 0 is that of
-	// lossRates.
-	lossRate func(data, loss string) float64
 
 	// LR, if not 0, is the learning rate of all rules and losses, and Rates are those of all sweeps.
 	LR    float64
@@ -181,82 +176,6 @@ func (p Preset) On(fineGrained, coarseGrained string) Preset {
 	return p
 }
 
-// Spec returns the spec of a rule on a data set, by name or as a folder of images. It reads a folder for its digest,
-// and so a published set with a Reading of its own, unless Digests has it. This may decode all images first;
-// [Preset.DataOptions] report the progress and can stop it.
-func (p Preset) Spec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
-	with := rule
-	if p.RuleOptions != "" {
-		var err error
-		if with, err = rule.WithOptions(p.RuleOptions); err != nil {
-			return runs.Spec{}, err
-		}
-	}
-	spec, err := p.ruleSpec(data, with, seed)
-	if err != nil {
-		return runs.Spec{}, err
-	}
-	if p.RuleOptions != "" { // The options of all rules change no rate.
-		spec.LR = cmp.Or(p.LR, p.Rate(spec.Data, rule.Name()))
-	}
-	return p.adjusted(spec)
-}
-
-// adjusted returns a spec after Adjust.
-func (p Preset) adjusted(spec runs.Spec) (runs.Spec, error) {
-	if p.Adjust == nil {
-		return spec, nil
-	}
-	err := p.Adjust(&spec)
-	return spec, err
-}
-
-// ruleSpec returns the spec of a rule before Adjust.
-func (p Preset) ruleSpec(data string, rule dmlx.Rule, seed uint64) (runs.Spec, error) {
-	spec, err := p.Base.WithRule(rule)
-	if err != nil {
-		return runs.Spec{}, err
-	}
-	data = runs.PaperName(data)
-	if p.Base.HasFeatures() {
-		data = p.Base.Data
-	}
-	if spec, err = p.sized(spec, data); err != nil {
-		return runs.Spec{}, fmt.Errorf("%s: %w", data, err)
-	}
-	spec.Recipe, spec.Data, spec.Seed = runs.Recipe, data, seed
-	spec.LR, spec.Memory = cmp.Or(p.LR, p.Rate(data, spec.Rule)), p.Memory
-	if digest, err := spec.StartDigest(); err == nil {
-		spec.WeightsDigest = digest // Without weights the spec has no digest, and Validate reports it.
-	}
-	if p.started && spec.Weights == train.Random {
-		spec.WeightsDigest = ""
-	}
-	if slices.Contains(datasets.Names(), data) || spec.HasFeatures() {
-		return spec, nil // The name, or the digest, identifies the data.
-	}
-	published := runs.IsPublished(data)
-	spec.Reading = p.Reading
-	spec.AllowPartial = p.AllowPartial && published
-	if published && spec.Reading == (datasets.Reading{}) {
-		return spec, nil // The name identifies the complete set. Others are rejected when they are opened.
-	}
-	if spec.DataDigest = p.Digests[data]; spec.DataDigest != "" {
-		return spec, nil
-	}
-	set, err := runs.OpenData(spec, p.DataOptions)
-	if err != nil {
-		return runs.Spec{}, err
-	}
-	if !published {
-		if spec.Data, err = filepath.Abs(data); err != nil {
-			return runs.Spec{}, err
-		}
-	}
-	spec.DataDigest = set.Digest
-	return spec, nil
-}
-
 // sized returns a spec with the sizes of the preset for a data set.
 func (p Preset) sized(spec runs.Spec, data string) (runs.Spec, error) {
 	z, err := p.sizeOf(data)
@@ -276,29 +195,6 @@ func (p Preset) Light(devices int) bool {
 		}
 	}
 	return true
-}
-
-// LossSpec returns the spec of a loss on a data set, as [Preset.Spec] does for a rule. miner and exchange are "" for
-// none; see [train.Config.WithLoss] and [train.Config.WithExchange].
-func (p Preset) LossSpec(data, loss, miner, exchange string, seed uint64) (runs.Spec, error) {
-	spec, err := p.ruleSpec(data, dmlx.Rule{}, seed)
-	if err != nil {
-		return runs.Spec{}, err
-	}
-	if spec, err = spec.WithLoss(loss, miner); err != nil {
-		return runs.Spec{}, err
-	}
-	if spec, err = spec.WithExchange(exchange); err != nil {
-		return runs.Spec{}, err
-	}
-	if spec.LR, spec.ProxyLR, err = p.lossRates(spec); err != nil {
-		return runs.Spec{}, err
-	}
-	if p.lossRate != nil {
-		spec.LR = cmp.Or(p.lossRate(spec.Data, spec.Objective()), spec.LR)
-	}
-	spec.LR = cmp.Or(p.LR, spec.LR)
-	return p.adjusted(spec)
 }
 
 // Of returns the name of the preset with the sizes of a spec, or "custom"; see [Preset.Has].

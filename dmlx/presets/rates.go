@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -10,24 +11,34 @@ import (
 type family int
 
 const (
-	constant     family = iota // con, euc, and custom rules.
-	linear                     // lin, lin-ms, sig.
-	sigmoidMulti               // sig-ms.
+	unrated family = iota
+	constant
+	linear
+	sigmoidMulti
+)
+
+// families are those of the pair weights that have one. A rule with another pair weight, direction, triplet weight or
+// mask than these has no rate here: it is measured.
+var (
+	families = map[string]family{"con": constant, "euc": constant, "lin": linear, "lin-ms": linear, "sig": linear,
+		"sig-ms": sigmoidMulti}
+	rated = []string{"euc", "cos", "euc-orth", "cos-orth", "con", "cir", "", "sc1", "sc2", "sc2-printed"}
 )
 
 // familyOf returns the family of a rule with the given identity.
 func familyOf(rule string) family {
-	parts := strings.Split(rule, "/")
-	if len(parts) != 3 {
-		return constant
+	name, _, _ := strings.Cut(rule, "?")
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 || strings.Contains(rule, "#") { // The user's own may have any name.
+		return unrated
 	}
-	switch parts[1] {
-	case "lin", "lin-ms", "sig":
-		return linear
-	case "sig-ms":
-		return sigmoidMulti
+	triplet, mask, _ := strings.Cut(parts[2], "+")
+	for _, part := range []string{parts[0], triplet, mask} {
+		if !slices.Contains(rated, part) {
+			return unrated
+		}
 	}
-	return constant
+	return families[parts[1]]
 }
 
 // quickRates are the learning rates of the smoke, quick and full presets. They were fixed before any run of these
@@ -80,10 +91,7 @@ func paperRate(data, rule string) float64 {
 	if _, ok := paperRates[data]; !ok {
 		data = "CAR"
 	}
-	if rate, ok := paperRates[data][rule]; ok {
-		return rate
-	}
-	return paperFamilyRates[data][familyOf(rule)]
+	return cmp.Or(paperRates[data][rule], paperFamilyRates[data][familyOf(rule)])
 }
 
 // SweepRates returns the learning rates of a sweep for a rule, in ascending order. The paper preset has those of the

@@ -126,7 +126,7 @@ func (s Settings) adjust(spec *runs.Spec) (err error) {
 	}
 	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)
 	if spec.Config, err = spec.WithOptions(o); err == nil && s.Miner != "" {
-		spec.Config, err = spec.WithMiner(s.Miner)
+		spec.Objective, err = spec.WithMiner(s.Miner)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // Train trains a network by a rule on a data set, by name or as a folder of images, and returns its measures. The
@@ -20,13 +21,16 @@ func Train(ctx context.Context, data string, rule dmlx.Rule) (*runs.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	return quick.Train(ctx, data, Objective{Rule: rule}, 1)
+	o, err := train.ByRule(rule)
+	if err != nil {
+		return nil, err
+	}
+	return quick.Train(ctx, data, Objective{Objective: o}, 1)
 }
 
 // Train trains an objective with the settings of the preset and a seed, as the function [Train] does.
 func (p Preset) Train(ctx context.Context, data string, o Objective, seed uint64) (*runs.Result, error) {
-	o, err := o.Checked()
-	if err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	if p.Context == nil {

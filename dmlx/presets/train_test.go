@@ -23,24 +23,24 @@ func TestTrainInOneCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	hinge := func(b *dmlx.Batch) *Node { return MaxScalar(AddScalar(Sub(b.San, b.Sap), 0.5), 0) }
-	own := Objective{Rule: dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}}
+	own := Objective{Objective: must(train.ByRule(dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: hinge}}))}
 	pull := func(b *dmlx.LossBatch) *Node {
 		return ReduceAllMean(Square(Sub(b.S, ConvertDType(b.Positive, b.S.DType()))))
 	}
-	loss := Objective{LossFunction: train.LossFunction{Name: "pull", Of: pull}}
+	loss := Objective{Objective: must(train.ByLoss(train.LossFunction{Name: "pull", Of: pull}))}
 	for want, o := range map[string]Objective{"cos/con/hinge#": own, "loss pull#": loss} {
 		first, err := p.Train(t.Context(), "minicar", o, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again, err := p.Train(t.Context(), "minicar", o, 1)
-		if err != nil || again.Date != first.Date || !strings.HasPrefix(first.Spec.Objective(), want) ||
+		if err != nil || again.Date != first.Date || !strings.HasPrefix(first.Spec.Objective.String(), want) ||
 			first.Recall[1] == 0 {
-			t.Errorf("%s, again %v: %v", first.Spec.Objective(), again, err)
+			t.Errorf("%s, again %v: %v", first.Spec.Objective.String(), again, err)
 		}
 	}
-	own.Rule.Triplet.Of = func(b *dmlx.Batch) *Node { return b.S }
-	if _, err := p.Train(t.Context(), "minicar", own, 1); err == nil || strings.Contains(err.Error(), "\n") {
+	shape := dmlx.Rule{Triplet: dmlx.TripletWeight{Name: "hinge", Of: func(b *dmlx.Batch) *Node { return b.S }}}
+	if _, err := Train(t.Context(), "minicar", shape); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a rule of the wrong shape: %v", err)
 	}
 	if _, err := p.Train(t.Context(), "no-such", Objective{}, 1); err == nil ||

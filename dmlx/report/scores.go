@@ -61,7 +61,7 @@ func Scores(results ...*runs.Result) scores.Table {
 func Planned(s runs.Spec) scores.Row {
 	r := scores.Row{Whose: scores.Ours, Data: s.Data, Preset: presets.Of(s), Network: s.Network(), Dim: s.Dim,
 		Batch: s.Batch(), Epochs: s.Epochs, LR: s.LR, Seed: s.Seed, Value: scores.Missing()}
-	r.SetRule(s.Objective())
+	r.SetRule(s.Objective.String())
 	switch {
 	case slices.Contains(datasets.Names(), s.Data):
 		r.Setting = scores.Drawn

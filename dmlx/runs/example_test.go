@@ -16,8 +16,8 @@ func tinySpec(seed uint64) runs.Spec {
 	return runs.Spec{
 		Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
 		Config: train.Config{
-			Rule: "cos-orth/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2,
-			Pad: 1, LR: 0.1, Epochs: 1, StepsPerEpoch: 3, Seed: seed,
+			Objective: train.Objective{Rule: "cos-orth/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+			ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 1, StepsPerEpoch: 3, Seed: seed,
 		},
 	}
 }

@@ -43,8 +43,8 @@ func someFeatures(t *testing.T) Features {
 
 func tinyHead(t *testing.T, f Features) Spec {
 	t.Helper()
-	spec := Spec{Config: train.Config{Rule: "cos/con/con", Dim: 3, ClassesPerBatch: 2, ImagesPerClass: 3, LR: 0.1,
-		Epochs: 2, StepsPerEpoch: 3, Seed: 1}}
+	spec := Spec{Config: train.Config{Objective: train.Objective{Rule: "cos/con/con"}, Dim: 3,
+		ClassesPerBatch: 2, ImagesPerClass: 3, LR: 0.1, Epochs: 2, StepsPerEpoch: 3, Seed: 1}}
 	var err error
 	if spec.Config, err = spec.WithHead("linear"); err != nil {
 		t.Fatal(err)
@@ -145,9 +145,9 @@ func TestRunsOfOwnFunctions(t *testing.T) {
 				return layers.Dense(scope, Sin(x), true, 3)
 			}})
 		if err == nil {
-			s, err = s.WithLossFunction(train.LossFunction{Name: "pull", Of: func(b *dmlx.LossBatch) *Node {
+			s, err = s.by(train.ByLoss(train.LossFunction{Name: "pull", Of: func(b *dmlx.LossBatch) *Node {
 				return MulScalar(ReduceAllMean(Square(Sub(b.S, ConvertDType(b.Positive, b.S.DType())))), scale)
-			}})
+			}}))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestRunsOfOwnFunctions(t *testing.T) {
 		t.Errorf("an edited loss is served the old result: %v", err)
 	}
 	stored := store.Entry(a.Hash).Spec
-	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "Config.WithLossFunction") {
+	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "train.ByLoss") {
 		t.Errorf("from a file: %v", err)
 	}
 	if err := (Job{Spec: spec(1)}).Check(); err == nil || !strings.Contains(err.Error(), "from its spec alone") {

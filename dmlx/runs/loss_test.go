@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -19,9 +18,9 @@ import (
 // tinyLoss is tiny with a loss, on classes of which one in three is held out, so that labels are no row numbers.
 func tinyLoss(t *testing.T, loss, miner, exchange string) Spec {
 	t.Helper()
-	s, err := tiny().WithLoss(loss, miner)
+	s, err := tiny().by(train.ParseLoss(loss + ", miner " + miner))
 	if err == nil {
-		s, err = s.WithExchange(exchange)
+		s, err = s.by(s.WithExchange(exchange))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +78,7 @@ func TestRunsByLoss(t *testing.T) {
 			if c.Name != "go" && by[0] != "triplet" { // A step compiles for seconds: those that differ most will do.
 				continue
 			}
-			t.Run(spec.Objective()+" "+c.Name, func(t *testing.T) {
+			t.Run(spec.Objective.String()+" "+c.Name, func(t *testing.T) {
 				whole, _ := testStore(t)
 				r := mustRun(t, c, whole, spec)
 				if strings.Contains(r.Diverged, "not finite") || r.Recall[1] <= 0 || r.HeldOutRecall[1] <= 0 {
@@ -159,7 +158,8 @@ func TestProxiesAreSaved(t *testing.T) {
 func TestSpecByLoss(t *testing.T) {
 	t.Parallel()
 	good := tinyLoss(t, "proxy-anchor?alpha=32&delta=0.2", "", "")
-	if good.Loss != "proxy-anchor?delta=0.2" || good.Rule != "" || good.Objective() != "loss proxy-anchor?delta=0.2" {
+	if good.Loss != "proxy-anchor?delta=0.2" || good.Rule != "" ||
+		good.Objective.String() != "loss proxy-anchor?delta=0.2" {
 		t.Errorf("%+v", good)
 	}
 	if err := good.Validate(); err != nil {
@@ -168,10 +168,7 @@ func TestSpecByLoss(t *testing.T) {
 	if _, err := good.ParsedRule(); err == nil || !strings.Contains(err.Error(), "not a rule") {
 		t.Errorf("rule of a loss: %v", err)
 	}
-	if back, err := good.WithRule(dmlx.Rule{}); err != nil || back.Loss != "" || back.Validate() != nil {
-		t.Errorf("%+v, %v", back, err)
-	}
-	if mined, err := good.WithLoss("ms", "all"); err != nil || mined.Miner != "" || mined.ProxyLR != 0 {
+	if mined, err := good.by(train.ParseLoss("ms, miner all")); err != nil || mined.Miner != "" {
 		t.Errorf("%+v, %v", mined, err)
 	}
 	hashes := map[string]bool{good.Hash(): true}

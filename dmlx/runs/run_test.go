@@ -718,10 +718,10 @@ func TestBatchesWithoutTriplets(t *testing.T) {
 
 func TestOwnRuleIsTrained(t *testing.T) {
 	s, _ := testStore(t)
-	spec, err := tiny().WithRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square",
+	spec, err := tiny().by(train.ByRule(dmlx.Rule{Pair: dmlx.PairWeight{Name: "square",
 		Of: func(b *dmlx.Batch) (p, n *graph.Node) {
 			return graph.Square(graph.OneMinus(b.Sap)), graph.Square(b.San)
-		}}})
+		}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -114,39 +113,10 @@ func (s Spec) Validate() error {
 	return s.Config.Validate()
 }
 
-// WithRule returns the spec with another rule, which may be a custom one; see [train.Config.WithRule].
-func (s Spec) WithRule(r dmlx.Rule) (out Spec, err error) {
-	out = s
-	out.Config, err = s.Config.WithRule(r)
-	return out, err
-}
-
-// WithLoss returns the spec with a loss in place of its rule; see [train.Config.WithLoss].
-func (s Spec) WithLoss(loss, miner string) (out Spec, err error) {
-	out = s
-	out.Config, err = s.Config.WithLoss(loss, miner)
-	return out, err
-}
-
-// WithLossFunction returns the spec with a loss of the user's own in place of its rule; see
-// [train.Config.WithLossFunction].
-func (s Spec) WithLossFunction(l train.LossFunction) (out Spec, err error) {
-	out = s
-	out.Config, err = s.Config.WithLossFunction(l)
-	return out, err
-}
-
 // WithModel returns the spec with a network of the user's own; see [train.Config.WithModel].
 func (s Spec) WithModel(m train.Model) (out Spec, err error) {
 	out = s
 	out.Config, err = s.Config.WithModel(m)
-	return out, err
-}
-
-// WithExchange returns the spec with parts of its loss exchanged; see [train.Config.WithExchange].
-func (s Spec) WithExchange(parts string) (out Spec, err error) {
-	out = s
-	out.Config, err = s.Config.WithExchange(parts)
 	return out, err
 }
 

@@ -15,8 +15,14 @@ import (
 // tiny is a spec that runs in a second on any backend.
 func tiny() Spec {
 	return Spec{Recipe: Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3,
-		Config: train.Config{Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2,
-			ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
+		Config: train.Config{Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+			ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1, LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1}}
+}
+
+// by returns the spec with an objective.
+func (s Spec) by(o train.Objective, err error) (Spec, error) {
+	s.Objective = o
+	return s, err
 }
 
 func TestHash(t *testing.T) {
@@ -94,11 +100,11 @@ func TestCustomRuleInSpec(t *testing.T) {
 			return graph.PowScalar(graph.OneMinus(b.Sap), power), graph.OnesLike(b.San)
 		}}}
 	}
-	a, err := tiny().WithRule(rule(1))
+	a, err := tiny().by(train.ByRule(rule(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := tiny().WithRule(rule(2))
+	b, err := tiny().by(train.ByRule(rule(2)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +114,7 @@ func TestCustomRuleInSpec(t *testing.T) {
 	if _, err := a.ParsedRule(); err != nil {
 		t.Error(err)
 	}
-	a = Spec{Config: train.Config{Rule: a.Rule}} // As it is read from a file.
+	a = Spec{Config: train.Config{Objective: train.Objective{Rule: a.Rule}}} // As it is read from a file.
 	if _, err := a.ParsedRule(); err == nil {
 		t.Errorf("%s was parsed", a.Rule)
 	}

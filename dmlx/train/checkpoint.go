@@ -330,7 +330,7 @@ func (s *session) metadata() map[string]string {
 	meta["data"], meta["rule"], meta["dim"] = s.Data.Name, s.Rule, strconv.Itoa(s.Dim)
 	if s.objective.loss != nil {
 		delete(meta, "rule")
-		meta["loss"] = strings.TrimPrefix(s.Objective(), "loss ")
+		meta["loss"] = strings.TrimPrefix(s.Config.Objective.String(), "loss ")
 	}
 	if s.objective.proxies > 0 { // They describe the rows of the tensor "proxies.weight".
 		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.objective.perClass)

@@ -4,26 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/gradient-surgery/dml/dmlx"
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
 // rate and the length. A config and the images determine the numbers of a run, up to the rounding of the backend.
 // Package presets fills in configs for data sets. Stored configs are JSON.
 type Config struct {
-	// Rule is the identity of the rule, as [dissect.IdentityOf] returns it; empty where a loss is trained.
-	// [Config.WithRule] sets it.
-	Rule string `json:"rule"`
-
-	// Loss is the canonical name of a loss, see [losses.Named], and Miner that of the miner that selects its pairs or
-	// triplets, or the triplets of a rule. [Config.WithLoss] sets both, [Config.WithMiner] the miner. Exchange names the
-	// parts of the loss that are replaced, in the syntax of [dmlx.ParseExchange]. ProxyLR is the learning rate of the
-	// loss's proxies, 0 without proxies. It follows the schedule of LR.
-	Loss     string  `json:"loss,omitempty"`
-	Miner    string  `json:"miner,omitempty"`
-	Exchange string  `json:"exchange,omitempty"`
-	ProxyLR  float64 `json:"proxy_lr,omitempty"`
+	// Objective is the rule or the loss. ProxyLR is the learning rate of the loss's proxies, 0 without proxies. It follows
+	// the schedule of LR.
+	Objective
+	ProxyLR float64 `json:"proxy_lr,omitempty"`
 
 	// Arch is the backbone and Weights its start, [Pretrained] or [Random]; [Config.WithStart] sets both. WeightsDigest
 	// identifies the pretrained weights. Dim is the dimension of the embedding.
@@ -58,10 +48,8 @@ type Config struct {
 	Memory
 	Options
 
-	rule        *dmlx.Rule // Set by WithRule, since a custom rule cannot be parsed from its identity.
-	loss        *ownLoss   // Set by WithLossFunction.
-	model       *ownModel  // Set by WithModel.
-	weightsFile string     // Set by WithStart. Not stored: the digest identifies the file.
+	model       *ownModel // Set by WithModel.
+	weightsFile string    // Set by WithStart. Not stored: the digest identifies the file.
 }
 
 // Memory says how training saves memory and time on its device. Every option changes the numbers of a run, if only by

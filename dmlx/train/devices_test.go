@@ -156,9 +156,10 @@ func TestOpOnDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names, objectives = append(names, c.Objective()+" at embeddings", c.Objective()+" at w"), append(objectives, obj)
+		objectives = append(objectives, obj)
+		names = append(names, c.Objective.String()+" at embeddings", c.Objective.String()+" at w")
 		if obj.proxies > 0 {
-			names = append(names, c.Objective()+" at proxies")
+			names = append(names, c.Objective.String()+" at proxies")
 		}
 	}
 	base := Config{ClassesPerBatch: opClasses, ImagesPerClass: opBatch / opClasses, Dim: opDim}
@@ -166,21 +167,21 @@ func TestOpOnDevices(t *testing.T) {
 		// By default each part of a rule at least twice.
 		direction, pair, triplet := i/42, i/7%6, i%7
 		if allCases() || (pair == triplet%6 || pair == (triplet+3)%6) && direction == (pair+triplet/2)%4 {
-			add(base.WithRule(r))
+			add(base.by(ByRule(r)))
 		}
 	}
 	rules := len(objectives)
 	for i, name := range losses.Names() {
 		if allCases() || hasProxies(t, name) || i%3 == 0 {
-			add(base.WithLoss(name, ""))
+			add(base.by(ParseLoss(name)))
 		}
 	}
 	for i, miner := range miners.Names()[1:] {
 		if allCases() || i%3 == 0 {
-			add(base.WithLoss("triplet?margin=1", miner))
+			add(base.by(ParseLoss("triplet?margin=1, miner " + miner)))
 		}
 	}
-	add(base.WithLoss("ms", "ms"))
+	add(base.by(ParseLoss("ms, miner ms")))
 	in := newEmbeddingBatch()
 	one := gradients(t, choice.Backend, 1, in, objectives)
 	counts := []int{4}
@@ -269,12 +270,11 @@ func testStepsOnDevices(t *testing.T, trainer *Trainer) {
 		loss, isLoss := strings.CutPrefix(c.objective, "loss ")
 		switch {
 		case isLoss:
-			name, miner, _ := strings.Cut(loss, ", miner ")
-			if config, err = config.WithLoss(name, miner); err == nil && hasProxies(t, name) {
+			if config, err = config.by(ParseLoss(loss)); err == nil && config.Proxies() > 0 {
 				config.ProxyLR = 0.5
 			}
 		case c.objective == "custom":
-			config, err = config.WithRule(custom)
+			config, err = config.by(ByRule(custom))
 		default:
 			config.Rule = c.objective
 		}

@@ -25,7 +25,7 @@
 //
 // # Who sets what
 //
-// A Config has the rule or loss ([Config.WithRule], [Config.WithLoss]), the network and its initial weights
+// A Config has the rule or loss ([Objective]), the network and its initial weights
 // ([Config.WithStart]; [Config.WithModel] and [Config.WithHead] for others), and the numbers of the training. Package
 // presets fills in configs for data sets. The caller opens the images. Package runs adds the images to the config
 // (runs.Spec), hashes both to an ID and a folder, and stores the outcome. The [backend.Choice] belongs to the Trainer

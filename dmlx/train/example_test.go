@@ -20,7 +20,7 @@ import (
 
 // tiny is a config that trains in a second.
 var tiny = train.Config{
-	Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8,
+	Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
 	ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
 	LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
 }
@@ -70,20 +70,21 @@ func ExampleTrainer() {
 
 // A config says what is trained and for how long. Its learning rate falls to a tenth after 60 % of the epochs.
 func ExampleConfig() {
-	config, err := tiny.WithRule(dmlx.Rule{Direction: dmlx.DirectionCosOrth})
-	if err != nil {
+	config := tiny
+	var err error
+	if config.Objective, err = train.ByRule(dmlx.Rule{Direction: dmlx.DirectionCosOrth}); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(config.Objective())
+	fmt.Println(config.Objective)
 	fmt.Printf("%d steps on batches of %d images\n", config.Steps(), config.Batch())
 	for epoch := range config.Epochs {
 		fmt.Printf("epoch %d: rate %g\n", epoch+1, config.Rate(epoch))
 	}
 
-	if config, err = config.WithLoss("ms", ""); err != nil {
+	if config.Objective, err = train.ParseLoss("ms"); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(config.Objective(), config.Validate())
+	fmt.Println(config.Objective, config.Validate())
 
 	config.ClassesPerBatch = 0
 	fmt.Println(config.Validate())
@@ -146,16 +147,17 @@ func ExampleConfig_WithModel() {
 }
 
 // A loss of your own is a function of the similarities of a batch.
-func ExampleConfig_WithLossFunction() {
+func ExampleByLoss() {
 	square := func(b *dmlx.LossBatch) *Node {
 		positive := ConvertDType(b.Positive, b.S.DType())
 		return Div(ReduceAllSum(Mul(positive, Square(OneMinus(b.S)))), MaxScalar(ReduceAllSum(positive), 1))
 	}
-	config, err := tiny.WithLossFunction(train.LossFunction{Name: "square", Of: square})
-	if err != nil {
+	config := tiny
+	var err error
+	if config.Objective, err = train.ByLoss(train.LossFunction{Name: "square", Of: square}); err != nil {
 		log.Fatal(err)
 	}
-	objective, _, _ := strings.Cut(config.Objective(), "#") // A digest of the graph follows.
+	objective, _, _ := strings.Cut(config.Objective.String(), "#") // A digest of the graph follows.
 	fmt.Println(objective, config.Validate())
 	// Output: loss square <nil>
 }

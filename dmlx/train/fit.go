@@ -31,7 +31,7 @@ type Fitted struct {
 // zero have defaults: the rule cos/con/con; a linear head for features, and the small backbone with its pretrained
 // weights for images; embeddings of 64 dimensions, batches of 8 × 8 samples, or of what the classes have, 10 epochs of
 // 30 steps and the learning rate 0.3. Train models and losses of your own by [Config.WithModel] and
-// [Config.WithLossFunction]. progress may be nil.
+// [ByLoss]. progress may be nil.
 //
 // It opens the backend that [Open] chooses. Trainings that should resume, or be read again, need a [Trainer] or package
 // runs.
@@ -84,7 +84,7 @@ func Fit(ctx context.Context, data *Data, c Config, progress func(Progress)) (*F
 // withDefaults fills in the fields that are zero.
 func (c Config) withDefaults(data *Data) (_ Config, err error) {
 	if c.Rule == "" && c.Loss == "" {
-		if c, err = c.WithRule(dmlx.Rule{}); err != nil {
+		if c.Objective, err = ByRule(dmlx.Rule{}); err != nil {
 			return c, err
 		}
 	}

@@ -33,7 +33,7 @@ func headConfigs(t *testing.T) map[string]Config {
 	}
 	add("linear", "linear", nil)
 	add("mlp by proxies and momentum", "mlp?hidden=9", func(c Config) (Config, error) {
-		c, err := c.WithLoss("proxy-anchor", "")
+		c, err := c.by(ParseLoss("proxy-anchor"))
 		if err != nil {
 			return c, err
 		}
@@ -41,7 +41,7 @@ func headConfigs(t *testing.T) map[string]Config {
 		return c.WithOptions(Options{Optimizer: "sgd?momentum=0.9"})
 	})
 	add("linear by adam and noise", "linear", func(c Config) (Config, error) {
-		c, err := c.WithLoss("margin", "distance")
+		c, err := c.by(ParseLoss("margin, miner distance"))
 		if err != nil {
 			return c, err
 		}
@@ -192,8 +192,8 @@ func BenchmarkTenSeeds(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	config, err := Config{Rule: "cos/con/con", Dim: 64, ClassesPerBatch: 8, ImagesPerClass: 8, Epochs: 10,
-		StepsPerEpoch: 30, LR: 0.3}.WithHead("linear")
+	config, err := Config{Objective: Objective{Rule: "cos/con/con"}, Dim: 64, ClassesPerBatch: 8, ImagesPerClass: 8,
+		Epochs: 10, StepsPerEpoch: 30, LR: 0.3}.WithHead("linear")
 	if err != nil {
 		b.Fatal(err)
 	}

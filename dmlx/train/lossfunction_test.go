@@ -67,7 +67,7 @@ func TestTrainLossFunction(t *testing.T) {
 					}
 					return raw
 				}
-				own, err := tinyConfig().WithLossFunction(l.own)
+				own, err := tinyConfig().by(ByLoss(l.own))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,12 +78,12 @@ func TestTrainLossFunction(t *testing.T) {
 					}
 					return
 				}
-				named, err := tinyConfig().WithLoss(l.named, l.own.Miner)
+				named, err := tinyConfig().by(ParseLoss(l.named + ", miner " + l.own.Miner))
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(got, weights(c, named)) {
-					t.Errorf("%s trains otherwise than %s", own.Objective(), named.Objective())
+					t.Errorf("%s trains otherwise than %s", own.Objective.String(), named.Objective.String())
 				}
 			})
 		}
@@ -96,10 +96,10 @@ func TestLossFunctionIdentity(t *testing.T) {
 	for _, l := range []LossFunction{
 		{Name: "square", Of: square(1)}, {Name: "square", Of: square(2)}, {Name: "square", Of: square(1), Proxies: 2},
 	} {
-		a, errA := c.WithLossFunction(l)
-		b, errB := c.WithLossFunction(l)
+		a, errA := ByLoss(l)
+		b, errB := ByLoss(l)
 		if err := errors.Join(errA, errB); err != nil || a.Loss != b.Loss || seen[a.Loss] ||
-			!strings.HasPrefix(a.Objective(), "loss square#") {
+			!strings.HasPrefix(a.String(), "loss square#") {
 			t.Errorf("%s, then %s, %v", a.Loss, b.Loss, err)
 		}
 		seen[a.Loss] = true
@@ -118,18 +118,18 @@ func TestLossFunctionIdentity(t *testing.T) {
 		if want == "another graph each" {
 			l.Of = func(b *dmlx.LossBatch) *Node { return square(rand.Float64())(b) }
 		}
-		if _, err := c.WithLossFunction(l); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := ByLoss(l); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want …%s…", err, want)
 		}
 	}
-	own, err := c.WithLossFunction(LossFunction{Name: "square", Of: square(1)})
+	own, err := c.by(ByLoss(LossFunction{Name: "square", Of: square(1)}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	stored := own
-	stored.loss = nil // As it is read from a file.
-	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "Config.WithLossFunction") {
+	stored.meaning = nil // As it is read from a file.
+	if err := stored.Validate(); err == nil || !strings.Contains(err.Error(), "train.ByLoss") {
 		t.Errorf("without its function: %v", err)
 	}
 	if err := stored.WithValuesOf(own).Validate(); err != nil {

@@ -40,12 +40,7 @@ func TestMicroBatchesTrainOnTheWholeBatch(t *testing.T) {
 				var one *mesh.Mesh
 				spec := tinyConfig()
 				var err error
-				if loss, ok := strings.CutPrefix(objective, "loss "); ok {
-					spec, err = spec.WithLoss(loss, "")
-				} else {
-					spec.Rule = objective
-				}
-				if err != nil {
+				if spec, err = spec.by(ParseObjective(objective)); err != nil {
 					t.Fatal(err)
 				}
 				obj, err := newObjective(spec, classes)

@@ -23,10 +23,16 @@ import (
 // tinyConfig returns a config that trains in a second on any backend.
 func tinyConfig() Config {
 	return Config{
-		Rule: "cos/con/con", Arch: "small", Weights: Random, Dim: 8,
+		Objective: Objective{Rule: "cos/con/con"}, Arch: "small", Weights: Random, Dim: 8,
 		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
 		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
 	}
+}
+
+// by returns the config with an objective.
+func (c Config) by(o Objective, err error) (Config, error) {
+	c.Objective = o
+	return c, err
 }
 
 // tinyHeldOut holds out one class in three, so that labels differ from class numbers.
@@ -35,7 +41,7 @@ const tinyHeldOut = 3
 // tinyLossConfig returns tinyConfig with a loss, for six classes with some held out.
 func tinyLossConfig(t *testing.T, loss string) Config {
 	t.Helper()
-	c, err := tinyConfig().WithLoss(loss, "")
+	c, err := tinyConfig().by(ParseLoss(loss))
 	if err != nil {
 		t.Fatal(err)
 	}

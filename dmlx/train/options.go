@@ -234,11 +234,11 @@ func (c Config) validateMemoryBank() error {
 // validateBankObjective returns an error if the rule or loss cannot compare with a memory.
 func (c Config) validateBankObjective() error {
 	if c.Loss != "" {
-		_, perClass, err := c.lossFunc()
+		o, err := c.Objective.resolved()
 		if err != nil {
 			return err
 		}
-		if perClass > 0 {
+		if o.meaning.perClass > 0 {
 			return fmt.Errorf("memory bank %s: loss %s has proxies in place of pairs of images; use a loss of pairs or "+
 				"triplets", c.MemoryBank, c.Loss)
 		}

@@ -103,7 +103,7 @@ func TestBadOptions(t *testing.T) {
 		"want \"step?at=0.5\"":                  func(c *Config) { c.Schedule = "step?at=.5" },
 		"want \"xbm?size=1024\"":                func(c *Config) { c.MemoryBank = "xbm" },
 		"it chooses pairs":                      func(c *Config) { c.Miner = "ms" },
-		"of a rule is not in canonical form":    func(c *Config) { c.Miner = "easy-positive" },
+		"is not in canonical form":              func(c *Config) { c.Miner = "easy-positive" },
 		"takes all positives of an anchor":      func(c *Config) { c.Miner, c.MemoryBank = "semi-hard", "xbm?size=8" },
 		"has proxies in place of pairs of images": func(c *Config) {
 			c.Loss, c.Rule, c.ProxyLR, c.MemoryBank = "proxy-anchor", "", 1, "xbm?size=8"
@@ -191,7 +191,7 @@ func TestStateResumesToTheSameBits(t *testing.T) {
 			config = tinyLossConfig(t, c.loss)
 		}
 		config.LR, config.Memory = 0.001, c.memory
-		config, err := config.WithMiner(c.miner)
+		config, err := config.by(config.WithMiner(c.miner))
 		if err == nil {
 			config, err = config.WithOptions(c.options)
 		}

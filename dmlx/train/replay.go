@@ -24,8 +24,8 @@ type Steps struct {
 	Arch    backbone.Arch
 	Weights []byte // The initial weights with the last layer: a safetensors file with PyTorch's names.
 	Rule    dmlx.Rule
-	Loss    string // In place of the rule: a loss without proxies, see [Config.WithLoss].
-	Miner   string // Of the rule or the loss, see [Config.WithMiner].
+	Loss    string // In place of the rule: a loss without proxies, see [ParseLoss].
+	Miner   string // Of the rule or the loss, see [Objective.WithMiner].
 	LR      float64
 	// Options are those of a training with an epoch for each step. Without a schedule the learning rate is constant.
 	// Augment must be empty.
@@ -129,15 +129,12 @@ func (s *Steps) config(dim int) (c Config, err error) {
 		c.Decay = 1
 	}
 	if s.Loss == "" {
-		c, err = c.WithRule(s.Rule)
-	} else if c, err = c.WithLoss(s.Loss, ""); err == nil {
-		var perClass int
-		if _, perClass, err = c.lossFunc(); err == nil && perClass > 0 {
-			err = fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
-		}
+		c.Objective, err = ByRule(s.Rule)
+	} else if c.Objective, err = namedLoss(s.Loss); err == nil && c.meaning.perClass > 0 {
+		err = fmt.Errorf("loss %s has proxies, which the given weights do not have", c.Loss)
 	}
 	if err == nil {
-		c, err = c.WithMiner(s.Miner)
+		c.Objective, err = c.WithMiner(s.Miner)
 	}
 	if err == nil {
 		c, err = c.WithOptions(s.Options)

@@ -193,7 +193,7 @@ func (t *Trainer) trainingStep(c Config, obj objective) (*compiledStep, error) {
 	key := c.network()
 	key.rule, key.memory, key.options = c.Rule, c.Memory, c.Options.key()
 	if obj.loss != nil || obj.miner != nil {
-		key.loss, key.proxies, key.images = c.Objective(), obj.proxies, c.ImagesPerClass
+		key.loss, key.proxies, key.images = c.Objective.String(), obj.proxies, c.ImagesPerClass
 	}
 	key.bankRows = obj.options.bankRows
 	return t.compiled(key, func(s *compiledStep) (err error) {

@@ -229,8 +229,11 @@ func (t Training) specs() ([]runs.Spec, error) {
 			return nil, err
 		}
 		// The same run as that of a row of a table.
-		spec, err := preset.ObjectiveSpec(data, presets.Objective{Rule: r.Traced(), Scale: checked.Scale, LR: t.Rates[i]},
-			cmp.Or(t.Seed, 1))
+		o := presets.Objective{LR: t.Rates[i]}
+		if o.Objective, err = train.ByRule(r.Traced()); err != nil {
+			return nil, err
+		}
+		spec, err := preset.ObjectiveSpec(data, o, cmp.Or(t.Seed, 1))
 		if err != nil {
 			return nil, err
 		}

@@ -333,7 +333,6 @@ func (f *form) features(data string) (out frozen, err error) {
 
 // headSpecs returns the specs of a rule for each seed.
 func (f *form) headSpecs(p presets.Preset, r dmlx.Rule) ([]runs.Spec, error) {
-	o := presets.Objective{Rule: r.Traced()}
 	if r.Custom() {
 		checked, err := f.check(r)
 		if err == nil {
@@ -342,11 +341,14 @@ func (f *form) headSpecs(p presets.Preset, r dmlx.Rule) ([]runs.Spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Scale = checked.Scale
+	}
+	o, err := train.ByRule(r.Traced())
+	if err != nil {
+		return nil, err
 	}
 	var specs []runs.Spec
 	for _, seed := range p.Seeds {
-		spec, err := p.ObjectiveSpec("", o, seed)
+		spec, err := p.ObjectiveSpec("", presets.Objective{Objective: o}, seed)
 		if err != nil {
 			return nil, err
 		}

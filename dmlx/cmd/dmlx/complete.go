@@ -192,7 +192,7 @@ func (a *app) completeRun(_ *cobra.Command, _ []string, typed string) ([]cobra.C
 			break
 		}
 		spec := store.Entry(e.Name()).Spec
-		about := fmt.Sprintf("%s on %s, seed %d", spec.Objective(), cmp.Or(spec.Data, "?"), spec.Seed)
+		about := fmt.Sprintf("%s on %s, seed %d", spec.Objective.String(), cmp.Or(spec.Data, "?"), spec.Seed)
 		out = append(out, cobra.CompletionWithDesc(e.Name(), about))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp

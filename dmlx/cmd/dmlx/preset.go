@@ -183,21 +183,21 @@ func (a *app) objectives(rules, losses []string) ([]presets.Objective, error) {
 	var out []presets.Objective
 	for _, name := range rules {
 		_, _ = a.rule(name) // It only warns: a miner may follow the rule.
-		o, err := presets.ParseObjective(name)
+		o, err := train.ParseObjective(name)
 		if err == nil && !o.IsRule() {
 			err = fmt.Errorf("rule %q: want --loss %q", name, strings.TrimPrefix(name, "loss "))
 		}
 		if err != nil {
 			return nil, usage(err)
 		}
-		out = append(out, o)
+		out = append(out, presets.Objective{Objective: o})
 	}
 	for _, name := range losses {
-		o, err := presets.ParseLoss(strings.TrimPrefix(name, "loss "))
+		o, err := train.ParseLoss(strings.TrimPrefix(name, "loss "))
 		if err != nil {
 			return nil, usage(err)
 		}
-		out = append(out, o)
+		out = append(out, presets.Objective{Objective: o})
 	}
 	return out, nil
 }

@@ -153,7 +153,7 @@ func (a *app) listRuns(alsoBundled bool) error {
 		}
 		out[i] = l
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s\n",
-			e.Hash, e.Spec.Data, e.Spec.Objective(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
+			e.Hash, e.Spec.Data, e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
 	}
 	_ = w.Flush() // A strings.Builder does not fail.
 	body := strings.TrimRight(text.String(), "\n")
@@ -268,7 +268,7 @@ func (a *app) selectRuns(store *runs.Store, args []string) (hashes []string, err
 			hash, err := store.Find(arg)
 			if err != nil {
 				if strings.ContainsAny(arg, "/ ") { // No name of a run.
-					if _, err := presets.ParseObjective(arg); err != nil {
+					if _, err := train.ParseObjective(arg); err != nil {
 						return nil, usage(err)
 					}
 				}
@@ -306,12 +306,12 @@ func (a *app) selectRuns(store *runs.Store, args []string) (hashes []string, err
 // that of a rule.
 func objectiveName(text string, entries []runs.Entry) (name string, known bool) {
 	for _, e := range entries { // A rule of the user's own cannot be parsed.
-		if o := e.Spec.Objective(); o == text || strings.HasPrefix(o, text+"#") {
+		if o := e.Spec.Objective.String(); o == text || strings.HasPrefix(o, text+"#") {
 			return text, true
 		}
 	}
-	o, err := presets.ParseObjective(text)
-	if loss, fails := presets.ParseLoss(text); fails == nil && (err != nil || dmlx.FormerName(text) != "") {
+	o, err := train.ParseObjective(text)
+	if loss, fails := train.ParseLoss(text); fails == nil && (err != nil || dmlx.FormerName(text) != "") {
 		o, err = loss, nil
 	}
 	return o.String(), err == nil
@@ -395,7 +395,7 @@ func sideBySide(results []*runs.Result) string {
 	}{
 		{"data", func(s runs.Spec) any { return s.Data }},
 		{"data digest", func(s runs.Spec) any { return s.DataDigest }},
-		{"rule or loss", func(s runs.Spec) any { return s.Objective() }},
+		{"rule or loss", func(s runs.Spec) any { return s.Objective.String() }},
 		{"proxy lr", func(s runs.Spec) any { return s.ProxyLR }},
 		{"lr", func(s runs.Spec) any { return s.LR }},
 		{"decay", func(s runs.Spec) any { return s.Decay }},

@@ -159,7 +159,9 @@ func (t *training) plan() (err error) {
 			if at.Exchange != "" && t.exchange != "" {
 				return usagef("%s and --exchange %s: want one of them", at, t.exchange)
 			}
-			at.Exchange = cmp.Or(at.Exchange, t.exchange)
+			if at.Objective, err = at.WithExchange(cmp.Or(at.Exchange, t.exchange)); err != nil {
+				return usage(err)
+			}
 		}
 	}
 	if t.preset.Base.HasFeatures() {
@@ -181,7 +183,7 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 				spec.ProxyLR = t.proxyLR
 			}
 			if seen[spec.Hash()] {
-				return nil, usagef("%s with seed %d is given twice", spec.Objective(), seed)
+				return nil, usagef("%s with seed %d is given twice", spec.Objective.String(), seed)
 			}
 			seen[spec.Hash()] = true
 			specs = append(specs, spec)
@@ -234,7 +236,7 @@ func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
 	if choice, err = onDevices(choice, err, t.Devices); err != nil {
 		return err
 	}
-	t.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective(), spec.Data,
+	t.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(), spec.Data,
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	result, err := runs.Run(ctx, choice, t.store, spec,
 		func(p runs.Progress) { t.line.Show("%s", progress.Training(p)) })

@@ -62,7 +62,7 @@ func (t *trainingFlags) apply(c train.Config) (train.Config, error) {
 	}
 	o, err := t.changed(c.Options, c.LR)
 	if err == nil && t.flags.Changed("miner") {
-		c, err = c.WithMiner(t.miner)
+		c.Objective, err = c.WithMiner(t.miner)
 	}
 	if err == nil {
 		c, err = c.WithOptions(o)

@@ -18,7 +18,8 @@ func flaggedConfig(t *testing.T, args ...string) (train.Config, error) {
 		t.Fatal(err)
 	}
 	return flags.apply(train.Config{
-		Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 2,
+		Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 2,
 		LR: 0.5, Epochs: 4, StepsPerEpoch: 5, Options: train.Options{Schedule: "cosine"},
 	})
 }

@@ -46,7 +46,8 @@ func Run(t *testing.T, trainer *train.Trainer, s *runs.Store, spec runs.Spec) *r
 // Tiny returns a spec that is trained in a second on any backend.
 func Tiny() runs.Spec {
 	return runs.Spec{Recipe: runs.Recipe, Data: "minicar", Size: 16, TrainClasses: 4, TestClasses: 3, Config: train.Config{
-		Rule: "cos/con/con", Arch: "small", Weights: train.Random, Dim: 8, ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
+		Objective: train.Objective{Rule: "cos/con/con"}, Arch: "small", Weights: train.Random, Dim: 8,
+		ClassesPerBatch: 2, ImagesPerClass: 2, Pad: 1,
 		LR: 0.1, Epochs: 3, StepsPerEpoch: 3, Seed: 1,
 	}}
 }

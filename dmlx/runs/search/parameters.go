@@ -12,6 +12,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/query"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // draft is a spec to which a point is being applied, with its rule in parts.
@@ -207,7 +208,11 @@ func (d draft) build() (runs.Spec, error) {
 	if err != nil {
 		return d.spec, err
 	}
-	spec, err := d.spec.WithRule(rule)
+	spec := d.spec
+	o, err := train.ByRule(rule)
+	if err == nil {
+		spec.Objective, err = o.WithMiner(spec.Miner)
+	}
 	if err != nil {
 		return d.spec, err
 	}

@@ -538,7 +538,8 @@ func TestTiedParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.Base.WithRule(ours)
+	b := s.Base
+	b.Objective, err = train.ByRule(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -562,7 +563,8 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := base(t).WithRule(rule)
+	b := base(t)
+	b.Objective, err = train.ByRule(rule)
 	if err != nil {
 		t.Fatal(err)
 	}
