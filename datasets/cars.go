@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -274,18 +273,14 @@ var endsWithYear = regexp.MustCompile(` (19|20)[0-9]{2}$`)
 
 // classFolders lists the sub-folders of dir/sub that hold an image.
 func classFolders(dir, sub string) []string {
-	entries, err := os.ReadDir(filepath.Join(dir, sub))
+	top, err := readTree(filepath.Join(dir, sub))
 	if err != nil {
 		return nil
 	}
 	var names []string
-	for _, e := range entries {
-		folder := e.IsDir() || e.Type()&fs.ModeSymlink != 0 && isDir(dir, sub, e.Name())
-		if !folder || hidden(e.Name()) || e.Name() == "__MACOSX" {
-			continue
-		}
-		if files, _, err := listImages(filepath.Join(dir, sub, e.Name())); err == nil && len(files) > 0 {
-			names = append(names, e.Name())
+	for _, f := range top.folders {
+		if len(f.images) > 0 && f.path != "__MACOSX" {
+			names = append(names, f.path)
 		}
 	}
 	return names
@@ -297,12 +292,12 @@ func listCarFolders(dir string, subs []string) (*Listing, error) {
 	files := map[string][]string{} // Paths by class.
 	for _, sub := range subs {
 		for _, class := range classFolders(dir, sub) {
-			images, _, err := listImages(filepath.Join(dir, sub, class))
+			f, err := readTree(filepath.Join(dir, sub, class))
 			if err != nil {
 				return nil, err
 			}
-			for _, image := range images {
-				files[class] = append(files[class], path.Join(sub, class, filepath.Base(image)))
+			for _, image := range f.images {
+				files[class] = append(files[class], path.Join(sub, class, image))
 			}
 		}
 	}

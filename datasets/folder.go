@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -153,90 +152,52 @@ func listSplits(dir string, o *Options) ([][]class, error) {
 	return splits, nil
 }
 
-// listClasses lists dir's sub-folders that hold images. Hidden files, which editors and archives leave, are passed
-// over.
+// listClasses lists dir's sub-folders that hold images, and notes what it leaves out.
 func listClasses(dir string, o *Options) ([]class, error) {
-	entries, err := os.ReadDir(dir)
+	top, err := readTree(dir)
 	if err != nil {
 		return nil, err
 	}
-	var (
-		classes []class
-		empty   []string
-		loose   int // images beside the classes
-		others  int // what may be images, too, in classes
-	)
-	for _, e := range entries {
-		if hidden(e.Name()) {
+	var classes []class
+	var empty, deeper []string
+	for _, f := range top.folders {
+		name := f.path
+		for _, within := range f.folders {
+			deeper = append(deeper, within.paths()...)
+		}
+		if len(f.images) == 0 {
+			empty = append(empty, name)
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path) // Follows links, as DirEntry does not.
-		if err != nil {
-			return nil, err
+		c := class{name: name}
+		for _, image := range f.images {
+			c.files = append(c.files, filepath.Join(dir, name, image))
 		}
-		if !info.IsDir() {
-			if isImage(e.Name()) {
-				loose++
-			}
-			continue
+		classes = append(classes, c)
+	}
+	left := top.leftOut()
+	if len(classes) == 0 {
+		fail := fmt.Sprintf("%s has no sub-folders with JPEG or PNG files; want one per class", dir)
+		where := top.deeper(dir)
+		switch {
+		case where != "":
+			return nil, fmt.Errorf("%s: %s", fail, where)
+		case len(top.images) > 0:
+			return nil, fmt.Errorf("%s has images but no sub-folders with images; want one sub-folder per class", dir)
+		case len(left) > 0:
+			return nil, fmt.Errorf("%s; it has %s", fail, endings(left))
 		}
-		files, other, err := listImages(path)
-		if err != nil {
-			return nil, err
+		return nil, errors.New(fail)
+	}
+	for _, n := range []struct{ what, names string }{
+		{"without images", list(empty)}, {"in folders within classes", endings(deeper)},
+		{"not JPEG or PNG, hidden, or not a file", endings(left)}, {"in no class", endings(top.images)},
+	} {
+		if n.names != "" {
+			o.Note(fmt.Sprintf("datasets: %s: left out, %s: %s", dir, n.what, n.names))
 		}
-		others += other
-		if len(files) == 0 {
-			empty = append(empty, e.Name())
-			continue
-		}
-		classes = append(classes, class{e.Name(), files})
-	}
-	switch {
-	case len(classes) == 0 && loose > 0:
-		return nil, fmt.Errorf("%s has images but no sub-folders with images; want one sub-folder per class", dir)
-	case len(classes) == 0:
-		return nil, fmt.Errorf("%s has no sub-folders with JPEG or PNG files; want one per class", dir)
-	}
-	if len(empty) > 0 {
-		o.Note(fmt.Sprintf("datasets: %s: left out, without images: %s", dir, list(empty)))
-	}
-	if others > 0 {
-		o.Note(fmt.Sprintf("datasets: %s: left out, images of other formats and folders within classes: %d", dir, others))
-	}
-	if loose > 0 {
-		o.Note(fmt.Sprintf("datasets: %s: left out, in no class: %s", dir, count(loose, "image")))
 	}
 	return classes, nil
-}
-
-// listImages lists a folder's images, and counts what its owner may take for some: those of other formats, and folders.
-func listImages(dir string) (files []string, others int, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, e := range entries {
-		switch {
-		case hidden(e.Name()):
-		case !e.IsDir() && isImage(e.Name()):
-			files = append(files, filepath.Join(dir, e.Name()))
-		case e.IsDir() || isOtherImage(e.Name()):
-			others++
-		}
-	}
-	return files, others, nil
-}
-
-func hidden(name string) bool { return strings.HasPrefix(name, ".") }
-
-func isImage(name string) bool {
-	return slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(name)))
-}
-
-func isOtherImage(name string) bool {
-	return slices.Contains([]string{".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".avif", ".jp2", ".ppm"},
-		strings.ToLower(filepath.Ext(name)))
 }
 
 // dropLone leaves out classes of a single image.

@@ -89,7 +89,7 @@ func TestFolderIsSplitByName(t *testing.T) {
 	if got := [3]uint8(s.Train.At(4)); got != [3]uint8{120, 40, 128} { // bee's second
 		t.Errorf("pixel %v", got)
 	}
-	if len(said.lines) > 0 {
+	if len(said.lines) != 1 || !strings.HasSuffix(said.lines[0], "1 image (1 .jpg): ant/.hidden.jpg") {
 		t.Errorf("said %q", said.lines)
 	}
 	if s := open(t, dir, Options{Size: 8, TrainClasses: 2, TestClasses: 2}); s.Test.N != 8 {
@@ -119,6 +119,49 @@ func TestFolderNamedAsAPattern(t *testing.T) {
 	}
 }
 
+// The order is that of torchvision's ImageFolder (0.24): classes, then folders, then names, each by its characters.
+func TestListImages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"cat/1.png", "cat big/0.jpg", "cat-1/0.PNG", "cat.2/0.jpeg", "cat/a/0.png",
+		"cat/a b/0.png", "cat/10.png", "loose.png", "cat/x.webp", "cat/.h.png", "empty/y.bmp", "cat/text.txt"} {
+		write(t, dir, name, "no image")
+	}
+	l, err := ListImages(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"cat/1.png", "cat/10.png", "cat/a/0.png", "cat/a b/0.png", "cat big/0.jpg", "cat-1/0.PNG",
+		"cat.2/0.jpeg"}
+	if !slices.Equal(l.Classes, []string{"cat", "cat big", "cat-1", "cat.2"}) ||
+		!slices.Equal(l.Labels, []int64{0, 0, 0, 0, 1, 2, 3}) || !slices.Equal(l.Paths, want) {
+		t.Errorf("%q of %q: %v", l.Paths, l.Classes, l.Labels)
+	}
+	said := strings.Join(l.LeftOut, "\n")
+	for _, want := range []string{"loose.png", "3 images (1 .bmp, 1 .png, 1 .webp): cat/.h.png, cat/x.webp, empty/y.bmp"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q does not say %q", said, want)
+		}
+	}
+}
+
+// Where all images are deeper, an error says where.
+func TestFolderDeeper(t *testing.T) {
+	t.Parallel()
+	for layout, want := range map[string]string{"Train/": "Train: name one of these",
+		"a/images/": "a/images: move them up"} {
+		dir := t.TempDir()
+		classes := []string{layout + "x", layout + "y"}
+		if layout == "a/images/" {
+			classes = []string{"a/images", "b/images"}
+		}
+		tree(t, dir, 2, classes...)
+		if _, err := Open(dir, Options{Size: 8}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", layout, err)
+		}
+	}
+}
+
 func TestFolderWithSplits(t *testing.T) {
 	t.Parallel()
 	dir, said := t.TempDir(), &notes{}
@@ -132,7 +175,8 @@ func TestFolderWithSplits(t *testing.T) {
 	}
 	all := strings.Join(said.lines, "\n")
 	for _, want := range []string{"train: left out, with a single image: lone",
-		"train: left out, images of other formats and folders within classes: 2",
+		"train: left out, in folders within classes: 1 image (1 .png): b/more/0.png",
+		"train: left out, not JPEG or PNG, hidden, or not a file: 1 image (1 .webp): a/more.webp",
 		"test: left out, with a single image: lone", "1 class both to train and to test on"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q does not say %q", all, want)

@@ -42,7 +42,7 @@ func TestSourcesAreComplete(t *testing.T) {
 	t.Parallel()
 	apart := []string{"cache.go", "cars.go", "crop.go", "cub.go", "decoded.go", "describe.go", "download.go", "folder.go",
 		"inshop.go",
-		"listing.go", "sop.go", "sources.go", "unpack.go"}
+		"listing.go", "sop.go", "sources.go", "tree.go", "unpack.go"}
 	embedded := map[string]fs.FS{}
 	for _, code := range []fs.FS{sources, decoders} {
 		for _, pattern := range []string{"*.go", "internal/jpeg/*.go"} {

@@ -44,6 +44,10 @@ func decode[T float32 | int64 | uint8](raw []byte) ([]T, []int, error) {
 		known = kind == "u1"
 		convert = func(raw []byte, _ binary.ByteOrder) error { copy(*to, raw); return nil }
 	}
+	if !known && strings.ContainsAny(kind[:min(len(kind), 1)], "OUSV") {
+		return nil, nil, fmt.Errorf("holds %.20q values, not numbers: make numbers of names by "+
+			"np.unique(labels.astype(str), return_inverse=True)[1]", h.descr)
+	}
 	if !known {
 		want := fmt.Sprintf("%T", T(0))
 		return nil, nil, fmt.Errorf("holds %q values, expected %s: convert it by .astype(%q)", h.descr, want, want)

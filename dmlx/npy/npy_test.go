@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,49 @@ import (
 	"strings"
 	"testing"
 )
+
+// strs is a file of strings, as numpy.save writes it.
+func strs(descr string, n int, body string) []byte {
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }", descr, n)
+	header += strings.Repeat(" ", 117-len(header)) + "\n"
+	return []byte("\x93NUMPY\x01\x00\x76\x00" + header + body)
+}
+
+func TestReadLabels(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	unicode := file("u.npy", strs("<U2", 3, "b\x00\x00\x00\x00\x00\x00\x00a\x00\x00\x00\xe9\x00\x00\x00b\x00\x00\x00"+
+		"\x00\x00\x00\x00"))
+	ascii, lines := file("s.npy", strs("|S2", 2, "c\x00b\x00")), file("l.txt", []byte("aé\r\nb\r\n"))
+	labels, names, err := ReadLabels(unicode, ascii, lines)
+	if err != nil || !slices.Equal(names, []string{"aé", "b", "c"}) || !slices.Equal(labels[0], []int64{1, 0, 1}) ||
+		!slices.Equal(labels[1], []int64{2, 1}) || !slices.Equal(labels[2], []int64{0, 1}) {
+		t.Errorf("%v, %v, %v", labels, names, err)
+	}
+	numbers := file("n.txt", []byte("7\n-1"))
+	if labels, names, err := ReadLabels(numbers); err != nil || names != nil || !slices.Equal(labels[0], []int64{7, -1}) {
+		t.Errorf("%v, %v, %v", labels, names, err)
+	}
+	for want, paths := range map[string][]string{
+		"want one kind":  {numbers, ascii},
+		"line 2 is e":    {file("e.txt", []byte("a\n\nb"))},
+		"unique":         {file("o.npy", strs("|O", 2, "12345678"))},
+		"Git LFS":        {file("p.npy", []byte("version https://git-lfs.github.com/spec/v1\noid"))},
+		"damaged: 0 byt": {file("z.npy", strs("<U0", 1<<40, ""))},
+		"damaged: 2 byt": {file("w.npy", strs("<U999999999999999999", 1, "ab"))},
+		"label 0 is emp": {file("m.npy", strs("|S2", 1, "\x00\x00"))},
+	} {
+		if _, _, err := ReadLabels(paths...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
 
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.npy")

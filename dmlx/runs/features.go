@@ -13,12 +13,12 @@ import (
 )
 
 // Features names the .npy files of a data set of frozen features, which any network may have computed: float [N, F],
-// and a label for each row, integers [N]. Without test files the second half of the classes, in the order of their
-// labels, is the test set; see [train.FeatureData].
+// and a label for each row, integers or names [N] (see [npy.ReadLabels]). Without test files the second half of the
+// classes, in the order of their labels, is the test set; see [train.FeatureData].
 type Features struct{ Features, Labels, TestFeatures, TestLabels string }
 
-// Open reads the files. It fails if labels do not fit features, labels are no integers, a value is not finite, or the
-// classes do not suffice.
+// Open reads the files. It fails if labels do not fit features, labels are neither integers nor names, a value is not
+// finite, or the classes do not suffice.
 func (f Features) Open() (*train.Data, error) {
 	if f.Features == "" || f.Labels == "" {
 		return nil, errors.New("features need a file of labels, and labels a file of features")
@@ -26,21 +26,29 @@ func (f Features) Open() (*train.Data, error) {
 	if (f.TestFeatures == "") != (f.TestLabels == "") {
 		return nil, errors.New("test features and test labels: want both, or neither")
 	}
-	training, err := readFeatures(f.Features, f.Labels)
+	paths := []string{f.Labels}
+	if f.TestLabels != "" {
+		paths = append(paths, f.TestLabels)
+	}
+	labels, _, err := npy.ReadLabels(paths...)
+	if err != nil {
+		return nil, err
+	}
+	training, err := readFeatures(f.Features, f.Labels, labels[0])
 	if err != nil {
 		return nil, err
 	}
 	var test *train.Array
 	if f.TestFeatures != "" {
-		if test, err = readFeatures(f.TestFeatures, f.TestLabels); err != nil {
+		if test, err = readFeatures(f.TestFeatures, f.TestLabels, labels[1]); err != nil {
 			return nil, err
 		}
 	}
 	return train.FeatureData(filepath.Base(f.Features), training, test)
 }
 
-// readFeatures reads features [N, F] and their labels [N].
-func readFeatures(features, labels string) (*train.Array, error) {
+// readFeatures reads features [N, F], of which the classes [N] are those in the file labels.
+func readFeatures(features, labels string, classes []int64) (*train.Array, error) {
 	values, shape, err := npy.ReadFloat32(features)
 	if err != nil {
 		return nil, err
@@ -48,12 +56,9 @@ func readFeatures(features, labels string) (*train.Array, error) {
 	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
 		return nil, fmt.Errorf("%s: has the shape %v, want [N, F], a row of features for each sample", features, shape)
 	}
-	classes, of, err := npy.ReadInt64(labels)
-	if err != nil {
-		return nil, err
-	}
-	if len(of) != 1 || of[0] != shape[0] {
-		return nil, fmt.Errorf("%s: has the shape %v, want [%d], a label for each row of %s", labels, of, shape[0], features)
+	if len(classes) != shape[0] {
+		return nil, fmt.Errorf("%s: has %d labels, want [%d], a label for each row of %s", labels, len(classes), shape[0],
+			features)
 	}
 	a := &train.Array{Values: values, Dims: shape[1:], Classes: classes}
 	for i, v := range values {

@@ -81,6 +81,7 @@ Losses (--list describes them):
 			if err != nil {
 				return err
 			}
+			a.sayZero(&batch, embeddings, nil)
 			if given.given() {
 				return a.dissectAutograd(given, batch, l, miner, matrix, pairs, p)
 			}

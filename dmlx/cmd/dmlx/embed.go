@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -12,20 +14,28 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
 // newEmbed embeds the images of a folder.
 func newEmbed(a *app) *cobra.Command {
-	var arch, weights, images, features, out string
+	var arch, weights, images, features, out, names, labels string
 	var resize, crop, devices int
+	var skipBad bool
 	cmd := &cobra.Command{
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed the images of a folder with trained or pretrained weights",
-		Long: `Embed all images of a folder and its subfolders, in the lexical order of their paths, and write a row of
-float32 for each. The weights are a safetensors file or a state dict of torch.save (.pth) with torchvision's names, or
-"pretrained": the published weights of --arch, which dmlx weights get downloads.
+		Long: `Embed all JPEG and PNG images of a folder and write a row of float32 for each, in the order of torchvision's
+ImageFolder: the sub-folders are the classes, sorted; within a class images are sorted by folder and by name. What is
+left out is counted and named. Beside F.npy are written F.names.txt, the path of each row's image, and, if there are
+classes, F.labels.npy; a file --labels that ends in .txt gets the classes' names. dmlx recall and dmlx train --features
+take them.
+
+The weights are a safetensors file or its index, or a checkpoint of torch.save (.pth, .ckpt), in which the network is
+found by torchvision's names under any prefix; or "pretrained": the published weights of --arch, which dmlx weights get
+downloads.
 
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have
@@ -40,7 +50,9 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			if out == "" {
 				return usagef("--out is empty: want the file to write")
 			}
-			if err := checkOut([]string{weights}, out); err != nil {
+			names = cmp.Or(names, files.Beside(out, files.NamesFile))
+			labels = cmp.Or(labels, files.Beside(out, files.LabelsFile))
+			if err := checkOut([]string{weights}, out, names, labels); err != nil {
 				return err
 			}
 			raw, err := embed.Weights(arch, weights)
@@ -75,9 +87,16 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
 				return fmt.Errorf("%s: %w", weights, err)
 			}
-			files, err := embed.ImageFiles(images)
+			list, err := datasets.ListImages(images)
 			if err != nil {
 				return err
+			}
+			for _, left := range list.LeftOut {
+				a.logf("left out, %s", left)
+			}
+			paths := make([]string, len(list.Paths))
+			for i, name := range list.Paths {
+				paths[i] = filepath.Join(images, filepath.FromSlash(name))
 			}
 			choice, err := a.backendOn(devices)
 			if err != nil {
@@ -100,27 +119,48 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			defer exec.Finalize()
 			line := a.line
 			progress := func(done int) error {
-				line.Show("%d of %d images", done, len(files))
+				line.Show("%d of %d images", done, len(paths))
 				return cmd.Context().Err()
 			}
-			values, err := embed.Files(choice.Backend, on, exec, files, prepare.Resize, prepare.Crop, width, progress)
+			values, damaged, err := embed.Files(choice.Backend, on, exec, paths, prepare.Resize, prepare.Crop, width, skipBad,
+				progress)
 			line.End()
 			if err != nil {
 				return err
 			}
-			if err := npy.WriteFloat32(out, values, len(files), width); err != nil {
+			skipped, err := leaveOut(list, damaged, skipBad)
+			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"images": len(files), "dim": width, "out": out},
-				fmt.Sprintf("%d images, %d values each, in %s", len(files), width, out))
+			if skipped != "" {
+				a.logf("left out, unreadable: %s", skipped)
+			}
+			if err := npy.WriteFloat32(out, values, len(list.Paths), width); err != nil {
+				return err
+			}
+			if err := writeRows(list, names, labels); err != nil {
+				return err
+			}
+			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), width, out, names)
+			printed := map[string]any{"images": len(list.Paths), "dim": width, "out": out, "names": names,
+				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": len(damaged)}
+			if list.Classes != nil {
+				text += fmt.Sprintf(", the labels of %d classes in %s", len(list.Classes), labels)
+				printed["labels"] = labels
+			}
+			return a.print(printed, text)
 		},
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", ".safetensors or .pth file with torchvision's names, or pretrained")
-	f.StringVar(&images, "images", "", "folder of JPEG and PNG files")
+	f.StringVar(&weights, "weights", "", ".safetensors, .pth or .ckpt file with torchvision's names, or pretrained")
+	f.StringVar(&images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
+	f.StringVar(&names, "names", "", "text file to write: the path of each row's image (default: F.names.txt)")
+	f.StringVar(&labels, "labels", "", "file to write: each row's class, as int64 [N], or as names if it ends in .txt "+
+		"(default: F.labels.npy)")
+	f.BoolVar(&skipBad, "skip-bad", false, "leave out images that cannot be read")
 	f.IntVar(&resize, "resize", 0, "pixels of the shorter side (default: the metadata's, else 32 for small, 256 for "+
 		"a ResNet)")
 	f.IntVar(&crop, "crop", 0, "pixels of the square that is cut out (default: the metadata's, else 32 for small, "+
@@ -130,6 +170,61 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 		_ = cmd.MarkFlagRequired(name) // It fails only for an unknown flag.
 	}
 	return cmd
+}
+
+// leaveOut takes damaged images off a list and names them; without skip they are an error.
+func leaveOut(l *datasets.ImageList, damaged []embed.Damaged, skip bool) (string, error) {
+	const most = 10
+	var texts []string
+	bad := map[int]bool{}
+	for _, d := range damaged {
+		if bad[d.Index] = true; len(texts) < most {
+			texts = append(texts, fmt.Sprintf("%s: %v", filepath.Join(l.Dir, filepath.FromSlash(l.Paths[d.Index])), d.Err))
+		}
+	}
+	if more := len(damaged) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	text := strings.Join(texts, "; ")
+	switch {
+	case len(damaged) == 0:
+		return "", nil
+	case !skip:
+		return "", fmt.Errorf("%d of %d images cannot be read; --skip-bad leaves them out: %s", len(damaged), len(l.Paths),
+			text)
+	case len(damaged) == len(l.Paths):
+		return "", fmt.Errorf("no image of %s can be read: %s", l.Dir, text)
+	}
+	var paths []string
+	var labels []int64
+	for i, name := range l.Paths {
+		if !bad[i] {
+			paths = append(paths, name)
+			if l.Labels != nil {
+				labels = append(labels, l.Labels[i])
+			}
+		}
+	}
+	l.Paths, l.Labels = paths, labels
+	return text, nil
+}
+
+// writeRows writes the names of the rows, and their labels if they have classes.
+func writeRows(l *datasets.ImageList, names, labels string) error {
+	if err := files.WriteNames(names, l.Paths); err != nil {
+		return err
+	}
+	switch {
+	case l.Classes == nil:
+		return nil
+	case filepath.Ext(labels) != ".txt":
+		return npy.WriteInt64(labels, l.Labels, len(l.Labels))
+	}
+	classes := make([]string, len(l.Labels))
+	for i, label := range l.Labels {
+		classes[i] = l.Classes[label]
+	}
+	return files.WriteNames(labels, classes)
 }
 
 // archFlag adds the flag for the network of a weight file.

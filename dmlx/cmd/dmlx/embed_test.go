@@ -15,8 +15,8 @@ import (
 
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	embedding "github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
@@ -31,7 +31,7 @@ func TestEmbed(t *testing.T) {
 	if err := backbone.SaveWeights(weights, store, backbone.Small, nil); err != nil {
 		t.Fatal(err)
 	}
-	for i, name := range []string{"b/1.png", "a/2.png", "b.png"} {
+	for i, name := range []string{"b/1.png", "a/2.png", "b/0/3.png"} {
 		img := image.NewNRGBA(image.Rect(0, 0, 20+i, 30))
 		for k := range img.Pix {
 			img.Pix[k] = uint8(k*(i+3)) | 0xf
@@ -78,12 +78,38 @@ func TestEmbed(t *testing.T) {
 			t.Errorf("row %d has length² %g", i, sum)
 		}
 	}
+	names, err := os.ReadFile(filepath.Join(dir, "f.names.txt"))
+	labels, of, err2 := npy.ReadLabels(filepath.Join(dir, "f.labels.npy"))
+	if err := errors.Join(err, err2); err != nil || string(names) != "a/2.png\nb/1.png\nb/0/3.png\n" || of != nil ||
+		!slices.Equal(labels[0], []int64{0, 1, 1}) {
+		t.Errorf("rows %q, %v, %v, %v", names, labels, of, err)
+	}
+	if r := object(t, "recall", "--embeddings", out, "--k", "1-2"); r["queries"] != 2.0 || r["lone_queries"] != 1.0 {
+		t.Errorf("recall by the labels beside: %v", r)
+	}
+	// All damaged images are named at once, and --skip-bad leaves them out, with their names and labels.
+	for _, name := range []string{"a/0.png", "b/9.jpg"} {
+		if err := os.WriteFile(filepath.Join(images, name), []byte("RIFF0000WEBPVP8 "), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := []string{"embed", "--weights", weights, "--images", images, "--out", out, "--crop", "16"}
+	if code, _, stderr := invoke(t, damaged...); code != 1 ||
+		!strings.Contains(stderr, "a/0.png: neither a JPEG nor a PNG image: it is a WebP image") || !strings.Contains(stderr, "b/9.jpg") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	classes := filepath.Join(dir, "classes.txt")
+	object(t, append(damaged, "--skip-bad", "--labels", classes)...)
+	if text, err := os.ReadFile(classes); err != nil || string(text) != "a\nb\nb\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	for _, name := range []string{"a/0.png", "b/9.jpg"} {
+		if err := os.Remove(filepath.Join(images, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, shape := embed("--features", "gap"); shape[1] != backbone.Small.Width() {
 		t.Errorf("features of shape %v", shape)
-	}
-	if files, err := embedding.ImageFiles(images); err != nil || len(files) != 3 ||
-		!strings.HasSuffix(files[0], "a/2.png") || !strings.HasSuffix(files[2], "b/1.png") {
-		t.Errorf("%q, %v", files, err)
 	}
 	// Links to folders are followed, but a link to a folder above is not.
 	linked := filepath.Join(dir, "linked")
@@ -92,9 +118,8 @@ func TestEmbed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for folder, want := range map[string]int{"link": 3, "linked": 1} {
-		if files, err := embedding.ImageFiles(filepath.Join(dir, folder)); err != nil || len(files) != want ||
-			!strings.HasPrefix(files[0], filepath.Join(dir, folder)) {
-			t.Errorf("%s: %q, %v", folder, files, err)
+		if l, err := datasets.ListImages(filepath.Join(dir, folder)); err != nil || len(l.Paths) != want {
+			t.Errorf("%s: %+v, %v", folder, l, err)
 		}
 	}
 	// Without metadata images get the network's own size.
@@ -111,7 +136,7 @@ func TestEmbed(t *testing.T) {
 		t.Errorf("with published weights: %v", v)
 	}
 	// A row does not depend on the other images.
-	if err := os.RemoveAll(filepath.Join(images, "b")); err != nil {
+	if err := os.RemoveAll(filepath.Join(images, "b", "0")); err != nil {
 		t.Fatal(err)
 	}
 	v := object(t, "embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out, "--resize", "24",
@@ -153,7 +178,7 @@ func TestEmbed(t *testing.T) {
 	if v := object(t, "embed", "--weights", state, "--images", images, "--out", out); v["dim"] != 2.0 {
 		t.Errorf("with weights of torch.save: %v", v)
 	}
-	if err := os.WriteFile(filepath.Join(images, "c.png"), []byte("no image"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(images, "a", "c.png"), []byte("no image"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	base := []string{"embed", "--arch", "small", "--weights", weights, "--images", images, "--out", out}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -13,7 +14,8 @@ import (
 func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
 	f.StringVar(&p.features.Features, "features", "",
 		"train a head on frozen features of any network in place of --data: NumPy file, float [N, F]")
-	f.StringVar(&p.features.Labels, "labels", "", "labels of --features: NumPy file, integers [N]")
+	f.StringVar(&p.features.Labels, "labels", "", "labels of --features, integers or names [N]: a NumPy file, or a .txt "+
+		"with one a line (default: X.labels.npy beside X.npy)")
 	f.StringVar(&p.features.TestFeatures, "test-features", "",
 		"features to test on (default: the second half of the classes of --features)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
@@ -30,6 +32,8 @@ func (p *presetFlags) checkFeatures(a *app, f *pflag.FlagSet) error {
 		}
 		return nil
 	}
+	p.features.Labels = files.LabelsOf(p.features.Features, p.features.Labels)
+	p.features.TestLabels = files.LabelsOf(p.features.TestFeatures, p.features.TestLabels)
 	if p.features.Labels == "" {
 		return usagef("--features needs --labels L.npy, a label for each row")
 	}

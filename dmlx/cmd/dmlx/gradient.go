@@ -43,6 +43,7 @@ the batch. The gradient is the mean over the triplets, and zero for a batch with
 			if err != nil {
 				return err
 			}
+			a.sayZero(&batch, embeddings, nil)
 			b, err := a.backend()
 			if err != nil {
 				return err

@@ -149,8 +149,11 @@ func (s *settingFlags) preset(a *app) (p presets.Preset, seeds []uint64, err err
 }
 
 // parseSeeds reads seeds: numbers and ranges with commas between them.
-func parseSeeds(text string) ([]uint64, error) {
-	fail := usagef("--seeds %q: want numbers and ranges, as in 1-5 or 1,3,8", text)
+func parseSeeds(text string) ([]uint64, error) { return parseNumbers("seeds", text) }
+
+// parseNumbers reads the value of a flag: numbers and ranges with commas between them.
+func parseNumbers(flag, text string) ([]uint64, error) {
+	fail := usagef("--%s %q: want numbers and ranges, as in 1-5 or 1,3,8", flag, text)
 	const most = 10000 // Runs of a rule: more is a typing error.
 	var out []uint64
 	for part := range strings.SplitSeq(text, ",") {
@@ -166,7 +169,7 @@ func parseSeeds(text string) ([]uint64, error) {
 			}
 		}
 		if last-first >= most || len(out) >= most {
-			return nil, usagef("--seeds %q: want at most %d seeds", text, most)
+			return nil, usagef("--%s %q: want at most %d numbers", flag, text, most)
 		}
 		for seed := first; ; seed++ {
 			out = append(out, seed)

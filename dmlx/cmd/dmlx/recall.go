@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,44 +15,79 @@ import (
 )
 
 func newRecall(a *app) *cobra.Command {
-	var embeddings, labels, galleryEmbeddings, galleryLabels string
-	var ks []int
+	var embeddings, labels, galleryEmbeddings, galleryLabels, names, k string
+	var leaveOut bool
 	var devices int
 	cmd := &cobra.Command{
 		Use:   "recall --embeddings E.npy --labels L.npy",
 		Short: "Measure the retrieval of embeddings: Recall@K, MAP@R, R-precision",
-		Long: `Measure the retrieval of embeddings [N, D], not necessarily normalized, with labels, integers [N].
+		Long: `Measure the retrieval of embeddings [N, D], not necessarily normalized, with labels [N]: integers or names,
+as a NumPy array or as a text with one a line. dmlx embed writes such files.
 
 Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
-means.`,
+means. Rows of zeros, and queries of which the gallery holds the very row, are counted: the former have no direction,
+the latter find themselves, unless --leave-out-queries takes them out of the gallery.`,
 		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			queries, err := readEmbeddings(embeddings, labels)
+			labels = files.LabelsOf(embeddings, labels)
+			galleryLabels = files.LabelsOf(galleryEmbeddings, galleryLabels)
+			if labels == "" {
+				return usagef("want --labels L.npy: %s is not there", files.Beside(embeddings, files.LabelsFile))
+			}
+			pairs := []string{embeddings, labels}
+			switch {
+			case (galleryEmbeddings == "") != (galleryLabels == ""):
+				return usagef("a gallery needs both --gallery-embeddings and --gallery-labels")
+			case leaveOut && galleryEmbeddings == "":
+				return usagef("--leave-out-queries belongs to a gallery: without one no query is ranked against itself")
+			case galleryEmbeddings != "":
+				pairs = append(pairs, galleryEmbeddings, galleryLabels)
+			}
+			batches, err := files.ReadBatches(pairs...)
 			if err != nil {
 				return err
 			}
-			var gallery *retrieval.Embeddings
-			if (galleryEmbeddings == "") != (galleryLabels == "") {
-				return usagef("a gallery needs both --gallery-embeddings and --gallery-labels")
-			}
-			if galleryEmbeddings != "" {
-				if gallery, err = readEmbeddings(galleryEmbeddings, galleryLabels); err != nil {
+			queries, gallery := &batches[0], (*retrieval.Embeddings)(nil)
+			size := queries.N - 1
+			var list []string
+			if names != "" {
+				if list, err = files.ReadNames(names, queries.N); err != nil {
 					return err
 				}
 			}
-			if !cmd.Flags().Changed("k") { // By default no K is larger than the gallery.
-				size := len(queries.Labels) - 1
-				if gallery != nil {
-					size = len(gallery.Labels)
+			zero := a.sayZero(queries, embeddings, list)
+			within := 0
+			if galleryEmbeddings != "" {
+				gallery = &batches[1]
+				size = gallery.N
+				a.sayZero(gallery, galleryEmbeddings, nil)
+				there, rest := inGallery(queries, gallery)
+				if within = len(there); leaveOut {
+					if gallery, size = rest, rest.N; size == 0 {
+						return fmt.Errorf("%s has only rows that are queries: nothing is left as a gallery", galleryEmbeddings)
+					}
+					a.logf("left %d rows that are queries out of the gallery", batches[1].N-rest.N)
+				} else if within > 0 {
+					a.logf("%d of %d queries are in the gallery themselves, with the same label, and find themselves; "+
+						"--leave-out-queries takes them out: %s", within, queries.N, firstOf(there, list))
 				}
+			}
+			ks, err := parseKs(k)
+			if err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("k") { // By default no K is larger than the gallery.
 				ks = slices.DeleteFunc(ks, func(k int) bool { return k > size })
 			}
 			choice, err := a.backendOn(devices)
 			if err != nil {
 				return err
 			}
+			line := a.line
+			line.Show("ranking %d rows for %d queries", size, queries.N)
 			r, err := retrieval.EvaluateOn(cmd.Context(), choice.Backend, choice.DeviceCount(), queries, gallery, ks)
+			line.End()
 			if err != nil {
 				return err
 			}
@@ -59,24 +97,103 @@ means.`,
 			}
 			fmt.Fprintf(&text, "MAP@R        %6.2f\nR-precision  %6.2f\nin percent, over %d queries; %d more have no match",
 				100*r.MAPAtR, 100*r.RPrecision, r.Queries, r.LoneQueries)
-			return a.print(r, text.String())
+			return a.print(struct {
+				*retrieval.Result
+				Zero   int `json:"zero_rows"`
+				Within int `json:"queries_in_gallery"`
+			}{r, zero, within}, text.String())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&embeddings, "embeddings", "", "embeddings [N, D] (.npy)")
-	f.StringVar(&labels, "labels", "", "labels, integers [N] (.npy)")
+	f.StringVar(&labels, "labels", "", "labels, integers or names [N] (.npy or .txt; default: E.labels.npy beside E.npy)")
+	f.StringVar(&names, "names", "", "names of the rows, one a line, to name rows by (.txt)")
 	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
 		"embeddings of the gallery [M, D] (.npy; default: the queries themselves)")
-	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery, integers [M] (.npy)")
-	f.IntSliceVar(&ks, "k", []int{1, 2, 4, 8}, "the K of Recall@K, as far as the gallery is large enough")
+	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery [M] (.npy or .txt)")
+	f.BoolVar(&leaveOut, "leave-out-queries", false, "leave rows out of the gallery that are queries, with the same label")
+	f.StringVar(&k, "k", "1,2,4,8", "the K of Recall@K, as in 1-4 or 1,2,4,8; by default as far as the gallery is large")
 	addDevices(f, &devices)
 	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
-	_ = cmd.MarkFlagRequired("labels")
 	return cmd
 }
 
-// readEmbeddings reads embeddings and their labels.
-func readEmbeddings(embeddings, labels string) (*retrieval.Embeddings, error) {
-	e, err := files.ReadBatch(embeddings, labels)
-	return &e, err
+// parseKs reads the K of Recall@K.
+func parseKs(text string) ([]int, error) {
+	numbers, err := parseNumbers("k", text)
+	if err != nil {
+		return nil, err
+	}
+	var ks []int
+	for _, n := range numbers {
+		if n < 1 || n > math.MaxInt32 {
+			return nil, usagef("--k %s: want numbers from 1", text)
+		}
+		ks = append(ks, int(n))
+	}
+	return ks, nil
+}
+
+// sayZero says how many rows of a file have no direction, and returns that number.
+func (a *app) sayZero(e *retrieval.Embeddings, file string, names []string) int {
+	var rows []int
+	for i := range e.N {
+		if !slices.ContainsFunc(e.Values[i*e.Dim:(i+1)*e.Dim], func(v float32) bool { return v != 0 }) {
+			rows = append(rows, i)
+		}
+	}
+	if len(rows) > 0 {
+		a.logf("%d of %d rows of %s are zero and have no direction, so that they are similar to nothing: %s", len(rows), e.N,
+			file, firstOf(rows, names))
+	}
+	return len(rows)
+}
+
+// firstOf names the first of some rows and counts the others. names may be nil.
+func firstOf(rows []int, names []string) string {
+	const most = 3
+	var out []string
+	for _, i := range rows[:min(len(rows), most)] {
+		text := fmt.Sprintf("row %d", i)
+		if names != nil {
+			text += ", " + names[i]
+		}
+		out = append(out, text)
+	}
+	if more := len(rows) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
+}
+
+// inGallery returns the queries of which the gallery has the same row with the same label, and the gallery without
+// those rows.
+func inGallery(queries, gallery *retrieval.Embeddings) (there []int, rest *retrieval.Embeddings) {
+	key := func(e *retrieval.Embeddings, i int) [sha256.Size]byte {
+		raw := binary.LittleEndian.AppendUint64(nil, uint64(e.Labels[i]))
+		for _, v := range e.Values[i*e.Dim : (i+1)*e.Dim] {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v+0)) // −0 is 0.
+		}
+		return sha256.Sum256(raw)
+	}
+	asked, had := map[[sha256.Size]byte]bool{}, map[[sha256.Size]byte]bool{}
+	for i := range queries.N {
+		asked[key(queries, i)] = true
+	}
+	rest = &retrieval.Embeddings{Dim: gallery.Dim}
+	for i := range gallery.N {
+		if k := key(gallery, i); asked[k] {
+			had[k] = true
+			continue
+		}
+		rest.Values = append(rest.Values, gallery.Values[i*gallery.Dim:(i+1)*gallery.Dim]...)
+		rest.Labels = append(rest.Labels, gallery.Labels[i])
+	}
+	rest.N = len(rest.Labels)
+	for i := range queries.N {
+		if had[key(queries, i)] {
+			there = append(there, i)
+		}
+	}
+	return there, rest
 }

@@ -4,11 +4,8 @@ package embed
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -68,47 +65,6 @@ func Network(arch, path string, raw []byte) (backbone.Arch, backbone.Preprocessi
 	return net, prepare, nil
 }
 
-// ImageFiles returns the JPEG and PNG files of a folder and of the folders in it, in the lexical order of their paths.
-// Symbolic links are followed, except to a folder above.
-func ImageFiles(dir string) ([]string, error) {
-	var files []string
-	var walk func(path string, above []os.FileInfo) error
-	walk = func(path string, above []os.FileInfo) error {
-		info, err := os.Stat(path)
-		if err != nil {
-			return err
-		}
-		if !info.IsDir() {
-			if slices.Contains([]string{".jpg", ".jpeg", ".png"}, strings.ToLower(filepath.Ext(path))) {
-				files = append(files, path)
-			}
-			return nil
-		}
-		if slices.ContainsFunc(above, func(folder os.FileInfo) bool { return os.SameFile(folder, info) }) {
-			return nil
-		}
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), ".") {
-				continue
-			}
-			if err := walk(filepath.Join(path, e.Name()), append(slices.Clone(above), info)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err := walk(dir, nil)
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("no JPEG or PNG files in %s", dir)
-	}
-	slices.Sort(files) // By the whole path: ReadDir sorts within a folder.
-	return files, err
-}
-
 const (
 	// batchSize is the number of images of a device for which the graph is compiled.
 	batchSize = 16
@@ -116,24 +72,34 @@ const (
 	MaxCrop = 4096
 )
 
-// Files returns the embeddings of images, [len(files), width]. exec maps pixels, uint8 [n, crop, crop, 3], to float32
-// [n, width], where n is 16 for each device; Files divides the rows among the devices. progress is called after each
-// batch; its error ends the work.
+// Damaged is an image that cannot be read: its index, and why.
+type Damaged struct {
+	Index int
+	Err   error
+}
+
+// Files returns the embeddings of images, [len(files), width], without the rows of those that cannot be read, which it
+// lists. exec maps pixels, uint8 [n, crop, crop, 3], to float32 [n, width], where n is 16 for each device; Files
+// divides the rows among the devices. progress is called after each batch; its error ends the work. Unless skip is set,
+// nothing is embedded after the first image that cannot be read, but all others are still tried.
 func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []string, resize, crop, width int,
-	progress func(done int) error) ([]float32, error) {
+	skip bool, progress func(done int) error) ([]float32, []Damaged, error) {
 	devices.Shard(exec, []mesh.Layout{mesh.Rows}, []mesh.Layout{mesh.Rows})
 	one, rows := crop*crop*3, batchSize*devices.Size()
-	values := make([]float32, 0, len(files)*width)
+	values := make([]float32, 0, min(len(files), 1<<16)*width)
 	pixels := make([]uint8, rows*one)
+	var damaged []Damaged
 	for start := 0; start < len(files); start += rows {
 		batch := files[start:min(start+rows, len(files))]
+		bad := make([]error, len(batch))
 		var group errgroup.Group
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for i, file := range batch {
 			group.Go(func() error {
 				img, err := datasets.ReadImage(file)
 				if err != nil {
-					return fmt.Errorf("%s: %w", file, err)
+					bad[i] = err
+					return nil
 				}
 				square, err := img.Square(resize, crop)
 				copy(pixels[i*one:], square)
@@ -141,30 +107,42 @@ func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []stri
 			})
 		}
 		if err := group.Wait(); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for i, err := range bad {
+			if err != nil {
+				damaged = append(damaged, Damaged{start + i, err})
+			}
+		}
+		if err := progress(start + len(batch)); err != nil {
+			return nil, nil, err
+		}
+		if len(damaged) > 0 && !skip {
+			continue
 		}
 		in, err := devices.CopyRows(b, shapes.Make(dtypes.Uint8, rows, crop, crop, 3), pixels)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		out, err := devices.Call(exec, in)
 		in.Free()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		embedded, err := mesh.TakeRows(out[0])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		for i, v := range embedded[:len(batch)*width] {
-			if v-v != 0 {
-				return nil, fmt.Errorf("%s: the embedding is not finite; the weights may be damaged", batch[i/width])
+		for i := range batch {
+			row := embedded[i*width : (i+1)*width]
+			if bad[i] != nil {
+				continue
 			}
-		}
-		values = append(values, embedded[:len(batch)*width]...)
-		if err := progress(start + len(batch)); err != nil {
-			return nil, err
+			if slices.ContainsFunc(row, func(v float32) bool { return v-v != 0 }) {
+				return nil, nil, fmt.Errorf("%s: the embedding is not finite; the weights may be damaged", batch[i])
+			}
+			values = append(values, row...)
 		}
 	}
-	return values, nil
+	return values, damaged, nil
 }

@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
@@ -14,24 +17,89 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
-// ReadBatch reads embeddings, float32 [N, D], and their labels, int64 [N].
+// ReadBatch reads embeddings, float32 [N, D], and their labels [N], integers or names; see [npy.ReadLabels].
 func ReadBatch(embeddings, labels string) (dissect.Embeddings, error) {
-	values, shape, err := npy.ReadFloat32(embeddings)
+	batches, err := ReadBatches(embeddings, labels)
 	if err != nil {
 		return dissect.Embeddings{}, err
 	}
-	if len(shape) != 2 {
-		return dissect.Embeddings{}, fmt.Errorf("%s: shape %v, want [N, D]", embeddings, shape)
+	return batches[0], nil
+}
+
+// ReadBatches reads pairs of files, of embeddings and of labels. Names have the same numbers in all of them.
+func ReadBatches(pairs ...string) ([]dissect.Embeddings, error) {
+	var out []dissect.Embeddings
+	var labels []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		values, shape, err := npy.ReadFloat32(pairs[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(shape) != 2 {
+			return nil, fmt.Errorf("%s: shape %v, want [N, D]", pairs[i], shape)
+		}
+		out = append(out, dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1]})
+		labels = append(labels, pairs[i+1])
 	}
-	classes, labelShape, err := npy.ReadInt64(labels)
+	classes, _, err := npy.ReadLabels(labels...)
 	if err != nil {
-		return dissect.Embeddings{}, err
+		return nil, err
 	}
-	if len(labelShape) != 1 || labelShape[0] != shape[0] {
-		return dissect.Embeddings{}, fmt.Errorf("%s: shape %v, want [%d] for the %d rows of %s", labels, labelShape, shape[0],
-			shape[0], embeddings)
+	for i := range out {
+		if len(classes[i]) != out[i].N {
+			return nil, fmt.Errorf("%s: %d labels, want [%d] for the %d rows of %s", labels[i], len(classes[i]), out[i].N,
+				out[i].N, pairs[2*i])
+		}
+		out[i].Labels = classes[i]
 	}
-	return dissect.Embeddings{Values: values, N: shape[0], Dim: shape[1], Labels: classes}, nil
+	return out, nil
+}
+
+// Beside is the path of the file of names or labels that belongs to a file of embeddings: F.names.txt and F.labels.npy
+// beside F.npy.
+func Beside(embeddings, what string) string {
+	return strings.TrimSuffix(embeddings, ".npy") + "." + what
+}
+
+// The files beside embeddings, see [Beside].
+const (
+	NamesFile  = "names.txt"
+	LabelsFile = "labels.npy"
+)
+
+// LabelsOf is the file of labels that is given, or the one beside the embeddings if it is there.
+func LabelsOf(embeddings, given string) string {
+	if beside := Beside(embeddings, LabelsFile); given == "" && embeddings != "" {
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside
+		}
+	}
+	return given
+}
+
+// ReadNames reads the names of n rows, one a line, as [WriteNames] writes them.
+func ReadNames(path string, n int) ([]string, error) {
+	raw, err := durable.ReadAtMost(path, durable.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	names := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n"), "\n")
+	if len(names) != n {
+		return nil, fmt.Errorf("%s: %d names, want one for each of %d rows", path, len(names), n)
+	}
+	return names, nil
+}
+
+// WriteNames writes names, one a line. A name with a line break or another control character is quoted, as Go does.
+func WriteNames(path string, names []string) error {
+	var out bytes.Buffer
+	for _, name := range names {
+		if strings.ContainsFunc(name, unicode.IsControl) {
+			name = strconv.Quote(name)
+		}
+		out.WriteString(name + "\n")
+	}
+	return durable.WriteFile(path, out.Bytes(), 0o644)
 }
 
 // ReadProxies reads the proxies of a loss, float32 [C, D], and their labels, int64 [C]. Without a file of labels the

@@ -1,0 +1,128 @@
+//go:build !js
+
+package npy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+)
+
+// ReadLabels reads a label for each row from each of some files: a .npy array [N] of integers or of strings (NumPy's
+// types U and S), or a .txt with a label a line. Names are numbered 0, 1, 2, … in their sorted order over all files,
+// and returned; they are nil if the labels are integers, which stay as they are. An array of another shape or type, an
+// empty label, and integers in one file beside names in another are errors.
+func ReadLabels(paths ...string) (labels [][]int64, names []string, err error) {
+	texts := make([][]string, len(paths))
+	numbers := map[string]int64{}
+	for i, path := range paths {
+		of, text, err := readLabels(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if i > 0 && (of == nil) != (labels[0] == nil) {
+			return nil, nil, fmt.Errorf("%s and %s: one has names for labels, the other integers: want one kind", paths[0], path)
+		}
+		labels, texts[i] = append(labels, of), text
+		for _, name := range text {
+			numbers[name] = 0
+		}
+	}
+	if len(numbers) == 0 {
+		return labels, nil, nil
+	}
+	names = slices.Sorted(maps.Keys(numbers))
+	for i, name := range names {
+		numbers[name] = int64(i)
+	}
+	for i, text := range texts {
+		for _, name := range text {
+			labels[i] = append(labels[i], numbers[name])
+		}
+	}
+	return labels, names, nil
+}
+
+// readLabels reads integers, or else names.
+func readLabels(path string) (numbers []int64, names []string, err error) {
+	raw, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.ToLower(filepath.Ext(path)) == ".txt" {
+		return parseLines(raw)
+	}
+	var shape []int
+	if h, body, bad := split(raw); bad == nil && strings.ContainsAny(h.descr[:min(len(h.descr), 2)], "US") {
+		names, err = decodeStrings(h, body)
+		shape = h.shape
+	} else if numbers, shape, err = decode[int64](raw); err != nil {
+		if what := durable.Looks(raw); bad != nil && what != "" {
+			err = fmt.Errorf("not a NumPy array: it is %s", what)
+		}
+	}
+	if err == nil && len(shape) != 1 {
+		err = fmt.Errorf("shape %v, want [N]", shape)
+	}
+	return numbers, names, err
+}
+
+// decodeStrings reads an array of strings: U has 4 bytes a character, S one, filled up with zeros.
+func decodeStrings(h header, body []byte) ([]string, error) {
+	kind, order := strings.TrimLeft(h.descr, "<>|="), binary.ByteOrder(binary.LittleEndian)
+	if strings.HasPrefix(h.descr, ">") {
+		order = binary.BigEndian
+	}
+	width, err := strconv.Atoi(kind[1:])
+	character := map[byte]int{'U': 4, 'S': 1}[kind[0]]
+	n := size(h.shape)
+	if err != nil || character == 0 || width < 1 || n < 0 || width > len(body) || n != len(body)/(width*character) ||
+		len(body)%(width*character) != 0 {
+		return nil, fmt.Errorf("damaged: %d bytes for the shape %v of %.20q", len(body), h.shape, h.descr)
+	}
+	out := make([]string, n)
+	for i := range out {
+		raw := body[i*width*character : (i+1)*width*character]
+		if character == 1 {
+			out[i] = strings.TrimRight(string(raw), "\x00")
+		} else {
+			var text strings.Builder
+			for ; len(raw) > 0; raw = raw[4:] {
+				text.WriteRune(rune(order.Uint32(raw)))
+			}
+			out[i] = strings.TrimRight(text.String(), "\x00")
+		}
+		if out[i] == "" {
+			return nil, fmt.Errorf("label %d is empty", i)
+		}
+	}
+	return out, nil
+}
+
+// parseLines reads a label a line: integers if all are.
+func parseLines(raw []byte) (numbers []int64, names []string, err error) {
+	text := strings.TrimSuffix(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n")
+	if strings.ContainsRune(text, 0) {
+		return nil, nil, errors.New("not a text of labels, one a line")
+	}
+	names = strings.Split(text, "\n")
+	for i, name := range names {
+		if name == "" {
+			return nil, nil, fmt.Errorf("line %d is empty: want a label", i+1)
+		}
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && len(numbers) == i {
+			numbers = append(numbers, n)
+		}
+	}
+	if len(numbers) == len(names) {
+		return numbers, nil, nil
+	}
+	return nil, names, nil
+}
