@@ -95,7 +95,8 @@ func TestEmbed(t *testing.T) {
 	}
 	damaged := []string{"embed", "--weights", weights, "--images", images, "--out", out, "--crop", "16"}
 	if code, _, stderr := invoke(t, damaged...); code != 1 ||
-		!strings.Contains(stderr, "a/0.png: neither a JPEG nor a PNG image: it is a WebP image") || !strings.Contains(stderr, "b/9.jpg") {
+		!strings.Contains(stderr, "a/0.png: neither a JPEG nor a PNG image: it is a WebP") ||
+		!strings.Contains(stderr, "b/9.jpg") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	classes := filepath.Join(dir, "classes.txt")
