@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -158,7 +159,7 @@ func shipped(t *testing.T, name string, preset presets.Preset) *paper.Report {
 		return nil, fmt.Errorf("results of %s at the quick preset are missing: train them by "+
 			"dmlx reproduce %s --write-bundled FILE", name, name)
 	}
-	r, err := paper.Make(t.Context(), name, paper.Request{Open: missing, Store: store, Preset: preset})
+	r, err := paper.Make(t.Context(), name, report.Request{Open: missing, Store: store, Preset: preset})
 	if err != nil {
 		t.Fatal(err)
 	}

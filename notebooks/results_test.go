@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -37,7 +38,7 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, err := paper.Ledger(t.Context(), paper.Request{Store: store, Preset: quick})
+	rows, _, err := paper.Ledger(t.Context(), report.Request{Store: store, Preset: quick})
 	if err != nil {
 		t.Fatal(err)
 	}

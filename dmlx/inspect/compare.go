@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -47,14 +47,14 @@ func Compare(store *runs.Store, hashes ...string) (*Comparison, error) {
 // have other triplets than the first. A part without its data, as for bundled results, fails when it is shown and says
 // why. open returns the backend where triplets of a test set have to be found.
 func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store,
-	hashes ...string) (*paper.Report, error) {
+	hashes ...string) (*report.Report, error) {
 	c, err := Compare(store, hashes...)
 	if err != nil {
 		return nil, err
 	}
-	r := &paper.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
+	r := &report.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
 		Runs: len(hashes), Provenance: c.Provenance}
-	add := func(name string, out figures.Output) { r.Parts = append(r.Parts, paper.Part{Name: name, Of: out}) }
+	add := func(name string, out figures.Output) { r.Parts = append(r.Parts, report.Part{Name: name, Of: out}) }
 	metrics, err := c.Metrics()
 	if err != nil {
 		return nil, err
@@ -85,22 +85,34 @@ func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store
 }
 
 // Runs returns the hashes of the runs of rules on a data set at the request's preset and seeds, rule by rule. Missing
-// runs are trained. Bundled results have no directory: to look into runs, or at their curves, make the request Fresh.
-func Runs(ctx context.Context, q paper.Request, data string, rules ...string) ([]string, error) {
-	study := paper.Study{Name: "runs", Title: "Runs", Cells: func(presets.Preset) []paper.Cell {
-		var cells []paper.Cell
-		for _, rule := range rules {
-			cells = append(cells, paper.Cell{Row: rule, Column: data, Data: data, Rule: rule})
+// runs are trained. Bundled results have no directory: to look into runs, or at their curves, let the request ignore
+// bundled runs.
+func Runs(ctx context.Context, q report.Request, data string, rules ...string) ([]string, error) {
+	seeds := q.Seeds
+	if seeds == nil {
+		seeds = q.Preset.Seeds
+	}
+	var specs []runs.Spec
+	for _, rule := range rules {
+		o, err := train.ParseObjective(rule)
+		if err != nil {
+			return nil, err
 		}
-		return cells
-	}}
-	t, err := paper.Reproduce(ctx, q.Open, q.Store, study, q.Preset, q.Options)
+		for _, seed := range seeds {
+			spec, err := q.Preset.ObjectiveSpec(data, presets.Objective{Objective: o}, seed)
+			if err != nil {
+				return nil, err
+			}
+			specs = append(specs, spec)
+		}
+	}
+	results, _, err := runs.RunAll(ctx, q.Open, q.Store, specs, q.Options)
 	if err != nil {
 		return nil, err
 	}
 	var hashes []string
-	for _, c := range t.Cells {
-		for _, r := range c.Runs {
+	for _, r := range results {
+		if r != nil {
 			hashes = append(hashes, r.Hash)
 		}
 	}
@@ -222,7 +234,7 @@ func (c *Comparison) Curves() (*figures.Figure, error) {
 // returns the backend where triplets of a test set have to be found.
 func (c *Comparison) Densities(ctx context.Context, open func() (*train.Trainer, error), i int) (*figures.Figure,
 	error) {
-	last, test := figures.DensityPair{Title: paper.LastEpochs.Name}, figures.DensityPair{Title: paper.WholeTest.Name}
+	last, test := figures.DensityPair{Title: "last 5 epochs"}, figures.DensityPair{Title: "whole test set"}
 	for k, g := range [][]*runs.Result{c.Groups[0], c.Groups[i]} {
 		var lasts, tests []runs.TripletDensity
 		for _, run := range g {
@@ -235,7 +247,7 @@ func (c *Comparison) Densities(ctx context.Context, open func() (*train.Trainer,
 			test.Nearer[k] += 100 * t.Violations / float64(len(g))
 		}
 		of := func(p *figures.DensityPair) *figures.Density { return []*figures.Density{&p.First, &p.Second}[k] }
-		of(&last).Counts, of(&test).Counts = paper.Pooled(lasts), paper.Pooled(tests)
+		of(&last).Counts, of(&test).Counts = runs.Pooled(lasts), runs.Pooled(tests)
 	}
 	return figures.DensityDifference(c.Provenance, c.Names[0], c.Names[i], last, test)
 }
@@ -280,15 +292,12 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 
 // groupsLine returns the provenance of groups of runs.
 func groupsLine(groups [][]*runs.Result) string {
-	t := paper.Table{}
+	var all report.Provenance
 	var names []string
 	for _, g := range groups {
-		t.Cells = append(t.Cells, paper.Cell{Data: g[0].Spec.Data, Runs: g})
-		t.Runs += len(g)
-		if p := presets.Of(g[0].Spec); !slices.Contains(names, p) {
-			names = append(names, p)
-		}
+		all.Data, all.Results = append(all.Data, g[0].Spec.Data), append(all.Results, g...)
+		names = runs.AddNew(names, presets.Of(g[0].Spec))
 	}
-	t.Preset = strings.Join(names, ", ")
-	return t.Provenance()
+	all.Preset, all.Runs = strings.Join(names, ", "), len(all.Results)
+	return all.String()
 }

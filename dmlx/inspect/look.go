@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -51,20 +51,20 @@ func See(ctx context.Context, open func() (*train.Trainer, error), store *runs.S
 // queries in equal steps through the test set with the images found for them; "missed", the same for queries whose
 // nearest image is wrong, if there are any; "triplets", the hardest; "classes", recall by class; "map", the embeddings
 // in the plane of their principal components.
-func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*paper.Report,
+func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.Store, hash string) (*report.Report,
 	error) {
 	v, err := See(ctx, open, store, hash)
 	if err != nil {
 		return nil, err
 	}
-	r := &paper.Report{Name: "look", Preset: presets.Of(v.Result.Spec),
+	r := &report.Report{Name: "look", Preset: presets.Of(v.Result.Spec),
 		Title:      fmt.Sprintf("What run %s sees: %s on %s", hash, v.Result.Spec.Objective.String(), v.Result.Spec.Data),
 		Provenance: RunLine(v.Result), Runs: 1, Results: []*runs.Result{v.Result}}
 	add := func(name string, out figures.Output, e error) {
 		if e != nil {
 			err = cmp.Or(err, fmt.Errorf("run %s, %s: %w", hash, name, e))
 		}
-		r.Parts = append(r.Parts, paper.Part{Name: name, Of: out})
+		r.Parts = append(r.Parts, report.Part{Name: name, Of: out})
 	}
 	out, e := v.Sheet(runs.Spread(v.Found, lookQueries, false))
 	add("neighbours", out, e)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -36,7 +36,7 @@ func TestLookAndCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := paper.Request{Open: open, Store: store, Preset: preset, Options: runs.Options{IgnoreBundled: true}}
+	q := report.Request{Open: open, Store: store, Preset: preset, Options: runs.Options{IgnoreBundled: true}}
 	rules := []string{"euc/con/con", "cos/con/con"}
 	var hashes []string
 	for _, data := range []string{preset.CoarseGrained, preset.FineGrained} {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -21,7 +21,7 @@ import (
 
 // SearchRequest says what to search, and with what; see [Search]. Unset fields have defaults.
 type SearchRequest struct {
-	paper.Request
+	report.Request
 	// Name is that of the search in the store: preset and data set by default. With [runs.Options.CachedOnly] it is all
 	// that is needed.
 	Name string
@@ -58,7 +58,7 @@ func (q SearchRequest) withDefaults() SearchRequest {
 		q.Sampler = search.TPE
 	}
 	if q.HeldOut == 0 {
-		q.HeldOut = paper.SweepHeldOut
+		q.HeldOut = presets.SweepHeldOut
 	}
 	if q.Seed == 0 {
 		q.Seed = 1
@@ -107,16 +107,16 @@ func (q SearchRequest) base(rule string) (runs.Spec, error) {
 // Its parts: "outcome" is the recall of the test classes, "finalists" and "reference" are the best trials of both
 // searches, and "history" is all of them. The same can be done step by step: [RunSearch], then [Searched.Select] and
 // [Searched.Test], with [Searched.Panels], [Finalists] and [SearchTests] for package figures.
-func Search(ctx context.Context, q SearchRequest) (*paper.Report, error) {
+func Search(ctx context.Context, q SearchRequest) (*report.Report, error) {
 	s, err := RunSearch(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	r := &paper.Report{Name: "search", Title: "Search " + s.Name, Preset: presets.Of(withoutHeldOut(s.Base))}
+	r := &report.Report{Name: "search", Title: "Search " + s.Name, Preset: presets.Of(withoutHeldOut(s.Base))}
 	if err := s.judge(ctx, r); err != nil {
 		return nil, err
 	}
-	history := paper.Part{Name: "history"}
+	history := report.Part{Name: "history"}
 	if history.Of, err = figures.SearchHistory(s.Agreement(), s.Panels()...); err != nil {
 		history.Of = figures.Failed(err)
 	}
@@ -215,7 +215,7 @@ func (q SearchRequest) train(s *search.Search) search.TrainFunc {
 		o := q.Options
 		if q.Show != nil {
 			so := fmt.Sprintf("%s, %d trials so far; ", s.Name, s.Trials())
-			o.Progress = paper.Overall(func(done float64, text string) { q.Show(done, so+text) })
+			o.Progress = report.Overall(func(done float64, text string) { q.Show(done, so+text) })
 		}
 		results, _, err := runs.RunAll(ctx, q.Open, q.Store, specs, o)
 		return results, err
@@ -280,7 +280,7 @@ func SearchTests(rules ...TestedRule) []figures.SearchTest {
 }
 
 // judge adds the tables: the recall of the test classes and the finalists of both searches.
-func (s *Searched) judge(ctx context.Context, r *paper.Report) error {
+func (s *Searched) judge(ctx context.Context, r *report.Report) error {
 	f := search.StandardFinals
 	var rules []TestedRule
 	add := func(name string, results []*runs.Result) {
@@ -289,14 +289,14 @@ func (s *Searched) judge(ctx context.Context, r *paper.Report) error {
 			r.Results = append(r.Results, results...)
 		}
 	}
-	r.Parts = append(r.Parts, paper.Part{Name: "outcome", Of: nil}) // It comes first and is filled in last.
+	r.Parts = append(r.Parts, report.Part{Name: "outcome", Of: nil}) // It comes first and is filled in last.
 	var last *search.Selection
 	done := false
 	for i, one := range s.searches() {
 		part := [...]string{"finalists", "reference"}[i]
 		if len(one.Best(1)) == 0 {
 			last = nil
-			r.Parts = append(r.Parts, paper.Part{Name: part,
+			r.Parts = append(r.Parts, report.Part{Name: part,
 				Of: figures.Failed(fmt.Errorf("search %s has no trial of the whole length yet", one.Name))})
 			continue
 		}
@@ -308,7 +308,7 @@ func (s *Searched) judge(ctx context.Context, r *paper.Report) error {
 		if err != nil {
 			return err
 		}
-		r.Parts = append(r.Parts, paper.Part{Name: part, Of: table})
+		r.Parts = append(r.Parts, report.Part{Name: part, Of: table})
 		for _, again := range v.Finalists {
 			r.Results = append(r.Results, again.Fresh...)
 		}

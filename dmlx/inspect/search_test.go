@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -78,7 +78,7 @@ func TestSearchAsFarAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Search(t.Context(), SearchRequest{Name: "a",
-		Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
+		Request: report.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestSearchOverPartsHasAReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, q := range map[string]SearchRequest{"searched": q,
-		"shown": {Name: q.Name, Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}}} {
+		"shown": {Name: q.Name, Request: report.Request{Store: store, Options: runs.Options{CachedOnly: true}}}} {
 		r, err := Search(t.Context(), q)
 		if err != nil {
 			t.Fatal(name, err)
@@ -177,7 +177,7 @@ func TestSearchNameOfAFolder(t *testing.T) {
 	}
 	for data, want := range map[string]string{"": "smoke-minicar", "minishop": "smoke-minishop",
 		"/some where/my birds/": "smoke-my-birds"} {
-		q := SearchRequest{Request: paper.Request{Preset: p}, Data: data}
+		q := SearchRequest{Request: report.Request{Preset: p}, Data: data}
 		if q = q.withDefaults(); q.Name != want {
 			t.Errorf("%q: %s, want %s", data, q.Name, want)
 		}

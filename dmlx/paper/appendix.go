@@ -13,13 +13,14 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 // appendix reproduces the statements of the paper's appendix: the relative pair weights, the instability of sig-ms, and
 // the projection lengths. It trains no runs; where the store has those of Table 7, it draws their gradient norms too.
 // It computes on the Go backend, so that the pictures do not depend on the backend that trains.
-func appendix(ctx context.Context, q Request) (*Report, error) {
+func appendix(ctx context.Context, q report.Request) (*Report, error) {
 	b, err := backend.Go()
 	if err != nil {
 		return nil, err
@@ -28,10 +29,10 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	if q.Preset.Like("smoke") {
 		points = 21
 	}
-	r := &Report{Provenance: "the op on the Go backend"}
+	r := &Report{Report: report.Report{Provenance: "the op on the Go backend"}}
 	show := func(name string, of figures.Output, err error) error {
 		if err == nil {
-			r.Parts = append(r.Parts, Part{name, of})
+			r.Parts = append(r.Parts, report.Part{Name: name, Of: of})
 			err = ctx.Err()
 		}
 		return err
@@ -67,7 +68,7 @@ func appendix(ctx context.Context, q Request) (*Report, error) {
 	if sweep, err := SweepNorms(q); err != nil {
 		return nil, err
 	} else if sweep != nil {
-		r.Parts = append(r.Parts, Part{"norms", sweep})
+		r.Parts = append(r.Parts, report.Part{Name: "norms", Of: sweep})
 	}
 	lengths, err := Projections(b, 17)
 	if err := show("projections", lengths, err); err != nil {
@@ -403,7 +404,7 @@ func euclidean(v []float32) float64 {
 
 // SweepNorms draws the gradient norms of Table 7's runs with the direction cos. It returns nil if the store has fewer
 // than two rates of any weight. Bundled results have no norms: these are in the directories of runs.
-func SweepNorms(q Request) (*figures.Figure, error) {
+func SweepNorms(q report.Request) (*figures.Figure, error) {
 	if q.Store == nil {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -191,7 +192,7 @@ func TestAppendix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Make(context.Background(), "appendix", Request{Store: store, Preset: preset})
+	r, err := Make(context.Background(), "appendix", report.Request{Store: store, Preset: preset})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestAppendix(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Make(ctx, "appendix", Request{Store: store, Preset: preset}); err == nil {
+	if _, err := Make(ctx, "appendix", report.Request{Store: store, Preset: preset}); err == nil {
 		t.Error("a stopped appendix was made")
 	}
 }
@@ -234,7 +235,7 @@ func TestSweepNorms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Request{Store: store, Preset: preset}
+	q := report.Request{Store: store, Preset: preset}
 	if f, err := SweepNorms(q); f != nil || err != nil {
 		t.Fatalf("without runs: %v, %v", f, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -36,7 +37,8 @@ func TestStepByStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := Fill(t.Context(), Request{Open: openGo, Store: store, Options: runs.Options{CachedOnly: true}}, cells)
+	q := report.Request{Open: openGo, Store: store, Options: runs.Options{CachedOnly: true}}
+	table, err := Fill(t.Context(), q, cells)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +83,8 @@ func TestAtRates(t *testing.T) {
 	for _, c := range []struct {
 		preset, rule string
 		rates, held  int
-	}{{"quick", "cos/con/con", 4, SweepHeldOut}, {"quick", "loss ms", 4, SweepHeldOut},
-		{"smoke", "loss ms", 2, SweepHeldOut}, {"paper", "cos/con/con", 4, 0}} {
+	}{{"quick", "cos/con/con", 4, presets.SweepHeldOut}, {"quick", "loss ms", 4, presets.SweepHeldOut},
+		{"smoke", "loss ms", 2, presets.SweepHeldOut}, {"paper", "cos/con/con", 4, 0}} {
 		p, err := presets.Parse(c.preset)
 		if err != nil {
 			t.Fatal(err)

@@ -12,23 +12,24 @@ import (
 const contradictedCaption = "What the paper's own numbers contradict, wholly or in part."
 
 // auditClaims checks the paper's claims on its own numbers and on the available runs. It trains none.
-func auditClaims(ctx context.Context, q Request) (*Report, error) {
+func auditClaims(ctx context.Context, q report.Request) (*Report, error) {
 	audited, r, err := audit(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	r.Parts = []Part{{"", claims.Table(audited, r.Provenance)}, {"summary", claims.Summary(audited, r.Provenance)},
-		{"contradicted", claims.PaperTable(claims.Contradicted(audited), contradictedCaption)}}
+	r.Parts = []report.Part{{Of: claims.Table(audited, r.Provenance)},
+		{Name: "summary", Of: claims.Summary(audited, r.Provenance)},
+		{Name: "contradicted", Of: claims.PaperTable(claims.Contradicted(audited), contradictedCaption)}}
 	for _, p := range claims.Parts {
 		t := claims.Table(audited, r.Provenance, p.Name)
 		t.Caption = p.Title
-		r.Parts = append(r.Parts, Part{p.Name, t})
+		r.Parts = append(r.Parts, report.Part{Name: p.Name, Of: t})
 	}
 	return r, nil
 }
 
 // audit returns the claims with their findings, and a report of the runs that they are checked on.
-func audit(ctx context.Context, q Request) ([]claims.Audited, *Report, error) {
+func audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, error) {
 	paper, err := claims.PaperNumbers()
 	if err != nil {
 		return nil, nil, err
@@ -42,9 +43,9 @@ func audit(ctx context.Context, q Request) ([]claims.Audited, *Report, error) {
 
 // ClaimNumbers returns the numbers of runs on which the paper's claims are checked, of Tables 2 to 8 and of the
 // similarity histograms, and a report of those runs. It reads what the store or the program has, and trains none.
-func ClaimNumbers(ctx context.Context, q Request) (*claims.Numbers, *Report, error) {
+func ClaimNumbers(ctx context.Context, q report.Request) (*claims.Numbers, *Report, error) {
 	q.CachedOnly = true
-	r := &Report{Title: "The paper's claims, audited"}
+	r := &Report{Report: report.Report{Title: "The paper's claims, audited"}}
 	all := &Table{Preset: q.Preset.String()} // The cells of all tables, for the provenance.
 	var facts []claims.Fact
 	for table := 2; table <= 8; table++ {
@@ -130,7 +131,7 @@ func (t *Table) facts(table int) (facts []claims.Fact, err error) {
 }
 
 // histogramFacts returns the shares of triplets that histograms have, in percent.
-func histogramFacts(ctx context.Context, q Request) ([]claims.Fact, error) {
+func histogramFacts(ctx context.Context, q report.Request) ([]claims.Fact, error) {
 	p, _, err := histogramsOf(ctx, "claims", "", q)
 	if err != nil {
 		return nil, err

@@ -38,13 +38,13 @@ var components = []component{
 
 // componentTable reproduces one of Tables 2 to 4 beside the paper's numbers: the table, the gains over its first row,
 // and both as a picture.
-func componentTable(ctx context.Context, q Request, s Study, table int) (*Report, error) {
-	return study(ctx, s, q, func(t *Table, provenance string) ([]Part, error) {
+func componentTable(ctx context.Context, q report.Request, s Study, table int) (*Report, error) {
+	return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {
 		c, err := Compare(table, t.Scores(), provenance)
 		if err != nil {
 			return nil, err
 		}
-		return []Part{{"", c.Table()}, {"gains", c.Gains()}, {"picture", c.Plot()}}, nil
+		return []report.Part{{Of: c.Table()}, {Name: "gains", Of: c.Gains()}, {Name: "picture", Of: c.Plot()}}, nil
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
@@ -40,7 +41,7 @@ func histogramsStudy(name, title string) Study {
 }
 
 // histogramsOf reads or computes the histograms of the runs on both data sets with the directions euc and cos.
-func histogramsOf(ctx context.Context, name, title string, q Request) (*histogramsReport, *Report, error) {
+func histogramsOf(ctx context.Context, name, title string, q report.Request) (*histogramsReport, *Report, error) {
 	study, err := histogramsStudy(name, title).With(q.Preset, q.Rows)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +67,7 @@ func histogramsOf(ctx context.Context, name, title string, q Request) (*histogra
 			p.rows = append(p.rows, row)
 		}
 	}
-	r := &Report{Title: title, Provenance: t.Provenance(), Table: t}
+	r := &Report{Report: report.Report{Title: title, Provenance: t.Provenance()}, Table: t}
 	r.add(t)
 	for _, of := range histograms {
 		r.Histograms = append(r.Histograms, of...)
@@ -147,7 +148,7 @@ func DistributionOf(title figures.Markup, histograms []*runs.Histograms, images 
 // DensityOf returns a panel of Figure 5: the triplets of all runs of a cell that did not diverge, with the mean shares
 // at the right edge and in the top right corner over seeds.
 func DensityOf(histograms []*runs.Histograms, images ImagesOf) figures.Density {
-	return figures.Density{Counts: Pooled(shown(histograms, images)),
+	return figures.Density{Counts: runs.Pooled(shown(histograms, images)),
 		Edge:   OverSeeds(histograms, images, edge).Times(100),
 		Corner: OverSeeds(histograms, images, corner).Times(100)}
 }

@@ -112,11 +112,11 @@ func TestClaims(t *testing.T) {
 }
 
 func TestPooled(t *testing.T) {
-	if got := Pooled([]runs.TripletDensity{{Counts: runs.Counts{1, 0, 2}},
+	if got := runs.Pooled([]runs.TripletDensity{{Counts: runs.Counts{1, 0, 2}},
 		{Counts: runs.Counts{1, 1, 0}}}); fmt.Sprint(got) != "[2 1 2]" {
 		t.Error(got)
 	}
-	if Pooled(nil) != nil {
+	if runs.Pooled(nil) != nil {
 		t.Error("counts of nothing")
 	}
 }

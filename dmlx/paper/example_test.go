@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -73,14 +74,14 @@ func ExampleMake() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	report, err := paper.Make(context.Background(), "table3", paper.Request{
+	made, err := paper.Make(context.Background(), "table3", report.Request{
 		Open: train.Open, Store: store, Preset: preset,
 		Rows: []presets.Objective{{Objective: loss, Label: "MS loss"}},
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	text, err := figures.Bytes(report.Part(""), "md")
+	text, err := figures.Bytes(made.Part(""), "md")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // figure1 draws Figure 1 from a batch of drawn images and the network at the start of a run of the quick preset. It
 // needs no runs. It computes on the Go backend, so that the picture does not depend on the backend that trains.
-func figure1(ctx context.Context, _ Request) (*Report, error) {
+func figure1(ctx context.Context, _ report.Request) (*Report, error) {
 	step, err := figure1Step()
 	if err != nil {
 		return nil, err
@@ -43,8 +44,8 @@ func figure1(ctx context.Context, _ Request) (*Report, error) {
 	f.Provenance = fmt.Sprintf("%d classes × %d images of %s · small network, bundled weights, before its first step · "+
 		"Go backend",
 		stepClasses, stepImages, stepData)
-	return &Report{Provenance: f.Provenance,
-		Parts: []Part{{Of: f}}}, nil
+	return &Report{Report: report.Report{Provenance: f.Provenance,
+		Parts: []report.Part{{Of: f}}}}, nil
 }
 
 // figure1Step computes what Figure 1 shows.

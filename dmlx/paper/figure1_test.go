@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -137,7 +138,7 @@ func TestDrawBatch(t *testing.T) {
 }
 
 func TestFigure1(t *testing.T) {
-	r, err := Make(context.Background(), "figure1", Request{})
+	r, err := Make(context.Background(), "figure1", report.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

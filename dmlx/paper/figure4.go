@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
@@ -17,7 +18,7 @@ import (
 //
 // On a test set with query and gallery images, as of In-shop and minishop, the anchors are the queries and their
 // neighbors of either class are gallery images, as in retrieval.
-func figure4(ctx context.Context, q Request) (*Report, error) {
+func figure4(ctx context.Context, q report.Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure4", "Nearest-positive and nearest-negative similarities", q)
 	if err != nil {
 		return nil, err
@@ -66,13 +67,14 @@ func figure4(ctx context.Context, q Request) (*Report, error) {
 	}
 	claims := CheckHistograms("What the paper says of Figure 4, on our runs.", r.Provenance, Figure4Claims(),
 		groups...)
-	r.Parts = []Part{{"", cos}, {"euc", euc}, {"overlap", overlaps}, {"claims", claims}}
+	r.Parts = []report.Part{{Of: cos}, {Name: "euc", Of: euc}, {Name: "overlap", Of: overlaps},
+		{Name: "claims", Of: claims}}
 	for i, row := range own {
 		of, err := picture(row.name, row.name)
 		if err != nil {
 			return nil, err
 		}
-		r.Parts = append(r.Parts, Part{numbered("own", i), of})
+		r.Parts = append(r.Parts, report.Part{Name: numbered("own", i), Of: of})
 	}
 	return r, nil
 }

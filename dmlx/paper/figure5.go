@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
@@ -13,7 +14,7 @@ import (
 // training, and those of nearest neighbors over the whole training set and the whole test set. The triplets of all
 // seeds are drawn together. The paper's figure is of CAR; part "separated" is the same of the other data set. Rows of
 // the user's own stand below.
-func figure5(ctx context.Context, q Request) (*Report, error) {
+func figure5(ctx context.Context, q report.Request) (*Report, error) {
 	p, r, err := histogramsOf(ctx, "figure5", "Triplets by the Euclidean and by the cosine direction", q)
 	if err != nil {
 		return nil, err
@@ -56,8 +57,8 @@ func figure5(ctx context.Context, q Request) (*Report, error) {
 	thresholds := CheckHistograms("Figure 5 with other bounds for the right edge and the top right corner than 0.9.",
 		r.Provenance, Figure5Thresholds(0.8, 0.85, 0.9, 0.95, 0.98), groups...)
 	numbers := TripletNumbers(r.Provenance, columns, p.table.Cells, p.histograms)
-	r.Parts = []Part{{"", fine}, {"separated", separated}, {"numbers", numbers},
-		{"claims", claims}, {"thresholds", thresholds}}
+	r.Parts = []report.Part{{Of: fine}, {Name: "separated", Of: separated}, {Name: "numbers", Of: numbers},
+		{Name: "claims", Of: claims}, {Name: "thresholds", Of: thresholds}}
 	return r, nil
 }
 
@@ -66,20 +67,6 @@ func corner(c runs.TripletDensity) float64     { return c.Corner }
 func spread(c runs.TripletDensity) float64     { return c.Spread }
 func violations(c runs.TripletDensity) float64 { return c.Violations }
 func positive(c runs.TripletDensity) float64   { return c.Above(0, 0) }
-
-// Pooled returns the sum of the counts of several runs.
-func Pooled(densities []runs.TripletDensity) []int {
-	var sum []int
-	for _, c := range densities {
-		if sum == nil {
-			sum = make([]int, len(c.Counts))
-		}
-		for i, count := range c.Counts {
-			sum[i] += count
-		}
-	}
-	return sum
-}
 
 // TripletNumbers returns the table of all measures of the triplets of cells, by data set and by images. histograms has
 // those of each cell's runs, as [HistogramsOf] returns them.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
@@ -29,7 +30,7 @@ func FullPreset() presets.Preset {
 }
 
 // full shows the request's preset beside full, for Tables 2 to 4. It trains no runs; full.md has the command that does.
-func full(ctx context.Context, q Request) (*Report, error) {
+func full(ctx context.Context, q report.Request) (*Report, error) {
 	q.CachedOnly = true
 	short, long := q, q
 	if short.Preset.Like("full") {
@@ -51,7 +52,7 @@ func full(ctx context.Context, q Request) (*Report, error) {
 			return nil, err
 		}
 		tables := make([]*Table, len(at))
-		for i, q := range []Request{short, long} {
+		for i, q := range []report.Request{short, long} {
 			if tables[i], err = Reproduce(ctx, q.Open, q.Store, s, q.Preset, q.Options); err != nil {
 				return nil, err
 			}
@@ -78,9 +79,10 @@ func full(ctx context.Context, q Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Parts = []Part{{"", OrderTable(orders, r.Provenance)}, {"orders", agreements},
-		{"leads", LeadTable(orders, r.Provenance)}, {"claims", changes.Table(r.Provenance)}, {"cost", CostTable(at...)},
-		{"picture", picture}}
+	r.Parts = []report.Part{{Of: OrderTable(orders, r.Provenance)}, {Name: "orders", Of: agreements},
+		{Name: "leads", Of: LeadTable(orders, r.Provenance)}, {Name: "claims", Of: changes.Table(r.Provenance)},
+		{Name: "cost", Of: CostTable(at...)},
+		{Name: "picture", Of: picture}}
 	return r, nil
 }
 
@@ -377,7 +379,7 @@ type ClaimChanges struct {
 
 // ChangedClaims audits the paper's claims on the available runs of two requests, and returns those of which both have
 // all runs. It trains none.
-func ChangedClaims(ctx context.Context, short, long Request) (*ClaimChanges, error) {
+func ChangedClaims(ctx context.Context, short, long report.Request) (*ClaimChanges, error) {
 	out := &ClaimChanges{Presets: [2]string{short.Preset.String(), long.Preset.String()}}
 	before, _, err := audit(ctx, short)
 	if err != nil {

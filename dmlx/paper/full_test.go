@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -119,7 +120,7 @@ func TestFullAsFixed(t *testing.T) {
 	}
 	fixed := make(map[string]bool)
 	for _, name := range []string{"table2", "table3", "table4"} {
-		cells, err := Cells(name, Request{Preset: FullPreset()})
+		cells, err := Cells(name, report.Request{Preset: FullPreset()})
 		if err != nil {
 			t.Fatal(err)
 		}

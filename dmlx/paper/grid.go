@@ -11,6 +11,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
@@ -52,7 +53,7 @@ func inSmokeGrid(rule string) bool {
 // those of Tables 2 to 4, and those that are chosen one part at a time. It then reads all available runs of any seed.
 //
 // With [runs.Options.CachedOnly] it shows what is available and does not fail, however few rules that are.
-func grid(ctx context.Context, q Request) (*Report, error) {
+func grid(ctx context.Context, q report.Request) (*Report, error) {
 	study := gridStudy()
 	several := q.Options
 	if several.Seeds == nil {
@@ -103,7 +104,7 @@ func grid(ctx context.Context, q Request) (*Report, error) {
 		return nil, err
 	}
 	all.Ran = ran
-	r := &Report{Title: study.Title, Table: all, Provenance: all.Provenance()}
+	r := &Report{Report: report.Report{Title: study.Title, Provenance: all.Provenance()}, Table: all}
 	r.add(all)
 	r.Runs -= all.Missing
 	return r, r.showGrid(grids, EndSize(grids))
@@ -223,7 +224,7 @@ func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
 			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
 				Rows: [][]figures.Cell{{figures.Text(err.Error())}}, Provenance: r.Provenance}
 		}
-		r.Parts = append(r.Parts, Part{name, of})
+		r.Parts = append(r.Parts, report.Part{Name: name, Of: of})
 	}
 	var (
 		maps      []figures.GridSet

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -81,7 +82,7 @@ func TestGridReport(t *testing.T) {
 		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) +
 			0.004*math.Sin(float64(7*pair+3*len(parts[2])+11*int(seed)))
 	}
-	r := &Report{Provenance: "here"}
+	r := &Report{Report: report.Report{Provenance: "here"}}
 	r.showGrid(gridOf(t, "quick", full), 10)
 	out := renderGrid(t, r)
 	for part, wants := range map[string][]string{

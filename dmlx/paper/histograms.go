@@ -4,12 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // HistogramsOf is [Fill] for similarity histograms: it trains the missing runs of cells, and returns them as a table
 // with the histograms of each cell's runs, in the order of its seeds; see [runs.AllHistograms].
-func HistogramsOf(ctx context.Context, q Request, cells []Cell) (*Table, [][]*runs.Histograms, error) {
+func HistogramsOf(ctx context.Context, q report.Request, cells []Cell) (*Table, [][]*runs.Histograms, error) {
 	t := &Table{Preset: q.Preset.String(), Cells: slices.Clone(cells)}
 	var specs []runs.Spec
 	for _, c := range cells {

@@ -11,36 +11,39 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 // ledgerOf gives each number, figure and claim of the paper a verdict by the available runs. It trains none.
-func ledgerOf(ctx context.Context, q Request) (*Report, error) {
+func ledgerOf(ctx context.Context, q report.Request, entries ...ledger.Filter) (*Report, error) {
 	rows, r, err := Ledger(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if rows, err = q.Entries.Select(rows); err != nil {
-		return nil, err
+	for _, f := range entries {
+		if rows, err = f.Select(rows); err != nil {
+			return nil, err
+		}
 	}
 	if len(rows) > 0 {
 		picture, err := ledger.Map(rows, r.Provenance)
 		if err != nil {
 			return nil, err
 		}
-		r.Parts = []Part{{"", picture}}
+		r.Parts = []report.Part{{Of: picture}}
 	}
-	r.Parts = append(r.Parts, []Part{{"summary", ledger.Summary(rows, r.Provenance)},
-		{"rows", ledger.Table(rows, r.Provenance)}, {"settings", ledger.Settings()}}...)
+	r.Parts = append(r.Parts, []report.Part{{Name: "summary", Of: ledger.Summary(rows, r.Provenance)},
+		{Name: "rows", Of: ledger.Table(rows, r.Provenance)}, {Name: "settings", Of: ledger.Settings()}}...)
 	return r, nil
 }
 
 // Ledger returns a row for each printed number, figure and measurable claim of the paper, and a report of the runs
 // that they were judged by. It reads the available runs of the request's preset and trains none. At the preset quick
 // it takes those of [FullPreset] where they are complete, as [LedgerOf] does: longer runs are the better evidence.
-func Ledger(ctx context.Context, q Request) ([]ledger.Row, *Report, error) {
+func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, *Report, error) {
 	if q.Preset.String() == "quick" {
 		return LedgerOf(ctx, q, q.Preset, FullPreset())
 	}
@@ -51,7 +54,7 @@ func Ledger(ctx context.Context, q Request) ([]ledger.Row, *Report, error) {
 // preset that has all runs of all its rows, since its numbers are compared with its first row and corrected together;
 // a claim is judged by the last preset that has all runs of it; and a figure by the verdicts of its claims. What no
 // preset has all of is judged by what the first one has. Each row says its preset.
-func LedgerOf(ctx context.Context, q Request, presets ...presets.Preset) ([]ledger.Row, *Report, error) {
+func LedgerOf(ctx context.Context, q report.Request, presets ...presets.Preset) ([]ledger.Row, *Report, error) {
 	q.CachedOnly = true
 	var r *Report
 	var audited []claims.Audited
@@ -99,7 +102,7 @@ func LedgerOf(ctx context.Context, q Request, presets ...presets.Preset) ([]ledg
 }
 
 // judgeTables returns the rows of the numbers of Tables 2 to 8 at the request's preset, and the runs of each.
-func judgeTables(ctx context.Context, q Request) ([][]ledger.Row, []*Table, error) {
+func judgeTables(ctx context.Context, q report.Request) ([][]ledger.Row, []*Table, error) {
 	var all [][]*ledger.Number
 	var tables []*Table
 	groups := make(map[string][]stats.Mean) // R@1 of the cells with several seeds, by data set.
@@ -141,7 +144,7 @@ type cellKey struct {
 }
 
 // ledgerNumbers returns the printed numbers of a table with the runs in their role, and the table of those.
-func ledgerNumbers(ctx context.Context, q Request, table int) ([]*ledger.Number, *Table, error) {
+func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.Number, *Table, error) {
 	s := Table5()
 	if table != 5 {
 		var err error

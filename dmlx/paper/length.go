@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -51,15 +52,15 @@ func Longer(c Cell, times ...int) []Cell {
 
 // length shows how the order of the pair weights changes with longer training. The length of the full preset was chosen
 // by it.
-func length(ctx context.Context, q Request) (*Report, error) {
-	return study(ctx, lengthStudy(), q, func(t *Table, provenance string) ([]Part, error) {
+func length(ctx context.Context, q report.Request) (*Report, error) {
+	return study(ctx, lengthStudy(), q, func(t *Table, provenance string) ([]report.Part, error) {
 		sets := t.Lengths()
 		table, err := figures.LengthTable(sets, provenance)
 		if err != nil {
 			return nil, err
 		}
 		picture, err := figures.Lengths(sets, provenance)
-		return []Part{{"", table}, {"picture", picture}}, err
+		return []report.Part{{Of: table}, {Name: "picture", Of: picture}}, err
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -83,15 +84,15 @@ func ownLoss(p presets.Preset, o presets.Objective) ([]Cell, error) {
 }
 
 // losses shows what exchanging one part does to published losses.
-func losses(ctx context.Context, q Request) (*Report, error) {
-	return study(ctx, lossesStudy(), q, func(t *Table, provenance string) ([]Part, error) {
+func losses(ctx context.Context, q report.Request) (*Report, error) {
+	return study(ctx, lossesStudy(), q, func(t *Table, provenance string) ([]report.Part, error) {
 		sets := ExchangesOf(t)
 		table, err := figures.Exchanges(sets, RateNotes(t), provenance)
 		if err != nil {
 			return nil, err
 		}
 		picture, err := figures.ExchangeGains(sets, provenance)
-		return []Part{{"", table}, {"gains", picture}}, err
+		return []report.Part{{Of: table}, {Name: "gains", Of: picture}}, err
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -37,7 +38,7 @@ func TestMissing(t *testing.T) {
 		{"table2", quick, 0, false},
 		{"claims", quick, 0, false},
 	} {
-		jobs, err := Missing(t.Context(), c.name, Request{Open: open, Store: store, Preset: c.preset})
+		jobs, err := Missing(t.Context(), c.name, report.Request{Open: open, Store: store, Preset: c.preset})
 		if err != nil {
 			t.Errorf("%s, %s: %v", c.name, c.preset.Name, err)
 		}
@@ -50,7 +51,7 @@ func TestMissing(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Missing(t.Context(), "abacus", Request{}); err == nil {
+	if _, err := Missing(t.Context(), "abacus", report.Request{}); err == nil {
 		t.Error("an abacus can be made")
 	}
 }

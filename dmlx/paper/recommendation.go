@@ -10,6 +10,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -18,8 +19,8 @@ import (
 
 // recommendation compares the best rule or loss of all available runs on each data set with the paper's best rule. It
 // trains no runs.
-func recommendation(ctx context.Context, q Request) (*Report, error) {
-	r := &Report{Title: "The best of all runs, against the paper's"}
+func recommendation(ctx context.Context, q report.Request) (*Report, error) {
+	r := &Report{Report: report.Report{Title: "The best of all runs, against the paper's"}}
 	var err error
 	if r.Results, err = AllRuns(ctx, q); err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func recommendation(ctx context.Context, q Request) (*Report, error) {
 	r.Provenance = (&Table{Preset: q.Preset.String(), Cells: []Cell{{Data: q.Preset.FineGrained},
 		{Data: q.Preset.CoarseGrained, Runs: r.Results}}, Runs: r.Runs}).Provenance()
 	table, err := RecommendationTable(r.Provenance, RecommendBoth(r.Results, q.Preset, rule.Name(), q.Preset.Seeds[0])...)
-	r.Parts = []Part{{"", table}}
+	r.Parts = []report.Part{{Of: table}}
 	return r, err
 }
 
@@ -52,7 +53,7 @@ func RecommendBoth(results []*runs.Result, preset presets.Preset, reference stri
 }
 
 // AllRuns returns the runs of all studies that the store or the program has, each once. It trains none.
-func AllRuns(ctx context.Context, q Request) ([]*runs.Result, error) {
+func AllRuns(ctx context.Context, q report.Request) ([]*runs.Result, error) {
 	q.CachedOnly = true
 	var out []*runs.Result
 	seen := make(map[string]bool)

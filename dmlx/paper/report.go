@@ -2,9 +2,9 @@
 // which learning rates, and what is read off them: table7.go is Table 7. [Make] trains the missing runs, or reads
 // them from the store, and hands their numbers to package figures; the command and the notebooks both call it.
 //
-// A [Request] may have rows of the user's own, rules and losses as values, and a preset with other settings. The same
-// can be done step by step: [Cells] lists what a table trains, which is a slice to edit, or [Specify] fills in cells of
-// the user's own; [Fill] trains what is missing; [Table.Entries] has the means for figures.Compare.
+// A [report.Request] may have rows of the user's own, rules and losses as values, and a preset with other settings. The
+// same can be done step by step: [Cells] lists what a table trains, which is a slice to edit, or [Specify] fills in
+// cells of the user's own; [Fill] trains what is missing; [Table.Scores] has the measures, which [Compare] lays out.
 package paper
 
 import (
@@ -13,69 +13,26 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Request says which preset, store and backend reproduce a table or figure.
-type Request struct {
-	// Open returns the backend. It is called when the first run has to be trained or the first graph computed.
-	Open   func() (*train.Trainer, error)
-	Store  *runs.Store
-	Preset presets.Preset
-	// Rows are the user's own: rules and losses that stand beside the paper's rows. [TakingRows] lists the tables and
-	// figures that take some.
-	Rows []presets.Objective
-	// Entries selects the entries of the ledger; other reports have none.
-	Entries ledger.Filter
-	runs.Options
-}
-
 // Report is a table or figure of the paper, reproduced.
 type Report struct {
-	Name, Title, Preset, Provenance string
-	// Changes are the settings that differ from the preset's, in words.
-	Changes   []string
-	Runs, Ran int // How many runs it needs, and how many of them were trained for it now.
-	// Parts are its pictures and tables, in order.
-	Parts []Part
+	report.Report
 	// Table is its study, nil if it has none or several.
 	Table *Table
-	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5
-	// show.
-	Results    []*runs.Result
-	Histograms []*runs.Histograms
-}
-
-// Part is one picture or table of a report. The main one has an empty name.
-type Part struct {
-	Name string
-	Of   figures.Output
-}
-
-// Part returns a part by its name, "" for the main one. An unknown name gives an output that fails when it is shown.
-func (r *Report) Part(name string) figures.Output {
-	var names []string
-	for _, p := range r.Parts {
-		if p.Name == name {
-			return p.Of
-		}
-		names = append(names, fmt.Sprintf("%q", p.Name))
-	}
-	return figures.Failed(fmt.Errorf("%s has no part %q; there are %s", r.Name, name, strings.Join(names, ", ")))
 }
 
 // item is a table or figure that can be reproduced.
 type item struct {
 	name, title string
-	make        func(context.Context, Request) (*Report, error)
+	make        func(context.Context, report.Request) (*Report, error)
 }
 
 // items are in the paper's order.
@@ -92,7 +49,8 @@ var items = []item{
 	{"table8", "Triplet weights over learning rates", table8},
 	{"appendix", "Relative pair weights, instability, projection lengths", appendix},
 	{"claims", "The paper's claims, audited", auditClaims},
-	{"ledger", "The ledger: every number, figure and claim", ledgerOf},
+	{"ledger", "The ledger: every number, figure and claim",
+		func(ctx context.Context, q report.Request) (*Report, error) { return ledgerOf(ctx, q) }},
 	{"grid", "What the paper left open: the full grid", grid},
 	{"length", "How long is long enough", length},
 	{"full", "Do longer runs bring the paper's order?", full},
@@ -128,11 +86,15 @@ func find(name string) (item, error) {
 }
 
 // Make reproduces a table or figure. Runs that the store or the program has are read, the others are trained, and
-// each is stored as soon as it is done. A call that was stopped can be repeated and goes on.
-func Make(ctx context.Context, name string, q Request) (*Report, error) {
+// each is stored as soon as it is done. A call that was stopped can be repeated and goes on. Filters select entries of
+// the ledger.
+func Make(ctx context.Context, name string, q report.Request, entries ...ledger.Filter) (*Report, error) {
 	it, err := find(name)
 	if err != nil {
 		return nil, err
+	}
+	if name == "ledger" {
+		it.make = func(ctx context.Context, q report.Request) (*Report, error) { return ledgerOf(ctx, q, entries...) }
 	}
 	if len(q.Rows) > 0 && !slices.Contains(TakingRows(), name) {
 		return nil, noRows(name)
@@ -169,7 +131,7 @@ func (r *Report) tellSetting(p presets.Preset) {
 	}
 }
 
-// TakingRows lists the tables and figures that take rows of the user's own; see [Request].
+// TakingRows lists the tables and figures that take rows of the user's own; see [report.Request].
 func TakingRows() []string {
 	var out []string
 	for _, s := range allStudies() {
@@ -189,7 +151,7 @@ func allStudies() []Study {
 // Cells returns the cells of a table or figure with their specs, and with the rows of the request's own: what [Make]
 // trains, for [Fill]. It returns none for a report whose runs are known only from those of others, or that has none. An
 // error says what is wrong with a row, with the preset's settings or with a data set; nothing is trained.
-func Cells(name string, q Request) ([]Cell, error) {
+func Cells(name string, q report.Request) ([]Cell, error) {
 	if err := Check(name); err != nil {
 		return nil, err
 	}
@@ -241,7 +203,7 @@ var errListed = errors.New("listed")
 
 // Missing lists the runs and histograms that a table or figure still lacks, without training any. Where later runs
 // depend on earlier results, as in the grid, it lists the next stage alone.
-func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
+func Missing(ctx context.Context, name string, q report.Request) ([]runs.Job, error) {
 	var out []runs.Job
 	q.Submit = func(_ context.Context, jobs []runs.Job) error {
 		out = jobs
@@ -255,8 +217,8 @@ func Missing(ctx context.Context, name string, q Request) ([]runs.Job, error) {
 
 // study runs a study, with the rows of the request's own, and returns its report. parts draws its table. It is called
 // once without runs before the first is trained, so that what cannot be drawn is told then.
-func study(ctx context.Context, s Study, q Request, parts func(t *Table, provenance string) ([]Part, error)) (*Report,
-	error) {
+func study(ctx context.Context, s Study, q report.Request,
+	parts func(t *Table, provenance string) ([]report.Part, error)) (*Report, error) {
 	s, err := s.With(q.Preset, q.Rows)
 	if err != nil {
 		return nil, err
@@ -275,7 +237,7 @@ func study(ctx context.Context, s Study, q Request, parts func(t *Table, provena
 		return nil, err
 	}
 	t.Study, t.Title = s.Name, s.Title
-	r := &Report{Title: t.Title, Provenance: t.Provenance(), Table: t}
+	r := &Report{Report: report.Report{Title: t.Title, Provenance: t.Provenance()}, Table: t}
 	r.add(t)
 	r.Parts, err = parts(t, r.Provenance)
 	return r, err
@@ -287,38 +249,5 @@ func (r *Report) add(t *Table) {
 	r.Ran += t.Ran
 	for _, c := range t.Cells {
 		r.Results = append(r.Results, c.Runs...)
-	}
-}
-
-// Overall returns a progress function for [Request]. It calls show with the share of all runs that is done, from 0
-// to 1, and a line of text: the current run and the estimated time that all of them still need.
-func Overall(show func(fraction float64, text string)) func(runs.Progress) {
-	var mu sync.Mutex
-	var started time.Time
-	share := make(map[int]float64) // Of each run.
-	resumed := 0.0                 // Done before this call, so it says nothing about the pace.
-	return func(p runs.Progress) {
-		mu.Lock()
-		defer mu.Unlock()
-		if started.IsZero() {
-			started = time.Now()
-		}
-		part := float64(p.Step) / float64(max(p.Steps, 1))
-		if _, known := share[p.Run]; !known {
-			resumed += max(0, part-1/float64(max(p.Steps, 1)))
-		}
-		share[p.Run] = part
-		done := 0.0
-		for _, s := range share {
-			done += s
-		}
-		runs := float64(max(p.Runs, 1))
-		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective.String(), p.Spec.Data,
-			p.Spec.Seed, p.Stage())
-		if made := done - resumed; made > 0 {
-			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
-			text += fmt.Sprintf(", %s left", left.Round(time.Second))
-		}
-		show(done/runs, text)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
 	"github.com/gradient-surgery/dml/dmlx/scores"
@@ -71,7 +72,7 @@ func TestOwnRows(t *testing.T) {
 	if pairs.Objective, err = train.ByLoss(train.LossFunction{Name: "squares", Of: squares}); err != nil {
 		t.Fatal(err)
 	}
-	q := Request{Open: openGo, Store: s, Preset: tiny(t), Rows: []presets.Objective{byRule(t, rule), pairs,
+	q := report.Request{Open: openGo, Store: s, Preset: tiny(t), Rows: []presets.Objective{byRule(t, rule), pairs,
 		row(t, "loss contrastive")}}
 	r, err := Make(t.Context(), "table2", q)
 	if err != nil {
@@ -152,7 +153,7 @@ func TestRowsRefused(t *testing.T) {
 		{"batch of 14 classes needs as many training classes", "table2", large, nil},
 		{"none of that name", "table2", p, []presets.Objective{{Objective: train.Objective{Loss: "nix"}}}},
 	} {
-		q := Request{Open: open, Store: s, Preset: c.p, Rows: c.rows}
+		q := report.Request{Open: open, Store: s, Preset: c.p, Rows: c.rows}
 		if r, err := Make(t.Context(), c.name, q); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v, want …%s…", c.name, r, err, c.want)
 		}
@@ -169,7 +170,7 @@ func TestRowsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Request{Open: openGo, Store: s, Preset: p, Options: runs.Options{CachedOnly: true}}
+	q := report.Request{Open: openGo, Store: s, Preset: p, Options: runs.Options{CachedOnly: true}}
 	for _, name := range TakingRows() {
 		plain, err := Cells(name, q)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/runstest"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -35,7 +36,7 @@ func histogramsOfStudy(t *testing.T, open func() (*train.Trainer, error), s *run
 	if err != nil {
 		return nil, nil, err
 	}
-	return HistogramsOf(t.Context(), Request{Open: open, Store: s, Preset: p, Options: o}, cells)
+	return HistogramsOf(t.Context(), report.Request{Open: open, Store: s, Preset: p, Options: o}, cells)
 }
 
 func TestPortraits(t *testing.T) {

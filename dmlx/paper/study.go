@@ -212,35 +212,15 @@ func (t *Table) Of(data, rule string) Cell {
 
 // Provenance describes the table's runs in one line: preset, data, seeds, backends, machines and dates.
 func (t *Table) Provenance() string {
-	var sets, seeds []string
-	var results []*runs.Result
-	bundled := 0
+	p := report.Provenance{Preset: t.Preset, Runs: t.Runs, Missing: t.Missing}
 	for _, c := range t.Cells {
-		results = append(results, c.Runs...)
 		set := c.Data
 		if slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return s.AllowPartial }) {
 			set += ", in part"
 		}
-		sets = runs.AddNew(sets, set)
-		for _, r := range c.Runs {
-			seeds = runs.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
-			if r.Bundled {
-				bundled++
-			}
-		}
+		p.Data, p.Results = append(p.Data, set), append(p.Results, c.Runs...)
 	}
-	line := "preset " + t.Preset
-	if len(results) > 0 {
-		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "),
-			runs.Provenance(results))
-	}
-	if bundled > 0 {
-		line += fmt.Sprintf(" · %d of %d runs bundled with the program", bundled, t.Runs)
-	}
-	if t.Missing > 0 {
-		line += fmt.Sprintf(" · %d of %d runs not trained yet", t.Missing, t.Runs)
-	}
-	return line
+	return p.String()
 }
 
 // Specs returns the study's cells with the specs of each, one per seed. Without seeds it takes the preset's.
@@ -388,7 +368,7 @@ func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store
 	if err != nil {
 		return nil, err
 	}
-	t, err := Fill(ctx, Request{Open: choose, Store: store, Preset: preset, Options: o}, cells)
+	t, err := Fill(ctx, report.Request{Open: choose, Store: store, Preset: preset, Options: o}, cells)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +378,7 @@ func Reproduce(ctx context.Context, choose func() (*train.Trainer, error), store
 
 // Fill trains the missing runs of cells, which [Specify] or [Study.Specs] returned, and returns them as a table with
 // their runs. Runs that the store or the program has are read. All are checked before the first is trained.
-func Fill(ctx context.Context, q Request, cells []Cell) (*Table, error) {
+func Fill(ctx context.Context, q report.Request, cells []Cell) (*Table, error) {
 	t := &Table{Cells: slices.Clone(cells)}
 	var specs []runs.Spec
 	var from []string

@@ -7,12 +7,9 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/paper/sweeps"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
-
-// SweepHeldOut is the share of training classes, one in so many, that is held out to choose the learning rates of the
-// sweeps.
-const SweepHeldOut = 4
 
 // rateSweep returns a row for each rule on each data set, with a column for each learning rate of one of Tables 6 to 8.
 func rateSweep(p presets.Preset, table int, rules []string) []Cell {
@@ -23,12 +20,12 @@ func rateSweep(p presets.Preset, table int, rules []string) []Cell {
 	return out
 }
 
-// AtRates returns a cell at each of some learning rates. Its runs hold training classes out, one in [SweepHeldOut], so
-// that a rate can be chosen by these or, as in the paper, by the recall on the test classes. The runs of the paper
-// preset hold none out, so that they follow the paper's own protocol.
+// AtRates returns a cell at each of some learning rates. Its runs hold training classes out, one in
+// [presets.SweepHeldOut], so that a rate can be chosen by these or, as in the paper, by the recall on the test classes.
+// The runs of the paper preset hold none out, so that they follow the paper's own protocol.
 func AtRates(p presets.Preset, c Cell, rates ...float64) []Cell {
 	if !p.Like(paperPreset) {
-		c.Adjust = func(s *runs.Spec) { s.HeldOut = SweepHeldOut }
+		c.Adjust = func(s *runs.Spec) { s.HeldOut = presets.SweepHeldOut }
 	}
 	c.Row = cmp.Or(c.Row, c.Rule)
 	out := make([]Cell, len(rates))
@@ -82,8 +79,8 @@ func ownSweep(table int) func(presets.Preset, presets.Objective) ([]Cell, error)
 
 // sweepTable reproduces one of Tables 6 to 8: the table, its curves, the two protocols that choose a rate with the
 // order under each, the loss at other rates, and the paper's statements on it.
-func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
-	return study(ctx, of, q, func(t *Table, provenance string) ([]Part, error) {
+func sweepTable(ctx context.Context, q report.Request, of Study) (*Report, error) {
+	return study(ctx, of, q, func(t *Table, provenance string) ([]report.Part, error) {
 		sweep, err := sweeps.Read(of.Name, t.SweepPoints())
 		if err != nil {
 			return nil, err
@@ -92,9 +89,10 @@ func sweepTable(ctx context.Context, q Request, of Study) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []Part{{"", s.Table()}, {"curves", s.Curves()}, {"protocols", s.Protocols()}, {"order", s.Orders()},
-			{"robustness", s.Robustness()},
-			{"statements", s.Statements()}}, nil
+		return []report.Part{{Of: s.Table()}, {Name: "curves", Of: s.Curves()}, {Name: "protocols", Of: s.Protocols()},
+			{Name: "order", Of: s.Orders()},
+			{Name: "robustness", Of: s.Robustness()},
+			{Name: "statements", Of: s.Statements()}}, nil
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -54,7 +55,8 @@ func TestSweepWithoutRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"table6", "table7", "table8"} {
-			q := Request{Open: func() (*train.Trainer, error) { return nil, errors.New("asked for a backend") }, Store: store,
+			q := report.Request{Open: func() (*train.Trainer, error) { return nil, errors.New("asked for a backend") },
+				Store:  store,
 				Preset: p}
 			q.CachedOnly, q.IgnoreBundled = true, true
 			r, err := Make(context.Background(), name, q)

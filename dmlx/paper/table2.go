@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 // table2Study is Table 2: the four gradient directions with constant pair and triplet weights.
@@ -18,6 +19,6 @@ func table2Study() Study {
 }
 
 // table2 reads Recall@1 off the runs of [table2Study] and sets it beside the paper's.
-func table2(ctx context.Context, q Request) (*Report, error) {
+func table2(ctx context.Context, q report.Request) (*Report, error) {
 	return componentTable(ctx, q, table2Study(), 2)
 }

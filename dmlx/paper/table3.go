@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 // table3Study is Table 3: the six pair weights with the Euclidean and the cosine direction.
@@ -19,6 +20,6 @@ func table3Study() Study {
 }
 
 // table3 reads Recall@1 off the runs of [table3Study] and sets it beside the paper's.
-func table3(ctx context.Context, q Request) (*Report, error) {
+func table3(ctx context.Context, q report.Request) (*Report, error) {
 	return componentTable(ctx, q, table3Study(), 3)
 }

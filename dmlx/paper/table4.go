@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 // table4Study is Table 4: the seven triplet weights with constant and linear pair weights and the cosine direction.
@@ -19,6 +20,6 @@ func table4Study() Study {
 }
 
 // table4 reads Recall@1 off the runs of [table4Study] and sets it beside the paper's.
-func table4(ctx context.Context, q Request) (*Report, error) {
+func table4(ctx context.Context, q report.Request) (*Report, error) {
 	return componentTable(ctx, q, table4Study(), 4)
 }

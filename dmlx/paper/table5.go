@@ -9,6 +9,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
@@ -143,7 +144,7 @@ func Present(cells []Cell) []Cell {
 
 // table5 reproduces the comparison with the state of the art: the paper's table as printed, and its own rows run on the
 // preset's data sets. It leaves out data sets that are not on this machine; notes say where to get them.
-func table5(ctx context.Context, q Request) (*Report, error) {
+func table5(ctx context.Context, q report.Request) (*Report, error) {
 	papers, err := PrintedTable5()
 	if err != nil {
 		return nil, err
@@ -159,13 +160,14 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 	s.Cells = func(presets.Preset) []Cell { return Present(all) }
 	if len(s.Cells(q.Preset)) == 0 {
 		papers.Provenance = "the paper's own numbers; nothing was run"
-		return &Report{Title: s.Title, Provenance: papers.Provenance, Parts: []Part{{"", papers}}}, nil
+		return &Report{Report: report.Report{Title: s.Title, Provenance: papers.Provenance,
+			Parts: []report.Part{{Of: papers}}}}, nil
 	}
 	if q.Seeds == nil {
 		q.Seeds = Table5Seeds(q.Preset)
 	}
 	q.Rows = nil // They are in the study.
-	return study(ctx, s, q, func(t *Table, provenance string) ([]Part, error) {
+	return study(ctx, s, q, func(t *Table, provenance string) ([]report.Part, error) {
 		b, err := figures.CompareBatches(t.Scores(), scores.Printed().Select(scores.Row{Table: 5}), provenance)
 		if err != nil {
 			return nil, err
@@ -174,7 +176,8 @@ func table5(ctx context.Context, q Request) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []Part{{"", ours}, {"picture", b.Plot()}, {"gains", b.Gains()}, {"paper", papers}}, nil
+		return []report.Part{{Of: ours}, {Name: "picture", Of: b.Plot()}, {Name: "gains", Of: b.Gains()},
+			{Name: "paper", Of: papers}}, nil
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -14,7 +15,7 @@ import (
 )
 
 // request asks for what the program has at a preset, with an empty store.
-func request(t *testing.T, preset string) Request {
+func request(t *testing.T, preset string) report.Request {
 	t.Helper()
 	p, err := presets.Parse(preset)
 	if err != nil {
@@ -24,7 +25,7 @@ func request(t *testing.T, preset string) Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{Store: store, Preset: p, Options: runs.Options{CachedOnly: true}}
+	return report.Request{Store: store, Preset: p, Options: runs.Options{CachedOnly: true}}
 }
 
 // Without the paper's data sets its table still stands there, and says where to get each.

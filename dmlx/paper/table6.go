@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 // table6Study is Table 6: the four gradient directions, each at the learning rates of the preset.
@@ -18,6 +19,6 @@ func table6Study() Study {
 }
 
 // table6 reads Recall@1 at each rate off the runs of [table6Study] and sets it beside the paper's.
-func table6(ctx context.Context, q Request) (*Report, error) {
+func table6(ctx context.Context, q report.Request) (*Report, error) {
 	return sweepTable(ctx, q, table6Study())
 }

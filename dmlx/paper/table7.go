@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 // table7Study is Table 7: the six pair weights with the cosine and the Euclidean direction, each at the learning rates
@@ -19,6 +20,6 @@ func table7Study() Study {
 }
 
 // table7 reads Recall@1 at each rate off the runs of [table7Study] and sets it beside the paper's.
-func table7(ctx context.Context, q Request) (*Report, error) {
+func table7(ctx context.Context, q report.Request) (*Report, error) {
 	return sweepTable(ctx, q, table7Study())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 )
 
 // table8Study is Table 8: five triplet weights with constant and linear pair weights, each at the learning rates of the
@@ -20,6 +21,6 @@ func table8Study() Study {
 }
 
 // table8 reads Recall@1 at each rate off the runs of [table8Study] and sets it beside the paper's.
-func table8(ctx context.Context, q Request) (*Report, error) {
+func table8(ctx context.Context, q report.Request) (*Report, error) {
 	return sweepTable(ctx, q, table8Study())
 }

@@ -126,3 +126,7 @@ func (p Preset) SweepRates(table int, data, rule string) []float64 {
 	}
 	return []float64{first, 2 * first, 4 * first, 8 * first}
 }
+
+// SweepHeldOut is the share of training classes, one in so many, that is held out to choose the learning rates of the
+// sweeps.
+const SweepHeldOut = 4

@@ -165,3 +165,17 @@ func (c TripletDensity) check() error {
 	}
 	return nil
 }
+
+// Pooled returns the sum of the counts of several runs.
+func Pooled(densities []TripletDensity) []int {
+	var sum []int
+	for _, c := range densities {
+		if sum == nil {
+			sum = make([]int, len(c.Counts))
+		}
+		for i, count := range c.Counts {
+			sum[i] += count
+		}
+	}
+	return sum
+}

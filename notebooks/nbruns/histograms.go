@@ -5,6 +5,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
@@ -14,7 +15,7 @@ import (
 func TrainHistograms(open func() (*backend.Choice, error), cells []paper.Cell,
 	o runs.Options) (*paper.Table, [][]*runs.Histograms) {
 	line := nb.NewProgress("Preset " + nb.Preset())
-	o.Progress = paper.Overall(line.Set)
+	o.Progress = report.Overall(line.Set)
 	t, histograms, err := paper.HistogramsOf(nb.Context(), Request(choose(open, light(cells)), o), cells)
 	nb.Check(err)
 	line.Done(fmt.Sprintf("%d runs, %d of them computed now", t.Runs-t.Missing, t.Ran))

@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/notebooks/nb"
@@ -24,7 +25,7 @@ import (
 
 // Request returns the request for a table or figure at [Preset] from [Store]. Missing runs are trained on the backend
 // that open opens, which is called only if there are any.
-func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request {
+func Request(open func() (*backend.Choice, error), o runs.Options) report.Request {
 	trainer := sync.OnceValues(func() (*train.Trainer, error) {
 		choice, err := open()
 		if err != nil {
@@ -32,7 +33,7 @@ func Request(open func() (*backend.Choice, error), o runs.Options) paper.Request
 		}
 		return train.New(choice), nil
 	})
-	return paper.Request{Open: trainer, Preset: Preset(), Store: Store(), Options: o}
+	return report.Request{Open: trainer, Preset: Preset(), Store: Store(), Options: o}
 }
 
 // Train returns cells with their runs, as a table. Runs that the store or the program has are read, the others are
@@ -44,7 +45,7 @@ func Train(open func() (*backend.Choice, error), cells []paper.Cell, o runs.Opti
 		preset = cells[0].Preset // Which may be another one.
 	}
 	line := nb.NewProgress("Preset " + preset)
-	o.Progress = paper.Overall(line.Set)
+	o.Progress = report.Overall(line.Set)
 	open = choose(open, light(cells))
 	starting := func() (*backend.Choice, error) {
 		line.Set(0, "starting the backend, then compiling the first training step")
@@ -75,7 +76,7 @@ func light(cells []paper.Cell) bool {
 func TrainWithin(budget time.Duration, open func() (*backend.Choice, error), cells []paper.Cell,
 	o runs.Options) *paper.Table {
 	line := nb.NewProgress("Preset " + nb.Preset())
-	o.Progress, o.CachedOnly = paper.Overall(line.Set), o.CachedOnly || budget <= 0
+	o.Progress, o.CachedOnly = report.Overall(line.Set), o.CachedOnly || budget <= 0
 	ctx, stop := context.WithTimeout(nb.Context(), budget)
 	defer stop()
 	if o.CachedOnly {

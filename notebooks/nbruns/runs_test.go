@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -128,7 +129,7 @@ func TestPhotographsAreBundled(t *testing.T) {
 	}
 	none := func() (*train.Trainer, error) { return nil, errors.New("a run is missing") }
 	for name, runs := range map[string]int{"table2": 24, "table3": 72, "table4": 84, "table6": 32} {
-		r, err := paper.Make(t.Context(), name, paper.Request{Open: none, Store: store, Preset: Photographs()})
+		r, err := paper.Make(t.Context(), name, report.Request{Open: none, Store: store, Preset: Photographs()})
 		if err != nil || r.Runs != runs || len(r.Results) != runs || !strings.Contains(r.Provenance, "CUB, in part") {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}

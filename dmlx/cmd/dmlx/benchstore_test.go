@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -45,7 +46,7 @@ func (s *session) store(ctx context.Context) error {
 		return err
 	}
 	size := fmt.Sprintf("%d runs", storeRuns)
-	request := paper.Request{Store: store, Preset: preset, Options: runs.Options{CachedOnly: true, IgnoreBundled: true},
+	request := report.Request{Store: store, Preset: preset, Options: runs.Options{CachedOnly: true, IgnoreBundled: true},
 		Open: func() (*train.Trainer, error) { return nil, fmt.Errorf("%s needs no backend", storeStudy) }}
 	for _, m := range []struct {
 		name string

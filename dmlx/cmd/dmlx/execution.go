@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/jobs"
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -73,7 +73,7 @@ var errDry = errors.New("dry run")
 
 // show shows the progress of all runs, after the name of what they are for.
 func (x *execution) show(name string) {
-	x.Progress = paper.Overall(func(done float64, text string) { x.line.Show("%s%3.0f %%  %s", name, 100*done, text) })
+	x.Progress = report.Overall(func(done float64, text string) { x.line.Show("%s%3.0f %%  %s", name, 100*done, text) })
 }
 
 // setJobs checks --jobs and completes the options that depend on it. A spec does not contain a file of weights, so that

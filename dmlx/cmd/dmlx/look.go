@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/inspect"
-	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -56,7 +56,7 @@ name or its first digits. Bundled runs have no embeddings, so that they cannot b
 
 // pictures returns the descriptions of a report's parts by name, and writes the parts to the folder out in all formats
 // unless it is empty. A part that cannot be shown is left out with a warning.
-func (a *app) pictures(r *paper.Report, out, prefix string) (words map[string]string, files []string, err error) {
+func (a *app) pictures(r *report.Report, out, prefix string) (words map[string]string, files []string, err error) {
 	words, files = make(map[string]string), []string{} // An array in JSON, even if empty.
 	for _, p := range r.Parts {
 		if err := figures.Failure(p.Of); err != nil {

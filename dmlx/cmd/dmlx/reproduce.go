@@ -16,6 +16,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -31,8 +32,8 @@ type reproduction struct {
 	verdicts      []string
 	flags         *pflag.FlagSet
 
-	names    []string                 // Of the tables and figures; set by plan.
-	requests map[string]paper.Request // By name; set by plan.
+	names    []string                  // Of the tables and figures; set by plan.
+	requests map[string]report.Request // By name; set by plan.
 }
 
 func newReproduce(a *app) *cobra.Command {
@@ -163,8 +164,8 @@ func (r *reproduction) plan(names []string) error {
 	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
 		return err
 	}
-	r.requests, err = plan(r.names, paper.Request{Open: r.open, Store: r.store, Preset: preset, Rows: rows,
-		Entries: r.entries, Options: r.Options}, all, len(r.set.lr) > 1)
+	r.requests, err = plan(r.names, report.Request{Open: r.open, Store: r.store, Preset: preset, Rows: rows,
+		Options: r.Options}, all, len(r.set.lr) > 1)
 	return err
 }
 
@@ -211,7 +212,7 @@ func (r *reproduction) makeAll(ctx context.Context, submitted map[string]bool) e
 		r.show(name + " ")
 		q := r.requests[name]
 		q.Progress = r.Progress
-		report, err := paper.Make(ctx, name, q)
+		report, err := paper.Make(ctx, name, q, r.entries)
 		r.line.End()
 		if err != nil {
 			return err
@@ -264,8 +265,8 @@ var ledgerFlags = []string{"table", "verdict", "data", "evidence"}
 
 // plan returns the request for each table, or an error for a row, a setting or a data set that it cannot have. Of all
 // tables each takes the rows that it can have.
-func plan(names []string, q paper.Request, all, sweeps bool) (map[string]paper.Request, error) {
-	out := make(map[string]paper.Request)
+func plan(names []string, q report.Request, all, sweeps bool) (map[string]report.Request, error) {
+	out := make(map[string]report.Request)
 	var cells []paper.Cell
 	taken := make([]bool, len(q.Rows))
 	for _, name := range names {
@@ -440,7 +441,7 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 }
 
 // describe returns a part of a report as text: a table, or the description of the main picture; "" for other pictures.
-func describe(p paper.Part) (string, error) {
+func describe(p report.Part) (string, error) {
 	if f, ok := p.Of.(*figures.Figure); ok {
 		if p.Name != "" {
 			return "", nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
@@ -27,9 +28,9 @@ func TestPresent(t *testing.T) {
 		{Hash: "a", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}},
 		{Hash: "b", Measures: train.Measures{Recall: map[int]float64{1: 0.5}}},
 		{Hash: "c", Measures: train.Measures{Diverged: "NaN in epoch 1"}}}}
-	r := &paper.Report{Name: "table9", Preset: "quick", Runs: 3,
-		Table: &paper.Table{Cells: []paper.Cell{cell, {}}},
-		Parts: []paper.Part{{Of: table}, {Name: "picture", Of: picture}}}
+	r := &paper.Report{Table: &paper.Table{Cells: []paper.Cell{cell, {}}},
+		Report: report.Report{Name: "table9", Preset: "quick", Runs: 3,
+			Parts: []report.Part{{Of: table}, {Name: "picture", Of: picture}}}}
 	out := filepath.Join(t.TempDir(), "new")
 	set, text, err := present(r, out)
 	if err != nil {
@@ -59,7 +60,7 @@ func TestPresent(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	r.Parts = []paper.Part{{Of: r.Part("gains")}}
+	r.Parts = []report.Part{{Of: r.Part("gains")}}
 	if _, _, err := present(r, ""); err == nil || !strings.Contains(err.Error(), `no part "gains"`) {
 		t.Errorf("a part that is not there: %v", err)
 	}

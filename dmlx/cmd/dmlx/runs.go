@@ -17,8 +17,8 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
-	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -350,7 +350,7 @@ func (a *app) printComparison(ctx context.Context, store *runs.Store, hashes []s
 		return err
 	}
 	if out == "" { // The other parts are pictures.
-		r.Parts = slices.DeleteFunc(r.Parts, func(p paper.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
+		r.Parts = slices.DeleteFunc(r.Parts, func(p report.Part) bool { return p.Name != "metrics" && p.Name != "tests" })
 	}
 	words, files, err := a.pictures(r, out, "compare")
 	if err != nil {

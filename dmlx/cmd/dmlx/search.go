@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/dmlx/inspect"
-	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
 )
@@ -114,7 +114,7 @@ func newSearchShow(a *app) *cobra.Command {
 				return err
 			}
 			r, err := inspect.Search(cmd.Context(), inspect.SearchRequest{Name: args[0],
-				Request: paper.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
+				Request: report.Request{Store: store, Options: runs.Options{CachedOnly: true}}})
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func newSearchShow(a *app) *cobra.Command {
 }
 
 // printSearch prints the parts of a search, and writes them to out unless it is empty.
-func (a *app) printSearch(r *paper.Report, out string) error {
+func (a *app) printSearch(r *report.Report, out string) error {
 	words, files, err := a.pictures(r, out, "search")
 	if err != nil {
 		return err

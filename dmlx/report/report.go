@@ -1,0 +1,124 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
+	"github.com/gradient-surgery/dml/figures"
+)
+
+// Request says which preset, store and backend a table, figure or search is made with.
+type Request struct {
+	// Open returns the backend. It is called when the first run has to be trained or the first graph computed.
+	Open   func() (*train.Trainer, error)
+	Store  *runs.Store
+	Preset presets.Preset
+	// Rows are the user's own: rules and losses that stand beside those of a table or figure that takes some.
+	Rows []presets.Objective
+	runs.Options
+}
+
+// Report is a table, a figure, an inspection or a search: its pictures and tables, and the runs that they are of.
+type Report struct {
+	Name, Title, Preset, Provenance string
+	// Changes are the settings that differ from the preset's, in words.
+	Changes   []string
+	Runs, Ran int // How many runs it needs, and how many of them were trained for it now.
+	// Parts are its pictures and tables, in order.
+	Parts []Part
+	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5
+	// show.
+	Results    []*runs.Result
+	Histograms []*runs.Histograms
+}
+
+// Part is one picture or table of a report. The main one has an empty name.
+type Part struct {
+	Name string
+	Of   figures.Output
+}
+
+// Part returns a part by its name, "" for the main one. An unknown name gives an output that fails when it is shown.
+func (r *Report) Part(name string) figures.Output {
+	var names []string
+	for _, p := range r.Parts {
+		if p.Name == name {
+			return p.Of
+		}
+		names = append(names, fmt.Sprintf("%q", p.Name))
+	}
+	return figures.Failed(fmt.Errorf("%s has no part %q; there are %s", r.Name, name, strings.Join(names, ", ")))
+}
+
+// Overall returns a progress function for [Request]. It calls show with the share of all runs that is done, from 0
+// to 1, and a line of text: the current run and the estimated time that all of them still need.
+func Overall(show func(fraction float64, text string)) func(runs.Progress) {
+	var mu sync.Mutex
+	var started time.Time
+	share := make(map[int]float64) // Of each run.
+	resumed := 0.0                 // Done before this call, so it says nothing about the pace.
+	return func(p runs.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if started.IsZero() {
+			started = time.Now()
+		}
+		part := float64(p.Step) / float64(max(p.Steps, 1))
+		if _, known := share[p.Run]; !known {
+			resumed += max(0, part-1/float64(max(p.Steps, 1)))
+		}
+		share[p.Run] = part
+		done := 0.0
+		for _, s := range share {
+			done += s
+		}
+		runs := float64(max(p.Runs, 1))
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective.String(), p.Spec.Data,
+			p.Spec.Seed, p.Stage())
+		if made := done - resumed; made > 0 {
+			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
+			text += fmt.Sprintf(", %s left", left.Round(time.Second))
+		}
+		show(done/runs, text)
+	}
+}
+
+// Provenance is what is told of runs in one line.
+type Provenance struct {
+	Preset        string
+	Data          []string // The data sets.
+	Runs, Missing int      // How many runs are needed, and how many of them are not available.
+	Results       []*runs.Result
+}
+
+// String returns the preset, the data, the seeds, the backends, machines and dates of the runs.
+func (p Provenance) String() string {
+	var sets, seeds []string
+	bundled := 0
+	for _, r := range p.Results {
+		seeds = runs.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
+		if r.Bundled {
+			bundled++
+		}
+	}
+	for _, data := range p.Data {
+		sets = runs.AddNew(sets, data)
+	}
+	line := "preset " + p.Preset
+	if len(p.Results) > 0 {
+		line += fmt.Sprintf(" · %s · seeds %s · %s", strings.Join(sets, ", "), strings.Join(seeds, ", "),
+			runs.Provenance(p.Results))
+	}
+	if bundled > 0 {
+		line += fmt.Sprintf(" · %d of %d runs bundled with the program", bundled, p.Runs)
+	}
+	if p.Missing > 0 {
+		line += fmt.Sprintf(" · %d of %d runs not trained yet", p.Missing, p.Runs)
+	}
+	return line
+}
