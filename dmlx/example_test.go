@@ -70,8 +70,5 @@ func ExampleRule() {
 func ExampleParseRule() {
 	rule, err := dmlx.ParseRule("table1-circle?tau=2")
 	fmt.Println(rule, err)
-	fmt.Println(dmlx.FormerName("ms"))
-	// Output:
-	// cos/lin/cir?tau=2 <nil>
-	// rule "ms" is now called table1-ms (cos/sig-ms/con): the loss as published has another gradient
+	// Output: cos/lin/cir?tau=2 <nil>
 }

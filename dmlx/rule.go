@@ -3,6 +3,7 @@ package dmlx
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
@@ -104,29 +105,16 @@ func (o Options) EpsilonValue() float64 { return value(o.Epsilon, 0.1) }
 
 // aliases are the losses of Table 1 as rules, and the paper's best rule, "Ours" in its Table 5. A name starts with
 // table1- if the loss as published, which has the name without it in package losses or none there, has another
-// gradient. former is the rule's name before that was so.
-var aliases = []struct{ name, former, rule string }{
-	{"triplet-euc", "", "euc/euc/con"},
-	{"triplet-cos", "", "cos/con/cos"},
-	{"table1-circle", "circle", "cos/lin/cir"},
-	{"table1-binomial", "binomial", "cos/sig/con"},
-	{"table1-ms", "ms", "cos/sig-ms/con"},
-	{"table1-dr-ms", "dr-ms", "cos-orth/sig-ms/con"},
-	{"table1-sct", "sct", "cos/con/cos+sc1"},
-	{"ours", "", "cos-orth/lin-ms/cir"},
-}
-
-// FormerName returns a notice of one line if a rule's name is one that [ParseRule] still reads though the rule is
-// called otherwise now, and "" for any other name: "ms" is table1-ms, since the loss "ms" as published has another
 // gradient.
-func FormerName(name string) string {
-	body, _, _ := strings.Cut(name, "?")
-	for _, a := range aliases {
-		if a.former != "" && body == a.former {
-			return fmt.Sprintf("rule %q is now called %s (%s): the loss as published has another gradient", body, a.name, a.rule)
-		}
-	}
-	return ""
+var aliases = []struct{ name, rule string }{
+	{"triplet-euc", "euc/euc/con"},
+	{"triplet-cos", "cos/con/cos"},
+	{"table1-circle", "cos/lin/cir"},
+	{"table1-binomial", "cos/sig/con"},
+	{"table1-ms", "cos/sig-ms/con"},
+	{"table1-dr-ms", "cos-orth/sig-ms/con"},
+	{"table1-sct", "cos/con/cos+sc1"},
+	{"ours", "cos-orth/lin-ms/cir"},
 }
 
 // Aliases lists the names of losses that [ParseRule] reads, in the order of Table 1, and "ours".
@@ -139,22 +127,25 @@ func Aliases() []string {
 }
 
 // ParseRule reads a rule's name: direction/pair/triplet[+mask], as in "cos-orth/lin-ms/cir" or "cos/con/cos+sc1", or a
-// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum". It also reads the names that
-// these losses once had ([FormerName]).
+// loss of Table 1 (see [Aliases]), either with options behind it: "cos/lin/cir?tau=2&sum".
 func ParseRule(name string) (Rule, error) {
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, errs.Invalid(fmt.Errorf("rule %q: %s", name, fmt.Sprintf(format, args...)))
 	}
 	body, text, hasOptions := strings.Cut(name, "?")
 	for _, a := range aliases {
-		if body == a.name || a.former != "" && body == a.former {
+		if body == a.name {
 			body = a.rule
 		}
 	}
 	parts := strings.Split(body, "/")
 	if len(parts) != 3 {
 		const want = "want direction/pair/triplet[+mask][?option=value&…] or one of"
-		if near := errs.Nearest(body, Aliases()); near != "" {
+		near := errs.Nearest(body, Aliases())
+		if slices.Contains(Aliases(), "table1-"+body) {
+			near = "table1-" + body
+		}
+		if near != "" {
 			return fail("did you mean %s? Else %s %s", near, want, strings.Join(Aliases(), ", "))
 		}
 		return fail("%s %s", want, strings.Join(Aliases(), ", "))

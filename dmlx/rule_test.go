@@ -24,9 +24,8 @@ func TestNames(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"table1-circle":               "cos/lin/cir",
-		"circle":                      "cos/lin/cir",
-		"dr-ms?tau=2":                 "cos-orth/sig-ms/con?tau=2",
-		"sct?tau=2":                   "cos/con/cos+sc1?tau=2",
+		"table1-dr-ms?tau=2":          "cos-orth/sig-ms/con?tau=2",
+		"table1-sct?tau=2":            "cos/con/cos+sc1?tau=2",
 		"ours":                        "cos-orth/lin-ms/cir",
 		"cos/lin/cir?tau=1":           "cos/lin/cir",
 		"cos/lin/cir?tau=2&beta=5":    "cos/lin/cir?beta=5&tau=2",
@@ -42,6 +41,7 @@ func TestNames(t *testing.T) {
 	}
 	for name, hint := range map[string]string{
 		"":                      "direction/pair/triplet",
+		"ms?tau=2":              "did you mean table1-ms?",
 		"cosine/lin/cir":        "euc, cos, euc-orth, cos-orth",
 		"cos/linear/cir":        "lin-ms",
 		"cos/lin/circle":        "con, cos, cir",

@@ -94,7 +94,7 @@ func TestPortraits(t *testing.T) {
 		t.Errorf("again: %+v, opened %d times, %v", again, opened, err)
 	}
 
-	path := filepath.Join(s.Path(portraits[0][0].Result.Hash), "portrait.json")
+	path := filepath.Join(s.Path(portraits[0][0].Result.Hash), "histograms.json")
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func (x archiveIndex) sum() string {
 }
 
 // archivable matches the output files of a run that an archive may contain.
-var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|portrait\.json|` +
+var archivable = regexp.MustCompile(`^(spec\.json|metrics\.jsonl|result\.json|histograms\.json|` +
 	`(gallery_)?(embeddings|labels)\.npy|triplets/epoch-[0-9]+\.npy|` +
 	`checkpoint/(state\.json|(weights|state)-[0-9]+\.safetensors))$`)
 

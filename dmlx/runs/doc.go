@@ -22,7 +22,7 @@
 //	embeddings.npy, labels.npy         the test set, [images, dim] float32 and [images] int64
 //	gallery_embeddings.npy, …          the gallery, if the data set has one
 //	result.json                        the Result, written last: a run without it is unfinished
-//	portrait.json                      the Histograms, if they were computed
+//	histograms.json                    the Histograms, if they were computed
 //
 // Outside these directories the store has .locks (a file per lock), .slurm (package slurm) and searches (package
 // search). [Store.Export], [Store.Import] and [Store.Merge] copy runs between stores. [Bundled] are the results that

@@ -19,7 +19,7 @@ import (
 )
 
 // Histograms show how the triplets of a finished run lie on the triplet diagram (Figures 4 and 5). They are stored as
-// portrait.json in the directory of the run. They are small, so that they can be bundled with the program without the
+// histograms.json in the directory of the run. They are small, so that they can be bundled with the program without the
 // embeddings.
 type Histograms struct {
 	// Recipe is [HistogramsRecipe] of the program that computed them.
@@ -89,7 +89,7 @@ func parseHistograms(raw []byte) (*Histograms, error) {
 	return &p, nil
 }
 
-const histogramsFile = "portrait.json"
+const histogramsFile = "histograms.json"
 
 // histograms returns the histograms of a run in the store, and its result. The histograms are nil if there are none of
 // the present result; the result is nil if the store has none.

@@ -15,7 +15,7 @@ import (
 // process or machine can do it.
 type Job struct {
 	Spec       Spec `json:"spec"`
-	Histograms bool `json:"portrait,omitempty"`
+	Histograms bool `json:"histograms,omitempty"`
 	// Devices is the number of devices that the rows of a batch are divided among; see [train.Trainer.OnDevices]. 0 is
 	// that of the trainer.
 	Devices int `json:"devices,omitempty"`

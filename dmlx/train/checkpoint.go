@@ -50,8 +50,7 @@ type Checkpoint struct {
 	// neither keeps anything.
 	State    string `json:"state,omitempty"`
 	StateSum string `json:"state_sum,omitempty"`
-	// Triplets has the SHA-256 of the files of triplets, by their paths in the folder of the training. Checkpoints of
-	// former versions lack it.
+	// Triplets has the SHA-256 of the files of triplets, by their paths in the folder of the training.
 	Triplets map[string]string `json:"traces,omitempty"`
 	Sum      string            `json:"sum"` // SHA-256 of the JSON of all the above.
 }
@@ -232,17 +231,6 @@ func (s *session) load(want Checkpoint) error {
 	}
 	if err := c.CheckTriplets(s.Dir); err != nil {
 		return err
-	}
-	if c.Triplets == nil { // No triplets yet, or the checkpoint of a former version, whose files are trusted.
-		last := c.Epoch
-		if strings.HasPrefix(c.Diverged, "not finite") {
-			last-- // That epoch wrote none.
-		}
-		for epoch := max(s.Epochs-tracedEpochs, 0) + 1; epoch <= last; epoch++ {
-			if err := c.addTriplets(s.Dir, epoch); err != nil {
-				return fmt.Errorf("is damaged: %v", err)
-			}
-		}
 	}
 	s.state = *c
 	return s.writeMetrics() // They may be ahead of the checkpoint if the process was killed between the two.

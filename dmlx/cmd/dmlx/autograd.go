@@ -161,7 +161,7 @@ func (a *app) dissectAutograd(g autograd, e dissect.Embeddings, l *losses.Named,
 	}
 	var r dmlx.Rule
 	if g.rule != "" {
-		if r, err = a.rule(g.rule); err != nil {
+		if r, err = dmlx.ParseRule(g.rule); err != nil {
 			return usage(err)
 		}
 	}

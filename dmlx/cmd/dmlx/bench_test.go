@@ -186,7 +186,7 @@ func (s *session) surgery(ctx context.Context) error {
 		values, labels := bench.Gaussian(size[0], size[1])
 		x := tensors.FromFlatDataAndDimensions(values, size[0], size[1])
 		l := tensors.FromFlatDataAndDimensions(labels, size[0])
-		for _, name := range []string{"circle", "ms", "ours"} {
+		for _, name := range []string{"table1-circle", "table1-ms", "ours"} {
 			rule, err := dmlx.ParseRule(name)
 			if err != nil {
 				return err

@@ -78,7 +78,7 @@ func (c *cluster) dry(ctx context.Context, a *app, store *runs.Store, jobs []run
 	}
 	type run struct {
 		Run        string    `json:"run"`
-		Histograms bool      `json:"portrait,omitempty"`
+		Histograms bool      `json:"histograms,omitempty"`
 		Queued     string    `json:"queued,omitempty"`
 		Spec       runs.Spec `json:"spec"`
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/npy"
@@ -35,7 +36,7 @@ the batch. The gradient is the mean over the triplets, and zero for a batch with
 			if err := checkOut([]string{embeddings, labels}, out, triplets); err != nil {
 				return err
 			}
-			r, err := a.rule(rule)
+			r, err := dmlx.ParseRule(rule)
 			if err != nil {
 				return usage(err)
 			}

@@ -25,7 +25,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/progress"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
@@ -183,24 +182,5 @@ wrong, and 130 if it was interrupted (Ctrl-C). With --json a result or an error 
 	fitFlags(root)
 	strict(root)
 	completeFlags(root, a)
-	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(currentName(name))
-	})
 	return root
-}
-
-// currentName returns the name of a flag that may be given by its former name, which still works and which help does
-// not show.
-func currentName(flag string) string {
-	switch flag {
-	case "have":
-		return "cached-only"
-	case "fresh":
-		return "no-bundled"
-	case "ship":
-		return "write-bundled"
-	case "piece":
-		return "micro-batch"
-	}
-	return flag
 }

@@ -181,14 +181,14 @@ func parseNumbers(flag, text string) ([]uint64, error) {
 	return out, nil
 }
 
-// objectives returns rules and losses by their names, and warns once of a rule's former name.
-func (a *app) objectives(rules, losses []string) ([]presets.Objective, error) {
+// objectives returns rules and losses by their names.
+func objectives(rules, losses []string) ([]presets.Objective, error) {
 	var out []presets.Objective
 	for _, name := range rules {
-		_, _ = a.rule(name) // It only warns: a miner may follow the rule.
 		o, err := train.ParseObjective(name)
-		if err == nil && !o.IsRule() {
-			err = fmt.Errorf("rule %q: want --loss %q", name, strings.TrimPrefix(name, "loss "))
+		loss := strings.TrimPrefix(name, "loss ")
+		if _, fails := train.ParseLoss(loss); fails == nil && (err != nil || !o.IsRule()) {
+			err = fmt.Errorf("rule %q is a loss: want --loss %q", name, loss)
 		}
 		if err != nil {
 			return nil, usage(err)

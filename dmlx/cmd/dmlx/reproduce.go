@@ -137,7 +137,7 @@ func (r *reproduction) plan(names []string) error {
 		return err
 	}
 	r.Seeds = seeds
-	rows, err := r.objectives(r.rules, r.losses)
+	rows, err := objectives(r.rules, r.losses)
 	if err != nil {
 		return err
 	}

@@ -14,14 +14,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/pytorch"
 )
 
-// rule parses a rule and warns once if its name is a former one.
-func (a *app) rule(name string) (dmlx.Rule, error) {
-	if notice := dmlx.FormerName(name); notice != "" {
-		a.warn(notice)
-	}
-	return dmlx.ParseRule(name)
-}
-
 // typicalTriplets are S_ap and S_an of triplets that a rule is shown at, with a word for each.
 var typicalTriplets = []struct {
 	what     string
@@ -99,7 +91,7 @@ a loss of pytorch-metric-learning; its docstring says how it is used with a memo
 			return completeRule(cmd, args, typed)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			r, err := a.rule(args[0])
+			r, err := dmlx.ParseRule(args[0])
 			if err != nil {
 				return usage(err)
 			}

@@ -11,16 +11,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/npy"
 )
 
-func TestFormerRuleName(t *testing.T) {
-	for name, want := range map[string]int{"ms?tau=2": 1, "table1-ms": 0, "cos/lin/cir": 0} {
-		_, _, stderr := invoke(t, "gradient", "--embeddings", "missing.npy", "--labels", "missing.npy", "--rule", name,
-			"--out", t.TempDir()+"/G.npy")
-		if n := strings.Count(stderr, `warning: rule "ms" is now called table1-ms (cos/sig-ms/con)`); n != want {
-			t.Errorf("%s: warned %d times, want %d: %s", name, n, want, stderr)
-		}
-	}
-}
-
 func TestRule(t *testing.T) {
 	code, stdout, stderr := invoke(t, "rule", "cos-orth/lin-ms/cir?tau=2")
 	if code != 0 || !strings.Contains(stdout, "P+ = (1 - m+) (1 - S_ap)") || !strings.Contains(stdout, "tau = 2") ||

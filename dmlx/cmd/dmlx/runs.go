@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
-	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/inspect"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
@@ -311,8 +310,8 @@ func objectiveName(text string, entries []runs.Entry) (name string, known bool) 
 		}
 	}
 	o, err := train.ParseObjective(text)
-	if loss, fails := train.ParseLoss(text); fails == nil && (err != nil || dmlx.FormerName(text) != "") {
-		o, err = loss, nil
+	if err != nil {
+		o, err = train.ParseLoss(text)
 	}
 	return o.String(), err == nil
 }

@@ -56,9 +56,6 @@ Parameters are given as NAME for the usual range, NAME=LOW..HIGH, or NAME=A,B,â€
 			if q.Budget.Hours == 0 && q.Budget.Trials == 0 {
 				q.Budget.Trials = 40
 			}
-			for _, name := range []string{q.Rule, q.Reference} {
-				_, _ = a.rule(name) // The search reads the rules itself; this only warns of former names.
-			}
 			if err := x.check(cmd.Flags()); err != nil {
 				return err
 			}

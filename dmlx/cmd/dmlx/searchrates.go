@@ -72,7 +72,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 	case s.file != "" && filepath.Ext(s.file) != ".toml":
 		return usagef("--write %s: want a name that ends in .toml", s.file)
 	}
-	objectives, err := s.objectives(s.rules, s.losses)
+	objectives, err := objectives(s.rules, s.losses)
 	if err != nil {
 		return err
 	}

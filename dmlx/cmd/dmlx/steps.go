@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/embed"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
@@ -38,7 +39,7 @@ weights.safetensors, the weights and running averages after the last step.`,
 			"--lr 0.1 --out DIR",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.rule(rule)
+			r, err := dmlx.ParseRule(rule)
 			if err != nil {
 				return usage(err)
 			}

@@ -275,25 +275,6 @@ func TestFitted(t *testing.T) {
 	}
 }
 
-// The former names of flags still work, and help does not show them.
-func TestFormerFlags(t *testing.T) {
-	t.Parallel()
-	for former, flag := range map[string]string{"--piece=8": "micro-batch", "--have": "cached-only",
-		"--fresh": "no-bundled", "--ship=x.json": "write-bundled"} {
-		cmd, _, err := newRoot(&app{stdout: io.Discard, stderr: io.Discard}).Find([]string{"reproduce"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.ParseFlags([]string{former}); err != nil || !cmd.Flags().Changed(flag) {
-			t.Errorf("%s does not set --%s: %v", former, flag, err)
-		}
-		name, _, _ := strings.Cut(former, "=")
-		if help := cmd.UsageString(); !strings.Contains(help, "--"+flag+" ") || strings.Contains(help, name+" ") {
-			t.Errorf("the help shows %s, or not --%s:\n%s", name, flag, help)
-		}
-	}
-}
-
 func TestUsageErrorsWrap(t *testing.T) {
 	t.Parallel()
 	if usage(nil) != nil || !errors.Is(usage(io.EOF), io.EOF) || !isUsage(fmt.Errorf("x: %w", usage(io.EOF))) ||

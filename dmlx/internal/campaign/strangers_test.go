@@ -84,7 +84,7 @@ func plantLink(t *try) {
 		s, store = t.specs[t.of[k]], t.fresh("runs", t.stopped[k])
 	}
 	name := pick(t, []string{"", "triplets", "checkpoint", "result.json", "spec.json", "metrics.jsonl", "embeddings.npy",
-		"labels.npy", "portrait.json", "checkpoint/state.json", "checkpoint/weights-001.safetensors",
+		"labels.npy", "histograms.json", "checkpoint/state.json", "checkpoint/weights-001.safetensors",
 		"checkpoint/weights-003.safetensors", "triplets/epoch-001.npy", "triplets/epoch-004.npy", "other", ".spec.json12"})
 	place := filepath.Join(store, s.hash, name)
 	if t.IntN(4) == 0 {

@@ -62,9 +62,8 @@ class Side {
     this.copies = {};
     const copies = [["name", "Copy name"], ["literal", "Copy Go"], ["command", "Copy command"]].map(([key, text]) =>
       this.copies[key] = button(text, (e) => this.copyPart(key, e.currentTarget)));
-    this.notice = el("p.about");
     this.root = el("section.side", {"aria-label": this.letter === "a" ? "Rule or loss" : "Rule or loss to compare with"}, this.heading, el("div.name", {}, this.input),
-      this.ruleControls, this.lossControls, el("details", {}, el("summary", {}, "Copy"), el("div.buttons", {}, ...copies)), this.notice, this.problemLine);
+      this.ruleControls, this.lossControls, el("details", {}, el("summary", {}, "Copy"), el("div.buttons", {}, ...copies)), this.problemLine);
     this.setLoss(this.loss.name, {});
   }
 
@@ -153,7 +152,6 @@ class Side {
     try {
       const p = await this.bench.engine.call("parse", this.subject);
       this.parsed = p;
-      this.notice.textContent = p.notice || "";
     } catch { this.parsed = null; }
     this.bench.remember();
   });

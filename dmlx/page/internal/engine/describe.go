@@ -226,7 +226,7 @@ func (e *Engine) parse(q *request) (Object, error) {
 		}
 		name := s.loss.String()
 		return Object{"kind": "loss", "name": name, "loss": Object{"name": s.loss.Name, "parameters": parameters},
-			"literal": lossLiteral(s.loss), "command": command("--loss", name), "notice": ""}, nil
+			"literal": lossLiteral(s.loss), "command": command("--loss", name)}, nil
 	}
 	r := s.rule.WithDefaults()
 	options := Object{}
@@ -238,7 +238,7 @@ func (e *Engine) parse(q *request) (Object, error) {
 	}
 	return Object{"kind": "rule", "name": r.Name(), "rule": Object{"direction": r.Direction.Name, "pair": r.Pair.Name,
 		"triplet": r.Triplet.Name, "mask": r.Mask.Name, "options": options}, "uses": r.UsedOptions(),
-		"literal": ruleLiteral(r), "command": command("--rule", r.Name()), "notice": s.notice}, nil
+		"literal": ruleLiteral(r), "command": command("--rule", r.Name())}, nil
 }
 
 // command is the one that trains a subject.

@@ -131,9 +131,8 @@ func array[T float32 | int32](q *request, name string) ([]T, error) {
 
 // subject is the rule or the loss of a request.
 type subject struct {
-	rule   dmlx.Rule
-	loss   *losses.Named // nil for a rule.
-	notice string
+	rule dmlx.Rule
+	loss *losses.Named // nil for a rule.
 }
 
 func (s subject) name() string {
@@ -158,10 +157,7 @@ func parseRule(raw json.RawMessage) (subject, error) {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {
 		r, err := dmlx.ParseRule(name)
-		if err != nil {
-			return subject{}, err
-		}
-		return subject{rule: r, notice: dmlx.FormerName(name)}, nil
+		return subject{rule: r}, err
 	}
 	var parts struct {
 		Direction, Pair, Triplet, Mask string
