@@ -8,10 +8,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// TileKind is a kind of entries in [Tiles]: its name and color.
+// TileKind is a kind of entries in [Tiles]: its name, the letter in its squares, which may be empty, and its color.
 type TileKind struct {
-	Name string
-	Tone AuditTone
+	Name, Letter string
+	Tone         AuditTone
 }
 
 // TileLine is a named group of entries, each by the index of its kind.
@@ -21,19 +21,21 @@ type TileLine struct {
 }
 
 const (
-	tileSide, tileGap, tilesAcross       = vg.Length(11), vg.Length(2), 48
-	tilesLeft, tilesKey, tilesBetween    = vg.Length(64), vg.Length(26), vg.Length(7)
-	tileStep                             = tileSide + tileGap
-	tilesInset, tilesKeyGap, tilesLetter = vg.Length(4), vg.Length(16), 6.5
+	tileSide, tileGap, tilesAcross        = vg.Length(11), vg.Length(2), 48
+	tilesLeft, tilesKey, tilesBetween     = vg.Length(64), vg.Length(26), vg.Length(7)
+	tileStep                              = tileSide + tileGap
+	tilesInset, tilesKeyLine, tilesLetter = vg.Length(4), vg.Length(17), 6.5
 )
 
-// Tiles draws a square for each entry of some groups, colored by kind, with the kind's first letter so that the picture
-// can be read without colors. It returns an error without groups, and for an index without a kind.
+// Tiles draws a square for each entry of some groups, colored by kind, with the kind's letter so that the picture can
+// be read without colors. The key has the kinds that occur, with their numbers. It returns an error without groups, and
+// for an index without a kind.
 func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*Figure, error) {
 	if len(lines) == 0 {
 		return nil, fmt.Errorf("tiles: no groups, want at least one")
 	}
 	height := tilesKey
+	const across = 4 // Kinds in a line of the key.
 	counts := make([]int, len(kinds))
 	for _, l := range lines {
 		for _, k := range l.Kinds {
@@ -45,9 +47,15 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		height += l.height() + tilesBetween
 	}
 	alt += ":"
+	shown := 0
 	for i, k := range kinds {
-		alt += fmt.Sprintf(" %d %s,", counts[i], k.Name)
+		if counts[i] > 0 {
+			alt += fmt.Sprintf(" %d %s,", counts[i], k.Name)
+			shown++
+		}
 	}
+	keyLines := vg.Length((shown + across - 1) / across)
+	height += (keyLines - 1) * tilesKeyLine
 	if provenance != "" {
 		height += noteSize + 6
 	}
@@ -57,13 +65,19 @@ func Tiles(alt string, kinds []TileKind, lines []TileLine, provenance string) (*
 		panels: func(c draw.Canvas) {
 			x, y := c.Min.X+tilesLeft, c.Max.Y-tileSide
 			name := aligned(style(tickSize, ink), text.XLeft, text.YCenter)
+			at := 0
 			for i, k := range kinds {
-				k.draw(c, vg.Point{X: x, Y: y})
-				label := fmt.Sprintf("%s: %d", k.Name, counts[i])
-				c.FillText(name, vg.Point{X: x + tileSide + tilesInset, Y: y + tileSide/2}, label)
-				x += tileSide + tilesInset + name.Width(label) + tilesKeyGap
+				if counts[i] == 0 {
+					continue
+				}
+				corner := vg.Point{X: x + vg.Length(at%across)*tilesAcross*tileStep/across,
+					Y: y - vg.Length(at/across)*tilesKeyLine}
+				k.draw(c, corner)
+				c.FillText(name, corner.Add(vg.Point{X: tileSide + tilesInset, Y: tileSide / 2}),
+					fmt.Sprintf("%s: %d", k.Name, counts[i]))
+				at++
 			}
-			y = c.Max.Y - tilesKey
+			y = c.Max.Y - tilesKey - (keyLines-1)*tilesKeyLine
 			for _, l := range lines {
 				c.FillText(aligned(style(tickSize, ink), text.XRight, text.YCenter),
 					vg.Point{X: c.Min.X + tilesLeft - tilesInset, Y: y - tileSide/2}, l.Name)
@@ -92,5 +106,5 @@ func (k TileKind) draw(c draw.Canvas, at vg.Point) {
 	c.SetLineWidth(0.4)
 	c.Stroke(r.Path())
 	c.FillText(aligned(style(tilesLetter, ink), text.XCenter, text.YCenter),
-		vg.Point{X: at.X + tileSide/2, Y: at.Y + tileSide/2}, k.Name[:1])
+		vg.Point{X: at.X + tileSide/2, Y: at.Y + tileSide/2}, k.Letter)
 }

@@ -1,12 +1,13 @@
 package notebooks
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -15,10 +16,13 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/paper"
+	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -38,12 +42,18 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _, err := paper.Ledger(t.Context(), report.Request{Store: store, Preset: quick})
+	q := report.Request{Store: store, Preset: quick}
+	rows, powers, _, err := paper.Ledger(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := claims.PaperNumbers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := results{of: func(name string) *paper.Report { return shipped(t, name, quick) },
-		made: make(map[string]*paper.Report), ledger: rows}
+		made: make(map[string]*paper.Report), ledger: rows, powers: powers, request: q,
+		audited: claims.Audit(claims.List(), printed, nil), seconds: quickRunSeconds(t)}
 	for _, page := range []string{"README.md", "report.md"} {
 		r.check(t, page)
 	}
@@ -62,8 +72,11 @@ func (r results) check(t *testing.T, page string) {
 	}
 	parsed, err := template.New(source).Delims("<<", ">>").Funcs(template.FuncMap{
 		"cell": r.cell, "rho": r.rho, "protocol": r.protocol, "less": r.less, "omega": r.omega,
-		"seconds":    func() string { return quickRunSeconds(t) },
-		"provenance": r.provenance, "places": r.places, "claims": r.claims, "findings": r.findings, "caption": r.caption,
+		"seconds": func() string { return r.seconds }, "minutes": r.minutes, "provenance": r.provenance,
+		"summary":  func() (string, error) { return markdown(ledger.Summary(r.ledger, "")) },
+		"power":    func() (string, error) { return markdown(ledger.PowerTable(r.powers, "")) },
+		"meanings": meanings, "findings": r.findings, "own": r.own, "caption": r.caption, "note": r.note, "ahead": r.ahead,
+		"counts": r.counts, "statements": r.statements, "least": least, "triplets": r.triplets,
 	}).Parse(string(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +108,11 @@ type results struct {
 	of   func(name string) *paper.Report
 	made map[string]*paper.Report
 
-	ledger []ledger.Row
+	ledger  []ledger.Row
+	powers  []ledger.Power
+	audited []claims.Audited // On the paper's own numbers.
+	request report.Request
+	seconds string // Of a quick run.
 }
 
 // table returns a part of a report that is a table.
@@ -227,51 +244,168 @@ func (r results) provenance(name string) (string, error) {
 	return r.made[name].Provenance, err
 }
 
-// place is a row of the report's table of verdicts.
-type place struct {
-	Name    string
-	Entries int
-	Counts  []int
+// markdown returns a table as Markdown, without its caption and notes.
+func markdown(table *figures.Table) (string, error) {
+	text, err := figures.Bytes(table, "md")
+	rows, _, _ := strings.Cut(string(text), "\n\n")
+	return rows, err
 }
 
-// places returns the counts of verdicts, as the ledger's summary has them.
-func (r results) places() ([]place, error) {
-	var out []place
-	for _, row := range ledger.Summary(r.ledger, "").Rows {
-		p := place{Name: row[0].Text}
-		for _, c := range row[1:] {
-			n, err := strconv.Atoi(c.Text)
-			if err != nil {
-				return nil, err
-			}
-			p.Counts = append(p.Counts, n)
-		}
-		p.Entries, p.Counts = p.Counts[0], p.Counts[1:]
-		out = append(out, p)
+// meanings explains the verdicts, a line each.
+func meanings() string {
+	var out strings.Builder
+	for _, v := range verdicts.All() {
+		fmt.Fprintf(&out, "- *%s*: %s.\n", v, v.Meaning())
 	}
-	return out, nil
+	return strings.TrimRight(out.String(), "\n")
 }
 
-// claims returns the number of claims in the ledger.
-func (r results) claims() int {
-	return len(slices.DeleteFunc(slices.Clone(r.ledger), func(row ledger.Row) bool {
-		return !strings.HasPrefix(row.Place, "Claim")
-	}))
+// counts returns how many entries have which verdict in a setting, in words.
+func (r results) counts(setting string) string {
+	of := slices.DeleteFunc(slices.Clone(r.ledger), func(row ledger.Row) bool { return string(row.Setting) != setting })
+	count, words := ledger.Count(of), []string{}
+	for _, v := range verdicts.All() {
+		if count[v] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", count[v], v))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
-// findings returns how many claims have a finding on the "paper" numbers or on "ours".
-func (r results) findings(on, verdict string) (int, error) {
+// findings returns how many claims have a finding on our runs.
+func (r results) findings(verdict string) int {
 	n := 0
 	for _, row := range r.ledger {
-		finding := row.Ours
-		if on == "paper" {
-			finding = row.Paper
-		} else if on != "ours" {
-			return 0, fmt.Errorf("findings on %q: want paper or ours", on)
+		if strings.HasPrefix(row.Place, "Claim") && row.Ours == verdict {
+			n++
 		}
-		if strings.HasPrefix(row.Place, "Claim") && finding == verdict {
+	}
+	return n
+}
+
+// own returns how many claims the paper's own numbers bear out ("hold"), contradict in some cells ("some") or in all
+// ("none"), or show to be misprints ("misprint"), and how many claims there are ("all").
+func (r results) own(what string) (int, error) {
+	n := 0
+	for _, a := range r.audited {
+		f := a.Paper
+		itself := f.Verdict == verdicts.ContradictsItself && !f.Misprint
+		is, known := map[string]bool{"all": true, "hold": f.Verdict == verdicts.Reproduced, "misprint": f.Misprint,
+			"some": itself && f.Holding > 0, "none": itself && f.Holding == 0}[what]
+		if !known {
+			return 0, fmt.Errorf("own %q: want all, hold, some, none or misprint", what)
+		}
+		if is {
 			n++
 		}
 	}
 	return n, nil
+}
+
+// minutes returns how long runs take: their number, less those that are shared, by the seconds of a quick run.
+func (r results) minutes(n, shared int) (string, error) {
+	var low, high int
+	if _, err := fmt.Sscanf(r.seconds, "%d to %d", &low, &high); err != nil {
+		return "", err
+	}
+	round := func(seconds int) int { return int(math.Round(float64((n-shared)*seconds) / 60)) }
+	return fmt.Sprintf("%d to %d min", round(low), round(high)), nil
+}
+
+// note returns the one note of a table that has a text, without the data set before it.
+func (r results) note(name, part, text string) (string, error) {
+	table, err := r.table(name, part)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, n := range table.Notes {
+		if strings.Contains(n, text) {
+			_, rest, _ := strings.Cut(n, ": ")
+			found = append(found, rest)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s %q has %d notes with %q", name, part, len(found), text)
+	}
+	return found[0], nil
+}
+
+// least returns the lowest rank correlation of n rows whose 95 % interval excludes 0.
+func least(n int) string {
+	for squares := n * (n*n - 1) / 3; squares >= 0; squares -= 2 { // Of the differences of ranks: an even number.
+		rho := 1 - 6*float64(squares)/float64(n*(n*n-1))
+		if low, _ := stats.SpearmanInterval(rho, n); low > 0 {
+			return fmt.Sprintf("%.2f", rho)
+		}
+	}
+	return "more than 1"
+}
+
+// runsOf returns the available runs of rules on a data set at a preset, quick or full.
+func (r results) runsOf(preset, data string, rules ...string) (*paper.Table, error) {
+	p := r.request.Preset
+	if preset == "full" {
+		p = paper.FullPreset()
+	}
+	var cells []paper.Cell
+	for _, rule := range rules {
+		cells = append(cells, paper.Cell{Row: rule, Data: data, Rule: rule})
+	}
+	cells, err := paper.Specify(p, cells, p.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	q := r.request
+	q.Preset, q.CachedOnly = p, true
+	return paper.Fill(context.Background(), q, cells)
+}
+
+// ahead returns by how many points of Recall@1 a rule is ahead of another, with the uncorrected p-value of Welch's t.
+func (r results) ahead(preset, data, rule, other string) (string, error) {
+	t, err := r.runsOf(preset, data, rule, other)
+	if err != nil {
+		return "", err
+	}
+	test := stats.Welch(t.Cells[0].Recall(1).Times(100), t.Cells[1].Recall(1).Times(100))
+	if math.IsNaN(test.P) {
+		return "", fmt.Errorf("%s and %s on %s at %s: no runs", rule, other, data, preset)
+	}
+	return fmt.Sprintf("%s, p = %.2g", test.Difference, test.P), nil
+}
+
+// triplets returns the lowest and the highest lead over constant triplet weights, and the largest p-value, with P^con.
+func (r results) triplets(preset, data string) (string, error) {
+	low, high, p := math.Inf(1), math.Inf(-1), 0.0
+	for _, w := range []string{"cos", "cos+sc1", "cos+sc2", "cir", "cir+sc1", "cir+sc2"} {
+		t, err := r.runsOf(preset, data, "cos/con/"+w, "cos/con/con")
+		if err != nil {
+			return "", err
+		}
+		test := stats.Welch(t.Cells[0].Recall(1).Times(100), t.Cells[1].Recall(1).Times(100))
+		low, high, p = min(low, test.Difference.Value), max(high, test.Difference.Value), max(p, test.P)
+	}
+	return fmt.Sprintf("%+.1f to %+.1f points, each p ≤ %.2g", low, high, p), nil
+}
+
+// statements counts the sentences of the appendix on m± that fail and that hold, as its notebook shows them.
+func (r results) statements(verdict string) (int, error) {
+	table, err := r.table("appendix", "statements")
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, row := range table.Rows {
+		if row[len(row)-1].Text == verdict {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Four rows exclude no order, whatever they are, and six need the correlation that the pages name.
+func TestLeast(t *testing.T) {
+	if four, six := least(4), least(6); four != "more than 1" || six != "0.89" {
+		t.Errorf("%s and %s", four, six)
+	}
 }

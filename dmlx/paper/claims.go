@@ -119,6 +119,10 @@ func (t *Table) facts(table int) (facts []claims.Fact, err error) {
 			f.LR = c.LR
 		}
 		facts = append(facts, f)
+		if held := c.HeldOutRecall(1).Times(100); table > 5 && held.N > 0 {
+			f.Metric, f.Score = claims.HeldOut, held
+			facts = append(facts, f)
+		}
 		if table == 2 { // Shares of triplets do not belong to a table: of a rule they are there once.
 			overlap := c.MeanOf(func(r *runs.Result) float64 { return r.Overlap })
 			compact := c.MeanOf(func(r *runs.Result) float64 { return r.Compact })

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -145,16 +146,16 @@ func TestFullAsFixed(t *testing.T) {
 
 func TestChangedClaims(t *testing.T) {
 	t.Parallel()
-	of := func(verdicts ...claims.Verdict) (out []claims.Audited) {
-		for _, v := range verdicts {
+	of := func(all ...verdicts.Verdict) (out []claims.Audited) {
+		for _, v := range all {
 			out = append(out, claims.Audited{Ours: claims.Finding{Verdict: v, Evidence: "1 of 1 cell"}})
 		}
 		return out
 	}
-	c := &ClaimChanges{Presets: [2]string{"short", "long"}, Short: of(claims.Holds, claims.WithinNoise),
-		Long: of(claims.Holds, claims.Fails)}
+	c := &ClaimChanges{Presets: [2]string{"short", "long"}, Short: of(verdicts.Reproduced, verdicts.Undecided),
+		Long: of(verdicts.Reproduced, verdicts.Contradicted)}
 	table := c.Table("")
-	if c.Changed() != 1 || len(table.Rows) != 1 || table.Rows[0][4].Text != "fails" {
+	if c.Changed() != 1 || len(table.Rows) != 1 || table.Rows[0][4].Text != "contradicted" {
 		t.Errorf("%+v", table)
 	}
 }

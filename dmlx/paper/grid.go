@@ -381,6 +381,9 @@ func GridVariance(g *fullgrid.Grid, a *stats.Anova) figures.GridVariance {
 			"are of the rules that trained.", c.Diverged))
 	}
 	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
+	if note := withoutNoisiest(g); note != "" {
+		v.Notes = append(v.Notes, note)
+	}
 	d, p, t := len(g.Directions)-1, len(g.Pairs)-1, len(g.Triplets)-1
 	for i, full := range []int{d, p, t, d * p, d * t, p * t, d * p * t} {
 		e := effect(a.Effects[i])
@@ -388,6 +391,28 @@ func GridVariance(g *fullgrid.Grid, a *stats.Anova) figures.GridVariance {
 		v.Effects = append(v.Effects, e)
 	}
 	return v
+}
+
+// unequalNoise is the level of Bartlett's test, which also finds other departures from what it assumes.
+const unequalNoise = 0.001
+
+// withoutNoisiest says what is left of the effects without the pair weight whose runs differ most from seed to seed, if
+// the equal noise that the analysis assumes does not hold.
+func withoutNoisiest(g *fullgrid.Grid) figures.Markup {
+	pair, noise, others := g.Noisiest()
+	p := stats.Bartlett(noise, others)
+	if pair == "" || !(p < unequalNoise) {
+		return ""
+	}
+	a, err := g.Without(func(r *fullgrid.Rule) bool { return r.Pair == pair }).Analyze()
+	if err != nil {
+		return ""
+	}
+	label := figures.PairLabel(pair)
+	return fmt.Sprintf("The analysis assumes equal noise, but seeds differ by %.1f points with %s and by %.1f without "+
+		"(Bartlett's test, p < %g), so its intervals are too sure. Without %s partial $\\omega^2$ is %.2f for the pair "+
+		"weight and %.2f for the direction.", 100*noise.Std, label, 100*others.Std, unequalNoise, label, a.Effects[1].Omega,
+		a.Effects[0].Omega)
 }
 
 // GridMargins returns the marginal means of an analysis of variance of the grid, in points, for figures.GridEffects.

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/paper/claims"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/scores"
@@ -19,7 +21,7 @@ import (
 
 // ledgerOf gives each number, figure and claim of the paper a verdict by the available runs. It trains none.
 func ledgerOf(ctx context.Context, q report.Request, entries ...ledger.Filter) (*Report, error) {
-	rows, r, err := Ledger(ctx, q)
+	rows, powers, r, err := Ledger(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -36,14 +38,16 @@ func ledgerOf(ctx context.Context, q report.Request, entries ...ledger.Filter) (
 		r.Parts = []report.Part{{Of: picture}}
 	}
 	r.Parts = append(r.Parts, []report.Part{{Name: "summary", Of: ledger.Summary(rows, r.Provenance)},
+		{Name: "power", Of: ledger.PowerTable(powers, r.Provenance)},
 		{Name: "rows", Of: ledger.Table(rows, r.Provenance)}, {Name: "settings", Of: ledger.Settings()}}...)
-	return r, nil
+	r.Text, err = ledger.Text(rows, r.Provenance)
+	return r, err
 }
 
 // Ledger returns a row for each printed number, figure and measurable claim of the paper, and a report of the runs
 // that they were judged by. It reads the available runs of the request's preset and trains none. At the preset quick
 // it takes those of [FullPreset] where they are complete, as [LedgerOf] does: longer runs are the better evidence.
-func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, *Report, error) {
+func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, []ledger.Power, *Report, error) {
 	if q.Preset.String() == "quick" {
 		return LedgerOf(ctx, q, q.Preset, FullPreset())
 	}
@@ -53,39 +57,41 @@ func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, *Report, error
 // LedgerOf is [Ledger] by the runs of one or more presets. No verdict mixes presets: a table is judged by the last
 // preset that has all runs of all its rows, since its numbers are compared with its first row and corrected together;
 // a claim is judged by the last preset that has all runs of it; and a figure by the verdicts of its claims. What no
-// preset has all of is judged by what the first one has. Each row says its preset.
-func LedgerOf(ctx context.Context, q report.Request, presets ...presets.Preset) ([]ledger.Row, *Report, error) {
+// preset has all of is judged by what the first one has. Each row says its preset. Beside the rows it returns what the
+// tests of Tables 2 to 8 can find.
+func LedgerOf(ctx context.Context, q report.Request, presets ...presets.Preset) ([]ledger.Row, []ledger.Power, *Report,
+	error) {
 	q.CachedOnly = true
 	var r *Report
 	var audited []claims.Audited
 	var of []ledger.Row // By claim.
-	var tables [][]ledger.Row
+	var tables [][]*ledger.Number
 	for i, p := range presets {
 		q.Preset = p
 		its, report, err := audit(ctx, q)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if i == 0 {
 			r, audited, of = report, its, make([]ledger.Row, len(its))
 		}
 		for k, a := range its {
 			if i == 0 || a.Ours.Complete() {
-				audited[k], of[k] = a, ledger.OfClaim(a, p.Name, "dmlx reproduce claims "+presetFlags(p))
+				audited[k], of[k] = a, ledger.OfClaim(a, p.Name, settingOf(p), "dmlx reproduce claims "+presetFlags(p))
 			}
 		}
-		judged, all, err := judgeTables(ctx, q)
+		numbers, all, err := tableNumbers(ctx, q)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if i == 0 {
-			tables = judged
+			tables = numbers
 			continue
 		}
 		var taken []*Table
 		for k, t := range all {
 			if t.Missing == 0 && t.Runs > 0 {
-				tables[k], taken = judged[k], append(taken, t)
+				tables[k], taken = numbers[k], append(taken, t)
 				r.add(t)
 			}
 		}
@@ -95,17 +101,24 @@ func LedgerOf(ctx context.Context, q report.Request, presets ...presets.Preset) 
 	}
 	shown, err := ledgerFigures(audited, of)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	r.Title = ""
-	return slices.Concat(slices.Concat(tables...), shown, of), r, nil
+	var rows []ledger.Row
+	var powers []ledger.Power
+	for _, numbers := range tables {
+		rows, powers = append(rows, ledger.Judge(numbers)...), append(powers, ledger.Assess(numbers))
+	}
+	return slices.Concat(rows, shown, of), powers, r, nil
 }
 
-// judgeTables returns the rows of the numbers of Tables 2 to 8 at the request's preset, and the runs of each.
-func judgeTables(ctx context.Context, q report.Request) ([][]ledger.Row, []*Table, error) {
+// tableNumbers returns the printed numbers of Tables 2 to 8 with the runs in their role at the request's preset, and
+// the runs of each.
+func tableNumbers(ctx context.Context, q report.Request) ([][]*ledger.Number, []*Table, error) {
 	var all [][]*ledger.Number
 	var tables []*Table
-	groups := make(map[string][]stats.Mean) // R@1 of the cells with several seeds, by data set.
+	seen := make(map[string]bool)
+	groups := make(map[string][]stats.Mean) // Of the cells with several seeds, by data set and metric.
 	for table := 2; table <= 8; table++ {
 		numbers, t, err := ledgerNumbers(ctx, q, table)
 		if err != nil {
@@ -113,19 +126,32 @@ func judgeTables(ctx context.Context, q report.Request) ([][]ledger.Row, []*Tabl
 		}
 		all, tables = append(all, numbers), append(tables, t)
 		for _, n := range numbers {
-			if table <= 5 && n.Printed.Measure == "R@1" { // Sweeps hold runs at rates that are far off.
-				groups[n.Data] = append(groups[n.Data], n.Ours)
+			key := n.Data + n.Printed.Measure
+			cell := key + strings.Join(n.Runs, " ") // Tables share cells.
+			if table <= 5 && !seen[cell] {          // Sweeps hold runs at rates that are far off.
+				seen[cell] = true
+				groups[key] = append(groups[key], n.Ours)
 			}
 		}
 	}
-	var rows [][]ledger.Row
 	for _, numbers := range all {
 		for _, n := range numbers {
-			n.Noise = stats.PoolNoise(groups[n.Data])
+			n.Noise = stats.PoolNoise(groups[n.Data+n.Printed.Measure])
 		}
-		rows = append(rows, ledger.Judge(numbers))
 	}
-	return rows, tables, nil
+	return all, tables, nil
+}
+
+// settingOf returns what the runs of a preset are evidence of.
+func settingOf(p presets.Preset) verdicts.Setting {
+	drawn := func(set string) bool { return slices.Contains(datasets.Names(), set) }
+	switch {
+	case p.Like(paperPreset):
+		return verdicts.PapersOwn
+	case drawn(p.FineGrained) && drawn(p.CoarseGrained):
+		return verdicts.Drawn
+	}
+	return verdicts.Photographs
 }
 
 // presetFlags returns what asks on the command line for a preset, with the seeds that full.md has.
@@ -182,9 +208,9 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 	command := fmt.Sprintf("dmlx reproduce table%d %s", table, presetFlags(q.Preset))
 	numbers := make([]*ledger.Number, len(printed))
 	of := make(map[scores.Row]*ledger.Number)
+	heldOut := make(map[*ledger.Number]float64)
 	for i, p := range printed {
-		n := &ledger.Number{Printed: p, Command: command, Preset: q.Preset.Name,
-			SameSetting: q.Preset.Name == paperPreset}
+		n := &ledger.Number{Printed: p, Command: command, Preset: q.Preset.Name, Setting: settingOf(q.Preset)}
 		numbers[i] = n
 		key := cellKey{data: p.Data, row: p.Rule}
 		if table == 5 {
@@ -216,7 +242,7 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 			if _, err := fmt.Sscanf(p.Measure, "R@%d", &k); err != nil {
 				return nil, nil, fmt.Errorf("table %d: metric %q, want R@ and a number", table, p.Measure)
 			}
-			n.Ours = c.Recall(k).Times(100)
+			n.Ours, heldOut[n] = c.Recall(k).Times(100), c.HeldOutRecall(k).Mean
 			for _, run := range c.Runs {
 				n.Runs = append(n.Runs, run.Hash)
 			}
@@ -227,7 +253,62 @@ func ledgerNumbers(ctx context.Context, q report.Request, table int) ([]*ledger.
 			n.Baseline = b
 		}
 	}
+	if table > 5 && settingOf(q.Preset) != verdicts.PapersOwn {
+		atBest(numbers, heldOut)
+	}
 	return numbers, t, nil
+}
+
+// atBest compares the rules of a sweep whose learning rates are another grid than their baseline's. Only the number at
+// the paper's best rate, by its test recall, is compared, with the same of the baseline. Our runs are those at the best
+// rate by the recall on held-out classes.
+func atBest(numbers []*ledger.Number, heldOut map[*ledger.Number]float64) {
+	best := func(of scores.Row) (printed, ours *ledger.Number) {
+		for _, n := range numbers {
+			if !sameButRate(n.Printed, of) {
+				continue
+			}
+			if printed == nil || n.Printed.Value.Mean > printed.Printed.Value.Mean {
+				printed = n
+			}
+			if h := heldOut[n]; h > 0 && (ours == nil || h > heldOut[ours]) { // Not if it is NaN.
+				ours = n
+			}
+		}
+		return printed, ours
+	}
+	together := make(map[*ledger.Number]*ledger.Number) // By the number at the paper's best rate.
+	at := func(of scores.Row) *ledger.Number {
+		printed, ours := best(of)
+		if together[printed] == nil {
+			n := *printed
+			if n.AtBest = true; ours != nil {
+				n.Ours, n.LR, n.Runs = ours.Ours, ours.LR, ours.Runs
+			} else {
+				n.Apart = "it has no recall on held-out classes to choose a rate by"
+			}
+			together[printed] = &n
+		}
+		return together[printed]
+	}
+	compared := make(map[*ledger.Number]ledger.Number)
+	for _, n := range numbers {
+		b := n.Baseline
+		if b == nil || n.Ours.N == 0 || b.Ours.N == 0 || n.LR == b.LR {
+			continue
+		}
+		own := *n
+		if printed, _ := best(n.Printed); printed == n {
+			own = *at(n.Printed)
+			own.Baseline = at(b.Printed)
+		} else {
+			own.Apart = "its rates are another grid than those of the first row: it is compared at its best one"
+		}
+		compared[n] = own
+	}
+	for n, own := range compared {
+		*n = own
+	}
 }
 
 // rankFromAbove returns how many of the rates are higher. A preset with fewer rates than the paper lacks its lowest.

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 )
 
 // The ledger of the bundled runs has every printed number, a verdict in each row, and runs behind what is judged.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	q := request(t, "quick")
-	rows, r, err := Ledger(t.Context(), q)
+	rows, powers, r, err := Ledger(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,8 +21,7 @@ func TestLedger(t *testing.T) {
 		switch {
 		case strings.HasPrefix(row.Place, "Table"):
 			numbers++
-			judged := row.Verdict == ledger.Reproduced || row.Verdict == ledger.Contradicted ||
-				row.Verdict == ledger.WithinNoise
+			judged := row.Verdict != verdicts.NotRun && row.Verdict != verdicts.DifferentSetting
 			if judged != (row.Comparable != "") || judged && len(row.Runs) == 0 {
 				t.Errorf("%+v", row)
 			}
@@ -30,7 +30,10 @@ func TestLedger(t *testing.T) {
 		default:
 			claims++
 		}
-		if row.Verdict == "" || row.What == "" || row.Verdict == ledger.NotRun && row.Why == "" {
+		if row.Setting.Bears() && row.Setting != verdicts.Print {
+			t.Errorf("runs on drawn images are the paper's own setting: %+v", row)
+		}
+		if row.Verdict == "" || row.What == "" || row.Verdict == verdicts.NotRun && row.Why == "" {
 			t.Errorf("no verdict, or no reason: %+v", row)
 		}
 	}
@@ -40,7 +43,15 @@ func TestLedger(t *testing.T) {
 	if !strings.Contains(r.Provenance, "preset quick") || !strings.Contains(r.Provenance, "preset full") {
 		t.Error(r.Provenance)
 	}
-	alone, _, err := LedgerOf(t.Context(), q, q.Preset)
+	if len(powers) != 7 {
+		t.Errorf("%d tables", len(powers))
+	}
+	for _, p := range powers {
+		if !(p.Detectable > p.Paper) || p.Critical > p.Detectable || p.Compared == 0 || p.OursOpen > 0 && p.Seeds == 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+	alone, _, _, err := LedgerOf(t.Context(), q, q.Preset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,16 +68,16 @@ func TestLedgerWithoutRuns(t *testing.T) {
 	t.Parallel()
 	q := request(t, "full")
 	q.IgnoreBundled = true
-	rows, _, err := Ledger(t.Context(), q)
+	rows, _, _, err := Ledger(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
-		if strings.HasPrefix(row.Place, "Table") && row.Verdict != ledger.NotRun {
+		if strings.HasPrefix(row.Place, "Table") && row.Verdict != verdicts.NotRun {
 			t.Errorf("%+v", row)
 		}
 	}
-	if ledger.Count(rows)[ledger.Reproduced] == 0 {
+	if ledger.Count(rows)[verdicts.Reproduced] == 0 {
 		t.Error("no formula is reproduced")
 	}
 }

@@ -16,14 +16,13 @@ import (
 	"gonum.org/v1/plot/cmpimg"
 
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
-	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
 )
 
 // TestNewStep checks that newstep.md is what the bundled runs say beside the records of the earlier ones in
-// testdata/newstep: Recall@1 of each, and the ledger's verdicts by them. With -regen it is written anew.
+// testdata/newstep: Recall@1 of each. With -regen it is written anew.
 func TestNewStep(t *testing.T) {
 	t.Parallel()
 	bundled, err := runs.Bundled()
@@ -37,16 +36,11 @@ func TestNewStep(t *testing.T) {
 		}
 	}
 	q := request(t, "quick")
-	rows, r, err := LedgerOf(t.Context(), q, q.Preset)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all, err := Make(t.Context(), "recommendation", q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := newStepHead + compareRuns(t, bundled, earlier, all.Provenance) +
-		compareVerdicts(t, rows, recorded(t, "verdicts.csv"), r.Provenance)
+	want := newStepHead + compareRuns(t, bundled, earlier, all.Provenance)
 	if *cmpimg.GenerateTestData {
 		if err := durable.WriteFile("newstep.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -156,47 +150,6 @@ rate and a batch:
 
 %s`, len(earlier), both, same, both, of, stat.Mean(differences, nil), math.Sqrt(stat.Mean(squares, nil)),
 		outside, of, 0.05*float64(of), corrected, markdown(t, table))
-}
-
-// compareVerdicts compares the verdicts of the ledger's rows with the earlier ones.
-func compareVerdicts(t *testing.T, rows []ledger.Row, earlier [][]string, provenance string) string {
-	t.Helper()
-	if len(rows) != len(earlier) {
-		t.Fatalf("the ledger has %d rows, and had %d", len(rows), len(earlier))
-	}
-	text := func(all ...figures.Markup) (cells []figures.Cell) {
-		for _, m := range all {
-			cells = append(cells, figures.Text(m))
-		}
-		return cells
-	}
-	columns := func(titles ...figures.Markup) (columns []figures.Column) {
-		for _, title := range titles {
-			columns = append(columns, figures.Column{Title: title, Left: true})
-		}
-		return columns
-	}
-	changed := &figures.Table{Columns: columns("place", "entry", "earlier", "new", "verdict"),
-		Caption: "The entries whose verdict changes.", Provenance: provenance}
-	before := make(map[ledger.Verdict]int)
-	for i, r := range rows {
-		e := earlier[i]
-		if r.Place != e[0] || r.What != e[1] {
-			t.Fatalf("row %d of the ledger is %s, %s, and was %s, %s", i+1, r.Place, r.What, e[0], e[1])
-		}
-		before[ledger.Verdict(e[3])]++
-		if string(r.Verdict) != e[3] {
-			changed.Rows = append(changed.Rows, text(r.Place, r.What, e[2], r.Ours, e[3]+" → "+string(r.Verdict)))
-		}
-	}
-	counts := &figures.Table{Columns: columns("verdict", "earlier", "new"),
-		Caption: "The ledger's entries by the runs of `quick` alone.", Provenance: provenance}
-	now := ledger.Count(rows)
-	for _, v := range ledger.Verdicts() {
-		counts.Rows = append(counts.Rows, text(string(v), fmt.Sprint(before[v]), fmt.Sprint(now[v])))
-	}
-	return fmt.Sprintf("\n## Verdicts\n\n%s\n%d of %d entries change. A verdict is a test at a level, and values near it "+
-		"fall on either side.\n\n%s", markdown(t, counts), len(changed.Rows), len(rows), markdown(t, changed))
 }
 
 func markdown(t *testing.T, table *figures.Table) string {

@@ -210,15 +210,23 @@ func (t *Table) Of(data, rule string) Cell {
 	return Cell{Data: data, Rule: rule}
 }
 
-// Provenance describes the table's runs in one line: preset, data, seeds, backends, machines and dates.
+// Provenance describes the table's runs in one line: preset, data, seeds, backends, machines and dates, and the bundled
+// files that they come from with their digests. A run that stands in several cells counts once.
 func (t *Table) Provenance() string {
-	p := report.Provenance{Preset: t.Preset, Runs: t.Runs, Missing: t.Missing}
+	all := make(map[string]bool)
+	p := report.Provenance{Preset: t.Preset, Runs: t.Runs, Missing: t.Missing, Results: t.Results()}
 	for _, c := range t.Cells {
 		set := c.Data
 		if slices.ContainsFunc(c.Specs, func(s runs.Spec) bool { return s.AllowPartial }) {
 			set += ", in part"
 		}
-		p.Data, p.Results = append(p.Data, set), append(p.Results, c.Runs...)
+		p.Data = append(p.Data, set)
+		for _, s := range c.Specs {
+			all[s.Hash()] = true
+		}
+	}
+	if n := len(all); n > 0 && n < p.Runs { // Cells share runs.
+		p.Runs, p.Missing = n, n-len(p.Results)
 	}
 	return p.String()
 }

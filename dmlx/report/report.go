@@ -31,6 +31,8 @@ type Report struct {
 	Runs, Ran int // How many runs it needs, and how many of them were trained for it now.
 	// Parts are its pictures and tables, in order.
 	Parts []Part
+	// Text is what a terminal shows of a report whose parts are too long for it, "" for one whose parts are shown.
+	Text string
 	// Results are its runs, as far as they are available. Histograms are the triplet densities that Figures 4 and 5
 	// show.
 	Results    []*runs.Result
@@ -96,14 +98,16 @@ type Provenance struct {
 	Results       []*runs.Result
 }
 
-// String returns the preset, the data, the seeds, the backends, machines and dates of the runs.
+// String returns the preset, the data, the seeds, the backends, machines and dates of the runs, and the bundled files that
+// they come from with their digests.
 func (p Provenance) String() string {
-	var sets, seeds []string
+	var sets, seeds, bundles []string
 	bundled := 0
 	for _, r := range p.Results {
 		seeds = runs.AddNew(seeds, fmt.Sprint(r.Spec.Seed))
 		if r.Bundled {
 			bundled++
+			bundles = runs.AddNew(bundles, r.Bundle)
 		}
 	}
 	for _, data := range p.Data {
@@ -115,7 +119,8 @@ func (p Provenance) String() string {
 			runs.Provenance(p.Results))
 	}
 	if bundled > 0 {
-		line += fmt.Sprintf(" · %d of %d runs bundled with the program", bundled, p.Runs)
+		line += fmt.Sprintf(" · %d of %d runs bundled with the program (%s)", bundled, p.Runs,
+			strings.Join(bundles, ", "))
 	}
 	if p.Missing > 0 {
 		line += fmt.Sprintf(" · %d of %d runs not trained yet", p.Missing, p.Runs)

@@ -2,11 +2,13 @@ package runs
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +20,7 @@ import (
 // [WriteBundledHistograms] wrote them.
 var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
 	out := make(map[string]*Histograms)
-	err := forEachBundled("bundled/histograms/*.json", "histograms", func(raw []byte) error {
+	err := forEachBundled("bundled/histograms/*.json", "histograms", func(_ string, raw []byte) error {
 		p, err := parseHistograms(raw)
 		if err == nil && p.Recipe == HistogramsRecipe {
 			p.Bundled, p.Result.Bundled = true, true
@@ -69,7 +71,7 @@ var bundledFiles embed.FS
 // files have different results of a run: which of them counts would be chance.
 var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	out := make(map[string]*Result)
-	err := forEachBundled("bundled/*.json", "result", func(raw []byte) error {
+	err := forEachBundled("bundled/*.json", "result", func(bundle string, raw []byte) error {
 		r, err := parseResult(raw, "")
 		switch {
 		case err != nil:
@@ -77,15 +79,16 @@ var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 		case out[r.Hash] != nil && out[r.Hash].Sum != r.Sum:
 			return fmt.Errorf("is the run %s, of which another file has another result", r.Hash)
 		}
-		r.Bundled = true
+		r.Bundled, r.Bundle = true, bundle
 		out[r.Hash] = r
 		return nil
 	})
 	return out, err
 })
 
-// forEachBundled calls read for each item of the JSON lists in the bundled files that match a pattern.
-func forEachBundled(pattern, what string, read func(raw []byte) error) error {
+// forEachBundled calls read for each item of the JSON lists in the bundled files that match a pattern. bundle is the
+// name of the file with the first digits of its digest.
+func forEachBundled(pattern, what string, read func(bundle string, raw []byte) error) error {
 	files, err := fs.Glob(bundledFiles, pattern)
 	if err != nil {
 		return err
@@ -95,12 +98,14 @@ func forEachBundled(pattern, what string, read func(raw []byte) error) error {
 		if err != nil {
 			return err
 		}
+		digest := sha256.Sum256(raw)
+		bundle := fmt.Sprintf("%s %x", strings.TrimSuffix(path.Base(name), ".json"), digest[:4])
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		for i, raw := range list {
-			if err := read(raw); err != nil {
+			if err := read(bundle, raw); err != nil {
 				return fmt.Errorf("%s: %s %d %w", name, what, i, err)
 			}
 		}

@@ -44,6 +44,8 @@ type Result struct {
 
 	// Bundled is true for a result that comes with the program. Its directory is not in the store.
 	Bundled bool `json:"-"`
+	// Bundle is the bundled file that it comes from with the first digits of its digest, "quick 0123abcd".
+	Bundle string `json:"-"`
 }
 
 // BackendText returns the backend, with the numbers of devices if they are not one: "xla:cuda on 4, then 1 devices".

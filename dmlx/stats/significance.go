@@ -16,6 +16,8 @@ type Test struct {
 	// mean has too few runs to be tested, or if no runs differ: a measure such as Recall@1 has steps, and that a few runs
 	// end on the same one does not say that they have no noise.
 	T, Freedom, P float64
+	// Err is the standard error of the difference, NaN where T is.
+	Err float64
 }
 
 // Welch tests the difference a − b of the means of independent runs by Welch's t, which does not assume equal
@@ -44,7 +46,7 @@ func Paired(differences []float64) Test {
 
 // Times returns the test of a measure in another unit: with the factor 100, a fraction becomes percent.
 func (t Test) Times(factor float64) Test {
-	t.Difference = t.Difference.Times(factor)
+	t.Difference, t.Err = t.Difference.Times(factor), t.Err*math.Abs(factor)
 	return t
 }
 
@@ -61,7 +63,8 @@ func (m Mean) Interval() Interval {
 
 // Untested returns a difference without a test.
 func Untested(difference float64) Test {
-	return Test{Difference: Point(difference), T: math.NaN(), Freedom: math.NaN(), P: math.NaN()}
+	nan := math.NaN()
+	return Test{Difference: Point(difference), T: nan, Freedom: nan, P: nan, Err: nan}
 }
 
 // student returns the test of a difference whose variance is estimated with some degrees of freedom. A variance of 0 is
@@ -73,7 +76,7 @@ func student(difference, variance, freedom float64) Test {
 	distribution := distuv.StudentsT{Sigma: 1, Nu: freedom}
 	half := distribution.Quantile(0.975) * math.Sqrt(variance)
 	t := Test{Difference: Interval{difference, difference - half, difference + half}, Freedom: freedom,
-		T: difference / math.Sqrt(variance)}
+		T: difference / math.Sqrt(variance), Err: math.Sqrt(variance)}
 	t.P = 2 * distribution.Survival(math.Abs(t.T))
 	return t
 }

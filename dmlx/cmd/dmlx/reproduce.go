@@ -15,6 +15,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/paper"
 	"github.com/gradient-surgery/dml/dmlx/paper/ledger"
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
@@ -159,7 +160,7 @@ func (r *reproduction) plan(names []string) error {
 		}
 	}
 	for _, v := range r.verdicts {
-		r.entries.Verdicts = append(r.entries.Verdicts, ledger.Verdict(v))
+		r.entries.Verdicts = append(r.entries.Verdicts, verdicts.Verdict(v))
 	}
 	if err := r.begin(preset, preset.Light(r.Devices)); err != nil {
 		return err
@@ -414,12 +415,14 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 	}
 	var texts []string
 	for _, p := range r.Parts {
-		text, err := describe(p)
-		if err != nil {
-			return set, "", err
-		}
-		if text != "" {
-			texts = append(texts, text)
+		if r.Text == "" {
+			text, err := describe(p)
+			if err != nil {
+				return set, "", err
+			}
+			if text != "" {
+				texts = append(texts, text)
+			}
 		}
 		if out == "" {
 			continue
@@ -434,7 +437,9 @@ func present(r *paper.Report, out string) (reproduced, string, error) {
 		}
 		set.Files = append(set.Files, saved...)
 	}
-	if r.Runs > 0 {
+	if r.Text != "" {
+		texts = []string{r.Text}
+	} else if r.Runs > 0 {
 		texts = append(texts, fmt.Sprintf("%d runs, %d of them trained now", r.Runs, r.Ran))
 	}
 	return set, strings.Join(texts, "\n"), nil

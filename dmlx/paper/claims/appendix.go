@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -29,8 +30,8 @@ func appendixClaims() []Claim {
 			`$m_-^{sig}=\mathrm{exp}(-\beta(S_{an}-R_{an}))$ for a selected negative that is nearer than another.`,
 			byFormula(func() Finding {
 				m := math.Exp(-beta * (0.6 - 0.5))
-				return Finding{printed(m > 1), fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, `+
-					`since $m_-<1$ makes the denominator smaller; the inequality is the wrong way round.`, m)}
+				return printed(m > 1, fmt.Sprintf(`$S_{an}=0.6$, $R_{an}=0.5$: $m_-=%.2f$. The weight does increase, `+
+					`since $m_-<1$ makes the denominator smaller; the inequality is the wrong way round.`, m))
 			})},
 		{"appendix", "App. B", relativeLess, `The largest $m_-^{sig}$ where the selected negative is the hardest.`,
 			byFormula(func() Finding {
@@ -40,9 +41,9 @@ func appendixClaims() []Claim {
 					}
 					return math.Exp(-beta * (s - r))
 				})
-				return Finding{truth(most > 1+rounding),
+				return truth(most > 1+rounding,
 					fmt.Sprintf("It is %.2f: with the hardest negative $m_-^{sig}$ is at most 1, so it is the only situation "+
-						"there is.", most)}
+						"there is.", most))
 			})},
 		{"appendix", "App. B", "When its relative-similarity term $m_+^{sig}<1$ [the selected positive is relatively far] " +
 			"… The latter situation will not exist under the training with easy positive mining.",
@@ -54,7 +55,7 @@ func appendixClaims() []Claim {
 					}
 					return -math.Exp(alpha * (s - r))
 				})
-				return Finding{truth(least >= 1-rounding), fmt.Sprintf("It is %.2f.", least)}
+				return truth(least >= 1-rounding, fmt.Sprintf("It is %.2f.", least))
 			})},
 		{"appendix", "App. C, Fig. 6", instability,
 			`By what factor $P_-$ grows at $S_{an}=1$ from $\Delta S=0$ to the other.`,
@@ -62,7 +63,7 @@ func appendixClaims() []Claim {
 				delta := figureIn(instability, "and $")
 				sig := func(d float64) float64 { return 1 / (math.Exp(-beta*d) + math.Exp(-beta*(1-lambda))) }
 				a, b := sig(delta)/sig(0), 1+delta
-				return Finding{truth(a > 2 && b < 1.5), fmt.Sprintf("sig-ms %.2f times, lin-ms %.2f times.", a, b)}
+				return truth(a > 2 && b < 1.5, fmt.Sprintf("sig-ms %.2f times, lin-ms %.2f times.", a, b))
 			})},
 		{"appendix", "App. C", "The problem occurs when the learning rate is large as shown in Appendix Table 7.",
 			"Table 7, In-shop, as in §5.2: sig-ms loses more than sig from the lowest rate to the highest.",
@@ -73,7 +74,7 @@ func appendixClaims() []Claim {
 			"Table 7: sig-ms above sig at the lowest rate on CAR, both directions.",
 			Compare(func(c *Comparisons) Finding {
 				for data, d := range c.n.cells(columns3, "CAR") {
-					c.Above(c.n.on(data, d), c.n.swept(7, data, d+"/sig-ms/con")[0], c.n.swept(7, data, d+"/sig/con")[0])
+					c.atLowest(7, data, d+"/sig-ms/con", d+"/sig/con", d)
 				}
 				return c.All(0)
 			})},
@@ -102,7 +103,7 @@ func appendixClaims() []Claim {
 				e := largest(func(s, _ float64) float64 {
 					return max(math.Abs(p(alpha, s)+p(alpha, 1-s)-1), math.Abs(p(-beta, s)+p(-beta, 1-s)-1))
 				})
-				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
+				return truth(e < rounding, fmt.Sprintf("Largest difference %.1g.", e))
 			})},
 		{"appendix", "App. D", "In Table 5 of the main paper, this re-implementation outperforms what is originally " +
 			"reported by the MS paper on CUB, CAR, and SOP with batch size 128.",
@@ -136,16 +137,17 @@ func appendixClaims() []Claim {
 						agree++
 					}
 				}
-				return Finding{truth(agree == len(found)), strings.Join(found, "; ") + "."}
+				return truth(agree == len(found), strings.Join(found, "; ")+".")
 			})},
 		{"appendix", "App. D", batch160, "Not in any table; DR-MS* at 128 stands in Table 5.",
 			func(n *Numbers) Finding {
 				if n.printed == nil {
-					return Finding{Uncheckable, "Not run here."}
+					return Finding{Verdict: verdicts.None, Evidence: "Not run here."}
 				}
 				s := n.facts[Fact{Table: 5, Data: "In-shop", Method: "DR-MS*", Rule: "cos-orth/sig-ms/con", Times: 1,
 					Metric: "R@1"}]
-				return Finding{Uncheckable, fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.", scores.PrintedBatch, s.Mean,
+				return Finding{Verdict: verdicts.None, Evidence: fmt.Sprintf("DR-MS*, B%d: %.1f, %s to what is said.",
+					scores.PrintedBatch, s.Mean,
 					signed(s.Mean-figureIn(batch160, "recall@1 is")))}
 			}},
 		{"appendix", "App. E", `$l_{\perp pos}^{euc}=\sqrt{1-l_{\parallel pos}^2}=\sqrt{(1+S_{ap})/2}$`,
@@ -158,15 +160,15 @@ func appendixClaims() []Claim {
 					l := (1 - s) / math.Sqrt(2-2*s)
 					return math.Abs(math.Sqrt(1-l*l) - math.Sqrt((1+s)/2))
 				})
-				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
+				return truth(e < rounding, fmt.Sprintf("Largest difference %.1g.", e))
 			})},
 		{"appendix", "App. E", `$l_{\parallel neg}^{cos}=\mathbf{e_n^{cos}}\mathbf{f_n}=\mathbf{f_a}\mathbf{f_m}=S_{ap}$`,
 			`Whether $l_{\perp neg}^{cos}=\sqrt{1-S_{an}^2}$, printed two lines below, follows.`,
 			byFormula(func() Finding {
 				const sap, san = 0.9, 0.5 // Any two.
 				said, follows := math.Sqrt(1-sap*sap), math.Sqrt(1-san*san)
-				return Finding{printed(math.Abs(said-follows) < rounding), fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would "+
-					"be %.2f and not %.2f: $S_{ap}$ stands for $S_{an}$.", sap, san, said, follows)}
+				return printed(math.Abs(said-follows) < rounding, fmt.Sprintf("At $S_{ap}=%g$, $S_{an}=%g$ it would "+
+					"be %.2f and not %.2f: $S_{ap}$ stands for $S_{an}$.", sap, san, said, follows))
 			})},
 	}
 }
@@ -201,16 +203,10 @@ func rawData(n *Numbers) Finding {
 	for i, t := range absent {
 		labels[i] = figures.TripletLabel(t)
 	}
-	f := Finding{Mixed, fmt.Sprintf("%d of %d are there", covered, all)}
+	text := fmt.Sprintf("%d of %d are there", covered, all)
 	if len(absent) > 0 {
-		f.Evidence += ", not those of " + strings.Join(labels, " and of ")
+		text += ", not those of " + strings.Join(labels, " and of ")
 	}
-	f.Evidence += fmt.Sprintf("; %d of the %d are the best over the rates, by test recall.", best, covered)
-	switch {
-	case covered == all && best == all:
-		f.Verdict = Holds
-	case best == 0:
-		f.Verdict = Fails
-	}
-	return f
+	return counted(best, all, text+
+		fmt.Sprintf("; %d of the %d are the best over the rates, by test recall.", best, covered))
 }

@@ -74,8 +74,8 @@ func bestClaims() []Claim {
 						}
 					}
 				}
-				return Finding{truth(together == all), fmt.Sprintf("%d of %d columns, at batch %d.", together, all,
-					scores.PrintedBatch)}
+				return truth(together == all, fmt.Sprintf("%d of %d columns, at batch %d.", together, all,
+					scores.PrintedBatch))
 			})},
 		{"best", "§6", "In addition, we vary the batch size 128, 256, 384, 512 on all tests for four datasets …",
 			"Table 5: how many of the paper's own methods have more than one batch size.",
@@ -92,12 +92,8 @@ func bestClaims() []Claim {
 						several = append(several, m)
 					}
 				}
-				f := Finding{truth(len(several) == len(batches)), fmt.Sprintf("%d of %d: %s.", len(several), len(batches),
-					strings.Join(several, ", "))}
-				if f.Verdict == Fails && len(several) > 0 {
-					f.Verdict = Mixed
-				}
-				return f
+				return counted(len(several), len(batches), fmt.Sprintf("%d of %d: %s.", len(several), len(batches),
+					strings.Join(several, ", ")))
 			})},
 		{"best", "§6", "… and continue to improve the Recall performance.",
 			"Table 5: Ours at each batch above the next smaller one, all recalls and sets.",

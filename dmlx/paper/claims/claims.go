@@ -17,42 +17,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// Verdict says whether a claim of the paper holds on a set of numbers.
-type Verdict string
-
-// The verdicts. On printed numbers a comparison is decided by its means. On measured numbers it is decided only if its
-// 95 % interval lies on one side, and open otherwise.
-const (
-	Holds Verdict = "holds" // In all cells of the claim; a claim on "most cases" needs more than half.
-	// In no cell, and on measured numbers to the contrary in at least one; "most": to the contrary in half of them.
-	Fails       Verdict = "fails"
-	Mixed       Verdict = "mixed"        // In some and not in others.
-	Misprint    Verdict = "misprint"     // Not as printed, and another sign or symbol would make it hold.
-	WithinNoise Verdict = "within noise" // Open in all cells; "most": in more than half.
-	NotYetRun   Verdict = "not yet run"  // None of its runs is available.
-	Uncheckable Verdict = "–"            // These numbers do not bear on it.
-)
-
-// Verdicts lists all verdicts.
-func Verdicts() []Verdict {
-	return []Verdict{Holds, Mixed, Fails, Misprint, WithinNoise, NotYetRun, Uncheckable}
-}
-
-// Finding is a verdict with the numbers that it rests on.
+// Finding is what one kind of numbers says about a claim, with the numbers that it rests on. On printed numbers a
+// comparison is decided by its means, on measured ones by its noise; [verdicts.Decide] does both.
 type Finding struct {
-	Verdict  Verdict
+	Verdict  verdicts.Verdict
 	Evidence figures.Markup
+	// Of comparisons, Holding hold and Opposite are to the contrary, on runs each by itself beyond noise. Missing lack a
+	// run.
+	Of, Holding, Opposite, Missing int
+	Misprint                       bool // With another sign or symbol the paper's formula would hold.
+	// Times is how many times as many seeds would decide what is undecided, if the differences are what these show; 0
+	// if nothing would, or if all is decided.
+	Times int
 }
-
-// moreNotRun ends the evidence of a finding that rests on some of its runs only, after their number.
-const moreNotRun = " more not run yet"
 
 // Complete reports whether the finding rests on all of its runs, and is no verdict without any.
 func (f Finding) Complete() bool {
-	return f.Verdict != NotYetRun && f.Verdict != Uncheckable && !strings.Contains(f.Evidence, moreNotRun)
+	return f.Verdict != verdicts.NotRun && f.Verdict != verdicts.None && f.Missing == 0
 }
 
 // Claim is a sentence of the paper with a measurable content, or a check of its tables against themselves.
@@ -104,11 +89,11 @@ type Audited struct {
 }
 
 // Audit checks claims, such as [List], on the paper's own numbers and on those of runs. Without runs, which may be nil,
-// the verdict on these is [NotYetRun].
+// the verdict on these is [verdicts.NotRun].
 func Audit(all []Claim, paper, runs *Numbers) []Audited {
 	out := make([]Audited, len(all))
 	for i, c := range all {
-		out[i] = Audited{Claim: c, Paper: c.Check(paper), Ours: Finding{NotYetRun, ""}}
+		out[i] = Audited{Claim: c, Paper: c.Check(paper), Ours: Finding{Verdict: verdicts.NotRun}}
 		if runs != nil {
 			out[i].Ours = c.Check(runs)
 		}
@@ -117,8 +102,8 @@ func Audit(all []Claim, paper, runs *Numbers) []Audited {
 }
 
 // Count returns the number of claims by their verdict on the paper's own numbers, and by that on runs.
-func Count(audited []Audited) (paper, ours map[Verdict]int) {
-	paper, ours = make(map[Verdict]int), make(map[Verdict]int)
+func Count(audited []Audited) (paper, ours map[verdicts.Verdict]int) {
+	paper, ours = make(map[verdicts.Verdict]int), make(map[verdicts.Verdict]int)
 	for _, a := range audited {
 		paper[a.Paper.Verdict]++
 		ours[a.Ours.Verdict]++
@@ -126,9 +111,9 @@ func Count(audited []Audited) (paper, ours map[Verdict]int) {
 	return paper, ours
 }
 
-// Contradicted returns the claims that do not hold on the paper's own numbers, wholly or in part.
+// Contradicted returns the claims that the paper's own numbers or formulas contradict, also those with an exception.
 func Contradicted(audited []Audited) []Audited {
 	return slices.DeleteFunc(slices.Clone(audited), func(a Audited) bool {
-		return a.Paper.Verdict != Fails && a.Paper.Verdict != Mixed
+		return a.Paper.Verdict != verdicts.ContradictsItself
 	})
 }

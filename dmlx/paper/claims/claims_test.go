@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/plot/cmpimg"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"
@@ -66,34 +67,34 @@ func TestAuditOfThePaper(t *testing.T) {
 	audited := Audit(List(), paper, nil)
 	for _, c := range []struct {
 		quote, asks string
-		want        Verdict
+		want        verdicts.Verdict
 		evidence    string
 	}{
-		{"all pair weights provide", "", Mixed, "18 of 20 cells; lowest −1.2"},
-		{"is greatly reduced", "", Mixed, "8 of 10"},
-		{"Both relative-similarity", "", Mixed, "25 of 32"},
-		{"minimal but slight boost", "", Mixed, "6 of 8"},
-		{"stable improvement to both", "", Mixed, "3 of 4"},
-		{"on all tests", "", Mixed, "1 of 3: Ours"},
-		{"", "bold numbers", Mixed, "SOP R@10 SCT 92.6 best, not bold"},
-		{"beats the state of the art", "", Mixed, "8 of 9 cells; lowest −0.1 (SOP R@10, to SCT)"},
-		{"raw data", "how many", Mixed, "52 of 60 are there"},
-		{"", "Settings", Mixed, "CAR euc/con/con lr 0.2: 59.2 ± 0.2 (Table 6), 59.2 ± 0.8 (Table 7)"},
-		{"positive weight below the boundary", "", Misprint, "100 %"},
-		{"88.3%", "", Uncheckable, "+1.3"},
-		{"78.2%", "", Holds, "78.2"},
-		{"cosine-orthogonal direction have better", "", Holds, "8 of 8"},
-		{"current state-of-the-art approach", "", Fails, "0 of 4"},
-		{"$m_-^{sig}>1$", "", Misprint, "0.37"},
-		{"$m_-^{sig}<1$", "", Fails, "at most 1"},
-		{"$m_+^{sig}<1$", "", Holds, "1.00"},
-		{"much more robust", "", Mixed, "2 of 4"},
-		{"continue to improve", "", Mixed, "of 36"},
-		{"originally reported by the MS paper", "", Mixed, "7 of 9"},
-		{"not consistent across", "", Holds, "8 of 12"},
-		{"exhaustively", "", Holds, "28 of 4 × 6 × 7 = 168"},
-		{"same as $P^{lin}$", "", Holds, "2 of 2"},
-		{"largely overlay", "", Uncheckable, "picture"},
+		{"all pair weights provide", "", verdicts.ContradictsItself, "18 of 20 cells; lowest −1.2"},
+		{"is greatly reduced", "", verdicts.ContradictsItself, "8 of 10"},
+		{"Both relative-similarity", "", verdicts.ContradictsItself, "25 of 32"},
+		{"minimal but slight boost", "", verdicts.ContradictsItself, "6 of 8"},
+		{"stable improvement to both", "", verdicts.ContradictsItself, "3 of 4"},
+		{"on all tests", "", verdicts.ContradictsItself, "1 of 3: Ours"},
+		{"", "bold numbers", verdicts.ContradictsItself, "SOP R@10 SCT 92.6 best, not bold"},
+		{"beats the state of the art", "", verdicts.ContradictsItself, "8 of 9 cells; lowest −0.1 (SOP R@10, to SCT)"},
+		{"raw data", "how many", verdicts.ContradictsItself, "52 of 60 are there"},
+		{"", "Settings", verdicts.ContradictsItself, "CAR euc/con/con lr 0.2: 59.2 ± 0.2 (Table 6), 59.2 ± 0.8 (Table 7)"},
+		{"positive weight below the boundary", "", verdicts.ContradictsItself, "100 %"},
+		{"88.3%", "", verdicts.None, "+1.3"},
+		{"78.2%", "", verdicts.Reproduced, "78.2"},
+		{"cosine-orthogonal direction have better", "", verdicts.Reproduced, "8 of 8"},
+		{"current state-of-the-art approach", "", verdicts.ContradictsItself, "0 of 4"},
+		{"$m_-^{sig}>1$", "", verdicts.ContradictsItself, "0.37"},
+		{"$m_-^{sig}<1$", "", verdicts.ContradictsItself, "at most 1"},
+		{"$m_+^{sig}<1$", "", verdicts.Reproduced, "1.00"},
+		{"much more robust", "", verdicts.ContradictsItself, "2 of 4"},
+		{"continue to improve", "", verdicts.ContradictsItself, "of 36"},
+		{"originally reported by the MS paper", "", verdicts.ContradictsItself, "7 of 9"},
+		{"not consistent across", "", verdicts.Reproduced, "8 of 12"},
+		{"exhaustively", "", verdicts.Reproduced, "28 of 4 × 6 × 7 = 168"},
+		{"same as $P^{lin}$", "", verdicts.Reproduced, "2 of 2"},
+		{"largely overlay", "", verdicts.None, "picture"},
 	} {
 		a := finding(t, audited, c.quote, c.asks)
 		if a.Paper.Verdict != c.want || !strings.Contains(a.Paper.Evidence, c.evidence) {
@@ -121,33 +122,36 @@ func TestAuditTurns(t *testing.T) {
 	}
 	for _, c := range []struct {
 		quote, asks string
-		want        Verdict
+		want        verdicts.Verdict
 		edits       []edit
 	}{
-		{"all pair weights provide", "", Holds, []edit{{at(3, "CAR", "cos", "sig", "con", 0), 76, 0.2},
+		{"all pair weights provide", "", verdicts.Reproduced, []edit{{at(3, "CAR", "cos", "sig", "con", 0), 76, 0.2},
 			{at(3, "In-shop", "cos", "euc", "con", 0), 85.5, 0.2}}},
-		{"is greatly reduced", "", Holds, []edit{{at(3, "In-shop", "cos", "sig", "con", 0), 86.5, 0},
+		{"is greatly reduced", "", verdicts.Reproduced, []edit{{at(3, "In-shop", "cos", "sig", "con", 0), 86.5, 0},
 			{at(3, "In-shop", "cos", "sig-ms", "con", 0), 85, 0}}},
-		{"stable improvement to both", "", Holds, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 75.6, 0.3}}},
-		{"stable improvement to both", "", Fails, []edit{{at(4, "CAR", "cos", "con", "con", 0), 80, 0},
+		{"stable improvement to both", "", verdicts.Reproduced, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 75.6, 0.3}}},
+		{"stable improvement to both", "", verdicts.ContradictsItself, []edit{{at(4, "CAR", "cos", "con", "con", 0), 80, 0},
 			{at(4, "CAR", "cos", "lin", "con", 0), 80, 0},
 			{at(4, "In-shop", "cos", "con", "con", 0), 90, 0}, {at(4, "In-shop", "cos", "lin", "con", 0), 90, 0}}},
-		{"cosine-orthogonal direction have better", "", Mixed, []edit{{at(2, "CAR", "euc", "", "", 0), 76, 0}}},
-		{"an improvement for both datasets", "", Fails, []edit{{at(2, "CAR", "cos", "", "", 0), 77, 0},
+		{"cosine-orthogonal direction have better", "", verdicts.ContradictsItself,
+			[]edit{{at(2, "CAR", "euc", "", "", 0), 76, 0}}},
+		{"an improvement for both datasets", "", verdicts.ContradictsItself, []edit{{at(2, "CAR", "cos", "", "", 0), 77, 0},
 			{at(2, "In-shop", "cos", "", "", 0), 90, 0}}},
-		{"same as $P^{lin}$", "", Mixed, []edit{{at(3, "In-shop", "cos", "lin-ms", "con", 0), 88.4, 0}}},
-		{"not helpful", "", Mixed, []edit{{at(4, "In-shop", "cos", "con", "cir+sc1", 0), 86.1, 0}}},
-		{"largely from the pair weight", "", Mixed, []edit{{at(4, "CAR", "cos", "con", "cir", 0), 77.9, 0}}},
-		{"top performer", "", Mixed, []edit{{at(3, "CAR", "cos", "lin", "con", 0), 80, 0}}},
-		{"much more robust", "", Mixed, []edit{{at(7, "CAR", "cos", "lin-ms", "con", 0.05), 78.8, 0}}},
-		{"beats the state of the art", "", Holds, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
-		{"", "bold numbers", Holds, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
-		{"by a clear margin", "", Fails, []edit{{five("CUB", "MS", "R@1", 0), 63, 0}, {five("CAR", "MS", "R@1", 0), 86, 0}}},
-		{"current state-of-the-art approach", "", Mixed, []edit{{five("CUB", "MS", "R@1", 0), 61.7, 0}}},
-		{"originally reported by the MS paper", "", Holds, []edit{{five("SOP", "MS*", "R@10", 0), 90.6, 0},
+		{"same as $P^{lin}$", "", verdicts.ContradictsItself, []edit{{at(3, "In-shop", "cos", "lin-ms", "con", 0), 88.4, 0}}},
+		{"not helpful", "", verdicts.ContradictsItself, []edit{{at(4, "In-shop", "cos", "con", "cir+sc1", 0), 86.1, 0}}},
+		{"largely from the pair weight", "", verdicts.ContradictsItself,
+			[]edit{{at(4, "CAR", "cos", "con", "cir", 0), 77.9, 0}}},
+		{"top performer", "", verdicts.ContradictsItself, []edit{{at(3, "CAR", "cos", "lin", "con", 0), 80, 0}}},
+		{"much more robust", "", verdicts.ContradictsItself, []edit{{at(7, "CAR", "cos", "lin-ms", "con", 0.05), 78.8, 0}}},
+		{"beats the state of the art", "", verdicts.Reproduced, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
+		{"", "bold numbers", verdicts.Reproduced, []edit{{five("SOP", "SCT", "R@10", 0), 92.4, 0}}},
+		{"by a clear margin", "", verdicts.ContradictsItself,
+			[]edit{{five("CUB", "MS", "R@1", 0), 63, 0}, {five("CAR", "MS", "R@1", 0), 86, 0}}},
+		{"current state-of-the-art approach", "", verdicts.ContradictsItself, []edit{{five("CUB", "MS", "R@1", 0), 61.7, 0}}},
+		{"originally reported by the MS paper", "", verdicts.Reproduced, []edit{{five("SOP", "MS*", "R@10", 0), 90.6, 0},
 			{five("SOP", "MS*", "R@100", 0), 96.1, 0}}},
-		{"78.2%", "", Fails, []edit{{five("SOP", "MS", "R@1", 0), 78.3, 0}}},
-		{"raw data", "how many", Mixed, []edit{{at(2, "CAR", "cos", "", "", 0), 75.4, 0.2}}},
+		{"78.2%", "", verdicts.ContradictsItself, []edit{{five("SOP", "MS", "R@1", 0), 78.3, 0}}},
+		{"raw data", "how many", verdicts.ContradictsItself, []edit{{at(2, "CAR", "cos", "", "", 0), 75.4, 0.2}}},
 	} {
 		results := scores.Printed()
 		for _, e := range c.edits {
@@ -192,23 +196,26 @@ func TestAuditOfRuns(t *testing.T) {
 	one := func(f []Fact, i int, s stats.Mean) []Fact { f[i].Score = s; return f }
 	for name, c := range map[string]struct {
 		facts    []Fact
-		want     Verdict
+		want     verdicts.Verdict
 		evidence string
 	}{
 		// t(0.975, 4) = 2.776 and a standard error of √(2/3): a half width of 2.27.
-		"beyond":        {facts(70, 73, 1, 3), Holds, "2 of 2 cells beyond noise; lowest +3.0 [+0.7,\u00a0+5.3] (minicar)"},
-		"within":        {facts(70, 72, 1, 3), WithinNoise, "0 of 2 cells beyond noise"},
-		"contrary":      {facts(73, 70, 1, 3), Fails, "2 to the contrary"},
-		"one each":      {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: 71, Std: 1, N: 3}), Mixed, "1 of 2"},
-		"one contrary":  {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), Fails, "1 to the contrary"},
-		"single seeds":  {facts(70, 90, 0, 1), WithinNoise, "+20.0 (minicar)"}, // No deviation to take from anywhere.
-		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), Holds, "2 of 2"},
-		"missing": {facts(70, 73, 1, 3)[:2], Holds,
+		"beyond": {facts(70, 73, 1, 3), verdicts.Reproduced,
+			"2 of 2 cells beyond noise; lowest +3.0 [+0.7,\u00a0+5.3] (minicar)"},
+		"within":   {facts(70, 72, 1, 3), verdicts.Undecided, "0 of 2 cells beyond noise"},
+		"contrary": {facts(73, 70, 1, 3), verdicts.Contradicted, "2 to the contrary"},
+		"one each": {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: 71, Std: 1, N: 3}), verdicts.InPart, "1 of 2"},
+		"one contrary": {one(facts(70, 72, 1, 3), 1, stats.Mean{Mean: 60, Std: 1, N: 3}), verdicts.Contradicted,
+			"1 to the contrary"},
+		"single seeds":  {facts(70, 90, 0, 1), verdicts.Undecided, "+20.0 (minicar)"}, // No deviation to take from anywhere.
+		"a pooled seed": {one(facts(70, 90, 1, 3), 1, stats.Mean{Mean: 90, N: 1}), verdicts.Reproduced, "2 of 2"},
+		"missing": {facts(70, 73, 1, 3)[:2], verdicts.InPart,
 			"1 of 1 cell beyond noise: +3.0 [+0.7,\u00a0+5.3] (minicar); 1 more not run yet"},
-		"diverged": {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), Holds, "1 more diverged"},
-		"all diverged": {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), Uncheckable,
+		"diverged": {one(facts(70, 73, 1, 3), 1, stats.Mean{Mean: math.NaN(), Diverged: 3}), verdicts.InPart,
+			"1 more diverged"},
+		"all diverged": {one(one(facts(70, 73, 1, 3), 1, stats.Mean{Diverged: 3}), 3, stats.Mean{Diverged: 3}), verdicts.None,
 			"diverged"},
-		"none": {nil, NotYetRun, "2 cells"},
+		"none": {nil, verdicts.NotRun, "2 cells"},
 	} {
 		numbers, err := RunNumbers(c.facts, labels)
 		if err != nil {
@@ -220,7 +227,7 @@ func TestAuditOfRuns(t *testing.T) {
 		}
 	}
 	// That two numbers are the same is shown by an interval that lies within the bound.
-	for std, want := range map[float64]Verdict{0.1: Holds, 1: WithinNoise} {
+	for std, want := range map[float64]verdicts.Verdict{0.1: verdicts.Reproduced, 1: verdicts.Undecided} {
 		var f []Fact
 		for _, rule := range []string{"euc/lin/con", "euc/lin-ms/con", "cos/lin/con", "cos/lin-ms/con"} {
 			f = append(f, Fact{Table: 3, Data: "In-shop", Rule: rule, Metric: "R@1",
@@ -274,10 +281,10 @@ func TestEveryClaim(t *testing.T) {
 		t.Errorf("%d of %d claims are in a part", shown, len(audited))
 	}
 	for _, a := range audited {
-		if v := a.Ours.Verdict; v != NotYetRun && v != Uncheckable {
+		if v := a.Ours.Verdict; v != verdicts.NotRun && v != verdicts.None {
 			t.Errorf("%s: without runs %s: %s", a.Quote, v, a.Ours.Evidence)
 		}
-		if a.Paper.Verdict == NotYetRun || a.Paper.Verdict == WithinNoise || a.Paper.Evidence == "" ||
+		if a.Paper.Verdict == verdicts.NotRun || a.Paper.Verdict == verdicts.Undecided || a.Paper.Evidence == "" ||
 			strings.Contains(a.Paper.Evidence, "NaN") ||
 			strings.Contains(a.Paper.Evidence, "not run") || strings.Contains(a.Paper.Evidence, "%!") {
 			t.Errorf("%s: on the paper's numbers %s: %s", a.Quote, a.Paper.Verdict, a.Paper.Evidence)
@@ -305,7 +312,8 @@ func TestOwnClaim(t *testing.T) {
 		c.Above("cos on CAR", a, b)
 		return c.All(0)
 	})}
-	for want, means := range map[Verdict][2]float64{Holds: {80, 70}, Fails: {70, 80}, WithinNoise: {75.1, 75}} {
+	for want, means := range map[verdicts.Verdict][2]float64{verdicts.Reproduced: {80, 70},
+		verdicts.Contradicted: {70, 80}, verdicts.Undecided: {75.1, 75}} {
 		a, b := scored(a), scored(b)
 		a.Score = stats.Mean{Mean: means[0], Std: 1, N: 3}
 		b.Score = stats.Mean{Mean: means[1], Std: 1, N: 3}
@@ -314,11 +322,11 @@ func TestOwnClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		audited := Audit([]Claim{own}, paper, ours)
-		if audited[0].Paper.Verdict != Holds || audited[0].Ours.Verdict != want {
+		if audited[0].Paper.Verdict != verdicts.Reproduced || audited[0].Ours.Verdict != want {
 			t.Errorf("%v: %+v, want %s", means, audited[0], want)
 		}
 		onPaper, onOurs := Count(audited)
-		if onPaper[Holds] != 1 || onOurs[want] != 1 || len(Contradicted(audited)) != 0 {
+		if onPaper[verdicts.Reproduced] != 1 || onOurs[want] != 1 || len(Contradicted(audited)) != 0 {
 			t.Errorf("%v and %v", onPaper, onOurs)
 		}
 	}

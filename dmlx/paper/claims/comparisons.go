@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -19,17 +20,24 @@ type term struct {
 	fact   Fact
 }
 
-// difference is a sum of weighted numbers with half the width of its 95 % interval, NaN if that is unknown.
+// difference is a sum of weighted numbers with its standard error and the degrees of freedom of that. The error is NaN
+// if it is unknown.
 type difference struct {
-	what        figures.Markup
-	value, half float64
+	what                figures.Markup
+	value, err, freedom float64
 }
 
+// half returns half the width of the 95 % interval.
+func (d difference) half() float64 { return d.t().Quantile(0.975) * d.err }
+
+func (d difference) t() distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu: d.freedom} }
+
 func (d difference) String() string {
-	if math.IsNaN(d.half) {
+	if math.IsNaN(d.err) {
 		return fmt.Sprintf("%s (%s)", signed(d.value), d.what)
 	}
-	return fmt.Sprintf("%s [%s,\u00a0%s] (%s)", signed(d.value), signed(d.value-d.half), signed(d.value+d.half), d.what)
+	half := d.half()
+	return fmt.Sprintf("%s [%s,\u00a0%s] (%s)", signed(d.value), signed(d.value-half), signed(d.value+half), d.what)
 }
 
 func signed(v float64) string {
@@ -40,8 +48,9 @@ func signed(v float64) string {
 type Comparisons struct {
 	n    *Numbers
 	list []difference
-	// missing counts comparisons that lack a run, diverged those without a finite run.
-	missing, diverged int
+	// missing counts comparisons that lack a run, diverged those without a finite run, and apart those of rules whose
+	// learning rates are not comparable.
+	missing, diverged, apart int
 }
 
 // Above adds a comparison of two numbers: a less b. The label says of what, "cos on CAR". A fact without a metric is
@@ -49,7 +58,7 @@ type Comparisons struct {
 func (c *Comparisons) Above(what figures.Markup, a, b Fact) { c.sum(what, term{1, a}, term{-1, b}) }
 
 // sum adds a comparison of several numbers by their weighted sum, with the interval of Welch and Satterthwaite. A
-// measured number of a single seed takes the pooled deviation of its data set's other cells.
+// measured number of a single seed, or of equal ones, takes the pooled deviation of its data set's other cells.
 func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 	d := difference{what: what}
 	variance, parts := 0.0, 0.0
@@ -68,7 +77,7 @@ func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 		}
 		d.value += t.weight * s.Mean
 		v, freedom := s.Std*s.Std/float64(s.N), float64(s.N-1)
-		if s.N < 2 {
+		if s.N < 2 || s.Std == 0 && c.n.measured { // Equal runs, as at a share of 100 %, are no estimate.
 			p, known := c.n.pooled[t.fact.Data+" "+t.fact.Metric]
 			v, freedom = math.NaN(), 1
 			if known {
@@ -79,49 +88,31 @@ func (c *Comparisons) sum(what figures.Markup, terms ...term) {
 		variance += v
 		parts += v * v / freedom
 	}
-	switch {
-	case math.IsNaN(variance):
-		d.half = math.NaN()
-	case variance > 0:
-		d.half = distuv.StudentsT{Sigma: 1, Nu: variance * variance / parts}.Quantile(0.975) * math.Sqrt(variance)
+	d.err, d.freedom = math.Sqrt(variance), variance*variance/parts
+	if variance == 0 { // Of a few runs that are equal: no estimate.
+		d.err = math.NaN()
 	}
 	c.list = append(c.list, d)
 }
 
-// answer says whether a comparison agrees with the claim.
-type answer int
-
-const (
-	open answer = iota
-	yes
-	no
-)
-
 // slack absorbs rounding in a difference of printed numbers.
 const slack = 1e-9
 
-// isAbove tells whether a difference is above a bound.
-func (c *Comparisons) isAbove(d difference, bound float64) answer {
+// above compares a difference with a bound: whether it is larger.
+func (c *Comparisons) above(d difference, bound float64) verdicts.Comparison {
 	switch {
-	case !c.n.measured && d.value > bound+slack, c.n.measured && d.value-d.half > bound:
-		return yes
-	case !c.n.measured, d.value+d.half < bound:
-		return no
+	case !c.n.measured:
+		return verdicts.Exact(d.value > bound+slack)
+	case math.IsNaN(d.err):
+		return verdicts.Unknown()
 	}
-	return open
-}
-
-func reversed(a answer) answer { return map[answer]answer{yes: no, no: yes, open: open}[a] }
-
-// isWithin tells whether the size of a difference is at most a bound.
-func (c *Comparisons) isWithin(d difference, bound float64) answer {
-	d.value = math.Abs(d.value)
-	return reversed(c.isAbove(d, bound))
+	t := (d.value - bound) / d.err
+	return verdicts.Comparison{Holds: d.t().Survival(t), Opposite: d.t().CDF(t)}
 }
 
 // All decides a claim that each cell is above a bound.
 func (c *Comparisons) All(bound float64) Finding {
-	return c.judge(func(d difference) answer { return c.isAbove(d, bound) }, false)
+	return c.judge(c.all(), func(d difference) verdicts.Comparison { return c.above(d, bound) })
 }
 
 // allAbove decides a claim that each cell is above 0.
@@ -129,85 +120,112 @@ func (c *Comparisons) allAbove() Finding { return c.All(0) }
 
 // several decides a claim that at least n cells are above a bound.
 func (c *Comparisons) several(n int, bound float64) Finding {
-	f := c.All(bound)
-	if f.Verdict != Mixed && f.Verdict != Fails && f.Verdict != WithinNoise {
-		return f
-	}
-	count := make(map[answer]int)
-	for _, d := range c.list {
-		count[c.isAbove(d, bound)]++
-	}
-	switch {
-	case count[yes] >= n:
-		f.Verdict = Holds
-	case count[yes]+count[open] >= n:
-		f.Verdict = WithinNoise
-	default:
-		f.Verdict = Fails
-	}
-	return f
+	return c.judge(n, func(d difference) verdicts.Comparison { return c.above(d, bound) })
 }
 
 // None decides a claim that no cell is above a bound.
 func (c *Comparisons) None(bound float64) Finding {
-	return c.judge(func(d difference) answer { return reversed(c.isAbove(d, bound)) }, false)
+	return c.judge(c.all(), func(d difference) verdicts.Comparison { return c.above(d, bound).Reversed() })
 }
 
 // Most decides a claim that more than half of the cells are above 0.
 func (c *Comparisons) Most() Finding {
-	return c.judge(func(d difference) answer { return c.isAbove(d, 0) }, true)
+	return c.judge(c.all()/2+1, func(d difference) verdicts.Comparison { return c.above(d, 0) })
 }
 
-// Within decides a claim that no cell is further from 0 than a bound.
+// Within decides a claim that no cell is further from 0 than a bound, by two one-sided tests.
 func (c *Comparisons) Within(bound float64) Finding {
-	return c.judge(func(d difference) answer { return c.isWithin(d, bound) }, false)
+	return c.judge(c.all(), func(d difference) verdicts.Comparison {
+		if !c.n.measured {
+			return verdicts.Exact(math.Abs(d.value) <= bound+slack)
+		}
+		below, above := c.above(d, bound).Reversed(), c.above(d, -bound)
+		return verdicts.Comparison{Holds: max(below.Holds, above.Holds), Opposite: min(below.Opposite, above.Opposite)}
+	})
 }
 
-// judge turns the answers of all cells into a finding; most says that half of the cells are enough.
-func (c *Comparisons) judge(is func(difference) answer, most bool) Finding {
-	switch {
-	case len(c.list) > 0:
-	case c.missing > 0:
-		return Finding{NotYetRun, fmt.Sprintf("%d cells.", c.missing)}
-	case c.diverged > 0:
-		return Finding{Uncheckable, fmt.Sprintf("All of %d cells diverged.", c.diverged)}
-	default:
-		return Finding{Uncheckable, "No such numbers."}
+// judge decides a claim that at least need of its comparisons hold, those included that lack a run.
+func (c *Comparisons) judge(need int, is func(difference) verdicts.Comparison) Finding {
+	if len(c.list) == 0 {
+		switch {
+		case c.missing > 0:
+			return Finding{Verdict: verdicts.NotRun, Evidence: fmt.Sprintf("%d cells.", c.missing), Missing: c.missing}
+		case c.diverged > 0:
+			return Finding{Verdict: verdicts.None, Evidence: fmt.Sprintf("All of %d cells diverged.", c.diverged)}
+		}
+		if c.apart > 0 {
+			return Finding{Verdict: verdicts.None, Evidence: "The two have no learning rate in common."}
+		}
+		return Finding{Verdict: verdicts.None, Evidence: "No such numbers."}
 	}
-	count := make(map[answer]int)
-	for _, d := range c.list {
-		count[is(d)]++
-	}
-	f := Finding{Verdict: Mixed}
-	n := len(c.list)
-	switch {
-	case count[yes] == n, most && 2*count[yes] > n:
-		f.Verdict = Holds
-	case count[open] == n, most && 2*count[open] > n:
-		f.Verdict = WithinNoise
-	case count[yes] == 0 && !most, most && 2*count[no] >= n:
-		f.Verdict = Fails
-	}
-	f.Evidence = c.words(count)
+	f := c.decide(need, func() (of []verdicts.Comparison) {
+		for _, d := range c.list {
+			of = append(of, is(d))
+		}
+		return of
+	})
+	f.Evidence = c.words(f)
 	return f
 }
 
+// all returns the number of comparisons, those included that have no number.
+func (c *Comparisons) all() int { return len(c.list) + c.diverged + c.missing }
+
+// decide returns the finding, without its evidence, on what compare makes of the list. A comparison of which all runs
+// diverged decides nothing.
+func (c *Comparisons) decide(need int, compare func() []verdicts.Comparison) Finding {
+	verdict := func(of []verdicts.Comparison) verdicts.Verdict {
+		return verdicts.Decide(need, slices.Concat(of, slices.Repeat([]verdicts.Comparison{verdicts.Unknown()}, c.diverged),
+			slices.Repeat([]verdicts.Comparison{verdicts.NotMade()}, c.missing)))
+	}
+	of := compare()
+	f := Finding{Verdict: verdict(of), Of: len(of), Missing: c.missing}
+	for _, cell := range of {
+		if cell.Yes() {
+			f.Holding++
+		} else if cell.No() {
+			f.Opposite++
+		}
+	}
+	if !c.n.measured && f.Verdict == verdicts.Contradicted {
+		f.Verdict = verdicts.ContradictsItself
+	}
+	if f.Verdict == verdicts.Undecided || f.Verdict == verdicts.InPart {
+		own := c.list
+		for times := 2; times <= mostTimes && f.Times == 0; times++ {
+			c.list = slices.Clone(own)
+			for i := range c.list {
+				c.list[i].err /= math.Sqrt(float64(times))
+				c.list[i].freedom *= float64(times)
+			}
+			if v := verdict(compare()); v == verdicts.Reproduced || v == verdicts.Contradicted {
+				f.Times = times
+			}
+		}
+		c.list = own
+	}
+	return f
+}
+
+// mostTimes is the largest factor of the number of seeds that is looked at.
+const mostTimes = 100
+
 // words lists the number of cells and the smallest and the largest difference.
-func (c *Comparisons) words(count map[answer]int) figures.Markup {
+func (c *Comparisons) words(f Finding) figures.Markup {
 	low := slices.MinFunc(c.list, func(a, b difference) int { return cmp.Compare(a.value, b.value) })
 	high := slices.MaxFunc(c.list, func(a, b difference) int { return cmp.Compare(a.value, b.value) })
 	cellsOf := "cells"
-	if len(c.list) == 1 {
+	if f.Of == 1 {
 		cellsOf = "cell"
 	}
-	text := fmt.Sprintf("%d of %d %s", count[yes], len(c.list), cellsOf)
+	text := fmt.Sprintf("%d of %d %s", f.Holding, f.Of, cellsOf)
 	if c.n.measured {
 		text += " beyond noise"
-		if count[no] > 0 {
-			text += fmt.Sprintf(", %d to the contrary", count[no])
+		if f.Opposite > 0 {
+			text += fmt.Sprintf(", %d to the contrary", f.Opposite)
 		}
 	}
-	if len(c.list) == 1 {
+	if f.Of == 1 {
 		text += ": " + low.String()
 	} else {
 		text += fmt.Sprintf("; lowest %s, highest %s", low, high)
@@ -215,8 +233,11 @@ func (c *Comparisons) words(count map[answer]int) figures.Markup {
 	if c.diverged > 0 {
 		text += fmt.Sprintf("; %d more diverged", c.diverged)
 	}
-	if c.missing > 0 {
-		text += fmt.Sprintf("; %d"+moreNotRun, c.missing)
+	if f.Missing > 0 {
+		text += fmt.Sprintf("; %d more not run yet", f.Missing)
+	}
+	if f.Times > 0 {
+		text += fmt.Sprintf("; %d times the seeds would decide, if the differences stay", f.Times)
 	}
 	return text + "."
 }
@@ -226,25 +247,37 @@ func (n *Numbers) on(data string, labels ...figures.Markup) figures.Markup {
 	return strings.Join(append(labels, n.labels[data]), ", ")
 }
 
-// atRate labels a place in the sweeps of two rules: their rate, or both rates where they differ.
-func atRate(a, b float64) string {
-	if a == b {
-		return fmt.Sprintf("lr %g", a)
-	}
-	return fmt.Sprintf("lr %g and %g", a, b)
-}
-
-// overRates compares two rules of a sweep rate by rate, by the order of their rates where these differ.
+// overRates compares two rules of a sweep rate by rate. Where their rates are different grids, as for families of pair
+// weights in our runs, it compares each at its best rate by the recall on held-out classes.
 func (c *Comparisons) overRates(table int, data, a, b string, label figures.Markup) {
 	ra, rb := c.n.rates(table, data, a), c.n.rates(table, data, b)
-	if len(ra) == 0 || len(ra) != len(rb) {
+	switch {
+	case len(ra) == 0 || len(rb) == 0:
 		c.missing++
+	case slices.Equal(ra, rb):
+		for i, lr := range ra {
+			c.Above(c.n.on(data, label, fmt.Sprintf("lr %g", lr)), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
+				Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
+		}
+	default:
+		best, there := c.n.bestHeldOut(table, data, a)
+		other, too := c.n.bestHeldOut(table, data, b)
+		if !there || !too {
+			c.apart++
+			return
+		}
+		c.Above(c.n.on(data, label, fmt.Sprintf("lr %g and %g, chosen on held-out classes", best.LR, other.LR)), best, other)
+	}
+}
+
+// atLowest compares two rules of a sweep at its lowest rate, if that is the same.
+func (c *Comparisons) atLowest(table int, data, a, b string, label figures.Markup) {
+	fa, fb := c.n.swept(table, data, a)[0], c.n.swept(table, data, b)[0]
+	if fa.LR != fb.LR {
+		c.apart++
 		return
 	}
-	for i := range ra {
-		c.Above(c.n.on(data, label, atRate(ra[i], rb[i])), Fact{Table: table, Data: data, Rule: a, LR: ra[i]},
-			Fact{Table: table, Data: data, Rule: b, LR: rb[i]})
-	}
+	c.Above(c.n.on(data, label), fa, fb)
 }
 
 const (
@@ -256,7 +289,7 @@ const (
 func ofPaper(why figures.Markup, check func(n *Numbers) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding {
 		if n.printed == nil {
-			return Finding{Uncheckable, why}
+			return Finding{Verdict: verdicts.None, Evidence: why}
 		}
 		return check(n)
 	}
@@ -266,7 +299,7 @@ func ofPaper(why figures.Markup, check func(n *Numbers) Finding) func(n *Numbers
 func ofRuns(why figures.Markup, check func(c *Comparisons) Finding) func(n *Numbers) Finding {
 	return func(n *Numbers) Finding {
 		if !n.measured {
-			return Finding{Uncheckable, why}
+			return Finding{Verdict: verdicts.None, Evidence: why}
 		}
 		return check(&Comparisons{n: n})
 	}
@@ -283,19 +316,26 @@ func byFormula(check func() Finding) func(n *Numbers) Finding {
 	return ofPaper("A matter of the formulas alone.", func(*Numbers) Finding { return check() })
 }
 
-// printed is truth for a formula that holds with another sign or symbol than the printed one.
-func printed(is bool) Verdict {
+// truth is the finding on something that the paper's own numbers or formulas decide.
+func truth(is bool, evidence figures.Markup) Finding {
 	if is {
-		return Holds
+		return Finding{Verdict: verdicts.Reproduced, Evidence: evidence}
 	}
-	return Misprint
+	return Finding{Verdict: verdicts.ContradictsItself, Evidence: evidence}
 }
 
-func truth(is bool) Verdict {
-	if is {
-		return Holds
-	}
-	return Fails
+// counted is the finding on something that should hold of all.
+func counted(holding, of int, evidence figures.Markup) Finding {
+	f := truth(holding == of, evidence)
+	f.Holding, f.Of = holding, of
+	return f
+}
+
+// printed is truth for a formula that holds with another sign or symbol than the printed one.
+func printed(is bool, evidence figures.Markup) Finding {
+	f := truth(is, evidence)
+	f.Misprint = !is
+	return f
 }
 
 // figureIn reads the number that follows some text in a quote, NaN if there is none.

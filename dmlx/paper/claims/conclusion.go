@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
 )
 
@@ -33,8 +34,8 @@ func conclusionClaims() []Claim {
 					}
 				}
 				all := len(parts[0]) * len(parts[1]) * len(parts[2])
-				return Finding{truth(len(rules) < all), fmt.Sprintf("%d of %d × %d × %d = %d.", len(rules), len(parts[0]),
-					len(parts[1]), len(parts[2]), all)}
+				return truth(len(rules) < all, fmt.Sprintf("%d of %d × %d × %d = %d.", len(rules), len(parts[0]),
+					len(parts[1]), len(parts[2]), all))
 			})},
 		{"conclusion", "§7", "… we keep a constant step size …",
 			"How many learning rates Tables 6 to 8 have for a set.",
@@ -53,8 +54,8 @@ func conclusionClaims() []Claim {
 					what = append(what, fmt.Sprintf("%s %d, from %g to %g", data, len(rates[data]), rates[data][0],
 						rates[data][len(rates[data])-1]))
 				}
-				return Finding{truth(constant), strings.Join(what, "; ") +
-					". Tables 2 to 4 take the best of them; Table 5 states none."}
+				return truth(constant, strings.Join(what, "; ")+
+					". Tables 2 to 4 take the best of them; Table 5 states none.")
 			})},
 		{"conclusion", "§8", cosine, "Table 3: cos above euc with each pair weight, on both sets.",
 			Compare(func(c *Comparisons) Finding {
@@ -98,51 +99,42 @@ func conclusionClaims() []Claim {
 func inconsistent(c *Comparisons) Finding {
 	sets := c.n.sets(componentSets...)
 	if len(sets) < 2 {
-		return Finding{Uncheckable, "One of the two sets is missing."}
+		return Finding{Verdict: verdicts.None, Evidence: "One of the two sets is missing."}
 	}
-	opposite, same, unclear := 0, 0, 0
-	var what []string
 	for _, p := range []string{"con", "lin"} {
 		for _, t := range claimTriplets[1:] {
-			before := len(c.list)
+			own := &Comparisons{n: c.n}
 			for _, data := range sets {
-				c.Above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
+				own.Above(c.n.on(data, figures.TripletLabel(t), figures.PairLabel(p)), t4(data, p, t), t4(data, p, "con"))
 			}
-			if len(c.list) < before+2 {
-				continue
-			}
-			a, b := c.list[before], c.list[before+1]
-			up := func(d difference) answer { return c.isAbove(d, 0) }
-			down := func(d difference) answer { d.value = -d.value; return c.isAbove(d, 0) }
-			switch {
-			case up(a) == yes && down(b) == yes, down(a) == yes && up(b) == yes:
-				opposite++
-				if what == nil {
-					what = append(what, a.String(), b.String())
-				}
-			case up(a) == yes && up(b) == yes, down(a) == yes && down(b) == yes:
-				same++
-			default:
-				unclear++
+			if c.missing, c.diverged = c.missing+min(1, own.missing), c.diverged+min(1, own.diverged); len(own.list) == 2 {
+				c.list = append(c.list, own.list...)
 			}
 		}
 	}
-	n := opposite + same + unclear
-	if n == 0 {
-		return Finding{NotYetRun, fmt.Sprintf("%d cells.", c.missing)}
+	if len(c.list) == 0 {
+		return c.judge(1, nil)
 	}
-	f := Finding{Evidence: fmt.Sprintf("%d of %d triplet weights", opposite, n)}
-	switch {
-	case opposite > 0:
-		f.Verdict = Holds
-		f.Evidence += ": " + strings.Join(what, ", ")
-	case unclear > 0 && c.n.measured:
-		f.Verdict = WithinNoise
-	default:
-		f.Verdict = Fails
-	}
+	var example figures.Markup
+	f := c.decide(1, func() (of []verdicts.Comparison) {
+		for i := 0; i < len(c.list); i += 2 {
+			up, down := [2]float64{}, [2]float64{}
+			for j, d := range c.list[i : i+2] {
+				up[j] = c.above(d, 0).Holds
+				d.value = -d.value
+				down[j] = c.above(d, 0).Holds
+			}
+			one := verdicts.Comparison{Holds: min(max(up[0], down[1]), max(down[0], up[1])),
+				Opposite: min(max(up[0], up[1]), max(down[0], down[1]))}
+			if of = append(of, one); one.Yes() && example == "" {
+				example = fmt.Sprintf(": %s, %s", c.list[i], c.list[i+1])
+			}
+		}
+		return of
+	})
+	f.Evidence = fmt.Sprintf("%d of %d triplet weights%s", f.Holding, f.Of, example)
 	if c.n.measured {
-		f.Evidence += fmt.Sprintf("; %d beyond noise with the same sign on both", same)
+		f.Evidence += fmt.Sprintf("; %d beyond noise with the same sign on both", f.Opposite)
 	}
 	f.Evidence += "."
 	return f

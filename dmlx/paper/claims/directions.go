@@ -63,8 +63,8 @@ func directionClaims() []Claim {
 						cross = s
 					}
 				}
-				return Finding{truth(cross < 1), fmt.Sprintf("Stronger above $S=%.2f$; at $S=0.9$ %.2f against %.2f.", cross,
-					euc(0.9), cos(0.9))}
+				return truth(cross < 1, fmt.Sprintf("Stronger above $S=%.2f$; at $S=0.9$ %.2f against %.2f.", cross,
+					euc(0.9), cos(0.9)))
 			})},
 		{"directions", "§5.4, Fig. 5", "The Euclidean direction clusters the same label feature more tightly than the " +
 			"cosine " +

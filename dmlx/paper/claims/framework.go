@@ -17,33 +17,27 @@ func formulaClaims() []Claim {
 					}
 					return 1
 				})
-				return Finding{truth(wrong == 0), fmt.Sprintf("From %.2f to %.2f; 0.5 at $S_{ap}=S_{an}$.", tCos(1, 0), tCos(0, 1))}
+				return truth(wrong == 0, fmt.Sprintf("From %.2f to %.2f; 0.5 at $S_{ap}=S_{an}$.", tCos(1, 0), tCos(0, 1)))
 			})},
 		{"framework", "§3.4, Fig. 3",
 			`… the equal weight line in $T^{cir}$ is circular lines with form $(S_{ap}-1)^2+S_{an}^2=\mathrm{const.}$`,
 			"Whether the exponent is 1 minus that, on a grid.",
 			byFormula(func() Finding {
 				e := largest(func(p, q float64) float64 { return math.Abs(p*(2-p) - q*q - (1 - (p-1)*(p-1) - q*q)) })
-				return Finding{truth(e < rounding), fmt.Sprintf("Largest difference %.1g.", e)}
+				return truth(e < rounding, fmt.Sprintf("Largest difference %.1g.", e))
 			})},
 		{"framework", "§3.4, Fig. 3",
 			`The idea of $T^{cir}$ is to introduce a non-linear mapping … in order to weight more on the corner cases ` +
 				`[both similarities large or both small]`,
 			`$T^{cir}$ above $T^{cos}$ where $S_{ap}=S_{an}$, $\tau=1$.`,
 			byFormula(func() Finding {
-				most, least := math.Inf(-1), math.Inf(1)
+				most := math.Inf(-1)
 				for _, s := range similarityGrid() {
-					most, least = max(most, tCir(s, s)-tCos(s, s)), min(least, tCir(s, s)-tCos(s, s))
+					most = max(most, tCir(s, s)-tCos(s, s))
 				}
-				f := Finding{Fails, fmt.Sprintf("Nowhere. In the corners both are %.2f, in the middle $T^{cir}$ is %.2f: the "+
-					"corners weigh more beside what lies between them, by weighing that less.",
-					tCir(1, 1), tCir(0.5, 0.5))}
-				if most > rounding {
-					f.Verdict = Holds
-				} else if least < -rounding {
-					f.Verdict = Mixed
-				}
-				return f
+				return truth(most > rounding, fmt.Sprintf("Nowhere. In the corners both are %.2f, in the middle $T^{cir}$ is "+
+					"%.2f: the corners weigh more beside what lies between them, by weighing that less.",
+					tCir(1, 1), tCir(0.5, 0.5)))
 			})},
 		{"framework", "Fig. 3",
 			`… $T^{sc1}$ and $T^{sc2}$ (where the anchor-positive pair only has a positive weight below the boundary).`,
@@ -67,13 +61,9 @@ func formulaClaims() []Claim {
 					}
 				}
 				share := func(a, b int) float64 { return 100 * float64(a) / float64(max(b, 1)) }
-				f := Finding{Misprint, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets with $S_{an}>S_{ap}$ "+
-					"and zeroes that of %.0f %% of those with $S_{ap}-S_{an}>0.5$: the sign is the other way round.",
-					share(kept, hard), share(zeroed, easy))}
-				if kept == 0 && zeroed == 0 {
-					f.Verdict = Holds
-				}
-				return f
+				return printed(kept == 0 && zeroed == 0, fmt.Sprintf("It keeps the positive weight of %.0f %% of the triplets "+
+					"with $S_{an}>S_{ap}$ and zeroes that of %.0f %% of those with $S_{ap}-S_{an}>0.5$: the sign is the other way "+
+					"round.", share(kept, hard), share(zeroed, easy)))
 			})},
 	}
 }

@@ -25,7 +25,7 @@ type Fact struct {
 	Score  stats.Mean
 }
 
-// Metrics of a [Fact] that are shares of triplets in percent and no recall.
+// Metrics of a [Fact] in percent other than recall on the test classes; most are shares of triplets.
 const (
 	Overlapping = "overlap"     // Of the distributions of nearest-positive and nearest-negative similarities, test set.
 	EdgeLast    = "edge, last"  // S_ap > 0.9, last five epochs of training.
@@ -34,6 +34,7 @@ const (
 	SpreadTrain = "spread"      // √(var S_ap + var S_an) times 100, whole train set.
 	SpreadTest  = "spread test" // The same, whole test set.
 	Positive    = "positive"    // Pairs with S > 0 in training, last five epochs.
+	HeldOut     = "held out"    // Recall@1 on held-out training classes, of Tables 6 to 8.
 )
 
 // Numbers are the numbers on which claims are checked: the paper's, or those of runs.
@@ -78,10 +79,14 @@ func RunNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 		return nil, err
 	}
 	n.measured, n.pooled = true, make(map[string]pool)
-	for f, s := range n.facts {
-		if s.N < 2 || f.Table > 5 { // Sweeps hold runs of rates that are far off.
+	seen := make(map[Fact]bool)
+	for _, f := range n.order {
+		s := n.facts[f]
+		cell := Fact{Data: f.Data, Rule: f.Rule, Metric: f.Metric, Score: s} // Tables share cells.
+		if s.N < 2 || f.Table > 5 || seen[cell] {                            // Sweeps hold runs of rates that are far off.
 			continue
 		}
+		seen[cell] = true
 		p := n.pooled[f.Data+" "+f.Metric]
 		p.variance += s.Std * s.Std * float64(s.N-1)
 		p.freedom += float64(s.N - 1)
@@ -173,6 +178,17 @@ func (n *Numbers) spread(weight float64, of []Fact) []term {
 	high, _ := n.best(1, of)
 	low, _ := n.best(-1, of)
 	return []term{{weight, high}, {-weight, low}}
+}
+
+// bestHeldOut returns a rule's number in a sweep at the rate that has the highest recall on held-out classes.
+func (n *Numbers) bestHeldOut(table int, data, rule string) (Fact, bool) {
+	of := n.swept(table, data, rule)
+	for i := range of {
+		of[i].Metric = HeldOut
+	}
+	best, there := n.best(1, of)
+	best.Metric = ""
+	return best, there
 }
 
 // cells iterates over all pairs of an available data set and a component.

@@ -30,9 +30,10 @@ func tableChecks() []Claim {
 					what = append(what, fmt.Sprintf("%s %s %s %.1f %s", m.Cell.Data, m.Cell.Measure, name, m.Cell.Value.Mean, kind))
 				}
 				if wrong == nil {
-					return Finding{Holds, fmt.Sprintf("All %d bold numbers.", bold)}
+					return truth(true, fmt.Sprintf("All %d bold numbers.", bold))
 				}
-				return Finding{Mixed, fmt.Sprintf("%d of %d bold. %s.", bold, len(five), strings.Join(what, "; "))}
+				return counted(len(five)-len(wrong), len(five), fmt.Sprintf("%d of %d bold. %s.", bold, len(five),
+					strings.Join(what, "; ")))
 			})},
 		{"tables", "Tables 2–8", "",
 			"Settings that stand in several of Tables 2 to 4 and 6 to 8: same mean and deviation.",
@@ -88,8 +89,9 @@ func sharedCells(n *Numbers) Finding {
 		}
 	}
 	if len(wrong) == 0 {
-		return Finding{Holds, fmt.Sprintf("All of %d settings.", settings)}
+		return truth(true, fmt.Sprintf("All of %d settings.", settings))
 	}
-	return Finding{Mixed, fmt.Sprintf("%d of %d settings agree. Not: %s.", settings-len(wrong), settings,
-		strings.Join(wrong, "; "))}
+	agree := settings - len(wrong)
+	return counted(agree, settings, fmt.Sprintf("%d of %d settings agree. Not: %s.", agree, settings,
+		strings.Join(wrong, "; ")))
 }

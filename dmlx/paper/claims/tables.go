@@ -3,32 +3,18 @@ package claims
 import (
 	"slices"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
 )
 
-// tone returns the color of a verdict; one that says nothing stays white.
-func (v Verdict) tone() figures.AuditTone {
-	switch v {
-	case Holds:
-		return figures.Confirming
-	case Mixed, Misprint:
-		return figures.Divided
-	case Fails:
-		return figures.Opposing
-	case WithinNoise:
-		return figures.Undecided
-	}
-	return figures.NoTone
-}
-
 func rowsOf(audited []Audited) []figures.AuditRow {
-	finding := func(f Finding) figures.AuditFinding {
-		return figures.AuditFinding{Verdict: string(f.Verdict), Tone: f.Verdict.tone(), Evidence: f.Evidence}
+	finding := func(f Finding, verdict string) figures.AuditFinding {
+		return figures.AuditFinding{Verdict: verdict, Tone: f.Verdict.Tone(), Evidence: f.Evidence}
 	}
 	out := make([]figures.AuditRow, len(audited))
 	for i, a := range audited {
-		out[i] = figures.AuditRow{Part: a.Part, Section: a.Section, Quote: a.Quote, Asks: a.Asks, Paper: finding(a.Paper),
-			Ours: finding(a.Ours)}
+		out[i] = figures.AuditRow{Part: a.Part, Section: a.Section, Quote: a.Quote, Asks: a.Asks,
+			Paper: finding(a.Paper, a.Paper.Verdict.OnPrint()), Ours: finding(a.Ours, string(a.Ours.Verdict))}
 	}
 	return out
 }
@@ -40,13 +26,11 @@ func Table(audited []Audited, provenance string, parts ...string) *figures.Table
 	}
 	return figures.AuditTable(rowsOf(audited),
 		"The paper's claims, audited. Differences are in points of Recall@1 unless said otherwise.",
-		[]figures.Markup{"On the paper's numbers a cell counts by its printed means; on ours by its 95 % interval " +
-			"(Welch), so that holds and fails mean beyond " +
-			"the noise of the seeds, which chance still passes once in twenty cells. Brackets are that interval, of the " +
-			"paper's printed " +
-			"deviations too. Single seeds take the deviation that their set's other cells have in common. Where the best or " +
-			"the highest and " +
-			"lowest of several are compared, nothing is allowed for their being picked by the same numbers."}, provenance)
+		[]figures.Markup{"On the paper's numbers a cell counts by its printed means; on ours by Welch's t, so that it " +
+			"holds or not beyond the noise of the seeds, and a verdict is corrected for the number of its cells. Brackets " +
+			"are 95 % intervals, of the paper's printed deviations too. Single seeds take the deviation that their set's " +
+			"other cells have in common. Where the best or the highest and lowest of several are compared, nothing is allowed " +
+			"for their being picked by the same numbers."}, provenance)
 }
 
 // PaperTable returns the table of claims with their verdicts on the paper's own numbers alone.
@@ -54,23 +38,33 @@ func PaperTable(audited []Audited, caption figures.Markup) *figures.Table {
 	return figures.PaperAuditTable(rowsOf(audited), caption, "the paper's own numbers")
 }
 
+// onPrint and onRuns are the verdicts that a claim can have on the paper's own numbers, and on runs.
+var (
+	onPrint = []verdicts.Verdict{verdicts.Reproduced, verdicts.ContradictsItself, verdicts.None}
+	onRuns  = []verdicts.Verdict{verdicts.Reproduced, verdicts.InPart, verdicts.Undecided, verdicts.Contradicted,
+		verdicts.NotRun, verdicts.None}
+)
+
 // Summary returns the table that counts the verdicts by part of the paper.
 func Summary(audited []Audited, provenance string) *figures.Table {
 	total := func(title figures.Markup, in func(Audited) bool) figures.AuditTotal {
 		those := slices.DeleteFunc(slices.Clone(audited), func(a Audited) bool { return !in(a) })
 		out := figures.AuditTotal{Title: title, Claims: len(those)}
 		paper, ours := Count(those)
-		for _, v := range Verdicts() {
-			c := figures.AuditCount{Verdict: string(v), Tone: v.tone()}
-			if v == Uncheckable {
+		for _, v := range append(verdicts.All(), verdicts.None) {
+			c := figures.AuditCount{Verdict: string(v), Tone: v.Tone()}
+			if v == verdicts.None {
 				c.Verdict = "not checkable"
 			}
-			if v != NotYetRun && v != WithinNoise { // Printed numbers are all there and count by their means.
-				c.Count = paper[v]
+			if c.Count = ours[v]; slices.Contains(onRuns, v) {
+				out.Ours = append(out.Ours, c)
+			}
+			if c.Count = paper[v]; slices.Contains(onPrint, v) {
+				if v != verdicts.None {
+					c.Verdict = v.OnPrint()
+				}
 				out.Paper = append(out.Paper, c)
 			}
-			c.Count = ours[v]
-			out.Ours = append(out.Ours, c)
 		}
 		return out
 	}

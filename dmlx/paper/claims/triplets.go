@@ -1,6 +1,9 @@
 package claims
 
-import "github.com/gradient-surgery/dml/figures"
+import (
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
+	"github.com/gradient-surgery/dml/figures"
+)
 
 func tripletClaims() []Claim {
 	boost := func(c *Comparisons, sets []string, triplets ...string) {
@@ -27,7 +30,7 @@ func tripletClaims() []Claim {
 			"Table 4: distance from $T^{con}$, whichever sign, on CAR less that on In-shop.",
 			Compare(func(c *Comparisons) Finding {
 				if len(c.n.sets(componentSets...)) < 2 {
-					return Finding{Uncheckable, "One of the two sets is missing."}
+					return Finding{Verdict: verdicts.None, Evidence: "One of the two sets is missing."}
 				}
 				for _, p := range columns4 {
 					for _, m := range claimMasked {

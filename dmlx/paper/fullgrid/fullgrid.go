@@ -189,6 +189,39 @@ func (g *Grid) Noise() stats.Noise {
 	return stats.PoolNoise(all)
 }
 
+// Noisiest returns the pair weight whose runs of one rule differ most from seed to seed, with that noise, and the noise
+// of the runs of all others. It is "" if fewer than two pair weights have rules with several seeds.
+func (g *Grid) Noisiest() (pair string, noise, others stats.Noise) {
+	seen := 0
+	for _, p := range g.Pairs {
+		own := g.Without(func(r *Rule) bool { return r.Pair != p })
+		rest := g.Without(func(r *Rule) bool { return r.Pair == p })
+		n := own.Noise()
+		if n.Freedom == 0 {
+			continue
+		}
+		if seen++; pair == "" || n.Std > noise.Std {
+			pair, noise, others = p, n, rest.Noise()
+		}
+	}
+	if seen < 2 {
+		pair = ""
+	}
+	return pair, noise, others
+}
+
+// Without returns the grid without some of its rules.
+func (g *Grid) Without(leaveOut func(*Rule) bool) *Grid {
+	out := *g
+	out.Rules = nil
+	for i := range g.Rules {
+		if !leaveOut(&g.Rules[i]) {
+			out.Rules = append(out.Rules, g.Rules[i])
+		}
+	}
+	return &out
+}
+
 // Reliability returns the share of the variance between rules by the grid's seed that is not that seed's noise: the
 // part of a rule's distance from the mean to expect with another seed. NaN if it is not determined.
 func (g *Grid) Reliability() float64 {

@@ -5,33 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/paper/verdicts"
 	"github.com/gradient-surgery/dml/figures"
 )
-
-// tone returns the color of a verdict; what was not run stays white.
-func (v Verdict) tone() figures.AuditTone {
-	switch v {
-	case Reproduced:
-		return figures.Confirming
-	case WithinNoise:
-		return figures.Undecided
-	case Contradicted:
-		return figures.Opposing
-	case DifferentSetting:
-		return figures.Divided
-	}
-	return figures.NoTone
-}
 
 // Table returns the ledger as a table. CSV and the other formats have all columns.
 func Table(rows []Row, provenance string) *figures.Table {
 	t := &figures.Table{
 		Columns: []figures.Column{{Title: "Place", Left: true, Merged: true}, {Title: "What", Left: true, Wrap: 40},
 			{Group: "value", Title: "paper"}, {Group: "value", Title: "ours"}, {Title: "our data", Left: true},
-			{Title: "preset", Left: true},
+			{Title: "preset", Left: true}, {Title: "setting", Left: true},
 			{Group: "difference", Title: "paper"}, {Group: "difference", Title: "ours"},
 			{Title: "comparable", Left: true, Wrap: 24}, {Title: "verdict"}, {Title: "why", Left: true, Wrap: 30},
-			{Title: "tolerance", Left: true, Wrap: 24}, {Title: "command", Left: true}, {Title: "runs", Left: true, Wrap: 12}},
+			{Title: "test", Left: true, Wrap: 24}, {Title: "command", Left: true}, {Title: "runs", Left: true, Wrap: 12}},
 		Caption: fmt.Sprintf("The ledger: %d entries of the paper, a verdict each.", len(rows)), Provenance: provenance,
 	}
 	for i, r := range rows {
@@ -39,11 +25,12 @@ func Table(rows []Row, provenance string) *figures.Table {
 			t.Rules = append(t.Rules, i)
 		}
 		verdict := figures.Text(string(r.Verdict))
-		verdict.Background = r.Verdict.tone().Color()
+		verdict.Background = r.Verdict.Tone().Color()
 		t.Rows = append(t.Rows, []figures.Cell{figures.Text(r.Place), figures.Text(r.What), figures.Text(r.Paper),
-			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.Preset), figures.Text(r.PaperEffect),
+			figures.Text(r.Ours), figures.Text(r.Data), figures.Text(r.Preset), figures.Text(string(r.Setting)),
+			figures.Text(r.PaperEffect),
 			figures.Text(r.OurEffect), figures.Text(r.Comparable), verdict,
-			figures.Text(r.Why), figures.Text(r.Tolerance), figures.Text(r.Command),
+			figures.Text(r.Why), figures.Text(r.Test), figures.Text(r.Command),
 			figures.Text(strings.Join(r.Runs, " "))})
 	}
 	return t
@@ -53,7 +40,7 @@ func Table(rows []Row, provenance string) *figures.Table {
 // differences, and the verdict.
 func Brief(rows []Row, provenance string) *figures.Table {
 	t := Table(rows, provenance)
-	keep := []int{0, 1, 2, 3, 5, 6, 7, 9} // Of the columns of Table.
+	keep := []int{0, 1, 2, 3, 5, 7, 8, 10} // Of the columns of Table.
 	t.Columns = pick(t.Columns, keep)
 	for i := range t.Rows {
 		t.Rows[i] = pick(t.Rows[i], keep)
@@ -69,22 +56,55 @@ func pick[T any](from []T, at []int) []T {
 	return out
 }
 
-// Summary returns the table of the number of verdicts by place. Claims of all sections are one place.
+// kind is a verdict in a setting. Those of different settings are counted apart.
+type kind struct {
+	setting verdicts.Setting
+	verdict verdicts.Verdict
+}
+
+// kinds lists the verdicts that occur in each setting, and of runs always what is reproduced and what is contradicted.
+func kinds(rows []Row) []kind {
+	var out []kind
+	all := countKinds(rows)
+	for _, s := range verdicts.Settings() {
+		there := slices.ContainsFunc(rows, func(r Row) bool { return r.Setting == s })
+		for _, v := range verdicts.All() {
+			always := there && s != verdicts.NoSetting && s != verdicts.Print &&
+				(v == verdicts.Reproduced || v == verdicts.Contradicted)
+			if always || all[kind{s, v}] > 0 {
+				out = append(out, kind{s, v})
+			}
+		}
+	}
+	return out
+}
+
+func countKinds(rows []Row) map[kind]int {
+	out := make(map[kind]int)
+	for _, r := range rows {
+		out[kind{r.Setting, r.Verdict}]++
+	}
+	return out
+}
+
+// Summary returns the table of the number of verdicts by place, those of each setting apart. Claims of all sections are
+// one place. Of a setting it has the verdicts that occur, and always what is reproduced and what is contradicted.
 func Summary(rows []Row, provenance string) *figures.Table {
 	t := &figures.Table{Columns: []figures.Column{{Title: "Place", Left: true}, {Title: "entries"}},
-		Caption: "How many entries of the paper have which verdict.", Provenance: provenance}
-	for _, v := range Verdicts() {
-		t.Columns = append(t.Columns, figures.Column{Title: string(v)})
+		Caption: "How many entries of the paper have which verdict, by setting.", Provenance: provenance}
+	columns := kinds(rows)
+	for _, c := range columns {
+		t.Columns = append(t.Columns, figures.Column{Group: string(c.setting), Title: string(c.verdict)})
 	}
 	add := func(title string, of []Row) {
 		row := []figures.Cell{figures.Text(title), figures.Text(fmt.Sprint(len(of)))}
-		count := Count(of)
-		for _, v := range Verdicts() {
-			c := figures.Text(fmt.Sprint(count[v]))
-			if count[v] > 0 {
-				c.Background = v.tone().Color()
+		count := countKinds(of)
+		for _, c := range columns {
+			cell := figures.Text(fmt.Sprint(count[c]))
+			if count[c] > 0 {
+				cell.Background = c.verdict.Tone().Color()
 			}
-			row = append(row, c)
+			row = append(row, cell)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -98,19 +118,27 @@ func Summary(rows []Row, provenance string) *figures.Table {
 
 // Map returns the picture of the whole ledger: a square for each entry.
 func Map(rows []Row, provenance string) (*figures.Figure, error) {
-	var kinds []figures.TileKind
-	for _, v := range Verdicts() {
-		kinds = append(kinds, figures.TileKind{Name: string(v), Tone: v.tone()})
+	all := kinds(rows)
+	var tiles []figures.TileKind
+	for _, k := range all {
+		tile := figures.TileKind{Name: string(k.verdict), Letter: k.verdict.Letter(), Tone: k.verdict.Tone()}
+		if k.setting != verdicts.NoSetting {
+			tile.Name += ", " + k.setting.Short()
+		}
+		if k.setting == verdicts.Print {
+			tile.Letter = strings.ToLower(tile.Letter)
+		}
+		tiles = append(tiles, tile)
 	}
 	var lines []figures.TileLine
 	for _, g := range groups(rows) {
 		line := figures.TileLine{Name: g.title}
 		for _, r := range g.rows {
-			line.Kinds = append(line.Kinds, slices.Index(Verdicts(), r.Verdict))
+			line.Kinds = append(line.Kinds, slices.Index(all, kind{r.Setting, r.Verdict}))
 		}
 		lines = append(lines, line)
 	}
-	return figures.Tiles("The verdicts on all entries of the paper", kinds, lines, provenance)
+	return figures.Tiles("The verdicts on all entries of the paper", tiles, lines, provenance)
 }
 
 // grouped are the rows of a place.
