@@ -98,8 +98,8 @@ type Provenance struct {
 	Results       []*runs.Result
 }
 
-// String returns the preset, the data, the seeds, the backends, machines and dates of the runs, and the bundled files that
-// they come from with their digests.
+// String returns the preset, the data, the seeds, the backends, machines and dates of the runs, and the bundled files
+// that they come from with their digests.
 func (p Provenance) String() string {
 	var sets, seeds, bundles []string
 	bundled := 0
