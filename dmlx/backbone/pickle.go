@@ -58,7 +58,7 @@ func newMachine(program []byte) *machine {
 // opcodes, each of which can make an object.
 const (
 	maxPickle  = 16 << 20
-	maxOpcodes = 2 << 20
+	maxOpcodes = 1 << 19
 )
 
 // run returns the object of the pickle at the beginning of the program. It takes memory in proportion to its length.

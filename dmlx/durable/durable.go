@@ -28,6 +28,16 @@ func Open(path string) (*os.File, error) { return durable.Open(path) }
 // ReadFile reads a regular file of at most limit bytes. A larger one is an error before memory is taken for it.
 func ReadFile(path string, limit int64) ([]byte, error) { return durable.ReadAtMost(path, limit) }
 
+// ReadBelow reads a file of text below a folder that others can write to: regular, at most [MaxText] bytes, and no part
+// of its path below dir a symbolic link.
+func ReadBelow(dir, name string) ([]byte, error) { return durable.ReadBelow(dir, name) }
+
+// Update changes such a file, under a lock that other processes wait for: change gets its content, nil if there is
+// none, and returns the new one.
+func Update(dir, name string, change func(old []byte) ([]byte, error)) error {
+	return durable.Update(dir, name, change)
+}
+
 // ParseJSON reads JSON that strangers have written: one of too many elements is an error before memory is taken for it.
 func ParseJSON(raw []byte, v any) error { return durable.ParseJSON(raw, v) }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,13 +17,18 @@ import (
 // board is a leaderboard in a file, which several cells and kernels may use.
 type board struct{ path string }
 
-func (b board) read() (rows []tried, err error) {
-	raw, err := os.ReadFile(b.path)
-	if errors.Is(err, fs.ErrNotExist) {
+// place returns the run store, which others may write to, and the file's name in it.
+func (b board) place() (store, name string) {
+	folder := filepath.Dir(b.path)
+	return filepath.Dir(folder), filepath.Join(filepath.Base(folder), filepath.Base(b.path))
+}
+
+func (b board) parse(raw []byte, err error) (rows []tried, _ error) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && raw == nil {
 		return nil, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(raw, &rows)
+		err = durable.ParseJSON(raw, &rows)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the leaderboard %s cannot be read: %w; remove it to start a new one", b.path, err)
@@ -32,25 +36,25 @@ func (b board) read() (rows []tried, err error) {
 	return rows, nil
 }
 
-func (b board) write(rows []tried) error {
-	raw, err := json.Marshal(rows)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
-		return err
-	}
-	return durable.WriteFile(b.path, raw, 0o644)
+func (b board) read() ([]tried, error) { return b.parse(durable.ReadBelow(b.place())) }
+
+// clear removes all rows.
+func (b board) clear() error {
+	store, name := b.place()
+	return durable.Update(store, name, func([]byte) ([]byte, error) { return []byte("[]"), nil })
 }
 
-// add adds a row, in place of an older one of the same spec.
+// add adds a row, in place of an older one of the same spec. Several processes may add rows at once.
 func (b board) add(row tried) error {
-	rows, err := b.read()
-	if err != nil {
-		return err
-	}
-	rows = slices.DeleteFunc(rows, func(t tried) bool { return t.Hash == row.Hash })
-	return b.write(append(rows, row))
+	store, name := b.place()
+	return durable.Update(store, name, func(raw []byte) ([]byte, error) {
+		rows, err := b.parse(raw, nil)
+		if err != nil {
+			return nil, err
+		}
+		rows = slices.DeleteFunc(rows, func(t tried) bool { return t.Hash == row.Hash })
+		return json.Marshal(append(rows, row))
+	})
 }
 
 // table returns the leaderboard, best first for each data set and kind of training, or nil if it is empty.

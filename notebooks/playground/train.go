@@ -20,6 +20,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/dissect"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/train"
@@ -79,7 +80,7 @@ func sourceLine(file string, line int) string {
 	if gonbui.IsNotebook && filepath.Base(file) == "main.go" {
 		where = ""
 	}
-	raw, err := os.ReadFile(file)
+	raw, err := durable.ReadFile(file, durable.MaxText)
 	if err != nil {
 		return where
 	}

@@ -153,7 +153,7 @@ func (f *form) draw(e event) (v view) {
 	r, off, err := f.choices.rule(e.Values, f.Rule.Options)
 	v.Off = off
 	if err == nil && slices.Contains(e.Press, "clear") {
-		err = f.board.write(nil)
+		err = f.board.clear()
 	}
 	if err == nil && slices.Contains(e.Press, "train") {
 		f.start(r, e.Values["data"], e.Values["network"] != "")

@@ -47,7 +47,7 @@ func (c Copies) Update() (written int, old []string, err error) {
 			return written, old, err
 		}
 		now, before := sum(shipped), sums[name]
-		mine, err := os.ReadFile(filepath.Join(c.Dir, name))
+		mine, err := durable.ReadAtMost(filepath.Join(c.Dir, name), durable.MaxText)
 		switch {
 		case err == nil && sum(mine) == now:
 			sums[name] = now
@@ -106,7 +106,7 @@ func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err
 			return restored, err
 		}
 		to := filepath.Join(c.Dir, name)
-		mine, err := os.ReadFile(to)
+		mine, err := durable.ReadAtMost(to, durable.MaxText)
 		if err == nil && sum(mine) == sum(shipped) {
 			continue
 		}
@@ -160,7 +160,8 @@ func (c Copies) Has(dir, file string) (name string, ok bool) {
 // sums returns the recorded sums. Without a record that can be read, all copies that differ count as changed.
 func (c Copies) sums() map[string]string {
 	sums := make(map[string]string)
-	if raw, err := os.ReadFile(filepath.Join(c.Dir, copied)); err == nil && json.Unmarshal(raw, &sums) != nil {
+	raw, err := durable.ReadAtMost(filepath.Join(c.Dir, copied), durable.MaxText)
+	if err == nil && (durable.ParseJSON(raw, &sums) != nil || sums == nil) { // "null" is JSON, too.
 		return make(map[string]string)
 	}
 	return sums

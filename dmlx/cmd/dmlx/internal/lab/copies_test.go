@@ -107,3 +107,21 @@ func TestSum(t *testing.T) {
 		}
 	}
 }
+
+// Whatever stands in the record of copies, changed copies are kept and others are written.
+func TestRecordOfAStranger(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"null", "[]", `{"a.ipynb":1}`, "",
+		"{" + strings.Repeat(`"a":"b",`, 1<<19) + `"c":"d"}`} {
+		c := Copies{Shipped: fstest.MapFS{"a.ipynb": {Data: []byte("{}")}}, Dir: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(c.Dir, copied), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if n, _, err := c.Update(); err != nil || n != 1 {
+			t.Errorf("%.10q: %d written, %v", text, n, err)
+		}
+		if _, err := c.Restore(nil, time.Now()); err != nil {
+			t.Errorf("%.10q: %v", text, err)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // ExecuteOptions are the options of [Lab.Execute]. The zero value has no limit.
@@ -36,7 +36,8 @@ func (e *CellError) Error() string {
 }
 
 // Execute runs a notebook from top to bottom in this checkout's kernel and saves it with its outputs. After a failure
-// the file is unchanged; the error is a *CellError if a cell failed. Call Setup first.
+// the file is unchanged; the error is a *CellError if a cell failed. If the file has changed meanwhile it stays as it
+// is, and the error names the file beside it that has the outputs. Call Setup first.
 func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) error {
 	path, err := filepath.Abs(notebook)
 	if err != nil {
@@ -69,6 +70,7 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 			Cell, Of int
 			Seconds  float64
 			Saved    bool
+			Beside   string // Where the outputs are, if the notebook has changed meanwhile.
 			Failed   *struct {
 				Cell            int
 				Source, Message string
@@ -78,6 +80,10 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 			continue
 		}
 		saved = saved || event.Saved
+		if event.Beside != "" {
+			failure = fmt.Errorf("%s changed while it ran, and is as it was saved: the outputs are in %s", notebook,
+				event.Beside)
+		}
 		if event.Failed != nil {
 			failure = &CellError{notebook, event.Failed.Cell, event.Failed.Source, event.Failed.Message}
 		} else if event.Of > 0 && o.Cell != nil {
@@ -98,7 +104,7 @@ func (l *Lab) Execute(ctx context.Context, notebook string, o ExecuteOptions) er
 
 // checkNotebook checks that a file is a notebook.
 func checkNotebook(path string) error {
-	data, err := os.ReadFile(path)
+	data, err := durable.ReadAtMost(path, durable.MaxText)
 	if err != nil {
 		return err
 	}

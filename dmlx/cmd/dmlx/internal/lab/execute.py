@@ -2,7 +2,7 @@
 
 Arguments: notebook, kernel name, seconds a cell may take (0: no limit). Each line of standard output is a JSON object:
 {"cell": 1, "of": 9, "seconds": 0.4} as cells end, then {"saved": true}, or {"failed": {"cell", "source", "message"}},
-after which the file is as it was.
+after which the file is as it was, or {"beside": name} if the file has changed meanwhile.
 """
 import json
 import os
@@ -26,7 +26,10 @@ def stop(*_):
 
 signal.signal(signal.SIGTERM, stop)
 path, kernel, timeout = sys.argv[1], sys.argv[2], int(sys.argv[3])
-notebook = nbformat.read(path, as_version=4)
+path = os.path.realpath(path)
+with open(path, "rb") as f:
+    before = f.read()
+notebook = nbformat.reads(before.decode("utf-8"), as_version=4)
 code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
 started = current = 0
 
@@ -70,14 +73,23 @@ if failure is not None:
     say(failed={"cell": code.index(current) + 1, "source": notebook.cells[current].source, "message": failure})
     sys.exit(1)
 
+try:
+    with open(path, "rb") as f:
+        changed = f.read() != before
+except FileNotFoundError:
+    changed = True
+to = path
+if changed:
+    to = os.path.splitext(path)[0] + time.strftime("-executed-%Y%m%d-%H%M%S.ipynb")
 with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(os.path.abspath(path)), prefix=".", delete=False) as f:
     try:
         nbformat.write(notebook, f)
         f.flush()
         os.fsync(f.fileno())
-        os.chmod(f.name, os.stat(path).st_mode & 0o777)
-        os.replace(f.name, path)
+        os.chmod(f.name, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
+        os.replace(f.name, to)
     except BaseException:
         os.unlink(f.name)
         raise
-say(saved=True)
+say(**({"beside": to} if changed else {"saved": True}))
+sys.exit(changed)
