@@ -123,7 +123,7 @@ func Linear(scope *model.Scope, x *Node) *Node {
 //
 // In training it takes mean and (biased) variance of the batch, and its gradient goes through both; unless it is
 // Again, the running averages move by [Momentum] towards the batch's mean and unbiased variance when the graph runs.
-// At inference, and if the pass is Frozen, it takes the running averages.
+// At inference, if the pass is Frozen, and where neither weight nor bias is trained, it takes the running averages.
 func BatchNorm(scope *model.Scope, x *Node, pass Pass) *Node {
 	return batchNorm(scope, ownWeights(x.Graph()), x, pass)
 }
@@ -135,7 +135,8 @@ func batchNorm(scope *model.Scope, w lookup, x *Node, pass Pass) *Node {
 	flat := ConvertDType(Reshape(x, -1, channels), dtypes.Float32)
 	shaped := func(y *Node) *Node { return Reshape(ConvertDType(y, x.DType()), x.Shape().Dimensions...) }
 	rows := flat.Shape().Dim(0)
-	if !pass.Training || pass.Frozen {
+	frozen := pass.Frozen || !variable(scope, "weight").Trainable && !variable(scope, "bias").Trainable
+	if !pass.Training || frozen {
 		scale := Mul(gamma, rsqrt(AddScalar(variance.NodeValue(x), Epsilon)))
 		shift := Sub(beta, Mul(mean.NodeValue(x), scale))
 		return shaped(Add(Mul(flat, ExpandAxes(scale, 0)), ExpandAxes(shift, 0)))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/backend"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 )
 
 // operand is a value of the graph: one that is known while the graph is built, or a node. The node of an image has its
@@ -49,6 +50,7 @@ type evaluation struct {
 	node   *node
 	in     []*operand // Of the node; nil where it has none.
 	host   int        // Elements of all constants on the host.
+	flop   int        // Floating-point operations.
 }
 
 // Features builds the graph from images [N, H, W, 3] to the features [N, F], float32. The images' type, float32 or
@@ -57,14 +59,17 @@ type evaluation struct {
 // Batch normalization takes its running averages at inference, in frozen passes, and where neither its scale nor its
 // shift is trained.
 func (n *Network) Features(scope *model.Scope, images *Node, pass backbone.Pass) *Node {
-	return n.evaluate(scope, images, pass, nil, n.output)[0]
+	return n.evaluation(scope, images, pass).run(nil, n.output)[0]
 }
 
-// evaluate builds the graph of the values of some names. given has values that are not computed.
-func (n *Network) evaluate(scope *model.Scope, images *Node, pass backbone.Pass, given map[string]*operand,
-	want ...string) []*Node {
-	e := &evaluation{Network: n, g: images.Graph(), scope: scope, pass: pass, dtype: images.DType(),
+func (n *Network) evaluation(scope *model.Scope, images *Node, pass backbone.Pass) *evaluation {
+	return &evaluation{Network: n, g: images.Graph(), scope: scope, pass: pass, dtype: images.DType(),
 		values: map[string]*operand{n.input: {last: images}}}
+}
+
+// run builds the graph of the values of some names. given has values that are not computed.
+func (e *evaluation) run(given map[string]*operand, want ...string) []*Node {
+	n := e.Network
 	for name, o := range given {
 		e.values[name] = o
 	}
@@ -72,17 +77,17 @@ func (n *Network) evaluate(scope *model.Scope, images *Node, pass backbone.Pass,
 	for _, name := range want {
 		needed[name] = true
 	}
-	run := make([]bool, len(n.nodes))
+	runs := make([]bool, len(n.nodes))
 	for i, node := range slices.Backward(n.nodes) {
 		for _, out := range node.out {
-			run[i] = run[i] || needed[out] && given[out] == nil
+			runs[i] = runs[i] || needed[out] && given[out] == nil
 		}
 		for _, in := range node.in {
-			needed[in] = needed[in] || run[i]
+			needed[in] = needed[in] || runs[i]
 		}
 	}
 	for i, node := range n.nodes {
-		if run[i] {
+		if runs[i] {
 			e.apply(node)
 		}
 	}
@@ -261,37 +266,34 @@ func axisOf(axis, rank int) int {
 	return (axis + rank) % rank
 }
 
-// probe builds the graph once, of two images on the Go backend, without running it.
-func (n *Network) probe() error {
-	size := n.Size
-	for i := range size {
-		if size[i] == 0 {
-			size[i] = n.openSize()
-		}
-	}
-	return n.Build(size, func(_ *model.Store, features *Node) error {
-		if features.Rank() != 2 || features.Shape().Dim(0) != 2 {
-			return fmt.Errorf("the output %.80q is of shape %s: want features [N, F], so export the network without its "+
-				"classifier and with pooling", n.output, features.Shape())
-		}
-		n.Width = features.Shape().Dim(1)
-		return nil
-	})
-}
-
-// openSize is the size of images that a network of any size is tried with.
-func (n *Network) openSize() int {
+// OpenSize returns the side of the images of the network: that of the file, of its metadata, or 224 pixels.
+func (n *Network) OpenSize() int {
 	if p, err := n.Preprocessing(); err == nil && p.Crop > 0 {
 		return p.Crop
 	}
 	return 224
 }
 
-// Build builds the graph from two images of a size to features in inference on the Go backend, without running it.
-func (n *Network) Build(size [2]int, use func(store *model.Store, features *Node) error) (err error) {
+// probe builds the graph once and sets the width.
+func (n *Network) probe() error {
+	size := n.Size
+	for i := range size {
+		if size[i] == 0 {
+			size[i] = n.OpenSize()
+		}
+	}
+	_, err := n.Build(size)
+	return err
+}
+
+// Build builds the graph of images of a size in inference on the Go backend, without running it, and returns the number
+// of floating-point operations of its convolutions and matrix products for an image. The error says why the network
+// cannot take such images.
+func (n *Network) Build(size [2]int) (flop int, err error) {
+	defer errs.Catch(&err)
 	b, err := backend.Go()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	store := model.NewStore()
 	defer store.Finalize()
@@ -302,14 +304,22 @@ func (n *Network) Build(size [2]int, use func(store *model.Store, features *Node
 	defer g.Finalize()
 	model.SetStore(g, store)
 	images := Parameter(g, "images", shapes.Make(dtypes.Float32, 2, size[0], size[1], 3))
-	features := n.Features(store.RootScope(), images, backbone.Pass{})
+	e := n.evaluation(store.RootScope(), images, backbone.Pass{})
+	features := e.run(nil, n.output)[0]
 	for _, node := range g.Nodes() {
 		if node.NumOutputs() != 1 {
 			continue
 		}
 		if err := sized(node.Shape().Dimensions, maxElements); err != nil {
-			return fmt.Errorf("a value in %s is %w", node.Type(), err)
+			return 0, fmt.Errorf("a value in %s is %w", node.Type(), err)
 		}
 	}
-	return use(store, features)
+	if features.Rank() != 2 || features.Shape().Dim(0) != 2 {
+		return 0, fmt.Errorf("the output %.80q is of shape %s: want features [N, F], so export the network without its "+
+			"classifier and with pooling", n.output, features.Shape())
+	}
+	if n.Width == 0 { // While the file is read; networks do not change.
+		n.Width = features.Shape().Dim(1)
+	}
+	return e.flop / 2, nil
 }

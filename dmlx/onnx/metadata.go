@@ -1,11 +1,32 @@
 package onnx
 
 import (
+	_ "embed" // For the script.
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 )
+
+// Export is a Python script that exports networks of PyTorch with all that [Read] wants to know.
+//
+//go:embed export.py
+var Export string
+
+// Counts returns the operators of the graph in alphabetical order, with the number of nodes of each: "Conv 20".
+func (n *Network) Counts() []string {
+	count := map[string]int{}
+	for _, node := range n.nodes {
+		count[node.op]++
+	}
+	var out []string
+	for name, c := range count {
+		out = append(out, fmt.Sprintf("%s %d", name, c))
+	}
+	slices.Sort(out)
+	return out
+}
 
 // Preprocessing returns how images are prepared for the network, by the metadata "mean", "std" and "size" of the file,
 // which are JSON. What it does not say is ImageNet's, and Crop is 0 without a size. It fails if the metadata make no

@@ -278,6 +278,7 @@ func (e *evaluation) convolution() []*operand {
 		exceptions.Panicf("of %d groups: want at most 64, or one for each channel", w.Groups)
 	}
 	y := backbone.Conv2D(images, TransposeAllAxes(kernel, 2, 3, 1, 0), w)
+	e.flop += 2 * y.Shape().Size() * product(kernel.Shape().Dimensions[1:])
 	if e.in[2] != nil {
 		y = Add(y, Reshape(e.typed(e.in[2]), 1, 1, 1, -1))
 	}
@@ -466,7 +467,7 @@ func (e *evaluation) matMul() []*operand {
 	case a.Rank() < 2 || b.Rank() < 2:
 		exceptions.Panicf("of %s and %s: want at least two axes", a.Shape(), b.Shape())
 	case b.Rank() == 2:
-		return one(DotGeneral(a, []int{a.Rank() - 1}, nil, b, []int{0}, nil))
+		return e.product(DotGeneral(a, []int{a.Rank() - 1}, nil, b, []int{0}, nil), b.Shape().Dim(0))
 	}
 	rank := max(a.Rank(), b.Rank())
 	a, b = ranked(a, rank), ranked(b, rank)
@@ -479,7 +480,13 @@ func (e *evaluation) matMul() []*operand {
 	e.fits(as)
 	e.fits(bs)
 	a, b = BroadcastToDims(a, as...), BroadcastToDims(b, bs...)
-	return one(DotGeneral(a, []int{rank - 1}, batch, b, []int{rank - 2}, batch))
+	return e.product(DotGeneral(a, []int{rank - 1}, batch, b, []int{rank - 2}, batch), as[rank-1])
+}
+
+// product counts the operations of a matrix product whose elements are sums of so many.
+func (e *evaluation) product(y *Node, sum int) []*operand {
+	e.flop += 2 * y.Shape().Size() * sum
+	return one(y)
 }
 
 func (e *evaluation) gemm() []*operand {
@@ -489,6 +496,7 @@ func (e *evaluation) gemm() []*operand {
 	}
 	transposed := func(name string) int { return bound(e.node.integer(name, 0), 1) }
 	y := DotGeneral(a, []int{1 - transposed("transA")}, nil, b, []int{transposed("transB")}, nil)
+	e.product(y, a.Shape().Dim(1-transposed("transA")))
 	if alpha := e.node.float("alpha", 1); alpha != 1 {
 		y = MulScalar(y, alpha)
 	}

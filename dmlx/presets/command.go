@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,7 +80,7 @@ func TrainCommand(s runs.Spec) string {
 		return text
 	}
 	digest, err := train.Config{Arch: s.Arch}.StartDigest()
-	if s.Weights == train.Pretrained && (err != nil || digest != s.WeightsDigest) {
+	if s.Weights == train.Pretrained && s.NetworkFile == "" && (err != nil || digest != s.WeightsDigest) {
 		text += fmt.Sprintf(" --weights FILE, with the weights of digest %s", s.WeightsDigest)
 	}
 	return text
@@ -102,7 +103,7 @@ func sizeFlags(s runs.Spec) (preset, flags string, found bool) {
 		}{
 			{"batch", [2]int{z.ClassesPerBatch, z.ImagesPerClass}, [2]int{s.ClassesPerBatch, s.ImagesPerClass}},
 			{"dim", z.Dim, s.Dim}, {"epochs", z.Epochs, s.Epochs}, {"steps", z.StepsPerEpoch, s.StepsPerEpoch},
-			{"size", p.Base.Size, s.Size}, {"arch", p.Base.Arch, s.Arch}, {"weights", p.Base.Weights, s.Weights},
+			{"size", p.Base.Size, s.Size}, {"arch", p.Base.Arch, cmp.Or(s.Arch, s.NetworkFile)}, {"weights", p.Base.Weights, s.Weights},
 		} {
 			if f.have == f.want {
 				continue

@@ -29,7 +29,7 @@ type Settings struct {
 	Dim, Epochs, StepsPerEpoch int
 	Size                       int // The side of the images in pixels.
 
-	// Arch is a backbone and Weights its start; see [train.Config.WithStart].
+	// Arch is a backbone, or the ONNX file of a network, and Weights its start; see [train.Config.WithStart].
 	Arch, Weights string
 	Memory        train.Memory
 	// RuleOptions are options of all rules that use them: "tau=2&sum".
@@ -78,7 +78,11 @@ func (p Preset) With(s Settings) (Preset, error) {
 		if err != nil {
 			return p, err
 		}
-		p.change(base.Arch != p.Base.Arch, "%s", base.Arch)
+		p.change(base.Arch != p.Base.Arch || base.Model != p.Base.Model, "%s", base.Network())
+		if size := base.NetworkSize(); size > 0 && s.Size == 0 {
+			p.change(size != cmp.Or(p.Size, p.Base.Size), "images of %d pixels", size)
+			p.Size = size
+		}
 		p.change(base.Weights != p.Base.Weights || base.WeightsPath() != p.Base.WeightsPath(), "%s weights",
 			cmp.Or(base.WeightsPath(), base.Weights))
 		p.Base, p.started = base, true
@@ -121,7 +125,8 @@ func (s Settings) adjust(spec *runs.Spec) (err error) {
 	o := spec.Options
 	for _, f := range []struct{ to, value *string }{{&o.Optimizer, &s.Options.Optimizer},
 		{&o.Schedule, &s.Options.Schedule}, {&o.FreezeBN, &s.Options.FreezeBN}, {&o.Augment, &s.Options.Augment},
-		{&o.MemoryBank, &s.Options.MemoryBank}} {
+		{&o.MemoryBank, &s.Options.MemoryBank}, {&o.TrainOnly, &s.Options.TrainOnly},
+		{&o.Freeze, &s.Options.Freeze}} {
 		*f.to = cmp.Or(*f.value, *f.to)
 	}
 	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)

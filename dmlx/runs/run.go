@@ -140,7 +140,7 @@ func sideBySide(specs []Spec) [][]int {
 	var groups [][]int
 	last := make(map[string]int)
 	for i, s := range specs {
-		if s.Head == "" && s.Model == "" {
+		if s.Head == "" && (s.Model == "" || s.NetworkFile != "") {
 			continue
 		}
 		s.Seed, s.LR = 0, 0

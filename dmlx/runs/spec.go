@@ -57,6 +57,7 @@ func (s Spec) Canonical() []byte {
 		s.Data = filepath.Base(s.Data)
 		s.Labels, s.TestFeatures, s.TestLabels = "", "", "" // The digest covers them.
 	}
+	s.NetworkFile = "" // Model has its digest.
 	out, err := json.Marshal(s)
 	if err != nil { // JSON has no NaN or Inf. Validate rejects them, so this hash names no run.
 		return fmt.Appendf(nil, "%+v", s)

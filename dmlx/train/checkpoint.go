@@ -164,6 +164,9 @@ func (s *session) initialize() error {
 	if err := s.initializeWeights(); err != nil {
 		return err
 	}
+	if err := s.step.markTrained(s.Options); err != nil {
+		return err
+	}
 	return s.objective.options.resetState(s.step.weights, s.Dim)
 }
 
@@ -175,6 +178,9 @@ func (s *session) initializeWeights() error {
 	}
 	if s.Weights == Random {
 		return s.step.initialize(s.Seed)
+	}
+	if s.NetworkFile != "" {
+		return s.initializeNetwork()
 	}
 	raw, err := s.pretrained()
 	if err != nil {
@@ -197,6 +203,21 @@ func (s *session) initializeWeights() error {
 		return fmt.Errorf("pretrained weights: %w", err)
 	}
 	return backbone.InitHead(s.step.weights, s.step.key.arch, s.Dim, s.Seed)
+}
+
+// initializeNetwork sets the weights of the network of a file, or those of another file with its names.
+func (s *session) initializeNetwork() error {
+	if err := s.step.initialize(s.Seed); err != nil || s.weightsFile == "" {
+		return err
+	}
+	raw, err := s.pretrained()
+	if err != nil {
+		return err
+	}
+	if digest := DigestOf(raw); digest != s.WeightsDigest {
+		return fmt.Errorf("the spec wants weights with the digest %s, %s has %s", s.WeightsDigest, s.weightsFile, digest)
+	}
+	return backbone.DecodeVariables(raw, s.step.weights, s.step.key.own.network.Variables(), 0, 0)
 }
 
 // load reads the checkpoint and its weights. The checkpoint must be of the ID, backend and data of want. The error is
@@ -225,6 +246,9 @@ func (s *session) load(want Checkpoint) error {
 	}
 	if err := s.step.decode(raw, s.objective.proxies); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
+	}
+	if err := s.step.markTrained(s.Options); err != nil {
+		return err
 	}
 	if err := s.loadState(c); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 
 // Config says how a network is trained: its rule or loss, the weights that it starts from, the batches, the learning
@@ -24,6 +26,9 @@ type Config struct {
 	// Model is the identity of a network of the user's own, in place of a backbone: its name and a digest.
 	// [Config.WithModel] sets it.
 	Model string `json:"model,omitempty"`
+	// NetworkFile is the path of the ONNX file whose network is trained. Model has its name and SHA-256, which identify
+	// it; the path is no part of a run's identity. [Config.WithNetwork] sets both.
+	NetworkFile string `json:"network_file,omitempty"`
 	// Head is the head that is trained on frozen features, in place of a backbone; see [Config.WithHead].
 	Head string `json:"head,omitempty"`
 
@@ -48,8 +53,9 @@ type Config struct {
 	Memory
 	Options
 
-	model       *ownModel // Set by WithModel.
-	weightsFile string    // Set by WithStart. Not stored: the digest identifies the file.
+	model       *ownModel     // Set by WithModel.
+	fileNetwork *onnx.Network // Set by WithNetwork; see [Config.opened].
+	weightsFile string        // Set by WithStart. Not stored: the digest identifies the file.
 }
 
 // Memory says how training saves memory and time on its device. Every option changes the numbers of a run, if only by

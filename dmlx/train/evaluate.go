@@ -63,7 +63,7 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 // which steps at the same time would disturb.
 func (s *session) compilesAhead() bool {
 	t := s.trainer
-	return s.step.key.own == nil && t.Name == "xla:cpu" && t.DeviceCount() == 1 && !t.caches(s.network())
+	return (s.step.key.own == nil || s.step.key.own.network != nil) && t.Name == "xla:cpu" && t.DeviceCount() == 1 && !t.caches(s.network())
 }
 
 // compileEvaluation compiles the step of evaluation, which takes as long as a few hundred steps of a small network, and
@@ -282,7 +282,7 @@ func (s *session) embedAndWrite(
 func (t *Trainer) Embed(
 	ctx context.Context, c Config, weights []byte, data *Data, of Samples, which []int,
 ) (*retrieval.Embeddings, error) {
-	c, err := c.withHeadFor(data)
+	c, data, err := c.prepared(data)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
@@ -79,13 +78,16 @@ func (c Config) WithHead(text string) (Config, error) {
 	}
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
 	c.Model, c.model, c.Head, c.Pad = "", nil, h.String(), 0
-	return c, nil
+	return c.withoutNetwork(), nil
 }
 
 // Network returns the network in a few words: its backbone, "head linear", or the model of the user's own.
 func (c Config) Network() string {
 	if c.Head != "" {
 		return "head " + c.Head
+	}
+	if name, digest, found := strings.Cut(c.Model, "#"); found && len(digest) > 12 {
+		return name + "#" + digest[:12]
 	}
 	return cmp.Or(c.Arch, c.Model)
 }
@@ -140,14 +142,8 @@ func (h Head) network(features, dim int) *ownModel {
 	}
 	m.draw = func(store *model.Store, seed uint64) error {
 		for _, l := range layers {
-			for name, shape := range map[string][]int{"weight": {l.out, l.in}, "bias": {l.out}} {
-				t := tensors.FromFlatDataAndDimensions(drawLinear(l.name+"."+name, l.in, shape, seed), shape...)
-				path := "/" + l.name + "/" + name
-				if v := store.GetVariable(path); v == nil {
-					store.VariableWithValue(path, t)
-				} else if err := v.SetValue(t); err != nil {
-					return err
-				}
+			if err := l.draw(store, seed); err != nil {
+				return err
 			}
 		}
 		return nil

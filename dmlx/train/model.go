@@ -18,6 +18,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/graphs"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 
 // Model is a network of the user's own. [Config.WithModel] puts it in the place of a backbone.
@@ -37,8 +38,9 @@ type ownModel struct {
 	Model
 	identity string
 	dim      int
-	paths    []string // Of its variables.
-	random   bool     // Whether a training pass draws random numbers.
+	paths    []string      // Of its variables.
+	random   bool          // Whether a training pass draws random numbers.
+	network  *onnx.Network // That of a file; nil otherwise.
 
 	// draw sets the initial values in place of the initializers of the variables, if it is not nil.
 	draw func(store *model.Store, seed uint64) error
@@ -56,7 +58,7 @@ func (c Config) WithModel(m Model) (Config, error) {
 	}
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
 	c.Model, c.Dim, c.model, c.Head = own.identity, own.dim, own, ""
-	return c, nil
+	return c.withoutNetwork(), nil
 }
 
 // validateModel reports what is wrong with the network of a config.
@@ -83,6 +85,9 @@ func (c Config) validateModel() error {
 		}
 		return nil
 	}
+	if c.NetworkFile != "" {
+		return c.validateNetwork()
+	}
 	if c.Model == "" {
 		_, err := backbone.ParseArch(c.Arch)
 		return err
@@ -90,7 +95,7 @@ func (c Config) validateModel() error {
 	switch {
 	case c.Arch != "":
 		return fmt.Errorf("the network is both the backbone %s and the model %s: want one of them", c.Arch, c.Model)
-	case c.model == nil || c.model.identity != c.Model:
+	case c.model == nil || c.model.identity != c.Model: // A network of a file has NetworkFile.
 		return fmt.Errorf("the model %s is a function of the program that trained it: set it by Config.WithModel", c.Model)
 	case c.FreezeBN != "":
 		return fmt.Errorf("the model %s: only a backbone can freeze its batch normalization; use pass.Frozen in a model "+
@@ -113,8 +118,8 @@ func (m *ownModel) hasHead() bool {
 
 // fitsModel reports whether a data set has the samples that the model of the config embeds.
 func (c Config) fitsModel(data *Data) error {
-	if c.Head != "" {
-		_, err := c.withHeadFor(data)
+	if c.Head != "" || c.NetworkFile != "" {
+		_, _, err := c.prepared(data)
 		return err
 	}
 	if c.model != nil && c.Model != "" && !slices.Equal(data.Train.Shape().Dimensions, c.model.Input) {

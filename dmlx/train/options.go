@@ -30,6 +30,11 @@ type Options struct {
 	// MemoryBank keeps embeddings of former batches as further positives and negatives; see [ParseMemoryBank]. "" keeps
 	// none.
 	MemoryBank string `json:"memory_bank,omitempty"`
+	// TrainOnly and Freeze are regular expressions on the names of weights, as PyTorch has them: those that match
+	// TrainOnly are trained, "" for all, and of these not those that match Freeze. The last layer, "fc", always is. Batch
+	// normalization takes its running averages where neither its scale nor its shift is trained.
+	TrainOnly string `json:"train_only,omitempty"`
+	Freeze    string `json:"freeze,omitempty"`
 }
 
 // The values of [Options].FreezeBN. Freezing is usual in metric learning, since the batches are small and their classes
@@ -129,6 +134,9 @@ func (c Config) validateOptions() error {
 			return fmt.Errorf("augmentation %q and the padding %d: want the padding 0, which belongs to %s+%s", c.Augment,
 				c.Pad, PadCrop, flipName)
 		}
+	}
+	if err := c.validatePart(); err != nil {
+		return err
 	}
 	if c.MemoryBank != "" {
 		return c.validateMemoryBank()
@@ -286,5 +294,7 @@ func (o Options) Text() string {
 	add("frozen batch normalization:", o.FreezeBN)
 	add("augmentation", o.Augment)
 	add("memory bank", o.MemoryBank)
+	add("trained", o.TrainOnly)
+	add("frozen", o.Freeze)
 	return strings.Join(parts, ", ")
 }

@@ -80,9 +80,10 @@ func (t *Trainer) newSession(training Training) (*session, error) {
 		return nil, err
 	}
 	var err error
-	if s.Config, err = s.withHeadFor(data); err != nil {
+	if s.Config, data, err = s.prepared(data); err != nil {
 		return nil, err
 	}
+	s.Data = data
 	labels := data.Train.Labels()
 	if s.heldOut, err = HeldOutClasses(labels, training.HeldOut); err != nil {
 		return nil, fmt.Errorf("%s: %w", data.Name, err)

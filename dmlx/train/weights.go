@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,8 +31,18 @@ const (
 // WithStart returns the config with another backbone and other initial weights; "" leaves either as it is. weights is
 // [Pretrained], [Random], or the path of a file with PyTorch's names, safetensors or a state dict (.pth), whose last
 // layer is ignored. It reads the weights to set WeightsDigest.
+//
+// An arch that ends in .onnx is the path of a network; see [Config.WithNetwork].
 func (c Config) WithStart(arch, weights string) (Config, error) {
-	if arch != "" {
+	switch {
+	case IsNetworkFile(arch):
+		var err error
+		if c, err = c.WithNetwork(arch); err != nil {
+			return c, err
+		}
+		arch = ""
+	case arch != "":
+		c = c.withoutNetwork()
 		c.Arch = arch
 	}
 	switch weights {
@@ -43,6 +54,9 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 	}
 	if arch != "" {
 		c.Model, c.model, c.Head = "", nil, ""
+	}
+	if c.NetworkFile != "" {
+		return c.withNetworkWeights()
 	}
 	if c.Model != "" {
 		return c.withModelWeights()
@@ -95,13 +109,38 @@ func (c Config) withModelWeights() (Config, error) {
 	return c, nil
 }
 
+// withNetworkWeights checks the initial weights of the network of a file and sets WeightsDigest.
+func (c Config) withNetworkWeights() (Config, error) {
+	n, err := c.opened()
+	if err != nil {
+		return c, err
+	}
+	if c.WeightsDigest = n.Digest()[:12]; c.weightsFile == "" {
+		return c, c.validateNetwork()
+	}
+	raw, err := durable.ReadFile(c.weightsFile)
+	if err != nil {
+		return c, err
+	}
+	c.WeightsDigest = DigestOf(raw)
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := n.Init(store, nil); err != nil {
+		return c, err
+	}
+	if err := backbone.DecodeVariables(raw, store, n.Variables(), 0, 0); err != nil {
+		return c, fmt.Errorf("%s: %w", c.weightsFile, err)
+	}
+	return c, nil
+}
+
 // WeightsPath returns the path of the file given to [Config.WithStart], or "" without one.
 func (c Config) WeightsPath() string { return c.weightsFile }
 
 // StartDigest returns the digest of the pretrained weights that the config starts from, as they are on this machine
 // now.
 func (c Config) StartDigest() (string, error) {
-	key := digestKey{arch: c.Arch, path: c.weightsFile}
+	key := digestKey{arch: c.Arch, path: cmp.Or(c.weightsFile, c.NetworkFile)}
 	if key.path == "" && c.Arch != string(backbone.Small) {
 		key.path, _ = WeightsFile(backbone.Arch(c.Arch))
 	}
@@ -133,7 +172,7 @@ type digestKey struct {
 // pretrained returns the weights that a config with [Pretrained] starts from, as a safetensors file.
 func (c Config) pretrained() (raw []byte, err error) {
 	a := backbone.Arch(c.Arch)
-	path := c.weightsFile
+	path := cmp.Or(c.weightsFile, c.NetworkFile)
 	if path == "" {
 		if a == backbone.Small {
 			return backbone.Pretrained(), nil

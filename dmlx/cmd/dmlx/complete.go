@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/bench"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/miners"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/runs/search"
@@ -207,8 +208,8 @@ func beginning(names []string, typed string) []string {
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND…]",
-		Short:   "Show the help of a command, or, by help json, what --json prints",
-		Example: "  dmlx help train\n  dmlx help json",
+		Short:   "Show the help of a command; help json says what --json prints, help onnx how to export a network",
+		Example: "  dmlx help train\n  dmlx help json\n  dmlx help onnx > export.py",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			of, _, err := cmd.Root().Find(args)
 			if err != nil {
@@ -225,6 +226,10 @@ func newHelp() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Equal(args, []string{"json"}) {
 				_, err := fmt.Fprint(cmd.OutOrStdout(), jsonHelp())
+				return err
+			}
+			if slices.Equal(args, []string{"onnx"}) {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), onnx.Export)
 				return err
 			}
 			of, rest, err := cmd.Root().Find(args)

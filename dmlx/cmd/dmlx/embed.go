@@ -17,6 +17,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/files"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // newEmbed embeds the images of a folder.
@@ -35,7 +36,7 @@ take them.
 
 The weights are a safetensors file or its index, or a checkpoint of torch.save (.pth, .ckpt), in which the network is
 found by torchvision's names under any prefix; or "pretrained": the published weights of --arch, which dmlx weights get
-downloads.
+downloads; or the ONNX file of a network (dmlx help onnx), of which the output is written as it is.
 
 --features gap writes the output of the average pooling. --features embedding writes the output of the file's linear
 layer "fc", scaled to length 1. The file's metadata tell how images are prepared; the checkpoints of dmlx train have
@@ -55,14 +56,13 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			if err := checkOut([]string{weights}, out, names, labels); err != nil {
 				return err
 			}
-			raw, err := embed.Weights(arch, weights)
+			store := model.NewStore()
+			defer store.Finalize()
+			net, err := loadEmbedder(store, arch, weights, features)
 			if err != nil {
 				return err
 			}
-			net, prepare, err := embed.Network(arch, weights, raw)
-			if err != nil {
-				return err
-			}
+			prepare := &net.prepare
 			if cmd.Flags().Changed("resize") {
 				prepare.Resize = resize
 			}
@@ -73,19 +73,6 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 				prepare.Resize > datasets.MaxResize {
 				return usagef("--crop %d of --resize %d: want a crop of 1 to %d pixels, and a side of at least the crop and "+
 					"at most %d", prepare.Crop, prepare.Resize, embed.MaxCrop, datasets.MaxResize)
-			}
-			o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
-			width := net.Width()
-			if !o.WithoutHead {
-				if o.Dim, err = backbone.HeadDim(raw); err != nil {
-					return fmt.Errorf("%s: %w", weights, err)
-				}
-				width = o.Dim
-			}
-			store := model.NewStore()
-			defer store.Finalize()
-			if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
-				return fmt.Errorf("%s: %w", weights, err)
 			}
 			list, err := datasets.ListImages(images)
 			if err != nil {
@@ -106,13 +93,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			if err != nil {
 				return err
 			}
-			exec, err := model.NewExec(choice.Backend, store, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
-				x := backbone.Normalized(pixels, prepare.Mean, prepare.Std)
-				if o.WithoutHead {
-					return net.Features(scope, x, backbone.Pass{})
-				}
-				return dmlx.Normalize(net.Embed(scope, x, o.Dim, backbone.Pass{}))
-			})
+			exec, err := model.NewExec(choice.Backend, store, net.graph)
 			if err != nil {
 				return err
 			}
@@ -122,8 +103,8 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 				line.Show("%d of %d images", done, len(paths))
 				return cmd.Context().Err()
 			}
-			values, damaged, err := embed.Files(choice.Backend, on, exec, paths, prepare.Resize, prepare.Crop, width, skipBad,
-				progress)
+			values, damaged, err := embed.Files(choice.Backend, on, exec, paths, prepare.Resize, prepare.Crop, net.width,
+				skipBad, progress)
 			line.End()
 			if err != nil {
 				return err
@@ -135,14 +116,14 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 			if skipped != "" {
 				a.logf("left out, unreadable: %s", skipped)
 			}
-			if err := npy.WriteFloat32(out, values, len(list.Paths), width); err != nil {
+			if err := npy.WriteFloat32(out, values, len(list.Paths), net.width); err != nil {
 				return err
 			}
 			if err := writeRows(list, names, labels); err != nil {
 				return err
 			}
-			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), width, out, names)
-			printed := map[string]any{"images": len(list.Paths), "dim": width, "out": out, "names": names,
+			text := fmt.Sprintf("%d images, %d values each, in %s; their names in %s", len(list.Paths), net.width, out, names)
+			printed := map[string]any{"images": len(list.Paths), "dim": net.width, "out": out, "names": names,
 				"classes": len(list.Classes), "left_out": list.LeftOut, "skipped": len(damaged)}
 			if list.Classes != nil {
 				text += fmt.Sprintf(", the labels of %d classes in %s", len(list.Classes), labels)
@@ -153,7 +134,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", ".safetensors, .pth or .ckpt file with torchvision's names, or pretrained")
+	f.StringVar(&weights, "weights", "", ".safetensors, .pth or .ckpt file with torchvision's names, .onnx file, or pretrained")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
@@ -225,6 +206,47 @@ func writeRows(l *datasets.ImageList, names, labels string) error {
 		classes[i] = l.Classes[label]
 	}
 	return files.WriteNames(labels, classes)
+}
+
+// embedder is a network as embed computes it, from pixels, uint8 [N, crop, crop, 3], to [N, width].
+type embedder struct {
+	prepare backbone.Preprocessing
+	width   int
+	graph   func(scope *model.Scope, pixels *graph.Node) *graph.Node
+}
+
+// loadEmbedder reads weights, or the network of an ONNX file, into a store.
+func loadEmbedder(store *model.Store, arch, weights, features string) (*embedder, error) {
+	if train.IsNetworkFile(weights) {
+		return networkEmbedder(store, weights)
+	}
+	raw, err := embed.Weights(arch, weights)
+	if err != nil {
+		return nil, err
+	}
+	net, prepare, err := embed.Network(arch, weights, raw)
+	if err != nil {
+		return nil, err
+	}
+	e := &embedder{prepare: prepare, width: net.Width()}
+	o := backbone.LoadOptions{Arch: net, WithoutHead: features == "gap"}
+	if !o.WithoutHead {
+		if o.Dim, err = backbone.HeadDim(raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", weights, err)
+		}
+		e.width = o.Dim
+	}
+	e.graph = func(scope *model.Scope, pixels *graph.Node) *graph.Node {
+		x := backbone.Normalized(pixels, prepare.Mean, prepare.Std)
+		if o.WithoutHead {
+			return net.Features(scope, x, backbone.Pass{})
+		}
+		return dmlx.Normalize(net.Embed(scope, x, o.Dim, backbone.Pass{}))
+	}
+	if _, err := backbone.DecodeWeights(raw, store, o); err != nil {
+		return nil, fmt.Errorf("%s: %w", weights, err)
+	}
+	return e, nil
 }
 
 // archFlag adds the flag for the network of a weight file.

@@ -208,6 +208,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		append([]string{"dissect", "--gradient", in("G.npy"), "--rule", "cos/con/con"}, batch...), {"dissect", "--list"},
 		append([]string{"dissect", "--gradient", in("G.npy"), "--nearest", "3"}, batch...),
 		{"rule", "cos/lin/cir"}, {"rule", "cos/lin/cir", "--pytorch"},
+		{"weights", "info", filepath.Join("..", "..", "onnx", "testdata", "vit_tiny.onnx")},
 		{"weights", "onnx", filepath.Join("..", "..", "backbone", "testdata", "small.pth"), "--out", in("net.onnx")},
 		{"train", "--bacth"},
 	} {

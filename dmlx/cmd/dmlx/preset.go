@@ -80,7 +80,8 @@ func (s *settingFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&s.epochs, "epochs", 0, "epochs (default: the preset's)")
 	f.IntVar(&s.steps, "steps", 0, "steps per epoch (default: the preset's)")
 	f.IntVar(&s.size, "size", 0, "side of the images in pixels (default: the preset's)")
-	f.StringVar(&s.arch, "arch", "", "backbone (default: the preset's)")
+	f.StringVar(&s.arch, "arch", "", "backbone, or the .onnx file of a network that PyTorch has exported; see dmlx help "+
+		"onnx (default: the preset's)")
 	f.StringVar(&s.weights, "weights", "",
 		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
 			"(default: the preset's)")

@@ -21,7 +21,8 @@ type trainingFlags struct {
 }
 
 // trainingFlagNames are the flags that trainingFlags adds.
-var trainingFlagNames = []string{"optimizer", "schedule", "head-lr", "freeze-bn", "augment", "memory-bank", "miner"}
+var trainingFlagNames = []string{"optimizer", "schedule", "head-lr", "freeze-bn", "augment", "memory-bank", "miner",
+	"train-only", "freeze"}
 
 func (t *trainingFlags) add(f *pflag.FlagSet) {
 	t.flags = f
@@ -40,6 +41,10 @@ func (t *trainingFlags) add(f *pflag.FlagSet) {
 			`(default: the preset's, pad-crop+flip)`)
 	f.StringVar(&t.options.MemoryBank, "memory-bank", "",
 		`positives and negatives from former batches, too: "xbm?size=1024&start=100" (default: none)`)
+	f.StringVar(&t.options.TrainOnly, "train-only", "",
+		`regular expression on names of weights: train these and the last layer, as in "layer4" or "blocks\.11\.|norm" `+
+			`(default: all)`)
+	f.StringVar(&t.options.Freeze, "freeze", "", "regular expression on names of weights that are not trained")
 	f.StringVar(&t.miner, "miner", "", "miner of the rule's triplets (default: easy-positive) or of the loss's pairs or "+
 		"triplets (default: all): "+strings.Join(miners.Names(), ", "))
 }
@@ -76,6 +81,7 @@ func (t *trainingFlags) changed(o train.Options, rate float64) (train.Options, e
 		"optimizer": {&o.Optimizer, &t.options.Optimizer}, "schedule": {&o.Schedule, &t.options.Schedule},
 		"freeze-bn": {&o.FreezeBN, &t.options.FreezeBN}, "augment": {&o.Augment, &t.options.Augment},
 		"memory-bank": {&o.MemoryBank, &t.options.MemoryBank},
+		"train-only":  {&o.TrainOnly, &t.options.TrainOnly}, "freeze": {&o.Freeze, &t.options.Freeze},
 	} {
 		if t.flags.Changed(name) {
 			*to[0] = *to[1]

@@ -18,8 +18,9 @@ import (
 func newWeights(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "weights",
-		Short: "Download pretrained weights of ResNets, and export trained networks to ONNX",
+		Short: "Download pretrained weights of ResNets, export trained networks to ONNX, and describe ONNX files",
 		Example: "  dmlx weights get resnet18\n" +
+			"  dmlx weights info net.onnx\n" +
 			"  dmlx weights onnx 077c9a --out net.onnx",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -40,7 +41,7 @@ func newWeights(a *app) *cobra.Command {
 			}
 			return a.print(map[string]any{"arch": arch, "path": path}, fmt.Sprintf("%s: %s", arch, path))
 		},
-	}, newWeightsONNX(a))
+	}, newWeightsONNX(a), newWeightsInfo(a))
 	return cmd
 }
 

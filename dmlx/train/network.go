@@ -1,0 +1,276 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
+)
+
+// WithNetwork returns the config with a network of an ONNX file in place of a backbone, with the weights of the file
+// and a linear layer "fc" from its features to embeddings behind it; see package [onnx] and `dmlx help onnx`. Model is
+// set to the name of the file and its SHA-256. Images are normalized by the mean and standard deviation that the file
+// names.
+func (c Config) WithNetwork(path string) (Config, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return c, err
+	}
+	n, err := OpenNetwork(file)
+	if err != nil {
+		return c, err
+	}
+	c.Arch, c.Head, c.model = "", "", nil
+	c.Model, c.NetworkFile, c.fileNetwork = networkIdentity(file, n), file, n
+	c.Weights, c.WeightsDigest, c.weightsFile = Pretrained, n.Digest()[:12], ""
+	return c, nil
+}
+
+// withoutNetwork returns the config without the network of a file.
+func (c Config) withoutNetwork() Config {
+	c.NetworkFile, c.fileNetwork = "", nil
+	return c
+}
+
+func networkIdentity(file string, n *onnx.Network) string {
+	return filepath.Base(file) + "#" + n.Digest()
+}
+
+// IsNetworkFile reports whether the name of a network is that of an ONNX file.
+func IsNetworkFile(arch string) bool { return strings.EqualFold(filepath.Ext(arch), ".onnx") }
+
+// OpenNetwork reads a network of an ONNX file. Networks stay in memory until their files change.
+func OpenNetwork(path string) (*onnx.Network, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, missingFile(fmt.Sprintf("network %q: no such file", path))
+	}
+	key := digestKey{path: path, size: info.Size(), changed: info.ModTime()}
+	if n, known := openNetworks.Load(key); known {
+		return n.(*onnx.Network), nil
+	}
+	raw, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	n, err := onnx.Read(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	openNetworks.Store(key, n)
+	return n, nil
+}
+
+// openNetworks has the networks that were read, since each of the specs of a comparison asks for one.
+var openNetworks sync.Map // digestKey → *onnx.Network
+
+// opened returns the network of the file of the config.
+func (c Config) opened() (*onnx.Network, error) {
+	n := c.fileNetwork
+	if n == nil {
+		var err error
+		if n, err = OpenNetwork(c.NetworkFile); err != nil {
+			return nil, fmt.Errorf("the network %s: %w", c.Network(), err)
+		}
+	}
+	if networkIdentity(c.NetworkFile, n) != c.Model {
+		return nil, fmt.Errorf("the network %s: %s has another SHA-256 now, %s: want the file that the run is of", c.Network(),
+			c.NetworkFile, n.Digest())
+	}
+	return n, nil
+}
+
+// NetworkSize returns the side in pixels of the images of the network of a file, and 0 without one or if any will do.
+func (c Config) NetworkSize() int {
+	if c.NetworkFile == "" {
+		return 0
+	}
+	n, err := c.opened()
+	if err != nil {
+		return 0
+	}
+	p, _ := n.Preprocessing() // validateNetwork reports the error.
+	return p.Crop
+}
+
+// validateNetwork reports what is wrong with the network of a file.
+func (c Config) validateNetwork() error {
+	n, err := c.opened()
+	if err != nil {
+		return err
+	}
+	if _, err := n.Preprocessing(); err != nil {
+		return fmt.Errorf("%s: %w", c.NetworkFile, err)
+	}
+	switch {
+	case c.Arch != "":
+		return fmt.Errorf("the network is both the backbone %s and the file %s: want one of them", c.Arch, c.NetworkFile)
+	case c.Weights != Pretrained:
+		return fmt.Errorf("weights %q: a network of a file has the weights of the file, or those of a .safetensors file",
+			c.Weights)
+	case slices.ContainsFunc(n.Variables(), func(path string) bool { return strings.HasPrefix(path, headScope) }):
+		return fmt.Errorf("%s: it has weights named fc, as the layer of embeddings is: export it without its classifier",
+			c.NetworkFile)
+	case c.Recompute:
+		return errors.New("recomputed blocks are those of residual networks: use --micro-batch for the network of a file")
+	}
+	return nil
+}
+
+// prepared returns the config with its model for the samples of a data set, and the data set as the network takes it:
+// a head has the dimension of the features, and images are normalized as the network of a file wants them.
+func (c Config) prepared(data *Data) (Config, *Data, error) {
+	if c.NetworkFile == "" {
+		c, err := c.withHeadFor(data)
+		return c, data, err
+	}
+	n, err := c.opened()
+	if err != nil {
+		return c, nil, err
+	}
+	shape := data.Train.Shape()
+	if shape.Rank() != 3 || shape.Dim(2) != 3 {
+		return c, nil, fmt.Errorf("%s: samples have the shape %v, but the network %s embeds images, [size, size, 3]", data.Name,
+			shape.Dimensions, c.Network())
+	}
+	size := [2]int{shape.Dim(0), shape.Dim(1)}
+	for i, d := range n.Size {
+		if d != 0 && d != size[i] {
+			return c, nil, fmt.Errorf("%s: images of %d × %d pixels, but %s is exported for %d × %d: use --size %d, or export it "+
+				"for the other size", data.Name, size[0], size[1], c.NetworkFile, n.Size[0], n.Size[1], n.Size[0])
+		}
+	}
+	if _, err := n.Build(size); err != nil {
+		return c, nil, fmt.Errorf("%s with images of %d × %d pixels: %w", c.NetworkFile, size[0], size[1], err)
+	}
+	p, err := n.Preprocessing()
+	if err != nil {
+		return c, nil, err
+	}
+	p.Resize, p.Crop = size[0], size[0]
+	own := *data
+	own.Scale, own.Shift, own.Metadata = nil, nil, p.Metadata()
+	own.normalize(p.Mean, p.Std)
+	c.model = networkModel(n, c.Model, size[0], c.Dim)
+	return c, &own, nil
+}
+
+// networkModel returns the model of a network with a linear layer behind it.
+func networkModel(n *onnx.Network, identity string, size, dim int) *ownModel {
+	m := &ownModel{dim: dim, identity: fmt.Sprintf("%s %d %d", identity, size, dim), network: n}
+	m.Name, m.Input = "network", []int{size, size, 3}
+	m.paths = append(n.Variables(), headScope+"bias", headScope+"weight")
+	m.Embed = func(scope *model.Scope, x *Node, pass backbone.Pass) *Node {
+		return backbone.Linear(scope.At("fc"), n.Features(scope, x, pass))
+	}
+	m.draw = func(store *model.Store, seed uint64) error {
+		if err := n.Init(store, nil); err != nil {
+			return err
+		}
+		return layer{"fc", n.Width, dim}.draw(store, seed)
+	}
+	return m
+}
+
+// draw sets the initial values of a layer, and creates its variables if the store lacks them.
+func (l layer) draw(store *model.Store, seed uint64) error {
+	for name, shape := range map[string][]int{"weight": {l.out, l.in}, "bias": {l.out}} {
+		t := tensors.FromFlatDataAndDimensions(drawLinear(l.name+"."+name, l.in, shape, seed), shape...)
+		path := "/" + l.name + "/" + name
+		if v := store.GetVariable(path); v == nil {
+			store.VariableWithValue(path, t)
+		} else if err := v.SetValue(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is the part of a network that is trained.
+type part struct{ only, freeze *regexp.Regexp }
+
+// part parses the patterns of the options.
+func (o Options) part() (p part, err error) {
+	for _, f := range []struct {
+		what, pattern string
+		to            **regexp.Regexp
+	}{{"trained weights", o.TrainOnly, &p.only}, {"frozen weights", o.Freeze, &p.freeze}} {
+		if f.pattern == "" {
+			continue
+		}
+		if *f.to, err = regexp.Compile(f.pattern); err != nil {
+			return p, fmt.Errorf("%s %q: want a regular expression on the names of weights, as in 'layer4|fc': %w", f.what,
+				f.pattern, err)
+		}
+	}
+	return p, nil
+}
+
+// trains reports whether a weight is trained. The last layer always is.
+func (p part) trains(name string) bool {
+	return strings.HasPrefix(name, "fc.") ||
+		(p.only == nil || p.only.MatchString(name)) && (p.freeze == nil || !p.freeze.MatchString(name))
+}
+
+// Trains returns whether a training with these options trains a weight, by its name.
+func (o Options) Trains() (func(name string) bool, error) {
+	p, err := o.part()
+	return p.trains, err
+}
+
+// validatePart returns an error if a pattern matches no weight of the network.
+func (c Config) validatePart() error {
+	p, err := c.part()
+	if err != nil || p == (part{}) {
+		return err
+	}
+	var names []string
+	switch {
+	case c.NetworkFile != "":
+		n, err := c.opened()
+		if err != nil {
+			return err
+		}
+		for _, w := range n.Parameters() {
+			names = append(names, w.Name)
+		}
+		names = append(names, "fc.weight", "fc.bias")
+	case c.Arch != "":
+		for _, w := range backbone.Arch(c.Arch).Parameters(c.Dim) {
+			names = append(names, w.Name)
+		}
+	default:
+		return errors.New("trained and frozen weights are those of a backbone or of the network of a file")
+	}
+	for _, f := range []*regexp.Regexp{p.only, p.freeze} {
+		if f != nil && !slices.ContainsFunc(names, f.MatchString) {
+			return fmt.Errorf("the pattern %q matches none of the %d weights of %s, such as %s", f, len(names), c.Network(),
+				strings.Join(names[:min(3, len(names))], ", "))
+		}
+	}
+	return nil
+}
+
+// markTrained marks the variables of the network that are trained.
+func (s *compiledStep) markTrained(o Options) error {
+	p, err := o.part()
+	if err != nil || p == (part{}) {
+		return err
+	}
+	for _, v := range backbone.Trainable(s.weights) {
+		v.SetTrainable(p.trains(strings.ReplaceAll(strings.TrimPrefix(v.Path(), "/"), "/", ".")))
+	}
+	return nil
+}
