@@ -142,14 +142,14 @@ func (c Config) prepared(data *Data) (Config, *Data, error) {
 	}
 	shape := data.Train.Shape()
 	if shape.Rank() != 3 || shape.Dim(2) != 3 {
-		return c, nil, fmt.Errorf("%s: samples have the shape %v, but the network %s embeds images, [size, size, 3]", data.Name,
-			shape.Dimensions, c.Network())
+		return c, nil, fmt.Errorf("%s: samples have the shape %v, but the network %s embeds images, [size, size, 3]",
+			data.Name, shape.Dimensions, c.Network())
 	}
 	size := [2]int{shape.Dim(0), shape.Dim(1)}
 	for i, d := range n.Size {
 		if d != 0 && d != size[i] {
-			return c, nil, fmt.Errorf("%s: images of %d × %d pixels, but %s is exported for %d × %d: use --size %d, or export it "+
-				"for the other size", data.Name, size[0], size[1], c.NetworkFile, n.Size[0], n.Size[1], n.Size[0])
+			return c, nil, fmt.Errorf("%s: images of %d × %d pixels, but %s is exported for %d × %d: use --size %d, or "+
+				"export it for the other size", data.Name, size[0], size[1], c.NetworkFile, n.Size[0], n.Size[1], n.Size[0])
 		}
 	}
 	if _, err := n.Build(size); err != nil {
