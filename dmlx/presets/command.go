@@ -103,7 +103,8 @@ func sizeFlags(s runs.Spec) (preset, flags string, found bool) {
 		}{
 			{"batch", [2]int{z.ClassesPerBatch, z.ImagesPerClass}, [2]int{s.ClassesPerBatch, s.ImagesPerClass}},
 			{"dim", z.Dim, s.Dim}, {"epochs", z.Epochs, s.Epochs}, {"steps", z.StepsPerEpoch, s.StepsPerEpoch},
-			{"size", p.Base.Size, s.Size}, {"arch", p.Base.Arch, cmp.Or(s.Arch, s.NetworkFile)}, {"weights", p.Base.Weights, s.Weights},
+			{"size", p.Base.Size, s.Size}, {"arch", p.Base.Arch, cmp.Or(s.Arch, s.NetworkFile)},
+			{"weights", p.Base.Weights, s.Weights},
 		} {
 			if f.have == f.want {
 				continue

@@ -63,7 +63,8 @@ func (s *session) finish(ctx context.Context) (*Outcome, error) {
 // which steps at the same time would disturb.
 func (s *session) compilesAhead() bool {
 	t := s.trainer
-	return (s.step.key.own == nil || s.step.key.own.network != nil) && t.Name == "xla:cpu" && t.DeviceCount() == 1 && !t.caches(s.network())
+	return (s.step.key.own == nil || s.step.key.own.network != nil) && t.Name == "xla:cpu" && t.DeviceCount() == 1 &&
+		!t.caches(s.network())
 }
 
 // compileEvaluation compiles the step of evaluation, which takes as long as a few hundred steps of a small network, and

@@ -86,8 +86,8 @@ func (c Config) opened() (*onnx.Network, error) {
 		}
 	}
 	if networkIdentity(c.NetworkFile, n) != c.Model {
-		return nil, fmt.Errorf("the network %s: %s has another SHA-256 now, %s: want the file that the run is of", c.Network(),
-			c.NetworkFile, n.Digest())
+		return nil, fmt.Errorf("the network %s: %s has another SHA-256 now, %s: want the file that the run is of",
+			c.Network(), c.NetworkFile, n.Digest())
 	}
 	return n, nil
 }
