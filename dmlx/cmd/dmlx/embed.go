@@ -134,7 +134,8 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 	}
 	f := cmd.Flags()
 	archFlag(cmd, &arch)
-	f.StringVar(&weights, "weights", "", ".safetensors, .pth or .ckpt file with torchvision's names, .onnx file, or pretrained")
+	f.StringVar(&weights, "weights", "",
+		".safetensors, .pth or .ckpt file with torchvision's names, .onnx file, or pretrained")
 	f.StringVar(&images, "images", "", "folder of JPEG and PNG files, or of a folder of them for each class")
 	f.StringVar(&features, "features", "embedding", "gap or embedding")
 	f.StringVar(&out, "out", "", "NumPy file to write, float32 [N, D]")
