@@ -54,8 +54,7 @@ var (
 	// Its e_n is the unit vector along f_a+f_p.
 	DirectionCosOrth = Direction{Name: "cos-orth", Of: func(b *Batch) Moves { return orthogonal(b, cosine(b)) },
 		part: known("keep-length", "negative-only")}
-	// Directions lists the directions that have a name: rules are parsed, completed and searched by it. Those of the
-	// paper stand first, in the order of its Table 2.
+	// Directions lists the directions that have a name, those of the paper's Table 2 first.
 	Directions = []Direction{DirectionEuc, DirectionCos, DirectionEucOrth, DirectionCosOrth}
 )
 

@@ -28,8 +28,7 @@ var (
 	TripletCir = TripletWeight{Name: "cir", Of: func(b *Batch) *Node {
 		return Reciprocal(OnePlus(Exp(b.tau().times(circle(b)))))
 	}, part: known("tau")}
-	// TripletWeights lists the triplet weights that have a name: rules are parsed, completed and searched by it. Those
-	// of the paper stand first, in the order of its Table 4.
+	// TripletWeights lists the triplet weights that have a name, those of the paper's Table 4 first.
 	TripletWeights = []TripletWeight{TripletCon, TripletCos, TripletCir}
 )
 

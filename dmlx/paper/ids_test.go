@@ -15,6 +15,7 @@ func TestRunNames(t *testing.T) {
 	t.Parallel()
 	texts := []string{"cos/lin/cir?tau=2", "cos/lin/cir, miner hard", "cos/lin/con+sc2-printed", "loss n-pair",
 		"loss ms?beta=40, miner ms", "loss proxy-anchor, pair=lin-ms", "loss margin, direction=cos-orth&triplet=cir"}
+	own := Study{Name: "own", Cells: func(p presets.Preset) []Cell { return OnBothSets(p, texts...) }}
 	for name, want := range map[string]string{"smoke": "324 runs, 2c2b7a005083",
 		"quick": "1048 runs, 51657230eb2a", "full": "3300 runs, d0a7df6c9db9", "paper": "3710 runs, 64ccdd28cbb9"} {
 		p, err := presets.Parse(name)
@@ -22,9 +23,8 @@ func TestRunNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		list, n := sha256.New(), 0
-		for _, s := range append(studies(), Table5(), Study{Name: "own", Cells: func(p presets.Preset) []Cell {
-			return OnBothSets(p, texts...)
-		}}) {
+		for _, s := range []Study{table2Study(), table3Study(), table4Study(), table6Study(), table7Study(), table8Study(),
+			gridStudy(), lengthStudy(), lossesStudy(), Table5(), own} {
 			cells, err := s.Specs(p, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -19,18 +19,26 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/dissect"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/paper"
 )
 
 var regen = flag.Bool("regen", false, "write the module in testdata")
 
-// all are the 168 rules and those with the mask as printed, each with its defaults, with each option that it uses, and
-// with all of them.
+// all are the paper's 168 rules and those with the mask as printed, each with its defaults, with each option that it
+// uses, and with all of them.
 func all(t *testing.T) []dmlx.Rule {
 	t.Helper()
 	values := map[string]string{"tau": "tau=3", "alpha": "alpha=1.5", "beta": "beta=7", "lambda": "lambda=0.3",
 		"epsilon": "epsilon=0.25"}
-	rules := dmlx.Rules()
-	for _, r := range dmlx.Rules() {
+	var rules []dmlx.Rule
+	for _, name := range paper.GridRules() {
+		r, err := dmlx.ParseRule(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, r)
+	}
+	for _, r := range slices.Clone(rules) {
 		if r.Mask.Name == dmlx.SC2.Name {
 			r.Mask = dmlx.SC2Printed
 			rules = append(rules, r)

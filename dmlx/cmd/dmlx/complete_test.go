@@ -33,7 +33,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"doctor", "--preset=pa"}, "paper"},
 		{[]string{"train", "--loss", "proxy-"}, "proxy-nca proxy-nca++ proxy-anchor"},
 		{[]string{"train", "--miner", "dist"}, "distance"},
-		{[]string{"train", "--data", "mini"}, "minicar minishop"},
+		{[]string{"train", "--data", "minic"}, "minicar"},
 		{[]string{"train", "--arch", "resnet"}, "resnet18 resnet50"},
 		{[]string{"train", "--rule", "cos-"}, "cos-orth/"},
 		{[]string{"train", "--rule", "cos/li"}, "cos/lin/ cos/lin-ms/"},
