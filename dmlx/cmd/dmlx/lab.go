@@ -98,7 +98,7 @@ network. Run only notebooks that you trust.`,
 				return err
 			}
 			if install {
-				if err := a.setUp(cmd.Context(), l); err != nil {
+				if err := cmp.Or(a.setUp(cmd.Context(), l), l.Finish(cmd.Context())); err != nil {
 					return err
 				}
 				return a.userKernel(l.InstallKernel())
@@ -149,6 +149,9 @@ network. Run only notebooks that you trust.`,
 			if err := a.setUp(cmd.Context(), l); err != nil {
 				return err
 			}
+			var behind sync.WaitGroup
+			defer behind.Wait()
+			behind.Go(func() { a.finish(cmd.Context(), l) })
 			if !own || l.Folder == "" {
 				go a.labPage(cmd.Context(), l.Root, folder) // It takes longer than JupyterLab the first time.
 			}
@@ -315,25 +318,28 @@ func (a *app) restoreNotebooks(copies lab.Copies, names []string) error {
 	return a.print(map[string]any{"restored": append([]lab.Restored{}, restored...)}, strings.Join(lines, "\n"))
 }
 
-// setUp completes the set-up, and prints its steps with their seconds.
+// setUp sets up what a first cell needs, and prints the steps of the set-up, that of finish too, with their seconds.
 func (a *app) setUp(ctx context.Context, l *lab.Lab) error {
-	var (
-		start time.Time
-		stop  = func() {}
-	)
-	defer func() { stop() }()
+	started, stop := make(map[string]time.Time), func() {}
 	l.Warn = func(message string) { a.logf("%s", message) }
 	l.Progress = func(step string, done bool) {
-		stop()
+		stop() // One line shows one step.
+		stop = func() {}
 		if done {
-			a.logf("set up: %s, %.0f s", step, time.Since(start).Seconds())
-			stop = func() {}
+			a.logf("set up: %s, %.0f s", step, time.Since(started[step]).Seconds())
 			return
 		}
-		start = time.Now()
+		started[step] = time.Now()
 		stop = a.line.Clock("setting up: " + step)
 	}
 	return l.Setup(ctx)
+}
+
+// finish completes the set-up while JupyterLab is used.
+func (a *app) finish(ctx context.Context, l *lab.Lab) {
+	if err := l.Finish(ctx); err != nil && ctx.Err() == nil {
+		a.logf("the set-up is not complete, and goes on at the next start: %v", err)
+	}
 }
 
 // maxNotebooks is the largest number of notebooks that run at a time.
@@ -344,6 +350,9 @@ func (a *app) executeNotebooks(
 	ctx context.Context, l *lab.Lab, notebooks []string, timeout time.Duration, jobs int,
 ) error {
 	if err := a.setUp(ctx, l); err != nil {
+		return err
+	}
+	if err := l.Finish(ctx); err != nil {
 		return err
 	}
 	type result struct {
@@ -448,6 +457,12 @@ func openBrowser(l *lab.Lab, url string) (done func()) {
 	if err != nil {
 		return func() {}
 	}
+	startBrowser(page)
+	return remove
+}
+
+// startBrowser opens a file in the user's browser, if there is one.
+func startBrowser(page string) {
 	opener := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		opener = "open"
@@ -455,5 +470,4 @@ func openBrowser(l *lab.Lab, url string) (done func()) {
 	if cmd := exec.Command(opener, page); cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }()
 	}
-	return remove
 }

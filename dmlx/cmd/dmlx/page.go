@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/checkout"
 	"github.com/gradient-surgery/dml/dmlx/page"
 )
@@ -18,23 +19,34 @@ func newPage(a *app) *cobra.Command {
 	var (
 		out    string
 		single bool
+		open   bool
 	)
 	cmd := &cobra.Command{
-		Use:   "page --out DIR",
+		Use:   "page --open | --out DIR",
 		Short: "Build the playground as a page that needs no kernel",
 		Long: `Build the playground as a page: what a rule or a loss does to embeddings, computed in the browser by this
 library itself. It needs no kernel and sends nothing anywhere.
+
+With --open, the page is made in the cache folder and opened in your browser.
 
 Without --single-file, DIR gets a folder of files for any web server: index.html and what it refers to. With it, DIR
 gets ` + singleFile + `, one file of about 4 MB that works from a disk, in a mail or in a notebook.
 
 The program in the page is compiled from this checkout, which takes about a minute the first time.`,
-		Example: `  dmlx page --out public
+		Example: `  dmlx page --open
+  dmlx page --out public
   dmlx page --out . --single-file`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
-				return usagef("page: --out names the folder for the page")
+			if (out == "") != open || open && single {
+				return usagef("page: want either --open, or --out with the folder for the page")
+			}
+			if open {
+				cache, err := datasets.CacheDir()
+				if err != nil {
+					return err
+				}
+				out, single = filepath.Join(cache, "page"), true
 			}
 			root, err := checkout.Trusted()
 			if err != nil {
@@ -56,10 +68,14 @@ The program in the page is compiled from this checkout, which takes about a minu
 			if err != nil {
 				return err
 			}
+			if open {
+				startBrowser(path)
+			}
 			return a.print(map[string]string{"page": path}, path)
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&open, "open", false, "open the page in your browser")
 	f.StringVar(&out, "out", "", "folder for the page")
 	f.BoolVar(&single, "single-file", false, "write one file, "+singleFile+", in place of a folder of them")
 	return cmd

@@ -106,7 +106,6 @@ def controls(page):
     for name, value in [("tau", "2"), ("alpha", "3"), ("beta", "20"), ("lambda", "0.4"), ("epsilon", "0.2")]:
         side.locator(f"input[name={name}]").fill(value)
         until(page, f"() => Bench.a.name.includes('{name}={value}')", f"{name} {value} is not in the rule's name")
-    side.get_by_text("Conventions").click()
     side.locator("input[name=sum]").check()
     until(page, "() => Bench.a.name.includes('sum')", "the sum is not in the rule's name")
     side.locator("input[name=sum]").uncheck()

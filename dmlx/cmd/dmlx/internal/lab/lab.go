@@ -13,16 +13,20 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/internal/durable"
@@ -68,12 +72,17 @@ type Lab struct {
 	// Preset is the preset of the notebooks' runs; "" leaves it to them.
 	Preset string
 
-	toolsDir, goplsDir string // Set by Setup.
-	spec               []byte // The kernelspec, set by Setup.
+	toolsDir, goplsDir, versions string // Set by Setup.
+	spec                         []byte // The kernelspec, set by Setup.
+
+	mu    sync.Mutex
+	doing []string // The steps that run.
+	shown bool     // Whether JupyterLab is told of them.
 
 	// Warn is told what the set-up could not do, where JupyterLab works without it. It may be nil.
 	Warn func(message string)
-	// Progress is called when a step of the set-up starts and, with done, when it has ended. It may be nil.
+	// Progress is called when a step of the set-up starts and, with done, when it has ended. Steps may overlap, but not
+	// the calls. It may be nil.
 	Progress func(step string, done bool)
 }
 
@@ -96,8 +105,9 @@ func (l *Lab) tools(versions string) string { return l.dir("tools-" + hash([]byt
 // checkout returns the folder for the files that depend on the path of the checkout: kernelspecs and stamps.
 func (l *Lab) checkout() string { return l.dir("checkout-" + hash([]byte(l.Root))) }
 
-// Setup installs what is missing. If nothing is missing, it takes milliseconds. It may be interrupted at any time: each
-// part gets a stamp when it is complete, and a part without a stamp is installed again.
+// Setup installs what is missing for JupyterLab to open and a cell to run; [Lab.Finish] does the rest. If nothing is
+// missing, it takes milliseconds. It may be interrupted at any time: each part gets a stamp when it is complete, and a
+// part without a stamp is installed again.
 func (l *Lab) Setup(ctx context.Context) error {
 	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
 		return fmt.Errorf("the cache folder cannot be written: %w; set DMLX_CACHE to one that can", err)
@@ -122,27 +132,57 @@ func (l *Lab) Setup(ctx context.Context) error {
 	if err := l.setupModule(ctx, goTool); err != nil { // First, since it is the one that may not be had at all.
 		return err
 	}
-	if err := l.setupPython(ctx); err != nil {
-		return err
-	}
 	versions, goFlags, err := l.goSettings(ctx, goTool)
 	if err != nil {
 		return err
 	}
-	l.toolsDir = l.tools(versions)
-	if err := l.setupTools(ctx, goTool); err != nil {
-		return err
-	}
-	if err := l.setupGopls(ctx, goTool, versions); err != nil {
+	l.versions, l.toolsDir, l.goplsDir = versions, l.tools(versions), l.goplsFolder(versions)
+	group, ctx := errgroup.WithContext(ctx) // Python loads and compiles as long as Go does.
+	group.Go(func() error { return l.setupPython(ctx) })
+	group.Go(func() error { return cmp.Or(l.setupTools(ctx, goTool), l.setupModules(ctx, goTool)) })
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	if err := l.writeKernel(goFlags); err != nil {
 		return err
 	}
-	if err := l.writeSettings(); err != nil {
+	return l.writeSettings()
+}
+
+// Finish completes the set-up: what completes code, and the compiled packages of notebooks. Both go on side by side while
+// JupyterLab is used, which shows them in its status bar. Call Setup first.
+func (l *Lab) Finish(ctx context.Context) error {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
 		return err
 	}
-	return l.setupWarm(ctx, goTool, versions)
+	lock := flock.New(l.dir("lock-finish")) // Another JupyterLab may open meanwhile.
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }()
+	l.mu.Lock()
+	l.shown = true
+	l.mu.Unlock()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.setupGopls(ctx, goTool) })
+	group.Go(func() error { return l.setupWarm(ctx, goTool) })
+	return group.Wait()
+}
+
+// setupModules downloads the modules of go.mod. GoNB resolves all of them in a cell and downloads none, and building this
+// program has downloaded only some.
+func (l *Lab) setupModules(ctx context.Context, goTool string) error {
+	if key, err := l.warmKey(); err != nil || stamped(l.checkout(), key) {
+		return err
+	}
+	const step = "the Go modules that notebooks use"
+	l.step(step, false)
+	defer l.step(step, true)
+	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
+		return fmt.Errorf("go mod download failed: %w", err)
+	}
+	return nil
 }
 
 // setupPython creates the Python environment.
@@ -310,8 +350,7 @@ func (l *Lab) goplsFolder(versions string) string {
 }
 
 // setupGopls installs gopls. Without a network, cells run without completion.
-func (l *Lab) setupGopls(ctx context.Context, goTool, versions string) error {
-	l.goplsDir = l.goplsFolder(versions)
+func (l *Lab) setupGopls(ctx context.Context, goTool string) error {
 	if stamped(l.goplsDir, "") {
 		return nil
 	}
@@ -319,9 +358,6 @@ func (l *Lab) setupGopls(ctx context.Context, goTool, versions string) error {
 	l.step(step, false)
 	bin := filepath.Join(l.goplsDir, "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(filepath.Join(l.goplsDir, "gopls"), []byte(goplsScript), 0o755); err != nil {
 		return err
 	}
 	env := append(os.Environ(), "GOBIN="+bin, "GOFLAGS=", "GOWORK=off") // The user's flags may be for go.mod.
@@ -336,13 +372,17 @@ func (l *Lab) setupGopls(ctx context.Context, goTool, versions string) error {
 		}
 		return nil
 	}
+	// Not before: a kernel starts it once.
+	if err := durable.WriteFile(filepath.Join(l.goplsDir, "gopls"), []byte(goplsScript), 0o755); err != nil {
+		return err
+	}
 	return stamp(l.goplsDir, "")
 }
 
 // setupWarm runs a notebook that imports the packages of all notebooks. This fills Go's build cache and shows that the
 // set-up works. It is run again when the modules change.
-func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
-	key, err := l.warmKey(versions)
+func (l *Lab) setupWarm(ctx context.Context, goTool string) error {
+	key, err := l.warmKey()
 	if err != nil {
 		return err
 	}
@@ -351,11 +391,6 @@ func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 	}
 	const step = "the Go packages that notebooks use (compiled once)"
 	l.step(step, false)
-	// GoNB resolves all modules of go.mod in a cell and downloads none, and building this program has downloaded only some
-	// of them.
-	if _, err := l.command(ctx, l.Root, nil, goTool, "mod", "download"); err != nil {
-		return fmt.Errorf("go mod download failed: %w", err)
-	}
 	notebook := filepath.Join(l.checkout(), "warmup.ipynb")
 	if err := durable.WriteFile(notebook, warmup, 0o644); err != nil {
 		return err
@@ -368,8 +403,8 @@ func (l *Lab) setupWarm(ctx context.Context, goTool, versions string) error {
 }
 
 // warmKey returns the stamp of a checkout whose packages are compiled.
-func (l *Lab) warmKey(versions string) (string, error) {
-	inputs := []byte(versions)
+func (l *Lab) warmKey() (string, error) {
+	inputs := []byte(l.versions)
 	for _, name := range []string{"go.mod", "go.sum"} {
 		data, err := os.ReadFile(filepath.Join(l.Root, name))
 		if err != nil {
@@ -395,6 +430,18 @@ func (l *Lab) sweep() {
 }
 
 func (l *Lab) step(step string, done bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doing = slices.DeleteFunc(l.doing, func(s string) bool { return s == step })
+	if !done {
+		l.doing = append(l.doing, step)
+	}
+	if l.shown { // The extension reads it.
+		if data, err := json.Marshal(map[string]any{"doing": append([]string{}, l.doing...)}); err == nil {
+			path := filepath.Join(l.kernelPath(), "labextensions", extensionName, "static", "setup.json")
+			_ = durable.WriteFile(path, data, 0o644)
+		}
+	}
 	if l.Progress != nil {
 		l.Progress(step, done)
 	}

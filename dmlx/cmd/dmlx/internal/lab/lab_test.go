@@ -213,6 +213,7 @@ func TestWriteSettings(t *testing.T) {
 // JupyterLab works without gopls, which may be installed later.
 func TestWithoutGopls(t *testing.T) {
 	l := newLab(t)
+	l.goplsDir = l.goplsFolder("go1")
 	var warnings []string
 	l.Warn = func(message string) { warnings = append(warnings, message) }
 	if err := os.MkdirAll(l.dir("tmp"), 0o755); err != nil {
@@ -226,7 +227,7 @@ func TestWithoutGopls(t *testing.T) {
 		if err := os.WriteFile(goTool, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.setupGopls(t.Context(), goTool, "go1"); err != nil || stamped(l.goplsDir, "") != c.complete {
+		if err := l.setupGopls(t.Context(), goTool); err != nil || stamped(l.goplsDir, "") != c.complete {
 			t.Errorf("%s: %v, complete %v", c.script, err, stamped(l.goplsDir, ""))
 		}
 	}
@@ -399,11 +400,11 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.toolsDir = l.tools(versions)
+		l.versions, l.toolsDir = versions, l.tools(versions)
 		if err := l.setupTools(t.Context(), goTool); err != nil {
 			t.Fatal(err)
 		}
-		key, err := l.warmKey(versions)
+		key, err := l.warmKey()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -603,7 +604,7 @@ func installed(t *testing.T) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.toolsDir, l.goplsDir = l.tools(versions), l.goplsFolder(versions)
+	l.versions, l.toolsDir, l.goplsDir = versions, l.tools(versions), l.goplsFolder(versions)
 	if !l.Status(t.Context()).Ready {
 		t.Skip("JupyterLab is not set up: go run ./dmlx/cmd/dmlx lab sets it up, after which this test runs")
 	}

@@ -44,13 +44,14 @@ func (l *Lab) missing(ctx context.Context) string {
 		return "the module of the cells"
 	}
 	versions, _, err := l.goSettings(ctx, goTool)
+	l.versions = versions
 	if err != nil {
 		return "a go command that works: " + err.Error()
 	}
 	if !stamped(l.tools(versions), "") {
 		return "GoNB and goimports"
 	}
-	if key, err := l.warmKey(versions); err != nil || !stamped(l.checkout(), key) {
+	if key, err := l.warmKey(); err != nil || !stamped(l.checkout(), key) {
 		return "the compiled packages"
 	}
 	return ""

@@ -290,7 +290,7 @@
       }
       queue.running = wait;
       wait.restart(); // The seconds are those of this cell alone.
-      wait.say("compiling and running");
+      wait.say(doing.some((step) => step.includes("packages")) ? "compiling, the first time with all packages" : "compiling and running");
       ok = await runOne(runCell, options, queue, wait);
       return ok;
     } finally {
@@ -353,6 +353,26 @@
     }}, 50); // Before JupyterLab's own, whose rank is 90.
   };
 
+  /* What is still set up, in the status bar. "dmlx lab" opens before it is complete, and writes a file beside this one. */
+  let doing = [];
+  const watchSetup = (statusBar, Widget) => {
+    const node = document.createElement("span"), item = new Widget({node});
+    node.className = "dmlx-setup";
+    statusBar?.registerStatusItem("dmlx-cells:setup", {item, align: "left", rank: 20});
+    const url = JSON.parse(document.getElementById("jupyter-config-data").textContent).baseUrl + "lab/extensions/dmlx-cells/static/setup.json";
+    const look = async () => {
+      const before = doing;
+      try {
+        const answer = await fetch(url, {cache: "no-store"});
+        doing = answer.ok ? (await answer.json()).doing : [];
+      } catch { /* JupyterLab has stopped, which it says itself. */ }
+      node.textContent = doing.length ? `Setting up: ${doing.join("; ")} …` : before.length ? "Set up. Restart a kernel to have its code completed." : node.textContent;
+      if (doing.length || before.length) setTimeout(look, 1000);
+    };
+    look();
+    setTimeout(look, 5000); // It may begin after this.
+  };
+
   /* The interface of a federated extension. */
 
   let shared;
@@ -362,14 +382,17 @@
     init: (scope) => { shared = scope; },
     get: async () => {
       const {INotebookCellExecutor, runCell} = await load("@jupyterlab/notebook");
-      const {IRenderMimeRegistry} = await load("@jupyterlab/rendermime");
+      const {IRenderMimeRegistry} = await load("@jupyterlab/rendermime"), {IStatusBar} = await load("@jupyterlab/statusbar");
+      const {Widget} = await load("@lumino/widgets");
       const plugin = {
         id: "dmlx-cells:executor",
         description: "Runs cells one by one and keeps their outputs until there are new ones.",
         autoStart: true,
         provides: INotebookCellExecutor,
         requires: [IRenderMimeRegistry],
-        activate: (app, registry) => {
+        optional: [IStatusBar],
+        activate: (app, registry, statusBar) => {
+          watchSetup(statusBar, Widget);
           describePictures(registry);
           hearFrames(app.commands);
           const style = document.createElement("style");
