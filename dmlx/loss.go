@@ -38,6 +38,7 @@ func (l Loss) Rule(o Options) Rule {
 // triplet-cos, which losses.Triplet and losses.SoftTriplet contain.
 var Losses = []Loss{
 	{
+		// This is L_euc (Eq. 3).
 		Name: "triplet-euc", Text: "max(D_ap² − D_an² + m, 0), m = 4",
 		Why:      "with m = 4 the hinge is never at rest, since D² ≤ 4",
 		Constant: func(Options) float64 { return 4 }, // ∂D²/∂D = 2 over T^con = 0.5.
@@ -50,6 +51,7 @@ var Losses = []Loss{
 		},
 	},
 	{
+		// This is L_cos (Eq. 4).
 		Name: "triplet-cos", Text: "−log(exp(τS_ap) / (exp(τS_ap) + exp(τS_an)))",
 		Constant: func(o Options) float64 { return o.TauValue() },
 		Of: func(b *Batch, _, s *Node) *Node {

@@ -92,7 +92,7 @@ func (o others) mean(f func(r *Node) *Node, empty *Node) *Node {
 	return Where(none, empty, Div(sum, Where(none, OnesLike(count), count)))
 }
 
-// relative gives 𝒫 and 𝒩 of Eq. 12: the anchor's other positives with R < max{S_an, R_an}+ε and its other negatives
+// relative gives 𝒫 and 𝒩 (Eq. 12): the anchor's other positives with R < max{S_an, R_an}+ε and its other negatives
 // with R > min{S_ap, R_ap}−ε.
 func (b *Batch) relative() (positives, negatives others) {
 	if b.S == nil {

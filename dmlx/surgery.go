@@ -222,15 +222,15 @@ func Normalize(x *Node) *Node {
 	return Mul(x, graphs.Only(there, inverse))
 }
 
-// Surgery is the op of the paper's implementation section. It takes embeddings, float32 [B, D], as the network gives
-// them, and integer labels [B]. Forward it is their L2 normalization, [B, D]. Backward the gradient at the normalized
+// Surgery is the op of the paper's implementation section, between f and L (Eq. 1). It takes embeddings, float32
+// [B, D], as the network gives them, and integer labels [B]. Forward it is their L2 normalization, [B, D]. Backward the gradient at the normalized
 // embeddings is the rule's composed gradient, whatever gradient arrives; through the normalization it goes on as usual.
 // So the gradient of any scalar made of the result, as ReduceAllSum, trains the network by the rule.
 func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
 	return Selection{}.Surgery(embeddings, labels, r)
 }
 
-// Inject is the identity on f, whose gradient is replaced by g, of the same shape.
+// Inject is the identity on f, whose gradient ∂L/∂f is replaced by g (Eq. 2), of the same shape.
 func Inject(f, g *Node) *Node {
 	g.AssertDims(f.Shape().Dimensions...)
 	return IdentityWithCustomGradient(f, func(_, _ *Node) *Node { return g })

@@ -51,7 +51,7 @@ var (
 	SC1 = Mask{Name: "sc1", Of: func(b *Batch) *Node { return GreaterThan(b.San, b.Sap) }, part: known()}
 	// SC2 is T^sc2 as Figure 3 and the text have it: no P₊ where S_ap(2−S_ap)−S_an² < 0.5.
 	SC2 = Mask{Name: "sc2", Of: func(b *Batch) *Node { return LessThan(circle(b), half(b)) }, part: known()}
-	// SC2Printed is T^sc2 as Eq. 19 prints it, with > for <: no P₊ for the triplets that are well separated.
+	// SC2Printed is T^sc2 as it is printed (Eq. 19), with > for <: no P₊ for the triplets that are well separated.
 	SC2Printed = Mask{Name: "sc2-printed", Of: func(b *Batch) *Node { return GreaterThan(circle(b), half(b)) },
 		part: known()}
 	// Masks lists the masks that have a name, by which rules are parsed, completed and searched.

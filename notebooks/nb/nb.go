@@ -232,13 +232,8 @@ func Store() string {
 		return dir
 	}
 	if dir, err := os.Getwd(); err == nil {
-		for ; ; dir = filepath.Dir(dir) {
-			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-				return filepath.Join(dir, "runs")
-			}
-			if dir == filepath.Dir(dir) {
-				break
-			}
+		if root := moduleAbove(dir); root != "" {
+			return filepath.Join(root, "runs")
 		}
 	}
 	return "runs"
