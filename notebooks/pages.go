@@ -26,7 +26,8 @@ var Contents = []Group{
 		{"claims", "Claims", "Each measurable sentence of the paper, checked on its numbers and on our runs.", ""},
 	}},
 	{"Understand", "The parts of a gradient, and what they do.", []Page{
-		{"equations", "Equations", "All 19, as printed: computed by the library and by hand, drawn, with the code.", "compute7"},
+		{"equations", "Equations", "All 19, as printed: computed by the library and by hand, drawn, with the code.",
+			"compute7"},
 		{"table1", "Table 1", "Losses as rules: the composed gradient against autodiff of the loss itself.", ""},
 		{"figure2", "Figure 2", "The directions, and how much of each turns the embedding.", ""},
 		{"figure3", "Figure 3", "Triplet weights, and where the masks sc1 and sc2 let the positive pair act.", ""},

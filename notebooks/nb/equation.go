@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Equation returns the line of package dmlx that computes a numbered equation of the paper, as Markdown: the declaration
-// whose comment has "(Eq. n)". It is a link in a checkout, and words elsewhere.
+// Equation returns the line of package dmlx that computes a numbered equation of the paper, as Markdown: the
+// declaration whose comment has "(Eq. n)". It is a link in a checkout, and words elsewhere.
 func Equation(n int) string {
 	root := ""
 	if dir, err := os.Getwd(); err == nil {

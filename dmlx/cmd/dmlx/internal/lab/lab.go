@@ -149,8 +149,8 @@ func (l *Lab) Setup(ctx context.Context) error {
 	return l.writeSettings()
 }
 
-// Finish completes the set-up: what completes code, and the compiled packages of notebooks. Both go on side by side while
-// JupyterLab is used, which shows them in its status bar. Call Setup first.
+// Finish completes the set-up: what completes code, and the compiled packages of notebooks. Both go on side by side
+// while JupyterLab is used, which shows them in its status bar. Call Setup first.
 func (l *Lab) Finish(ctx context.Context) error {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -170,8 +170,8 @@ func (l *Lab) Finish(ctx context.Context) error {
 	return group.Wait()
 }
 
-// setupModules downloads the modules of go.mod. GoNB resolves all of them in a cell and downloads none, and building this
-// program has downloaded only some.
+// setupModules downloads the modules of go.mod. GoNB resolves all of them in a cell and downloads none, and building
+// this program has downloaded only some.
 func (l *Lab) setupModules(ctx context.Context, goTool string) error {
 	if key, err := l.warmKey(); err != nil || stamped(l.checkout(), key) {
 		return err
