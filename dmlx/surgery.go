@@ -222,10 +222,11 @@ func Normalize(x *Node) *Node {
 	return Mul(x, graphs.Only(there, inverse))
 }
 
-// Surgery is the op of the paper's implementation section, between f and L (Eq. 1). It takes embeddings, float32
-// [B, D], as the network gives them, and integer labels [B]. Forward it is their L2 normalization, [B, D]. Backward the
-// gradient at the normalized embeddings is the rule's composed gradient, whatever gradient arrives; through the normalization it goes on as usual.
-// So the gradient of any scalar made of the result, as ReduceAllSum, trains the network by the rule.
+// Surgery is the op of the paper's implementation section, between f and L (Eq. 1). It takes embeddings, float32 [B,
+// D], as the network gives them, and integer labels [B]. Forward it is their L2 normalization, [B, D]. Backward the
+// gradient at the normalized embeddings is the rule's composed gradient, whatever gradient arrives; through the
+// normalization it goes on as usual. So the gradient of any scalar made of the result, as ReduceAllSum, trains the
+// network by the rule.
 func Surgery(embeddings, labels *Node, r Rule) (f *Node, c *Composed) {
 	return Selection{}.Surgery(embeddings, labels, r)
 }
