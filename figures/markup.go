@@ -2,6 +2,7 @@ package figures
 
 import (
 	"html"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -212,7 +213,18 @@ func isName(atoms []atom) bool {
 func Plain(m Markup) string {
 	var b strings.Builder
 	writePlain(&b, parseMarkup(m))
-	return b.String()
+	return printable(b.String())
+}
+
+// printable replaces control characters, with which names of strangers could steer a terminal or end a comment, and
+// those that turn the direction of text, by spaces.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' || '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069' {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 func writePlain(b *strings.Builder, atoms []atom) {
@@ -290,8 +302,39 @@ var Symbols = map[string]string{
 	"≈": `$\approx$`, "→": `$\to$`, "√": `$\surd$`, "₊": "$_+$", "₋": "$_-$", "𝒩": `$\mathcal{N}$`, "𝒫": `$\mathcal{P}$`,
 }
 
+// safeFormula tells whether a formula has only the commands of [Markup], so that it cannot read or write files, and
+// nothing that ends it early.
+func safeFormula(formula string) bool {
+	depth := 0
+	for i := 0; i < len(formula); i++ {
+		switch c := formula[i]; {
+		case c == '\\':
+			end := i + 1
+			for end < len(formula) && unicode.IsLetter(rune(formula[end])) {
+				end++
+			}
+			name := formula[i+1 : max(end, min(i+2, len(formula)))]
+			if symbols[name] == "" && !slices.Contains([]string{"mathbf", "mathrm", "mathcal", "text", "sqrt", "surd", "left",
+				"right", "lt", "dagger", "delta", " ", "!", "$"}, name) {
+				return false
+			}
+			i += len(name)
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth < 0 {
+				return false
+			}
+		case c < ' ' || c == '%' || c == '#' || c == '~' || c == '&' || strings.HasPrefix(formula[i:], "^^"):
+			return false
+		}
+	}
+	return depth == 0
+}
+
 // latex returns the label as LaTeX: formulas stay as they are, text is escaped.
 func latex(m Markup) string {
+	m = strings.ReplaceAll(printable(m), "\n", " ")
 	pairs := []string{`\$`, `\$`, `\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`, "{",
 		`\{`, "}", `\}`,
 		"~", `\textasciitilde{}`, "\u00a0", "~", "^", `\textasciicircum{}`, "±", `$\pm$`, "×", `$\times$`, "·", `$\cdot$`,
@@ -312,8 +355,11 @@ func latex(m Markup) string {
 			b.WriteString(`\$` + escape.Replace(rest))
 			break
 		}
-		b.WriteString("$" + formula + "$")
-		m = after
+		if m = after; safeFormula(formula) {
+			b.WriteString("$" + formula + "$")
+		} else {
+			b.WriteString(`\$` + escape.Replace(formula) + `\$`)
+		}
 	}
 	return b.String()
 }

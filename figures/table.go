@@ -336,7 +336,10 @@ func (t *Table) terminal() []byte {
 func (t *Table) markdown() []byte {
 	marks, notes := t.footnotes()
 	// GitHub and JupyterLab render the formulas between dollar signs.
-	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(m) }
+	clean := func(m Markup) string { // Without HTML, and without pictures from elsewhere.
+		return strings.NewReplacer("<", "&lt;", "![", `!\[`).Replace(printable(m))
+	}
+	text := func(m Markup) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(clean(m)) }
 	var b bytes.Buffer
 	row := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
 	head, line := make([]string, len(t.Columns)), make([]string, len(t.Columns))
@@ -367,7 +370,7 @@ func (t *Table) markdown() []byte {
 	}
 	for _, m := range append([]Markup{t.Caption}, append(notes, t.Provenance)...) {
 		if m != "" {
-			b.WriteString("\n" + m + "\n")
+			b.WriteString("\n" + clean(m) + "\n")
 		}
 	}
 	return b.Bytes()
@@ -397,7 +400,7 @@ func (t *Table) csv() ([]byte, error) {
 		head = append(head, "setting")
 	}
 	records := [][]string{head}
-	text := func(c Cell) string { return strings.ReplaceAll(Plain(c.Text), "\u00a0", " ") }
+	text := func(c Cell) string { return cellText(strings.ReplaceAll(Plain(c.Text), "\u00a0", " ")) }
 	float := func(v float64) string {
 		if math.IsNaN(v) {
 			return ""
@@ -420,7 +423,7 @@ func (t *Table) csv() ([]byte, error) {
 			}
 		}
 		if t.Setting != "" {
-			record = append(record, t.Setting)
+			record = append(record, cellText(printable(t.Setting)))
 		}
 		records = append(records, record)
 	}
@@ -428,6 +431,18 @@ func (t *Table) csv() ([]byte, error) {
 	w := csv.NewWriter(&b)
 	err := w.WriteAll(records)
 	return b.Bytes(), err
+}
+
+// cellText returns a text that no spreadsheet takes for a formula.
+func cellText(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return s
+	}
+	rest := strings.ReplaceAll(s[1:], " to ", "")
+	if strings.ContainsRune("+-", rune(s[0])) && strings.Trim(rest, "0123456789.,;+-−±–% []e") == "" {
+		return s // A number, perhaps with its interval.
+	}
+	return "'" + s
 }
 
 // html sets colors on shaded cells only, so that the table reads well in light and dark notebooks.
@@ -513,7 +528,7 @@ func (t *Table) latex() []byte {
 	marks, notes := t.footnotes()
 	var b bytes.Buffer
 	if t.Provenance != "" {
-		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(t.Provenance, "\n", " "))
+		fmt.Fprintf(&b, "%% %s\n", strings.ReplaceAll(printable(t.Provenance), "\n", " "))
 	}
 	b.WriteString("% needs \\usepackage[table]{xcolor} and \\usepackage{adjustbox}\n")
 	if slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Merged }) {

@@ -43,8 +43,9 @@ func main() {
 
 // run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := &checkedWriter{Writer: stdout}
-	a := &app{ctx: ctx, stdout: out, stderr: stderr, line: progress.New(stderr), warned: new(sync.Map),
+	out := &checkedWriter{Writer: text.Cleaner{Writer: stdout}}
+	a := &app{ctx: ctx, stdout: out, stderr: text.Cleaner{Writer: stderr},
+		line: progress.New(stderr), warned: new(sync.Map),
 		opening: new(sync.Once), columns: columnsOf(stdout)}
 	root := newRoot(a)
 	root.SetArgs(args)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
@@ -46,7 +47,7 @@ func (l *Line) Show(format string, args ...any) {
 		return
 	}
 	l.last = time.Now()
-	text := fmt.Sprintf(format, args...)
+	text := text.Clean(fmt.Sprintf(format, args...))
 	if l.terminal == nil {
 		fmt.Fprintln(l.out, text)
 		return
