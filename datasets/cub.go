@@ -159,7 +159,7 @@ func parsePairs(in io.Reader) ([]pair, error) {
 		case err != nil || n < 1 || value == "":
 			return fmt.Errorf("%q; want a number and a value", clip(line))
 		case seen[n]:
-			return fmt.Errorf("number %d is there twice", n)
+			return fmt.Errorf("number %d occurs twice", n)
 		}
 		seen[n] = true
 		pairs = append(pairs, pair{n, value})

@@ -155,7 +155,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 	target := filepath.Join(o.Dir, s.name)
 	// An empty folder is in nobody's way.
 	if info, err := os.Lstat(target); err == nil && (!info.IsDir() || os.Remove(target) != nil) {
-		return nil, fmt.Errorf("%s is there and is neither the set nor an empty folder: move it away", target)
+		return nil, fmt.Errorf("%s exists and is neither the data set nor an empty folder: move it away", target)
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (s *publishedSet) get(ctx context.Context, o *GetOptions) (*Listing, error)
 		return nil, unfit(err)
 	}
 	if _, err := s.locate(aside); err != nil {
-		return nil, unfit(broken{fmt.Errorf("it has not what %s consists of: want %s", s.name, s.origin.want)})
+		return nil, unfit(broken{fmt.Errorf("it lacks files of %s: want %s", s.name, s.origin.want)})
 	}
 	if err := os.Chmod(aside, 0o755); err != nil {
 		return nil, err

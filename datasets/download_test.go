@@ -292,7 +292,7 @@ func TestGetRefuses(t *testing.T) {
 		"another length":  {content, archive{size: int64(len(content)) + 1}, []string{"published are"}},
 		"a longer one":    {content, archive{size: 9}, []string{"want at most 9"}},
 		"a page":          {page, archive{}, []string{"a.zip", "neither a tar.gz nor a zip", "page", "was removed"}},
-		"another set":     {other, archive{}, []string{"a.zip", "has not what SOP consists of", "was removed"}},
+		"another set":     {other, archive{}, []string{"a.zip", "lacks files of SOP", "was removed"}},
 		"half an archive": {content[:len(content)/2], archive{}, []string{"a.zip", "damaged archive", "was removed"}},
 		"a flipped bit":   {flipped, archive{}, []string{"damaged archive", "checksum"}},
 	} {
@@ -370,7 +370,7 @@ func TestGetRefuses(t *testing.T) {
 	// What is in the way is left alone.
 	write(t, dir, "SOP/notes.txt", "mine")
 	_, err = Get(t.Context(), "sop", GetOptions{Dir: dir, URL: "http://localhost/x"})
-	checkError(t, err, "is there and is neither the set nor an empty folder")
+	checkError(t, err, "exists and is neither the data set nor an empty folder")
 	for _, make := range []func(at string) error{
 		func(at string) error { return os.Symlink(t.TempDir(), at) },
 		func(at string) error { return os.WriteFile(at, nil, 0o644) },
@@ -380,7 +380,7 @@ func TestGetRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Get(t.Context(), "sop", GetOptions{Dir: filepath.Dir(at), URL: "http://localhost/x"})
-		checkError(t, err, "is there and is neither the set nor an empty folder")
+		checkError(t, err, "exists and is neither the data set nor an empty folder")
 		if _, err := os.Lstat(at); err != nil {
 			t.Error(err)
 		}
@@ -559,7 +559,7 @@ func TestEvilArchives(t *testing.T) {
 		err := unpack(t.Context(), file, t.TempDir(), limits{100, 1000}, none)
 		checkErrorOf(t, err, "unpacks to more")
 		err = unpack(t.Context(), file, t.TempDir(), limits{1 << 20, 3}, none)
-		checkErrorOf(t, err, "more files")
+		checkErrorOf(t, err, "too many files")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := unpack(ctx, file, t.TempDir(), limits{1 << 20, 1000}, none); !errors.Is(err, context.Canceled) {

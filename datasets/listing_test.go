@@ -267,7 +267,7 @@ func TestBrokenSetsAreRefused(t *testing.T) {
 		{"number twice", "cub", func(t *testing.T, dir string) {
 			replace(t, dir, "CUB_200_2011/images.txt", "\n2 ",
 				"\n1 ")
-		}, []string{"images.txt", "line 2", "number 1 is there twice"}},
+		}, []string{"images.txt", "line 2", "number 1 occurs twice"}},
 		{"no number", "cub", func(t *testing.T, dir string) { replace(t, dir, "CUB_200_2011/images.txt", "\n2 ", "\nx ") },
 			[]string{"line 2", "want a number and a value"}},
 		{"no class of an image", "cub", func(t *testing.T, dir string) {

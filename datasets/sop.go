@@ -87,7 +87,7 @@ func parseSOP(in io.Reader) ([]sopRow, error) {
 			}
 		}
 		if ids[numbers[0]] {
-			return fmt.Errorf("image %d is there twice", numbers[0])
+			return fmt.Errorf("image %d occurs twice", numbers[0])
 		}
 		ids[numbers[0]] = true
 		rows = append(rows, sopRow{strconv.Itoa(numbers[1]), fields[3]})

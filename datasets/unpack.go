@@ -51,7 +51,7 @@ func unpack(ctx context.Context, name, dir string, most limits, progress func(do
 	case strings.HasPrefix(string(magic), "PK"):
 		err = out.zip(file, info.Size(), progress)
 	default:
-		err = errors.New("neither a tar.gz nor a zip archive: was it a page of the server's that was saved?")
+		err = errors.New("neither a tar.gz nor a zip archive: did the server send a page in its place?")
 	}
 	switch {
 	case err == nil || errors.As(err, new(*fs.PathError)): // Of the disk, not of the archive.
@@ -147,7 +147,7 @@ func (u *unpacker) entry(name string, mode fs.FileMode, hardLink bool, open func
 		return err
 	}
 	if u.left.entries--; u.left.entries < 0 {
-		return errors.New("it has more files than a data set has")
+		return errors.New("it has too many files for a data set")
 	}
 	clean := strings.TrimSuffix(strings.TrimPrefix(name, "./"), "/")
 	if clean == "" || clean == "." {

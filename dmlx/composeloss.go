@@ -117,7 +117,7 @@ func (w *withinClasses) leaf() *Node {
 	return w.s
 }
 
-// Within is the blocks of PP on its diagonal, for a loss with k proxies of each class that stand one behind the other:
+// Within is the blocks of PP on its diagonal, for a loss with k proxies of each class in consecutive rows:
 // their similarities with each other, [C/k, k, k]. It takes the k-th part of PP's product and more of the gradient's.
 // What the loss makes of it counts as made of PP.
 func (b *LossBatch) Within(k int) *Node {

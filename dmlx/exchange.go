@@ -85,7 +85,7 @@ func ParseExchange(text string) (Exchange, error) {
 			err = fmt.Errorf("no part %q; want direction=…, pair=… or triplet=…, with & between", key)
 		}
 		if err == nil && twice {
-			err = fmt.Errorf("%s is there twice", key)
+			err = fmt.Errorf("%s occurs twice", key)
 		}
 		if err != nil {
 			return Exchange{}, fmt.Errorf("exchange %q: %w", text, err)

@@ -92,8 +92,7 @@ func Directions(measured []Projection) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(580), Height: vg.Points(230),
 		Alt: "Figure 2. Left: the directions of the Euclidean and the cosine gradient at a positive and a negative " +
-			"on the unit circle. " +
-			"Right: their strength along d_⊥ against the similarity S: √((1+S)/2) grows with S, " +
+			"on the unit circle. Right: their strength along d_⊥ against the similarity S: √((1+S)/2) grows with S, " +
 			"√(1−S²) vanishes at S = ±1.",
 		panels: func(c draw.Canvas) {
 			parts := columns(c, 12, 1.22, 1)

@@ -177,9 +177,9 @@ func ProjectionLengths(measured []Projected) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(560), Height: vg.Points(290),
 		Alt: "Parts of the unit gradients along the member's own embedding, d_∥, and orthogonal to it, d_⊥, " +
-			"over the similarity of the pair. At the positive and the negative, the cosine direction has no part " +
-			"along d_⊥ at S = ±1, and the Euclidean one grows with S. " +
-			"The orthogonal directions have none at a negative that lies between anchor and positive.",
+			"over the similarity of the pair. At the positive and the negative, the cosine direction has no part along d_⊥ " +
+			"at S = ±1, and the Euclidean one grows with S. The orthogonal directions have none at a negative that lies " +
+			"between anchor and positive.",
 		panels: func(c draw.Canvas) { drawRows(c, rows[:], 10, 1.1, 1, 1) },
 	}, nil
 }

@@ -19,8 +19,7 @@ func Table5(printed scores.Table, notes map[scores.Row]Markup) (*Table, error) {
 		Caption: "Table 5. Recall@K in percent on four data sets, as the paper prints it: means, with no standard " +
 			"deviations.",
 		Notes: []Markup{"The rows above the line are copied from the literature by the paper, with other backbones, " +
-			"batches and training; below it are " +
-			"its own runs with ResNet-50, 80 epochs, 3 seeds. Bold as printed."},
+			"batches and training; below it are its own runs with ResNet-50, 80 epochs, 3 seeds. Bold as printed."},
 	}
 	type place struct {
 		data, metric string
@@ -136,8 +135,7 @@ func (b *Batches) Table() (*Table, error) {
 	t := &Table{
 		Columns: []Column{{Title: "Method", Left: true}},
 		Caption: "Table 5. Recall@K in percent: ours, mean ± standard deviation over seeds, and the paper's own runs with " +
-			"batches in the same proportion. " +
-			"Bold: the best of each column.",
+			"batches in the same proportion. Bold: the best of each column.",
 		Provenance: b.provenance,
 	}
 	for i, r := range b.rows {

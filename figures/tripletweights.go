@@ -48,8 +48,8 @@ func TripletWeights(cos, cir Field, masks Masks) (*Figure, error) {
 	return &Figure{
 		Width: vg.Points(645), Height: vg.Points(222),
 		Alt: "Figure 3. Triplet diagrams over S_ap and S_an. T^cos is equal along straight lines S_ap − S_an = const, " +
-			"T^cir along circles about (1, 0). " +
-			"sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 about (1, 0).",
+			"T^cir along circles about (1, 0). sc1 lets P₊ act below the diagonal, sc2 within a circle of radius √0.5 " +
+			"about (1, 0).",
 		panels: func(c draw.Canvas) {
 			for i, part := range squares(c, panels, []vg.Length{8, barRoom, 0}) {
 				drawPlot(panels[i], part)

@@ -104,7 +104,7 @@ func tensorsOf(out map[string]tensor, path string, v any, depth int, budget *int
 	d, _ := v.(dict)
 	for name, value := range d {
 		if *budget--; *budget < 0 {
-			return errors.New("its dictionaries hold each other too often")
+			return errors.New("its dictionaries are nested too deep")
 		}
 		switch value := value.(type) {
 		case tensor:

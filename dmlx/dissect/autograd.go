@@ -166,7 +166,8 @@ func (a Autograd) check(e Embeddings) error {
 		return errors.New("no gradient: want ∂L/∂embeddings, ∂L/∂S or both")
 	}
 	if a.Similarity != nil && a.Pairs != nil {
-		return errors.New("pairs are given beside ∂L/∂S, which tells them itself")
+		return errors.New("pairs and ∂L/∂S are both given: want one of them, since ∂L/∂S already says which pairs " +
+			"have a gradient")
 	}
 	if a.Pairs != nil && len(a.Pairs) != e.N*e.N {
 		return fmt.Errorf("pairs: %d values for %d embeddings; want [%d, %d]", len(a.Pairs), e.N, e.N, e.N)

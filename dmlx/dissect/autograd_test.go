@@ -272,7 +272,7 @@ func TestFromAutogradBadInput(t *testing.T) {
 		"row 2, column 1 is NaN":     {e, Autograd{Gradient: bad}},
 		"similarity gradient: 12":    {e, Autograd{Similarity: good}},
 		"pairs: 4 values":            {e, Autograd{Gradient: good, Pairs: make([]bool, 4)}},
-		"which tells them itself":    {e, Autograd{Similarity: make([]float32, 16), Pairs: make([]bool, 16)}},
+		"pairs and ∂L/∂S are both":   {e, Autograd{Similarity: make([]float32, 16), Pairs: make([]bool, 16)}},
 		"labels: 4 rows":             {short, Autograd{Gradient: good}},
 		"row 1 has the length 0, so": {zero, Autograd{Gradient: good}},
 	} {

@@ -75,7 +75,7 @@ func Nearest(e Embeddings, g []float32, candidates []Candidate) ([]Near, error) 
 	f := graphs.Floats(out[0])
 	given := onSphere(f, g, e.Dim)
 	if norm(given) == 0 {
-		return nil, errors.New("the gradient is zero but for what goes along the embeddings: no rule is near it")
+		return nil, errors.New("the gradient only changes the lengths of the embeddings: no rule does that")
 	}
 	var ranked []Near
 	for i, c := range candidates {

@@ -324,7 +324,7 @@ func (s *Searched) judge(ctx context.Context, r *report.Report) error {
 	}
 	r.Runs, r.Provenance = len(r.Results), searchLine(s.Search)
 	if !done {
-		r.Parts[0].Of = figures.Failed(errors.New("the search is not done: call it again, and it goes on"))
+		r.Parts[0].Of = figures.Failed(errors.New("the search is not finished: call it again to continue"))
 		return nil
 	}
 	r.Provenance = s.Provenance(r.Results...)

@@ -9,8 +9,7 @@ import (
 var aboutBinomial = About{
 	Name: "binomial", Title: "Binomial deviance",
 	Source: "Yi, Lei, Liao, Li: Deep metric learning for person re-identification, ICPR 2014; with the cost as in " +
-		"Ustinova, Lempitsky: " +
-		"Learning deep embeddings with histogram loss, NIPS 2016, Eq. 11",
+		"Ustinova, Lempitsky: Learning deep embeddings with histogram loss, NIPS 2016, Eq. 11",
 	Text: "mean of log(1 + exp(−α(S_ap−λ))) over positive pairs + mean of log(1 + exp(αC(S_an−λ))) over negative pairs",
 	Peer: "none; the agreement is with the formula written in PyTorch",
 }

@@ -9,9 +9,8 @@ import (
 var aboutCircle = About{
 	Name: "circle", Title: "Circle",
 	Source: "Sun, Cheng, Zhang, Zhang, Zheng, Wang, Wei: Circle loss, CVPR 2020, Eq. 4 to 8",
-	Text: "mean over anchors with a positive and a negative of log(1 + Σ_n exp(γ[S_an + m]₊(S_an − m)) Σ_p exp(−γ[1 " +
-		"+ m − S_ap]₊(S_ap − 1 + m))), " +
-		"the [·]₊ held fixed",
+	Text: "mean over anchors with a positive and a negative of " +
+		"log(1 + Σ_n exp(γ[S_an + m]₊(S_an − m)) Σ_p exp(−γ[1 + m − S_ap]₊(S_ap − 1 + m))), the [·]₊ held fixed",
 	Peer: "CircleLoss",
 }
 

@@ -199,7 +199,8 @@ func CheckBank(n *Named) error {
 	return nil
 }
 
-// CheckClasses tells whether proxies of these classes are such as a loss has: [PerClass] of each, one behind the other.
+// CheckClasses returns an error unless the classes are those of a loss's proxies: [PerClass] of each, in consecutive
+// rows.
 func CheckClasses(l Loss, classes []int64) error {
 	k := PerClass(l)
 	seen := make(map[int64]bool)
@@ -209,8 +210,8 @@ func CheckClasses(l Loss, classes []int64) error {
 			n++
 		}
 		if n != k || seen[class] {
-			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies a class, one behind the other", class,
-				i, k)
+			return fmt.Errorf("the proxies' classes: class %d at row %d: want %d proxies of each class, in consecutive rows",
+				class, i, k)
 		}
 		seen[class] = true
 		i += n

@@ -434,11 +434,11 @@ func TestNames(t *testing.T) {
 	}
 	e := circleBatch([]int64{0, 0, 1}, 0, 30, 90)
 	if _, err := dissect.Loss(g, e, dissect.Proxies{}, NewArcFace().Of); err == nil ||
-		!strings.Contains(err.Error(), "has proxies, 1 a class") {
+		!strings.Contains(err.Error(), "needs proxies, 1 of each class") {
 		t.Errorf("no proxies: %v", err)
 	}
 	if _, err := dissect.Loss(g, e, proxiesOf(e.Values, 2, 2), NewSoftTriple().Of); err == nil ||
-		!strings.Contains(err.Error(), "10 proxies a class") {
+		!strings.Contains(err.Error(), "10 proxies of each class") {
 		t.Errorf("3 proxies for 10 a class: %v", err)
 	}
 }

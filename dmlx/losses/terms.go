@@ -83,10 +83,10 @@ func rows(b *dmlx.LossBatch) *Node {
 // needProxies panics, to be caught where the graph is run, if a loss with proxies is given none.
 func needProxies(b *dmlx.LossBatch, name string, perClass int) {
 	if b.SP == nil {
-		panic(fmt.Errorf("loss %s has proxies, %d a class: give them", name, perClass))
+		panic(fmt.Errorf("loss %s needs proxies, %d of each class, and none are given", name, perClass))
 	}
 	if c := b.SP.Shape().Dimensions[1]; c%perClass != 0 {
-		panic(fmt.Errorf("loss %s has %d proxies a class, which %d proxies are not", name, perClass, c))
+		panic(fmt.Errorf("loss %s has %d proxies of each class, and %d are given", name, perClass, c))
 	}
 }
 

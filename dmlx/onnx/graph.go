@@ -33,7 +33,7 @@ func (o *operand) dims() []int {
 	case o.n != nil:
 		return o.n.Shape().Dimensions
 	case o.last == nil:
-		exceptions.Panicf("a sequence in the place of a tensor")
+		exceptions.Panicf("a sequence where a tensor is expected")
 	}
 	d := o.last.Shape().Dimensions
 	return []int{d[0], d[3], d[1], d[2]}
@@ -193,7 +193,7 @@ func (e *evaluation) plain(o *operand) *Node {
 	case o.last != nil:
 		o.n = TransposeAllAxes(o.last, 0, 3, 1, 2)
 	case o.known == nil:
-		exceptions.Panicf("a sequence in the place of a tensor")
+		exceptions.Panicf("a sequence where a tensor is expected")
 	case o.known.kind == float32Type || o.known.kind == float64Type:
 		values := make([]float32, o.known.size())
 		for i, x := range o.known.floats() {

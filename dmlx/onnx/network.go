@@ -89,7 +89,7 @@ func Read(raw []byte) (n *Network, err error) {
 				return err
 			}
 			if t.name == "" || n.tensors[t.name] != nil {
-				return fmt.Errorf("tensor %.80q is there twice, or has no name", t.name)
+				return fmt.Errorf("tensor %.80q occurs twice, or has no name", t.name)
 			}
 			n.tensors[t.name] = t
 			order = append(order, t.name)

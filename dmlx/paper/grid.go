@@ -176,7 +176,7 @@ func Judged(p presets.Preset, grids []fullgrid.Grid, seeds []uint64) ([]Cell, er
 }
 
 // Grids reads the runs of a table of rules, data set by data set, for the analyses of package fullgrid. All rules are
-// compared by their runs with one seed. A rule that is there twice or has not three parts is an error.
+// compared by their runs with one seed. A rule that occurs twice or has not three parts is an error.
 func Grids(t *Table, seed uint64) ([]fullgrid.Grid, error) {
 	cells := make([]fullgrid.Cell, len(t.Cells))
 	for i, c := range t.Cells {

@@ -119,7 +119,7 @@ func TestGrids(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	table.Cells = append(table.Cells, table.Cells[0])
-	if _, err := Grids(table, 1); err == nil || !strings.Contains(err.Error(), "is there twice") {
+	if _, err := Grids(table, 1); err == nil || !strings.Contains(err.Error(), "occurs twice") {
 		t.Error(err)
 	}
 	if _, err := Grids(&Table{Cells: []Cell{{Rule: "x"}}}, 1); err == nil {

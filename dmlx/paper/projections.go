@@ -214,8 +214,7 @@ func ProjectionErrors(b compute.Backend, triplets int) (*figures.Table, error) {
 			{Title: `of the squares along $d_\perp$`}, {Title: "triplets"}},
 		Caption: "The parts of the op's gradients against the closed forms, on random triplets.",
 		Notes: []figures.Markup{"Triplets in which a difference or a projection is shorter than 0.1 are left out: its " +
-			"direction has lost " +
-			"digits to cancellation in single precision."},
+			"direction has lost digits to cancellation in single precision."},
 		Provenance: fmt.Sprintf("%d triplets in %d dimensions, float32, Go backend", triplets, projectedDim),
 	}
 	for _, direction := range projectedDirections {

@@ -27,7 +27,7 @@ func TestFeasible(t *testing.T) {
 			s.ClassesPerBatch, s.HeldOut = 8, 4
 		},
 		"no class has the 17 images per class": func(s *runs.Spec) { s.ImagesPerClass = 17 },
-		"leaves too little to rank":            func(s *runs.Spec) { s.HeldOut = 7 },
+		"leaves too few images to rank":        func(s *runs.Spec) { s.HeldOut = 7 },
 	} {
 		s := good
 		change(&s)

@@ -187,7 +187,7 @@ func (t Table) sameButSeed() error {
 	seeds := make(map[uint64]bool)
 	for _, r := range t {
 		if seeds[r.Seed] {
-			return fmt.Errorf("%s is there twice", r.name())
+			return fmt.Errorf("%s occurs twice", r.name())
 		}
 		seeds[r.Seed] = true
 		a, b := t[0], r

@@ -148,7 +148,7 @@ func HeldOutClasses(labels []int64, n int) (map[int64]bool, error) {
 		}
 	}
 	if len(out) < 2 || !ranked {
-		return nil, fmt.Errorf("every %d-th of %d training classes leaves too little to rank: "+
+		return nil, fmt.Errorf("every %d-th of %d training classes leaves too few images to rank: "+
 			"want at least two classes, and two images of one", n, len(count))
 	}
 	return out, nil

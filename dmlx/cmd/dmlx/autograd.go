@@ -33,12 +33,12 @@ with --at raw at the embeddings in E.npy, with --at normalized at their L2-norma
     dmlx dissect --embeddings E.npy --labels L.npy --gradient G.npy --at raw --loss ms --out pictures
 
 If the loss reads the embeddings through S alone, G = M f with a symmetric M on the sphere; what no such M gives is "not
-through S". M is unique if the batch has no more embeddings than dimensions (B ≤ D). Else many M give the same gradient:
-the least one is taken, which spreads the weights over all pairs, and the output says how many numbers are free. Name
-the pairs that the loss is about by --miner (easy-positive for the triplets of rules; what they do not give is then "not
-of these pairs"), take a batch of at most D embeddings, or give --similarity-gradient W.npy, ∂L/∂S [B, B], from which
-M = W + Wᵀ is exact and which tells whose
-anchor a pair is. --loss or --rule then tells how far the gradient is from a named one.`
+through S". M is unique if the batch has no more embeddings than dimensions (B ≤ D). Otherwise many M give the same
+gradient: the least one is taken, which spreads the weights over all pairs, and the output says how many numbers are
+free. Three things make M unique: a batch of at most D embeddings; --miner, which restricts M to the pairs of a miner
+(easy-positive for the triplets of rules; the rest of the gradient is then "not of these pairs"); or
+--similarity-gradient W.npy, ∂L/∂S [B, B], with which M = W + Wᵀ is exact. W also says which image of a pair is the
+anchor. With --loss or --rule the command compares the gradient with that of a loss or rule.`
 
 // autograd dissects a gradient from files.
 type autograd struct {
@@ -63,7 +63,8 @@ func (g autograd) check(loss, miner string) error {
 	case g.given() && g.rule != "" && loss != "":
 		return usagef("--rule and --loss: a gradient is compared with one of them at a time")
 	case g.similarity != "" && miner != "":
-		return usagef("--miner names the pairs of a gradient; --similarity-gradient tells them itself")
+		return usagef("--miner selects the pairs of --gradient, and --similarity-gradient already says which they are: " +
+			"leave out --miner")
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestDissectAutograd(t *testing.T) {
 		"want normalized or raw":     at(16, "--gradient", file("g16.npy"), "--at", "unit"),
 		"one of them at a time":      at(16, "--gradient", file("g16.npy"), "--rule", "ours", "--loss", "ms"),
 		"add --gradient":             at(16, "--rule", "ours", "--loss", "ms"),
-		"tells them itself":          at(16, "--similarity-gradient", file("w16.npy"), "--miner", "hard"),
+		"leave out --miner":          at(16, "--similarity-gradient", file("w16.npy"), "--miner", "hard"),
 		"belong to a --loss":         at(16, "--gradient", file("g16.npy"), "--proxies", file("e16.npy")),
 		"no pair weight \"none\"":    at(16, "--gradient", file("g16.npy"), "--rule", "cos/none/con"),
 		"is an input":                at(16, "--gradient", file("g16.npy"), "--matrix", file("g16.npy")),

@@ -30,7 +30,7 @@ weights P+ and P- of its pairs; and the residual, the share of the gradient that
 weights of an anchor sum to 2, like the constant weights 1 and 1.
 
 E.npy holds the embeddings [B, D], not necessarily normalized; L.npy the labels, integers [B]. A loss with proxies needs
---proxies P.npy [C, D] and --classes C.npy [C], by default 0, 1, 2, … Files may have any types of numbers.
+--proxies P.npy [C, D] and --classes C.npy [C], by default 0, 1, 2, … Files may hold any numeric type.
 
 ` + autogradHelp + `
 
@@ -128,7 +128,7 @@ Losses (--list describes them):
 	flags.StringVar(&given.similarity, "similarity-gradient", "", "∂L/∂S [B, B], to dissect or beside --gradient (.npy)")
 	flags.StringVar(&given.rule, "rule", "", "rule to compare a given gradient with, as dmlx gradient takes it")
 	flags.IntVar(&given.nearest, "nearest", 0,
-		"print so many of the rules and losses, ranked by the cosine of their gradient with the given one")
+		"number of rules and losses to print, ranked by the cosine of their gradient with the given one")
 	flags.StringVar(&given.out, "out", "", "folder for pictures of a given gradient, as SVG, PDF and PNG")
 	flags.StringVar(&proxies, "proxies", "", "proxies, for a loss that has them [C, D] (.npy)")
 	flags.StringVar(&classes, "classes", "", "labels of the proxies, integers [C] (.npy)")

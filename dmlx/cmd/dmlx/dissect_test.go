@@ -69,14 +69,14 @@ func TestDissect(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	for want, args := range map[string][]string{
-		"want --loss":             {"dissect"},
-		"none of that name":       append(batch, "circel"),
-		"miner":                   append(batch, "triplet", "--miner", "hardest"),
-		"has 1 proxies per class": append(batch, "arcface"),
-		"has no proxies":          append(batch, "ms", "--proxies", file("p.npy")),
-		"class 1 of row 2":        append(batch, "arcface", "--proxies", file("p.npy"), "--classes", file("c.npy")),
-		"10 proxies a class":      append(batch, "soft-triple", "--proxies", file("p.npy"), "--classes", file("two.npy")),
-		"nowhere.npy":             append(batch, "arcface", "--proxies", file("nowhere.npy")),
+		"want --loss":              {"dissect"},
+		"none of that name":        append(batch, "circel"),
+		"miner":                    append(batch, "triplet", "--miner", "hardest"),
+		"has 1 proxies per class":  append(batch, "arcface"),
+		"has no proxies":           append(batch, "ms", "--proxies", file("p.npy")),
+		"class 1 of row 2":         append(batch, "arcface", "--proxies", file("p.npy"), "--classes", file("c.npy")),
+		"10 proxies of each class": append(batch, "soft-triple", "--proxies", file("p.npy"), "--classes", file("two.npy")),
+		"nowhere.npy":              append(batch, "arcface", "--proxies", file("nowhere.npy")),
 	} {
 		code, _, stderr := invoke(t, args...)
 		last := stderr[strings.LastIndex(strings.TrimSpace(stderr), "\n")+1:]

@@ -29,10 +29,10 @@ func newEmbed(a *app) *cobra.Command {
 		Use:   "embed --weights W.safetensors --images DIR --out F.npy",
 		Short: "Embed the images of a folder with trained or pretrained weights",
 		Long: `Embed all JPEG and PNG images of a folder and write a row of float32 for each, in the order of torchvision's
-ImageFolder: the sub-folders are the classes, sorted; within a class images are sorted by folder and by name. What is
-left out is counted and named. Beside F.npy are written F.names.txt, the path of each row's image, and, if there are
-classes, F.labels.npy; a file --labels that ends in .txt gets the classes' names. dmlx recall and dmlx train --features
-take them.
+ImageFolder: the sub-folders are the classes, sorted; within a class images are sorted by folder and by name. Images
+that are left out are counted and listed. Beside F.npy are written F.names.txt, the path of each row's image, and, if
+there are classes, F.labels.npy; a file --labels that ends in .txt gets the classes' names. dmlx recall and dmlx train
+--features take them.
 
 The weights are a safetensors file or its index, or a checkpoint of torch.save (.pth, .ckpt), in which the network is
 found by torchvision's names under any prefix; or "pretrained": the published weights of --arch, which dmlx weights get

@@ -48,7 +48,7 @@ func (p *presetFlags) checkFeatures(a *app, f *pflag.FlagSet) error {
 		}
 	}
 	if a.preset != "" && f.Changed("preset") {
-		return usagef("--preset sets the size of networks on images, and --features has none: leave it out")
+		return usagef("--preset sets the size of networks on images, and --features has no images: leave out --preset")
 	}
 	return nil
 }

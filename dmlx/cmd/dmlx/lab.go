@@ -53,7 +53,7 @@ shipped, or all that you have changed, and keeps your copies under names with th
 of the checkout by --in-place.
 
 Some cells show the playground as a page, which computes in the browser without a kernel:
-notebooks/` + singleFile + `, made anew at each start.
+notebooks/` + singleFile + `, built again at each start.
 
 Outside a checkout, the notebooks are those that the program carries, and ` + carried + ` is in the working directory.
 Their cells compile the program's own version of the module, which go install has put into Go's module cache, or the
@@ -77,11 +77,11 @@ network. Run only notebooks that you trust.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case (install || remove) && (install == remove || execute || restore || inPlace || len(args) > 0):
-				return usagef("lab: --install-kernel and --remove-kernel go alone, without a notebook")
+				return usagef("lab: --install-kernel and --remove-kernel take no other flag and no notebook")
 			case execute && len(args) == 0:
 				return usagef("lab --execute: name the notebooks to run")
 			case restore && (execute || inPlace):
-				return usagef("lab --restore brings back copies, and goes with no --execute and no --in-place; " +
+				return usagef("lab --restore brings back copies: leave out --execute and --in-place; " +
 					"git restores the notebooks of a checkout")
 			case !execute && !restore && len(args) > 1:
 				return usagef("lab opens one notebook; lab --execute runs several")

@@ -44,8 +44,8 @@ func TestLabBadInput(t *testing.T) {
 		{[]string{"lab", "--restore", "--in-place"}, "git restores"},
 		{[]string{"lab", "nonesuch"},
 			"nonesuch is neither a file nor a notebook of this project, which are appendix, claims"},
-		{[]string{"lab", "--install-kernel", "start"}, "go alone"},
-		{[]string{"lab", "--install-kernel", "--remove-kernel"}, "go alone"},
+		{[]string{"lab", "--install-kernel", "start"}, "take no other flag"},
+		{[]string{"lab", "--install-kernel", "--remove-kernel"}, "take no other flag"},
 		{[]string{"lab", "--restore", "none"}, "none is not a shipped notebook"},
 	} {
 		code, stdout, stderr := invoke(t, c.args...)

@@ -88,6 +88,6 @@ func (a *app) labPage(ctx context.Context, root, folder string) {
 		err = p.WriteSingleFile(filepath.Join(folder, "notebooks", singleFile))
 	}
 	if err != nil && ctx.Err() == nil {
-		a.logf("The page of the playground could not be made, so the notebooks show pictures in its place: %v", err)
+		a.logf("The page of the playground could not be built (%v): the notebooks show pictures instead", err)
 	}
 }

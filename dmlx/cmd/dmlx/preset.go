@@ -85,7 +85,8 @@ func (s *settingFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.weights, "weights", "",
 		"initial weights: pretrained, random, or a .safetensors or .pth file with torchvision's names "+
 			"(default: the preset's)")
-	f.StringVar(&s.options, "options", "", `options of all rules that use them, as behind a rule's name: "tau=2&sum"`)
+	f.StringVar(&s.options, "options", "",
+		`options for all rules that use them, written as behind the ? of a rule: "tau=2&sum"`)
 	f.StringVar(&s.seeds, "seeds", "", `seeds, as in 1-5 or 1,3,8 (default: the preset's)`)
 	s.presetFlags.add(f)
 	s.training.add(f)

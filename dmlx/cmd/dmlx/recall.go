@@ -25,8 +25,8 @@ func newRecall(a *app) *cobra.Command {
 as a NumPy array or as a text with one a line. dmlx embed writes such files.
 
 Without a gallery each embedding is a query among all others. Queries without any match are counted and left out of the
-means. Rows of zeros, and queries of which the gallery holds the very row, are counted: the former have no direction,
-the latter find themselves, unless --leave-out-queries takes them out of the gallery.`,
+means. Rows of zeros, which have no direction, are counted. So are queries that are also rows of the gallery: they
+find themselves unless --leave-out-queries removes them from the gallery.`,
 		Example: "  dmlx recall --embeddings E.npy --labels L.npy",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,12 +107,12 @@ the latter find themselves, unless --leave-out-queries takes them out of the gal
 	f := cmd.Flags()
 	f.StringVar(&embeddings, "embeddings", "", "embeddings [N, D] (.npy)")
 	f.StringVar(&labels, "labels", "", "labels, integers or names [N] (.npy or .txt; default: E.labels.npy beside E.npy)")
-	f.StringVar(&names, "names", "", "names of the rows, one a line, to name rows by (.txt)")
+	f.StringVar(&names, "names", "", "text file with a line for each row, the name that messages call it by")
 	f.StringVar(&galleryEmbeddings, "gallery-embeddings", "",
 		"embeddings of the gallery [M, D] (.npy; default: the queries themselves)")
 	f.StringVar(&galleryLabels, "gallery-labels", "", "labels of the gallery [M] (.npy or .txt)")
 	f.BoolVar(&leaveOut, "leave-out-queries", false, "leave rows out of the gallery that are queries, with the same label")
-	f.StringVar(&k, "k", "1,2,4,8", "the K of Recall@K, as in 1-4 or 1,2,4,8; by default as far as the gallery is large")
+	f.StringVar(&k, "k", "1,2,4,8", "the K of Recall@K, as in 1-4 or 1,2,4,8; by default those up to the gallery's size")
 	addDevices(f, &devices)
 	_ = cmd.MarkFlagRequired("embeddings") // It fails only for an unknown flag.
 	return cmd

@@ -49,10 +49,11 @@ func newReproduce(a *app) *cobra.Command {
 and ` + everything + ` for all of them.
 
 Runs that are in the store or bundled with the program are read, not trained. Each other run is stored as soon as it is
-trained, so that a stopped command continues where it was. Tables share runs. All runs are checked before the first is
-trained.
+trained, so that a command that was stopped continues where it was. Tables share runs. All runs are checked before the
+first is trained.
 
---add-rule and --add-loss put rows of your own beside the paper's, with a dash where the paper has no number. Take them:
+--add-rule and --add-loss put rows of your own beside the paper's, with a dash where the paper has no number. These
+tables and figures take some:
 ` + text.Wrap(paper.TakingRows()) + `
 
 The flags of dmlx train change the setting of all runs, and so does a preset of your own in a TOML file. The tables and

@@ -79,7 +79,7 @@ With --pytorch it is written as a module of Python that needs nothing but torch:
         loss(network(images), labels).backward()
         optimizer.step()
 
-Its gradient is the rule's, as dmlx gradient has it. Numbers of the rule are arguments, as Surgery(tau=2.0). It is also
+Its gradient is that of dmlx gradient. The rule's options are arguments, as in Surgery(tau=2.0). It is also
 a loss of pytorch-metric-learning; its docstring says how it is used with a memory and in several processes.`,
 		Example: "  dmlx rule cos-orth/lin-ms/cir\n  dmlx rule \"cos/lin/cir?tau=2\" --pytorch --out surgery.py",
 		Args:    cobra.ExactArgs(1),

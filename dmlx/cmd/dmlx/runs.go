@@ -52,10 +52,10 @@ cluster trains. Without a command, list the runs. RUN is the name of a run or it
 group. The difference of two groups is tested over seeds, paired if both have the same seeds. --out writes the measures,
 tests and curves, and the difference of the triplet densities on the triplet diagram.
 
-A run is given by its name or the first digits, or runs by what they are: rules, losses as dmlx runs list names them,
-data sets and presets. Those select the finished runs, also of those that are bundled with the program, which have all
-of them; by default on the preset's fine-grained data set, at the preset of --preset. Runs that hold classes out for a
-sweep or a search are not selected by what they are.`,
+Name a run by its name or first digits, or select runs by rules, losses (as dmlx runs list prints them), data sets and
+presets: the finished runs, also of those bundled with the program, that match one of each kind given. Without a data
+set it is the preset's fine-grained one, and without a preset that of --preset. Runs of a sweep or a search, which hold
+out classes, are found by their names alone.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.compareRuns(cmd.Context(), args, out) },
 	}

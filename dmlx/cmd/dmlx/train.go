@@ -45,11 +45,11 @@ func newTrain(a *app) *cobra.Command {
 		Use:   "train",
 		Short: "Train a network by gradient rules or losses, measure its retrieval and compare",
 		Long: `Train a network by a gradient rule or a loss and measure its retrieval. With several rules, losses or seeds,
-train what is missing and compare: means over seeds, tests of the differences to the first rule or loss and, in the
+train the missing runs and compare all: means over seeds, tests of the differences to the first rule or loss and, in the
 folder --out, curves and LaTeX.
 
-If a run is stopped, the same command continues it. A finished run is read from the store; of several, also one that is
-bundled with the program. With --on slurm a cluster trains the missing runs.
+If a run is stopped, the same command continues it. Finished runs are read from the store, and where several are
+compared, also from the results that are bundled with the program. With --on slurm a cluster trains the missing runs.
 
 Data: minicar, minishop, the paper's CUB, CAR, SOP and In-shop, or a folder with a folder of images per class.
 Rules: direction/pair/triplet[+mask], or one of
@@ -72,13 +72,13 @@ also follow a rule or loss: "ms, miner ms, pair=lin-ms".`,
 	f.StringArrayVar(&t.losses, "loss", nil,
 		`loss; parameters that differ from the published ones follow a "?": "ms?beta=40"; may be repeated`)
 	f.StringVar(&t.exchange, "exchange", "",
-		`parts of the losses that are replaced: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
+		`replace parts of the losses: "pair=lin-ms", "direction=cos-orth&triplet=cir"`)
 	f.Float64Var(&t.proxyLR, "proxy-lr", 0, "learning rate of a loss's proxies (default: the preset's for the loss)")
 	f.Uint64Var(&t.seed, "seed", 1, "seed of the last layer, the batches, the augmentation and the proxies")
 	t.set.add(f)
 	f.Lookup("seeds").Usage = "several seeds in place of --seed, as in 1-5 or 1,3,8"
 	f.BoolVar(&t.IgnoreBundled, "no-bundled", false,
-		"of several runs, train again those that are bundled with the program, which have no curves")
+		"with several runs: train again those that are bundled with the program, without their curves")
 	t.set.addFeatures(f)
 	t.execution.add(f)
 	cmd.AddCommand(newTrainSteps(a))

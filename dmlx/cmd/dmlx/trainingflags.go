@@ -28,19 +28,19 @@ func (t *trainingFlags) add(f *pflag.FlagSet) {
 	t.flags = f
 	f.StringVar(&t.options.Optimizer, "optimizer", "",
 		`optimizer: "sgd?momentum=0.9&nesterov&weight-decay=0.0001", "adam", "adamw?weight-decay=0.01"; `+
-			`&filter-bias-and-bn decays neither (default: plain sgd)`)
+			`&filter-bias-and-bn exempts biases and batch normalization from the decay (default: plain sgd)`)
 	f.StringVar(&t.options.Schedule, "schedule", "",
 		`learning rates: "constant", "step?at=0.5,0.75&factor=0.1" by shares of the epochs or "step?epochs=30,45", `+
 			`"cosine?final=0.01", each with &warmup=STEPS (default: a tenth after 60 % of the epochs)`)
 	f.StringVar(&t.headLR, "head-lr", "",
 		`learning rate of the last layer: a number, or "10x" for ten times the network's (default: the network's)`)
 	f.StringVar(&t.options.FreezeBN, "freeze-bn", "",
-		"what of batch normalization stays as it is: statistics, affine, all (default: nothing)")
+		"parts of batch normalization to freeze: statistics, affine or all (default: none)")
 	f.StringVar(&t.options.Augment, "augment", "",
 		`augmentation: none, flip, "pad-crop+flip?pad=4", "resized-crop+flip?scale=0.2-1", each crop also without +flip `+
 			`(default: the preset's, pad-crop+flip)`)
 	f.StringVar(&t.options.MemoryBank, "memory-bank", "",
-		`positives and negatives from former batches, too: "xbm?size=1024&start=100" (default: none)`)
+		`also take positives and negatives from earlier batches: "xbm?size=1024&start=100" (default: none)`)
 	f.StringVar(&t.options.TrainOnly, "train-only", "",
 		`regular expression on names of weights: train these and the last layer, as in "layer4" or "blocks\.11\.|norm" `+
 			`(default: all)`)

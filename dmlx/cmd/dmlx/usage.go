@@ -66,6 +66,11 @@ func strict(cmd *cobra.Command) {
 		}
 		return usagef("%w; %s --help lists them", err, cmd.CommandPath())
 	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.DefValue == "[]" {
+			f.DefValue = "" // The help would print it.
+		}
+	})
 	for _, below := range cmd.Commands() {
 		strict(below)
 	}

@@ -54,7 +54,7 @@ func newWeightsONNX(a *app) *cobra.Command {
 		Long: `Export a network to ONNX (opset 17), for ONNX Runtime and other programs. FILE is a safetensors file or a state
 dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits.
 
-The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, with the mean taken off and divided by the
+The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, minus the mean and divided by the
 standard deviation in the model's metadata, which also give the size ("resize" and "crop"). Its output is "embeddings",
 float32 [N, D], scaled to length 1, or with --features gap "features", the output of the average pooling. In Python:
 

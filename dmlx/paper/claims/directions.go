@@ -51,8 +51,7 @@ func directionClaims() []Claim {
 				return c.All(50)
 			})},
 		{"directions", "§5.4, Fig. 2", "The Euclidean gradient has stronger force to pull positive close and push negative " +
-			"away " +
-			"than the cosine direction when two features are close to each other.",
+			"away than the cosine direction when two features are close to each other.",
 			`$\sqrt{(1+S)/2}$ against $\sqrt{1-S^2}$.`,
 			byFormula(func() Finding {
 				euc := func(s float64) float64 { return math.Sqrt((1 + s) / 2) }
@@ -67,8 +66,7 @@ func directionClaims() []Claim {
 					euc(0.9), cos(0.9)))
 			})},
 		{"directions", "§5.4, Fig. 5", "The Euclidean direction clusters the same label feature more tightly than the " +
-			"cosine " +
-			"direction because there are more triplets along the right edge [last 5 epochs, CAR]",
+			"cosine direction because there are more triplets along the right edge [last 5 epochs, CAR]",
 			`Share in percent of the last five epochs' triplets with $S_{ap}>0.9$: euc above cos.`, portrait(EdgeLast, "CAR")},
 		{"directions", "§5.4, Fig. 5",
 			"The Euclidean gradient has more triplets very close to the top right corner [whole training set]",

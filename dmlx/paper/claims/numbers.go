@@ -107,7 +107,7 @@ func newNumbers(facts []Fact, labels map[string]string) (*Numbers, error) {
 			return nil, fmt.Errorf("claims: a number on %q, but no label says which data set stands for it", f.Data)
 		}
 		if _, there := n.facts[f]; there {
-			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g is there twice", f.Table, f.Data,
+			return nil, fmt.Errorf("claims: the number of table %d for %s %s %s %s lr %g occurs twice", f.Table, f.Data,
 				f.Method, f.Rule, f.Metric, f.LR)
 		}
 		n.facts[f] = s

@@ -58,7 +58,7 @@ func Read(cells []Cell, seed uint64) ([]Grid, error) {
 		}
 		g := &out[i]
 		if g.At(c.Rule) != nil {
-			return nil, fmt.Errorf("grid: %s on %s is there twice", c.Rule, c.Data)
+			return nil, fmt.Errorf("grid: %s on %s occurs twice", c.Rule, c.Data)
 		}
 		for f, levels := range []*[]string{&g.Directions, &g.Pairs, &g.Triplets} {
 			if !slices.Contains(*levels, parts[f]) {

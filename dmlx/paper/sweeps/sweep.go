@@ -139,7 +139,7 @@ func (s *Sweep) fill(points []Point) error {
 		curve := &s.rows[at].ours[set(p)]
 		k, found := slices.BinarySearchFunc(*curve, p.LR, func(v Value, lr float64) int { return cmp.Compare(v.LR, lr) })
 		if found {
-			return fmt.Errorf("%s on %s is there twice at the learning rate %g", p.Rule, p.Data, p.LR)
+			return fmt.Errorf("%s on %s occurs twice at the learning rate %g", p.Rule, p.Data, p.LR)
 		}
 		*curve = slices.Insert(*curve, k, Value{p.LR, p.Test, p.HeldOut})
 	}

@@ -182,8 +182,8 @@ func TestProtocols(t *testing.T) {
 	}
 	text := drawn.Protocols().String()
 	for _, want := range []string{"4.5", "On minicar, 3 of 3 configurations: both choose the same rate for 2; optimism " +
-		"is 1.5 points in the mean and 4.5 at most; 3 change their rank; " +
-		"the rate chosen on test is at its grid's edge for 0.", "one protocol against the other ρ = −0.50, n = 3",
+		"is 1.5 points in the mean and 4.5 at most; 3 change their rank; the rate chosen on test is at its grid's edge " +
+		"for 0.", "one protocol against the other ρ = −0.50, n = 3",
 		"chosen on test ρ = 0.50, n = 3, p = 0.5; chosen on held-out classes ρ = 0.50, n = 3"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -245,7 +245,7 @@ func TestReadRejects(t *testing.T) {
 	}
 	for want, points := range map[string][]Point{
 		"there are no results":               nil,
-		"is there twice":                     change(func(*Point) {}),
+		"occurs twice":                       change(func(*Point) {}),
 		"want direction/pair/triplet":        change(func(p *Point) { p.Rule = "cos" }),
 		`beside "CAR" and beside "In-shop"`:  change(func(p *Point) { p.LR, p.Paper = 0.2, "In-shop" }),
 		"learning rate 0; want a positive":   change(func(p *Point) { p.LR = 0 }),

@@ -39,8 +39,8 @@ func (l *Lab) setupModule(ctx context.Context, goTool string) error {
 	}
 	of := buildinfo.Module + "@" + l.Version
 	if _, err := l.command(ctx, l.dir("tmp"), env, goTool, "mod", "download", of); err != nil {
-		return fmt.Errorf("cells compile %s, which Go's module cache lacks and no proxy has given (%w): run lab in a "+
-			"checkout, or with a network, or install the program by go install %s/dmlx/cmd/dmlx@%s", of, err,
+		return fmt.Errorf("cells compile %s, which is not in Go's module cache and could not be downloaded "+
+			"(%w): run lab in a checkout, or with a network, or install the program by go install %s/dmlx/cmd/dmlx@%s", of, err,
 			buildinfo.Module, l.Version)
 	}
 	out, err := l.command(ctx, l.dir("tmp"), env, goTool, "mod", "download", "-json", of) // The first tells errors better.

@@ -78,7 +78,7 @@ func TestSetupModule(t *testing.T) {
 func TestSetupModuleFails(t *testing.T) {
 	const ours = "module " + buildinfo.Module + "\n"
 	for _, c := range []struct{ goMod, failure, sum, want string }{
-		{ours, "echo 'no such host' >&2; exit 1", "h1:abc", "no proxy has given (no such host)"},
+		{ours, "echo 'no such host' >&2; exit 1", "h1:abc", "could not be downloaded (no such host)"},
 		{ours, "", "h1:other", "its sum is h1:abc, not h1:other"},
 		{"module example.com/other\n", "", "h1:abc", "not that of " + buildinfo.Module},
 	} {
