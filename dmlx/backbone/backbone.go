@@ -152,26 +152,89 @@ type Pass struct {
 // between them are bfloat16. Weights, their gradients, the statistics of batch normalization and the features stay
 // float32.
 func (a Arch) Features(scope *model.Scope, images *Node, pass Pass) *Node {
-	n, ok := networks[a]
+	_, ok := networks[a]
 	if !ok {
 		exceptions.Panicf("backbone: no network %q", a)
 	}
 	images.AssertRank(4)
 	images.AssertDims(-1, -1, -1, 3)
+	return a.Through(scope, images, pass, 0, a.Stages())
+}
+
+// Stages is the number of stages of a network: the stem, the blocks, and the average pooling.
+func (a Arch) Stages() int {
+	_, blocks := networks[a].layers()
+	return len(blocks) + 2
+}
+
+// Through computes the stages from, …, to−1 of a network, of what the stages before give.
+func (a Arch) Through(scope *model.Scope, x *Node, pass Pass, from, to int) *Node {
+	n := networks[a]
 	stem, blocks := n.layers()
-	own := ownWeights(images.Graph())
-	x := stem.activated(scope, own, images, pass)
-	if n.pool {
-		x = MaxPooling(x, 3, 2, 1)
-	}
-	for _, b := range blocks {
-		if pass.Recompute && pass.Training {
-			x = b.recomputed(scope, x, pass)
-		} else {
-			x = b.apply(scope, own, x, pass)
+	own := ownWeights(x.Graph())
+	for stage := from; stage < to; stage++ {
+		switch {
+		case stage == 0:
+			if x = stem.activated(scope, own, x, pass); n.pool {
+				x = MaxPooling(x, 3, 2, 1)
+			}
+		case stage > len(blocks):
+			x = GlobalAveragePooling(ConvertDType(x, dtypes.Float32))
+		case pass.Recompute && pass.Training:
+			x = blocks[stage-1].recomputed(scope, x, pass)
+		default:
+			x = blocks[stage-1].apply(scope, own, x, pass)
 		}
 	}
-	return GlobalAveragePooling(ConvertDType(x, dtypes.Float32))
+	return x
+}
+
+// Frozen returns how many stages at the start have no weights that are trained.
+func (a Arch) Frozen(trained func(name string) bool) (int, error) {
+	n, ok := networks[a]
+	if !ok {
+		_, err := ParseArch(string(a))
+		return 0, err
+	}
+	stem, blocks := n.layers()
+	stages := [][]convolution{{stem}}
+	for _, b := range blocks {
+		all := slices.Clone(b.main)
+		if b.downsample != nil {
+			all = append(all, *b.downsample)
+		}
+		stages = append(stages, all)
+	}
+	for i, convolutions := range stages {
+		for _, c := range convolutions {
+			if trained(c.conv+".weight") || trained(c.norm+".weight") || trained(c.norm+".bias") {
+				return i, nil
+			}
+		}
+	}
+	return a.Stages(), nil
+}
+
+// ShapeAt returns the shape of what the first stages give for an image of a size.
+func (a Arch) ShapeAt(stages, size int) (shape []int, err error) {
+	n := networks[a]
+	if stages == a.Stages() {
+		return []int{n.features()}, nil
+	}
+	stem, blocks := n.layers()
+	size, channels := outputSize(size, stem.kernel, stem.stride, stem.kernel/2), n.width
+	if n.pool {
+		size = outputSize(size, 3, 2, 1)
+	}
+	for _, b := range blocks[:stages-1] {
+		for _, c := range b.main {
+			size, channels = outputSize(size, c.kernel, c.stride, c.kernel/2), c.out
+		}
+	}
+	if size < 1 {
+		return nil, fmt.Errorf("images are too small for %s", a)
+	}
+	return []int{size, size, channels}, nil
 }
 
 // Embed computes the embeddings [N, dim] of images [N, H, W, 3]: [Arch.Features] and the linear layer "fc". They are

@@ -291,9 +291,35 @@ func (n *Network) probe() error {
 // cannot take such images.
 func (n *Network) Build(size [2]int) (flop int, err error) {
 	defer errs.Catch(&err)
+	const batch = 2
+	err = n.graph(size, batch, func(e *evaluation) error {
+		features := e.run(nil, n.output)[0]
+		for _, node := range e.g.Nodes() {
+			if node.NumOutputs() != 1 {
+				continue
+			}
+			if err := sized(node.Shape().Dimensions, maxElements); err != nil {
+				return fmt.Errorf("a value in %s is %w", node.Type(), err)
+			}
+		}
+		if features.Rank() != 2 || features.Shape().Dim(0) != batch {
+			return fmt.Errorf("the output %.80q is of shape %s: want features [N, F], so export the network without its "+
+				"classifier and with pooling", n.output, features.Shape())
+		}
+		if n.Width == 0 { // While the file is read; networks do not change.
+			n.Width = features.Shape().Dim(1)
+		}
+		flop = e.flop / batch
+		return nil
+	})
+	return flop, err
+}
+
+// graph begins a graph of images of a size in inference on the Go backend, which is not run.
+func (n *Network) graph(size [2]int, batch int, use func(e *evaluation) error) error {
 	b, err := backend.Go()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	store := model.NewStore()
 	defer store.Finalize()
@@ -303,23 +329,6 @@ func (n *Network) Build(size [2]int) (flop int, err error) {
 	g := NewGraph(b, "onnx")
 	defer g.Finalize()
 	model.SetStore(g, store)
-	images := Parameter(g, "images", shapes.Make(dtypes.Float32, 2, size[0], size[1], 3))
-	e := n.evaluation(store.RootScope(), images, backbone.Pass{})
-	features := e.run(nil, n.output)[0]
-	for _, node := range g.Nodes() {
-		if node.NumOutputs() != 1 {
-			continue
-		}
-		if err := sized(node.Shape().Dimensions, maxElements); err != nil {
-			return 0, fmt.Errorf("a value in %s is %w", node.Type(), err)
-		}
-	}
-	if features.Rank() != 2 || features.Shape().Dim(0) != 2 {
-		return 0, fmt.Errorf("the output %.80q is of shape %s: want features [N, F], so export the network without its "+
-			"classifier and with pooling", n.output, features.Shape())
-	}
-	if n.Width == 0 { // While the file is read; networks do not change.
-		n.Width = features.Shape().Dim(1)
-	}
-	return e.flop / 2, nil
+	images := Parameter(g, "images", shapes.Make(dtypes.Float32, batch, size[0], size[1], 3))
+	return use(n.evaluation(store.RootScope(), images, backbone.Pass{}))
 }

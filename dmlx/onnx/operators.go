@@ -279,8 +279,10 @@ func (e *evaluation) convolution() []*operand {
 	}
 	y := backbone.Conv2D(images, TransposeAllAxes(kernel, 2, 3, 1, 0), w)
 	e.flop += 2 * y.Shape().Size() * product(kernel.Shape().Dimensions[1:])
-	if e.in[2] != nil {
-		y = Add(y, Reshape(e.typed(e.in[2]), 1, 1, 1, -1))
+	if b := e.in[2]; b != nil && !(b.known != nil && !slices.ContainsFunc(b.known.floats(), func(x float64) bool {
+		return x != 0 // PyTorch exports zeros for no bias.
+	})) {
+		y = Add(y, Reshape(e.typed(b), 1, 1, 1, -1))
 	}
 	return oneImage(y)
 }

@@ -19,6 +19,8 @@ type Job struct {
 	// Devices is the number of devices that the rows of a batch are divided among; see [train.Trainer.OnDevices]. 0 is
 	// that of the trainer.
 	Devices int `json:"devices,omitempty"`
+	// Keep is the number of bytes for what the frozen part of a network gives; see [train.Trainer.Keeping].
+	Keep int64 `json:"keep,omitempty"`
 }
 
 // Jobs returns jobs that train specs, without histograms.
@@ -35,6 +37,9 @@ func (j Job) Run(ctx context.Context, trainer *train.Trainer, store *Store, prog
 	trainer, err := trainer.OnDevices(j.Devices)
 	if err != nil {
 		return err
+	}
+	if j.Keep > 0 {
+		trainer = trainer.Keeping(j.Keep)
 	}
 	if j.Histograms {
 		_, err = computeHistograms(ctx, trainer, store, j.Spec, progress)

@@ -19,6 +19,9 @@ type Options struct {
 	// Devices is the number of devices that the rows of each batch are divided among, or [train.AllDevices]; 0 is that of
 	// the trainer, by default one. It changes only the rounding; see [train.Trainer.OnDevices].
 	Devices int
+	// Keep is the number of bytes for what the frozen part of a network gives for each image; see
+	// [train.Trainer.Keeping].
+	Keep int64
 	// RunProcess, if not nil, does a job in a process of its own and returns when the store has the result.
 	RunProcess func(ctx context.Context, job Job, progress func(Progress)) error
 	// Seeds replace the seeds of the preset.
@@ -68,7 +71,7 @@ func RunAll(
 	}
 	jobs := Jobs(missing...)
 	for i := range jobs {
-		jobs[i].Devices = o.Devices
+		jobs[i].Devices, jobs[i].Keep = o.Devices, o.Keep
 	}
 	if choose, err = o.submit(ctx, store, jobs, choose); err != nil {
 		return nil, 0, err

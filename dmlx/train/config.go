@@ -54,6 +54,7 @@ type Config struct {
 	Options
 
 	model       *ownModel     // Set by WithModel.
+	tail        *split        // Set by [Trainer.divided]: the samples are what the frozen part gives.
 	fileNetwork *onnx.Network // Set by WithNetwork; see [Config.opened].
 	weightsFile string        // Set by WithStart. Not stored: the digest identifies the file.
 }

@@ -118,6 +118,9 @@ func (m *ownModel) hasHead() bool {
 
 // fitsModel reports whether a data set has the samples that the model of the config embeds.
 func (c Config) fitsModel(data *Data) error {
+	if c.tail != nil {
+		return nil
+	}
 	if c.Head != "" || c.NetworkFile != "" {
 		_, _, err := c.prepared(data)
 		return err

@@ -132,6 +132,9 @@ func (c Config) validateNetwork() error {
 // prepared returns the config with its model for the samples of a data set, and the data set as the network takes it:
 // a head has the dimension of the features, and images are normalized as the network of a file wants them.
 func (c Config) prepared(data *Data) (Config, *Data, error) {
+	if c.tail != nil {
+		return c, data, nil
+	}
 	if c.NetworkFile == "" {
 		c, err := c.withHeadFor(data)
 		return c, data, err

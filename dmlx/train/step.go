@@ -122,11 +122,14 @@ func stepGraph(scope *model.Scope, key stepKey, obj objective, in stepInputs) (e
 
 // embed returns the embeddings [B, dim] of samples [B, ...], before normalization.
 func (k stepKey) embed(scope *model.Scope, samples, affine *Node, pass backbone.Pass) *Node {
+	pass.Recompute = k.memory.Recompute
+	if k.tail != nil {
+		return k.tail.tail(scope, samples, pass)
+	}
 	images := scaled(samples, affine)
 	if k.memory.Precision == BFloat16 {
 		images = ConvertDType(images, dtypes.BFloat16)
 	}
-	pass.Recompute = k.memory.Recompute
 	if k.own != nil {
 		return k.own.embed(scope, images, pass)
 	}

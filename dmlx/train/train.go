@@ -39,6 +39,11 @@ type Training struct {
 // weights. A training that diverges is no error: see [Measures].Diverged.
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
 	defer errs.Catch(&err)
+	training, done, err := t.divided(ctx, training)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	s, err := t.newSession(training)
 	if err != nil {
 		return nil, err
@@ -330,11 +335,15 @@ type Progress struct {
 	// Before the first step, Decoded of Images image files have been decoded. After the last step, Embedded of Images
 	// images have been embedded. During the steps all three are 0.
 	Decoded, Embedded, Images int
+	// Kept is the number of images of which the frozen part of the network has been computed; see [Trainer.Keeping].
+	Kept int
 }
 
 // OnImages returns how many images have been decoded or embedded, as text, and "" during the steps.
 func (p Progress) OnImages() string {
 	switch {
+	case p.Kept > 0:
+		return fmt.Sprintf("frozen part of the network computed for %d images", p.Kept)
 	case p.Embedded > 0:
 		return fmt.Sprintf("%d of %d images embedded", p.Embedded, p.Images)
 	case p.Images > 0:

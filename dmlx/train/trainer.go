@@ -19,7 +19,8 @@ import (
 // may be used by several goroutines at once. Its zero value has no backend; use [New] or [Open].
 type Trainer struct {
 	*backend.Choice
-	devices int // See [Trainer.OnDevices]; 0 is 1.
+	devices   int   // See [Trainer.OnDevices]; 0 is 1.
+	keepBytes int64 // See [Trainer.Keeping].
 	*stepCache
 }
 
@@ -82,12 +83,16 @@ type stepKey struct {
 
 	bankRows int
 
-	own *ownModel // The model. Models with equal identities are equal.
+	split string // Of the network whose tail is computed, see [split]; empty for all of it.
+	body  bool   // The body is computed.
+
+	own  *ownModel // The model. Models with equal identities are equal.
+	tail *split
 }
 
 // same reports whether two keys are of the same graph.
 func (k stepKey) same(o stepKey) bool {
-	k.own, o.own = nil, nil
+	k.own, o.own, k.tail, o.tail = nil, nil, nil, nil
 	return k == o
 }
 
@@ -149,6 +154,9 @@ func (c Config) network() stepKey {
 	key := stepKey{arch: backbone.Arch(c.Arch), dim: c.Dim}
 	if c.Model != "" || c.Head != "" {
 		key.own, key.model = c.model, c.model.identity
+	}
+	if c.tail != nil {
+		key.tail, key.split = c.tail, c.tail.name
 	}
 	return key
 }

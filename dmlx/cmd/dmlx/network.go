@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -85,4 +86,27 @@ func networkEmbedder(store *model.Store, path string) (*embedder, error) {
 	return &embedder{p, n.Width, func(scope *model.Scope, pixels *graph.Node) *graph.Node {
 		return n.Features(scope, backbone.Normalized(pixels, p.Mean, p.Std), backbone.Pass{})
 	}}, n.Init(store, nil)
+}
+
+// byteSize is the value of --keep, a number of bytes: "8GB", "500MB".
+type byteSize int64
+
+func (*byteSize) Type() string { return "SIZE" }
+
+func (b *byteSize) String() string {
+	if *b == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%gGB", float64(*b)/1e9)
+}
+
+func (b *byteSize) Set(text string) error {
+	for unit, size := range map[string]float64{"GB": 1e9, "MB": 1e6} {
+		number, found := strings.CutSuffix(strings.ToUpper(strings.TrimSpace(text)), unit)
+		if v, err := strconv.ParseFloat(strings.TrimSpace(number), 64); found && err == nil && v > 0 && v < 1e6 {
+			*b = byteSize(v * size)
+			return nil
+		}
+	}
+	return usagef("want a size, as in 8GB or 500MB")
 }

@@ -236,6 +236,7 @@ func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
 	if choice, err = onDevices(choice, err, t.Devices); err != nil {
 		return err
 	}
+	choice = choice.Keeping(t.Keep)
 	t.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(), spec.Data,
 		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	result, err := runs.Run(ctx, choice, t.store, spec,

@@ -1,0 +1,419 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
+)
+
+// Keeping returns a trainer that keeps, in at most so many bytes of [datasets.CacheDir], what the part of a network
+// that is not trained gives for each image and its mirror image; 0 keeps nothing. That part is then computed once and
+// not in every step. Weights and embeddings are the same, to the bit. It keeps what it can: of images without another
+// augmentation than flips. The trainers share their compiled steps.
+func (t *Trainer) Keeping(limit int64) *Trainer {
+	other := *t
+	other.keepBytes = limit
+	return &other
+}
+
+// split divides a network into a body, whose output for an image never changes, and a tail, which is trained.
+type split struct {
+	name  string // Equal for equal splits of a network.
+	width int    // Values that the body gives for an image.
+	body  func(scope *model.Scope, images *Node) *Node
+	tail  func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node
+}
+
+// split returns how a config divides its network, and nil if all of it depends on trained weights.
+func (c Config) split(size int) (*split, error) {
+	p, err := c.part()
+	if err != nil || p == (part{}) {
+		return nil, err
+	}
+	if c.NetworkFile != "" {
+		n, err := c.opened()
+		if err != nil {
+			return nil, err
+		}
+		cut, err := n.Cut([2]int{size, size}, p.trains)
+		if err != nil || cut == nil {
+			return nil, err
+		}
+		tail := func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node {
+			return backbone.Linear(scope.At("fc"), cut.Tail(scope, kept, pass))
+		}
+		return &split{strings.Join(cut.Names, " "), cut.Width, cut.Body, tail}, nil
+	}
+	a := backbone.Arch(c.Arch)
+	stages, err := a.Frozen(p.trains)
+	if err != nil || stages == 0 {
+		return nil, err
+	}
+	shape, err := a.ShapeAt(stages, size)
+	if err != nil {
+		return nil, err
+	}
+	body := func(scope *model.Scope, images *Node) *Node {
+		return Reshape(a.Through(scope, images, backbone.Pass{}, 0, stages), images.Shape().Dim(0), -1)
+	}
+	tail := func(scope *model.Scope, kept *Node, pass backbone.Pass) *Node {
+		x := Reshape(kept, append([]int{-1}, shape...)...)
+		return backbone.Linear(scope.At("fc"), a.Through(scope, x, pass, stages, a.Stages()))
+	}
+	return &split{fmt.Sprint(stages), product(shape), body, tail}, nil
+}
+
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// divided returns a training on what the frozen part of its network gives, if the network has one: the body of a
+// [split] is computed in batches of bodyRows images, ahead of the steps, or was before, see [Trainer.Keeping]. done
+// frees the body.
+func (t *Trainer) divided(ctx context.Context, training Training) (out Training, done func(), err error) {
+	done = func() {}
+	why := func(text string) (Training, func(), error) {
+		if training.Warn != nil && t.keepBytes > 0 && text != "" {
+			training.Warn("nothing is kept: " + text)
+		}
+		return training, done, nil
+	}
+	if training.Data == nil || training.Data.check() != nil || training.tail != nil {
+		return training, done, nil // The session returns the error.
+	}
+	c, data, err := training.prepared(training.Data)
+	if err != nil {
+		return training, done, err
+	}
+	parts := []*Samples{&data.Train, &data.Test, &data.Gallery}
+	switch {
+	case c.Arch == "" && c.NetworkFile == "":
+		return why("the network is neither a backbone nor that of a file")
+	case c.Precision != "":
+		return why("the network is computed in " + c.Precision)
+	case t.DeviceCount() > 1:
+		return why("the network is computed on several devices")
+	case c.Weights != Pretrained:
+		return why("the weights are random")
+	}
+	cut, err := c.split(data.Train.Shape().Dim(0))
+	if err != nil {
+		return training, done, err
+	}
+	if cut == nil {
+		return why("all of the network depends on trained weights")
+	}
+	c.tail = cut
+	k := &keeper{trainer: t, training: training, config: c, data: data, cut: cut}
+	augmentation, err := c.augmentation()
+	if err != nil {
+		return training, done, err
+	}
+	reason := ""
+	if k.dir, reason, err = k.directory(parts, augmentation); err != nil {
+		return training, done, err
+	}
+	_, _, _ = why(reason)
+	out = training
+	divided := *data
+	out.Config, out.Data = c, &divided
+	divided.Scale, divided.Shift = nil, nil
+	for i, to := range []*Samples{&divided.Train, &divided.Test, &divided.Gallery} {
+		if *to == nil {
+			continue
+		}
+		if *to, err = k.samples(ctx, *to, i == 0 && augmentation.Flip); err != nil {
+			k.close()
+			return training, done, err
+		}
+	}
+	return out, k.close, nil
+}
+
+// directory returns the folder of what is kept, or says why nothing is.
+func (k *keeper) directory(parts []*Samples, a Augmentation) (dir, why string, err error) {
+	limit, needed := k.trainer.keepBytes, int64(0)
+	for i, p := range parts {
+		if *p == nil {
+			continue
+		}
+		if _, is := (*p).(images); !is {
+			return "", "the samples are no images of a data set", nil
+		}
+		needed += keptSize(*p, k.cut.width, i == 0 && a.Flip)
+	}
+	switch {
+	case limit == 0:
+		return "", "", nil
+	case a.Crop != None:
+		return "", fmt.Sprintf("the augmentation %s cuts images; use --augment flip or none", a), nil
+	case needed > limit:
+		return "", fmt.Sprintf("it takes %.1f GB, more than the limit of %.1f GB", float64(needed)/1e9,
+			float64(limit)/1e9), nil
+	}
+	dir, err = keptDir(limit - needed)
+	return dir, "", err
+}
+
+func keptSize(of Samples, width int, flip bool) int64 {
+	n := int64(len(of.Labels())) * int64(width) * 4
+	if flip {
+		n *= 2
+	}
+	return n
+}
+
+// keptDir returns the folder of what is kept, after it has removed the files that were not used for longest until the
+// rest has at most so many bytes.
+func keptDir(most int64) (string, error) {
+	cache, err := datasets.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "kept")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var infos []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && filepath.Ext(e.Name()) == ".f32" {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	total := int64(0)
+	for _, info := range infos {
+		if total += info.Size(); total > most && time.Since(info.ModTime()) > time.Hour { // Others may be in use.
+			_ = os.Remove(filepath.Join(dir, info.Name())) // A file that stays does no harm.
+		}
+	}
+	return dir, nil
+}
+
+// bodyRows is the number of images of which the body of a network is computed at a time, in training and evaluation, so
+// that its bits do not depend on the batch.
+const bodyRows = 32
+
+// keeper computes the body of a network.
+type keeper struct {
+	trainer  *Trainer
+	training Training
+	config   Config
+	data     *Data
+	cut      *split
+	dir      string // Of what is kept; "" keeps nothing.
+
+	mu   sync.Mutex
+	step *compiledStep // Of the body; nil until it is needed.
+	done int
+}
+
+func (k *keeper) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.step != nil {
+		k.trainer.keep(k.step)
+		k.step = nil
+	}
+}
+
+// samples returns the samples that the body gives for a split of images.
+func (k *keeper) samples(ctx context.Context, of Samples, flip bool) (Samples, error) {
+	body := &bodySamples{of, k}
+	if k.dir == "" {
+		return body, nil
+	}
+	c, sum := k.config, sha256.New()
+	fmt.Fprintln(sum, "kept 1", cmp.Or(c.Arch, c.Model), c.WeightsDigest, k.cut.name, k.data.Digest, k.data.Scale,
+		k.data.Shift, of.Shape(), backendVariant(k.trainer.Choice), flip, of == k.data.Train, of == k.data.Test)
+	_ = binary.Write(sum, binary.LittleEndian, of.Labels()) // A hash does not fail.
+	path := filepath.Join(k.dir, hex.EncodeToString(sum.Sum(nil))[:24]+".f32")
+	info, err := os.Stat(path)
+	if err == nil && info.Size() == keptSize(of, k.cut.width, flip) {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // The last use; a failure does no harm.
+	} else if err := k.write(ctx, path, body, flip); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	return &keptSamples{f, of.Labels(), k.cut.width}, err
+}
+
+// write writes the rows of all images, and then of their mirror images.
+func (k *keeper) write(ctx context.Context, path string, body *bodySamples, flip bool) (err error) {
+	f, err := durable.Create(path, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Cleanup()) }()
+	sides := []*bodySamples{body}
+	if flip {
+		sides = append(sides, &bodySamples{mirrored{body.of.(images)}, k})
+	}
+	for _, side := range sides {
+		for some := range slices.Chunk(upTo(side), bodyRows) {
+			if ctx.Err() != nil {
+				return fmt.Errorf("stopped while the frozen part of the network was computed: %w", ctx.Err())
+			}
+			raw := make([]byte, 4*k.cut.width*len(some))
+			if err := side.Read(raw, some, nil); err != nil {
+				return err
+			}
+			if _, err := f.Write(raw); err != nil {
+				return fmt.Errorf("what the frozen part of the network gives cannot be kept: %w", err)
+			}
+			if k.done += len(some); k.training.Progress != nil {
+				k.training.Progress(Progress{Epochs: k.config.Epochs, Steps: k.config.Steps(), Kept: k.done})
+			}
+		}
+	}
+	return f.CloseAtomicallyReplace()
+}
+
+// compiled returns the step from samples and their scale to what the body gives, [bodyRows, width].
+func (k *keeper) compiled() (*compiledStep, error) {
+	if k.step != nil {
+		return k.step, nil
+	}
+	c, t := k.config, k.trainer
+	key := c.network()
+	key.body = true
+	step, err := t.compiled(key, func(s *compiledStep) (err error) {
+		s.exec, err = model.NewExec(t.Backend, s.weights, func(scope *model.Scope, samples, affine *Node) *Node {
+			return ConvertDType(c.tail.body(scope, scaled(samples, affine)), dtypes.Float32)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{Training: k.training, step: step}
+	s.Config = c
+	if err := s.initializeWeights(); err != nil {
+		step.free()
+		return nil, err
+	}
+	k.step = step
+	return step, nil
+}
+
+// bodySamples are what the body of a network gives for images.
+type bodySamples struct {
+	of Samples
+	k  *keeper
+}
+
+// Labels implements [Samples].
+func (b *bodySamples) Labels() []int64 { return b.of.Labels() }
+
+// Shape implements [Samples].
+func (b *bodySamples) Shape() shapes.Shape { return shapes.Make(dtypes.Float32, b.k.cut.width) }
+
+// Read implements [Samples].
+func (b *bodySamples) Read(dst []byte, samples []int, augment *Augment) (err error) {
+	defer errs.Catch(&err)
+	one := int(b.of.Shape().ByteSize())
+	pixels := make([]byte, (len(samples)+bodyRows-1)/bodyRows*bodyRows*one)
+	if err := b.of.Read(pixels[:len(samples)*one], samples, augment); err != nil {
+		return err
+	}
+	b.k.mu.Lock()
+	defer b.k.mu.Unlock()
+	step, err := b.k.compiled()
+	if err != nil {
+		return err
+	}
+	width := 4 * b.k.cut.width
+	for from := 0; from < len(samples); from += bodyRows {
+		rows := pixels[from*one : (from+bodyRows)*one]
+		x, err := step.mesh.CopyRows(step.key.backend, batchShape(bodyRows, b.of.Shape()), rows)
+		if err != nil {
+			return err
+		}
+		out, err := step.mesh.Call(step.exec, x, step.mesh.Replicate(b.k.data.affine()))
+		x.Free()
+		if err != nil {
+			return err
+		}
+		values, err := mesh.TakeRows(out[0])
+		if err != nil {
+			return err
+		}
+		to := dst[from*width : min(from+bodyRows, len(samples))*width]
+		for i := range len(to) / 4 {
+			binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(values[i]))
+		}
+	}
+	return nil
+}
+
+// mirrored are mirror images.
+type mirrored struct{ images }
+
+func (m mirrored) Read(dst []byte, samples []int, _ *Augment) error {
+	one := m.Size * m.Size * 3
+	for k, i := range samples {
+		m.Augmented(dst[k*one:(k+1)*one], i, 0, 0, true)
+	}
+	return nil
+}
+
+// keptSamples are [Samples] of what is kept of images: rows of a file, and then those of the mirror images.
+type keptSamples struct {
+	file   *os.File
+	labels []int64
+	width  int
+}
+
+func (s *keptSamples) Labels() []int64 { return s.labels }
+
+func (s *keptSamples) Shape() shapes.Shape { return shapes.Make(dtypes.Float32, s.width) }
+
+// Read draws the same random numbers as images do.
+func (s *keptSamples) Read(dst []byte, samples []int, augment *Augment) error {
+	moves := make([]move, len(samples))
+	if augment != nil {
+		moves = augment.moves(len(samples), 0)
+	}
+	one := int64(4 * s.width)
+	for k, i := range samples {
+		if moves[k].flip {
+			i += len(s.labels)
+		}
+		if _, err := s.file.ReadAt(dst[int64(k)*one:int64(k+1)*one], int64(i)*one); err != nil {
+			return fmt.Errorf("what is kept of the images cannot be read: %w", err)
+		}
+	}
+	return nil
+}
