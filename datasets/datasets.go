@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gradient-surgery/dml/datasets/internal/drawn"
 )
 
 // Set is a data set for metric learning: classes to train on and, as a rule, others to test on.
@@ -87,21 +89,11 @@ const (
 	minClasses       = 2 // with fewer there are no negatives
 )
 
-// drawnSets are the sets that need no files, in the order of [Names].
-var drawnSets = []struct {
-	name                      string
-	trainClasses, testClasses int
-	splits                    func(trainClasses, testClasses int) [][]part
-}{
-	{"minicar", carTrainClasses, carTestClasses, minicar},
-	{"minishop", shopTrainClasses, shopTestClasses, minishop},
-}
-
 // Names returns the names of the drawn sets, which [Open] makes.
 func Names() []string {
 	var names []string
-	for _, s := range drawnSets {
-		names = append(names, s.name)
+	for _, s := range drawn.Sets {
+		names = append(names, s.Name)
 	}
 	return names
 }
@@ -118,14 +110,14 @@ func Open(name string, o Options) (*Set, error) {
 	if _, ok := PublishedName(name); o.CropBoxes && !ok {
 		return nil, fmt.Errorf("datasets: %s has no published boxes to crop to; CUB and CAR have", name)
 	}
-	for _, s := range drawnSets {
-		if s.name != name {
+	for _, s := range drawn.Sets {
+		if s.Name != name {
 			continue
 		}
-		if err := o.limit(name, s.trainClasses, s.testClasses); err != nil {
+		if err := o.limit(name, s.TrainClasses, s.TestClasses); err != nil {
 			return nil, err
 		}
-		return openDrawn(name, &o, s.splits(o.TrainClasses, o.TestClasses))
+		return openDrawn(name, &o, s.Splits(o.TrainClasses, o.TestClasses))
 	}
 	if published, ok := PublishedName(name); ok {
 		return openPublished(published, &o)
@@ -182,7 +174,7 @@ func Pretraining(o Options) (*Images, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	set, err := openDrawn("pretraining", &o, [][]part{pretraining(o.TrainClasses)})
+	set, err := openDrawn("pretraining", &o, [][]drawn.Part{drawn.Pretraining(o.TrainClasses)})
 	if err != nil {
 		return nil, err
 	}
@@ -226,17 +218,6 @@ func (o *Options) limit(name string, train, test int) error {
 		return fmt.Errorf("datasets: %d test classes wanted; %s has %d", o.TestClasses, name, test)
 	}
 	return nil
-}
-
-func openDrawn(name string, o *Options, splits [][]part) (*Set, error) {
-	c := cached{name: name, key: drawnKey(sources, name, o.Size, splits...), o: o}
-	return c.open(func() (*made, error) {
-		drawn := make([]*Images, len(splits))
-		for k, parts := range splits {
-			drawn[k] = drawParts(o.Size, parts...)
-		}
-		return &made{splits: drawn}, nil
-	})
 }
 
 // newSet returns the set of the splits: train; train and test; or train, query and gallery.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/datasets/internal/drawn"
 )
 
 // open opens a set drawn for this test, in a cache of its own.
@@ -96,39 +98,6 @@ func TestNoTwoImagesAreTheSame(t *testing.T) {
 	add("pretraining", pre)
 }
 
-// The classes themselves are what must be disjoint: no car or garment may be in two splits, under whatever name.
-func TestClassesAreDisjoint(t *testing.T) {
-	t.Parallel()
-	cars, clothes := map[car]uint64{}, map[garment]uint64{}
-	for seed, n := range map[uint64]int{carTrainClassSeed: carTrainClasses, carTestClassSeed: carTestClasses,
-		otherCarClassSeed: otherCarClasses} {
-		for c := range n {
-			k := newCar(stream(seed, uint64(c), 0), carSpread)
-			if other, ok := cars[k]; ok {
-				t.Errorf("the same car from seeds %d and %d", seed, other)
-			}
-			cars[k] = seed
-		}
-	}
-	for seed, n := range map[uint64]int{shopTrainClassSeed: shopTrainClasses, shopTestClassSeed: shopTestClasses,
-		otherShopClassSeed: otherShopClasses} {
-		for c := range n {
-			k := newGarment(stream(seed, uint64(c), 0), c, 0)
-			if other, ok := clothes[k]; ok {
-				t.Errorf("the same garment from seeds %d and %d", seed, other)
-			}
-			clothes[k] = seed
-		}
-	}
-	seeds := []int{carTrainClassSeed, carTrainImageSeed, carTestClassSeed, carTestImageSeed, shopTrainClassSeed,
-		shopTrainImageSeed, shopTestClassSeed, shopTestImageSeed,
-		blobClassSeed, blobImageSeed, otherCarClassSeed, otherCarImageSeed, otherShopClassSeed, otherShopImageSeed}
-	slices.Sort(seeds)
-	if len(slices.Compact(slices.Clone(seeds))) != len(seeds) {
-		t.Error("two streams share a seed")
-	}
-}
-
 // A smaller set is the beginning of the whole one: same images, same names.
 func TestFewerClassesAreTheFirst(t *testing.T) {
 	t.Parallel()
@@ -156,7 +125,7 @@ func TestFewerClassesAreTheFirst(t *testing.T) {
 
 // Not parallel: it changes the number of cores that drawing sees.
 func TestDrawingDoesNotDependOnCores(t *testing.T) {
-	parts := minishop(12, 0)[0]
+	parts := drawn.Sets[1].Splits(12, 0)[0]
 	saved := runtime.GOMAXPROCS(1)
 	one := drawParts(16, parts...)
 	runtime.GOMAXPROCS(7)
@@ -221,7 +190,8 @@ func unfused() bool {
 // own, so the mean over all pixels is what can be compared closely.
 func TestSizesShowTheSameScene(t *testing.T) {
 	t.Parallel()
-	small, large := drawParts(32, minicar(4, 0)[0]...), drawParts(96, minicar(4, 0)[0]...)
+	cars := drawn.Sets[0].Splits(4, 0)[0]
+	small, large := drawParts(32, cars...), drawParts(96, cars...)
 	var sum float64
 	for i := range small.N {
 		a, b := small.At(i), large.At(i)
@@ -281,18 +251,5 @@ func checkError(t *testing.T, err error, what ...string) {
 	}
 	if strings.Contains(err.Error(), "\n") || strings.Count(err.Error(), "datasets: ") != 1 {
 		t.Errorf("%q is not one plain line", err)
-	}
-}
-
-func BenchmarkDraw(b *testing.B) {
-	for _, s := range drawnSets {
-		b.Run(s.name, func(b *testing.B) {
-			p := s.splits(0, 0)[0][0]
-			cv := newCanvas(defaultSize)
-			dst := make([]uint8, defaultSize*defaultSize*3)
-			for i := range b.N {
-				p.image(cv, i%(p.Classes*p.PerClass), dst)
-			}
-		})
 	}
 }

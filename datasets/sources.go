@@ -10,7 +10,7 @@ import (
 // sources is the code that draws images, decoders the code that decodes image files. Both are hashed into the cache's
 // keys, so that images made before an edit are not used after it.
 var (
-	//go:embed canvas.go datasets.go images.go minicar.go minishop.go nuisance.go pretraining.go
+	//go:embed datasets.go drawn.go images.go internal/drawn/*.go
 	sources embed.FS
 	//go:embed decode.go resize.go resize_plain.go resize_simd.go
 	//go:embed internal/jpeg/color.go internal/jpeg/huffman.go internal/jpeg/jpeg.go

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gradient-surgery/dml/datasets/internal/drawn"
 )
 
 func TestSourcesKey(t *testing.T) {
@@ -88,7 +90,7 @@ func TestKeysHoldSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return [2]string{drawnKey(code, "minicar", 8, minicar(2, 2)...), folder}
+		return [2]string{drawnKey(code, "minicar", 8, drawn.Sets[0].Splits(2, 2)...), folder}
 	}
 	before, after := keys(sources), keys(fstest.MapFS{"canvas.go": {Data: []byte("package datasets")}})
 	for k, key := range before {

@@ -1,4 +1,4 @@
-package datasets
+package drawn
 
 import (
 	"fmt"
@@ -31,24 +31,24 @@ const (
 // minishop is a set of clothes, like In-shop in that classes are many, well separated and small: 240 classes × 6 images
 // to train on, 240 others × 3 queries and 3 gallery images to test. A class is a cut with measures of its own, a color
 // and a pattern.
-func minishop(trainClasses, testClasses int) [][]part {
+func minishop(trainClasses, testClasses int) [][]Part {
 	query := shopPart("test", shopTestClasses, shopQueries, shopTestClassSeed, shopTestImageSeed).first(testClasses)
 	gallery := query
 	gallery.PerClass, gallery.First = shopGallery, shopQueries
-	return [][]part{
+	return [][]Part{
 		{shopPart("train", shopTrainClasses, shopTrainImages, shopTrainClassSeed, shopTrainImageSeed).first(trainClasses)},
 		{query},
 		{gallery},
 	}
 }
 
-func shopPart(split string, classes, images int, classSeed, imageSeed uint64) part {
+func shopPart(split string, classes, images int, classSeed, imageSeed uint64) Part {
 	start := stream(classSeed, math.MaxUint64, 0).Float64()
 	clothes := make([]garment, classes)
 	for c := range clothes {
 		clothes[c] = newGarment(stream(classSeed, uint64(c), 0), c, start)
 	}
-	return part{
+	return Part{
 		Classes: classes, PerClass: images, Seed: imageSeed, Nuisance: shopNuisance,
 		Name: func(c int) string { return fmt.Sprintf("%s-%03d-%s", split, c, cuts[clothes[c].cut].name) },
 		Paint: func(cv *canvas, d dice, c int) {

@@ -1,8 +1,6 @@
-package datasets
+package drawn
 
 import (
-	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 )
@@ -146,8 +144,8 @@ func (d dice) grain() [3]float64 {
 	return g
 }
 
-// part is one split of a drawn set, or a piece of one.
-type part struct {
+// Part is one split of a drawn set, or a piece of one.
+type Part struct {
 	Classes, PerClass int
 	First             int    // the first image's number within its class: a gallery goes on where its queries end
 	Seed              uint64 // of the images' streams
@@ -157,68 +155,22 @@ type part struct {
 }
 
 // first is the part cut down to its first n classes; n = 0 leaves it whole.
-func (p part) first(n int) part {
+func (p Part) first(n int) Part {
 	if n > 0 {
 		p.Classes = min(n, p.Classes)
 	}
 	return p
 }
 
-// image draws image i, of class i / PerClass, into dst [size·size·3].
-func (p *part) image(cv *canvas, i int, dst []uint8) {
-	class := i / p.PerClass
-	d := stream(p.Seed, uint64(class), uint64(p.First+i%p.PerClass))
-	p.Nuisance.scene(cv, d)
-	p.Paint(cv, d, class)
-	p.Nuisance.develop(cv, d, dst)
-}
-
-// drawParts draws the parts one after the other as one split, its classes numbered through, on all cores.
-func drawParts(size int, parts ...part) *Images {
-	im := &Images{Size: size}
-	var starts []int
-	for _, p := range parts {
-		starts = append(starts, im.N)
-		for c := range p.Classes {
-			for range p.PerClass {
-				im.Labels = append(im.Labels, int64(len(im.Names)))
-			}
-			im.Names = append(im.Names, p.Name(c))
-		}
-		im.N += p.Classes * p.PerClass
-	}
-	im.Pixels = make([]uint8, im.N*im.stride())
-	// Drawing cannot fail.
-	_ = forEach(im.N, func() func(int) error {
-		cv := newCanvas(size)
-		return func(i int) error {
-			k := len(parts) - 1
-			for starts[k] > i {
-				k--
-			}
-			parts[k].image(cv, i-starts[k], im.At(i))
-			return nil
-		}
-	})
-	return im
-}
-
-// drawnKey returns the cache key of drawn splits: a hash of the drawing code, the splits' counts and settings, and a
-// few images of each part that are drawn now. So the cache is not used for edited code, nor on a processor or with a
-// library that rounds those images differently.
-func drawnKey(code fs.FS, name string, size int, splits ...[]part) string {
-	h := newHash()
-	hashSources(h, code)
+// Painter returns a function that draws images of a size, [size·size·3] each. The images of a part are those of its first
+// class, then those of its second, and so on. The function is for one goroutine.
+func (p Part) Painter(size int) func(image int, dst []uint8) {
 	cv := newCanvas(size)
-	probe := make([]uint8, size*size*3)
-	for _, parts := range splits {
-		for _, p := range parts {
-			fmt.Fprintf(h, "%s %d %d %d %d %d %+v\n", name, size, p.Classes, p.PerClass, p.First, p.Seed, p.Nuisance)
-			for _, class := range []int{0, p.Classes / 2, p.Classes - 1} {
-				p.image(cv, class*p.PerClass, probe)
-				h.Write(probe)
-			}
-		}
+	return func(i int, dst []uint8) {
+		class := i / p.PerClass
+		d := stream(p.Seed, uint64(class), uint64(p.First+i%p.PerClass))
+		p.Nuisance.scene(cv, d)
+		p.Paint(cv, d, class)
+		p.Nuisance.develop(cv, d, dst)
 	}
-	return hexDigest(h)
 }

@@ -1,4 +1,4 @@
-package datasets
+package drawn
 
 import (
 	"fmt"
@@ -17,22 +17,22 @@ const (
 // blobRecolored is the share of blob classes whose colors change from image to image, so that only shape tells.
 const blobRecolored = 0.7
 
-// pretraining is what the small net learns before it is fine-tuned: blobs, cars and clothes of other classes than those
+// Pretraining is what the small net learns before it is fine-tuned: blobs, cars and clothes of other classes than those
 // of minicar and minishop.
-func pretraining(classes int) []part {
-	return []part{
+func Pretraining(classes int) []Part {
+	return []Part{
 		blobPart(blobClasses, blobImages).first(classes),
 		carPart("other", otherCarClasses, otherCarImages, otherCarClassSeed, otherCarImageSeed).first(classes),
 		shopPart("other", otherShopClasses, otherShopImages, otherShopClassSeed, otherShopImageSeed).first(classes),
 	}
 }
 
-func blobPart(classes, images int) part {
+func blobPart(classes, images int) Part {
 	blobs := make([]blob, classes)
 	for c := range blobs {
 		blobs[c] = newBlob(stream(blobClassSeed, uint64(c), 0))
 	}
-	return part{
+	return Part{
 		Classes: classes, PerClass: images, Seed: blobImageSeed, Nuisance: carNuisance,
 		Name:  func(c int) string { return fmt.Sprintf("other-%03d-blob", c) },
 		Paint: func(cv *canvas, d dice, c int) { blobs[c].paint(cv, d) },

@@ -1,4 +1,4 @@
-package datasets
+package drawn
 
 import "fmt"
 
@@ -26,19 +26,19 @@ const (
 // minicar is a set of cars in side view, like CARS-196 in that the classes are many and look alike: 64 classes × 16
 // images to train on, 96 others × 10 to test, all against all. A class is a body type with proportions of its own;
 // color is never a clue.
-func minicar(trainClasses, testClasses int) [][]part {
-	return [][]part{
+func minicar(trainClasses, testClasses int) [][]Part {
+	return [][]Part{
 		{carPart("train", carTrainClasses, carTrainImages, carTrainClassSeed, carTrainImageSeed).first(trainClasses)},
 		{carPart("test", carTestClasses, carTestImages, carTestClassSeed, carTestImageSeed).first(testClasses)},
 	}
 }
 
-func carPart(split string, classes, images int, classSeed, imageSeed uint64) part {
+func carPart(split string, classes, images int, classSeed, imageSeed uint64) Part {
 	cars := make([]car, classes)
 	for c := range cars {
 		cars[c] = newCar(stream(classSeed, uint64(c), 0), carSpread)
 	}
-	return part{
+	return Part{
 		Classes: classes, PerClass: images, Seed: imageSeed, Nuisance: carNuisance,
 		Name:  func(c int) string { return fmt.Sprintf("%s-%03d-%s", split, c, cars[c].kind) },
 		Paint: func(cv *canvas, d dice, c int) { cv.within(scaling(carZoom, carZoom), func() { cars[c].paint(cv, d) }) },
