@@ -162,8 +162,8 @@ func (p Part) first(n int) Part {
 	return p
 }
 
-// Painter returns a function that draws images of a size, [size·size·3] each. The images of a part are those of its first
-// class, then those of its second, and so on. The function is for one goroutine.
+// Painter returns a function that draws images of a size, [size·size·3] each. The images of a part are those of its
+// first class, then those of its second, and so on. The function is for one goroutine.
 func (p Part) Painter(size int) func(image int, dst []uint8) {
 	cv := newCanvas(size)
 	return func(i int, dst []uint8) {
