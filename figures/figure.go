@@ -29,25 +29,34 @@ func Of(p *plot.Plot, width, height vg.Length) *Figure {
 	return &Figure{Width: width, Height: height, Alt: Plain(p.Title.Text), panels: p.Draw}
 }
 
-// Beside returns one figure of several, side by side, with their texts in words together.
+// besideWidth is the widest row of [Beside]: a notebook's page shows it without making it smaller.
+const besideWidth = vg.Length(620)
+
+// Beside returns one figure of several, side by side in rows, with their texts in words together.
 func Beside(of ...*Figure) *Figure {
 	if len(of) == 1 {
 		return of[0]
 	}
 	out := &Figure{Width: 2 * margin, Height: 2 * margin}
 	var words []string
+	var corners []vg.Point // The top left of each, from that of the first.
+	var x, y, high vg.Length
 	for _, f := range of {
-		out.Width += f.Width
-		out.Height = max(out.Height, 2*margin+f.height())
+		if x > 0 && x+f.Width > besideWidth {
+			x, y, high = 0, y+high, 0
+		}
+		corners = append(corners, vg.Point{X: x, Y: y})
+		x, high = x+f.Width, max(high, f.height())
+		out.Width, out.Height = max(out.Width, 2*margin+x), 2*margin+y+high
 		words = append(words, f.Alt)
 	}
 	out.Alt = strings.Join(words, "\n")
 	out.panels = func(c draw.Canvas) {
-		for _, f := range of {
+		for i, f := range of {
 			part := c
-			part.Max.X, part.Min.Y = c.Min.X+f.Width, c.Max.Y-f.height()
+			part.Min.X, part.Max.Y = c.Min.X+corners[i].X, c.Max.Y-corners[i].Y
+			part.Max.X, part.Min.Y = part.Min.X+f.Width, part.Max.Y-f.height()
 			f.Draw(part)
-			c.Min.X += f.Width
 		}
 	}
 	return out

@@ -193,8 +193,10 @@ func contentsPage(times seconds, thumbnail func(Page) []byte) (document, error) 
 	cell["source"], cell["attachments"] = split(text), attachments
 	return document{"cells": []any{cell}, "nbformat": json.Number("4"), "nbformat_minor": json.Number("5"),
 		"metadata": map[string]any{
-			"kernelspec":    map[string]any{"display_name": "Go (dmlx)", "language": "go", "name": "dmlx"},
-			"language_info": map[string]any{"file_extension": ".go", "mimetype": "text/x-go", "name": "go"},
+			"kernelspec": map[string]any{"display_name": "Go (dmlx)", "language": "go", "name": "dmlx"},
+			// As the kernel tells it: JupyterLab shows a notebook with less as changed. dmlx lab puts Go's version here.
+			"language_info": map[string]any{"codemirror_mode": "", "file_extension": ".go", "mimetype": "text/x-go",
+				"name": "go", "nbconvert_exporter": "", "pygments_lexer": "", "version": "go1.26.8"},
 		}}, nil
 }
 
@@ -327,18 +329,16 @@ func (d document) thumbnail(t *testing.T, p Page) []byte {
 	return nil
 }
 
-// shrunk returns the top left part of a picture, at the size of a thumbnail and on white, as a PNG file. Colors are
+// shrunk returns a whole picture at the size of a thumbnail, on white, as a PNG file. Colors are
 // rounded until it is small enough.
 func shrunk(picture image.Image) ([]byte, error) {
 	from := picture.Bounds()
-	if w := from.Dy() * thumbWidth / thumbHeight; w < from.Dx() {
-		from.Max.X = from.Min.X + w
-	} else {
-		from.Max.Y = from.Min.Y + from.Dx()*thumbHeight/thumbWidth
-	}
+	scale := min(thumbWidth/float64(from.Dx()), thumbHeight/float64(from.Dy()))
+	w, h := int(float64(from.Dx())*scale), int(float64(from.Dy())*scale)
+	corner := image.Pt((thumbWidth-w)/2, (thumbHeight-h)/2)
 	small := image.NewRGBA(image.Rect(0, 0, thumbWidth, thumbHeight))
 	draw.Draw(small, small.Bounds(), image.White, image.Point{}, draw.Src)
-	draw.CatmullRom.Scale(small, small.Bounds(), picture, from, draw.Over, nil)
+	draw.CatmullRom.Scale(small, image.Rectangle{corner, corner.Add(image.Pt(w, h))}, picture, from, draw.Over, nil)
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	for levels := 64; levels > 2; levels = levels * 3 / 4 {
 		rounded := image.NewRGBA(small.Bounds())

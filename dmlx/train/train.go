@@ -357,11 +357,14 @@ func (p Progress) Stage() string {
 	if text := p.OnImages(); text != "" {
 		return text
 	}
-	speed := ""
+	stage := fmt.Sprintf("epoch %d/%d", p.Epoch, p.Epochs)
 	if p.StepRate > 0 {
-		speed = fmt.Sprintf(", %.0f steps/s", p.StepRate)
+		stage += fmt.Sprintf(", %.0f steps/s", p.StepRate)
 	}
-	return fmt.Sprintf("epoch %d/%d%s, violations %.0f %%", p.Epoch, p.Epochs, speed, 100*p.ViolationRate)
+	if p.ViolationRate > 0 { // Trainings side by side count them at the end of an epoch.
+		stage += fmt.Sprintf(", violations %.0f %%", 100*p.ViolationRate)
+	}
+	return stage
 }
 
 // pace measures the speed of steps from the second one on, since the first one compiles.

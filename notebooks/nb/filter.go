@@ -44,11 +44,7 @@ func filterScript(t *figures.Table, columns []int) (string, error) {
 			return "", fmt.Errorf("nb: no column %d to filter by; there are 0 to %d", c, len(t.Columns)-1)
 		}
 		of := t.Columns[c]
-		label := figures.Plain(of.Title)
-		if of.Group != "" {
-			label += " " + figures.Plain(of.Group)
-		}
-		choices = append(choices, choice{c, label})
+		choices = append(choices, choice{c, heading(of)})
 	}
 	raw, err := json.Marshal(choices)
 	return fmt.Sprintf("(%s)(element, %s)", strings.TrimSpace(filterJS), raw), err

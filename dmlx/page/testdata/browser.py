@@ -120,9 +120,11 @@ def controls(page):
     field.fill("cos/much/cir")
     field.press("Enter")
     until(page, "() => document.querySelector('#bench .side .problem').textContent.includes('much')", "a bad name has no message")
+    assert page.locator("#bench .card.stale:visible").count() == 4, "the pictures of the rule before look like those of the bad name"
     field.fill("cos/lin/cir?tau=4")
     field.press("Enter")
     until(page, "() => !document.querySelector('#bench .side .problem').textContent", "the message stays")
+    assert not page.locator("#bench .card.stale").count(), "pictures stay dimmed"
     for show in ("push", "weight", "pairPositive", "pairNegative", "pull"):
         page.locator("#bench select[name=show]").select_option(show)
         assert page.evaluate("() => Bench.a.pictures.diagram.values === Bench.a.numbers.diagram[Bench.state.show]"), f"the diagram does not show {show}"

@@ -116,7 +116,7 @@ class Side {
       await this.changed();
       return true;
     } catch (error) {
-      this.fail(error.message);
+      this.fail(error.message, true);
       return false;
     }
   }
@@ -165,8 +165,10 @@ class Side {
     }
   }
 
-  fail(text) {
+  // fail says a problem. stale tells that the pictures are of what was there before.
+  fail(text, stale = false) {
     this.problemLine.textContent = text;
+    for (const card of this.cards) card.classList.toggle("stale", stale);
   }
 
   // batch is what is computed on: where the flow is, or its start.
@@ -210,7 +212,7 @@ class Side {
       this.show();
       this.fail(lone.error?.message || diagram.error?.message || batch.onS || "");
     } catch (error) {
-      this.fail(error.message);
+      this.fail(error.message, true);
     } finally {
       if (this.run === run) this.bench.cards.toggleAttribute("data-busy", false);
     }

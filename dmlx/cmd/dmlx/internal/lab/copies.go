@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +44,7 @@ func (c Copies) Update() (written int, old []string, err error) {
 	sums := c.sums()
 	defer func() { err = cmp.Or(err, c.record(sums)) }()
 	for _, name := range names {
-		shipped, err := fs.ReadFile(c.Shipped, name)
+		shipped, err := c.read(name)
 		if err != nil {
 			return written, old, err
 		}
@@ -101,7 +103,7 @@ func (c Copies) Restore(named []string, now time.Time) (restored []Restored, err
 	defer func() { err = cmp.Or(err, c.record(sums)) }()
 	for _, name := range chosen {
 		r := Restored{Notebook: name}
-		shipped, err := fs.ReadFile(c.Shipped, name)
+		shipped, err := c.read(name)
 		if err != nil {
 			return restored, err
 		}
@@ -136,6 +138,16 @@ func writeNew(path string, data []byte) error {
 	_, err = f.Write(data)
 	err = cmp.Or(err, f.Sync())
 	return cmp.Or(err, f.Close())
+}
+
+// goVersion is Go's version in a notebook's metadata.
+var goVersion = regexp.MustCompile(`("version": ?")go[^"]*"`)
+
+// read returns a shipped notebook. It names the version of Go here: with another one JupyterLab shows a notebook that was
+// only opened as changed.
+func (c Copies) read(name string) ([]byte, error) {
+	data, err := fs.ReadFile(c.Shipped, name)
+	return goVersion.ReplaceAll(data, []byte("${1}"+runtime.Version()+`"`)), err
 }
 
 // Names returns the names of the shipped notebooks, without .ipynb.
