@@ -15,8 +15,8 @@
 // an image inside HTML, and LaTeX loses all HTML. So
 //
 //   - a picture is an image without HTML, PNG or, for photographs, JPEG, with its width and its words in the metadata,
-//     which JupyterLab and nbconvert of "dmlx lab" show as its alternative text; for other programs the words are folded
-//     in the caption;
+//     which JupyterLab and nbconvert of "dmlx lab" show as its alternative text; for other programs the words are
+//     folded in the caption;
 //   - a table is HTML, Markdown, LaTeX that nbconvert's preamble can set, and text;
 //   - a sentence or a caption is Markdown, which JupyterLab shows with formulas, and folds with details elements;
 //   - what makes a picture interactive is a script of its own after it, with a line of text for where it may not run.

@@ -143,8 +143,8 @@ func writeNew(path string, data []byte) error {
 // goVersion is Go's version in a notebook's metadata.
 var goVersion = regexp.MustCompile(`("version": ?")go[^"]*"`)
 
-// read returns a shipped notebook. It names the version of Go here: with another one JupyterLab shows a notebook that was
-// only opened as changed.
+// read returns a shipped notebook. It names the version of Go here: with another one JupyterLab shows a notebook that
+// was only opened as changed.
 func (c Copies) read(name string) ([]byte, error) {
 	data, err := fs.ReadFile(c.Shipped, name)
 	return goVersion.ReplaceAll(data, []byte("${1}"+runtime.Version()+`"`)), err
