@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
@@ -88,4 +92,44 @@ func TestConv2D(t *testing.T) {
 			})
 		}
 	})
+}
+
+// BenchmarkDepthwise measures a depthwise convolution with its two gradients on the default backend. XLA's own takes
+// minutes to compile on a CPU, so only DMLX_TEST_ALL has it there.
+func BenchmarkDepthwise(b *testing.B) {
+	c, err := backend.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range []struct{ pixels, channels, kernel, stride int }{
+		{4, 1152, 5, 1}, {4, 1152, 3, 1}, {8, 672, 5, 1}, {8, 480, 3, 1}, {16, 240, 3, 1}, {32, 144, 5, 2},
+	} {
+		for name, f := range map[string]func(x, kernel *Node, stride, pad int) *Node{
+			"native": depthwiseNative, "matrix": depthwiseMatrix, "shifted": depthwiseShifted,
+		} {
+			if name == "native" && c.Name == "xla:cpu" && os.Getenv("DMLX_TEST_ALL") == "" ||
+				name == "matrix" && s.pixels > 16 {
+				continue
+			}
+			title := fmt.Sprintf("%dx%dx%d/%d:%d/%s", s.pixels, s.pixels, s.channels, s.kernel, s.stride, name)
+			b.Run(title, func(b *testing.B) {
+				exec, err := NewExec(c.Backend, func(x, kernel *Node) []*Node {
+					y := f(x, kernel, s.stride, s.kernel/2)
+					return Gradient(ReduceAllSum(Mul(y, y)), x, kernel)
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				x := tensors.FromShape(shapes.Make(dtypes.Float32, 64, s.pixels, s.pixels, s.channels))
+				k := tensors.FromShape(shapes.Make(dtypes.Float32, s.kernel, s.kernel, 1, s.channels))
+				for b.Loop() {
+					out, err := exec.Call(x, k)
+					if err != nil {
+						b.Fatal(err)
+					}
+					_ = tensors.MustCopyFlatData[float32](out[1])
+				}
+			})
+		}
+	}
 }

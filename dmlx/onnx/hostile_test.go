@@ -16,13 +16,9 @@ import (
 
 // The functions below write the messages of ONNX.
 
-func number(b []byte, field protowire.Number, v int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v))
-}
+func integer(b []byte, field protowire.Number, v int) []byte { return number(b, field, uint64(v)) }
 
-func bytesField(b []byte, field protowire.Number, v []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
-}
+func bytesField(b []byte, field protowire.Number, v []byte) []byte { return message(b, field, v) }
 
 func text(b []byte, field protowire.Number, v string) []byte { return bytesField(b, field, []byte(v)) }
 
@@ -46,12 +42,12 @@ func nodeOf(op, ports string, attributes ...[]byte) []byte {
 func intsAttribute(name string, values ...int) []byte {
 	b := text(nil, 1, name)
 	for _, v := range values {
-		b = number(b, 8, v)
+		b = integer(b, 8, v)
 	}
 	return b
 }
 
-func intAttribute(name string, v int) []byte { return number(text(nil, 1, name), 3, v) }
+func intAttribute(name string, v int) []byte { return integer(text(nil, 1, name), 3, v) }
 
 // tensorOf writes a tensor of float32 whose values are all v.
 func tensorOf(name string, v float32, dims ...int) []byte {
@@ -65,9 +61,9 @@ func tensorOf(name string, v float32, dims ...int) []byte {
 func tensorMessage(name string, kind int, raw []byte, dims ...int) []byte {
 	var b []byte
 	for _, d := range dims {
-		b = number(b, 1, d)
+		b = integer(b, 1, d)
 	}
-	return bytesField(nil, 5, bytesField(text(number(b, 2, kind), 8, name), 9, raw))
+	return bytesField(nil, 5, bytesField(text(integer(b, 2, kind), 8, name), 9, raw))
 }
 
 func int64s(name string, values ...int) []byte {
@@ -84,11 +80,11 @@ func portOf(field protowire.Number, name string, kind int, dims ...int) []byte {
 	for _, d := range dims {
 		axis := text(nil, 2, "N")
 		if d > 0 {
-			axis = number(nil, 1, d)
+			axis = integer(nil, 1, d)
 		}
 		shape = bytesField(shape, 1, axis)
 	}
-	tensor := bytesField(number(nil, 1, kind), 2, shape)
+	tensor := bytesField(integer(nil, 1, kind), 2, shape)
 	return bytesField(nil, field, bytesField(text(nil, 1, name), 2, bytesField(nil, 1, tensor)))
 }
 
@@ -109,8 +105,8 @@ func TestRefused(t *testing.T) {
 	product := nodeOf("MatMul", "f w > features")
 	sum := [][]byte{nodeOf("ReduceSum", "c > r"), flat, nodeOf("Add", "f r > features")}
 	external := func(where string) []byte {
-		b := text(number(number(number(nil, 1, 192), 1, 4), 2, float32Type), 8, "w")
-		return bytesField(nil, 5, number(bytesField(b, 13, text(text(nil, 1, "location"), 2, where)), 14, 1))
+		b := text(integer(integer(integer(nil, 1, 192), 1, 4), 2, float32Type), 8, "w")
+		return bytesField(nil, 5, integer(bytesField(b, 13, text(text(nil, 1, "location"), 2, where)), 14, 1))
 	}
 	chain := func(n int) []byte {
 		parts := [][]byte{flat, nodeOf("Relu", "f > x0")}

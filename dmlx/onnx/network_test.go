@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"math"
@@ -17,6 +18,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
+	"github.com/gradient-surgery/dml/dmlx/backend"
 	"github.com/gradient-surgery/dml/dmlx/backend/backendtest"
 )
 
@@ -179,6 +181,71 @@ func TestPyTorch(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWrite checks that a network with its own weights is written as it was read, with other weights as a network that
+// has them, and with a head as one that ends in embeddings.
+func TestWrite(t *testing.T) {
+	raw, err := os.ReadFile("testdata/dinov3.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := Read(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := net.Init(store, nil); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := net.Write(store, nil, nil); err != nil || !bytes.Equal(same, raw) {
+		t.Errorf("%d bytes of %d (%v)", len(same), len(raw), err)
+	}
+	v := store.GetVariable("/norm/bias")
+	changed := slices.Repeat([]float32{3}, net.Width)
+	if err := v.SetValue(tensors.FromFlatDataAndDimensions(changed, net.Width)); err != nil {
+		t.Fatal(err)
+	}
+	head := &Head{make([]float32, 2*net.Width), []float32{3, 4}}
+	written, err := net.Write(store, head, map[string]string{"source": "a test", "dim": "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Width != 2 || again.output != "embeddings" || again.Metadata["source"] != "a test" ||
+		!slices.Equal(again.tensors["norm.bias"].float32s(), changed) {
+		t.Errorf("width %d, output %s, metadata %v", again.Width, again.output, again.Metadata["source"])
+	}
+	b, err := backend.Go()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := model.NewStore()
+	defer other.Finalize()
+	if err := again.Init(other, nil); err != nil {
+		t.Fatal(err)
+	}
+	exec, err := model.NewExec(b, other, func(scope *model.Scope, x *Node) *Node {
+		return again.Features(scope, x, backbone.Pass{})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Call(tensors.FromFlatDataAndDimensions(make([]float32, 32*32*3), 1, 32, 32, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tensors.MustCopyFlatData[float32](out[0]) // The bias, scaled to length 1.
+	if math.Abs(float64(got[0]-0.6)) > 1e-6 || math.Abs(float64(got[1]-0.8)) > 1e-6 {
+		t.Error(got)
+	}
+	if _, err := net.Write(store, &Head{Bias: []float32{1}}, nil); err == nil {
+		t.Error("no error about a head of another size")
 	}
 }
 

@@ -135,6 +135,7 @@ type field struct {
 	number protowire.Number
 	v      uint64
 	data   []byte
+	width  int // Of a number of fixed width, 4 or 8.
 }
 
 var errTruncated = errors.New("not an ONNX file, or not all of it")
@@ -152,12 +153,12 @@ func fields(b []byte, f func(field) error) error {
 		case protowire.VarintType:
 			x.v, n = protowire.ConsumeVarint(b)
 		case protowire.Fixed32Type:
-			n = 4
+			n, x.width = 4, 4
 			if len(b) >= n {
 				x.v, x.data = uint64(binary.LittleEndian.Uint32(b)), b[:n:n]
 			}
 		case protowire.Fixed64Type:
-			n = 8
+			n, x.width = 8, 8
 			if len(b) >= n {
 				x.v, x.data = binary.LittleEndian.Uint64(b), b[:n:n]
 			}

@@ -277,3 +277,43 @@ func (s *compiledStep) markTrained(o Options) error {
 	}
 	return nil
 }
+
+// ExportNetwork returns the ONNX file of a network with the weights of a training, in safetensors: the same graph with
+// the same names, and with head the last layer behind it, whose output is scaled to length 1. dim is the number of
+// values that it gives for an image, and crop the side of an image in pixels.
+func ExportNetwork(path string, weights []byte, head bool) (file []byte, dim, crop int, err error) {
+	n, err := OpenNetwork(path)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	meta, err := backbone.Metadata(weights)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if of := meta["model"]; !strings.Contains(of, n.Digest()) {
+		return nil, 0, 0, fmt.Errorf("the weights are of %q, not of %s with the SHA-256 %s", of, path, n.Digest())
+	}
+	prepare, found, err := backbone.PreprocessingOf(meta)
+	if err != nil || !found {
+		return nil, 0, 0, errors.Join(err, errors.New("the weights do not say how images are prepared"))
+	}
+	if dim, err = backbone.HeadDim(weights); err != nil {
+		return nil, 0, 0, err
+	}
+	store := model.NewStore()
+	defer store.Finalize()
+	if err := networkModel(n, "", prepare.Crop, dim).decode(weights, store, 0); err != nil {
+		return nil, 0, 0, err
+	}
+	var layer *onnx.Head
+	if head {
+		value := func(name string) []float32 {
+			return tensors.MustCopyFlatData[float32](store.GetVariable(headScope + name).MustValue())
+		}
+		layer = &onnx.Head{Weight: value("weight"), Bias: value("bias")}
+	} else {
+		dim = n.Width
+	}
+	file, err = n.Write(store, layer, map[string]string{"run": meta["run"], "data": meta["data"]})
+	return file, dim, prepare.Crop, err
+}

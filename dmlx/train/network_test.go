@@ -14,6 +14,7 @@ import (
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/backbone"
 	"github.com/gradient-surgery/dml/dmlx/npy"
+	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 
 const testNetwork = "../onnx/testdata/efficientnet_lite0.onnx"
@@ -87,6 +88,13 @@ func TestNetwork(t *testing.T) {
 						!(same && strings.HasSuffix(weight, "bias")) {
 						t.Errorf("%s: trained %v, changed %v", weight, trained, !same)
 					}
+				}
+				file, dim, crop, err := ExportNetwork(testNetwork, encoded(t, tn.Dir), true)
+				if err != nil || dim != 8 || crop != 32 {
+					t.Fatal(dim, crop, err)
+				}
+				if out, err := onnx.Read(file); err != nil || out.Width != 8 {
+					t.Errorf("the trained network cannot be read: %v", err)
 				}
 				again, err := tr.Embed(t.Context(), c, encoded(t, tn.Dir), data, data.Test, upTo(data.Test))
 				if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/spf13/cobra"
@@ -52,7 +53,8 @@ func newWeightsONNX(a *app) *cobra.Command {
 		Use:   "onnx {FILE | RUN} --out NET.onnx",
 		Short: "Export a trained network to ONNX, for ONNX Runtime and other programs",
 		Long: `Export a network to ONNX (opset 17), for ONNX Runtime and other programs. FILE is a safetensors file or a state
-dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits.
+dict of torch.save (.pth) with torchvision's names; RUN is a finished run's name or its first digits. A network that
+came from an ONNX file leaves as that file, with its names and the new weights: give the file as --arch.
 
 The model's input is "images", float32 [N, 3, H, W]: RGB on the scale 0 to 1, minus the mean and divided by the
 standard deviation in the model's metadata, which also give the size ("resize" and "crop"). Its output is "embeddings",
@@ -63,6 +65,7 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
     prepare = net.get_modelmeta().custom_metadata_map        # resize, crop, mean, std
     embeddings, = net.run(None, {"images": images})`,
 		Example: "  dmlx weights onnx 077c9a --out net.onnx\n" +
+			"  dmlx weights onnx 3f21d0 --arch vit_small.onnx --out trained.onnx\n" +
 			"  dmlx weights onnx resnet18.pth --features gap --out resnet18.onnx",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,6 +81,13 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
 			raw, name, err := a.weightsOf(args[0])
 			if err != nil {
 				return err
+			}
+			if train.IsNetworkFile(arch) {
+				encoded, dim, crop, err := train.ExportNetwork(arch, raw, features == "embedding")
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				return a.writeONNX(encoded, out, filepath.Base(arch), name, dim, crop)
 			}
 			net, prepare, err := embed.Network(arch, name, raw)
 			if err != nil {
@@ -98,15 +108,11 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
 			if err != nil {
 				return err
 			}
-			if err := durable.WriteFile(out, encoded, 0o644); err != nil {
-				return err
-			}
 			dim := o.Dim
 			if o.WithoutHead {
 				dim = net.Width()
 			}
-			return a.print(map[string]any{"arch": net, "dim": dim, "out": out, "crop": prepare.Crop},
-				fmt.Sprintf("%s of %s, %d values an image of %d pixels, in %s", net, name, dim, prepare.Crop, out))
+			return a.writeONNX(encoded, out, string(net), name, dim, prepare.Crop)
 		},
 	}
 	archFlag(cmd, &arch)
@@ -114,6 +120,15 @@ float32 [N, D], scaled to length 1, or with --features gap "features", the outpu
 	cmd.Flags().StringVar(&out, "out", "", "ONNX file to write")
 	_ = cmd.MarkFlagRequired("out") // It fails only for an unknown flag.
 	return cmd
+}
+
+// writeONNX writes an ONNX file and says what it has.
+func (a *app) writeONNX(encoded []byte, out, arch, of string, dim, crop int) error {
+	if err := durable.WriteFile(out, encoded, 0o644); err != nil {
+		return err
+	}
+	return a.print(map[string]any{"arch": arch, "dim": dim, "out": out, "crop": crop},
+		fmt.Sprintf("%s of %s, %d values an image of %d pixels, in %s", arch, of, dim, crop, out))
 }
 
 // weightsOf reads the weights of a file or of a finished run, and returns what to call them in errors.

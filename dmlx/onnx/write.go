@@ -1,0 +1,139 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/gradient-surgery/dml/dmlx/internal/errs"
+)
+
+// Head is a linear layer from features to embeddings: weight [dim, F], row by row, and bias [dim].
+type Head struct{ Weight, Bias []float32 }
+
+// Write returns the file with the weights of a store: the same graph, with all names. With a head, the output is
+// "embeddings", scaled to length 1. meta is added to the metadata of the file.
+func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) (out []byte, err error) {
+	defer errs.Catch(&err)
+	if head != nil && (len(head.Bias) == 0 || len(head.Weight) != len(head.Bias)*n.Width) {
+		return nil, fmt.Errorf("a head of %d weights and %d biases for %d features", len(head.Weight), len(head.Bias),
+			n.Width)
+	}
+	err = fields(n.raw, func(x field) error {
+		switch {
+		case x.number == 7:
+			graph, err := n.writeGraph(x.data, store, head)
+			out = message(out, 7, graph)
+			return err
+		case x.number == 14 && replaced(x, meta):
+			return nil
+		}
+		out = x.append(out)
+		return nil
+	})
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		out = message(out, 14, message(message(nil, 1, []byte(key)), 2, []byte(meta[key])))
+	}
+	return out, err
+}
+
+// replaced reports whether a pair of the metadata has a key of meta.
+func replaced(pair field, meta map[string]string) (found bool) {
+	_ = fields(pair.data, func(x field) error { // Read has parsed it.
+		_, there := meta[string(x.data)]
+		found = found || x.number == 1 && there
+		return nil
+	})
+	return found
+}
+
+func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out []byte, err error) {
+	err = fields(graph, func(x field) error {
+		switch {
+		case x.number == 12 && head != nil: // The output is another one.
+			return nil
+		case x.number == 5:
+			t, err := parseTensor(x.data)
+			if err != nil {
+				return err
+			}
+			if n.role[t.name] == constant {
+				break
+			}
+			v := store.GetVariable(variablePath(t.name))
+			if v == nil {
+				return fmt.Errorf("no variable %s to write", t.name)
+			}
+			value, err := v.Value()
+			if err != nil {
+				return err
+			}
+			out = tensorField(out, t.name, tensors.MustCopyFlatData[float32](value), t.dims...)
+			return nil
+		}
+		out = x.append(out)
+		return nil
+	})
+	if err != nil || head == nil {
+		return out, err
+	}
+	dim := len(head.Bias)
+	out = tensorField(tensorField(out, "fc.weight", head.Weight, dim, n.Width), "fc.bias", head.Bias, dim)
+	node := func(op, out string, attribute []byte, in ...string) []byte {
+		var b []byte
+		for _, name := range in {
+			b = message(b, 1, []byte(name))
+		}
+		b = message(message(b, 2, []byte(out)), 3, []byte(out))
+		return message(message(b, 4, []byte(op)), 5, attribute)
+	}
+	integer := func(name string, v uint64) []byte { // An AttributeProto of type 2, INT.
+		return number(number(message(nil, 1, []byte(name)), 3, v), 20, 2)
+	}
+	out = message(out, 1, node("Gemm", "fc", integer("transB", 1), n.output, "fc.weight", "fc.bias"))
+	out = message(out, 1, node("LpNormalization", "embeddings", integer("axis", 1), "fc"))
+	shape := message(message(nil, 1, message(nil, 2, []byte("N"))), 1, number(nil, 1, uint64(dim)))
+	tensor := message(number(nil, 1, float32Type), 2, shape)
+	return message(out, 12, message(message(nil, 1, []byte("embeddings")), 2, message(nil, 1, tensor))), nil
+}
+
+// append writes a field as it was read.
+func (x field) append(b []byte) []byte {
+	switch {
+	case x.data == nil:
+		return number(b, x.number, x.v)
+	case x.width == 0:
+		return message(b, x.number, x.data)
+	}
+	typ := protowire.Fixed32Type
+	if x.width == 8 {
+		typ = protowire.Fixed64Type
+	}
+	return append(protowire.AppendTag(b, x.number, typ), x.data...)
+}
+
+func tensorField(b []byte, name string, values []float32, dims ...int) []byte {
+	var t []byte
+	for _, d := range dims {
+		t = number(t, 1, uint64(d))
+	}
+	raw := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	return message(b, 5, message(message(number(t, 2, float32Type), 8, []byte(name)), 9, raw))
+}
+
+func number(b []byte, field protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), v)
+}
+
+func message(b []byte, field protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
+}
