@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 
 // TestSavedOutputs sees that pictures and tables are saved in formats that every front end and converter can show.
@@ -28,6 +32,68 @@ func TestSavedOutputs(t *testing.T) {
 				t.Error(problem)
 			}
 		})
+	}
+}
+
+// TestSavedOutputsAreOfTheBundledRuns sees that no page shows an earlier state of the bundled runs: each provenance
+// names the bundled files that its runs come from with their digests.
+func TestSavedOutputsAreOfTheBundledRuns(t *testing.T) {
+	bundles, err := runs.Bundles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := make(map[string]bool)
+	for _, b := range bundles {
+		current[b] = true
+	}
+	paths, err := filepath.Glob("*.ipynb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, path := range append(paths, "README.md", "report.md") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale, n := staleProvenances(string(raw), current)
+		if named += n; stale != nil {
+			t.Errorf("%s shows runs that are not those of the program, %q: dmlx lab --execute notebooks/%s", path, stale, path)
+		}
+	}
+	if named == 0 {
+		t.Error("no page names the runs that it was made from")
+	}
+}
+
+// staleProvenances returns the bundled files that a page names by another digest than the current ones, with "none" for
+// a provenance that names none, and how many it names.
+func staleProvenances(page string, current map[string]bool) (stale []string, count int) {
+	named := regexp.MustCompile(`runs bundled with the program(?: \(([^)]*)\))?`)
+	for _, m := range named.FindAllStringSubmatch(page, -1) {
+		for _, bundle := range strings.Split(m[1], ", ") {
+			if bundle == "" {
+				bundle = "none"
+			}
+			if count++; !current[bundle] && !slices.Contains(stale, bundle) {
+				stale = append(stale, bundle)
+			}
+		}
+	}
+	return stale, count
+}
+
+func TestStaleProvenances(t *testing.T) {
+	current := map[string]bool{"quick 0123abcd": true, "full 89abcdef": true}
+	for page, want := range map[string]string{
+		"7 of 7 runs bundled with the program (quick 0123abcd, full 89abcdef)": "",
+		"7 of 7 runs bundled with the program (quick 0123abce)":                "quick 0123abce",
+		"7 of 7 runs bundled with the program":                                 "none",
+		"no runs":                                                              "",
+	} {
+		if stale, _ := staleProvenances(page, current); strings.Join(stale, ", ") != want {
+			t.Errorf("%s: %q, want %q", page, stale, want)
+		}
 	}
 }
 

@@ -57,6 +57,17 @@ func TestResults(t *testing.T) {
 	for _, page := range []string{"README.md", "report.md"} {
 		r.check(t, page)
 	}
+	picture, err := ledger.Map(rows, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page, want := range map[string]string{"ledger.ipynb": picture.Alt,
+		"claims.ipynb": fmt.Sprintf("%d are reproduced, %d in part, %d contradicted, and %d undecided", r.findings("reproduced"),
+			r.findings("in part"), r.findings("contradicted"), r.findings("undecided"))} {
+		if raw, err := os.ReadFile(page); err != nil || !strings.Contains(string(raw), want) {
+			t.Errorf("%s does not say %q: dmlx lab --execute notebooks/%s; %v", page, want, page, err)
+		}
+	}
 }
 
 // check makes a page from its template and compares it with the committed one.

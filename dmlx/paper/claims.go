@@ -13,7 +13,7 @@ const contradictedCaption = "What the paper's own numbers contradict, wholly or 
 
 // auditClaims checks the paper's claims on its own numbers and on the available runs. It trains none.
 func auditClaims(ctx context.Context, q report.Request) (*Report, error) {
-	audited, r, err := audit(ctx, q)
+	audited, r, err := Audit(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -26,6 +26,16 @@ func auditClaims(ctx context.Context, q report.Request) (*Report, error) {
 		r.Parts = append(r.Parts, report.Part{Name: p.Name, Of: t})
 	}
 	return r, nil
+}
+
+// Audit returns the claims with their findings on the paper's own numbers and on the available runs, those that [Ledger]
+// judges by, and a report of these. It trains none.
+func Audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, error) {
+	e, err := gather(ctx, q, judgedBy(q))
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.audited, e.report, nil
 }
 
 // audit returns the claims with their findings, and a report of the runs that they are checked on.

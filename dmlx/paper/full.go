@@ -251,8 +251,7 @@ func AgreementTable(orders []Order, provenance string) (*figures.Table, error) {
 		p := orders[0].Presets
 		t.Columns = append(t.Columns, figures.Column{Title: p[0] + " against " + p[len(p)-1]})
 	}
-	t.Notes = []figures.Markup{"In brackets: 95 % by Bonett and Wright, as if the rows were drawn from many. p: how " +
-		"often a random order agrees as well."}
+	t.Notes = []figures.Markup{figures.RankNote}
 	for _, o := range orders {
 		lists := append(slices.Clone(o.Ours), nil)
 		against := slices.Repeat([][]stats.Mean{o.Paper}, len(lists))

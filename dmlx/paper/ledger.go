@@ -48,10 +48,7 @@ func ledgerOf(ctx context.Context, q report.Request, entries ...ledger.Filter) (
 // that they were judged by. It reads the available runs of the request's preset and trains none. At the preset quick
 // it takes those of [FullPreset] where they are complete, as [LedgerOf] does: longer runs are the better evidence.
 func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, []ledger.Power, *Report, error) {
-	if q.Preset.String() == "quick" {
-		return LedgerOf(ctx, q, q.Preset, FullPreset())
-	}
-	return LedgerOf(ctx, q, q.Preset)
+	return LedgerOf(ctx, q, judgedBy(q)...)
 }
 
 // LedgerOf is [Ledger] by the runs of one or more presets. No verdict mixes presets: a table is judged by the last
@@ -61,55 +58,80 @@ func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, []ledger.Power
 // tests of Tables 2 to 8 can find.
 func LedgerOf(ctx context.Context, q report.Request, presets ...presets.Preset) ([]ledger.Row, []ledger.Power, *Report,
 	error) {
+	e, err := gather(ctx, q, presets)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	of := make([]ledger.Row, len(e.audited))
+	for i, a := range e.audited {
+		p := e.of[i]
+		of[i] = ledger.OfClaim(a, p.Name, settingOf(p), "dmlx reproduce claims "+presetFlags(p))
+	}
+	shown, err := ledgerFigures(e.audited, of)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	e.report.Title = ""
+	var rows []ledger.Row
+	var powers []ledger.Power
+	for _, numbers := range e.tables {
+		rows, powers = append(rows, ledger.Judge(numbers)...), append(powers, ledger.Assess(numbers))
+	}
+	return slices.Concat(rows, shown, of), powers, e.report, nil
+}
+
+// judgedBy returns the presets whose runs judge at a request's preset.
+func judgedBy(q report.Request) []presets.Preset {
+	if q.Preset.String() == "quick" {
+		return []presets.Preset{q.Preset, FullPreset()}
+	}
+	return []presets.Preset{q.Preset}
+}
+
+// evidence is what claims and tables are judged by.
+type evidence struct {
+	audited []claims.Audited
+	of      []presets.Preset // Of the runs of each claim.
+	tables  [][]*ledger.Number
+	report  *Report
+}
+
+// gather returns the evidence of one or more presets, as [LedgerOf] takes it.
+func gather(ctx context.Context, q report.Request, ps []presets.Preset) (*evidence, error) {
 	q.CachedOnly = true
-	var r *Report
-	var audited []claims.Audited
-	var of []ledger.Row // By claim.
-	var tables [][]*ledger.Number
-	for i, p := range presets {
+	var e evidence
+	for i, p := range ps {
 		q.Preset = p
 		its, report, err := audit(ctx, q)
 		if err != nil {
-			return nil, nil, nil, err
-		}
-		if i == 0 {
-			r, audited, of = report, its, make([]ledger.Row, len(its))
-		}
-		for k, a := range its {
-			if i == 0 || a.Ours.Complete() {
-				audited[k], of[k] = a, ledger.OfClaim(a, p.Name, settingOf(p), "dmlx reproduce claims "+presetFlags(p))
-			}
+			return nil, err
 		}
 		numbers, all, err := tableNumbers(ctx, q)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, err
 		}
 		if i == 0 {
-			tables = numbers
+			e = evidence{its, slices.Repeat([]presets.Preset{p}, len(its)), numbers, report}
 			continue
+		}
+		for k, a := range its {
+			if a.Ours.Complete() {
+				a.Ours.Evidence += fmt.Sprintf(" At `%s`.", p.Name)
+				e.audited[k], e.of[k] = a, p
+			}
 		}
 		var taken []*Table
 		for k, t := range all {
 			if t.Missing == 0 && t.Runs > 0 {
-				tables[k], taken = numbers[k], append(taken, t)
-				r.add(t)
+				e.tables[k], taken = numbers[k], append(taken, t)
+				e.report.add(t)
 			}
 		}
 		if taken != nil {
-			r.Provenance += "; " + Together(taken...).Provenance()
+			e.report.Provenance += "; " + Together(taken...).Provenance()
 		}
 	}
-	shown, err := ledgerFigures(audited, of)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	r.Title = ""
-	var rows []ledger.Row
-	var powers []ledger.Power
-	for _, numbers := range tables {
-		rows, powers = append(rows, ledger.Judge(numbers)...), append(powers, ledger.Assess(numbers))
-	}
-	return slices.Concat(rows, shown, of), powers, r, nil
+	return &e, nil
 }
 
 // tableNumbers returns the printed numbers of Tables 2 to 8 with the runs in their role at the request's preset, and

@@ -84,7 +84,7 @@ var presets = []Preset{
 		},
 		Rate: quickRate,
 	},
-	{ // A first look: drawn images, a small pretrained network, about half a minute per run on two cores.
+	{ // A first look: drawn images, a small pretrained network, about a quarter of a minute per run on two cores.
 		Name:        "quick",
 		FineGrained: "minicar", CoarseGrained: "minishop",
 		Seeds: []uint64{1, 2, 3}, SweepSeeds: []uint64{1},

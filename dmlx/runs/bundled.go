@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -20,10 +19,10 @@ import (
 // [WriteBundledHistograms] wrote them.
 var bundledHistograms = sync.OnceValues(func() (map[string]*Histograms, error) {
 	out := make(map[string]*Histograms)
-	err := forEachBundled("bundled/histograms/*.json", "histograms", func(_ string, raw []byte) error {
+	err := forEachBundled("bundled/histograms/*.json", "histograms", func(bundle string, raw []byte) error {
 		p, err := parseHistograms(raw)
 		if err == nil && p.Recipe == HistogramsRecipe {
-			p.Bundled, p.Result.Bundled = true, true
+			p.Bundled, p.Result.Bundled, p.Result.Bundle = true, true, bundle
 			out[p.Result.Hash] = p
 		}
 		return err
@@ -86,6 +85,30 @@ var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	return out, err
 })
 
+// Bundles returns the bundled files as provenances name them, each with the first digits of its digest: "quick 0123abcd".
+func Bundles() ([]string, error) {
+	var out []string
+	for _, pattern := range []string{"bundled/*.json", "bundled/histograms/*.json"} {
+		files, err := fs.Glob(bundledFiles, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range files {
+			raw, err := bundledFiles.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, bundleOf(name, raw))
+		}
+	}
+	return out, nil
+}
+
+func bundleOf(name string, raw []byte) string {
+	digest := sha256.Sum256(raw)
+	return fmt.Sprintf("%s %x", strings.TrimSuffix(strings.TrimPrefix(name, "bundled/"), ".json"), digest[:4])
+}
+
 // forEachBundled calls read for each item of the JSON lists in the bundled files that match a pattern. bundle is the
 // name of the file with the first digits of its digest.
 func forEachBundled(pattern, what string, read func(bundle string, raw []byte) error) error {
@@ -98,8 +121,7 @@ func forEachBundled(pattern, what string, read func(bundle string, raw []byte) e
 		if err != nil {
 			return err
 		}
-		digest := sha256.Sum256(raw)
-		bundle := fmt.Sprintf("%s %x", strings.TrimSuffix(path.Base(name), ".json"), digest[:4])
+		bundle := bundleOf(name, raw)
 		var list []json.RawMessage
 		if err := json.Unmarshal(raw, &list); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
