@@ -61,9 +61,9 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for page, want := range map[string]string{"ledger.ipynb": picture.Alt,
-		"claims.ipynb": fmt.Sprintf("%d are reproduced, %d in part, %d contradicted, and %d undecided", r.findings("reproduced"),
-			r.findings("in part"), r.findings("contradicted"), r.findings("undecided"))} {
+	sentence := fmt.Sprintf("%d are reproduced, %d in part, %d contradicted, and %d undecided", r.findings("reproduced"),
+		r.findings("in part"), r.findings("contradicted"), r.findings("undecided"))
+	for page, want := range map[string]string{"ledger.ipynb": picture.Alt, "claims.ipynb": sentence} {
 		if raw, err := os.ReadFile(page); err != nil || !strings.Contains(string(raw), want) {
 			t.Errorf("%s does not say %q: dmlx lab --execute notebooks/%s; %v", page, want, page, err)
 		}

@@ -28,8 +28,8 @@ func auditClaims(ctx context.Context, q report.Request) (*Report, error) {
 	return r, nil
 }
 
-// Audit returns the claims with their findings on the paper's own numbers and on the available runs, those that [Ledger]
-// judges by, and a report of these. It trains none.
+// Audit returns the claims with their findings on the paper's own numbers and on the available runs, those that
+// [Ledger] judges by, and a report of these. It trains none.
 func Audit(ctx context.Context, q report.Request) ([]claims.Audited, *Report, error) {
 	e, err := gather(ctx, q, judgedBy(q))
 	if err != nil {

@@ -85,7 +85,8 @@ var Bundled = sync.OnceValues(func() (map[string]*Result, error) {
 	return out, err
 })
 
-// Bundles returns the bundled files as provenances name them, each with the first digits of its digest: "quick 0123abcd".
+// Bundles returns the bundled files as provenances name them, each with the first digits of its digest: "quick
+// 0123abcd".
 func Bundles() ([]string, error) {
 	var out []string
 	for _, pattern := range []string{"bundled/*.json", "bundled/histograms/*.json"} {
