@@ -28,6 +28,7 @@ type seen struct {
 	Page        map[string][]any // The outputs of a page that was opened from the contents and run to its end.
 	LineNumbers int              // Cells with line numbers.
 	Alts        []string         // The alternative texts of its pictures.
+	Setup       string           // What the status bar says of the set-up.
 
 	Running, Stopped, StoppedPrompts, Saved map[string]string // Run All, before and after Stop, and the file.
 	Again, After                            string            // Run again.
@@ -60,6 +61,9 @@ func TestCellsInBrowser(t *testing.T) {
 	if err := l.writeSettings(); err != nil {
 		t.Fatal(err)
 	}
+	l.shown = true
+	l.step("something that a cell does not need", false)
+	defer l.step("something that a cell does not need", true)
 	l.Folder, l.Store = t.TempDir(), t.TempDir()
 	shipped := os.DirFS(filepath.Join(l.Root, "notebooks"))
 	if _, _, err := (Copies{shipped, filepath.Join(l.Folder, "notebooks")}).Update(); err != nil {
@@ -156,6 +160,9 @@ func shapes(outputs []any) string {
 func checkSeen(t *testing.T, s seen) {
 	if len(s.Errors) > 0 || s.LineNumbers == 0 {
 		t.Errorf("errors of scripts %q, %d cells with line numbers", s.Errors, s.LineNumbers)
+	}
+	if want := "Setting up: something that a cell does not need …"; s.Setup != want {
+		t.Errorf("the status bar says %q, want %q", s.Setup, want)
 	}
 	if len(s.Alts) == 0 || slices.Contains(s.Alts, "") {
 		t.Errorf("pictures without alternative text: %q", s.Alts)

@@ -107,6 +107,7 @@ with sync_playwright() as playwright:
     page.goto(url.replace("/lab/tree/", "/lab/workspaces/test/tree/") + "&reset")
     page.locator(f'.jp-Notebook a[href*="{first}.ipynb"]').first.click()
     opened(f"notebooks/{first}.ipynb")
+    seen["setup"] = until(lambda: page.locator(".dmlx-setup").inner_text(), "state of the set-up")
     menu("Run", "Run All Cells")
     until(lambda: any("*" in s["prompt"] for s in states().values()), "start of the cells")
     idle()
