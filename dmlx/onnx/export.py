@@ -1,4 +1,5 @@
-"""Exports a network for images from PyTorch to ONNX, so that `dmlx train --arch NET.onnx` can train it further.
+"""Exports a network for images from PyTorch to ONNX, so that `dmlx train --arch NET.onnx` can train it further. This text
+is the script itself: `dmlx help onnx > export.py`.
 
     pip install torch timm onnx onnxscript
     python export.py vit_small_patch16_224 vit_small.onnx          # a network of timm, pretrained
