@@ -403,7 +403,9 @@ MOVES = """async (within) => {
     return b.top >= -1 && b.bottom <= innerHeight + 1 && b.left >= -1 && x <= innerWidth && [b.top + 2, b.bottom - 2].every((y) => at(y) && (e.contains(at(y)) || e.parentElement.contains(at(y)) || e.closest('.view')?.contains(at(y))));
   };
   const controls = [...document.querySelectorAll(within)].filter((c) => c.offsetParent && !c.disabled && !c.closest(".save") && !["Reset", "Restart"].includes(c.textContent));
+  controls.sort((x, y) => (y.type === "range") - (x.type === "range")); // A select may turn sliders off.
   for (const c of controls) {
+    if (c.disabled) continue;
     await calm();
     const near = [...views].filter((v) => v.canvas.offsetParent && v.canvas.closest("main > section") === c.closest("main > section")), before = near.map(look), is = c.name || c.textContent || c.id;
     c.scrollIntoView({block: "center", behavior: "instant"});
