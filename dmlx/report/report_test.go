@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
@@ -32,4 +33,38 @@ func TestOverall(t *testing.T) {
 		}
 	}
 	show(runs.Progress{Progress: train.Progress{Step: 1}}) // A run of its own that does not know its length.
+}
+
+// The scores of bundled runs are their measures, and say whose, on what and in which setting they are.
+func TestStored(t *testing.T) {
+	t.Parallel()
+	store, err := runs.OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if none, err := Stored(store, false); err != nil || none != nil {
+		t.Errorf("an empty store: %d scores, %v", len(none), err)
+	}
+	all, err := Stored(store, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundled, err := runs.Bundled()
+	if err != nil || len(all.Values(scores.Run.Of)) != len(bundled) {
+		t.Errorf("%d of %d runs, %v", len(all.Values(scores.Run.Of)), len(bundled), err)
+	}
+	recall := all.Select(scores.Row{Data: "minicar", Preset: "quick", Rule: "cos/lin/con", Measure: Recall(1), Batch: 64})
+	fixed := recall.Where(func(r scores.Row) bool { return r.Protocol == "" })
+	if len(fixed) < 3 || len(recall) == len(fixed) {
+		t.Fatalf("%d runs of a rule, %d without classes held out", len(recall), len(fixed))
+	}
+	for _, r := range fixed {
+		if want := 100 * bundled[r.Run].Recall[1]; r.Value.Mean != want || r.Setting != scores.Drawn ||
+			r.Whose != scores.Ours || r.Direction != "cos" || r.Pair != "lin" || r.Seed != bundled[r.Run].Spec.Seed {
+			t.Errorf("%+v, want %v", r, want)
+		}
+	}
+	if settings := all.Values(scores.Setting.Of); len(settings) != 2 || settings[0] == settings[1] {
+		t.Errorf("the settings %q", settings)
+	}
 }

@@ -3,6 +3,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -55,6 +56,32 @@ func Scores(results ...*runs.Result) scores.Table {
 		}
 	}
 	return out
+}
+
+// Stored returns the scores of all finished runs of a store, and of those that are bundled with the program.
+func Stored(store *runs.Store, alsoBundled bool) (scores.Table, error) {
+	entries, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]*runs.Result)
+	if alsoBundled {
+		bundled, err := runs.Bundled()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, bundled)
+	}
+	for _, e := range entries {
+		if e.Result != nil && e.Bad == "" {
+			all[e.Hash] = e.Result
+		}
+	}
+	var out scores.Table
+	for _, hash := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, Scores(all[hash])...)
+	}
+	return out, nil
 }
 
 // Planned returns what is known of a run before it is trained, as a score without a measure.

@@ -19,6 +19,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/notebooks/nb"
 )
@@ -96,6 +97,10 @@ func TrainWithin(budget time.Duration, open func() (*backend.Choice, error), cel
 func Have(cells []paper.Cell) *paper.Table {
 	return nb.Must(paper.Fill(nb.Context(), Request(backend.Open, runs.Options{CachedOnly: true}), cells))
 }
+
+// Scores returns the measures of all finished runs, those of the store and those that come with the program: a table to
+// select, group and lay out. A failure ends the cell.
+func Scores() scores.Table { return nb.Must(report.Stored(Store(), true)) }
 
 // Preset returns the preset that [nb.Preset] names, or the one of its file. An unknown name ends the cell.
 func Preset() presets.Preset {

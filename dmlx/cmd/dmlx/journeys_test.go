@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,6 +158,16 @@ func TestTrainSeveral(t *testing.T) {
 	}
 	if list := object(t, "runs", "list", "--bundled", "--store", store)["runs"].([]any); len(list) < 100 {
 		t.Errorf("%d runs are listed with the bundled ones", len(list))
+	}
+	if code, stdout, stderr := invoke(t, "runs", "list", "--csv", "--store", store); code != 0 {
+		t.Errorf("runs list --csv: code %d, %s", code, stderr)
+	} else if all, err := scores.Read(strings.NewReader(stdout)); err != nil ||
+		len(all.Values(scores.Run.Of)) != 9 || len(all.Select(scores.Row{Measure: "R@1"})) != 9 {
+		t.Errorf("runs list --csv: %d rows, %v\n%s", len(all), err, stdout)
+	}
+	if code, _, stderr := invoke(t, "runs", "list", "--csv", "--json", "--store", store); code != 2 ||
+		!strings.Contains(stderr, "want one of them") {
+		t.Errorf("runs list --csv --json: code %d, %s", code, stderr)
 	}
 	// A first digit that bundled runs have too means the run of the store.
 	for _, hash := range all {

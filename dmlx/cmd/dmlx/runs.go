@@ -33,15 +33,29 @@ cluster trains. Without a command, list the runs. RUN is the name of a run or it
 		RunE:    func(*cobra.Command, []string) error { return a.listRuns(false) },
 	}
 	var out string
-	var alsoBundled bool
+	var alsoBundled, asCSV bool
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List all runs of the store",
-		Example: "  dmlx runs list --json",
-		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.listRuns(alsoBundled) },
+		Example: "  dmlx runs list --json\n  dmlx runs list --bundled --csv > scores.csv",
+		Long: `List all runs of the store.
+
+--csv prints the measures of the finished runs as one table for a spreadsheet, pandas or R: a row for each run and
+measure, in percent, with the data set, the rule and its parts, the preset, the learning rate, the seed and the
+setting.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if !asCSV {
+				return a.listRuns(alsoBundled)
+			}
+			if a.json {
+				return usagef("--json and --csv: want one of them")
+			}
+			return a.writeScores(alsoBundled)
+		},
 	}
 	list.Flags().BoolVar(&alsoBundled, "bundled", false, "list the runs that are bundled with the program, too")
+	list.Flags().BoolVar(&asCSV, "csv", false, "print the measures of finished runs as CSV")
 	compare := &cobra.Command{
 		Use:   "compare RUN|RULE|LOSS|DATA|PRESET…",
 		Short: "Compare runs: their specs, results and, over seeds, the significance of differences",
@@ -100,6 +114,19 @@ type listed struct {
 	Preset string       `json:"preset"`
 	Spec   runs.Spec    `json:"spec"`
 	Result *runs.Result `json:"result,omitempty"`
+}
+
+// writeScores prints the measures of finished runs as CSV.
+func (a *app) writeScores(alsoBundled bool) error {
+	store, err := a.store()
+	if err != nil {
+		return err
+	}
+	all, err := report.Stored(store, alsoBundled)
+	if err != nil {
+		return err
+	}
+	return all.Write(a.stdout)
 }
 
 func (a *app) listRuns(alsoBundled bool) error {
