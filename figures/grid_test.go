@@ -141,12 +141,12 @@ func TestGridAnova(t *testing.T) {
 	nan := math.NaN()
 	table := GridAnova([]GridVariance{{
 		Data: "minicar",
-		Effects: []GridEffect{
-			{"direction", 3, 3, 210.3, 70.1, 63.7, 3e-16, intervalOf(0.62, 0.5, 0.7)},
-			{"pair weight", 5, 5, 12.34, 2.468, 2.24, 0.063, intervalOf(0.06, 0, 0.15)},
-			{"direction × triplet weight", 0, 18, 0, nan, nan, nan, stats.Point(nan)},
+		Effects: []stats.Effect{
+			{Name: "direction", DF: 3, Full: 3, SS: 210.3, MS: 70.1, F: 63.7, P: 3e-16, Omega: 0.62, Low: 0.5, High: 0.7},
+			{Name: "pair weight", DF: 5, Full: 5, SS: 12.34, MS: 2.468, F: 2.24, P: 0.063, Omega: 0.06, Low: 0, High: 0.15},
+			{Name: "direction × triplet weight", DF: 0, Full: 18, SS: 0, MS: nan, F: nan, P: nan, Omega: nan},
 		},
-		Error: GridEffect{"error: seeds", 52, -1, 57.2, 1.1, nan, nan, stats.Point(nan)},
+		Error: stats.Effect{Name: "error: seeds", DF: 52, Full: -1, SS: 57.2, MS: 1.1, F: nan, P: nan, Omega: nan},
 		Notes: []Markup{"the error is of seeds."},
 	}}, somewhere)
 	checkText(t, "gridanova", table, nil)

@@ -8,21 +8,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/stats"
 )
 
-// GridEffect is a line of an analysis of variance.
-type GridEffect struct {
-	Name     string
-	DF, Full int // Degrees of freedom of the available runs and of a grid without gaps, which is −1 for the error.
-	SS, MS   float64
-	F, P     float64        // NaN where there is no test.
-	Omega    stats.Interval // Partial ω², as a fraction; NaN where there is none.
-}
-
 // GridVariance is the analysis of variance of a data set's grid.
 type GridVariance struct {
 	Data    string
-	Effects []GridEffect
-	Error   GridEffect
-	Notes   []Markup // Stand under the table.
+	Effects []stats.Effect
+	// Error has −1 degrees of freedom of a grid without gaps, which it does not have.
+	Error stats.Effect
+	Notes []Markup // Stand under the table.
 }
 
 // GridAnova returns the table of the analyses of variance of the grids of some data sets. Bold p-values are significant
@@ -51,7 +43,8 @@ func GridAnova(sets []GridVariance, provenance string) *Table {
 				if e.P < 1e-12 {
 					p.Text = "< $10^{-12}$"
 				}
-				row[6], row[7], row[8] = Text(gridDigits(e.F)), p, Text(gridShare(e.Omega))
+				share := stats.Interval{Value: e.Omega, Low: e.Low, High: e.High}
+				row[6], row[7], row[8] = Text(gridDigits(e.F)), p, Text(gridShare(share))
 			}
 			t.Rows = append(t.Rows, row)
 		}

@@ -3,27 +3,14 @@ package paper
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/gradient-surgery/dml/dmlx/paper/fullgrid"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
-	"github.com/gradient-surgery/dml/dmlx/scores"
-	"github.com/gradient-surgery/dml/dmlx/stats"
-	"github.com/gradient-surgery/dml/figures"
 )
-
-// gridEnds is the number of best and of worst rules that are run with all seeds. Grids of fewer than 168 rules have
-// fewer.
-const gridEnds = 10
-
-// paperChoice is the paper's best rule, composed from the best parts of its Tables 2 to 4: "Ours" in its Table 5.
-const paperChoice = "cos-orth/lin-ms/cir"
 
 // gridStudy is the full grid: all combinations of direction, pair weight and triplet weight.
 func gridStudy() Study {
@@ -71,7 +58,7 @@ func grid(ctx context.Context, q report.Request) (*Report, error) {
 			return nil, nil, err
 		}
 		all = all.Needing(seed)
-		grids, err := Grids(all, seed)
+		grids, err := fullgrid.Read(all.Scores(), seed)
 		return all, grids, err
 	}
 	ran := 0
@@ -107,7 +94,8 @@ func grid(ctx context.Context, q report.Request) (*Report, error) {
 	r := &Report{Report: report.Report{Title: study.Title, Provenance: all.Provenance()}, Table: all}
 	r.add(all)
 	r.Runs -= all.Missing
-	return r, r.showGrid(grids, EndSize(grids))
+	r.Parts, err = fullgrid.Draw(grids, r.Provenance)
+	return r, err
 }
 
 // Needing returns the table as one that needs of each cell only the run with one seed, as the grid does: Runs counts
@@ -156,9 +144,9 @@ func Judged(p presets.Preset, grids []fullgrid.Grid, seeds []uint64) ([]Cell, er
 			tables = append(tables, c.Rule)
 		}
 	}
-	besides := append([]string{paperChoice}, tables...)
+	besides := append([]string{fullgrid.PaperChoice}, tables...)
 	for _, g := range grids {
-		if rule, err := paperOneAtATime(g.PaperData); err == nil {
+		if rule, err := fullgrid.PaperOneAtATime(g.PaperData); err == nil {
 			besides = append(besides, rule)
 		}
 		if steps := g.Steps(); len(steps) == 3 {
@@ -172,387 +160,5 @@ func Judged(p presets.Preset, grids []fullgrid.Grid, seeds []uint64) ([]Cell, er
 			besides = append(besides, rule)
 		}
 	}
-	return Specify(p, Extremes(grids, EndSize(grids), besides...), seeds)
-}
-
-// Grids reads the runs of a table of rules, data set by data set, for the analyses of package fullgrid. All rules are
-// compared by their runs with one seed. A rule that occurs twice or has not three parts is an error.
-func Grids(t *Table, seed uint64) ([]fullgrid.Grid, error) {
-	cells := make([]fullgrid.Cell, len(t.Cells))
-	for i, c := range t.Cells {
-		cells[i] = fullgrid.Cell{Data: c.Data, PaperData: c.PaperData, Rule: c.Rule, LR: c.LR, Runs: c.Runs}
-	}
-	return fullgrid.Read(cells, seed)
-}
-
-// EndSize returns how many rules count as the best, and as the worst, of the grids: ten of 168, fewer of fewer.
-func EndSize(grids []fullgrid.Grid) int {
-	n := gridEnds
-	for _, g := range grids {
-		n = min(n, max(1, len(g.Rules)*gridEnds/168))
-	}
-	return n
-}
-
-// paperOneAtATime returns the rule that the paper's own Tables 2 to 4 choose for one of its data sets, each part alone.
-func paperOneAtATime(set string) (string, error) {
-	g := fullgrid.Grid{Data: set}
-	for table := 2; table <= 4; table++ {
-		for _, r := range scores.Printed().Select(scores.Row{Table: table, Data: set}) {
-			if g.At(r.Rule) != nil {
-				continue
-			}
-			g.Rules = append(g.Rules, fullgrid.Rule{Name: r.Rule, All: stats.Mean{Mean: r.Value.Mean, N: r.Value.N}})
-			for levels, level := range map[*[]string]string{&g.Directions: r.Direction, &g.Pairs: r.Pair,
-				&g.Triplets: r.Triplet} {
-				if !slices.Contains(*levels, level) {
-					*levels = append(*levels, level)
-				}
-			}
-		}
-	}
-	if g.Rules == nil {
-		return "", fmt.Errorf("the paper's Tables 2 to 4 have no %s", set)
-	}
-	return g.OneAtATime()
-}
-
-// showGrid draws the report's parts. A part for which too many runs are missing says so.
-func (r *Report) showGrid(grids []fullgrid.Grid, ends int) error {
-	add := func(name string, of figures.Output, err error) {
-		if err != nil {
-			of = &figures.Table{Columns: []figures.Column{{Title: "Not to be had from the runs that are there", Left: true}},
-				Rows: [][]figures.Cell{{figures.Text(err.Error())}}, Provenance: r.Provenance}
-		}
-		r.Parts = append(r.Parts, report.Part{Name: name, Of: of})
-	}
-	var (
-		maps      []figures.GridSet
-		counts    []figures.GridCount
-		variances []figures.GridVariance
-		margins   []figures.GridMargins
-		lines     []figures.GridInteraction
-		gaps      []figures.GridGap
-		endRules  []figures.GridRule
-		chosen    []figures.GridRule
-		endNotes  []figures.Markup
-		chosenBy  []figures.Markup
-	)
-	for i := range grids {
-		g := &grids[i]
-		maps = append(maps, GridScores(g))
-		counts = append(counts, GridCoverage(g))
-		if a, err := g.Analyze(); err != nil {
-			variances = append(variances, figures.GridVariance{Data: g.Data, Notes: []figures.Markup{err.Error() + "."}})
-		} else {
-			variances, margins = append(variances, GridVariance(g, a)), append(margins, GridMargins(g, a))
-		}
-		interaction, err := GridProfiles(g, fullgrid.Parts{fullgrid.ByDirection, fullgrid.ByPair},
-			fullgrid.Parts{fullgrid.ByPair, fullgrid.ByTriplet}, fullgrid.Parts{fullgrid.ByDirection, fullgrid.ByTriplet})
-		if err != nil {
-			return err
-		}
-		lines = append(lines, interaction)
-		gaps = append(gaps, GridGaps(g, [2]string{"cos", "euc"}, [2]string{"cos-orth", "euc-orth"},
-			[2]string{"euc-orth", "euc"}, [2]string{"cos-orth", "cos"})...)
-		atEnds, change := GridExtremes(g, ends)
-		endRules, endNotes = append(endRules, atEnds...), append(endNotes, change)
-		rules, note := GridChoices(g)
-		chosen, chosenBy = append(chosen, rules...), append(chosenBy, note...)
-	}
-	m, err := figures.GridMap(maps, r.Provenance)
-	add("", m, err)
-	add("coverage", figures.GridCounts(counts, GridRates(grids), r.Provenance), nil)
-	add("anova", figures.GridAnova(variances, r.Provenance), nil)
-	effects, err := figures.GridEffects(margins, r.Provenance)
-	add("effects", effects, err)
-	interactions, err := figures.GridInteractions(lines, r.Provenance)
-	add("interactions", interactions, err)
-	gapTable, err := figures.GridGaps(gaps, r.Provenance)
-	add("gaps", gapTable, err)
-	endTable, err := figures.GridEnds(endRules, append(endNotes,
-		"The first seed chose which rules stand here, so its numbers are too good at one end and too bad at the "+
-			"other; those of the other seeds are neither."), r.Provenance)
-	add("ends", endTable, err)
-	choices, err := figures.GridChoices(chosen, append(chosenBy,
-		"Rank is by the first seed; rules with the same recall share their ranks. Intervals: 95 % by Welch's t over the "+
-			"other seeds. A rule can be ahead of the best (negative), since the best is so by the first seed. All is on the "+
-			"test classes that the choices were made by."), r.Provenance)
-	add("choices", choices, err)
-	return nil
-}
-
-// GridScores returns Recall@1 of the grid's rules in percent, by the grid's seed, for figures.GridMap. Marked are the
-// best of them, the paper's choice, and what [fullgrid.Grid.OneAtATime] chooses.
-func GridScores(g *fullgrid.Grid) figures.GridSet {
-	s := figures.GridSet{Data: g.Data, Directions: g.Directions, Pairs: g.Pairs, Triplets: g.Triplets,
-		Scores: make(map[string]stats.Mean)}
-	for _, r := range g.Rules {
-		if r.First.N+r.First.Diverged > 0 {
-			s.Scores[r.Name] = r.First.Times(100)
-		}
-	}
-	s.Marks = []figures.GridMark{{Name: fmt.Sprintf("the best with seed %d, as shown", g.Seed)},
-		{Name: "the paper's choice"}, {Name: "the choice of our Tables 2–4"}}
-	if ranked := g.Ranked(); len(ranked) > 0 {
-		s.Marks[0].Rule = ranked[0].Name
-	}
-	if g.At(paperChoice) != nil {
-		s.Marks[1].Rule = paperChoice
-	}
-	if rule, err := g.OneAtATime(); err == nil {
-		s.Marks[2].Rule = rule
-	}
-	return s
-}
-
-// GridCoverage returns which runs of the grid there are, and how far a rule's run with one seed can be trusted: in
-// percent and points, for figures.GridCounts.
-func GridCoverage(g *fullgrid.Grid) figures.GridCount {
-	c := g.Coverage()
-	sd := g.Noise().Std
-	out := figures.GridCount{Data: g.Data, Rules: c.Rules, First: c.First, Several: c.Several, Runs: c.Runs,
-		Diverged: c.Diverged, Broken: c.Broken,
-		Mean: math.NaN(), Spread: math.NaN(), Low: math.NaN(), High: math.NaN(), Noise: 100 * sd, Kept: g.Reliability()}
-	var values []float64
-	for _, r := range g.Ranked() {
-		values = append(values, 100*r.First.Mean)
-	}
-	if n := len(values); n > 1 {
-		out.Mean, out.Spread = stat.MeanStdDev(values, nil)
-		out.High, out.Low = values[0], values[n-1]
-	}
-	return out
-}
-
-// GridRates returns the notes on the coverage: how to read it, and the learning rates of the rules, since a difference
-// between pair weights with different rates is one of both.
-func GridRates(grids []fullgrid.Grid) []figures.Markup {
-	var out []figures.Markup
-	for _, g := range grids {
-		var rates []float64
-		pairs := make(map[float64][]string)
-		for _, r := range g.Rules {
-			if _, known := pairs[r.LR]; !known {
-				rates = append(rates, r.LR)
-			}
-			if !slices.Contains(pairs[r.LR], r.Pair) {
-				pairs[r.LR] = append(pairs[r.LR], r.Pair)
-			}
-		}
-		slices.Sort(rates)
-		var parts []string
-		for _, rate := range rates {
-			var labels []string
-			for _, pair := range pairs[rate] {
-				labels = append(labels, figures.PairLabel(pair))
-			}
-			parts = append(parts, fmt.Sprintf("%g for %s", rate, strings.Join(labels, ", ")))
-		}
-		out = append(out, fmt.Sprintf("Learning rates on %s: %s.", g.Data, strings.Join(parts, "; ")))
-	}
-	return append(out, "The share is of all rules: of the best among themselves, which differ less, it is lower.",
-		"Rates were fixed before these runs and chosen by no result of the grid. The effect of a pair weight is one of "+
-			"weight and rate together; "+
-			"directions and triplet weights are compared at a rate that need not be the best for each.")
-}
-
-// GridVariance returns the analysis of variance of a grid, which [fullgrid.Grid.Analyze] made, for figures.GridAnova.
-// Its notes say what the error is, and what is left out.
-func GridVariance(g *fullgrid.Grid, a *stats.Anova) figures.GridVariance {
-	effect := func(e stats.Effect) figures.GridEffect {
-		return figures.GridEffect{Name: e.Name, DF: e.DF, Full: e.Full, SS: e.SS, MS: e.MS, F: e.F, P: e.P,
-			Omega: stats.Interval{Value: e.Omega, Low: e.Low, High: e.High}}
-	}
-	v := figures.GridVariance{Data: g.Data, Error: effect(a.Error)}
-	v.Error.Name, v.Error.Full = "error: "+a.ErrorTerm, -1
-	c := g.Coverage()
-	if a.ErrorTerm == stats.SeedsError {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules. The error is how runs of a rule differ from "+
-			"seed to seed, over the %d rules with several.",
-			a.Runs, a.Cells, c.Rules, c.Several))
-	} else {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d runs of %d of %d rules, one each, so the error is the three-way "+
-			"interaction together with the seeds' noise, and neither "+
-			"can be told from the other.", a.Runs, a.Cells, c.Rules))
-	}
-	if c.Diverged > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d diverged runs are left out: their rules have gaps here, and all effects "+
-			"are of the rules that trained.", c.Diverged))
-	}
-	v.Notes = append(v.Notes, fmt.Sprintf("The marginal means are those of the model with %s.", a.MarginModel))
-	if note := withoutNoisiest(g); note != "" {
-		v.Notes = append(v.Notes, note)
-	}
-	d, p, t := len(g.Directions)-1, len(g.Pairs)-1, len(g.Triplets)-1
-	for i, full := range []int{d, p, t, d * p, d * t, p * t, d * p * t} {
-		e := effect(a.Effects[i])
-		e.Full = full // Of the grid; the runs there are may lack whole levels.
-		v.Effects = append(v.Effects, e)
-	}
-	return v
-}
-
-// unequalNoise is the level of Bartlett's test, which also finds other departures from what it assumes.
-const unequalNoise = 0.001
-
-// withoutNoisiest says what is left of the effects without the pair weight whose runs differ most from seed to seed, if
-// the equal noise that the analysis assumes does not hold.
-func withoutNoisiest(g *fullgrid.Grid) figures.Markup {
-	pair, noise, others := g.Noisiest()
-	p := stats.Bartlett(noise, others)
-	if pair == "" || !(p < unequalNoise) {
-		return ""
-	}
-	a, err := g.Without(func(r *fullgrid.Rule) bool { return r.Pair == pair }).Analyze()
-	if err != nil {
-		return ""
-	}
-	label := figures.PairLabel(pair)
-	return fmt.Sprintf("The analysis assumes equal noise, but seeds differ by %.1f points with %s and by %.1f without "+
-		"(Bartlett's test, p < %g), so its intervals are too sure. Without %s partial $\\omega^2$ is %.2f for the pair "+
-		"weight and %.2f for the direction.", 100*noise.Std, label, 100*others.Std, unequalNoise, label, a.Effects[1].Omega,
-		a.Effects[0].Omega)
-}
-
-// GridMargins returns the marginal means of an analysis of variance of the grid, in points, for figures.GridEffects.
-func GridMargins(g *fullgrid.Grid, a *stats.Anova) figures.GridMargins {
-	m := figures.GridMargins{Data: g.Data}
-	for f, levels := range a.Margins {
-		for _, l := range levels {
-			m.Levels[f] = append(m.Levels[f], l.Level)
-			m.Means[f] = append(m.Means[f], stats.Interval{Value: l.Mean, Low: l.Low, High: l.High})
-		}
-	}
-	// Not the mean of all runs: in that the rules with several seeds would count several times, and the means do not.
-	n := 0.0
-	for _, l := range a.Margins[0] {
-		if !math.IsNaN(l.Mean) {
-			m.Mean, n = m.Mean+l.Mean, n+1
-		}
-	}
-	if m.Mean /= n; n == 0 {
-		m.Mean = a.Mean
-	}
-	return m
-}
-
-// GridProfiles returns the mean of Recall@1 in percent for each pair of levels of two parts of a rule, for
-// figures.GridInteractions: a line for each level of the first part, a point on it for each of the second. Two equal
-// parts are an error.
-func GridProfiles(g *fullgrid.Grid, of ...fullgrid.Parts) (figures.GridInteraction, error) {
-	out := figures.GridInteraction{Data: g.Data}
-	for _, parts := range of {
-		p, err := g.Profile(parts[0], parts[1])
-		if err != nil {
-			return out, err
-		}
-		f := figures.GridProfile{Lines: int(parts[0]), Points: int(parts[1]), LineNames: p.Rows, PointNames: p.Columns,
-			Over: p.Over}
-		for _, line := range p.Means {
-			var means []stats.Interval
-			for _, v := range line {
-				means = append(means, v.Times(100))
-			}
-			f.Means = append(f.Means, means)
-		}
-		out.Profiles = append(out.Profiles, f)
-	}
-	return out, nil
-}
-
-// GridGaps returns by how many points the first direction of each pair is ahead of the second, with each pair weight,
-// for figures.GridGaps. Pairs that the grid lacks are left out.
-func GridGaps(g *fullgrid.Grid, pairs ...[2]string) []figures.GridGap {
-	var out []figures.GridGap
-	for _, pair := range pairs {
-		if !slices.Contains(g.Directions, pair[0]) || !slices.Contains(g.Directions, pair[1]) {
-			continue
-		}
-		p, gaps := g.Gap(pair[0], pair[1])
-		gap := figures.GridGap{Data: g.Data, Better: pair[0], Worse: pair[1], Pairs: p.Columns, Over: p.Over}
-		for _, v := range gaps {
-			gap.Gaps = append(gap.Gaps, v.Times(100))
-		}
-		out = append(out, gap)
-	}
-	return out
-}
-
-// GridExtremes returns the n best and the n worst rules by the grid's seed, with their means over other seeds, for
-// figures.GridEnds, and a note on how the ends change with those. Of a grid with few runs the ends are smaller.
-func GridExtremes(g *fullgrid.Grid, n int) (rules []figures.GridRule, change figures.Markup) {
-	best, worst := g.Ends(min(n, max(1, len(g.Ranked())/4))) // Of few rules not all are an end.
-	for _, rule := range best {
-		rules = append(rules, GridRow(g, fmt.Sprintf("%d best", len(best)), rule.Name, ""))
-	}
-	for _, rule := range slices.Backward(worst) {
-		rules = append(rules, GridRow(g, fmt.Sprintf("%d worst", len(worst)), rule.Name, ""))
-	}
-	return rules, gridRegression(g, len(best))
-}
-
-// GridRow returns a rule of the grid as a row of figures.GridEnds and figures.GridChoices, under a name: Recall@1 in
-// percent, and how many points it is behind the best rule, if there is one, over other seeds than the grid's. A rule
-// that the grid lacks has no numbers.
-func GridRow(g *fullgrid.Grid, name, rule, best string) figures.GridRule {
-	out := figures.GridRule{Data: g.Data, Name: name, Rule: rule, First: figures.Missing, Others: figures.Missing,
-		Behind: g.Behind(rule, best).Times(100)}
-	out.Rank, out.Last = g.Rank(rule)
-	if r := g.At(rule); r != nil {
-		out.First, out.Others = r.First.Times(100), r.Others.Times(100)
-	}
-	return out
-}
-
-// gridRegression says in a note how the ends do with other seeds.
-func gridRegression(g *fullgrid.Grid, n int) figures.Markup {
-	r := g.Regress(n)
-	if r.N == 0 {
-		return fmt.Sprintf("%s: no rule at one of the ends has other seeds yet.", g.Data)
-	}
-	return fmt.Sprintf("%s: with other seeds the best change by %s points in the mean and the worst by %s (of each end "+
-		"at least %d have other seeds); "+
-		"%.0f %% of the distance between the ends is kept.", g.Data, gridPoints(100*(r.BestOthers-r.BestFirst)),
-		gridPoints(100*(r.WorstOthers-r.WorstFirst)), r.N, 100*r.Kept())
-}
-
-// gridPoints formats a difference with its sign.
-func gridPoints(v float64) string {
-	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%+.1f", v), "-0.0", "+0.0"), "-", "−")
-}
-
-// GridChoices returns the best rule and those chosen one part at a time, for figures.GridChoices: by the paper, by our
-// Tables 2 to 4, by the paper's, and part after part. Notes say which of them there are no runs for.
-func GridChoices(g *fullgrid.Grid) (rules []figures.GridRule, notes []figures.Markup) {
-	best := ""
-	if ranked := g.Ranked(); len(ranked) > 0 {
-		best = ranked[0].Name
-		rules = append(rules, GridRow(g, fmt.Sprintf("best of %d with the first seed", len(ranked)), best, best))
-	}
-	add := func(name, rule string) {
-		if g.At(rule) == nil {
-			notes = append(notes, fmt.Sprintf("%s: the grid at this preset lacks %s, %s.", g.Data, rule, name))
-			return
-		}
-		rules = append(rules, GridRow(g, name, rule, best))
-	}
-	add("the paper's, Ours", paperChoice)
-	if rule, err := g.OneAtATime(); err != nil {
-		notes = append(notes, fmt.Sprintf("Our Tables 2–4 choose nothing yet: %v.", err))
-	} else {
-		add("our Tables 2–4, each part alone", rule)
-	}
-	if rule, err := paperOneAtATime(g.PaperData); err == nil && rule != paperChoice {
-		add(fmt.Sprintf("the paper's Tables 2–4 on %s, each part alone", g.PaperData), rule)
-	}
-	if steps := g.Steps(); len(steps) < 3 {
-		notes = append(notes, fmt.Sprintf("%s: the path that fixes one part after the other ends after %d of 3 steps, "+
-			"where runs are missing.", g.Data, len(steps)))
-	} else {
-		add("one part after the other", steps[2])
-		notes = append(notes, fmt.Sprintf("%s, one part after the other: %s.", g.Data, strings.Join(steps, ", then ")))
-	}
-	add("where the paper starts", "cos/con/con")
-	return rules, notes
+	return Specify(p, Extremes(grids, fullgrid.EndSize(grids), besides...), seeds)
 }

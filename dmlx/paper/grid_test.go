@@ -31,7 +31,7 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 		c := &table.Cells[i]
 		c.LR = 0.3
 		for _, seed := range p.Seeds {
-			r := &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}}}
+			r := &runs.Result{Spec: runs.Spec{Data: c.Data, Config: train.Config{Seed: seed, LR: c.LR}}}
 			switch v := value(strings.Split(c.Rule, "/"), seed); {
 			case v == -1:
 				continue
@@ -43,7 +43,7 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 			c.Runs = append(c.Runs, r)
 		}
 	}
-	grids, err := Grids(table, p.Seeds[0])
+	grids, err := fullgrid.Read(table.Scores(), p.Seeds[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +51,13 @@ func gridOf(t *testing.T, preset string, value func(parts []string, seed uint64)
 }
 
 // renderGrid writes every part in a format of its own.
-func renderGrid(t *testing.T, r *Report) map[string]string {
+func renderGrid(t *testing.T, parts []report.Part, err error) map[string]string {
 	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := make(map[string]string)
-	for _, p := range r.Parts {
+	for _, p := range parts {
 		format := p.Of.Formats()[0]
 		data, err := figures.Bytes(p.Of, format)
 		if err != nil {
@@ -82,9 +85,8 @@ func TestGridReport(t *testing.T) {
 		return 0.6 + 0.04*float64(direction) + 0.01*float64(pair) +
 			0.004*math.Sin(float64(7*pair+3*len(parts[2])+11*int(seed)))
 	}
-	r := &Report{Report: report.Report{Provenance: "here"}}
-	r.showGrid(gridOf(t, "quick", full), 10)
-	out := renderGrid(t, r)
+	parts, err := fullgrid.Draw(gridOf(t, "quick", full), "here")
+	out := renderGrid(t, parts, err)
 	for part, wants := range map[string][]string{
 		"": {"<svg", "minicar: 167 of 168 rules", "1 diverged", "the best with seed 1, as shown: cos-orth/sig-ms/",
 			"s choice: cos-orth/lin-ms/cir with"},
@@ -113,9 +115,8 @@ func TestGridReportOfLittle(t *testing.T) {
 		},
 		"diverged": func([]string, uint64) float64 { return math.NaN() },
 	} {
-		r := &Report{}
-		r.showGrid(gridOf(t, "quick", value), 10)
-		out := renderGrid(t, r)
+		parts, err := fullgrid.Draw(gridOf(t, "quick", value), "")
+		out := renderGrid(t, parts, err)
 		if !strings.Contains(out[""], "<svg") || !strings.Contains(out["coverage"], "of 168") ||
 			!strings.Contains(out["anova"], "analysis of variance: ") ||
 			!strings.Contains(out["effects"], "no data set, want at least one") ||
@@ -128,11 +129,11 @@ func TestGridReportOfLittle(t *testing.T) {
 // The paper's own Tables 2 to 4 choose, each part alone, its direction and its pair weight, and not its triplet weight.
 func TestGridChoiceOfThePaper(t *testing.T) {
 	for set, want := range map[string]string{"CAR": "cos-orth/lin-ms/cos+sc1", "In-shop": "cos-orth/lin-ms/cos"} {
-		if rule, err := paperOneAtATime(set); err != nil || rule != want {
+		if rule, err := fullgrid.PaperOneAtATime(set); err != nil || rule != want {
 			t.Errorf("%s: %s, %v", set, rule, err)
 		}
 	}
-	if _, err := paperOneAtATime("CUB"); err == nil {
+	if _, err := fullgrid.PaperOneAtATime("CUB"); err == nil {
 		t.Error("the component tables have no CUB")
 	}
 }
@@ -148,7 +149,7 @@ func TestGridOfWhatIsThere(t *testing.T) {
 	if r.Ran != 0 || r.Runs < 84 || len(r.Results) != r.Runs || r.Table.Missing > 336-28 {
 		t.Errorf("%d runs, %d results, %d missing", r.Runs, len(r.Results), r.Table.Missing)
 	}
-	out := renderGrid(t, r)
+	out := renderGrid(t, r.Parts, nil)
 	if !strings.Contains(out["anova"], "direction × pair weight") || strings.Contains(r.Provenance, "1008") {
 		t.Error(out["anova"], r.Provenance)
 	}

@@ -34,10 +34,10 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 		}
 		for _, seed := range seeds {
 			v := value(strings.Split(c.Rule, "/"), seed)
-			r := &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}},
+			r := &runs.Result{Spec: runs.Spec{Data: c.Data, Config: train.Config{Seed: seed}},
 				Measures: train.Measures{Recall: map[int]float64{1: v}}}
 			if math.IsNaN(v) {
-				r = &runs.Result{Spec: runs.Spec{Config: train.Config{Seed: seed}},
+				r = &runs.Result{Spec: runs.Spec{Data: c.Data, Config: train.Config{Seed: seed}},
 					Measures: train.Measures{Diverged: "collapsed"}}
 			}
 			if v != -1 {
@@ -52,7 +52,7 @@ func gridTable(t *testing.T, preset string, seeds []uint64, value func(parts []s
 // theGrid is the one grid of a table.
 func theGrid(t *testing.T, table *Table) *fullgrid.Grid {
 	t.Helper()
-	grids, err := Grids(table, 1)
+	grids, err := fullgrid.Read(table.Scores(), 1)
 	if err != nil || len(grids) != 1 {
 		t.Fatal(grids, err)
 	}
@@ -119,10 +119,10 @@ func TestGrids(t *testing.T) {
 		t.Errorf("%+v, %v", a, err)
 	}
 	table.Cells = append(table.Cells, table.Cells[0])
-	if _, err := Grids(table, 1); err == nil || !strings.Contains(err.Error(), "occurs twice") {
+	if _, err := fullgrid.Read(table.Scores(), 1); err == nil || !strings.Contains(err.Error(), "occurs twice") {
 		t.Error(err)
 	}
-	if _, err := Grids(&Table{Cells: []Cell{{Rule: "x"}}}, 1); err == nil {
+	if _, err := fullgrid.Read((&Table{Cells: []Cell{{Rule: "x"}}}).Scores(), 1); err == nil {
 		t.Error("a rule of one part was read")
 	}
 }
@@ -221,17 +221,17 @@ func TestGridSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, m := GridVariance(g, a), GridMargins(g, a); v.Effects[0].DF != 1 || len(m.Means[2]) != 3 || m.Mean < 50 {
+	if v, m := g.Variance(a), g.Margins(a); v.Effects[0].DF != 1 || len(m.Means[2]) != 3 || m.Mean < 50 {
 		t.Errorf("%+v, %+v", v, m)
 	}
-	if gaps := GridGaps(g, [2]string{"cos", "euc"}, [2]string{"cos-orth", "cos"}); len(gaps) != 1 ||
+	if gaps := g.Gaps([2]string{"cos", "euc"}, [2]string{"cos-orth", "cos"}); len(gaps) != 1 ||
 		gaps[0].Gaps[0].Difference.Value < 1 {
 		t.Errorf("%+v", gaps)
 	}
-	if _, err := GridProfiles(g, fullgrid.Parts{fullgrid.ByPair, fullgrid.ByPair}); err == nil {
+	if _, err := g.Profiles(fullgrid.Parts{fullgrid.ByPair, fullgrid.ByPair}); err == nil {
 		t.Error("a part was crossed with itself")
 	}
-	if row := GridRow(g, "mine", "not/a/rule", ""); row.Rank != 0 || row.First.N != 0 {
+	if row := g.Row("mine", "not/a/rule", ""); row.Rank != 0 || row.First.N != 0 {
 		t.Errorf("%+v", row)
 	}
 }
@@ -257,10 +257,10 @@ func TestRegression(t *testing.T) {
 			0.03*float64(min(seed, 2)) + 0.001*float64(seed/3)
 	}))
 	if r := real.Regress(10); r.N != 10 || math.Abs(r.Kept()-1) > 1e-9 ||
-		math.Abs(r.BestOthers-r.BestFirst-0.0305) > 1e-9 {
+		math.Abs(r.BestOthers-r.BestFirst-3.05) > 1e-9 {
 		t.Errorf("%+v keeps %g", r, r.Kept())
 	}
-	if got := real.Behind("euc/con/con", "cos/con/con").Difference; math.Abs(got.Value-0.1) > 0.011 ||
+	if got := real.Behind("euc/con/con", "cos/con/con").Difference; math.Abs(got.Value-10) > 1.1 ||
 		!(got.Low < got.Value && got.Value < got.High) {
 		t.Errorf("%+v", got)
 	}
@@ -284,11 +284,11 @@ func TestNoiseOfAllSeeds(t *testing.T) {
 		return v
 	}))
 	n := g.Noise()
-	if bound := 3 * 0.02 / math.Sqrt(2*float64(n.Freedom)); n.Freedom < 60 || n.Std < 0.02-bound || n.Std > 0.04 {
-		t.Errorf("noise %+v, want 0.02 or more", n)
+	if bound := 3 * 2 / math.Sqrt(2*float64(n.Freedom)); n.Freedom < 60 || n.Std < 2-bound || n.Std > 4 {
+		t.Errorf("noise %+v, want 2 points or more", n)
 	}
 	if a, err := stats.Analyze(g.Observations(), stats.Noise{}); err != nil || a.Error.DF != n.Freedom ||
-		math.Abs(a.Error.MS-n.Std*n.Std) > 1e-12 {
+		math.Abs(a.Error.MS-n.Std*n.Std) > 1e-9 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -352,15 +352,15 @@ func TestProfile(t *testing.T) {
 	if err != nil || !slices.Equal(p.Over, []string{"con", "cir"}) || len(p.Means) != 6 || len(p.Means[0]) != 4 {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	// The noise is that of 0.001 between two seeds, 0.001/√2, with 49 degrees of freedom; a mean is over four runs, a
+	// The noise is that of 0.1 points between two seeds, 0.1/√2, with 49 degrees of freedom; a mean is over four runs, a
 	// gap is between two such.
-	if m := p.Means[2][1]; math.Abs(m.Value-0.7065) > 1e-9 ||
-		math.Abs(m.High-m.Value-2.0096*0.001/math.Sqrt2/2) > 1e-6 {
+	if m := p.Means[2][1]; math.Abs(m.Value-70.65) > 1e-9 ||
+		math.Abs(m.High-m.Value-2.0096*0.1/math.Sqrt2/2) > 1e-4 {
 		t.Errorf("%+v", m)
 	}
 	q, gaps := g.Gap("cos", "euc")
-	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Difference.Value-0.2) > 1e-9 ||
-		math.Abs(gaps[3].Difference.High-0.2-2.0096*0.001/2) > 1e-6 {
+	if !slices.Equal(q.Over, []string{"con", "cir"}) || len(gaps) != 6 || math.Abs(gaps[3].Difference.Value-20) > 1e-9 ||
+		math.Abs(gaps[3].Difference.High-20-2.0096*0.1/2) > 1e-4 {
 		t.Errorf("%+v, %+v", q.Over, gaps)
 	}
 	if p, err := g.Profile(fullgrid.ByDirection, fullgrid.ByTriplet); err != nil ||
@@ -395,7 +395,7 @@ func TestGridOfShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grids, err := Grids(table, p.Seeds[0])
+	grids, err := fullgrid.Read(table.Scores(), p.Seeds[0])
 	if err != nil || len(grids) != 2 {
 		t.Fatal(len(grids), err)
 	}

@@ -35,8 +35,8 @@ func Scores(results ...*runs.Result) scores.Table {
 		row := Planned(r.Spec)
 		row.Run = r.Hash
 		add := func(measure string, value float64) {
-			row.Measure, row.Value = measure, stats.Mean{Mean: 100 * value, N: 1}
-			if r.Diverged != "" {
+			if row.SetMeasure(measure, value); r.Diverged != "" {
+				row.SetMeasure(measure, math.NaN())
 				row.Value = stats.Mean{Mean: math.NaN(), Diverged: 1}
 			}
 			out = append(out, row)

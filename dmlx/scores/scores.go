@@ -8,6 +8,7 @@
 package scores
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,6 +29,9 @@ const (
 	Photographs = "photographs" // Photographs, at a smaller scale than the paper's.
 	PapersOwn   = "paper"       // The paper's data sets, networks and image size.
 )
+
+// percent is the unit of the values.
+const percent = 100
 
 // Row is one score: a measure of a run, or a number that the paper prints. What does not apply is zero.
 type Row struct {
@@ -60,6 +64,13 @@ type Row struct {
 	// diverged counts as such. A run that is planned and not trained has a mean of NaN over no runs.
 	Value stats.Mean
 	Bold  bool // As printed.
+
+	fraction float64 // Value as the run has it: means are over these, and rounded once.
+}
+
+// SetMeasure sets a measure of a run that did not diverge, which is a fraction of images.
+func (r *Row) SetMeasure(measure string, fraction float64) {
+	r.Measure, r.Value, r.fraction = measure, stats.Mean{Mean: percent * fraction, N: 1}, fraction
 }
 
 // SetRule sets the objective, and the parts of a rule from its name, direction/pair/triplet with options behind it.
@@ -102,10 +113,6 @@ func (t Table) Select(key Row) Table {
 	})
 }
 
-// percent is the unit of the values. Means are over fractions of images, as runs have them: the order of two rules that
-// are equal up to rounding is then that of their fractions.
-const percent = 100
-
 // Mean returns the mean over the runs of all rows. That of a single row is its own. Without a run it is NaN.
 func (t Table) Mean() stats.Mean {
 	if len(t) == 1 {
@@ -114,7 +121,7 @@ func (t Table) Mean() stats.Mean {
 	var values []float64
 	diverged := 0
 	for _, r := range t {
-		values = append(values, r.Value.Mean/percent)
+		values = append(values, cmp.Or(r.fraction, r.Value.Mean/percent))
 		diverged += r.Value.Diverged
 	}
 	m := stats.MeanOf(values).Times(percent)
@@ -192,7 +199,7 @@ func (t Table) sameButSeed() error {
 		seeds[r.Seed] = true
 		a, b := t[0], r
 		for _, x := range []*Row{&a, &b} {
-			x.Seed, x.Run, x.Value = 0, "", stats.Mean{}
+			x.Seed, x.Run, x.Value, x.fraction = 0, "", stats.Mean{}, 0
 		}
 		if a != b {
 			return fmt.Errorf("%s and %s would be one cell", t[0].name(), r.name())

@@ -11,12 +11,14 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/report"
+	"github.com/gradient-surgery/dml/dmlx/scores"
 	"github.com/gradient-surgery/dml/dmlx/stats"
+	"github.com/gradient-surgery/dml/figures"
 )
 
 // Grid is the full grid on one data set: all combinations of directions, pair weights and triplet weights. Values are
-// Recall@1, as fractions. Rules without a run, and diverged runs, are gaps.
+// Recall@1 in percent. Rules without a run, and diverged runs, are gaps.
 type Grid struct {
 	Data, PaperData             string
 	Seed                        uint64   // By which all rules are compared: the first.
@@ -35,50 +37,34 @@ type Rule struct {
 	values []float64 // Of the runs that did not diverge.
 }
 
-// Cell is a rule on a data set with its runs of any seeds.
-type Cell struct {
-	Data, PaperData, Rule string
-	LR                    float64
-	Runs                  []*runs.Result
-}
-
-// Read sorts cells by data set. All rules are compared by the runs with one seed, the grid's; there may be runs with
-// others.
-func Read(cells []Cell, seed uint64) ([]Grid, error) {
+// Read sorts the Recall@1 of rules by data set. All rules are compared by the runs with one seed, the grid's; there may
+// be runs with others. A score that occurs twice and what is no rule are an error.
+func Read(all scores.Table, seed uint64) ([]Grid, error) {
 	var out []Grid
-	for _, c := range cells {
-		parts := strings.Split(c.Rule, "/")
-		if len(parts) != 3 {
-			return nil, fmt.Errorf("grid: rule %q, want direction/pair/triplet", c.Rule)
+	for _, set := range all.Select(scores.Row{Measure: report.Recall(1)}).Group(scores.Data.Of) {
+		p, err := set.Rows.Pivot(scores.Rule.Of, scores.Data.Of)
+		if err != nil {
+			return nil, fmt.Errorf("grid: %w", err)
 		}
-		i := slices.IndexFunc(out, func(g Grid) bool { return g.Data == c.Data })
-		if i < 0 {
-			i = len(out)
-			out = append(out, Grid{Data: c.Data, PaperData: c.PaperData, Seed: seed})
-		}
-		g := &out[i]
-		if g.At(c.Rule) != nil {
-			return nil, fmt.Errorf("grid: %s on %s occurs twice", c.Rule, c.Data)
-		}
-		for f, levels := range []*[]string{&g.Directions, &g.Pairs, &g.Triplets} {
-			if !slices.Contains(*levels, parts[f]) {
-				*levels = append(*levels, parts[f])
+		g := Grid{Data: set.Key, PaperData: set.Rows[0].Role, Seed: seed, Directions: set.Rows.Values(scores.Direction.Of),
+			Pairs: set.Rows.Values(scores.Pair.Of), Triplets: set.Rows.Values(scores.Triplet.Of)}
+		for i, cell := range p.Cells {
+			runs := cell[0]
+			of := runs[0]
+			if of.Direction == "" {
+				return nil, fmt.Errorf("grid: rule %q, want direction/pair/triplet", of.Rule)
 			}
-		}
-		r := Rule{Name: c.Rule, Direction: parts[0], Pair: parts[1], Triplet: parts[2], LR: c.LR}
-		var first, others []*runs.Result
-		for _, run := range c.Runs {
-			if run.Spec.Seed == seed {
-				first = append(first, run)
-			} else {
-				others = append(others, run)
+			r := Rule{Name: p.Rows[i], Direction: of.Direction, Pair: of.Pair, Triplet: of.Triplet, LR: of.LR, All: runs.Mean()}
+			r.First = runs.Where(func(s scores.Row) bool { return s.Seed == seed }).Mean()
+			r.Others = runs.Where(func(s scores.Row) bool { return s.Seed != seed }).Mean()
+			for _, s := range runs {
+				if s.Value.N == 1 {
+					r.values = append(r.values, s.Value.Mean)
+				}
 			}
-			if s := runs.MeanRecall([]*runs.Result{run}, 1); s.N == 1 {
-				r.values = append(r.values, s.Mean)
-			}
+			g.Rules = append(g.Rules, r)
 		}
-		r.First, r.Others, r.All = runs.MeanRecall(first, 1), runs.MeanRecall(others, 1), runs.MeanRecall(c.Runs, 1)
-		g.Rules = append(g.Rules, r)
+		out = append(out, g)
 	}
 	return out, nil
 }
@@ -107,12 +93,7 @@ func (g *Grid) Observations() []stats.Observation {
 // Analyze returns the analysis of variance of the runs' Recall@1, in points, with the noise between seeds. An error is
 // that of [stats.Analyze].
 func (g *Grid) Analyze() (*stats.Anova, error) {
-	observations, noise := g.Observations(), g.Noise()
-	for i := range observations {
-		observations[i].Value *= 100
-	}
-	noise.Std *= 100
-	return stats.Analyze(observations, noise)
+	return stats.Analyze(g.Observations(), g.Noise())
 }
 
 // Coverage counts the available runs of a [Grid].
@@ -356,15 +337,6 @@ func (g *Grid) Steps() []string {
 	return out
 }
 
-// Profile holds the means of two parts of a rule over levels of the third, for a picture of their interaction.
-type Profile struct {
-	Rows, Columns []string
-	// Over are the levels of the third part that the means are over: those that all pairs with any run have in common,
-	// so that all means are over the same; if there is none, the one that most of them have.
-	Over  []string
-	Means [][]stats.Interval // By row and column; NaN where a run is missing.
-}
-
 // Factor is a part of a rule.
 type Factor int
 
@@ -375,14 +347,15 @@ const (
 	ByTriplet
 )
 
-// Parts are two parts of a rule: that of the rows or lines of a [Profile], and that of its columns or points.
+// Parts are two parts of a rule: that of the lines of a [figures.GridProfile], and that of its columns or points.
 type Parts [2]Factor
 
-// Profile returns the means of two different parts of the rules.
-func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
+// Profile returns the means of two different parts of the rules over levels of the third: those that all pairs with any
+// run have in common, so that all means are over the same; if there is none, the one that most of them have.
+func (g *Grid) Profile(rows, columns Factor) (figures.GridProfile, error) {
 	if rows == columns || min(rows, columns) < ByDirection || max(rows, columns) > ByTriplet {
-		return Profile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different ones of 0 to 2", rows,
-			columns)
+		return figures.GridProfile{}, fmt.Errorf("grid: a profile of the parts %d and %d, want two different "+
+			"ones of 0 to 2", rows, columns)
 	}
 	levels := [3][]string{g.Directions, g.Pairs, g.Triplets}
 	third := ByDirection + ByPair + ByTriplet - rows - columns
@@ -394,11 +367,11 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 		}
 		return stats.Mean{Mean: math.NaN()}
 	}
-	p := Profile{Rows: levels[rows], Columns: levels[columns]}
+	p := figures.GridProfile{Lines: int(rows), Points: int(columns), LineNames: levels[rows], PointNames: levels[columns]}
 	have := make(map[string]int) // How many pairs have a run at a level of the third part.
 	pairs := 0
-	for _, row := range p.Rows {
-		for _, column := range p.Columns {
+	for _, row := range p.LineNames {
+		for _, column := range p.PointNames {
 			any := false
 			for _, over := range levels[third] {
 				if at(row, column, over).N > 0 {
@@ -423,9 +396,9 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 	if p.Over == nil && most != "" {
 		p.Over = []string{most}
 	}
-	for _, row := range p.Rows {
+	for _, row := range p.LineNames {
 		var line []stats.Interval
-		for _, column := range p.Columns {
+		for _, column := range p.PointNames {
 			sum, factor, n := 0.0, 0.0, float64(len(p.Over))
 			for _, over := range p.Over {
 				s := at(row, column, over)
@@ -439,9 +412,9 @@ func (g *Grid) Profile(rows, columns Factor) (Profile, error) {
 	return p, nil
 }
 
-// Gap returns how much better one direction is than another with each pair weight; the [Profile] says over which
+// Gap returns how much better one direction is than another with each pair weight; the profile says over which
 // triplet weights.
-func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Test) {
+func (g *Grid) Gap(better, worse string) (p figures.GridProfile, gaps []stats.Test) {
 	h := *g
 	h.Directions = []string{better, worse}
 	h.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r Rule) bool {
@@ -449,7 +422,7 @@ func (g *Grid) Gap(better, worse string) (p Profile, gaps []stats.Test) {
 			r.Direction != worse
 	})
 	p, _ = h.Profile(ByDirection, ByPair) // The parts differ.
-	for j, pair := range p.Columns {
+	for j, pair := range p.PointNames {
 		factor, n := 0.0, float64(len(p.Over))
 		for _, d := range h.Directions {
 			for _, over := range p.Over {
