@@ -161,7 +161,7 @@ func TestHeldOut(t *testing.T) {
 	if none, err := HeldOutClasses(labels, 0); none != nil || err != nil {
 		t.Errorf("%v, %v", none, err)
 	}
-	if _, err := HeldOutClasses(labels, 4); err == nil || !strings.Contains(err.Error(), "too little") {
+	if _, err := HeldOutClasses(labels, 4); err == nil || !strings.Contains(err.Error(), "too few") {
 		t.Errorf("one class held out: %v", err)
 	}
 }
