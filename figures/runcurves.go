@@ -279,9 +279,8 @@ func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error)
 		Columns: []Column{{Title: "Runs", Left: true, Merged: true}, {Title: "less " + first, Left: true},
 			{Title: "difference"}, {Title: "95 % interval"}, {Title: "p"},
 			{Title: "test", Left: true}},
-		Caption: "Differences between groups, tested over seeds.",
-		Notes: []Markup{"Two-sided t tests. Bold: p < 0.05. One in twenty tests of equal groups is bold by chance; " +
-			"with few seeds, real differences may not be."},
+		Caption:    "Differences between groups, tested over seeds.",
+		Notes:      []Markup{"Two-sided t tests. With few seeds, real differences may not be significant."},
 		Provenance: provenance,
 	}
 	for i, r := range tests {
@@ -297,7 +296,7 @@ func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error)
 			if r.P < 0.001 {
 				p = "< 0.001"
 			}
-			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), {Text: runSigned(r.Difference), Bold: r.P < 0.05},
+			t.Rows = append(t.Rows, []Cell{Text(r.Group), Text(r.Measure), Tested(stats.Test{P: r.P}, runSigned(r.Difference)),
 				Text(fmt.Sprintf("%s to\u00a0%s", runSigned(r.Low), runSigned(r.High))), Text(p), Text(r.Method)})
 		}
 		if i+1 < len(tests) && tests[i+1].Group != r.Group {
@@ -305,6 +304,7 @@ func RunTests(provenance string, first Markup, tests ...RunTest) (*Table, error)
 		}
 	}
 	t.Rules = slices.Compact(t.Rules)
+	t.MarkSignificant()
 	return t, nil
 }
 

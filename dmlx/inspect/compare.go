@@ -11,6 +11,7 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/report"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"
 	"github.com/gradient-surgery/dml/figures"
 )
@@ -20,6 +21,8 @@ type Comparison struct {
 	Groups     [][]*runs.Result // Of runs that differ in the seed alone.
 	Names      []figures.Markup // Of the groups: their rules, and what else differs.
 	Provenance string
+	// References are rows above the groups that are no runs: features without a head. Tests are held against them, too.
+	References []train.Reference
 
 	store *runs.Store
 }
@@ -52,15 +55,21 @@ func CompareRuns(ctx context.Context, open func() (*train.Trainer, error), store
 	if err != nil {
 		return nil, err
 	}
+	return c.Report(ctx, open)
+}
+
+// Report returns the parts of [CompareRuns].
+func (c *Comparison) Report(ctx context.Context, open func() (*train.Trainer, error)) (*report.Report, error) {
 	r := &report.Report{Name: "compare", Title: "Runs side by side", Results: slices.Concat(c.Groups...),
-		Runs: len(hashes), Provenance: c.Provenance}
+		Provenance: c.Provenance}
+	r.Runs = len(r.Results)
 	add := func(name string, out figures.Output) { r.Parts = append(r.Parts, report.Part{Name: name, Of: out}) }
 	metrics, err := c.Metrics()
 	if err != nil {
 		return nil, err
 	}
 	add("metrics", metrics)
-	if len(c.Groups) > 1 {
+	if len(c.Groups) > 1 || len(c.References) > 0 {
 		tests, err := c.Tests()
 		if err != nil {
 			return nil, err
@@ -152,10 +161,17 @@ func recallAt(k int) func(*runs.Result) float64 {
 // Metrics returns the final measures of each group, with their deviations over seeds.
 func (c *Comparison) Metrics() (*figures.Table, error) {
 	groups, names := c.Groups, c.Names
+	var above []figures.Markup
+	for _, r := range c.References {
+		above = append(above, r.Name)
+	}
 	var measures []figures.RunMeasure
 	for _, m := range runMeasures {
 		column := figures.RunMeasure{Name: m.name}
 		there := false
+		for _, r := range c.References {
+			column.Scores = append(column.Scores, runs.MeanOf([]*runs.Result{{Measures: r.Measures}}, m.of))
+		}
 		for _, g := range groups {
 			s := runs.MeanOf(g, m.of)
 			there = there || s.N > 0
@@ -165,7 +181,7 @@ func (c *Comparison) Metrics() (*figures.Table, error) {
 			measures = append(measures, column)
 		}
 	}
-	metrics, err := figures.RunMetrics(c.Provenance, names, measures...)
+	metrics, err := figures.RunMetrics(c.Provenance, append(above, names...), measures...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +193,7 @@ func (c *Comparison) Metrics() (*figures.Table, error) {
 // Tests returns whether each group differs from the first by more than seeds do.
 func (c *Comparison) Tests() (*figures.Table, error) {
 	groups, names := c.Groups, c.Names
-	var tests []figures.RunTest
+	tests := c.againstReferences()
 	for i, g := range groups[1:] {
 		for _, m := range runMeasures {
 			if m.name != "R@1" && m.name != "MAP@R" {
@@ -198,7 +214,38 @@ func (c *Comparison) Tests() (*figures.Table, error) {
 			tests = append(tests, t)
 		}
 	}
-	return figures.RunTests(c.Provenance, names[0], tests...)
+	first := names[0]
+	if len(c.References) > 0 {
+		first = "the features or " + first
+	}
+	return figures.RunTests(c.Provenance, first, tests...)
+}
+
+// againstReferences tests each group against each reference, which does not vary over seeds.
+func (c *Comparison) againstReferences() (tests []figures.RunTest) {
+	for i, g := range c.Groups {
+		for _, r := range c.References {
+			at := []*runs.Result{{Measures: r.Measures}}
+			for _, m := range runMeasures[:1] {
+				var differences []float64
+				for _, run := range g {
+					if v := m.of(run); run.Diverged == "" && !math.IsNaN(v) {
+						differences = append(differences, v-m.of(at[0]))
+					}
+				}
+				t := figures.RunTest{Measure: m.name + " of " + r.Name, Group: c.Names[i]}
+				s := stats.Paired(differences)
+				if t.Difference = s.Difference.Value; math.IsNaN(s.P) {
+					t.Failed = "no two seeds differ"
+				} else {
+					t.Low, t.High, t.P = s.Difference.Low, s.Difference.High, s.P
+					t.Method = fmt.Sprintf("one sample, %d seeds", len(differences))
+				}
+				tests = append(tests, t)
+			}
+		}
+	}
+	return tests
 }
 
 // Curves draws how the runs trained. It is an error if no run has its epochs in the store.

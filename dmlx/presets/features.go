@@ -8,11 +8,10 @@ import (
 // FeaturesName is the name of the presets of [OnFeatures].
 const FeaturesName = "features"
 
-// OnFeatures returns a preset for a head on frozen features, "linear" or "mlp?hidden=256": 300 steps on batches of
-// 8 × 8 samples, embeddings of 64 dimensions, and ten seeds. It reads the files; the names of data sets that its
-// methods are given do not matter.
-//
-// The learning rates are those of the quick preset.
+// OnFeatures returns a preset for a head on frozen features, as [train.ParseHead] reads it, on batches of 8 × 8
+// samples, with ten seeds. The linear head has as many dimensions as there are features, and at most 200 steps at a
+// rate that is chosen. One that starts at random has 64 dimensions and 300 steps, at the learning rates of the quick
+// preset. It reads the files; the names of data sets that its methods are given do not matter.
 func OnFeatures(files runs.Features, head string) (Preset, error) {
 	p := Preset{
 		Name: FeaturesName, FineGrained: files.Features,
@@ -24,8 +23,16 @@ func OnFeatures(files runs.Features, head string) (Preset, error) {
 	if p.Base.Config, err = (train.Config{}).WithHead(head); err != nil {
 		return p, err
 	}
-	p.Base, err = files.On(p.Base)
-	return p, err
+	if p.Base, err = files.On(p.Base); err != nil || p.Base.HeadStart == "" {
+		return p, err
+	}
+	data, _, err := runs.TrainingData(p.Base, runs.DataOptions{})
+	if err != nil {
+		return p, err
+	}
+	p.Sets[""] = Size{0, 0, 8, 8, data.Train.Shape().Dim(0), 10, 20}
+	p.Rate = func(_, _ string) float64 { return 1 } // It is chosen.
+	return p, nil
 }
 
 func headRate(_, rule string) float64 { return headRates[familyOf(rule)] }

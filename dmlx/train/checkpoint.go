@@ -171,7 +171,7 @@ func (s *session) initialize() error {
 }
 
 func (s *session) initializeWeights() error {
-	if n := s.objective.proxies; n > 0 {
+	if n := s.objective.proxies; n > 0 && s.HeadStart == "" {
 		if err := backbone.SetProxies(s.step.weights, initialProxies(n, s.Dim, s.Seed), n, s.Dim); err != nil {
 			return err
 		}
@@ -244,7 +244,11 @@ func (s *session) load(want Checkpoint) error {
 	if h := sha256.Sum256(raw); hex.EncodeToString(h[:]) != c.WeightsSum {
 		return fmt.Errorf("is damaged: the checksum of %s does not fit", c.Weights)
 	}
-	if err := s.step.decode(raw, s.objective.proxies); err != nil {
+	proxies := s.objective.proxies
+	if s.HeadStart != "" { // They are in the coordinates of the start.
+		proxies = 0
+	}
+	if err := s.step.decode(raw, proxies); err != nil {
 		return fmt.Errorf("is damaged: %v", err)
 	}
 	if err := s.step.markTrained(s.Options); err != nil {
@@ -344,7 +348,10 @@ func (s *session) metadata() map[string]string {
 		delete(meta, "rule")
 		meta["loss"] = strings.TrimPrefix(s.Config.Objective.String(), "loss ")
 	}
-	if s.objective.proxies > 0 { // They describe the rows of the tensor "proxies.weight".
+	if s.choice != nil {
+		meta["head_choice"] = s.choice.String()
+	}
+	if s.objective.proxies > 0 && s.choice == nil { // They describe the rows of the tensor "proxies.weight".
 		meta["proxy_classes"], meta["proxies_per_class"] = s.proxyClasses(), strconv.Itoa(s.objective.perClass)
 	}
 	return meta

@@ -126,13 +126,11 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		return err
 	}
 	var gallery *retrieval.Embeddings
-	items := len(queries.Labels) - 1
 	if s.Data.Gallery != nil {
 		gallery, err = s.embedAndWrite(ctx, e, s.Data.Gallery, GalleryEmbeddingsFile, GalleryLabelsFile, embedded)
 		if err != nil {
 			return err
 		}
-		items = len(gallery.Labels)
 	}
 	var held *retrieval.Embeddings
 	if len(s.heldOut) > 0 {
@@ -153,9 +151,21 @@ func (s *session) evaluate(ctx context.Context, r *Measures) error {
 		}
 		r.HeldOutRecall = m.Recall
 	}
-	m, err := retrieval.EvaluateOn(ctx, s.trainer.Backend, s.trainer.DeviceCount(), queries, gallery, recallKsUpTo(items))
-	if err != nil {
+	if err := r.measure(ctx, s.trainer, queries, gallery); err != nil {
 		return fmt.Errorf("test set of %s: %w", s.Data.Name, err)
+	}
+	return nil
+}
+
+// measure fills in the measures of queries against a gallery, or against each other if that is nil.
+func (r *Measures) measure(ctx context.Context, t *Trainer, queries, gallery *retrieval.Embeddings) error {
+	items := len(queries.Labels) - 1
+	if gallery != nil {
+		items = len(gallery.Labels)
+	}
+	m, err := retrieval.EvaluateOn(ctx, t.Backend, t.DeviceCount(), queries, gallery, recallKsUpTo(items))
+	if err != nil {
+		return err
 	}
 	r.Recall, r.MAPAtR, r.RPrecision = m.Recall, m.MAPAtR, m.RPrecision
 	r.Queries, r.LoneQueries = m.Queries, m.LoneQueries

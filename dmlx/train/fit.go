@@ -92,7 +92,7 @@ func (c Config) withDefaults(data *Data) (_ Config, err error) {
 	switch {
 	case c.Arch != "" || c.Model != "" || c.Head != "":
 	case shape.Rank() == 1:
-		c, err = c.WithHead(linearHead)
+		c, err = c.WithHead(linearHead + "?start=" + randomStart)
 	case shape.DType == dtypes.Uint8:
 		c.Pad = cmp.Or(c.Pad, 2)
 		c, err = c.WithStart(string(backbone.Small), cmp.Or(c.Weights, Pretrained))

@@ -24,17 +24,31 @@ import (
 type Head struct {
 	// Hidden is the number of units of the hidden layer, with ReLU behind it; 0 for a linear layer alone.
 	Hidden int
+	// Start is [ChosenStart] or "", as [Config].HeadStart.
+	Start string
 }
 
 const linearHead, mlpHead, mlpHidden, maxHidden = "linear", "mlp", 512, 1 << 14
 
-// ParseHead reads a head: "linear", or "mlp?hidden=256" with one hidden layer, of 512 units by default.
+// ParseHead reads a head: "linear", of which start and training are chosen on classes held out, "linear?start=random",
+// or "mlp?hidden=256" with one hidden layer, of 512 units by default, which starts at random.
 func ParseHead(text string) (Head, error) {
 	name, options, asked := strings.Cut(text, "?")
 	h := Head{}
 	var known []query.Option
 	switch name {
 	case linearHead:
+		h.Start = ChosenStart
+		known = []query.Option{{Name: "start", Text: func(value string) error {
+			switch value {
+			case ChosenStart:
+			case randomStart:
+				h.Start = ""
+			default:
+				return fmt.Errorf("want %s or %s", ChosenStart, randomStart)
+			}
+			return nil
+		}}}
 	case mlpHead:
 		h.Hidden = mlpHidden
 		known = []query.Option{{Name: "hidden", Text: func(value string) (err error) {
@@ -50,17 +64,25 @@ func ParseHead(text string) (Head, error) {
 	if !asked {
 		return h, nil
 	}
-	if len(known) == 0 {
-		return h, fmt.Errorf("head %q: %s has no options", text, name)
-	}
 	if err := query.Read("option", options, known); err != nil {
 		return h, fmt.Errorf("head %q: %w", text, err)
 	}
 	return h, nil
 }
 
+// randomStart is the start of a linear head in its text form, "" in a config: that of former versions.
+const randomStart = "random"
+
 // String returns the canonical text, which [ParseHead] reads.
 func (h Head) String() string {
+	if h.Hidden == 0 && h.Start == "" {
+		return linearHead + "?start=" + randomStart
+	}
+	return h.layersText()
+}
+
+// layersText is what [Config].Head says of the head: its layers, not its start.
+func (h Head) layersText() string {
 	switch h.Hidden {
 	case 0:
 		return linearHead
@@ -70,21 +92,28 @@ func (h Head) String() string {
 	return mlpHead + "?hidden=" + strconv.Itoa(h.Hidden)
 }
 
-// WithHead returns the config with a head on frozen features in place of a backbone: "linear" or "mlp?hidden=256".
+// head returns the head of a config, which has one.
+func (c Config) head() (Head, error) {
+	h, err := ParseHead(c.Head)
+	h.Start = c.HeadStart
+	return h, err
+}
+
+// WithHead returns the config with a head on frozen features in place of a backbone, as [ParseHead] reads it.
 func (c Config) WithHead(text string) (Config, error) {
 	h, err := ParseHead(text)
 	if err != nil {
 		return c, err
 	}
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
-	c.Model, c.model, c.Head, c.Pad = "", nil, h.String(), 0
+	c.Model, c.model, c.Head, c.HeadStart, c.Pad = "", nil, h.layersText(), h.Start, 0
 	return c.withoutNetwork(), nil
 }
 
 // Network returns the network in a few words: its backbone, "head linear", or the model of the user's own.
 func (c Config) Network() string {
-	if c.Head != "" {
-		return "head " + c.Head
+	if h, err := c.head(); c.Head != "" && err == nil {
+		return "head " + h.String()
 	}
 	if name, digest, found := strings.Cut(c.Model, "#"); found && len(digest) > 12 {
 		return name + "#" + digest[:12]
@@ -102,9 +131,13 @@ func (c Config) withHeadFor(data *Data) (Config, error) {
 		return c, fmt.Errorf("%s: samples have the shape %v, but the head %s takes features, [features]", data.Name,
 			shape.Dimensions, c.Head)
 	}
-	h, err := ParseHead(c.Head)
+	h, err := c.head()
 	if err != nil {
 		return c, err
+	}
+	if c.HeadStart != "" && c.Dim > shape.Dim(0) {
+		return c, fmt.Errorf("%s has %d features: want a head of at most as many dimensions, not %d", data.Name, shape.Dim(0),
+			c.Dim)
 	}
 	c.model = h.network(shape.Dim(0), c.Dim)
 	return c, nil
@@ -126,7 +159,7 @@ func (h Head) layers(features, dim int) []layer {
 // network returns the head as a model. Its variables have the names and layouts of PyTorch's Linear.
 func (h Head) network(features, dim int) *ownModel {
 	layers := h.layers(features, dim)
-	m := &ownModel{dim: dim, identity: fmt.Sprintf("head %s %d %d", h, features, dim)}
+	m := &ownModel{dim: dim, identity: fmt.Sprintf("head %s %d %d", h.layersText(), features, dim)}
 	m.Name, m.Input = "head", []int{features}
 	for _, l := range layers {
 		m.paths = append(m.paths, "/"+l.name+"/bias", "/"+l.name+"/weight")

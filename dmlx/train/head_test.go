@@ -31,7 +31,7 @@ func headConfigs(t *testing.T) map[string]Config {
 		}
 		out[name] = c
 	}
-	add("linear", "linear", nil)
+	add("linear", "linear?start=random", nil)
 	add("mlp by proxies and momentum", "mlp?hidden=9", func(c Config) (Config, error) {
 		c, err := c.by(ParseLoss("proxy-anchor"))
 		if err != nil {
@@ -40,7 +40,7 @@ func headConfigs(t *testing.T) map[string]Config {
 		c.ProxyLR = 0.2
 		return c.WithOptions(Options{Optimizer: "sgd?momentum=0.9"})
 	})
-	add("linear by adam and noise", "linear", func(c Config) (Config, error) {
+	add("linear by adam and noise", "linear?start=random", func(c Config) (Config, error) {
 		c, err := c.by(ParseLoss("margin, miner distance"))
 		if err != nil {
 			return c, err
@@ -138,9 +138,10 @@ func TestTrainTogether(t *testing.T) {
 
 func TestParseHead(t *testing.T) {
 	for text, want := range map[string]string{
-		"linear": "linear", "mlp": "mlp", "mlp?hidden=512": "mlp", "mlp?hidden=3": "mlp?hidden=3",
+		"linear": "linear", "linear?start=chosen": "linear", "linear?start=random": "linear?start=random",
+		"linear?start=zero": "want chosen or random", "mlp": "mlp", "mlp?hidden=512": "mlp", "mlp?hidden=3": "mlp?hidden=3",
 		"mlp?hidden=0": "whole number from 1", "mlp?hidden=x": "whole number", "tree": "there are linear and mlp",
-		"linear?hidden=3": "has no options", "mlp?depth=3": "there are hidden", "": "there are linear",
+		"linear?hidden=3": "there are start", "mlp?depth=3": "there are hidden", "": "there are linear",
 	} {
 		h, err := ParseHead(text)
 		if err != nil {

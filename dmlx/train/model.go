@@ -58,18 +58,24 @@ func (c Config) WithModel(m Model) (Config, error) {
 	}
 	c.Arch, c.Weights, c.WeightsDigest, c.weightsFile = "", Random, "", ""
 	c.Model, c.Dim, c.model, c.Head = own.identity, own.dim, own, ""
+	c.HeadStart = ""
 	return c.withoutNetwork(), nil
 }
 
 // validateModel reports what is wrong with the network of a config.
 func (c Config) validateModel() error {
 	if c.Head != "" {
-		h, err := ParseHead(c.Head)
+		h, err := c.head()
 		switch {
 		case err != nil:
 			return err
-		case c.Head != h.String():
-			return fmt.Errorf("head %q is not in canonical form: want %q", c.Head, h)
+		case c.Head != h.layersText():
+			return fmt.Errorf("head %q is not in canonical form: want %q", c.Head, h.layersText())
+		case c.HeadStart != "" && (c.HeadStart != ChosenStart || h.Hidden > 0):
+			return fmt.Errorf("the start of head %s is %q: want %s for a linear head, or none", c.Head, c.HeadStart, ChosenStart)
+		case c.HeadStart != "" && (c.Optimizer != "" || c.Schedule != "" || c.MemoryBank != "" || c.MicroBatch != 0):
+			return fmt.Errorf("the rate and the length of the head %s are chosen for plain SGD: optimizer, schedule, memory "+
+				"bank and micro-batches are options of %s?start=%s", c.Head, linearHead, randomStart)
 		case c.Arch != "" || c.Model != "":
 			return fmt.Errorf("the network is both the head %s and %s%s: want one of them", c.Head, c.Arch, c.Model)
 		case c.Weights != Random:
@@ -84,6 +90,9 @@ func (c Config) validateModel() error {
 			return fmt.Errorf("augmentation %s is for images, and the head %s is trained on features", c.Augment, c.Head)
 		}
 		return nil
+	}
+	if c.HeadStart != "" {
+		return errors.New("the start of a head is given without a head")
 	}
 	if c.NetworkFile != "" {
 		return c.validateNetwork()

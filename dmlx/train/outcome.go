@@ -27,6 +27,9 @@ type Measures struct {
 	// Compact is the share of test images with both similarities above 0.9 (Figure 5).
 	Compact float64 `json:"compact"`
 
+	// Head says what was chosen for a head with [ChosenStart].
+	Head *HeadChoice `json:"head,omitempty"`
+
 	// Diverged says how the training failed, or is "". Tables show such a result and leave it out of means.
 	Diverged string `json:"diverged,omitempty"`
 }

@@ -34,7 +34,12 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 			s.step.free()
 		}
 	}()
+	var chosen []int
 	for i, training := range trainings {
+		if training.HeadStart != "" {
+			chosen = append(chosen, i)
+			continue
+		}
 		if !training.sideBySide() || t.DeviceCount() > 1 || len(trainings) == 1 {
 			if outs[i], err = t.Train(ctx, training); err != nil {
 				return nil, err
@@ -54,6 +59,19 @@ func (t *Trainer) TrainTogether(ctx context.Context, trainings []Training) (outs
 			at, groups = len(groups), append(groups, nil)
 		}
 		groups[at] = append(groups[at], s)
+	}
+	if len(chosen) > 0 {
+		var some []Training
+		for _, i := range chosen {
+			some = append(some, trainings[i])
+		}
+		all, err := t.trainChosen(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range chosen {
+			outs[i] = all[k]
+		}
 	}
 	for _, group := range groups {
 		if err := t.trainGroup(ctx, group); err != nil {

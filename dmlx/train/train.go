@@ -39,6 +39,13 @@ type Training struct {
 // weights. A training that diverges is no error: see [Measures].Diverged.
 func (t *Trainer) Train(ctx context.Context, training Training) (out *Outcome, err error) {
 	defer errs.Catch(&err)
+	if training.HeadStart != "" {
+		outs, err := t.trainChosen(ctx, []Training{training})
+		if err != nil {
+			return nil, err
+		}
+		return outs[0], nil
+	}
 	training, done, err := t.divided(ctx, training)
 	if err != nil {
 		return nil, err
@@ -68,6 +75,8 @@ type session struct {
 	step      *compiledStep
 	started   time.Time // Start of the time that state.Seconds does not include yet.
 	state     Checkpoint
+
+	choice *HeadChoice // Of a head.
 
 	compiling sync.WaitGroup // Of [session.compileEvaluation].
 

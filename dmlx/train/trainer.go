@@ -28,6 +28,8 @@ type Trainer struct {
 type stepCache struct {
 	mu   sync.Mutex
 	idle []*compiledStep // At most maxIdle, the latest last.
+
+	choices choices // Of heads.
 }
 
 // New returns a trainer on the first device of a backend; see [Trainer.OnDevices] for more. [Trainer.Close] frees its
@@ -55,6 +57,7 @@ func (t *Trainer) Close() {
 		s.free()
 	}
 	t.idle = nil
+	t.choices.free()
 }
 
 // compiledStep is a compiled step of training or of evaluation, with the variables that its graph refers to.

@@ -53,7 +53,7 @@ func (c Config) WithStart(arch, weights string) (Config, error) {
 		c.Weights, c.weightsFile = Pretrained, weights
 	}
 	if arch != "" {
-		c.Model, c.model, c.Head = "", nil, ""
+		c.Model, c.model, c.Head, c.HeadStart = "", nil, "", ""
 	}
 	if c.NetworkFile != "" {
 		return c.withNetworkWeights()

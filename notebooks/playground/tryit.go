@@ -369,7 +369,7 @@ func (f *form) heads(ctx context.Context, r dmlx.Rule, data string) error {
 	if err != nil {
 		return err
 	}
-	p, err := presets.OnFeatures(frozen.files, "linear")
+	p, err := presets.OnFeatures(frozen.files, "linear?start=random")
 	if err == nil {
 		p, err = p.With(presets.Settings{Batch: 64, ImagesPerClass: frozen.perClass})
 	}

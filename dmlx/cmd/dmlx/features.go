@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -19,7 +21,8 @@ func (p *presetFlags) addFeatures(f *pflag.FlagSet) {
 	f.StringVar(&p.features.TestFeatures, "test-features", "",
 		"features to test on (default: the second half of the classes of --features)")
 	f.StringVar(&p.features.TestLabels, "test-labels", "", "labels of --test-features")
-	f.StringVar(&p.head, "head", "linear", "head on --features: linear, or mlp?hidden=512")
+	f.StringVar(&p.head, "head", "linear", "head on --features: linear, of which start, rate and steps are chosen on "+
+		"held-out classes, so that it falls below the features at most by chance; linear?start=random; or mlp?hidden=512")
 }
 
 // checkFeatures returns an error if the flags of features are incomplete, or contradict others.
@@ -47,34 +50,50 @@ func (p *presetFlags) checkFeatures(a *app, f *pflag.FlagSet) error {
 			return usagef("--%s belongs to images, and --features has none: want one of them", name)
 		}
 	}
+	if h, err := train.ParseHead(p.head); err != nil {
+		return usage(err)
+	} else if h.Start != "" {
+		for _, name := range []string{"lr", "proxy-lr"} {
+			if f.Changed(name) {
+				return usagef("--%s: the rate of the head %s is chosen on held-out classes: want --head \"linear?start=random\"",
+					name, h)
+			}
+		}
+	}
 	if a.preset != "" && f.Changed("preset") {
 		return usagef("--preset sets the size of networks on images, and --features has no images: leave out --preset")
 	}
 	return nil
 }
 
-// showFeatures prints what the features reach without a head, unless the run is in the store.
-func (a *app) showFeatures(
-	ctx context.Context, spec runs.Spec, store *runs.Store, open func() (*train.Trainer, error),
-) error {
-	if _, found, err := store.Lookup(spec); err != nil || found {
-		return err
+// references measures what the features of runs reach without a head, and whitened. It returns nil for runs on images
+// or on several sets of features, and with a warning if the files of the features are gone.
+func (a *app) references(ctx context.Context, store *runs.Store, results []*runs.Result) ([]train.Reference, error) {
+	first := results[0].Spec
+	for _, r := range results {
+		if s := r.Spec; !s.HasFeatures() || s.DataDigest != first.DataDigest || s.HeldOut != first.HeldOut {
+			return nil, nil
+		}
 	}
-	data, _, err := runs.TrainingData(spec, store.DataOptions)
+	data, _, err := runs.TrainingData(first, store.DataOptions)
 	if err != nil {
-		return err
+		a.warn("without the features themselves: " + err.Error())
+		return nil, nil
 	}
-	if err := spec.Fits(data, spec.HeldOut); err != nil {
-		return err
-	}
-	trainer, err := open()
+	trainer, err := a.backend()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recall, err := data.FeatureRecall(ctx, trainer.Choice)
-	if err != nil {
-		return err
+	return trainer.References(ctx, data, first.HeldOut)
+}
+
+// headsText says what was chosen for the heads of groups of runs, a line each.
+func headsText(groups [][]*runs.Result) string {
+	var out strings.Builder
+	for _, g := range groups {
+		if g[0].Head != nil {
+			fmt.Fprintf(&out, "%s, %s\n", g[0].Spec.Objective, g[0].Head)
+		}
 	}
-	a.logf("the features themselves: Recall@1 %.1f", 100*recall)
-	return nil
+	return out.String()
 }

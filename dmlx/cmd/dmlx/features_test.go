@@ -94,9 +94,26 @@ func TestTrainHeads(t *testing.T) {
 	if code, stdout, stderr := invoke(t, "runs", "--store", store); code != 0 || !strings.Contains(stdout, "x.npy") {
 		t.Errorf("runs: %d %s %s", code, stdout, stderr)
 	}
-	if code, _, stderr := invoke(t, args("--rule", "cos/con/con", "--seeds", "1-2")...); code != 0 ||
-		!strings.Contains(stderr, "features themselves: Recall@1") {
-		t.Errorf("the features' own recall: %d %s", code, stderr)
+	// The features themselves and their whitening are rows of every table, and each head is tested against them.
+	for range 2 { // Trained, and cached.
+		code, stdout, stderr := invoke(t, args("--rule", "cos/con/con", "--seeds", "1-2")...)
+		for _, want := range []string{"\n features ", "\n whitened features ", "R@1 of whitened features", "start: "} {
+			if code != 0 || !strings.Contains(stdout, want) {
+				t.Errorf("%d, want %q: %s %s", code, want, stdout, stderr)
+			}
+		}
+		v := object(t, args("--rule", "cos/con/con", "--seed", "1")...)
+		if references := v["references"].([]any); len(references) != 2 || v["head"] == nil {
+			t.Errorf("%v", v)
+		}
+	}
+	code, _, stderr = invoke(t, args("--lr", "0.1")...)
+	if code != exitUsage || !strings.Contains(stderr, "start=random") {
+		t.Errorf("a rate for a head that chooses one: %d %s", code, stderr)
+	}
+	random := object(t, args("--rule", "cos-orth/lin-ms/cir", "--head", "linear?start=random", "--lr", "0.1")...)
+	if random["run"] == half["run"] || random["spec"].(map[string]any)["head"] != "linear" {
+		t.Errorf("a random start: %v", random["spec"])
 	}
 }
 

@@ -234,7 +234,7 @@ func (a *app) showRun(prefix string) error {
 		shown = struct {
 			trained
 			Epochs []train.Epoch `json:"epochs"`
-		}{trained{r, dir}, epochs}
+		}{trained{Result: r, Dir: dir}, epochs}
 	}
 	if len(epochs) > 0 {
 		w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -360,7 +360,15 @@ func (a *app) printComparison(ctx context.Context, store *runs.Store, hashes []s
 	if head != nil {
 		body = head(v) + "\n\n"
 	}
-	tested := len(groups) > 1 && len(groups) < len(results)
+	references, err := a.references(ctx, store, results)
+	if err != nil {
+		return err
+	}
+	if references != nil {
+		v["references"] = references
+		body += headsText(groups)
+	}
+	tested := len(groups) > 1 && len(groups) < len(results) || references != nil
 	if len(results) <= mostColumns {
 		body += sideBySide(results)
 	}
@@ -371,7 +379,12 @@ func (a *app) printComparison(ctx context.Context, store *runs.Store, hashes []s
 	if out == "" {
 		open = func() (*train.Trainer, error) { return nil, errors.New("pictures need --out") }
 	}
-	r, err := inspect.CompareRuns(ctx, open, store, hashes...)
+	c, err := inspect.Compare(store, hashes...)
+	if err != nil {
+		return err
+	}
+	c.References = references
+	r, err := c.Report(ctx, open)
 	if err != nil {
 		return err
 	}

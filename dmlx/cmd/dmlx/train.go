@@ -16,12 +16,14 @@ import (
 	lossnames "github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/presets"
 	"github.com/gradient-surgery/dml/dmlx/runs"
+	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
 // trained is the JSON of train: the result and the folder of the run.
 type trained struct {
 	*runs.Result
-	Dir string `json:"dir"`
+	Dir        string            `json:"dir"`
+	References []train.Reference `json:"references,omitempty"`
 }
 
 // training is a call of train.
@@ -115,11 +117,6 @@ func (t *training) run(ctx context.Context) error {
 	})
 	if err := t.begin(t.preset, light); err != nil {
 		return err
-	}
-	if t.preset.Base.HasFeatures() && t.Submit == nil {
-		if err := t.showFeatures(ctx, specs[0], t.store, t.open); err != nil {
-			return err
-		}
 	}
 	if len(specs) == 1 && t.on.on == "" && !t.flags.Changed("out") && !t.flags.Changed("jobs") {
 		return t.trainOne(ctx, specs[0])
@@ -246,8 +243,19 @@ func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
 	if err != nil {
 		return err
 	}
+	references, err := t.references(ctx, t.store, []*runs.Result{result})
+	if err != nil {
+		return err
+	}
 	dir := t.store.Path(result.Hash)
-	return t.print(trained{result, dir}, resultText(result, dir))
+	var above strings.Builder
+	for _, r := range references {
+		fmt.Fprintf(&above, "%-17s Recall@1 %.1f   MAP@R %.1f\n", r.Name, 100*r.Recall[1], 100*r.MAPAtR)
+	}
+	if references != nil {
+		above.WriteString(headsText([][]*runs.Result{{result}}))
+	}
+	return t.print(trained{result, dir, references}, above.String()+resultText(result, dir))
 }
 
 // resultText returns a result as text.
