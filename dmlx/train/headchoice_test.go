@@ -135,7 +135,8 @@ func TestChosenHead(t *testing.T) {
 		}
 		for i, v := range want {
 			if v != got.Values[i] {
-				t.Fatalf("%s: value %d of the embeddings is %g by the weights, want %g", config.Objective.String(), i, got.Values[i], v)
+				t.Fatalf("%s: value %d of the embeddings is %g by the weights, want %g", config.Objective, i, got.Values[i],
+					v)
 			}
 		}
 	}
