@@ -353,10 +353,13 @@ func TestArchivesThatListTooMuch(t *testing.T) {
 		}
 		return (&archived{[]tar.Header{{Name: archiveManifest, Typeflag: tar.TypeReg}}, [][]byte{raw}}).bytes(t)
 	}
-	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "take more than the allowed 274877906944 "+
-		"bytes")
-	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1<<63 - 1}, archivedFile{Name: resultFile,
-		Size: 1<<63 - 1}), "take more than")
+	nothingImported(t, listing(archivedFile{Name: specFile, Size: 1 << 50}), "want at most 67108864 of a JSON file")
+	nothingImported(t, listing(archivedFile{Name: "embeddings.npy", Size: 1<<63 - 1}), "8589934592 of others")
+	large := make([]archivedFile, 40)
+	for i := range large {
+		large[i] = archivedFile{Name: fmt.Sprintf("triplets/epoch-%d.npy", i), Size: 8 << 30}
+	}
+	nothingImported(t, listing(large...), "take more than the allowed 274877906944 bytes")
 	many := make([]archivedFile, 150_000)
 	for i := range many {
 		many[i] = archivedFile{Name: fmt.Sprintf("triplets/epoch-%d.npy", i)}

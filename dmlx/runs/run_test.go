@@ -21,7 +21,6 @@ import (
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
 	_ "github.com/gradient-surgery/dml/dmlx/backend/xla"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
@@ -476,41 +475,6 @@ func TestFaultyCheckpointsAreSetAside(t *testing.T) {
 			sameAsReference(t, s, tiny())
 			if len(*warnings) != 1 || !strings.Contains((*warnings)[0], want) || !strings.Contains((*warnings)[0], "set aside") {
 				t.Errorf("warnings %q, want one with %q", *warnings, want)
-			}
-		})
-	}
-}
-
-// A checkpoint of a program that wrote down no sums of triplets is gone on with, and lacks none of them.
-func TestOlderCheckpoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes more than two seconds")
-	}
-	for name, want := range map[string]int{"whole": 0, "without triplets": 1} {
-		t.Run(name, func(t *testing.T) {
-			s, warnings := testStore(t)
-			dir := halfway(t, goBackend(), s)
-			c, err := train.ReadCheckpoint(dir)
-			if err != nil || len(c.Triplets) != 2 {
-				t.Fatalf("%+v, %v", c, err)
-			}
-			c.Triplets = nil
-			c.Sum = c.Checksum()
-			if err := durable.WriteJSON(filepath.Join(dir, train.CheckpointDir, train.CheckpointFile), c); err != nil {
-				t.Fatal(err)
-			}
-			if want > 0 {
-				if err := os.Remove(filepath.Join(dir, train.TripletsDir, "epoch-001.npy")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			steps := 0
-			if _, err := Run(t.Context(), goBackend(), s, tiny(), func(Progress) { steps++ }); err != nil {
-				t.Fatal(err)
-			}
-			sameAsReference(t, s, tiny())
-			if anew := steps > tiny().Steps(); anew != (want > 0) || len(*warnings) != want {
-				t.Errorf("%d steps, warnings %q", steps, *warnings)
 			}
 		})
 	}

@@ -173,8 +173,9 @@ func ParseLines[T any](raw []byte) ([]T, error) {
 	return out, nil
 }
 
-// MaxElements is how many elements a JSON text of a stranger may have, in all its lists and objects.
-const MaxElements = 1 << 19
+// MaxElements is how many elements a JSON text of a stranger may have, in all its lists and objects: enough for the
+// labels of two million images, or an archive of 60,000 runs.
+const MaxElements = 1 << 21
 
 // WriteJSON writes a value as indented JSON by [WriteFile].
 func WriteJSON(path string, v any) error {
