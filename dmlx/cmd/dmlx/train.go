@@ -180,10 +180,11 @@ func (t *training) specs(p presets.Preset) (specs []runs.Spec, err error) {
 			if t.flags.Changed("proxy-lr") && spec.Loss != "" {
 				spec.ProxyLR = t.proxyLR
 			}
-			if seen[spec.Hash()] {
+			hash := spec.Hash()
+			if seen[hash] {
 				return nil, usagef("%s with seed %d is given twice", spec.Objective.String(), seed)
 			}
-			seen[spec.Hash()] = true
+			seen[hash] = true
 			specs = append(specs, spec)
 		}
 	}
