@@ -355,9 +355,10 @@ func (f *weightFile) findNetwork() error {
 	f.named, f.prefix = true, prefixes[0]
 	if len(prefixes) > 1 {
 		chosen := slices.IndexFunc(firstKeys, func(key string) bool {
-			return 1 == len(slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool {
+			of := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool {
 				return strings.TrimSuffix(p, "module.") != key
-			}))
+			})
+			return len(of) == 1
 		})
 		if chosen < 0 {
 			return fmt.Errorf("several networks in the file, under %s: save one of them alone", some(prefixes))
