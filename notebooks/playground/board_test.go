@@ -29,7 +29,7 @@ func TestBoardOfStrangers(t *testing.T) {
 	for want, place := range map[string]func(path string) error{
 		"symbolic link": func(path string) error { return os.Symlink(target, path) },
 		"not a regular": func(path string) error { return os.Mkdir(path, 0o755) },
-		"JSON of":       func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("[", 1<<20)), 0o644) },
+		"JSON of":       func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("[", 1<<22)), 0o644) },
 		"at most":       func(path string) error { return os.WriteFile(path, make([]byte, 65<<20), 0o644) },
 	} {
 		b := board{filepath.Join(t.TempDir(), "tryit", "leaderboard.json")}

@@ -37,7 +37,7 @@ cluster trains. Without a command, list the runs. RUN is the name of a run or it
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List all runs of the store",
-		Example: "  dmlx runs list --json\n  dmlx runs list --bundled --csv > scores.csv",
+		Example: "  dmlx runs list --json\n  dmlx runs list --bundled --csv",
 		Long: `List all runs of the store.
 
 --csv prints the measures of the finished runs as one table for a spreadsheet, pandas or R: a row for each run and
