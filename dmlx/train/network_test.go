@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,8 +102,14 @@ func TestNetwork(t *testing.T) {
 					t.Fatal(err)
 				}
 				first, _, err := npy.ReadFloat32(filepath.Join(tn.Dir, EmbeddingsFile))
-				if err != nil || !slices.Equal(first, again.Values) {
-					t.Errorf("other embeddings from the checkpoint (%v)", err)
+				if err != nil || len(first) != len(again.Values) {
+					t.Fatalf("%d embeddings, want %d (%v)", len(again.Values), len(first), err)
+				}
+				// Training computes the frozen part by itself, in other batches, so that products may be rounded otherwise.
+				for i := range first {
+					if math.Abs(float64(first[i]-again.Values[i])) > 1e-6 {
+						t.Fatalf("value %d of the embeddings is %g, from the checkpoint %g", i, first[i], again.Values[i])
+					}
 				}
 			})
 		}
