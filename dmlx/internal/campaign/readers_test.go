@@ -462,6 +462,8 @@ var bombs = map[string][]bomb{
 	"submissions": {
 		{name: "tasks", data: []byte(`{"tasks":[` + many("null,", 1<<22) + `null]}`),
 			read: inStore(".slurm/20260101-000000-abcd/manifest.json", submitted)},
+		{name: "tasks below the bound", data: []byte(`{"tasks":[` + many("null,", 1<<20) + `null]}`),
+			read: inStore(".slurm/20260101-000000-abcd/manifest.json", submitted)},
 		{name: "sparse",
 			data: []byte(`{`), size: terabyte, read: inStore(".slurm/20260101-000000-abcd/manifest.json", submitted)},
 	},

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -139,9 +138,9 @@ func fullDisk(t *try) {
 	room = 16 + t.IntN(room*3/2)
 	var short func(*exec.Cmd)
 	more := func() {}
-	if os.Geteuid() == 0 && syscall.Mount("campaign", mount, "tmpfs", 0, fmt.Sprintf("size=%dk", room)) == nil {
-		defer func() { _ = syscall.Unmount(mount, syscall.MNT_DETACH) }()
-		more = func() { t.must(syscall.Mount("campaign", mount, "tmpfs", syscall.MS_REMOUNT, "size=64m")) }
+	if grow, unmount, mounted := smallDisk(mount, room); mounted {
+		defer unmount()
+		more = func() { t.must(grow()) }
 	} else { // Files may not grow beyond a length.
 		short = func(cmd *exec.Cmd) {
 			limited := fmt.Sprintf("trap '' XFSZ; ulimit -f %d; exec \"$@\"", 1+t.IntN(100))

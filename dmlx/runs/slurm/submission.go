@@ -45,8 +45,32 @@ type manifest struct {
 	// Environment is set for the tasks; see [environment].
 	Environment []string `json:"environment"`
 	// Chunk is the largest number of tasks of an array; see MaxArraySize in slurm.conf.
-	Chunk int    `json:"chunk"`
-	Tasks []Task `json:"tasks"`
+	Chunk int      `json:"chunk"`
+	Tasks taskList `json:"tasks"`
+}
+
+// taskList reads its tasks one by one: a Task takes hundreds of times the memory that a few letters of a stranger do.
+type taskList []Task
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *taskList) UnmarshalJSON(raw []byte) error {
+	var texts []json.RawMessage
+	if err := json.Unmarshal(raw, &texts); err != nil {
+		return err
+	}
+	*l = nil
+	for n, text := range texts {
+		const least = 100 // A spec alone is longer.
+		var t Task
+		if len(text) < least {
+			return fmt.Errorf("task %d of %d has %d bytes: want a job with its spec", n, len(texts), len(text))
+		}
+		if err := json.Unmarshal(text, &t); err != nil {
+			return fmt.Errorf("task %d: %w", n, err)
+		}
+		*l = append(*l, t)
+	}
+	return nil
 }
 
 // Task is a job of a submission. Its number is its index in the manifest.
