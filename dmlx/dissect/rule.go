@@ -31,7 +31,7 @@ type Dissection struct {
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
-// MaxRows is how many rows a batch may have, with a loss's proxies: ten matrices [N, N] then take 2.7 GB.
+// MaxRows is how many rows a batch may have, with a loss's proxies. Dissecting so many took 4 GB on the Go backend.
 const MaxRows = 8192
 
 // checkBatch names the first thing that is wrong with a batch. It sets an N that is left out.

@@ -11,7 +11,8 @@ From Python, any module from images [N, 3, H, W] to features [N, F]:
     export(model, "net.onnx", size=224, mean=[0.485, 0.456, 0.406], std=[0.229, 0.224, 0.225], source="my model")
 
 optimize=False keeps the names and shapes of all weights and batch normalization as it is; the batch stays open; the
-metadata say which tensors are parameters and how images are prepared, which ONNX itself does not say.
+metadata say which tensors are parameters and how images are prepared, which ONNX itself does not say. dmlx follows mean,
+std and size; it scales by bilinear interpolation, whatever the metadata say, which can change a recall by half a point.
 """
 import json
 import sys
