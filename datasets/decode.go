@@ -166,7 +166,7 @@ func decodeError(err error) error {
 
 // decodeFile reads an image file. Its errors leave the path to the caller.
 func decodeFile(path string) (*Raster, error) {
-	file, err := durable.ReadFile(path, maxFile)
+	file, err := durable.ReadAtMost(path, maxFile)
 	if err != nil {
 		var pathError *fs.PathError
 		if errors.As(err, &pathError) {

@@ -294,7 +294,7 @@ func writeMark(mark, archive string) error {
 func marked(archive, mark string) bool {
 	var v version
 	now, err := versionOf(archive)
-	content, readErr := durable.ReadFile(mark, durable.MaxText)
+	content, readErr := durable.ReadAtMost(mark, durable.MaxText)
 	return err == nil && readErr == nil && durable.ParseJSON(content, &v) == nil && v.Size == now.Size &&
 		v.Modified.Equal(now.Modified)
 }
@@ -516,7 +516,7 @@ func strongTag(r *http.Response) string {
 }
 
 func readValidator(name string) (v validator, ok bool) {
-	content, err := durable.ReadFile(name, durable.MaxText)
+	content, err := durable.ReadAtMost(name, durable.MaxText)
 	return v, err == nil && durable.ParseJSON(content, &v) == nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // ReadFile reads a file of weights: a safetensors file, one of torch.save (.pth, .pt, .ckpt, .bin) in PyTorch's format

@@ -1,49 +1,167 @@
-// Package durable gives the packages beside dmlx (datasets, figures, notebooks) the file functions that those below it
-// have: writes that appear complete or not at all, and reads of regular files that are no longer than expected.
+// Package durable writes files that appear complete or not at all, reads regular files that are no longer than
+// expected, and detects symbolic links in the paths of others.
 package durable
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gofrs/flock"
 )
 
-// MaxText is the largest file of text in bytes, such as JSON or a list, that is read at once.
-const MaxText = durable.MaxText
+// WriteFile writes a temporary file beside path, flushes it to the disk and renames it, with the permissions of the
+// regular file that it replaces, or else perm less the umask. A killed process leaves a hidden file in the same folder,
+// which [Sweep] removes; see [Temporary].
+func WriteFile(path string, data []byte, perm os.FileMode) error {
+	old, err := os.Lstat(path)
+	keep := err == nil && old.Mode().IsRegular()
+	if keep {
+		perm = old.Mode().Perm()
+	}
+	f, err := create(path, perm)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Cleanup() }()
+	if keep {
+		_ = f.Chmod(perm) // Whatever the umask; systems without permissions refuse it.
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
+}
 
 // File is a file that is written in parts and appears at its path by CloseAtomicallyReplace.
-type File = durable.File
-
-// Create opens a temporary file beside path for writing; see [File]. The error is the system's.
-func Create(path string, perm os.FileMode) (*File, error) { return durable.Create(path, perm) }
-
-// WriteFile replaces a file in one move. The error is the system's.
-func WriteFile(path string, data []byte, perm os.FileMode) error {
-	return durable.WriteFile(path, data, perm)
+type File struct {
+	*os.File
+	path         string
+	closed, done bool
+	lock         *flock.Flock // nil without one.
 }
 
-// Open opens a regular file to read it. A pipe, a device or a folder is an error, and never waits.
-func Open(path string) (*os.File, error) { return durable.Open(path) }
-
-// ReadFile reads a regular file of at most limit bytes. A larger one is an error before memory is taken for it.
-func ReadFile(path string, limit int64) ([]byte, error) { return durable.ReadAtMost(path, limit) }
-
-// ReadBelow reads a file of text below a folder that others can write to: regular, at most [MaxText] bytes, and no part
-// of its path below dir a symbolic link.
-func ReadBelow(dir, name string) ([]byte, error) { return durable.ReadBelow(dir, name) }
-
-// Update changes such a file, under a lock that other processes wait for: change gets its content, nil if there is
-// none, and returns the new one.
-func Update(dir, name string, change func(old []byte) ([]byte, error)) error {
-	return durable.Update(dir, name, change)
+// create opens a temporary file beside path, under a name that [Temporary] knows.
+func create(path string, perm os.FileMode) (*File, error) {
+	for {
+		name := "." + filepath.Base(path) + strconv.FormatInt(rand.Int64(), 10)
+		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if err == nil || !errors.Is(err, fs.ErrExist) {
+			return &File{File: f, path: path}, err
+		}
+	}
 }
 
-// ParseJSON reads JSON that strangers have written: one of too many elements is an error before memory is taken for it.
-func ParseJSON(raw []byte, v any) error { return durable.ParseJSON(raw, v) }
+// CloseAtomicallyReplace flushes the file to the disk, closes it and renames it to its path.
+func (f *File) CloseAtomicallyReplace() error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	f.closed = true
+	if err := f.Close(); err != nil {
+		return err
+	}
+	err := os.Rename(f.Name(), f.path)
+	f.done = err == nil
+	return err
+}
 
-// Looks says what a file is by its beginning, for an error about one of another kind: a Git LFS pointer, a page, an
-// image, an archive, a text, an empty file; or "".
-func Looks(data []byte) string { return durable.Looks(data) }
+// Cleanup removes the temporary file unless it has been renamed, and releases its lock.
+func (f *File) Cleanup() (err error) {
+	if !f.closed {
+		f.closed, err = true, f.Close()
+	}
+	if !f.done {
+		f.done, err = true, errors.Join(err, os.Remove(f.Name()))
+	}
+	if f.lock != nil {
+		err = errors.Join(err, f.lock.Unlock())
+	}
+	return err
+}
 
-// MoveAside renames a file or folder to an unused name, the path with the word why and a number, and returns that name.
-func MoveAside(path, why string) (to string, err error) { return durable.MoveAside(path, why) }
+// Create opens a temporary file beside path for writing. It removes the temporary files that killed processes have
+// left of the same file.
+func Create(path string, perm os.FileMode) (*File, error) {
+	dir := filepath.Dir(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if name, ok := Temporary(e.Name()); !ok || name != filepath.Base(path) || !e.Type().IsRegular() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < time.Minute { // Its writer may not have locked it yet.
+			continue
+		}
+		left := filepath.Join(dir, e.Name())
+		lock := flock.New(left, flock.SetFlag(os.O_RDWR))
+		if free, err := lock.TryLock(); err == nil && free {
+			_ = os.Remove(left) // A file that stays does no harm.
+			_ = lock.Unlock()
+		}
+	}
+	f, err := create(path, perm)
+	if err != nil {
+		return nil, err
+	}
+	f.lock = flock.New(f.Name(), flock.SetFlag(os.O_RDWR))
+	_, _ = f.lock.TryLock() // File systems without locks work, too.
+	return f, nil
+}
+
+var temporary = regexp.MustCompile(`^\.(.*[^0-9])[0-9]{1,19}$`)
+
+// Temporary returns the name of the final file for the hidden name of a temporary file of [WriteFile]: a dot, the
+// final name and a random number. ok is false for any other name.
+func Temporary(hidden string) (name string, ok bool) {
+	m := temporary.FindStringSubmatch(hidden)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+// Sweep removes the temporary files of [WriteFile] in a folder whose final names satisfy of. It ignores errors, since
+// a file that stays does no harm.
+func Sweep(dir string, of func(name string) bool) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if name, ok := Temporary(e.Name()); ok && e.Type().IsRegular() && of(name) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// LinkError says that a path is a symbolic link. Links are not followed in folders that others can write to.
+type LinkError struct{ Path string }
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("%s is a symbolic link, which is not followed", e.Path)
+}
+
+// NoLink returns a [LinkError] if a part of name, a path below dir, is a symbolic link. dir itself may be one.
+// Missing parts are no error.
+func NoLink(dir, name string) error {
+	path := dir
+	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
+		path = filepath.Join(path, part)
+		info, err := os.Lstat(path)
+		if err != nil {
+			return nil // Opening it returns the error.
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return &LinkError{path}
+		}
+	}
+	return nil
+}

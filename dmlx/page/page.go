@@ -22,7 +22,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 //go:embed web

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot/cmpimg"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/figures"

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 

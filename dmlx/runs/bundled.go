@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // bundledHistograms are the histograms that come with the program, by the hashes of their runs.

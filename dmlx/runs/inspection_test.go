@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/stats"
 	"github.com/gradient-surgery/dml/dmlx/train"

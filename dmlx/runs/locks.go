@@ -9,7 +9,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 const locksDir = ".locks" // Outside the directories of runs, so that a run can be set aside while it is locked.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/retrieval"
 	"github.com/gradient-surgery/dml/dmlx/train"

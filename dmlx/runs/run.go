@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/train"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/gradient-surgery/dml/dmlx/backend"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/errs"
 	"github.com/gradient-surgery/dml/dmlx/internal/mesh"
 	"github.com/gradient-surgery/dml/dmlx/npy"

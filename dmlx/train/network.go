@@ -15,7 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/gradient-surgery/dml/dmlx/backbone"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/onnx"
 )
 

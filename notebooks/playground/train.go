@@ -80,7 +80,7 @@ func sourceLine(file string, line int) string {
 	if gonbui.IsNotebook && filepath.Base(file) == "main.go" {
 		where = ""
 	}
-	raw, err := durable.ReadFile(file, durable.MaxText)
+	raw, err := durable.ReadAtMost(file, durable.MaxText)
 	if err != nil {
 		return where
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/runs"
 )
 

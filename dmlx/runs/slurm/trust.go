@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"syscall"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // A group may share a store, so that anyone in it may write to its folder .slurm. The rule: files there decide which

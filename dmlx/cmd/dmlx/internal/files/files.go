@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/gradient-surgery/dml/dmlx/dissect"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/losses"
 	"github.com/gradient-surgery/dml/dmlx/npy"
 	"github.com/gradient-surgery/dml/dmlx/train"

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // Copies are a user's copies of the shipped notebooks. Cells run and are saved in them, and a copy that has been

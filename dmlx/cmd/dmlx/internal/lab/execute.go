@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // ExecuteOptions are the options of [Lab.Execute]. The zero value has no limit.

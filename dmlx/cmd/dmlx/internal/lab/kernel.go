@@ -15,7 +15,7 @@ import (
 
 	"github.com/gradient-surgery/dml/datasets"
 	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/host"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
+	"github.com/gradient-surgery/dml/dmlx/durable"
 )
 
 // kernelSpec is Jupyter's kernel.json.

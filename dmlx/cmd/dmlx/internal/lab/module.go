@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gradient-surgery/dml/dmlx/durable"
 	"github.com/gradient-surgery/dml/dmlx/internal/buildinfo"
-	"github.com/gradient-surgery/dml/dmlx/internal/durable"
 )
 
 // cellModule is the name of the module that an installed program's cells are compiled in.
