@@ -306,7 +306,7 @@ func groupNames(groups [][]*runs.Result) []figures.Markup {
 		names[i] = g[0].Spec.Objective.String()
 	}
 	for _, f := range []func(runs.Spec) string{
-		func(s runs.Spec) string { return "on " + s.Data },
+		func(s runs.Spec) string { return "on " + s.DataName() },
 		func(s runs.Spec) string { return fmt.Sprintf("lr %g", s.LR) },
 		func(s runs.Spec) string {
 			if s.Decay == 0 {
@@ -342,7 +342,7 @@ func groupsLine(groups [][]*runs.Result) string {
 	var all report.Provenance
 	var names []string
 	for _, g := range groups {
-		all.Data, all.Results = append(all.Data, g[0].Spec.Data), append(all.Results, g...)
+		all.Data, all.Results = append(all.Data, g[0].Spec.DataName()), append(all.Results, g...)
 		names = runs.AddNew(names, presets.Of(g[0].Spec))
 	}
 	all.Preset, all.Runs = strings.Join(names, ", "), len(all.Results)

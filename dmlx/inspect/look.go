@@ -58,7 +58,8 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 		return nil, err
 	}
 	r := &report.Report{Name: "look", Preset: presets.Of(v.Result.Spec),
-		Title:      fmt.Sprintf("What run %s sees: %s on %s", hash, v.Result.Spec.Objective.String(), v.Result.Spec.Data),
+		Title: fmt.Sprintf("What run %s sees: %s on %s", hash, v.Result.Spec.Objective.String(),
+			v.Result.Spec.DataName()),
 		Provenance: RunLine(v.Result), Runs: 1, Results: []*runs.Result{v.Result}}
 	add := func(name string, out figures.Output, e error) {
 		if e != nil {
@@ -87,7 +88,7 @@ func Look(ctx context.Context, open func() (*train.Trainer, error), store *runs.
 // RunLine describes a run in one line.
 func RunLine(r *runs.Result) string {
 	line := fmt.Sprintf("run %s · %s on %s · seed %d · lr %g · preset %s · %s · %s", r.Hash, r.Spec.Objective.String(),
-		r.Spec.Data, r.Spec.Seed, r.Spec.LR,
+		r.Spec.DataName(), r.Spec.Seed, r.Spec.LR,
 		presets.Of(r.Spec), r.BackendText(), r.Date.Format("2006-01-02"))
 	if r.Diverged != "" {
 		line += " · " + r.Diverged

@@ -355,7 +355,7 @@ func values(s runs.Spec) string {
 func searchLine(s *search.Search) string {
 	return fmt.Sprintf("search %s on %s · %d trials, %d runs, %.1f h · %s, seed %d · every %d-th training class "+
 		"held out",
-		s.Name, s.Base.Data,
+		s.Name, s.Base.DataName(),
 		s.Trials(), len(s.Records), s.Seconds()/3600, s.Sampler, s.Seed, s.Base.HeldOut)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/gomlx/ml/model"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -250,4 +251,25 @@ func TestMutations(t *testing.T) {
 		slowest = max(slowest, time.Since(start))
 	}
 	t.Logf("%d of %d were read; the slowest took %v", read, count, slowest)
+}
+
+// What exporters say of nodes and values stays behind: PyTorch's names files of the exporter's machine.
+func TestRemarksAreLeftOut(t *testing.T) {
+	t.Parallel()
+	const secret = "/home/alice/net.py"
+	pair := text(text(nil, 1, "pkg.torch.onnx.stack_trace"), 2, secret)
+	node := bytesField(text(text(text(text(nil, 1, "images"), 2, "f"), 4, "Flatten"), 6, secret), 9, pair)
+	value := bytesField(text(text(nil, 1, "f"), 3, secret), 4, pair)
+	graph := append(portOf(11, "images", float32Type, 0, 3, 8, 8), portOf(12, "f", float32Type, 0, 0)...)
+	n, err := Read(bytesField(nil, 7, bytesField(bytesField(graph, 13, value), 1, node)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := n.Write(model.NewStore(), nil, nil)
+	if err != nil || strings.Contains(string(out), "alice") {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := Read(out); err != nil {
+		t.Error(err)
+	}
 }

@@ -18,7 +18,8 @@ import (
 type Head struct{ Weight, Bias []float32 }
 
 // Write returns the file with the weights of a store: the same graph, with all names. With a head, the output is
-// "embeddings", scaled to length 1. meta is added to the metadata of the file.
+// "embeddings", scaled to length 1. meta is added to the metadata of the file. What exporters say of nodes and values,
+// as stack traces with the paths of their machine, is left out.
 func (n *Network) Write(store *model.Store, head *Head, meta map[string]string) (out []byte, err error) {
 	defer errs.Catch(&err)
 	if head != nil && (len(head.Bias) == 0 || len(head.Weight) != len(head.Bias)*n.Width) {
@@ -53,6 +54,20 @@ func replaced(pair field, meta map[string]string) (found bool) {
 	return found
 }
 
+// remarks are the numbers of doc_string and metadata_props in the graph's nodes, inputs, outputs and values.
+var remarks = map[protowire.Number][]protowire.Number{1: {6, 9}, 11: {3, 4}, 12: {3, 4}, 13: {3, 4}}
+
+// without returns a message without the fields of some numbers.
+func without(data []byte, numbers []protowire.Number) (out []byte, err error) {
+	err = fields(data, func(x field) error {
+		if !slices.Contains(numbers, x.number) {
+			out = x.append(out)
+		}
+		return nil
+	})
+	return out, err
+}
+
 func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out []byte, err error) {
 	err = fields(graph, func(x field) error {
 		switch {
@@ -76,6 +91,11 @@ func (n *Network) writeGraph(graph []byte, store *model.Store, head *Head) (out 
 			}
 			out = tensorField(out, t.name, tensors.MustCopyFlatData[float32](value), t.dims...)
 			return nil
+		case remarks[x.number] != nil:
+			x.data, err = without(x.data, remarks[x.number])
+			if err != nil {
+				return err
+			}
 		}
 		out = x.append(out)
 		return nil

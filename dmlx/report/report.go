@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -80,8 +81,8 @@ func Overall(show func(fraction float64, text string)) func(runs.Progress) {
 			done += s
 		}
 		runs := float64(max(p.Runs, 1))
-		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective.String(), p.Spec.Data,
-			p.Spec.Seed, p.Stage())
+		text := fmt.Sprintf("run %d/%d: %s on %s, seed %d, %s", p.Run, max(p.Runs, 1), p.Spec.Objective.String(),
+			p.Spec.DataName(), p.Spec.Seed, p.Stage())
 		if made := done - resumed; made > 0 {
 			left := time.Duration(float64(time.Since(started)) / made * (runs - done))
 			text += fmt.Sprintf(", %s left", left.Round(time.Second))
@@ -111,7 +112,7 @@ func (p Provenance) String() string {
 		}
 	}
 	for _, data := range p.Data {
-		sets = runs.AddNew(sets, data)
+		sets = runs.AddNew(sets, filepath.Base(data)) // A folder may tell whose it is.
 	}
 	line := "preset " + p.Preset
 	if len(p.Results) > 0 {

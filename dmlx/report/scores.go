@@ -86,7 +86,7 @@ func Stored(store *runs.Store, alsoBundled bool) (scores.Table, error) {
 
 // Planned returns what is known of a run before it is trained, as a score without a measure.
 func Planned(s runs.Spec) scores.Row {
-	r := scores.Row{Whose: scores.Ours, Data: s.Data, Preset: presets.Of(s), Network: s.Network(), Dim: s.Dim,
+	r := scores.Row{Whose: scores.Ours, Data: s.DataName(), Preset: presets.Of(s), Network: s.Network(), Dim: s.Dim,
 		Batch: s.Batch(), Epochs: s.Epochs, LR: s.LR, Seed: s.Seed, Value: scores.Missing()}
 	r.SetRule(s.Objective.String())
 	switch {

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,8 +79,14 @@ type Transfer struct {
 
 // Export writes an archive of runs: finished runs with the files their results depend on, and their histograms. With
 // checkpoints it adds the last weights, and exports unfinished runs at their last checkpoint. Without hashes it exports
-// all runs. Taken of the returned Transfer lists the runs in the archive.
+// all runs. Taken of the returned Transfer lists the runs in the archive. Specs are [Spec.Portable] in it.
 func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfer, error) {
+	return s.export(w, hashes, checkpoints, s.portable)
+}
+
+// export is [Store.Export] of files as open gives them with their sizes.
+func (s *Store) export(w io.Writer, hashes []string, checkpoints bool,
+	open func(hash, name string) (io.ReadCloser, int64, error)) (*Transfer, error) {
 	var transfer Transfer
 	all := len(hashes) == 0
 	if all {
@@ -123,17 +131,10 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 			transfer.Unusable = append(transfer.Unusable, fmt.Sprintf("%s: %v", hash, err))
 			continue
 		}
-		run := archivedRun{Hash: hash}
-		for _, name := range names {
-			info, err := os.Stat(filepath.Join(s.Path(hash), name))
-			if err != nil {
-				return nil, err
-			}
-			sum, err := durable.FileSum(filepath.Join(s.Path(hash), name))
-			if err != nil {
-				return nil, err
-			}
-			run.Files = append(run.Files, archivedFile{filepath.ToSlash(name), info.Size(), sum})
+		run, err := describe(hash, names, open)
+		if err != nil {
+			transfer.Unusable = append(transfer.Unusable, fmt.Sprintf("%s: %v", hash, err))
+			continue
 		}
 		index.Runs = append(index.Runs, run)
 		transfer.Taken = append(transfer.Taken, hash)
@@ -152,8 +153,12 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 	}
 	for _, run := range index.Runs {
 		for _, f := range run.Files {
-			from := filepath.Join(s.Path(run.Hash), filepath.FromSlash(f.Name))
-			if err := addFile(t, from, path.Join(run.Hash, f.Name), f.Size); err != nil {
+			h := &tar.Header{Name: path.Join(run.Hash, f.Name), Size: f.Size, Mode: 0o644}
+			if err := t.WriteHeader(h); err != nil {
+				return nil, err
+			}
+			// Fails if the size of the file has changed.
+			if _, err := copyFile(t, open, run.Hash, filepath.FromSlash(f.Name)); err != nil {
 				return nil, err
 			}
 		}
@@ -161,17 +166,95 @@ func (s *Store) Export(w io.Writer, hashes []string, checkpoints bool) (*Transfe
 	return &transfer, t.Close()
 }
 
-func addFile(t *tar.Writer, from, name string, size int64) error {
-	f, err := durable.Open(from)
+// describe lists files of a run as open gives them.
+func describe(hash string, names []string, open func(hash, name string) (io.ReadCloser, int64, error)) (archivedRun,
+	error) {
+	run := archivedRun{Hash: hash}
+	for _, name := range names {
+		sum := sha256.New()
+		size, err := copyFile(sum, open, hash, name)
+		if err != nil {
+			return run, err
+		}
+		run.Files = append(run.Files, archivedFile{filepath.ToSlash(name), size, hex.EncodeToString(sum.Sum(nil))})
+	}
+	return run, nil
+}
+
+func copyFile(w io.Writer, open func(hash, name string) (io.ReadCloser, int64, error), hash, name string) (int64,
+	error) {
+	f, size, err := open(hash, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
-	if err := t.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o644}); err != nil {
-		return err
+	if n, err := io.Copy(w, f); err != nil || n == size {
+		return n, err
 	}
-	_, err = io.Copy(t, f) // Fails if the size of the file has changed.
-	return err
+	return 0, fmt.Errorf("%s of run %s changes while it is read", name, hash)
+}
+
+// asStored opens a file of a run.
+func (s *Store) asStored(hash, name string) (io.ReadCloser, int64, error) {
+	f, err := durable.Open(filepath.Join(s.Path(hash), name))
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}
+
+// portable opens a file of a run with its spec as [Spec.Portable]. Files without a folder stay as they are, to the bit.
+func (s *Store) portable(hash, name string) (io.ReadCloser, int64, error) {
+	var of func(raw []byte) (Spec, any, error)
+	switch name {
+	case specFile:
+		of = func(raw []byte) (spec Spec, out any, err error) {
+			err = durable.ParseJSON(raw, &spec)
+			return spec, spec.Portable(), err
+		}
+	case resultFile:
+		of = func(raw []byte) (Spec, any, error) {
+			r, err := parseResult(raw, hash)
+			if err != nil {
+				return Spec{}, nil, err
+			}
+			out, err := r.portable()
+			return r.Spec, out, err
+		}
+	case histogramsFile:
+		of = func(raw []byte) (Spec, any, error) {
+			p, err := parseHistograms(raw)
+			if err != nil {
+				return Spec{}, nil, err
+			}
+			spec := p.Result.Spec
+			if p.Result, err = p.Result.portable(); err == nil {
+				err = p.seal()
+			}
+			return spec, p, err
+		}
+	default:
+		return s.asStored(hash, name)
+	}
+	raw, err := durable.ReadAtMost(filepath.Join(s.Path(hash), name), durable.MaxText)
+	if err != nil {
+		return nil, 0, err
+	}
+	spec, out, err := of(raw)
+	if err == nil && !reflect.DeepEqual(spec, spec.Portable()) {
+		if raw, err = json.MarshalIndent(out, "", "  "); err == nil {
+			raw = append(raw, '\n')
+		}
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s of run %s: %w", name, hash, err)
+	}
+	return io.NopCloser(bytes.NewReader(raw)), int64(len(raw)), nil
 }
 
 // filesOf lists the files of a run that an archive contains. The error is fs.ErrNotExist if there is nothing to export.
@@ -196,8 +279,10 @@ func (s *Store) filesOf(hash string, checkpoints bool) ([]string, error) {
 	if r != nil {
 		names = append(names, resultFile)
 		names = slices.AppendSeq(names, maps.Keys(r.Files))
-		if _, err := os.Stat(filepath.Join(dir, histogramsFile)); err == nil {
-			names = append(names, histogramsFile)
+		if raw, err := durable.ReadAtMost(filepath.Join(dir, histogramsFile), durable.MaxText); err == nil {
+			if _, err := parseHistograms(raw); err == nil { // Others are computed anew.
+				names = append(names, histogramsFile)
+			}
 		}
 	} else {
 		names = append(names, train.MetricsFile)

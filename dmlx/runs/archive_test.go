@@ -301,25 +301,25 @@ func TestMovedCheckpointsAndHistograms(t *testing.T) {
 	if _, err := to.Merge(t.Context(), from, false); err != nil {
 		t.Fatal(err)
 	}
-	histograms := filepath.Join(from.Path(hash), histogramsFile)
-	if err := os.WriteFile(histograms, []byte("{}"), 0o644); err != nil {
+	result, err := from.Get(hash)
+	if err != nil {
 		t.Fatal(err)
 	}
-	moved, err := to.Merge(t.Context(), from, true)
-	if err != nil || !slices.Contains(moved.Present, hash) || to.verifyCheckpoint(hash) != nil {
-		t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
-	}
-	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
-		t.Errorf("histograms %s, %v", raw, err)
-	}
-	if err := os.WriteFile(histograms, []byte("[]"), 0o644); err != nil { // What is there stays.
-		t.Fatal(err)
-	}
-	if _, err = to.Merge(t.Context(), from, true); err != nil {
-		t.Fatal(err)
-	}
-	if raw, err := os.ReadFile(filepath.Join(to.Path(hash), histogramsFile)); err != nil || string(raw) != "{}" {
-		t.Errorf("histograms %s, %v", raw, err)
+	for _, backend := range []string{"first", "second"} { // What is there stays.
+		p := &Histograms{Recipe: HistogramsRecipe, Result: result, Backend: backend}
+		if err := p.seal(); err != nil {
+			t.Fatal(err)
+		}
+		if err := durable.WriteJSON(filepath.Join(from.Path(hash), histogramsFile), p); err != nil {
+			t.Fatal(err)
+		}
+		moved, err := to.Merge(t.Context(), from, true)
+		if err != nil || !slices.Contains(moved.Present, hash) || to.verifyCheckpoint(hash) != nil {
+			t.Errorf("%+v, %v; %v", moved, err, to.verifyCheckpoint(hash))
+		}
+		if p, _, err := to.histograms(tiny()); err != nil || p == nil || p.Backend != "first" {
+			t.Errorf("histograms %+v, %v", p, err)
+		}
 	}
 	sameAsReference(t, to, tiny())
 }
@@ -594,5 +594,86 @@ func nothingImported(t *testing.T, raw []byte, want string) {
 	left, err := os.ReadDir(to.Dir)
 	if err != nil || len(left) != 1 || left[0].Name() != locksDir {
 		t.Errorf("left in the store: %v, %v", left, err)
+	}
+}
+
+// What leaves the machine names no folder of it; a merge of one's own stores keeps them.
+func TestArchivesNameNoFolders(t *testing.T) {
+	t.Parallel()
+	const folder = "/home/alice/secret"
+	from, err := OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range []Spec{
+		{Recipe: Recipe, Data: folder + "/photos", DataDigest: "d1"},
+		{Recipe: Recipe, Data: folder + "/X.npy", DataDigest: "d2", Labels: folder + "/L.npy",
+			TestFeatures: folder + "/TX.npy", TestLabels: folder + "/TL.npy"},
+		{Recipe: Recipe, Data: "minicar", Config: train.Config{NetworkFile: folder + "/net.onnx"}},
+	} {
+		r := &Result{Spec: spec, Backend: "go"}
+		if err := from.Put(r, map[string][]byte{"metrics.jsonl": []byte("{}\n")}); err != nil {
+			t.Fatal(err)
+		}
+		p := &Histograms{Recipe: HistogramsRecipe, Result: r, Backend: "go"}
+		if err := p.seal(); err != nil {
+			t.Fatal(err)
+		}
+		if err := durable.WriteJSON(filepath.Join(from.Path(r.Hash), histogramsFile), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b bytes.Buffer
+	if moved, err := from.Export(&b, nil, false); err != nil || len(moved.Taken) != 3 {
+		t.Fatalf("%+v, %v", moved, err)
+	}
+	for i, body := range readArchive(t, b.Bytes()).bodies {
+		if bytes.Contains(body, []byte("alice")) {
+			t.Errorf("file %d of the archive: %s", i, body)
+		}
+	}
+	for _, merged := range []bool{false, true} {
+		to, err := OpenStore(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := func() (*Transfer, error) {
+			if merged {
+				return to.Merge(t.Context(), from, false)
+			}
+			return to.Import(t.Context(), bytes.NewReader(b.Bytes()), ImportOptions{})
+		}
+		if moved, err := copied(); err != nil || len(moved.Taken) != 3 {
+			t.Fatalf("%+v, %v", moved, err)
+		}
+		entries, err := to.List()
+		if err != nil || len(entries) != 3 {
+			t.Fatal(len(entries), err)
+		}
+		for _, e := range entries {
+			original, err := from.Get(e.Hash)
+			if err != nil || e.Result == nil || !e.Result.is(original) {
+				t.Fatal(e.Bad, err)
+			}
+			if kept := reflect.DeepEqual(e.Spec, original.Spec); kept != merged {
+				t.Errorf("merged %v: %+v", merged, e.Spec)
+			}
+			if p, _, err := to.histograms(e.Spec); err != nil || p == nil {
+				t.Errorf("no histograms, %v", err)
+			}
+			if err := os.Remove(filepath.Join(to.Path(e.Hash), histogramsFile)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The histograms of the other form are of the same result.
+		if moved, err := to.Import(t.Context(), bytes.NewReader(b.Bytes()), ImportOptions{}); err != nil ||
+			len(moved.Present) != 3 {
+			t.Fatalf("%+v, %v", moved, err)
+		}
+		for _, e := range entries {
+			if p, _, err := to.histograms(e.Spec); err != nil || p == nil {
+				t.Errorf("no histograms from the other form, %v", err)
+			}
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (s *Store) histograms(spec Spec) (p *Histograms, result *Result, err error)
 	if err != nil {
 		return nil, result, s.setAside(path, err)
 	}
-	if p.Recipe != HistogramsRecipe || p.Result.Sum != result.Sum {
+	if p.Recipe != HistogramsRecipe || !p.Result.is(result) {
 		return nil, result, nil
 	}
 	p.Result = result

@@ -170,7 +170,7 @@ func (s *Store) Merge(ctx context.Context, other *Store, checkpoints bool) (*Tra
 	}
 	exported := make(chan outcome, 1)
 	go func() {
-		m, err := other.Export(w, nil, checkpoints)
+		m, err := other.export(w, nil, checkpoints, other.asStored)
 		_ = w.CloseWithError(err) // Never fails.
 		exported <- outcome{m, err}
 	}()
@@ -441,7 +441,7 @@ func (s *Store) take(from *Store, hash string, transfer *Transfer) error {
 			transfer.Present = append(transfer.Present, hash)
 		case sameNumbers(present, imported):
 			transfer.Present = append(transfer.Present, hash)
-			return s.addMissing(from, hash, present.Sum == imported.Sum)
+			return s.addMissing(from, hash, present.is(imported))
 		case present.Backend != imported.Backend:
 			transfer.Differ = append(transfer.Differ, hash)
 		default:

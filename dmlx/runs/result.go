@@ -67,6 +67,20 @@ func (r *Result) seal() error {
 	return err
 }
 
+// portable returns the result with [Spec.Portable].
+func (r *Result) portable() (*Result, error) {
+	c := *r
+	c.Spec = c.Spec.Portable()
+	return &c, c.seal()
+}
+
+// is reports whether two results are the same one, of which one may be portable.
+func (r *Result) is(other *Result) bool {
+	a, errA := r.portable()
+	b, errB := other.portable()
+	return errA == nil && errB == nil && a.Sum == b.Sum
+}
+
 func (r *Result) sum() (string, error) {
 	c := *r
 	c.Sum = ""

@@ -122,7 +122,7 @@ func (o Options) trainGroups(ctx context.Context, trainer *train.Trainer, store 
 			}
 		})
 		if err != nil && !errors.Is(err, context.Canceled) {
-			err = fmt.Errorf("%s on %s, seeds side by side: %w", specs[0].Objective.String(), specs[0].Data, err)
+			err = fmt.Errorf("%s on %s, seeds side by side: %w", specs[0].Objective.String(), specs[0].DataName(), err)
 		}
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func forEachSpec[T any](
 				o.Progress(p)
 			})
 			if err != nil && !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Objective.String(), spec.Data, spec.Seed, err)
+				return fmt.Errorf("%s%s on %s, seed %d: %w", what, spec.Objective.String(), spec.DataName(), spec.Seed, err)
 			}
 			return err
 		})

@@ -13,7 +13,7 @@ func (o Options) Check(ctx context.Context, store *Store, jobs []Job) error {
 	for _, j := range jobs {
 		spec := j.Spec
 		if err := o.checkJob(ctx, store, j, checked); err != nil {
-			return fmt.Errorf("%s on %s, seed %d: %w", spec.Objective.String(), spec.Data, spec.Seed, err)
+			return fmt.Errorf("%s on %s, seed %d: %w", spec.Objective.String(), spec.DataName(), spec.Seed, err)
 		}
 	}
 	return nil

@@ -53,8 +53,7 @@ func (s Spec) Hash() string {
 // Canonical returns the spec as one line of JSON with a fixed order of keys. A folder of images or a file of features
 // is reduced to its base name.
 func (s Spec) Canonical() []byte {
-	if s.DataDigest != "" {
-		s.Data = filepath.Base(s.Data)
+	if s = s.Portable(); s.DataDigest != "" {
 		s.Labels, s.TestFeatures, s.TestLabels = "", "", "" // The digest covers them.
 	}
 	s.NetworkFile = "" // Model has its digest.
@@ -63,6 +62,28 @@ func (s Spec) Canonical() []byte {
 		return fmt.Appendf(nil, "%+v", s)
 	}
 	return out
+}
+
+// Portable returns the spec with the base names of the user's files, without their folders, which may tell whose they
+// are. The hash stays the same.
+func (s Spec) Portable() Spec {
+	if s.DataDigest != "" {
+		for _, path := range []*string{&s.Data, &s.Labels, &s.TestFeatures, &s.TestLabels} {
+			*path = baseName(*path)
+		}
+	}
+	s.NetworkFile = baseName(s.NetworkFile)
+	return s
+}
+
+// DataName returns the name of the data set for people to read: of a folder or a file, the base name.
+func (s Spec) DataName() string { return s.Portable().Data }
+
+func baseName(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Base(path)
 }
 
 // Ready is [Spec.Validate] for a spec that is about to be trained on this machine. If both the weights and a published

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gradient-surgery/dml/datasets"
+	"github.com/gradient-surgery/dml/dmlx/cmd/dmlx/internal/text"
 )
 
 func newData(a *app) *cobra.Command {
@@ -135,18 +136,18 @@ func (a *app) dataInfo(cmd *cobra.Command, name, root string) error {
 // descriptionText names at most three groups of doubles and three unread files.
 func descriptionText(d *datasets.Description) string {
 	const most = 3
-	text := fmt.Sprintf("%s; pictures of %d×%d to %d×%d pixels, in the middle %d×%d", megabytes(d.Bytes), d.Smallest[0],
+	out := fmt.Sprintf("%s; pictures of %d×%d to %d×%d pixels, in the middle %d×%d", megabytes(d.Bytes), d.Smallest[0],
 		d.Smallest[1], d.Largest[0], d.Largest[1], d.Median[0], d.Median[1])
-	text += fmt.Sprintf("\n%d groups of files with the same content, %d of them in train and in another split",
-		len(d.Doubles), d.Across)
+	out += fmt.Sprintf("\n%s of files with the same content, %d of them in train and in another split",
+		text.Count(len(d.Doubles), "group"), d.Across)
 	for _, group := range d.Doubles[:min(most, len(d.Doubles))] {
-		text += "\n  " + strings.Join(group[:min(most, len(group))], " = ")
+		out += "\n  " + strings.Join(group[:min(most, len(group))], " = ")
 	}
 	if len(d.Unread) > 0 {
-		text += fmt.Sprintf("\n%d files that are neither JPEG nor PNG: %s", len(d.Unread),
+		out += fmt.Sprintf("\n%s, neither JPEG nor PNG: %s", text.Count(len(d.Unread), "file"),
 			strings.Join(d.Unread[:min(most, len(d.Unread))], ", "))
 	}
-	return text
+	return out
 }
 
 func (a *app) listData(root string) error {

@@ -179,7 +179,7 @@ func (a *app) listRuns(alsoBundled bool) error {
 		}
 		out[i] = l
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%g\t%s\t%s\t%s\t%s\t%s\n",
-			e.Hash, e.Spec.Data, e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
+			e.Hash, e.Spec.DataName(), e.Spec.Objective.String(), e.Spec.Seed, e.Spec.LR, l.Preset, recall, state, backend, date)
 	}
 	_ = w.Flush() // A strings.Builder does not fail.
 	body := strings.TrimRight(text.String(), "\n")

@@ -176,7 +176,7 @@ func choicesText(choices []presets.RateChoice) string {
 // presetOfRates returns the choices as the text of a preset.
 func presetOfRates(data, from string, heldOut int, seeds []uint64, choices []presets.RateChoice) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# Learning rates chosen by Recall@1 on every %d. training class, held out, with the seeds %v.\n",
+	fmt.Fprintf(&text, "# Learning rates chosen by Recall@1 on one training class in %d, held out, with the seeds %v.\n",
 		heldOut, seeds)
 	fmt.Fprintf(&text, "from = %q\n\n[learning_rates.%q]\n", from, data)
 	for _, c := range choices {

@@ -236,8 +236,8 @@ func (t *training) trainOne(ctx context.Context, spec runs.Spec) error {
 		return err
 	}
 	choice = choice.Keeping(t.Keep)
-	t.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(), spec.Data,
-		spec.Seed, spec.LR, spec.Steps(), spec.Batch())
+	t.logf("run %s: %s on %s, seed %d, lr %g, %d steps of %d images", spec.Hash(), spec.Objective.String(),
+		spec.DataName(), spec.Seed, spec.LR, spec.Steps(), spec.Batch())
 	result, err := runs.Run(ctx, choice, t.store, spec,
 		func(p runs.Progress) { t.line.Show("%s", progress.Training(p)) })
 	t.line.End()

@@ -97,7 +97,7 @@ func (t Task) keys() []string {
 
 // name describes the task to users.
 func (t Task) name() string {
-	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Objective.String(), t.Spec.Data, t.Spec.Seed)
+	return fmt.Sprintf("run %s (%s on %s, seed %d)", t.Hash, t.Spec.Objective.String(), t.Spec.DataName(), t.Spec.Seed)
 }
 
 func (s *Submission) dir() string { return filepath.Join(s.store.Dir, folder, s.ID) }

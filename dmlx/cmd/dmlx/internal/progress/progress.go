@@ -101,7 +101,7 @@ func (l *Line) Clock(step string) (stop func()) {
 // Training returns the progress of a run as one line.
 func Training(p runs.Progress) string {
 	if text := p.OnImages(); text != "" {
-		return p.Spec.Data + ": " + text
+		return p.Spec.DataName() + ": " + text
 	}
 	line := fmt.Sprintf("epoch %d/%d  step %d/%d  violations %.0f %%", p.Epoch, p.Epochs, p.Step, p.Steps,
 		100*p.ViolationRate)

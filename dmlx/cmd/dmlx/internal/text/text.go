@@ -1,7 +1,10 @@
 // Package text fits texts into lines.
 package text
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // OneLine joins the lines of a text by spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -13,6 +16,14 @@ func LastLine(output string, err error) string {
 		return last
 	}
 	return err.Error()
+}
+
+// Count returns "1 file", "2 files", …
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // Wrap returns names with commas between them, on indented lines that fit into a wide terminal.
