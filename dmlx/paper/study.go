@@ -132,12 +132,15 @@ func names[T any](items []T, name func(T) string) []string {
 	return out
 }
 
-// onBoth returns a cell on each of the preset's two data sets: the fine-grained one in the role of CAR and the
-// coarse-grained one in that of In-shop.
+// onBoth returns a cell on each of the preset's data sets: the fine-grained one in the role of CAR and, if there is
+// one, the coarse-grained one in that of In-shop.
 func onBoth(p presets.Preset, c Cell) []Cell {
 	fine, separated := c, c
 	fine.Data, fine.PaperData = p.FineGrained, "CAR"
 	separated.Data, separated.PaperData = p.CoarseGrained, "In-shop"
+	if separated.Data == "" {
+		return []Cell{fine}
+	}
 	return []Cell{fine, separated}
 }
 

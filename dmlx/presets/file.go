@@ -47,6 +47,8 @@ type file struct {
 	FreezeBN   string `toml:"freeze_bn"`
 	Augment    string `toml:"augment"`
 	MemoryBank string `toml:"memory_bank"`
+	TrainOnly  string `toml:"train_only"`
+	Freeze     string `toml:"freeze"`
 	Miner      string `toml:"miner"`
 
 	// Sets are the sizes of single data sets.
@@ -166,7 +168,9 @@ func ParseBatch(text string) (images, perClass int, err error) {
 //	batch = "16x4"          # classes x images of each, or a number of images
 //	options = "tau=2"       # of all rules that use them
 //
-//	[sets.minishop]         # for one data set
+//	coarse_grained = "none" # no data set in the role of the paper's In-shop
+//
+//	[sets.minicar]          # for one data set
 //	dim = 64
 //
 //	[learning_rates.minicar]
@@ -182,9 +186,18 @@ func Load(nameOrFile string) (Preset, error) {
 		}
 		return p, err
 	}
-	p, err := load(nameOrFile, 0)
+	return loaded(nameOrFile, func(path string) ([]byte, error) { return durable.ReadAtMost(path, maxFile) })
+}
+
+// LoadFS is [Load] for a file of a file system, as one that is embedded in a program.
+func LoadFS(fsys fs.FS, file string) (Preset, error) {
+	return loaded(file, func(path string) ([]byte, error) { return fs.ReadFile(fsys, filepath.ToSlash(path)) })
+}
+
+func loaded(file string, read func(path string) ([]byte, error)) (Preset, error) {
+	p, err := load(file, read, 0)
 	if err != nil {
-		return p, fmt.Errorf("preset %s: %w", nameOrFile, err)
+		return p, fmt.Errorf("preset %s: %w", file, err)
 	}
 	return p, nil
 }
@@ -238,8 +251,8 @@ func checkDepth(text string) error {
 // maxFrom is how many files may follow each other behind their from.
 const maxFrom = 8
 
-func load(path string, behind int) (Preset, error) {
-	raw, err := durable.ReadAtMost(path, maxFile)
+func load(path string, contents func(path string) ([]byte, error), behind int) (Preset, error) {
+	raw, err := contents(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Preset{}, errors.New("no such file")
 	} else if err != nil {
@@ -263,7 +276,7 @@ func load(path string, behind int) (Preset, error) {
 	case behind == maxFrom:
 		err = fmt.Errorf("from = %q is the preset behind %d others: want at most %d", f.From, behind, maxFrom)
 	default:
-		p, err = load(localPath(f.From, filepath.Dir(path)), behind+1)
+		p, err = load(localPath(f.From, filepath.Dir(path)), contents, behind+1)
 	}
 	if err != nil {
 		return p, err
@@ -309,7 +322,7 @@ func (f file) change(p Preset, dir string) (Preset, error) {
 		Memory:      train.Memory{Precision: f.Precision, MicroBatch: int(f.MicroBatch), Recompute: f.Recompute},
 		RuleOptions: f.Options, Miner: f.Miner,
 		Options: train.Options{Optimizer: f.Optimizer, Schedule: f.Schedule, HeadLR: float64(f.HeadLR), FreezeBN: f.FreezeBN,
-			Augment: f.Augment, MemoryBank: f.MemoryBank}})
+			Augment: f.Augment, MemoryBank: f.MemoryBank, TrainOnly: f.TrainOnly, Freeze: f.Freeze}})
 	if err != nil {
 		return p, err
 	}
@@ -358,8 +371,12 @@ func (s setShape) on(p Preset, data string) (Size, error) {
 	return z.batch(s.Batch.images, cmp.Or(s.Batch.perClass, int(s.ImagesPerClass)))
 }
 
-// ownRates returns the preset with the learning rates of single rules and losses.
+// ownRates returns the preset with the learning rates of single rules and losses. Those on a folder of images are found
+// by its name, wherever it is.
 func (f file) ownRates(p Preset) (Preset, error) {
+	key := func(data, objective string) [2]string {
+		return [2]string{runs.PaperName(filepath.Base(data)), objective}
+	}
 	rates := make(map[[2]string]float64)
 	for _, data := range slices.Sorted(maps.Keys(f.LearningRates)) {
 		for _, text := range slices.Sorted(maps.Keys(f.LearningRates[data])) {
@@ -368,7 +385,7 @@ func (f file) ownRates(p Preset) (Preset, error) {
 			if err != nil {
 				return p, fmt.Errorf("learning_rates.%s: %w", data, err)
 			}
-			rates[[2]string{runs.PaperName(data), o.String()}] = float64(rate)
+			rates[key(data, o.String())] = float64(rate)
 			p.Changes = append(p.Changes, fmt.Sprintf("learning rate %g of %s on %s", rate, o, data))
 		}
 	}
@@ -376,7 +393,7 @@ func (f file) ownRates(p Preset) (Preset, error) {
 		return p, nil
 	}
 	general := p.Rate
-	p.Rate = func(data, name string) float64 { return cmp.Or(rates[[2]string{data, name}], general(data, name)) }
+	p.Rate = func(data, name string) float64 { return cmp.Or(rates[key(data, name)], general(data, name)) }
 	return p, nil
 }
 
@@ -384,8 +401,8 @@ func (f file) ownRates(p Preset) (Preset, error) {
 func unknownKey(key toml.Key) error {
 	known := []string{"name", "from", "fine_grained", "coarse_grained", "seeds", "sweep_seeds", "lr", "rates", "batch",
 		"images_per_class", "dim", "epochs", "steps", "size", "arch", "weights", "precision", "micro_batch", "recompute",
-		"options", "optimizer", "schedule", "head_lr", "freeze_bn", "augment", "memory_bank", "miner", "sets",
-		"learning_rates"}
+		"options", "optimizer", "schedule", "head_lr", "freeze_bn", "augment", "memory_bank", "train_only", "freeze",
+		"miner", "sets", "learning_rates"}
 	if len(key) == 3 && key[0] == "sets" {
 		known = []string{"batch", "images_per_class", "dim", "epochs", "steps", "train_classes", "test_classes"}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/gradient-surgery/dml/dmlx"
 	"github.com/gradient-surgery/dml/dmlx/backend"
@@ -272,5 +273,28 @@ func TestScaleOfLosses(t *testing.T) {
 		if ratio := scale / (recordedSizes[name] / ruleSize); err != nil || ratio < 1./6 || ratio > 2 {
 			t.Errorf("%s: %g times its size, %v", name, ratio, err)
 		}
+	}
+}
+
+// A preset says which part of a network is trained, and on one data set alone if it is to. Rates on a folder of images
+// are found by its name. What is embedded is read as a file is.
+func TestPresetOfPartOnOneSet(t *testing.T) {
+	t.Parallel()
+	p, err := LoadFS(fstest.MapFS{
+		"base.toml": {Data: []byte("fine_grained = \"minishop\"\ncoarse_grained = \"none\"\narch = \"resnet18\"\n" +
+			"weights = \"random\"\ntrain_only = \"layer4\"\nfreeze = \"bn\"\nlr = 0.5\n")},
+		"rates.toml": {Data: []byte("from = \"base.toml\"\n[learning_rates.cars]\n\"cos/con/con\" = 0.125\n")},
+	}, "rates.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.FineGrained != "minishop" || p.CoarseGrained != "" || p.Rate("/elsewhere/cars", "cos/con/con") != 0.125 ||
+		p.Rate("minicar", "cos/con/con") == 0.125 {
+		t.Errorf("%q and %q, rates %g and %g", p.FineGrained, p.CoarseGrained, p.Rate("/elsewhere/cars", "cos/con/con"),
+			p.Rate("minicar", "cos/con/con"))
+	}
+	spec, err := p.Spec(p.FineGrained, dmlx.Rule{}, 1)
+	if err != nil || spec.TrainOnly != "layer4" || spec.Freeze != "bn" || spec.LR != 0.5 {
+		t.Errorf("%+v, %v", spec, err)
 	}
 }

@@ -21,7 +21,8 @@ type Preset struct {
 	// empty for those of this package. Changes are what [Preset.With] has changed since, in words.
 	From, Origin string
 	Changes      []string
-	// FineGrained and CoarseGrained are the data sets that take the roles of the paper's CAR and In-shop.
+	// FineGrained and CoarseGrained are the data sets that take the roles of the paper's CAR and In-shop. CoarseGrained
+	// may be empty: the role is then that of no runs.
 	FineGrained, CoarseGrained string
 	// Seeds are the seeds of a cell of a table.
 	Seeds []uint64

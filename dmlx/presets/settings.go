@@ -13,9 +13,13 @@ import (
 	"github.com/gradient-surgery/dml/dmlx/train"
 )
 
+// None is no data set in the role of the paper's In-shop.
+const None = "none"
+
 // Settings are what [Preset.With] changes. Zero fields keep the preset's.
 type Settings struct {
 	// FineGrained and CoarseGrained are data sets, or folders of images, in the roles of the paper's CAR and In-shop.
+	// [None] as CoarseGrained leaves that role empty.
 	FineGrained, CoarseGrained string
 	// Seeds are those of all cells, of tables and of sweeps; SweepSeeds are others for sweeps.
 	Seeds, SweepSeeds []uint64
@@ -47,6 +51,9 @@ type Settings struct {
 func (p Preset) With(s Settings) (Preset, error) {
 	if err := s.check(); err != nil {
 		return p, err
+	}
+	if s.CoarseGrained == None {
+		p.CoarseGrained, s.CoarseGrained = "", ""
 	}
 	p = p.On(s.FineGrained, s.CoarseGrained)
 	if p.FineGrained == p.CoarseGrained {
@@ -125,12 +132,16 @@ func (s Settings) adjust(spec *runs.Spec) (err error) {
 	o := spec.Options
 	for _, f := range []struct{ to, value *string }{{&o.Optimizer, &s.Options.Optimizer},
 		{&o.Schedule, &s.Options.Schedule}, {&o.FreezeBN, &s.Options.FreezeBN}, {&o.Augment, &s.Options.Augment},
-		{&o.MemoryBank, &s.Options.MemoryBank}, {&o.TrainOnly, &s.Options.TrainOnly},
-		{&o.Freeze, &s.Options.Freeze}} {
+		{&o.MemoryBank, &s.Options.MemoryBank}} {
 		*f.to = cmp.Or(*f.value, *f.to)
 	}
 	o.HeadLR = cmp.Or(s.Options.HeadLR, o.HeadLR)
-	if spec.Config, err = spec.WithOptions(o); err == nil && s.Miner != "" {
+	// A preset may leave its network open, or know it by its digest alone: Validate compares the names of weights.
+	only, freeze := cmp.Or(s.Options.TrainOnly, o.TrainOnly), cmp.Or(s.Options.Freeze, o.Freeze)
+	o.TrainOnly, o.Freeze = "", ""
+	spec.Config, err = spec.WithOptions(o)
+	spec.TrainOnly, spec.Freeze = only, freeze
+	if err == nil && s.Miner != "" {
 		spec.Objective, err = spec.WithMiner(s.Miner)
 	}
 	return err

@@ -86,7 +86,7 @@ the cluster's nodes share.`,
 	f.StringVar(&r.set.fineGrained, "fine-grained", "", "fine-grained data set, or folder of images, instead of the "+
 		"paper's CAR (default: the preset's)")
 	f.StringVar(&r.set.coarse, "separated", "", "coarse-grained data set, or folder of images, instead of the paper's "+
-		"In-shop (default: the preset's)")
+		"In-shop, or none (default: the preset's)")
 	r.set.add(f)
 	f.Lookup("lr").Usage = "learning rate of all rules and losses, or several for the sweeps of Tables 6 to 8 " +
 		"(default: the preset's for each rule or loss)"

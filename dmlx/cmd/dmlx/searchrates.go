@@ -121,7 +121,7 @@ func (s *rateSearch) run(ctx context.Context) error {
 				return err
 			}
 		}
-		text := presetOfRates(runs.PaperName(s.data), from, s.heldOut, seeds, choices)
+		text := presetOfRates(filepath.Base(runs.PaperName(s.data)), from, s.heldOut, seeds, choices)
 		if err := durable.WriteFile(s.file, []byte(text), 0o644); err != nil {
 			return err
 		}

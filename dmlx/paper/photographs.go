@@ -1,0 +1,34 @@
+package paper
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/gradient-surgery/dml/dmlx/presets"
+)
+
+// photographFiles are the setting of photographs.md and the learning rates that its search has chosen.
+//
+//go:embed photographs.toml photographs-rates.toml
+var photographFiles embed.FS
+
+// What identifies the images and the network of photographs.md, of which only the results are bundled.
+const (
+	photographs        = "cars-160"
+	photographsDigest  = "c33da30116fc05a247bf59c4d02d73ff4d56cd87e95a4e685f6b52acdf934dc8"
+	photographsNetwork = "lite0.onnx#efeb510d27c4af39adefa1ec9331298b4a7866966db71ab9e711330addc2535e"
+)
+
+// PhotographsPreset returns the preset of photographs.md with the rates that were chosen on held-out classes. Its
+// images and network are identified by their digests, so that its bundled runs can be shown without them.
+func PhotographsPreset() presets.Preset {
+	p, err := presets.LoadFS(photographFiles, "photographs-rates.toml")
+	if err != nil {
+		panic(err) // It is one of the package's own.
+	}
+	p.Name, p.FineGrained = "photographs", photographs
+	p.Digests = map[string]string{photographs: photographsDigest}
+	_, digest, _ := strings.Cut(photographsNetwork, "#")
+	p.Base.Arch, p.Base.Model, p.Base.WeightsDigest = "", photographsNetwork, digest[:12]
+	return p
+}
