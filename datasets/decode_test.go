@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bytes"
+	"compress/zlib"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -190,6 +191,81 @@ func TestDecodeRGBRefuses(t *testing.T) {
 	} {
 		if _, err := DecodeRGB(bytes.NewReader(tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// A damaged PNG whose rows are all there gives Pillow's pixels and a warning, and one of which Pillow would invent
+// pixels is refused. Pillow 12 opens all the former, and refuses, or fills up, the latter.
+func TestDamagedPNGs(t *testing.T) {
+	t.Parallel()
+	const header = "\x00\x00\x00\x07\x00\x00\x00\x05" // 7×5 pixels.
+	chunk := func(name, data string) string {
+		b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+		b = append(append(b, name...), data...)
+		return string(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:])))
+	}
+	packed := func(rows string) string {
+		var b bytes.Buffer
+		z := zlib.NewWriter(&b)
+		_, _ = z.Write([]byte(rows)) // Never fails on a buffer, nor does Close.
+		_ = z.Close()
+		return b.String()
+	}
+	var rows, laced strings.Builder
+	for y := range 5 {
+		rows.WriteString("\x00")
+		for i := range 21 {
+			rows.WriteByte(byte(37*i + 11*y))
+		}
+	}
+	for range 5 + 4 { // Adam7's rows of 7×5 pixels: 1, 1, 0, 2, 1, 3, 2 of 1, 1, 2, 2, 4, 3, 7 pixels.
+		laced.WriteString("\x00")
+	}
+	laced.WriteString(strings.Repeat("\x00", 3*35))
+	const sig = "\x89PNG\r\n\x1a\n"
+	start := sig + chunk("IHDR", header+"\x08\x02\x00\x00\x00")
+	lacedStart := sig + chunk("IHDR", header+"\x08\x02\x00\x00\x01")
+	palette := sig + chunk("IHDR", header+"\x08\x03\x00\x00\x00")
+	pixels, end := chunk("IDAT", packed(rows.String())), chunk("IEND", "")
+	whole := start + pixels + end
+	wrong := func(chunk string) string { return chunk[:len(chunk)-1] + string([]byte{chunk[len(chunk)-1] ^ 1}) }
+	index := packed(strings.Repeat("\x00\x00\x01\x02\x00\x01\x02\x00", 5))
+	sound, err := DecodeRGB(strings.NewReader(whole))
+	if err != nil || sound.Warning != "" {
+		t.Fatal(sound, err)
+	}
+	for name, tc := range map[string]struct{ file, refused string }{
+		"no IEND":                  {start + pixels, ""},
+		"part of IEND":             {whole[:len(whole)-5], ""},
+		"no checksum of pixels":    {whole[:len(whole)-len(end)-8], ""},
+		"a checksum of IEND":       {start + pixels + wrong(end), ""},
+		"a checksum of IDAT":       {start + wrong(pixels) + end, ""},
+		"a damaged text behind":    {start + pixels + wrong(chunk("tEXt", "a\x00b")) + end, ""},
+		"a row more":               {start + chunk("IDAT", packed(rows.String()+rows.String()[:22])) + end, ""},
+		"a byte more":              {start + chunk("IDAT", packed(rows.String()+"x")) + end, ""},
+		"interlaced, more":         {lacedStart + chunk("IDAT", packed(laced.String()+strings.Repeat("\x00", 64))) + end, ""},
+		"a row too few":            {start + chunk("IDAT", packed(rows.String()[:88])) + end, "after 88 of 110 bytes"},
+		"no end of the data":       {whole[:len(whole)-len(end)-9], "damaged image"},
+		"other pixels":             {start + chunk("IDAT", wrong(packed(rows.String()))) + end, "wrong checksum"},
+		"interlaced, too few":      {lacedStart + chunk("IDAT", packed(laced.String()[:90])) + end, "its rows end early"},
+		"a damaged text before":    {start + wrong(chunk("tEXt", "a\x00b")) + pixels + end, "before its pixels"},
+		"no palette":               {palette + chunk("IDAT", index) + end, "no palette (PLTE)"},
+		"a palette behind":         {palette + chunk("IDAT", index) + chunk("PLTE", "abcdefghi") + end, "no palette (PLTE)"},
+		"no pixels":                {start + end, "before its pixels"},
+		"nothing but a beginning":  {sig + chunk("IHDR", "\x00"), "damaged image"},
+		"a stranger in the pixels": {start + pixels[:30] + chunk("tEXt", "a\x00b") + pixels[30:] + end, "damaged image"},
+	} {
+		r, err := DecodeRGB(strings.NewReader(tc.file))
+		switch {
+		case tc.refused != "":
+			if err == nil || !strings.Contains(err.Error(), tc.refused) {
+				t.Errorf("%s: error %v, want %q", name, err, tc.refused)
+			}
+		case err != nil || !strings.HasPrefix(r.Warning, "damaged behind its picture: "):
+			t.Errorf("%s: %+v, %v", name, r, err)
+		case !strings.HasPrefix(tc.file, lacedStart) && !bytes.Equal(r.Pix, sound.Pix):
+			t.Errorf("%s: other pixels", name)
 		}
 	}
 }

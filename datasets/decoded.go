@@ -122,6 +122,7 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 		boxes = append(boxes, s.Boxes...)
 	}
 	bad = make([]bool, len(paths))
+	warnings := make([]string, len(paths))
 	progress := newCounter(len(paths), o.Progress)
 	err = forEach(len(paths), func() func(int) error {
 		square := make([]uint8, o.Size*o.Size*3)
@@ -136,6 +137,7 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 			}
 			switch {
 			case err == nil:
+				warnings[i] = raster.Warning
 				if o.CropBoxes {
 					raster.scale(square, o.Size, o.Size, 0, 0, o.Size)
 				} else {
@@ -161,7 +163,26 @@ func decodeAll(l *Listing, o *Options, put func(i int, pixels []uint8) error) (s
 			skipped = append(skipped, paths[i])
 		}
 	}
+	if text := Warned(paths, warnings); text != "" {
+		o.Note("datasets: " + l.Root + ": " + text)
+	}
 	return skipped, bad, nil
+}
+
+// Warned counts and names the damaged images that were read because their pictures are whole, given the
+// [Raster].Warning of each; "" without any.
+func Warned(paths, warnings []string) string {
+	var names []string
+	for i, w := range warnings {
+		if w != "" {
+			names = append(names, fmt.Sprintf("%s (%s)", paths[i], w))
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s damaged and read all the same, with a whole picture: %s", count(len(names), "image"),
+		list(names))
 }
 
 // counter counts the work of many workers and reports it, one call at a time.
@@ -182,26 +203,31 @@ func (c *counter) add() {
 	c.tell(c.done, c.total)
 }
 
-// Damaged opens every listed image and returns a line for each that cannot be decoded, in order. Of o, only Progress
-// and Context are used.
+// Damaged opens every listed image and returns a line for each that cannot be decoded, in order. Of o, only Progress,
+// Note and Context are used.
 func (l *Listing) Damaged(o Options) ([]string, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
 	paths := l.paths()
-	wrong := make([]string, len(paths))
+	wrong, warnings := make([]string, len(paths)), make([]string, len(paths))
 	progress := newCounter(len(paths), o.Progress)
 	err := forEach(len(paths), func() func(int) error {
 		return func(i int) error {
 			if err := o.Context.Err(); err != nil {
 				return err
 			}
-			if _, err := decodeFile(filepath.Join(l.Root, filepath.FromSlash(paths[i]))); err != nil {
+			if r, err := decodeFile(filepath.Join(l.Root, filepath.FromSlash(paths[i]))); err != nil {
 				wrong[i] = fmt.Sprintf("%s: %v", paths[i], err)
+			} else {
+				warnings[i] = r.Warning
 			}
 			progress.add()
 			return nil
 		}
 	})
+	if text := Warned(paths, warnings); text != "" && err == nil {
+		o.Note("datasets: " + l.Root + ": " + text)
+	}
 	return slices.DeleteFunc(wrong, func(line string) bool { return line == "" }), err
 }

@@ -1,17 +1,11 @@
 package jpeg
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "encoding/binary"
 
 // rgb interpolates the planes and converts their colors, as libjpeg-turbo's jdsample.c and jdcolor.c do and, of four
 // components, Pillow's Convert.c.
-func (d *decoder) rgb() ([]uint8, error) {
-	convert, err := d.conversion()
-	if err != nil {
-		return nil, err
-	}
+func (d *decoder) rgb() []uint8 {
+	convert := d.conversion()
 	out := make([]uint8, 3*d.width*d.height)
 	rows := make([][]uint8, len(d.components))
 	samplers := make([]sampler, len(d.components))
@@ -24,27 +18,29 @@ func (d *decoder) rgb() ([]uint8, error) {
 		}
 		convert(out[3*d.width*y:][:3*d.width], rows)
 	}
-	return out, nil
+	return out
 }
 
 // conversion returns what converts rows of samples to RGB, chosen as jdapimin.c's default_decompress_parms does.
-func (d *decoder) conversion() (func(out []uint8, rows [][]uint8), error) {
-	switch ids := d.components; {
-	case len(ids) == 1:
-		return fromGray, nil
-	case len(ids) == 4 && (!d.adobe || d.adobeTransform == 0):
-		return fromCMYK, nil
-	case len(ids) == 4 && d.adobeTransform == 2:
-		return fromYCCK, nil
-	case len(ids) == 3 && (d.jfif || d.adobe && d.adobeTransform == 1):
-		return fromYCC, nil
-	case d.adobe && d.adobeTransform != 0:
-		return nil, fmt.Errorf("color transform %d of %d components; want 1 (of three), 2 (of four) or 0",
-			d.adobeTransform, len(ids))
-	case d.adobe, ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
-		return fromRGB, nil
+func (d *decoder) conversion() func(out []uint8, rows [][]uint8) {
+	ids := d.components
+	defined := map[int]uint8{3: 1, 4: 2}[len(ids)]
+	if d.adobe && d.adobeTransform != 0 && d.adobeTransform != defined && len(ids) > 1 && !(len(ids) == 3 && d.jfif) {
+		d.warn("color transform %d of %d components; want %d or 0", d.adobeTransform, len(ids), defined)
 	}
-	return fromYCC, nil
+	switch {
+	case len(ids) == 1:
+		return fromGray
+	case len(ids) == 4 && (!d.adobe || d.adobeTransform == 0):
+		return fromCMYK
+	case len(ids) == 4:
+		return fromYCCK
+	case d.jfif || d.adobe && d.adobeTransform != 0:
+		return fromYCC
+	case d.adobe, ids[0].id == 'R' && ids[1].id == 'G' && ids[2].id == 'B':
+		return fromRGB
+	}
+	return fromYCC
 }
 
 func fromGray(out []uint8, rows [][]uint8) {

@@ -6,9 +6,10 @@
 // does without.
 //
 // Baseline, extended sequential and progressive files of 8 bits and Huffman codes are read, with one, three or four
-// components. Whatever libjpeg warns about before it goes on is an error here, because it then invents a part of the
-// picture: data that end early, invalid codes, extraneous bytes, scans out of turn. Progressive files whose scans do
-// not bring all coefficients are an error too, because libjpeg smooths them.
+// components. Where libjpeg warns and then invents a part of the picture, a file is refused: data that end early,
+// invalid codes, missing restart markers, scans out of turn. So is a progressive file whose scans do not bring all
+// coefficients, because libjpeg smooths it. Where libjpeg warns and the picture is whole, it is read with a warning:
+// extraneous bytes before a marker, another version of JFIF, a color transform that Adobe does not define.
 package jpeg
 
 import (
@@ -16,21 +17,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Decode returns the picture in a file as Pillow's Image.open(file).convert("RGB") does: red, green and blue of its
 // pixels, row by row. A picture of more than maxPixels pixels, or of more than the file's bytes can hold, is refused
 // before memory is taken for it; so is one of more than 100 scans. A file that ends early is [io.ErrUnexpectedEOF].
-func Decode(file []byte, maxPixels int) (width, height int, rgb []uint8, err error) {
+// warning says what is wrong with a file whose picture is whole; "" is nothing.
+func Decode(file []byte, maxPixels int) (width, height int, rgb []uint8, warning string, err error) {
 	d := decoder{file: file, maxPixels: maxPixels}
 	if err := d.decode(); err != nil {
-		return 0, 0, nil, err
+		return 0, 0, nil, "", err
 	}
-	rgb, err = d.rgb()
-	if err != nil {
-		return 0, 0, nil, err
-	}
-	return d.width, d.height, rgb, nil
+	rgb = d.rgb()
+	return d.width, d.height, rgb, strings.Join(d.warnings, "; "), nil
 }
 
 type decoder struct {
@@ -50,6 +50,21 @@ type decoder struct {
 	jfif           bool
 	adobe          bool
 	adobeTransform uint8
+
+	extra    bool // extraneous bytes were met
+	warnings []string
+}
+
+func (d *decoder) warn(format string, args ...any) {
+	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
+}
+
+// extraneous notes bytes that belong to nothing, the first of them.
+func (d *decoder) extraneous(at int) {
+	if !d.extra {
+		d.extra = true
+		d.warn("extraneous bytes at byte %d, where a marker should be", at)
+	}
 }
 
 // component is one of the frame's planes: luma, chroma, or ink.
@@ -133,9 +148,10 @@ func (d *decoder) decode() error {
 			err = d.scan(segment)
 		case app0:
 			if len(segment) >= 14 && string(segment[:5]) == "JFIF\x00" {
-				if d.jfif = true; segment[5] != 1 {
-					err = fmt.Errorf("JFIF version %d; want 1", segment[5])
+				if segment[5] != 1 && !d.jfif {
+					d.warn("JFIF version %d; want 1", segment[5])
 				}
+				d.jfif = true
 			}
 		case app14:
 			if len(segment) >= 12 && string(segment[:5]) == "Adobe" {
@@ -153,25 +169,19 @@ func (d *decoder) decode() error {
 	}
 }
 
-// marker reads the next marker. Bytes of 0xff may stand before it (ITU-T T.81 B.1.1.2); any others are an error.
+// marker reads the next marker. Bytes of 0xff may stand before it (ITU-T T.81 B.1.1.2); others, and 0xff before a 0,
+// are extraneous.
 func (d *decoder) marker() (uint8, error) {
-	begin := d.at
-	for d.at < len(d.file) && d.file[d.at] == 0xff {
-		d.at++
+	for ; d.at+1 < len(d.file); d.at++ {
+		switch next := d.file[d.at+1]; {
+		case d.file[d.at] != 0xff || next == 0:
+			d.extraneous(d.at)
+		case next != 0xff:
+			d.at += 2
+			return next, nil
+		}
 	}
-	switch {
-	case d.at >= len(d.file):
-		return 0, io.ErrUnexpectedEOF
-	case d.at == begin || d.file[d.at] == 0:
-		return 0, errExtra(begin)
-	}
-	d.at++
-	return d.file[d.at-1], nil
-}
-
-// errExtra is the error for bytes that belong to nothing.
-func errExtra(at int) error {
-	return fmt.Errorf("extraneous bytes at byte %d; want a marker there (jpegtran writes such a file anew)", at)
+	return 0, io.ErrUnexpectedEOF
 }
 
 // segment reads the segment behind a marker, without its length.

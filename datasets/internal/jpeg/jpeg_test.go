@@ -101,7 +101,7 @@ func TestDecode(t *testing.T) {
 		width, height, quality int
 	}{{true, 1, 1, 90}, {true, 33, 17, 50}, {false, 8, 8, 90}, {false, 61, 40, 100}, {false, 40, 61, 10}} {
 		file := picture(t, tc.gray, tc.width, tc.height, tc.quality)
-		width, height, rgb, err := Decode(file, room)
+		width, height, rgb, _, err := Decode(file, room)
 		if err != nil || width != tc.width || height != tc.height || len(rgb) != 3*width*height {
 			t.Fatalf("%+v: %d×%d, %v", tc, width, height, err)
 		}
@@ -153,12 +153,6 @@ func TestDecodeRefuses(t *testing.T) {
 	frame := whole[at(t, whole, sof0)-2:][:19]
 	scan, end := at(t, whole, sos)+12, len(whole)-2 // Its data.
 	insert := func(at int, more ...uint8) []byte { return slices.Concat(whole[:at], more, whole[at:]) }
-	jfif := func(version uint8) []uint8 {
-		return append([]uint8{0xff, app0, 0, 16, 'J', 'F', 'I', 'F', 0, version}, make([]uint8, 8)...)
-	}
-	adobe := func(transform uint8) []uint8 {
-		return append([]uint8{0xff, app14, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0}, transform)
-	}
 	for name, tc := range map[string]struct {
 		file []byte
 		want string
@@ -188,19 +182,13 @@ func TestDecodeRefuses(t *testing.T) {
 		"steps of 4 bytes":       {edit(dqt, 2, 0x20), "damaged quantization"},
 		"a segment of nothing":   {edit(dqt, 0, 0, 1), "a segment of 1 bytes"},
 		"no code":                {edit(sos, 12, bytes.Repeat([]uint8{0xfe}, 60)...), "damaged data"},
-		"no restart marker":      {insert(2, 0xff, dri, 0, 4, 0, 1), "extraneous bytes"},
+		"no restart marker":      {insert(2, 0xff, dri, 0, 4, 0, 1), "damaged data"},
 		"a marker in the data":   {insert(scan+50, 0xff, rst0), "damaged data"},
-		// What libjpeg warns about or Pillow refuses.
-		"a byte after the data":   {insert(end, 0), "extraneous bytes at byte"},
-		"more after the data":     {insert(end, make([]uint8, 20)...), "extraneous bytes at byte"},
-		"a stuffed byte after it": {insert(end, 0xff, 0), "extraneous bytes at byte"},
-		"bytes between segments":  {insert(at(t, whole, dqt)-2, 7), "extraneous bytes at byte 2;"},
-		"JFIF 2":                  {insert(2, jfif(2)...), "JFIF version 2"},
-		"an unknown color space":  {insert(2, adobe(7)...), "color transform 7 of 3 components"},
-		"an unknown marker":       {insert(2, 0xff, 0x02, 0, 2), "marker 0x2 at byte 2"},
-		"an extension's marker":   {insert(2, 0xff, 0xf3, 0, 2), "marker 0xf3"},
-		"a hierarchical marker":   {insert(2, 0xff, 0xde, 0, 2), "marker 0xde"},
-		"DC values of 16 bits":    {edit(dht, 19, 16), "DC values of 16 bits"},
+		// What Pillow refuses.
+		"an unknown marker":     {insert(2, 0xff, 0x02, 0, 2), "marker 0x2 at byte 2"},
+		"an extension's marker": {insert(2, 0xff, 0xf3, 0, 2), "marker 0xf3"},
+		"a hierarchical marker": {insert(2, 0xff, 0xde, 0, 2), "marker 0xde"},
+		"DC values of 16 bits":  {edit(dht, 19, 16), "DC values of 16 bits"},
 		"a code of ones": {edit(dht, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 			"too many codes of up to 1 bits"},
 		"sequential, in part":      {edit(sos, 10, 5), "coefficients 0 to 5"},
@@ -210,37 +198,66 @@ func TestDecodeRefuses(t *testing.T) {
 		"more than its data":       {edit(sof0, 3, 3, 255, 3, 255), "1023×1023 pixels take 6144 bytes or more"},
 		"progressive, all at once": {edit(sof0, -1, sof2), "coefficients 0 to 63 of 3 components"},
 	} {
-		if _, _, _, err := Decode(tc.file, room); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, _, _, _, err := Decode(tc.file, room); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
 	for _, n := range []int{3, 30, scan - 5, scan, scan + 100, len(whole) - 10, len(whole) - 2, len(whole) - 1} {
-		if _, _, _, err := Decode(whole[:n], room); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, _, _, _, err := Decode(whole[:n], room); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%d of %d bytes: error %v", n, len(whole), err)
 		}
 	}
-	if _, _, _, err := Decode(whole, 40*30-1); err == nil || !strings.Contains(err.Error(), "at most 1199") {
+	if _, _, _, _, err := Decode(whole, 40*30-1); err == nil || !strings.Contains(err.Error(), "at most 1199") {
 		t.Errorf("too large: error %v", err)
 	}
 }
 
-// Comments, fill bytes before markers and whatever follows the picture are passed over, as libjpeg does.
+// Comments, fill bytes before markers and whatever follows the picture are passed over, as libjpeg does; so is, with a
+// warning, what leaves the picture whole. Pillow 12 gives the same pixels for each.
 func TestDecodePassesOver(t *testing.T) {
 	t.Parallel()
-	whole := picture(t, true, 20, 20, 90)
-	_, _, want, err := Decode(whole, room)
-	if err != nil {
-		t.Fatal(err)
+	gray, color := picture(t, true, 20, 20, 90), picture(t, false, 40, 30, 90)
+	restart, passes := pillowFile(t, "restart.jpg"), pillowFile(t, "passes.jpg")
+	insert := func(file []byte, at int, more ...uint8) []byte { return slices.Concat(file[:at], more, file[at:]) }
+	jfif := func(version uint8) []uint8 {
+		return append([]uint8{0xff, app0, 0, 16, 'J', 'F', 'I', 'F', 0, version}, make([]uint8, 8)...)
 	}
-	end := len(whole) - 2
-	for name, file := range map[string][]byte{
-		"bytes after": append(bytes.Clone(whole), "more"...),
-		"filling":     append(append(bytes.Clone(whole[:end]), 0xff, 0xff), whole[end:]...),
-		"a comment":   append(append(bytes.Clone(whole[:2]), 0xff, 0xfe, 0, 4, 'o', 'k'), whole[2:]...),
+	adobe := func(transform uint8) []uint8 {
+		return append([]uint8{0xff, app14, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0}, transform)
+	}
+	end, last := len(color)-2, bytes.LastIndex(passes, []byte{0xff, sos})
+	for name, tc := range map[string]struct {
+		like, file []byte
+		warning    string
+	}{
+		"bytes after":             {gray, append(bytes.Clone(gray), "more"...), ""},
+		"filling":                 {gray, insert(gray, len(gray)-2, 0xff, 0xff), ""},
+		"a comment":               {gray, insert(gray, 2, 0xff, 0xfe, 0, 4, 'o', 'k'), ""},
+		"a byte after the data":   {color, insert(color, end, 0), "extraneous bytes at byte"},
+		"more after the data":     {color, insert(color, end, make([]uint8, 3000)...), "extraneous bytes at byte"},
+		"a stuffed byte after it": {color, insert(color, end, 0xff, 0), "extraneous bytes at byte"},
+		"bytes between segments":  {color, insert(color, at(t, color, dqt)-2, 7, 0xff, 0), "extraneous bytes at byte 2,"},
+		"before a restart marker": {restart, insert(restart, at(t, restart, rst0)-2, 0x12, 0x34), "extraneous bytes"},
+		"between scans":           {passes, insert(passes, last, 0x12, 0x34, 0x77, 0, 0x77), "extraneous bytes"},
+		"JFIF 2":                  {color, insert(color, 2, jfif(2)...), "JFIF version 2; want 1"},
+		"an undefined transform":  {insert(color, 2, adobe(1)...), insert(color, 2, adobe(7)...), "color transform 7 of 3"},
+		"that of four components": {insert(color, 2, adobe(1)...), insert(color, 2, adobe(2)...), "color transform 2 of 3"},
+		"JFIF before Adobe":       {color, insert(color, 2, append(jfif(1), adobe(2)...)...), ""},
 	} {
-		if _, _, got, err := Decode(file, room); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %v", name, err)
+		_, _, want, none, err := Decode(tc.like, room)
+		if err != nil || none != "" {
+			t.Fatal(name, none, err)
 		}
+		_, _, got, warning, err := Decode(tc.file, room)
+		if err != nil || !bytes.Equal(got, want) || (warning == "") != (tc.warning == "") ||
+			!strings.Contains(warning, tc.warning) {
+			t.Errorf("%s: warning %q, error %v", name, warning, err)
+		}
+	}
+	// Data that end within a code, and more behind it: some of its codes were read as others.
+	bare := slices.Concat(color[:end-1], []uint8{color[end-1] &^ 1, 0x12, 0x34}, color[end:])
+	if _, _, _, _, err := Decode(bare, room); !errors.Is(err, errRest) {
+		t.Errorf("not filled up with ones: error %v", err)
 	}
 }
 
@@ -262,7 +279,7 @@ func TestStandardLibraryDiffers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		width, _, ours, err := Decode(pillowFile(t, name), room)
+		width, _, ours, _, err := Decode(pillowFile(t, name), room)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +316,7 @@ func TestProgressiveEndsEarly(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"progressive.jpg", "passes.jpg"} {
 		whole := pillowFile(t, name)
-		if _, _, _, err := Decode(whole, room); err != nil {
+		if _, _, _, _, err := Decode(whole, room); err != nil {
 			t.Fatal(err)
 		}
 		cuts := 0
@@ -308,7 +325,7 @@ func TestProgressiveEndsEarly(t *testing.T) {
 				continue
 			}
 			cuts++
-			_, _, _, err := Decode(append(bytes.Clone(whole[:at]), 0xff, eoi), room)
+			_, _, _, _, err := Decode(append(bytes.Clone(whole[:at]), 0xff, eoi), room)
 			want := "its scans end early: none has "
 			if cuts == 1 {
 				want = "component 1 is in no scan"
@@ -370,7 +387,7 @@ func TestScansInTurn(t *testing.T) {
 		"more than 100":         {many, "more than 100 scans"},
 		"100, and then none":    {many[:100], "none has the lowest 1 bits of coefficient 37"},
 	} {
-		_, _, rgb, err := Decode(passes(tc.scans...), room)
+		_, _, rgb, _, err := Decode(passes(tc.scans...), room)
 		if tc.want == "" {
 			if err != nil || !bytes.Equal(rgb, bytes.Repeat([]uint8{128}, 8*8*3)) {
 				t.Errorf("%s: %v, %v", name, rgb, err)
@@ -394,7 +411,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		width, height, rgb, err := Decode(file, 1<<16)
+		width, height, rgb, _, err := Decode(file, 1<<16)
 		if err == nil && (width < 1 || height < 1 || len(rgb) != 3*width*height) {
 			t.Fatalf("%d×%d with %d values", width, height, len(rgb))
 		}
@@ -405,7 +422,7 @@ func BenchmarkDecode(b *testing.B) {
 	file := picture(b, false, 500, 375, 90)
 	b.Run("this", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, _, err := Decode(file, room); err != nil {
+			if _, _, _, _, err := Decode(file, room); err != nil {
 				b.Fatal(err)
 			}
 		}

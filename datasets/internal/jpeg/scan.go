@@ -9,6 +9,7 @@ import (
 // scan is a pass over blocks of some components.
 type scan struct {
 	bits
+	of           *decoder
 	parts        []part
 	first, last  int // coefficients, in zigzag order
 	high, low    int // of progressive files, the bits of them: all above low; high is the low of the pass before, or 0
@@ -28,6 +29,7 @@ type part struct {
 var (
 	errCode  = errors.New("damaged data: an invalid code, or too few of them")
 	errRoom  = errors.New("damaged data: more coefficients than a block has")
+	errRest  = errors.New("damaged data: more than the picture takes")
 	errReset = errors.New("damaged data: no restart marker where one should be")
 	errRange = errors.New("damaged data: a coefficient that no picture has")
 )
@@ -101,11 +103,17 @@ func (s *scan) blocks(restart int) error {
 	return s.end()
 }
 
-// end returns an error if data are left over.
+// end notes data that are left over. They are extraneous if the data before them end as encoders end them, in a byte
+// filled up with ones; otherwise codes were read that were none, and the picture may be wrong.
 func (s *scan) end() error {
-	if n := s.unread(); n > 0 {
-		return errExtra(s.at - n)
+	n, rest := s.unread(), s.data[s.at:]
+	if n == 0 && (len(rest) < 2 || rest[0] == 0xff && rest[1] != 0) {
+		return nil
 	}
+	if fill := (s.n - s.beyond) % 8; s.n > s.beyond && s.held>>((s.n-fill)&63)&(1<<fill-1) != 1<<fill-1 {
+		return errRest
+	}
+	s.of.extraneous(s.at - n)
 	return nil
 }
 
@@ -118,7 +126,7 @@ func (d *decoder) newScan(header []byte) (*scan, error) {
 	}
 	n := int(header[0])
 	end := header[1+2*n:]
-	s := &scan{progressive: d.progressive, first: 0, last: 63}
+	s := &scan{of: d, progressive: d.progressive, first: 0, last: 63}
 	if d.progressive {
 		s.first, s.last, s.high, s.low = int(end[0]), int(end[1]), int(end[2]>>4), int(end[2]&15)
 		s.band = 1<<(s.last&63)<<1 - 1<<(s.first&63)
@@ -213,15 +221,15 @@ func (s *scan) reset(marker uint8) error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	d := decoder{file: s.data, at: s.at}
-	found, err := d.marker()
+	s.of.at = s.at
+	found, err := s.of.marker()
 	if err != nil {
 		return err
 	}
 	if found != marker {
 		return errReset
 	}
-	s.bits = bits{data: s.data, at: d.at}
+	s.bits = bits{data: s.data, at: s.of.at}
 	s.blocksToSkip = 0
 	for i := range s.parts {
 		s.parts[i].predicted = 0

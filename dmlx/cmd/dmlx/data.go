@@ -200,7 +200,11 @@ func (a *app) verifyData(cmd *cobra.Command, name, root string) error {
 		return err
 	}
 	line := a.line
-	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Progress: func(done, total int) {
+	note := func(text string) {
+		line.End()
+		a.logf("%s", text)
+	}
+	damaged, err := l.Damaged(datasets.Options{Context: cmd.Context(), Note: note, Progress: func(done, total int) {
 		line.Show("%s: %d of %d images opened", l.Name, done, total)
 	}})
 	line.End()

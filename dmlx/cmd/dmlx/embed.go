@@ -103,18 +103,22 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 				line.Show("%d of %d images", done, len(paths))
 				return cmd.Context().Err()
 			}
-			values, damaged, err := embed.Files(choice.Backend, on, exec, paths, prepare.Resize, prepare.Crop, net.width,
-				skipBad, progress)
+			values, damaged, warnings, err := embed.Files(choice.Backend, on, exec, paths, prepare.Resize, prepare.Crop,
+				net.width, skipBad, progress)
 			line.End()
 			if err != nil {
 				return err
 			}
+			warned := datasets.Warned(list.Paths, warnings)
 			skipped, err := leaveOut(list, damaged, skipBad)
 			if err != nil {
 				return err
 			}
 			if skipped != "" {
 				a.logf("left out, unreadable: %s", skipped)
+			}
+			if warned != "" {
+				a.logf("%s", warned)
 			}
 			if err := npy.WriteFloat32(out, values, len(list.Paths), net.width); err != nil {
 				return err
@@ -156,7 +160,7 @@ metadata. Without them, images are normalized by ImageNet's mean and standard de
 
 // leaveOut takes damaged images off a list and names them; without skip they are an error.
 func leaveOut(l *datasets.ImageList, damaged []embed.Damaged, skip bool) (string, error) {
-	const most = 10
+	const most = 100
 	var texts []string
 	bad := map[int]bool{}
 	for _, d := range damaged {

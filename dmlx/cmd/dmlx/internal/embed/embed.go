@@ -79,16 +79,16 @@ type Damaged struct {
 }
 
 // Files returns the embeddings of images, [len(files), width], without the rows of those that cannot be read, which it
-// lists. exec maps pixels, uint8 [n, crop, crop, 3], to float32 [n, width], where n is 16 for each device; Files
-// divides the rows among the devices. progress is called after each batch; its error ends the work. Unless skip is set,
-// nothing is embedded after the first image that cannot be read, but all others are still tried.
+// lists, and the [datasets.Raster].Warning of each. exec maps pixels, uint8 [n, crop, crop, 3], to float32 [n, width],
+// where n is 16 for each device; Files divides the rows among the devices. progress is called after each batch; its
+// error ends the work. Unless skip is set, nothing is embedded after the first image that cannot be read, but all
+// others are still tried.
 func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []string, resize, crop, width int,
-	skip bool, progress func(done int) error) ([]float32, []Damaged, error) {
+	skip bool, progress func(done int) error) (values []float32, damaged []Damaged, warnings []string, err error) {
 	devices.Shard(exec, []mesh.Layout{mesh.Rows}, []mesh.Layout{mesh.Rows})
 	one, rows := crop*crop*3, batchSize*devices.Size()
-	values := make([]float32, 0, min(len(files), 1<<16)*width)
+	values, warnings = make([]float32, 0, min(len(files), 1<<16)*width), make([]string, len(files))
 	pixels := make([]uint8, rows*one)
-	var damaged []Damaged
 	for start := 0; start < len(files); start += rows {
 		batch := files[start:min(start+rows, len(files))]
 		bad := make([]error, len(batch))
@@ -101,13 +101,14 @@ func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []stri
 					bad[i] = err
 					return nil
 				}
+				warnings[start+i] = img.Warning
 				square, err := img.Square(resize, crop)
 				copy(pixels[i*one:], square)
 				return err
 			})
 		}
 		if err := group.Wait(); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for i, err := range bad {
 			if err != nil {
@@ -115,23 +116,23 @@ func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []stri
 			}
 		}
 		if err := progress(start + len(batch)); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if len(damaged) > 0 && !skip {
 			continue
 		}
 		in, err := devices.CopyRows(b, shapes.Make(dtypes.Uint8, rows, crop, crop, 3), pixels)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		out, err := devices.Call(exec, in)
 		in.Free()
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		embedded, err := mesh.TakeRows(out[0])
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for i := range batch {
 			row := embedded[i*width : (i+1)*width]
@@ -139,10 +140,10 @@ func Files(b compute.Backend, devices *mesh.Mesh, exec *model.Exec, files []stri
 				continue
 			}
 			if slices.ContainsFunc(row, func(v float32) bool { return v-v != 0 }) {
-				return nil, nil, fmt.Errorf("%s: the embedding is not finite; the weights may be damaged", batch[i])
+				return nil, nil, nil, fmt.Errorf("%s: the embedding is not finite; the weights may be damaged", batch[i])
 			}
 			values = append(values, row...)
 		}
 	}
-	return values, damaged, nil
+	return values, damaged, warnings, nil
 }
