@@ -31,8 +31,9 @@ type Dissection struct {
 	Triplets []Triplet // The valid triplets, in the order of their anchors, or as given.
 }
 
-// MaxRows is how many rows a batch may have, with a loss's proxies. Dissecting so many took 4 GB on the Go backend.
-const MaxRows = 8192
+// MaxRows is how many rows a batch may have, with a loss's proxies. Taking a loss of so many apart took 1.7 GB on the
+// Go backend; memory grows with their square.
+const MaxRows = 5120
 
 // checkBatch names the first thing that is wrong with a batch. It sets an N that is left out.
 func checkBatch(e *Embeddings) error {

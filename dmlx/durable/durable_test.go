@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -95,5 +96,31 @@ func TestCreate(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("%v, %v, want a.tar and the other file's", left, err)
+	}
+}
+
+// How many elements a text may have depends on what the largest of them takes.
+func TestParseJSONBounds(t *testing.T) {
+	t.Parallel()
+	type wide struct{ A [1 << 10]byte }
+	var lists struct {
+		Own    *struct{ Wide []wide }
+		Small  []byte `json:"-"`
+		hidden []wide
+	}
+	_ = lists.hidden
+	text := func(n int) []byte { return []byte(`{"Own":{"Wide":[` + strings.Repeat("{},", n) + `{}]}}`) }
+	if err := ParseJSON(text(100), &lists); err != nil || len(lists.Own.Wide) != 101 {
+		t.Error(err)
+	}
+	if err := ParseJSON(text(40_000), &lists); err == nil || !strings.Contains(err.Error(), "want at most 65536") {
+		t.Errorf("wide elements: %v", err)
+	}
+	var numbers []int
+	if err := ParseJSON([]byte("["+strings.Repeat("1,", MaxElements/4)+"1]"), &numbers); err != nil {
+		t.Error(err)
+	}
+	if err := ParseJSON([]byte("["+strings.Repeat("1,", MaxElements)+"1]"), &numbers); err == nil {
+		t.Error("no error")
 	}
 }

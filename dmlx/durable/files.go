@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -135,8 +137,9 @@ func Update(dir, name string, change func(old []byte) ([]byte, error)) error {
 	return WriteFile(path, now, 0o666)
 }
 
-// ParseJSON is [json.Unmarshal] for what strangers have written: a text of more than [MaxElements] elements is an error
-// before memory is taken for it, since "[{},{},…" can take hundreds of times its length.
+// ParseJSON is [json.Unmarshal] for what strangers have written: a text of more than [MaxElements] elements, or of more
+// than 64 MiB of the largest element that the lists of v have, is an error before memory is taken for it, since
+// "[{},{},…" can take hundreds of times its length.
 func ParseJSON(raw []byte, v any) error {
 	elements, quoted, escaped := 0, false, false
 	for _, b := range raw {
@@ -151,10 +154,35 @@ func ParseJSON(raw []byte, v any) error {
 			elements++
 		}
 	}
-	if elements > MaxElements {
-		return fmt.Errorf("JSON of %d elements: want at most %d", elements, MaxElements)
+	if most := min(MaxElements, MaxText/elementSize(reflect.TypeOf(v), nil)); elements > most {
+		return fmt.Errorf("JSON of %d elements: want at most %d", elements, most)
 	}
 	return json.Unmarshal(raw, v)
+}
+
+// elementSize returns the bytes of the largest element of a list or map within a type, at least 1. A type that reads
+// its own JSON bounds it itself.
+func elementSize(t reflect.Type, above []reflect.Type) int {
+	own := reflect.TypeFor[json.Unmarshaler]()
+	if slices.Contains(above, t) || reflect.PointerTo(t).Implements(own) {
+		return 1
+	}
+	above = append(above, t)
+	switch t.Kind() {
+	case reflect.Slice, reflect.Map:
+		return max(int(t.Elem().Size()), elementSize(t.Elem(), above))
+	case reflect.Pointer, reflect.Array:
+		return elementSize(t.Elem(), above)
+	case reflect.Struct:
+		most := 1
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() || f.Anonymous {
+				most = max(most, elementSize(f.Type, above))
+			}
+		}
+		return most
+	}
+	return 1
 }
 
 // ParseLines reads a file of JSON lines, each into a T; what is wrong with a line is an error that names it.

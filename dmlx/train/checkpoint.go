@@ -92,10 +92,28 @@ func (c Checkpoint) Files() []NamedSum {
 
 // Checksum returns the value that Sum must have.
 func (c Checkpoint) Checksum() string {
-	c.Sum = ""
-	raw, _ := json.Marshal(c) // Its numbers are finite.
-	h := sha256.Sum256(raw)
-	return hex.EncodeToString(h[:])
+	epochs := c.Epochs
+	c.Sum, c.Epochs = "", nil
+	raw, _ := json.Marshal(c)                                   // Its numbers are finite.
+	before, after, _ := bytes.Cut(raw, []byte(`"epochs":null`)) // No text has these quotes without a backslash.
+	h := sha256.New()
+	h.Write(before)
+	h.Write([]byte(`"epochs":`))
+	for i, e := range epochs { // One by one, since as one text they take more memory than as numbers.
+		raw, _ := json.Marshal(e)
+		h.Write([]byte("[,")[min(i, 1):][:1])
+		h.Write(raw)
+	}
+	switch {
+	case epochs == nil:
+		h.Write([]byte("null"))
+	case len(epochs) == 0:
+		h.Write([]byte("[]"))
+	default:
+		h.Write([]byte("]"))
+	}
+	h.Write(after)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // CheckTriplets returns an error if a file of triplets in the folder of the training is missing or has changed.

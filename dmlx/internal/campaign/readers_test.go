@@ -452,6 +452,10 @@ var bombs = map[string][]bomb{
 		{name: "an epoch", data: []byte(many("[", 1<<22)), read: inStore(someRun+"/metrics.jsonl", metrics)},
 		{name: "checkpoint", data: []byte(`{"epochs":[` + many("{},", 1<<22) + `{}]}`),
 			read: inStore(someRun+"/checkpoint/state.json", checkpoint)},
+		{name: "checkpoint below the bound", data: []byte(`{"epochs":[` + many("{},", 466_000) + `{}]}`),
+			read: inStore(someRun+"/checkpoint/state.json", checkpoint)},
+		{name: "result below the bound", data: []byte(`{"epochs":[` + many("{},", 466_000) + `{}]}`),
+			read: inStore(someRun+"/result.json", entryOf)},
 	},
 	"searches": {
 		{name: "settings",
