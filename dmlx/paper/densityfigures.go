@@ -21,7 +21,7 @@ var histogramDirections = []string{"euc", "cos"}
 type histogramsReport struct {
 	table          *Table
 	histograms     [][]*runs.Histograms // Of the table's cells.
-	fine, separate string               // The data sets, in the roles of CAR and In-shop.
+	fine, separate string               // The data sets, in the roles of CAR and In-shop; the latter may be "".
 	of             map[string]map[string][]*runs.Histograms
 	rows           []histogramsRow // The directions, then the user's own.
 }
@@ -81,6 +81,14 @@ func directionLabel(c Cell) figures.Markup {
 		return figures.DirectionLabel(c.Row)
 	}
 	return c.Row
+}
+
+// sets lists the data sets.
+func (p *histogramsReport) sets() []string {
+	if p.separate == "" {
+		return []string{p.fine}
+	}
+	return []string{p.fine, p.separate}
 }
 
 // setTitle returns the name of a data set with that of the paper's set in the same role.

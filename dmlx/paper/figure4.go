@@ -25,7 +25,7 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 	}
 	picture := func(row, title string) (*figures.Figure, error) {
 		var sets []figures.Distribution
-		for _, data := range []string{p.fine, p.separate} {
+		for _, data := range p.sets() {
 			d, err := DistributionOf(p.setTitle(data), p.of[data][row], WholeTest, retrieval.SimilarityBins)
 			if err != nil {
 				return nil, err
@@ -50,25 +50,26 @@ func figure4(ctx context.Context, q report.Request) (*Report, error) {
 		direction, label := r.name, r.label
 		for _, images := range []ImagesOf{WholeTest, WholeTrain} {
 			row := figures.OverlapRow{Rule: label, Images: images.Name}
-			for _, data := range []string{p.fine, p.separate} {
+			for _, data := range p.sets() {
 				row.Sets = append(row.Sets, OverSeeds(p.of[data][direction], images, overlap).Times(100))
 			}
 			rows = append(rows, row)
 		}
-		if r.own {
+		if r.own || p.separate == "" {
 			continue
 		}
 		groups = append(groups, ClaimGroup{label, [2]ClaimSide{{p.fine, p.of[p.fine][direction]},
 			{p.separate, p.of[p.separate][direction]}}})
 	}
-	overlaps, err := figures.Overlaps(r.Provenance, []figures.Markup{p.setTitle(p.fine), p.setTitle(p.separate)}, rows...)
+	overlaps, err := figures.Overlaps(r.Provenance, names(p.sets(), p.setTitle), rows...)
 	if err != nil {
 		return nil, err
 	}
-	claims := CheckHistograms("What the paper says of Figure 4, on our runs.", r.Provenance, Figure4Claims(),
-		groups...)
-	r.Parts = []report.Part{{Of: cos}, {Name: "euc", Of: euc}, {Name: "overlap", Of: overlaps},
-		{Name: "claims", Of: claims}}
+	r.Parts = []report.Part{{Of: cos}, {Name: "euc", Of: euc}, {Name: "overlap", Of: overlaps}}
+	if groups != nil { // They compare the two data sets.
+		claims := CheckHistograms("What the paper says of Figure 4, on our runs.", r.Provenance, Figure4Claims(), groups...)
+		r.Parts = append(r.Parts, report.Part{Name: "claims", Of: claims})
+	}
 	for i, row := range own {
 		of, err := picture(row.name, row.name)
 		if err != nil {

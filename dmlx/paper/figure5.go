@@ -38,12 +38,16 @@ func figure5(ctx context.Context, q report.Request) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	separated, err := picture(p.separate)
-	if err != nil {
-		return nil, err
+	r.Parts = []report.Part{{Of: fine}}
+	if p.separate != "" {
+		separated, err := picture(p.separate)
+		if err != nil {
+			return nil, err
+		}
+		r.Parts = append(r.Parts, report.Part{Name: "separated", Of: separated})
 	}
 	var groups []ClaimGroup
-	for _, data := range []string{p.fine, p.separate} {
+	for _, data := range p.sets() {
 		groups = append(groups, ClaimGroup{p.setTitle(data),
 			[2]ClaimSide{{figures.DirectionLabel("euc"), p.of[data]["euc"]},
 				{figures.DirectionLabel("cos"), p.of[data]["cos"]}}})
@@ -57,8 +61,8 @@ func figure5(ctx context.Context, q report.Request) (*Report, error) {
 	thresholds := CheckHistograms("Figure 5 with other bounds for the right edge and the top right corner than 0.9.",
 		r.Provenance, Figure5Thresholds(0.8, 0.85, 0.9, 0.95, 0.98), groups...)
 	numbers := TripletNumbers(r.Provenance, columns, p.table.Cells, p.histograms)
-	r.Parts = []report.Part{{Of: fine}, {Name: "separated", Of: separated}, {Name: "numbers", Of: numbers},
-		{Name: "claims", Of: claims}, {Name: "thresholds", Of: thresholds}}
+	r.Parts = append(r.Parts, report.Part{Name: "numbers", Of: numbers}, report.Part{Name: "claims", Of: claims},
+		report.Part{Name: "thresholds", Of: thresholds})
 	return r, nil
 }
 

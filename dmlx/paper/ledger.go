@@ -47,8 +47,24 @@ func ledgerOf(ctx context.Context, q report.Request, entries ...ledger.Filter) (
 // Ledger returns a row for each printed number, figure and measurable claim of the paper, and a report of the runs
 // that they were judged by. It reads the available runs of the request's preset and trains none. At the preset quick
 // it takes those of [FullPreset] where they are complete, as [LedgerOf] does: longer runs are the better evidence.
+// There, rows of their own follow for what the runs of [PhotographsPreset] have evidence of: no verdict mixes settings.
 func Ledger(ctx context.Context, q report.Request) ([]ledger.Row, []ledger.Power, *Report, error) {
-	return LedgerOf(ctx, q, judgedBy(q)...)
+	rows, powers, r, err := LedgerOf(ctx, q, judgedBy(q)...)
+	if err != nil || q.Preset.String() != "quick" {
+		return rows, powers, r, err
+	}
+	q.Seeds = nil
+	more, morePowers, photographed, err := LedgerOf(ctx, q, PhotographsPreset())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	rows = append(rows, slices.DeleteFunc(more, func(r ledger.Row) bool { return r.Setting != verdicts.Photographs })...)
+	powers = append(powers, slices.DeleteFunc(morePowers, func(p ledger.Power) bool { return p.Compared == 0 })...)
+	if r.Results = append(r.Results, photographed.Results...); len(photographed.Results) > 0 {
+		r.Runs += photographed.Runs
+		r.Provenance += "; " + photographed.Provenance
+	}
+	return rows, powers, r, nil
 }
 
 // LedgerOf is [Ledger] by the runs of one or more presets. No verdict mixes presets: a table is judged by the last
@@ -166,11 +182,10 @@ func tableNumbers(ctx context.Context, q report.Request) ([][]*ledger.Number, []
 
 // settingOf returns what the runs of a preset are evidence of.
 func settingOf(p presets.Preset) verdicts.Setting {
-	drawn := func(set string) bool { return slices.Contains(datasets.Names(), set) }
 	switch {
 	case p.Like(paperPreset):
 		return verdicts.PapersOwn
-	case drawn(p.FineGrained) && drawn(p.CoarseGrained):
+	case slices.Contains(datasets.Names(), p.FineGrained) && slices.Contains(datasets.Names(), p.CoarseGrained):
 		return verdicts.Drawn
 	}
 	return verdicts.Photographs

@@ -344,12 +344,16 @@ func (f Filter) Select(rows []Row) ([]Row, error) {
 	}), nil
 }
 
-// group names the place of a row, with all figures and all claims as one.
+// group names the place of a row, with all figures and all claims as one, and what photographs have evidence of apart.
 func group(r Row) string {
+	title := r.Place
 	for _, kind := range []string{"Claim", "Figure"} {
 		if strings.HasPrefix(r.Place, kind) {
-			return kind + "s"
+			title = kind + "s"
 		}
 	}
-	return r.Place
+	if r.Setting == verdicts.Photographs {
+		title += ", photos"
+	}
+	return title
 }

@@ -18,7 +18,7 @@ func Table(rows []Row, provenance string) *figures.Table {
 			{Group: "difference", Title: "paper"}, {Group: "difference", Title: "ours"},
 			{Title: "comparable", Left: true, Wrap: 24}, {Title: "verdict"}, {Title: "why", Left: true, Wrap: 30},
 			{Title: "test", Left: true, Wrap: 24}, {Title: "command", Left: true}, {Title: "runs", Left: true, Wrap: 12}},
-		Caption: fmt.Sprintf("The ledger: %d entries of the paper, a verdict each.", len(rows)), Provenance: provenance,
+		Caption: headline(rows), Provenance: provenance,
 	}
 	for i, r := range rows {
 		if i > 0 && rows[i-1].Place != r.Place {
@@ -34,6 +34,25 @@ func Table(rows []Row, provenance string) *figures.Table {
 			figures.Text(strings.Join(r.Runs, " "))})
 	}
 	return t
+}
+
+// headline counts the entries, and those that photographs have evidence of besides.
+func headline(rows []Row) string {
+	photographs := 0
+	for _, r := range rows {
+		if r.Setting == verdicts.Photographs {
+			photographs++
+		}
+	}
+	entries := "entries"
+	if len(rows)-photographs == 1 {
+		entries = "entry"
+	}
+	text := fmt.Sprintf("The ledger: %d %s of the paper, a verdict each", len(rows)-photographs, entries)
+	if photographs > 0 {
+		text += fmt.Sprintf("; %d have one on photographs besides", photographs)
+	}
+	return text + "."
 }
 
 // Brief returns the ledger with the columns that fit a page: place, entry, both values, the preset of ours, both

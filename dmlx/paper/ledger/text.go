@@ -22,11 +22,7 @@ const (
 func Text(rows []Row, provenance string) (string, error) {
 	var out strings.Builder
 	line := func(format string, args ...any) { out.WriteString(cut(fmt.Sprintf(format, args...), textWidth) + "\n") }
-	entries := "entries"
-	if len(rows) == 1 {
-		entries = "entry"
-	}
-	line("The ledger: %d %s of the paper, a verdict each.", len(rows), entries)
+	line("%s", headline(rows))
 	for _, s := range verdicts.Settings() {
 		of := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Setting != s })
 		count, words := Count(of), []string{}
